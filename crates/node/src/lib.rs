@@ -1,0 +1,8 @@
+//! The node: routes, executes and counts; no socket, no clock, no thread.
+
+pub mod exec;
+mod record;
+mod space;
+
+pub use record::{Kind, Record, RecordView};
+pub use space::{Fault, Shards, Space};

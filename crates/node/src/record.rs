@@ -1,0 +1,130 @@
+//! A key's record as it is stored: head, then payload. docs/FORMATS.md has the layout; this is its only code.
+//!
+//! ```text
+//! byte 0      format (high 4 bits, now 1) and kind (low 4 bits)
+//! byte 1      flags: bit 0 = has an expiry
+//! bytes 2..10 version, little-endian
+//! 8 bytes     expiry in ms since the epoch, little-endian, only with flag bit 0
+//! rest        payload, by kind
+//! ```
+
+use storage::Slice;
+
+const FORMAT: u8 = 1;
+const FLAG_EXPIRY: u8 = 1;
+const HEAD_BYTES: usize = 10;
+
+/// What a record holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Payload: the bytes.
+    String = 1,
+    /// Payload: the fields and values, packed (see `exec::hash`).
+    Hash = 2,
+    /// Payload: generation and count; the fields are elements of their own.
+    SpreadHash = 3,
+}
+
+/// One stored record: reference-counted bytes whose head has been checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record(Slice);
+
+/// The parts of a record.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordView<'a> {
+    /// What it holds.
+    pub kind: Kind,
+    /// The Raft index at which it was last written.
+    pub version: u64,
+    /// When it ceases to be seen, in ms since the epoch.
+    pub expire_at_ms: Option<u64>,
+    /// By kind.
+    pub payload: &'a [u8],
+}
+
+impl Record {
+    /// A record from its parts. The version is stamped when it is put.
+    #[must_use]
+    pub fn new(kind: Kind, expire_at_ms: Option<u64>, payload: &[&[u8]]) -> Self {
+        let length: usize = payload.iter().map(|part| part.len()).sum();
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + 8 + length);
+        bytes.push(FORMAT << 4 | kind as u8);
+        bytes.push(if expire_at_ms.is_some() { FLAG_EXPIRY } else { 0 });
+        bytes.extend_from_slice(&[0; 8]);
+        if let Some(at) = expire_at_ms {
+            bytes.extend_from_slice(&at.to_le_bytes());
+        }
+        for part in payload {
+            bytes.extend_from_slice(part);
+        }
+        Self(Slice::from(bytes))
+    }
+
+    /// The same record, stamped with `version`.
+    #[must_use]
+    pub fn stamped(&self, version: u64) -> Self {
+        let mut bytes = self.0.to_vec();
+        bytes[2..HEAD_BYTES].copy_from_slice(&version.to_le_bytes());
+        Self(Slice::from(bytes))
+    }
+
+    /// Checks the head of stored bytes. The error says what is wrong.
+    pub fn decode(bytes: Slice) -> Result<Self, &'static str> {
+        if bytes.len() < HEAD_BYTES {
+            return Err("record shorter than its head");
+        }
+        if bytes[0] >> 4 != FORMAT {
+            return Err("unknown record format");
+        }
+        if Kind::from_byte(bytes[0] & 15).is_none() {
+            return Err("unknown record kind");
+        }
+        if bytes[1] & !FLAG_EXPIRY != 0 {
+            return Err("unknown record flags");
+        }
+        if bytes[1] & FLAG_EXPIRY != 0 && bytes.len() < HEAD_BYTES + 8 {
+            return Err("record shorter than its expiry");
+        }
+        Ok(Self(bytes))
+    }
+
+    /// The parts.
+    #[must_use]
+    pub fn view(&self) -> RecordView<'_> {
+        let bytes = &self.0[..];
+        let kind = Kind::from_byte(bytes[0] & 15).expect("checked when it was made");
+        let version = u64::from_le_bytes(bytes[2..HEAD_BYTES].try_into().expect("8 bytes"));
+        if bytes[1] & FLAG_EXPIRY == 0 {
+            return RecordView { kind, version, expire_at_ms: None, payload: &bytes[HEAD_BYTES..] };
+        }
+        let at = u64::from_le_bytes(bytes[HEAD_BYTES..HEAD_BYTES + 8].try_into().expect("8 bytes"));
+        RecordView { kind, version, expire_at_ms: Some(at), payload: &bytes[HEAD_BYTES + 8..] }
+    }
+
+    /// The stored bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &Slice {
+        &self.0
+    }
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::String),
+            2 => Some(Self::Hash),
+            3 => Some(Self::SpreadHash),
+            _ => None,
+        }
+    }
+
+    /// The word that TYPE answers.
+    #[must_use]
+    pub fn type_name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Hash | Self::SpreadHash => "hash",
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What a command sees of its shard while it runs: records, the elements of spread collections, and the time.
+//!
+//! One set of command handlers serves three callers: reads on a leader, reads on a worker's fast path (which may
+//! answer `Fault::WouldBlock` rather than wait for the disk), and entries at apply.
+
+use crate::Record;
+use storage::Slice;
+
+/// Why a command could not see what it needs. Never to be answered as "not found".
+#[derive(Debug)]
+pub enum Fault {
+    /// The value is not in memory: run the command again where it may wait for the disk.
+    WouldBlock,
+    /// Storage failed.
+    Storage(storage::Error),
+}
+
+impl From<storage::Error> for Fault {
+    fn from(error: storage::Error) -> Self {
+        Self::Storage(error)
+    }
+}
+
+/// The view of one shard.
+///
+/// Invariant: while commands of an entry run, each sees what those before it in the entry wrote.
+/// A record whose time has come is never seen: `get` answers `None`.
+pub trait Space {
+    /// The time that decides expiry, in ms since the epoch: the entry's at apply, the leader's clock for reads.
+    fn now_ms(&self) -> u64;
+
+    /// The version that writes of this entry get; for reads, the index that is read at.
+    fn version(&self) -> u64;
+
+    /// Random bits, the same on every replica for the same entry.
+    fn random_u64(&mut self) -> u64;
+
+    /// The live record of `key`.
+    fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault>;
+
+    /// Writes a record and stamps it with `version()`. Keeps the key count, the expiry index and, where a spread
+    /// collection is replaced by something else, its garbage in order. Only in an entry.
+    fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault>;
+
+    /// Removes a record (and, in the background, a spread collection's elements); true if there was a live one.
+    /// Only in an entry.
+    fn delete(&mut self, key: &[u8]) -> Result<bool, Fault>;
+
+    /// The value of one element of the spread collection `key` of that `generation`.
+    fn element_get(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<Option<Slice>, Fault>;
+
+    /// Writes one element; the caller writes the collection's record too (its count). Only in an entry.
+    fn element_put(&mut self, key: &[u8], generation: u64, element: &[u8], value: &[u8]) -> Result<(), Fault>;
+
+    /// Removes one element. Only in an entry.
+    fn element_delete(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<(), Fault>;
+
+    /// Up to `limit` elements in byte order, beginning after `after` (or at the first).
+    fn elements(
+        &mut self,
+        key: &[u8],
+        generation: u64,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Slice, Slice)>, Fault>;
+
+    /// Up to `limit` live keys and records in byte order within `start` (inclusive) .. `end` (exclusive; empty means
+    /// unbounded); in falling order if `reverse`.
+    fn scan(&mut self, start: &[u8], end: &[u8], reverse: bool, limit: usize) -> Result<Vec<(Slice, Record)>, Fault>;
+
+    /// How many keys there are in `slot` (those whose time has come but are not yet collected included).
+    fn keys_in_slot(&self, slot: vocab::Slot) -> u64;
+
+    /// How many keys the shard holds (likewise).
+    fn key_count(&self) -> u64;
+}
+
+/// All shards of the store, for commands over the whole of it.
+pub trait Shards {
+    /// How many shards there are; they are numbered in order of their first slot.
+    fn count(&self) -> usize;
+
+    /// First and last slot of shard `i`, both inclusive.
+    fn slots(&self, i: usize) -> (u16, u16);
+
+    /// A view of shard `i`.
+    fn space(&mut self, i: usize) -> &mut dyn Space;
+}

@@ -1,0 +1,12 @@
+//! The words of the house: ids, slots, limits, time and seeded randomness. Depends on nothing.
+
+pub mod limits;
+mod ids;
+mod prng;
+mod slot;
+mod time;
+
+pub use ids::{NodeId, ShardId, Slot, Version};
+pub use prng::Prng;
+pub use slot::{SLOT_COUNT, crc16, hash_tag, slot_of};
+pub use time::{Millis, wall_clock_ms};

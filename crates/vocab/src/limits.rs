@@ -1,0 +1,44 @@
+//! Every bound of the store, in one file. What exceeds one is refused with a clear error.
+
+/// Longest key, in bytes. The tree's keys carry a 16-bit length; ours are prefixed.
+pub const KEY_BYTES_MAX: usize = 32_000;
+/// Longest field of a hash, in bytes: with its key it must fit one tree key.
+pub const FIELD_BYTES_MAX: usize = 32_000;
+/// Largest record (a string's value, or a small collection as a whole), in bytes.
+pub const VALUE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Longest bulk string in a request, in bytes: the default of `proto-max-bulk-len`.
+pub const BULK_BYTES_MAX: usize = VALUE_BYTES_MAX;
+/// Most arguments of one request, as Redis has it.
+pub const ARGUMENTS_MAX: usize = 1024 * 1024;
+/// Most unparsed bytes that a connection may hold: the default of `client-query-buffer-limit`.
+pub const QUERY_BUFFER_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Longest inline request or header line, in bytes, as Redis has it.
+pub const INLINE_BYTES_MAX: usize = 64 * 1024;
+/// Deepest nesting of arrays in a reply that our client accepts.
+pub const NESTING_MAX: usize = 32;
+/// Most clients of one node: the default of `maxclients`.
+pub const CLIENTS_MAX: usize = 10_000;
+/// Answers a connection may leave unread before it is no longer read from, in bytes.
+pub const OUTPUT_BUFFER_BYTES_SOFT: usize = 1024 * 1024;
+/// Requests of one connection that may be under way at once.
+pub const REQUESTS_IN_FLIGHT_MAX: usize = 1024;
+/// Most commands queued by one MULTI.
+pub const TRANSACTION_COMMANDS_MAX: usize = 100_000;
+/// Bytes of commands in one Raft entry beyond which the next entry is begun.
+pub const ENTRY_BYTES_SOFT: usize = 1024 * 1024;
+/// Most bytes of one Raft entry: one request of the largest size fits.
+pub const ENTRY_BYTES_MAX: usize = QUERY_BUFFER_BYTES_MAX + 64 * 1024;
+/// Most shards of one node.
+pub const SHARDS_MAX: u32 = 16_384;
+/// A hash with more fields than this spreads over sub-keys.
+pub const INLINE_FIELDS_MAX: usize = 128;
+/// A hash whose record is longer than this, in bytes, spreads over sub-keys.
+pub const INLINE_COLLECTION_BYTES_MAX: usize = 8 * 1024;
+/// Sub-keys that one background collection step removes.
+pub const COLLECT_STEP_MAX: usize = 1024;
+
+const _: () = assert!(KEY_BYTES_MAX + FIELD_BYTES_MAX + 64 < u16::MAX as usize);
+const _: () = assert!(VALUE_BYTES_MAX < u32::MAX as usize / 2);
+const _: () = assert!(BULK_BYTES_MAX <= QUERY_BUFFER_BYTES_MAX);
+const _: () = assert!(QUERY_BUFFER_BYTES_MAX <= ENTRY_BYTES_MAX);
+const _: () = assert!(INLINE_COLLECTION_BYTES_MAX < VALUE_BYTES_MAX);

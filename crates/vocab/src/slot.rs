@@ -1,0 +1,68 @@
+//! Key → slot, exactly as the Redis Cluster specification has it: CRC16/XMODEM of the key or of its {hash tag}.
+
+use crate::Slot;
+
+/// How many slots a store has.
+pub const SLOT_COUNT: u16 = 16384;
+
+const TABLE: [u16; 256] = {
+    let mut table = [0u16; 256];
+    let mut i = 0;
+    while i < 256 {
+        let mut crc = (i as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
+            bit += 1;
+        }
+        table[i] = crc;
+        i += 1;
+    }
+    table
+};
+
+/// CRC16/XMODEM (polynomial 0x1021, initial value 0).
+#[must_use]
+pub fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, &b| (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ b)])
+}
+
+/// The part of `key` that is hashed: what stands between the first `{` and the next `}`, if that is not empty.
+#[must_use]
+pub fn hash_tag(key: &[u8]) -> &[u8] {
+    if let Some(open) = key.iter().position(|&b| b == b'{')
+        && let Some(length) = key[open + 1..].iter().position(|&b| b == b'}')
+        && length > 0
+    {
+        return &key[open + 1..open + 1 + length];
+    }
+    key
+}
+
+/// The slot that owns `key`.
+#[must_use]
+pub fn slot_of(key: &[u8]) -> Slot {
+    Slot(crc16(hash_tag(key)) % SLOT_COUNT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specification_examples() {
+        assert_eq!(crc16(b"123456789"), 0x31C3);
+        for (key, tag) in [
+            ("{user1000}.following", "user1000"),
+            ("foo{}{bar}", "foo{}{bar}"),
+            ("foo{{bar}}zap", "{bar"),
+            ("foo{bar}{zap}", "bar"),
+            ("foo{bar", "foo{bar"),
+            ("", ""),
+        ] {
+            assert_eq!(hash_tag(key.as_bytes()), tag.as_bytes(), "{key}");
+        }
+        assert_eq!(slot_of(b"foo"), Slot(12182));
+        assert_eq!(slot_of(b"somekey"), Slot(11058));
+    }
+}
