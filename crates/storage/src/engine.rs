@@ -87,14 +87,19 @@ pub struct EngineStats {
 
 /// One shard's ordered map of tree keys to values, each write stamped with its Raft index.
 ///
-/// Invariants: `apply` is called by one thread, with rising indexes, once per index; any thread may read at any time.
+/// Invariants: `write` and `publish` are called by one thread, with rising indexes, once per index; any thread may read at any time.
 /// A read at `snapshot` s sees exactly the entries with index ≤ s, as long as `pin(s)` was taken while s was the
 /// applied index. After a crash the map is that of `flushed_index()`, and the log is applied from there.
 pub trait Engine: Send + Sync {
-    /// Applies one entry. Never waits for the disk.
-    fn apply(&self, index: u64, batch: WriteBatch);
+    /// Writes one entry's writes; readers do not see them before `publish`. Never waits for the disk.
+    /// Between the two the caller brings the row cache up to date, so that a reader whose index is older never takes
+    /// a newer row for its own.
+    fn write(&self, index: u64, batch: WriteBatch);
 
-    /// The index up to which entries are applied and visible (published after the whole entry is in).
+    /// Makes everything up to `index` visible at once: it is the applied index from now on.
+    fn publish(&self, index: u64);
+
+    /// The index up to which entries are applied and visible.
     fn applied_index(&self) -> u64;
 
     /// The value of `key` as of the applied index. May wait for the disk.
