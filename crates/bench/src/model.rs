@@ -1,0 +1,407 @@
+//! What one run of the laboratory found: the data that every report is made of and that `report.json` holds.
+//!
+//! Units come last in a name: `_us` microseconds, `_s` seconds, `_bytes` bytes, `_per_s` per second. Latencies are
+//! fractional microseconds, since an embedded read may take less than one. Times on a phase's axis (`t_s`) are seconds
+//! since the phase began, its warm-up included; everything else in a phase excludes the warm-up.
+//!
+//! Invariants: see [`RunReport::validate`], which every writer calls before it writes.
+
+mod latency;
+mod validate;
+
+pub use latency::{Latency, LatencySummary, SpectrumPoint};
+pub use validate::Invalid;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The version of this data model, as `schema` in the JSON. It grows by one when a reader of the old form would err.
+pub const SCHEMA: u32 = 1;
+
+/// Everything that is known about one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunReport {
+    /// [`SCHEMA`] of the program that wrote it.
+    pub schema: u32,
+    /// Which run this is, and how to repeat it.
+    pub identity: Identity,
+    /// The machine.
+    pub environment: Environment,
+    /// What was asked for.
+    pub configuration: Configuration,
+    /// What happened, in order.
+    pub phases: Vec<Phase>,
+    /// Whether the run came to its end.
+    pub outcome: Outcome,
+    /// What the driver wants the reader to know before the figures, in whole sentences.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// Which run this is, and how to repeat it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Names the run among others, e.g. `2026-11-21T19-03-20Z-default`.
+    pub id: String,
+    /// What ran, in a word or two, e.g. `default` or `workloada`; part of the run folder's name.
+    pub name: String,
+    /// When it began, RFC 3339 in UTC.
+    pub date: String,
+    /// The version of Basalt.
+    pub product_version: String,
+    /// The commit that it was built from, when known.
+    pub git_commit: Option<String>,
+    /// The command line, one argument an element, the program first.
+    pub command_line: Vec<String>,
+    /// The seed from which all random choices derive.
+    pub seed: u64,
+}
+
+/// The machine and the build.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Operating system and kernel, as uname tells.
+    pub kernel: String,
+    /// The CPU's model name.
+    pub cpu_model: String,
+    /// Logical cores that this process may use.
+    pub cores: u32,
+    /// Physical memory (or the cgroup's bound where lower).
+    pub memory_bytes: u64,
+    /// The disk below the data directory, e.g. its device and model; none when no data directory was ours.
+    pub disk: Option<String>,
+    /// The file system of the data directory, e.g. `ext4`.
+    pub filesystem: Option<String>,
+    /// Where client and server met.
+    pub link: Link,
+    /// How the client (and an embedded store) was compiled.
+    pub build: BuildProfile,
+}
+
+/// Where client and server met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Link {
+    /// The store ran inside the client's process.
+    #[default]
+    InProcess,
+    /// Over the loopback interface: no network was measured.
+    Loopback,
+    /// Over a network.
+    Network,
+}
+
+/// How the client was compiled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BuildProfile {
+    /// Without optimisation: its figures mean nothing.
+    #[default]
+    Debug,
+    /// Optimised.
+    Release,
+}
+
+impl BuildProfile {
+    /// The profile of the program that asks.
+    #[must_use]
+    pub const fn current() -> Self {
+        if cfg!(debug_assertions) { Self::Debug } else { Self::Release }
+    }
+}
+
+/// What was asked for. Strings that do not apply to a target are `n/a`, and `unknown` when it does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Configuration {
+    /// The target as given, e.g. `embedded` or `redis://127.0.0.1:7000`.
+    pub target: String,
+    /// The product behind the target and its version, as it tells.
+    pub system: String,
+    /// When an acknowledged write is safe, e.g. `sync`.
+    pub durability: String,
+    /// How many copies, e.g. `1`.
+    pub replication: String,
+    /// What a read may see, e.g. `absolute`.
+    pub consistency: String,
+    /// How the data is compressed, e.g. `lz4`.
+    pub compression: String,
+    /// The store's memory budget, when it has one.
+    pub memory_budget_bytes: Option<u64>,
+    /// The storage engine, e.g. `lsm`.
+    pub engine: String,
+    /// Records that the load writes.
+    pub record_count: u64,
+    /// Bytes of one record's fields (their mean, where the length varies), without key and field names.
+    pub record_size_bytes: u64,
+    /// Client connections, or threads of an embedded run.
+    pub clients: u32,
+    /// Requests that a client keeps in flight.
+    pub pipeline_depth: u32,
+    /// Threads that drive the clients.
+    pub threads: u32,
+    /// How requests are paced.
+    pub pacing: Pacing,
+    /// Which keys are chosen, e.g. `zipfian`.
+    pub distribution: String,
+    /// The rule, fixed beforehand, by which a phase's warm-up ends, in words.
+    pub warm_up_rule: String,
+    /// What of the answers is checked, in words.
+    pub verification: String,
+    /// Every property of the workload, defaults included.
+    pub properties: BTreeMap<String, String>,
+}
+
+/// How requests are paced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "loop")]
+pub enum Pacing {
+    /// A client sends its next request when the answer to the last has come.
+    #[default]
+    Closed,
+    /// Requests start at fixed times whatever the answers do.
+    Open {
+        /// Operations a second that are offered.
+        offered_per_s: f64,
+    },
+}
+
+/// How the run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Every phase came to its end.
+    #[default]
+    Completed,
+    /// Somebody stopped it; the phases show what had been done by then.
+    Interrupted,
+    /// It could not go on.
+    Failed,
+}
+
+/// One phase: a load, or one workload.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// Its name, e.g. `load` or `A`.
+    pub name: String,
+    /// What it does, e.g. `50% read, 50% update, zipfian`.
+    pub title: String,
+    /// When its measured part began, RFC 3339 in UTC.
+    pub started_at: String,
+    /// When it ended, RFC 3339 in UTC.
+    pub ended_at: String,
+    /// Seconds of warm-up before the measured part; 0 when it had none.
+    pub warm_up_s: f64,
+    /// Seconds of the measured part.
+    pub duration_s: f64,
+    /// Operations that were completed in the measured part, failures included.
+    pub operations: u64,
+    /// Operations a second that were achieved over the measured part.
+    pub throughput_per_s: f64,
+    /// Operations a second that were offered; none in a closed loop.
+    pub offered_per_s: Option<f64>,
+    /// Figures per operation, in YCSB's order.
+    pub ops: Vec<OpStats>,
+    /// CPU time that the measured part took.
+    pub cpu: CpuUse,
+    /// Bytes on the data directory's disk when the phase ended.
+    pub disk_bytes: Option<u64>,
+    /// The highest resident memory of the store's process so far (client included when embedded).
+    pub peak_rss_bytes: Option<u64>,
+    /// Per-second series of each operation, warm-up included.
+    pub series: Vec<OpSeries>,
+    /// What the server told of itself, on the same axis.
+    #[serde(default)]
+    pub metrics: Vec<MetricSeries>,
+    /// What happened when, on the same axis.
+    #[serde(default)]
+    pub events: Vec<Event>,
+}
+
+/// The figures of one kind of operation in one phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OpStats {
+    /// The operation as YCSB spells it: `READ`, `UPDATE`, `INSERT`, `SCAN`, `READ-MODIFY-WRITE`, `DELETE`, `CLEANUP`.
+    pub op: String,
+    /// Latency of those that succeeded.
+    pub latency: Latency,
+    /// Latency of those that failed, when any did.
+    #[serde(default)]
+    pub failed_latency: Option<LatencySummary>,
+    /// How many ended in each return code, e.g. `OK`, `NOT_FOUND`, `ERROR`; sums to all operations of this kind.
+    pub returned: BTreeMap<String, u64>,
+    /// Errors by their kind, e.g. the first word of the error reply, or `timeout`.
+    #[serde(default)]
+    pub errors: BTreeMap<String, u64>,
+    /// Records that had to exist and were not found.
+    #[serde(default)]
+    pub not_found: u64,
+    /// Attempts beyond the first.
+    #[serde(default)]
+    pub retries: u64,
+    /// Compare-and-set updates that lost a race.
+    #[serde(default)]
+    pub conflicts: u64,
+    /// Answers that were checked against what must have been written.
+    #[serde(default)]
+    pub verified: u64,
+    /// Checked answers that were wrong.
+    #[serde(default)]
+    pub verification_failures: u64,
+}
+
+/// CPU time by whose it is. Client and server apart when they are two processes, `process` when they are one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuUse {
+    /// The load generator's, when the store is another process.
+    pub client: Option<CpuTime>,
+    /// The store's, when it is another process that tells.
+    pub server: Option<CpuTime>,
+    /// Client and embedded store together.
+    pub process: Option<CpuTime>,
+}
+
+/// CPU time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// Seconds in user mode.
+    pub user_s: f64,
+    /// Seconds in the kernel.
+    pub system_s: f64,
+}
+
+/// One operation's series.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OpSeries {
+    /// The operation, as in [`OpStats::op`].
+    pub op: String,
+    /// In order of time, one a second.
+    pub points: Vec<SeriesPoint>,
+}
+
+/// One second of one operation. The latencies are of the operations that ended in it, 0 when none did; from the
+/// intended start when the loop is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SeriesPoint {
+    /// The second's beginning.
+    pub t_s: f64,
+    /// Operations that ended in the second (scaled to a whole one where it was cut short).
+    pub ops: u64,
+    /// Median latency.
+    pub p50_us: f64,
+    /// 95th percentile.
+    pub p95_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// The slowest.
+    pub max_us: f64,
+}
+
+/// One figure that the server tells of itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MetricSeries {
+    /// Its name, e.g. `compaction pending`.
+    pub name: String,
+    /// Its unit, e.g. `bytes`; empty for a plain number.
+    pub unit: String,
+    /// In order of time.
+    pub points: Vec<MetricPoint>,
+}
+
+/// One sample of a metric.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MetricPoint {
+    /// When.
+    pub t_s: f64,
+    /// How much.
+    pub value: f64,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// When.
+    pub t_s: f64,
+    /// What, in a few words.
+    pub label: String,
+}
+
+impl CpuTime {
+    /// User and kernel together.
+    #[must_use]
+    pub fn total_s(&self) -> f64 {
+        self.user_s + self.system_s
+    }
+}
+
+impl CpuUse {
+    /// All CPU time that is known: the process's, or client's and server's together.
+    #[must_use]
+    pub fn total_s(&self) -> Option<f64> {
+        let known = [self.client, self.server, self.process];
+        known.iter().flatten().map(CpuTime::total_s).reduce(|sum, next| sum + next)
+    }
+}
+
+impl OpStats {
+    /// Operations of this kind, failures included.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.returned.values().sum()
+    }
+
+    /// Operations that failed, not-found excluded.
+    #[must_use]
+    pub fn error_count(&self) -> u64 {
+        self.errors.values().sum()
+    }
+}
+
+impl Phase {
+    /// CPU seconds for a million operations: of the whole CPU time given, none when nothing was done.
+    #[must_use]
+    pub fn per_million(&self, cpu_s: f64) -> Option<f64> {
+        (self.operations > 0).then(|| cpu_s * 1e6 / self.operations as f64)
+    }
+
+    /// All known CPU seconds for a million operations.
+    #[must_use]
+    pub fn cpu_s_per_million(&self) -> Option<f64> {
+        self.cpu.total_s().and_then(|total| self.per_million(total))
+    }
+
+    /// Failed operations of all kinds.
+    #[must_use]
+    pub fn error_count(&self) -> u64 {
+        self.ops.iter().map(OpStats::error_count).sum()
+    }
+
+    /// Records that had to exist and were not found.
+    #[must_use]
+    pub fn not_found(&self) -> u64 {
+        self.ops.iter().map(|op| op.not_found).sum()
+    }
+
+    /// Answers that were wrong.
+    #[must_use]
+    pub fn verification_failures(&self) -> u64 {
+        self.ops.iter().map(|op| op.verification_failures).sum()
+    }
+}
+
+impl Configuration {
+    /// Bytes of all records' fields.
+    #[must_use]
+    pub fn data_bytes(&self) -> u64 {
+        self.record_count.saturating_mul(self.record_size_bytes)
+    }
+}
+
+impl RunReport {
+    /// Whether it ended as it should, without an error, a missing record or a wrong answer: the exit code's question.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        let clean = |phase: &Phase| phase.error_count() + phase.not_found() + phase.verification_failures() == 0;
+        self.outcome == Outcome::Completed && self.phases.iter().all(clean)
+    }
+}
