@@ -1,2 +1,48 @@
-//! The gate.
-fn main() {}
+//! The house's automation: `cargo xtask ci` is the gate; the rest are the tools that it and its users need.
+
+mod ci;
+mod crash;
+mod house;
+mod process;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+The house's automation.
+
+Usage: cargo xtask <task> [options]
+
+Tasks:
+  ci [--only STEP[,STEP]] [--skip STEP[,STEP]] [--list]
+                          the gate: every check that a change must pass; never edits the tree
+  crash [--rounds N] [--seed N]
+                          kill -9 under load, restart, compare: 1,000 rounds unless told otherwise
+  help                    this text
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let root = root();
+    let result = match arguments.first().map(String::as_str) {
+        Some("ci") => ci::run(&root, &arguments[1..]),
+        Some("crash") => crash::run(&root, &arguments[1..]),
+        None | Some("help" | "--help" | "-h") => {
+            print!("{HELP}");
+            Ok(())
+        }
+        Some(other) => Err(format!("no task is called {other}; `cargo xtask help` lists them")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("error: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The folder that holds the workspace.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies one folder below the workspace").to_path_buf()
+}

@@ -1,0 +1,141 @@
+//! The gate: its steps in order, each with its time, a summary, and one closing line.
+
+use crate::house;
+use crate::process::{self, Count};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long each fuzzer runs here; the tests run each for a moment only.
+const FUZZ_SECONDS: &str = "5";
+
+/// What a step came to.
+enum Verdict {
+    Passed(Count),
+    Failed(Count, String),
+}
+
+/// One step of the gate.
+struct Step {
+    name: &'static str,
+    what: &'static str,
+    run: fn(&Path) -> Verdict,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "format", what: "rustfmt has nothing to change", run: format },
+    Step { name: "house", what: "the house rules that no compiler checks", run: house_rules },
+    Step { name: "clippy", what: "no warning in any target", run: clippy },
+    Step { name: "test", what: "unit tests, and black-box tests of the basalt binary", run: test },
+    Step { name: "fuzz", what: "every fuzzer for a few seconds", run: fuzz },
+    Step { name: "docs", what: "rustdoc without warnings", run: docs },
+];
+
+/// Runs the steps that the options leave; an error if any failed.
+pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
+    let Some(steps) = chosen(arguments)? else { return Ok(()) };
+    let begun = Instant::now();
+    let mut results: Vec<(&Step, Duration, Verdict)> = Vec::new();
+    for step in steps {
+        println!("\n=== {}: {}", step.name, step.what);
+        let start = Instant::now();
+        let verdict = (step.run)(root);
+        let took = start.elapsed();
+        match &verdict {
+            Verdict::Passed(_) => println!("=== {} passed in {:.1} s", step.name, took.as_secs_f64()),
+            Verdict::Failed(_, why) => println!("=== {} FAILED in {:.1} s\n{why}", step.name, took.as_secs_f64()),
+        }
+        results.push((step, took, verdict));
+    }
+    summary(&results, begun.elapsed())
+}
+
+fn summary(results: &[(&Step, Duration, Verdict)], took: Duration) -> Result<(), String> {
+    let mut total = Count::default();
+    println!("\n{:<10} {:>8} {:>8} {:>9}", "step", "passed", "failed", "seconds");
+    for (step, took, verdict) in results {
+        let count = match verdict {
+            // A step without tests of its own is one check.
+            Verdict::Passed(count) => Count { passed: count.passed.max(1), failed: 0 },
+            Verdict::Failed(count, _) => Count { passed: count.passed, failed: count.failed.max(1) },
+        };
+        println!("{:<10} {:>8} {:>8} {:>9.1}", step.name, count.passed, count.failed, took.as_secs_f64());
+        total.passed += count.passed;
+        total.failed += count.failed;
+    }
+    println!("{:<10} {:>8} {:>8} {:>9.1}\n", "all", total.passed, total.failed, took.as_secs_f64());
+    println!("{} passed, {} failed", total.passed, total.failed);
+    if total.failed == 0 { Ok(()) } else { std::process::exit(1) }
+}
+
+/// The steps that the options ask for; none if they only ask for the list.
+fn chosen(arguments: &[String]) -> Result<Option<Vec<&'static Step>>, String> {
+    let mut steps: Vec<&Step> = STEPS.iter().collect();
+    let mut rest = arguments.iter();
+    while let Some(option) = rest.next() {
+        if option == "--list" {
+            for step in STEPS {
+                println!("{:<10} {}", step.name, step.what);
+            }
+            return Ok(None);
+        }
+        if option != "--only" && option != "--skip" {
+            return Err(format!("unknown option {option}"));
+        }
+        let value = rest.next().ok_or_else(|| format!("{option} needs the name of a step"))?;
+        let names: Vec<&str> = value.split(',').collect();
+        if let Some(unknown) = names.iter().find(|&name| STEPS.iter().all(|step| step.name != *name)) {
+            return Err(format!("no step is called {unknown}; `cargo xtask ci --list` lists them"));
+        }
+        steps.retain(|step| names.contains(&step.name) == (option == "--only"));
+    }
+    Ok(Some(steps))
+}
+
+fn verdict(result: Result<Count, (Count, String)>) -> Verdict {
+    match result {
+        Ok(count) => Verdict::Passed(count),
+        Err((count, why)) => Verdict::Failed(count, why),
+    }
+}
+
+fn format(root: &Path) -> Verdict {
+    verdict(process::run(root, &mut process::cargo(&["fmt", "--all", "--check"])))
+}
+
+fn house_rules(root: &Path) -> Verdict {
+    match house::check(root) {
+        Ok(outcome) if outcome.breaches.is_empty() => Verdict::Passed(Count { passed: outcome.rules, failed: 0 }),
+        Ok(outcome) => {
+            let failed = outcome.rules_broken();
+            let passed = outcome.rules - failed;
+            Verdict::Failed(Count { passed, failed }, outcome.listing())
+        }
+        Err(why) => Verdict::Failed(Count::default(), why),
+    }
+}
+
+fn clippy(root: &Path) -> Verdict {
+    let mut command =
+        process::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"]);
+    verdict(process::run(root, &mut command))
+}
+
+fn test(root: &Path) -> Verdict {
+    verdict(process::run(root, &mut process::cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--quiet"])))
+}
+
+fn fuzz(root: &Path) -> Verdict {
+    // By name, and not in the binary's own tests, which are not fuzzers.
+    let mut command =
+        process::cargo(&["test", "--workspace", "--exclude", "basalt", "--exclude", "xtask", "--locked", "--quiet"]);
+    command.args(["--no-fail-fast", "--lib", "--", "fuzz"]).env("BASALT_FUZZ_SECONDS", FUZZ_SECONDS);
+    match process::run(root, &mut command) {
+        Ok(count) if count.passed == 0 => Verdict::Failed(count, "no test has `fuzz` in its name".to_owned()),
+        result => verdict(result),
+    }
+}
+
+fn docs(root: &Path) -> Verdict {
+    let mut command = process::cargo(&["doc", "--workspace", "--no-deps", "--locked", "--quiet"]);
+    verdict(process::run(root, command.env("RUSTDOCFLAGS", "-D warnings")))
+}

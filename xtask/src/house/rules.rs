@@ -1,0 +1,229 @@
+//! One function a rule. Each is shown to fail by a test below.
+
+use super::{Breach, File};
+
+type Rule = fn(&[File]) -> Vec<Breach>;
+
+/// All rules.
+pub const RULES: &[Rule] = &[file_length, long_functions, no_utils, no_machine_names, nothing_unfinished, adrs, words];
+
+/// Longest source file, in lines.
+const FILE_LINES_MAX: usize = 500;
+/// How many functions may be excused from clippy's 70 lines. It only ever shrinks.
+const LONG_FUNCTIONS_MAX: usize = 0;
+/// What an ADR must hold, as the beginnings of its headings.
+const ADR_SECTIONS: [&str; 4] = ["context", "measurement", "decision", "rejected"];
+
+// Split, so that this file does not break its own rules.
+const MACHINE_NAMES: [&str; 12] = [
+    concat!("/wo", "rk/"),
+    concat!("/ho", "me/"),
+    concat!("/ro", "ot/"),
+    concat!("/t", "mp/"),
+    concat!("index.crates", ".io"),
+    concat!("static.crates", ".io"),
+    concat!("registry", ".npmjs"),
+    concat!("py", "pi.org"),
+    concat!("deb.de", "bian.org"),
+    concat!("archive.ubu", "ntu.com"),
+    concat!("proxy.golang", ".org"),
+    concat!("repo1.ma", "ven.org"),
+];
+const UNFINISHED: [&str; 5] = [
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("XX", "X:"),
+    concat!("todo", "!("),
+    concat!("unimplemented", "!("),
+];
+
+fn is_rust(file: &File) -> bool {
+    file.path.ends_with(".rs")
+}
+
+fn is_words(file: &File) -> bool {
+    file.path.ends_with(".md")
+}
+
+fn place(file: &File, line: usize) -> String {
+    format!("{}:{}", file.path, line + 1)
+}
+
+fn file_length(files: &[File]) -> Vec<Breach> {
+    let lines = |file: &File| file.text.lines().count();
+    let long = files.iter().filter(|file| is_rust(file) && lines(file) > FILE_LINES_MAX);
+    long.map(|file| Breach {
+        rule: "file length",
+        place: file.path.clone(),
+        why: format!("{} lines; a file has one noun and at most {FILE_LINES_MAX}", lines(file)),
+    })
+    .collect()
+}
+
+fn long_functions(files: &[File]) -> Vec<Breach> {
+    let excuse = concat!("clippy::too_many", "_lines");
+    let excused: Vec<String> = files
+        .iter()
+        .filter(|file| is_rust(file))
+        .flat_map(|file| {
+            let lines = file.text.lines().enumerate().filter(|(_, line)| line.contains(excuse));
+            lines.map(|(i, _)| place(file, i)).collect::<Vec<_>>()
+        })
+        .collect();
+    if excused.len().saturating_sub(LONG_FUNCTIONS_MAX) == 0 {
+        return Vec::new();
+    }
+    vec![Breach {
+        rule: "long functions",
+        place: excused.join(", "),
+        why: format!("{} functions are excused; at most {LONG_FUNCTIONS_MAX} may be", excused.len()),
+    }]
+}
+
+fn no_utils(files: &[File]) -> Vec<Breach> {
+    let named = |file: &&File| {
+        file.path.split('/').any(|part| matches!(part.trim_end_matches(".rs"), "utils" | "util" | "helpers" | "misc"))
+    };
+    files
+        .iter()
+        .filter(named)
+        .map(|file| Breach {
+            rule: "no utils",
+            place: file.path.clone(),
+            why: "a helper lives beside its only caller, or earns a noun".to_owned(),
+        })
+        .collect()
+}
+
+fn no_machine_names(files: &[File]) -> Vec<Breach> {
+    // The lock file is cargo's, and names its registry as cargo does everywhere.
+    let ours = files.iter().filter(|file| file.path != "Cargo.lock");
+    lines_with(ours, "machine names", &MACHINE_NAMES, "means something on one machine only")
+}
+
+fn nothing_unfinished(files: &[File]) -> Vec<Breach> {
+    lines_with(files.iter(), "nothing unfinished", &UNFINISHED, "finish it, or open an issue")
+}
+
+fn lines_with<'a>(
+    files: impl Iterator<Item = &'a File>,
+    rule: &'static str,
+    needles: &[&str],
+    why: &str,
+) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for file in files {
+        for (i, line) in file.text.lines().enumerate() {
+            if let Some(needle) = needles.iter().find(|needle| line.contains(**needle)) {
+                breaches.push(Breach { rule, place: place(file, i), why: format!("`{needle}`: {why}") });
+            }
+        }
+    }
+    breaches
+}
+
+fn adrs(files: &[File]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for file in files.iter().filter(|file| file.path.starts_with("docs/adr/") && is_words(file)) {
+        let headings: Vec<String> = file
+            .text
+            .lines()
+            .filter_map(|line| line.strip_prefix("## "))
+            .map(|heading| heading.trim().to_ascii_lowercase())
+            .collect();
+        for section in ADR_SECTIONS {
+            if !headings.iter().any(|heading| heading.starts_with(section)) {
+                let why = format!("an ADR has a heading `## {section}…`");
+                breaches.push(Breach { rule: "decision records", place: file.path.clone(), why });
+            }
+        }
+    }
+    breaches
+}
+
+/// The words that docs/GLOSSARY.md says are not used must not stand in prose or in comments.
+fn words(files: &[File]) -> Vec<Breach> {
+    let rule = "glossary";
+    let Some(glossary) = files.iter().find(|file| file.path == "docs/GLOSSARY.md") else {
+        let why = "the glossary is missing".to_owned();
+        return vec![Breach { rule, place: "docs/GLOSSARY.md".to_owned(), why }];
+    };
+    let banned = banned_words(&glossary.text);
+    if banned.is_empty() {
+        let why = "its table of words not to use is missing".to_owned();
+        return vec![Breach { rule, place: glossary.path.clone(), why }];
+    }
+    let mut breaches = Vec::new();
+    for file in files.iter().filter(|file| (is_rust(file) || is_words(file)) && file.path != glossary.path) {
+        for (i, line) in file.text.lines().enumerate() {
+            let Some(prose) = prose(file, line) else { continue };
+            let lower = prose.to_ascii_lowercase();
+            let mut parts = lower.split(|c: char| !c.is_alphanumeric() && c != '-');
+            let Some((word, instead)) = parts.find_map(|part| banned.iter().find(|(word, _)| word == part)) else {
+                continue;
+            };
+            breaches.push(Breach { rule, place: place(file, i), why: format!("`{word}`: say {instead}") });
+        }
+    }
+    breaches
+}
+
+/// What of a line is prose: a comment in Rust, all in Markdown.
+fn prose<'a>(file: &File, line: &'a str) -> Option<&'a str> {
+    if is_words(file) { Some(line) } else { line.trim_start().starts_with("//").then_some(line) }
+}
+
+/// The rows `| word | say |` under the glossary's heading "Not used".
+fn banned_words(glossary: &str) -> Vec<(String, String)> {
+    let table = glossary.lines().skip_while(|line| !line.starts_with("## Not used"));
+    table
+        .filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "))
+        .filter(|(word, _)| *word != "not")
+        .map(|(word, say)| (word.trim().to_ascii_lowercase(), say.trim().to_owned()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, text: &str) -> File {
+        File { path: path.to_owned(), text: text.to_owned() }
+    }
+
+    fn glossary() -> File {
+        file("docs/GLOSSARY.md", "## Not used\n| not | say |\n|-|-|\n| tablet | shard |\n")
+    }
+
+    #[test]
+    fn a_clean_tree_breaks_no_rule() {
+        let adr = "# 1\n## Context\n## Measurement\n## Decision\n## Rejected alternatives\n";
+        let files =
+            [glossary(), file("crates/a/src/lib.rs", "//! A shard.\nfn a() {}\n"), file("docs/adr/0001-a.md", adr)];
+        for rule in RULES {
+            let breaches = rule(&files);
+            assert!(breaches.is_empty(), "{breaches:?}");
+        }
+    }
+
+    #[test]
+    fn each_rule_sees_its_breach() {
+        let cases: [(&str, File); 9] = [
+            ("file length", file("crates/a/src/lib.rs", &"\n".repeat(501))),
+            ("long functions", file("a.rs", concat!("#[expect(clippy::too_many", "_lines)]"))),
+            ("no utils", file("crates/a/src/utils.rs", "")),
+            ("no utils", file("crates/utils/src/lib.rs", "")),
+            ("machine names", file("README.md", concat!("see /wo", "rk/main"))),
+            ("nothing unfinished", file("a.rs", concat!("// TO", "DO: all of it"))),
+            ("decision records", file("docs/adr/0001-a.md", "# 1\n## Context\n## Decision\n## Rejected\n")),
+            ("glossary", file("a.rs", "/// The tablet's leader.\n")),
+            ("glossary", file("docs/A.md", "Tablets? A tablet.\n")),
+        ];
+        for (rule, bad) in cases {
+            let files = [glossary(), bad];
+            let breaches: Vec<Breach> = RULES.iter().flat_map(|rule| rule(&files)).collect();
+            let rules: Vec<_> = breaches.iter().map(|breach| breach.rule).collect();
+            assert_eq!(rules, [rule], "{breaches:?}");
+        }
+    }
+}
