@@ -4,5 +4,5 @@ pub mod exec;
 mod record;
 mod space;
 
-pub use record::{Kind, Record, RecordView};
+pub use record::{Kind, Record, RecordView, Spread};
 pub use space::{Fault, Shards, Space};

@@ -13,6 +13,7 @@ use storage::Slice;
 const FORMAT: u8 = 1;
 const FLAG_EXPIRY: u8 = 1;
 const HEAD_BYTES: usize = 10;
+const SPREAD_BYTES: usize = 16;
 
 /// What a record holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub enum Kind {
     String = 1,
     /// Payload: the fields and values, packed (see `exec::hash`).
     Hash = 2,
-    /// Payload: generation and count; the fields are elements of their own.
+    /// Payload: a `Spread`; the fields are elements of their own.
     SpreadHash = 3,
 }
 
@@ -41,6 +42,41 @@ pub struct RecordView<'a> {
     pub expire_at_ms: Option<u64>,
     /// By kind.
     pub payload: &'a [u8],
+}
+
+/// The payload of a spread collection, whose elements are stored on their own.
+///
+/// ```text
+/// bytes 0..8  generation, little-endian
+/// bytes 8..16 count, little-endian
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// The version at which the collection was spread: tells its elements from those of one before it.
+    pub generation: u64,
+    /// How many elements there are.
+    pub count: u64,
+}
+
+impl Spread {
+    /// The payload.
+    #[must_use]
+    pub fn encode(self) -> [u8; SPREAD_BYTES] {
+        let mut bytes = [0; SPREAD_BYTES];
+        bytes[..8].copy_from_slice(&self.generation.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.count.to_le_bytes());
+        bytes
+    }
+}
+
+impl RecordView<'_> {
+    /// The payload of a spread collection; `None` for any other kind.
+    #[must_use]
+    pub fn spread(&self) -> Option<Spread> {
+        let (Kind::SpreadHash, Ok(payload)) = (self.kind, <[u8; SPREAD_BYTES]>::try_from(self.payload)) else { return None };
+        let word = |at: usize| u64::from_le_bytes(payload[at..at + 8].try_into().expect("8 bytes"));
+        Some(Spread { generation: word(0), count: word(8) })
+    }
 }
 
 impl Record {
@@ -85,6 +121,10 @@ impl Record {
         }
         if bytes[1] & FLAG_EXPIRY != 0 && bytes.len() < HEAD_BYTES + 8 {
             return Err("record shorter than its expiry");
+        }
+        let head = HEAD_BYTES + if bytes[1] & FLAG_EXPIRY == 0 { 0 } else { 8 };
+        if bytes[0] & 15 == Kind::SpreadHash as u8 && bytes.len() != head + SPREAD_BYTES {
+            return Err("spread record of a wrong length");
         }
         Ok(Self(bytes))
     }

@@ -2,6 +2,16 @@
 //!
 //! Handlers are deterministic: the same space, arguments and entry give the same writes on every replica.
 
+mod args;
+mod hash;
+mod scan;
+#[cfg(test)]
+mod testspace;
+#[cfg(test)]
+mod transcript;
+
+pub use scan::ScanCursors;
+
 use crate::{Fault, Shards, Space};
 use resp::Reply;
 use std::borrow::Cow;
@@ -23,6 +33,8 @@ pub struct StoreCall<'a> {
     pub args: &'a [&'a [u8]],
     /// All shards.
     pub shards: &'a mut dyn Shards,
+    /// Where the scans under way on this node stand.
+    pub cursors: &'a mut ScanCursors,
     /// As in `Call`.
     pub reply: &'a mut Reply,
 }
@@ -59,6 +71,12 @@ pub type StoreHandler = fn(&mut StoreCall<'_>) -> Outcome;
 
 /// The handler of a command over one shard's data, by its upper-case name.
 #[must_use]
-pub fn handler(_name: &str) -> Option<Handler> {
+pub fn handler(name: &str) -> Option<Handler> {
+    hash::handler(name)
+}
+
+/// The handler of a command over the whole store, by its upper-case name.
+#[must_use]
+pub fn store_handler(_name: &str) -> Option<StoreHandler> {
     None
 }
