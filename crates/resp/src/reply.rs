@@ -1,5 +1,7 @@
 //! Writes replies: one buffer, RESP2 or RESP3. <https://redis.io/docs/latest/develop/reference/protocol-spec/>
 
+use crate::number::{Digits, decimal, format_double};
+
 /// The protocol version that a connection has negotiated with HELLO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Proto {
@@ -28,9 +30,8 @@ impl Reply {
 
     /// `+text`. The text must hold no line break.
     pub fn simple(&mut self, text: &str) {
-        self.buf.push(b'+');
-        self.buf.extend_from_slice(text.as_bytes());
-        self.crlf();
+        debug_assert!(!text.contains(['\r', '\n']), "a line break ends a simple string");
+        self.line(b'+', text.as_bytes());
     }
 
     /// `+OK`
@@ -47,13 +48,15 @@ impl Reply {
 
     /// `:n`
     pub fn int(&mut self, n: i64) {
-        self.buf.push(b':');
-        self.decimal(n);
-        self.crlf();
+        match n {
+            0..10 => self.buf.extend_from_slice(&[b':', b'0' + n as u8, b'\r', b'\n']),
+            _ => self.line(b':', decimal(n, &mut Digits::default())),
+        }
     }
 
     /// `$length` and the bytes.
     pub fn bulk(&mut self, bytes: &[u8]) {
+        self.buf.reserve(bytes.len() + 32);
         self.head(b'$', bytes.len());
         self.buf.extend_from_slice(bytes);
         self.crlf();
@@ -69,13 +72,7 @@ impl Reply {
 
     /// The decimal form of `n` as a bulk string.
     pub fn bulk_int(&mut self, n: i64) {
-        let mut digits = Vec::with_capacity(20);
-        std::mem::swap(&mut digits, &mut self.buf);
-        let mark = digits.len();
-        self.decimal(n);
-        std::mem::swap(&mut digits, &mut self.buf);
-        debug_assert!(mark <= self.buf.len());
-        self.bulk(&digits);
+        self.bulk(decimal(n, &mut Digits::default()));
     }
 
     /// A null: `$-1` or `_`.
@@ -103,19 +100,22 @@ impl Reply {
         self.head(if self.proto == Proto::Resp2 { b'*' } else { b'~' }, n);
     }
 
-    /// A double; in RESP2 a bulk string.
+    /// A double, printed as C's `%.17g`; in RESP2 a bulk string.
     pub fn double(&mut self, d: f64) {
-        let text = if d.is_infinite() {
-            if d > 0.0 { "inf".to_owned() } else { "-inf".to_owned() }
-        } else {
-            format!("{d}")
-        };
+        let text = format_double(d);
         if self.proto == Proto::Resp2 {
             self.bulk(text.as_bytes());
         } else {
-            self.buf.push(b',');
-            self.buf.extend_from_slice(text.as_bytes());
-            self.crlf();
+            self.line(b',', text.as_bytes());
+        }
+    }
+
+    /// An integer of any size, in decimal; in RESP2 a bulk string.
+    pub fn big_number(&mut self, digits: &str) {
+        if self.proto == Proto::Resp2 {
+            self.bulk(digits.as_bytes());
+        } else {
+            self.line(b'(', digits.as_bytes());
         }
     }
 
@@ -140,31 +140,113 @@ impl Reply {
         self.crlf();
     }
 
+    /// The head of a message of `n` elements out of turn; in RESP2 an array.
+    pub fn push(&mut self, n: usize) {
+        self.head(if self.proto == Proto::Resp2 { b'*' } else { b'>' }, n);
+    }
+
+    /// The head of `n` pairs that describe the reply which follows them. RESP2 has nothing like it: write none there.
+    pub fn attribute(&mut self, n: usize) {
+        debug_assert_eq!(self.proto, Proto::Resp3, "RESP2 has no attributes");
+        self.head(b'|', n);
+    }
+
+    /// Begins an array whose length is not known yet; end it with `end_array`.
+    #[must_use]
+    pub fn begin_array(&mut self) -> Mark {
+        Mark(self.buf.len())
+    }
+
+    /// Ends an array of `n` elements: all that has been written since `begin_array`.
+    pub fn end_array(&mut self, mark: Mark, n: usize) {
+        let mut head = Self::new(self.proto);
+        head.array(n);
+        self.buf.splice(mark.0..mark.0, head.buf);
+    }
+
+    /// Like `end_array`, for a map of `n` pairs.
+    pub fn end_map(&mut self, mark: Mark, n: usize) {
+        let mut head = Self::new(self.proto);
+        head.map(n);
+        self.buf.splice(mark.0..mark.0, head.buf);
+    }
+
+    /// Appends encoded replies.
+    pub fn raw(&mut self, encoded: &[u8]) {
+        self.buf.extend_from_slice(encoded);
+    }
+
     fn head(&mut self, kind: u8, n: usize) {
+        // Nearly all heads are of one or two digits.
+        match n {
+            0..10 => self.buf.extend_from_slice(&[kind, b'0' + n as u8, b'\r', b'\n']),
+            10..100 => {
+                let (tens, ones) = (b'0' + (n / 10) as u8, b'0' + (n % 10) as u8);
+                self.buf.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']);
+            }
+            _ => self.line(kind, decimal(n as i64, &mut Digits::default())),
+        }
+    }
+
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.buf.reserve(text.len() + 3);
         self.buf.push(kind);
-        self.decimal(n as i64);
+        self.buf.extend_from_slice(text);
         self.crlf();
     }
 
     fn crlf(&mut self) {
         self.buf.extend_from_slice(b"\r\n");
     }
+}
 
-    fn decimal(&mut self, n: i64) {
-        let mut digits = [0u8; 20];
-        let mut at = digits.len();
-        let mut rest = n.unsigned_abs();
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        if n < 0 {
-            self.buf.push(b'-');
-        }
-        self.buf.extend_from_slice(&digits[at..]);
+/// Where a collection of unknown length begins.
+#[derive(Debug)]
+pub struct Mark(usize);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all_types(proto: Proto) -> String {
+        let mut r = Reply::new(proto);
+        r.simple("PONG");
+        r.error("ERR two\r\nlines");
+        r.int(i64::MIN);
+        r.int(7);
+        r.bulk(b"");
+        r.bulk(&[b'x'; 101]);
+        r.bulk_int(-12);
+        r.null();
+        r.null_array();
+        r.array(12);
+        r.map(2);
+        r.set(3);
+        r.double(0.5);
+        r.double(f64::INFINITY);
+        r.boolean(true);
+        r.big_number("-123");
+        r.verbatim("hi");
+        r.push(1);
+        let outer = r.begin_array();
+        let inner = r.begin_array();
+        r.int(1);
+        r.end_map(inner, 1);
+        r.end_array(outer, 2);
+        String::from_utf8(r.buf).unwrap().replace("\r\n", " ").replace(&"x".repeat(101), "x*101")
+    }
+
+    #[test]
+    fn every_type_in_both_versions() {
+        assert_eq!(
+            all_types(Proto::Resp2),
+            "+PONG -ERR two  lines :-9223372036854775808 :7 $0  $101 x*101 $3 -12 $-1 *-1 *12 *4 *3 $3 0.5 $3 inf \
+             :1 $4 -123 $2 hi *1 *2 *2 :1 "
+        );
+        assert_eq!(
+            all_types(Proto::Resp3),
+            "+PONG -ERR two  lines :-9223372036854775808 :7 $0  $101 x*101 $3 -12 _ _ *12 %2 ~3 ,0.5 ,inf \
+             #t (-123 =6 txt:hi >1 *2 %1 :1 "
+        );
     }
 }

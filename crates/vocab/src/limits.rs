@@ -12,6 +12,10 @@ pub const BULK_BYTES_MAX: usize = VALUE_BYTES_MAX;
 pub const ARGUMENTS_MAX: usize = 1024 * 1024;
 /// Most unparsed bytes that a connection may hold: the default of `client-query-buffer-limit`.
 pub const QUERY_BUFFER_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most arguments of one request before AUTH has succeeded, as Redis has it.
+pub const UNAUTHENTICATED_ARGUMENTS_MAX: usize = 10;
+/// Longest bulk string in a request before AUTH has succeeded, in bytes, as Redis has it.
+pub const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
 /// Longest inline request or header line, in bytes, as Redis has it.
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 /// Deepest nesting of arrays in a reply that our client accepts.

@@ -1,0 +1,164 @@
+//! Numbers as text, to the letter as Redis 7.0 reads and prints them.
+
+/// A buffer that any 64-bit number fits, sign included.
+pub(crate) type Digits = [u8; 20];
+
+/// The decimal form of `n`, written into `digits`.
+pub(crate) fn decimal(n: i64, digits: &mut Digits) -> &[u8] {
+    let mut at = digits.len();
+    let mut rest = n.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if n < 0 {
+        at -= 1;
+        digits[at] = b'-';
+    }
+    &digits[at..]
+}
+
+/// A 64-bit integer in its one canonical form: no blanks, no `+`, no leading zeros, no `-0`. What Redis calls
+/// "an integer" in values and arguments.
+#[must_use]
+pub fn parse_integer(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        b"0" => return Some(0),
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if !matches!(digits.first(), Some(b'1'..=b'9')) || digits.len() > 19 {
+        return None;
+    }
+    let mut magnitude = 0u64;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        // 19 digits stay below 10^19 < 2^64.
+        magnitude = magnitude * 10 + u64::from(digit);
+    }
+    if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
+}
+
+/// A double as Redis reads one in an argument: no blanks, not NaN, and out of range only if it says `inf`.
+#[must_use]
+pub fn parse_double(text: &[u8]) -> Option<f64> {
+    let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    let says_infinity = || text.iter().any(|b| b.eq_ignore_ascii_case(&b'i'));
+    if number.is_nan() || (number.is_infinite() && !says_infinity()) { None } else { Some(number) }
+}
+
+/// A double as Redis 7.0 replies with one: C's `%.17g`.
+#[must_use]
+pub fn format_double(d: f64) -> String {
+    if d.is_nan() {
+        return if d.is_sign_negative() { "-nan" } else { "nan" }.to_owned();
+    }
+    if d.is_infinite() {
+        return if d > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    let scientific = format!("{d:.16e}");
+    let (mantissa, exponent) = scientific.split_once('e').expect("the format has an exponent");
+    let exponent: i32 = exponent.parse().expect("the exponent is a small integer");
+    if (-4..17).contains(&exponent) {
+        return trim_zeros(format!("{d:.*}", (16 - exponent) as usize));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", trim_zeros(mantissa.to_owned()), exponent.unsigned_abs())
+}
+
+/// A double as INCRBYFLOAT and HINCRBYFLOAT store it: C's `%.17Lf` without trailing zeros, never `-0`.
+#[must_use]
+pub fn format_long_double(d: f64) -> String {
+    if !d.is_finite() {
+        return format_double(d);
+    }
+    let text = trim_zeros(format!("{d:.17}"));
+    if text == "-0" { "0".to_owned() } else { text }
+}
+
+fn trim_zeros(mut text: String) -> String {
+    if text.contains('.') {
+        let kept = text.trim_end_matches('0').trim_end_matches('.').len();
+        text.truncate(kept);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers() {
+        for (text, value) in [
+            ("0", Some(0)),
+            ("-1", Some(-1)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("-9223372036854775808", Some(i64::MIN)),
+            ("9223372036854775808", None),
+            ("-9223372036854775809", None),
+            ("99999999999999999999", None),
+            ("", None),
+            ("-", None),
+            ("-0", None),
+            ("01", None),
+            ("+1", None),
+            (" 1", None),
+            ("1 ", None),
+            ("1x", None),
+        ] {
+            assert_eq!(parse_integer(text.as_bytes()), value, "{text:?}");
+            if let Some(n) = value {
+                assert_eq!(decimal(n, &mut Digits::default()), text.as_bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn doubles_print_as_in_c() {
+        for (d, text) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (0.1, "0.10000000000000001"),
+            (std::f64::consts::PI, "3.1415926535897931"),
+            (1e16, "10000000000000000"),
+            (1e17, "1e+17"),
+            (1.5e300, "1.5000000000000001e+300"),
+            (0.0001, "0.0001"),
+            (0.000_01, "1.0000000000000001e-05"),
+            (-2.5e-10, "-2.5000000000000002e-10"),
+            (99_999_999_999_999_999.0, "1e+17"),
+            (f64::NEG_INFINITY, "-inf"),
+            (f64::NAN, "nan"),
+        ] {
+            assert_eq!(format_double(d), text);
+        }
+        for (d, text) in [(3.0, "3"), (-0.0, "0"), (0.5, "0.5"), (1e20, "100000000000000000000"), (1e-18, "0")] {
+            assert_eq!(format_long_double(d), text);
+        }
+    }
+
+    #[test]
+    fn doubles_are_read_as_in_redis() {
+        for (text, value) in [
+            ("1.5", Some(1.5)),
+            ("+1e3", Some(1000.0)),
+            ("-inf", Some(f64::NEG_INFINITY)),
+            ("1e400", None),
+            ("nan", None),
+            (" 1", None),
+            ("1 ", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_double(text.as_bytes()), value, "{text:?}");
+        }
+    }
+}
