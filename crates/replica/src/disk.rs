@@ -1,0 +1,252 @@
+//! The file system below the log: it waits out a full disk, remembers a failed fsync, and refuses to cut damage short.
+//!
+//! raft-engine ends the process when a write fails half-way; here a write that finds no room waits (the store refuses
+//! new writes meanwhile) and goes on when there is room. A failed fsync is never tried again: what the kernel dropped
+//! is gone, so the store is poisoned until restart (<https://www.usenix.org/conference/atc20/presentation/rebello>).
+
+use raft_engine::env::{DefaultFileSystem, FileSystem, Handle, Permission, WriteExt};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Whether the device takes writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskState {
+    /// It does.
+    Healthy,
+    /// No room: writes are refused until there is some.
+    Full,
+    /// An fsync failed: nothing is written until restart.
+    Poisoned,
+}
+
+/// What is known of the device; shared by the log, the shards and the shell.
+#[derive(Debug, Default)]
+pub struct DiskHealth {
+    state: AtomicU8,
+    log_waits: AtomicBool,
+    reason: Mutex<String>,
+}
+
+impl DiskHealth {
+    /// The state now.
+    #[must_use]
+    pub fn state(&self) -> DiskState {
+        match self.state.load(Ordering::Acquire) {
+            0 => DiskState::Healthy,
+            1 => DiskState::Full,
+            _ => DiskState::Poisoned,
+        }
+    }
+
+    /// Why it is not healthy.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        self.reason.lock().map(|text| text.clone()).unwrap_or_default()
+    }
+
+    /// Whether a write of the log itself is waiting for room right now.
+    #[must_use]
+    pub fn log_waits(&self) -> bool {
+        self.log_waits.load(Ordering::Acquire)
+    }
+
+    /// No room on the device. Does not hide poison.
+    pub fn set_full(&self, reason: &str) {
+        if self.state.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            log::error!("disk full, refusing writes: {reason}");
+            self.note(reason);
+        }
+    }
+
+    /// There is room again.
+    pub fn set_room(&self) {
+        if !self.log_waits() && self.state.compare_exchange(1, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            log::warn!("there is room on the disk again, taking writes");
+        }
+    }
+
+    /// An fsync failed. For good.
+    pub fn poison(&self, reason: &str) {
+        if self.state.swap(2, Ordering::AcqRel) != 2 {
+            log::error!("poisoned until restart: {reason}");
+            self.note(reason);
+        }
+    }
+
+    fn note(&self, reason: &str) {
+        if let Ok(mut text) = self.reason.lock() {
+            reason.clone_into(&mut text);
+        }
+    }
+}
+
+/// The default file system with the rules above.
+pub(crate) struct GuardedFs {
+    pub(crate) health: Arc<DiskHealth>,
+}
+
+pub(crate) struct GuardedHandle {
+    inner: Arc<<DefaultFileSystem as FileSystem>::Handle>,
+    health: Arc<DiskHealth>,
+    path: PathBuf,
+}
+
+pub(crate) struct GuardedWriter {
+    inner: <DefaultFileSystem as FileSystem>::Writer,
+    health: Arc<DiskHealth>,
+    path: PathBuf,
+}
+
+impl GuardedFs {
+    fn wrap(&self, path: &Path, handle: <DefaultFileSystem as FileSystem>::Handle) -> GuardedHandle {
+        GuardedHandle { inner: Arc::new(handle), health: self.health.clone(), path: path.to_owned() }
+    }
+}
+
+impl FileSystem for GuardedFs {
+    type Handle = GuardedHandle;
+    type Reader = <DefaultFileSystem as FileSystem>::Reader;
+    type Writer = GuardedWriter;
+
+    fn create<P: AsRef<Path>>(&self, path: P) -> io::Result<Self::Handle> {
+        let path = path.as_ref();
+        let handle = wait_for_room(&self.health, path, || DefaultFileSystem.create(path))?;
+        Ok(self.wrap(path, handle))
+    }
+
+    fn open<P: AsRef<Path>>(&self, path: P, perm: Permission) -> io::Result<Self::Handle> {
+        let path = path.as_ref();
+        Ok(self.wrap(path, DefaultFileSystem.open(path, perm)?))
+    }
+
+    fn delete<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
+        DefaultFileSystem.delete(path)
+    }
+
+    fn rename<P: AsRef<Path>>(&self, src_path: P, dst_path: P) -> io::Result<()> {
+        DefaultFileSystem.rename(src_path, dst_path)
+    }
+
+    fn new_reader(&self, handle: Arc<Self::Handle>) -> io::Result<Self::Reader> {
+        DefaultFileSystem.new_reader(handle.inner.clone())
+    }
+
+    fn new_writer(&self, handle: Arc<Self::Handle>) -> io::Result<Self::Writer> {
+        Ok(GuardedWriter {
+            inner: DefaultFileSystem.new_writer(handle.inner.clone())?,
+            health: handle.health.clone(),
+            path: handle.path.clone(),
+        })
+    }
+}
+
+impl Handle for GuardedHandle {
+    /// raft-engine cuts a log file short at the first record that does not check. That is right for the torn end of
+    /// the last write, and loses acknowledged writes if whole records follow: then this refuses.
+    fn truncate(&self, offset: usize) -> io::Result<()> {
+        if let Some(found) = record_after(&self.path, offset)? {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!(
+                    "{}: damaged at byte {offset}, though a whole record follows at byte {found}; \
+                     not cutting off what was acknowledged",
+                    self.path.display()
+                ),
+            ));
+        }
+        self.inner.truncate(offset)
+    }
+
+    fn file_size(&self) -> io::Result<usize> {
+        self.inner.file_size()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.inner.sync().inspect_err(|e| self.health.poison(&format!("fsync of {}: {e}", self.path.display())))
+    }
+}
+
+impl Write for GuardedWriter {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        wait_for_room(&self.health, &self.path, || self.inner.write(buf))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl Seek for GuardedWriter {
+    fn seek(&mut self, pos: SeekFrom) -> io::Result<u64> {
+        self.inner.seek(pos)
+    }
+}
+
+impl WriteExt for GuardedWriter {
+    fn truncate(&mut self, offset: usize) -> io::Result<()> {
+        self.inner.truncate(offset)
+    }
+
+    fn allocate(&mut self, offset: usize, size: usize) -> io::Result<()> {
+        wait_for_room(&self.health, &self.path, || self.inner.allocate(offset, size))
+    }
+}
+
+/// Tries `call` until the device has room for it. The log thread waits here; the shards refuse writes meanwhile.
+fn wait_for_room<T>(health: &DiskHealth, path: &Path, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    const PAUSE: Duration = Duration::from_millis(100);
+    loop {
+        match call() {
+            Err(e) if no_room(&e) => {
+                health.log_waits.store(true, Ordering::Release);
+                health.set_full(&format!("{}: {e}", path.display()));
+                std::thread::sleep(PAUSE);
+            }
+            done => {
+                health.log_waits.store(false, Ordering::Release);
+                return done;
+            }
+        }
+    }
+}
+
+fn no_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+const RECORD_HEAD_BYTES: usize = 16;
+
+/// Where after `offset` a whole record of this file begins, if one does. docs/FORMATS.md has the layout.
+fn record_after(path: &Path, offset: usize) -> io::Result<Option<usize>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.read_to_end(&mut bytes)?;
+    let sequence = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse::<u64>().ok());
+    let signature = sequence.map_or(0, |n| n as u32);
+    let mut at = offset + 1;
+    while at + RECORD_HEAD_BYTES + 4 <= bytes.len() {
+        if bytes[at] == 0 && bytes[at..].iter().take(4096).all(|&b| b == 0) {
+            at += 4096;
+            continue;
+        }
+        if is_record(&bytes[at..], signature) {
+            return Ok(Some(at));
+        }
+        at += 1;
+    }
+    Ok(None)
+}
+
+/// A record: u56 length and u8 compression, u64 footer offset, entries, footer, CRC32 of the footer signed by the file.
+fn is_record(bytes: &[u8], signature: u32) -> bool {
+    let word = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    let (length, footer) = ((word(0) >> 8) as usize, word(8) as usize);
+    if footer < RECORD_HEAD_BYTES || length > bytes.len() || footer + 4 > length || word(0) & 0xFE != 0 {
+        return false;
+    }
+    let stored = u32::from_le_bytes(bytes[length - 4..length].try_into().expect("4 bytes"));
+    let check = crc32fast::hash(&bytes[footer..length - 4]);
+    stored == check ^ signature
+}

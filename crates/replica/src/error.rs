@@ -1,0 +1,45 @@
+//! What the log and its groups can fail with.
+
+use std::fmt;
+
+/// Why the log could not be opened, written or read.
+#[derive(Debug)]
+pub enum Error {
+    /// The log is damaged; names the file where it can be told.
+    Corrupt(String),
+    /// The operating system refused.
+    Io(String),
+    /// An fsync failed: nothing more is written until restart.
+    Poisoned(String),
+    /// This replica does not lead its group.
+    NotLeader,
+    /// The group holds as many uncommitted bytes as it may.
+    Busy,
+}
+
+/// The result of a log call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Corrupt(detail) => write!(f, "the log is corrupt: {detail}"),
+            Self::Io(detail) => write!(f, "the log cannot be used: {detail}"),
+            Self::Poisoned(detail) => write!(f, "the store is poisoned until restart: {detail}"),
+            Self::NotLeader => write!(f, "this replica is not the leader"),
+            Self::Busy => write!(f, "too many writes are under way"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<raft_engine::Error> for Error {
+    fn from(error: raft_engine::Error) -> Self {
+        match error {
+            raft_engine::Error::Io(e) => Self::Io(e.to_string()),
+            raft_engine::Error::Corruption(detail) => Self::Corrupt(detail),
+            other => Self::Corrupt(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The log that all groups of a node share: one write and one fsync for all of them.
+
+use crate::disk::{DiskHealth, GuardedFs};
+use crate::error::{Error, Result};
+use raft::eraftpb::{ConfState, Entry, HardState};
+use raft_engine::internals::FilePipeLog;
+use raft_engine::{Command, Config, Engine, LogBatch, MessageExt, ReadableSize, RecoveryMode};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vocab::ShardId;
+
+const KEY_HARD_STATE: &[u8] = b"hard";
+const KEY_CONF_STATE: &[u8] = b"conf";
+const KEY_TRUNCATED: &[u8] = b"trunc";
+const KEY_CLEARING: &[u8] = b"clear";
+
+struct Groups;
+
+impl MessageExt for Groups {
+    type Entry = Entry;
+
+    fn index(e: &Entry) -> u64 {
+        e.index
+    }
+}
+
+/// How the log is kept.
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// Bytes of log beyond which shards are flushed so that old files can go.
+    pub bytes_max: u64,
+    /// Bytes of one log file.
+    pub file_bytes: u64,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self { bytes_max: 1 << 30, file_bytes: 64 << 20 }
+    }
+}
+
+/// What the log holds about one group, besides its entries.
+#[derive(Clone, Debug, Default)]
+pub struct GroupState {
+    /// Term, vote and commit index.
+    pub hard_state: HardState,
+    /// The members.
+    pub conf_state: ConfState,
+    /// Index and term of the last entry that was truncated away.
+    pub truncated: (u64, u64),
+    /// First and last entry held; (1, 0) when there is none.
+    pub bounds: (u64, u64),
+    /// The index of a FLUSHALL that was emptying the tree when the process ended, if one was; else 0.
+    pub clearing: u64,
+}
+
+/// Writes of any number of groups, to be made at once.
+#[derive(Default)]
+pub struct LogWrite {
+    batch: LogBatch,
+}
+
+impl LogWrite {
+    /// Whether there is nothing to write.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    /// About how many bytes it will take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.batch.approximate_size()
+    }
+
+    pub(crate) fn entries(&mut self, shard: ShardId, entries: &[Entry]) -> Result<()> {
+        Ok(self.batch.add_entries::<Groups>(region(shard), entries)?)
+    }
+
+    pub(crate) fn hard_state(&mut self, shard: ShardId, state: &HardState) -> Result<()> {
+        Ok(self.batch.put_message(region(shard), KEY_HARD_STATE.to_vec(), state)?)
+    }
+
+    /// Sets the members of a group.
+    pub fn conf_state(&mut self, shard: ShardId, state: &ConfState) -> Result<()> {
+        Ok(self.batch.put_message(region(shard), KEY_CONF_STATE.to_vec(), state)?)
+    }
+
+    /// Notes that the tree is about to be emptied as of entry `index`.
+    pub fn clearing(&mut self, shard: ShardId, index: u64) -> Result<()> {
+        Ok(self.batch.put(region(shard), KEY_CLEARING.to_vec(), index.to_le_bytes().to_vec())?)
+    }
+
+    /// Truncates a group's log: entries up to `index` (of `term`) are no longer needed.
+    pub fn truncate(&mut self, shard: ShardId, index: u64, term: u64) -> Result<()> {
+        let mut value = index.to_le_bytes().to_vec();
+        value.extend_from_slice(&term.to_le_bytes());
+        self.batch.put(region(shard), KEY_TRUNCATED.to_vec(), value)?;
+        self.batch.add_command(region(shard), Command::Compact { index: index + 1 });
+        Ok(())
+    }
+}
+
+/// The log of a node.
+pub struct Log {
+    engine: Engine<GuardedFs, FilePipeLog<GuardedFs>>,
+    dir: PathBuf,
+    health: Arc<DiskHealth>,
+}
+
+impl Log {
+    /// Opens the log in `dir`, recovering what is there.
+    pub fn open(dir: &Path, options: &LogOptions, health: Arc<DiskHealth>) -> Result<Self> {
+        let config = Config {
+            dir: dir.display().to_string(),
+            recovery_mode: RecoveryMode::TolerateTailCorruption,
+            recovery_threads: 2,
+            recovery_read_block_size: ReadableSize::kb(256),
+            batch_compression_threshold: ReadableSize(0),
+            target_file_size: ReadableSize(options.file_bytes),
+            purge_threshold: ReadableSize(options.bytes_max.max(options.file_bytes)),
+            ..Config::default()
+        };
+        let fs = Arc::new(GuardedFs { health: health.clone() });
+        let engine = Engine::open_with_file_system(config, fs).map_err(|e| match Error::from(e) {
+            Error::Corrupt(detail) => Error::Corrupt(format!("{}: {detail}", dir.display())),
+            Error::Io(detail) => Error::Io(format!("{}: {detail}", dir.display())),
+            other => other,
+        })?;
+        Ok(Self { engine, dir: dir.to_owned(), health })
+    }
+
+    /// Writes; with `sync`, fsyncs once for everything. A failed fsync poisons the store.
+    pub fn write(&self, write: &mut LogWrite, sync: bool) -> Result<()> {
+        if self.health.state() == crate::DiskState::Poisoned {
+            return Err(Error::Poisoned(self.health.reason()));
+        }
+        let call = || self.engine.write(&mut write.batch, sync);
+        // raft-engine panics where an fsync fails; there is no going on from that, but reads still work.
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)) {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(e)) => {
+                self.health.poison(&format!("writing the log in {}: {e}", self.dir.display()));
+                Err(e.into())
+            }
+            Err(_) => {
+                self.health.poison(&format!("writing the log in {} failed", self.dir.display()));
+                Err(Error::Poisoned(self.health.reason()))
+            }
+        }
+    }
+
+    /// Fsyncs what was written before.
+    pub fn sync(&self) -> Result<()> {
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.engine.sync())) {
+            Ok(done) => Ok(done?),
+            Err(_) => {
+                self.health.poison(&format!("fsync of the log in {} failed", self.dir.display()));
+                Err(Error::Poisoned(self.health.reason()))
+            }
+        }
+    }
+
+    /// What the log holds about a group; `None` for a group it has never seen.
+    pub fn state(&self, shard: ShardId) -> Result<Option<GroupState>> {
+        let group = region(shard);
+        let Some(conf_state) = self.engine.get_message::<ConfState>(group, KEY_CONF_STATE)? else {
+            return Ok(None);
+        };
+        let hard_state = self.engine.get_message::<HardState>(group, KEY_HARD_STATE)?.unwrap_or_default();
+        let truncated = match self.engine.get(group, KEY_TRUNCATED) {
+            Some(bytes) if bytes.len() == 16 => (number(&bytes[..8]), number(&bytes[8..])),
+            Some(_) => return Err(Error::Corrupt(format!("{}: truncation mark of shard {shard}", self.dir.display()))),
+            None => (0, 0),
+        };
+        let clearing = self.engine.get(group, KEY_CLEARING).map_or(0, |bytes| number(&bytes));
+        let first = self.engine.first_index(group).unwrap_or(truncated.0 + 1);
+        let last = self.engine.last_index(group).unwrap_or(truncated.0);
+        Ok(Some(GroupState { hard_state, conf_state, truncated, bounds: (first, last), clearing }))
+    }
+
+    /// Entries `low..high` of a group, at least one, no more than about `bytes_max` bytes.
+    pub fn fetch(&self, shard: ShardId, low: u64, high: u64, bytes_max: u64) -> Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        let bytes_max = usize::try_from(bytes_max).ok();
+        self.engine
+            .fetch_entries_to::<Groups>(region(shard), low, high, bytes_max, &mut entries)
+            .map_err(|e| Error::Corrupt(format!("{}: entries {low}..{high} of shard {shard}: {e}", self.dir.display())))?;
+        Ok(entries)
+    }
+
+    /// Deletes files that no group needs; answers the groups that hold old files and should flush.
+    pub fn purge(&self) -> Result<Vec<ShardId>> {
+        let groups = self.engine.purge_expired_files()?;
+        Ok(groups.into_iter().map(|group| ShardId((group - 1) as u32)).collect())
+    }
+
+    /// Groups that the log knows.
+    #[must_use]
+    pub fn groups(&self) -> Vec<ShardId> {
+        let mut groups: Vec<_> = self.engine.raft_groups().into_iter().map(|g| ShardId((g - 1) as u32)).collect();
+        groups.sort_unstable();
+        groups
+    }
+
+    /// Bytes of log files.
+    #[must_use]
+    pub fn disk_bytes(&self) -> u64 {
+        self.engine.get_used_size() as u64
+    }
+
+    /// What is known of the device.
+    #[must_use]
+    pub fn health(&self) -> &Arc<DiskHealth> {
+        &self.health
+    }
+}
+
+/// raft-engine keeps group 0 for itself.
+fn region(shard: ShardId) -> u64 {
+    u64::from(shard.0) + 1
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.try_into().map_or(0, u64::from_le_bytes)
+}

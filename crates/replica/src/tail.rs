@@ -1,0 +1,150 @@
+//! What raft-rs reads its log from: the newest entries in memory, older ones in the shared log.
+
+use crate::log_store::{GroupState, Log};
+use raft::eraftpb::{ConfState, Entry, HardState, Snapshot};
+use raft::{GetEntriesContext, RaftState, Storage, StorageError};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use vocab::ShardId;
+
+/// Invariants: `entries` are contiguous and end at `last`; `truncated.0 < first entry held anywhere`.
+pub(crate) struct Tail {
+    log: Arc<Log>,
+    shard: ShardId,
+    hard_state: HardState,
+    conf_state: ConfState,
+    truncated: (u64, u64),
+    last: (u64, u64),
+    entries: VecDeque<Entry>,
+}
+
+impl Tail {
+    pub(crate) fn open(log: Arc<Log>, shard: ShardId, state: GroupState) -> crate::Result<Self> {
+        let (_, last) = state.bounds;
+        let last = if last > state.truncated.0 {
+            let entry = log.fetch(shard, last, last + 1, 1)?.pop();
+            (last, entry.map_or(0, |entry| entry.term))
+        } else {
+            state.truncated
+        };
+        Ok(Self {
+            log,
+            shard,
+            hard_state: state.hard_state,
+            conf_state: state.conf_state,
+            truncated: state.truncated,
+            last,
+            entries: VecDeque::new(),
+        })
+    }
+
+    /// Takes entries that are on their way to the log. They may replace the end of what is there.
+    pub(crate) fn append(&mut self, entries: &[Entry]) {
+        let Some(first) = entries.first() else { return };
+        assert!(first.index > self.truncated.0, "an entry below the truncation point");
+        assert!(first.index <= self.last.0 + 1, "a gap in the log: {} after {}", first.index, self.last.0);
+        while self.entries.back().is_some_and(|entry| entry.index >= first.index) {
+            self.entries.pop_back();
+        }
+        self.entries.extend(entries.iter().cloned());
+        if let Some(last) = entries.last() {
+            self.last = (last.index, last.term);
+        }
+    }
+
+    /// Drops entries up to `index` from memory; the log has them.
+    pub(crate) fn forget(&mut self, index: u64) {
+        while self.entries.front().is_some_and(|entry| entry.index <= index) {
+            self.entries.pop_front();
+        }
+    }
+
+    pub(crate) fn truncated_to(&mut self, index: u64, term: u64) {
+        self.truncated = (index, term);
+        self.forget(index);
+    }
+
+    pub(crate) fn truncated(&self) -> (u64, u64) {
+        self.truncated
+    }
+
+    fn memory_first(&self) -> u64 {
+        self.entries.front().map_or(self.last.0 + 1, |entry| entry.index)
+    }
+}
+
+impl Storage for Tail {
+    fn initial_state(&self) -> raft::Result<RaftState> {
+        Ok(RaftState::new(self.hard_state.clone(), self.conf_state.clone()))
+    }
+
+    fn entries(
+        &self,
+        low: u64,
+        high: u64,
+        max_size: impl Into<Option<u64>>,
+        _context: GetEntriesContext,
+    ) -> raft::Result<Vec<Entry>> {
+        if low <= self.truncated.0 {
+            return Err(raft::Error::Store(StorageError::Compacted));
+        }
+        assert!(high <= self.last.0 + 1, "entries up to {high} asked for, the last is {}", self.last.0);
+        let bytes_max = max_size.into().unwrap_or(u64::MAX);
+        let memory_first = self.memory_first();
+        if low < memory_first {
+            return self
+                .log
+                .fetch(self.shard, low, high.min(memory_first), bytes_max)
+                .map_err(|e| raft::Error::Store(StorageError::Other(Box::new(e))));
+        }
+        let mut bytes = 0u64;
+        let from = (low - memory_first) as usize;
+        let to = (high - memory_first) as usize;
+        let mut found = Vec::with_capacity(to - from);
+        for entry in self.entries.range(from..to) {
+            bytes += entry.data.len() as u64;
+            if bytes > bytes_max && !found.is_empty() {
+                break;
+            }
+            found.push(entry.clone());
+        }
+        Ok(found)
+    }
+
+    fn term(&self, index: u64) -> raft::Result<u64> {
+        if index == self.truncated.0 {
+            return Ok(self.truncated.1);
+        }
+        if index == self.last.0 {
+            return Ok(self.last.1);
+        }
+        if index < self.truncated.0 {
+            return Err(raft::Error::Store(StorageError::Compacted));
+        }
+        if index > self.last.0 {
+            return Err(raft::Error::Store(StorageError::Unavailable));
+        }
+        let memory_first = self.memory_first();
+        if index >= memory_first {
+            return Ok(self.entries[(index - memory_first) as usize].term);
+        }
+        let fetched = self.log.fetch(self.shard, index, index + 1, 1);
+        match fetched.map(|mut entries| entries.pop()) {
+            Ok(Some(entry)) => Ok(entry.term),
+            Ok(None) => Err(raft::Error::Store(StorageError::Unavailable)),
+            Err(e) => Err(raft::Error::Store(StorageError::Other(Box::new(e)))),
+        }
+    }
+
+    fn first_index(&self) -> raft::Result<u64> {
+        Ok(self.truncated.0 + 1)
+    }
+
+    fn last_index(&self) -> raft::Result<u64> {
+        Ok(self.last.0)
+    }
+
+    fn snapshot(&self, _request_index: u64, _to: u64) -> raft::Result<Snapshot> {
+        Err(raft::Error::Store(StorageError::SnapshotTemporarilyUnavailable))
+    }
+}
