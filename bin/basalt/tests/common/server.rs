@@ -1,0 +1,162 @@
+//! A server of a test's own: started on a free port, known to be ready, and ended by the pid that it got.
+//!
+//! With `BASALT_BLACKBOX_PEER=redis-server` the peer is started in Basalt's place: what a transcript says of both
+//! must hold for both.
+
+use super::{Connection, Value, eventually};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Longest start: a log of a whole test is replayed within it.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// How to start it.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub dir: PathBuf,
+    pub arguments: Vec<String>,
+}
+
+impl Setup {
+    /// A small store: few shards and little memory, so that flushes and compactions happen within a test.
+    pub fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_path_buf(), arguments: Vec::new() }.with("--shards", "4").with("--memory", "256M")
+    }
+
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.arguments.extend([name.to_owned(), value.to_owned()]);
+        self
+    }
+
+    fn command(&self, port: u16) -> Command {
+        let Some(peer) = peer() else {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
+            command.args(["start", "--listen", &format!("127.0.0.1:{port}"), "--dir"]).arg(&self.dir);
+            command.args(&self.arguments);
+            return command;
+        };
+        std::fs::create_dir_all(&self.dir).unwrap();
+        let mut command = Command::new(peer);
+        command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--cluster-enabled", "yes", "--dir"]);
+        command.arg(&self.dir);
+        command.args(["--cluster-port", &free_port().to_string(), "--save", ""]);
+        command
+    }
+}
+
+/// The peer that stands in for Basalt, if any.
+pub fn peer() -> Option<String> {
+    std::env::var("BASALT_BLACKBOX_PEER").ok()
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A running server.
+pub struct Server {
+    child: Child,
+    port: u16,
+    messages: PathBuf,
+}
+
+impl Server {
+    /// Starts it and waits until it answers.
+    pub fn start(setup: &Setup) -> Self {
+        Self::try_start(setup).unwrap_or_else(|messages| panic!("the server ended instead of starting:\n{messages}"))
+    }
+
+    /// As `start`, but a server that ends instead of answering is an answer too: what it said.
+    pub fn try_start(setup: &Setup) -> Result<Self, String> {
+        loop {
+            let mut server = Self::spawn(setup);
+            match server.wait_ready() {
+                Ok(()) => return Ok(server),
+                // Between our look and its bind, somebody else took the port.
+                Err(messages) if messages.contains("in use") => continue,
+                Err(messages) => return Err(messages),
+            }
+        }
+    }
+
+    fn spawn(setup: &Setup) -> Self {
+        let port = free_port();
+        let messages = setup.dir.with_extension("messages");
+        std::fs::create_dir_all(setup.dir.parent().unwrap()).unwrap();
+        let file = std::fs::File::options().create(true).append(true).open(&messages).unwrap();
+        let child =
+            setup.command(port).stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
+        Self { child, port, messages }
+    }
+
+    fn wait_ready(&mut self) -> Result<(), String> {
+        eventually("the server answers PING", READY_WITHIN, || {
+            if self.child.try_wait().unwrap().is_some() {
+                return Some(Err(self.messages()));
+            }
+            let mut connection = Connection::open(self.port).ok()?;
+            match connection.try_call(&["PING"]) {
+                Ok(Value::Simple(text)) if text == "PONG" => {}
+                // It is loading, or it is ending.
+                _ => return None,
+            }
+            if peer().is_some() {
+                connection.call("CLUSTER ADDSLOTSRANGE 0 16383");
+                (connection.call("CLUSTER INFO").text().contains("cluster_state:ok")).then_some(Ok(()))
+            } else {
+                Some(Ok(()))
+            }
+        })
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn connect(&self) -> Connection {
+        Connection::open(self.port).unwrap()
+    }
+
+    /// All that it has said so far.
+    pub fn messages(&self) -> String {
+        std::fs::read_to_string(&self.messages).unwrap_or_default()
+    }
+
+    /// SIGKILL, and gone when this returns.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// SIGTERM; true if it ended well within the time that a stop may take.
+    pub fn stop(mut self) -> bool {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        eventually("the server ends after SIGTERM", Duration::from_secs(30), || self.child.try_wait().unwrap())
+            .success()
+    }
+
+    /// Resident memory now, in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let messages = self.messages();
+            let tail = messages.lines().rev().take(20).collect::<Vec<_>>();
+            super::announce(&format!(
+                "the server's last words:\n{}",
+                tail.into_iter().rev().collect::<Vec<_>>().join("\n")
+            ));
+        }
+    }
+}
