@@ -38,6 +38,8 @@ pub const SHARDS_MAX: u32 = 16_384;
 pub const INLINE_FIELDS_MAX: usize = 128;
 /// A hash whose record is longer than this, in bytes, spreads over sub-keys.
 pub const INLINE_COLLECTION_BYTES_MAX: usize = 8 * 1024;
+/// Most fields that one HRANDFIELD draws with repetition.
+pub const RANDOM_FIELDS_MAX: usize = 1024 * 1024;
 /// Sub-keys that one background collection step removes.
 pub const COLLECT_STEP_MAX: usize = 1024;
 
