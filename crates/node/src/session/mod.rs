@@ -1,0 +1,29 @@
+//! A connection's session: who it is, what it has queued and watches, and which of its requests may run.
+//!
+//! # Contract with the shell
+//! For every connection: `Clients::connect` → `Session::new`; for every request, in the order of arrival:
+//!
+//! ```text
+//! let spec = resp::lookup(args…);
+//! match session.admit(spec, args, host, &mut reply) {
+//!     Admission::Answered(effect) => the reply (or nothing, if silenced) is written; carry out `effect`.
+//!     Admission::Execute => a command over data: route it, run it, write its reply.
+//!     Admission::ExecuteAt { slot, handler } => as Execute, but on the shard of `slot`, with `handler`.
+//!     Admission::Watch(keys) => look up each key's version (0 = not there), `session.watching(key, version)`
+//!         for each, reply +OK. Hold the connection's later requests until then.
+//!     Admission::Transaction(t) => propose `t.watches()` and `t.data()` as one entry on the shard of `t.slot()`;
+//!         then `t.answer(session, host, outcome, &mut reply)`, which writes the array (or null, or error) and
+//!         runs the queued session commands in their places.
+//!     Admission::Hold { until_ms } => CLIENT PAUSE: nothing is written; admit the same request again at that time,
+//!         or earlier when `Host::wake_all` was called.
+//! }
+//! ```
+//!
+//! - Errors of routing (`MOVED`, `CROSSSLOT`, `CLUSTERDOWN`) that the shell finds go through `session.reject`, which
+//!   spoils a MULTI under way as Redis does; `admit` itself finds CROSSSLOT within MULTI.
+//! - `session.silent()` tells, after `admit`, whether this request's reply is to be thrown away (CLIENT REPLY).
+//!   `Answered` has already done so.
+//! - A command over data that has ended is counted with `WorkerStats::record`; session commands count themselves.
+//! - `session.closing()` true: send what is written, then close. It is also true after CLIENT KILL by another client,
+//!   for which `Host::wake` has been called with the entry.
+//! - A session belongs to one thread. What others may see of it (CLIENT LIST) is in its `ClientEntry`.
