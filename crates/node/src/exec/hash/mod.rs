@@ -1,8 +1,43 @@
-//! The hash commands.
+//! Hashes: fields and values under one key.
+//!
+//! A small hash is one record (`packed`). One with more than `INLINE_FIELDS_MAX` fields or
+//! `INLINE_COLLECTION_BYTES_MAX` bytes is *spread*: its record holds a generation and a count, and each field is an
+//! element of its own (`element`), so that no write costs the size of the hash. A spread hash stays so until it is
+//! empty, as in Redis. `stored` reads either form, `write` changes it, `build` makes a whole one.
+
+mod build;
+mod element;
+mod increment;
+mod packed;
+mod random;
+mod read;
+mod stored;
+mod write;
+
+pub use packed::fuzz_packed;
 
 use super::Handler;
 
-/// The handler of a hash command, by its upper-case name.
-pub(super) fn handler(_name: &str) -> Option<Handler> {
-    None
+/// The handler of a command over a hash, by its upper-case name.
+pub(super) fn handler(name: &str) -> Option<Handler> {
+    Some(match name {
+        "HSET" => write::hset,
+        "HSETNX" => write::hsetnx,
+        "HMSET" => write::hmset,
+        "HDEL" => write::hdel,
+        "HGET" => read::hget,
+        "HMGET" => read::hmget,
+        "HGETALL" => read::hgetall,
+        "HKEYS" => read::hkeys,
+        "HVALS" => read::hvals,
+        "HEXISTS" => read::hexists,
+        "HLEN" => read::hlen,
+        "HSTRLEN" => read::hstrlen,
+        "HINCRBY" => increment::hincrby,
+        "HRANDFIELD" => random::hrandfield,
+        _ => return None,
+    })
 }
+
+#[cfg(test)]
+mod tests;
