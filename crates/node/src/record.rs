@@ -8,6 +8,7 @@
 //! rest        payload, by kind
 //! ```
 
+use std::io::{self, Read};
 use storage::Slice;
 
 const FORMAT: u8 = 1;
@@ -79,30 +80,56 @@ impl RecordView<'_> {
     }
 }
 
+/// The parts of a payload one after the other, so that a record is built with one copy.
+struct Parts<'a>(&'a [&'a [u8]], usize);
+
+impl Read for Parts<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some((first, rest)) = self.0.split_first() {
+            if self.1 < first.len() {
+                let n = into.len().min(first.len() - self.1);
+                into[..n].copy_from_slice(&first[self.1..self.1 + n]);
+                self.1 += n;
+                return Ok(n);
+            }
+            (self.0, self.1) = (rest, 0);
+        }
+        Ok(0)
+    }
+}
+
 impl Record {
     /// A record from its parts. The version is stamped when it is put.
     #[must_use]
     pub fn new(kind: Kind, expire_at_ms: Option<u64>, payload: &[&[u8]]) -> Self {
-        let length: usize = payload.iter().map(|part| part.len()).sum();
-        let mut bytes = Vec::with_capacity(HEAD_BYTES + 8 + length);
-        bytes.push(FORMAT << 4 | kind as u8);
-        bytes.push(if expire_at_ms.is_some() { FLAG_EXPIRY } else { 0 });
-        bytes.extend_from_slice(&[0; 8]);
+        Self::stamped_new(0, kind, expire_at_ms, payload)
+    }
+
+    /// A record from its parts that is already stamped with `version`: saves `stamped` the copy.
+    #[must_use]
+    pub fn stamped_new(version: u64, kind: Kind, expire_at_ms: Option<u64>, payload: &[&[u8]]) -> Self {
+        let mut head = [0; HEAD_BYTES + 8];
+        head[0] = FORMAT << 4 | kind as u8;
+        head[2..HEAD_BYTES].copy_from_slice(&version.to_le_bytes());
+        let mut head_length = HEAD_BYTES;
         if let Some(at) = expire_at_ms {
-            bytes.extend_from_slice(&at.to_le_bytes());
+            head[1] = FLAG_EXPIRY;
+            head[HEAD_BYTES..].copy_from_slice(&at.to_le_bytes());
+            head_length += 8;
         }
-        for part in payload {
-            bytes.extend_from_slice(part);
-        }
-        Self(Slice::from(bytes))
+        let length: usize = payload.iter().map(|part| part.len()).sum();
+        let mut parts = head[..head_length].chain(Parts(payload, 0));
+        Self(Slice::from_reader(&mut parts, head_length + length).expect("memory can be read"))
     }
 
     /// The same record, stamped with `version`.
     #[must_use]
     pub fn stamped(&self, version: u64) -> Self {
-        let mut bytes = self.0.to_vec();
-        bytes[2..HEAD_BYTES].copy_from_slice(&version.to_le_bytes());
-        Self(Slice::from(bytes))
+        let view = self.view();
+        if view.version == version {
+            return self.clone();
+        }
+        Self::stamped_new(version, view.kind, view.expire_at_ms, &[view.payload])
     }
 
     /// Checks the head of stored bytes. The error says what is wrong.
@@ -165,6 +192,40 @@ impl Kind {
         match self {
             Self::String => "string",
             Self::Hash | Self::SpreadHash => "hash",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_is_built_is_decoded() {
+        for expiry in [None, Some(1_700_000_000_000)] {
+            for parts in [&[][..], &[&b"a value longer than what a slice holds inline"[..], b"", b"b"][..]] {
+                let record = Record::new(Kind::String, expiry, parts).stamped(7);
+                let decoded = Record::decode(record.bytes().clone()).unwrap();
+                let view = decoded.view();
+                assert_eq!((view.kind, view.version, view.expire_at_ms), (Kind::String, 7, expiry));
+                assert_eq!(view.payload, parts.concat());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_torn_is_refused() {
+        let spread = Spread { generation: 3, count: 4 };
+        let whole = Record::new(Kind::SpreadHash, Some(1), &[&spread.encode()]);
+        assert_eq!(whole.view().spread(), Some(spread));
+        for length in 0..whole.bytes().len() {
+            assert!(Record::decode(Slice::from(&whole.bytes()[..length])).is_err(), "{length}");
+        }
+        for (at, byte) in [(0, 0x21), (0, 0x14), (1, 2)] {
+            let mut bytes = whole.bytes().to_vec();
+            bytes[at] = byte;
+            assert!(Record::decode(Slice::from(bytes)).is_err(), "{byte:#x}");
         }
     }
 }

@@ -14,33 +14,9 @@ pub(super) const NOT_FLOAT: &str = "ERR value is not a valid float";
 /// The command needs a key that is there.
 pub(super) const NO_SUCH_KEY: &str = "ERR no such key";
 
-/// The integer that `text` is the one decimal form of: no blanks, plus signs or leading zeros.
-pub(super) fn parse_int(text: &[u8]) -> Option<i64> {
-    let (negative, digits) = match text {
-        [b'-', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    if digits == b"0" {
-        return (!negative).then_some(0);
-    }
-    if digits.is_empty() || digits.len() > 19 || digits[0] == b'0' {
-        return None;
-    }
-    let mut n: u64 = 0;
-    for &digit in digits {
-        let digit = digit.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        // 19 digits fit 64 bits.
-        n = n * 10 + u64::from(digit);
-    }
-    if negative { 0i64.checked_sub_unsigned(n) } else { i64::try_from(n).ok() }
-}
-
-/// As `parse_int`, or the error.
+/// The integer that `text` is the one decimal form of, or the error.
 pub(super) fn int(text: &[u8]) -> Result<i64, Error> {
-    parse_int(text).ok_or(Error::from(NOT_INTEGER))
+    resp::parse_integer(text).ok_or(Error::from(NOT_INTEGER))
 }
 
 /// Whether `arg` is the option `word` (upper case), in any case.
@@ -54,31 +30,47 @@ pub(super) fn string_of(record: &Record) -> Result<&[u8], Error> {
     if view.kind == Kind::String { Ok(view.payload) } else { Err(WRONGTYPE.into()) }
 }
 
+/// The decimal form of an integer, without a heap.
+pub(super) struct Decimal {
+    digits: [u8; 20],
+    start: usize,
+}
+
+impl Decimal {
+    /// The form of `n`.
+    pub(super) fn of(n: i64) -> Self {
+        let mut digits = [0; 20];
+        let mut start = digits.len();
+        let mut rest = n.unsigned_abs();
+        loop {
+            start -= 1;
+            digits[start] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        if n < 0 {
+            start -= 1;
+            digits[start] = b'-';
+        }
+        Self { digits, start }
+    }
+
+    /// Its characters.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.digits[self.start..]
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::parse_int;
+    use super::Decimal;
 
     #[test]
-    fn integers_have_one_form() {
-        for (text, value) in [
-            ("0", Some(0)),
-            ("-0", None),
-            ("", None),
-            ("-", None),
-            ("+1", None),
-            ("01", None),
-            (" 1", None),
-            ("1 ", None),
-            ("1a", None),
-            ("-1", Some(-1)),
-            ("9223372036854775807", Some(i64::MAX)),
-            ("9223372036854775808", None),
-            ("-9223372036854775808", Some(i64::MIN)),
-            ("-9223372036854775809", None),
-            ("9999999999999999999", None),
-            ("10000000000000000000", None),
-        ] {
-            assert_eq!(parse_int(text.as_bytes()), value, "{text}");
+    fn integers_in_decimal() {
+        for n in [0, 7, -1, 10, i64::MAX, i64::MIN] {
+            assert_eq!(Decimal::of(n).bytes(), n.to_string().as_bytes());
         }
     }
 }

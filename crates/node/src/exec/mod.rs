@@ -3,8 +3,12 @@
 //! Handlers are deterministic: the same space, arguments and entry give the same writes on every replica.
 
 mod args;
+mod counters;
 mod hash;
+mod keys;
+mod kv;
 mod scan;
+mod strings;
 #[cfg(test)]
 mod testspace;
 #[cfg(test)]
@@ -72,7 +76,8 @@ pub type StoreHandler = fn(&mut StoreCall<'_>) -> Outcome;
 /// The handler of a command over one shard's data, by its upper-case name.
 #[must_use]
 pub fn handler(name: &str) -> Option<Handler> {
-    hash::handler(name)
+    let families = [strings::handler, counters::handler, keys::handler, kv::handler, hash::handler];
+    families.iter().find_map(|family| family(name))
 }
 
 /// The handler of a command over the whole store, by its upper-case name.
