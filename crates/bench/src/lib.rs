@@ -1,3 +1,4 @@
 //! See docs/ARCHITECTURE.md.
 
 pub mod model;
+pub mod report;

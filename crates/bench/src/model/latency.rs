@@ -70,13 +70,15 @@ impl LatencySummary {
             return Self::default();
         }
         let max = histogram.max();
-        let us = |value: u64| value as f64 * us_per_value;
+        // To the nanosecond: the histogram holds no more, and the JSON stays free of rounding noise.
+        let whole_ns = |us: f64| (us * 1e3).round() / 1e3;
+        let us = |value: u64| whole_ns(value as f64 * us_per_value);
         // A bucket's upper edge may lie above the largest value that was recorded; a percentile may not.
         let at = |percentile: f64| us(histogram.value_at_percentile(percentile).min(max));
         let mut spectrum: Vec<SpectrumPoint> = histogram
             .iter_quantiles(TICKS_PER_HALF_DISTANCE)
             .map(|step| SpectrumPoint {
-                percentile: (step.quantile_iterated_to() * 100.0).min(100.0),
+                percentile: ((step.quantile_iterated_to() * 1e11).round() / 1e9).min(100.0),
                 value_us: us(step.value_iterated_to().min(max)),
             })
             .collect();
@@ -86,7 +88,7 @@ impl LatencySummary {
         Self {
             count: histogram.len(),
             // The mean is of bucket middles, so rounding could put it outside the recorded bounds.
-            mean_us: (histogram.mean() * us_per_value).clamp(us(histogram.min()), us(max)),
+            mean_us: whole_ns(histogram.mean() * us_per_value).clamp(us(histogram.min()), us(max)),
             min_us: us(histogram.min()),
             p50_us: at(50.0),
             p90_us: at(90.0),
@@ -97,6 +99,22 @@ impl LatencySummary {
             max_us: us(max),
             spectrum,
         }
+    }
+
+    /// The value at any percentile: exact for those that have a field, else the spectrum's next point above.
+    #[must_use]
+    pub fn value_at(&self, percentile: f64) -> f64 {
+        let named = [
+            (50.0, self.p50_us),
+            (90.0, self.p90_us),
+            (95.0, self.p95_us),
+            (99.0, self.p99_us),
+            (99.9, self.p99_9_us),
+            (99.99, self.p99_99_us),
+        ];
+        let exact = named.into_iter().find(|(at, _)| *at == percentile).map(|(_, us)| us);
+        let above = || self.spectrum.iter().find(|point| point.percentile >= percentile).map(|point| point.value_us);
+        exact.or_else(above).unwrap_or(self.max_us)
     }
 
     /// The figures in ascending order, with their names as reports print them.

@@ -74,6 +74,9 @@ impl Phase {
         check(counted == self.operations, &place, || {
             format!("{} operations, but their kinds sum to {counted}", self.operations)
         })?;
+        let achieved = self.operations as f64 / self.duration_s.max(f64::MIN_POSITIVE);
+        let agrees = self.duration_s == 0.0 || (self.throughput_per_s - achieved).abs() <= achieved * 0.01 + 1.0;
+        check(agrees, &place, || format!("throughput {} of {achieved} operations a second", self.throughput_per_s))?;
         for series in &self.series {
             series.validate(&place)?;
         }
@@ -147,9 +150,13 @@ impl OpSeries {
         let place = format!("{phase}: series {}", self.op);
         check(self.points.is_sorted_by(|a, b| a.t_s < b.t_s), &place, || "not in order of time".to_owned())?;
         for point in &self.points {
-            for (value, name) in
-                [(point.t_s, "t_s"), (point.p50_us, "p50"), (point.p95_us, "p95"), (point.p99_us, "p99"), (point.max_us, "max")]
-            {
+            for (value, name) in [
+                (point.t_s, "t_s"),
+                (point.p50_us, "p50"),
+                (point.p95_us, "p95"),
+                (point.p99_us, "p99"),
+                (point.max_us, "max"),
+            ] {
                 amount(value, &place, name)?;
             }
         }

@@ -1,0 +1,29 @@
+//! What a run leaves behind: a table on the terminal, a folder with the report as HTML, Markdown and JSON, YCSB's text
+//! form, and the progress that is shown while it runs. Every figure comes from [`crate::model`].
+
+mod date;
+mod facts;
+mod figure;
+mod folder;
+mod headline;
+mod html;
+mod json;
+mod markdown;
+mod progress;
+mod table;
+mod warnings;
+pub mod ycsb;
+
+#[cfg(test)]
+mod sample;
+#[cfg(test)]
+mod tests;
+
+pub use date::{rfc3339, unix_ms};
+pub use folder::{RUNS, Written, claim, default_dir, write_run};
+pub use html::render as html;
+pub use json::{parse as parse_json, render as json};
+pub use markdown::render as markdown;
+pub use progress::{PhaseProgress, Progress, ProgressTotal};
+pub use table::{Paint, render as table};
+pub use warnings::{Severity, Warning, warnings};

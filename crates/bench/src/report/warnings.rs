@@ -1,0 +1,175 @@
+//! What a reader must know before the figures: what is wrong, what may mislead, and what is merely worth knowing.
+
+use crate::model::{BuildProfile, Link, Outcome, Phase, RunReport};
+
+use super::figure;
+
+/// A measured part shorter than this says little about a store that compacts in the background.
+const SHORT_PHASE_S: f64 = 10.0;
+/// A client busier than this share of its threads measures itself.
+const SATURATED_SHARE: f64 = 0.85;
+/// An open loop that achieves less than this share of what it offers has fallen behind.
+const KEPT_UP_SHARE: f64 = 0.98;
+/// Memory above this multiple of the budget breaks the budget's promise.
+const BUDGET_SLACK: f64 = 1.3;
+
+/// How much a warning matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The run found something wrong, or did not end.
+    Failure,
+    /// The figures may mislead.
+    Caution,
+    /// Worth knowing.
+    Note,
+}
+
+impl Severity {
+    /// The word that reports print.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Failure => "failure",
+            Self::Caution => "caution",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// How much it matters.
+    pub severity: Severity,
+    /// A sentence or two.
+    pub text: String,
+}
+
+/// All of them, the gravest first.
+#[must_use]
+pub fn warnings(report: &RunReport) -> Vec<Warning> {
+    let mut list = Vec::new();
+    run_warnings(report, &mut list);
+    for phase in &report.phases {
+        failures(phase, &mut list);
+    }
+    cautions(report, &mut list);
+    list.extend(report.notes.iter().map(|text| Warning { severity: Severity::Note, text: text.clone() }));
+    list.sort_by_key(|warning| warning.severity);
+    list
+}
+
+fn add(list: &mut Vec<Warning>, severity: Severity, text: String) {
+    list.push(Warning { severity, text });
+}
+
+fn run_warnings(report: &RunReport, list: &mut Vec<Warning>) {
+    match report.outcome {
+        Outcome::Completed => {}
+        Outcome::Interrupted => add(
+            list,
+            Severity::Failure,
+            "The run was interrupted: the last phase holds what had been done by then.".to_owned(),
+        ),
+        Outcome::Failed => {
+            add(list, Severity::Failure, "The run could not go on: phases may be missing or cut short.".to_owned());
+        }
+    }
+    if report.environment.build == BuildProfile::Debug {
+        let text = "This is a debug build, several times slower than a release build: its figures mean nothing.";
+        add(list, Severity::Caution, text.to_owned());
+    }
+    if report.environment.link == Link::Loopback {
+        let text = "Client and server met over the loopback interface and shared this machine's cores: no network was \
+                    measured.";
+        add(list, Severity::Note, text.to_owned());
+    }
+    let (data, memory) = (report.configuration.data_bytes(), report.environment.memory_bytes);
+    if data > 0 && data < memory && report.environment.link != Link::Network {
+        let text = format!(
+            "The data ({}) is smaller than the machine's memory ({}), so the operating system may answer reads from \
+             its page cache.",
+            figure::bytes(data),
+            figure::bytes(memory)
+        );
+        add(list, Severity::Note, text);
+    }
+}
+
+fn failures(phase: &Phase, list: &mut Vec<Warning>) {
+    let name = &phase.name;
+    let wrong = phase.verification_failures();
+    if wrong > 0 {
+        let text = format!("Phase {name}: {} WRONG: not what had been written.", figure::plural(wrong, "answer"));
+        add(list, Severity::Failure, text);
+    }
+    let missing = phase.not_found();
+    if missing > 0 {
+        let text = format!("Phase {name}: {} that must exist not found.", figure::plural(missing, "record"));
+        add(list, Severity::Failure, text);
+    }
+    for op in phase.ops.iter().filter(|op| op.error_count() > 0) {
+        let kinds: Vec<String> =
+            op.errors.iter().map(|(kind, times)| format!("{} × {kind}", figure::count(*times))).collect();
+        let text = format!(
+            "Phase {name}: {} of {} {} operations failed ({}).",
+            figure::count(op.error_count()),
+            figure::count(op.count()),
+            op.op,
+            kinds.join(", ")
+        );
+        add(list, Severity::Failure, text);
+    }
+}
+
+fn cautions(report: &RunReport, list: &mut Vec<Warning>) {
+    // The load ends when the records do; how long it takes is its result.
+    let measured = || report.phases.iter().filter(|phase| !phase.name.eq_ignore_ascii_case("load"));
+    let short: Vec<&str> =
+        measured().filter(|phase| phase.duration_s < SHORT_PHASE_S).map(|phase| phase.name.as_str()).collect();
+    if !short.is_empty() {
+        let text = format!(
+            "Measured for less than {} s: {}. Too short to show what compaction costs.",
+            SHORT_PHASE_S,
+            short.join(", ")
+        );
+        add(list, Severity::Caution, text);
+    }
+    let threads = f64::from(report.configuration.threads.max(1));
+    for phase in &report.phases {
+        let busy = phase.cpu.client.map_or(0.0, |cpu| cpu.total_s() / (phase.duration_s.max(1e-9) * threads));
+        if busy > SATURATED_SHARE {
+            let text = format!(
+                "Phase {}: the client's threads were busy {} of the time, so the figures may show the client's \
+                 ceiling. Compare with `noop://`, add threads, or offer a fixed rate.",
+                phase.name,
+                figure::percent(busy.min(1.0))
+            );
+            add(list, Severity::Caution, text);
+        }
+        if let Some(offered) = phase.offered_per_s.filter(|offered| phase.throughput_per_s < offered * KEPT_UP_SHARE) {
+            let text = format!(
+                "Phase {}: {} operations/s were offered and {} achieved. It fell behind, so latency from the intended \
+                 start grows with the length of the run.",
+                phase.name,
+                figure::rate(offered),
+                figure::rate(phase.throughput_per_s)
+            );
+            add(list, Severity::Caution, text);
+        }
+    }
+    over_budget(report, list);
+}
+
+fn over_budget(report: &RunReport, list: &mut Vec<Warning>) {
+    let Some(budget) = report.configuration.memory_budget_bytes else { return };
+    let peak = report.phases.iter().filter_map(|phase| phase.peak_rss_bytes).max().unwrap_or(0);
+    if peak as f64 > budget as f64 * BUDGET_SLACK {
+        let text = format!(
+            "Peak memory {} is above {BUDGET_SLACK} times the budget of {}.",
+            figure::bytes(peak),
+            figure::bytes(budget)
+        );
+        add(list, Severity::Caution, text);
+    }
+}
