@@ -1,6 +1,7 @@
 //! INCR and its kin: strings as numbers.
 
-use super::args::{self, NOT_INTEGER, string_of};
+use super::args::{self, NOT_FLOAT, NOT_INTEGER, string_of};
+use super::extended::Extended;
 use super::strings::put_string;
 use super::{Call, Handler, Outcome};
 
@@ -12,6 +13,7 @@ pub(super) fn handler(name: &str) -> Option<Handler> {
         "DECR" => |call| add(call, -1),
         "INCRBY" => incrby,
         "DECRBY" => decrby,
+        "INCRBYFLOAT" => incrbyfloat,
         _ => return None,
     })
 }
@@ -39,6 +41,22 @@ fn add(call: &mut Call<'_>, by: i64) -> Outcome {
     let new = old.checked_add(by).ok_or(OVERFLOW)?;
     put_string(call.space, key, expire_at_ms, &[args::Decimal::of(new).bytes()])?;
     call.reply.int(new);
+    Ok(())
+}
+
+fn incrbyfloat(call: &mut Call<'_>) -> Outcome {
+    let key = call.args[1];
+    let (old, expire_at_ms) = match call.space.get(key)? {
+        Some(record) => {
+            let old = Extended::parse(string_of(&record)?).ok_or(NOT_FLOAT)?;
+            (old, record.view().expire_at_ms)
+        }
+        None => (Extended::ZERO, None),
+    };
+    let by = Extended::parse(call.args[2]).ok_or(NOT_FLOAT)?;
+    let new = old.checked_add(by).ok_or("ERR increment would produce NaN or Infinity")?.to_text();
+    put_string(call.space, key, expire_at_ms, &[new.as_bytes()])?;
+    call.reply.bulk(new.as_bytes());
     Ok(())
 }
 

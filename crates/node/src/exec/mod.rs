@@ -4,9 +4,13 @@
 
 mod args;
 mod counters;
+mod expiry;
+mod extended;
+mod glob;
 mod hash;
 mod keys;
 mod kv;
+mod natural;
 mod scan;
 mod strings;
 #[cfg(test)]
@@ -76,7 +80,8 @@ pub type StoreHandler = fn(&mut StoreCall<'_>) -> Outcome;
 /// The handler of a command over one shard's data, by its upper-case name.
 #[must_use]
 pub fn handler(name: &str) -> Option<Handler> {
-    let families = [strings::handler, counters::handler, keys::handler, kv::handler, hash::handler];
+    let families =
+        [strings::handler, counters::handler, keys::handler, expiry::handler, kv::handler, hash::handler];
     families.iter().find_map(|family| family(name))
 }
 
