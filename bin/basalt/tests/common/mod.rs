@@ -1,12 +1,19 @@
 //! The harness of the black-box tests: the real binary, real sockets, real files, nothing of Basalt's own code.
-#![allow(dead_code, unused_imports, clippy::unwrap_used, reason = "each test file uses its part, and a test may fail by unwrapping")]
+#![allow(
+    dead_code,
+    unused_imports,
+    clippy::unwrap_used,
+    reason = "each test file uses its part, and a test may fail by unwrapping"
+)]
 
 mod dir;
+mod random;
 mod server;
 mod transcript;
 mod wire;
 
 pub use dir::{Dir, tree_hash};
+pub use random::Random;
 pub use server::{Server, Setup};
 pub use transcript::replay;
 pub use wire::{Connection, Value};

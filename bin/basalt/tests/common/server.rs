@@ -41,7 +41,16 @@ impl Setup {
         let mut command = Command::new(peer);
         command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--cluster-enabled", "yes", "--dir"]);
         command.arg(&self.dir);
-        command.args(["--cluster-port", &free_port().to_string(), "--save", ""]);
+        command.args([
+            "--cluster-port",
+            &free_port().to_string(),
+            "--save",
+            "",
+            "--appendonly",
+            "yes",
+            "--appendfsync",
+            "always",
+        ]);
         command
     }
 }
@@ -79,6 +88,13 @@ impl Server {
                 Err(messages) => return Err(messages),
             }
         }
+    }
+
+    /// Starts it and kills it after `delay`, wherever it is by then.
+    pub fn start_and_kill(setup: &Setup, delay: Duration) {
+        let server = Self::spawn(setup);
+        std::thread::sleep(delay);
+        server.kill();
     }
 
     fn spawn(setup: &Setup) -> Self {

@@ -1,0 +1,187 @@
+//! Clients that misbehave cost bounded memory and do not slow the others.
+#![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
+
+mod common;
+
+use common::{Connection, Dir, Random, Server, Setup, Value, announce};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// More than anything here may add to the server's memory.
+const GROWTH_BYTES_MAX: u64 = 256 << 20;
+
+fn start(name: &str) -> (Dir, Server) {
+    let dir = Dir::new(name);
+    let server = Server::start(&Setup::new(&dir.join("data")).with("--durability", "nosync"));
+    (dir, server)
+}
+
+/// A well-behaved client's slowest and median request while `mischief` goes on.
+fn others_stay_fast(server: &Server, what: &str, mischief: impl FnOnce() + Send) {
+    let before = server.resident_bytes();
+    let mut connection = server.connect();
+    let mut times = Vec::new();
+    let mut most = before;
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Whatever becomes of the mischief, the probing must end.
+            struct Done<'a>(&'a std::sync::atomic::AtomicBool);
+            impl Drop for Done<'_> {
+                fn drop(&mut self) {
+                    self.0.store(true, std::sync::atomic::Ordering::SeqCst);
+                }
+            }
+            let _done = Done(&done);
+            mischief();
+        });
+        while !done.load(std::sync::atomic::Ordering::SeqCst) || times.len() < 100 {
+            let n = times.len();
+            let start = Instant::now();
+            assert_eq!(connection.call(&format!("SET probe {n}")), Value::ok());
+            assert_eq!(connection.call("GET probe"), Value::bulk(n.to_string()));
+            times.push(start.elapsed());
+            most = most.max(server.resident_bytes());
+        }
+    });
+    times.sort();
+    let (median, slowest, grown) = (times[times.len() / 2], times[times.len() - 1], most - before);
+    announce(&format!("{what}: median {median:?}, slowest {slowest:?}, memory +{} MB", grown >> 20));
+    assert!(median < Duration::from_millis(50), "{what}: the others' median is {median:?}");
+    assert!(slowest < Duration::from_secs(2), "{what}: the others' slowest is {slowest:?}");
+    assert!(grown < GROWTH_BYTES_MAX, "{what}: {} MB more", grown >> 20);
+}
+
+/// Writes as long as the server takes it, for at most `limit`; how much it took.
+fn push(stream: &mut TcpStream, bytes: &[u8], limit: Duration) -> usize {
+    stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    let begun = Instant::now();
+    let mut taken = 0;
+    while begun.elapsed() < limit {
+        match stream.write(bytes) {
+            Ok(n) if n > 0 => taken += n,
+            _ => break,
+        }
+    }
+    taken
+}
+
+#[test]
+fn clients_that_never_read() {
+    let (_dir, server) = start("never-read");
+    let big = vec![b'x'; 1 << 20];
+    assert_eq!(server.connect().try_call(&[b"SET".as_slice(), b"big", &big]).unwrap(), Value::ok());
+    let port = server.port();
+    others_stay_fast(&server, "8 clients that never read 1 MB answers", || {
+        let requests = Connection::encode(&["GET", "big"]).repeat(1000);
+        let mut streams: Vec<_> = (0..8).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+        for stream in &mut streams {
+            push(stream, &requests, Duration::from_secs(2));
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    });
+}
+
+#[test]
+fn clients_that_stall_in_the_middle_of_a_request() {
+    let (_dir, server) = start("stalled");
+    let port = server.port();
+    others_stay_fast(&server, "200 clients that stall within a 60 MB value", || {
+        let head = b"*3\r\n$3\r\nSET\r\n$5\r\nstall\r\n$60000000\r\n";
+        let streams: Vec<_> = (0..200)
+            .map(|_| {
+                let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                stream.write_all(head).unwrap();
+                stream.write_all(&[b'x'; 10_000]).unwrap();
+                stream
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(500));
+        drop(streams);
+    });
+    assert!(server.connect().call("GET stall").bytes().is_none());
+}
+
+#[test]
+fn a_request_of_the_largest_size_is_taken_and_a_larger_one_refused() {
+    let (_dir, server) = start("largest");
+    let mut connection = server.connect();
+    let big = Random::new(1).bytes(32 << 20);
+    others_stay_fast(&server, "a value of 32 MB", || {
+        assert_eq!(connection.try_call(&[b"SET".as_slice(), b"big", &big]).unwrap(), Value::ok());
+        assert!(connection.try_call(&["GET", "big"]).unwrap() == Value::Bulk(big.clone()));
+    });
+    let answer = connection.send(b"*2\r\n$3\r\nGET\r\n$99999999999\r\n").and_then(|()| connection.read());
+    assert_eq!(answer.unwrap(), Value::Error("ERR Protocol error: invalid bulk length".to_owned()));
+}
+
+#[test]
+fn a_flood_of_garbage() {
+    let (_dir, server) = start("garbage");
+    let port = server.port();
+    others_stay_fast(&server, "garbage on 2,000 connections", || {
+        let mut random = Random::new(number_seed());
+        for round in 0..2_000u64 {
+            let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+            let length = 1 + random.below(2_000) as usize;
+            let mut bytes = random.bytes(length);
+            match round % 4 {
+                0 => {}
+                1 => bytes.insert(0, b'*'),
+                2 => bytes.splice(0..0, *b"*3\r\n$3\r\nSET\r\n$").for_each(drop),
+                _ => bytes = format!("*{}\r\n${}\r\n", random.below(1 << 40), random.below(1 << 40)).into_bytes(),
+            }
+            let _ = stream.write_all(&bytes);
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            let mut answer = Vec::new();
+            match stream.read_to_end(&mut answer) {
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
+                Err(error) => panic!("round {round}: neither an answer nor an end: {error}"),
+            }
+        }
+    });
+}
+
+fn number_seed() -> u64 {
+    common::number("BASALT_GARBAGE_SEED", 1)
+}
+
+#[test]
+fn thousands_of_connections() {
+    let (_dir, server) = start("thousands");
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let files: usize = line.split_whitespace().nth(3).unwrap().parse().unwrap_or(usize::MAX);
+    let count = files.saturating_sub(100).min(4_000);
+    let port = server.port();
+    others_stay_fast(&server, &format!("{count} connections"), || {
+        let mut connections: Vec<_> = (0..count).map(|_| Connection::open(port).unwrap()).collect();
+        for (n, connection) in connections.iter_mut().enumerate() {
+            connection.send(&Connection::encode(&["SET", &format!("c{n}"), &n.to_string()])).unwrap();
+        }
+        for connection in &mut connections {
+            assert_eq!(connection.read().unwrap(), Value::ok());
+        }
+        for (n, connection) in connections.iter_mut().enumerate() {
+            assert_eq!(connection.call(&format!("GET c{n}")), Value::bulk(n.to_string()));
+        }
+    });
+}
+
+#[test]
+fn clients_that_vanish_under_load() {
+    let (_dir, server) = start("vanish");
+    let port = server.port();
+    others_stay_fast(&server, "500 clients that vanish with requests under way", || {
+        let requests = Connection::encode(&["INCR", "vanish"]).repeat(100);
+        for _ in 0..500 {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream.write_all(&requests).unwrap();
+        }
+    });
+    let connected = server.connect().call("INFO clients").text();
+    assert!(connected.contains("connected_clients:"), "{connected}");
+}

@@ -1,0 +1,153 @@
+//! What a user types first: redis-cli, redis-benchmark, inspect, and the help.
+#![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
+
+mod common;
+
+use common::{Dir, Server, Setup, Value, announce, installed, tree_hash};
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+fn start(dir: &Dir) -> (Setup, Server) {
+    let setup = Setup::new(&dir.join("data"));
+    let server = Server::start(&setup);
+    (setup, server)
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn basalt(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_basalt")).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn redis_cli_speaks_to_it() {
+    if !installed("redis-cli") {
+        announce("SKIPPED: tools: redis-cli is not installed");
+        return;
+    }
+    let dir = Dir::new("redis-cli");
+    let (_, server) = start(&dir);
+    let port = server.port().to_string();
+    let cli = |arguments: &[&str]| {
+        let output =
+            Command::new("redis-cli").args(["-p", &port]).args(arguments).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "redis-cli {arguments:?}: {}", text(&output));
+        text(&output)
+    };
+    let cases: [(&[&str], &str); 9] = [
+        (&["PING"], "PONG\n"),
+        (&["SET", "greeting", "hello"], "OK\n"),
+        (&["GET", "greeting"], "hello\n"),
+        (&["-c", "GET", "greeting"], "hello\n"),
+        (&["-3", "HSET", "h", "a", "1"], "1\n"),
+        (&["-3", "--no-raw", "HGETALL", "h"], "1# \"a\" => \"1\"\n"),
+        (&["--no-raw", "MGET", "greeting"], "1) \"hello\"\n"),
+        (&["--scan", "--pattern", "gree*"], "greeting\n"),
+        (&["CLUSTER", "KEYSLOT", "foo"], "12182\n"),
+    ];
+    for (arguments, expected) in cases {
+        assert_eq!(cli(arguments), expected, "redis-cli {arguments:?}");
+    }
+    for section in ["# Server", "redis_mode:cluster", "cluster_enabled:1", "loading:0", "# Keyspace", "db0:keys=2"] {
+        assert!(cli(&["INFO"]).contains(section), "INFO without {section}");
+    }
+    assert!(cli(&["CLUSTER", "NODES"]).contains("myself,master"));
+    let check = cli(&["--cluster", "check", &format!("127.0.0.1:{port}")]);
+    assert!(check.contains("[OK] All 16384 slots covered."), "{check}");
+    assert!(cli(&["COMMAND", "DOCS", "get"]).contains("summary"));
+}
+
+#[test]
+fn redis_cli_pipes_a_load() {
+    if !installed("redis-cli") {
+        announce("SKIPPED: tools: redis-cli is not installed");
+        return;
+    }
+    let dir = Dir::new("pipe");
+    let (_, server) = start(&dir);
+    let mut child = Command::new("redis-cli")
+        .args(["-p", &server.port().to_string(), "--pipe"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    for n in 0..10_000 {
+        input.write_all(format!("SET pipe:{n} {n}\r\n").as_bytes()).unwrap();
+    }
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    assert!(text(&output).contains("errors: 0, replies: 10000"), "{}", text(&output));
+    assert_eq!(server.connect().call("DBSIZE"), Value::Int(10_000));
+}
+
+#[test]
+fn redis_benchmark_runs() {
+    if !installed("redis-benchmark") {
+        announce("SKIPPED: tools: redis-benchmark is not installed");
+        return;
+    }
+    let dir = Dir::new("redis-benchmark");
+    let (_, server) = start(&dir);
+    let port = server.port().to_string();
+    for pipeline in ["1", "16"] {
+        let output = Command::new("redis-benchmark")
+            .args(["-p", &port, "-n", "5000", "-c", "50", "-P", pipeline, "-d", "1000", "-r", "1000", "--csv"])
+            .args(["-t", "ping,set,get,incr,hset,mset"])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = text(&output);
+        assert!(output.status.success(), "{said}");
+        // MSET of random keys crosses slots, as it does on a Redis Cluster; the rest must be served.
+        for test in ["PING_INLINE", "PING_MBULK", "SET", "GET", "INCR", "HSET"] {
+            assert!(said.contains(&format!("\"{test}\",\"")), "no {test} in {said}");
+        }
+    }
+}
+
+#[test]
+fn inspect_never_writes() {
+    let dir = Dir::new("inspect");
+    let (setup, server) = start(&dir);
+    let mut connection = server.connect();
+    for n in 0..500 {
+        assert_eq!(connection.call(&format!("SET key{n} value{n}")), Value::ok());
+    }
+    connection.call("HSET h field value");
+    server.kill();
+    let data = setup.dir.to_string_lossy().into_owned();
+    for round in ["after a kill", "after a stop"] {
+        let before = tree_hash(&setup.dir);
+        let output = basalt(&["inspect", &data]);
+        assert!(output.status.success(), "{round}: {}", text(&output));
+        assert!(text(&output).contains("shard"), "{round}: {}", text(&output));
+        assert!(tree_hash(&setup.dir) == before, "{round}: inspect changed a file");
+        assert!(Server::start(&setup).stop());
+    }
+    let nowhere = dir.join("nowhere");
+    assert!(!basalt(&["inspect", &nowhere.to_string_lossy()]).status.success());
+    assert!(!nowhere.exists(), "inspect made a folder");
+}
+
+#[test]
+fn help_is_there_for_every_command() {
+    for command in [&[][..], &["start"], &["bench"], &["inspect"]] {
+        let output = basalt(&[command, &["--help"]].concat());
+        assert!(output.status.success(), "{command:?}: {}", text(&output));
+        assert!(text(&output).contains("Usage:"), "{command:?}: {}", text(&output));
+    }
+    let unknown = basalt(&["nosuchcommand"]);
+    assert!(!unknown.status.success());
+}
+
+#[test]
+fn two_servers_do_not_share_a_data_directory() {
+    let dir = Dir::new("twice");
+    let (setup, server) = start(&dir);
+    let second = Server::try_start(&setup);
+    assert!(second.is_err(), "a second server opened the same data directory");
+    assert_eq!(server.connect().call("SET a 1"), Value::ok());
+}
