@@ -1,0 +1,321 @@
+//! The properties of the core workload, read and checked.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::key::{KeyForm, KeyNamer, KeyOrder};
+use super::length::{Histogram, Lengths};
+use super::mix::{Mix, OpKind};
+use super::properties::Properties;
+use super::value::ValueForm;
+use super::zipfian::Zipfian;
+
+/// A property that cannot be, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadProperty {
+    /// Its name.
+    pub name: String,
+    /// What is wrong.
+    pub problem: String,
+}
+
+impl fmt::Display for BadProperty {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "property {}: {}", self.name, self.problem)
+    }
+}
+
+impl std::error::Error for BadProperty {}
+
+pub(super) fn bad(name: &str, problem: impl Into<String>) -> BadProperty {
+    BadProperty { name: name.to_owned(), problem: problem.into() }
+}
+
+/// Which records are asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Distribution {
+    /// Each alike.
+    Uniform,
+    /// Popular ones, scattered.
+    Zipfian,
+    /// The newest first.
+    Latest,
+    /// In turn.
+    Sequential,
+    /// A part gets most.
+    Hotspot {
+        /// Share of the records that is hot.
+        data: f64,
+        /// Share of the operations that they get.
+        operations: f64,
+    },
+    /// The newest first, by an exponential law.
+    Exponential {
+        /// Per cent of the operations…
+        percentile: f64,
+        /// …that reach this share of the records.
+        fraction: f64,
+    },
+}
+
+/// How a record is kept in a store of the Redis kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordForm {
+    /// One hash a record, one hash field a field.
+    Hash,
+    /// One string a record, its fields packed.
+    String,
+}
+
+/// The core workload's parameters.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Records of the whole store.
+    pub record_count: u64,
+    /// Operations of a run; 0 = until the time is over.
+    pub operation_count: u64,
+    /// Fields of a record.
+    pub field_count: u32,
+    /// How long a field is.
+    pub field_length: Lengths,
+    /// What stands before a field's number.
+    pub field_name_prefix: String,
+    /// A read asks for all fields.
+    pub read_all_fields: bool,
+    /// An update writes all fields.
+    pub write_all_fields: bool,
+    /// What values look like.
+    pub values: ValueForm,
+    /// The operations of a run.
+    pub mix: Mix,
+    /// The records that they are about.
+    pub distribution: Distribution,
+    /// How long a scan is.
+    pub scan_length: Lengths,
+    /// Names records.
+    pub keys: KeyNamer,
+    /// First key number of this process.
+    pub insert_start: u64,
+    /// Key numbers of this process, when given.
+    pub insert_count: Option<u64>,
+    /// Attempts of a failed load insert beyond the first.
+    pub insert_retries: u32,
+    /// Seconds between them.
+    pub insert_retry_interval_s: f64,
+    /// How records are kept.
+    pub record: RecordForm,
+    /// Updates compare the version they read.
+    pub compare_and_set: bool,
+    /// Every process has its own hot keys.
+    pub own_hot_keys: bool,
+    /// Which process this is.
+    pub process: u64,
+    /// How many there are.
+    pub processes: u64,
+}
+
+/// Reads typed properties.
+struct Reader<'a>(&'a Properties);
+
+impl Reader<'_> {
+    fn number<T: FromStr>(&self, name: &str) -> Result<T, BadProperty> {
+        let text = self.0.get(name);
+        text.parse().map_err(|_| bad(name, format!("`{text}` is not a number that it can be")))
+    }
+
+    /// Java's rule: `true` in any case, and everything else is false.
+    fn truth(&self, name: &str) -> bool {
+        self.0.get(name).eq_ignore_ascii_case("true")
+    }
+
+    fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<T, BadProperty> {
+        let text = self.0.get(name);
+        let found = choices.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
+        found.map(|&(_, value)| value).ok_or_else(|| {
+            let words: Vec<_> = choices.iter().map(|&(word, _)| word).collect();
+            bad(name, format!("`{text}` is none of {}", words.join(", ")))
+        })
+    }
+
+    fn share(&self, name: &str) -> Result<f64, BadProperty> {
+        let value: f64 = self.number(name)?;
+        if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(bad(name, format!("{value} is not within 0 and 1"))) }
+    }
+
+    fn bounds(&self, low: &str, high: &str) -> Result<(u64, u64), BadProperty> {
+        let (min, max): (u64, u64) = (self.number(low)?, self.number(high)?);
+        if min <= max { Ok((min, max)) } else { Err(bad(high, format!("{max} is below {low} {min}"))) }
+    }
+}
+
+impl Config {
+    /// Reads the core workload's properties.
+    ///
+    /// # Errors
+    /// The first property that cannot be.
+    pub fn read(properties: &Properties) -> Result<Self, BadProperty> {
+        let reader = Reader(properties);
+        let field_length = field_length(&reader)?;
+        let compare_and_set = reader.choice("basalt.update", &[("write", false), ("cas", true)])?;
+        let config = Self {
+            record_count: reader.number("recordcount")?,
+            operation_count: reader.number("operationcount")?,
+            field_count: reader.number("fieldcount")?,
+            values: values(&reader, &field_length)?,
+            field_length,
+            field_name_prefix: properties.get("fieldnameprefix").to_owned(),
+            read_all_fields: reader.truth("readallfields"),
+            write_all_fields: reader.truth("writeallfields"),
+            mix: mix(&reader)?,
+            distribution: distribution(&reader)?,
+            scan_length: scan_length(&reader)?,
+            keys: keys(&reader)?,
+            insert_start: reader.number("insertstart")?,
+            insert_count: properties.given("insertcount").map(|_| reader.number("insertcount")).transpose()?,
+            insert_retries: reader.number("core_workload_insertion_retry_limit")?,
+            insert_retry_interval_s: reader.number("core_workload_insertion_retry_interval")?,
+            record: record(&reader, compare_and_set)?,
+            compare_and_set,
+            own_hot_keys: reader.choice("basalt.zipfian", &[("shared", false), ("process", true)])?,
+            process: reader.number("basalt.process")?,
+            processes: reader.number("basalt.processes")?,
+        };
+        config.check()
+    }
+
+    fn check(self) -> Result<Self, BadProperty> {
+        /// Key numbers stay below this, so that sums of them never overflow and all are positive as Java's long.
+        const NUMBERS_MAX: u64 = 1 << 62;
+        for (name, value) in [
+            ("recordcount", self.record_count),
+            ("operationcount", self.operation_count),
+            ("insertstart", self.insert_start),
+            ("insertcount", self.insert_count.unwrap_or(0)),
+        ] {
+            if value > NUMBERS_MAX {
+                return Err(bad(name, format!("{value} is above 2^62")));
+            }
+        }
+        if self.field_count == 0 {
+            return Err(bad("fieldcount", "a record has at least one field"));
+        }
+        if !(self.insert_retry_interval_s.is_finite() && self.insert_retry_interval_s >= 0.0) {
+            return Err(bad("core_workload_insertion_retry_interval", "not a number of seconds"));
+        }
+        if self.processes == 0 || self.process >= self.processes {
+            return Err(bad("basalt.process", format!("{} is not below {}", self.process, self.processes)));
+        }
+        Ok(self)
+    }
+
+    /// The mean size of a record's fields together.
+    #[must_use]
+    pub fn record_bytes(&self) -> u64 {
+        (self.field_length.mean() * f64::from(self.field_count)).round() as u64
+    }
+}
+
+fn field_length(reader: &Reader<'_>) -> Result<Lengths, BadProperty> {
+    let name = "fieldlengthdistribution";
+    match reader.0.get(name) {
+        "constant" => Ok(Lengths::Constant(reader.number("fieldlength")?)),
+        "uniform" => {
+            let (min, max) = reader.bounds("minfieldlength", "fieldlength")?;
+            Ok(Lengths::Uniform { min, max })
+        }
+        "zipfian" => {
+            let (min, max) = reader.bounds("minfieldlength", "fieldlength")?;
+            Ok(Lengths::Zipfian(Zipfian::new(min, max)))
+        }
+        "histogram" => {
+            let file = reader.0.get("fieldlengthhistogram");
+            let text = std::fs::read_to_string(file).map_err(|error| error.to_string());
+            let parsed = text.and_then(|text| Histogram::parse(&text));
+            parsed.map(Lengths::Histogram).map_err(|problem| bad("fieldlengthhistogram", format!("{file}: {problem}")))
+        }
+        other => Err(bad(name, format!("`{other}` is none of constant, uniform, zipfian, histogram"))),
+    }
+}
+
+fn values(reader: &Reader<'_>, length: &Lengths) -> Result<ValueForm, BadProperty> {
+    let forms = [ValueForm::Ycsb, ValueForm::Incompressible, ValueForm::PageLike].map(|form| (form.name(), form));
+    let form = reader.choice("basalt.values", &forms)?;
+    if !reader.truth("dataintegrity") {
+        return Ok(form);
+    }
+    if length.constant().is_none() {
+        return Err(bad("dataintegrity", "needs fieldlengthdistribution=constant"));
+    }
+    Ok(ValueForm::Integrity)
+}
+
+fn mix(reader: &Reader<'_>) -> Result<Mix, BadProperty> {
+    let weights = [
+        (OpKind::Read, reader.number("readproportion")?),
+        (OpKind::Update, reader.number("updateproportion")?),
+        (OpKind::Insert, reader.number("insertproportion")?),
+        (OpKind::Scan, reader.number("scanproportion")?),
+        (OpKind::ReadModifyWrite, reader.number("readmodifywriteproportion")?),
+    ];
+    Mix::new(&weights).ok_or_else(|| bad("readproportion", "no operation has a weight above 0, or one is below 0"))
+}
+
+fn distribution(reader: &Reader<'_>) -> Result<Distribution, BadProperty> {
+    let name = "requestdistribution";
+    Ok(match reader.0.get(name) {
+        "uniform" => Distribution::Uniform,
+        "zipfian" => Distribution::Zipfian,
+        "latest" => Distribution::Latest,
+        "sequential" => Distribution::Sequential,
+        "hotspot" => Distribution::Hotspot {
+            data: reader.share("hotspotdatafraction")?,
+            operations: reader.share("hotspotopnfraction")?,
+        },
+        "exponential" => {
+            let percentile: f64 = reader.number("exponential.percentile")?;
+            let fraction: f64 = reader.number("exponential.frac")?;
+            if !(percentile > 0.0 && percentile < 100.0 && fraction > 0.0) {
+                return Err(bad("exponential.percentile", "needs 0 < percentile < 100 and a fraction above 0"));
+            }
+            Distribution::Exponential { percentile, fraction }
+        }
+        other => {
+            let words = "uniform, zipfian, latest, sequential, hotspot, exponential";
+            return Err(bad(name, format!("`{other}` is none of {words}")));
+        }
+    })
+}
+
+fn scan_length(reader: &Reader<'_>) -> Result<Lengths, BadProperty> {
+    let (min, max) = reader.bounds("minscanlength", "maxscanlength")?;
+    if reader.choice("scanlengthdistribution", &[("uniform", false), ("zipfian", true)])? {
+        Ok(Lengths::Zipfian(Zipfian::new(min, max)))
+    } else {
+        Ok(Lengths::Uniform { min, max })
+    }
+}
+
+fn keys(reader: &Reader<'_>) -> Result<KeyNamer, BadProperty> {
+    let zero_padding = reader.number("zeropadding")?;
+    if zero_padding > vocab::limits::KEY_BYTES_MAX / 2 {
+        return Err(bad("zeropadding", "the keys would be too long"));
+    }
+    Ok(KeyNamer {
+        order: if reader.0.get("insertorder") == "hashed" { KeyOrder::Hashed } else { KeyOrder::Ordered },
+        form: reader.choice("basalt.keys", &[("decimal", KeyForm::Decimal), ("base32", KeyForm::Base32)])?,
+        zero_padding,
+        prefix: reader.0.get("keyprefix").to_owned(),
+    })
+}
+
+fn record(reader: &Reader<'_>, compare_and_set: bool) -> Result<RecordForm, BadProperty> {
+    let name = "basalt.record";
+    if reader.0.given(name).is_none() {
+        return Ok(if compare_and_set { RecordForm::String } else { RecordForm::Hash });
+    }
+    let form = reader.choice(name, &[("hash", RecordForm::Hash), ("string", RecordForm::String)])?;
+    if compare_and_set && form == RecordForm::Hash {
+        return Err(bad(name, "basalt.update=cas sets a whole value by its version: it needs basalt.record=string"));
+    }
+    Ok(form)
+}

@@ -1,0 +1,27 @@
+//! YCSB's core workload, bit for bit: properties, keys, choosers, values. No clock, no socket.
+
+mod acknowledged;
+mod builtin;
+mod chooser;
+mod config;
+mod integrity;
+mod key;
+mod length;
+mod mix;
+mod plan;
+mod properties;
+mod value;
+mod zipfian;
+
+pub use acknowledged::{AcknowledgedCounter, WindowFull};
+pub use builtin::builtin;
+pub use chooser::KeyChooser;
+pub use config::{BadProperty, Config, Distribution, RecordForm};
+pub use integrity::Verdict;
+pub use key::{KeyForm, KeyNamer, KeyOrder, fnv};
+pub use length::{Histogram, Lengths};
+pub use mix::{Mix, OpKind};
+pub use plan::{Fields, Operation, Source, Task, Workload};
+pub use properties::{KNOWN, Known, Properties};
+pub use value::{Cell, ValueForm, key_hash};
+pub use zipfian::{THETA, Zipfian, zeta};

@@ -1,0 +1,295 @@
+//! A phase of the core workload: which operations, on which records, in which order.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use vocab::Prng;
+
+use super::acknowledged::{AcknowledgedCounter, WindowFull};
+use super::chooser::KeyChooser;
+use super::config::{BadProperty, Config, Distribution, bad};
+use super::mix::{Mix, OpKind};
+use super::value::{Cell, ValueForm, key_hash};
+use super::zipfian::Zipfian;
+
+/// What a phase does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Inserts the records.
+    Load,
+    /// Runs the mix.
+    Run,
+    /// Removes the records.
+    Delete,
+}
+
+/// Fields that an operation is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fields {
+    /// All of the record.
+    All,
+    /// This one.
+    One(u32),
+}
+
+/// One operation. Its buffers are used again by the next.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    /// What it does.
+    pub kind: OpKind,
+    /// The key number as the generators count it; see [`Workload::number_of`].
+    pub number: u64,
+    /// The record's key.
+    pub key: Vec<u8>,
+    /// The fields it reads.
+    pub read: Fields,
+    /// The fields it writes.
+    pub write: Fields,
+    /// The tag of the values it writes.
+    pub tag: u64,
+    /// Records it scans at most.
+    pub scan_length: u64,
+}
+
+impl Default for Operation {
+    fn default() -> Self {
+        let all = Fields::All;
+        Self { kind: OpKind::Read, number: 0, key: Vec::new(), read: all, write: all, tag: 0, scan_length: 0 }
+    }
+}
+
+/// One phase, shared by its threads.
+#[derive(Debug)]
+pub struct Workload {
+    /// The workload's parameters.
+    pub config: Config,
+    task: Task,
+    mix: Mix,
+    /// `field0`, `field1`…
+    field_names: Vec<Vec<u8>>,
+    /// The next record to load or delete, and one past the last.
+    turn: AtomicU64,
+    turns_end: u64,
+    inserts: AcknowledgedCounter,
+    chooser: KeyChooser,
+    /// Inserts that failed: they may or may not be there.
+    doubtful: Mutex<HashSet<u64>>,
+}
+
+impl Workload {
+    /// Plans a phase. Instant for any record count.
+    ///
+    /// # Errors
+    /// Properties that do not fit together.
+    pub fn plan(config: Config, task: Task) -> Result<Self, BadProperty> {
+        if config.record_count == 0 {
+            return Err(bad("recordcount", "is not set"));
+        }
+        let (start, count) = config.share_of_load();
+        let chooser = if task == Task::Run { config.chooser()? } else { KeyChooser::Uniform { lowest: 0, count: 1 } };
+        let mix = match task {
+            Task::Load => Mix::only(OpKind::Insert),
+            Task::Run => config.mix.clone(),
+            Task::Delete => Mix::only(OpKind::Delete),
+        };
+        let name = |field: u32| format!("{}{field}", config.field_name_prefix).into_bytes();
+        Ok(Self {
+            task,
+            mix,
+            field_names: (0..config.field_count).map(name).collect(),
+            turn: AtomicU64::new(start),
+            turns_end: start + count,
+            inserts: AcknowledgedCounter::new(config.record_count),
+            chooser,
+            doubtful: Mutex::default(),
+            config,
+        })
+    }
+
+    /// What this phase does.
+    #[must_use]
+    pub fn task(&self) -> Task {
+        self.task
+    }
+
+    /// Operations after which the phase ends by itself; none = it goes on.
+    #[must_use]
+    pub fn operations(&self) -> Option<u64> {
+        match self.task {
+            Task::Load | Task::Delete => Some(self.turns_end - self.turn.load(Ordering::Relaxed).min(self.turns_end)),
+            Task::Run => (self.config.operation_count > 0).then_some(self.config.operation_count),
+        }
+    }
+
+    /// The operations of this phase.
+    #[must_use]
+    pub fn mix(&self) -> &Mix {
+        &self.mix
+    }
+
+    /// The names of a record's fields.
+    #[must_use]
+    pub fn field_names(&self) -> &[Vec<u8>] {
+        &self.field_names
+    }
+
+    /// A source of operations for one thread. The whole sequence follows from `seed`, as long as threads do not meet.
+    #[must_use]
+    pub fn source(self: &Arc<Self>, seed: u64) -> Source {
+        Source { workload: Arc::clone(self), prng: Prng::new(seed), chooser: self.chooser.clone() }
+    }
+
+    /// The number whose name a record bears. The generators count this process's inserts as if it were alone; parallel
+    /// processes take turns, so that none inserts another's record.
+    #[must_use]
+    pub fn number_of(&self, counted: u64) -> u64 {
+        let Config { record_count, process, processes, .. } = self.config;
+        if counted < record_count { counted } else { record_count + (counted - record_count) * processes + process }
+    }
+
+    /// Notes the end of `operation`: an insert of a run may be read once it and all before it were answered.
+    ///
+    /// # Errors
+    /// An insert is still unanswered a million inserts later.
+    pub fn finished(&self, operation: &Operation, succeeded: bool) -> Result<(), WindowFull> {
+        if operation.kind != OpKind::Insert || self.task != Task::Run {
+            return Ok(());
+        }
+        if !succeeded {
+            self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).insert(operation.number);
+        }
+        self.inserts.acknowledge(operation.number)
+    }
+
+    /// Whether the record must be there: all but those whose insert failed.
+    #[must_use]
+    pub fn must_exist(&self, number: u64) -> bool {
+        !self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).contains(&number)
+    }
+
+    /// Appends the value that `operation` writes to `field`.
+    pub fn write_value(&self, operation: &Operation, hash: u64, field: u32, out: &mut Vec<u8>) {
+        let length = self.config.field_length.constant().unwrap_or_else(|| {
+            // From the tag, so that a second attempt writes the same.
+            self.config.field_length.next(&mut Prng::new(operation.tag ^ u64::from(field) << 40))
+        });
+        self.form().write(self.cell(&operation.key, hash, field), operation.tag, length as usize, out);
+    }
+
+    /// The field `field` of the record `key`, whose hash is `hash`.
+    #[must_use]
+    pub fn cell<'a>(&'a self, key: &'a [u8], hash: u64, field: u32) -> Cell<'a> {
+        Cell { key, key_hash: hash, field, name: &self.field_names[field as usize] }
+    }
+
+    /// What values look like.
+    #[must_use]
+    pub fn form(&self) -> ValueForm {
+        self.config.values
+    }
+
+    /// The number of the field called `name`. `hint` is tried first: answers come mostly in order.
+    #[must_use]
+    pub fn field_named(&self, name: &[u8], hint: u32) -> Option<u32> {
+        if self.field_names.get(hint as usize).is_some_and(|field| field == name) {
+            return Some(hint);
+        }
+        self.field_names.iter().position(|field| field == name).map(|field| field as u32)
+    }
+}
+
+impl Config {
+    /// The key numbers that this process loads: first and count.
+    fn share_of_load(&self) -> (u64, u64) {
+        match self.insert_count {
+            Some(count) => (self.insert_start, count),
+            None if self.processes > 1 => {
+                let part = |process: u64| {
+                    (u128::from(self.record_count) * u128::from(process) / u128::from(self.processes)) as u64
+                };
+                let (start, end) = (part(self.process), part(self.process + 1));
+                (self.insert_start + start, end - start)
+            }
+            None => (self.insert_start, self.record_count),
+        }
+    }
+
+    fn chooser(&self) -> Result<KeyChooser, BadProperty> {
+        let (lowest, records) = (self.insert_start, self.record_count);
+        let count = self.insert_count.unwrap_or(records.saturating_sub(lowest));
+        if count == 0 || lowest + count > records {
+            let range = format!("insertstart {lowest} and insertcount {count} do not fit recordcount {records}");
+            return Err(bad("insertcount", range));
+        }
+        Ok(match self.distribution {
+            Distribution::Uniform => KeyChooser::Uniform { lowest, count },
+            Distribution::Sequential => KeyChooser::Sequential { lowest, count, turn: Arc::default() },
+            Distribution::Zipfian => {
+                // Room for the records that the run inserts: twice what is to be expected.
+                let new = (self.operation_count as f64 * self.mix.share(OpKind::Insert) * 2.0) as u64;
+                let salt = if self.own_hot_keys { key_hash(&self.process.to_le_bytes()) >> 1 } else { 0 };
+                KeyChooser::scrambled(lowest, lowest + count + new, salt)
+            }
+            Distribution::Latest if records < 2 => {
+                return Err(bad("recordcount", "the latest distribution needs two records at least"));
+            }
+            Distribution::Latest => KeyChooser::Latest(Zipfian::new(0, records - 2)),
+            Distribution::Hotspot { data, operations } => {
+                KeyChooser::Hotspot { lowest, count, hot: (count as f64 * data) as u64, share: operations }
+            }
+            Distribution::Exponential { percentile, fraction } => {
+                KeyChooser::exponential(percentile, records as f64 * fraction)
+            }
+        })
+    }
+}
+
+/// One thread's operations.
+#[derive(Debug)]
+pub struct Source {
+    workload: Arc<Workload>,
+    prng: Prng,
+    chooser: KeyChooser,
+}
+
+impl Source {
+    /// Puts the next operation into `operation`. False when a load or delete has come to its end.
+    pub fn next(&mut self, operation: &mut Operation) -> bool {
+        let workload = &*self.workload;
+        let config = &workload.config;
+        operation.kind = workload.mix.at(if workload.task == Task::Run { self.prng.next_f64() } else { 0.0 });
+        operation.number = match (workload.task, operation.kind) {
+            (Task::Load | Task::Delete, _) => {
+                let number = workload.turn.fetch_add(1, Ordering::Relaxed);
+                if number >= workload.turns_end {
+                    return false;
+                }
+                number
+            }
+            (Task::Run, OpKind::Insert) => workload.inserts.next(),
+            (Task::Run, _) => self.chooser.next(&mut self.prng, workload.inserts.end()),
+        };
+        let named = if workload.task == Task::Run { workload.number_of(operation.number) } else { operation.number };
+        operation.key.clear();
+        config.keys.write(named, &mut operation.key);
+        let fields = u64::from(config.field_count);
+        operation.read =
+            if config.read_all_fields { Fields::All } else { Fields::One(self.prng.below(fields) as u32) };
+        let all = config.write_all_fields || operation.kind == OpKind::Insert;
+        operation.write = if all { Fields::All } else { Fields::One(self.prng.below(fields) as u32) };
+        operation.tag = self.prng.next_u64();
+        operation.scan_length =
+            if operation.kind == OpKind::Scan { config.scan_length.next(&mut self.prng) } else { 0 };
+        true
+    }
+
+    /// A random number, for what drives this source.
+    pub fn prng(&mut self) -> &mut Prng {
+        &mut self.prng
+    }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

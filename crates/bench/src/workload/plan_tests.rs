@@ -1,0 +1,173 @@
+#![allow(clippy::unwrap_used)]
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::workload::properties::Properties;
+
+fn config(base: &str, assignments: &str) -> Result<Config, BadProperty> {
+    let mut properties = Properties::new();
+    properties.add_file(base).unwrap();
+    for assignment in assignments.split_whitespace() {
+        properties.add_assignment(assignment).unwrap();
+    }
+    Config::read(&properties)
+}
+
+fn plan(base: &str, assignments: &str, task: Task) -> Arc<Workload> {
+    Arc::new(Workload::plan(config(base, assignments).unwrap(), task).unwrap())
+}
+
+/// The first `count` operations, every insert acknowledged at once.
+fn operations(workload: &Arc<Workload>, count: usize) -> Vec<Operation> {
+    let mut source = workload.source(42);
+    let mut found = Vec::new();
+    let mut operation = Operation::default();
+    while found.len() < count && source.next(&mut operation) {
+        workload.finished(&operation, true).unwrap();
+        found.push(operation.clone());
+    }
+    found
+}
+
+#[test]
+fn the_six_mixes() {
+    for (base, expected) in [
+        ("workloada", "READ 50 UPDATE 50"),
+        ("workloadb", "READ 95 UPDATE 5"),
+        ("workloadc", "READ 100"),
+        ("workloadd", "READ 95 INSERT 5"),
+        ("workloade", "INSERT 5 SCAN 95"),
+        ("workloadf", "READ 50 READ-MODIFY-WRITE 50"),
+    ] {
+        let workload = plan(base, "", Task::Run);
+        let mut counts = BTreeMap::new();
+        for operation in operations(&workload, 20_000) {
+            *counts.entry(operation.kind).or_insert(0u32) += 1;
+        }
+        let shown: Vec<String> = counts
+            .iter()
+            .map(|(kind, &count)| format!("{} {}", kind.name(), (f64::from(count) / 200.0).round()))
+            .collect();
+        assert_eq!(shown.join(" "), expected, "{base}");
+    }
+}
+
+#[test]
+fn a_load_inserts_each_of_its_records_once() {
+    for (assignments, numbers) in [
+        ("recordcount=100", 0..100),
+        ("recordcount=100 insertstart=40 insertcount=20", 40..60),
+        ("recordcount=100 insertstart=40", 40..140),
+        ("recordcount=100 basalt.processes=3 basalt.process=1", 33..66),
+        ("recordcount=100 basalt.processes=3 basalt.process=2", 66..100),
+    ] {
+        for task in [Task::Load, Task::Delete] {
+            let workload = plan("workloada", assignments, task);
+            assert_eq!(workload.operations(), Some(numbers.end - numbers.start), "{assignments}");
+            let found: Vec<u64> = operations(&workload, 1000).iter().map(|operation| operation.number).collect();
+            assert_eq!(found, numbers.clone().collect::<Vec<_>>(), "{assignments}");
+        }
+    }
+}
+
+#[test]
+fn the_latest_reads_what_was_acknowledged_and_never_record_0() {
+    let workload = plan("workloadd", "recordcount=100", Task::Run);
+    let mut end = 100;
+    for operation in operations(&workload, 10_000) {
+        if operation.kind == OpKind::Insert {
+            assert_eq!(operation.number, end);
+            end += 1;
+        } else {
+            assert!((1..end).contains(&operation.number), "{operation:?}");
+        }
+    }
+    assert!(end > 500);
+}
+
+#[test]
+fn what_is_not_acknowledged_is_not_read() {
+    let workload = plan("workloadd", "recordcount=10", Task::Run);
+    let mut source = workload.source(1);
+    let mut operation = Operation::default();
+    for _ in 0..2000 {
+        assert!(source.next(&mut operation));
+        assert!(operation.kind == OpKind::Insert || operation.number < 10, "{operation:?}");
+    }
+    workload.finished(&Operation { kind: OpKind::Insert, number: 10, ..Operation::default() }, false).unwrap();
+    assert!(!workload.must_exist(10) && workload.must_exist(9));
+}
+
+#[test]
+fn parallel_processes_never_insert_the_same_record() {
+    let mut names = std::collections::BTreeSet::new();
+    let mut inserted = 0;
+    for process in 0..3 {
+        let assignments = format!("recordcount=100 basalt.processes=3 basalt.process={process}");
+        let workload = plan("workloadd", &assignments, Task::Run);
+        for operation in operations(&workload, 2000) {
+            if operation.kind == OpKind::Insert {
+                inserted += 1;
+                assert!(names.insert(operation.key.clone()));
+            }
+        }
+    }
+    assert!(inserted > 200);
+}
+
+#[test]
+fn three_billion_records_plan_at_once() {
+    for base in ["workloada", "workloadd", "workloade"] {
+        let started = std::time::Instant::now();
+        let workload = plan(base, "recordcount=3000000000 operationcount=5000000000", Task::Run);
+        let highest = operations(&workload, 10_000).iter().map(|operation| operation.number).max().unwrap();
+        assert!(highest > 2_900_000_000, "{base}: {highest}");
+        assert!(started.elapsed().as_secs() < 5, "{base} took {:?}", started.elapsed());
+    }
+    assert_eq!(plan("workloada", "recordcount=3000000000", Task::Load).operations(), Some(3_000_000_000));
+}
+
+#[test]
+fn the_zipfian_range_has_room_for_inserts() {
+    let workload = plan("workloade", "recordcount=1000 operationcount=1000", Task::Run);
+    let KeyChooser::Scrambled { lowest, count, .. } = workload.chooser else { panic!("not scrambled") };
+    assert_eq!((lowest, count), (0, 1000 + 100 + 1));
+}
+
+#[test]
+fn properties_that_cannot_be_are_named() {
+    for (assignments, name) in [
+        ("recordcount=x", "recordcount"),
+        ("recordcount=0", "recordcount"),
+        ("recordcount=18446744073709551615", "recordcount"),
+        ("fieldcount=0", "fieldcount"),
+        ("requestdistribution=zipf", "requestdistribution"),
+        ("hotspotdatafraction=2 requestdistribution=hotspot", "hotspotdatafraction"),
+        ("dataintegrity=true fieldlengthdistribution=uniform", "dataintegrity"),
+        ("basalt.update=cas basalt.record=hash", "basalt.record"),
+        ("basalt.process=1", "basalt.process"),
+        ("insertstart=900 insertcount=200 recordcount=1000", "insertcount"),
+        ("readproportion=0 updateproportion=0", "readproportion"),
+        ("minscanlength=10 maxscanlength=5", "maxscanlength"),
+        ("requestdistribution=latest recordcount=1", "recordcount"),
+        ("fieldlengthdistribution=histogram fieldlengthhistogram=nowhere.txt", "fieldlengthhistogram"),
+    ] {
+        let found = config("workloada", assignments).and_then(|config| Workload::plan(config, Task::Run));
+        assert_eq!(found.unwrap_err().name, name, "{assignments}");
+    }
+}
+
+#[test]
+fn updates_write_one_field_and_inserts_all() {
+    let workload = plan("workloada", "readallfields=false insertproportion=0.5", Task::Run);
+    let mut fields = std::collections::BTreeSet::new();
+    for operation in operations(&workload, 1000) {
+        assert!(matches!(operation.read, Fields::One(field) if field < 10));
+        match (operation.kind, operation.write) {
+            (OpKind::Insert, Fields::All) => {}
+            (OpKind::Insert, _) | (_, Fields::All) => panic!("{operation:?}"),
+            (_, Fields::One(field)) => _ = fields.insert(field),
+        }
+    }
+    assert_eq!(fields.len(), 10);
+}
