@@ -87,19 +87,19 @@ pub struct EngineStats {
 
 /// One shard's ordered map of tree keys to values, each write stamped with its Raft index.
 ///
-/// Invariants: `write` and `publish` are called by one thread, with rising indexes, once per index; any thread may read at any time.
-/// A read at `snapshot` s sees exactly the entries with index ≤ s, as long as `pin(s)` was taken while s was the
-/// applied index. After a crash the map is that of `flushed_index()`, and the log is applied from there.
+/// Invariants: `apply`, `seal` and `clear` are called by one thread, `apply` with rising indexes; any thread may read
+/// at any time. A read sees whole entries only. A snapshot taken when s was the applied index sees exactly the
+/// entries with index ≤ s, for as long as it lives, whatever is applied, flushed, compacted or cleared meanwhile.
+/// After a crash the map is that of `flushed_index()`, and the log is applied from there.
+///
+/// Tree keys are not empty, and those that begin with byte 0 are reserved to storage: they are never written by the
+/// caller and never seen by scans. A value must own its bytes: one that is a part of a larger buffer keeps the whole
+/// buffer in memory.
 pub trait Engine: Send + Sync {
-    /// Writes one entry's writes; readers do not see them before `publish`. Never waits for the disk.
-    /// Between the two the caller brings the row cache up to date, so that a reader whose index is older never takes
-    /// a newer row for its own.
-    fn write(&self, index: u64, batch: WriteBatch);
+    /// Applies one entry. Never waits for the disk.
+    fn apply(&self, index: u64, batch: WriteBatch);
 
-    /// Makes everything up to `index` visible at once: it is the applied index from now on.
-    fn publish(&self, index: u64);
-
-    /// The index up to which entries are applied and visible.
+    /// The index up to which entries are applied and visible (published after the whole entry is in).
     fn applied_index(&self) -> u64;
 
     /// The value of `key` as of the applied index. May wait for the disk.
@@ -111,17 +111,37 @@ pub trait Engine: Send + Sync {
     /// The index that survives a crash: everything up to it is in files.
     fn flushed_index(&self) -> u64;
 
-    /// Whether the memory that unflushed writes take makes a flush worthwhile.
+    /// Whether the memory that unsealed writes take makes a `seal` worthwhile. Cheap: asked after every entry.
     fn wants_flush(&self) -> bool;
 
-    /// Writes everything applied so far to files and fsyncs them; afterwards `flushed_index()` is at least the
-    /// applied index at the call. Blocks; for background threads. `bytes_per_s` of 0 means no rate limit.
+    /// Sets everything applied so far apart, for the next `flush`, together with `meta`: records of the layers above
+    /// that must be exactly as of the applied index (counters, say). Called by the applying thread between two
+    /// entries; does nothing if nothing was applied since the last one. Meta keys are a space of their own; those
+    /// not given keep their last value.
+    fn seal(&self, meta: Vec<(Slice, Slice)>);
+
+    /// Whether something was sealed that is not yet in files: then `flush` has work (again, if it failed before).
+    fn needs_flush(&self) -> bool;
+
+    /// Writes what was sealed to files and fsyncs them; afterwards `flushed_index()` is at least the applied index of
+    /// the last `seal` before the call. Blocks; for background threads. After `Error::Full` nothing is lost and it may
+    /// be called again; after any other failure to write, the engine is poisoned.
     fn flush(&self) -> Result<()>;
+
+    /// The value of a meta record as of the last `seal` (after a restart: as of `flushed_index()`).
+    fn meta(&self, key: &[u8]) -> Result<Option<Slice>>;
 
     /// One step of compaction, if any is due; true if there may be more to do. Blocks; for background threads.
     fn compact(&self) -> Result<bool>;
 
-    /// Removes every key as of entry `index`, durably enough that a crash never brings one back.
+    /// How far background work is behind: 0 is not at all; at 1 and above, writers should be held up as long as the
+    /// node is willing to. Cheap.
+    fn debt(&self) -> f64;
+
+    /// Removes every key and every meta record as of entry `index`, durably: afterwards `applied_index()` and
+    /// `flushed_index()` are `index`, and a crash at any moment leaves either the old map or the empty one with
+    /// `flushed_index() == index`. An entry that clears and then writes clears as of the index before its own, and
+    /// applies its writes: so a replay repeats both. On failure nothing has changed.
     fn clear(&self, index: u64) -> Result<()>;
 
     /// Figures of the tree.
@@ -132,7 +152,7 @@ pub trait Engine: Send + Sync {
 }
 
 /// A consistent view of one tree.
-pub trait Snapshot {
+pub trait Snapshot: Send {
     /// The index that this is a view of.
     fn index(&self) -> u64;
 

@@ -4,8 +4,18 @@
 //! `RowCache` holds hot values above either. docs/FORMATS.md has the byte layouts.
 
 mod engine;
-
+mod envelope;
+mod files;
+mod lsm;
+mod open;
+mod options;
+mod resources;
+mod throttle;
 
 pub use engine::{Engine, EngineStats, Error, Result, Snapshot, Span, WriteBatch};
+pub use lsm::LsmEngine;
 /// Reference-counted bytes; short ones are held inline.
 pub use lsm_tree::Slice;
+pub use open::open_engine;
+pub use options::{Compression, EngineKind, StorageOptions};
+pub use resources::SharedResources;

@@ -6,6 +6,8 @@ pub const KEY_BYTES_MAX: usize = 32_000;
 pub const FIELD_BYTES_MAX: usize = 32_000;
 /// Largest record (a string's value, or a small collection as a whole), in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Largest stored value, in bytes: the largest record with its head.
+pub const STORED_BYTES_MAX: usize = VALUE_BYTES_MAX + 64 * 1024;
 /// Longest bulk string in a request, in bytes: the default of `proto-max-bulk-len`.
 pub const BULK_BYTES_MAX: usize = VALUE_BYTES_MAX;
 /// Most arguments of one request, as Redis has it.
@@ -30,6 +32,8 @@ pub const REQUESTS_IN_FLIGHT_MAX: usize = 1024;
 pub const TRANSACTION_COMMANDS_MAX: usize = 100_000;
 /// Bytes of commands in one Raft entry beyond which the next entry is begun.
 pub const ENTRY_BYTES_SOFT: usize = 1024 * 1024;
+/// Most slow commands that SLOWLOG keeps: the largest `slowlog-max-len`.
+pub const SLOWLOG_ENTRIES_MAX: usize = 100_000;
 /// Most bytes of one Raft entry: one request of the largest size fits.
 pub const ENTRY_BYTES_MAX: usize = QUERY_BUFFER_BYTES_MAX + 64 * 1024;
 /// Most shards of one node.

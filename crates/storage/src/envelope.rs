@@ -1,0 +1,165 @@
+//! How a value is written into a tree: as it is, or compressed.
+//!
+//! A value is stored as it is unless it begins with `MARK`; so most values cost neither a copy nor a byte, and every
+//! stored value says by itself how to read it, whatever the settings were when it was written.
+//!
+//! ```text
+//! first byte ≠ 0xF5   the value
+//! 0xF5 0x00 …         the value follows
+//! 0xF5 0x01 len …     zstd of a value of `len` bytes (u32, little-endian)
+//! 0xF5 0x02 len …     LZ4 block of a value of `len` bytes (u32, little-endian)
+//! ```
+
+use crate::{Compression, Slice};
+use byteview::ByteView;
+use std::cell::RefCell;
+
+const MARK: u8 = 0xF5;
+const PLAIN: u8 = 0;
+const ZSTD: u8 = 1;
+const LZ4: u8 = 2;
+const HEAD_BYTES: usize = 6;
+/// Shorter values are not worth compressing one by one.
+const ZSTD_BYTES_MIN: usize = 128;
+const ZSTD_LEVEL: i32 = 3;
+
+thread_local! {
+    static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// How values are packed, from the settings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packing {
+    compression: Compression,
+    /// Values of this length and more are LZ4-compressed one by one: they are kept out of the levels, and so out of
+    /// the blocks that would compress them.
+    lz4_bytes_min: usize,
+}
+
+impl Packing {
+    pub(crate) fn new(compression: Compression, separation_bytes: u32) -> Self {
+        let lz4_bytes_min = if separation_bytes == 0 { usize::MAX } else { separation_bytes as usize };
+        Self { compression, lz4_bytes_min }
+    }
+
+    /// The stored form of `value`.
+    pub(crate) fn pack(self, value: Slice) -> Slice {
+        let packed = match self.compression {
+            Compression::Zstd if value.len() >= ZSTD_BYTES_MIN => zstd_of(&value),
+            Compression::Lz4 if value.len() >= self.lz4_bytes_min => Some(lz4_of(&value)),
+            _ => None,
+        };
+        match packed {
+            Some(packed) if packed.len() < value.len() => Slice::from(packed),
+            _ if value.first() == Some(&MARK) => Slice::from(ByteView::fused(&[MARK, PLAIN], &value)),
+            _ => value,
+        }
+    }
+}
+
+/// The value of a stored form; the error says what is wrong with it.
+pub(crate) fn unpack(stored: Slice) -> Result<Slice, &'static str> {
+    if stored.first() != Some(&MARK) {
+        return Ok(stored);
+    }
+    let kind = *stored.get(1).ok_or("value envelope cut short")?;
+    if kind == PLAIN {
+        return Ok(Slice::from(ByteView::from(stored).slice(2..)));
+    }
+    let length = stored.get(2..HEAD_BYTES).ok_or("value envelope cut short")?;
+    let length = u32::from_le_bytes(length.try_into().expect("4 bytes")) as usize;
+    if length > vocab::limits::STORED_BYTES_MAX {
+        return Err("value envelope with an impossible length");
+    }
+    let packed = &stored[HEAD_BYTES..];
+    let mut value = vec![0; length];
+    let written = match kind {
+        ZSTD => zstd::bulk::decompress_to_buffer(packed, &mut value).map_err(|_| "zstd cannot read a value")?,
+        LZ4 => lz4_flex::block::decompress_into(packed, &mut value).map_err(|_| "LZ4 cannot read a value")?,
+        _ => return Err("unknown value envelope"),
+    };
+    if written != length {
+        return Err("a value of another length than its envelope says");
+    }
+    Ok(Slice::from(value))
+}
+
+fn head(kind: u8, length: usize) -> Vec<u8> {
+    let length = u32::try_from(length).expect("values are bounded by vocab::limits");
+    let mut bytes = vec![MARK, kind];
+    bytes.extend_from_slice(&length.to_le_bytes());
+    bytes
+}
+
+fn zstd_of(value: &[u8]) -> Option<Vec<u8>> {
+    COMPRESSOR.with_borrow_mut(|slot| {
+        if slot.is_none() {
+            *slot = zstd::bulk::Compressor::new(ZSTD_LEVEL).ok();
+        }
+        let packed = slot.as_mut()?.compress(value).ok()?;
+        let mut bytes = head(ZSTD, value.len());
+        bytes.extend_from_slice(&packed);
+        Some(bytes)
+    })
+}
+
+fn lz4_of(value: &[u8]) -> Vec<u8> {
+    let mut bytes = head(LZ4, value.len());
+    bytes.extend_from_slice(&lz4_flex::block::compress(value));
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(packing: Packing, value: &[u8]) -> usize {
+        let stored = packing.pack(Slice::from(value));
+        assert_eq!(unpack(stored.clone()).expect("what was packed"), value);
+        stored.len()
+    }
+
+    #[test]
+    fn every_value_comes_back_and_shrinks_where_it_can() {
+        let repeated = vec![b'a'; 1000];
+        let mut marked = vec![MARK];
+        marked.extend_from_slice(b"beginning like an envelope");
+        let mut noise = vec![0u8; 1000];
+        vocab::Prng::new(7).fill(&mut noise);
+        for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+            let packing = Packing::new(compression, 500);
+            assert_eq!(round_trip(packing, b""), 0);
+            assert_eq!(round_trip(packing, b"short"), 5);
+            assert_eq!(round_trip(packing, &marked), marked.len() + 2);
+            assert_eq!(round_trip(packing, &[MARK]), 3);
+            assert_eq!(round_trip(packing, &noise), 1000);
+            let stored = round_trip(packing, &repeated);
+            assert_eq!(stored < 100, compression != Compression::None, "{compression:?}: {stored}");
+        }
+    }
+
+    #[test]
+    fn the_formats_are_as_they_were() {
+        let zstd = [&[0xF5, 1, 3, 0, 0, 0][..], &zstd::bulk::compress(b"abc", 3).expect("to memory")].concat();
+        let stored: [(&[u8], &str); 4] =
+            [(b"abc", "abc"), (b"\xF5\0abc", "abc"), (&zstd, "abc"), (b"\xF5\x02\x03\0\0\0\x30abc", "abc")];
+        for (stored, value) in stored {
+            assert_eq!(unpack(Slice::from(stored)).expect("valid"), value.as_bytes());
+        }
+    }
+
+    #[test]
+    fn garbage_is_refused() {
+        let cases: [&[u8]; 6] = [
+            b"\xF5",
+            b"\xF5\x01\x03",
+            b"\xF5\x03\0\0\0\0",
+            b"\xF5\x01\x03\0\0\0garbage",
+            b"\xF5\x02\x04\0\0\0\x30abc",
+            b"\xF5\x02\xFF\xFF\xFF\xFF\x30abc",
+        ];
+        for case in cases {
+            assert!(unpack(Slice::from(case)).is_err(), "{case:?}");
+        }
+    }
+}

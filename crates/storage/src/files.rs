@@ -1,0 +1,67 @@
+//! Small durable files, and what the system's errors mean to a store.
+
+use crate::{Error, Result};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::Path;
+use xxhash_rust::xxh3::Xxh3Default;
+
+/// An error of the system at `path`, told apart as the store must treat it.
+pub(crate) fn system_error(path: &Path, source: io::Error) -> Error {
+    match source.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            Error::Full { path: path.to_path_buf() }
+        }
+        _ => Error::Io { path: path.to_path_buf(), source },
+    }
+}
+
+/// Makes the entries of a folder durable.
+pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
+    File::open(folder).and_then(|file| file.sync_all()).map_err(|error| system_error(folder, error))
+}
+
+/// Writes a small file whole or not at all: a crash leaves the old one or the new one.
+pub(crate) fn replace_file(folder: &Path, name: &str, content: &[u8]) -> Result<()> {
+    let temporary = folder.join(format!("{name}.new"));
+    let write = || -> io::Result<()> {
+        let mut file = File::create(&temporary)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&temporary, folder.join(name))
+    };
+    write().map_err(|error| {
+        // What is left is overwritten next time; it only takes room.
+        let _ = fs::remove_file(&temporary);
+        system_error(&folder.join(name), error)
+    })?;
+    sync_folder(folder)
+}
+
+/// Reads a file whole; its xxh3-128 must be `sum`.
+pub(crate) fn verify_file(path: &Path, sum: u128) -> Result<()> {
+    let failed = |error| system_error(path, error);
+    let mut file = File::open(path).map_err(failed)?;
+    let mut hasher = Xxh3Default::new();
+    let mut buffer = vec![0; 256 * 1024];
+    loop {
+        let length = file.read(&mut buffer).map_err(failed)?;
+        if length == 0 {
+            break;
+        }
+        hasher.update(&buffer[..length]);
+    }
+    if hasher.digest128() == sum {
+        return Ok(());
+    }
+    Err(Error::Corrupt { path: path.to_path_buf(), detail: "checksum mismatch".into() })
+}
+
+/// Creates a folder and makes it durable in its parent.
+pub(crate) fn create_folder(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|error| system_error(folder, error))?;
+    match folder.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => sync_folder(parent),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,348 @@
+//! A shard's map on disk.
+//!
+//! Threads: one applies (and seals and clears); any read; one flushes and one compacts at a time. Readers take no
+//! lock: they load the published view, then the applied index (see `view`). Publishing is serialised by `publishing`.
+
+use super::fault::{Health, translate};
+use super::generation::{self, Generation, L0_TABLES};
+use super::snapshot::LsmSnapshot;
+use super::sweep::{Views, sweep};
+use super::view::{Sealed, View};
+use crate::envelope::Packing;
+use crate::files::create_folder;
+use crate::{Engine, EngineStats, Error, Result, SharedResources, Slice, Snapshot, WriteBatch};
+use arc_swap::ArcSwap;
+use byteview::ByteView;
+use lsm_tree::{AbstractTree, InternalValue, ValueType};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// The record that says what the files hold.
+const APPLIED_KEY: &[u8] = b"\0applied";
+/// Before the keys of meta records.
+const META_PREFIX: &[u8] = b"\0meta\0";
+/// What an entry of a memtable costs beyond its key and value, in bytes: skiplist node, tower, allocations.
+const ENTRY_OVERHEAD_BYTES: u64 = 120;
+/// Runs in the first level at which writers are held up.
+const L0_RUNS_MAX: f64 = 24.0;
+
+/// See `Engine`.
+pub struct LsmEngine {
+    folder: PathBuf,
+    shared: Arc<SharedResources>,
+    packing: Packing,
+    view: ArcSwap<View>,
+    views: Views,
+    applied: AtomicU64,
+    /// The applied index of the last seal; only the applying thread changes it.
+    sealed: AtomicU64,
+    publishing: Mutex<()>,
+    health: Health,
+}
+
+impl LsmEngine {
+    /// Opens the map in `folder`, or makes an empty one there.
+    pub fn open(folder: &Path, shared: &Arc<SharedResources>) -> Result<Self> {
+        create_folder(folder)?;
+        let number = match generation::read_pointer(folder)? {
+            Some(number) => number,
+            None => {
+                generation::remove_others(folder, 0)?;
+                Generation::open(folder, 1, shared)?;
+                generation::write_pointer(folder, 1)?;
+                1
+            }
+        };
+        generation::remove_others(folder, number)?;
+        let generation = Generation::open(folder, number, shared)?;
+        let flushed = read_applied(&View::new(generation.clone(), Vec::new(), 0))?;
+        let view = Arc::new(View::new(generation.clone(), Vec::new(), flushed));
+        generation.flushed.store(flushed, Ordering::Release);
+        let views = Views::default();
+        views.add(&view);
+        Ok(Self {
+            folder: folder.to_path_buf(),
+            shared: shared.clone(),
+            packing: Packing::new(shared.options.compression, shared.options.separation_bytes),
+            view: ArcSwap::new(view),
+            views,
+            applied: AtomicU64::new(flushed),
+            sealed: AtomicU64::new(flushed),
+            publishing: Mutex::new(()),
+            health: Health::default(),
+        })
+    }
+
+    /// Publishes `view`, and hands back the one that it replaces; `publishing` is held.
+    fn publish(&self, view: View) -> Arc<View> {
+        let view = Arc::new(view);
+        self.views.add(&view);
+        self.view.swap(view)
+    }
+
+    /// After files of `generation` changed: publishes it again, without the memtables that are flushed by now, and
+    /// moves its flushed index. A generation that was replaced meanwhile is left alone.
+    fn refresh(&self, generation: &Arc<Generation>) {
+        let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
+        let current = self.view.load();
+        if !Arc::ptr_eq(&current.generation, generation) {
+            return;
+        }
+        let left = generation.tree().sealed_memtable_count();
+        let done = current.sealed.len().saturating_sub(left);
+        let (flushed, sealed) = current.sealed.split_at(done);
+        let floor = self.applied.load(Ordering::SeqCst);
+        retire(self.publish(View::new(generation.clone(), sealed.to_vec(), floor)));
+        for one in flushed {
+            generation.usage.flushed(one.bytes);
+            self.shared.throttle.charge(one.bytes);
+            generation.flushed.fetch_max(one.index, Ordering::AcqRel);
+        }
+    }
+
+    /// Runs something that writes files of `generation`, and deals with its failure.
+    fn write_files(
+        &self,
+        generation: &Arc<Generation>,
+        write: impl FnOnce() -> lsm_tree::Result<()>,
+    ) -> Result<()> {
+        sweep(generation, &self.views);
+        let result = {
+            let _writing = generation.writing.read().expect("a panic while writing is not survived");
+            write()
+        };
+        let Err(error) = result else { return Ok(()) };
+        generation.littered.store(true, Ordering::Release);
+        sweep(generation, &self.views);
+        if !manifest_is_ours(generation) {
+            let detail = format!("{}: the manifest on disk is not the one in use", generation.folder.display());
+            self.health.poison(detail);
+        }
+        let error = match translate(&generation.folder, error) {
+            Error::Corrupt { path, detail } => self.verify().err().unwrap_or(Error::Corrupt { path, detail }),
+            other => other,
+        };
+        Err(self.health.judge(error))
+    }
+
+    /// A view and an index such that all entries up to the index are in the view.
+    fn view_and_index(&self) -> (Arc<View>, u64) {
+        loop {
+            let view = self.view.load_full();
+            let index = self.applied.load(Ordering::SeqCst);
+            if index >= view.floor && Arc::ptr_eq(&view, &self.view.load()) {
+                return (view, index);
+            }
+        }
+    }
+}
+
+/// Whether the manifest on disk is the one in memory: not so if a commit failed after its last step took effect.
+fn manifest_is_ours(generation: &Generation) -> bool {
+    loop {
+        let before = generation.index().current_version().id();
+        let on_disk = generation::version_on_disk(&generation.folder);
+        // Waits for a commit that is under way, and shows whether there was one.
+        if generation.index().current_version().id() == before {
+            return on_disk == Some(before);
+        }
+    }
+}
+
+/// Drops a replaced view here, in the background, rather than in the last reader that holds it: freeing a memtable
+/// takes milliseconds. Readers hold a view for one read; who holds it for longer frees it.
+fn retire(view: Arc<View>) {
+    for _ in 0..100 {
+        if Arc::strong_count(&view) == 1 {
+            break;
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// The index that the files of a view hold; 0 if nothing was ever flushed.
+fn read_applied(view: &View) -> Result<u64> {
+    let Some(value) = view.get(APPLIED_KEY, u64::MAX >> 1)? else { return Ok(0) };
+    let bytes: Option<[u8; 8]> = value[..].try_into().ok();
+    bytes.map(u64::from_le_bytes).ok_or_else(|| Error::Corrupt {
+        path: view.generation.folder.clone(),
+        detail: "the record of the applied index is malformed".into(),
+    })
+}
+
+fn entry(key: Slice, value: Slice, index: u64, kind: ValueType) -> InternalValue {
+    InternalValue::from_components(key, value, index, kind)
+}
+
+fn meta_key(key: &[u8]) -> Slice {
+    Slice::from(ByteView::fused(META_PREFIX, key))
+}
+
+impl Engine for LsmEngine {
+    fn apply(&self, index: u64, batch: WriteBatch) {
+        let before = self.applied.load(Ordering::Relaxed);
+        assert!(index > before, "entry {index} applied after {before}");
+        let view = self.view.load();
+        let mut bytes = 0;
+        for (key, value) in batch.writes {
+            assert!(key.first().is_some_and(|&byte| byte != 0), "an empty or a reserved tree key");
+            let (value, kind) = match value {
+                Some(value) => (self.packing.pack(value), ValueType::Value),
+                None => (Slice::from(&[][..]), ValueType::Tombstone),
+            };
+            bytes += (key.len() + value.len()) as u64 + ENTRY_OVERHEAD_BYTES;
+            view.active.insert(entry(key, value, index, kind));
+        }
+        view.generation.usage.add(bytes);
+        self.applied.store(index, Ordering::SeqCst);
+    }
+
+    fn applied_index(&self) -> u64 {
+        self.applied.load(Ordering::SeqCst)
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        let view = self.view.load();
+        let index = self.applied.load(Ordering::SeqCst);
+        view.get(key, index)
+    }
+
+    fn snapshot(&self) -> Box<dyn Snapshot + '_> {
+        let (view, index) = self.view_and_index();
+        Box::new(LsmSnapshot { view, index })
+    }
+
+    fn flushed_index(&self) -> u64 {
+        self.view.load().generation.flushed.load(Ordering::Acquire)
+    }
+
+    fn wants_flush(&self) -> bool {
+        self.view.load().generation.usage.is_due()
+    }
+
+    fn seal(&self, meta: Vec<(Slice, Slice)>) {
+        let index = self.applied.load(Ordering::Relaxed);
+        if self.sealed.load(Ordering::Relaxed) == index {
+            return;
+        }
+        let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
+        let view = self.view.load();
+        let generation = &view.generation;
+        for (key, value) in meta {
+            view.active.insert(entry(meta_key(&key), self.packing.pack(value), index, ValueType::Value));
+        }
+        let applied = Slice::from(&index.to_le_bytes()[..]);
+        view.active.insert(entry(Slice::from(APPLIED_KEY), applied, index, ValueType::Value));
+        let memtable = generation.index().rotate_memtable().expect("the applied record was just written to it");
+        assert!(Arc::ptr_eq(&memtable, &view.active), "the tree writes to another memtable than we do");
+        let mut sealed = view.sealed.clone();
+        sealed.push(Sealed { memtable, index, bytes: generation.usage.seal() });
+        // The old view dies cheaply: the new one has all that it holds.
+        drop(self.publish(View::new(generation.clone(), sealed, index)));
+        self.sealed.store(index, Ordering::Relaxed);
+    }
+
+    fn needs_flush(&self) -> bool {
+        !self.view.load().sealed.is_empty()
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.health.check()?;
+        let generation = self.view.load().generation.clone();
+        let _one = generation.flushing.lock().expect("a panic while flushing is not survived");
+        if generation.tree().sealed_memtable_count() == 0 {
+            return Ok(());
+        }
+        let tree = generation.tree();
+        self.write_files(&generation, || {
+            let lock = tree.get_flush_lock();
+            tree.flush(&lock, u64::MAX).map(drop)
+        })?;
+        self.refresh(&generation);
+        Ok(())
+    }
+
+    fn meta(&self, key: &[u8]) -> Result<Option<Slice>> {
+        // Meta records are written when no entry is under way, at the applied index.
+        self.get(&meta_key(key))
+    }
+
+    fn compact(&self) -> Result<bool> {
+        self.health.check()?;
+        let generation = self.view.load().generation.clone();
+        let _one = generation.compacting.lock().expect("a panic while compacting is not survived");
+        let tables = |generation: &Generation| -> Vec<u64> {
+            generation.index().current_version().iter_tables().map(lsm_tree::Table::id).collect()
+        };
+        if self.shared.throttle.is_stopped() {
+            return Ok(false);
+        }
+        let (before, depth) = (tables(&generation), levels(&generation));
+        let result =
+            self.write_files(&generation, || generation.tree().compact(generation.strategy(), u64::MAX));
+        if self.shared.throttle.is_stopped() {
+            return Ok(false);
+        }
+        result?;
+        if before == tables(&generation) && depth == levels(&generation) {
+            return Ok(false);
+        }
+        self.refresh(&generation);
+        Ok(true)
+    }
+
+    fn debt(&self) -> f64 {
+        let runs = self.view.load().l0_runs as f64;
+        let l0 = (runs - f64::from(L0_TABLES)).max(0.0) / (L0_RUNS_MAX - f64::from(L0_TABLES));
+        l0.max(self.shared.memtable_fill())
+    }
+
+    fn clear(&self, index: u64) -> Result<()> {
+        self.health.check()?;
+        let applied = self.applied.load(Ordering::Relaxed);
+        assert!(index >= applied, "cleared as of {index} after {applied}");
+        let number = self.view.load().generation.number + 1;
+        generation::remove_others(&self.folder, number - 1)?;
+        let generation = Generation::open(&self.folder, number, &self.shared)?;
+        let tree = generation.tree();
+        tree.insert(APPLIED_KEY, index.to_le_bytes(), index);
+        tree.rotate_memtable();
+        let flushed = tree.flush(&tree.get_flush_lock(), u64::MAX);
+        flushed.map_err(|error| self.health.judge(translate(&generation.folder, error)))?;
+        generation::write_pointer(&self.folder, number).map_err(|error| self.health.judge(error))?;
+        generation.flushed.store(index, Ordering::Release);
+        let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
+        // The view first: a `get` that pairs the empty view with the old index sees the empty map, as it may.
+        let old = self.publish(View::new(generation, Vec::new(), index));
+        self.applied.store(index, Ordering::SeqCst);
+        self.sealed.store(index, Ordering::Relaxed);
+        old.generation.condemn();
+        Ok(())
+    }
+
+    fn stats(&self) -> EngineStats {
+        let view = self.view.load();
+        let tree = view.generation.tree();
+        let version = tree.current_version();
+        EngineStats {
+            disk_bytes: tree.disk_space(),
+            memtable_bytes: view.generation.usage.bytes(),
+            level_tables: version.iter_levels().map(|level| level.table_count()).collect(),
+            blob_files: tree.blob_file_count(),
+            blob_stale_bytes: tree.stale_blob_bytes(),
+            l0_runs: view.l0_runs,
+            entries_approx: tree.approximate_len() as u64,
+        }
+    }
+
+    fn verify(&self) -> Result<()> {
+        self.view.load_full().verify()
+    }
+}
+
+/// How many tables each level has: a move changes only this.
+fn levels(generation: &Generation) -> Vec<usize> {
+    generation.index().current_version().iter_levels().map(|level| level.table_count()).collect()
+}

@@ -1,0 +1,54 @@
+//! Slows compaction: lsm-tree has no rate limit, but shows every value it moves to a filter.
+
+use crate::throttle::Throttle;
+use lsm_tree::compaction::filter::Context;
+use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
+use std::panic::{AssertUnwindSafe, RefUnwindSafe};
+use std::sync::Arc;
+
+/// Bytes between two looks at the bucket.
+const STEP_BYTES: u64 = 256 * 1024;
+/// What a value kept elsewhere costs the level: its handle.
+const HANDLE_BYTES: u64 = 24;
+
+/// Makes a filter for every compaction.
+pub(super) struct Brake(AssertUnwindSafe<Arc<Throttle>>);
+
+struct BrakeFilter {
+    throttle: Arc<Throttle>,
+    bytes: u64,
+}
+
+impl Brake {
+    pub(super) fn new(throttle: Arc<Throttle>) -> Self {
+        Self(AssertUnwindSafe(throttle))
+    }
+}
+
+const fn assert_unwind_safe<T: RefUnwindSafe>() {}
+const _: () = assert_unwind_safe::<Brake>();
+
+impl Factory for Brake {
+    fn name(&self) -> &str {
+        "brake"
+    }
+
+    fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
+        Box::new(BrakeFilter { throttle: self.0.0.clone(), bytes: 0 })
+    }
+}
+
+impl CompactionFilter for BrakeFilter {
+    fn filter_item(&mut self, item: ItemAccessor<'_>, _: &Context) -> lsm_tree::Result<Verdict> {
+        let value = if item.is_indirection() { HANDLE_BYTES } else { item.value()?.len() as u64 };
+        self.bytes += item.key().len() as u64 + value;
+        if self.bytes >= STEP_BYTES {
+            if !self.throttle.take(self.bytes) {
+                // The node is stopping: an error is the only way to end a compaction.
+                return Err(std::io::Error::from(std::io::ErrorKind::Interrupted).into());
+            }
+            self.bytes = 0;
+        }
+        Ok(Verdict::Keep)
+    }
+}

@@ -1,0 +1,209 @@
+//! One tree in one folder. The pointer file says which generation is the shard's; FLUSHALL makes the next one.
+//!
+//! ```text
+//! <shard>/generation        "basalt lsm 1\n<number>\n<crc32 of what precedes, hex>\n"
+//! <shard>/tree-<number>/    what lsm-tree writes
+//! ```
+//!
+//! Invariant: the pointer is switched only after the tree that it names is complete and durable; trees that it does
+//! not name are rubbish and are removed.
+
+use super::fault::translate;
+use super::filter::Brake;
+use crate::files::{create_folder, replace_file, system_error};
+use crate::resources::Usage;
+use crate::{Compression, Error, Result, SharedResources};
+use lsm_tree::compaction::Leveled;
+use lsm_tree::config::{CompressionPolicy, PinningPolicy};
+use lsm_tree::{
+    AnyTree, CompressionType, Config, DescriptorTable, KvSeparationOptions, SequenceNumberCounter, Tree,
+};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+
+const POINTER: &str = "generation";
+const POINTER_HEAD: &str = "basalt lsm 1";
+const TREE_PREFIX: &str = "tree-";
+/// Tables in the first level that start a compaction.
+pub(super) const L0_TABLES: u8 = 4;
+
+/// See the module's words.
+pub(super) struct Generation {
+    pub(super) number: u64,
+    pub(super) folder: PathBuf,
+    tree: AnyTree,
+    pub(super) descriptors: Arc<DescriptorTable>,
+    pub(super) usage: Arc<Usage>,
+    /// The index that its files hold.
+    pub(super) flushed: AtomicU64,
+    /// One flush at a time.
+    pub(super) flushing: Mutex<()>,
+    /// One compaction at a time.
+    pub(super) compacting: Mutex<()>,
+    /// Held for reading while files are written, for writing while leftovers are removed.
+    pub(super) writing: RwLock<()>,
+    /// A write failed and may have left files behind.
+    pub(super) littered: AtomicBool,
+    /// Removed with its folder when the last reader lets go.
+    condemned: AtomicBool,
+    strategy: Arc<Leveled>,
+}
+
+impl Generation {
+    /// Opens the tree in `<shard>/tree-<number>`, or makes an empty one there.
+    pub(super) fn open(shard: &Path, number: u64, shared: &Arc<SharedResources>) -> Result<Arc<Self>> {
+        let folder = shard.join(format!("{TREE_PREFIX}{number}"));
+        create_folder(&folder)?;
+        let tree = config(&folder, shared).open().map_err(|error| translate(&folder, error))?;
+        Ok(Arc::new(Self {
+            number,
+            folder,
+            tree,
+            descriptors: shared.descriptors.clone(),
+            usage: shared.usage(),
+            flushed: AtomicU64::new(0),
+            flushing: Mutex::new(()),
+            compacting: Mutex::new(()),
+            writing: RwLock::new(()),
+            littered: AtomicBool::new(false),
+            condemned: AtomicBool::new(false),
+            strategy: Arc::new(
+                Leveled::default().with_l0_threshold(L0_TABLES).with_table_target_size(shared.options.table_bytes),
+            ),
+        }))
+    }
+
+    /// The tree with values kept apart resolved: what writes.
+    pub(super) fn tree(&self) -> &AnyTree {
+        &self.tree
+    }
+
+    /// The tree of keys and handles: what views read.
+    pub(super) fn index(&self) -> &Tree {
+        match &self.tree {
+            AnyTree::Standard(tree) => tree,
+            AnyTree::Blob(tree) => &tree.index,
+        }
+    }
+
+    pub(super) fn strategy(&self) -> Arc<Leveled> {
+        self.strategy.clone()
+    }
+
+    /// The folder goes when the last reader of this generation does.
+    pub(super) fn condemn(&self) {
+        self.condemned.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Generation {
+    fn drop(&mut self) {
+        if self.condemned.load(Ordering::Acquire)
+            && let Err(error) = fs::remove_dir_all(&self.folder)
+        {
+            log::warn!("{}: cannot be removed now, will be at the next start: {error}", self.folder.display());
+        }
+    }
+}
+
+fn config(folder: &Path, shared: &SharedResources) -> Config {
+    let options = &shared.options;
+    let blocks = match options.compression {
+        Compression::None => CompressionPolicy::all(CompressionType::None),
+        // What is flushed is soon rewritten.
+        Compression::Lz4 | Compression::Zstd => CompressionPolicy::new([CompressionType::None, CompressionType::Lz4]),
+    };
+    let separation = KvSeparationOptions::default()
+        // Large values are packed one by one, so that a value file needs no setting to be read.
+        .compression(CompressionType::None)
+        .file_target_size(options.table_bytes.max(1))
+        .separation_threshold(if options.separation_bytes == 0 { u32::MAX } else { options.separation_bytes })
+        .staleness_threshold(0.3)
+        // All stale files of a compaction: the default takes none of fewer than four.
+        .age_cutoff(1.0);
+    Config::new(folder, SequenceNumberCounter::default(), SequenceNumberCounter::default())
+        .use_cache(shared.cache.clone())
+        .use_descriptor_table(Some(shared.descriptors.clone()))
+        .data_block_compression_policy(blocks)
+        .index_block_pinning_policy(PinningPolicy::all(true))
+        .filter_block_pinning_policy(PinningPolicy::all(true))
+        .index_block_partitioning_policy(PinningPolicy::new([false, false, true]))
+        .filter_block_partitioning_policy(PinningPolicy::new([false, false, true]))
+        .with_compaction_filter_factory(Some(Arc::new(Brake::new(shared.throttle.clone()))))
+        .with_kv_separation(Some(separation))
+}
+
+/// The generation that the pointer file names; `None` if there is none yet.
+pub(super) fn read_pointer(shard: &Path) -> Result<Option<u64>> {
+    let path = shard.join(POINTER);
+    let text = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(system_error(&path, error)),
+    };
+    let parsed = std::str::from_utf8(&text).ok().and_then(parse_pointer);
+    match parsed {
+        Some(number) => Ok(Some(number)),
+        None => Err(Error::Corrupt { path, detail: "not a generation file of version 1, or a wrong checksum".into() }),
+    }
+}
+
+fn parse_pointer(text: &str) -> Option<u64> {
+    let mut lines = text.lines();
+    let (head, number, sum) = (lines.next()?, lines.next()?, lines.next()?);
+    let number: u64 = number.parse().ok()?;
+    (head == POINTER_HEAD && lines.next().is_none() && pointer_text(number) == text && !sum.is_empty())
+        .then_some(number)
+}
+
+fn pointer_text(number: u64) -> String {
+    let text = format!("{POINTER_HEAD}\n{number}\n");
+    let sum = crc32fast::hash(text.as_bytes());
+    format!("{text}{sum:08x}\n")
+}
+
+/// Makes `number` the shard's generation, durably.
+pub(super) fn write_pointer(shard: &Path, number: u64) -> Result<()> {
+    replace_file(shard, POINTER, pointer_text(number).as_bytes())
+}
+
+/// Removes the trees that the pointer does not name: left by a crash, or by a reader that outlived the last stop.
+pub(super) fn remove_others(shard: &Path, keep: u64) -> Result<()> {
+    let keep = format!("{TREE_PREFIX}{keep}");
+    for entry in fs::read_dir(shard).map_err(|error| system_error(shard, error))? {
+        let entry = entry.map_err(|error| system_error(shard, error))?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(TREE_PREFIX) && name != keep {
+            fs::remove_dir_all(entry.path()).map_err(|error| system_error(&entry.path(), error))?;
+        }
+    }
+    Ok(())
+}
+
+/// The version number that the tree's `current` file names on disk.
+pub(super) fn version_on_disk(folder: &Path) -> Option<u64> {
+    let bytes = fs::read(folder.join("current")).ok()?;
+    Some(u64::from_le_bytes(bytes.get(..8)?.try_into().expect("8 bytes")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pointer_is_read_as_written_and_any_flip_is_seen() {
+        let text = pointer_text(7);
+        assert_eq!(text, "basalt lsm 1\n7\na55015a3\n");
+        assert_eq!(parse_pointer(&text), Some(7));
+        for i in 0..text.len() {
+            for bit in 0..7 {
+                let mut bytes = text.clone().into_bytes();
+                bytes[i] ^= 1 << bit;
+                assert_eq!(parse_pointer(std::str::from_utf8(&bytes).expect("ASCII")), None, "byte {i} bit {bit}");
+            }
+        }
+    }
+}

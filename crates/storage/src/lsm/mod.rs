@@ -1,0 +1,15 @@
+//! The engine on disk: `lsm-tree`, with our own views of it.
+//!
+//! `Generation` is one tree in one folder; FLUSHALL begins the next one. `View` is an immutable picture of a
+//! generation: its memtables and its tables. `LsmEngine` publishes views and reads through them.
+
+mod blob;
+mod engine;
+mod fault;
+mod filter;
+mod generation;
+mod snapshot;
+mod sweep;
+mod view;
+
+pub use engine::LsmEngine;

@@ -1,0 +1,64 @@
+//! Removes what a failed flush or compaction left half-written.
+//!
+//! A file is rubbish if neither the tree nor any view that a reader still holds knows it. That can be told only while
+//! nothing is being written.
+
+use super::generation::Generation;
+use super::view::View;
+use lsm_tree::AbstractTree;
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, Weak};
+
+/// The views that were published and may still be held.
+#[derive(Default)]
+pub(super) struct Views(Mutex<Vec<Weak<View>>>);
+
+impl Views {
+    pub(super) fn add(&self, view: &Arc<View>) {
+        let mut views = self.0.lock().expect("nothing panics while it is held");
+        views.retain(|one| one.strong_count() > 0);
+        views.push(Arc::downgrade(view));
+    }
+
+    fn files(&self) -> HashSet<PathBuf> {
+        let views: Vec<_> =
+            self.0.lock().expect("nothing panics while it is held").iter().filter_map(Weak::upgrade).collect();
+        let tables = views.iter().flat_map(|view| view.tables()).map(|table| table.path.to_path_buf());
+        let blobs = views.iter().flat_map(|view| view.blob_files()).map(|file| file.path().to_path_buf());
+        tables.chain(blobs).collect()
+    }
+}
+
+/// Removes rubbish if there may be some and nothing is being written; else leaves it for the next call.
+pub(super) fn sweep(generation: &Generation, views: &Views) {
+    if !generation.littered.load(Ordering::Acquire) {
+        return;
+    }
+    let Ok(_exclusive) = generation.writing.try_write() else { return };
+    let mut known = views.files();
+    let version = generation.index().current_version();
+    known.extend(version.iter_tables().map(|table| table.path.to_path_buf()));
+    known.extend(version.blob_files.iter().map(|file| file.path().to_path_buf()));
+    let swept = ["tables", "blobs"].iter().all(|name| remove_unknown(&generation.folder.join(name), &known));
+    if swept {
+        generation.littered.store(false, Ordering::Release);
+    }
+}
+
+fn remove_unknown(folder: &Path, known: &HashSet<PathBuf>) -> bool {
+    let Ok(entries) = fs::read_dir(folder) else { return false };
+    for entry in entries {
+        let Ok(entry) = entry else { return false };
+        let path = entry.path();
+        if !known.contains(&path) {
+            log::info!("removing {}: left by a write that failed", path.display());
+            if fs::remove_file(&path).is_err() {
+                return false;
+            }
+        }
+    }
+    true
+}

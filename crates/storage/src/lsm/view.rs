@@ -1,0 +1,154 @@
+//! An immutable picture of one generation: its memtables and its tables, newest first.
+//!
+//! Why reads do not go through lsm-tree's own lock: it is held while a manifest is fsynced, and every read would wait
+//! for that. Why they need no watermark: a reader loads the view first and the applied index second. Old versions are
+//! dropped only from tables, and all entries in a view's tables were applied before the view was published; so
+//! whatever the reader's index is, it is not below them, and the newest version of each key is the one it wants.
+//! A view keeps the tables (and their files) that it was made of until its last reader lets go.
+
+use super::blob::Handle;
+use super::fault::translate;
+use crate::files::verify_file;
+use super::generation::Generation;
+use crate::envelope::unpack;
+use crate::{Error, Result, Slice};
+use lsm_tree::{AbstractTree, BlobFile, InternalValue, Memtable, Table, Tree, ValueType};
+use std::collections::HashMap;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// An iterator over the newest visible version of each key.
+pub(super) type Entries = Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<InternalValue>> + Send>;
+type Scan = dyn Fn(Bound<Slice>, Bound<Slice>, u64) -> Entries + Send + Sync;
+
+/// See the module's words.
+pub(super) struct View {
+    pub(super) generation: Arc<Generation>,
+    pub(super) active: Arc<Memtable>,
+    /// Oldest first.
+    pub(super) sealed: Vec<Sealed>,
+    /// Newest first; within a run no two tables overlap, and they are in order.
+    runs: Vec<Run>,
+    blobs: HashMap<u64, BlobFile>,
+    scan: Box<Scan>,
+    pub(super) l0_runs: usize,
+    /// The applied index when it was published: no reader may take it to be of an earlier one.
+    pub(super) floor: u64,
+}
+
+/// A memtable that waits to be flushed.
+#[derive(Clone)]
+pub(super) struct Sealed {
+    pub(super) memtable: Arc<Memtable>,
+    /// The applied index when it was sealed.
+    pub(super) index: u64,
+    pub(super) bytes: u64,
+}
+
+struct Run(Vec<Table>);
+
+impl Run {
+    fn table_for(&self, key: &[u8]) -> Option<&Table> {
+        let at = self.0.partition_point(|table| &table.metadata.key_range.max()[..] < key);
+        self.0.get(at).filter(|table| &table.metadata.key_range.min()[..] <= key)
+    }
+}
+
+impl View {
+    /// A picture of `generation` as it is, with the sealed memtables that its caller knows of.
+    pub(super) fn new(generation: Arc<Generation>, sealed: Vec<Sealed>, floor: u64) -> Self {
+        let tree = generation.index();
+        let version = tree.current_version();
+        let runs = version.iter_levels().flat_map(|level| level.iter()).map(|run| Run(run.to_vec())).collect();
+        let blobs = version.blob_files.iter().map(|file| (file.id(), file.clone())).collect();
+        let l0_runs = version.l0().run_count();
+        let super_version = tree.get_version_history_lock().latest_version();
+        let active = super_version.active_memtable.clone();
+        let scan = move |low, high, seqno| -> Entries {
+            Box::new(Tree::create_internal_range(super_version.clone(), &(low, high), seqno, None))
+        };
+        Self { generation, active, sealed, runs, blobs, scan: Box::new(scan), l0_runs, floor }
+    }
+
+    /// The value of `key` as of `index`, which was the applied index after this view was loaded.
+    pub(super) fn get(&self, key: &[u8], index: u64) -> Result<Option<Slice>> {
+        let seqno = index + 1;
+        if let Some(entry) = self.active.get(key, seqno) {
+            return self.value_of(entry);
+        }
+        for sealed in self.sealed.iter().rev() {
+            if let Some(entry) = sealed.memtable.get(key, seqno) {
+                return self.value_of(entry);
+            }
+        }
+        let hash = xxh3_64(key);
+        for table in self.runs.iter().filter_map(|run| run.table_for(key)) {
+            match table.get(key, seqno, hash) {
+                Ok(None) => {}
+                Ok(Some(entry)) => return self.value_of(entry),
+                Err(error) => return Err(translate(&table.path, error)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The value that an entry stands for.
+    pub(super) fn value_of(&self, entry: InternalValue) -> Result<Option<Slice>> {
+        let stored = match entry.key.value_type {
+            ValueType::Value => entry.value,
+            ValueType::Tombstone | ValueType::WeakTombstone => return Ok(None),
+            ValueType::Indirection => self.fetch(&entry)?,
+        };
+        unpack(stored).map(Some).map_err(|detail| self.misread(&entry.key.user_key, detail))
+    }
+
+    /// Reads a value that is kept out of the levels.
+    fn fetch(&self, entry: &InternalValue) -> Result<Slice> {
+        let key = &entry.key.user_key;
+        let handle = Handle::decode(&entry.value).ok_or_else(|| self.misread(key, "a malformed value handle"))?;
+        let file =
+            self.blobs.get(&handle.file).ok_or_else(|| self.misread(key, "a value handle to a file not known"))?;
+        handle.read(key, file, self.generation.index().id(), &self.generation.descriptors)
+    }
+
+    /// The entries between two bounds as of `index`; values are not yet resolved.
+    pub(super) fn entries(&self, low: Bound<Slice>, high: Bound<Slice>, index: u64) -> Entries {
+        (self.scan)(low, high, index + 1)
+    }
+
+    /// Reads every file whole and compares it with the checksum that the manifest has of it.
+    pub(super) fn verify(&self) -> Result<()> {
+        for table in self.tables() {
+            verify_file(&table.path, table.checksum().into_u128())?;
+        }
+        self.blob_files().try_for_each(|file| verify_file(file.path(), file.checksum().into_u128()))
+    }
+
+    pub(super) fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.runs.iter().flat_map(|run| run.0.iter())
+    }
+
+    pub(super) fn blob_files(&self) -> impl Iterator<Item = &BlobFile> {
+        self.blobs.values()
+    }
+
+    /// Checksums hold but the content makes no sense: names the first table that has the key.
+    fn misread(&self, key: &[u8], detail: &str) -> Error {
+        let table = self.runs.iter().find_map(|run| run.table_for(key));
+        let path: &Path = table.map_or(&self.generation.folder, |table| &table.path);
+        Error::Corrupt { path: path.to_path_buf(), detail: detail.into() }
+    }
+
+    /// After a failed scan: the first table between the bounds that cannot be read, else the tree's folder.
+    pub(super) fn blame(&self, low: &Bound<Slice>, high: &Bound<Slice>, error: lsm_tree::Error) -> Error {
+        for table in self.tables() {
+            let failed = table.range((low.clone(), high.clone())).find_map(std::result::Result::err);
+            if let Some(error) = failed {
+                return translate(&table.path, error);
+            }
+        }
+        translate(&self.generation.folder, error)
+    }
+}

@@ -1,0 +1,165 @@
+//! What the trees of one node share: block cache, open files, the write rate, and the memory for unflushed writes.
+
+use crate::StorageOptions;
+use crate::throttle::Throttle;
+use lsm_tree::{Cache, DescriptorTable};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+/// A tree smaller than this is never asked to flush for others' sake, in bytes.
+const FLUSH_BYTES_MIN: u64 = 64 * 1024;
+
+/// Made once a node; every tree is opened with it.
+pub struct SharedResources {
+    pub(crate) options: StorageOptions,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) descriptors: Arc<DescriptorTable>,
+    pub(crate) throttle: Arc<Throttle>,
+    /// Bytes of all trees' unflushed writes: active, and sealed but not yet in files.
+    active_bytes: AtomicU64,
+    sealed_bytes: AtomicU64,
+    usages: Mutex<Vec<Weak<Usage>>>,
+}
+
+/// The unflushed bytes of one tree.
+pub(crate) struct Usage {
+    shared: Arc<SharedResources>,
+    active: AtomicU64,
+    sealed: AtomicU64,
+}
+
+impl SharedResources {
+    /// From the node's settings.
+    #[must_use]
+    pub fn new(options: StorageOptions) -> Arc<Self> {
+        Arc::new(Self {
+            cache: Arc::new(Cache::with_capacity_bytes(options.block_cache_bytes)),
+            descriptors: Arc::new(DescriptorTable::new(options.open_files_max)),
+            throttle: Arc::new(Throttle::new(options.rate_limit_bytes_per_s)),
+            options,
+            active_bytes: AtomicU64::new(0),
+            sealed_bytes: AtomicU64::new(0),
+            usages: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// The settings it was made from.
+    #[must_use]
+    pub fn options(&self) -> &StorageOptions {
+        &self.options
+    }
+
+    /// Changes the rate limit of compaction; 0 means none.
+    pub fn set_rate_limit(&self, bytes_per_s: u64) {
+        self.throttle.set_rate(bytes_per_s);
+    }
+
+    /// Makes compactions under way end early, so that a node can stop. There is no way back.
+    pub fn stop(&self) {
+        self.throttle.stop();
+    }
+
+    /// Bytes of unflushed writes over all trees, as a share of their budget: writers should be slowed as it nears 1.
+    #[must_use]
+    pub fn memtable_fill(&self) -> f64 {
+        let bytes = self.active_bytes.load(Ordering::Relaxed) + self.sealed_bytes.load(Ordering::Relaxed);
+        bytes as f64 / self.options.memtable_bytes_total.max(1) as f64
+    }
+
+    /// Bytes of blocks held by the block cache.
+    #[must_use]
+    pub fn block_cache_bytes(&self) -> u64 {
+        self.cache.size()
+    }
+
+    pub(crate) fn usage(self: &Arc<Self>) -> Arc<Usage> {
+        let usage = Arc::new(Usage { shared: self.clone(), active: AtomicU64::new(0), sealed: AtomicU64::new(0) });
+        let mut usages = self.usages.lock().expect("nothing panics while it is held");
+        usages.retain(|one| one.strong_count() > 0);
+        usages.push(Arc::downgrade(&usage));
+        usage
+    }
+
+    /// The most that one tree holds in its active memtable.
+    fn active_bytes_max(&self) -> u64 {
+        let usages = self.usages.lock().expect("nothing panics while it is held");
+        usages.iter().filter_map(Weak::upgrade).map(|one| one.active.load(Ordering::Relaxed)).max().unwrap_or(0)
+    }
+}
+
+impl Usage {
+    pub(crate) fn add(&self, bytes: u64) {
+        self.active.fetch_add(bytes, Ordering::Relaxed);
+        self.shared.active_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// All active bytes become sealed; tells how many.
+    pub(crate) fn seal(&self) -> u64 {
+        let bytes = self.active.swap(0, Ordering::Relaxed);
+        self.sealed.fetch_add(bytes, Ordering::Relaxed);
+        self.shared.active_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.shared.sealed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        bytes
+    }
+
+    /// So many sealed bytes are in files.
+    pub(crate) fn flushed(&self, bytes: u64) {
+        self.sealed.fetch_sub(bytes, Ordering::Relaxed);
+        self.shared.sealed_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.active.load(Ordering::Relaxed) + self.sealed.load(Ordering::Relaxed)
+    }
+
+    /// Whether this tree should seal: it has reached the most that one tree may hold, or all trees together hold
+    /// half the budget and this one is among the biggest.
+    pub(crate) fn is_due(&self) -> bool {
+        let active = self.active.load(Ordering::Relaxed);
+        if active < FLUSH_BYTES_MIN {
+            return false;
+        }
+        let budget = self.shared.options.memtable_bytes_total;
+        if active >= budget / 4 {
+            return true;
+        }
+        self.shared.active_bytes.load(Ordering::Relaxed) >= budget / 2
+            && active >= self.shared.active_bytes_max() / 10 * 9
+    }
+}
+
+impl Drop for Usage {
+    fn drop(&mut self) {
+        self.shared.active_bytes.fetch_sub(self.active.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.shared.sealed_bytes.fetch_sub(self.sealed.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1024 * 1024;
+
+    #[test]
+    fn the_biggest_tree_flushes_when_all_together_are_too_big() {
+        let shared = SharedResources::new(StorageOptions { memtable_bytes_total: 16 * MIB, ..Default::default() });
+        let (small, big) = (shared.usage(), shared.usage());
+        big.add(3 * MIB);
+        small.add(2 * MIB);
+        assert!(!big.is_due() && !small.is_due());
+        let other = shared.usage();
+        other.add(3 * MIB);
+        assert!(big.is_due() && other.is_due() && !small.is_due());
+        small.add(2 * MIB);
+        assert!(small.is_due(), "a quarter of the budget is one tree's share");
+        let sealed = big.seal();
+        assert_eq!(sealed, 3 * MIB);
+        assert!(!other.is_due());
+        assert!((shared.memtable_fill() - 10.0 / 16.0).abs() < 1e-9);
+        drop(small);
+        big.flushed(sealed);
+        drop(other);
+        assert!(shared.memtable_fill().abs() < 1e-9);
+    }
+}

@@ -1,0 +1,110 @@
+//! A token bucket for the bytes that background work writes, shared by all trees of a node.
+//!
+//! Invariant: over any span the bytes granted are at most `rate × span` plus one burst, except what `charge` took,
+//! which is paid back by those who wait.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The longest sleep before a stop is looked for.
+const NAP: Duration = Duration::from_millis(50);
+
+/// See the module's words.
+pub(crate) struct Throttle {
+    /// Bytes a second; 0 means no limit.
+    rate: AtomicU64,
+    stopped: AtomicBool,
+    bucket: Mutex<Bucket>,
+}
+
+struct Bucket {
+    /// May be negative: a debt.
+    tokens: f64,
+    filled: Instant,
+}
+
+impl Throttle {
+    pub(crate) fn new(rate: u64) -> Self {
+        let bucket = Bucket { tokens: 0.0, filled: Instant::now() };
+        Self { rate: AtomicU64::new(rate), stopped: AtomicBool::new(false), bucket: Mutex::new(bucket) }
+    }
+
+    pub(crate) fn set_rate(&self, rate: u64) {
+        self.rate.store(rate, Ordering::Relaxed);
+    }
+
+    /// Wakes those who wait, for good: they get `false`.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// Takes `bytes` and waits until they are paid for; false if the node is being stopped.
+    pub(crate) fn take(&self, bytes: u64) -> bool {
+        let mut wait = self.withdraw(bytes, f64::INFINITY);
+        while !self.is_stopped() {
+            if wait.is_zero() {
+                return true;
+            }
+            let nap = wait.min(NAP);
+            std::thread::sleep(nap);
+            wait -= nap;
+        }
+        false
+    }
+
+    /// Takes `bytes` that have been written already, without waiting; the debt is at most one second's worth.
+    pub(crate) fn charge(&self, bytes: u64) {
+        self.withdraw(bytes, 1.0);
+    }
+
+    /// Takes tokens and tells how long the debt lasts.
+    fn withdraw(&self, bytes: u64, debt_s_max: f64) -> Duration {
+        let rate = self.rate.load(Ordering::Relaxed) as f64;
+        if rate == 0.0 {
+            return Duration::ZERO;
+        }
+        let mut bucket = self.bucket.lock().expect("nothing panics while it is held");
+        let now = Instant::now();
+        let earned = now.duration_since(bucket.filled).as_secs_f64() * rate;
+        bucket.filled = now;
+        // The burst: a tenth of a second's worth.
+        bucket.tokens = (bucket.tokens + earned).min(rate / 10.0);
+        bucket.tokens = (bucket.tokens - bytes as f64).max(-rate * debt_s_max);
+        Duration::from_secs_f64((-bucket.tokens / rate).clamp(0.0, 3600.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_debt_lasts_as_long_as_its_bytes() {
+        let throttle = Throttle::new(1000);
+        let wait = throttle.withdraw(5000, f64::INFINITY).as_secs_f64();
+        assert!((4.5..=5.0).contains(&wait), "{wait}");
+        let wait = throttle.withdraw(1000, f64::INFINITY).as_secs_f64();
+        assert!((5.0..=6.0).contains(&wait), "{wait}");
+    }
+
+    #[test]
+    fn a_charge_never_costs_more_than_a_second() {
+        let throttle = Throttle::new(1000);
+        throttle.charge(1_000_000);
+        let wait = throttle.withdraw(0, f64::INFINITY).as_secs_f64();
+        assert!((0.5..=1.0).contains(&wait), "{wait}");
+    }
+
+    #[test]
+    fn no_limit_and_a_stop_do_not_wait() {
+        assert!(Throttle::new(0).take(u64::MAX));
+        let throttle = Throttle::new(1);
+        throttle.stop();
+        assert!(!throttle.take(1_000_000));
+    }
+}

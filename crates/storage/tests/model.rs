@@ -1,0 +1,227 @@
+//! Engines against a sorted map: random entries, seals, flushes, compactions, clears, snapshots and restarts.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use storage::{Compression, Engine, EngineKind, SharedResources, Slice, Snapshot, Span, StorageOptions, WriteBatch};
+use vocab::Prng;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+type Writes = Vec<(Vec<u8>, Option<Vec<u8>>)>;
+
+/// What happened at each index, so that a restart can replay it.
+enum Entry {
+    Writes(Writes),
+    Clear,
+}
+
+#[derive(Default)]
+struct Model {
+    /// `entries[i]` has index `i + 1`.
+    entries: Vec<Entry>,
+    map: Map,
+    /// The map and the meta counter as of the last seal and as of the last flush.
+    sealed: (u64, u64),
+    flushed: (u64, u64),
+}
+
+impl Model {
+    fn index(&self) -> u64 {
+        self.entries.len() as u64
+    }
+}
+
+fn key(prng: &mut Prng) -> Vec<u8> {
+    format!("key{:03}", prng.below(150)).into_bytes()
+}
+
+fn value(prng: &mut Prng) -> Vec<u8> {
+    let length = match prng.below(10) {
+        0 => 0,
+        1..6 => prng.below(100),
+        6..9 => 100 + prng.below(900),
+        _ => 1000 + prng.below(5000),
+    };
+    let mut bytes = vec![prng.below(256) as u8; length as usize];
+    if prng.below(2) == 0 {
+        prng.fill(&mut bytes);
+    }
+    bytes
+}
+
+fn writes(prng: &mut Prng) -> Writes {
+    let mut writes = Map::new();
+    for _ in 0..=prng.below(8) {
+        writes.insert(key(prng), value(prng));
+    }
+    writes.into_iter().map(|(key, value)| (key, (prng.below(5) != 0).then_some(value))).collect()
+}
+
+fn apply(engine: &dyn Engine, index: u64, writes: &Writes) {
+    let writes = writes
+        .iter()
+        .map(|(key, value)| (Slice::from(&key[..]), value.as_ref().map(|value| Slice::from(&value[..]))))
+        .collect();
+    engine.apply(index, WriteBatch { writes });
+}
+
+fn scan(snapshot: &dyn Snapshot, span: &Span, reverse: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut rows: Vec<_> = snapshot
+        .iter(span.clone(), reverse)
+        .map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap())
+        .collect();
+    if reverse {
+        rows.reverse();
+    }
+    rows
+}
+
+fn check_snapshot(snapshot: &dyn Snapshot, index: u64, map: &Map, prng: &mut Prng) {
+    assert_eq!(snapshot.index(), index);
+    for _ in 0..5 {
+        let key = key(prng);
+        assert_eq!(snapshot.get(&key).unwrap().as_deref(), map.get(&key).map(|value| &value[..]), "{key:?}");
+    }
+    let (a, b) = (key(prng), key(prng));
+    let spans = [Span { start: vec![], end: vec![] }, Span { start: a.clone(), end: b.clone() }];
+    let wanted: [Vec<_>; 2] = [
+        map.clone().into_iter().collect(),
+        map.iter().filter(|(key, _)| **key >= a && **key < b).map(|(k, v)| (k.clone(), v.clone())).collect(),
+    ];
+    for (span, wanted) in spans.iter().zip(wanted) {
+        for reverse in [false, true] {
+            assert!(scan(snapshot, span, reverse) == wanted, "scan of {span:?}, reverse {reverse}");
+        }
+    }
+}
+
+fn meta_of(engine: &dyn Engine) -> u64 {
+    engine.meta(b"count").unwrap().map_or(0, |bytes| u64::from_le_bytes(bytes[..].try_into().unwrap()))
+}
+
+/// Replays what a crash lost, as the log would.
+fn replay(engine: &dyn Engine, model: &Model) {
+    for index in engine.flushed_index() + 1..=model.index() {
+        match &model.entries[index as usize - 1] {
+            Entry::Writes(writes) => apply(engine, index, writes),
+            Entry::Clear => engine.clear(index).unwrap(),
+        }
+    }
+}
+
+/// From one start to the next.
+fn session(engine: &dyn Engine, model: &mut Model, prng: &mut Prng) {
+    let mut snapshots: Vec<(Box<dyn Snapshot + '_>, u64, Map)> = Vec::new();
+    for _ in 0..150 {
+        match prng.below(100) {
+            0..60 => {
+                let writes = writes(prng);
+                apply(engine, model.index() + 1, &writes);
+                for (key, value) in &writes {
+                    match value {
+                        Some(value) => model.map.insert(key.clone(), value.clone()),
+                        None => model.map.remove(key),
+                    };
+                }
+                model.entries.push(Entry::Writes(writes));
+            }
+            60..70 => {
+                let keys = model.map.len() as u64;
+                engine.seal(vec![(Slice::from(&b"count"[..]), Slice::from(&keys.to_le_bytes()[..]))]);
+                if model.sealed.0 != model.index() {
+                    model.sealed = (model.index(), keys);
+                }
+                assert_eq!(meta_of(engine), model.sealed.1);
+            }
+            70..78 => {
+                engine.flush().unwrap();
+                model.flushed = model.sealed;
+                assert_eq!(engine.flushed_index(), model.flushed.0);
+                assert!(!engine.needs_flush());
+            }
+            78..85 => while engine.compact().unwrap() {},
+            85 => {
+                engine.clear(model.index() + 1).unwrap();
+                model.entries.push(Entry::Clear);
+                model.map.clear();
+                model.sealed = (model.index(), 0);
+                model.flushed = model.sealed;
+            }
+            86..90 => snapshots.push((engine.snapshot(), model.index(), model.map.clone())),
+            90..92 => drop((!snapshots.is_empty()).then(|| snapshots.remove(0))),
+            _ => check_snapshot(&*engine.snapshot(), model.index(), &model.map, prng),
+        }
+        assert_eq!(engine.applied_index(), model.index());
+        let key = key(prng);
+        assert_eq!(engine.get(&key).unwrap().as_deref(), model.map.get(&key).map(|value| &value[..]), "{key:?}");
+        if let Some((snapshot, index, map)) = snapshots.last() {
+            check_snapshot(&**snapshot, *index, map, prng);
+        }
+    }
+    for (snapshot, index, map) in &snapshots {
+        check_snapshot(&**snapshot, *index, map, prng);
+    }
+    engine.verify().unwrap();
+}
+
+fn run(folder: &Path, kind: EngineKind, seed: u64) {
+    let mut prng = Prng::new(seed);
+    let mut model = Model::default();
+    for start in 0..6 {
+        let compression = [Compression::None, Compression::Lz4, Compression::Zstd][prng.below(3) as usize];
+        let shared = SharedResources::new(StorageOptions {
+            block_cache_bytes: 64 * 1024,
+            compression,
+            separation_bytes: [0, 500, 2000][prng.below(3) as usize],
+            table_bytes: 8 * 1024,
+            ..StorageOptions::default()
+        });
+        let engine = storage::open_engine(kind, folder, &shared).unwrap();
+        assert_eq!(engine.flushed_index(), model.flushed.0, "seed {seed}, start {start}");
+        assert_eq!(engine.applied_index(), model.flushed.0);
+        assert_eq!(meta_of(&*engine), model.flushed.1);
+        model.sealed = model.flushed;
+        replay(&*engine, &model);
+        session(&*engine, &mut model, &mut prng);
+    }
+}
+
+#[test]
+fn both_engines_are_the_model_at_every_step() {
+    for kind in [EngineKind::Lsm] {
+        for seed in 1..=4 {
+            let folder = tempfile::tempdir().unwrap();
+            println!("{kind:?}, seed {seed}");
+            run(folder.path(), kind, seed);
+        }
+    }
+}
+
+#[test]
+fn hundreds_of_flushes_leave_few_files_and_an_exact_index() {
+    let folder = tempfile::tempdir().unwrap();
+    let shared = SharedResources::new(StorageOptions::default());
+    let open = || -> Arc<dyn Engine> { storage::open_engine(EngineKind::Lsm, folder.path(), &shared).unwrap() };
+    let engine = open();
+    for index in 1..=300 {
+        apply(&*engine, index, &vec![(b"k".to_vec(), Some(index.to_le_bytes().to_vec()))]);
+        engine.seal(vec![]);
+        engine.flush().unwrap();
+        while engine.compact().unwrap() {}
+    }
+    let files = walk(folder.path());
+    assert!(files < 20, "{files} files");
+    drop(engine);
+    let engine = open();
+    assert_eq!(engine.flushed_index(), 300);
+    assert_eq!(engine.get(b"k").unwrap().unwrap(), 300u64.to_le_bytes());
+}
+
+fn walk(folder: &Path) -> usize {
+    std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| if entry.file_type().unwrap().is_dir() { walk(&entry.path()) } else { 1 })
+        .sum()
+}
