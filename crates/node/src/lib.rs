@@ -1,6 +1,8 @@
 //! The node: routes, executes and counts; no socket, no clock, no thread.
 
+pub mod config;
 pub mod exec;
+mod glob;
 mod record;
 mod space;
 

@@ -1,0 +1,152 @@
+//! Values of settings from text and back, with the errors of Redis 7.
+
+use super::{Kind, Setting};
+use std::borrow::Cow;
+
+/// A value in the form in which it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    /// Of `Bool` (0 and 1), `Integer`, `Memory` (bytes) and `Word` (which one).
+    Number(i64),
+    /// Of everything else.
+    Text(String),
+}
+
+const EVENT_LETTERS: &str = "Ag$lshzxeKEtmdn";
+
+impl Setting {
+    /// Reads a value, or says what is wrong with it.
+    pub(super) fn parse(&self, text: &[u8]) -> Result<Value, Cow<'static, str>> {
+        match self.kind {
+            Kind::Bool => match text {
+                _ if text.eq_ignore_ascii_case(b"yes") => Ok(Value::Number(1)),
+                _ if text.eq_ignore_ascii_case(b"no") => Ok(Value::Number(0)),
+                _ => Err("argument must be 'yes' or 'no'".into()),
+            },
+            Kind::Integer { min, max } => {
+                let n = resp::parse_integer(text).ok_or("argument couldn't be parsed into an integer")?;
+                within(n, min, max)
+            }
+            Kind::Memory { min, max } => {
+                let n = memory_bytes(text).ok_or("argument must be a memory value")?;
+                within(i64::try_from(n).unwrap_or(i64::MAX), min, max)
+            }
+            Kind::Word(words) => words
+                .iter()
+                .position(|word| text.eq_ignore_ascii_case(word.as_bytes()))
+                .map(|at| Value::Number(at as i64))
+                .ok_or_else(|| format!("argument(s) must be one of the following: {}", words.join(", ")).into()),
+            Kind::Text => plain(text).map(|text| Value::Text(text.to_owned())),
+            Kind::SavePoints => save_points(plain(text)?),
+            Kind::EventLetters => event_letters(plain(text)?),
+        }
+    }
+
+    /// The text of a value.
+    pub(super) fn format(&self, number: i64, text: &str) -> String {
+        match self.kind {
+            Kind::Bool => if number == 0 { "no" } else { "yes" }.to_owned(),
+            Kind::Integer { .. } | Kind::Memory { .. } => number.to_string(),
+            Kind::Word(words) => usize::try_from(number).ok().and_then(|n| words.get(n)).copied().unwrap_or("").to_owned(),
+            Kind::Text | Kind::SavePoints | Kind::EventLetters => text.to_owned(),
+        }
+    }
+}
+
+fn within(n: i64, min: i64, max: i64) -> Result<Value, Cow<'static, str>> {
+    if (min..=max).contains(&n) {
+        return Ok(Value::Number(n));
+    }
+    Err(format!("argument must be between {min} and {max} inclusive").into())
+}
+
+fn plain(text: &[u8]) -> Result<&str, Cow<'static, str>> {
+    std::str::from_utf8(text).map_err(|_| "argument must be text".into())
+}
+
+fn save_points(text: &str) -> Result<Value, Cow<'static, str>> {
+    let numbers: Option<Vec<i64>> = text.split_whitespace().map(|word| resp::parse_integer(word.as_bytes())).collect();
+    let valid = |numbers: &[i64]| numbers.chunks(2).all(|pair| pair.len() == 2 && pair[0] >= 1 && pair[1] >= 0);
+    match numbers {
+        Some(numbers) if valid(&numbers) => {
+            Ok(Value::Text(numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(" ")))
+        }
+        _ => Err("Invalid save parameters".into()),
+    }
+}
+
+/// The letters in the order in which Redis answers them; `A` stands for all classes but `m` and `n`.
+fn event_letters(text: &str) -> Result<Value, Cow<'static, str>> {
+    const ALL: &str = "g$lshzxetd";
+    if !text.chars().all(|letter| EVENT_LETTERS.contains(letter)) {
+        return Err(format!("Invalid event class character. Use '{EVENT_LETTERS}'.").into());
+    }
+    let has = |letter: char| text.contains(letter) || (text.contains('A') && ALL.contains(letter));
+    let mut kept = String::new();
+    if ALL.chars().all(has) {
+        kept.push('A');
+    } else {
+        kept.extend(ALL.chars().filter(|&letter| has(letter)));
+    }
+    kept.extend("nKEm".chars().filter(|&letter| has(letter)));
+    Ok(Value::Text(kept))
+}
+
+/// A number of bytes as Redis writes them: `512`, `1k` (1,000), `1kb` (1,024), `100mb`, `4G`, in any case.
+#[must_use]
+pub fn memory_bytes(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    let factor: u64 = match text[digits..].to_ascii_lowercase().as_slice() {
+        b"" | b"b" => 1,
+        b"k" => 1000,
+        b"kb" => 1 << 10,
+        b"m" => 1_000_000,
+        b"mb" => 1 << 20,
+        b"g" => 1_000_000_000,
+        b"gb" => 1 << 30,
+        _ => return None,
+    };
+    std::str::from_utf8(&text[..digits]).ok()?.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::{event_letters, memory_bytes, save_points};
+    use crate::config::parse::Value;
+
+    #[test]
+    fn memory_sizes() {
+        for (text, bytes) in [
+            ("0", Some(0)),
+            ("100", Some(100)),
+            ("7b", Some(7)),
+            ("1k", Some(1000)),
+            ("1KB", Some(1024)),
+            ("2m", Some(2_000_000)),
+            ("2Mb", Some(2 << 20)),
+            ("4G", Some(4_000_000_000)),
+            ("4gb", Some(4 << 30)),
+            ("", None),
+            ("k", None),
+            ("-1", None),
+            ("1.5g", None),
+            ("1tb", None),
+            ("99999999999gb", None),
+        ] {
+            assert_eq!(memory_bytes(text.as_bytes()), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn letters_and_save_points_have_one_form() {
+        for (given, kept) in [("KEA", "AKE"), ("xE", "xE"), ("g$lshzxetd", "A"), ("", ""), ("nKm$", "$nKm")] {
+            assert_eq!(event_letters(given), Ok(Value::Text(kept.into())), "{given}");
+        }
+        assert!(event_letters("Q").is_err());
+        assert_eq!(save_points(" 900 1  300 10").unwrap(), Value::Text("900 1 300 10".into()));
+        for wrong in ["900", "0 1", "1 -1", "a b"] {
+            assert!(save_points(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What one setting is.
+
+/// One row of the table of settings.
+#[derive(Debug)]
+pub struct Setting {
+    /// Its name, in lower case.
+    pub name: &'static str,
+    /// A second name under which CONFIG GET and SET know it, from before Redis 7.
+    pub alias: Option<&'static str>,
+    /// What its values are.
+    pub kind: Kind,
+    /// The value that it has unless another is set, as text.
+    pub default: &'static str,
+    /// Whether CONFIG SET may change it while the node runs.
+    pub mutable: bool,
+    /// False: accepted and stored because clients set it, but nothing here depends on it.
+    pub effective: bool,
+    /// What it is for, in a line.
+    pub doc: &'static str,
+}
+
+/// What the values of a setting are.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// `yes` or `no`.
+    Bool,
+    /// A whole number.
+    Integer {
+        /// The smallest allowed.
+        min: i64,
+        /// The largest allowed.
+        max: i64,
+    },
+    /// A number of bytes, which may be written as `100mb`.
+    Memory {
+        /// The smallest allowed.
+        min: i64,
+        /// The largest allowed.
+        max: i64,
+    },
+    /// One of some words.
+    Word(&'static [&'static str]),
+    /// Any text.
+    Text,
+    /// Pairs of seconds and changes, as Redis' `save` has them.
+    SavePoints,
+    /// A set of letters out of `AKEg$lshzxetdmn`, as Redis' `notify-keyspace-events` has them.
+    EventLetters,
+}
+
+impl Setting {
+    pub(super) const fn new(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Self {
+        Self { name, alias: None, kind, default, mutable: true, effective: true, doc }
+    }
+
+    /// Known under a second name too.
+    pub(super) const fn alias(self, alias: &'static str) -> Self {
+        Self { alias: Some(alias), ..self }
+    }
+
+    /// Not to be changed while the node runs.
+    pub(super) const fn fixed(self) -> Self {
+        Self { mutable: false, ..self }
+    }
+
+    /// Accepted and stored, with no effect.
+    pub(super) const fn accepted(self) -> Self {
+        Self { effective: false, ..self }
+    }
+
+    /// Whether this is the setting of that name, in any case.
+    #[must_use]
+    pub fn is_named(&self, name: &[u8]) -> bool {
+        name.eq_ignore_ascii_case(self.name.as_bytes())
+            || self.alias.is_some_and(|alias| name.eq_ignore_ascii_case(alias.as_bytes()))
+    }
+}

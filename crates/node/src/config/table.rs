@@ -1,0 +1,175 @@
+//! The table of settings: Basalt's own, then those of Redis that clients and test suites read and set.
+
+use super::setting::Kind::{Bool, EventLetters, Integer, Memory, SavePoints, Text, Word};
+use super::setting::Setting;
+use vocab::limits;
+
+const INT_MAX: i64 = i32::MAX as i64;
+const UINT_MAX: i64 = u32::MAX as i64;
+const MIB: i64 = 1 << 20;
+
+const fn new(name: &'static str, kind: super::Kind, default: &'static str, doc: &'static str) -> Setting {
+    Setting::new(name, kind, default, doc)
+}
+
+const fn count(min: i64, max: i64) -> super::Kind {
+    Integer { min, max }
+}
+
+const fn bytes(min: i64, max: i64) -> super::Kind {
+    Memory { min, max }
+}
+
+const EVICTION: super::Kind = Word(&[
+    "volatile-lru",
+    "volatile-lfu",
+    "volatile-random",
+    "volatile-ttl",
+    "allkeys-lru",
+    "allkeys-lfu",
+    "allkeys-random",
+    "noeviction",
+]);
+
+const PERSISTENCE: &str = "Every write goes to the replicated log: this cannot be turned off.";
+const NO_EFFECT: &str = "Accepted for clients that set it; nothing here depends on it.";
+
+/// All settings.
+pub const SETTINGS: &[Setting] = &[
+    // Where the node listens and what it tells clients.
+    new("listen", Text, "127.0.0.1:7000", "Address and port for clients.").fixed(),
+    new("announce-host", Text, "", "The address that clients are told; empty: the one they connected to.").fixed(),
+    new("announce-port", count(0, 65535), "0", "The port that clients are told; 0: the one listened on.").fixed(),
+    new("maxclients", count(1, UINT_MAX), "10000", "Most connected clients."),
+    new("timeout", count(0, INT_MAX), "0", "Seconds after which an idle client is disconnected; 0: never."),
+    new("tcp-keepalive", count(0, INT_MAX), "300", "Seconds between keep-alive probes on client connections.").fixed(),
+    new("requirepass", Text, "", "The password that AUTH must give; empty: none is asked for."),
+    new(
+        "proto-max-bulk-len",
+        bytes(MIB, limits::BULK_BYTES_MAX as i64),
+        "64mb",
+        "Longest argument of a request, in bytes.",
+    ),
+    new(
+        "client-query-buffer-limit",
+        bytes(MIB, limits::QUERY_BUFFER_BYTES_MAX as i64),
+        "256mb",
+        "Longest request, in bytes.",
+    ),
+    // The store.
+    new("dir", Text, "./basalt-data", "The data directory.").fixed(),
+    new("shards", count(1, limits::SHARDS_MAX as i64), "16", "Raft groups that a new store begins with.").fixed(),
+    new("workers", count(0, 1024), "0", "Threads that serve clients; 0: one for each processor.").fixed(),
+    new("durability", Word(&["sync", "nosync"]), "sync", "Whether a write is on disk before it is answered.").fixed(),
+    new("engine", Word(&["lsm", "memory"]), "lsm", "Where the tree is: on disk, or in memory with the log on disk.")
+        .fixed(),
+    new("memory", bytes(64 * MIB, i64::MAX), "1gb", "Bound for caches, memtables, log cache and client buffers.")
+        .fixed(),
+    new("rate-limit", bytes(0, i64::MAX), "0", "Bytes a second for flush and compaction; 0: no limit.").fixed(),
+    new("compression", Word(&["none", "lz4", "zstd"]), "lz4", "How blocks of tables are compressed.").fixed(),
+    new("separation-bytes", bytes(0, i64::MAX), "4kb", "Values from this size on are kept out of the tree's levels.")
+        .fixed(),
+    // What the node tells about itself.
+    new("slowlog-log-slower-than", count(-1, i64::MAX), "10000", "Microseconds that make a command slow; -1: none."),
+    new("slowlog-max-len", count(0, limits::SLOWLOG_ENTRIES_MAX as i64), "128", "Slow commands that are kept."),
+    new("latency-monitor-threshold", count(0, i64::MAX), "0", "Milliseconds that make a latency event; 0: none."),
+    new("latency-tracking", Bool, "yes", "Whether INFO and LATENCY HISTOGRAM show latencies by command."),
+    new("latency-tracking-info-percentiles", Text, "50 99 99.9", "The percentiles that INFO shows.").fixed(),
+    // What OBJECT ENCODING answers.
+    new("hash-max-listpack-entries", count(0, i64::MAX), "512", "Most fields of a hash that is called a listpack.")
+        .alias("hash-max-ziplist-entries"),
+    new("hash-max-listpack-value", bytes(0, i64::MAX), "64", "Longest field or value of a hash called a listpack.")
+        .alias("hash-max-ziplist-value"),
+    // What follows from how the node was started.
+    new("port", count(0, 65535), "7000", "The port of `listen`.").fixed(),
+    new("bind", Text, "127.0.0.1", "The address of `listen`.").fixed(),
+    new("cluster-enabled", Bool, "yes", "A store is always a cluster.").fixed(),
+    new("databases", count(1, INT_MAX), "1", "A store has one database.").fixed(),
+    new("appendonly", Bool, "yes", PERSISTENCE).fixed(),
+    // Redis' settings with no effect here.
+    new("maxmemory", bytes(0, i64::MAX), "0", NO_EFFECT).accepted(),
+    new("maxmemory-policy", EVICTION, "noeviction", NO_EFFECT).accepted(),
+    new("maxmemory-samples", count(1, INT_MAX), "5", NO_EFFECT).accepted(),
+    new("maxmemory-eviction-tenacity", count(0, 100), "10", NO_EFFECT).accepted(),
+    new("maxmemory-clients", bytes(0, i64::MAX), "0", NO_EFFECT).accepted(),
+    new("zset-max-listpack-entries", count(0, i64::MAX), "128", NO_EFFECT).alias("zset-max-ziplist-entries").accepted(),
+    new("zset-max-listpack-value", bytes(0, i64::MAX), "64", NO_EFFECT).alias("zset-max-ziplist-value").accepted(),
+    new("set-max-intset-entries", count(0, i64::MAX), "512", NO_EFFECT).accepted(),
+    new("set-max-listpack-entries", count(0, i64::MAX), "128", NO_EFFECT).accepted(),
+    new("set-max-listpack-value", bytes(0, i64::MAX), "64", NO_EFFECT).accepted(),
+    new("list-max-listpack-size", count(-INT_MAX - 1, INT_MAX), "-2", NO_EFFECT)
+        .alias("list-max-ziplist-size")
+        .accepted(),
+    new("list-compress-depth", count(0, INT_MAX), "0", NO_EFFECT).accepted(),
+    new("stream-node-max-bytes", bytes(0, i64::MAX), "4096", NO_EFFECT).accepted(),
+    new("stream-node-max-entries", count(0, i64::MAX), "100", NO_EFFECT).accepted(),
+    new("hll-sparse-max-bytes", bytes(0, i64::MAX), "3000", NO_EFFECT).accepted(),
+    new("sanitize-dump-payload", Word(&["no", "yes", "clients"]), "no", NO_EFFECT).accepted(),
+    new("save", SavePoints, "", NO_EFFECT).accepted(),
+    new("appendfsync", Word(&["always", "everysec", "no"]), "always", NO_EFFECT).accepted(),
+    new("no-appendfsync-on-rewrite", Bool, "no", NO_EFFECT).accepted(),
+    new("auto-aof-rewrite-percentage", count(0, INT_MAX), "100", NO_EFFECT).accepted(),
+    new("auto-aof-rewrite-min-size", bytes(0, i64::MAX), "64mb", NO_EFFECT).accepted(),
+    new("aof-use-rdb-preamble", Bool, "yes", NO_EFFECT).accepted(),
+    new("rdbcompression", Bool, "yes", NO_EFFECT).accepted(),
+    new("rdb-key-save-delay", count(-INT_MAX - 1, INT_MAX), "0", NO_EFFECT).accepted(),
+    new("key-load-delay", count(-INT_MAX - 1, INT_MAX), "0", NO_EFFECT).accepted(),
+    new("stop-writes-on-bgsave-error", Bool, "yes", NO_EFFECT).accepted(),
+    new("lua-time-limit", count(0, i64::MAX), "5000", NO_EFFECT).alias("busy-reply-threshold").accepted(),
+    new("notify-keyspace-events", EventLetters, "", NO_EFFECT).accepted(),
+    new("lazyfree-lazy-eviction", Bool, "no", NO_EFFECT).accepted(),
+    new("lazyfree-lazy-expire", Bool, "no", NO_EFFECT).accepted(),
+    new("lazyfree-lazy-server-del", Bool, "no", NO_EFFECT).accepted(),
+    new("lazyfree-lazy-user-del", Bool, "no", NO_EFFECT).accepted(),
+    new("lazyfree-lazy-user-flush", Bool, "no", NO_EFFECT).accepted(),
+    new("replica-lazy-flush", Bool, "no", NO_EFFECT).alias("slave-lazy-flush").accepted(),
+    new("active-expire-effort", count(1, 10), "1", NO_EFFECT).accepted(),
+    new("activerehashing", Bool, "yes", NO_EFFECT).accepted(),
+    new("activedefrag", Bool, "no", NO_EFFECT).accepted(),
+    new("hz", count(1, 500), "10", NO_EFFECT).accepted(),
+    new("dynamic-hz", Bool, "yes", NO_EFFECT).accepted(),
+    new("lfu-log-factor", count(0, INT_MAX), "10", NO_EFFECT).accepted(),
+    new("lfu-decay-time", count(0, INT_MAX), "1", NO_EFFECT).accepted(),
+    new("loglevel", Word(&["debug", "verbose", "notice", "warning"]), "notice", NO_EFFECT).accepted(),
+    new("client-output-buffer-limit", Text, "normal 0 0 0", NO_EFFECT).accepted(),
+    new("min-replicas-to-write", count(0, INT_MAX), "0", NO_EFFECT).alias("min-slaves-to-write").accepted(),
+    new("min-replicas-max-lag", count(0, INT_MAX), "10", NO_EFFECT).alias("min-slaves-max-lag").accepted(),
+    new("replica-serve-stale-data", Bool, "yes", NO_EFFECT).alias("slave-serve-stale-data").accepted(),
+    new("repl-diskless-sync", Bool, "yes", NO_EFFECT).accepted(),
+    new("repl-diskless-sync-delay", count(0, INT_MAX), "5", NO_EFFECT).accepted(),
+    new("repl-timeout", count(1, INT_MAX), "60", NO_EFFECT).accepted(),
+    new("repl-backlog-size", bytes(1, i64::MAX), "1mb", NO_EFFECT).accepted(),
+    new("repl-ping-replica-period", count(1, INT_MAX), "10", NO_EFFECT).alias("repl-ping-slave-period").accepted(),
+    new("cluster-node-timeout", count(0, i64::MAX), "15000", NO_EFFECT).accepted(),
+    new("cluster-require-full-coverage", Bool, "yes", NO_EFFECT).accepted(),
+    new("cluster-allow-reads-when-down", Bool, "no", NO_EFFECT).accepted(),
+    new("cluster-allow-replica-migration", Bool, "yes", NO_EFFECT).accepted(),
+    new("cluster-migration-barrier", count(0, INT_MAX), "1", NO_EFFECT).accepted(),
+    new("tracking-table-max-keys", count(0, i64::MAX), "1000000", NO_EFFECT).accepted(),
+    new("acllog-max-len", count(0, i64::MAX), "128", NO_EFFECT).accepted(),
+    new("shutdown-timeout", count(0, INT_MAX), "10", NO_EFFECT).accepted(),
+    new("close-on-replica-write", Bool, "yes", NO_EFFECT).accepted(),
+    new("replica-ignore-disk-write-errors", Bool, "no", NO_EFFECT).accepted(),
+    new("crash-log-enabled", Bool, "yes", NO_EFFECT).accepted(),
+    new("oom-score-adj", Word(&["no", "yes", "relative", "absolute"]), "no", NO_EFFECT).accepted(),
+];
+
+/// The place of a setting in the table, found when this is compiled.
+pub(super) const fn index_of(table: &[Setting], name: &str) -> usize {
+    let mut i = 0;
+    while i < table.len() {
+        if same(table[i].name.as_bytes(), name.as_bytes()) {
+            return i;
+        }
+        i += 1;
+    }
+    panic!("no setting of that name")
+}
+
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    let mut i = 0;
+    while i < a.len() && i < b.len() && a[i] == b[i] {
+        i += 1;
+    }
+    i == a.len() && i == b.len()
+}

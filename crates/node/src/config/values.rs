@@ -1,0 +1,329 @@
+//! The values of the settings, shared by all threads.
+
+use super::parse::Value;
+use super::table::{SETTINGS, index_of};
+use crate::glob::glob_matches;
+use std::fmt;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock};
+
+const REQUIREPASS: usize = index_of(SETTINGS, "requirepass");
+const MAXCLIENTS: usize = index_of(SETTINGS, "maxclients");
+const TIMEOUT: usize = index_of(SETTINGS, "timeout");
+const BULK: usize = index_of(SETTINGS, "proto-max-bulk-len");
+const QUERY_BUFFER: usize = index_of(SETTINGS, "client-query-buffer-limit");
+const SLOWER_THAN: usize = index_of(SETTINGS, "slowlog-log-slower-than");
+const SLOWLOG_LENGTH: usize = index_of(SETTINGS, "slowlog-max-len");
+const LATENCY_THRESHOLD: usize = index_of(SETTINGS, "latency-monitor-threshold");
+const LATENCY_TRACKING: usize = index_of(SETTINGS, "latency-tracking");
+const HASH_ENTRIES: usize = index_of(SETTINGS, "hash-max-listpack-entries");
+const HASH_VALUE: usize = index_of(SETTINGS, "hash-max-listpack-value");
+
+/// Why a setting was not set. `Display` words it as CONFIG SET does, without its `ERR `.
+#[derive(Debug, PartialEq, Eq)]
+pub enum SetError {
+    /// There is no setting of that name.
+    Unknown(String),
+    /// The value does not fit, or may not be changed.
+    Refused {
+        /// The setting, as it was asked for.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl fmt::Display for SetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name) => {
+                write!(f, "Unknown option or number of arguments for CONFIG SET - '{name}'")
+            }
+            Self::Refused { name, reason } => {
+                write!(f, "CONFIG SET failed (possibly related to argument '{name}') - {reason}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SetError {}
+
+/// One value. Text is kept under the lock; `number` is then its length.
+#[derive(Debug)]
+struct Cell {
+    number: AtomicI64,
+    text: RwLock<String>,
+}
+
+/// The values of all settings.
+#[derive(Debug)]
+pub struct Config {
+    cells: Vec<Cell>,
+    /// Held while several values change together.
+    setting: Mutex<()>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let cells = SETTINGS.iter().map(|_| Cell { number: AtomicI64::new(0), text: RwLock::default() }).collect();
+        let config = Self { cells, setting: Mutex::default() };
+        for (at, setting) in SETTINGS.iter().enumerate() {
+            config.store(at, setting.parse(setting.default.as_bytes()).expect("defaults are valid: tested"));
+        }
+        config
+    }
+}
+
+impl Config {
+    /// The settings of a node that is started with these values; what is not named has its default.
+    pub fn start<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, SetError> {
+        let config = Self::default();
+        let pairs: Vec<_> = pairs.into_iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+        config.set_all(&pairs, true)?;
+        Ok(config)
+    }
+
+    /// Changes several settings, all or none.
+    pub fn set(&self, pairs: &[(&[u8], &[u8])]) -> Result<(), SetError> {
+        self.set_all(pairs, false)
+    }
+
+    /// Says where the node listens, once that is known: `listen`, `bind` and `port` follow.
+    pub fn listening(&self, host: &str, port: u16) {
+        let _held = self.setting.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        self.store(index_of(SETTINGS, "listen"), Value::Text(address));
+        self.store(index_of(SETTINGS, "bind"), Value::Text(host.to_owned()));
+        self.store(index_of(SETTINGS, "port"), Value::Number(i64::from(port)));
+    }
+
+    fn set_all(&self, pairs: &[(&[u8], &[u8])], starting: bool) -> Result<(), SetError> {
+        let mut changes: Vec<(usize, Value)> = Vec::with_capacity(pairs.len());
+        for (name, _) in pairs {
+            if !SETTINGS.iter().any(|setting| setting.is_named(name)) {
+                return Err(SetError::Unknown(String::from_utf8_lossy(name).into_owned()));
+            }
+        }
+        for (name, text) in pairs {
+            let refused = |reason: &str| SetError::Refused {
+                name: String::from_utf8_lossy(name).into_owned(),
+                reason: reason.to_owned(),
+            };
+            let (at, setting) = SETTINGS
+                .iter()
+                .enumerate()
+                .find(|(_, setting)| setting.is_named(name))
+                .expect("looked up just above");
+            if !setting.mutable && !starting {
+                return Err(refused("can't set immutable config"));
+            }
+            if changes.iter().any(|(other, _)| *other == at) {
+                return Err(refused("duplicate parameter"));
+            }
+            changes.push((at, setting.parse(text).map_err(|reason| refused(&reason))?));
+        }
+        let _held = self.setting.lock().unwrap_or_else(PoisonError::into_inner);
+        for (at, value) in changes {
+            self.store(at, value);
+        }
+        Ok(())
+    }
+
+    fn store(&self, at: usize, value: Value) {
+        let cell = &self.cells[at];
+        match value {
+            Value::Number(n) => cell.number.store(n, Ordering::Relaxed),
+            Value::Text(text) => {
+                let mut kept = cell.text.write().unwrap_or_else(PoisonError::into_inner);
+                cell.number.store(text.len() as i64, Ordering::Relaxed);
+                *kept = text;
+            }
+        }
+    }
+
+    /// The names and values that any of the patterns matches, as CONFIG GET answers them.
+    #[must_use]
+    pub fn matching(&self, patterns: &[&[u8]]) -> Vec<(&'static str, String)> {
+        let _held = self.setting.lock().unwrap_or_else(PoisonError::into_inner);
+        let matches = |name: &str| patterns.iter().any(|pattern| glob_matches(pattern, name.as_bytes(), true));
+        let mut found = Vec::new();
+        for (at, setting) in SETTINGS.iter().enumerate() {
+            for name in [Some(setting.name), setting.alias].into_iter().flatten() {
+                if matches(name) {
+                    found.push((name, self.text_at(at)));
+                }
+            }
+        }
+        found
+    }
+
+    fn text_at(&self, at: usize) -> String {
+        let cell = &self.cells[at];
+        let text = cell.text.read().unwrap_or_else(PoisonError::into_inner);
+        SETTINGS[at].format(cell.number.load(Ordering::Relaxed), &text)
+    }
+
+    /// The value of a setting as text; `None` if there is no such setting.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<String> {
+        SETTINGS.iter().position(|setting| setting.is_named(name.as_bytes())).map(|at| self.text_at(at))
+    }
+
+    /// The value of a setting of numbers, bytes, words (which one) or yes and no (1, 0); of text its length.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<i64> {
+        SETTINGS.iter().position(|setting| setting.is_named(name.as_bytes())).map(|at| self.number_at(at))
+    }
+
+    fn number_at(&self, at: usize) -> i64 {
+        self.cells[at].number.load(Ordering::Relaxed)
+    }
+
+    fn size_at(&self, at: usize) -> usize {
+        usize::try_from(self.number_at(at)).unwrap_or(usize::MAX)
+    }
+
+    /// Whether new connections must give a password.
+    #[must_use]
+    pub fn password_required(&self) -> bool {
+        self.number_at(REQUIREPASS) > 0
+    }
+
+    /// Whether `given` is the password. Takes the same time however much of it is right.
+    #[must_use]
+    pub fn password_is(&self, given: &[u8]) -> bool {
+        let password = self.cells[REQUIREPASS].text.read().unwrap_or_else(PoisonError::into_inner);
+        let password = password.as_bytes();
+        let differences =
+            given.iter().enumerate().fold(0u8, |sum, (i, byte)| sum | (byte ^ password.get(i).copied().unwrap_or(0)));
+        differences == 0 && given.len() == password.len()
+    }
+
+    /// What a client may send.
+    #[must_use]
+    pub fn request_limits(&self, authenticated: bool) -> resp::Limits {
+        resp::Limits {
+            bulk_bytes_max: self.size_at(BULK),
+            request_bytes_max: self.size_at(QUERY_BUFFER),
+            authenticated,
+            ..resp::Limits::default()
+        }
+    }
+
+    /// `maxclients`
+    #[must_use]
+    pub fn clients_max(&self) -> usize {
+        self.size_at(MAXCLIENTS)
+    }
+
+    /// `timeout`, in ms; 0: none.
+    #[must_use]
+    pub fn idle_timeout_ms(&self) -> u64 {
+        self.number_at(TIMEOUT) as u64 * 1000
+    }
+
+    /// `slowlog-log-slower-than`; `None`: nothing is logged.
+    #[must_use]
+    pub fn slower_than_us(&self) -> Option<u64> {
+        u64::try_from(self.number_at(SLOWER_THAN)).ok()
+    }
+
+    /// `slowlog-max-len`
+    #[must_use]
+    pub fn slowlog_entries_max(&self) -> usize {
+        self.size_at(SLOWLOG_LENGTH)
+    }
+
+    /// `latency-monitor-threshold`; 0: off.
+    #[must_use]
+    pub fn latency_threshold_ms(&self) -> u64 {
+        self.number_at(LATENCY_THRESHOLD) as u64
+    }
+
+    /// `latency-tracking`
+    #[must_use]
+    pub fn latency_tracking(&self) -> bool {
+        self.number_at(LATENCY_TRACKING) != 0
+    }
+
+    /// `hash-max-listpack-entries`, for OBJECT ENCODING.
+    #[must_use]
+    pub fn hash_listpack_entries_max(&self) -> usize {
+        self.size_at(HASH_ENTRIES)
+    }
+
+    /// `hash-max-listpack-value`, in bytes, for OBJECT ENCODING.
+    #[must_use]
+    pub fn hash_listpack_value_bytes_max(&self) -> usize {
+        self.size_at(HASH_VALUE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_table_is_sound() {
+        let config = Config::default();
+        let mut names: Vec<&str> = SETTINGS.iter().flat_map(|s| [Some(s.name), s.alias]).flatten().collect();
+        for name in &names {
+            assert_eq!(*name, name.to_ascii_lowercase());
+            let text = config.text(name).unwrap();
+            let setting = SETTINGS.iter().find(|s| s.is_named(name.as_bytes())).unwrap();
+            assert!(setting.parse(text.as_bytes()).is_ok(), "{name} does not take back its own text {text:?}");
+        }
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all, "two settings of one name");
+        assert_eq!(config.request_limits(true).bulk_bytes_max, vocab::limits::BULK_BYTES_MAX);
+        assert_eq!(config.request_limits(true).request_bytes_max, vocab::limits::QUERY_BUFFER_BYTES_MAX);
+        assert_eq!(config.clients_max(), vocab::limits::CLIENTS_MAX);
+    }
+
+    #[test]
+    fn several_are_set_together_or_not_at_all() {
+        let config = Config::default();
+        config.set(&[(b"HZ", b"50"), (b"hash-max-ziplist-entries", b"3")]).unwrap();
+        assert_eq!((config.number("hz"), config.hash_listpack_entries_max()), (Some(50), 3));
+        for (pairs, error) in [
+            (&[(&b"hz"[..], &b"60"[..]), (b"maxmemory", b"x")][..], "argument must be a memory value"),
+            (&[(b"hz", b"60"), (b"port", b"1")], "can't set immutable config"),
+            (
+                &[(b"hash-max-ziplist-entries", b"60"), (b"hash-max-listpack-entries", b"1")],
+                "CONFIG SET failed (possibly related to argument 'hash-max-listpack-entries') - duplicate parameter",
+            ),
+            (&[(b"hz", b"60"), (b"nil", b"1")], "Unknown option or number of arguments for CONFIG SET - 'nil'"),
+            (&[(b"hz", b"501")], "argument must be between 1 and 500 inclusive"),
+            (&[(b"activedefrag", b"1")], "argument must be 'yes' or 'no'"),
+        ] {
+            let got = config.set(pairs).unwrap_err().to_string();
+            assert!(got.ends_with(error), "{got}");
+        }
+        assert_eq!((config.number("hz"), config.hash_listpack_entries_max()), (Some(50), 3));
+    }
+
+    #[test]
+    fn starting_sets_what_is_fixed_later() {
+        let config = Config::start([("shards", "4"), ("memory", "4GB"), ("durability", "nosync")]).unwrap();
+        assert_eq!(config.number("memory"), Some(4 << 30));
+        assert_eq!(config.text("durability").as_deref(), Some("nosync"));
+        config.listening("::1", 7001);
+        let found = config.matching(&[b"listen", b"PORT", b"b?nd"]);
+        let expected = [("listen", "[::1]:7001"), ("port", "7001"), ("bind", "::1")];
+        assert_eq!(found, expected.map(|(name, value)| (name, value.to_owned())));
+    }
+
+    #[test]
+    fn passwords() {
+        let config = Config::default();
+        assert!(!config.password_required());
+        config.set(&[(b"requirepass", b"geheim")]).unwrap();
+        assert!(config.password_required() && config.password_is(b"geheim"));
+        for wrong in [&b""[..], b"gehei", b"geheim\0", b"Geheim"] {
+            assert!(!config.password_is(wrong));
+        }
+    }
+}
