@@ -2,6 +2,7 @@
 
 use crate::house;
 use crate::process::{self, Count};
+use crate::suite;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,8 @@ const FUZZ_SECONDS: &str = "5";
 enum Verdict {
     Passed(Count),
     Failed(Count, String),
+    /// What it needs is not on this machine.
+    Skipped(String),
 }
 
 /// One step of the gate.
@@ -27,6 +30,7 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", what: "no warning in any target", run: clippy },
     Step { name: "test", what: "unit tests, and black-box tests of the basalt binary", run: test },
     Step { name: "fuzz", what: "every fuzzer for a few seconds", run: fuzz },
+    Step { name: "suite", what: "Redis's own Tcl suite against basalt", run: redis_suite },
     Step { name: "docs", what: "rustdoc without warnings", run: docs },
 ];
 
@@ -42,6 +46,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
         let took = start.elapsed();
         match &verdict {
             Verdict::Passed(_) => println!("=== {} passed in {:.1} s", step.name, took.as_secs_f64()),
+            Verdict::Skipped(why) => println!("=== {} SKIPPED: {why}", step.name),
             Verdict::Failed(_, why) => println!("=== {} FAILED in {:.1} s\n{why}", step.name, took.as_secs_f64()),
         }
         results.push((step, took, verdict));
@@ -56,6 +61,7 @@ fn summary(results: &[(&Step, Duration, Verdict)], took: Duration) -> Result<(),
         let count = match verdict {
             // A step without tests of its own is one check.
             Verdict::Passed(count) => Count { passed: count.passed.max(1), failed: 0 },
+            Verdict::Skipped(_) => Count::default(),
             Verdict::Failed(count, _) => Count { passed: count.passed, failed: count.failed.max(1) },
         };
         println!("{:<10} {:>8} {:>8} {:>9.1}", step.name, count.passed, count.failed, took.as_secs_f64());
@@ -132,6 +138,14 @@ fn fuzz(root: &Path) -> Verdict {
     match process::run(root, &mut command) {
         Ok(count) if count.passed == 0 => Verdict::Failed(count, "no test has `fuzz` in its name".to_owned()),
         result => verdict(result),
+    }
+}
+
+fn redis_suite(root: &Path) -> Verdict {
+    match suite::run(root, &[]) {
+        Ok(count) => Verdict::Passed(count),
+        Err(suite::Failure::Short(why)) => Verdict::Failed(Count::default(), why),
+        Err(suite::Failure::Unavailable(why)) => Verdict::Skipped(why),
     }
 }
 

@@ -4,6 +4,7 @@ mod ci;
 mod crash;
 mod house;
 mod process;
+mod suite;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,6 +19,9 @@ Tasks:
                           the gate: every check that a change must pass; never edits the tree
   crash [--rounds N] [--seed N]
                           kill -9 under load, restart, compare: 1,000 rounds unless told otherwise
+  redis-suite [--unit NAME[,NAME]] [--port P] [--calibrate]
+                          Redis 7.0's own Tcl suite against Basalt, against the server at a port, or against
+                          redis-server itself
   help                    this text
 ";
 
@@ -27,6 +31,10 @@ fn main() -> ExitCode {
     let result = match arguments.first().map(String::as_str) {
         Some("ci") => ci::run(&root, &arguments[1..]),
         Some("crash") => crash::run(&root, &arguments[1..]),
+        Some("redis-suite") => match suite::run(&root, &arguments[1..]) {
+            Ok(_) => Ok(()),
+            Err(suite::Failure::Unavailable(why) | suite::Failure::Short(why)) => Err(why),
+        },
         None | Some("help" | "--help" | "-h") => {
             print!("{HELP}");
             Ok(())

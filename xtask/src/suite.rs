@@ -1,0 +1,243 @@
+//! Redis's own Tcl suite, unit by unit, against a running server: Basalt, or Redis itself to calibrate.
+
+mod source;
+
+use crate::process::{self, Count};
+use std::fs::File;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A unit, how many of its tests Redis 7.0.15 passes, and how many Basalt must: that number only ever rises.
+struct Unit {
+    name: &'static str,
+    peer: u32,
+    floor: u32,
+}
+
+const UNITS: &[Unit] = &[
+    Unit { name: "unit/type/string", peer: 72, floor: 0 },
+    Unit { name: "unit/type/hash", peer: 72, floor: 0 },
+    Unit { name: "unit/type/incr", peer: 23, floor: 0 },
+    Unit { name: "unit/expire", peer: 56, floor: 0 },
+    Unit { name: "unit/keyspace", peer: 41, floor: 0 },
+    Unit { name: "unit/scan", peer: 17, floor: 0 },
+    Unit { name: "unit/multi", peer: 31, floor: 0 },
+    Unit { name: "unit/protocol", peer: 19, floor: 0 },
+];
+
+/// Longest run of one unit; one that hangs is ended, and counts for what it passed by then.
+const UNIT_SECONDS_MAX: u64 = 180;
+/// What is asked of a server that owns all slots and cannot be restarted by the suite.
+const TAGS: &str = "-slow -needs:debug -needs:repl -needs:config-maxmemory -needs:save";
+
+/// What the options ask for.
+#[derive(Default)]
+struct Options {
+    port: Option<u16>,
+    calibrate: bool,
+    units: Vec<String>,
+}
+
+/// What became of one unit.
+struct Tally {
+    passed: u32,
+    failed: u32,
+    /// It ran to its end.
+    whole: bool,
+}
+
+/// Why the suite did not pass.
+pub enum Failure {
+    /// It could not be had or run here: no verdict.
+    Unavailable(String),
+    /// A unit passes less than it must, or the server does not start.
+    Short(String),
+}
+
+/// Runs the units and prints a table.
+pub fn run(root: &Path, arguments: &[String]) -> Result<Count, Failure> {
+    let options = options(arguments).map_err(Failure::Short)?;
+    let folder = root.join("target/redis-suite");
+    let suite = source::fetch(&folder).map_err(Failure::Unavailable)?;
+    run_units(root, &folder, &suite, &options).map_err(Failure::Short)
+}
+
+fn run_units(root: &Path, folder: &Path, suite: &Path, options: &Options) -> Result<Count, String> {
+    let (port, _server) = match options.port {
+        Some(port) => (port, None),
+        None => {
+            let server = Server::start(root, folder, options.calibrate)?;
+            (server.port, Some(server))
+        }
+    };
+    println!("\n{:<18} {:>7} {:>7} {:>7} {:>7}", "unit", "passed", "failed", "floor", "redis");
+    let mut short = Vec::new();
+    let mut total = Count::default();
+    for unit in UNITS.iter().filter(|unit| chosen(&options.units, unit.name)) {
+        let log = folder.join(format!("{}.log", unit.name.replace('/', "-")));
+        let tally = run_unit(suite, unit.name, port, &log)?;
+        let end = if tally.whole { "" } else { "  broke off" };
+        let (passed, failed) = (tally.passed, tally.failed);
+        println!("{:<18} {passed:>7} {failed:>7} {:>7} {:>7}{end}", unit.name, unit.floor, unit.peer);
+        total.passed += u64::from(passed);
+        let floor = if options.calibrate { unit.peer } else { unit.floor };
+        if passed < floor {
+            short.push(unit.name);
+        }
+    }
+    println!("what each unit printed is in target/redis-suite/*.log");
+    if short.is_empty() { Ok(total) } else { Err(format!("fewer tests than the floor pass in {}", short.join(", "))) }
+}
+
+fn options(arguments: &[String]) -> Result<Options, String> {
+    let mut options = Options::default();
+    let mut rest = arguments.iter();
+    while let Some(name) = rest.next() {
+        if name == "--calibrate" {
+            options.calibrate = true;
+            continue;
+        }
+        let value = rest.next().ok_or_else(|| format!("{name} needs a value"))?;
+        match name.as_str() {
+            "--port" => options.port = Some(value.parse().map_err(|_| format!("{name} {value}: not a port"))?),
+            "--unit" => options.units.extend(value.split(',').map(str::to_owned)),
+            _ => return Err(format!("unknown option {name}")),
+        }
+    }
+    match options.units.iter().find(|name| !UNITS.iter().any(|unit| unit.name.ends_with(name.as_str()))) {
+        Some(unknown) => Err(format!("no unit is called {unknown}")),
+        None => Ok(options),
+    }
+}
+
+fn chosen(units: &[String], name: &str) -> bool {
+    units.is_empty() || units.iter().any(|unit| name.ends_with(unit.as_str()))
+}
+
+fn run_unit(suite: &Path, name: &str, port: u16, log: &Path) -> Result<Tally, String> {
+    let failed = |error: std::io::Error| format!("{name}: {error}");
+    let output = File::create(log).map_err(failed)?;
+    let mut child = Command::new("tclsh")
+        .args(["tests/test_helper.tcl", "--host", "127.0.0.1", "--port", &port.to_string(), "--single", name])
+        .args(["--cluster-mode", "--singledb", "--ignore-encoding", "--ignore-digest", "--tags", TAGS])
+        .current_dir(suite)
+        .stdin(Stdio::null())
+        .stdout(output.try_clone().map_err(failed)?)
+        .stderr(output)
+        .spawn()
+        .map_err(|error| format!("tclsh: {error} (the suite is written in Tcl)"))?;
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            break Some(status);
+        }
+        if begun.elapsed() > Duration::from_secs(UNIT_SECONDS_MAX) {
+            child.kill().and_then(|()| child.wait()).map_err(failed)?;
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let text = plain(&std::fs::read(log).map_err(failed)?);
+    let count = |mark: &str| text.lines().filter(|line| line.starts_with(mark)).count() as u32;
+    let whole = status.is_some() && !text.contains("[exception]") && !text.contains("I/O error");
+    Ok(Tally { passed: count("[ok]: "), failed: count("[err]: "), whole })
+}
+
+/// Text without the terminal's colours.
+fn plain(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = &*text;
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        plain += before;
+        rest = after.split_once('m').map_or("", |(_, rest)| rest);
+    }
+    plain + rest
+}
+
+/// The server under test, ended when dropped.
+struct Server {
+    child: Child,
+    port: u16,
+    dir: PathBuf,
+}
+
+impl Server {
+    fn start(root: &Path, folder: &Path, peer: bool) -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("starting the server: {error}");
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+        let port = listener.local_addr().map_err(failed)?.port();
+        drop(listener);
+        let dir = folder.join("data");
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).map_err(failed)?;
+        let mut command = if peer { Command::new("redis-server") } else { basalt(root)? };
+        if peer {
+            command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--cluster-enabled", "yes"]);
+            command.args(["--save", "", "--dir"]).arg(&dir);
+        } else {
+            command.args(["start", "--listen", &format!("127.0.0.1:{port}"), "--durability", "nosync", "--dir"]);
+            command.arg(&dir);
+        }
+        let log = File::create(folder.join("server.log")).map_err(failed)?;
+        command.stdin(Stdio::null()).stdout(log.try_clone().map_err(failed)?).stderr(log);
+        let server = Self { child: command.spawn().map_err(failed)?, port, dir };
+        server.wait_ready(peer)?;
+        Ok(server)
+    }
+
+    fn wait_ready(&self, peer: bool) -> Result<(), String> {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(30) {
+            if self.ask("PING").is_some_and(|answer| answer.starts_with("+PONG")) {
+                if !peer {
+                    return Ok(());
+                }
+                self.ask("CLUSTER ADDSLOTSRANGE 0 16383");
+                if self.ask("CLUSTER INFO").is_some_and(|answer| answer.contains("cluster_state:ok")) {
+                    return Ok(());
+                }
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Err("the server does not answer; see target/redis-suite/server.log".to_owned())
+    }
+
+    /// One inline request and the beginning of its answer.
+    fn ask(&self, request: &str) -> Option<String> {
+        use std::io::{Read, Write};
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+        stream.write_all(format!("{request}\r\n").as_bytes()).ok()?;
+        let mut answer = [0; 4096];
+        let length = stream.read(&mut answer).ok()?;
+        Some(String::from_utf8_lossy(&answer[..length]).into_owned())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn basalt(root: &Path) -> Result<Command, String> {
+    process::run(root, &mut process::cargo(&["build", "--package", "basalt", "--locked", "--quiet"]))
+        .map_err(|(_, why)| why)?;
+    Ok(Command::new(root.join("target/debug/basalt")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn colours_go() {
+        assert_eq!(plain(b"[\x1b[0;32;49mok\x1b[0m]: SET and GET"), "[ok]: SET and GET");
+        assert_eq!(plain(b"none"), "none");
+    }
+}
