@@ -6,7 +6,6 @@ mod args;
 mod counters;
 mod expiry;
 mod extended;
-mod glob;
 mod hash;
 mod keys;
 mod kv;
@@ -18,6 +17,7 @@ mod testspace;
 #[cfg(test)]
 mod transcript;
 
+pub use hash::fuzz_packed;
 pub use scan::ScanCursors;
 
 use crate::{Fault, Shards, Space};

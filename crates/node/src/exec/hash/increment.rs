@@ -2,6 +2,7 @@
 
 use super::stored::Stored;
 use super::write::put;
+use crate::exec::extended::Extended;
 use crate::exec::{Call, Outcome, args};
 
 pub(super) fn hincrby(call: &mut Call<'_>) -> Outcome {
@@ -19,5 +20,26 @@ pub(super) fn hincrby(call: &mut Call<'_>) -> Outcome {
     let new = old.checked_add(by).ok_or("ERR increment or decrement would overflow")?;
     put(call.space, key, hash.as_ref(), &[field, args::Decimal::of(new).bytes()])?;
     call.reply.int(new);
+    Ok(())
+}
+
+pub(super) fn hincrbyfloat(call: &mut Call<'_>) -> Outcome {
+    let by = Extended::parse(call.args[3]).ok_or(args::NOT_FLOAT)?;
+    if by == Extended::Infinite {
+        return Err("ERR value is NaN or Infinity".into());
+    }
+    let (key, field) = (call.args[1], call.args[2]);
+    let hash = Stored::load(call.space, key)?;
+    let old = match &hash {
+        Some(hash) => hash.get(call.space, field)?,
+        None => None,
+    };
+    let old = match old {
+        Some(text) => Extended::parse(&text).ok_or("ERR hash value is not a float")?,
+        None => Extended::ZERO,
+    };
+    let new = old.checked_add(by).ok_or("ERR increment would produce NaN or Infinity")?.to_text();
+    put(call.space, key, hash.as_ref(), &[field, new.as_bytes()])?;
+    call.reply.bulk(new.as_bytes());
     Ok(())
 }

@@ -11,10 +11,13 @@ mod increment;
 mod packed;
 mod random;
 mod read;
+mod scan;
 mod stored;
 mod write;
 
+pub(super) use build::{copy, restore};
 pub use packed::fuzz_packed;
+pub(super) use stored::Stored;
 
 use super::Handler;
 
@@ -34,7 +37,9 @@ pub(super) fn handler(name: &str) -> Option<Handler> {
         "HLEN" => read::hlen,
         "HSTRLEN" => read::hstrlen,
         "HINCRBY" => increment::hincrby,
+        "HINCRBYFLOAT" => increment::hincrbyfloat,
         "HRANDFIELD" => random::hrandfield,
+        "HSCAN" => scan::hscan,
         _ => return None,
     })
 }

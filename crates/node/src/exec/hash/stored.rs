@@ -70,6 +70,15 @@ impl<'k> Stored<'k> {
         }
     }
 
+    /// The word that OBJECT ENCODING answers: what Redis would call it.
+    pub(crate) fn encoding(&self) -> Result<&'static str, Error> {
+        // Redis's default of `hash-max-listpack-value`; the fields of an inline hash are few enough for it.
+        const SHORT_BYTES_MAX: usize = 64;
+        let Form::Inline(record) = &self.form else { return Ok("hashtable") };
+        let is_short = |(field, value): &(&[u8], &[u8])| field.len().max(value.len()) <= SHORT_BYTES_MAX;
+        Ok(if self.entries(record)?.iter().all(is_short) { "listpack" } else { "hashtable" })
+    }
+
     /// The value of `field`.
     pub(super) fn get(&self, space: &mut dyn Space, field: &[u8]) -> Result<Option<Value<'_>>, Error> {
         match &self.form {
