@@ -5,6 +5,7 @@ mod inline;
 mod number;
 mod reply;
 mod request;
+pub mod table;
 
 pub use error::ProtocolError;
 pub use number::{format_double, format_long_double, parse_double, parse_integer};

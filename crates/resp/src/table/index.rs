@@ -1,0 +1,174 @@
+//! All rows in one array, and the way from a name to its row.
+
+use super::rows::{basalt, cluster, connection, generic, hash, server, string};
+use super::spec::{CommandId, CommandSpec};
+
+const CHAPTERS: [&[CommandSpec]; 7] =
+    [basalt::ROWS, string::ROWS, hash::ROWS, generic::ROWS, connection::ROWS, server::ROWS, cluster::ROWS];
+
+const COUNT: usize = {
+    let (mut count, mut i) = (0, 0);
+    while i < CHAPTERS.len() {
+        count += CHAPTERS[i].len();
+        i += 1;
+    }
+    count
+};
+
+/// How many rows there are, subcommands included: one more than the largest `CommandId`.
+pub const COMMAND_COUNT: usize = COUNT;
+
+static COMMANDS: [CommandSpec; COUNT] = collect();
+
+/// Numbers the rows and ties subcommands to their containers.
+const fn collect() -> [CommandSpec; COUNT] {
+    let mut rows = [CHAPTERS[0][0]; COUNT];
+    let (mut chapter, mut row, mut at, mut container) = (0, 0, 0, 0);
+    while at < COUNT {
+        if row == CHAPTERS[chapter].len() {
+            chapter += 1;
+            row = 0;
+            continue;
+        }
+        rows[at] = CHAPTERS[chapter][row];
+        rows[at].id = CommandId(at as u16);
+        if is_subcommand(rows[at].name, rows[container].name) {
+            rows[at].container = Some(CommandId(container as u16));
+            rows[container].subcommand_count += 1;
+        } else {
+            container = at;
+        }
+        at += 1;
+        row += 1;
+    }
+    rows
+}
+
+/// Whether `name` is `container|…`. A `|` behind anything else is a row in the wrong place.
+const fn is_subcommand(name: &str, container: &str) -> bool {
+    let (name, container) = (name.as_bytes(), container.as_bytes());
+    let mut i = 0;
+    while i < name.len() && name[i] != b'|' {
+        i += 1;
+    }
+    if i == name.len() {
+        return false;
+    }
+    assert!(i == container.len(), "a subcommand must follow its container");
+    while i > 0 {
+        i -= 1;
+        assert!(name[i] == container[i], "a subcommand must follow its container");
+    }
+    true
+}
+
+/// Longest name of a command.
+const NAME_BYTES_MAX: usize = 16;
+/// A power of two, a few times the number of commands, so that most names are found at the first look.
+const BUCKETS: usize = 512;
+const EMPTY: u16 = u16::MAX;
+
+/// Upper-case names as numbers, and their rows; a name lies in the first free bucket from its hash on.
+static INDEX: [(u128, u16); BUCKETS] = index();
+
+const fn index() -> [(u128, u16); BUCKETS] {
+    let rows = collect();
+    let mut buckets = [(0, EMPTY); BUCKETS];
+    let mut at = 0;
+    while at < COUNT {
+        if rows[at].container.is_none() {
+            let name = rows[at].name.as_bytes();
+            assert!(name.len() <= NAME_BYTES_MAX, "a name is too long for the index");
+            let mut bytes = [0; NAME_BYTES_MAX];
+            let mut i = 0;
+            while i < name.len() {
+                assert!(!name[i].is_ascii_lowercase(), "names of rows are in upper case");
+                bytes[i] = name[i];
+                i += 1;
+            }
+            let packed = u128::from_le_bytes(bytes);
+            let mut bucket = bucket_of(packed);
+            while buckets[bucket].1 != EMPTY {
+                assert!(buckets[bucket].0 != packed, "a name stands in the table twice");
+                bucket = (bucket + 1) % BUCKETS;
+            }
+            buckets[bucket] = (packed, at as u16);
+        }
+        at += 1;
+    }
+    buckets
+}
+
+const fn bucket_of(packed: u128) -> usize {
+    let mixed = (packed as u64 ^ ((packed >> 64) as u64).rotate_left(29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed >> 48) as usize % BUCKETS
+}
+
+/// The command called `name`, in upper or lower case. Containers only, not their subcommands.
+#[inline]
+#[must_use]
+pub fn lookup(name: &[u8]) -> Option<&'static CommandSpec> {
+    if name.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    let mut bytes = [0; NAME_BYTES_MAX];
+    bytes[..name.len()].copy_from_slice(name);
+    bytes.make_ascii_uppercase();
+    let packed = u128::from_le_bytes(bytes);
+    let mut bucket = bucket_of(packed);
+    loop {
+        let (found, row) = INDEX[bucket];
+        if row == EMPTY {
+            return None;
+        }
+        if found == packed {
+            let spec = &COMMANDS[usize::from(row)];
+            // Zero bytes at the end of a name are not the padding that they look like.
+            return (spec.name.len() == name.len()).then_some(spec);
+        }
+        bucket = (bucket + 1) % BUCKETS;
+    }
+}
+
+/// The command or subcommand whose full name is `name`, such as `client|id`.
+#[must_use]
+pub fn lookup_full(name: &[u8]) -> Option<&'static CommandSpec> {
+    match name.iter().position(|&b| b == b'|') {
+        None => lookup(name),
+        Some(i) => lookup(&name[..i])?.subcommand(&name[i + 1..]),
+    }
+}
+
+/// All rows, subcommands included, by `CommandId`.
+#[must_use]
+pub fn all() -> &'static [CommandSpec] {
+    &COMMANDS
+}
+
+/// All rows that are no subcommands.
+pub fn top_level() -> impl Iterator<Item = &'static CommandSpec> {
+    COMMANDS.iter().filter(|spec| spec.container.is_none())
+}
+
+impl CommandId {
+    /// Its row.
+    #[must_use]
+    pub fn spec(self) -> &'static CommandSpec {
+        &COMMANDS[self.index()]
+    }
+}
+
+impl CommandSpec {
+    /// Its subcommands.
+    #[must_use]
+    pub fn subcommands(&self) -> &'static [CommandSpec] {
+        let first = self.id.index() + 1;
+        &COMMANDS[first..first + usize::from(self.subcommand_count)]
+    }
+
+    /// The subcommand called `name`, in upper or lower case.
+    #[must_use]
+    pub fn subcommand(&self, name: &[u8]) -> Option<&'static CommandSpec> {
+        self.subcommands().iter().find(|spec| spec.short_name().as_bytes().eq_ignore_ascii_case(name))
+    }
+}

@@ -1,0 +1,13 @@
+//! The command table: each command is one row, from which arity checks, key extraction, COMMAND and the
+//! documentation come.
+
+mod index;
+mod keys;
+mod resolve;
+mod rows;
+mod spec;
+
+pub use index::{COMMAND_COUNT, all, lookup, lookup_full, top_level};
+pub use keys::{ExecOp, KeyPositions, MalformedKeys, exec_ops};
+pub use resolve::{resolve, unknown_command, unknown_subcommand, wrong_arity};
+pub use spec::{CommandId, CommandSpec, Group, KeyPlace, KeySpec, acl, flag, key_flag};

@@ -1,0 +1,46 @@
+//! Basalt's own: versions, compare-and-set, ordered ranges, batches.
+
+use crate::table::spec::acl;
+use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
+use crate::table::spec::key_flag::{ACCESS, DELETE, INCOMPLETE, RO, RW, UPDATE, VARIABLE};
+use crate::table::spec::{CommandSpec, Group, KeyPlace, KeySpec, command, key};
+
+const fn own(name: &'static str, arity: i16, summary: &'static str) -> CommandSpec {
+    command(Group::Basalt, acl::KEYSPACE, name, arity, "0.1.0", summary)
+}
+
+pub(in crate::table) const ROWS: &[CommandSpec] = &[
+    own("KV.DEL", -2, "Deletes a key, on request only at a version.")
+        .flags(WRITE | FAST)
+        .touches(&[key(1, RW | DELETE)])
+        .args("key [IFVERSION version:integer]"),
+    own("KV.EXEC", -4, "Runs operations on keys of one slot, all or nothing; each follows its own argument count.")
+        .flags(WRITE | DENYOOM)
+        .touches(&[KeySpec {
+            place: KeyPlace::Operations,
+            flags: RW | ACCESS | UPDATE | DELETE | VARIABLE | INCOMPLETE,
+            note: "Each operation names its key after its word",
+        }])
+        .cost("O(N), N being the number of operations")
+        .args(
+            "numops:integer argc:integer <GET key | PUT key value [IFABSENT | IFPRESENT | IFVERSION version:integer] \
+             [TTL milliseconds:integer] [RETURN] | DEL key [IFVERSION version:integer] | CHECK key version:integer> \
+             [argc:integer op [argc:integer op ...]]",
+        ),
+    own("KV.GET", 2, "Returns the value and the version of a key.")
+        .flags(READONLY | FAST)
+        .touches(&[key(1, RO | ACCESS)])
+        .args("key"),
+    own("KV.PUT", -3, "Sets a key and returns its version, on request under a condition and with what it held before.")
+        .flags(WRITE | DENYOOM | FAST)
+        .touches(&[key(1, RW | ACCESS | UPDATE | VARIABLE)])
+        .args("key value [IFABSENT | IFPRESENT | IFVERSION version:integer] [TTL milliseconds:integer] [RETURN]"),
+    own(
+        "KV.RANGE",
+        -3,
+        "Returns keys and values of the whole store in key order, from start up to, not including, end.",
+    )
+    .flags(READONLY)
+    .cost("O(N+S), N being the number of keys returned and S the number of shards")
+    .args("start:string end:string [LIMIT count:integer] [KEYS | VALUES] [REVERSE]"),
+];

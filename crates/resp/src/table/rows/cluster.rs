@@ -1,0 +1,62 @@
+//! The cluster, and what its clients and test suites send besides.
+
+use crate::table::spec::acl;
+use crate::table::spec::flag::{FAST, LOADING, NOSCRIPT, STALE, WRITE};
+use crate::table::spec::{CommandSpec, Group, command};
+
+const fn cluster(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
+    command(Group::Cluster, 0, name, arity, since, summary)
+}
+
+const fn routing(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
+    command(Group::Cluster, acl::CONNECTION, name, arity, since, summary)
+}
+
+const fn scripting(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
+    command(Group::Scripting, acl::SCRIPTING, name, arity, since, summary)
+}
+
+const UNREPEATABLE: &[&str] = &["nondeterministic_output"];
+const COST_NODES: &str = "O(N), N being the number of nodes";
+
+pub(in crate::table) const ROWS: &[CommandSpec] = &[
+    routing("ASKING", 1, "3.0.0", "Lets the next command reach a slot that is being moved here.").flags(FAST),
+    cluster("CLUSTER", -2, "3.0.0", "Groups the commands about the cluster.").cost("Depends on the subcommand."),
+    cluster("CLUSTER|COUNTKEYSINSLOT", 3, "3.0.0", "Returns how many keys a slot holds.")
+        .flags(STALE)
+        .args("slot:integer"),
+    cluster("CLUSTER|GETKEYSINSLOT", 4, "3.0.0", "Returns keys of a slot.")
+        .flags(STALE)
+        .cost("O(N), N being the number of keys asked for")
+        .tips(UNREPEATABLE)
+        .args("slot:integer count:integer"),
+    cluster("CLUSTER|HELP", 2, "5.0.0", "Lists the subcommands.").flags(LOADING | STALE),
+    cluster("CLUSTER|INFO", 2, "3.0.0", "Returns the state of the cluster.").flags(STALE).tips(UNREPEATABLE),
+    cluster("CLUSTER|KEYSLOT", 3, "3.0.0", "Returns the slot of a key.")
+        .flags(STALE)
+        .cost("O(N), N being the length of the key")
+        .args("key:string"),
+    cluster("CLUSTER|MYID", 2, "3.0.0", "Returns the id of this node.").flags(STALE),
+    cluster("CLUSTER|NODES", 2, "3.0.0", "Returns the nodes and their slots as text.")
+        .flags(STALE)
+        .cost(COST_NODES)
+        .tips(UNREPEATABLE),
+    cluster("CLUSTER|SHARDS", 2, "7.0.0", "Returns the slots and the nodes that serve them.")
+        .flags(STALE)
+        .cost(COST_NODES)
+        .tips(UNREPEATABLE),
+    cluster("CLUSTER|SLOTS", 2, "3.0.0", "Returns ranges of slots and the nodes that serve them.")
+        .flags(STALE)
+        .cost(COST_NODES)
+        .tips(UNREPEATABLE)
+        .deprecated("7.0.0", "`CLUSTER SHARDS`"),
+    scripting("FUNCTION", -2, "7.0.0", "Groups the commands about functions; there are none yet.")
+        .cost("Depends on the subcommand."),
+    scripting("FUNCTION|FLUSH", -2, "7.0.0", "Deletes all functions.")
+        .flags(WRITE | NOSCRIPT)
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+        .args("[ASYNC | SYNC]"),
+    scripting("FUNCTION|HELP", 2, "7.0.0", "Lists the subcommands.").flags(LOADING | STALE),
+    routing("READONLY", 1, "3.0.0", "Lets any replica answer the connection's reads.").flags(LOADING | STALE | FAST),
+    routing("READWRITE", 1, "3.0.0", "Ends READONLY: only leaders answer.").flags(LOADING | STALE | FAST),
+];

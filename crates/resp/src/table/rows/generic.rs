@@ -1,0 +1,152 @@
+//! Keys of any type.
+
+use crate::table::spec::acl;
+use crate::table::spec::flag::{DENYOOM, FAST, LOADING, NOSCRIPT, READONLY, STALE, WRITE};
+use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, OW, RM, RO, RW, UPDATE};
+use crate::table::spec::{CommandSpec, Group, command, key, keys_to_end};
+
+const fn generic(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
+    command(Group::Generic, acl::KEYSPACE, name, arity, since, summary)
+}
+
+const SUM_OVER_SHARDS: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
+const UNREPEATABLE: &[&str] = &["nondeterministic_output"];
+
+pub(in crate::table) const ROWS: &[CommandSpec] = &[
+    generic("COPY", -3, "6.2.0", "Copies the value and the expiry of a key to another key.")
+        .flags(WRITE | DENYOOM)
+        .touches(&[key(1, RO | ACCESS), key(2, OW | UPDATE)])
+        .cost("O(N), N being the number of elements of a collection; O(1) for strings")
+        .args("source:key destination:key [DB destination-db:integer] [REPLACE]"),
+    generic("DEL", -2, "1.0.0", "Deletes keys.")
+        .flags(WRITE)
+        .touches(&[keys_to_end(1, 1, RM | DELETE)])
+        .cost("O(N), N being the number of keys; what large collections held is removed in the background")
+        .tips(SUM_OVER_SHARDS)
+        .args("key [key ...]"),
+    generic("DUMP", 2, "2.6.0", "Returns the value of a key in a form that RESTORE reads.")
+        .flags(READONLY)
+        .touches(&[key(1, RO | ACCESS)])
+        .cost("O(N), N being the size of the value")
+        .tips(UNREPEATABLE)
+        .args("key"),
+    generic("EXISTS", -2, "1.0.0", "Counts how many of the keys exist; a key named twice counts twice.")
+        .flags(READONLY | FAST)
+        .touches(&[keys_to_end(1, 1, RO)])
+        .cost("O(N), N being the number of keys")
+        .tips(SUM_OVER_SHARDS)
+        .args("key [key ...]"),
+    generic("EXPIRE", -3, "1.0.0", "Lets a key expire after some seconds.")
+        .flags(WRITE | FAST)
+        .touches(&[key(1, RW | UPDATE)])
+        .args("key seconds:integer [NX | XX | GT | LT]"),
+    generic("EXPIREAT", -3, "1.2.0", "Lets a key expire at a Unix time in seconds.")
+        .flags(WRITE | FAST)
+        .touches(&[key(1, RW | UPDATE)])
+        .args("key unix-time-seconds:unix-time [NX | XX | GT | LT]"),
+    generic("EXPIRETIME", 2, "7.0.0", "Returns the Unix time in seconds at which a key expires.")
+        .flags(READONLY | FAST)
+        .touches(&[key(1, RO | ACCESS)])
+        .args("key"),
+    generic("KEYS", 2, "1.0.0", "Returns all keys that match a pattern.")
+        .flags(READONLY)
+        .dangerous()
+        .cost("O(N), N being the number of keys in the store")
+        .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
+        .args("pattern:pattern"),
+    command(Group::Generic, 0, "OBJECT", -2, "2.2.3", "Groups the commands that look into a value.")
+        .cost("Depends on the subcommand."),
+    generic("OBJECT|ENCODING", 3, "2.2.3", "Returns how the value of a key is kept.")
+        .flags(READONLY)
+        .touches(&[key(2, RO)])
+        .tips(UNREPEATABLE)
+        .args("key"),
+    generic("OBJECT|FREQ", 3, "4.0.0", "Returns how often a key is used, on a logarithmic scale.")
+        .flags(READONLY)
+        .touches(&[key(2, RO)])
+        .tips(UNREPEATABLE)
+        .args("key"),
+    generic("OBJECT|HELP", 2, "6.2.0", "Lists the subcommands.").flags(LOADING | STALE),
+    generic("OBJECT|IDLETIME", 3, "2.2.3", "Returns for how many seconds a key has not been used.")
+        .flags(READONLY)
+        .touches(&[key(2, RO)])
+        .tips(UNREPEATABLE)
+        .args("key"),
+    generic("OBJECT|REFCOUNT", 3, "2.2.3", "Returns how many references there are to a value.")
+        .flags(READONLY)
+        .touches(&[key(2, RO)])
+        .tips(UNREPEATABLE)
+        .args("key"),
+    generic("PERSIST", 2, "2.2.0", "Removes the expiry of a key.")
+        .flags(WRITE | FAST)
+        .touches(&[key(1, RW | UPDATE)])
+        .args("key"),
+    generic("PEXPIRE", -3, "2.6.0", "Lets a key expire after some milliseconds.")
+        .flags(WRITE | FAST)
+        .touches(&[key(1, RW | UPDATE)])
+        .args("key milliseconds:integer [NX | XX | GT | LT]"),
+    generic("PEXPIREAT", -3, "2.6.0", "Lets a key expire at a Unix time in milliseconds.")
+        .flags(WRITE | FAST)
+        .touches(&[key(1, RW | UPDATE)])
+        .args("key unix-time-milliseconds:unix-time [NX | XX | GT | LT]"),
+    generic("PEXPIRETIME", 2, "7.0.0", "Returns the Unix time in milliseconds at which a key expires.")
+        .flags(READONLY | FAST)
+        .touches(&[key(1, RO | ACCESS)])
+        .args("key"),
+    generic("PTTL", 2, "2.6.0", "Returns in how many milliseconds a key expires.")
+        .flags(READONLY | FAST)
+        .touches(&[key(1, RO | ACCESS)])
+        .tips(UNREPEATABLE)
+        .args("key"),
+    generic("RANDOMKEY", 1, "1.0.0", "Returns a key chosen at random.")
+        .flags(READONLY)
+        .tips(&["request_policy:all_shards", "nondeterministic_output"]),
+    generic("RENAME", 3, "1.0.0", "Renames a key and overwrites the one that had the new name.")
+        .flags(WRITE)
+        .touches(&[key(1, RW | ACCESS | DELETE), key(2, OW | UPDATE)])
+        .cost("O(N), N being the number of elements of a collection; O(1) for strings")
+        .args("key newkey:key"),
+    generic("RENAMENX", 3, "1.0.0", "Renames a key if none has the new name.")
+        .flags(WRITE | FAST)
+        .touches(&[key(1, RW | ACCESS | DELETE), key(2, OW | INSERT)])
+        .cost("O(N), N being the number of elements of a collection; O(1) for strings")
+        .args("key newkey:key"),
+    generic("RESTORE", -4, "2.6.0", "Creates a key from what DUMP returned.")
+        .flags(WRITE | DENYOOM)
+        .dangerous()
+        .touches(&[key(1, OW | UPDATE)])
+        .cost("O(N), N being the size of the value")
+        .args(
+            "key ttl:integer serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:integer] [FREQ frequency:integer]",
+        ),
+    generic("SCAN", -2, "2.8.0", "Walks through the keys of the store by a cursor.")
+        .flags(READONLY)
+        .cost("O(1) a call, O(N) for the whole walk, N being the number of keys in the store")
+        .tips(&["nondeterministic_output", "request_policy:special"])
+        .args("cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type]"),
+    generic("TOUCH", -2, "3.2.1", "Counts how many of the keys exist, and counts them as used.")
+        .flags(READONLY | FAST)
+        .touches(&[keys_to_end(1, 1, RO)])
+        .cost("O(N), N being the number of keys")
+        .tips(SUM_OVER_SHARDS)
+        .args("key [key ...]"),
+    generic("TTL", 2, "1.0.0", "Returns in how many seconds a key expires.")
+        .flags(READONLY | FAST)
+        .touches(&[key(1, RO | ACCESS)])
+        .tips(UNREPEATABLE)
+        .args("key"),
+    generic("TYPE", 2, "1.0.0", "Returns the type of the value of a key.")
+        .flags(READONLY | FAST)
+        .touches(&[key(1, RO)])
+        .args("key"),
+    generic("UNLINK", -2, "4.0.0", "Deletes keys; what they held is removed in the background.")
+        .flags(WRITE | FAST)
+        .touches(&[keys_to_end(1, 1, RM | DELETE)])
+        .cost("O(N), N being the number of keys")
+        .tips(SUM_OVER_SHARDS)
+        .args("key [key ...]"),
+    command(Group::Generic, acl::CONNECTION, "WAIT", 3, "3.0.0", "Waits until replicas hold this connection's writes.")
+        .flags(NOSCRIPT)
+        .tips(&["request_policy:all_shards", "response_policy:agg_min"])
+        .args("numreplicas:integer timeout:integer"),
+];

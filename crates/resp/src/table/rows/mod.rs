@@ -1,0 +1,9 @@
+//! The rows, a chapter a file. A container's subcommands follow it.
+
+pub(super) mod basalt;
+pub(super) mod cluster;
+pub(super) mod connection;
+pub(super) mod generic;
+pub(super) mod hash;
+pub(super) mod server;
+pub(super) mod string;

@@ -1,0 +1,133 @@
+//! The server.
+
+use crate::table::spec::acl;
+use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
+use crate::table::spec::key_flag::RO;
+use crate::table::spec::{CommandSpec, Group, command, key};
+
+const fn server(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
+    command(Group::Server, 0, name, arity, since, summary)
+}
+
+const fn catalogue(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
+    command(Group::Server, acl::CONNECTION, name, arity, since, summary).flags(LOADING | STALE)
+}
+
+const fn keyspace(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
+    command(Group::Server, acl::KEYSPACE, name, arity, since, summary)
+}
+
+const OPERATOR: u32 = ADMIN | NOSCRIPT | LOADING | STALE;
+const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
+const ASK_ALL_NODES: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
+const TELL_ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
+const TELL_ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
+
+pub(in crate::table) const ROWS: &[CommandSpec] = &[
+    catalogue("COMMAND", -1, "2.8.13", "Returns all commands as the server knows them.")
+        .cost("O(N), N being the number of commands")
+        .tips(ANY_ORDER),
+    catalogue("COMMAND|COUNT", 2, "2.8.13", "Returns how many commands there are."),
+    catalogue("COMMAND|DOCS", -2, "7.0.0", "Returns the documentation of commands.")
+        .cost("O(N), N being the number of commands asked for")
+        .tips(ANY_ORDER)
+        .args("[command-name [command-name ...]]"),
+    catalogue("COMMAND|GETKEYS", -4, "2.8.13", "Returns the keys of a request.")
+        .cost("O(N), N being the number of arguments")
+        .args("command [arg [arg ...]]"),
+    catalogue("COMMAND|GETKEYSANDFLAGS", -4, "7.0.0", "Returns the keys of a request and what it does to them.")
+        .cost("O(N), N being the number of arguments")
+        .args("command [arg [arg ...]]"),
+    catalogue("COMMAND|HELP", 2, "5.0.0", "Lists the subcommands."),
+    catalogue("COMMAND|INFO", -2, "2.8.13", "Returns some commands as the server knows them.")
+        .cost("O(N), N being the number of commands asked for")
+        .tips(ANY_ORDER)
+        .args("[command-name [command-name ...]]"),
+    catalogue("COMMAND|LIST", -2, "7.0.0", "Returns the names of the commands.")
+        .cost("O(N), N being the number of commands")
+        .tips(ANY_ORDER)
+        .args("[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern:pattern>]"),
+    server("CONFIG", -2, "2.0.0", "Groups the commands about settings.").cost("Depends on the subcommand."),
+    server("CONFIG|GET", -3, "2.0.0", "Returns the settings whose names match patterns.")
+        .flags(OPERATOR)
+        .cost("O(N), N being the number of patterns")
+        .args("parameter [parameter ...]"),
+    server("CONFIG|HELP", 2, "5.0.0", "Lists the subcommands.").flags(LOADING | STALE),
+    server("CONFIG|RESETSTAT", 2, "2.0.0", "Sets the counters of the server to zero.").flags(OPERATOR),
+    server("CONFIG|REWRITE", 2, "2.8.0", "Makes the present settings outlive a restart.").flags(OPERATOR),
+    server("CONFIG|SET", -4, "2.0.0", "Changes settings, all or none of them.")
+        .flags(OPERATOR)
+        .cost("O(N), N being the number of settings")
+        .tips(TELL_ALL_NODES)
+        .args("parameter value [parameter value ...]"),
+    keyspace("DBSIZE", 1, "1.0.0", "Returns how many keys there are.")
+        .flags(READONLY | FAST)
+        .tips(&["request_policy:all_shards", "response_policy:agg_sum"]),
+    server("DEBUG", -2, "1.0.0", "Serves tests: SLEEP holds the connection up.")
+        .flags(OPERATOR)
+        .cost("Depends on the subcommand.")
+        .args("subcommand [arg [arg ...]]"),
+    keyspace("FLUSHALL", -1, "1.0.0", "Deletes all keys.")
+        .flags(WRITE)
+        .dangerous()
+        .cost("O(N), N being the number of keys")
+        .tips(TELL_ALL_SHARDS)
+        .args("[ASYNC | SYNC]"),
+    keyspace("FLUSHDB", -1, "1.0.0", "Deletes all keys.")
+        .flags(WRITE)
+        .dangerous()
+        .cost("O(N), N being the number of keys")
+        .tips(TELL_ALL_SHARDS)
+        .args("[ASYNC | SYNC]"),
+    server("INFO", -1, "1.0.0", "Returns figures of the server.")
+        .flags(LOADING | STALE)
+        .dangerous()
+        .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
+        .args("[section [section ...]]"),
+    server("LATENCY", -2, "2.8.13", "Groups the commands about latency.").cost("Depends on the subcommand."),
+    server("LATENCY|DOCTOR", 2, "2.8.13", "Explains latency spikes in words.").flags(OPERATOR).tips(ASK_ALL_NODES),
+    server("LATENCY|HELP", 2, "2.8.13", "Lists the subcommands.").flags(LOADING | STALE),
+    server("LATENCY|HISTOGRAM", -2, "7.0.0", "Returns how the latencies of commands are distributed.")
+        .flags(OPERATOR)
+        .cost("O(N), N being the number of commands")
+        .tips(ASK_ALL_NODES)
+        .args("[command [command ...]]"),
+    server("LATENCY|HISTORY", 3, "2.8.13", "Returns when an event was slow, and how slow.")
+        .flags(OPERATOR)
+        .tips(ASK_ALL_NODES)
+        .args("event"),
+    server("LATENCY|LATEST", 2, "2.8.13", "Returns the last time that each event was slow.")
+        .flags(OPERATOR)
+        .tips(ASK_ALL_NODES),
+    server("LATENCY|RESET", -2, "2.8.13", "Forgets when events were slow.")
+        .flags(OPERATOR)
+        .tips(TELL_ALL_NODES)
+        .args("[event [event ...]]"),
+    server("MEMORY", -2, "4.0.0", "Groups the commands about memory.").cost("Depends on the subcommand."),
+    server("MEMORY|HELP", 2, "4.0.0", "Lists the subcommands.").flags(LOADING | STALE),
+    server("MEMORY|USAGE", -3, "4.0.0", "Returns how many bytes a key and its value take.")
+        .flags(READONLY)
+        .touches(&[key(2, RO)])
+        .cost("O(N), N being the number of samples")
+        .args("key [SAMPLES count:integer]"),
+    server("SHUTDOWN", -1, "1.0.0", "Stops the server; what was acknowledged is kept.")
+        .flags(OPERATOR | NO_MULTI | ALLOW_BUSY)
+        .args("[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]"),
+    server("SLOWLOG", -2, "2.2.12", "Groups the commands about the slow log.").cost("Depends on the subcommand."),
+    server("SLOWLOG|GET", -2, "2.2.12", "Returns entries of the slow log.")
+        .flags(ADMIN | LOADING | STALE)
+        .cost("O(N), N being the number of entries returned")
+        .tips(&["request_policy:all_nodes", "nondeterministic_output"])
+        .args("[count:integer]"),
+    server("SLOWLOG|HELP", 2, "6.2.0", "Lists the subcommands.").flags(LOADING | STALE),
+    server("SLOWLOG|LEN", 2, "2.2.12", "Returns how many entries the slow log has.")
+        .flags(ADMIN | LOADING | STALE)
+        .tips(&["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"]),
+    server("SLOWLOG|RESET", 2, "2.2.12", "Empties the slow log.")
+        .flags(ADMIN | LOADING | STALE)
+        .cost("O(N), N being the number of entries")
+        .tips(TELL_ALL_NODES),
+    server("TIME", 1, "2.6.0", "Returns the server's clock.")
+        .flags(LOADING | STALE | FAST)
+        .tips(&["nondeterministic_output"]),
+];

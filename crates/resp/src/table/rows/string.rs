@@ -1,0 +1,130 @@
+//! Strings.
+
+use crate::table::spec::acl;
+use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
+use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, OW, RO, RW, UPDATE, VARIABLE};
+use crate::table::spec::{CommandSpec, Group, KeyPlace, KeySpec, command, key, keys_to_end};
+
+const fn string(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
+    command(Group::String, acl::STRING, name, arity, since, summary)
+}
+
+const COUNTS: u32 = RW | ACCESS | UPDATE;
+
+pub(in crate::table) const ROWS: &[CommandSpec] = &[
+    string("APPEND", 3, "2.0.0", "Appends a value to a string; creates the key if it does not exist.")
+        .flags(WRITE | DENYOOM | FAST)
+        .touches(&[key(1, RW | INSERT)])
+        .cost("O(N), N being the length of the new value")
+        .args("key value"),
+    string("DECR", 2, "1.0.0", "Subtracts one from the integer value of a key; 0 stands for a missing key.")
+        .flags(WRITE | DENYOOM | FAST)
+        .touches(&[key(1, COUNTS)])
+        .args("key"),
+    string("DECRBY", 3, "1.0.0", "Subtracts a number from the integer value of a key; 0 stands for a missing key.")
+        .flags(WRITE | DENYOOM | FAST)
+        .touches(&[key(1, COUNTS)])
+        .args("key decrement:integer"),
+    string("GET", 2, "1.0.0", "Returns the string value of a key.")
+        .flags(READONLY | FAST)
+        .touches(&[key(1, RO | ACCESS)])
+        .args("key"),
+    string("GETDEL", 2, "6.2.0", "Returns the string value of a key and deletes the key.")
+        .flags(WRITE | FAST)
+        .touches(&[key(1, RW | ACCESS | DELETE)])
+        .args("key"),
+    string("GETEX", -2, "6.2.0", "Returns the string value of a key and sets or removes its expiry.")
+        .flags(WRITE | FAST)
+        .touches(&[KeySpec { note: "RW and UPDATE because it changes the expiry", ..key(1, RW | ACCESS | UPDATE) }])
+        .args(
+            "key [EX seconds:integer | PX milliseconds:integer | EXAT unix-time-seconds:unix-time \
+             | PXAT unix-time-milliseconds:unix-time | PERSIST]",
+        ),
+    string("GETRANGE", 4, "2.4.0", "Returns a part of a string, both ends included.")
+        .flags(READONLY)
+        .touches(&[key(1, RO | ACCESS)])
+        .cost("O(N), N being the length of the answer")
+        .args("key start:integer end:integer"),
+    string("GETSET", 3, "1.0.0", "Sets a key to a value and returns what it held before.")
+        .flags(WRITE | DENYOOM | FAST)
+        .touches(&[key(1, RW | ACCESS | UPDATE)])
+        .args("key value")
+        .deprecated("6.2.0", "`SET` with the `!GET` argument"),
+    string("INCR", 2, "1.0.0", "Adds one to the integer value of a key; 0 stands for a missing key.")
+        .flags(WRITE | DENYOOM | FAST)
+        .touches(&[key(1, COUNTS)])
+        .args("key"),
+    string("INCRBY", 3, "1.0.0", "Adds a number to the integer value of a key; 0 stands for a missing key.")
+        .flags(WRITE | DENYOOM | FAST)
+        .touches(&[key(1, COUNTS)])
+        .args("key increment:integer"),
+    string(
+        "INCRBYFLOAT",
+        3,
+        "2.6.0",
+        "Adds a number to the floating-point value of a key; 0 stands for a missing key.",
+    )
+    .flags(WRITE | DENYOOM | FAST)
+    .touches(&[key(1, COUNTS)])
+    .args("key increment:double"),
+    string("LCS", -3, "7.0.0", "Finds the longest subsequence that two strings have in common.")
+        .flags(READONLY)
+        .touches(&[KeySpec { place: KeyPlace::Range { first: 1, last: 1, step: 1 }, flags: RO | ACCESS, note: "" }])
+        .cost("O(N*M), N and M being the lengths of the strings")
+        .args("key1:key key2:key [LEN] [IDX] [MINMATCHLEN len:integer] [WITHMATCHLEN]"),
+    string("MGET", -2, "1.0.0", "Returns the string values of several keys.")
+        .flags(READONLY | FAST)
+        .touches(&[keys_to_end(1, 1, RO | ACCESS)])
+        .cost("O(N), N being the number of keys")
+        .tips(&["request_policy:multi_shard"])
+        .args("key [key ...]"),
+    string("MSET", -3, "1.0.1", "Sets several keys, all at once.")
+        .flags(WRITE | DENYOOM)
+        .touches(&[keys_to_end(1, 2, OW | UPDATE)])
+        .cost("O(N), N being the number of keys")
+        .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"])
+        .args("key value [key value ...]"),
+    string("MSETNX", -3, "1.0.1", "Sets several keys, all at once, if none of them exists.")
+        .flags(WRITE | DENYOOM)
+        .touches(&[keys_to_end(1, 2, OW | INSERT)])
+        .cost("O(N), N being the number of keys")
+        .tips(&["request_policy:multi_shard", "response_policy:agg_min"])
+        .args("key value [key value ...]"),
+    string("PSETEX", 4, "2.6.0", "Sets a key to a value that expires after some milliseconds.")
+        .flags(WRITE | DENYOOM)
+        .touches(&[key(1, OW | UPDATE)])
+        .args("key milliseconds:integer value"),
+    string("SET", -3, "1.0.0", "Sets a key to a string value, whatever it held before.")
+        .flags(WRITE | DENYOOM)
+        .touches(&[KeySpec {
+            note: "RW and ACCESS because of the optional GET",
+            ..key(1, RW | ACCESS | UPDATE | VARIABLE)
+        }])
+        .args(
+            "key value [NX | XX] [GET] [EX seconds:integer | PX milliseconds:integer \
+             | EXAT unix-time-seconds:unix-time | PXAT unix-time-milliseconds:unix-time | KEEPTTL]",
+        ),
+    string("SETEX", 4, "2.0.0", "Sets a key to a value that expires after some seconds.")
+        .flags(WRITE | DENYOOM)
+        .touches(&[key(1, OW | UPDATE)])
+        .args("key seconds:integer value"),
+    string("SETNX", 3, "1.0.0", "Sets a key to a value if the key does not exist.")
+        .flags(WRITE | DENYOOM | FAST)
+        .touches(&[key(1, OW | INSERT)])
+        .args("key value"),
+    string("SETRANGE", 4, "2.2.0", "Overwrites a part of a string from an offset; pads with zero bytes.")
+        .flags(WRITE | DENYOOM)
+        .touches(&[key(1, RW | UPDATE)])
+        .cost("O(N), N being the length of the resulting string")
+        .args("key offset:integer value"),
+    string("STRLEN", 2, "2.2.0", "Returns the length of a string.")
+        .flags(READONLY | FAST)
+        .touches(&[key(1, RO)])
+        .args("key"),
+    string("SUBSTR", 4, "1.0.0", "Returns a part of a string, both ends included.")
+        .flags(READONLY)
+        .touches(&[key(1, RO | ACCESS)])
+        .cost("O(N), N being the length of the answer")
+        .args("key start:integer end:integer")
+        .deprecated("2.0.0", "`GETRANGE`"),
+];

@@ -1,0 +1,421 @@
+//! What the table knows of one command, and how a row is written.
+
+/// A dense number for arrays indexed by command. Not stable from one release to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommandId(pub u16);
+
+impl CommandId {
+    /// For indexing.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// What kind of command it is; bits of `CommandSpec::flags`.
+pub mod flag {
+    /// May change data.
+    pub const WRITE: u32 = 1;
+    /// Reads data, never changes it.
+    pub const READONLY: u32 = 1 << 1;
+    /// Refused when memory is short.
+    pub const DENYOOM: u32 = 1 << 2;
+    /// For operators.
+    pub const ADMIN: u32 = 1 << 3;
+    /// Not for scripts.
+    pub const NOSCRIPT: u32 = 1 << 4;
+    /// Answered while data is being loaded.
+    pub const LOADING: u32 = 1 << 5;
+    /// Answered by a replica that has lost its leader.
+    pub const STALE: u32 = 1 << 6;
+    /// Not shown to MONITOR.
+    pub const SKIP_MONITOR: u32 = 1 << 7;
+    /// Not recorded in the slow log.
+    pub const SKIP_SLOWLOG: u32 = 1 << 8;
+    /// Takes constant or logarithmic time.
+    pub const FAST: u32 = 1 << 9;
+    /// Answered before AUTH.
+    pub const NO_AUTH: u32 = 1 << 10;
+    /// Refused within MULTI.
+    pub const NO_MULTI: u32 = 1 << 11;
+    /// First, last and step do not tell all keys.
+    pub const MOVABLE_KEYS: u32 = 1 << 12;
+    /// Answered while a script runs for too long.
+    pub const ALLOW_BUSY: u32 = 1 << 13;
+
+    /// All of them, with the names that COMMAND INFO gives them, in its order.
+    pub(crate) const NAMES: &[(u32, &str)] = &[
+        (WRITE, "write"),
+        (READONLY, "readonly"),
+        (DENYOOM, "denyoom"),
+        (ADMIN, "admin"),
+        (NOSCRIPT, "noscript"),
+        (LOADING, "loading"),
+        (STALE, "stale"),
+        (SKIP_MONITOR, "skip_monitor"),
+        (SKIP_SLOWLOG, "skip_slowlog"),
+        (FAST, "fast"),
+        (NO_AUTH, "no_auth"),
+        (NO_MULTI, "no_multi"),
+        (MOVABLE_KEYS, "movablekeys"),
+        (ALLOW_BUSY, "allow_busy"),
+    ];
+}
+
+/// ACL categories; bits of `CommandSpec::acl`.
+pub mod acl {
+    /// Works on keys of any type.
+    pub const KEYSPACE: u32 = 1;
+    /// Reads keys.
+    pub const READ: u32 = 1 << 1;
+    /// Writes keys.
+    pub const WRITE: u32 = 1 << 2;
+    /// Works on hashes.
+    pub const HASH: u32 = 1 << 3;
+    /// Works on strings.
+    pub const STRING: u32 = 1 << 4;
+    /// For operators.
+    pub const ADMIN: u32 = 1 << 5;
+    /// Takes constant or logarithmic time.
+    pub const FAST: u32 = 1 << 6;
+    /// Everything that is not fast.
+    pub const SLOW: u32 = 1 << 7;
+    /// To be granted with care.
+    pub const DANGEROUS: u32 = 1 << 8;
+    /// Concerns the connection.
+    pub const CONNECTION: u32 = 1 << 9;
+    /// Concerns transactions.
+    pub const TRANSACTION: u32 = 1 << 10;
+    /// Concerns scripts.
+    pub const SCRIPTING: u32 = 1 << 11;
+
+    /// All of them, with the names that COMMAND INFO gives them, in its order.
+    pub(crate) const NAMES: &[(u32, &str)] = &[
+        (KEYSPACE, "keyspace"),
+        (READ, "read"),
+        (WRITE, "write"),
+        (HASH, "hash"),
+        (STRING, "string"),
+        (ADMIN, "admin"),
+        (FAST, "fast"),
+        (SLOW, "slow"),
+        (DANGEROUS, "dangerous"),
+        (CONNECTION, "connection"),
+        (TRANSACTION, "transaction"),
+        (SCRIPTING, "scripting"),
+    ];
+}
+
+/// What a command does to a key; bits of `KeySpec::flags`.
+pub mod key_flag {
+    /// Only reads it.
+    pub const RO: u32 = 1;
+    /// Reads and writes it.
+    pub const RW: u32 = 1 << 1;
+    /// Overwrites it without regard to what it held.
+    pub const OW: u32 = 1 << 2;
+    /// Removes it.
+    pub const RM: u32 = 1 << 3;
+    /// Returns or copies what the user stored.
+    pub const ACCESS: u32 = 1 << 4;
+    /// Changes what the user stored.
+    pub const UPDATE: u32 = 1 << 5;
+    /// Only ever adds data.
+    pub const INSERT: u32 = 1 << 6;
+    /// Deletes data.
+    pub const DELETE: u32 = 1 << 7;
+    /// The specification does not tell all keys.
+    pub const INCOMPLETE: u32 = 1 << 8;
+    /// Depends on the arguments.
+    pub const VARIABLE: u32 = 1 << 9;
+
+    /// All of them, with the names that COMMAND INFO gives them, in its order.
+    pub(crate) const NAMES: &[(u32, &str)] = &[
+        (RO, "RO"),
+        (RW, "RW"),
+        (OW, "OW"),
+        (RM, "RM"),
+        (ACCESS, "access"),
+        (UPDATE, "update"),
+        (INSERT, "insert"),
+        (DELETE, "delete"),
+        (INCOMPLETE, "incomplete"),
+        (VARIABLE, "variable_flags"),
+    ];
+}
+
+/// Where a command's keys are among its arguments (the command's name being argument 0).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyPlace {
+    /// From `first`, every `step`th argument; `last` counts from `first`, or, if negative, from the end (-1: the last).
+    Range {
+        /// The first key.
+        first: u16,
+        /// The last key.
+        last: i16,
+        /// From one key to the next.
+        step: u16,
+    },
+    /// Within the operations of KV.EXEC.
+    Operations,
+}
+
+/// Some keys of a command and what it does to them.
+#[derive(Clone, Copy, Debug)]
+pub struct KeySpec {
+    /// Where they are.
+    pub place: KeyPlace,
+    /// Bits of `key_flag`.
+    pub flags: u32,
+    /// A remark for COMMAND INFO; may be empty.
+    pub note: &'static str,
+}
+
+/// The chapter that a command stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Strings.
+    String,
+    /// Hashes.
+    Hash,
+    /// Keys of any type.
+    Generic,
+    /// MULTI and its kin.
+    Transactions,
+    /// The connection itself.
+    Connection,
+    /// The server.
+    Server,
+    /// The cluster.
+    Cluster,
+    /// Scripts and functions.
+    Scripting,
+    /// Basalt's own.
+    Basalt,
+}
+
+impl Group {
+    /// All groups, in the order of the documentation.
+    pub const ALL: [Self; 9] = [
+        Self::Basalt,
+        Self::String,
+        Self::Hash,
+        Self::Generic,
+        Self::Transactions,
+        Self::Connection,
+        Self::Server,
+        Self::Cluster,
+        Self::Scripting,
+    ];
+
+    /// The name that COMMAND DOCS gives it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Hash => "hash",
+            Self::Generic => "generic",
+            Self::Transactions => "transactions",
+            Self::Connection => "connection",
+            Self::Server => "server",
+            Self::Cluster => "cluster",
+            Self::Scripting => "scripting",
+            Self::Basalt => "basalt",
+        }
+    }
+}
+
+/// One row of the table: a command, or a subcommand such as `CLIENT|ID`.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandSpec {
+    /// Its number.
+    pub id: CommandId,
+    /// In upper case; a subcommand's name holds its container's: `CLIENT|ID`.
+    pub name: &'static str,
+    /// How many arguments, the name (and subcommand) included; -n means "n or more".
+    pub arity: i16,
+    /// Bits of `flag`.
+    pub flags: u32,
+    /// Bits of `acl`.
+    pub acl: u32,
+    /// Where its keys are.
+    pub key_specs: &'static [KeySpec],
+    /// The first key's argument; 0 if there are none, or if they move.
+    pub first_key: u16,
+    /// The last key's argument; negative ones count from the end.
+    pub last_key: i16,
+    /// From one key to the next.
+    pub key_step: u16,
+    /// Its chapter.
+    pub group: Group,
+    /// The first release with it: of Redis, or, in Basalt's own group, of Basalt.
+    pub since: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// How its time grows.
+    pub complexity: &'static str,
+    /// Its arguments, in the notation that `table::syntax` reads.
+    pub arguments: &'static str,
+    /// Hints for clients.
+    pub tips: &'static [&'static str],
+    /// Since when it is deprecated, and what replaces it.
+    pub deprecated: Option<(&'static str, &'static str)>,
+    /// For a subcommand, its container.
+    pub container: Option<CommandId>,
+    /// How many rows behind this one are its subcommands.
+    pub(super) subcommand_count: u16,
+}
+
+impl CommandSpec {
+    /// Whether all bits of `flags` (of `flag`) are set.
+    #[must_use]
+    pub fn has(&self, flags: u32) -> bool {
+        self.flags & flags == flags
+    }
+
+    /// Whether it may change data.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        self.has(flag::WRITE)
+    }
+
+    /// Whether a request of `argc` arguments, the name included, is of the right length.
+    #[inline]
+    #[must_use]
+    pub fn check_arity(&self, argc: usize) -> bool {
+        if self.arity >= 0 { argc == self.arity as usize } else { argc >= usize::from(self.arity.unsigned_abs()) }
+    }
+
+    /// Whether it has subcommands.
+    #[must_use]
+    pub fn is_container(&self) -> bool {
+        self.subcommand_count > 0
+    }
+
+    /// The last part of the name: `ID` of `CLIENT|ID`.
+    #[must_use]
+    pub fn short_name(&self) -> &'static str {
+        self.name.rsplit_once('|').map_or(self.name, |(_, short)| short)
+    }
+
+    /// The name as a user types it, in upper case: `CLIENT ID`.
+    #[must_use]
+    pub fn typed_name(&self) -> String {
+        self.name.replace('|', " ")
+    }
+
+    /// The name as replies and errors show it: `client|id`.
+    #[must_use]
+    pub fn shown_name(&self) -> String {
+        self.name.to_ascii_lowercase()
+    }
+}
+
+// How rows are written: `command(…)` and what differs from the defaults.
+
+pub(super) const fn command(
+    group: Group,
+    acl: u32,
+    name: &'static str,
+    arity: i16,
+    since: &'static str,
+    summary: &'static str,
+) -> CommandSpec {
+    CommandSpec {
+        id: CommandId(0),
+        name,
+        arity,
+        flags: 0,
+        acl: acl | acl::SLOW,
+        key_specs: &[],
+        first_key: 0,
+        last_key: 0,
+        key_step: 0,
+        group,
+        since,
+        summary,
+        complexity: "O(1)",
+        arguments: "",
+        tips: &[],
+        deprecated: None,
+        container: None,
+        subcommand_count: 0,
+    }
+}
+
+impl CommandSpec {
+    /// Sets the flags, and the ACL categories that follow from them.
+    pub(super) const fn flags(mut self, flags: u32) -> Self {
+        self.flags = flags;
+        if flags & flag::WRITE != 0 {
+            self.acl |= acl::WRITE;
+        }
+        if flags & flag::READONLY != 0 {
+            self.acl |= acl::READ;
+        }
+        if flags & flag::ADMIN != 0 {
+            self.acl |= acl::ADMIN | acl::DANGEROUS;
+        }
+        if flags & flag::FAST != 0 {
+            self.acl = self.acl & !acl::SLOW | acl::FAST;
+        }
+        self
+    }
+
+    pub(super) const fn dangerous(mut self) -> Self {
+        self.acl |= acl::DANGEROUS;
+        self
+    }
+
+    /// Sets the key specifications. Several ones must be neighbours: only then do first, last and step tell all keys.
+    pub(super) const fn touches(mut self, specs: &'static [KeySpec]) -> Self {
+        self.key_specs = specs;
+        let mut i = 0;
+        while i < specs.len() {
+            match specs[i].place {
+                KeyPlace::Operations => self.flags |= flag::MOVABLE_KEYS,
+                KeyPlace::Range { first, last, step } => {
+                    if i == 0 {
+                        self.first_key = first;
+                        self.key_step = step;
+                    } else {
+                        assert!(self.last_key + 1 == first as i16 && step == 1, "key ranges must be neighbours");
+                    }
+                    self.last_key = if last < 0 { last } else { first as i16 + last };
+                }
+            }
+            i += 1;
+        }
+        self
+    }
+
+    pub(super) const fn cost(mut self, complexity: &'static str) -> Self {
+        self.complexity = complexity;
+        self
+    }
+
+    pub(super) const fn args(mut self, syntax: &'static str) -> Self {
+        self.arguments = syntax;
+        self
+    }
+
+    pub(super) const fn tips(mut self, tips: &'static [&'static str]) -> Self {
+        self.tips = tips;
+        self
+    }
+
+    pub(super) const fn deprecated(mut self, since: &'static str, replaced_by: &'static str) -> Self {
+        self.deprecated = Some((since, replaced_by));
+        self
+    }
+}
+
+/// One key.
+pub(super) const fn key(at: u16, flags: u32) -> KeySpec {
+    KeySpec { place: KeyPlace::Range { first: at, last: 0, step: 1 }, flags, note: "" }
+}
+
+/// Every `step`th argument from `first` to the end.
+pub(super) const fn keys_to_end(first: u16, step: u16, flags: u32) -> KeySpec {
+    KeySpec { place: KeyPlace::Range { first, last: -1, step }, flags, note: "" }
+}
