@@ -1,7 +1,7 @@
 //! Makes a whole hash of fields that are given one after the other.
 
 use super::element;
-use super::packed::{self, Packed, Varint};
+use super::packed::{self, Entry, Packed, Varint};
 use super::stored::Stored;
 use crate::exec::Error;
 use crate::{Kind, Record, Space, Spread};
@@ -63,9 +63,14 @@ impl<'k> Builder<'k> {
         let record = match self.generation {
             Some(generation) => {
                 let spread = Spread { generation, count: self.count as u64 };
-                Record::new(Kind::SpreadHash, self.expire_at_ms, &[&spread.encode()])
+                Record::stamped_new(space.version(), Kind::SpreadHash, self.expire_at_ms, &[&spread.encode()])
             }
-            None => Record::new(Kind::Hash, self.expire_at_ms, &[Varint::new(self.count).bytes(), &self.body]),
+            None => Record::stamped_new(
+                space.version(),
+                Kind::Hash,
+                self.expire_at_ms,
+                &[Varint::new(self.count).bytes(), &self.body],
+            ),
         };
         Ok(space.put(self.key, record)?)
     }
@@ -85,7 +90,12 @@ fn fresh_generation(space: &mut dyn Space, key: &[u8]) -> Result<u64, Error> {
 }
 
 /// Makes the hash `key` of all fields of `from`, which may be of another key; what was at `key` is replaced.
-pub(crate) fn copy(space: &mut dyn Space, from: &Stored<'_>, key: &[u8], expire_at_ms: Option<u64>) -> Result<(), Error> {
+pub(crate) fn copy(
+    space: &mut dyn Space,
+    from: &Stored<'_>,
+    key: &[u8],
+    expire_at_ms: Option<u64>,
+) -> Result<(), Error> {
     let mut builder = Builder::new(key, expire_at_ms);
     from.each(space, |space, field, value| builder.push(space, field, value))?;
     builder.finish(space)
@@ -97,7 +107,7 @@ pub(crate) fn restore(
     space: &mut dyn Space,
     key: &[u8],
     expire_at_ms: Option<u64>,
-    fields: &[(&[u8], &[u8])],
+    fields: &[Entry<'_>],
 ) -> Result<bool, Error> {
     let mut seen = HashSet::with_capacity(fields.len());
     let fit = fields.iter().all(|&(field, _)| field.len() <= limits::FIELD_BYTES_MAX && seen.insert(field));

@@ -57,6 +57,9 @@ pub(crate) struct Packed<'a> {
     body: usize,
 }
 
+/// A field and its value.
+pub(crate) type Entry<'a> = (&'a [u8], &'a [u8]);
+
 /// Where in a payload a field's value lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -125,7 +128,7 @@ pub(crate) struct Entries<'a> {
 }
 
 impl<'a> Iterator for Entries<'a> {
-    type Item = Result<(&'a [u8], &'a [u8]), Malformed>;
+    type Item = Result<Entry<'a>, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.left == 0 {
@@ -206,7 +209,7 @@ mod tests {
     use std::time::{Duration, Instant};
     use vocab::Prng;
 
-    fn pack(entries: &[(&[u8], &[u8])]) -> Vec<u8> {
+    fn pack(entries: &[Entry<'_>]) -> Vec<u8> {
         let mut out = Varint::new(entries.len()).bytes().to_vec();
         entries.iter().for_each(|(field, value)| push_entry(&mut out, field, value));
         out
@@ -215,7 +218,7 @@ mod tests {
     #[test]
     fn what_is_packed_is_found() {
         let long = vec![7; 300];
-        let entries: [(&[u8], &[u8]); 4] = [(b"b", b"1"), (b"", b"empty"), (b"a", b""), (&long, &long)];
+        let entries: [Entry<'_>; 4] = [(b"b", b"1"), (b"", b"empty"), (b"a", b""), (&long, &long)];
         let payload = pack(&entries);
         let packed = Packed::parse(&payload).unwrap();
         assert_eq!(packed.count(), 4);
@@ -248,12 +251,14 @@ mod tests {
     }
 
     #[test]
-    fn mutated_bytes_never_panic() {
+    fn fuzz_mutated_hashes() {
         let mut prng = Prng::new(1);
-        let until = Instant::now() + Duration::from_secs(1);
+        let seconds = std::env::var("BASALT_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+        let until = Instant::now() + Duration::from_secs(seconds);
         while Instant::now() < until {
             for _ in 0..100 {
-                let fields: Vec<Vec<u8>> = (0..prng.below(6)).map(|i| vec![i as u8; prng.below(200) as usize]).collect();
+                let fields: Vec<Vec<u8>> =
+                    (0..prng.below(6)).map(|i| vec![i as u8; prng.below(200) as usize]).collect();
                 let mut data = pack(&fields.iter().map(|f| (&f[..], &f[..])).collect::<Vec<_>>());
                 fuzz_packed(&data);
                 for _ in 0..prng.below(4) {

@@ -5,6 +5,7 @@
 //! beginning of an iteration to its end is answered, each once, and nothing is kept between the calls.
 
 use super::element;
+use super::packed::Entry;
 use super::stored::{Form, Stored};
 use crate::exec::{Call, Error, Outcome, args};
 use crate::glob::glob_matches;
@@ -46,7 +47,7 @@ pub(super) fn hscan(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn answer(call: &mut Call<'_>, cursor: u64, entries: &[(&[u8], &[u8])]) {
+fn answer(call: &mut Call<'_>, cursor: u64, entries: &[Entry<'_>]) {
     call.reply.array(2);
     call.reply.bulk_int(cursor as i64);
     call.reply.array(2 * entries.len());
@@ -76,7 +77,8 @@ fn walk(
         let chunk = space.elements(hash.key, spread.generation, after.as_deref(), limit)?;
         let ended = chunk.len() < limit;
         for (name, value) in chunk {
-            let position = element::position_of(&name).ok_or_else(|| hash.corrupt("hash element without a position"))?;
+            let position =
+                element::position_of(&name).ok_or_else(|| hash.corrupt("hash element without a position"))?;
             if found.len() >= count && position != last {
                 return Ok((position, found));
             }

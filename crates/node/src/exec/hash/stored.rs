@@ -1,7 +1,7 @@
 //! A hash as it is stored, in either form, and how it is read.
 
 use super::element;
-use super::packed::{Malformed, Packed};
+use super::packed::{Entry, Malformed, Packed};
 use crate::exec::{Error, args};
 use crate::{Fault, Kind, Record, Space, Spread};
 use std::ops::Deref;
@@ -75,7 +75,7 @@ impl<'k> Stored<'k> {
         // Redis's default of `hash-max-listpack-value`; the fields of an inline hash are few enough for it.
         const SHORT_BYTES_MAX: usize = 64;
         let Form::Inline(record) = &self.form else { return Ok("hashtable") };
-        let is_short = |(field, value): &(&[u8], &[u8])| field.len().max(value.len()) <= SHORT_BYTES_MAX;
+        let is_short = |(field, value): &Entry<'_>| field.len().max(value.len()) <= SHORT_BYTES_MAX;
         Ok(if self.entries(record)?.iter().all(is_short) { "listpack" } else { "hashtable" })
     }
 
@@ -134,7 +134,7 @@ impl<'k> Stored<'k> {
     }
 
     /// All fields and values of this hash's packed record.
-    pub(super) fn entries<'r>(&self, record: &'r Record) -> Result<Vec<(&'r [u8], &'r [u8])>, Error> {
+    pub(super) fn entries<'r>(&self, record: &'r Record) -> Result<Vec<Entry<'r>>, Error> {
         self.packed(record)?.entries().collect::<Result<_, _>>().map_err(|why| self.malformed(why))
     }
 

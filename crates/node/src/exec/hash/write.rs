@@ -4,7 +4,7 @@
 
 use super::build::{Builder, FIELD_TOO_LONG, fits_inline};
 use super::element;
-use super::packed::Varint;
+use super::packed::{Entry, Varint};
 use super::stored::{Form, Stored};
 use crate::exec::{Call, Error, Outcome};
 use crate::{Kind, Record, Space, Spread};
@@ -74,30 +74,32 @@ pub(super) fn put(
     match (&hash.form, pairs) {
         (Form::Spread(spread), _) => put_elements(space, hash, *spread, pairs),
         (Form::Inline(record), [field, value]) => put_one(space, hash, record, field, value),
-        (Form::Inline(record), _) => {
-            put_whole(space, key, hash.expire_at_ms, hash.entries(record)?, pairs)
-        }
+        (Form::Inline(record), _) => put_whole(space, key, hash.expire_at_ms, hash.entries(record)?, pairs),
     }
 }
 
 /// One field of an inline hash: what stands before and after it is taken over as it is.
-fn put_one(space: &mut dyn Space, hash: &Stored<'_>, record: &Record, field: &[u8], value: &[u8]) -> Result<usize, Error> {
+fn put_one(
+    space: &mut dyn Space,
+    hash: &Stored<'_>,
+    record: &Record,
+    field: &[u8],
+    value: &[u8],
+) -> Result<usize, Error> {
     let payload = record.view().payload;
     let packed = hash.packed(record)?;
     let value_length = Varint::new(value.len());
     let place = packed.find(field).map_err(|why| hash.malformed(why))?;
     let (count, field_length) = (Varint::new(packed.count() + 1), Varint::new(field.len()));
     let parts: &[&[u8]] = match place {
-        Some(place) => {
-            &[&payload[..place.value_length], value_length.bytes(), value, &payload[place.end..]]
-        }
+        Some(place) => &[&payload[..place.value_length], value_length.bytes(), value, &payload[place.end..]],
         None => &[count.bytes(), packed.body(), field_length.bytes(), field, value_length.bytes(), value],
     };
     let created = usize::from(place.is_none());
     if !fits_inline(packed.count() + created, parts.iter().map(|part| part.len()).sum()) {
         return put_whole(space, hash.key, hash.expire_at_ms, hash.entries(record)?, &[field, value]);
     }
-    space.put(hash.key, Record::new(Kind::Hash, hash.expire_at_ms, parts))?;
+    space.put(hash.key, Record::stamped_new(space.version(), Kind::Hash, hash.expire_at_ms, parts))?;
     Ok(created)
 }
 
@@ -106,7 +108,7 @@ fn put_whole(
     space: &mut dyn Space,
     key: &[u8],
     expire_at_ms: Option<u64>,
-    entries: Vec<(&[u8], &[u8])>,
+    entries: Vec<Entry<'_>>,
     pairs: &[&[u8]],
 ) -> Result<usize, Error> {
     let before = entries.len();
@@ -119,7 +121,7 @@ fn put_whole(
     Ok(fields.len() - before)
 }
 
-fn merge<'a>(mut fields: Vec<(&'a [u8], &'a [u8])>, pairs: &[&'a [u8]]) -> Vec<(&'a [u8], &'a [u8])> {
+fn merge<'a>(mut fields: Vec<Entry<'a>>, pairs: &[&'a [u8]]) -> Vec<Entry<'a>> {
     let mut index: Option<HashMap<&[u8], usize>> = None;
     for pair in pairs.chunks_exact(2) {
         let (field, value) = (pair[0], pair[1]);
@@ -161,7 +163,10 @@ fn put_elements(space: &mut dyn Space, hash: &Stored<'_>, spread: Spread, pairs:
 }
 
 fn put_count(space: &mut dyn Space, hash: &Stored<'_>, spread: Spread) -> Outcome {
-    Ok(space.put(hash.key, Record::new(Kind::SpreadHash, hash.expire_at_ms, &[&spread.encode()]))?)
+    Ok(space.put(
+        hash.key,
+        Record::stamped_new(space.version(), Kind::SpreadHash, hash.expire_at_ms, &[&spread.encode()]),
+    )?)
 }
 
 /// Removes fields and, with the last of them, the key. Answers how many there were.
@@ -184,7 +189,7 @@ fn remove_one(space: &mut dyn Space, hash: &Stored<'_>, record: &Record, field: 
     let body = payload.len() - packed.body().len();
     let count = Varint::new(packed.count() - 1);
     let parts: [&[u8]; 3] = [count.bytes(), &payload[body..place.start], &payload[place.end..]];
-    space.put(hash.key, Record::new(Kind::Hash, hash.expire_at_ms, &parts))?;
+    space.put(hash.key, Record::stamped_new(space.version(), Kind::Hash, hash.expire_at_ms, &parts))?;
     Ok(1)
 }
 
