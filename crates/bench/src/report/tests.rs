@@ -126,3 +126,13 @@ fn a_folder_is_claimed_once() {
     let written = folder::write_run(&first, &sample::run()).unwrap();
     assert_eq!(written.dir, first);
 }
+
+#[test]
+#[ignore = "writes two reports to look at: BASALT_SAMPLE_DIR=… cargo test -p basalt-bench -- --ignored sample"]
+fn sample_reports_to_look_at() {
+    let dir = std::env::var_os("BASALT_SAMPLE_DIR").map(PathBuf::from).unwrap();
+    fs::create_dir_all(&dir).unwrap();
+    for (name, run) in [("run", sample::run()), ("troubled", sample::troubled_run())] {
+        fs::write(dir.join(format!("{name}.html")), super::html(&run)).unwrap();
+    }
+}

@@ -1,6 +1,11 @@
-//! temporary
-use crate::model::RunReport;
-/// Renders.
-pub fn render(_: &RunReport) -> String {
-    "<!doctype html>".to_owned()
-}
+//! The run as one HTML file that needs nothing else: no network, no script to be read, no other file. Charts are SVG that
+//! is drawn here; `charts.js` adds the read-out, the zoom and the choice of percentile.
+
+mod bars;
+mod chart;
+mod escape;
+mod page;
+mod plots;
+mod scale;
+
+pub use page::render;

@@ -1,0 +1,129 @@
+//! Bars that compare the phases at a glance: throughput by phase, and median and 99th percentile by operation. Each bar
+//! begins at zero and carries its figures, so that it can be read without its axis.
+
+use std::fmt::Write as _;
+
+use crate::model::{OpStats, Phase, RunReport};
+
+use super::super::figure;
+use super::escape;
+use super::plots::class_of;
+
+const WIDTH: f64 = 560.0;
+const LABELS: f64 = 128.0;
+const FIGURES: f64 = 132.0;
+const ROW: f64 = 22.0;
+const BAR: f64 = 14.0;
+
+/// One piece of a bar: from zero, or from the end of the one before.
+struct Piece {
+    class: String,
+    from: f64,
+    to: f64,
+    tooltip: String,
+}
+
+struct Bar {
+    label: String,
+    figures: String,
+    pieces: Vec<Piece>,
+}
+
+/// Both figures.
+#[must_use]
+pub fn render(report: &RunReport) -> String {
+    let phases = &report.phases;
+    let latencies: Vec<Bar> = phases.iter().flat_map(|phase| phase.ops.iter().map(|op| latency(phase, op))).collect();
+    let rates: Vec<Bar> = phases.iter().map(throughput).collect();
+    let mut out = figure_of("Operations a second of each phase", "", &rates);
+    out.push_str(&figure_of("Latency of each operation", "dark: median; light: 99th percentile", &latencies));
+    out
+}
+
+fn throughput(phase: &Phase) -> Bar {
+    let mut end = 0.0;
+    let total = phase.operations.max(1) as f64;
+    let pieces = phase
+        .ops
+        .iter()
+        .map(|op| {
+            let (from, rate) = (end, phase.throughput_per_s * op.count() as f64 / total);
+            end += rate;
+            let tooltip = format!("{}: {}/s", op.op, figure::rate(rate));
+            Piece { class: class_of(&op.op).to_owned(), from, to: end, tooltip }
+        })
+        .collect();
+    Bar { label: phase.name.clone(), figures: figure::rate(phase.throughput_per_s), pieces }
+}
+
+fn latency(phase: &Phase, op: &OpStats) -> Bar {
+    let shown = op.latency.headline();
+    let piece = |name: &str, light: &str, us: f64| Piece {
+        class: format!("{}{light}", class_of(&op.op)),
+        from: 0.0,
+        to: us,
+        tooltip: format!("{name} {}", figure::latency(us)),
+    };
+    let op_name = if op.op == "READ-MODIFY-WRITE" { "RMW" } else { &op.op };
+    Bar {
+        label: format!("{} {op_name}", phase.name),
+        figures: format!("{} / {}", figure::latency(shown.p50_us), figure::latency(shown.p99_us)),
+        pieces: vec![piece("p99", " light", shown.p99_us), piece("p50", "", shown.p50_us)],
+    }
+}
+
+fn figure_of(title: &str, remark: &str, bars: &[Bar]) -> String {
+    let longest = bars.iter().flat_map(|bar| &bar.pieces).map(|piece| piece.to).fold(0.0, f64::max);
+    let unit = if longest > 0.0 { (WIDTH - LABELS - FIGURES) / longest } else { 0.0 };
+    let height = bars.len() as f64 * ROW + 4.0;
+    let spoken: Vec<String> = bars.iter().map(|bar| format!("{}: {}", bar.label, bar.figures)).collect();
+    let mut out = format!(
+        "<figure class=\"bars\"><figcaption>{title}</figcaption><div class=\"legend\">{remark}</div>\
+         <svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}. {}\">",
+        escape::text(title),
+        escape::text(&spoken.join("; "))
+    );
+    for (index, bar) in bars.iter().enumerate() {
+        let top = index as f64 * ROW + 4.0;
+        let label: String = bar.label.chars().take(22).collect();
+        let mut end = LABELS;
+        push(
+            &mut out,
+            format_args!(
+                "<text class=\"bar-label\" x=\"{}\" y=\"{:.1}\">{}</text>",
+                LABELS - 8.0,
+                top + BAR - 3.0,
+                escape::text(&label)
+            ),
+        );
+        for piece in &bar.pieces {
+            let width = ((piece.to - piece.from) * unit).max(0.6);
+            let x = LABELS + piece.from * unit;
+            end = f64::max(end, x + width);
+            push(
+                &mut out,
+                format_args!(
+                    "<rect class=\"bar {}\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{BAR}\"><title>{}\
+                     </title></rect>",
+                    piece.class,
+                    escape::text(&piece.tooltip)
+                ),
+            );
+        }
+        push(
+            &mut out,
+            format_args!(
+                "<text class=\"bar-figure\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                end + 6.0,
+                top + BAR - 3.0,
+                escape::text(&bar.figures)
+            ),
+        );
+    }
+    push(&mut out, format_args!("<path class=\"axis\" d=\"M{LABELS} 0V{height}\"/></svg></figure>\n"));
+    out
+}
+
+fn push(out: &mut String, piece: std::fmt::Arguments<'_>) {
+    out.write_fmt(piece).expect("a String takes all that is written to it");
+}

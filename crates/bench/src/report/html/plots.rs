@@ -1,0 +1,216 @@
+//! Which charts a phase gets, and which of its figures they show.
+
+use crate::model::{LatencySummary, Phase, SeriesPoint};
+
+use super::super::figure;
+use super::chart::{Across, Chart, Line, View};
+use super::scale::{self, Quantity};
+
+/// Longer series are thinned: more points than pixels show nothing.
+const POINTS_MAX: usize = 1200;
+/// The percentile that is shown first.
+const FIRST_VIEW: usize = 2;
+
+/// The class that gives an operation its colour, the same in every chart.
+#[must_use]
+pub fn class_of(op: &str) -> &'static str {
+    match op {
+        "READ" => "op-read",
+        "UPDATE" => "op-update",
+        "INSERT" => "op-insert",
+        "SCAN" => "op-scan",
+        "READ-MODIFY-WRITE" => "op-rmw",
+        "DELETE" => "op-delete",
+        _ => "op-other",
+    }
+}
+
+/// All charts of the phase that is the `index`th of its run.
+#[must_use]
+pub fn of_phase(index: usize, phase: &Phase) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    if phase.series.iter().any(|series| !series.points.is_empty()) {
+        charts.push(throughput(index, phase));
+        charts.push(latency(index, phase));
+    }
+    if phase.ops.iter().any(|op| !op.latency.measured.spectrum.is_empty()) {
+        charts.push(distribution(index, phase));
+    }
+    charts.extend(metrics(index, phase));
+    charts
+}
+
+/// A chart over the phase's time, without its lines.
+fn over_time(index: usize, kind: &str, phase: &Phase) -> Chart {
+    Chart {
+        id: format!("p{index}-{kind}"),
+        group: format!("p{index}"),
+        title: String::new(),
+        summary: String::new(),
+        across: Across::Time,
+        quantity: Quantity::Rate,
+        stacked: false,
+        views: Vec::new(),
+        shown: 0,
+        warm_up_s: phase.warm_up_s,
+        events: phase.events.iter().map(|event| (event.t_s, event.label.clone())).collect(),
+        remark: String::new(),
+    }
+}
+
+fn throughput(index: usize, phase: &Phase) -> Chart {
+    let longest = phase.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
+    let lines = phase
+        .series
+        .iter()
+        .map(|series| {
+            let points = series.points.iter().map(|point| (point.t_s, point.ops as f64)).collect();
+            line(&series.op, &series.op, thin(points, |values| values.iter().sum::<f64>() / values.len() as f64))
+        })
+        .collect();
+    Chart {
+        title: "Operations a second".to_owned(),
+        summary: format!(
+            "Operations a second over time in phase {}: {} over the measured part.",
+            phase.name,
+            figure::rate(phase.throughput_per_s)
+        ),
+        stacked: true,
+        views: vec![View { name: String::new(), lines }],
+        remark: thinned(longest, "mean"),
+        ..over_time(index, "throughput", phase)
+    }
+}
+
+fn latency(index: usize, phase: &Phase) -> Chart {
+    type Pick = fn(&SeriesPoint) -> f64;
+    let picks: [(&str, Pick); 4] =
+        [("p50", |at| at.p50_us), ("p95", |at| at.p95_us), ("p99", |at| at.p99_us), ("max", |at| at.max_us)];
+    let longest = phase.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
+    let view = |(name, pick): (&str, Pick)| {
+        let lines = phase.series.iter().map(|series| {
+            let known = series.points.iter().filter(|point| point.ops > 0);
+            let points = known.map(|point| (point.t_s, pick(point))).collect();
+            line(&series.op, &series.op, thin(points, |values| values.iter().copied().fold(0.0, f64::max)))
+        });
+        View { name: name.to_owned(), lines: lines.collect() }
+    };
+    let worst = phase.series.iter().flat_map(|series| &series.points).map(|point| point.p99_us).fold(0.0, f64::max);
+    Chart {
+        title: "Latency of each second".to_owned(),
+        summary: format!(
+            "99th percentile of latency over time in phase {}: {} in the worst second.",
+            phase.name,
+            figure::latency(worst)
+        ),
+        quantity: Quantity::Latency,
+        views: picks.into_iter().map(view).collect(),
+        shown: FIRST_VIEW,
+        remark: thinned(longest, "highest"),
+        ..over_time(index, "latency", phase)
+    }
+}
+
+fn distribution(index: usize, phase: &Phase) -> Chart {
+    let mut lines = Vec::new();
+    for op in &phase.ops {
+        match &op.latency.intended {
+            Some(intended) => {
+                lines.push(line(&op.op, &format!("{}, from when due", op.op), spectrum(intended)));
+                let sent = spectrum(&op.latency.measured);
+                lines.push(Line { dashed: true, ..line(&op.op, &format!("{}, from when sent", op.op), sent) });
+            }
+            None => lines.push(line(&op.op, &op.op, spectrum(&op.latency.measured))),
+        }
+    }
+    Chart {
+        group: format!("p{index}-distribution"),
+        title: "Latency distribution of the measured part".to_owned(),
+        summary: format!("Latency by percentile in phase {}; the table below has the figures.", phase.name),
+        across: Across::Percentile,
+        quantity: Quantity::Latency,
+        views: vec![View { name: String::new(), lines }],
+        warm_up_s: 0.0,
+        events: Vec::new(),
+        remark: "Each nine takes the same width; the line ends at the slowest operation. Logarithmic latency."
+            .to_owned(),
+        ..over_time(index, "distribution", phase)
+    }
+}
+
+fn spectrum(latency: &LatencySummary) -> Vec<(f64, f64)> {
+    let place = |percentile: f64| (scale::nines(percentile, latency.count) * 1e4).round() / 1e4;
+    latency.spectrum.iter().map(|point| (place(point.percentile), point.value_us)).collect()
+}
+
+fn metrics(index: usize, phase: &Phase) -> Vec<Chart> {
+    let chart = |(number, metric): (usize, &crate::model::MetricSeries)| {
+        let (quantity, unit) = match metric.unit.as_str() {
+            "bytes" => (Quantity::Bytes, String::new()),
+            "us" | "µs" => (Quantity::Latency, String::new()),
+            "" => (Quantity::Number, String::new()),
+            unit => (Quantity::Number, format!(", {unit}")),
+        };
+        let points = metric.points.iter().map(|point| (point.t_s, point.value)).collect();
+        let lines = vec![Line {
+            name: metric.name.clone(),
+            class: "metric".to_owned(),
+            dashed: false,
+            points: thin(points, |values| values.iter().copied().fold(f64::MIN, f64::max)),
+        }];
+        Chart {
+            title: format!("Server: {}{unit}", metric.name),
+            summary: format!("{} over time in phase {}.", metric.name, phase.name),
+            quantity,
+            views: vec![View { name: String::new(), lines }],
+            remark: thinned(metric.points.len(), "highest"),
+            ..over_time(index, &format!("metric{number}"), phase)
+        }
+    };
+    phase.metrics.iter().enumerate().filter(|(_, metric)| !metric.points.is_empty()).map(chart).collect()
+}
+
+fn line(op: &str, name: &str, points: Vec<(f64, f64)>) -> Line {
+    Line { name: name.to_owned(), class: class_of(op).to_owned(), dashed: false, points }
+}
+
+/// How many neighbours one point stands for.
+fn bucket(points: usize) -> usize {
+    points.div_ceil(POINTS_MAX).max(1)
+}
+
+fn thinned(points: usize, how: &str) -> String {
+    match bucket(points) {
+        1 => String::new(),
+        width => format!("Each point is the {how} of {width} seconds."),
+    }
+}
+
+/// Groups neighbours so that at most [`POINTS_MAX`] points are left; each stands at its group's beginning.
+fn thin(points: Vec<(f64, f64)>, join: impl Fn(&[f64]) -> f64) -> Vec<(f64, f64)> {
+    let width = bucket(points.len());
+    if width == 1 {
+        return points;
+    }
+    let group = |group: &[(f64, f64)]| {
+        let values: Vec<f64> = group.iter().map(|point| point.1).collect();
+        (group[0].0, join(&values))
+    };
+    points.chunks(width).map(group).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_series_keeps_its_peaks() {
+        let mut points: Vec<(f64, f64)> = (0..3600).map(|t| (f64::from(t), 1.0)).collect();
+        points[1801].1 = 99.0;
+        let thin = thin(points, |values| values.iter().copied().fold(0.0, f64::max));
+        assert_eq!(thin.len(), 1200);
+        assert_eq!(thin[600], (1800.0, 99.0));
+        assert_eq!(thinned(3600, "highest"), "Each point is the highest of 3 seconds.");
+        assert_eq!(thinned(1200, "highest"), "");
+    }
+}
