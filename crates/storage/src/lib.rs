@@ -3,6 +3,7 @@
 //! `Engine` is the map of tree keys to values at an index; `LsmEngine` keeps it on disk, `MemoryEngine` in memory.
 //! `RowCache` holds hot values above either. docs/FORMATS.md has the byte layouts.
 
+mod cache;
 mod engine;
 mod envelope;
 mod files;
@@ -12,6 +13,7 @@ mod options;
 mod resources;
 mod throttle;
 
+pub use cache::{CacheStats, PutMode, RowCache, Stamp};
 pub use engine::{Engine, EngineStats, Error, Result, Snapshot, Span, WriteBatch};
 pub use lsm::LsmEngine;
 /// Reference-counted bytes; short ones are held inline.

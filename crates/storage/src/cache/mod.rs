@@ -1,0 +1,316 @@
+//! Hot rows of all shards of a node: (shard, tree key) → value, in a fixed amount of memory.
+//!
+//! It never serves a value older than the tree's at the time of the last `put` of that key:
+//! - the applying thread calls `put` for every key that it wrote, after the entry is published in the tree and before
+//!   it is acknowledged;
+//! - a reader that misses holds a `Stamp` from before its read of the tree, and `fill` refuses it if the key (or one
+//!   that shares its stripe) was put since, or the shard cleared.
+//!
+//! The keys are spread over segments, each with a mutex of its own; within one, CLOCK evicts: a row that was not hit
+//! since the hand last passed goes first.
+
+mod segment;
+
+use crate::Slice;
+use segment::{Row, Segment};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Segments, a power of two: enough that threads seldom meet in one.
+const SEGMENTS: usize = 128;
+/// Stripes of stamps in a segment, a power of two.
+const STRIPES: usize = 128;
+/// A value longer than this part of a segment is not cached.
+const SEGMENT_PART_MAX: usize = 32;
+
+/// See the module's words.
+pub struct RowCache {
+    segments: Box<[Slot]>,
+    /// By shard, modulo their number: a shard's rows of an earlier epoch are gone. Two shards that share one are
+    /// cleared together, which is harmless.
+    epochs: Box<[AtomicU32]>,
+    seed: u64,
+}
+
+/// Aligned so that two threads in two segments do not share a cache line.
+#[repr(align(128))]
+struct Slot {
+    segment: Mutex<Segment>,
+    stamps: Box<[AtomicU64]>,
+}
+
+/// What a reader that missed must show to `fill`.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp {
+    hash: u64,
+    puts: u64,
+    epoch: u32,
+}
+
+/// What `put` does with a row that is not cached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutMode {
+    /// Leaves it out: for stores that are larger than memory and read rarely what they write.
+    Update,
+    /// Brings it in.
+    Allocate,
+}
+
+/// Figures of the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Lookups that found a row.
+    pub hits: u64,
+    /// Lookups that did not.
+    pub misses: u64,
+    /// Rows evicted to make room.
+    pub evictions: u64,
+    /// Rows held.
+    pub rows: u64,
+    /// Bytes held, tables and allocations included.
+    pub bytes: u64,
+    /// The most bytes it may hold.
+    pub bytes_max: u64,
+}
+
+impl RowCache {
+    /// An empty cache that will hold at most `bytes`, everything included. 0: it holds nothing.
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        let segment = || Slot {
+            segment: Mutex::new(Segment::new(bytes / SEGMENTS)),
+            stamps: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
+        };
+        Self {
+            segments: (0..SEGMENTS).map(|_| segment()).collect(),
+            epochs: (0..vocab::limits::SHARDS_MAX).map(|_| AtomicU32::new(0)).collect(),
+            // Not known to clients: they cannot aim at one segment.
+            seed: RandomState::new().hash_one(0),
+        }
+    }
+
+    /// The value of a row, without copying it.
+    pub fn get(&self, shard: u32, key: &[u8]) -> Result<Slice, Stamp> {
+        let (slot, stamp) = self.stamp_of(shard, key);
+        slot.lock().find(stamp.hash, shard, stamp.epoch, key).map(Row::value).ok_or(stamp)
+    }
+
+    /// Runs `read` on the value of a row while its segment is locked: keep it short.
+    pub fn get_with<R>(&self, shard: u32, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<R, Stamp> {
+        let (slot, stamp) = self.stamp_of(shard, key);
+        slot.lock().find(stamp.hash, shard, stamp.epoch, key).map(|row| read(row.bytes())).ok_or(stamp)
+    }
+
+    /// A stamp for a `fill`, without a lookup. To be taken before the tree is read.
+    #[must_use]
+    pub fn stamp(&self, shard: u32, key: &[u8]) -> Stamp {
+        self.stamp_of(shard, key).1
+    }
+
+    /// Brings in what a reader found in the tree after it got `stamp`; false if it may be out of date by now, or is
+    /// too large.
+    pub fn fill(&self, shard: u32, key: &[u8], value: &[u8], stamp: Stamp) -> bool {
+        let slot = self.slot(stamp.hash);
+        let mut segment = slot.lock();
+        let current = slot.stripe(stamp.hash).load(Ordering::Relaxed) == stamp.puts
+            && self.epoch(shard).load(Ordering::SeqCst) == stamp.epoch;
+        current && segment.insert(stamp.hash, shard, stamp.epoch, key, value)
+    }
+
+    /// Tells the cache what the tree holds from now on; `None`: nothing.
+    pub fn put(&self, shard: u32, key: &[u8], value: Option<&[u8]>, mode: PutMode) {
+        let hash = self.hash(shard, key);
+        let slot = self.slot(hash);
+        let epoch = self.epoch(shard).load(Ordering::SeqCst);
+        let mut segment = slot.lock();
+        // Under the lock: a `fill` sees either the stamp from before and is overwritten here, or this one.
+        slot.stripe(hash).fetch_add(1, Ordering::Release);
+        match value {
+            Some(value) if mode == PutMode::Allocate || segment.contains(hash, shard, epoch, key) => {
+                segment.insert(hash, shard, epoch, key, value);
+            }
+            _ => segment.remove(hash, shard, key),
+        }
+    }
+
+    /// Forgets every row of a shard, at once.
+    pub fn clear_shard(&self, shard: u32) {
+        self.epoch(shard).fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Changes the most bytes that it may hold; evicts what is too much.
+    pub fn resize(&self, bytes: usize) {
+        for slot in &self.segments {
+            slot.lock().resize(bytes / SEGMENTS);
+        }
+    }
+
+    /// Figures, summed over the segments.
+    #[must_use]
+    pub fn stats(&self) -> CacheStats {
+        let mut sum = CacheStats::default();
+        for slot in &self.segments {
+            slot.lock().add_to(&mut sum);
+        }
+        sum
+    }
+
+    fn hash(&self, shard: u32, key: &[u8]) -> u64 {
+        xxh3_64_with_seed(key, self.seed ^ u64::from(shard))
+    }
+
+    fn slot(&self, hash: u64) -> &Slot {
+        // The table takes the highest bits and the lowest; these are between.
+        &self.segments[(hash >> 40) as usize % SEGMENTS]
+    }
+
+    fn epoch(&self, shard: u32) -> &AtomicU32 {
+        &self.epochs[shard as usize % self.epochs.len()]
+    }
+
+    fn stamp_of(&self, shard: u32, key: &[u8]) -> (&Slot, Stamp) {
+        let hash = self.hash(shard, key);
+        let slot = self.slot(hash);
+        let puts = slot.stripe(hash).load(Ordering::Acquire);
+        (slot, Stamp { hash, puts, epoch: self.epoch(shard).load(Ordering::SeqCst) })
+    }
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, Segment> {
+        self.segment.lock().expect("a panic in a cache segment is not survived")
+    }
+
+    fn stripe(&self, hash: u64) -> &AtomicU64 {
+        &self.stamps[(hash >> 48) as usize % STRIPES]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use vocab::Prng;
+
+    const MIB: usize = 1024 * 1024;
+
+    #[test]
+    fn what_is_put_or_filled_is_found_until_it_is_removed() {
+        let cache = RowCache::new(8 * MIB);
+        let stamp = cache.get(1, b"a").unwrap_err();
+        assert!(cache.fill(1, b"a", b"one", stamp));
+        assert_eq!(cache.get(1, b"a").unwrap(), b"one");
+        assert_eq!(cache.get_with(1, b"a", <[u8]>::len).unwrap(), 3);
+        assert!(cache.get(2, b"a").is_err(), "another shard's");
+        cache.put(1, b"a", Some(b"two"), PutMode::Update);
+        cache.put(1, b"b", Some(b"two"), PutMode::Update);
+        assert_eq!(cache.get(1, b"a").unwrap(), b"two");
+        assert!(cache.get(1, b"b").is_err(), "an update does not bring in");
+        cache.put(1, b"b", Some(b"two"), PutMode::Allocate);
+        assert_eq!(cache.get(1, b"b").unwrap(), b"two");
+        cache.put(1, b"b", None, PutMode::Allocate);
+        assert!(cache.get(1, b"b").is_err());
+        cache.put(1, b"empty", Some(b""), PutMode::Allocate);
+        assert_eq!(cache.get(1, b"empty").unwrap(), b"");
+        assert_eq!(cache.stats().rows, 2);
+    }
+
+    #[test]
+    fn a_fill_from_before_a_put_or_a_clear_is_refused() {
+        let cache = RowCache::new(8 * MIB);
+        let stamp = cache.stamp(1, b"a");
+        cache.put(1, b"a", Some(b"new"), PutMode::Update);
+        assert!(!cache.fill(1, b"a", b"old", stamp));
+        let stamp = cache.stamp(1, b"a");
+        cache.clear_shard(1);
+        assert!(!cache.fill(1, b"a", b"old", stamp));
+        cache.put(1, b"a", Some(b"new"), PutMode::Allocate);
+        cache.put(2, b"a", Some(b"other"), PutMode::Allocate);
+        cache.clear_shard(1);
+        assert!(cache.get(1, b"a").is_err());
+        assert_eq!(cache.get(2, b"a").unwrap(), b"other");
+    }
+
+    #[test]
+    fn it_never_holds_more_than_it_may_and_keeps_what_is_hit() {
+        let cache = RowCache::new(8 * MIB);
+        let mut prng = Prng::new(3);
+        for i in 0..100_000u64 {
+            let value = vec![7; prng.below(2000) as usize];
+            cache.put(0, &i.to_le_bytes(), Some(&value), PutMode::Allocate);
+            assert!(cache.get(0, &(i % 100).to_le_bytes()).is_ok() || i > 30_000, "a hot row went at {i}");
+            if i % 1000 == 0 {
+                let stats = cache.stats();
+                assert!(stats.bytes <= stats.bytes_max, "{stats:?}");
+            }
+        }
+        let hot = (0..100u64).filter(|i| cache.get(0, &i.to_le_bytes()).is_ok()).count();
+        assert!(hot > 90, "{hot} of 100 hot rows are left");
+        let full = cache.stats();
+        assert!(full.bytes > 7 * MIB as u64, "{full:?}");
+        cache.resize(MIB);
+        let small = cache.stats();
+        assert!(small.bytes <= MIB as u64 && small.rows > 100, "{small:?}");
+        cache.resize(0);
+        assert_eq!((cache.stats().rows, cache.stats().bytes), (0, 0));
+        cache.put(0, b"a", Some(b"b"), PutMode::Allocate);
+        assert!(cache.get(0, b"a").is_err());
+    }
+
+    #[test]
+    fn a_huge_value_is_not_cached_and_its_old_self_goes() {
+        let cache = RowCache::new(8 * MIB);
+        cache.put(0, b"a", Some(b"small"), PutMode::Allocate);
+        cache.put(0, b"a", Some(&vec![0; 64 * 1024]), PutMode::Allocate);
+        assert!(cache.get(0, b"a").is_err());
+    }
+
+    /// A tree of one word a key, written by one thread and read by others as a node would: nobody may see a value go
+    /// back, nor one older than what was acknowledged before the read began.
+    #[test]
+    fn readers_never_see_a_value_go_back() {
+        const KEYS: usize = 4;
+        let cache = RowCache::new(MIB);
+        let tree: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+        let acknowledged: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for reader in 0..3 {
+                let (cache, tree, acknowledged, stop) = (&cache, &tree, &acknowledged, &stop);
+                scope.spawn(move || {
+                    let mut prng = Prng::new(reader);
+                    while !stop.load(Ordering::Relaxed) {
+                        let at = prng.below(KEYS as u64) as usize;
+                        let key = [at as u8];
+                        let least = acknowledged[at].load(Ordering::SeqCst);
+                        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+                        let seen = cache.get_with(0, &key, word).unwrap_or_else(|stamp| {
+                            let value = tree[at].load(Ordering::SeqCst);
+                            std::hint::black_box(stamp);
+                            cache.fill(0, &key, &value.to_le_bytes(), stamp);
+                            value
+                        });
+                        assert!(seen >= least, "read {seen} after {least} was acknowledged");
+                    }
+                });
+            }
+            let mut prng = Prng::new(9);
+            for version in 1..100_000u64 {
+                let at = prng.below(KEYS as u64) as usize;
+                tree[at].store(version, Ordering::SeqCst);
+                match prng.below(10) {
+                    0 => cache.clear_shard(0),
+                    1 => cache.put(0, &[at as u8], None, PutMode::Allocate),
+                    2..6 => cache.put(0, &[at as u8], Some(&version.to_le_bytes()), PutMode::Update),
+                    _ => cache.put(0, &[at as u8], Some(&version.to_le_bytes()), PutMode::Allocate),
+                }
+                acknowledged[at].store(version, Ordering::SeqCst);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+}
