@@ -9,7 +9,10 @@ mod extended;
 mod hash;
 mod keys;
 mod kv;
+mod lcs;
 mod natural;
+mod object;
+mod ranges;
 mod scan;
 mod strings;
 #[cfg(test)]
@@ -80,8 +83,17 @@ pub type StoreHandler = fn(&mut StoreCall<'_>) -> Outcome;
 /// The handler of a command over one shard's data, by its upper-case name.
 #[must_use]
 pub fn handler(name: &str) -> Option<Handler> {
-    let families =
-        [strings::handler, counters::handler, keys::handler, expiry::handler, kv::handler, hash::handler];
+    let families = [
+        strings::handler,
+        counters::handler,
+        hash::handler,
+        kv::handler,
+        keys::handler,
+        expiry::handler,
+        ranges::handler,
+        lcs::handler,
+        object::handler,
+    ];
     families.iter().find_map(|family| family(name))
 }
 
