@@ -16,7 +16,7 @@ fn value(n: u64) -> Vec<u8> {
 }
 
 fn setup(dir: &Path) -> Setup {
-    Setup { dir: dir.to_path_buf(), arguments: Vec::new() }.with("--shards", "2").with("--memory", "64M")
+    Setup::bare(dir).with("--shards", "2").with("--memory", "64M")
 }
 
 fn fill(connection: &mut Connection) {

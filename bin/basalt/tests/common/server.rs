@@ -17,12 +17,18 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 pub struct Setup {
     pub dir: PathBuf,
     pub arguments: Vec<String>,
+    peer: Option<String>,
 }
 
 impl Setup {
     /// A small store: few shards and little memory, so that flushes and compactions happen within a test.
     pub fn new(dir: &Path) -> Self {
-        Self { dir: dir.to_path_buf(), arguments: Vec::new() }.with("--shards", "4").with("--memory", "256M")
+        Self::bare(dir).with("--shards", "4").with("--memory", "256M")
+    }
+
+    /// The defaults.
+    pub fn bare(dir: &Path) -> Self {
+        Self { dir: dir.to_path_buf(), arguments: Vec::new(), peer: std::env::var("BASALT_BLACKBOX_PEER").ok() }
     }
 
     pub fn with(mut self, name: &str, value: &str) -> Self {
@@ -31,7 +37,7 @@ impl Setup {
     }
 
     fn command(&self, port: u16) -> Command {
-        let Some(peer) = peer() else {
+        let Some(peer) = &self.peer else {
             let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
             command.args(["start", "--listen", &format!("127.0.0.1:{port}"), "--dir"]).arg(&self.dir);
             command.args(&self.arguments);
@@ -55,11 +61,6 @@ impl Setup {
     }
 }
 
-/// The peer that stands in for Basalt, if any.
-pub fn peer() -> Option<String> {
-    std::env::var("BASALT_BLACKBOX_PEER").ok()
-}
-
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -69,12 +70,18 @@ pub struct Server {
     child: Child,
     port: u16,
     messages: PathBuf,
+    is_peer: bool,
 }
 
 impl Server {
     /// Starts it and waits until it answers.
     pub fn start(setup: &Setup) -> Self {
         Self::try_start(setup).unwrap_or_else(|messages| panic!("the server ended instead of starting:\n{messages}"))
+    }
+
+    /// Starts redis-server to compare with.
+    pub fn start_peer(setup: &Setup) -> Self {
+        Self::start(&Setup { peer: Some("redis-server".to_owned()), ..setup.clone() })
     }
 
     /// As `start`, but a server that ends instead of answering is an answer too: what it said.
@@ -104,7 +111,7 @@ impl Server {
         let file = std::fs::File::options().create(true).append(true).open(&messages).unwrap();
         let child =
             setup.command(port).stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
-        Self { child, port, messages }
+        Self { child, port, messages, is_peer: setup.peer.is_some() }
     }
 
     fn wait_ready(&mut self) -> Result<(), String> {
@@ -118,7 +125,7 @@ impl Server {
                 // It is loading, or it is ending.
                 _ => return None,
             }
-            if peer().is_some() {
+            if self.is_peer {
                 connection.call("CLUSTER ADDSLOTSRANGE 0 16383");
                 (connection.call("CLUSTER INFO").text().contains("cluster_state:ok")).then_some(Ok(()))
             } else {
