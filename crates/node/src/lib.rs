@@ -5,6 +5,7 @@ pub mod exec;
 mod glob;
 mod record;
 mod space;
+pub mod stats;
 
 pub use record::{Kind, Record, RecordView, Spread};
 pub use space::{Fault, Shards, Space};

@@ -1,0 +1,191 @@
+//! All counters of a node, summed over its workers.
+
+use super::rates::Sampler;
+use super::{CommandTotals, LatencyEvents, Rates, Slowlog, Totals, WorkerStats};
+use resp::table::{self, CommandId, CommandSpec};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What had been counted when CONFIG RESETSTAT was sent. Counters themselves are never set back: only their own
+/// thread may write them.
+#[derive(Debug, Default)]
+struct Baseline {
+    totals: Totals,
+    commands: BTreeMap<usize, CommandTotals>,
+    errors: BTreeMap<String, u64>,
+}
+
+/// All counters of a node.
+#[derive(Debug)]
+pub struct Stats {
+    workers: Vec<WorkerStats>,
+    baseline: Mutex<Baseline>,
+    sampler: Mutex<Sampler>,
+    slowlog: Mutex<Slowlog>,
+    events: Mutex<LatencyEvents>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Counters have no invariant that a panic could break.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Stats {
+    /// Counters for so many worker threads.
+    #[must_use]
+    pub fn new(workers: usize) -> Self {
+        Self {
+            workers: (0..workers.max(1)).map(|_| WorkerStats::default()).collect(),
+            baseline: Mutex::default(),
+            sampler: Mutex::default(),
+            slowlog: Mutex::default(),
+            events: Mutex::default(),
+        }
+    }
+
+    /// The counters of one worker: for its thread alone to write.
+    #[must_use]
+    pub fn worker(&self, worker: usize) -> &WorkerStats {
+        &self.workers[worker]
+    }
+
+    /// Takes a sample for `rates`, if it is time. The shell calls it about ten times a second while it is busy.
+    pub fn tick(&self, now_ms: u64) {
+        lock(&self.sampler).tick(now_ms, || self.raw_totals());
+    }
+
+    /// How fast the totals rose over the last samples.
+    #[must_use]
+    pub fn rates(&self) -> Rates {
+        lock(&self.sampler).rates()
+    }
+
+    fn raw_totals(&self) -> Totals {
+        let mut sum = Totals::default();
+        for worker in &self.workers {
+            sum.commands += worker.processed.get();
+            sum.connections += worker.connections.get();
+            sum.rejected_connections += worker.rejected_connections.get();
+            sum.input_bytes += worker.input_bytes.get();
+            sum.output_bytes += worker.output_bytes.get();
+            sum.reads += worker.reads.get();
+            sum.writes += worker.writes.get();
+        }
+        sum
+    }
+
+    fn raw_command(&self, command: CommandId) -> CommandTotals {
+        let mut sum = CommandTotals::default();
+        for worker in &self.workers {
+            worker.add_command(command, &mut sum);
+        }
+        sum
+    }
+
+    fn raw_errors(&self) -> BTreeMap<String, u64> {
+        let mut sum = BTreeMap::new();
+        for worker in &self.workers {
+            worker.add_errors(&mut sum);
+        }
+        sum
+    }
+
+    /// The figures of the whole node.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.raw_totals().since(&lock(&self.baseline).totals)
+    }
+
+    /// What was counted of one command.
+    #[must_use]
+    pub fn command(&self, command: CommandId) -> CommandTotals {
+        let mut sum = self.raw_command(command);
+        if let Some(before) = lock(&self.baseline).commands.get(&command.index()) {
+            sum.since(before);
+        }
+        sum
+    }
+
+    /// All commands that were called or refused.
+    pub fn commands(&self) -> impl Iterator<Item = (&'static CommandSpec, CommandTotals)> {
+        table::all()
+            .iter()
+            .map(|spec| (spec, self.command(spec.id)))
+            .filter(|(_, totals)| totals.calls() > 0 || totals.rejected > 0)
+    }
+
+    /// How many errors were answered, by their code.
+    #[must_use]
+    pub fn errors(&self) -> BTreeMap<String, u64> {
+        let mut sum = self.raw_errors();
+        for (code, before) in &lock(&self.baseline).errors {
+            if let Some(count) = sum.get_mut(code) {
+                *count -= before;
+            }
+        }
+        sum.retain(|_, count| *count > 0);
+        sum
+    }
+
+    /// Begins all counts anew, as CONFIG RESETSTAT does.
+    pub fn reset(&self) {
+        let now = Baseline {
+            totals: self.raw_totals(),
+            commands: table::all().iter().map(|spec| (spec.id.index(), self.raw_command(spec.id))).collect(),
+            errors: self.raw_errors(),
+        };
+        *lock(&self.baseline) = now;
+    }
+
+    /// The slow log.
+    pub fn slowlog(&self) -> MutexGuard<'_, Slowlog> {
+        lock(&self.slowlog)
+    }
+
+    /// The latency events.
+    pub fn events(&self) -> MutexGuard<'_, LatencyEvents> {
+        lock(&self.events)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn workers_are_summed_and_a_reset_begins_anew() {
+        let stats = Stats::new(2);
+        let get = table::lookup(b"get").unwrap().id;
+        stats.worker(0).finished(get, 1500, b"$-1\r\n");
+        stats.worker(1).finished(get, 2500, b"-WRONGTYPE Operation\r\n");
+        stats.worker(1).rejected(Some(get), "ERR wrong number of arguments");
+        stats.worker(0).connected();
+        stats.worker(1).received(10);
+        let totals = stats.command(get);
+        assert_eq!((totals.calls(), totals.ns, totals.failed, totals.rejected), (2, 4000, 1, 1));
+        let expected = Totals { commands: 2, connections: 1, input_bytes: 10, reads: 1, ..Totals::default() };
+        assert_eq!(stats.totals(), expected);
+        assert_eq!(stats.errors(), BTreeMap::from([("ERR".into(), 1), ("WRONGTYPE".into(), 1)]));
+        assert_eq!(stats.commands().map(|(spec, _)| spec.name).collect::<Vec<_>>(), ["GET"]);
+        stats.reset();
+        assert_eq!((stats.totals(), stats.errors(), stats.commands().count()), (Totals::default(), BTreeMap::new(), 0));
+        stats.worker(0).finished(get, 1, b":1\r\n");
+        assert_eq!(stats.command(get).calls(), 1);
+    }
+
+    #[test]
+    fn rates_are_those_of_the_last_samples() {
+        let stats = Stats::new(1);
+        let get = table::lookup(b"get").unwrap().id;
+        for tenth in 0..40 {
+            stats.tick(1_000 + tenth * 100);
+            stats.tick(1_001 + tenth * 100);
+            for _ in 0..tenth {
+                stats.worker(0).finished(get, 1, b":1\r\n");
+            }
+        }
+        // The samples of tenths 24 to 39: between them 24 + … + 38 commands in 1.5 s.
+        assert_eq!(stats.rates().commands, (24..39).sum::<u64>() as f64 / 1.5);
+    }
+}

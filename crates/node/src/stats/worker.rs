@@ -1,0 +1,220 @@
+//! The counters of one worker thread.
+
+use super::histogram::{BUCKETS, Histogram, bucket_of};
+use resp::table::{COMMAND_COUNT, CommandId};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Most codes of errors that are told apart; further ones are counted together.
+const ERROR_CODES_MAX: usize = 128;
+
+/// A counter that one thread raises and any reads: so a load and a store do, which are much cheaper than an atomic
+/// addition.
+#[derive(Debug, Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    #[inline]
+    pub(super) fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// With an answer.
+    Done,
+    /// With an error, after it began.
+    Failed,
+}
+
+impl Outcome {
+    /// What an encoded reply says.
+    #[inline]
+    #[must_use]
+    pub fn of(reply: &[u8]) -> Self {
+        if reply.first() == Some(&b'-') { Self::Failed } else { Self::Done }
+    }
+}
+
+/// The code that an encoded error begins with: `WRONGTYPE`.
+#[must_use]
+pub fn error_code(reply: &[u8]) -> &str {
+    let text = reply.strip_prefix(b"-").unwrap_or(reply);
+    let end = text.iter().position(|b| b" \r\n".contains(b)).unwrap_or(text.len());
+    std::str::from_utf8(&text[..end]).unwrap_or("ERR")
+}
+
+#[derive(Debug)]
+struct CommandCounters {
+    ns: Counter,
+    failed: Counter,
+    rejected: Counter,
+    buckets: [Counter; BUCKETS],
+}
+
+impl Default for CommandCounters {
+    fn default() -> Self {
+        let counter = Counter::default;
+        Self {
+            ns: counter(),
+            failed: counter(),
+            rejected: counter(),
+            buckets: std::array::from_fn(|_| Counter::default()),
+        }
+    }
+}
+
+/// What all workers together, or one, counted of one command.
+#[derive(Clone, Debug, Default)]
+pub struct CommandTotals {
+    /// Time spent, in ns.
+    pub ns: u64,
+    /// Calls that ended with an error.
+    pub failed: u64,
+    /// Calls that were refused before they began.
+    pub rejected: u64,
+    /// The latencies of all calls.
+    pub latency: Histogram,
+}
+
+impl CommandTotals {
+    /// How often it ran.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.latency.count()
+    }
+
+    /// Takes away what had been counted at an earlier time.
+    pub(super) fn since(&mut self, earlier: &Self) {
+        self.ns = self.ns.wrapping_sub(earlier.ns);
+        self.failed = self.failed.wrapping_sub(earlier.failed);
+        self.rejected = self.rejected.wrapping_sub(earlier.rejected);
+        for (count, before) in self.latency.counts.iter_mut().zip(&earlier.latency.counts) {
+            *count = count.wrapping_sub(*before);
+        }
+    }
+}
+
+/// The counters of one worker thread. Only that thread writes them; any may read them.
+#[derive(Debug)]
+pub struct WorkerStats {
+    commands: Vec<CommandCounters>,
+    errors: Mutex<BTreeMap<String, u64>>,
+    pub(super) processed: Counter,
+    pub(super) connections: Counter,
+    pub(super) rejected_connections: Counter,
+    pub(super) input_bytes: Counter,
+    pub(super) output_bytes: Counter,
+    pub(super) reads: Counter,
+    pub(super) writes: Counter,
+}
+
+impl Default for WorkerStats {
+    fn default() -> Self {
+        let counter = Counter::default;
+        Self {
+            commands: (0..COMMAND_COUNT).map(|_| CommandCounters::default()).collect(),
+            errors: Mutex::default(),
+            processed: counter(),
+            connections: counter(),
+            rejected_connections: counter(),
+            input_bytes: counter(),
+            output_bytes: counter(),
+            reads: counter(),
+            writes: counter(),
+        }
+    }
+}
+
+impl WorkerStats {
+    /// Counts a command that has run, and the error with which it ended if `reply` (encoded) is one.
+    #[inline]
+    pub fn finished(&self, command: CommandId, ns: u64, reply: &[u8]) {
+        let outcome = Outcome::of(reply);
+        self.record(command, ns, outcome);
+        if outcome == Outcome::Failed {
+            self.error(error_code(reply));
+        }
+    }
+
+    /// Counts a command that has run.
+    #[inline]
+    pub fn record(&self, command: CommandId, ns: u64, outcome: Outcome) {
+        let counters = &self.commands[command.index()];
+        counters.buckets[bucket_of(ns)].add(1);
+        counters.ns.add(ns);
+        self.processed.add(1);
+        if outcome == Outcome::Failed {
+            counters.failed.add(1);
+        }
+    }
+
+    /// Counts a request that was refused before it began; `text` is the error's, without the leading `-`.
+    #[cold]
+    pub fn rejected(&self, command: Option<CommandId>, text: &str) {
+        if let Some(command) = command {
+            self.commands[command.index()].rejected.add(1);
+        }
+        self.error(error_code(text.as_bytes()));
+    }
+
+    #[cold]
+    fn error(&self, code: &str) {
+        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = errors.get_mut(code) {
+            *count += 1;
+        } else {
+            let code = if errors.len() < ERROR_CODES_MAX { code } else { "OTHER" };
+            *errors.entry(code.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Counts a connection that was accepted.
+    pub fn connected(&self) {
+        self.connections.add(1);
+    }
+
+    /// Counts a connection that was refused.
+    pub fn refused(&self) {
+        self.rejected_connections.add(1);
+    }
+
+    /// Counts bytes that came from clients in one read.
+    #[inline]
+    pub fn received(&self, bytes: usize) {
+        self.input_bytes.add(bytes as u64);
+        self.reads.add(1);
+    }
+
+    /// Counts bytes that went to clients in one write.
+    #[inline]
+    pub fn sent(&self, bytes: usize) {
+        self.output_bytes.add(bytes as u64);
+        self.writes.add(1);
+    }
+
+    /// Adds what was counted of one command.
+    pub(super) fn add_command(&self, command: CommandId, totals: &mut CommandTotals) {
+        let counters = &self.commands[command.index()];
+        totals.ns += counters.ns.get();
+        totals.failed += counters.failed.get();
+        totals.rejected += counters.rejected.get();
+        for (sum, bucket) in totals.latency.counts.iter_mut().zip(&counters.buckets) {
+            *sum += bucket.get();
+        }
+    }
+
+    /// Adds what was counted of errors.
+    pub(super) fn add_errors(&self, totals: &mut BTreeMap<String, u64>) {
+        for (code, count) in self.errors.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            *totals.entry(code.clone()).or_default() += count;
+        }
+    }
+}
