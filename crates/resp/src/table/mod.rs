@@ -1,12 +1,19 @@
 //! The command table: each command is one row, from which arity checks, key extraction, COMMAND and the
 //! documentation come.
 
+mod describe;
+mod docs;
+mod help;
 mod index;
 mod keys;
 mod resolve;
 mod rows;
 mod spec;
+mod syntax;
 
+pub use describe::command;
+pub use docs::docs_markdown;
+pub use help::help;
 pub use index::{COMMAND_COUNT, all, lookup, lookup_full, top_level};
 pub use keys::{ExecOp, KeyPositions, MalformedKeys, exec_ops};
 pub use resolve::{resolve, unknown_command, unknown_subcommand, wrong_arity};

@@ -14,7 +14,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(WRITE | FAST)
         .touches(&[key(1, RW | DELETE)])
         .args("key [IFVERSION version:integer]"),
-    own("KV.EXEC", -4, "Runs operations on keys of one slot, all or nothing; each follows its own argument count.")
+    own("KV.EXEC", -5, "Runs operations on keys of one slot, all or nothing; each follows its own argument count.")
         .flags(WRITE | DENYOOM)
         .touches(&[KeySpec {
             place: KeyPlace::Operations,

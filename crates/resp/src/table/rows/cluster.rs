@@ -50,7 +50,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost(COST_NODES)
         .tips(UNREPEATABLE)
         .deprecated("7.0.0", "`CLUSTER SHARDS`"),
-    scripting("FUNCTION", -2, "7.0.0", "Groups the commands about functions; there are none yet.")
+    command(Group::Scripting, 0, "FUNCTION", -2, "7.0.0", "Groups the commands about functions; there are none yet.")
         .cost("Depends on the subcommand."),
     scripting("FUNCTION|FLUSH", -2, "7.0.0", "Deletes all functions.")
         .flags(WRITE | NOSCRIPT)

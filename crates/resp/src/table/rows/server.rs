@@ -34,10 +34,10 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("[command-name [command-name ...]]"),
     catalogue("COMMAND|GETKEYS", -4, "2.8.13", "Returns the keys of a request.")
         .cost("O(N), N being the number of arguments")
-        .args("command [arg [arg ...]]"),
+        .args("command arg [arg ...]"),
     catalogue("COMMAND|GETKEYSANDFLAGS", -4, "7.0.0", "Returns the keys of a request and what it does to them.")
         .cost("O(N), N being the number of arguments")
-        .args("command [arg [arg ...]]"),
+        .args("command arg [arg ...]"),
     catalogue("COMMAND|HELP", 2, "5.0.0", "Lists the subcommands."),
     catalogue("COMMAND|INFO", -2, "2.8.13", "Returns some commands as the server knows them.")
         .cost("O(N), N being the number of commands asked for")
