@@ -1,5 +1,6 @@
 //! The gate: its steps in order, each with its time, a summary, and one closing line.
 
+use crate::commands_page;
 use crate::house;
 use crate::process::{self, Count};
 use crate::suite;
@@ -31,7 +32,7 @@ const STEPS: &[Step] = &[
     Step { name: "test", what: "unit tests, and black-box tests of the basalt binary", run: test },
     Step { name: "fuzz", what: "every fuzzer for a few seconds", run: fuzz },
     Step { name: "suite", what: "Redis's own Tcl suite against basalt", run: redis_suite },
-    Step { name: "docs", what: "rustdoc without warnings", run: docs },
+    Step { name: "docs", what: "rustdoc without warnings, and docs/COMMANDS.md as the table says", run: docs },
 ];
 
 /// Runs the steps that the options leave; an error if any failed.
@@ -151,5 +152,13 @@ fn redis_suite(root: &Path) -> Verdict {
 
 fn docs(root: &Path) -> Verdict {
     let mut command = process::cargo(&["doc", "--workspace", "--no-deps", "--locked", "--quiet"]);
-    verdict(process::run(root, command.env("RUSTDOCFLAGS", "-D warnings")))
+    let rustdoc = process::run(root, command.env("RUSTDOCFLAGS", "-D warnings"));
+    match (rustdoc, commands_page::check(root)) {
+        (Ok(_), Ok(())) => Verdict::Passed(Count { passed: 2, failed: 0 }),
+        (rustdoc, page) => {
+            let whys: Vec<String> = [rustdoc.err().map(|(_, why)| why), page.err()].into_iter().flatten().collect();
+            let failed = whys.len() as u64;
+            Verdict::Failed(Count { passed: 2 - failed, failed }, whys.join("\n"))
+        }
+    }
 }

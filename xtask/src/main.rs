@@ -1,6 +1,7 @@
 //! The house's automation: `cargo xtask ci` is the gate; the rest are the tools that it and its users need.
 
 mod ci;
+mod commands_page;
 mod crash;
 mod house;
 mod process;
@@ -22,6 +23,7 @@ Tasks:
   redis-suite [--unit NAME[,NAME]] [--port P] [--calibrate]
                           Redis 7.0's own Tcl suite against Basalt, against the server at a port, or against
                           redis-server itself
+  docs                    writes docs/COMMANDS.md from the command table
   help                    this text
 ";
 
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
             Ok(_) => Ok(()),
             Err(suite::Failure::Unavailable(why) | suite::Failure::Short(why)) => Err(why),
         },
+        Some("docs") => commands_page::write(&root),
         None | Some("help" | "--help" | "-h") => {
             print!("{HELP}");
             Ok(())

@@ -5,7 +5,8 @@ use super::{Breach, File};
 type Rule = fn(&[File]) -> Vec<Breach>;
 
 /// All rules.
-pub const RULES: &[Rule] = &[file_length, long_functions, no_utils, no_machine_names, nothing_unfinished, adrs, words];
+pub const RULES: &[Rule] =
+    &[file_length, long_functions, no_utils, no_machine_names, nothing_unfinished, adrs, words, links];
 
 /// Longest source file, in lines.
 const FILE_LINES_MAX: usize = 500;
@@ -141,6 +142,42 @@ fn adrs(files: &[File]) -> Vec<Breach> {
     breaches
 }
 
+/// A link from a page to a file of ours leads somewhere.
+fn links(files: &[File]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for file in files.iter().filter(|file| is_words(file)) {
+        let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for (i, line) in file.text.lines().enumerate() {
+            for target in line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target) {
+                let target = target.split('#').next().unwrap_or_default();
+                let ours = !target.is_empty() && !target.contains("://");
+                let path = joined(folder, target);
+                if ours && !files.iter().any(|file| file.path == path || file.path.starts_with(&format!("{path}/"))) {
+                    breaches.push(Breach {
+                        rule: "links",
+                        place: place(file, i),
+                        why: format!("{target} is not there"),
+                    });
+                }
+            }
+        }
+    }
+    breaches
+}
+
+/// `target` as seen from `folder`, without `.` and `..`.
+fn joined(folder: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in folder.split('/').chain(target.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
 /// The words that docs/GLOSSARY.md says are not used must not stand in prose or in comments.
 fn words(files: &[File]) -> Vec<Breach> {
     let rule = "glossary";
@@ -208,7 +245,8 @@ mod tests {
 
     #[test]
     fn each_rule_sees_its_breach() {
-        let cases: [(&str, File); 9] = [
+        let cases: [(&str, File); 10] = [
+            ("links", file("docs/A.md", "[here](GLOSSARY.md#top), [there](../docs), [nowhere](../B.md)")),
             ("file length", file("crates/a/src/lib.rs", &"\n".repeat(501))),
             ("long functions", file("a.rs", concat!("#[expect(clippy::too_many", "_lines)]"))),
             ("no utils", file("crates/a/src/utils.rs", "")),
