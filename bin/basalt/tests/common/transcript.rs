@@ -9,6 +9,8 @@
 //! < closed                       the server has closed the connection
 //! 2> GET key                     the same on a second connection; likewise `2raw>`, `2<`
 //! raw> \{70000*x}\r\n          in raw bytes and quoted strings: that many of one byte
+//! < ["x" :@v]                    an integer that is not known beforehand: bound here, and later the same
+//! > KV.DEL key IFVERSION @v      … and used
 //! ```
 //!
 //! With `BASALT_TRANSCRIPTS=rewrite` the answers are written into the file instead: read the diff.
@@ -23,16 +25,18 @@ pub fn replay(path: &Path, port: u16) -> Vec<String> {
     let mut connections: BTreeMap<String, Connection> = BTreeMap::new();
     let mut differences = Vec::new();
     let mut rewritten = String::new();
+    let mut bound = BTreeMap::new();
     for (i, line) in text.lines().enumerate() {
         let mut shown = line.to_owned();
         if let Some((who, what, rest)) = parts(line) {
             let connection = connections.entry(who.to_owned()).or_insert_with(|| Connection::open(port).unwrap());
+            let rest = &substituted(rest, &bound);
             match what {
                 ">" => drop(connection.send(&Connection::encode(&words(rest)))),
                 "raw>" => drop(connection.send(&unescape(rest))),
                 _ => {
                     let got = answer(connection);
-                    let holds = if what == "<" { got == rest } else { got.starts_with(rest) };
+                    let holds = if what == "<" { matches(rest, &got, &mut bound) } else { got.starts_with(rest) };
                     if !holds {
                         differences.push(format!("line {}: {rest}\n     but: {got}", i + 1));
                         shown = format!("{who}{what} {got}");
@@ -47,6 +51,42 @@ pub fn replay(path: &Path, port: u16) -> Vec<String> {
         std::fs::write(path, rewritten).unwrap();
     }
     differences
+}
+
+/// `text` with the variables that are bound.
+fn substituted(text: &str, bound: &BTreeMap<String, String>) -> String {
+    let mut parts = text.split('@');
+    let mut whole = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = variable(part);
+        match bound.get(name) {
+            Some(value) => whole += value,
+            None => whole = whole + "@" + name,
+        }
+        whole += rest;
+    }
+    whole
+}
+
+/// The name at the beginning of what follows an `@`, and the rest.
+fn variable(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len()))
+}
+
+/// Whether `got` is as expected; binds the variables that it tells.
+fn matches(expected: &str, got: &str, bound: &mut BTreeMap<String, String>) -> bool {
+    let mut parts = expected.split('@');
+    let Some(mut rest) = got.strip_prefix(parts.next().unwrap_or_default()) else { return false };
+    for part in parts {
+        let (name, literal) = variable(part);
+        let (value, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
+        let known = bound.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+        let Some(after) = after.strip_prefix(literal).filter(|_| !value.is_empty() && known == value) else {
+            return false;
+        };
+        rest = after;
+    }
+    rest.is_empty()
 }
 
 fn answer(connection: &mut Connection) -> String {
