@@ -4,6 +4,7 @@
 
 mod args;
 mod counters;
+mod dump;
 mod expiry;
 mod extended;
 mod hash;
@@ -93,6 +94,7 @@ pub fn handler(name: &str) -> Option<Handler> {
         ranges::handler,
         lcs::handler,
         object::handler,
+        dump::handler,
     ];
     families.iter().find_map(|family| family(name))
 }
