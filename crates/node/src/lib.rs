@@ -1,11 +1,26 @@
 //! The node: routes, executes and counts; no socket, no clock, no thread.
 
+mod commands;
 pub mod config;
+mod counters;
+mod entry;
+mod entry_space;
 pub mod exec;
 mod glob;
+mod keys;
+mod read_space;
 mod record;
+mod shard;
 mod space;
+mod view;
 pub mod stats;
 
+pub use commands::{Handlers, handlers};
+pub use config::Config;
+pub use entry::{EncodedCommand, EntryBuilder, Item, Items, decode as decode_entry};
+pub use entry_space::EntrySpace;
+pub use read_space::{CachedSpace, SnapshotSpace};
 pub use record::{Kind, Record, RecordView, Spread};
+pub use shard::{Answers, KeyHash, Shard, Ticket, Write, key_hash};
 pub use space::{Fault, Shards, Space};
+pub use view::ShardView;

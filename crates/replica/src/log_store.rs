@@ -183,9 +183,9 @@ impl Log {
     pub fn fetch(&self, shard: ShardId, low: u64, high: u64, bytes_max: u64) -> Result<Vec<Entry>> {
         let mut entries = Vec::new();
         let bytes_max = usize::try_from(bytes_max).ok();
-        self.engine
-            .fetch_entries_to::<Groups>(region(shard), low, high, bytes_max, &mut entries)
-            .map_err(|e| Error::Corrupt(format!("{}: entries {low}..{high} of shard {shard}: {e}", self.dir.display())))?;
+        self.engine.fetch_entries_to::<Groups>(region(shard), low, high, bytes_max, &mut entries).map_err(|e| {
+            Error::Corrupt(format!("{}: entries {low}..{high} of shard {shard}: {e}", self.dir.display()))
+        })?;
         Ok(entries)
     }
 

@@ -1,7 +1,7 @@
 //! The words of the house: ids, slots, limits, time and seeded randomness. Depends on nothing.
 
-pub mod limits;
 mod ids;
+pub mod limits;
 mod prng;
 mod slot;
 mod time;

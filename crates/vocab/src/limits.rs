@@ -20,6 +20,10 @@ pub const UNAUTHENTICATED_ARGUMENTS_MAX: usize = 10;
 pub const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
 /// Longest inline request or header line, in bytes, as Redis has it.
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
+/// Bytes that a worker reads from a connection at once.
+pub const READ_BUFFER_BYTES: usize = 64 * 1024;
+/// Bytes of writes that one worker may have waiting for the log before it reads no more requests.
+pub const QUEUED_WRITE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Deepest nesting of arrays in a reply that our client accepts.
 pub const NESTING_MAX: usize = 32;
 /// Most clients of one node: the default of `maxclients`.
@@ -46,6 +50,14 @@ pub const INLINE_COLLECTION_BYTES_MAX: usize = 8 * 1024;
 pub const RANDOM_FIELDS_MAX: usize = 1024 * 1024;
 /// Sub-keys that one background collection step removes.
 pub const COLLECT_STEP_MAX: usize = 1024;
+/// Cursors of SCAN whose keys a node remembers.
+pub const SCAN_CURSORS_MAX: usize = 4096;
+/// Bytes of keys that it remembers for them.
+pub const SCAN_CURSORS_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Most rows of one KV.RANGE.
+pub const RANGE_ROWS_MAX: usize = 10_000;
+/// Bytes of rows after which a KV.RANGE ends early, with a resume token.
+pub const RANGE_BYTES_SOFT: usize = 8 * 1024 * 1024;
 
 const _: () = assert!(KEY_BYTES_MAX + FIELD_BYTES_MAX + 64 < u16::MAX as usize);
 const _: () = assert!(VALUE_BYTES_MAX < u32::MAX as usize / 2);

@@ -6,7 +6,5 @@ pub type Millis = u64;
 /// The wall clock now. For shells only.
 #[must_use]
 pub fn wall_clock_ms() -> Millis {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| since.as_millis() as u64)
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

@@ -1,0 +1,52 @@
+//! Which handler runs which command: looked up once, then by the command's id.
+
+use crate::exec::{self, Handler, StoreHandler};
+use resp::table::{self, CommandId, CommandSpec};
+use std::sync::OnceLock;
+
+/// The handlers of one command; a command that the session answers itself has neither.
+#[derive(Clone, Copy, Default)]
+pub struct Handlers {
+    /// Over one shard's data.
+    pub data: Option<Handler>,
+    /// Over the whole store.
+    pub store: Option<StoreHandler>,
+}
+
+/// The handlers of a command.
+#[must_use]
+pub fn handlers(id: CommandId) -> Handlers {
+    static TABLE: OnceLock<Vec<Handlers>> = OnceLock::new();
+    let of = |spec: &CommandSpec| {
+        let name = spec.name.to_ascii_uppercase();
+        Handlers { data: exec::handler(&name), store: exec::store_handler(&name) }
+    };
+    let table = TABLE.get_or_init(|| table::all().iter().map(of).collect());
+    table.get(id.index()).copied().unwrap_or_default()
+}
+
+/// The handler over one shard's data of the command that `args` begin with.
+pub(crate) fn data_handler(args: &[&[u8]]) -> Option<Handler> {
+    handlers(table::resolve(args).ok()?.id).data
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_data_command_has_a_handler() {
+        use resp::table::Group;
+        let groups = [Group::String, Group::Hash, Group::Generic, Group::Basalt];
+        let missing: Vec<_> = table::all()
+            .iter()
+            .filter(|spec| groups.contains(&spec.group) && !spec.is_container())
+            .filter(|spec| handlers(spec.id).data.is_none() && handlers(spec.id).store.is_none())
+            .map(|spec| spec.name)
+            .collect();
+        assert!(missing.iter().all(|name| SESSION.contains(name)), "without a handler: {missing:?}");
+    }
+
+    /// Commands of these groups that the session answers.
+    const SESSION: [&str; 2] = ["wait", "waitaof"];
+}

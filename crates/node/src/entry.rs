@@ -1,0 +1,305 @@
+//! The data of a Raft entry: commands, as they came. docs/FORMATS.md has the layout.
+//!
+//! ```text
+//! u8 format (1), u64 little-endian: the leader's clock in ms, then items to the end:
+//!   1 command      args
+//!   2 transaction  varint watches, each (bytes key, varint version); varint commands, each args
+//!   3 housekeeping (collect what has expired, and garbage)
+//!   4 clear        (FLUSHALL; alone in its entry)
+//! args = varint count, each bytes; bytes = varint length and the bytes
+//! ```
+
+const FORMAT: u8 = 1;
+const HEAD_BYTES: usize = 9;
+const COMMAND: u8 = 1;
+const TRANSACTION: u8 = 2;
+const HOUSEKEEPING: u8 = 3;
+const CLEAR: u8 = 4;
+
+/// The arguments of one command.
+pub type Args<'a> = Vec<&'a [u8]>;
+
+/// One item of an entry.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Item<'a> {
+    /// One command.
+    Command(Args<'a>),
+    /// All or nothing, if every watched key still has the version it had.
+    Transaction {
+        /// Key and version; 0 for a key that was absent.
+        watches: Vec<(&'a [u8], u64)>,
+        /// In order.
+        commands: Vec<Args<'a>>,
+    },
+    /// One step of background collection.
+    Housekeeping,
+    /// Remove every key.
+    Clear,
+}
+
+/// An entry under construction.
+#[derive(Debug)]
+pub struct EntryBuilder {
+    bytes: Vec<u8>,
+}
+
+impl EntryBuilder {
+    /// An empty entry. The clock is set when it is sealed.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { bytes: vec![FORMAT, 0, 0, 0, 0, 0, 0, 0, 0] }
+    }
+
+    /// Whether it holds no item.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.len() == HEAD_BYTES
+    }
+
+    /// Its bytes so far.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Adds a command.
+    pub fn command(&mut self, args: &[&[u8]]) {
+        self.bytes.push(COMMAND);
+        self.args(args);
+    }
+
+    /// Adds a command whose arguments are already encoded.
+    pub fn encoded_command(&mut self, command: &EncodedCommand) {
+        self.bytes.push(COMMAND);
+        self.bytes.extend_from_slice(&command.0);
+    }
+
+    /// Adds a transaction.
+    pub fn transaction(&mut self, watches: &[(Vec<u8>, u64)], commands: &[EncodedCommand]) {
+        self.bytes.push(TRANSACTION);
+        put_varint(&mut self.bytes, watches.len() as u64);
+        for (key, version) in watches {
+            put_bytes(&mut self.bytes, key);
+            put_varint(&mut self.bytes, *version);
+        }
+        put_varint(&mut self.bytes, commands.len() as u64);
+        for command in commands {
+            self.bytes.extend_from_slice(&command.0);
+        }
+    }
+
+    /// Adds one step of background collection.
+    pub fn housekeeping(&mut self) {
+        self.bytes.push(HOUSEKEEPING);
+    }
+
+    /// Adds the removal of every key.
+    pub fn clear(&mut self) {
+        self.bytes.push(CLEAR);
+    }
+
+    /// The entry's data, with the leader's clock.
+    #[must_use]
+    pub fn seal(mut self, now_ms: u64) -> Vec<u8> {
+        self.bytes[1..HEAD_BYTES].copy_from_slice(&now_ms.to_le_bytes());
+        self.bytes
+    }
+
+    fn args(&mut self, args: &[&[u8]]) {
+        put_varint(&mut self.bytes, args.len() as u64);
+        for arg in args {
+            put_bytes(&mut self.bytes, arg);
+        }
+    }
+}
+
+impl Default for EntryBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A command's arguments in one piece: what is sent between threads and queued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodedCommand(Vec<u8>);
+
+impl EncodedCommand {
+    /// Encodes arguments.
+    #[must_use]
+    pub fn new(args: &[&[u8]]) -> Self {
+        let mut bytes = Vec::with_capacity(args.iter().map(|arg| arg.len() + 3).sum::<usize>() + 2);
+        put_varint(&mut bytes, args.len() as u64);
+        for arg in args {
+            put_bytes(&mut bytes, arg);
+        }
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The arguments.
+    #[must_use]
+    pub fn args(&self) -> Args<'_> {
+        let mut reader = Reader { bytes: &self.0 };
+        reader.args().expect("encoded by new")
+    }
+}
+
+/// Reads an entry: the leader's clock, then its items.
+pub fn decode(data: &[u8]) -> Result<(u64, Items<'_>), &'static str> {
+    let (head, rest) = data.split_at_checked(HEAD_BYTES).ok_or("entry shorter than its head")?;
+    if head[0] != FORMAT {
+        return Err("unknown entry format");
+    }
+    let now_ms = u64::from_le_bytes(head[1..].try_into().expect("8 bytes"));
+    Ok((now_ms, Items { reader: Reader { bytes: rest } }))
+}
+
+/// The items of an entry.
+pub struct Items<'a> {
+    reader: Reader<'a>,
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = Result<Item<'a>, &'static str>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (&kind, rest) = self.reader.bytes.split_first()?;
+        self.reader.bytes = rest;
+        let item = match kind {
+            COMMAND => self.reader.args().map(Item::Command),
+            TRANSACTION => self.reader.transaction(),
+            HOUSEKEEPING => Ok(Item::Housekeeping),
+            CLEAR => Ok(Item::Clear),
+            _ => Err("unknown item in an entry"),
+        };
+        if item.is_err() {
+            self.reader.bytes = &[];
+        }
+        Some(item)
+    }
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn varint(&mut self) -> Result<u64, &'static str> {
+        let mut value = 0u64;
+        for (i, &byte) in self.bytes.iter().take(10).enumerate() {
+            if i == 9 && byte > 1 {
+                return Err("a number too large in an entry");
+            }
+            value |= u64::from(byte & 0x7F) << (7 * i);
+            if byte & 0x80 == 0 {
+                self.bytes = &self.bytes[i + 1..];
+                return Ok(value);
+            }
+        }
+        Err("a number cut short in an entry")
+    }
+
+    fn count(&mut self) -> Result<usize, &'static str> {
+        let count = self.varint()?;
+        // Every counted thing takes at least one byte.
+        if count > self.bytes.len() as u64 { Err("a count too large in an entry") } else { Ok(count as usize) }
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8], &'static str> {
+        let length = self.count()?;
+        let (bytes, rest) = self.bytes.split_at(length);
+        self.bytes = rest;
+        Ok(bytes)
+    }
+
+    fn args(&mut self) -> Result<Args<'a>, &'static str> {
+        let count = self.count()?;
+        if count == 0 {
+            return Err("a command without a name in an entry");
+        }
+        (0..count).map(|_| self.bytes()).collect()
+    }
+
+    fn transaction(&mut self) -> Result<Item<'a>, &'static str> {
+        let count = self.count()?;
+        let watches = (0..count).map(|_| Ok((self.bytes()?, self.varint()?))).collect::<Result<_, &'static str>>()?;
+        let count = self.count()?;
+        let commands = (0..count).map(|_| self.args()).collect::<Result<_, _>>()?;
+        Ok(Item::Transaction { watches, commands })
+    }
+}
+
+fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+fn put_bytes(bytes: &mut Vec<u8>, part: &[u8]) {
+    put_varint(bytes, part.len() as u64);
+    bytes.extend_from_slice(part);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vocab::Prng;
+
+    fn sample() -> Vec<u8> {
+        let mut entry = EntryBuilder::new();
+        entry.command(&[b"SET", b"a", &[7; 300]]);
+        entry.transaction(
+            &[(b"w".to_vec(), 9), (Vec::new(), u64::MAX)],
+            &[EncodedCommand::new(&[b"INCR", b"n"]), EncodedCommand::new(&[b"DEL", b"a"])],
+        );
+        entry.housekeeping();
+        entry.clear();
+        entry.seal(1234)
+    }
+
+    #[test]
+    fn what_is_built_is_read() {
+        let data = sample();
+        let (now_ms, items) = decode(&data).expect("head");
+        assert_eq!(now_ms, 1234);
+        let items: Vec<_> = items.map(|item| item.expect("item")).collect();
+        assert_eq!(items[0], Item::Command(vec![b"SET", b"a", &[7; 300]]));
+        assert_eq!(
+            items[1],
+            Item::Transaction {
+                watches: vec![(b"w", 9), (b"", u64::MAX)],
+                commands: vec![vec![b"INCR", b"n"], vec![b"DEL", b"a"]],
+            }
+        );
+        assert_eq!(items[2..], [Item::Housekeeping, Item::Clear]);
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic_or_run_away() {
+        let seconds = std::env::var("BASALT_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+        let mut prng = Prng::new(1);
+        let base = sample();
+        while std::time::Instant::now() < until {
+            let mut data = base.clone();
+            for _ in 0..=prng.below(8) {
+                let at = prng.below(data.len() as u64) as usize;
+                match prng.below(3) {
+                    0 => data[at] = prng.next_u64() as u8,
+                    1 => data.truncate(at.max(1)),
+                    _ => data.insert(at, prng.next_u64() as u8),
+                }
+            }
+            if let Ok((_, items)) = decode(&data) {
+                assert!(items.count() <= data.len());
+            }
+        }
+    }
+}

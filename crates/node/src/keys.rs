@@ -1,0 +1,116 @@
+//! The keys of a shard's tree: one byte says what a tree key is for. docs/FORMATS.md has the layouts.
+//!
+//! ```text
+//! r key                                      a key's record; raw bytes, so that order is the keys' order
+//! e length(u16) key generation(u64) element  one element of a spread collection
+//! x time(u64) key                            when a key expires: the expiry index
+//! g length(u16) key generation(u64)          elements to be collected in the background
+//! ```
+//! Integers are big-endian, so that byte order is their order. Byte 0 belongs to storage.
+
+/// The name of the meta record that holds the counters of keys by slot.
+pub(crate) const META_COUNTERS: &[u8] = b"counters";
+
+const RECORD: u8 = b'r';
+const ELEMENT: u8 = b'e';
+const EXPIRY: u8 = b'x';
+const GARBAGE: u8 = b'g';
+
+pub(crate) fn record(key: &[u8]) -> Vec<u8> {
+    with_prefix(RECORD, key)
+}
+
+/// Writes the record key of `key` into a buffer that is used again.
+pub(crate) fn record_into(buffer: &mut Vec<u8>, key: &[u8]) {
+    buffer.clear();
+    buffer.push(RECORD);
+    buffer.extend_from_slice(key);
+}
+
+/// The end of all records, exclusive.
+pub(crate) fn records_end() -> Vec<u8> {
+    vec![RECORD + 1]
+}
+
+/// The user's key in a record key.
+pub(crate) fn key_of_record(tree_key: &[u8]) -> Option<&[u8]> {
+    tree_key.strip_prefix(&[RECORD])
+}
+
+/// All elements of one collection begin with this.
+pub(crate) fn elements_prefix(key: &[u8], generation: u64) -> Vec<u8> {
+    collection(ELEMENT, key, generation)
+}
+
+pub(crate) fn element(key: &[u8], generation: u64, element: &[u8]) -> Vec<u8> {
+    let mut tree_key = collection(ELEMENT, key, generation);
+    tree_key.extend_from_slice(element);
+    tree_key
+}
+
+pub(crate) fn expiry(at_ms: u64, key: &[u8]) -> Vec<u8> {
+    let mut tree_key = Vec::with_capacity(9 + key.len());
+    tree_key.push(EXPIRY);
+    tree_key.extend_from_slice(&at_ms.to_be_bytes());
+    tree_key.extend_from_slice(key);
+    tree_key
+}
+
+/// The time and the user's key in an expiry key.
+pub(crate) fn parse_expiry(tree_key: &[u8]) -> Option<(u64, &[u8])> {
+    let rest = tree_key.strip_prefix(&[EXPIRY])?;
+    let (at, key) = rest.split_first_chunk::<8>()?;
+    Some((u64::from_be_bytes(*at), key))
+}
+
+pub(crate) fn garbage(key: &[u8], generation: u64) -> Vec<u8> {
+    collection(GARBAGE, key, generation)
+}
+
+/// The prefix of the elements that a garbage key is about.
+pub(crate) fn elements_of_garbage(tree_key: &[u8]) -> Vec<u8> {
+    let mut prefix = tree_key.to_vec();
+    if let Some(first) = prefix.first_mut() {
+        *first = ELEMENT;
+    }
+    prefix
+}
+
+/// First and end of a whole kind of tree key.
+pub(crate) fn expiries() -> (Vec<u8>, Vec<u8>) {
+    (vec![EXPIRY], vec![EXPIRY + 1])
+}
+
+/// First and end of the garbage keys.
+pub(crate) fn garbages() -> (Vec<u8>, Vec<u8>) {
+    (vec![GARBAGE], vec![GARBAGE + 1])
+}
+
+/// The first tree key after all that begin with `prefix`; empty if there is none.
+pub(crate) fn prefix_end(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            break;
+        }
+    }
+    end
+}
+
+fn with_prefix(prefix: u8, key: &[u8]) -> Vec<u8> {
+    let mut tree_key = Vec::with_capacity(1 + key.len());
+    tree_key.push(prefix);
+    tree_key.extend_from_slice(key);
+    tree_key
+}
+
+fn collection(prefix: u8, key: &[u8], generation: u64) -> Vec<u8> {
+    debug_assert!(key.len() <= vocab::limits::KEY_BYTES_MAX);
+    let mut tree_key = Vec::with_capacity(11 + key.len() + 16);
+    tree_key.push(prefix);
+    tree_key.extend_from_slice(&(key.len() as u16).to_be_bytes());
+    tree_key.extend_from_slice(key);
+    tree_key.extend_from_slice(&generation.to_be_bytes());
+    tree_key
+}

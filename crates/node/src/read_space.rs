@@ -1,0 +1,230 @@
+//! Reads of a shard: first from the row cache alone, then, where that is not enough, from a snapshot of the tree.
+
+use crate::keys;
+use crate::view::{ShardView, live};
+use crate::{Fault, Record, Space};
+use storage::{Slice, Snapshot, Span};
+use vocab::{Prng, Slot};
+
+/// Answers from memory or with `Fault::WouldBlock`: what the event loop runs reads on.
+///
+/// A row of the cache is the newest; one that is newer than the applied index when the read began belongs to an
+/// entry that is not visible yet, and is not used.
+pub struct CachedSpace<'a> {
+    view: &'a ShardView,
+    applied: u64,
+    now_ms: u64,
+    hits: u64,
+}
+
+impl<'a> CachedSpace<'a> {
+    /// A read that begins now.
+    #[must_use]
+    pub fn new(view: &'a ShardView, now_ms: u64) -> Self {
+        Self { view, applied: view.engine().applied_index(), now_ms, hits: 0 }
+    }
+}
+
+impl Space for CachedSpace<'_> {
+    fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    fn version(&self) -> u64 {
+        self.applied
+    }
+
+    fn random_u64(&mut self) -> u64 {
+        // Never used for an answer: whatever draws at random needs more than the cache.
+        self.applied
+    }
+
+    fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+        // A second row might be of another moment than the first.
+        if self.hits > 0 {
+            return Err(Fault::WouldBlock);
+        }
+        let Ok(bytes) = self.view.cache().get(self.view.id().0, key) else { return Err(Fault::WouldBlock) };
+        let record = self.view.decode(bytes)?;
+        if record.view().version > self.applied {
+            return Err(Fault::WouldBlock);
+        }
+        self.hits += 1;
+        Ok(live(Some(record), self.now_ms))
+    }
+
+    fn put(&mut self, _key: &[u8], _record: Record) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn delete(&mut self, _key: &[u8]) -> Result<bool, Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn element_get(&mut self, _key: &[u8], _generation: u64, _element: &[u8]) -> Result<Option<Slice>, Fault> {
+        Err(Fault::WouldBlock)
+    }
+
+    fn element_put(&mut self, _key: &[u8], _generation: u64, _element: &[u8], _value: &[u8]) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn element_delete(&mut self, _key: &[u8], _generation: u64, _element: &[u8]) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn elements(
+        &mut self,
+        _key: &[u8],
+        _generation: u64,
+        _after: Option<&[u8]>,
+        _limit: usize,
+    ) -> Result<Vec<(Slice, Slice)>, Fault> {
+        Err(Fault::WouldBlock)
+    }
+
+    fn scan(
+        &mut self,
+        _start: &[u8],
+        _end: &[u8],
+        _reverse: bool,
+        _limit: usize,
+    ) -> Result<Vec<(Slice, Record)>, Fault> {
+        Err(Fault::WouldBlock)
+    }
+
+    fn keys_in_slot(&self, slot: Slot) -> u64 {
+        self.view.keys_in_slot(slot)
+    }
+
+    fn key_count(&self) -> u64 {
+        self.view.key_count()
+    }
+}
+
+/// A consistent view of the shard as of one index. May wait for the disk.
+pub struct SnapshotSpace<'a> {
+    view: &'a ShardView,
+    snapshot: Box<dyn Snapshot + 'a>,
+    now_ms: u64,
+    prng: Prng,
+    tree_key: Vec<u8>,
+}
+
+impl<'a> SnapshotSpace<'a> {
+    /// A view as of the applied index now.
+    #[must_use]
+    pub fn new(view: &'a ShardView, now_ms: u64, seed: u64) -> Self {
+        let snapshot = view.engine().snapshot();
+        let prng = Prng::new(seed ^ snapshot.index());
+        Self { view, snapshot, now_ms, prng, tree_key: Vec::new() }
+    }
+}
+
+impl Space for SnapshotSpace<'_> {
+    fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    fn version(&self) -> u64 {
+        self.snapshot.index()
+    }
+
+    fn random_u64(&mut self) -> u64 {
+        self.prng.next_u64()
+    }
+
+    fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+        let shard = self.view.id().0;
+        let stamp = match self.view.cache().get(shard, key) {
+            Ok(bytes) => {
+                let record = self.view.decode(bytes)?;
+                if record.view().version <= self.snapshot.index() {
+                    return Ok(live(Some(record), self.now_ms));
+                }
+                None
+            }
+            Err(stamp) => Some(stamp),
+        };
+        // Only what is the newest may be cached: asked after the stamp is taken, so that a write that begins later
+        // changes the stamp.
+        let newest = self.view.is_newest(self.snapshot.index());
+        keys::record_into(&mut self.tree_key, key);
+        let Some(bytes) = self.snapshot.get(&self.tree_key)? else { return Ok(None) };
+        if newest && let Some(stamp) = stamp {
+            self.view.cache().fill(shard, key, &bytes, stamp);
+        }
+        Ok(live(Some(self.view.decode(bytes)?), self.now_ms))
+    }
+
+    fn put(&mut self, _key: &[u8], _record: Record) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn delete(&mut self, _key: &[u8]) -> Result<bool, Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn element_get(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<Option<Slice>, Fault> {
+        Ok(self.snapshot.get(&keys::element(key, generation, element))?)
+    }
+
+    fn element_put(&mut self, _key: &[u8], _generation: u64, _element: &[u8], _value: &[u8]) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn element_delete(&mut self, _key: &[u8], _generation: u64, _element: &[u8]) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn elements(
+        &mut self,
+        key: &[u8],
+        generation: u64,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Slice, Slice)>, Fault> {
+        let (span, prefix) = element_span(key, generation, after);
+        let rows = self.snapshot.iter(span, false).take(limit);
+        rows.map(|row| row.map(|(k, v)| (Slice::from(&k[prefix..]), v)).map_err(Fault::from)).collect()
+    }
+
+    fn scan(&mut self, start: &[u8], end: &[u8], reverse: bool, limit: usize) -> Result<Vec<(Slice, Record)>, Fault> {
+        let mut found = Vec::with_capacity(limit.min(1024));
+        for row in self.snapshot.iter(record_span(start, end), reverse) {
+            if found.len() >= limit {
+                break;
+            }
+            let (tree_key, value) = row?;
+            if let Some(record) = live(Some(self.view.decode(value)?), self.now_ms) {
+                found.push((Slice::from(&tree_key[1..]), record));
+            }
+        }
+        Ok(found)
+    }
+
+    fn keys_in_slot(&self, slot: Slot) -> u64 {
+        self.view.keys_in_slot(slot)
+    }
+
+    fn key_count(&self) -> u64 {
+        self.view.key_count()
+    }
+}
+
+/// The tree keys of the records `start..end`.
+pub(crate) fn record_span(start: &[u8], end: &[u8]) -> Span {
+    Span { start: keys::record(start), end: if end.is_empty() { keys::records_end() } else { keys::record(end) } }
+}
+
+/// The tree keys of a collection's elements after `after`, and how many bytes stand before the element in each.
+pub(crate) fn element_span(key: &[u8], generation: u64, after: Option<&[u8]>) -> (Span, usize) {
+    let prefix = keys::elements_prefix(key, generation);
+    let mut start = prefix.clone();
+    if let Some(after) = after {
+        // The smallest key after it.
+        start.extend_from_slice(after);
+        start.push(0);
+    }
+    (Span { start, end: keys::prefix_end(&prefix) }, prefix.len())
+}

@@ -1,0 +1,145 @@
+//! What all threads share of a shard: its tree, its part of the row cache, its counters and whether it may be read.
+
+use crate::counters::Counters;
+use crate::keys;
+use crate::{Fault, Record};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use storage::{Engine, RowCache, Slice};
+use vocab::{ShardId, Slot};
+
+/// The shared part of one shard. Only the thread that owns the shard writes; any thread reads.
+pub struct ShardView {
+    id: ShardId,
+    slots: (u16, u16),
+    engine: Arc<dyn Engine>,
+    cache: Arc<RowCache>,
+    counters: Counters,
+    serving: AtomicBool,
+    /// The newest entry that is being, or has been, written to the tree: ahead of the applied index for a moment.
+    writing: AtomicU64,
+    /// No key expires before this time, in ms since the epoch.
+    next_expiry_ms: AtomicU64,
+    /// Whether there may be elements to collect.
+    has_garbage: AtomicBool,
+}
+
+impl ShardView {
+    /// The view of a tree that has just been opened.
+    pub fn open(
+        id: ShardId,
+        slots: (u16, u16),
+        engine: Arc<dyn Engine>,
+        cache: Arc<RowCache>,
+    ) -> storage::Result<Arc<Self>> {
+        let view = Self {
+            id,
+            slots,
+            engine,
+            cache,
+            counters: Counters::new(slots.0, slots.1),
+            serving: AtomicBool::new(false),
+            writing: AtomicU64::new(0),
+            next_expiry_ms: AtomicU64::new(0),
+            has_garbage: AtomicBool::new(true),
+        };
+        if let Some(bytes) = view.engine.meta(keys::META_COUNTERS)? {
+            view.counters.load(&bytes).map_err(|detail| view.corrupt(detail))?;
+        }
+        Ok(Arc::new(view))
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> ShardId {
+        self.id
+    }
+
+    /// First and last slot, both inclusive.
+    #[must_use]
+    pub fn slots(&self) -> (u16, u16) {
+        self.slots
+    }
+
+    /// Its tree.
+    #[must_use]
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.engine
+    }
+
+    /// Whether this node may answer linearizable reads of the shard.
+    #[must_use]
+    pub fn serving(&self) -> bool {
+        self.serving.load(Ordering::Acquire)
+    }
+
+    /// How many keys it holds.
+    #[must_use]
+    pub fn key_count(&self) -> u64 {
+        self.counters.total()
+    }
+
+    /// How many keys one of its slots holds.
+    #[must_use]
+    pub fn keys_in_slot(&self, slot: Slot) -> u64 {
+        self.counters.in_slot(slot)
+    }
+
+    /// Whether the row cache holds the record of `key`: then a command that needs it will not wait for the disk.
+    #[must_use]
+    pub fn is_cached(&self, key: &[u8]) -> bool {
+        self.cache.get_with(self.id.0, key, |_| ()).is_ok()
+    }
+
+    /// Whether background collection has something to do at `now_ms`.
+    #[must_use]
+    pub fn wants_housekeeping(&self, now_ms: u64) -> bool {
+        self.next_expiry_ms.load(Ordering::Relaxed) <= now_ms || self.has_garbage.load(Ordering::Relaxed)
+    }
+
+    /// Whether the tree at index `applied` is all that there is: only then may a row read from it be cached.
+    pub(crate) fn is_newest(&self, applied: u64) -> bool {
+        self.writing.load(Ordering::SeqCst) <= applied
+    }
+
+    pub(crate) fn begin_write(&self, index: u64) {
+        self.writing.store(index, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set_serving(&self, serving: bool) {
+        self.serving.store(serving, Ordering::Release);
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    pub(crate) fn cache(&self) -> &RowCache {
+        &self.cache
+    }
+
+    pub(crate) fn expires_at(&self, at_ms: u64) {
+        self.next_expiry_ms.fetch_min(at_ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn next_expiry(&self, at_ms: u64) {
+        self.next_expiry_ms.store(at_ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn garbage(&self, has: bool) {
+        self.has_garbage.store(has, Ordering::Relaxed);
+    }
+
+    pub(crate) fn decode(&self, bytes: Slice) -> Result<Record, Fault> {
+        Record::decode(bytes).map_err(|detail| Fault::Storage(self.corrupt(detail)))
+    }
+
+    pub(crate) fn corrupt(&self, detail: &str) -> storage::Error {
+        storage::Error::Corrupt { path: format!("shard {}", self.id).into(), detail: detail.to_owned() }
+    }
+}
+
+/// A record that is there and whose time has not come.
+pub(crate) fn live(record: Option<Record>, now_ms: u64) -> Option<Record> {
+    record.filter(|record| record.view().expire_at_ms.is_none_or(|at| at > now_ms))
+}

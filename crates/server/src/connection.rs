@@ -1,0 +1,259 @@
+//! One client's connection: what it has sent, what it is owed, in order, and what of it is under way.
+
+use mio::net::TcpStream;
+use node::session::Session;
+use resp::{ParseState, Reply};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use vocab::limits;
+
+/// A set of keys, as bits of their hashes: two sets that share a key share a bit.
+pub(crate) type Mask = u64;
+
+/// Every key.
+pub(crate) const ALL_KEYS: Mask = u64::MAX;
+
+/// The mask of one key.
+pub(crate) fn mask_of(key_hash: u64) -> Mask {
+    1 << (key_hash & 63)
+}
+
+/// What a request that is under way does to its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It reads them at some moment before its answer.
+    Read,
+    /// It writes them, after the writes before it.
+    Write,
+    /// It will write them, but its place among the writes is not settled yet.
+    Unsettled,
+}
+
+struct Slot {
+    reply: Option<Vec<u8>>,
+    mask: Mask,
+    effect: Effect,
+}
+
+/// How many requests under way read or write the keys of each bit.
+struct Tally([u16; 64]);
+
+impl Tally {
+    fn change(&mut self, mask: Mask, up: bool) {
+        let mut rest = mask;
+        while rest != 0 {
+            let bit = rest.trailing_zeros() as usize;
+            if up {
+                self.0[bit] += 1;
+            } else {
+                self.0[bit] -= 1;
+            }
+            rest &= rest - 1;
+        }
+    }
+
+    fn touches(&self, mask: Mask) -> bool {
+        let mut rest = mask;
+        while rest != 0 {
+            if self.0[rest.trailing_zeros() as usize] > 0 {
+                return true;
+            }
+            rest &= rest - 1;
+        }
+        false
+    }
+}
+
+/// What came of reading a socket.
+pub(crate) enum Received {
+    /// Nothing more for now.
+    Drained(usize),
+    /// There may be more.
+    More(usize),
+    /// The client is gone.
+    Closed,
+}
+
+/// One connection. Answers leave in the order of the requests; the work may be done out of order where no one can
+/// tell: requests on the same keys keep theirs.
+pub(crate) struct Connection {
+    pub(crate) stream: TcpStream,
+    pub(crate) generation: u32,
+    pub(crate) session: Session,
+    /// Bytes received and not yet understood.
+    pub(crate) input: Vec<u8>,
+    pub(crate) parse: ParseState,
+    /// Encoded answers, of which `sent` bytes are gone.
+    pub(crate) output: Reply,
+    sent: usize,
+    /// Requests under way, oldest first.
+    slots: VecDeque<Slot>,
+    first: u64,
+    reads: Tally,
+    writes: Tally,
+    /// The socket may have bytes that were not read.
+    pub(crate) readable: bool,
+    /// The socket takes bytes, as far as is known.
+    writable: bool,
+    /// It is in the list of connections to flush.
+    pub(crate) dirty: bool,
+    /// A request waits for those before it, or for room.
+    pub(crate) stalled: bool,
+    /// Not before this time, in ms since the epoch, is the next request looked at.
+    pub(crate) held_until_ms: u64,
+    /// The client has closed its side, or what it sent makes no sense: no more is read.
+    pub(crate) deaf: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: TcpStream, generation: u32, session: Session) -> Self {
+        Self {
+            stream,
+            generation,
+            session,
+            input: Vec::new(),
+            parse: ParseState::default(),
+            output: Reply::default(),
+            sent: 0,
+            slots: VecDeque::new(),
+            first: 0,
+            reads: Tally([0; 64]),
+            writes: Tally([0; 64]),
+            readable: false,
+            writable: true,
+            dirty: false,
+            stalled: false,
+            held_until_ms: 0,
+            deaf: false,
+        }
+    }
+
+    /// Reads once into `buffer`.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Received {
+        loop {
+            return match self.stream.read(buffer) {
+                Ok(0) => Received::Closed,
+                Ok(n) if n < buffer.len() => Received::Drained(n),
+                Ok(n) => Received::More(n),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => Received::Drained(0),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => Received::Closed,
+            };
+        }
+    }
+
+    /// Whether a request with this effect on these keys must wait for requests under way.
+    pub(crate) fn must_wait(&self, mask: Mask, effect: Effect) -> bool {
+        match effect {
+            Effect::Read => self.writes.touches(mask),
+            Effect::Write | Effect::Unsettled => self.reads.touches(mask),
+        }
+    }
+
+    /// Whether nothing is under way.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Whether the connection has as much under way, or unread by its client, as it may.
+    pub(crate) fn is_full(&self) -> bool {
+        self.slots.len() >= limits::REQUESTS_IN_FLIGHT_MAX || self.unsent() >= limits::OUTPUT_BUFFER_BYTES_SOFT
+    }
+
+    /// Bytes that the client has not taken yet.
+    pub(crate) fn unsent(&self) -> usize {
+        self.output.buf.len() - self.sent
+    }
+
+    /// Notes a request as under way; answers its sequence number.
+    pub(crate) fn begin(&mut self, mask: Mask, effect: Effect) -> u64 {
+        if effect != Effect::Write {
+            self.reads.change(mask, true);
+        }
+        if effect != Effect::Read {
+            self.writes.change(mask, true);
+        }
+        self.slots.push_back(Slot { reply: None, mask, effect });
+        self.first + self.slots.len() as u64 - 1
+    }
+
+    /// An answer made at once, for a request behind others that are under way.
+    pub(crate) fn queue(&mut self, reply: Vec<u8>) {
+        self.slots.push_back(Slot { reply: Some(reply), mask: 0, effect: Effect::Read });
+    }
+
+    /// The answer of a request that was under way. False if the request is not known.
+    pub(crate) fn answer(&mut self, sequence: u64, reply: &[u8]) -> bool {
+        let Some(at) = sequence.checked_sub(self.first).and_then(|at| usize::try_from(at).ok()) else { return false };
+        let Some(slot) = self.slots.get_mut(at) else { return false };
+        if slot.reply.is_some() {
+            return false;
+        }
+        let (mask, effect) = (slot.mask, slot.effect);
+        slot.mask = 0;
+        if at == 0 {
+            self.slots.pop_front();
+            self.first += 1;
+            self.output.buf.extend_from_slice(reply);
+            self.release();
+        } else {
+            slot.reply = Some(reply.to_vec());
+        }
+        if effect != Effect::Write {
+            self.reads.change(mask, false);
+        }
+        if effect != Effect::Read {
+            self.writes.change(mask, false);
+        }
+        true
+    }
+
+    fn release(&mut self) {
+        while self.slots.front().is_some_and(|slot| slot.reply.is_some()) {
+            if let Some(reply) = self.slots.pop_front().and_then(|slot| slot.reply) {
+                self.output.buf.extend_from_slice(&reply);
+            }
+            self.first += 1;
+        }
+    }
+
+    /// The socket takes bytes again.
+    pub(crate) fn set_writable(&mut self) {
+        self.writable = true;
+    }
+
+    /// Sends what can be sent. An error means that the client is gone.
+    pub(crate) fn flush(&mut self) -> io::Result<usize> {
+        let mut sent = 0;
+        while self.writable && self.sent < self.output.buf.len() {
+            match self.stream.write(&self.output.buf[self.sent..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    self.sent += n;
+                    sent += n;
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.writable = false,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        if self.sent == self.output.buf.len() {
+            self.sent = 0;
+            // A large answer leaves no large buffer behind.
+            if self.output.buf.capacity() > 4 * limits::READ_BUFFER_BYTES {
+                self.output.buf = Vec::new();
+            } else {
+                self.output.buf.clear();
+            }
+        } else if self.sent > limits::OUTPUT_BUFFER_BYTES_SOFT {
+            self.output.buf.drain(..self.sent);
+            self.sent = 0;
+        }
+        Ok(sent)
+    }
+
+    /// Whether everything is done and the connection is to be closed.
+    pub(crate) fn is_over(&self) -> bool {
+        (self.deaf || self.session.closing()) && self.slots.is_empty() && self.unsent() == 0
+    }
+}

@@ -1,0 +1,166 @@
+//! The data directory: who owns it, and what it was made with. docs/FORMATS.md has the layout.
+//!
+//! ```text
+//! LOCK        held while a process uses the directory
+//! basalt.node format version, node id, shards and engine, one `name value` a line, with a checksum
+//! log/        the Raft log of all shards
+//! shards/N/   the tree of shard N
+//! ```
+
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use storage::EngineKind;
+use vocab::{NodeId, Prng, ShardId};
+
+const FORMAT: u32 = 1;
+const IDENTITY_FILE: &str = "basalt.node";
+
+/// What a data directory was made with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The node that owns it.
+    pub node: NodeId,
+    /// The same, as Redis Cluster clients want it: 40 hexadecimal digits.
+    pub name: String,
+    /// How many shards.
+    pub shards: u32,
+    /// What keeps the trees.
+    pub engine: EngineKind,
+}
+
+/// An open data directory. Dropping it releases the lock.
+#[derive(Debug)]
+pub struct DataDir {
+    root: PathBuf,
+    identity: Identity,
+    _lock: File,
+}
+
+impl DataDir {
+    /// Opens `root`, or makes it with the given shape. A directory that exists keeps its own shape.
+    pub fn open(root: &Path, shards: u32, engine: EngineKind, seed: u64) -> Result<Self, String> {
+        let fail = |what: &str, e: &io::Error| format!("{what} {}: {e}", root.display());
+        std::fs::create_dir_all(root).map_err(|e| fail("cannot make", &e))?;
+        let path = root.join("LOCK");
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path);
+        let lock = lock.map_err(|e| fail("cannot write in", &e))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| format!("{} is in use by another process", root.display()))?;
+        let identity = match Identity::read(root)? {
+            Some(identity) => identity,
+            None => {
+                let mut prng = Prng::new(seed);
+                let node = NodeId(prng.next_u64() >> 1 | 1);
+                let name = format!("{:016x}{:016x}{:08x}", node.0, prng.next_u64(), prng.next_u64() as u32);
+                let identity = Identity { node, name, shards, engine };
+                identity.write(root).map_err(|e| fail("cannot write in", &e))?;
+                identity
+            }
+        };
+        if identity.engine != engine {
+            let made_with = identity.engine.name();
+            let root = root.display();
+            return Err(format!("{root} was made with the {made_with} engine: start it with --engine {made_with}"));
+        }
+        Ok(Self { root: root.to_owned(), identity, _lock: lock })
+    }
+
+    /// What it was made with.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The directory itself.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder of the log.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.root.join("log")
+    }
+
+    /// The folder of one shard's tree.
+    #[must_use]
+    pub fn shard(&self, shard: ShardId) -> PathBuf {
+        self.root.join("shards").join(shard.to_string())
+    }
+}
+
+impl Identity {
+    /// Reads what a directory was made with; `None` if there is no such file.
+    pub fn read(root: &Path) -> Result<Option<Self>, String> {
+        let path = root.join(IDENTITY_FILE);
+        let mut text = String::new();
+        match File::open(&path).and_then(|mut file| file.read_to_string(&mut text)) {
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(format!("{}: {e}", path.display())),
+        }
+        Self::parse(&text).map(Some).map_err(|detail| format!("corrupt data in {}: {detail}", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let (body, check) = text.rsplit_once("check ").ok_or("no checksum")?;
+        let expected = u32::from_str_radix(check.trim(), 16).map_err(|_| "the checksum cannot be read")?;
+        if crc32fast::hash(body.as_bytes()) != expected {
+            return Err("the checksum does not match".to_owned());
+        }
+        let field = |name: &str| {
+            let line = body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.ok_or_else(|| format!("no {name}"))
+        };
+        let format: u32 = field("format")?.parse().map_err(|_| "the format cannot be read")?;
+        if format != FORMAT {
+            return Err(format!("format {format}; this version of basalt reads format {FORMAT}"));
+        }
+        let name = field("node")?.to_owned();
+        let node = name.get(..16).and_then(|hex| u64::from_str_radix(hex, 16).ok()).ok_or("the node cannot be read")?;
+        let shards = field("shards")?.parse().map_err(|_| "the shards cannot be read")?;
+        let engine = field("engine")?.parse()?;
+        Ok(Self { node: NodeId(node), name, shards, engine })
+    }
+
+    fn write(&self, root: &Path) -> io::Result<()> {
+        let body = format!(
+            "format {FORMAT}\nnode {}\nshards {}\nengine {}\n",
+            self.name,
+            self.shards,
+            self.engine.name()
+        );
+        let check = crc32fast::hash(body.as_bytes());
+        let temporary = root.join(format!("{IDENTITY_FILE}.new"));
+        let mut file = File::create(&temporary)?;
+        file.write_all(format!("{body}check {check:08x}\n").as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, root.join(IDENTITY_FILE))?;
+        File::open(root)?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn keeps_its_shape_and_names_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = DataDir::open(dir.path(), 4, EngineKind::Lsm, 1).unwrap().identity().clone();
+        let again = DataDir::open(dir.path(), 16, EngineKind::Lsm, 2).unwrap();
+        assert_eq!(again.identity(), &made);
+        assert!(DataDir::open(dir.path(), 4, EngineKind::Lsm, 1).unwrap_err().contains("in use"));
+        drop(again);
+        assert!(DataDir::open(dir.path(), 4, EngineKind::Memory, 1).unwrap_err().contains("--engine lsm"));
+        let path = dir.path().join(IDENTITY_FILE);
+        let damaged = std::fs::read_to_string(&path).unwrap().replace("shards 4", "shards 5");
+        std::fs::write(&path, damaged).unwrap();
+        let error = DataDir::open(dir.path(), 4, EngineKind::Lsm, 1).unwrap_err();
+        assert!(error.contains(IDENTITY_FILE) && error.contains("checksum"), "{error}");
+    }
+}

@@ -1,0 +1,73 @@
+//! How threads speak to a worker: a bounded-by-its-senders queue and one wake-up for many messages.
+
+use node::{Ticket, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What a worker is told.
+pub(crate) enum Message {
+    /// A new connection to serve.
+    Connection(std::net::TcpStream),
+    /// A write for a shard that this worker owns.
+    Write {
+        /// The shard.
+        shard: u32,
+        /// What to write.
+        write: Write,
+        /// Hashes of its keys.
+        keys: Vec<u64>,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// The answer to a request of one of this worker's connections.
+    Answer {
+        /// Who waits.
+        ticket: Ticket,
+        /// The encoded reply.
+        reply: Vec<u8>,
+    },
+    /// The log write under way is done.
+    Logged(replica::Result<()>),
+    /// A shard's memory was written to files: its log can be cut.
+    Flushed(u32),
+    /// A shard holds old log files: write its memory to files.
+    Seal(u32),
+    /// Look at a connection again (it was killed, or what held it is over).
+    Look,
+    /// End.
+    Stop,
+}
+
+/// A worker's mailbox.
+pub(crate) struct Inbox {
+    messages: Mutex<Vec<Message>>,
+    waker: mio::Waker,
+    armed: AtomicBool,
+}
+
+impl Inbox {
+    pub(crate) fn new(waker: mio::Waker) -> Arc<Self> {
+        Arc::new(Self { messages: Mutex::new(Vec::new()), waker, armed: AtomicBool::new(false) })
+    }
+
+    /// Puts a message in and wakes the worker, unless it has been woken already.
+    pub(crate) fn send(&self, message: Message) {
+        self.lock().push(message);
+        if !self.armed.swap(true, Ordering::AcqRel)
+            && let Err(e) = self.waker.wake()
+        {
+            log::error!("a worker cannot be woken: {e}");
+        }
+    }
+
+    /// Takes all messages; `into` must be empty.
+    pub(crate) fn take(&self, into: &mut Vec<Message>) {
+        debug_assert!(into.is_empty());
+        self.armed.store(false, Ordering::Release);
+        std::mem::swap(&mut *self.lock(), into);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Message>> {
+        self.messages.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

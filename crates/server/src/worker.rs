@@ -1,0 +1,484 @@
+//! A worker: one thread, one event loop, some connections, some shards.
+//!
+//! One turn of the loop: sockets and mail are read and requests run; all writes of the turn become one entry a shard
+//! and one log write for all shards; what is committed is applied; answers are sent. With `sync` the fsync happens on
+//! the log thread while the loop goes on; what arrives meanwhile is the next entry.
+
+use crate::connection::{Connection, Received};
+use crate::inbox::{Inbox, Message};
+use crate::outbox::Outbox;
+use crate::store::{Store, now_ms};
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token};
+use node::session::Session;
+use node::{Shard, Ticket};
+use replica::LogWrite;
+use slab::Slab;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use vocab::limits;
+
+const LISTENER: Token = Token(0);
+const MAIL: Token = Token(1);
+const FIRST_CONNECTION: usize = 2;
+/// How often time is noticed: ticks of the groups, expiry, idle clients.
+const TICK: Duration = Duration::from_millis(100);
+/// Times that requests which waited for writes of the same turn are looked at again within it.
+const ROUNDS_MAX: usize = 4;
+
+pub(crate) struct Worker {
+    pub(crate) index: usize,
+    pub(crate) store: Arc<Store>,
+    poll: Poll,
+    listener: Option<TcpListener>,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) outbox: Outbox,
+    /// By shard; `None` where another worker owns it.
+    pub(crate) shards: Vec<Option<Shard>>,
+    /// Shards with something to propose or to turn.
+    pub(crate) busy: Vec<usize>,
+    /// The log write under way: highest turn of each shard in it.
+    logging: Option<Vec<(usize, u64)>>,
+    pub(crate) queued_bytes: usize,
+    /// Connections to be looked at in this turn.
+    ready: Vec<usize>,
+    buffer: Vec<u8>,
+    next_tick: Instant,
+    next_accept: usize,
+    generation: u32,
+    pub(crate) now_ms: u64,
+    stopping: bool,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        index: usize,
+        store: Arc<Store>,
+        poll: Poll,
+        inbox: Arc<Inbox>,
+        mut listener: Option<TcpListener>,
+        shards: Vec<Option<Shard>>,
+    ) -> io::Result<Self> {
+        if let Some(listener) = &mut listener {
+            poll.registry().register(listener, LISTENER, Interest::READABLE)?;
+        }
+        Ok(Self {
+            index,
+            outbox: Outbox::new(index, store.clone()),
+            store,
+            poll,
+            listener,
+            inbox,
+            shards,
+            busy: Vec::new(),
+            logging: None,
+            queued_bytes: 0,
+            ready: Vec::new(),
+            buffer: vec![0; limits::READ_BUFFER_BYTES],
+            next_tick: Instant::now() + TICK,
+            next_accept: index,
+            generation: 0,
+            now_ms: now_ms(),
+            stopping: false,
+        })
+    }
+
+    pub(crate) fn mail_token() -> Token {
+        MAIL
+    }
+
+    /// Runs until told to stop.
+    pub(crate) fn run(mut self) {
+        let mut events = Events::with_capacity(1024);
+        let mut mail = Vec::new();
+        while !self.stopping {
+            let wait = if self.ready.is_empty() {
+                self.next_tick.saturating_duration_since(Instant::now())
+            } else {
+                Duration::ZERO
+            };
+            if let Err(e) = self.poll.poll(&mut events, Some(wait))
+                && e.kind() != io::ErrorKind::Interrupted
+            {
+                log::error!("the event loop fails: {e}");
+                return;
+            }
+            self.now_ms = now_ms();
+            for event in &events {
+                match event.token() {
+                    LISTENER => self.accept(),
+                    MAIL => {}
+                    token => self.notice(token.0 - FIRST_CONNECTION, event),
+                }
+            }
+            self.inbox.take(&mut mail);
+            for message in mail.drain(..) {
+                self.read_mail(message);
+            }
+            if Instant::now() >= self.next_tick {
+                self.next_tick = Instant::now() + TICK;
+                self.tick();
+            }
+            self.serve();
+        }
+        self.finish();
+    }
+
+    /// Runs requests, commits writes, sends answers.
+    fn serve(&mut self) {
+        for _ in 0..ROUNDS_MAX {
+            for id in std::mem::take(&mut self.ready) {
+                self.receive(id);
+            }
+            self.pump();
+            self.ready.append(&mut self.outbox.unstalled);
+            if self.ready.is_empty() {
+                break;
+            }
+        }
+        self.flush_all();
+    }
+
+    fn accept(&mut self) {
+        loop {
+            let Some(listener) = &self.listener else { return };
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    self.next_accept = (self.next_accept + 1) % self.store.workers();
+                    if self.next_accept == self.index {
+                        self.connect(stream);
+                    } else if let Some(inbox) = self.store.inbox(self.next_accept) {
+                        inbox.send(Message::Connection(stream.into()));
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => {
+                    log::warn!("cannot accept a connection: {e}");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn connect(&mut self, mut stream: mio::net::TcpStream) {
+        let _ = stream.set_nodelay(true);
+        let Some(session) = self.open_session(&stream) else {
+            // Told why, then closed; whether it hears it is up to the client.
+            let _ = io::Write::write(&mut stream, b"-ERR max number of clients reached\r\n");
+            return;
+        };
+        self.generation = self.generation.wrapping_add(1);
+        let entry = self.outbox.connections.vacant_entry();
+        let token = Token(entry.key() + FIRST_CONNECTION);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        match self.poll.registry().register(&mut stream, token, interest) {
+            Ok(()) => {
+                entry.insert(Connection::new(stream, self.generation, session));
+            }
+            Err(e) => {
+                log::warn!("cannot serve a connection: {e}");
+                self.close_session(&session);
+            }
+        }
+    }
+
+    fn open_session(&self, stream: &mio::net::TcpStream) -> Option<Session> {
+        let address = |address: io::Result<std::net::SocketAddr>| address.map(|a| a.to_string()).unwrap_or_default();
+        self.store.connect(&address(stream.peer_addr()), &address(stream.local_addr()), self.index, self.now_ms)
+    }
+
+    fn close_session(&self, session: &Session) {
+        self.store.disconnect(session);
+    }
+
+    fn notice(&mut self, id: usize, event: &mio::event::Event) {
+        let Some(connection) = self.outbox.connections.get_mut(id) else { return };
+        if event.is_writable() {
+            connection.set_writable();
+            self.outbox.touch(id);
+        }
+        if event.is_readable() || event.is_read_closed() {
+            let Some(connection) = self.outbox.connections.get_mut(id) else { return };
+            connection.readable = true;
+            self.ready.push(id);
+        }
+    }
+
+    /// Reads what a client has sent and runs the requests in it.
+    fn receive(&mut self, id: usize) {
+        let Some(connection) = self.outbox.connections.get_mut(id) else { return };
+        connection.stalled = false;
+        if connection.held_until_ms > self.now_ms || connection.is_full() || self.is_full() {
+            self.stall(id);
+            return;
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        if !connection.input.is_empty() {
+            // What stalled before goes first.
+            let input = std::mem::take(&mut connection.input);
+            let used = self.run_requests(id, &input);
+            self.keep(id, input, used);
+        }
+        if let Some(connection) = self.outbox.connections.get_mut(id)
+            && connection.readable
+            && !connection.stalled
+            && !connection.deaf
+        {
+            match connection.receive(&mut buffer) {
+                Received::Closed => {
+                    connection.readable = false;
+                    connection.deaf = true;
+                    self.outbox.touch(id);
+                }
+                Received::Drained(n) => {
+                    connection.readable = false;
+                    self.take_in(id, &buffer[..n]);
+                }
+                Received::More(n) => {
+                    self.ready.push(id);
+                    self.take_in(id, &buffer[..n]);
+                }
+            }
+        }
+        self.buffer = buffer;
+    }
+
+    fn take_in(&mut self, id: usize, bytes: &[u8]) {
+        let Some(connection) = self.outbox.connections.get_mut(id) else { return };
+        if bytes.is_empty() {
+            return;
+        }
+        self.store.stats_in(self.index, bytes.len());
+        if connection.input.is_empty() {
+            let used = self.run_requests(id, bytes);
+            if let Some(connection) = self.outbox.connections.get_mut(id)
+                && used < bytes.len()
+                && !connection.deaf
+            {
+                connection.input.extend_from_slice(&bytes[used..]);
+            }
+        } else {
+            connection.input.extend_from_slice(bytes);
+            if connection.input.len() < connection.parse.wanted() {
+                return;
+            }
+            let input = std::mem::take(&mut connection.input);
+            let used = self.run_requests(id, &input);
+            self.keep(id, input, used);
+        }
+    }
+
+    /// Gives a connection back the bytes that were not used.
+    fn keep(&mut self, id: usize, mut input: Vec<u8>, used: usize) {
+        let Some(connection) = self.outbox.connections.get_mut(id) else { return };
+        if connection.deaf || used == input.len() {
+            return;
+        }
+        input.drain(..used);
+        connection.input = input;
+    }
+
+    /// Leaves a connection's next request where it is until something changes.
+    pub(crate) fn stall(&mut self, id: usize) {
+        if let Some(connection) = self.outbox.connections.get_mut(id) {
+            connection.stalled = true;
+            self.outbox.stalled.push((id, connection.generation));
+        }
+    }
+
+    /// Whether this worker has as many writes waiting for the log as it may.
+    pub(crate) fn is_full(&self) -> bool {
+        self.queued_bytes > limits::QUEUED_WRITE_BYTES_MAX
+    }
+
+    fn read_mail(&mut self, message: Message) {
+        match message {
+            Message::Connection(stream) => self.connect(mio::net::TcpStream::from_std(stream)),
+            Message::Write { shard, write, keys, ticket } => self.submit(shard as usize, &write, &keys, ticket),
+            Message::Answer { ticket, reply } => self.outbox.deliver(&ticket, &reply),
+            Message::Logged(outcome) => self.logged(outcome),
+            Message::Flushed(shard) => {
+                let shard = shard as usize;
+                let mut write = LogWrite::default();
+                if let Some(Some(owned)) = self.shards.get_mut(shard) {
+                    match owned.truncate(&mut write) {
+                        Ok(true) => {
+                            if let Err(e) = self.store.log.write(&mut write, false) {
+                                log::error!("{e}");
+                            }
+                        }
+                        Ok(false) => {}
+                        Err(e) => log::error!("{e}"),
+                    }
+                }
+            }
+            Message::Seal(shard) => {
+                if let Some(Some(owned)) = self.shards.get(shard as usize) {
+                    owned.seal();
+                    self.store.background.wake();
+                }
+            }
+            Message::Look => {
+                let held = self.outbox.connections.iter_mut().map(|(id, connection)| {
+                    connection.held_until_ms = 0;
+                    id
+                });
+                self.ready.extend(held);
+            }
+            Message::Stop => self.stopping = true,
+        }
+    }
+
+    fn tick(&mut self) {
+        for (i, shard) in self.shards.iter_mut().enumerate() {
+            let Some(shard) = shard else { continue };
+            let acts = shard.replica_mut().tick();
+            shard.housekeep(self.now_ms);
+            if acts || shard.has_queued() {
+                self.busy.push(i);
+            }
+        }
+        // Whoever waits for a time, for room, or was told to end.
+        self.outbox.unstall_all();
+        self.ready.append(&mut self.outbox.unstalled);
+        self.close_idle();
+    }
+
+    fn close_idle(&mut self) {
+        let timeout_ms = self.store.config.idle_timeout_ms();
+        let now_ms = self.now_ms;
+        for (id, connection) in &mut self.outbox.connections {
+            let idle = timeout_ms > 0 && connection.session.idle_ms(now_ms) >= timeout_ms && connection.is_quiet();
+            if idle || (connection.session.closing() && !connection.dirty) {
+                connection.deaf = true;
+                connection.dirty = true;
+                self.outbox.dirty.push(id);
+            }
+        }
+    }
+
+    /// Proposes what was submitted and applies what is committed.
+    pub(crate) fn pump(&mut self) {
+        if self.logging.is_some() || self.busy.is_empty() {
+            return;
+        }
+        let mut write = LogWrite::default();
+        let mut numbers = Vec::with_capacity(self.busy.len());
+        let mut busy = std::mem::take(&mut self.busy);
+        busy.sort_unstable();
+        busy.dedup();
+        for &i in &busy {
+            let Some(shard) = &mut self.shards[i] else { continue };
+            shard.propose(self.now_ms, &mut self.outbox);
+            let number = turn(shard, &mut write, &mut self.outbox);
+            if number > 0 {
+                numbers.push((i, number));
+            }
+        }
+        self.queued_bytes = 0;
+        busy.clear();
+        self.busy = busy;
+        if write.is_empty() {
+            return;
+        }
+        if self.store.sync {
+            self.logging = Some(numbers);
+            self.store.log_thread.write(write, self.inbox.clone());
+        } else {
+            let outcome = self.store.log.write(&mut write, false);
+            self.store.log_thread.unsynced();
+            self.logging = Some(numbers);
+            self.logged(outcome);
+        }
+    }
+
+    /// The log write under way is done: its entries are committed and applied.
+    fn logged(&mut self, outcome: replica::Result<()>) {
+        let Some(numbers) = self.logging.take() else { return };
+        if let Err(e) = outcome {
+            for shard in self.shards.iter_mut().flatten() {
+                shard.fail_pending(&e.to_string(), &mut self.outbox);
+            }
+            return;
+        }
+        let mut write = LogWrite::default();
+        for &(i, number) in &numbers {
+            let Some(shard) = &mut self.shards[i] else { continue };
+            shard.persisted(number);
+            let more = turn(shard, &mut write, &mut self.outbox);
+            debug_assert_eq!(more, 0, "a group of one has nothing to write after a commit");
+            if shard.view().engine().wants_flush() {
+                shard.seal();
+                self.store.background.wake();
+            }
+        }
+    }
+
+    fn flush_all(&mut self) {
+        let mut sent = 0;
+        while let Some(id) = self.outbox.dirty.pop() {
+            let Some(connection) = self.outbox.connections.get_mut(id) else { continue };
+            connection.dirty = false;
+            let gone = match connection.flush() {
+                Ok(n) => {
+                    sent += n;
+                    connection.is_over()
+                }
+                Err(_) => true,
+            };
+            if gone {
+                self.close(id);
+            } else if connection.stalled && !connection.is_full() && connection.unsent() == 0 {
+                self.ready.push(id);
+            }
+        }
+        self.store.stats_out(self.index, sent);
+    }
+
+    fn close(&mut self, id: usize) {
+        let mut connection = self.outbox.connections.remove(id);
+        let _ = self.poll.registry().deregister(&mut connection.stream);
+        self.close_session(&connection.session);
+    }
+
+    fn finish(&mut self) {
+        // What is under way is finished: the log thread outlives the workers.
+        self.flush_all();
+        for id in self.outbox.connections.iter().map(|(id, _)| id).collect::<Vec<_>>() {
+            self.close(id);
+        }
+        self.store.stopping.store(true, Ordering::Release);
+    }
+
+    /// Hands a write to its shard, which this worker owns.
+    pub(crate) fn submit(&mut self, shard: usize, write: &node::Write, keys: &[u64], ticket: Ticket) {
+        let Some(Some(owned)) = self.shards.get_mut(shard) else {
+            log::error!("a write for shard {shard} came to worker {}, which does not own it", self.index);
+            return;
+        };
+        self.queued_bytes += write.bytes();
+        owned.submit(write, keys, ticket, &mut self.outbox);
+        self.busy.push(shard);
+    }
+}
+
+/// Turns a shard until there is nothing left; the number of the last turn that has something to persist.
+fn turn(shard: &mut Shard, write: &mut LogWrite, outbox: &mut Outbox) -> u64 {
+    let mut number = 0;
+    loop {
+        match shard.turn(write, outbox) {
+            Ok(Some(turned)) => number = number.max(turned),
+            Ok(None) => return number,
+            Err(e) => {
+                log::error!("{e}");
+                return number;
+            }
+        }
+    }
+}
+
+/// All connections of a worker.
+pub(crate) type Connections = Slab<Connection>;
