@@ -5,7 +5,7 @@ use super::build::{copy, restore};
 use super::stored::Stored;
 use crate::exec::testspace::TestSpace;
 use crate::exec::{Call, Error, handler, transcript};
-use crate::{Kind, Record, Space};
+use crate::{Kind, Record, Space, Spread};
 use resp::{Proto, Reply};
 use std::collections::{BTreeMap, BTreeSet};
 use vocab::{Prng, limits};
@@ -225,6 +225,7 @@ fn a_scan_meets_every_field_that_stays() {
         assert!(seen.values().all(|&times| times == 1), "none twice");
     }
     let mut space = space_with(1000);
+    assert_eq!(strings(&mut space, &[b"HSCAN", b"h", b"0", b"COUNT", b"17"]).len(), 1 + 2 * 17);
     let beyond = strings(&mut space, &[b"HSCAN", b"h", b"18446744073709551615"]);
     assert_eq!(beyond, [b"0"]);
     let some = strings(&mut space, &[b"HSCAN", b"h", b"0", b"MATCH", b"f99?", b"COUNT", b"2000"]);
@@ -232,20 +233,41 @@ fn a_scan_meets_every_field_that_stays() {
 }
 
 #[test]
+fn a_scan_keeps_fields_of_one_position_together() {
+    let mut space = TestSpace::new();
+    let spread = Spread { generation: 1, count: 4 };
+    space.put(b"h", Record::new(Kind::SpreadHash, None, &[&spread.encode()])).unwrap();
+    for name in [b"\0\0\0\0\0\x07a", b"\0\0\0\0\0\x07b", b"\0\0\0\0\0\x07c", b"\0\0\0\0\0\x09d"] {
+        space.element_put(b"h", 1, name, b"v").unwrap();
+    }
+    for count in [&b"1"[..], b"2", b"3"] {
+        let first = strings(&mut space, &[b"HSCAN", b"h", b"0", b"COUNT", count]);
+        assert_eq!(first, [&b"9"[..], b"a", b"v", b"b", b"v", b"c", b"v"]);
+    }
+    assert_eq!(strings(&mut space, &[b"HSCAN", b"h", b"9", b"COUNT", b"1"]), [&b"0"[..], b"d", b"v"]);
+    assert_eq!(strings(&mut space, &[b"HSCAN", b"h", b"7"]).len(), 1 + 2 * 4, "a position is met from its beginning");
+}
+
+#[test]
 fn random_fields_are_fair() {
-    for fields in [50, 128, 500] {
-        let mut space = space_with(fields);
-        let mut drawn: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
-        let rounds = fields as u32 * 20;
-        for _ in 0..rounds {
-            let field = strings(&mut space, &[b"HRANDFIELD", b"h"]).remove(0);
-            *drawn.entry(field).or_default() += 1;
+    for (fields, counts) in [(50, [1, 10, -1, -10, -40]), (128, [1, 10, 100, -1, -100]), (500, [1, 5, 250, -5, -250])] {
+        for count in counts {
+            let mut space = space_with(fields);
+            let mut drawn: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
+            let rounds = 20 * fields / i32::unsigned_abs(count) as usize;
+            for _ in 0..rounds {
+                let args: [&[u8]; 3] = [b"HRANDFIELD", b"h", &count.to_string().into_bytes()];
+                // Without a count it is as with 1.
+                let found = strings(&mut space, if count == 1 { &args[..2] } else { &args });
+                found.into_iter().for_each(|field| *drawn.entry(field).or_default() += 1);
+            }
+            let expected = f64::from(drawn.values().sum::<u32>()) / fields as f64;
+            assert!(expected > 15.0);
+            let unseen = (fields - drawn.len()) as f64 * expected;
+            let chi: f64 = drawn.values().map(|&n| (f64::from(n) - expected).powi(2) / expected).sum::<f64>() + unseen;
+            let freedom = fields as f64 - 1.0;
+            assert!(chi < freedom + 5.0 * (2.0 * freedom).sqrt(), "{count} of {fields} fields: {chi}");
         }
-        let expected = f64::from(rounds) / fields as f64;
-        let unseen = (fields - drawn.len()) as f64 * expected;
-        let chi: f64 = drawn.values().map(|&n| (f64::from(n) - expected).powi(2) / expected).sum::<f64>() + unseen;
-        let freedom = fields as f64 - 1.0;
-        assert!(chi < freedom + 5.0 * (2.0 * freedom).sqrt(), "{fields} fields: {chi}");
     }
 }
 
@@ -290,7 +312,9 @@ fn a_field_too_long_is_refused() {
             let refused = run(&mut space, args);
             assert_eq!(refused, Err("ERR field exceeds maximum allowed size (32000 bytes)".to_owned()));
         }
+        space.reads = 0;
         assert_eq!(run(&mut space, &[b"HGET", b"h", &long]).unwrap(), b"$-1\r\n");
+        assert_eq!(space.reads, 1, "the tree is not asked for what it cannot hold");
         assert_eq!(run(&mut space, &[b"HDEL", b"h", &long]), int(0));
         assert_eq!(space.writes, writes);
         assert_eq!(run(&mut space, &[b"HSET", b"h", &long[1..], b"v"]), int(1));
