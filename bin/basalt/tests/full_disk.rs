@@ -52,14 +52,23 @@ fn ballast(path: &Path) {
 }
 
 #[test]
-fn a_full_disk_refuses_writes_and_heals() {
-    let dir = Dir::new("full-disk");
+fn a_full_disk_refuses_writes_and_heals_with_sync() {
+    refuses_and_heals("sync");
+}
+
+#[test]
+fn a_full_disk_refuses_writes_and_heals_with_nosync() {
+    refuses_and_heals("nosync");
+}
+
+fn refuses_and_heals(durability: &str) {
+    let dir = Dir::new(&format!("full-disk-{durability}"));
     let Some(mount) = Mount::new(dir.join("disk"), "256m") else {
         announce("SKIPPED: full_disk: a file system cannot be mounted here");
         return;
     };
     ballast(&mount.0.join("ballast"));
-    let setup = Setup::new(&mount.0.join("data")).with("--memory", "64M");
+    let setup = Setup::new(&mount.0.join("data")).with("--memory", "64M").with("--durability", durability);
     let server = Server::start(&setup);
     let mut connection = server.connect();
 
@@ -75,7 +84,7 @@ fn a_full_disk_refuses_writes_and_heals() {
         assert!(begun.elapsed() < Duration::from_secs(120), "after {count} writes it is neither full nor done");
     };
     assert!(refusal.to_lowercase().contains("space") || refusal.contains("full"), "unclear: {refusal}");
-    announce(&format!("full_disk: after {count} writes: -{refusal}"));
+    announce(&format!("full_disk, {durability}: after {count} writes: -{refusal}"));
 
     // Reads go on, old connections and new; a refused write is not there.
     check_all(&mut connection, count);
