@@ -7,7 +7,9 @@ mod cache;
 mod engine;
 mod envelope;
 mod files;
+mod health;
 mod lsm;
+mod memory;
 mod open;
 mod options;
 mod resources;
@@ -16,6 +18,7 @@ mod throttle;
 pub use cache::{CacheStats, PutMode, RowCache, Stamp};
 pub use engine::{Engine, EngineStats, Error, Result, Snapshot, Span, WriteBatch};
 pub use lsm::LsmEngine;
+pub use memory::MemoryEngine;
 /// Reference-counted bytes; short ones are held inline.
 pub use lsm_tree::Slice;
 pub use open::open_engine;

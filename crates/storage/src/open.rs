@@ -1,6 +1,6 @@
 //! Opens whichever engine a shard's folder is for.
 
-use crate::{Engine, EngineKind, LsmEngine, Result, SharedResources};
+use crate::{Engine, EngineKind, LsmEngine, MemoryEngine, Result, SharedResources};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,6 +8,6 @@ use std::sync::Arc;
 pub fn open_engine(kind: EngineKind, folder: &Path, shared: &Arc<SharedResources>) -> Result<Arc<dyn Engine>> {
     match kind {
         EngineKind::Lsm => Ok(Arc::new(LsmEngine::open(folder, shared)?)),
-        EngineKind::Memory => Err(crate::Error::Io { path: folder.into(), source: std::io::ErrorKind::Unsupported.into() }),
+        EngineKind::Memory => Ok(Arc::new(MemoryEngine::open(folder, shared)?)),
     }
 }

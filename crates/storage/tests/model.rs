@@ -189,7 +189,7 @@ fn run(folder: &Path, kind: EngineKind, seed: u64) {
 
 #[test]
 fn both_engines_are_the_model_at_every_step() {
-    for kind in [EngineKind::Lsm] {
+    for kind in [EngineKind::Lsm, EngineKind::Memory] {
         for seed in 1..=4 {
             let folder = tempfile::tempdir().unwrap();
             println!("{kind:?}, seed {seed}");

@@ -3,13 +3,14 @@
 //! Threads: one applies (and seals and clears); any read; one flushes and one compacts at a time. Readers take no
 //! lock: they load the published view, then the applied index (see `view`). Publishing is serialised by `publishing`.
 
-use super::fault::{Health, translate};
+use super::fault::translate;
 use super::generation::{self, Generation, L0_TABLES};
 use super::snapshot::LsmSnapshot;
 use super::sweep::{Views, sweep};
 use super::view::{Sealed, View};
 use crate::envelope::Packing;
 use crate::files::create_folder;
+use crate::health::Health;
 use crate::{Engine, EngineStats, Error, Result, SharedResources, Slice, Snapshot, WriteBatch};
 use arc_swap::ArcSwap;
 use byteview::ByteView;

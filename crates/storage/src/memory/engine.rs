@@ -1,0 +1,272 @@
+//! A shard's map in memory. The log is on disk; a snapshot file now and then lets it be cut.
+//!
+//! Threads: as in the engine on disk. One lock guards the map: an entry is applied under it as a whole, so that a
+//! reader sees whole entries only; readers share it.
+
+use super::file::{self, Writer};
+use super::snapshot::MemorySnapshot;
+use super::state::State;
+use crate::files::create_folder;
+use crate::health::Health;
+use crate::throttle::Throttle;
+use crate::{Engine, EngineStats, Error, Result, SharedResources, Slice, Snapshot, WriteBatch};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Bytes of a snapshot file between two looks at the rate limit.
+const STEP_BYTES: u64 = 1024 * 1024;
+
+/// See `Engine`.
+pub struct MemoryEngine {
+    folder: PathBuf,
+    throttle: Arc<Throttle>,
+    snapshot_bytes_min: u64,
+    current: RwLock<Arc<Generation>>,
+    applied: AtomicU64,
+    sealed: AtomicU64,
+    flushed: AtomicU64,
+    /// Bytes applied since the last seal.
+    bytes_since: AtomicU64,
+    /// What the next flush writes.
+    pending: Mutex<Option<Seal>>,
+    has_pending: AtomicBool,
+    /// One flush at a time.
+    flushing: Mutex<()>,
+    /// Held while a file becomes the shard's.
+    publishing: Mutex<()>,
+    health: Health,
+}
+
+/// The map from one clear to the next; snapshots keep theirs.
+pub(super) struct Generation(RwLock<State>);
+
+struct Seal {
+    snapshot: MemorySnapshot,
+    meta: BTreeMap<Slice, Slice>,
+}
+
+impl Generation {
+    fn new(state: State) -> Arc<Self> {
+        Arc::new(Self(RwLock::new(state)))
+    }
+
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.0.read().expect("a panic in the map is not survived")
+    }
+
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.0.write().expect("a panic in the map is not survived")
+    }
+}
+
+impl MemoryEngine {
+    /// Opens the map of `folder` from its newest snapshot file that is whole, or makes an empty one.
+    pub fn open(folder: &Path, shared: &Arc<SharedResources>) -> Result<Self> {
+        create_folder(folder)?;
+        let (index, state) = load(folder)?;
+        Ok(Self {
+            folder: folder.to_path_buf(),
+            throttle: shared.throttle.clone(),
+            snapshot_bytes_min: shared.options.snapshot_bytes_min,
+            current: RwLock::new(Generation::new(state)),
+            applied: AtomicU64::new(index),
+            sealed: AtomicU64::new(index),
+            flushed: AtomicU64::new(index),
+            bytes_since: AtomicU64::new(0),
+            pending: Mutex::new(None),
+            has_pending: AtomicBool::new(false),
+            flushing: Mutex::new(()),
+            publishing: Mutex::new(()),
+            health: Health::default(),
+        })
+    }
+
+    fn generation(&self) -> Arc<Generation> {
+        self.current.read().expect("nothing panics while it is held").clone()
+    }
+
+    /// Replaces what the next flush writes. Dropping the old seal takes the map's lock: not under ours.
+    fn set_pending(&self, seal: Option<Seal>) {
+        let mut pending = self.pending.lock().expect("nothing panics while it is held");
+        self.has_pending.store(seal.is_some(), Ordering::Release);
+        let old = std::mem::replace(&mut *pending, seal);
+        drop(pending);
+        drop(old);
+    }
+
+    /// Writes a snapshot file, and makes it the shard's unless the map was cleared meanwhile.
+    fn write_file(&self, seal: &Seal) -> Result<()> {
+        let index = seal.snapshot.index();
+        let mut writer = Writer::create(&self.folder, index)?;
+        for (key, value) in &seal.meta {
+            writer.meta(key, value)?;
+        }
+        let mut bytes = 0;
+        for (key, value) in seal.snapshot.rows() {
+            writer.row(&key, &value)?;
+            bytes += (key.len() + value.len()) as u64;
+            if bytes >= STEP_BYTES {
+                if !self.throttle.take(bytes) {
+                    let source = std::io::ErrorKind::Interrupted.into();
+                    return Err(Error::Io { path: self.folder.clone(), source });
+                }
+                bytes = 0;
+            }
+        }
+        let finished = writer.finish()?;
+        let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
+        if seal.snapshot.is_of(&self.generation()) {
+            finished.publish()?;
+            self.flushed.store(index, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+/// The newest state that is whole. An older one will do: whoever opens it must see that the log begins no later than
+/// after its index.
+fn load(folder: &Path) -> Result<(u64, State)> {
+    let mut first_error = None;
+    for (_, path) in file::list(folder)? {
+        match file::read(&path) {
+            Ok(content) => return Ok((content.index, State::new(content.rows, content.meta))),
+            Err(error) => {
+                log::error!("{error}");
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    first_error.map_or_else(|| Ok((0, State::default())), Err)
+}
+
+impl Engine for MemoryEngine {
+    fn apply(&self, index: u64, batch: WriteBatch) {
+        let before = self.applied.load(Ordering::Relaxed);
+        assert!(index > before, "entry {index} applied after {before}");
+        let generation = self.generation();
+        let mut state = generation.write();
+        let bytes = state.apply(batch);
+        // Before the lock is released: a snapshot that is opened next is of this index.
+        self.applied.store(index, Ordering::SeqCst);
+        drop(state);
+        self.bytes_since.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn applied_index(&self) -> u64 {
+        self.applied.load(Ordering::SeqCst)
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        Ok(self.current.read().expect("nothing panics while it is held").read().get(key))
+    }
+
+    fn snapshot(&self) -> Box<dyn Snapshot + '_> {
+        // The guard keeps a clear out, so that map and index belong together.
+        let current = self.current.read().expect("nothing panics while it is held");
+        let mut state = current.write();
+        let index = self.applied.load(Ordering::SeqCst);
+        let id = state.open_snapshot();
+        drop(state);
+        Box::new(MemorySnapshot::open(current.clone(), id, index))
+    }
+
+    fn flushed_index(&self) -> u64 {
+        self.flushed.load(Ordering::Acquire)
+    }
+
+    fn wants_flush(&self) -> bool {
+        let bytes = self.bytes_since.load(Ordering::Relaxed);
+        bytes >= self.snapshot_bytes_min && bytes >= self.generation().read().bytes()
+    }
+
+    fn seal(&self, meta: Vec<(Slice, Slice)>) {
+        let index = self.applied.load(Ordering::Relaxed);
+        if self.sealed.load(Ordering::Relaxed) == index {
+            return;
+        }
+        let generation = self.generation();
+        let mut state = generation.write();
+        state.meta.extend(meta);
+        let meta = state.meta.clone();
+        let id = state.open_snapshot();
+        drop(state);
+        self.set_pending(Some(Seal { snapshot: MemorySnapshot::open(generation, id, index), meta }));
+        self.sealed.store(index, Ordering::Relaxed);
+        self.bytes_since.store(0, Ordering::Relaxed);
+    }
+
+    fn needs_flush(&self) -> bool {
+        self.has_pending.load(Ordering::Acquire)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.health.check()?;
+        let _one = self.flushing.lock().expect("a panic while flushing is not survived");
+        let mut pending = self.pending.lock().expect("nothing panics while it is held");
+        let Some(seal) = pending.take() else { return Ok(()) };
+        drop(pending);
+        let result = self.write_file(&seal);
+        if result.is_err() {
+            let _ = fs::remove_file(self.folder.join(file::TEMPORARY));
+        }
+        let mut pending = self.pending.lock().expect("nothing panics while it is held");
+        match (&result, &*pending) {
+            // To be tried again, unless there is a newer one.
+            (Err(_), None) if seal.snapshot.is_of(&self.generation()) => *pending = Some(seal),
+            (Ok(()), None) => self.has_pending.store(false, Ordering::Release),
+            _ => {}
+        }
+        drop(pending);
+        result.map_err(|error| self.health.judge(error))
+    }
+
+    fn meta(&self, key: &[u8]) -> Result<Option<Slice>> {
+        Ok(self.generation().read().meta.get(key).cloned())
+    }
+
+    fn compact(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn debt(&self) -> f64 {
+        0.0
+    }
+
+    fn clear(&self, index: u64) -> Result<()> {
+        self.health.check()?;
+        let applied = self.applied.load(Ordering::Relaxed);
+        assert!(index >= applied, "cleared as of {index} after {applied}");
+        let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
+        file::write_empty(&self.folder, index).map_err(|error| self.health.judge(error))?;
+        let mut current = self.current.write().expect("nothing panics while it is held");
+        *current = Generation::new(State::default());
+        self.applied.store(index, Ordering::SeqCst);
+        drop(current);
+        self.sealed.store(index, Ordering::Relaxed);
+        self.flushed.store(index, Ordering::Release);
+        self.bytes_since.store(0, Ordering::Relaxed);
+        self.set_pending(None);
+        Ok(())
+    }
+
+    fn stats(&self) -> EngineStats {
+        let generation = self.generation();
+        let state = generation.read();
+        let files = file::list(&self.folder).unwrap_or_default();
+        let sizes = files.iter().filter_map(|(_, path)| fs::metadata(path).ok());
+        EngineStats {
+            disk_bytes: sizes.map(|file| file.len()).sum(),
+            memtable_bytes: state.bytes(),
+            entries_approx: state.len() as u64,
+            ..EngineStats::default()
+        }
+    }
+
+    fn verify(&self) -> Result<()> {
+        let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
+        file::list(&self.folder)?.iter().try_for_each(|(_, path)| file::read(path).map(drop))
+    }
+}

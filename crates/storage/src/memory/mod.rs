@@ -1,0 +1,8 @@
+//! The engine in memory: a sorted map, and snapshot files from which it comes back.
+
+mod engine;
+mod file;
+mod snapshot;
+mod state;
+
+pub use engine::MemoryEngine;

@@ -1,0 +1,87 @@
+//! A snapshot of the map in memory. Scans take the lock for a few hundred rows at a time.
+
+use super::engine::Generation;
+use super::state::{Bounds, SnapshotId};
+use crate::{Result, Slice, Snapshot, Span};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Rows that one turn with the lock collects.
+const TURN_ROWS: usize = 256;
+
+/// See `Snapshot`. Closed when it is dropped.
+pub(super) struct MemorySnapshot {
+    generation: Arc<Generation>,
+    id: SnapshotId,
+    index: u64,
+}
+
+impl MemorySnapshot {
+    /// Opens a snapshot of the map as it is, which is that of `index`: no entry may be under way.
+    pub(super) fn open(generation: Arc<Generation>, id: SnapshotId, index: u64) -> Self {
+        Self { generation, id, index }
+    }
+
+    /// Whether it is of this generation.
+    pub(super) fn is_of(&self, generation: &Arc<Generation>) -> bool {
+        Arc::ptr_eq(&self.generation, generation)
+    }
+
+    /// All rows in order.
+    pub(super) fn rows(&self) -> Rows<'_> {
+        self.range((Bound::Unbounded, Bound::Unbounded), false)
+    }
+
+    fn range(&self, bounds: Bounds, reverse: bool) -> Rows<'_> {
+        Rows { snapshot: self, ready: Vec::new().into_iter(), left: Some(bounds), reverse }
+    }
+}
+
+impl Drop for MemorySnapshot {
+    fn drop(&mut self) {
+        self.generation.write().close_snapshot(self.id);
+    }
+}
+
+impl Snapshot for MemorySnapshot {
+    fn index(&self) -> u64 {
+        self.index
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        Ok(self.generation.read().get_at(self.id, key))
+    }
+
+    fn iter(&self, span: Span, reverse: bool) -> Box<dyn Iterator<Item = Result<(Slice, Slice)>> + '_> {
+        if !span.end.is_empty() && span.end <= span.start {
+            return Box::new(std::iter::empty());
+        }
+        let low = Bound::Included(Slice::from(span.start));
+        let high = if span.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(Slice::from(span.end)) };
+        Box::new(self.range((low, high), reverse).map(Ok))
+    }
+}
+
+/// Rows of a snapshot, a turn at a time.
+pub(super) struct Rows<'a> {
+    snapshot: &'a MemorySnapshot,
+    ready: std::vec::IntoIter<(Slice, Slice)>,
+    left: Option<Bounds>,
+    reverse: bool,
+}
+
+impl Iterator for Rows<'_> {
+    type Item = (Slice, Slice);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(row) = self.ready.next() {
+                return Some(row);
+            }
+            let bounds = self.left.take()?;
+            let state = self.snapshot.generation.read();
+            let (rows, left) = state.rows_at(self.snapshot.id, bounds, self.reverse, TURN_ROWS);
+            (self.ready, self.left) = (rows.into_iter(), left);
+        }
+    }
+}

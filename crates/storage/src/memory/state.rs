@@ -1,0 +1,151 @@
+//! The map, and what open snapshots need of its past.
+//!
+//! Every open snapshot has a shadow: the values, as of its index, of the keys that were written while it was the
+//! newest snapshot. A snapshot's view of a key is in its own shadow, else in the next newer one that has the key, else
+//! in the map. So a write costs at most one more insertion, however many snapshots are open, and an overwritten value
+//! lives on only where a snapshot can see it.
+
+use crate::{Slice, WriteBatch};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// What a row costs beyond its key and value, in bytes.
+const ROW_OVERHEAD_BYTES: u64 = 72;
+
+/// Number of an open snapshot; a newer one has a higher number.
+pub(super) type SnapshotId = u64;
+type Shadow = BTreeMap<Slice, Option<Slice>>;
+/// Bounds of a range of keys.
+pub(super) type Bounds = (Bound<Slice>, Bound<Slice>);
+
+/// See the module's words.
+#[derive(Default)]
+pub(super) struct State {
+    map: BTreeMap<Slice, Slice>,
+    shadows: BTreeMap<SnapshotId, Shadow>,
+    snapshots_ever: SnapshotId,
+    /// Records of the layers above, as of the last seal.
+    pub(super) meta: BTreeMap<Slice, Slice>,
+    bytes: u64,
+}
+
+impl State {
+    pub(super) fn new(rows: Vec<(Slice, Slice)>, meta: BTreeMap<Slice, Slice>) -> Self {
+        let bytes = rows.iter().map(|(key, value)| row_bytes(key, value)).sum();
+        Self { map: rows.into_iter().collect(), meta, bytes, ..Self::default() }
+    }
+
+    /// Writes one entry; tells how many bytes it was.
+    pub(super) fn apply(&mut self, batch: WriteBatch) -> u64 {
+        let mut newest = self.shadows.values_mut().next_back();
+        let mut written = 0;
+        for (key, value) in batch.writes {
+            assert!(key.first().is_some_and(|&byte| byte != 0), "an empty or a reserved tree key");
+            written += row_bytes(&key, value.as_deref().unwrap_or_default());
+            let old = match value {
+                Some(value) => {
+                    self.bytes += row_bytes(&key, &value);
+                    self.map.insert(key.clone(), value)
+                }
+                None => self.map.remove(&key),
+            };
+            self.bytes -= old.as_ref().map_or(0, |old| row_bytes(&key, old));
+            if let Some(shadow) = &mut newest {
+                shadow.entry(key).or_insert(old);
+            }
+        }
+        written
+    }
+
+    pub(super) fn get(&self, key: &[u8]) -> Option<Slice> {
+        self.map.get(key).cloned()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    pub(super) fn open_snapshot(&mut self) -> SnapshotId {
+        self.snapshots_ever += 1;
+        self.shadows.insert(self.snapshots_ever, Shadow::new());
+        self.snapshots_ever
+    }
+
+    /// What the snapshot had kept goes to the next older one, which may need it.
+    pub(super) fn close_snapshot(&mut self, id: SnapshotId) {
+        let shadow = self.shadows.remove(&id).expect("an open snapshot is closed once");
+        if let Some((_, older)) = self.shadows.range_mut(..id).next_back() {
+            for (key, value) in shadow {
+                older.entry(key).or_insert(value);
+            }
+        }
+    }
+
+    pub(super) fn get_at(&self, id: SnapshotId, key: &[u8]) -> Option<Slice> {
+        let kept = self.shadows.range(id..).find_map(|(_, shadow)| shadow.get(key));
+        kept.cloned().unwrap_or_else(|| self.get(key))
+    }
+
+    /// Up to about `limit` rows of a snapshot at one end of `bounds`, in the order asked for, and the bounds of what is
+    /// left, if anything is.
+    pub(super) fn rows_at(
+        &self,
+        id: SnapshotId,
+        bounds: Bounds,
+        reverse: bool,
+        limit: usize,
+    ) -> (Vec<(Slice, Slice)>, Option<Bounds>) {
+        let mut horizon: Option<Slice> = None;
+        let mut found: BTreeMap<Slice, Option<Slice>> = BTreeMap::new();
+        let mut note = |rows: Vec<(Slice, Option<Slice>)>| {
+            if rows.len() == limit {
+                let last = rows.last().expect("the limit is not 0").0.clone();
+                let nearer = horizon.as_ref().is_none_or(|at| if reverse { last > *at } else { last < *at });
+                if nearer {
+                    horizon = Some(last);
+                }
+            }
+            for (key, value) in rows {
+                found.entry(key).or_insert(value);
+            }
+        };
+        for (_, shadow) in self.shadows.range(id..) {
+            let rows = shadow.range::<Slice, _>(bounds.clone()).map(|(key, value)| (key.clone(), value.clone()));
+            note(first(rows, reverse, limit));
+        }
+        let rows = self.map.range::<Slice, _>(bounds.clone()).map(|(key, value)| (key.clone(), Some(value.clone())));
+        note(first(rows, reverse, limit));
+        // Beyond the horizon some source was not asked to its end.
+        let within = |key: &Slice| {
+            horizon.as_ref().is_none_or(|at| if reverse { key >= at } else { key <= at })
+        };
+        let rows = found.into_iter().filter(|(key, _)| within(key)).filter_map(|(key, value)| Some((key, value?)));
+        let rows: Vec<_> = if reverse { rows.rev().collect() } else { rows.collect() };
+        let left = horizon.map(|at| match reverse {
+            false => (Bound::Excluded(at), bounds.1),
+            true => (bounds.0, Bound::Excluded(at)),
+        });
+        (rows, left.filter(|bounds| !is_empty(bounds)))
+    }
+}
+
+fn first<T>(rows: impl DoubleEndedIterator<Item = T>, reverse: bool, limit: usize) -> Vec<T> {
+    if reverse { rows.rev().take(limit).collect() } else { rows.take(limit).collect() }
+}
+
+/// Whether no key can lie between: such bounds make a map panic.
+fn is_empty((low, high): &Bounds) -> bool {
+    match (low, high) {
+        (Bound::Included(low), Bound::Included(high)) => low > high,
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+        (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) => low >= high,
+    }
+}
+
+fn row_bytes(key: &[u8], value: &[u8]) -> u64 {
+    (key.len() + value.len()) as u64 + ROW_OVERHEAD_BYTES
+}
