@@ -46,6 +46,32 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
+/// A plain number of up to nine digits and its line end, if that is what stands at `at`: nearly every line.
+#[inline(always)]
+pub(crate) fn short_number(buf: &[u8], at: usize) -> Option<(usize, usize)> {
+    let line = buf.get(at..)?;
+    let first = line.first()?.wrapping_sub(b'0');
+    if first > 9 {
+        return None;
+    }
+    let mut number = usize::from(first);
+    for i in 1..10 {
+        let byte = *line.get(i)?;
+        let digit = byte.wrapping_sub(b'0');
+        if digit <= 9 {
+            if number == 0 {
+                return None;
+            }
+            number = number * 10 + usize::from(digit);
+        } else if byte == b'\r' && line.get(i + 1) == Some(&b'\n') {
+            return Some((number, at + i + 2));
+        } else {
+            return None;
+        }
+    }
+    None
+}
+
 /// A double as Redis reads one in an argument: no blanks, not NaN, and out of range only if it says `inf`.
 #[must_use]
 pub fn parse_double(text: &[u8]) -> Option<f64> {

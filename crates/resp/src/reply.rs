@@ -131,12 +131,18 @@ impl Reply {
 
     /// A verbatim text (`txt`); in RESP2 a bulk string.
     pub fn verbatim(&mut self, text: &str) {
+        self.verbatim_as(*b"txt", text.as_bytes());
+    }
+
+    /// A verbatim text of any format; in RESP2 a bulk string.
+    pub fn verbatim_as(&mut self, format: [u8; 3], text: &[u8]) {
         if self.proto == Proto::Resp2 {
-            return self.bulk(text.as_bytes());
+            return self.bulk(text);
         }
         self.head(b'=', text.len() + 4);
-        self.buf.extend_from_slice(b"txt:");
-        self.buf.extend_from_slice(text.as_bytes());
+        self.buf.extend_from_slice(&format);
+        self.buf.push(b':');
+        self.buf.extend_from_slice(text);
         self.crlf();
     }
 

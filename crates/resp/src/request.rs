@@ -5,7 +5,7 @@
 
 use crate::ProtocolError;
 use crate::inline;
-use crate::number::parse_integer;
+use crate::number::{parse_integer, short_number};
 use std::ops::Range;
 use vocab::limits;
 
@@ -260,32 +260,6 @@ fn read_bulk_length(
         return Err(ProtocolError::UnauthenticatedBulkLength);
     }
     Ok(Some((length, next)))
-}
-
-/// A plain number of up to nine digits and its line end, if that is what stands at `at`: nearly every line.
-#[inline(always)]
-fn short_number(buf: &[u8], at: usize) -> Option<(usize, usize)> {
-    let line = buf.get(at..)?;
-    let first = line.first()?.wrapping_sub(b'0');
-    if first > 9 {
-        return None;
-    }
-    let mut number = usize::from(first);
-    for i in 1..10 {
-        let byte = *line.get(i)?;
-        let digit = byte.wrapping_sub(b'0');
-        if digit <= 9 {
-            if number == 0 {
-                return None;
-            }
-            number = number * 10 + usize::from(digit);
-        } else if byte == b'\r' && line.get(i + 1) == Some(&b'\n') {
-            return Some((number, at + i + 2));
-        } else {
-            return None;
-        }
-    }
-    None
 }
 
 enum Line {

@@ -24,6 +24,10 @@ pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 pub const READ_BUFFER_BYTES: usize = 64 * 1024;
 /// Bytes of writes that one worker may have waiting for the log before it reads no more requests.
 pub const QUEUED_WRITE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Longest bulk string in a reply that our client accepts, in bytes: the longest that any Redis sends.
+pub const REPLY_BULK_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Most elements of one array in a reply that our client accepts.
+pub const REPLY_ELEMENTS_MAX: usize = 128 * 1024 * 1024;
 /// Deepest nesting of arrays in a reply that our client accepts.
 pub const NESTING_MAX: usize = 32;
 /// Most clients of one node: the default of `maxclients`.

@@ -1,0 +1,161 @@
+//! Replies as they lie in the buffer: where one ends, and what it is, without a copy.
+
+use crate::ProtocolError;
+use crate::item::{Item, Nesting, Scan, next_item};
+use vocab::limits::NESTING_MAX;
+
+/// How far the reply at the beginning of a connection's buffer has been read. One for each connection.
+#[derive(Clone, Debug, Default)]
+pub struct FrameState {
+    at: usize,
+    scan: Scan,
+    /// How many collections are open, and how many values each of them still lacks.
+    depth: usize,
+    lacking: [usize; NESTING_MAX],
+}
+
+impl FrameState {
+    /// The least length of the buffer at which the next call can find more; a hint for reserving room.
+    #[must_use]
+    pub fn wanted(&self) -> usize {
+        self.scan.wanted
+    }
+
+    /// Forgets an incomplete reply, as when its bytes are thrown away.
+    pub fn reset(&mut self) {
+        self.at = 0;
+        self.scan = Scan::default();
+        self.depth = 0;
+    }
+}
+
+/// How many bytes the reply at the beginning of `buf` has; `None` if it is incomplete: call again when `buf` is longer,
+/// with the same bytes in front. Each byte is looked at a bounded number of times over all calls.
+pub fn frame_len(buf: &[u8], state: &mut FrameState) -> Result<Option<usize>, ProtocolError> {
+    if buf.len() < state.scan.wanted {
+        return Ok(None);
+    }
+    let found = find_end(buf, state);
+    if !matches!(found, Ok(None)) {
+        state.reset();
+    }
+    found
+}
+
+fn find_end(buf: &[u8], state: &mut FrameState) -> Result<Option<usize>, ProtocolError> {
+    loop {
+        let Some((item, next)) = next_item(buf, state.at, &mut state.scan)? else {
+            return Ok(None);
+        };
+        state.at = next;
+        if let Item::Nested(_, count) = item
+            && count > 0
+        {
+            let level = state.lacking.get_mut(state.depth).ok_or(ProtocolError::NestingTooDeep)?;
+            *level = count;
+            state.depth += 1;
+            continue;
+        }
+        // A value is complete; with the last one of a collection, so is the collection.
+        while state.depth > 0 {
+            state.lacking[state.depth - 1] -= 1;
+            if state.lacking[state.depth - 1] > 0 {
+                break;
+            }
+            state.depth -= 1;
+        }
+        if state.depth == 0 {
+            return Ok(Some(next));
+        }
+    }
+}
+
+/// A reply where it lies.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Frame<'a> {
+    /// `+…`
+    Simple(&'a [u8]),
+    /// `-…`, its code first.
+    Error(&'a [u8]),
+    /// `:…`
+    Int(i64),
+    /// `$…`, or a verbatim text without its format.
+    Bulk(&'a [u8]),
+    /// Any null.
+    Null,
+    /// `,…`
+    Double(f64),
+    /// `#…`
+    Boolean(bool),
+    /// `(…`, as text.
+    Big(&'a [u8]),
+    /// A collection.
+    Nested(Nesting, Elements<'a>),
+}
+
+impl<'a> Frame<'a> {
+    /// The reply at the beginning of `buf` and its length; otherwise like `frame_len`.
+    #[inline]
+    pub fn read(buf: &'a [u8], state: &mut FrameState) -> Result<Option<(Self, usize)>, ProtocolError> {
+        if state.at == 0
+            && buf.len() >= state.scan.wanted
+            && let Some((item, next)) = next_item(buf, 0, &mut state.scan)?
+            && let Some(frame) = Self::from_value(&item, buf)
+        {
+            return Ok(Some((frame, next)));
+        }
+        let Some(length) = frame_len(buf, state)? else {
+            return Ok(None);
+        };
+        Ok(Self::read_complete(&buf[..length]).map(|frame| (frame, length)))
+    }
+
+    /// A frame that is known to be complete, with nothing behind it.
+    fn read_complete(buf: &'a [u8]) -> Option<Self> {
+        let (item, next) = next_item(buf, 0, &mut Scan::default()).ok()??;
+        match item {
+            Item::Nested(kind, left) => Some(Self::Nested(kind, Elements { rest: &buf[next..], left })),
+            value => Self::from_value(&value, buf),
+        }
+    }
+
+    fn from_value(item: &Item, buf: &'a [u8]) -> Option<Self> {
+        Some(match item {
+            Item::Simple(range) => Self::Simple(&buf[range.clone()]),
+            Item::Error(range) => Self::Error(&buf[range.clone()]),
+            Item::Int(n) => Self::Int(*n),
+            Item::Bulk(range) => Self::Bulk(&buf[range.clone()]),
+            Item::Null => Self::Null,
+            Item::Double(d) => Self::Double(*d),
+            Item::Boolean(b) => Self::Boolean(*b),
+            Item::Big(range) => Self::Big(&buf[range.clone()]),
+            Item::Verbatim(range) => Self::Bulk(&buf[range.start + 4..range.end]),
+            Item::Nested(..) => return None,
+        })
+    }
+}
+
+/// The values of a collection, in order; those of maps are keys and values by turns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Elements<'a> {
+    rest: &'a [u8],
+    left: usize,
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Frame<'a>;
+
+    fn next(&mut self) -> Option<Frame<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        // The whole collection has been read before, so each of its values is complete.
+        let (frame, length) = Frame::read(self.rest, &mut FrameState::default()).ok()??;
+        self.rest = &self.rest[length..];
+        Some(frame)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Elements<'_> {}
