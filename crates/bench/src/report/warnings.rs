@@ -105,7 +105,7 @@ fn failures(phase: &Phase, list: &mut Vec<Warning>) {
     }
     let missing = phase.not_found();
     if missing > 0 {
-        let text = format!("Phase {name}: {} that must exist not found.", figure::plural(missing, "record"));
+        let text = format!("Phase {name}: {} not found that must exist.", figure::plural(missing, "record"));
         add(list, Severity::Failure, text);
     }
     for op in phase.ops.iter().filter(|op| op.error_count() > 0) {

@@ -10,8 +10,9 @@ use super::escape;
 use super::plots::class_of;
 
 const WIDTH: f64 = 560.0;
-const LABELS: f64 = 128.0;
 const FIGURES: f64 = 132.0;
+const LABEL_CHARACTER: f64 = 7.0;
+const LABEL_MAX: usize = 22;
 const ROW: f64 = 22.0;
 const BAR: f64 = 14.0;
 
@@ -74,7 +75,9 @@ fn latency(phase: &Phase, op: &OpStats) -> Bar {
 
 fn figure_of(title: &str, remark: &str, bars: &[Bar]) -> String {
     let longest = bars.iter().flat_map(|bar| &bar.pieces).map(|piece| piece.to).fold(0.0, f64::max);
-    let unit = if longest > 0.0 { (WIDTH - LABELS - FIGURES) / longest } else { 0.0 };
+    let widest = bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0).min(LABEL_MAX);
+    let labels = widest as f64 * LABEL_CHARACTER + 10.0;
+    let unit = if longest > 0.0 { (WIDTH - labels - FIGURES) / longest } else { 0.0 };
     let height = bars.len() as f64 * ROW + 4.0;
     let spoken: Vec<String> = bars.iter().map(|bar| format!("{}: {}", bar.label, bar.figures)).collect();
     let mut out = format!(
@@ -85,20 +88,20 @@ fn figure_of(title: &str, remark: &str, bars: &[Bar]) -> String {
     );
     for (index, bar) in bars.iter().enumerate() {
         let top = index as f64 * ROW + 4.0;
-        let label: String = bar.label.chars().take(22).collect();
-        let mut end = LABELS;
+        let label: String = bar.label.chars().take(LABEL_MAX).collect();
+        let mut end = labels;
         push(
             &mut out,
             format_args!(
                 "<text class=\"bar-label\" x=\"{}\" y=\"{:.1}\">{}</text>",
-                LABELS - 8.0,
+                labels - 8.0,
                 top + BAR - 3.0,
                 escape::text(&label)
             ),
         );
         for piece in &bar.pieces {
             let width = ((piece.to - piece.from) * unit).max(0.6);
-            let x = LABELS + piece.from * unit;
+            let x = labels + piece.from * unit;
             end = f64::max(end, x + width);
             push(
                 &mut out,
@@ -120,7 +123,7 @@ fn figure_of(title: &str, remark: &str, bars: &[Bar]) -> String {
             ),
         );
     }
-    push(&mut out, format_args!("<path class=\"axis\" d=\"M{LABELS} 0V{height}\"/></svg></figure>\n"));
+    push(&mut out, format_args!("<path class=\"axis\" d=\"M{labels} 0V{height}\"/></svg></figure>\n"));
     out
 }
 

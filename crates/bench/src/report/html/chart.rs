@@ -146,9 +146,10 @@ impl Chart {
     #[must_use]
     pub fn figure(&self) -> String {
         let mut out = format!(
-            "<figure class=\"chart\" id=\"{}\"><figcaption>{}</figcaption>{}",
+            "<figure class=\"chart\" id=\"{}\"><figcaption>{} <span class=\"view\">{}</span></figcaption>{}",
             self.id,
             escape::text(&self.title),
+            self.views.get(self.shown).map_or("", |view| &view.name),
             self.legend()
         );
         let (frame, ticks) = self.frame();
@@ -233,7 +234,7 @@ impl Chart {
                     end - LEFT,
                     bottom - TOP,
                     LEFT + 4.0,
-                    bottom - 5.0
+                    TOP + 11.0
                 ),
             );
         }
@@ -257,6 +258,9 @@ impl Chart {
         };
         for (value, label) in across {
             let x = frame.x(value);
+            if self.across == Across::Percentile {
+                push(out, format_args!("<path class=\"grid\" d=\"M{x:.1} {TOP}V{bottom}\"/>"));
+            }
             push(
                 out,
                 format_args!(

@@ -9,3 +9,6 @@ mod plots;
 mod scale;
 
 pub use page::render;
+
+#[cfg(test)]
+mod wellformed;

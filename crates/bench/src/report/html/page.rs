@@ -132,7 +132,7 @@ fn section(out: &mut String, index: usize, phase: &Phase, data: &mut Vec<serde_j
     push(
         out,
         format_args!(
-            "<section class=\"phase\" id=\"phase{index}\">\n<h2>{} <small>{}</small></h2>\n<p class=\"facts\">{}</p>\n",
+            "<section class=\"phase\" id=\"phase{index}\">\n<h2>Phase {} <small>{}</small></h2>\n<p class=\"facts\">{}</p>\n",
             escape::text(&phase.name),
             escape::text(title.trim()),
             escape::text(&facts_of(phase))

@@ -132,7 +132,7 @@ fn distribution(index: usize, phase: &Phase) -> Chart {
         views: vec![View { name: String::new(), lines }],
         warm_up_s: 0.0,
         events: Vec::new(),
-        remark: "Each nine takes the same width; the line ends at the slowest operation. Logarithmic latency."
+        remark: "Each nine has the same width; a line ends at its slowest operation; latency is logarithmic."
             .to_owned(),
         ..over_time(index, "distribution", phase)
     }

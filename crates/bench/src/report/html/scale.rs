@@ -122,7 +122,8 @@ pub fn nines(percentile: f64, count: u64) -> f64 {
 #[must_use]
 pub fn percentiles(high: f64) -> Vec<(f64, String)> {
     let mut ticks = vec![(0.0, "0 %".to_owned())];
-    if high >= 0.5 {
+    // Further out, 50 % stands too close to 0 %.
+    if (0.5..=4.0).contains(&high) {
         ticks.push((2f64.log10(), "50 %".to_owned()));
     }
     for digits in 1..=high.floor() as usize {
@@ -162,7 +163,7 @@ mod tests {
         assert!((nines(99.9, 1_000_000) - 3.0).abs() < 1e-9);
         assert!((nines(100.0, 1_000_000) - 6.0).abs() < 1e-9);
         assert!((nines(99.999_999, 1000) - 3.0).abs() < 1e-9);
-        let labels: Vec<String> = percentiles(4.2).into_iter().map(|tick| tick.1).collect();
+        let labels: Vec<String> = percentiles(4.0).into_iter().map(|tick| tick.1).collect();
         assert_eq!(labels, ["0 %", "50 %", "90 %", "99 %", "99.9 %", "99.99 %"]);
     }
 
