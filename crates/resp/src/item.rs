@@ -40,7 +40,7 @@ pub enum Nesting {
 /// What is known of an incomplete item.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Scan {
-    /// Bytes of its line that hold no CR.
+    /// Bytes of its line that hold no line break.
     searched: usize,
     /// The buffer length below which nothing can have changed.
     pub(crate) wanted: usize,
@@ -145,9 +145,12 @@ fn nested_item(kind: u8, length: usize, next: usize, scan: &mut Scan) -> Result<
 fn find_line_end(buf: &[u8], at: usize, scan: &mut Scan) -> Result<Option<usize>, ProtocolError> {
     let line = &buf[at..];
     let window = &line[..line.len().min(INLINE_BYTES_MAX)];
-    match window[scan.searched.min(window.len())..].iter().position(|&b| b == b'\r') {
+    match window[scan.searched.min(window.len())..].iter().position(|&b| b == b'\r' || b == b'\n') {
         Some(i) => {
             let end = scan.searched + i;
+            if line[end] == b'\n' {
+                return Err(ProtocolError::InvalidReply);
+            }
             match line.get(end + 1) {
                 Some(b'\n') => Ok(Some(at + end)),
                 Some(_) => Err(ProtocolError::InvalidReply),

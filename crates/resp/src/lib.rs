@@ -2,6 +2,8 @@
 
 mod error;
 mod frame;
+#[doc(hidden)]
+pub mod fuzz;
 mod glob;
 mod inline;
 mod item;

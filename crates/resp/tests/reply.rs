@@ -61,6 +61,7 @@ fn malformed_replies() {
         (":1x\r\n", ProtocolError::InvalidReply),
         (":\r\n", ProtocolError::InvalidReply),
         ("+a\rb", ProtocolError::InvalidReply),
+        ("+a\n", ProtocolError::InvalidReply),
         ("$-2\r\n", ProtocolError::InvalidReply),
         ("$1\r\nxyz", ProtocolError::InvalidReply),
         ("$?\r\n", ProtocolError::InvalidReply),
