@@ -93,8 +93,8 @@ impl Space for Store {
         1
     }
 
-    fn random_u64(&mut self) -> u64 {
-        self.prng.next_u64()
+    fn random_u64(&mut self) -> Result<u64, Fault> {
+        Ok(self.prng.next_u64())
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {

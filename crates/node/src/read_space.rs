@@ -34,9 +34,8 @@ impl Space for CachedSpace<'_> {
         self.applied
     }
 
-    fn random_u64(&mut self) -> u64 {
-        // Never used for an answer: whatever draws at random needs more than the cache.
-        self.applied
+    fn random_u64(&mut self) -> Result<u64, Fault> {
+        Err(Fault::WouldBlock)
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
@@ -130,8 +129,8 @@ impl Space for SnapshotSpace<'_> {
         self.snapshot.index()
     }
 
-    fn random_u64(&mut self) -> u64 {
-        self.prng.next_u64()
+    fn random_u64(&mut self) -> Result<u64, Fault> {
+        Ok(self.prng.next_u64())
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {

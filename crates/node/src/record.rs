@@ -53,7 +53,7 @@ pub struct RecordView<'a> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// The version at which the collection was spread: tells its elements from those of one before it.
+    /// Drawn at random when the collection was spread: tells its elements from those of one before it.
     pub generation: u64,
     /// How many elements there are.
     pub count: u64,

@@ -32,8 +32,8 @@ pub trait Space {
     /// The version that writes of this entry get; for reads, the index that is read at.
     fn version(&self) -> u64;
 
-    /// Random bits, the same on every replica for the same entry.
-    fn random_u64(&mut self) -> u64;
+    /// Random bits, the same on every replica for the same entry, and others at every call.
+    fn random_u64(&mut self) -> Result<u64, Fault>;
 
     /// The live record of `key`.
     fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault>;
@@ -55,7 +55,8 @@ pub trait Space {
     /// Removes one element. Only in an entry.
     fn element_delete(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<(), Fault>;
 
-    /// Up to `limit` elements in byte order, beginning after `after` (or at the first).
+    /// Up to `limit` elements in byte order, beginning after `after` (or at the first); fewer only if there are no
+    /// more.
     fn elements(
         &mut self,
         key: &[u8],

@@ -100,8 +100,8 @@ impl Space for TestSpace {
         self.version
     }
 
-    fn random_u64(&mut self) -> u64 {
-        self.random.next_u64()
+    fn random_u64(&mut self) -> Result<u64, Fault> {
+        Ok(self.random.next_u64())
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {

@@ -82,9 +82,9 @@ impl<'k> Builder<'k> {
 /// the first, collected later, must not take those of the second with them. Nor may a copy meet its elder's leavings
 /// when it comes back by RENAME. So: 64 random bits, which are the same on every replica.
 fn fresh_generation(space: &mut dyn Space, key: &[u8]) -> Result<u64, Error> {
-    let mut generation = space.random_u64();
+    let mut generation = space.random_u64()?;
     while !space.elements(key, generation, None, 1)?.is_empty() {
-        generation = generation.wrapping_add(space.random_u64() | 1);
+        generation = generation.wrapping_add(space.random_u64()? | 1);
     }
     Ok(generation)
 }

@@ -3,7 +3,7 @@
 use super::element;
 use super::stored::{Form, Stored};
 use crate::exec::{Call, Error, Outcome, args};
-use crate::{Space, Spread};
+use crate::{Fault, Space, Spread};
 use resp::{Proto, Reply};
 use std::collections::HashSet;
 use storage::Slice;
@@ -77,7 +77,7 @@ fn any_one(call: &mut Call<'_>) -> Outcome {
     match &hash.form {
         Form::Inline(record) => {
             let entries = hash.entries(record)?;
-            let at = below(call.space, entries.len() as u64) as usize;
+            let at = below(call.space, entries.len() as u64)? as usize;
             let (field, _) = entries.get(at).ok_or_else(|| hash.corrupt("hash without a field"))?;
             call.reply.bulk(field);
         }
@@ -110,7 +110,7 @@ fn distinct(space: &mut dyn Space, hash: &Stored<'_>, count: u64, answer: &mut A
     // One pass: a field is taken with the share of those still wanted in those still to come.
     let (mut wanted, mut left) = (count, size);
     hash.each(space, |space, field, value| {
-        if wanted == left || below(space, left) < wanted {
+        if wanted == left || below(space, left)? < wanted {
             answer.field(field, value);
             wanted -= 1;
         }
@@ -135,7 +135,7 @@ fn repeated(space: &mut dyn Space, hash: &Stored<'_>, count: u64, answer: &mut A
         }
         Form::Spread(_) => {
             // One pass keeps what was drawn beforehand, so that memory follows the reply and not the hash.
-            let drawn: Vec<u64> = (0..count).map(|_| below(space, size)).collect();
+            let drawn: Vec<u64> = (0..count).map(|_| below(space, size)).collect::<Result<_, _>>()?;
             let mut places = drawn.clone();
             places.sort_unstable();
             places.dedup();
@@ -156,7 +156,7 @@ fn repeated(space: &mut dyn Space, hash: &Stored<'_>, count: u64, answer: &mut A
         Form::Inline(record) => {
             let entries = hash.entries(record)?;
             for _ in 0..count {
-                let (field, value) = entries[below(space, size) as usize];
+                let (field, value) = entries[below(space, size)? as usize];
                 answer.field(field, value);
             }
         }
@@ -170,24 +170,24 @@ fn repeated(space: &mut dyn Space, hash: &Stored<'_>, count: u64, answer: &mut A
 /// likelihood proportional to how many elements it holds, so an element's chance does not depend on its neighbours.
 fn draw(space: &mut dyn Space, hash: &Stored<'_>, spread: Spread) -> Result<(Slice, Slice), Error> {
     let pick = |space: &mut dyn Space, mut elements: Vec<(Slice, Slice)>| {
-        let at = below(space, elements.len() as u64) as usize;
-        elements.swap_remove(at)
+        let at = below(space, elements.len() as u64)? as usize;
+        Ok::<_, Error>(elements.swap_remove(at))
     };
     if spread.count <= WHOLE_MAX as u64 {
         let all = space.elements(hash.key, spread.generation, None, WHOLE_MAX)?;
-        return if all.is_empty() { Err(hash.corrupt("hash without its elements")) } else { Ok(pick(space, all)) };
+        return if all.is_empty() { Err(hash.corrupt("hash without its elements")) } else { pick(space, all) };
     }
     let width = (element::POSITIONS / spread.count * STRETCH_MEAN).clamp(1, element::POSITIONS);
     for _ in 0..TRIES_MAX {
-        let start = below(space, element::POSITIONS.div_ceil(width)) * width;
+        let start = below(space, element::POSITIONS.div_ceil(width))? * width;
         let mut stretch = from_position(space, hash, spread, start, STRETCH_MAX)?;
         stretch.retain(|(name, _)| element::position_of(name).is_some_and(|position| position < start + width));
-        if below(space, STRETCH_MAX as u64) < stretch.len() as u64 {
-            return Ok(pick(space, stretch));
+        if below(space, STRETCH_MAX as u64)? < stretch.len() as u64 {
+            return pick(space, stretch);
         }
     }
     // Only a hash whose fields were chosen for their positions comes to this: the next element must do.
-    let start = below(space, element::POSITIONS);
+    let start = below(space, element::POSITIONS)?;
     let mut next = from_position(space, hash, spread, start, 1)?;
     if next.is_empty() {
         next = from_position(space, hash, spread, 0, 1)?;
@@ -209,6 +209,6 @@ fn from_position(
 }
 
 /// A random number below `bound`.
-fn below(space: &mut dyn Space, bound: u64) -> u64 {
-    ((u128::from(space.random_u64()) * u128::from(bound)) >> 64) as u64
+fn below(space: &mut dyn Space, bound: u64) -> Result<u64, Fault> {
+    Ok(((u128::from(space.random_u64()?) * u128::from(bound)) >> 64) as u64)
 }
