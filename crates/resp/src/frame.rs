@@ -148,7 +148,11 @@ impl<'a> Iterator for Elements<'a> {
     fn next(&mut self) -> Option<Frame<'a>> {
         self.left = self.left.checked_sub(1)?;
         // The whole collection has been read before, so each of its values is complete.
-        let (frame, length) = Frame::read(self.rest, &mut FrameState::default()).ok()??;
+        let (item, next) = next_item(self.rest, 0, &mut Scan::default()).ok()??;
+        let (frame, length) = match Frame::from_value(&item, self.rest) {
+            Some(frame) => (frame, next),
+            None => Frame::read(self.rest, &mut FrameState::default()).ok()??,
+        };
         self.rest = &self.rest[length..];
         Some(frame)
     }

@@ -65,7 +65,7 @@ const fn is_subcommand(name: &str, container: &str) -> bool {
 /// Longest name of a command.
 const NAME_BYTES_MAX: usize = 16;
 /// A power of two, a few times the number of commands, so that most names are found at the first look.
-const BUCKETS: usize = 512;
+const BUCKETS: usize = 256;
 const EMPTY: u16 = u16::MAX;
 
 /// Upper-case names as numbers, and their rows; a name lies in the first free bucket from its hash on.
@@ -104,6 +104,33 @@ const fn bucket_of(packed: u128) -> usize {
     (mixed >> 48) as usize % BUCKETS
 }
 
+/// A name of at most 16 bytes as a number, in upper case. Reads words that may overlap rather than single bytes.
+#[inline]
+fn pack(name: &[u8]) -> u128 {
+    let short = |at: usize| u128::from(u32::from_le_bytes([name[at], name[at + 1], name[at + 2], name[at + 3]]));
+    let byte = |at: usize| u128::from(name[at]) << (8 * at);
+    let packed = match name.len() {
+        0 => 0,
+        length @ 1..4 => byte(0) | byte(length / 2) | byte(length - 1),
+        length @ 4..8 => short(0) | short(length - 4) << (8 * (length - 4)),
+        length => {
+            let (front, back) = (short(0) | short(4) << 32, short(length - 8) | short(length - 4) << 32);
+            front | back << (8 * (length - 8))
+        }
+    };
+    u128::from(uppercase(packed as u64)) | u128::from(uppercase((packed >> 64) as u64)) << 64
+}
+
+/// Eight bytes in ASCII upper case. The sums set the high bit of each byte that is at least `a`, or more than `z`.
+const fn uppercase(word: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let low_bits = word & (EACH * 0x7F);
+    let from_a = low_bits + EACH * (0x80 - b'a' as u64);
+    let beyond_z = low_bits + EACH * (0x7F - b'z' as u64);
+    let is_lower = (from_a ^ beyond_z) & !word & (EACH * 0x80);
+    word ^ (is_lower >> 2)
+}
+
 /// The command called `name`, in upper or lower case. Containers only, not their subcommands.
 #[inline]
 #[must_use]
@@ -111,10 +138,7 @@ pub fn lookup(name: &[u8]) -> Option<&'static CommandSpec> {
     if name.len() > NAME_BYTES_MAX {
         return None;
     }
-    let mut bytes = [0; NAME_BYTES_MAX];
-    bytes[..name.len()].copy_from_slice(name);
-    bytes.make_ascii_uppercase();
-    let packed = u128::from_le_bytes(bytes);
+    let packed = pack(name);
     let mut bucket = bucket_of(packed);
     loop {
         let (found, row) = INDEX[bucket];
@@ -170,5 +194,22 @@ impl CommandSpec {
     #[must_use]
     pub fn subcommand(&self, name: &[u8]) -> Option<&'static CommandSpec> {
         self.subcommands().iter().find(|spec| spec.short_name().as_bytes().eq_ignore_ascii_case(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_packed_in_upper_case() {
+        for length in 0..=NAME_BYTES_MAX {
+            for first in 0..=255u8 {
+                let name: Vec<u8> = (0..length as u8).map(|i| first.wrapping_add(i)).collect();
+                let mut bytes = [0; NAME_BYTES_MAX];
+                bytes[..length].copy_from_slice(&name.to_ascii_uppercase());
+                assert_eq!(pack(&name), u128::from_le_bytes(bytes), "{name:?}");
+            }
+        }
     }
 }
