@@ -93,8 +93,9 @@ impl PhaseProgress {
         let now = Now { done, rate_per_s: rate, p99_us, elapsed };
         match &mut self.shown {
             Shown::Bar(bar) => {
-                bar.set_position((share(self.total, &now) * BAR_STEPS as f64) as u64);
+                // The message first: when redraws are limited, figures matter more than the bar.
                 bar.set_message(describe(self.total, &now));
+                bar.set_position((share(self.total, &now) * BAR_STEPS as f64) as u64);
             }
             Shown::Lines { next } if elapsed >= *next => {
                 *next = next_line(*next, elapsed);
@@ -127,7 +128,8 @@ impl Drop for PhaseProgress {
 
 fn bar(name: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(BAR_STEPS), ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_S));
-    let style = ProgressStyle::with_template("{prefix:10} {bar:24.cyan/dim} {msg}").expect("the template is constant");
+    let style =
+        ProgressStyle::with_template("{prefix:10} {wide_bar:.cyan/dim} {msg}").expect("the template is constant");
     bar.set_style(style.progress_chars("━╸─"));
     bar.set_prefix(name.to_owned());
     bar

@@ -1,5 +1,6 @@
 //! Runs that never happened, for the tests of the reports: made from a seed, with the shapes that real ones have
 //! (noise, a dip while the tree compacts, a long tail, a second where all stood still).
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 

@@ -185,7 +185,7 @@ fn cpu_text(phase: &Phase, cpu: &CpuTime) -> String {
 
 fn ladder(out: &mut String, phase: &Phase) {
     out.push_str(
-        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">operation</th><th scope=\"col\">from</th>",
+        "<div class=\"scroll\"><table class=\"ladder\">\n<thead><tr><th scope=\"col\">operation</th><th scope=\"col\">from</th>",
     );
     for head in ["count", "mean", "min", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"] {
         push(out, format_args!("<th scope=\"col\" class=\"n\">{head}</th>"));

@@ -132,8 +132,7 @@ fn distribution(index: usize, phase: &Phase) -> Chart {
         views: vec![View { name: String::new(), lines }],
         warm_up_s: 0.0,
         events: Vec::new(),
-        remark: "Each nine has the same width; a line ends at its slowest operation; latency is logarithmic."
-            .to_owned(),
+        remark: "Equal width for each nine; a line ends at its maximum.".to_owned(),
         ..over_time(index, "distribution", phase)
     }
 }
