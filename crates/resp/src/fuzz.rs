@@ -5,6 +5,9 @@ use crate::{
     encode_request, frame_len, parse_request, table,
 };
 
+#[cfg(test)]
+mod tests;
+
 /// What a stream of requests came to: their arguments, and why it ended.
 #[derive(Debug, PartialEq)]
 struct Requests {

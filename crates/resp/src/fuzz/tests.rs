@@ -1,7 +1,8 @@
 //! A small deterministic fuzzer over the checks of `resp::fuzz`: it mutates examples and splices in words of the
-//! protocol. A failure names the input; the same seed gives the same inputs.
+//! protocol. A failure names the input; the same seed gives the same input. `BASALT_FUZZ_SECONDS` makes it go on.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 use vocab::Prng;
 
 const REQUESTS: &[&[u8]] = &[
@@ -62,25 +63,36 @@ fn mutate(input: &mut Vec<u8>, examples: &[&[u8]], prng: &mut Prng) {
     }
 }
 
-fn fuzz(examples: &[&[u8]], rounds: u64, check: fn(&[u8])) {
-    for seed in 0..rounds {
+/// Seeds that every run tries.
+const ROUNDS: u64 = 40_000;
+
+fn fuzz(examples: &[&[u8]], check: fn(&[u8])) {
+    let begin = Instant::now();
+    let seconds = std::env::var("BASALT_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let mut seed = 0;
+    while seed < ROUNDS || begin.elapsed() < Duration::from_secs(seconds) {
         let mut prng = Prng::new(seed);
         let mut input = examples[prng.below(examples.len() as u64) as usize].to_vec();
-        if seed >= examples.len() as u64 {
-            mutate(&mut input, examples, &mut prng);
-        }
+        mutate(&mut input, examples, &mut prng);
         if catch_unwind(AssertUnwindSafe(|| check(&input))).is_err() {
             panic!("seed {seed}, input b\"{}\"", input.escape_ascii());
         }
+        seed += 1;
     }
 }
 
 #[test]
+fn examples_hold_as_they_are() {
+    REQUESTS.iter().for_each(|input| super::request(input));
+    REPLIES.iter().for_each(|input| super::reply(input));
+}
+
+#[test]
 fn requests_survive_any_bytes() {
-    fuzz(REQUESTS, 40_000, resp::fuzz::request);
+    fuzz(REQUESTS, super::request);
 }
 
 #[test]
 fn replies_survive_any_bytes() {
-    fuzz(REPLIES, 40_000, resp::fuzz::reply);
+    fuzz(REPLIES, super::reply);
 }
