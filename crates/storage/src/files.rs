@@ -59,6 +59,9 @@ pub(crate) fn verify_file(path: &Path, sum: u128) -> Result<()> {
 
 /// Creates a folder and makes it durable in its parent.
 pub(crate) fn create_folder(folder: &Path) -> Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
     fs::create_dir_all(folder).map_err(|error| system_error(folder, error))?;
     match folder.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => sync_folder(parent),

@@ -8,6 +8,7 @@ mod engine;
 mod envelope;
 mod files;
 mod health;
+mod inspect;
 mod lsm;
 mod memory;
 mod open;
@@ -17,6 +18,7 @@ mod throttle;
 
 pub use cache::{CacheStats, PutMode, RowCache, Stamp};
 pub use engine::{Engine, EngineStats, Error, Result, Snapshot, Span, WriteBatch};
+pub use inspect::{Inspection, inspect_engine};
 pub use lsm::LsmEngine;
 pub use memory::MemoryEngine;
 /// Reference-counted bytes; short ones are held inline.

@@ -5,25 +5,22 @@
 
 use super::fault::translate;
 use super::generation::{self, Generation, L0_TABLES};
+use super::manifest::Manifest;
 use super::snapshot::LsmSnapshot;
 use super::sweep::{Views, sweep};
-use super::view::{Sealed, View};
+use super::view::{APPLIED_KEY, Sealed, View, meta_key, read_applied};
 use crate::envelope::Packing;
 use crate::files::create_folder;
 use crate::health::Health;
 use crate::{Engine, EngineStats, Error, Result, SharedResources, Slice, Snapshot, WriteBatch};
 use arc_swap::ArcSwap;
-use byteview::ByteView;
 use lsm_tree::{AbstractTree, InternalValue, ValueType};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The record that says what the files hold.
-const APPLIED_KEY: &[u8] = b"\0applied";
-/// Before the keys of meta records.
-const META_PREFIX: &[u8] = b"\0meta\0";
 /// What an entry of a memtable costs beyond its key and value, in bytes: skiplist node, tower, allocations.
 const ENTRY_OVERHEAD_BYTES: u64 = 120;
 /// Runs in the first level at which writers are held up.
@@ -50,8 +47,9 @@ impl LsmEngine {
         let number = match generation::read_pointer(folder)? {
             Some(number) => number,
             None => {
+                generation::check_unused(folder)?;
                 generation::remove_others(folder, 0)?;
-                Generation::open(folder, 1, shared)?;
+                Generation::create(folder, 1, shared)?;
                 generation::write_pointer(folder, 1)?;
                 1
             }
@@ -112,7 +110,12 @@ impl LsmEngine {
         sweep(generation, &self.views);
         let result = {
             let _writing = generation.writing.read().expect("a panic while writing is not survived");
-            write()
+            // A panic in there is what damage looks like that no checksum covers; readers need none of its locks.
+            catch_unwind(AssertUnwindSafe(write))
+        };
+        let Ok(result) = result else {
+            self.health.poison(format!("{}: lsm-tree panicked", generation.folder.display()));
+            return self.health.check();
         };
         let Err(error) = result else { return Ok(()) };
         generation.littered.store(true, Ordering::Release);
@@ -163,22 +166,8 @@ fn retire(view: Arc<View>) {
     }
 }
 
-/// The index that the files of a view hold; 0 if nothing was ever flushed.
-fn read_applied(view: &View) -> Result<u64> {
-    let Some(value) = view.get(APPLIED_KEY, u64::MAX >> 1)? else { return Ok(0) };
-    let bytes: Option<[u8; 8]> = value[..].try_into().ok();
-    bytes.map(u64::from_le_bytes).ok_or_else(|| Error::Corrupt {
-        path: view.generation.folder.clone(),
-        detail: "the record of the applied index is malformed".into(),
-    })
-}
-
 fn entry(key: Slice, value: Slice, index: u64, kind: ValueType) -> InternalValue {
     InternalValue::from_components(key, value, index, kind)
-}
-
-fn meta_key(key: &[u8]) -> Slice {
-    Slice::from(ByteView::fused(META_PREFIX, key))
 }
 
 impl Engine for LsmEngine {
@@ -267,7 +256,7 @@ impl Engine for LsmEngine {
 
     fn meta(&self, key: &[u8]) -> Result<Option<Slice>> {
         // Meta records are written when no entry is under way, at the applied index.
-        self.get(&meta_key(key))
+        self.view.load().meta(key, self.applied.load(Ordering::SeqCst))
     }
 
     fn compact(&self) -> Result<bool> {
@@ -306,7 +295,7 @@ impl Engine for LsmEngine {
         assert!(index >= applied, "cleared as of {index} after {applied}");
         let number = self.view.load().generation.number + 1;
         generation::remove_others(&self.folder, number - 1)?;
-        let generation = Generation::open(&self.folder, number, &self.shared)?;
+        let generation = Generation::create(&self.folder, number, &self.shared)?;
         let tree = generation.tree();
         tree.insert(APPLIED_KEY, index.to_le_bytes(), index);
         tree.rotate_memtable();
@@ -324,22 +313,20 @@ impl Engine for LsmEngine {
     }
 
     fn stats(&self) -> EngineStats {
-        let view = self.view.load();
-        let tree = view.generation.tree();
-        let version = tree.current_version();
-        EngineStats {
-            disk_bytes: tree.disk_space(),
-            memtable_bytes: view.generation.usage.bytes(),
-            level_tables: version.iter_levels().map(|level| level.table_count()).collect(),
-            blob_files: tree.blob_file_count(),
-            blob_stale_bytes: tree.stale_blob_bytes(),
-            l0_runs: view.l0_runs,
-            entries_approx: tree.approximate_len() as u64,
-        }
+        self.view.load().stats()
     }
 
     fn verify(&self) -> Result<()> {
-        self.view.load_full().verify()
+        let view = self.view.load_full();
+        view.verify()?;
+        loop {
+            let version = || view.generation.index().current_version().id();
+            let before = version();
+            let manifest = Manifest::read(&view.generation.folder);
+            if before == version() {
+                return manifest.map(drop);
+            }
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use std::path::Path;
 /// Translates an error that concerns `path`. What the tree cannot parse is corruption.
 pub(super) fn translate(path: &Path, error: lsm_tree::Error) -> Error {
     match error {
-        lsm_tree::Error::Io(source) if source.kind() == ErrorKind::UnexpectedEof => {
+        // A file too short for what it should hold: a read past its end, or a seek before its beginning.
+        lsm_tree::Error::Io(source) if matches!(source.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidInput) => {
             Error::Corrupt { path: path.to_path_buf(), detail: format!("cut short: {source}") }
         }
         lsm_tree::Error::Io(source) => system_error(path, source),

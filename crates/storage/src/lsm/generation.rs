@@ -10,13 +10,14 @@
 
 use super::fault::translate;
 use super::filter::Brake;
+use super::manifest::Manifest;
 use crate::files::{create_folder, replace_file, system_error};
 use crate::resources::Usage;
 use crate::{Compression, Error, Result, SharedResources};
 use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{CompressionPolicy, PinningPolicy};
 use lsm_tree::{
-    AnyTree, CompressionType, Config, DescriptorTable, KvSeparationOptions, SequenceNumberCounter, Tree,
+    AbstractTree, AnyTree, CompressionType, Config, DescriptorTable, KvSeparationOptions, SequenceNumberCounter, Tree,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,12 +53,42 @@ pub(super) struct Generation {
 }
 
 impl Generation {
-    /// Opens the tree in `<shard>/tree-<number>`, or makes an empty one there.
-    pub(super) fn open(shard: &Path, number: u64, shared: &Arc<SharedResources>) -> Result<Arc<Self>> {
-        let folder = shard.join(format!("{TREE_PREFIX}{number}"));
+    /// Makes an empty tree in `<shard>/tree-<number>`.
+    pub(super) fn create(shard: &Path, number: u64, shared: &Arc<SharedResources>) -> Result<Arc<Self>> {
+        let folder = tree_folder(shard, number);
         create_folder(&folder)?;
         let tree = config(&folder, shared).open().map_err(|error| translate(&folder, error))?;
-        Ok(Arc::new(Self {
+        Ok(Self::new(number, folder, tree, shared))
+    }
+
+    /// Opens the tree in `<shard>/tree-<number>`.
+    pub(super) fn open(shard: &Path, number: u64, shared: &Arc<SharedResources>) -> Result<Arc<Self>> {
+        let folder = tree_folder(shard, number);
+        let manifest = Manifest::read(&folder)?;
+        let tree = config(&folder, shared).open().map_err(|error| {
+            let error = translate(&folder, error);
+            if matches!(error, Error::Corrupt { .. }) { manifest.verify().err().unwrap_or(error) } else { error }
+        })?;
+        let generation = Self::new(number, folder, tree, shared);
+        generation.check_references()?;
+        Ok(generation)
+    }
+
+    /// The tables' lists of the value files that they refer to are not covered by a block's checksum.
+    fn check_references(&self) -> Result<()> {
+        let version = self.index().current_version();
+        for table in version.iter_tables() {
+            let listed = table.list_blob_file_references().map_err(|error| translate(&table.path, error))?;
+            if !listed.unwrap_or_default().iter().all(|file| version.blob_files.contains_key(file.blob_file_id)) {
+                let detail = "refers to a value file that the tree does not have".into();
+                return Err(Error::Corrupt { path: table.path.to_path_buf(), detail });
+            }
+        }
+        Ok(())
+    }
+
+    fn new(number: u64, folder: PathBuf, tree: AnyTree, shared: &Arc<SharedResources>) -> Arc<Self> {
+        Arc::new(Self {
             number,
             folder,
             tree,
@@ -72,7 +103,7 @@ impl Generation {
             strategy: Arc::new(
                 Leveled::default().with_l0_threshold(L0_TABLES).with_table_target_size(shared.options.table_bytes),
             ),
-        }))
+        })
     }
 
     /// The tree with values kept apart resolved: what writes.
@@ -135,6 +166,11 @@ fn config(folder: &Path, shared: &SharedResources) -> Config {
         .with_kv_separation(Some(separation))
 }
 
+/// Where the tree of a generation is.
+pub(super) fn tree_folder(shard: &Path, number: u64) -> PathBuf {
+    shard.join(format!("{TREE_PREFIX}{number}"))
+}
+
 /// The generation that the pointer file names; `None` if there is none yet.
 pub(super) fn read_pointer(shard: &Path) -> Result<Option<u64>> {
     let path = shard.join(POINTER);
@@ -169,18 +205,36 @@ pub(super) fn write_pointer(shard: &Path, number: u64) -> Result<()> {
     replace_file(shard, POINTER, pointer_text(number).as_bytes())
 }
 
-/// Removes the trees that the pointer does not name: left by a crash, or by a reader that outlived the last stop.
-pub(super) fn remove_others(shard: &Path, keep: u64) -> Result<()> {
-    let keep = format!("{TREE_PREFIX}{keep}");
-    for entry in fs::read_dir(shard).map_err(|error| system_error(shard, error))? {
-        let entry = entry.map_err(|error| system_error(shard, error))?;
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with(TREE_PREFIX) && name != keep {
-            fs::remove_dir_all(entry.path()).map_err(|error| system_error(&entry.path(), error))?;
+/// Without a pointer file, only what a crash in the first start left may be there: a tree that was never written to.
+pub(super) fn check_unused(shard: &Path) -> Result<()> {
+    for folder in trees(shard)? {
+        if fs::read_dir(folder.join("tables")).is_ok_and(|mut tables| tables.next().is_some()) {
+            let detail = format!("missing, but there is data in {}", folder.display());
+            return Err(Error::Corrupt { path: shard.join(POINTER), detail });
         }
     }
     Ok(())
+}
+
+/// Removes the trees that the pointer does not name: left by a crash, or by a reader that outlived the last stop.
+pub(super) fn remove_others(shard: &Path, keep: u64) -> Result<()> {
+    let keep = tree_folder(shard, keep);
+    for folder in trees(shard)?.iter().filter(|folder| **folder != keep) {
+        fs::remove_dir_all(folder).map_err(|error| system_error(folder, error))?;
+    }
+    Ok(())
+}
+
+fn trees(shard: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |error| system_error(shard, error);
+    let mut trees = Vec::new();
+    for entry in fs::read_dir(shard).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_name().to_string_lossy().starts_with(TREE_PREFIX) {
+            trees.push(entry.path());
+        }
+    }
+    Ok(trees)
 }
 
 /// The version number that the tree's `current` file names on disk.

@@ -8,8 +8,11 @@ mod engine;
 mod fault;
 mod filter;
 mod generation;
+mod inspect;
+mod manifest;
 mod snapshot;
 mod sweep;
 mod view;
 
 pub use engine::LsmEngine;
+pub(crate) use inspect::LsmInspection;

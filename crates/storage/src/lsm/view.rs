@@ -11,13 +11,19 @@ use super::fault::translate;
 use crate::files::verify_file;
 use super::generation::Generation;
 use crate::envelope::unpack;
-use crate::{Error, Result, Slice};
+use crate::{EngineStats, Error, Result, Slice};
+use byteview::ByteView;
 use lsm_tree::{AbstractTree, BlobFile, InternalValue, Memtable, Table, Tree, ValueType};
 use std::collections::HashMap;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
+
+/// The record that says what the files hold.
+pub(super) const APPLIED_KEY: &[u8] = b"\0applied";
+/// Before the keys of meta records.
+const META_PREFIX: &[u8] = b"\0meta\0";
 
 /// An iterator over the newest visible version of each key.
 pub(super) type Entries = Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<InternalValue>> + Send>;
@@ -113,6 +119,26 @@ impl View {
         handle.read(key, file, self.generation.index().id(), &self.generation.descriptors)
     }
 
+    /// The value of a meta record.
+    pub(super) fn meta(&self, key: &[u8], index: u64) -> Result<Option<Slice>> {
+        self.get(&meta_key(key), index)
+    }
+
+    /// Figures of the tree.
+    pub(super) fn stats(&self) -> EngineStats {
+        let tree = self.generation.tree();
+        let version = tree.current_version();
+        EngineStats {
+            disk_bytes: tree.disk_space(),
+            memtable_bytes: self.generation.usage.bytes(),
+            level_tables: version.iter_levels().map(|level| level.table_count()).collect(),
+            blob_files: tree.blob_file_count(),
+            blob_stale_bytes: tree.stale_blob_bytes(),
+            l0_runs: self.l0_runs,
+            entries_approx: tree.approximate_len() as u64,
+        }
+    }
+
     /// The entries between two bounds as of `index`; values are not yet resolved.
     pub(super) fn entries(&self, low: Bound<Slice>, high: Bound<Slice>, index: u64) -> Entries {
         (self.scan)(low, high, index + 1)
@@ -151,4 +177,19 @@ impl View {
         }
         translate(&self.generation.folder, error)
     }
+}
+
+/// The index that the files of a view hold; 0 if nothing was ever flushed.
+pub(super) fn read_applied(view: &View) -> Result<u64> {
+    let Some(value) = view.get(APPLIED_KEY, u64::MAX >> 1)? else { return Ok(0) };
+    let bytes: Option<[u8; 8]> = value[..].try_into().ok();
+    bytes.map(u64::from_le_bytes).ok_or_else(|| Error::Corrupt {
+        path: view.generation.folder.clone(),
+        detail: "the record of the applied index is malformed".into(),
+    })
+}
+
+/// The tree key of a meta record.
+pub(super) fn meta_key(key: &[u8]) -> Slice {
+    Slice::from(ByteView::fused(META_PREFIX, key))
 }

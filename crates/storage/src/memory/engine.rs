@@ -49,7 +49,7 @@ struct Seal {
 }
 
 impl Generation {
-    fn new(state: State) -> Arc<Self> {
+    pub(super) fn new(state: State) -> Arc<Self> {
         Arc::new(Self(RwLock::new(state)))
     }
 
@@ -66,7 +66,7 @@ impl MemoryEngine {
     /// Opens the map of `folder` from its newest snapshot file that is whole, or makes an empty one.
     pub fn open(folder: &Path, shared: &Arc<SharedResources>) -> Result<Self> {
         create_folder(folder)?;
-        let (index, state) = load(folder)?;
+        let (index, state) = load(folder)?.map_or_else(Default::default, |loaded| (loaded.index, loaded.state));
         Ok(Self {
             folder: folder.to_path_buf(),
             throttle: shared.throttle.clone(),
@@ -126,20 +126,30 @@ impl MemoryEngine {
     }
 }
 
-/// The newest state that is whole. An older one will do: whoever opens it must see that the log begins no later than
+/// What a snapshot file held.
+pub(super) struct Loaded {
+    pub(super) path: PathBuf,
+    pub(super) index: u64,
+    pub(super) state: State,
+}
+
+/// The newest state that is whole; `None` if there is no file at all. An older one will do: whoever opens it must see that the log begins no later than
 /// after its index.
-fn load(folder: &Path) -> Result<(u64, State)> {
+pub(super) fn load(folder: &Path) -> Result<Option<Loaded>> {
     let mut first_error = None;
     for (_, path) in file::list(folder)? {
         match file::read(&path) {
-            Ok(content) => return Ok((content.index, State::new(content.rows, content.meta))),
+            Ok(content) => {
+                let state = State::new(content.rows, content.meta);
+                return Ok(Some(Loaded { path, index: content.index, state }));
+            }
             Err(error) => {
                 log::error!("{error}");
                 first_error.get_or_insert(error);
             }
         }
     }
-    first_error.map_or_else(|| Ok((0, State::default())), Err)
+    first_error.map_or(Ok(None), Err)
 }
 
 impl Engine for MemoryEngine {

@@ -2,7 +2,9 @@
 
 mod engine;
 mod file;
+mod inspect;
 mod snapshot;
 mod state;
 
 pub use engine::MemoryEngine;
+pub(crate) use inspect::MemoryInspection;

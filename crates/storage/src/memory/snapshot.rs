@@ -22,6 +22,10 @@ impl MemorySnapshot {
         Self { generation, id, index }
     }
 
+    pub(super) fn generation(&self) -> &Generation {
+        &self.generation
+    }
+
     /// Whether it is of this generation.
     pub(super) fn is_of(&self, generation: &Arc<Generation>) -> bool {
         Arc::ptr_eq(&self.generation, generation)
