@@ -1,5 +1,7 @@
 //! See docs/ARCHITECTURE.md.
 
 pub mod model;
-pub mod workload;
 pub mod report;
+pub mod target;
+mod usage;
+pub mod workload;

@@ -4,8 +4,9 @@ use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::frame::{Items, frame_len};
-use crate::{Address, Request, Value};
+use resp::{FrameState, Value, decode_with, encode_request};
+
+use crate::Address;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
@@ -18,6 +19,8 @@ pub struct Client {
     address: Address,
     stream: TcpStream,
     input: Vec<u8>,
+    /// How far the reply that `input` begins with has been looked through.
+    frame: FrameState,
     output: Vec<u8>,
 }
 
@@ -32,7 +35,7 @@ impl Client {
         let stream = TcpStream::connect_timeout(&target, CONNECT_WITHIN).map_err(named)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-        Ok(Self { address: address.clone(), stream, input: Vec::new(), output: Vec::new() })
+        Ok(Self { address: address.clone(), stream, input: Vec::new(), frame: FrameState::default(), output: Vec::new() })
     }
 
     /// Where it is connected to: another node than at first, after a MOVED.
@@ -79,10 +82,7 @@ impl Client {
     pub fn send(&mut self, requests: &[&[&[u8]]]) -> io::Result<()> {
         self.output.clear();
         for args in requests {
-            let mut request = Request::new(&mut self.output, args.len());
-            for arg in *args {
-                request.arg(arg);
-            }
+            encode_request(&mut self.output, args);
         }
         self.stream.write_all(&self.output)
     }
@@ -95,8 +95,7 @@ impl Client {
         let invalid = |error: resp::ProtocolError| io::Error::new(io::ErrorKind::InvalidData, error);
         let mut room = [0u8; 16 * 1024];
         loop {
-            if let Some(length) = frame_len(&self.input).map_err(invalid)? {
-                let value = Value::read(&mut Items::new(&self.input[..length])).map_err(invalid)?;
+            if let Some((value, length)) = decode_with(&self.input, &mut self.frame).map_err(invalid)? {
                 self.input.drain(..length);
                 return Ok(value);
             }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
+use resp::{Frame, FrameState, Nesting};
 
 use crate::Request;
 
@@ -44,10 +45,10 @@ impl Failure {
 }
 
 /// What became of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Answer<'a> {
-    /// The reply's bytes: one whole frame.
-    Reply(&'a [u8]),
+    /// The reply.
+    Reply(Frame<'a>),
     /// The reply was MOVED: the slot map is being read again, and the request should be made once more.
     Moved,
     /// There is none.
@@ -71,6 +72,8 @@ pub(crate) struct Connection {
     sent: usize,
     /// The beginning of a reply whose end has not come.
     partial: Vec<u8>,
+    /// How far that reply has been looked through.
+    frame: FrameState,
     pending: VecDeque<(u32, Instant)>,
     /// Waits in the pool's list of connections to flush.
     pub(crate) dirty: bool,
@@ -91,6 +94,7 @@ impl Connection {
             out: Vec::new(),
             sent: 0,
             partial: Vec::new(),
+            frame: FrameState::default(),
             pending: VecDeque::new(),
             dirty: false,
         }
@@ -175,7 +179,7 @@ impl Connection {
         &mut self,
         closing: bool,
         reading: Reading<'_>,
-        each: &mut dyn FnMut(u32, &[u8], Instant),
+        each: &mut dyn FnMut(u32, Frame<'_>, Instant),
     ) {
         if matches!(self.link, Link::Up { connecting: true, .. }) {
             return;
@@ -207,7 +211,7 @@ impl Connection {
         &mut self,
         arrived: &[u8],
         now: Instant,
-        each: &mut dyn FnMut(u32, &[u8], Instant),
+        each: &mut dyn FnMut(u32, Frame<'_>, Instant),
     ) -> Result<(), Failure> {
         let mut joined = std::mem::take(&mut self.partial);
         let bytes = if joined.is_empty() {
@@ -218,11 +222,11 @@ impl Connection {
         };
         let mut at = 0;
         while at < bytes.len() {
-            let Some(length) = crate::frame::frame_len(&bytes[at..]).map_err(|_| Failure::Protocol)? else { break };
-            let frame = &bytes[at..at + length];
+            let read = Frame::read(&bytes[at..], &mut self.frame).map_err(|_| Failure::Protocol)?;
+            let Some((frame, length)) = read else { break };
             at += length;
-            if frame[0] == b'>' {
-                continue; // A push answers no request.
+            if matches!(frame, Frame::Nested(Nesting::Push, _)) {
+                continue; // It answers no request.
             }
             let (token, _) = self.pending.pop_front().ok_or(Failure::Protocol)?;
             each(token, frame, now);
@@ -244,5 +248,6 @@ impl Connection {
         self.out.clear();
         self.sent = 0;
         self.partial.clear();
+        self.frame.reset();
     }
 }

@@ -3,18 +3,15 @@
 mod address;
 mod client;
 mod connection;
-mod frame;
 mod pool;
 mod request;
 mod slots;
 mod timer;
-mod value;
 
 pub use address::{Address, BadAddress};
 pub use client::Client;
 pub use connection::{Answer, Failure};
-pub use frame::{Item, Items, frame_len};
 pub use pool::{Pool, PoolOptions};
 pub use request::Request;
 pub use slots::SlotMap;
-pub use value::Value;
+pub use resp::{Elements, Frame, Nesting, Value};

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
-use vocab::Slot;
+use resp::Frame;
 
 use crate::connection::{Answer, Connection, Failure, Reading};
 use crate::timer::Timer;
@@ -88,10 +88,9 @@ impl Pool {
         })
     }
 
-    /// Begins a request of `client` about keys of `slot`. Its answer bears `token`. It leaves with the next
-    /// [`Pool::wait`].
-    pub fn request(&mut self, client: usize, slot: Slot, token: u32, arguments: usize) -> Request<'_> {
-        let node = self.map.leader(slot);
+    /// Begins a request of `client` about `key`. Its answer bears `token`. It leaves with the next [`Pool::wait`].
+    pub fn request(&mut self, client: usize, key: &[u8], token: u32, arguments: usize) -> Request<'_> {
+        let node = if self.addresses.len() == 1 { 0 } else { self.map.leader(vocab::slot_of(key)) };
         let place = match self.places[client].get(node) {
             Some(&Some(place)) => place,
             _ => self.connect(client, node),
@@ -124,7 +123,7 @@ impl Pool {
     pub fn wait(
         &mut self,
         until: Option<Instant>,
-        mut each: impl FnMut(u32, Answer<'_>, Instant),
+        each: &mut dyn FnMut(u32, Answer<'_>, Instant),
     ) -> io::Result<()> {
         self.flush();
         if self.failed.is_empty() {
@@ -132,13 +131,12 @@ impl Pool {
         }
         self.now = Instant::now();
         let mut moved = false;
-        let mut reply = |token: u32, bytes: &[u8], at: Instant| {
-            if bytes.starts_with(b"-MOVED ") {
+        let mut reply = |token: u32, frame: Frame<'_>, at: Instant| match frame {
+            Frame::Error(line) if line.starts_with(b"MOVED ") => {
                 moved = true;
                 each(token, Answer::Moved, at);
-            } else {
-                each(token, Answer::Reply(bytes), at);
             }
+            frame => each(token, Answer::Reply(frame), at),
         };
         for event in &self.events {
             if event.token() == TIMER {

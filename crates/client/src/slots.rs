@@ -2,9 +2,10 @@
 
 use std::io;
 
+use resp::Value;
 use vocab::SLOT_COUNT;
 
-use crate::{Address, Client, Value};
+use crate::{Address, Client};
 
 /// Slots → nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,14 +41,15 @@ impl SlotMap {
     #[must_use]
     pub fn parse(answer: &Value, asked: &Address) -> Option<Self> {
         let mut map = Self::single(asked.clone());
-        for range in answer.as_array()? {
-            let [first, last, leader, ..] = range.as_array()? else { return None };
-            let [host, port, ..] = leader.as_array()? else { return None };
+        for range in elements(answer)? {
+            let [first, last, leader, ..] = elements(range)? else { return None };
+            let [host, port, ..] = elements(leader)? else { return None };
             let (first, last) = (usize::try_from(first.as_int()?).ok()?, usize::try_from(last.as_int()?).ok()?);
             if first > last || last >= map.leaders.len() {
                 return None;
             }
-            let host = host.as_text().filter(|host| !host.is_empty()).unwrap_or_else(|| asked.host.clone());
+            let host = host.as_bytes().filter(|host| !host.is_empty()).unwrap_or(asked.host.as_bytes());
+            let host = String::from_utf8_lossy(host).into_owned();
             let node = Address { host, port: u16::try_from(port.as_int()?).ok()? };
             let index = map.nodes.iter().position(|known| *known == node).unwrap_or_else(|| {
                 map.nodes.push(node);
@@ -69,6 +71,10 @@ impl SlotMap {
     pub fn leader(&self, slot: vocab::Slot) -> usize {
         usize::from(self.leaders[usize::from(slot.0)])
     }
+}
+
+fn elements(value: &Value) -> Option<&[Value]> {
+    if let Value::Array(elements) = value { Some(elements) } else { None }
 }
 
 #[cfg(test)]

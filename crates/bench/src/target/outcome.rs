@@ -1,0 +1,69 @@
+//! How an operation ended.
+
+use std::time::Instant;
+
+/// Why an operation did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A record that must exist was not there.
+    NotFound,
+    /// What was read is not what was written.
+    Wrong,
+    /// An error, by its kind: the first word of the error reply, or why there was none.
+    Error(Box<str>),
+}
+
+impl Fault {
+    /// An error of this kind.
+    #[must_use]
+    pub fn error(kind: &str) -> Self {
+        Self::Error(kind.into())
+    }
+
+    /// YCSB's word for it.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound => "NOT_FOUND",
+            Self::Wrong => "UNEXPECTED_STATE",
+            Self::Error(_) => "ERROR",
+        }
+    }
+}
+
+/// How an operation ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Well, or why not.
+    pub result: Result<(), Fault>,
+    /// Whether what was read has been checked.
+    pub verified: bool,
+    /// Attempts beyond the first, lost races excluded.
+    pub retries: u32,
+    /// Compare-and-set attempts that lost a race.
+    pub conflicts: u32,
+}
+
+/// Which part of an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// The read of a read-modify-write; more will come.
+    Read,
+    /// The write of a read-modify-write; the whole comes next.
+    Write,
+}
+
+/// An operation, or a part of one, has ended.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    /// The lane it was started on.
+    pub lane: u32,
+    /// When its answer was read.
+    pub at: Instant,
+    /// Which part.
+    pub part: Part,
+    /// How.
+    pub outcome: Outcome,
+}

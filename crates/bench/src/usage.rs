@@ -1,0 +1,112 @@
+//! What processes use, as Linux's /proc tells. Elsewhere nothing is known, and reports say so.
+
+use std::fs;
+use std::path::Path;
+
+use crate::model::CpuTime;
+
+/// Linux counts a process's CPU time in hundredths of a second, whatever the kernel's own tick.
+const TICKS_PER_S: f64 = 100.0;
+
+/// CPU time and memory of one process.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ProcessUsage {
+    /// CPU time so far.
+    pub cpu: CpuTime,
+    /// The highest resident memory so far.
+    pub peak_rss_bytes: Option<u64>,
+}
+
+impl ProcessUsage {
+    /// Of the process `id`; none when there is none, or it cannot be seen.
+    #[must_use]
+    pub fn of(id: u32) -> Option<Self> {
+        Self::at(&Path::new("/proc").join(id.to_string()))
+    }
+
+    /// Of this process.
+    #[must_use]
+    pub fn own() -> Option<Self> {
+        Self::at(Path::new("/proc/self"))
+    }
+
+    fn at(dir: &Path) -> Option<Self> {
+        let cpu = cpu_time(&fs::read_to_string(dir.join("stat")).ok()?)?;
+        let status = fs::read_to_string(dir.join("status")).unwrap_or_default();
+        Some(Self { cpu, peak_rss_bytes: peak_rss(&status) })
+    }
+}
+
+/// From the text of /proc/PID/stat. The process's name may hold blanks and brackets, so count from its end.
+fn cpu_time(stat: &str) -> Option<CpuTime> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11);
+    let mut seconds = || Some(fields.next()?.parse::<f64>().ok()? / TICKS_PER_S);
+    Some(CpuTime { user_s: seconds()?, system_s: seconds()? })
+}
+
+/// From the text of /proc/PID/status.
+fn peak_rss(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// The difference of two readings of one process.
+#[must_use]
+pub fn cpu_between(before: CpuTime, after: CpuTime) -> CpuTime {
+    CpuTime {
+        user_s: (after.user_s - before.user_s).max(0.0),
+        system_s: (after.system_s - before.system_s).max(0.0),
+    }
+}
+
+/// The bytes that the files below `dir` take on their disk; none when it cannot be read. Files that vanish while they
+/// are counted are not.
+#[must_use]
+pub fn disk_bytes(dir: &Path) -> Option<u64> {
+    let mut sum = 0;
+    for entry in fs::read_dir(dir).ok()?.flatten() {
+        let Ok(metadata) = entry.metadata() else { continue };
+        if metadata.is_dir() {
+            sum += disk_bytes(&entry.path()).unwrap_or(0);
+        } else {
+            sum += allocated(&metadata);
+        }
+    }
+    Some(sum)
+}
+
+#[cfg(unix)]
+fn allocated(metadata: &fs::Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    metadata.blocks() * 512
+}
+
+#[cfg(not(unix))]
+fn allocated(metadata: &fs::Metadata) -> u64 {
+    metadata.len()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn proc_files() {
+        let stat = "42 (a ) b) S 1 2 3 4 5 6 7 8 9 10 250 75 0 0 20 0 1 0";
+        assert_eq!(cpu_time(stat), Some(CpuTime { user_s: 2.5, system_s: 0.75 }));
+        assert_eq!(cpu_time("garbage"), None);
+        assert_eq!(peak_rss("Name:\tx\nVmHWM:\t  1024 kB\n"), Some(1 << 20));
+        assert_eq!(peak_rss(""), None);
+    }
+
+    #[test]
+    fn a_folder_is_counted_with_its_folders() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("inner")).unwrap();
+        fs::write(dir.path().join("inner/file"), vec![1; 100_000]).unwrap();
+        assert!((100_000..200_000).contains(&disk_bytes(dir.path()).unwrap()));
+        assert_eq!(disk_bytes(&dir.path().join("nowhere")), None);
+    }
+}
