@@ -10,6 +10,7 @@ mod glob;
 mod keys;
 mod read_space;
 mod record;
+pub mod session;
 mod shard;
 mod space;
 mod view;

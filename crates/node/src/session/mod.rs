@@ -27,3 +27,51 @@
 //! - `session.closing()` true: send what is written, then close. It is also true after CLIENT KILL by another client,
 //!   for which `Host::wake` has been called with the entry.
 //! - A session belongs to one thread. What others may see of it (CLIENT LIST) is in its `ClientEntry`.
+//! - A session belongs to one thread, and is told the time once a turn with `active`.
+
+mod admission;
+mod clients;
+mod commands;
+mod host;
+mod slow;
+mod state;
+mod transaction;
+
+pub use admission::Admission;
+pub use clients::{About, ClientEntry, Clients};
+pub use host::{ClusterFacts, ClusterNode, Host, NodeFacts, ShardFacts};
+pub use slow::is_slow;
+pub use state::Session;
+pub use transaction::Transaction;
+
+use transaction::Queue;
+
+/// What the shell does once the reply is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    None,
+    /// Holds this connection's reply, and its later requests, back for so long. Other connections go on.
+    ReplyAfter {
+        /// How long, in µs.
+        us: u64,
+    },
+    /// Ends the process; nothing is answered.
+    Shutdown {
+        /// Without waiting for what is under way.
+        now: bool,
+        /// Even if something cannot be finished.
+        force: bool,
+    },
+}
+
+impl Effect {
+    /// Both, as far as there are two.
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::None, effect) | (effect, Self::None) => effect,
+            (Self::ReplyAfter { us: a }, Self::ReplyAfter { us: b }) => Self::ReplyAfter { us: a.saturating_add(b) },
+            (shutdown @ Self::Shutdown { .. }, _) | (_, shutdown @ Self::Shutdown { .. }) => shutdown,
+        }
+    }
+}

@@ -4,6 +4,8 @@
 
 mod events;
 mod histogram;
+mod info;
+mod memory;
 mod rates;
 mod slowlog;
 mod totals;
@@ -11,6 +13,8 @@ mod worker;
 
 pub use events::{Event, LatencyEvents, Sample};
 pub use histogram::Histogram;
+pub use info::{REDIS_VERSION, info};
+pub use memory::MemoryFigures;
 pub use rates::{Rates, Totals};
 pub use slowlog::{SlowCommand, Slowlog};
 pub use totals::Stats;

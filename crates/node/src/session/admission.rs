@@ -1,0 +1,215 @@
+//! Which requests run, which are queued, and which are refused.
+
+use super::commands::{self, Ask, Role};
+use super::state::ReplyMode;
+use super::{Effect, Host, Queue, Session, Transaction, clients};
+use crate::exec::Handler;
+use resp::Reply;
+use resp::table::{self, CommandId, CommandSpec, flag};
+use vocab::{Slot, slot_of};
+
+const NOAUTH: &str = "NOAUTH Authentication required.";
+const CROSSSLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
+
+/// What the shell does with a request. See the contract in the module's documentation.
+#[derive(Debug)]
+pub enum Admission {
+    /// The reply is written, or nothing if the client wants none.
+    Answered(Effect),
+    /// Run this command over data.
+    Execute(&'static CommandSpec),
+    /// Run this command with `handler` on the shard of `slot`.
+    ExecuteAt {
+        /// The command.
+        spec: &'static CommandSpec,
+        /// Where.
+        slot: Slot,
+        /// How.
+        handler: Handler,
+    },
+    /// Look up the versions of these keys, tell them to `Session::watching`, then answer `+OK`.
+    Watch(Vec<Vec<u8>>),
+    /// Run a transaction.
+    Transaction(Transaction),
+    /// Nothing happened: admit the request again at that time, in ms since the epoch, or after `Host::wake_all`.
+    Hold {
+        /// When.
+        until_ms: u64,
+    },
+}
+
+impl Session {
+    /// Decides what happens to the next request.
+    pub fn admit(&mut self, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) -> Admission {
+        let mode = self.reply_mode;
+        self.silent = mode != ReplyMode::On;
+        if mode == ReplyMode::SkipNext {
+            self.reply_mode = ReplyMode::On;
+        }
+        let mark = reply.buf.len();
+        let admission = self.decide(args, host, reply);
+        match &admission {
+            Admission::Hold { .. } => self.reply_mode = mode,
+            Admission::Answered(_) if self.silent => reply.buf.truncate(mark),
+            _ => {}
+        }
+        admission
+    }
+
+    /// Refuses a request: writes the error, counts it and spoils the transaction under way, if there is one.
+    pub fn reject(&mut self, spec: Option<CommandId>, text: &str, host: &dyn Host, reply: &mut Reply) {
+        host.stats().worker(self.entry.worker).rejected(spec, text);
+        reply.error(text);
+        if let Some(queue) = &mut self.multi {
+            queue.spoil();
+        }
+    }
+
+    fn decide(&mut self, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) -> Admission {
+        let spec = match table::resolve(args) {
+            Ok(spec) => spec,
+            Err(text) => {
+                self.reject(row_of(args), &text, host, reply);
+                return Admission::Answered(Effect::None);
+            }
+        };
+        if !spec.has(flag::NO_AUTH) && !self.authenticated(host) {
+            self.reject(Some(spec.id), NOAUTH, host, reply);
+            return Admission::Answered(Effect::None);
+        }
+        let role = commands::role(spec.id);
+        if let Some(until_ms) = self.held_until(spec, role, host) {
+            return Admission::Hold { until_ms };
+        }
+        self.entry.began(spec.id);
+        if self.multi.is_some() && !role.ignores_multi() {
+            self.enqueue(spec, role, args, host, reply);
+            return Admission::Answered(Effect::None);
+        }
+        match role {
+            Role::Data => Admission::Execute(spec),
+            Role::Slot(handler) => match commands::slot_argument(args) {
+                Ok(slot) => Admission::ExecuteAt { spec, slot, handler },
+                Err(text) => self.fail(spec, text, host, reply),
+            },
+            Role::Session(_) => {
+                Admission::Answered(commands::run(&mut Ask { session: self, host, spec, args, reply }))
+            }
+            Role::Multi => self.multi(spec, host, reply),
+            Role::Discard => self.discard(spec, host, reply),
+            Role::Watch => self.watch(spec, args, host, reply),
+            Role::Exec => self.exec(spec, host, reply),
+        }
+    }
+
+    /// Until when CLIENT PAUSE holds the command back, if it does now.
+    #[inline]
+    fn held_until(&self, spec: &CommandSpec, role: Role, host: &dyn Host) -> Option<u64> {
+        let writes =
+            spec.is_write() || (matches!(role, Role::Exec) && self.multi.as_ref().is_some_and(Queue::has_writes));
+        match host.clients().paused_until_ms(writes) {
+            0 => None,
+            until_ms => (until_ms > host.now_us() / 1000).then_some(until_ms),
+        }
+    }
+
+    /// Answers an error of a command that ran.
+    fn fail(&mut self, spec: &CommandSpec, text: &str, host: &dyn Host, reply: &mut Reply) -> Admission {
+        let mark = reply.buf.len();
+        reply.error(text);
+        host.stats().worker(self.entry.worker).finished(spec.id, 0, &reply.buf[mark..]);
+        Admission::Answered(Effect::None)
+    }
+
+    fn succeed(&mut self, spec: &CommandSpec, host: &dyn Host, reply: &mut Reply) -> Admission {
+        reply.ok();
+        host.stats().worker(self.entry.worker).finished(spec.id, 0, b"+");
+        Admission::Answered(Effect::None)
+    }
+
+    fn enqueue(&mut self, spec: &'static CommandSpec, role: Role, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) {
+        let refusal = if spec.has(flag::NO_MULTI) || matches!(role, Role::Slot(_)) {
+            Some("ERR Command not allowed inside a transaction".to_owned())
+        } else if matches!(role, Role::Data) && !spec.has_keys() {
+            let name = spec.typed_name();
+            Some(format!("ERR {name} works on the whole store: it cannot be part of a transaction"))
+        } else {
+            let queue = self.multi.as_mut().expect("only called within MULTI");
+            slot_of_keys(spec, args).and_then(|slot| queue.push(spec, role, slot, args)).err().map(str::to_owned)
+        };
+        if let Some(text) = refusal {
+            return self.reject(Some(spec.id), &text, host, reply);
+        }
+        self.entry.set_queued(self.multi.as_ref().map(Queue::len));
+        reply.simple("QUEUED");
+    }
+
+    fn multi(&mut self, spec: &CommandSpec, host: &dyn Host, reply: &mut Reply) -> Admission {
+        if self.multi.is_some() {
+            return self.fail(spec, "ERR MULTI calls can not be nested", host, reply);
+        }
+        self.multi = Some(Queue::default());
+        self.entry.set(clients::state::MULTI, true);
+        self.entry.set_queued(Some(0));
+        self.succeed(spec, host, reply)
+    }
+
+    fn discard(&mut self, spec: &CommandSpec, host: &dyn Host, reply: &mut Reply) -> Admission {
+        if self.leave_multi().is_none() {
+            return self.fail(spec, "ERR DISCARD without MULTI", host, reply);
+        }
+        self.unwatch();
+        self.succeed(spec, host, reply)
+    }
+
+    fn watch(&mut self, spec: &CommandSpec, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) -> Admission {
+        if self.multi.is_some() {
+            return self.fail(spec, "ERR WATCH inside MULTI is not allowed", host, reply);
+        }
+        if let Err(text) = slot_of_keys(spec, args) {
+            self.reject(Some(spec.id), text, host, reply);
+            return Admission::Answered(Effect::None);
+        }
+        host.stats().worker(self.entry.worker).finished(spec.id, 0, b"+");
+        Admission::Watch(args[1..].iter().map(|key| key.to_vec()).collect())
+    }
+
+    fn exec(&mut self, spec: &'static CommandSpec, host: &dyn Host, reply: &mut Reply) -> Admission {
+        let Some(queue) = self.leave_multi() else {
+            return self.fail(spec, "ERR EXEC without MULTI", host, reply);
+        };
+        let watches = std::mem::take(&mut self.watches);
+        if queue.spoiled() {
+            return self.fail(spec, "EXECABORT Transaction discarded because of previous errors.", host, reply);
+        }
+        match Transaction::new(spec, queue, watches) {
+            Err(()) => self.fail(spec, CROSSSLOT, host, reply),
+            Ok(transaction) if transaction.slot().is_some() => Admission::Transaction(transaction),
+            // Nothing in it is about data: no shard has a say.
+            Ok(transaction) => {
+                let silent = self.silent;
+                let effect = transaction.answer(self, host, b"*0\r\n", 0, reply);
+                self.silent = silent;
+                Admission::Answered(effect)
+            }
+        }
+    }
+}
+
+/// The row that a request with a wrong number of arguments is about.
+fn row_of(args: &[&[u8]]) -> Option<CommandId> {
+    let spec = table::lookup(args.first()?)?;
+    Some(args.get(1).and_then(|name| spec.subcommand(name)).unwrap_or(spec).id)
+}
+
+/// The slot of a request's keys, if it has any.
+fn slot_of_keys(spec: &CommandSpec, args: &[&[u8]]) -> Result<Option<Slot>, &'static str> {
+    let mut slot = None;
+    for at in spec.keys(args).map_err(|_| "ERR syntax error")? {
+        let this = slot_of(args[at]);
+        if *slot.get_or_insert(this) != this {
+            return Err(CROSSSLOT);
+        }
+    }
+    Ok(slot)
+}

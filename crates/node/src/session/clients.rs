@@ -1,0 +1,242 @@
+//! The connected clients, as other connections see them: CLIENT LIST, KILL and PAUSE.
+
+use resp::Proto;
+use resp::table::{self, CommandId};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const NO_COMMAND: u16 = u16::MAX;
+
+/// What a client has told about itself.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// CLIENT SETNAME.
+    pub name: String,
+    /// CLIENT SETINFO LIB-NAME.
+    pub library: String,
+    /// CLIENT SETINFO LIB-VER.
+    pub library_version: String,
+}
+
+/// States of a connection that CLIENT LIST shows; bits of `ClientEntry::has`.
+pub(super) mod state {
+    pub(in crate::session) const MULTI: u32 = 1;
+    pub(in crate::session) const CLOSING: u32 = 1 << 1;
+    pub(in crate::session) const READONLY: u32 = 1 << 2;
+    pub(in crate::session) const NO_EVICT: u32 = 1 << 3;
+    pub(in crate::session) const NO_TOUCH: u32 = 1 << 4;
+    pub(in crate::session) const RESP3: u32 = 1 << 5;
+}
+
+/// One connection. Only its own thread writes the figures; any may read them.
+#[derive(Debug)]
+pub struct ClientEntry {
+    /// Its number, never used again.
+    pub id: u64,
+    /// The client's address and port.
+    pub addr: String,
+    /// The address and port that it connected to.
+    pub laddr: String,
+    /// The worker that owns it.
+    pub worker: usize,
+    /// When it connected, in ms since the epoch.
+    pub connected_ms: u64,
+    about: Mutex<About>,
+    killed: AtomicBool,
+    states: AtomicU32,
+    last_active_ms: AtomicU64,
+    last_command: AtomicU16,
+    queued: AtomicI64,
+    commands: AtomicU64,
+    query_bytes: AtomicU64,
+    output_bytes: AtomicU64,
+}
+
+impl ClientEntry {
+    /// What it has told about itself.
+    pub fn about(&self) -> MutexGuard<'_, About> {
+        self.about.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether another client has asked for its end.
+    #[must_use]
+    pub fn killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
+    }
+
+    /// Asks for its end; the owner must be woken.
+    pub fn kill(&self) {
+        self.killed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn set(&self, bit: u32, on: bool) {
+        let states = self.states.load(Ordering::Relaxed);
+        self.states.store(if on { states | bit } else { states & !bit }, Ordering::Relaxed);
+    }
+
+    pub(super) fn has(&self, bit: u32) -> bool {
+        self.states.load(Ordering::Relaxed) & bit != 0
+    }
+
+    pub(super) fn active(&self, now_ms: u64) {
+        self.last_active_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// When it last sent something, in ms since the epoch.
+    #[must_use]
+    pub fn last_active_ms(&self) -> u64 {
+        self.last_active_ms.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn began(&self, command: CommandId) {
+        self.last_command.store(command.0, Ordering::Relaxed);
+        self.commands.store(self.commands.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_queued(&self, commands: Option<usize>) {
+        self.queued.store(commands.map_or(-1, |n| n as i64), Ordering::Relaxed);
+    }
+
+    pub(super) fn set_buffers(&self, query_bytes: usize, output_bytes: usize) {
+        self.query_bytes.store(query_bytes as u64, Ordering::Relaxed);
+        self.output_bytes.store(output_bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Bytes of requests that it has not been answered yet, and bytes of answers that it has not read.
+    #[must_use]
+    pub fn buffers(&self) -> (u64, u64) {
+        (self.query_bytes.load(Ordering::Relaxed), self.output_bytes.load(Ordering::Relaxed))
+    }
+
+    fn flags(&self) -> String {
+        let letters = [
+            (state::MULTI, 'x'),
+            (state::CLOSING, 'c'),
+            (state::READONLY, 'r'),
+            (state::NO_EVICT, 'e'),
+            (state::NO_TOUCH, 'T'),
+        ];
+        let set: String = letters.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, letter)| letter).collect();
+        if set.is_empty() { "N".to_owned() } else { set }
+    }
+
+    /// Its line in CLIENT LIST, without a line end.
+    #[must_use]
+    pub fn line(&self, now_ms: u64) -> String {
+        let about = self.about().clone();
+        let (query, output) = self.buffers();
+        let command = match self.last_command.load(Ordering::Relaxed) {
+            NO_COMMAND => "NULL".to_owned(),
+            id => table::all().get(usize::from(id)).map_or_else(|| "NULL".to_owned(), |spec| spec.shown_name()),
+        };
+        let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
+        format!(
+            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 multi={} qbuf={query} \
+             qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem={output} tot-mem={} events=r cmd={command} \
+             user=default redir=-1 resp={} lib-name={} lib-ver={} tot-cmds={}",
+            self.id,
+            self.addr,
+            self.laddr,
+            about.name,
+            seconds(self.connected_ms),
+            seconds(self.last_active_ms()),
+            self.flags(),
+            self.queued.load(Ordering::Relaxed),
+            query + output,
+            if self.has(state::RESP3) { 3 } else { 2 },
+            about.library,
+            about.library_version,
+            self.commands.load(Ordering::Relaxed),
+        )
+    }
+
+    /// The protocol version that it has chosen.
+    #[must_use]
+    pub fn proto(&self) -> Proto {
+        if self.has(state::RESP3) { Proto::Resp3 } else { Proto::Resp2 }
+    }
+}
+
+/// All connections of a node.
+#[derive(Debug, Default)]
+pub struct Clients {
+    entries: Mutex<BTreeMap<u64, Arc<ClientEntry>>>,
+    last_id: AtomicU64,
+    /// Commands are held back until then, in ms since the epoch.
+    paused_until_ms: AtomicU64,
+    /// Of the pause: only writes.
+    paused_writes_only: AtomicBool,
+}
+
+impl Clients {
+    /// Enters a connection.
+    pub fn connect(&self, addr: String, laddr: String, worker: usize, now_ms: u64) -> Arc<ClientEntry> {
+        let entry = Arc::new(ClientEntry {
+            id: self.last_id.fetch_add(1, Ordering::Relaxed) + 1,
+            addr,
+            laddr,
+            worker,
+            connected_ms: now_ms,
+            about: Mutex::default(),
+            killed: AtomicBool::new(false),
+            states: AtomicU32::new(0),
+            last_active_ms: AtomicU64::new(now_ms),
+            last_command: AtomicU16::new(NO_COMMAND),
+            queued: AtomicI64::new(-1),
+            commands: AtomicU64::new(0),
+            query_bytes: AtomicU64::new(0),
+            output_bytes: AtomicU64::new(0),
+        });
+        self.lock().insert(entry.id, entry.clone());
+        entry
+    }
+
+    /// Strikes a connection off: the shell does so when it has closed it.
+    pub fn disconnect(&self, id: u64) {
+        self.lock().remove(&id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientEntry>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// All of them, in order of arrival.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<ClientEntry>> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn get(&self, id: u64) -> Option<Arc<ClientEntry>> {
+        self.lock().get(&id).cloned()
+    }
+
+    /// Holds commands back until a time; a pause that ends later and is as wide stays.
+    pub fn pause(&self, now_ms: u64, until_ms: u64, writes_only: bool) {
+        let going_on = self.paused_until_ms.load(Ordering::Relaxed) > now_ms;
+        let all = !writes_only || (going_on && !self.paused_writes_only.load(Ordering::Relaxed));
+        self.paused_writes_only.store(!all, Ordering::Relaxed);
+        let before = if going_on { self.paused_until_ms.load(Ordering::Relaxed) } else { 0 };
+        self.paused_until_ms.store(until_ms.max(before), Ordering::Release);
+    }
+
+    /// Ends the pause.
+    pub fn unpause(&self) {
+        self.paused_until_ms.store(0, Ordering::Release);
+    }
+
+    /// Until when such a command may be held back, in ms since the epoch; 0 if there has been no pause.
+    #[inline]
+    pub(super) fn paused_until_ms(&self, is_write: bool) -> u64 {
+        let until = self.paused_until_ms.load(Ordering::Acquire);
+        if until == 0 || (!is_write && self.paused_writes_only.load(Ordering::Relaxed)) { 0 } else { until }
+    }
+}

@@ -1,0 +1,177 @@
+//! CLIENT: the connection's own figures and options.
+
+use super::{Ask, Outcome, Refusal, SYNTAX, SessionHandler, client_kill, client_list, is_word, shown};
+use crate::session::state::ReplyMode;
+use crate::session::{Effect, clients};
+use resp::parse_integer;
+
+pub(super) fn handler(name: &str) -> Option<SessionHandler> {
+    Some(match name {
+        "CLIENT|ID" => id,
+        "CLIENT|GETNAME" => getname,
+        "CLIENT|SETNAME" => setname,
+        "CLIENT|SETINFO" => setinfo,
+        "CLIENT|INFO" => client_list::info,
+        "CLIENT|LIST" => client_list::list,
+        "CLIENT|KILL" => client_kill::kill,
+        "CLIENT|NO-EVICT" => |ask| switch(ask, clients::state::NO_EVICT),
+        "CLIENT|NO-TOUCH" => |ask| switch(ask, clients::state::NO_TOUCH),
+        "CLIENT|REPLY" => reply,
+        "CLIENT|PAUSE" => pause,
+        "CLIENT|UNPAUSE" => unpause,
+        "CLIENT|GETREDIR" => getredir,
+        "CLIENT|TRACKINGINFO" => trackinginfo,
+        "CLIENT|TRACKING" => tracking,
+        "CLIENT|CACHING" => caching,
+        "CLIENT|UNBLOCK" => unblock,
+        _ => return None,
+    })
+}
+
+fn ok(ask: &mut Ask<'_>) -> Outcome {
+    ask.reply.ok();
+    Ok(Effect::None)
+}
+
+fn id(ask: &mut Ask<'_>) -> Outcome {
+    ask.reply.int(ask.session.entry().id as i64);
+    Ok(Effect::None)
+}
+
+fn getname(ask: &mut Ask<'_>) -> Outcome {
+    let name = ask.session.entry().about().name.clone();
+    ask.reply.bulk_or_null((!name.is_empty()).then_some(name.as_bytes()));
+    Ok(Effect::None)
+}
+
+/// A word that can stand in a line of CLIENT LIST.
+fn word(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok().filter(|text| text.bytes().all(|b| (b'!'..=b'~').contains(&b)))
+}
+
+/// Names the connection; an empty name takes the name away.
+pub(super) fn set_name(ask: &mut Ask<'_>, name: &[u8]) -> Result<(), Refusal> {
+    let name = word(name).ok_or("ERR Client names cannot contain spaces, newlines or special characters.")?;
+    name.clone_into(&mut ask.session.entry().about().name);
+    Ok(())
+}
+
+fn setname(ask: &mut Ask<'_>) -> Outcome {
+    set_name(ask, ask.args[2])?;
+    ok(ask)
+}
+
+fn setinfo(ask: &mut Ask<'_>) -> Outcome {
+    let (option, value) = (ask.args[2], word(ask.args[3]));
+    let mut about = ask.session.entry().about();
+    let (field, shown_name) = if is_word(option, "LIB-NAME") {
+        (&mut about.library, "lib-name")
+    } else if is_word(option, "LIB-VER") {
+        (&mut about.library_version, "lib-ver")
+    } else {
+        return Err(format!("ERR Unrecognized option '{}'", shown(option)).into());
+    };
+    let value =
+        value.ok_or_else(|| format!("ERR {shown_name} cannot contain spaces, newlines or special characters."))?;
+    value.clone_into(field);
+    drop(about);
+    ok(ask)
+}
+
+fn switch(ask: &mut Ask<'_>, bit: u32) -> Outcome {
+    let on = match ask.args[2] {
+        word if is_word(word, "ON") => true,
+        word if is_word(word, "OFF") => false,
+        _ => return Err(SYNTAX),
+    };
+    ask.session.entry().set(bit, on);
+    ok(ask)
+}
+
+fn reply(ask: &mut Ask<'_>) -> Outcome {
+    let session = &mut *ask.session;
+    match ask.args[2] {
+        word if is_word(word, "ON") => {
+            session.reply_mode = ReplyMode::On;
+            session.silent = false;
+            return ok(ask);
+        }
+        word if is_word(word, "OFF") => session.reply_mode = ReplyMode::Off,
+        word if is_word(word, "SKIP") => {
+            if session.reply_mode == ReplyMode::On {
+                session.reply_mode = ReplyMode::SkipNext;
+            }
+        }
+        _ => return Err(SYNTAX),
+    }
+    session.silent = true;
+    Ok(Effect::None)
+}
+
+fn pause(ask: &mut Ask<'_>) -> Outcome {
+    let writes_only = match ask.args[3..] {
+        [] => false,
+        [mode] if is_word(mode, "WRITE") => true,
+        [mode] if is_word(mode, "ALL") => false,
+        _ => return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
+    };
+    let timeout_ms = match parse_integer(ask.args[2]).map(u64::try_from) {
+        None => return Err("ERR timeout is not an integer or out of range".into()),
+        Some(Err(_)) => return Err("ERR timeout is negative".into()),
+        Some(Ok(ms)) => ms,
+    };
+    let now_ms = ask.now_ms();
+    ask.host.clients().pause(now_ms, now_ms.saturating_add(timeout_ms), writes_only);
+    ok(ask)
+}
+
+fn unpause(ask: &mut Ask<'_>) -> Outcome {
+    ask.host.clients().unpause();
+    ask.host.wake_all();
+    ok(ask)
+}
+
+/// No connection has its invalidations redirected: there are none.
+fn getredir(ask: &mut Ask<'_>) -> Outcome {
+    ask.reply.int(-1);
+    Ok(Effect::None)
+}
+
+fn trackinginfo(ask: &mut Ask<'_>) -> Outcome {
+    let reply = &mut *ask.reply;
+    reply.map(3);
+    reply.bulk(b"flags");
+    reply.set(1);
+    reply.bulk(b"off");
+    reply.bulk(b"redirect");
+    reply.int(-1);
+    reply.bulk(b"prefixes");
+    reply.array(0);
+    Ok(Effect::None)
+}
+
+fn tracking(ask: &mut Ask<'_>) -> Outcome {
+    match ask.args[2] {
+        word if is_word(word, "OFF") => ok(ask),
+        word if is_word(word, "ON") => Err("ERR this server does not track what clients cache".into()),
+        _ => Err(SYNTAX),
+    }
+}
+
+fn caching(_: &mut Ask<'_>) -> Outcome {
+    Err("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+        .into())
+}
+
+/// No command blocks, so no client can be unblocked.
+fn unblock(ask: &mut Ask<'_>) -> Outcome {
+    if let Some(reason) = ask.args.get(3)
+        && !is_word(reason, "TIMEOUT")
+        && !is_word(reason, "ERROR")
+    {
+        return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into());
+    }
+    parse_integer(ask.args[2]).ok_or(super::NOT_INTEGER)?;
+    ask.reply.int(0);
+    Ok(Effect::None)
+}

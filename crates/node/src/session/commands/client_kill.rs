@@ -1,0 +1,86 @@
+//! CLIENT KILL, in its old form (an address) and its new one (filters).
+
+use super::client_list::is_normal;
+use super::{Ask, Outcome, SYNTAX, is_word, shown};
+use crate::session::{ClientEntry, Effect};
+use resp::parse_integer;
+
+/// What a client must be like to be killed; all that is given must fit.
+#[derive(Default)]
+struct Filter<'a> {
+    id: Option<u64>,
+    addr: Option<&'a [u8]>,
+    laddr: Option<&'a [u8]>,
+    normal: Option<bool>,
+    skip_me: bool,
+}
+
+impl Filter<'_> {
+    fn fits(&self, client: &ClientEntry, me: u64) -> bool {
+        self.id.is_none_or(|id| client.id == id)
+            && self.addr.is_none_or(|addr| client.addr.as_bytes() == addr)
+            && self.laddr.is_none_or(|laddr| client.laddr.as_bytes() == laddr)
+            && self.normal.unwrap_or(true)
+            && !(self.skip_me && client.id == me)
+    }
+}
+
+pub(super) fn kill(ask: &mut Ask<'_>) -> Outcome {
+    if let [_, _, addr] = *ask.args {
+        let filter = Filter { addr: Some(addr), ..Filter::default() };
+        if apply(ask, &filter) == 0 {
+            return Err("ERR No such client".into());
+        }
+        ask.reply.ok();
+        return Ok(Effect::None);
+    }
+    let filter = parse(&ask.args[2..])?;
+    let killed = apply(ask, &filter);
+    ask.reply.int(killed);
+    Ok(Effect::None)
+}
+
+fn parse<'a>(options: &[&'a [u8]]) -> Result<Filter<'a>, super::Refusal> {
+    let mut filter = Filter { skip_me: true, ..Filter::default() };
+    for pair in options.chunks(2) {
+        let [option, value] = *pair else { return Err(SYNTAX) };
+        if is_word(option, "ID") {
+            let id = parse_integer(value).and_then(|id| u64::try_from(id).ok()).filter(|id| *id > 0);
+            filter.id = Some(id.ok_or("ERR client-id should be greater than 0")?);
+        } else if is_word(option, "TYPE") {
+            filter.normal = Some(is_normal(value)?);
+        } else if is_word(option, "ADDR") {
+            filter.addr = Some(value);
+        } else if is_word(option, "LADDR") {
+            filter.laddr = Some(value);
+        } else if is_word(option, "USER") {
+            if value != b"default" {
+                return Err(format!("ERR No such user '{}'", shown(value)).into());
+            }
+        } else if is_word(option, "SKIPME") && (is_word(value, "YES") || is_word(value, "NO")) {
+            filter.skip_me = is_word(value, "YES");
+        } else {
+            return Err(SYNTAX);
+        }
+    }
+    Ok(filter)
+}
+
+/// Kills the clients that fit and counts them. The one that asks is closed when it has its answer.
+fn apply(ask: &mut Ask<'_>, filter: &Filter<'_>) -> i64 {
+    let me = ask.session.entry().id;
+    let mut killed = 0;
+    for client in ask.host.clients().all() {
+        if !filter.fits(&client, me) {
+            continue;
+        }
+        killed += 1;
+        if client.id == me {
+            ask.session.close();
+        } else {
+            client.kill();
+            ask.host.wake(&client);
+        }
+    }
+    killed
+}

@@ -1,0 +1,44 @@
+//! CLIENT LIST and CLIENT INFO.
+
+use super::{Ask, Outcome, Refusal, SYNTAX, is_word, shown};
+use crate::session::{ClientEntry, Effect};
+use resp::parse_integer;
+use std::sync::Arc;
+
+/// Whether clients of a type can be connected: there are normal ones only.
+pub(super) fn is_normal(kind: &[u8]) -> Result<bool, Refusal> {
+    match kind {
+        _ if is_word(kind, "NORMAL") => Ok(true),
+        _ if ["MASTER", "REPLICA", "SLAVE", "PUBSUB"].iter().any(|word| is_word(kind, word)) => Ok(false),
+        _ => Err(format!("ERR Unknown client type '{}'", shown(kind)).into()),
+    }
+}
+
+pub(super) fn info(ask: &mut Ask<'_>) -> Outcome {
+    write(ask, &[ask.session.entry().clone()])
+}
+
+pub(super) fn list(ask: &mut Ask<'_>) -> Outcome {
+    let clients = ask.host.clients();
+    let chosen: Vec<Arc<ClientEntry>> = match &ask.args[2..] {
+        [] => clients.all(),
+        [option, kind] if is_word(option, "TYPE") => {
+            if is_normal(kind)? { clients.all() } else { Vec::new() }
+        }
+        [option, ids @ ..] if is_word(option, "ID") && !ids.is_empty() => {
+            let ids: Option<Vec<u64>> =
+                ids.iter().map(|id| parse_integer(id).and_then(|id| u64::try_from(id).ok())).collect();
+            let ids = ids.ok_or("ERR Invalid client ID")?;
+            ids.into_iter().filter_map(|id| clients.get(id)).collect()
+        }
+        _ => return Err(SYNTAX),
+    };
+    write(ask, &chosen)
+}
+
+fn write(ask: &mut Ask<'_>, clients: &[Arc<ClientEntry>]) -> Outcome {
+    let now_ms = ask.now_ms();
+    let text: String = clients.iter().map(|client| client.line(now_ms) + "\n").collect();
+    ask.reply.verbatim(&text);
+    Ok(Effect::None)
+}

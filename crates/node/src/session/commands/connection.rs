@@ -1,0 +1,131 @@
+//! Commands about the connection itself, and small ones that need nothing else.
+
+use super::{Ask, NOT_INTEGER, Outcome, SYNTAX, SessionHandler, is_word};
+use crate::session::state::ReplyMode;
+use crate::session::{Effect, clients};
+use crate::stats;
+use resp::{Proto, parse_integer, table};
+
+pub(super) fn handler(name: &str) -> Option<SessionHandler> {
+    Some(match name {
+        "PING" => ping,
+        "ECHO" => echo,
+        "QUIT" => quit,
+        "RESET" => reset,
+        "SELECT" => select,
+        "TIME" => time,
+        "WAIT" => wait,
+        "UNWATCH" => unwatch,
+        "READONLY" => |ask| readonly(ask, true),
+        "READWRITE" => |ask| readonly(ask, false),
+        "ASKING" => ok,
+        "SCRIPT|FLUSH" => |ask| flush(ask, "ERR SCRIPT FLUSH only support SYNC|ASYNC option"),
+        "FUNCTION|FLUSH" => |ask| flush(ask, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option"),
+        "INFO" => info,
+        "COMMAND" => command,
+        _ if name.starts_with("COMMAND|") => command,
+        _ => return None,
+    })
+}
+
+fn ok(ask: &mut Ask<'_>) -> Outcome {
+    ask.reply.ok();
+    Ok(Effect::None)
+}
+
+fn ping(ask: &mut Ask<'_>) -> Outcome {
+    match ask.args {
+        [_] => ask.reply.simple("PONG"),
+        [_, message] => ask.reply.bulk(message),
+        _ => return Err("ERR wrong number of arguments for 'ping' command".into()),
+    }
+    Ok(Effect::None)
+}
+
+fn echo(ask: &mut Ask<'_>) -> Outcome {
+    ask.reply.bulk(ask.args[1]);
+    Ok(Effect::None)
+}
+
+pub(super) fn quit(ask: &mut Ask<'_>) -> Outcome {
+    ask.session.close();
+    ok(ask)
+}
+
+pub(super) fn reset(ask: &mut Ask<'_>) -> Outcome {
+    let session = &mut *ask.session;
+    session.leave_multi();
+    session.unwatch();
+    session.set_proto(Proto::Resp2);
+    session.set_readonly(false);
+    session.authenticated = !ask.host.config().password_required();
+    session.reply_mode = ReplyMode::On;
+    session.silent = false;
+    for bit in [clients::state::NO_EVICT, clients::state::NO_TOUCH] {
+        session.entry.set(bit, false);
+    }
+    session.entry.about().name.clear();
+    ask.reply.proto = Proto::Resp2;
+    ask.reply.simple("RESET");
+    Ok(Effect::None)
+}
+
+fn select(ask: &mut Ask<'_>) -> Outcome {
+    match parse_integer(ask.args[1]).and_then(|n| i32::try_from(n).ok()) {
+        Some(0) => ok(ask),
+        Some(_) => Err("ERR SELECT is not allowed in cluster mode".into()),
+        None => Err(NOT_INTEGER),
+    }
+}
+
+fn time(ask: &mut Ask<'_>) -> Outcome {
+    let now_us = ask.host.now_us();
+    ask.reply.array(2);
+    ask.reply.bulk_int((now_us / 1_000_000) as i64);
+    ask.reply.bulk_int((now_us % 1_000_000) as i64);
+    Ok(Effect::None)
+}
+
+/// A shard's only replica is its leader: no other one will ever hold the write, so nobody waits for it.
+fn wait(ask: &mut Ask<'_>) -> Outcome {
+    parse_integer(ask.args[1]).ok_or(NOT_INTEGER)?;
+    match parse_integer(ask.args[2]) {
+        None => Err("ERR timeout is not an integer or out of range".into()),
+        Some(timeout) if timeout < 0 => Err("ERR timeout is negative".into()),
+        Some(_) => {
+            ask.reply.int(0);
+            Ok(Effect::None)
+        }
+    }
+}
+
+fn unwatch(ask: &mut Ask<'_>) -> Outcome {
+    ask.session.unwatch();
+    ok(ask)
+}
+
+fn readonly(ask: &mut Ask<'_>, on: bool) -> Outcome {
+    ask.session.set_readonly(on);
+    ok(ask)
+}
+
+/// There are no scripts and functions, so there is nothing to flush.
+fn flush(ask: &mut Ask<'_>, wrong: &'static str) -> Outcome {
+    match ask.args[2..] {
+        [] => ok(ask),
+        [how] if is_word(how, "SYNC") || is_word(how, "ASYNC") => ok(ask),
+        _ => Err(wrong.into()),
+    }
+}
+
+fn info(ask: &mut Ask<'_>) -> Outcome {
+    let sections: Option<Vec<&str>> = ask.args[1..].iter().map(|arg| std::str::from_utf8(arg).ok()).collect();
+    let text = stats::info(ask.host, &sections.ok_or(SYNTAX)?);
+    ask.reply.verbatim(&text);
+    Ok(Effect::None)
+}
+
+fn command(ask: &mut Ask<'_>) -> Outcome {
+    table::command(ask.args, ask.reply);
+    Ok(Effect::None)
+}

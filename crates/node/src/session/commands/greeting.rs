@@ -1,0 +1,91 @@
+//! HELLO and AUTH: who the client is and what it speaks.
+
+use super::client::set_name;
+use super::{Ask, Outcome, Refusal, SessionHandler, is_word, shown};
+use crate::session::Effect;
+use crate::stats::REDIS_VERSION;
+use resp::{Proto, parse_integer};
+
+const WRONGPASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+const HELLO_NOAUTH: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
+     <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version \
+     at the same time";
+const NO_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the default user. Are you \
+     sure your configuration is correct?";
+
+pub(super) fn handler(name: &str) -> Option<SessionHandler> {
+    Some(match name {
+        "HELLO" => hello,
+        "AUTH" => auth,
+        _ => return None,
+    })
+}
+
+fn auth(ask: &mut Ask<'_>) -> Outcome {
+    match *ask.args {
+        [_, _] if !ask.host.config().password_required() => return Err(NO_PASSWORD.into()),
+        [_, password] => authenticate(ask, b"default", password)?,
+        [_, user, password] => authenticate(ask, user, password)?,
+        _ => return Err("ERR syntax error".into()),
+    }
+    ask.reply.ok();
+    Ok(Effect::None)
+}
+
+/// There is one user, `default`, who has the password of the settings or, if that is empty, any.
+fn authenticate(ask: &mut Ask<'_>, user: &[u8], password: &[u8]) -> Result<(), Refusal> {
+    let config = ask.host.config();
+    if user != b"default" || (config.password_required() && !config.password_is(password)) {
+        return Err(WRONGPASS.into());
+    }
+    ask.session.authenticated = true;
+    Ok(())
+}
+
+fn hello(ask: &mut Ask<'_>) -> Outcome {
+    let proto = match ask.args.get(1).map(|version| parse_integer(version)) {
+        None => None,
+        Some(None) => return Err("ERR Protocol version is not an integer or out of range".into()),
+        Some(Some(2)) => Some(Proto::Resp2),
+        Some(Some(3)) => Some(Proto::Resp3),
+        Some(Some(_)) => return Err("NOPROTO unsupported protocol version".into()),
+    };
+    let mut options = ask.args.get(2..).unwrap_or_default();
+    while let Some((option, rest)) = options.split_first() {
+        options = match rest {
+            [user, password, rest @ ..] if is_word(option, "AUTH") => {
+                authenticate(ask, user, password)?;
+                rest
+            }
+            [name, rest @ ..] if is_word(option, "SETNAME") => {
+                set_name(ask, name)?;
+                rest
+            }
+            _ => return Err(format!("ERR Syntax error in HELLO option '{}'", shown(option)).into()),
+        };
+    }
+    if !ask.session.authenticated(ask.host) {
+        return Err(HELLO_NOAUTH.into());
+    }
+    if let Some(proto) = proto {
+        ask.session.set_proto(proto);
+        ask.reply.proto = proto;
+    }
+    let reply = &mut *ask.reply;
+    reply.map(7);
+    for (field, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"proto");
+    reply.int(if ask.session.proto() == Proto::Resp3 { 3 } else { 2 });
+    reply.bulk(b"id");
+    reply.int(ask.session.entry().id as i64);
+    for (field, value) in [("mode", "cluster"), ("role", "master")] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"modules");
+    reply.array(0);
+    Ok(Effect::None)
+}

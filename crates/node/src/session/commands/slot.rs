@@ -1,0 +1,46 @@
+//! CLUSTER COUNTKEYSINSLOT and GETKEYSINSLOT: questions to the shard of a slot.
+
+use crate::exec::{Call, Outcome};
+use resp::parse_integer;
+use vocab::{SLOT_COUNT, Slot, slot_of};
+
+/// Keys looked at by one step of GETKEYSINSLOT.
+const STEP: usize = 512;
+
+const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+
+/// The slot that such a request names, if all its arguments are right.
+pub(in crate::session) fn slot_argument(args: &[&[u8]]) -> Result<Slot, &'static str> {
+    let slot = parse_integer(args[2]).ok_or(NOT_INTEGER)?;
+    let count = args.get(3).map(|count| parse_integer(count).ok_or(NOT_INTEGER)).transpose()?;
+    match u16::try_from(slot) {
+        Ok(slot) if slot < SLOT_COUNT && count.is_none_or(|count| count >= 0) => Ok(Slot(slot)),
+        _ if count.is_some() => Err("ERR Invalid slot or number of keys"),
+        _ => Err("ERR Invalid slot"),
+    }
+}
+
+pub(super) fn count_keys(call: &mut Call<'_>) -> Outcome {
+    let slot = slot_argument(call.args)?;
+    call.reply.int(call.space.keys_in_slot(slot) as i64);
+    Ok(())
+}
+
+/// The tree is ordered by key, not by slot: this looks at the shard's keys until it has enough.
+pub(super) fn get_keys(call: &mut Call<'_>) -> Outcome {
+    let slot = slot_argument(call.args)?;
+    let wanted = call.args.get(3).and_then(|count| parse_integer(count)).map_or(0, |n| n as usize);
+    let wanted = wanted.min(call.space.keys_in_slot(slot) as usize);
+    let mut found: Vec<Vec<u8>> = Vec::new();
+    let mut start = Vec::new();
+    while found.len() < wanted {
+        let keys = call.space.scan(&start, &[], false, STEP)?;
+        let Some((last, _)) = keys.last() else { break };
+        start = [last, &b"\0"[..]].concat();
+        let room = wanted - found.len();
+        found.extend(keys.iter().map(|(key, _)| key.to_vec()).filter(|key| slot_of(key) == slot).take(room));
+    }
+    call.reply.array(found.len());
+    found.iter().for_each(|key| call.reply.bulk(key));
+    Ok(())
+}

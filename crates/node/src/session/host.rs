@@ -1,0 +1,187 @@
+//! What a session asks of the shell, and the facts that the shell knows.
+
+use super::{ClientEntry, Clients};
+use crate::config::Config;
+use crate::stats::Stats;
+use replica::{DiskState, ReplicaStatus};
+use storage::EngineStats;
+use vocab::{NodeId, ShardId};
+
+/// The shell, as sessions see it.
+pub trait Host: Sync {
+    /// The wall clock, in µs since the epoch.
+    fn now_us(&self) -> u64;
+
+    /// The settings.
+    fn config(&self) -> &Config;
+
+    /// The connected clients.
+    fn clients(&self) -> &Clients;
+
+    /// The counters.
+    fn stats(&self) -> &Stats;
+
+    /// Makes the worker that owns this connection look at it: it is to be closed.
+    fn wake(&self, client: &ClientEntry);
+
+    /// Makes all workers try again what they hold back: CLIENT UNPAUSE.
+    fn wake_all(&self);
+
+    /// Stops a shutdown that has begun but can still be stopped; false if there is none.
+    fn abort_shutdown(&self) -> bool;
+
+    /// Figures of the process and of what the shards share.
+    fn node_facts(&self) -> NodeFacts;
+
+    /// Figures of the shards of this node, in order of their slots.
+    fn shard_facts(&self) -> Vec<ShardFacts>;
+
+    /// The nodes of the store and the slots that each leads.
+    fn cluster_facts(&self) -> ClusterFacts;
+}
+
+/// Figures of the process and of what its shards share. `None`: not known on this system.
+#[derive(Clone, Debug)]
+pub struct NodeFacts {
+    /// The process.
+    pub process_id: u32,
+    /// Tells this run of the process from all others: 40 hexadecimal digits.
+    pub run_id: String,
+    /// The operating system, its release and the machine's kind.
+    pub os: String,
+    /// The binary.
+    pub executable: String,
+    /// When the process started, in ms since the epoch.
+    pub started_ms: u64,
+    /// Threads that serve clients.
+    pub workers: usize,
+    /// Resident memory, in bytes.
+    pub rss_bytes: Option<u64>,
+    /// The most resident memory there has been, in bytes.
+    pub rss_bytes_peak: Option<u64>,
+    /// The machine's memory, in bytes.
+    pub system_memory_bytes: Option<u64>,
+    /// CPU time of the process in user mode, in µs.
+    pub cpu_user_us: Option<u64>,
+    /// CPU time of the process in the kernel, in µs.
+    pub cpu_system_us: Option<u64>,
+    /// Bytes in the caches of blocks and rows.
+    pub cache_bytes: u64,
+    /// Reads that the caches could answer.
+    pub cache_hits: u64,
+    /// Reads that they could not.
+    pub cache_misses: u64,
+    /// Bytes of the log on disk.
+    pub log_bytes: u64,
+    /// Whether shards are still being opened or brought up to date.
+    pub loading: bool,
+    /// The device below log and trees.
+    pub disk: DiskState,
+    /// Why the disk is not healthy; empty if it is.
+    pub disk_reason: String,
+    /// Flushes that are under way.
+    pub flushes_running: u64,
+    /// Flushes that are done.
+    pub flushes: u64,
+    /// Compactions that are under way.
+    pub compactions_running: u64,
+    /// Compactions that are done.
+    pub compactions: u64,
+    /// Keys that were collected because their time had come.
+    pub expired_keys: Option<u64>,
+}
+
+/// Figures of one shard's replica on this node.
+#[derive(Clone, Debug)]
+pub struct ShardFacts {
+    /// Which one.
+    pub id: ShardId,
+    /// Its first and last slot.
+    pub slots: (u16, u16),
+    /// Whether it can answer reads.
+    pub serving: bool,
+    /// Where it stands in its group.
+    pub status: ReplicaStatus,
+    /// Its tree.
+    pub engine: EngineStats,
+    /// How far its background work is behind: from 1 on, writers are held up.
+    pub debt: f64,
+    /// How many keys it holds.
+    pub keys: u64,
+    /// How many of them expire.
+    pub expires: Option<u64>,
+}
+
+/// The store's nodes.
+#[derive(Clone, Debug)]
+pub struct ClusterFacts {
+    /// The map's epoch.
+    pub epoch: u64,
+    /// The nodes, this one among them.
+    pub nodes: Vec<ClusterNode>,
+}
+
+/// A node as the others see it.
+#[derive(Clone, Debug)]
+pub struct ClusterNode {
+    /// Which one.
+    pub id: NodeId,
+    /// Whether it is the one that answers.
+    pub myself: bool,
+    /// The address for clients; empty: the one that the client used.
+    pub host: String,
+    /// The port for clients.
+    pub port: u16,
+    /// The port for other nodes; 0: none.
+    pub peer_port: u16,
+    /// The slots that it leads: first and last ones, in any order.
+    pub slots: Vec<(u16, u16)>,
+    /// The sum of the indexes that its shards have applied.
+    pub offset: u64,
+}
+
+impl ClusterNode {
+    /// The id as the Redis Cluster protocol wants it: 40 hexadecimal digits.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{:040x}", self.id.0)
+    }
+
+    /// Its slots as few ranges in order, the same whatever the shards are.
+    #[must_use]
+    pub fn merged_slots(&self) -> Vec<(u16, u16)> {
+        let mut ranges = self.slots.clone();
+        ranges.sort_unstable();
+        let mut merged: Vec<(u16, u16)> = Vec::new();
+        for (first, last) in ranges {
+            match merged.last_mut() {
+                Some(before) if u32::from(first) <= u32::from(before.1) + 1 => before.1 = before.1.max(last),
+                _ => merged.push((first, last)),
+            }
+        }
+        merged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_merged() {
+        let slots = vec![(100, 200), (0, 49), (50, 99), (300, 300), (16383, 16383)];
+        let mut node = ClusterNode {
+            id: NodeId(0xAB),
+            myself: true,
+            host: String::new(),
+            port: 1,
+            peer_port: 0,
+            slots,
+            offset: 0,
+        };
+        assert_eq!(node.merged_slots(), [(0, 200), (300, 300), (16383, 16383)]);
+        assert_eq!(node.name(), format!("{}ab", "0".repeat(38)));
+        node.slots.clear();
+        assert!(node.merged_slots().is_empty());
+    }
+}

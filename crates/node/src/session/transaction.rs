@@ -1,0 +1,218 @@
+//! What MULTI has queued, and how EXEC answers it.
+
+use super::commands::{self, Ask, Role};
+use super::{Effect, Host, Session};
+use crate::entry::EncodedCommand;
+use resp::Reply;
+use resp::table::CommandSpec;
+use vocab::{Slot, limits, slot_of};
+
+#[derive(Clone, Debug)]
+struct Queued {
+    spec: &'static CommandSpec,
+    command: EncodedCommand,
+    /// Whether the session answers it itself, rather than the shard.
+    by_session: bool,
+}
+
+/// The commands between MULTI and EXEC.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    commands: Vec<Queued>,
+    bytes: usize,
+    /// The slot of the keys so far.
+    slot: Option<Slot>,
+    crosses_slots: bool,
+    spoiled: bool,
+}
+
+impl Queue {
+    pub(super) fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    pub(super) fn spoil(&mut self) {
+        // What has been queued can never run: it need not take memory until EXEC.
+        *self = Self { spoiled: true, ..Self::default() };
+    }
+
+    pub(super) fn spoiled(&self) -> bool {
+        self.spoiled
+    }
+
+    pub(super) fn has_writes(&self) -> bool {
+        self.commands.iter().any(|queued| queued.spec.is_write())
+    }
+
+    pub(super) fn push(
+        &mut self,
+        spec: &'static CommandSpec,
+        role: Role,
+        slot: Option<Slot>,
+        args: &[&[u8]],
+    ) -> Result<(), &'static str> {
+        if self.spoiled {
+            return Ok(());
+        }
+        let command = EncodedCommand::new(args);
+        self.bytes += command.bytes();
+        if self.commands.len() >= limits::TRANSACTION_COMMANDS_MAX || self.bytes > limits::QUERY_BUFFER_BYTES_MAX {
+            return Err("ERR the transaction is too large");
+        }
+        if let Some(slot) = slot {
+            self.crosses_slots |= *self.slot.get_or_insert(slot) != slot;
+        }
+        self.commands.push(Queued { spec, command, by_session: !matches!(role, Role::Data) });
+        Ok(())
+    }
+}
+
+/// A transaction that EXEC has begun.
+#[derive(Debug)]
+pub struct Transaction {
+    exec: &'static CommandSpec,
+    commands: Vec<Queued>,
+    watches: Vec<(Vec<u8>, u64)>,
+    slot: Option<Slot>,
+}
+
+impl Transaction {
+    /// The error means that keys, watched ones included, are of more than one slot.
+    pub(super) fn new(
+        exec: &'static CommandSpec,
+        queue: Queue,
+        watches: Vec<(Vec<u8>, u64)>,
+    ) -> Result<Self, ()> {
+        let mut slot = queue.slot;
+        let crosses = watches.iter().any(|(key, _)| {
+            let this = slot_of(key);
+            *slot.get_or_insert(this) != this
+        });
+        if crosses || queue.crosses_slots {
+            return Err(());
+        }
+        Ok(Self { exec, commands: queue.commands, watches, slot })
+    }
+
+    /// The slot of all its keys, watched ones included. A transaction that the shell gets to see has one.
+    #[must_use]
+    pub fn slot(&self) -> Option<Slot> {
+        self.slot
+    }
+
+    /// Watched keys and the versions they had.
+    #[must_use]
+    pub fn watches(&self) -> &[(Vec<u8>, u64)] {
+        &self.watches
+    }
+
+    /// The commands for the shard, in order; what the session answers itself is not among them.
+    pub fn data(&self) -> impl Iterator<Item = &EncodedCommand> {
+        self.commands.iter().filter(|queued| !queued.by_session).map(|queued| &queued.command)
+    }
+
+    /// Whether any of them may write. One that only reads could be run as reads at one index.
+    #[must_use]
+    pub fn has_writes(&self) -> bool {
+        self.commands.iter().any(|queued| queued.spec.is_write())
+    }
+
+    /// Writes the answer to EXEC. `outcome` is the shard's, encoded for this session's protocol: an array of the
+    /// answers to `data()`; or null, if a watched key was written; or an error. `elapsed_ns` is what it took.
+    pub fn answer(
+        self,
+        session: &mut Session,
+        host: &dyn Host,
+        outcome: &[u8],
+        elapsed_ns: u64,
+        reply: &mut Reply,
+    ) -> Effect {
+        let stats = host.stats().worker(session.entry.worker);
+        stats.finished(self.exec.id, elapsed_ns, outcome);
+        let answers = match outcome {
+            [b'*', b'-', ..] | [b'_', ..] | [b'-', ..] => None,
+            _ => skip_line(outcome),
+        };
+        let Some(mut answers) = answers else {
+            reply.raw(outcome);
+            return Effect::None;
+        };
+        let of_data = self.commands.iter().filter(|queued| !queued.by_session).count() as u64;
+        let share_ns = elapsed_ns / of_data.max(1);
+        let mut effect = Effect::None;
+        reply.array(self.commands.len());
+        for queued in &self.commands {
+            if queued.by_session {
+                let args = queued.command.args();
+                let ask = &mut Ask { session, host, spec: queued.spec, args: &args, reply };
+                effect = effect.and(commands::run(ask));
+                continue;
+            }
+            let (answer, rest) = answers.split_at(element_length(answers).unwrap_or(answers.len()));
+            stats.finished(queued.spec.id, share_ns, answer);
+            reply.raw(answer);
+            answers = rest;
+        }
+        effect
+    }
+}
+
+/// What follows the first line.
+fn skip_line(bytes: &[u8]) -> Option<&[u8]> {
+    let end = bytes.windows(2).position(|two| two == b"\r\n")?;
+    Some(&bytes[end + 2..])
+}
+
+/// How many bytes the encoded reply takes that `bytes` begin with.
+fn element_length(bytes: &[u8]) -> Option<usize> {
+    let (mut at, mut left) = (0, 1usize);
+    while left > 0 {
+        left -= 1;
+        let line = &bytes[at..];
+        let end = line.windows(2).position(|two| two == b"\r\n")?;
+        let number = || std::str::from_utf8(&line[1..end]).ok()?.parse::<i64>().ok();
+        at += end + 2;
+        match line.first()? {
+            b'$' | b'=' | b'!' => at += usize::try_from(number()?).map_or(0, |length| length + 2),
+            b'*' | b'~' | b'>' => left += usize::try_from(number()?).unwrap_or(0),
+            b'%' => left += 2 * usize::try_from(number()?).ok()?,
+            b'|' => left += 2 * usize::try_from(number()?).ok()? + 1,
+            _ => {}
+        }
+        if at > bytes.len() {
+            return None;
+        }
+    }
+    Some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::element_length;
+
+    #[test]
+    fn elements_are_told_apart() {
+        for element in [
+            "+OK\r\n",
+            "-ERR x\r\n",
+            ":-1\r\n",
+            "$-1\r\n",
+            "*-1\r\n",
+            "$0\r\n\r\n",
+            "$4\r\n\r\n\r\n\r\n",
+            "*0\r\n",
+            "*2\r\n*1\r\n:1\r\n$1\r\nx\r\n",
+            "%1\r\n+a\r\n,1.5\r\n",
+            "_\r\n",
+            "#t\r\n",
+            "|1\r\n+k\r\n:1\r\n:2\r\n",
+            "=5\r\ntxt:a\r\n",
+        ] {
+            let followed = format!("{element}:9\r\n");
+            assert_eq!(element_length(followed.as_bytes()), Some(element.len()), "{element:?}");
+            for cut in 0..element.len() {
+                assert_eq!(element_length(&element.as_bytes()[..cut]), None, "{element:?} cut at {cut}");
+            }
+        }
+    }
+}

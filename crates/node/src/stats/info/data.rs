@@ -1,0 +1,94 @@
+//! The sections about what is stored, and where it stands.
+
+use super::{Facts, Lines};
+use replica::DiskState;
+
+/// The log plays the part of Redis' append-only file.
+pub(super) fn persistence(facts: &Facts<'_>, lines: &mut Lines) {
+    let healthy = facts.node.disk == DiskState::Healthy;
+    lines.add("loading", u8::from(facts.node.loading));
+    lines.add("async_loading", 0);
+    lines.add("rdb_bgsave_in_progress", 0);
+    lines.add("aof_enabled", 1);
+    lines.add("aof_rewrite_in_progress", 0);
+    lines.add("aof_last_write_status", if healthy { "ok" } else { "err" });
+    lines.add("aof_current_size", facts.node.log_bytes);
+}
+
+pub(super) fn replication(facts: &Facts<'_>, lines: &mut Lines) {
+    lines.add("role", "master");
+    lines.add("connected_slaves", 0);
+    lines.add("master_replid", &facts.node.run_id);
+    lines.add("master_repl_offset", facts.shards.iter().map(|shard| shard.status.applied).sum::<u64>());
+}
+
+pub(super) fn cluster(_: &Facts<'_>, lines: &mut Lines) {
+    lines.add("cluster_enabled", 1);
+}
+
+pub(super) fn keyspace(facts: &Facts<'_>, lines: &mut Lines) {
+    let keys: u64 = facts.shards.iter().map(|shard| shard.keys).sum();
+    if keys == 0 {
+        return;
+    }
+    let expires: Option<u64> = facts.shards.iter().map(|shard| shard.expires).sum();
+    match expires {
+        Some(expires) => lines.add("db0", format_args!("keys={keys},expires={expires},avg_ttl=0")),
+        None => lines.add("db0", format_args!("keys={keys}")),
+    }
+}
+
+pub(super) fn basalt(facts: &Facts<'_>, lines: &mut Lines) {
+    let (node, shards, config) = (&facts.node, &facts.shards, facts.host.config());
+    for name in ["engine", "durability", "compression"] {
+        lines.add_known(name, config.text(name));
+    }
+    lines.add("workers", node.workers);
+    lines.add("shards", shards.len());
+    lines.add("shards_leading", shards.iter().filter(|shard| shard.status.leader).count());
+    lines.add("shards_serving", shards.iter().filter(|shard| shard.serving).count());
+    lines.add(
+        "disk_state",
+        match node.disk {
+            DiskState::Healthy => "healthy",
+            DiskState::Full => "full",
+            DiskState::Poisoned => "poisoned",
+        },
+    );
+    lines.add("disk_reason", &node.disk_reason);
+    lines.add("log_bytes", node.log_bytes);
+    let behind = shards.iter().map(|shard| shard.status.committed.saturating_sub(shard.status.applied));
+    lines.add("log_entries_unapplied", behind.sum::<u64>());
+    let unflushed = shards.iter().map(|shard| shard.status.applied.saturating_sub(shard.status.truncated));
+    lines.add("log_entries_kept", unflushed.sum::<u64>());
+    lines.add("tree_bytes", shards.iter().map(|shard| shard.engine.disk_bytes).sum::<u64>());
+    lines.add("memtable_bytes", facts.memory.memtable_bytes);
+    lines.add("l0_runs_max", shards.iter().map(|shard| shard.engine.l0_runs).max().unwrap_or(0));
+    lines.add("blob_files", shards.iter().map(|shard| shard.engine.blob_files).sum::<usize>());
+    lines.add("blob_stale_bytes", shards.iter().map(|shard| shard.engine.blob_stale_bytes).sum::<u64>());
+    lines.add("debt_max", format_args!("{:.3}", shards.iter().map(|shard| shard.debt).fold(0.0, f64::max)));
+    lines.add("flushes_running", node.flushes_running);
+    lines.add("flushes", node.flushes);
+    lines.add("compactions_running", node.compactions_running);
+    lines.add("compactions", node.compactions);
+    lines.add("cache_bytes", node.cache_bytes);
+    lines.add("cache_hits", node.cache_hits);
+    lines.add("cache_misses", node.cache_misses);
+    for shard in shards {
+        lines.add(
+            &format!("shard{}", shard.id),
+            format_args!(
+                "slots={}-{},keys={},term={},applied={},committed={},tree_bytes={},memtable_bytes={},l0_runs={}",
+                shard.slots.0,
+                shard.slots.1,
+                shard.keys,
+                shard.status.term,
+                shard.status.applied,
+                shard.status.committed,
+                shard.engine.disk_bytes,
+                shard.engine.memtable_bytes,
+                shard.engine.l0_runs,
+            ),
+        );
+    }
+}

@@ -1,0 +1,86 @@
+//! INFO: sections of figures, in the format of Redis, with Basalt's own at the end.
+
+mod commands;
+mod data;
+mod process;
+
+use super::MemoryFigures;
+use crate::session::{Host, NodeFacts, ShardFacts};
+use std::fmt::Display;
+
+/// The version of Redis whose behaviour clients can count on.
+pub const REDIS_VERSION: &str = "7.0.15";
+
+/// What the sections are made from, looked up once for all of them.
+struct Facts<'a> {
+    host: &'a dyn Host,
+    node: NodeFacts,
+    shards: Vec<ShardFacts>,
+    memory: MemoryFigures,
+}
+
+/// The lines of one section.
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn add(&mut self, name: &str, value: impl Display) {
+        self.0 += &format!("{name}:{value}\r\n");
+    }
+
+    fn add_known(&mut self, name: &str, value: Option<impl Display>) {
+        if let Some(value) = value {
+            self.add(name, value);
+        }
+    }
+}
+
+/// Whether INFO shows a section without being asked for it.
+#[derive(Clone, Copy, PartialEq)]
+enum Shown {
+    Always,
+    OnDemand,
+}
+
+type Writer = fn(&Facts<'_>, &mut Lines);
+
+const SECTIONS: &[(&str, Shown, Writer)] = &[
+    ("Server", Shown::Always, process::server),
+    ("Clients", Shown::Always, process::clients),
+    ("Memory", Shown::Always, process::memory),
+    ("Persistence", Shown::Always, data::persistence),
+    ("Stats", Shown::Always, process::stats),
+    ("Replication", Shown::Always, data::replication),
+    ("CPU", Shown::Always, process::cpu),
+    ("Commandstats", Shown::OnDemand, commands::commandstats),
+    ("Errorstats", Shown::Always, commands::errorstats),
+    ("Latencystats", Shown::OnDemand, commands::latencystats),
+    ("Cluster", Shown::Always, data::cluster),
+    ("Keyspace", Shown::Always, data::keyspace),
+    ("Basalt", Shown::Always, data::basalt),
+];
+
+/// The text of INFO with these sections; without any, the usual ones.
+#[must_use]
+pub fn info(host: &dyn Host, sections: &[&str]) -> String {
+    host.stats().tick(host.now_us() / 1000);
+    let facts = Facts {
+        host,
+        node: host.node_facts(),
+        shards: host.shard_facts(),
+        memory: MemoryFigures::of(host),
+    };
+    let asked = |word: &str| sections.iter().any(|section| section.eq_ignore_ascii_case(word));
+    let all = asked("all") || asked("everything");
+    let usual = sections.is_empty() || asked("default");
+    let texts: Vec<String> = SECTIONS
+        .iter()
+        .filter(|(name, shown, _)| all || (usual && *shown == Shown::Always) || asked(name))
+        .map(|(name, _, write)| {
+            let mut lines = Lines(format!("# {name}\r\n"));
+            write(&facts, &mut lines);
+            lines.0
+        })
+        .collect();
+    texts.join("\r\n")
+}

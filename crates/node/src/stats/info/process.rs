@@ -1,0 +1,92 @@
+//! The sections about the process and its clients.
+
+use super::{Facts, Lines, REDIS_VERSION};
+use crate::stats::memory::human;
+
+fn uptime_s(facts: &Facts<'_>) -> u64 {
+    (facts.host.now_us() / 1000).saturating_sub(facts.node.started_ms) / 1000
+}
+
+pub(super) fn server(facts: &Facts<'_>, lines: &mut Lines) {
+    let (node, config) = (&facts.node, facts.host.config());
+    lines.add("redis_version", REDIS_VERSION);
+    lines.add("basalt_version", env!("CARGO_PKG_VERSION"));
+    lines.add("redis_mode", "cluster");
+    lines.add("os", &node.os);
+    lines.add("arch_bits", usize::BITS);
+    lines.add("process_id", node.process_id);
+    lines.add("run_id", &node.run_id);
+    lines.add_known("tcp_port", config.number("port"));
+    lines.add("server_time_usec", facts.host.now_us());
+    lines.add("uptime_in_seconds", uptime_s(facts));
+    lines.add("uptime_in_days", uptime_s(facts) / 86_400);
+    lines.add("executable", &node.executable);
+    lines.add("config_file", "");
+    lines.add("io_threads_active", u8::from(node.workers > 1));
+}
+
+pub(super) fn clients(facts: &Facts<'_>, lines: &mut Lines) {
+    let clients = facts.host.clients();
+    let buffers: Vec<(u64, u64)> = clients.all().iter().map(|client| client.buffers()).collect();
+    lines.add("connected_clients", clients.count());
+    lines.add("cluster_connections", 0);
+    lines.add("maxclients", facts.host.config().clients_max());
+    lines.add("client_recent_max_input_buffer", buffers.iter().map(|(query, _)| *query).max().unwrap_or(0));
+    lines.add("client_recent_max_output_buffer", buffers.iter().map(|(_, output)| *output).max().unwrap_or(0));
+    lines.add("blocked_clients", 0);
+    lines.add("tracking_clients", 0);
+}
+
+pub(super) fn memory(facts: &Facts<'_>, lines: &mut Lines) {
+    let memory = &facts.memory;
+    let sizes = [
+        ("used_memory", memory.rss_bytes),
+        ("used_memory_rss", memory.rss_bytes),
+        ("used_memory_peak", memory.rss_bytes_peak),
+    ];
+    for (name, bytes) in sizes {
+        lines.add(name, bytes);
+        lines.add(&format!("{name}_human"), human(bytes));
+    }
+    lines.add("used_memory_dataset", memory.dataset_bytes());
+    if let Some(bytes) = facts.node.system_memory_bytes {
+        lines.add("total_system_memory", bytes);
+        lines.add("total_system_memory_human", human(bytes));
+    }
+    let config = facts.host.config();
+    let maxmemory = config.number("maxmemory").map_or(0, |bytes| bytes as u64);
+    lines.add("maxmemory", maxmemory);
+    lines.add("maxmemory_human", human(maxmemory));
+    lines.add_known("maxmemory_policy", config.text("maxmemory-policy"));
+    lines.add("mem_clients_normal", memory.client_bytes);
+    lines.add("basalt_memory_budget", memory.budget_bytes);
+    lines.add("basalt_memory_budget_human", human(memory.budget_bytes));
+    lines.add("basalt_cache_bytes", memory.cache_bytes);
+    lines.add("basalt_memtable_bytes", memory.memtable_bytes);
+}
+
+pub(super) fn stats(facts: &Facts<'_>, lines: &mut Lines) {
+    let stats = facts.host.stats();
+    let (totals, rates) = (stats.totals(), stats.rates());
+    lines.add("total_connections_received", totals.connections);
+    lines.add("total_commands_processed", totals.commands);
+    lines.add("instantaneous_ops_per_sec", rates.commands.round() as u64);
+    lines.add("total_net_input_bytes", totals.input_bytes);
+    lines.add("total_net_output_bytes", totals.output_bytes);
+    lines.add("instantaneous_input_kbps", format_args!("{:.2}", rates.input_bytes / 1024.0));
+    lines.add("instantaneous_output_kbps", format_args!("{:.2}", rates.output_bytes / 1024.0));
+    lines.add("rejected_connections", totals.rejected_connections);
+    lines.add_known("expired_keys", facts.node.expired_keys);
+    lines.add("evicted_keys", 0);
+    lines.add("pubsub_channels", 0);
+    lines.add("pubsub_patterns", 0);
+    lines.add("total_error_replies", stats.errors().values().sum::<u64>());
+    lines.add("total_reads_processed", totals.reads);
+    lines.add("total_writes_processed", totals.writes);
+}
+
+pub(super) fn cpu(facts: &Facts<'_>, lines: &mut Lines) {
+    let seconds = |us: Option<u64>| us.map(|us| format!("{}.{:06}", us / 1_000_000, us % 1_000_000));
+    lines.add_known("used_cpu_sys", seconds(facts.node.cpu_system_us));
+    lines.add_known("used_cpu_user", seconds(facts.node.cpu_user_us));
+}
