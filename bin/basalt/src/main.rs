@@ -1,2 +1,19 @@
-//! The one binary.
-fn main() {}
+//! The one binary: `start` a node, `bench` it or a peer, `inspect` a data directory.
+
+mod cli;
+mod completions;
+mod logging;
+mod start;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    logging::start(cli.verbose);
+    match cli.command {
+        Command::Start(options) => start::run(&options),
+        Command::Completions { shell } => completions::print(shell),
+    }
+}

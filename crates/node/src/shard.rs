@@ -220,6 +220,7 @@ impl Shard {
         {
             self.replica.applied(last.index);
             self.view.set_serving(self.replica.serves());
+            self.view.set_status(self.replica.status());
         }
         Ok(Some(turn.number))
     }

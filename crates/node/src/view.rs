@@ -3,7 +3,8 @@
 use crate::counters::Counters;
 use crate::keys;
 use crate::{Fault, Record};
-use std::sync::Arc;
+use replica::ReplicaStatus;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use storage::{Engine, RowCache, Slice};
 use vocab::{ShardId, Slot};
@@ -22,6 +23,8 @@ pub struct ShardView {
     next_expiry_ms: AtomicU64,
     /// Whether there may be elements to collect.
     has_garbage: AtomicBool,
+    /// Where the replica stood when it last changed.
+    status: Mutex<ReplicaStatus>,
 }
 
 impl ShardView {
@@ -42,6 +45,7 @@ impl ShardView {
             writing: AtomicU64::new(0),
             next_expiry_ms: AtomicU64::new(0),
             has_garbage: AtomicBool::new(true),
+            status: Mutex::default(),
         };
         if let Some(bytes) = view.engine.meta(keys::META_COUNTERS)? {
             view.counters.load(&bytes).map_err(|detail| view.corrupt(detail))?;
@@ -104,6 +108,16 @@ impl ShardView {
 
     pub(crate) fn begin_write(&self, index: u64) {
         self.writing.store(index, Ordering::SeqCst);
+    }
+
+    /// Where the replica stood when it last applied something.
+    #[must_use]
+    pub fn status(&self) -> ReplicaStatus {
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_status(&self, status: ReplicaStatus) {
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
 
     pub(crate) fn set_serving(&self, serving: bool) {

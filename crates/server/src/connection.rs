@@ -1,10 +1,12 @@
 //! One client's connection: what it has sent, what it is owed, in order, and what of it is under way.
 
 use mio::net::TcpStream;
-use node::session::Session;
+use node::session::{Session, Transaction};
+use resp::table::CommandSpec;
 use resp::{ParseState, Reply};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
 use vocab::limits;
 
 /// A set of keys, as bits of their hashes: two sets that share a key share a bit.
@@ -29,10 +31,42 @@ pub(crate) enum Effect {
     Unsettled,
 }
 
+/// A request that is under way, for counting it when it is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    /// The command.
+    pub(crate) spec: &'static CommandSpec,
+    /// When it began.
+    pub(crate) at: Instant,
+    /// The beginning of its first argument, for the slow log.
+    brief: [u8; BRIEF_BYTES],
+    brief_length: u8,
+}
+
+const BRIEF_BYTES: usize = 31;
+
+impl Begun {
+    pub(crate) fn new(spec: &'static CommandSpec, at: Instant, args: &[&[u8]]) -> Self {
+        let argument = args.get(1).copied().unwrap_or_default();
+        let length = argument.len().min(BRIEF_BYTES);
+        let mut brief = [0; BRIEF_BYTES];
+        brief[..length].copy_from_slice(&argument[..length]);
+        Self { spec, at, brief, brief_length: length as u8 }
+    }
+
+    /// The beginning of its first argument.
+    pub(crate) fn brief(&self) -> &[u8] {
+        &self.brief[..usize::from(self.brief_length)]
+    }
+}
+
 struct Slot {
     reply: Option<Vec<u8>>,
     mask: Mask,
     effect: Effect,
+    begun: Option<Begun>,
+    /// CLIENT REPLY: the answer is thrown away.
+    silent: bool,
 }
 
 /// How many requests under way read or write the keys of each bit.
@@ -91,6 +125,8 @@ pub(crate) struct Connection {
     first: u64,
     reads: Tally,
     writes: Tally,
+    /// The transaction under way, and its request's sequence number.
+    pub(crate) transaction: Option<(u64, Transaction)>,
     /// The socket may have bytes that were not read.
     pub(crate) readable: bool,
     /// The socket takes bytes, as far as is known.
@@ -119,6 +155,7 @@ impl Connection {
             first: 0,
             reads: Tally([0; 64]),
             writes: Tally([0; 64]),
+            transaction: None,
             readable: false,
             writable: true,
             dirty: false,
@@ -166,30 +203,39 @@ impl Connection {
     }
 
     /// Notes a request as under way; answers its sequence number.
-    pub(crate) fn begin(&mut self, mask: Mask, effect: Effect) -> u64 {
+    pub(crate) fn begin(&mut self, mask: Mask, effect: Effect, begun: Begun) -> u64 {
         if effect != Effect::Write {
             self.reads.change(mask, true);
         }
         if effect != Effect::Read {
             self.writes.change(mask, true);
         }
-        self.slots.push_back(Slot { reply: None, mask, effect });
+        let silent = self.session.silent();
+        self.slots.push_back(Slot { reply: None, mask, effect, begun: Some(begun), silent });
         self.first + self.slots.len() as u64 - 1
     }
 
     /// An answer made at once, for a request behind others that are under way.
     pub(crate) fn queue(&mut self, reply: Vec<u8>) {
-        self.slots.push_back(Slot { reply: Some(reply), mask: 0, effect: Effect::Read });
+        self.slots.push_back(Slot { reply: Some(reply), mask: 0, effect: Effect::Read, begun: None, silent: false });
     }
 
-    /// The answer of a request that was under way. False if the request is not known.
-    pub(crate) fn answer(&mut self, sequence: u64, reply: &[u8]) -> bool {
-        let Some(at) = sequence.checked_sub(self.first).and_then(|at| usize::try_from(at).ok()) else { return false };
-        let Some(slot) = self.slots.get_mut(at) else { return false };
+    /// How long a request has been under way.
+    pub(crate) fn age(&self, sequence: u64) -> Option<Duration> {
+        let at = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
+        Some(self.slots.get(at)?.begun?.at.elapsed())
+    }
+
+    /// The answer of a request that was under way: puts it in its place and tells what it was of. `None` if the
+    /// request is not known.
+    pub(crate) fn answer(&mut self, sequence: u64, reply: &[u8]) -> Option<Begun> {
+        let at = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
+        let slot = self.slots.get_mut(at)?;
         if slot.reply.is_some() {
-            return false;
+            return None;
         }
-        let (mask, effect) = (slot.mask, slot.effect);
+        let (mask, effect, begun) = (slot.mask, slot.effect, slot.begun);
+        let reply = if slot.silent { &[] } else { reply };
         slot.mask = 0;
         if at == 0 {
             self.slots.pop_front();
@@ -205,7 +251,7 @@ impl Connection {
         if effect != Effect::Read {
             self.writes.change(mask, false);
         }
-        true
+        begun
     }
 
     fn release(&mut self) {

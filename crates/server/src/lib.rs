@@ -1,1 +1,21 @@
-//! See docs/ARCHITECTURE.md.
+//! The shell for the real world: sockets, clocks, threads and disks around the node.
+
+mod background;
+mod connection;
+mod data_dir;
+mod dispatch;
+mod embedded;
+mod host;
+mod inbox;
+mod log_thread;
+mod outbox;
+mod pool;
+mod process;
+mod requests;
+mod server;
+mod store;
+mod worker;
+
+pub use data_dir::{DataDir, Identity};
+pub use embedded::Caller;
+pub use server::Server;

@@ -4,6 +4,8 @@ use crate::inbox::Message;
 use crate::store::Store;
 use crate::worker::Connections;
 use node::{Answers, Ticket};
+use node::session::Effect;
+use resp::Reply;
 use slab::Slab;
 use std::sync::Arc;
 
@@ -30,6 +32,8 @@ pub(crate) struct Outbox {
     pub(crate) stalled: Vec<(usize, u32)>,
     /// Connections whose next request may go on.
     pub(crate) unstalled: Vec<usize>,
+    /// What sessions ask of the shell, by connection.
+    pub(crate) effects: Vec<(usize, Effect)>,
     gathers: Slab<Gather>,
 }
 
@@ -42,6 +46,7 @@ impl Outbox {
             dirty: Vec::new(),
             stalled: Vec::new(),
             unstalled: Vec::new(),
+            effects: Vec::new(),
             gathers: Slab::new(),
         }
     }
@@ -81,8 +86,26 @@ impl Outbox {
         if connection.generation != ticket.generation {
             return;
         }
-        let known = connection.answer(ticket.sequence, reply);
-        debug_assert!(known, "an answer to a request that is not under way");
+        let begun = match connection.transaction.take() {
+            Some((sequence, transaction)) if sequence == ticket.sequence => {
+                let mut whole = Reply::new(ticket.proto);
+                let ns = connection.age(ticket.sequence).map_or(0, |age| age.as_nanos() as u64);
+                let effect = transaction.answer(&mut connection.session, &*self.store, reply, ns, &mut whole);
+                self.effects.push((id, effect));
+                connection.answer(ticket.sequence, &whole.buf);
+                None
+            }
+            other => {
+                connection.transaction = other;
+                connection.answer(ticket.sequence, reply)
+            }
+        };
+        if let Some(begun) = begun {
+            let ns = begun.at.elapsed().as_nanos() as u64;
+            self.store.stats.worker(self.worker).finished(begun.spec.id, ns, reply);
+            let args = [begun.spec.name.as_bytes(), begun.brief()];
+            connection.session.slow(begun.spec, &args, ns, &*self.store);
+        }
         if connection.stalled {
             connection.stalled = false;
             self.unstalled.push(id);

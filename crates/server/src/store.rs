@@ -1,9 +1,13 @@
 //! The store of one node, open: its shards, its log, and what all threads share.
 
+use crate::background::Background;
 use crate::data_dir::DataDir;
-use crate::inbox::Inbox;
+use crate::embedded::Callers;
+use crate::inbox::{Inbox, Message};
 use crate::log_thread::LogThread;
 use crate::pool::Pool;
+use node::session::Clients;
+use node::stats::Stats;
 use node::{Answers, Config, Shard, ShardView, Ticket};
 use replica::{DiskHealth, Log, LogOptions, LogWrite, Replica};
 use std::path::Path;
@@ -11,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use storage::{Compression, EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
-use vocab::{SLOT_COUNT, ShardId, Slot, wall_clock_ms};
+use vocab::{Prng, SLOT_COUNT, ShardId, Slot, wall_clock_ms};
 
 /// How long a look into storage may take before it is taken to have waited for the disk.
 pub(crate) const SLOW_READ: Duration = Duration::from_micros(200);
@@ -33,14 +37,22 @@ pub(crate) struct Store {
     pub(crate) log_thread: LogThread,
     pub(crate) inboxes: OnceLock<Vec<Arc<Inbox>>>,
     pub(crate) cursors: Mutex<node::exec::ScanCursors>,
-    pub(crate) started: Instant,
+    pub(crate) clients: Clients,
+    pub(crate) stats: Stats,
+    pub(crate) background: Background,
+    pub(crate) embedded: Callers,
+    pub(crate) started_ms: u64,
+    /// Tells this run of the process from all others.
+    pub(crate) run_id: String,
     pub(crate) stopping: AtomicBool,
+    /// A client has asked for the end.
+    pub(crate) stop_asked: AtomicBool,
     slow_until_ms: AtomicU64,
 }
 
 impl Store {
     /// Opens the store in the directory that `config` names and brings every shard up to date with its log.
-    pub(crate) fn open(config: Arc<Config>, seed: u64) -> Result<(Arc<Self>, Vec<Shard>), String> {
+    pub(crate) fn open(config: Arc<Config>, workers: usize, seed: u64) -> Result<(Arc<Self>, Vec<Shard>), String> {
         let text = |name: &str| config.text(name).unwrap_or_default();
         let number = |name: &str| config.number(name).unwrap_or_default();
         let engine: EngineKind = text("engine").parse()?;
@@ -93,8 +105,14 @@ impl Store {
             shard_of_slot,
             inboxes: OnceLock::new(),
             cursors: Mutex::new(node::exec::ScanCursors::default()),
-            started: Instant::now(),
+            clients: Clients::default(),
+            stats: Stats::new(workers),
+            background: Background::default(),
+            embedded: Callers::default(),
+            started_ms: now_ms(),
+            run_id: run_id(seed),
             stopping: AtomicBool::new(false),
+            stop_asked: AtomicBool::new(false),
             slow_until_ms: AtomicU64::new(0),
         };
         Ok((Arc::new(store), open))
@@ -117,6 +135,23 @@ impl Store {
     /// The mailbox of a worker.
     pub(crate) fn inbox(&self, worker: usize) -> Option<&Arc<Inbox>> {
         self.inboxes.get()?.get(worker)
+    }
+
+    /// Whether the store is being stopped.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Sends a message to every worker.
+    pub(crate) fn wake_all_with(&self, message: impl Fn() -> Message) {
+        for inbox in self.inboxes.get().into_iter().flatten() {
+            inbox.send(message());
+        }
+    }
+
+    /// Where the scans under way on this node stand.
+    pub(crate) fn cursors(&self) -> std::sync::MutexGuard<'_, node::exec::ScanCursors> {
+        self.cursors.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Whether a read that misses the row cache may be made on an event loop: not while the disk is being waited for.
@@ -181,7 +216,6 @@ fn recover(shards: &mut [Shard], log: &Log) -> Result<(), String> {
         turns(shard, &mut write, number)?;
     }
     log.write(&mut write, true).map_err(|e| e.to_string())?;
-    let mut applied_before = 0;
     let mut shown = Instant::now();
     for i in 0..shards.len() {
         shards[i].persisted(numbers[i]);
@@ -210,9 +244,7 @@ fn recover(shards: &mut [Shard], log: &Log) -> Result<(), String> {
         }
         let status = shards[i].replica().status();
         assert!(shards[i].view().serving(), "a group of one that does not serve: {status:?}");
-        applied_before += 1;
     }
-    assert_eq!(applied_before, shards.len());
     if behind > 0 {
         let keys: u64 = shards.iter().map(|shard| shard.view().key_count()).sum();
         log::info!("replayed {behind} entries in {:.1} s, {keys} keys", started.elapsed().as_secs_f64());
@@ -233,6 +265,11 @@ fn step(shard: &mut Shard, write: &mut LogWrite, number: &mut u64) -> Result<boo
         }
         None => Ok(false),
     }
+}
+
+fn run_id(seed: u64) -> String {
+    let mut prng = Prng::new(seed ^ now_ms());
+    format!("{:016x}{:016x}{:08x}", prng.next_u64(), prng.next_u64(), prng.next_u64() as u32)
 }
 
 /// The clock that entries carry.

@@ -13,6 +13,7 @@ use mio::{Events, Interest, Poll, Token};
 use node::session::Session;
 use node::{Shard, Ticket};
 use replica::LogWrite;
+use resp::Reply;
 use slab::Slab;
 use std::io;
 use std::sync::Arc;
@@ -45,6 +46,12 @@ pub(crate) struct Worker {
     /// Connections to be looked at in this turn.
     ready: Vec<usize>,
     buffer: Vec<u8>,
+    pub(crate) scratch: Reply,
+    /// When the last command was done.
+    pub(crate) clock: Instant,
+    pub(crate) seed: u64,
+    /// Replies that are held back: until when, for whom.
+    pub(crate) delayed: Vec<(Instant, Ticket, Vec<u8>)>,
     next_tick: Instant,
     next_accept: usize,
     generation: u32,
@@ -77,6 +84,10 @@ impl Worker {
             queued_bytes: 0,
             ready: Vec::new(),
             buffer: vec![0; limits::READ_BUFFER_BYTES],
+            scratch: Reply::default(),
+            clock: Instant::now(),
+            seed: index as u64,
+            delayed: Vec::new(),
             next_tick: Instant::now() + TICK,
             next_accept: index,
             generation: 0,
@@ -94,8 +105,10 @@ impl Worker {
         let mut events = Events::with_capacity(1024);
         let mut mail = Vec::new();
         while !self.stopping {
-            let wait = if self.ready.is_empty() {
-                self.next_tick.saturating_duration_since(Instant::now())
+            let next = self.send_delayed().map_or(self.next_tick, |at| at.min(self.next_tick));
+            self.ready.append(&mut self.outbox.unstalled);
+            let wait = if self.ready.is_empty() && self.outbox.dirty.is_empty() {
+                next.saturating_duration_since(Instant::now())
             } else {
                 Duration::ZERO
             };
@@ -187,7 +200,7 @@ impl Worker {
 
     fn open_session(&self, stream: &mio::net::TcpStream) -> Option<Session> {
         let address = |address: io::Result<std::net::SocketAddr>| address.map(|a| a.to_string()).unwrap_or_default();
-        self.store.connect(&address(stream.peer_addr()), &address(stream.local_addr()), self.index, self.now_ms)
+        self.store.connect(address(stream.peer_addr()), address(stream.local_addr()), self.index, self.now_ms)
     }
 
     fn close_session(&self, session: &Session) {
@@ -209,9 +222,10 @@ impl Worker {
 
     /// Reads what a client has sent and runs the requests in it.
     fn receive(&mut self, id: usize) {
+        let full = self.is_full();
         let Some(connection) = self.outbox.connections.get_mut(id) else { return };
         connection.stalled = false;
-        if connection.held_until_ms > self.now_ms || connection.is_full() || self.is_full() {
+        if connection.held_until_ms > self.now_ms || connection.is_full() || full {
             self.stall(id);
             return;
         }
@@ -251,7 +265,7 @@ impl Worker {
         if bytes.is_empty() {
             return;
         }
-        self.store.stats_in(self.index, bytes.len());
+        self.store.stats.worker(self.index).received(bytes.len());
         if connection.input.is_empty() {
             let used = self.run_requests(id, bytes);
             if let Some(connection) = self.outbox.connections.get_mut(id)
@@ -348,10 +362,9 @@ impl Worker {
     }
 
     fn close_idle(&mut self) {
-        let timeout_ms = self.store.config.idle_timeout_ms();
-        let now_ms = self.now_ms;
+        let (store, now_ms) = (self.store.clone(), self.now_ms);
         for (id, connection) in &mut self.outbox.connections {
-            let idle = timeout_ms > 0 && connection.session.idle_ms(now_ms) >= timeout_ms && connection.is_quiet();
+            let idle = connection.is_quiet() && connection.session.timed_out(&*store, now_ms);
             if idle || (connection.session.closing() && !connection.dirty) {
                 connection.deaf = true;
                 connection.dirty = true;
@@ -435,7 +448,7 @@ impl Worker {
                 self.ready.push(id);
             }
         }
-        self.store.stats_out(self.index, sent);
+        self.store.stats.worker(self.index).sent(sent);
     }
 
     fn close(&mut self, id: usize) {

@@ -168,9 +168,7 @@ mod tests {
             counts[chooser.next(&mut prng, 1000) as usize] += 1.0;
             own_counts[own.next(&mut prng, 1000) as usize] += 1.0;
         }
-        for (number, ycsb) in
-            [(211, 38_920.0), (620, 20_331.0), (393, 16_438.0), (802, 12_097.0), (769, 9_700.0)]
-        {
+        for (number, ycsb) in [(211, 38_920.0), (620, 20_331.0), (393, 16_438.0), (802, 12_097.0), (769, 9_700.0)] {
             let deviations = (counts[number] - ycsb) / f64::sqrt(2.0 * ycsb);
             assert!(deviations.abs() < 5.0, "{number}: {} against {ycsb}", counts[number]);
         }

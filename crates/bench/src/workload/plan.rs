@@ -274,8 +274,7 @@ impl Source {
         operation.key.clear();
         config.keys.write(named, &mut operation.key);
         let fields = u64::from(config.field_count);
-        operation.read =
-            if config.read_all_fields { Fields::All } else { Fields::One(self.prng.below(fields) as u32) };
+        operation.read = if config.read_all_fields { Fields::All } else { Fields::One(self.prng.below(fields) as u32) };
         let all = config.write_all_fields || operation.kind == OpKind::Insert;
         operation.write = if all { Fields::All } else { Fields::One(self.prng.below(fields) as u32) };
         operation.tag = self.prng.next_u64();

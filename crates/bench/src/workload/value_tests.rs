@@ -2,8 +2,7 @@
 use super::*;
 use vocab::Prng;
 
-const FORMS: [ValueForm; 4] =
-    [ValueForm::Ycsb, ValueForm::Incompressible, ValueForm::PageLike, ValueForm::Integrity];
+const FORMS: [ValueForm; 4] = [ValueForm::Ycsb, ValueForm::Incompressible, ValueForm::PageLike, ValueForm::Integrity];
 
 fn cell(key: &str, field: u32) -> Cell<'_> {
     let name: &[u8] = if field == 0 { b"field0" } else { b"field1" };

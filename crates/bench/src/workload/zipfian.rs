@@ -121,9 +121,8 @@ mod tests {
 
     #[test]
     fn huge_sums_are_instant_and_right() {
-        let exact = (SUMMED_TERMS_MAX..SUMMED_TERMS_MAX * 2).fold(zeta(0, SUMMED_TERMS_MAX, THETA, 0.0), |sum, i| {
-            sum + 1.0 / ((i + 1) as f64).powf(THETA)
-        });
+        let exact = (SUMMED_TERMS_MAX..SUMMED_TERMS_MAX * 2)
+            .fold(zeta(0, SUMMED_TERMS_MAX, THETA, 0.0), |sum, i| sum + 1.0 / ((i + 1) as f64).powf(THETA));
         let quick = zeta(0, SUMMED_TERMS_MAX * 2, THETA, 0.0);
         assert!((exact - quick).abs() < 1e-10, "{exact} {quick}");
         // YCSB's constant of the scrambled zipfian, which took it minutes.

@@ -1,0 +1,39 @@
+//! The command line.
+
+use crate::start::StartOptions;
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+
+const AFTER: &str = "\
+Examples:
+  basalt start                                serve 127.0.0.1:7000 from ./basalt-data
+  redis-cli -p 7000                           talk to it with any Redis or Redis Cluster client
+  basalt bench                                measure an embedded store: no server needed
+  basalt bench run --target redis://127.0.0.1:7000 -P workloada
+  basalt inspect ./basalt-data                look into a data directory without changing it
+
+Exit codes: 0 done, 1 it failed or found errors, 2 the command line is wrong.";
+
+/// A distributed key-value database that speaks the Redis Cluster protocol, and its laboratory.
+#[derive(Debug, Parser)]
+#[command(name = "basalt", version, about, after_help = AFTER, arg_required_else_help = true)]
+pub struct Cli {
+    /// Say more on standard error: -v for what it does, -vv for everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve a data directory
+    Start(Box<StartOptions>),
+    /// Print a completion script for a shell
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+}

@@ -1,0 +1,128 @@
+//! `basalt start`: one node, until it is told to stop.
+
+use clap::Args;
+use node::Config;
+use server::Server;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const AFTER: &str = "\
+Every setting can be read with CONFIG GET; those marked so in docs/OPERATING.md can be changed with CONFIG SET.
+SIGTERM, SIGINT and SHUTDOWN stop the node in order; a kill -9 loses no acknowledged write with --durability sync.";
+
+/// How a node is started.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER)]
+pub struct StartOptions {
+    /// Address and port for clients
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7000")]
+    listen: String,
+    /// Data directory; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "./basalt-data")]
+    dir: String,
+    /// Shards of a new store: Raft groups that share the slots evenly
+    #[arg(long, value_name = "N", default_value = "16")]
+    shards: String,
+    /// When a write is answered: on disk (sync), or in the operating system's memory and on disk within 100 ms (nosync)
+    #[arg(long, value_name = "sync|nosync", default_value = "sync")]
+    durability: String,
+    /// Where the data is: on disk (lsm), or in memory with the log on disk (memory)
+    #[arg(long, value_name = "lsm|memory", default_value = "lsm")]
+    engine: String,
+    /// Bound for caches, memtables, log cache and client buffers together
+    #[arg(long, value_name = "BYTES", default_value = "4G")]
+    memory: String,
+    /// Bytes a second that compaction may write; 0: no limit
+    #[arg(long, value_name = "BYTES", default_value = "0")]
+    rate_limit: String,
+    /// How data is compressed on disk
+    #[arg(long, value_name = "lz4|zstd|none", default_value = "lz4")]
+    compression: String,
+    /// Values from this size on are kept out of the tree's levels
+    #[arg(long, value_name = "BYTES", default_value = "4kb")]
+    separation_bytes: String,
+    /// Threads that serve clients; 0: one for each processor
+    #[arg(long, value_name = "N", default_value = "0")]
+    workers: String,
+    /// Most connected clients
+    #[arg(long, value_name = "N", default_value = "10000")]
+    maxclients: String,
+    /// Password that clients must give with AUTH
+    #[arg(long, value_name = "PASSWORD", default_value = "", hide_default_value = true)]
+    requirepass: String,
+    /// Host that clients are told, if it is not the one they connect to
+    #[arg(long, value_name = "HOST", default_value = "", hide_default_value = true)]
+    announce_host: String,
+    /// Port that clients are told, if it is not the one listened on
+    #[arg(long, value_name = "PORT", default_value = "0", hide_default_value = true)]
+    announce_port: String,
+    /// Any other setting of CONFIG GET, as NAME=VALUE; may be given several times
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair)]
+    set: Vec<(String, String)>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("NAME=VALUE is expected")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+impl StartOptions {
+    fn pairs(&self) -> Vec<(&str, &str)> {
+        let mut pairs: Vec<(&str, &str)> = vec![
+            ("listen", &self.listen),
+            ("dir", &self.dir),
+            ("shards", &self.shards),
+            ("durability", &self.durability),
+            ("engine", &self.engine),
+            ("memory", &self.memory),
+            ("rate-limit", &self.rate_limit),
+            ("compression", &self.compression),
+            ("separation-bytes", &self.separation_bytes),
+            ("workers", &self.workers),
+            ("maxclients", &self.maxclients),
+            ("requirepass", &self.requirepass),
+            ("announce-host", &self.announce_host),
+            ("announce-port", &self.announce_port),
+        ];
+        pairs.extend(self.set.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        pairs
+    }
+}
+
+/// Runs a node until SIGTERM, SIGINT or SHUTDOWN.
+pub fn run(options: &StartOptions) -> ExitCode {
+    let config = match Config::start(options.pairs()) {
+        Ok(config) => config,
+        Err(e) => {
+            eprintln!("basalt start: {e}");
+            return ExitCode::from(2);
+        }
+    };
+    let asked = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        if let Err(e) = signal_hook::flag::register(signal, asked.clone()) {
+            eprintln!("basalt start: signals cannot be handled: {e}");
+            return ExitCode::FAILURE;
+        }
+    }
+    let server = match Server::start(config) {
+        Ok(server) => server,
+        Err(e) => {
+            eprintln!("basalt start: {e}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if let Some(address) = server.address() {
+        log::info!("basalt {} serves {address}: {}", env!("CARGO_PKG_VERSION"), server.describe());
+    }
+    while !asked.load(Ordering::Acquire) && !server.stop_asked() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    log::info!("stopping");
+    server.stop();
+    log::info!("stopped");
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,159 @@
+//! Work that nobody waits for: flushes, compaction, cutting the log, watching the disk.
+
+use crate::inbox::Message;
+use crate::store::Store;
+use replica::DiskState;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often each thread looks around without being woken.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Free space below which writes are refused, so that what is in memory can still go to files.
+const RESERVE_BYTES: u64 = 64 << 20;
+/// The same, as a part of a small device.
+const RESERVE_PART: u64 = 16;
+
+/// How background threads are woken, and what they have done.
+#[derive(Default)]
+pub(crate) struct Background {
+    wakes: Mutex<u64>,
+    changed: Condvar,
+    pub(crate) flushes: AtomicU64,
+    pub(crate) compactions: AtomicU64,
+    /// 1 while there may be something to compact.
+    compacting: AtomicU64,
+}
+
+impl Background {
+    /// There may be something to do.
+    pub(crate) fn wake(&self) {
+        *self.wakes.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.changed.notify_all();
+    }
+
+    /// Whether the last look around found nothing to do.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.compacting.load(Ordering::Acquire) == 0
+    }
+
+    /// Waits until woken since `seen`, or for a pause; answers what has been seen now.
+    fn wait(&self, seen: u64) -> u64 {
+        let wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
+        if *wakes != seen {
+            return *wakes;
+        }
+        let (wakes, _) = self.changed.wait_timeout(wakes, PAUSE).unwrap_or_else(PoisonError::into_inner);
+        *wakes
+    }
+}
+
+/// Starts the threads; they end when the store stops.
+pub(crate) fn start(store: &Arc<Store>) -> std::io::Result<Vec<std::thread::JoinHandle<()>>> {
+    let spawn = |name: &str, run: fn(&Store)| {
+        let store = store.clone();
+        std::thread::Builder::new().name(name.to_owned()).spawn(move || run(&store))
+    };
+    Ok(vec![spawn("flush", flush_thread)?, spawn("compact", compact_thread)?, spawn("disk", disk_thread)?])
+}
+
+fn flush_thread(store: &Store) {
+    let mut seen = 0;
+    while !store.is_stopping() {
+        let mut flushed = false;
+        for (i, view) in store.views.iter().enumerate() {
+            if view.engine().needs_flush() && store.health.state() != DiskState::Poisoned {
+                flushed |= flush(store, i);
+            }
+        }
+        if flushed || seen % 8 == 0 {
+            purge(store);
+        }
+        seen = store.background.wait(seen);
+    }
+}
+
+fn flush(store: &Store, shard: usize) -> bool {
+    match store.views[shard].engine().flush() {
+        Ok(()) => {
+            store.background.flushes.fetch_add(1, Ordering::Relaxed);
+            if let Some(inbox) = store.inbox(store.owner_of(shard)) {
+                inbox.send(Message::Flushed(shard as u32));
+            }
+            true
+        }
+        Err(e) => {
+            refuse(store, &e);
+            false
+        }
+    }
+}
+
+/// Deletes log files that nothing needs; shards that keep old ones alive are to flush.
+fn purge(store: &Store) {
+    match store.log.purge() {
+        Ok(shards) => {
+            for shard in shards {
+                if let Some(inbox) = store.inbox(store.owner_of(shard.0 as usize)) {
+                    inbox.send(Message::Seal(shard.0));
+                }
+            }
+        }
+        Err(e) => log::error!("old log files cannot be deleted: {e}"),
+    }
+}
+
+fn compact_thread(store: &Store) {
+    let mut seen = 0;
+    while !store.is_stopping() {
+        let mut more = false;
+        for view in &store.views {
+            if store.is_stopping() || store.health.state() != DiskState::Healthy {
+                break;
+            }
+            match view.engine().compact() {
+                Ok(stepped) => {
+                    more |= stepped;
+                    if stepped {
+                        store.background.compactions.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                Err(e) => refuse(store, &e),
+            }
+        }
+        store.background.compacting.store(u64::from(more), Ordering::Release);
+        if !more {
+            seen = store.background.wait(seen);
+        }
+    }
+}
+
+fn refuse(store: &Store, error: &storage::Error) {
+    match error {
+        storage::Error::Full { .. } => store.health.set_full(&error.to_string()),
+        // Reads of damaged data answer errors by themselves; the rest of the store goes on.
+        storage::Error::Corrupt { .. } => log::error!("{error}"),
+        storage::Error::Io { .. } | storage::Error::Poisoned { .. } => store.health.poison(&error.to_string()),
+    }
+    std::thread::sleep(PAUSE);
+}
+
+fn disk_thread(store: &Store) {
+    let root = store.dir.root();
+    while !store.is_stopping() {
+        match rustix::fs::statvfs(root) {
+            Ok(device) => {
+                let free = device.f_bavail * device.f_frsize;
+                let reserve = RESERVE_BYTES.min(device.f_blocks * device.f_frsize / RESERVE_PART);
+                if free < reserve {
+                    let root = root.display();
+                    store.health.set_full(&format!("{root}: {free} bytes are free, {reserve} are kept in reserve"));
+                } else if free > reserve + reserve / 4 {
+                    store.health.set_room();
+                }
+            }
+            Err(e) => log::warn!("the free space of {} cannot be told: {e}", root.display()),
+        }
+        std::thread::sleep(PAUSE);
+    }
+}

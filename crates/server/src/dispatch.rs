@@ -1,0 +1,419 @@
+//! Runs the requests of a connection: at once where memory answers, through the shard's log or the pool where not.
+
+use crate::connection::{ALL_KEYS, Begun, Effect, Mask, mask_of};
+use crate::inbox::Message;
+use crate::requests::{KeyHashes, Routed, conclude, route, run_on_store};
+use crate::worker::Worker;
+use node::exec::{Call, Error, Handler};
+use node::session::{self, Admission, Transaction};
+use node::{CachedSpace, EncodedCommand, Fault, SnapshotSpace, Space, Ticket, Write, key_hash};
+use resp::table::{self, CommandSpec};
+use resp::{Parsed, Reply, parse_request};
+use smallvec::SmallVec;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use vocab::Slot;
+
+type Args<'a> = SmallVec<[&'a [u8]; 8]>;
+
+/// What becomes of a request.
+enum Step {
+    /// It is answered or under way: on to the next.
+    Next,
+    /// It must be looked at again, later.
+    Stall,
+}
+
+impl Worker {
+    /// Runs the requests at the beginning of `input`, up to one that must wait; answers how many bytes they took.
+    pub(crate) fn run_requests(&mut self, id: usize, input: &[u8]) -> usize {
+        let mut used = 0;
+        let mut ranges: Vec<Range<usize>> = Vec::with_capacity(8);
+        self.outbox.touch(id);
+        self.clock = Instant::now();
+        let Some(connection) = self.outbox.connections.get_mut(id) else { return 0 };
+        connection.session.active(self.now_ms);
+        let mut limits = self.store.config.request_limits(connection.session.authenticated(&*self.store));
+        loop {
+            let Some(connection) = self.outbox.connections.get_mut(id) else { return used };
+            if connection.session.closing() || connection.deaf {
+                connection.deaf = true;
+                return input.len();
+            }
+            let rest = &input[used..];
+            let parsed = parse_request(rest, &limits, &mut ranges, &mut connection.parse);
+            let (args, consumed): (Args<'_>, usize) = match parsed {
+                Ok(Parsed::Incomplete) => return used,
+                Ok(Parsed::Empty { consumed }) => {
+                    used += consumed;
+                    continue;
+                }
+                Ok(Parsed::Request { consumed }) => (ranges.iter().map(|r| &rest[r.clone()]).collect(), consumed),
+                Ok(Parsed::Quoted { consumed }) => {
+                    // Typed by hand: copied, so that the parser may go on.
+                    let typed = connection.parse.quoted().to_vec();
+                    let args: Args<'_> = ranges.iter().map(|r| &typed[r.clone()]).collect();
+                    match self.request(id, &args) {
+                        Step::Next => used += consumed,
+                        Step::Stall => return used,
+                    }
+                    continue;
+                }
+                Err(e) => {
+                    let mut reply = Reply::new(connection.session.proto());
+                    reply.error(&e.to_string());
+                    self.put(id, &reply.buf);
+                    if let Some(connection) = self.outbox.connections.get_mut(id) {
+                        connection.session.close();
+                        connection.deaf = true;
+                    }
+                    return input.len();
+                }
+            };
+            match self.request(id, &args) {
+                Step::Next => used += consumed,
+                Step::Stall => return used,
+            }
+            if !limits.authenticated
+                && let Some(connection) = self.outbox.connections.get(id)
+            {
+                limits = self.store.config.request_limits(connection.session.authenticated(&*self.store));
+            }
+        }
+    }
+
+    fn request(&mut self, id: usize, args: &[&[u8]]) -> Step {
+        let full = self.is_full();
+        let Some(connection) = self.outbox.connections.get_mut(id) else { return Step::Next };
+        if connection.is_full() || connection.held_until_ms > self.now_ms || full {
+            self.stall(id);
+            return Step::Stall;
+        }
+        // EXEC and WATCH change the session when they are admitted: only when nothing before them is under way.
+        if !connection.is_quiet() && is_barrier(args) {
+            self.stall(id);
+            return Step::Stall;
+        }
+        let mut reply = std::mem::take(&mut self.scratch);
+        reply.buf.clear();
+        reply.proto = connection.session.proto();
+        let admission = connection.session.admit(args, &*self.store, &mut reply);
+        let step = match admission {
+            Admission::Execute(spec) => self.execute(id, spec, args, &mut reply),
+            Admission::Answered(effect) => {
+                self.put_after(id, effect, &reply);
+                Step::Next
+            }
+            Admission::ExecuteAt { spec, slot, handler } => {
+                let shard = self.store.shard_of(slot);
+                self.read(id, spec, shard, ALL_KEYS, handler, args, &mut reply)
+            }
+            Admission::Watch(keys) => self.watch(id, &keys, &mut reply),
+            Admission::Transaction(transaction) => self.transaction(id, transaction),
+            Admission::Hold { until_ms } => {
+                connection.held_until_ms = until_ms;
+                self.stall(id);
+                Step::Stall
+            }
+        };
+        self.scratch = reply;
+        step
+    }
+
+    /// Puts a reply in its place: behind the requests under way.
+    fn put(&mut self, id: usize, reply: &[u8]) {
+        let Some(connection) = self.outbox.connections.get_mut(id) else { return };
+        if reply.is_empty() {
+            return;
+        }
+        if connection.is_quiet() {
+            connection.output.buf.extend_from_slice(reply);
+        } else {
+            connection.queue(reply.to_vec());
+        }
+    }
+
+    /// Puts the reply of a command of the session in its place, and does what the session asks.
+    fn put_after(&mut self, id: usize, effect: session::Effect, reply: &Reply) {
+        match effect {
+            session::Effect::None => self.put(id, &reply.buf),
+            session::Effect::ReplyAfter { us } => {
+                let Some(spec) = table::lookup(b"debug") else { return };
+                // Later requests of the connection wait too, as behind any request on every key.
+                if let Some(ticket) = self.begin(id, spec, &[], ALL_KEYS, Effect::Unsettled) {
+                    let at = Instant::now() + Duration::from_micros(us);
+                    self.delayed.push((at, ticket, reply.buf.clone()));
+                }
+                if let Some(connection) = self.outbox.connections.get_mut(id) {
+                    connection.held_until_ms = self.now_ms + us / 1000;
+                }
+            }
+            session::Effect::Shutdown { .. } => {
+                self.store.stop_asked.store(true, Ordering::Release);
+                if let Some(connection) = self.outbox.connections.get_mut(id) {
+                    connection.session.close();
+                }
+            }
+        }
+    }
+
+    /// Sends the replies whose time has come; answers when the next one's will.
+    pub(crate) fn send_delayed(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        let (due, later) = std::mem::take(&mut self.delayed).into_iter().partition(|(at, _, _)| *at <= now);
+        self.delayed = later;
+        let due: Vec<(Instant, Ticket, Vec<u8>)> = due;
+        for (_, ticket, reply) in due {
+            self.outbox.deliver(&ticket, &reply);
+        }
+        self.delayed.iter().map(|(at, _, _)| *at).min()
+    }
+
+    fn put_unless_silent(&mut self, id: usize, reply: &[u8]) {
+        if self.outbox.connections.get(id).is_some_and(|connection| !connection.session.silent()) {
+            self.put(id, reply);
+        }
+    }
+
+    /// Counts a command that is done, by the clock that runs from one to the next.
+    fn finished(&mut self, id: usize, spec: &'static CommandSpec, args: &[&[u8]], reply: &[u8]) {
+        let now = Instant::now();
+        let ns = now.duration_since(self.clock).as_nanos() as u64;
+        self.clock = now;
+        self.store.stats.worker(self.index).finished(spec.id, ns, reply);
+        if let Some(connection) = self.outbox.connections.get(id) {
+            connection.session.slow(spec, args, ns, &*self.store);
+        }
+    }
+
+    fn execute(&mut self, id: usize, spec: &'static CommandSpec, args: &[&[u8]], reply: &mut Reply) -> Step {
+        match route(&self.store, spec, args) {
+            Ok(Routed::Shard { shard, keys, handler }) => {
+                if spec.is_write() {
+                    self.write(id, spec, shard, &keys, args)
+                } else {
+                    let mask = keys.iter().fold(0, |mask, &key| mask | mask_of(key));
+                    self.read(id, spec, shard, mask, handler, args, reply)
+                }
+            }
+            Ok(Routed::Store { handler }) => {
+                let Some(ticket) = self.begin(id, spec, args, ALL_KEYS, Effect::Read) else { return Step::Stall };
+                let (store, command) = (self.store.clone(), EncodedCommand::new(args));
+                self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+                let seed = self.seed;
+                self.store.pool.run(Box::new(move || {
+                    let mut reply = Reply::new(ticket.proto);
+                    run_on_store(&store, spec, handler, &command.args(), &mut reply, seed);
+                    answer(&store, ticket, reply.buf);
+                }));
+                Step::Next
+            }
+            Ok(Routed::Clear) => {
+                let Some(ticket) = self.begin(id, spec, args, ALL_KEYS, Effect::Unsettled) else { return Step::Stall };
+                let part = self.outbox.gather(ticket, self.store.views.len());
+                for shard in 0..self.store.views.len() {
+                    self.hand_over(shard, Write::Clear, KeyHashes::new(), part);
+                }
+                Step::Next
+            }
+            Err(text) => {
+                if let Some(connection) = self.outbox.connections.get_mut(id) {
+                    connection.session.reject(Some(spec.id), &text, &*self.store, reply);
+                }
+                self.put_unless_silent(id, &reply.buf);
+                Step::Next
+            }
+        }
+    }
+
+    /// Notes a request as under way, if nothing under way forbids it; the ticket for its answer.
+    fn begin(
+        &mut self,
+        id: usize,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+        mask: Mask,
+        effect: Effect,
+    ) -> Option<Ticket> {
+        let worker = self.index as u32;
+        let connection = self.outbox.connections.get_mut(id)?;
+        if connection.must_wait(mask, effect) {
+            self.stall(id);
+            return None;
+        }
+        let sequence = connection.begin(mask, effect, Begun::new(spec, self.clock, args));
+        let (generation, proto) = (connection.generation, connection.session.proto());
+        Some(Ticket { worker, connection: id as u32, generation, sequence, proto })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one request's facts, all of them needed")]
+    fn read(
+        &mut self,
+        id: usize,
+        spec: &'static CommandSpec,
+        shard: usize,
+        mask: Mask,
+        handler: Handler,
+        args: &[&[u8]],
+        reply: &mut Reply,
+    ) -> Step {
+        let Some(connection) = self.outbox.connections.get(id) else { return Step::Next };
+        if connection.must_wait(mask, Effect::Read) {
+            self.stall(id);
+            return Step::Stall;
+        }
+        let view = &self.store.views[shard];
+        if !view.serving() {
+            reply.error("CLUSTERDOWN Hash slot not served");
+            self.put_unless_silent(id, &reply.buf);
+            return Step::Next;
+        }
+        // Straight into the connection's output where nothing is before it.
+        let mark = reply.buf.len();
+        let mut cached = CachedSpace::new(view, self.now_ms);
+        let mut done = handler(&mut Call { args, space: &mut cached, reply });
+        if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {
+            reply.buf.truncate(mark);
+            if !self.store.reads_are_fast(self.now_ms) {
+                return self.read_in_pool(id, spec, shard, mask, handler, args);
+            }
+            let begun = Instant::now();
+            self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut space = SnapshotSpace::new(view, self.now_ms, self.seed);
+            done = handler(&mut Call { args, space: &mut space, reply });
+            drop(space);
+            self.store.note_read(begun.elapsed(), self.now_ms);
+        }
+        conclude(done, reply, mark);
+        self.finished(id, spec, args, &reply.buf[mark..]);
+        self.put_unless_silent(id, &reply.buf);
+        Step::Next
+    }
+
+    fn read_in_pool(
+        &mut self,
+        id: usize,
+        spec: &'static CommandSpec,
+        shard: usize,
+        mask: Mask,
+        handler: Handler,
+        args: &[&[u8]],
+    ) -> Step {
+        let Some(ticket) = self.begin(id, spec, args, mask, Effect::Read) else { return Step::Stall };
+        let (store, command) = (self.store.clone(), EncodedCommand::new(args));
+        let seed = self.seed;
+        self.store.pool.run(Box::new(move || {
+            let begun = Instant::now();
+            let now_ms = crate::store::now_ms();
+            let mut reply = Reply::new(ticket.proto);
+            let mut space = SnapshotSpace::new(&store.views[shard], now_ms, seed);
+            let done = handler(&mut Call { args: &command.args(), space: &mut space, reply: &mut reply });
+            drop(space);
+            conclude(done, &mut reply, 0);
+            store.note_read(begun.elapsed(), now_ms);
+            answer(&store, ticket, reply.buf);
+        }));
+        Step::Next
+    }
+
+    fn write(
+        &mut self,
+        id: usize,
+        spec: &'static CommandSpec,
+        shard: usize,
+        keys: &KeyHashes,
+        args: &[&[u8]],
+    ) -> Step {
+        let mask = keys.iter().fold(0, |mask, &key| mask | mask_of(key));
+        let view = &self.store.views[shard];
+        let ready = self.store.reads_are_fast(self.now_ms)
+            || spec.keys(args).is_ok_and(|mut positions| positions.all(|at| view.is_cached(args[at])));
+        let command = EncodedCommand::new(args);
+        if ready {
+            let Some(ticket) = self.begin(id, spec, args, mask, Effect::Write) else { return Step::Stall };
+            self.hand_over(shard, Write::Command(command), keys.clone(), ticket);
+            return Step::Next;
+        }
+        // What the command will find is brought into the cache first, so that applying it need not wait for the disk.
+        let Some(ticket) = self.begin(id, spec, args, mask, Effect::Unsettled) else { return Step::Stall };
+        let (store, keys) = (self.store.clone(), keys.to_vec());
+        self.store.pool.run(Box::new(move || {
+            let begun = Instant::now();
+            let now_ms = crate::store::now_ms();
+            let args = command.args();
+            for at in spec.keys(&args).into_iter().flatten() {
+                // A failure shows when the command is applied.
+                let _ = SnapshotSpace::new(&store.views[shard], now_ms, 0).get(args[at]);
+            }
+            store.note_read(begun.elapsed(), now_ms);
+            drop(args);
+            if let Some(inbox) = store.inbox(store.owner_of(shard)) {
+                inbox.send(Message::Write { shard: shard as u32, write: Write::Command(command), keys, ticket });
+            }
+        }));
+        Step::Next
+    }
+
+    fn hand_over(&mut self, shard: usize, write: Write, keys: KeyHashes, ticket: Ticket) {
+        let owner = self.store.owner_of(shard);
+        if owner == self.index {
+            self.submit(shard, &write, &keys, ticket);
+        } else if let Some(inbox) = self.store.inbox(owner) {
+            inbox.send(Message::Write { shard: shard as u32, write, keys: keys.to_vec(), ticket });
+        }
+    }
+
+    fn transaction(&mut self, id: usize, transaction: Transaction) -> Step {
+        let slot = transaction.slot().unwrap_or(Slot(0));
+        let shard = self.store.shard_of(slot);
+        let commands: Vec<EncodedCommand> = transaction.data().cloned().collect();
+        let hashes = |command: &EncodedCommand| {
+            let args = command.args();
+            let spec = table::resolve(&args).ok();
+            let positions = spec.and_then(|spec| spec.keys(&args).ok()).into_iter().flatten();
+            positions.map(|at| key_hash(args[at])).collect::<Vec<_>>()
+        };
+        let keys: KeyHashes = commands.iter().flat_map(hashes).collect();
+        let write = Write::Transaction { watches: transaction.watches().to_vec(), commands };
+        let Some(spec) = table::lookup(b"exec") else { return Step::Next };
+        let Some(ticket) = self.begin(id, spec, &[b"exec"], ALL_KEYS, Effect::Unsettled) else { return Step::Stall };
+        if let Some(connection) = self.outbox.connections.get_mut(id) {
+            connection.transaction = Some((ticket.sequence, transaction));
+        }
+        self.hand_over(shard, write, keys, ticket);
+        Step::Next
+    }
+
+    /// Looks up what the watched keys' versions are. Nothing of the connection is under way.
+    fn watch(&mut self, id: usize, keys: &[Vec<u8>], reply: &mut Reply) -> Step {
+        let Some(connection) = self.outbox.connections.get_mut(id) else { return Step::Next };
+        for key in keys {
+            let view = &self.store.views[self.store.shard_of(vocab::slot_of(key))];
+            match SnapshotSpace::new(view, self.now_ms, 0).get(key) {
+                Ok(record) => connection.session.watching(key, record.map_or(0, |record| record.view().version)),
+                Err(fault) => {
+                    conclude(Err(Error::Fault(fault)), reply, 0);
+                    break;
+                }
+            }
+        }
+        if reply.buf.is_empty() {
+            reply.ok();
+        }
+        self.put_unless_silent(id, &reply.buf);
+        Step::Next
+    }
+}
+
+/// Whether a request changes the session in a way that must not overtake, or be overtaken by, what is under way.
+fn is_barrier(args: &[&[u8]]) -> bool {
+    args[0].len() <= 5 && (args[0].eq_ignore_ascii_case(b"EXEC") || args[0].eq_ignore_ascii_case(b"WATCH"))
+}
+
+/// Sends an answer to the worker whose connection waits for it.
+pub(crate) fn answer(store: &crate::store::Store, ticket: Ticket, reply: Vec<u8>) {
+    if let Some(inbox) = store.inbox(ticket.worker as usize) {
+        inbox.send(Message::Answer { ticket, reply });
+    }
+}

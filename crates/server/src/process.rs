@@ -1,0 +1,47 @@
+//! What the operating system knows of this process: from /proc, so nothing where there is none.
+
+use std::fs::read_to_string;
+
+/// Figures of the process. `None`: not known on this system.
+pub(crate) struct ProcessFacts {
+    pub(crate) os: String,
+    pub(crate) rss_bytes: Option<u64>,
+    pub(crate) rss_bytes_peak: Option<u64>,
+    pub(crate) system_memory_bytes: Option<u64>,
+    pub(crate) cpu_user_us: Option<u64>,
+    pub(crate) cpu_system_us: Option<u64>,
+}
+
+pub(crate) fn facts() -> ProcessFacts {
+    let status = read_to_string("/proc/self/status").unwrap_or_default();
+    let memory = read_to_string("/proc/meminfo").unwrap_or_default();
+    let release = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let (user, system) = cpu_us().map_or((None, None), |(user, system)| (Some(user), Some(system)));
+    ProcessFacts {
+        os: format!("{} {} {}", capitalised(std::env::consts::OS), release.trim(), std::env::consts::ARCH),
+        rss_bytes: kilobytes(&status, "VmRSS:"),
+        rss_bytes_peak: kilobytes(&status, "VmHWM:"),
+        system_memory_bytes: kilobytes(&memory, "MemTotal:"),
+        cpu_user_us: user,
+        cpu_system_us: system,
+    }
+}
+
+fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|first| first.to_ascii_uppercase().to_string() + letters.as_str()).unwrap_or_default()
+}
+
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
+}
+
+/// User and system time of all threads, in µs: proc(5), fields 14 and 15 of stat, in ticks.
+fn cpu_us() -> Option<(u64, u64)> {
+    let stat = read_to_string("/proc/self/stat").ok()?;
+    let fields = stat.rsplit_once(')')?.1;
+    let mut numbers = fields.split_whitespace().skip(11).map(str::parse::<u64>);
+    let tick_us = 1_000_000 / rustix::param::clock_ticks_per_second();
+    Some((numbers.next()?.ok()? * tick_us, numbers.next()?.ok()? * tick_us))
+}
