@@ -4,6 +4,7 @@
 
 mod args;
 mod counters;
+mod cursors;
 mod dump;
 mod expiry;
 mod extended;
@@ -22,7 +23,8 @@ mod testspace;
 mod transcript;
 
 pub use hash::fuzz_packed;
-pub use scan::ScanCursors;
+pub use cursors::ScanCursors;
+pub use scan::{count_keys_in_slot, get_keys_in_slot};
 
 use crate::{Fault, Shards, Space};
 use resp::Reply;
@@ -101,6 +103,6 @@ pub fn handler(name: &str) -> Option<Handler> {
 
 /// The handler of a command over the whole store, by its upper-case name.
 #[must_use]
-pub fn store_handler(_name: &str) -> Option<StoreHandler> {
-    None
+pub fn store_handler(name: &str) -> Option<StoreHandler> {
+    scan::handler(name)
 }

@@ -1,5 +1,261 @@
-//! SCAN, KEYS, RANDOMKEY and DBSIZE: commands over all keys of the store.
+//! SCAN, KEYS and DBSIZE: commands over all keys of the store. `cursors` says what a cursor is.
 
-/// Where the scans under way on a node stand: the last key that each live cursor stands for.
-#[derive(Debug, Default)]
-pub struct ScanCursors {}
+use super::args::{SYNTAX, int, is_word};
+use super::cursors::{Cursor, key_hash};
+use super::{Error, Outcome, StoreCall, StoreHandler};
+use crate::glob::glob_matches;
+use crate::{Fault, Record, Shards, Space};
+use storage::Slice;
+use vocab::Slot;
+
+/// How many keys are read at a time.
+const CHUNK: usize = 256;
+/// How many keys SCAN looks at if it is not told.
+const SCAN_COUNT: usize = 10;
+/// How many shards one SCAN may pass, however empty they are.
+const SCAN_SHARDS_MAX: usize = 1024;
+
+pub(super) fn handler(name: &str) -> Option<StoreHandler> {
+    Some(match name {
+        "SCAN" => scan,
+        "KEYS" => keys,
+        "DBSIZE" => dbsize,
+        _ => return None,
+    })
+}
+
+/// The keys that a pattern asks for: where they lie, and which of those there.
+struct Wanted<'a> {
+    /// `None` if all are wanted.
+    pattern: Option<&'a [u8]>,
+    /// What every such key begins with.
+    prefix: &'a [u8],
+    /// The first key after all that begin so; empty if there is none.
+    end: Vec<u8>,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(pattern: &'a [u8]) -> Self {
+        let literal = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
+        let prefix = &pattern[..literal];
+        Self { pattern: (pattern != b"*").then_some(pattern), prefix, end: end_of_prefix(prefix) }
+    }
+
+    /// Redis finds the empty key with the patterns `*` and the empty one only.
+    fn includes(&self, key: &[u8]) -> bool {
+        let Some(pattern) = self.pattern else { return true };
+        key.is_empty() == pattern.is_empty() && glob_matches(pattern, key, false)
+    }
+
+    /// Up to `limit` keys of the range, included or not, after `after`.
+    fn rows(&self, space: &mut dyn Space, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Record)>, Fault> {
+        match after {
+            Some(after) if after >= self.prefix => space.scan(&successor(after), &self.end, false, limit),
+            _ => space.scan(self.prefix, &self.end, false, limit),
+        }
+    }
+}
+
+/// The first key after `key`.
+pub(super) fn successor(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
+/// The first key after all that begin with `prefix`; empty if there is none.
+pub(super) fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
+    let kept = prefix.iter().rposition(|&byte| byte != u8::MAX).map_or(0, |last| last + 1);
+    let mut end = prefix[..kept].to_vec();
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    end
+}
+
+struct Options<'a> {
+    wanted: Wanted<'a>,
+    count: usize,
+    type_name: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(words: &[&'a [u8]]) -> Result<Self, Error> {
+        let mut options = Self { wanted: Wanted::new(b"*"), count: SCAN_COUNT, type_name: None };
+        for pair in words.chunks(2) {
+            let &[word, value] = pair else { return Err(SYNTAX.into()) };
+            if is_word(word, "COUNT") {
+                let count = int(value)?;
+                options.count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
+            } else if is_word(word, "MATCH") {
+                options.wanted = Wanted::new(value);
+            } else if is_word(word, "TYPE") {
+                options.type_name = Some(value);
+            } else {
+                return Err(SYNTAX.into());
+            }
+        }
+        Ok(options)
+    }
+
+    fn include(&self, key: &[u8], record: &Record) -> bool {
+        let of_type = |name: &[u8]| record.view().kind.type_name().as_bytes().eq_ignore_ascii_case(name);
+        self.wanted.includes(key) && self.type_name.is_none_or(of_type)
+    }
+}
+
+/// A cursor as clients write it: at most 20 digits.
+fn parse_cursor(text: &[u8]) -> Result<Cursor, Error> {
+    const INVALID: &str = "ERR invalid cursor";
+    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
+        return Err(INVALID.into());
+    }
+    let append = |n: u64, digit: &u8| n.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
+    let number = text.iter().try_fold(0, append).ok_or(INVALID)?;
+    Cursor::of_number(number).ok_or(INVALID.into())
+}
+
+/// The key after which the scan goes on in shard `i`; `None` for its beginning.
+fn resume(call: &mut StoreCall<'_>, i: usize, cursor: Cursor, wanted: &Wanted<'_>) -> Result<Option<Vec<u8>>, Fault> {
+    if cursor.hash == 0 {
+        return Ok(None);
+    }
+    if let Some(key) = call.cursors.recall(cursor) {
+        return Ok(Some(key.to_vec()));
+    }
+    let space = call.shards.space(i);
+    let mut after: Option<Slice> = None;
+    loop {
+        let rows = wanted.rows(space, after.as_deref(), CHUNK)?;
+        if let Some((key, _)) = rows.iter().find(|(key, _)| key_hash(key) == cursor.hash) {
+            return Ok(Some(key.to_vec()));
+        }
+        if rows.len() < CHUNK {
+            // The key is gone: from the beginning, so that nothing is missed.
+            return Ok(None);
+        }
+        after = rows.into_iter().last().map(|(key, _)| key);
+    }
+}
+
+fn shard_of(shards: &dyn Shards, slot: u16) -> usize {
+    (0..shards.count()).rfind(|i| shards.slots(*i).0 <= slot).unwrap_or(0)
+}
+
+fn scan(call: &mut StoreCall<'_>) -> Outcome {
+    let cursor = parse_cursor(call.args[1])?;
+    let options = Options::parse(&call.args[2..])?;
+    let first = shard_of(call.shards, cursor.slot);
+    let mut after = resume(call, first, cursor, &options.wanted)?;
+    let mut found = Vec::new();
+    let mut left = options.count;
+    let shards = call.shards.count();
+    let mut next = None;
+    for i in first..shards {
+        let slot = call.shards.slots(i).0;
+        if left == 0 || i - first == SCAN_SHARDS_MAX {
+            next = Some(Cursor::before(slot));
+            break;
+        }
+        if let Some(last) = scan_shard(call, i, after.take(), &options, &mut left, &mut found)? {
+            let cursor = Cursor::after(slot, &last);
+            call.cursors.remember(cursor, &last);
+            next = Some(cursor);
+            break;
+        }
+    }
+    call.reply.array(2);
+    call.reply.bulk_int(next.map_or(0, Cursor::number));
+    call.reply.array(found.len());
+    found.iter().for_each(|key| call.reply.bulk(key));
+    Ok(())
+}
+
+/// Looks at up to `left` keys of shard `i`. Answers the last one if there may be more.
+fn scan_shard(
+    call: &mut StoreCall<'_>,
+    i: usize,
+    after: Option<Vec<u8>>,
+    options: &Options<'_>,
+    left: &mut usize,
+    found: &mut Vec<Slice>,
+) -> Result<Option<Slice>, Fault> {
+    let space = call.shards.space(i);
+    let mut last: Option<Slice> = None;
+    while *left > 0 {
+        let limit = CHUNK.min(*left);
+        let rows = options.wanted.rows(space, last.as_deref().or(after.as_deref()), limit)?;
+        let complete = rows.len() < limit;
+        *left -= rows.len();
+        if let Some((key, _)) = rows.last() {
+            last = Some(key.clone());
+        }
+        found.extend(rows.into_iter().filter(|(key, record)| options.include(key, record)).map(|(key, _)| key));
+        if complete {
+            return Ok(None);
+        }
+    }
+    Ok(last)
+}
+
+fn keys(call: &mut StoreCall<'_>) -> Outcome {
+    let wanted = Wanted::new(call.args[1]);
+    let mut found = Vec::new();
+    for i in 0..call.shards.count() {
+        each_key(call.shards.space(i), &wanted, |key| {
+            if wanted.includes(key) {
+                found.push(key.clone());
+            }
+            true
+        })?;
+    }
+    call.reply.array(found.len());
+    found.iter().for_each(|key| call.reply.bulk(key));
+    Ok(())
+}
+
+/// Calls `visit` with the keys of a shard that lie where `wanted` are, until it answers false.
+fn each_key(space: &mut dyn Space, wanted: &Wanted<'_>, mut visit: impl FnMut(&Slice) -> bool) -> Result<(), Fault> {
+    let mut after: Option<Slice> = None;
+    loop {
+        let rows = wanted.rows(space, after.as_deref(), CHUNK)?;
+        let complete = rows.len() < CHUNK;
+        for (key, _) in rows {
+            if !visit(&key) {
+                return Ok(());
+            }
+            after = Some(key);
+        }
+        if complete {
+            return Ok(());
+        }
+    }
+}
+
+fn dbsize(call: &mut StoreCall<'_>) -> Outcome {
+    let count: u64 = (0..call.shards.count()).map(|i| call.shards.space(i).key_count()).sum();
+    call.reply.int(count as i64);
+    Ok(())
+}
+
+/// `CLUSTER COUNTKEYSINSLOT`: how many keys there are in `slot`.
+pub fn count_keys_in_slot(shards: &mut dyn Shards, slot: Slot) -> u64 {
+    let i = shard_of(shards, slot.0);
+    shards.space(i).keys_in_slot(slot)
+}
+
+/// `CLUSTER GETKEYSINSLOT`: up to `limit` keys of `slot`.
+pub fn get_keys_in_slot(shards: &mut dyn Shards, slot: Slot, limit: usize) -> Result<Vec<Slice>, Fault> {
+    let i = shard_of(shards, slot.0);
+    let space = shards.space(i);
+    // A shard's keys are not ordered by slot; the count says when all have been seen.
+    let limit = limit.min(usize::try_from(space.keys_in_slot(slot)).unwrap_or(usize::MAX));
+    let mut found = Vec::new();
+    if limit > 0 {
+        each_key(space, &Wanted::new(b"*"), |key| {
+            if vocab::slot_of(key) == slot {
+                found.push(key.clone());
+            }
+            found.len() < limit
+        })?;
+    }
+    Ok(found)
+}

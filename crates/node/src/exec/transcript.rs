@@ -14,9 +14,8 @@
 //! into the files (read the diff). BASALT_TRANSCRIPTS=127.0.0.1:6399 plays them to a Redis there, which is emptied,
 //! and reports where it answers otherwise.
 
-use super::scan::ScanCursors;
 use super::testspace::TestShards;
-use super::{Call, Error, StoreCall};
+use super::{Call, Error, ScanCursors, StoreCall};
 use resp::{Proto, Reply};
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
