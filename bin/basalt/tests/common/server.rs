@@ -32,6 +32,9 @@ impl Setup {
     }
 
     pub fn with(mut self, name: &str, value: &str) -> Self {
+        if let Some(at) = self.arguments.iter().position(|argument| argument == name) {
+            self.arguments.drain(at..at + 2);
+        }
         self.arguments.extend([name.to_owned(), value.to_owned()]);
         self
     }
