@@ -11,19 +11,23 @@ mod extended;
 mod hash;
 mod keys;
 mod kv;
+mod kv_exec;
+mod kv_range;
 mod lcs;
 mod natural;
 mod object;
+mod random_key;
 mod ranges;
 mod scan;
 mod strings;
 #[cfg(test)]
-mod testspace;
+pub(crate) mod testspace;
 #[cfg(test)]
 mod transcript;
 
 pub use hash::fuzz_packed;
 pub use cursors::ScanCursors;
+pub use kv_exec::exec_keys;
 pub use scan::{count_keys_in_slot, get_keys_in_slot};
 
 use crate::{Fault, Shards, Space};
@@ -91,6 +95,7 @@ pub fn handler(name: &str) -> Option<Handler> {
         counters::handler,
         hash::handler,
         kv::handler,
+        kv_exec::handler,
         keys::handler,
         expiry::handler,
         ranges::handler,
@@ -104,5 +109,5 @@ pub fn handler(name: &str) -> Option<Handler> {
 /// The handler of a command over the whole store, by its upper-case name.
 #[must_use]
 pub fn store_handler(name: &str) -> Option<StoreHandler> {
-    scan::handler(name)
+    [scan::handler, kv_range::handler, random_key::handler].iter().find_map(|family| family(name))
 }

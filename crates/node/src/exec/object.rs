@@ -3,13 +3,9 @@
 use super::args::{SYNTAX, int, is_word};
 use super::hash::Stored;
 use super::{Call, Error, Handler, Outcome};
-use crate::{Kind, Record, Space};
+use crate::{Kind, Record};
 use std::borrow::Cow;
 
-/// Most fields of a hash that Redis would keep as a listpack: the default of `hash-max-listpack-entries`.
-const LISTPACK_FIELDS_MAX: u64 = 512;
-/// Longest field or value of such a hash, in bytes: the default of `hash-max-listpack-value`.
-const LISTPACK_ELEMENT_BYTES_MAX: usize = 64;
 /// Longest string that Redis would embed in its object, in bytes.
 const EMBEDDED_BYTES_MAX: usize = 44;
 /// How many elements MEMORY USAGE looks at, as in Redis.
@@ -90,7 +86,7 @@ fn object(call: &mut Call<'_>) -> Outcome {
     };
     match word {
         "ENCODING" => {
-            let encoding = encoding(call.space, key, record)?;
+            let encoding = encoding(key, record)?;
             call.reply.bulk(encoding.as_bytes());
         }
         // One owner: values are not shared between keys.
@@ -103,22 +99,14 @@ fn object(call: &mut Call<'_>) -> Outcome {
 }
 
 /// How Redis would keep such a value.
-fn encoding(space: &mut dyn Space, key: &[u8], record: Record) -> Result<&'static str, Error> {
+fn encoding(key: &[u8], record: Record) -> Result<&'static str, Error> {
     if record.view().kind == Kind::String {
         let bytes = record.view().payload;
         let short = bytes.len() <= EMBEDDED_BYTES_MAX;
         let is_int = resp::parse_integer(bytes).is_some();
         return Ok(if is_int { "int" } else if short { "embstr" } else { "raw" });
     }
-    let hash = Stored::of(key, record)?;
-    let mut fits = hash.count()? <= LISTPACK_FIELDS_MAX;
-    if fits {
-        hash.each(space, |_, field, value| {
-            fits &= field.len().max(value.len()) <= LISTPACK_ELEMENT_BYTES_MAX;
-            Ok(())
-        })?;
-    }
-    Ok(if fits { "listpack" } else { "hashtable" })
+    Stored::of(key, record)?.encoding()
 }
 
 fn memory(call: &mut Call<'_>) -> Outcome {

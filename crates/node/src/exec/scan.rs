@@ -102,10 +102,10 @@ impl<'a> Options<'a> {
     }
 }
 
-/// A cursor as clients write it: at most 20 digits.
+/// A cursor as clients write it; nothing at all means 0, as in Redis.
 fn parse_cursor(text: &[u8]) -> Result<Cursor, Error> {
     const INVALID: &str = "ERR invalid cursor";
-    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
+    if !text.iter().all(u8::is_ascii_digit) {
         return Err(INVALID.into());
     }
     let append = |n: u64, digit: &u8| n.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
@@ -258,4 +258,128 @@ pub fn get_keys_in_slot(shards: &mut dyn Shards, slot: Slot, limit: usize) -> Re
         })?;
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::ScanCursors;
+    use super::super::testspace::TestShards;
+    use super::*;
+    use crate::Kind;
+    use resp::{Proto, Reply};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn transcript() {
+        super::super::transcript::check("scan");
+    }
+
+    fn run(shards: &mut TestShards, cursors: &mut ScanCursors, args: &[&str]) -> (String, Vec<String>) {
+        let mut reply = Reply::new(Proto::Resp2);
+        let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
+        scan(&mut StoreCall { args: &args, shards, cursors, reply: &mut reply }).unwrap();
+        let text = String::from_utf8(reply.buf).unwrap();
+        let mut lines = text.lines().skip(2);
+        let cursor = lines.next().unwrap().to_owned();
+        (cursor, lines.skip(1).filter(|line| !line.starts_with('$')).map(str::to_owned).collect())
+    }
+
+    fn put(shards: &mut TestShards, key: &str) {
+        shards.owner(key.as_bytes()).put(key.as_bytes(), Record::new(Kind::String, None, &[])).unwrap();
+    }
+
+    fn largest(shards: &TestShards) -> usize {
+        let slots = |i: &usize| shards.slots(*i).1 - shards.slots(*i).0;
+        (0..shards.count()).max_by_key(slots).unwrap()
+    }
+
+    /// What happens between two steps of a scan.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Event {
+        Nothing,
+        Split,
+        Restart,
+        LastKeyDeleted,
+    }
+
+    #[test]
+    fn a_scan_meets_every_key_that_stays() {
+        use Event::{LastKeyDeleted, Nothing, Restart, Split};
+        for (events, count) in [
+            (&[Nothing][..], "10"),
+            (&[Split], "7"),
+            (&[Restart], "100"),
+            (&[Split, Restart], "10"),
+            (&[LastKeyDeleted], "3"),
+            (&[Nothing, Restart, Split, LastKeyDeleted], "13"),
+        ] {
+            let mut shards = TestShards::new(3);
+            let mut cursors = ScanCursors::default();
+            let keys: BTreeSet<String> = (0..500).map(|i| format!("key:{i}")).collect();
+            let going: Vec<String> = (0..500).map(|i| format!("key:{i}-going")).collect();
+            keys.iter().chain(&going).for_each(|key| put(&mut shards, key));
+            let (mut cursor, mut seen, mut steps) = ("0".to_owned(), BTreeSet::new(), 0);
+            loop {
+                let (next, found) = run(&mut shards, &mut cursors, &["SCAN", &cursor, "COUNT", count]);
+                match events[steps % events.len()] {
+                    Nothing => {}
+                    Split if shards.shards.len() < 60 => shards.split(largest(&shards)),
+                    Split => {}
+                    Restart => cursors = ScanCursors::default(),
+                    LastKeyDeleted => {
+                        for key in found.iter().filter(|key| key.ends_with("going")) {
+                            shards.owner(key.as_bytes()).delete(key.as_bytes()).unwrap();
+                        }
+                    }
+                }
+                seen.extend(found);
+                (cursor, steps) = (next, steps + 1);
+                assert!(steps < 3000, "a scan ends");
+                if cursor == "0" {
+                    break;
+                }
+            }
+            assert!(keys.is_subset(&seen), "COUNT {count}: {:?} missed", keys.difference(&seen).next());
+        }
+    }
+
+    #[test]
+    fn a_forgotten_cursor_whose_key_is_gone_begins_its_shard_again() {
+        let mut shards = TestShards::new(1);
+        let mut cursors = ScanCursors::default();
+        (0..20).for_each(|i| put(&mut shards, &format!("key{i:02}")));
+        let (cursor, _) = run(&mut shards, &mut cursors, &["SCAN", "0"]);
+        assert_eq!(run(&mut shards, &mut cursors, &["SCAN", &cursor]).1[0], "key10");
+        assert_eq!(run(&mut shards, &mut ScanCursors::default(), &["SCAN", &cursor]).1[0], "key10");
+        shards.owner(b"key09").delete(b"key09").unwrap();
+        assert_eq!(run(&mut shards, &mut cursors, &["SCAN", &cursor]).1[0], "key10");
+        assert_eq!(run(&mut shards, &mut ScanCursors::default(), &["SCAN", &cursor]).1[0], "key00");
+    }
+
+    #[test]
+    fn a_pattern_reads_only_where_its_keys_are() {
+        let mut shards = TestShards::new(1);
+        (0..5000).for_each(|i| put(&mut shards, &format!("{}{i}", if i % 500 == 0 { "rare:" } else { "much:" })));
+        let mut cursors = ScanCursors::default();
+        let (cursor, found) = run(&mut shards, &mut cursors, &["SCAN", "0", "MATCH", "rare:*", "COUNT", "100"]);
+        assert_eq!((&cursor[..], found.len()), ("0", 10));
+        let (cursor, found) = run(&mut shards, &mut cursors, &["SCAN", "0", "MATCH", "*:4500", "COUNT", "100"]);
+        assert!(cursor != "0" && found.is_empty(), "COUNT bounds the work");
+        for (prefix, end) in [(&b""[..], &b""[..]), (b"a", b"b"), (b"a\xff\xff", b"b"), (b"\xff", b"")] {
+            assert_eq!(end_of_prefix(prefix), end);
+        }
+    }
+
+    #[test]
+    fn keys_of_a_slot() {
+        let mut shards = TestShards::new(4);
+        (0..300).for_each(|i| put(&mut shards, &format!("{{tag}}{i}")));
+        (0..300).for_each(|i| put(&mut shards, &format!("other{i}")));
+        let slot = vocab::slot_of(b"tag");
+        assert_eq!(count_keys_in_slot(&mut shards, slot), 300);
+        assert_eq!(get_keys_in_slot(&mut shards, slot, 1000).unwrap().len(), 300);
+        assert_eq!(get_keys_in_slot(&mut shards, slot, 7).unwrap().len(), 7);
+        assert!(get_keys_in_slot(&mut shards, Slot(slot.0 + 1), 7).unwrap().is_empty());
+    }
 }
