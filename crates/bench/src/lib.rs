@@ -1,5 +1,6 @@
 //! See docs/ARCHITECTURE.md.
 
+pub mod driver;
 pub mod model;
 pub mod report;
 pub mod target;

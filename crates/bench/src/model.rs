@@ -242,6 +242,9 @@ pub struct OpStats {
     /// Compare-and-set updates that lost a race.
     #[serde(default)]
     pub conflicts: u64,
+    /// Operations of this kind that were parts of a READ-MODIFY-WRITE, which counts itself.
+    #[serde(default)]
+    pub parts: u64,
     /// Answers that were checked against what must have been written.
     #[serde(default)]
     pub verified: u64,

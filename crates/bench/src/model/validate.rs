@@ -70,7 +70,8 @@ impl Phase {
             op.validate(&place)?;
         }
         // CLEANUP is the client's own work, not the workload's.
-        let counted: u64 = self.ops.iter().filter(|op| op.op != "CLEANUP").map(OpStats::count).sum();
+        let whole = |op: &OpStats| op.count().saturating_sub(op.parts);
+        let counted: u64 = self.ops.iter().filter(|op| op.op != "CLEANUP").map(whole).sum();
         check(counted == self.operations, &place, || {
             format!("{} operations, but their kinds sum to {counted}", self.operations)
         })?;
@@ -102,6 +103,7 @@ impl OpStats {
         }
         let (recorded, count) = (self.latency.measured.count, self.count());
         check(recorded <= count, &place, || format!("{recorded} latencies of {count} operations"))?;
+        check(self.parts <= count, &place, || format!("{} parts of {count} operations", self.parts))?;
         check(self.error_count() <= count, &place, || "more errors than operations".to_owned())?;
         check(self.verification_failures <= self.verified, &place, || "more wrong answers than checked ones".to_owned())
     }

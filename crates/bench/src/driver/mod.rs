@@ -1,0 +1,11 @@
+//! Drives a workload against a target: closed or open loop, measured and recorded.
+
+mod pace;
+mod phase;
+mod recorder;
+mod timeline;
+mod worker;
+
+pub use pace::{Arrivals, Pace};
+pub use phase::{Limit, PhaseError, PhasePlan, PhaseResult, Snapshot, run_phase};
+pub use timeline::{IntervalHistogram, write_hlog};

@@ -1,0 +1,124 @@
+//! When operations start.
+
+use std::time::Duration;
+
+use vocab::Prng;
+
+/// How the arrivals of an open loop are spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arrivals {
+    /// At even distances.
+    #[default]
+    Even,
+    /// At random, independent of each other, as those of many users are.
+    Poisson,
+}
+
+/// How operations are paced.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// A lane's next operation starts when its last has ended.
+    Closed,
+    /// The same, but no sooner than YCSB's `target` allows.
+    Throttled {
+        /// Operations a second of all lanes together.
+        target_per_s: f64,
+    },
+    /// Operations start at their time whatever the others do. Those that find no free lane wait; their latency counts.
+    Open {
+        /// Operations a second of all lanes together.
+        rate_per_s: f64,
+        /// How they are spread.
+        arrivals: Arrivals,
+    },
+}
+
+impl Pace {
+    /// Operations a second that are offered; none in a closed loop.
+    #[must_use]
+    pub fn offered_per_s(self) -> Option<f64> {
+        match self {
+            Self::Closed => None,
+            Self::Throttled { target_per_s } => Some(target_per_s),
+            Self::Open { rate_per_s, .. } => Some(rate_per_s),
+        }
+    }
+}
+
+/// A lane's timetable under YCSB's throttle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Throttle {
+    /// From one operation of a lane to the next.
+    pub tick: Duration,
+    /// Whether lanes begin at random within the first tick, so that slow ones do not march in step.
+    pub staggered: bool,
+}
+
+impl Throttle {
+    /// As YCSB computes it for each of its threads, which are lanes here.
+    pub(super) fn new(target_per_s: f64, lanes: usize) -> Self {
+        let per_lane_and_ms = target_per_s / lanes as f64 / 1000.0;
+        Self { tick: Duration::from_nanos((1e6 / per_lane_and_ms) as u64), staggered: per_lane_and_ms <= 1.0 }
+    }
+}
+
+/// One thread's share of an open loop's arrivals.
+#[derive(Clone, Debug)]
+pub(super) struct Schedule {
+    interval_ns: f64,
+    arrivals: Arrivals,
+    /// The next arrival, from the beginning.
+    next_ns: f64,
+}
+
+impl Schedule {
+    /// For thread `index` of `threads`. Evenly spread arrivals of all threads interleave.
+    pub(super) fn new(rate_per_s: f64, arrivals: Arrivals, index: usize, threads: usize) -> Self {
+        let interval_ns = 1e9 * threads as f64 / rate_per_s;
+        Self { interval_ns, arrivals, next_ns: interval_ns * index as f64 / threads as f64 }
+    }
+
+    /// The next arrival, from the beginning.
+    pub(super) fn next(&self) -> Duration {
+        Duration::from_nanos(self.next_ns as u64)
+    }
+
+    /// Goes on to the one after it.
+    pub(super) fn advance(&mut self, prng: &mut Prng) {
+        self.next_ns += match self.arrivals {
+            Arrivals::Even => self.interval_ns,
+            Arrivals::Poisson => -(1.0 - prng.next_f64()).ln() * self.interval_ns,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_truncated_as_ycsb_does() {
+        for (target, lanes, tick_ns, staggered) in [
+            (1000.0, 1, 1_000_000, true),
+            (1000.0, 3, 3_000_000, true),
+            (3000.0, 1, 333_333, false),
+            (7.0, 2, 285_714_285, true),
+        ] {
+            let throttle = Throttle { tick: Duration::from_nanos(tick_ns), staggered };
+            assert_eq!(Throttle::new(target, lanes), throttle, "{target} over {lanes}");
+        }
+    }
+
+    #[test]
+    fn a_schedule_keeps_its_rate() {
+        let mut prng = Prng::new(1);
+        for (arrivals, tolerance_s) in [(Arrivals::Even, 1e-6), (Arrivals::Poisson, 0.2)] {
+            let mut schedule = Schedule::new(2000.0, arrivals, 1, 2);
+            for _ in 0..10_000 {
+                schedule.advance(&mut prng);
+            }
+            let expected_s = 10.0 + 0.0005;
+            assert!((schedule.next().as_secs_f64() - expected_s).abs() < tolerance_s, "{arrivals:?} {schedule:?}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What one thread has measured; and all threads' sums.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use super::timeline::{KINDS, Timeline, latency_histogram};
+use crate::model::{Latency, LatencySummary, OpStats};
+use crate::target::{Fault, Outcome};
+use crate::workload::OpKind;
+
+/// Latencies are recorded in nanoseconds.
+const US_PER_VALUE: f64 = 0.001;
+
+/// One kind of operation.
+#[derive(Default)]
+struct OpRecord {
+    measured: Option<Histogram<u64>>,
+    intended: Option<Histogram<u64>>,
+    failed: Option<Histogram<u64>>,
+    succeeded: u64,
+    codes: BTreeMap<&'static str, u64>,
+    errors: BTreeMap<Box<str>, u64>,
+    not_found: u64,
+    retries: u64,
+    conflicts: u64,
+    verified: u64,
+    wrong: u64,
+    /// How many were parts of a read-modify-write.
+    parts: u64,
+}
+
+/// The latency of one operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    /// From its start.
+    pub(super) measured: Duration,
+    /// From its intended start, when it had one.
+    pub(super) intended: Option<Duration>,
+}
+
+fn ns(duration: Duration) -> u64 {
+    duration.as_nanos() as u64
+}
+
+fn record(histogram: &mut Option<Histogram<u64>>, value: Duration) {
+    histogram.get_or_insert_with(latency_histogram).saturating_record(ns(value).max(1));
+}
+
+fn add(sum: &mut Option<Histogram<u64>>, other: Option<Histogram<u64>>) {
+    if let Some(other) = other {
+        sum.get_or_insert_with(latency_histogram).add(other).expect("all latency histograms have the same bounds");
+    }
+}
+
+impl OpRecord {
+    fn count(&mut self, outcome: &Outcome, owns_faults: bool) {
+        self.retries += u64::from(outcome.retries);
+        self.conflicts += u64::from(outcome.conflicts);
+        self.verified += u64::from(outcome.verified && owns_faults);
+        let Err(fault) = &outcome.result else {
+            self.succeeded += 1;
+            return;
+        };
+        *self.codes.entry(fault.code()).or_default() += 1;
+        if owns_faults {
+            match fault {
+                Fault::NotFound => self.not_found += 1,
+                Fault::Wrong => self.wrong += 1,
+                Fault::Error(kind) => *self.errors.entry(kind.clone()).or_default() += 1,
+            }
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        add(&mut self.measured, other.measured);
+        add(&mut self.intended, other.intended);
+        add(&mut self.failed, other.failed);
+        self.succeeded += other.succeeded;
+        other.codes.into_iter().for_each(|(code, n)| *self.codes.entry(code).or_default() += n);
+        other.errors.into_iter().for_each(|(kind, n)| *self.errors.entry(kind).or_default() += n);
+        self.not_found += other.not_found;
+        self.retries += other.retries;
+        self.conflicts += other.conflicts;
+        self.verified += other.verified;
+        self.wrong += other.wrong;
+        self.parts += other.parts;
+    }
+
+    fn stats(self, op: &str) -> Option<OpStats> {
+        let summary = |histogram: &Histogram<u64>| LatencySummary::from_histogram(histogram, US_PER_VALUE);
+        let mut returned: BTreeMap<String, u64> = self.codes.iter().map(|(code, n)| ((*code).to_owned(), *n)).collect();
+        if self.succeeded > 0 {
+            returned.insert("OK".to_owned(), self.succeeded);
+        }
+        if returned.is_empty() {
+            return None;
+        }
+        Some(OpStats {
+            op: op.to_owned(),
+            latency: Latency {
+                measured: self.measured.as_ref().map(summary).unwrap_or_default(),
+                intended: self.intended.as_ref().map(summary),
+            },
+            failed_latency: self.failed.as_ref().map(summary),
+            returned,
+            errors: self.errors.into_iter().map(|(kind, n)| (kind.into_string(), n)).collect(),
+            not_found: self.not_found,
+            retries: self.retries,
+            conflicts: self.conflicts,
+            verified: self.verified,
+            verification_failures: self.wrong,
+            parts: self.parts,
+        })
+    }
+}
+
+/// One thread's records, or the sum of all threads'.
+#[derive(Default)]
+pub(super) struct Recorder {
+    ops: [OpRecord; KINDS],
+    cleanup: OpRecord,
+    /// The second that `interval` is of.
+    second: u64,
+    interval: [Option<Histogram<u64>>; KINDS],
+}
+
+impl Recorder {
+    /// An operation has ended at `at` of the phase. Only what was `measured` counts beyond its second.
+    pub(super) fn whole(&mut self, kind: OpKind, sample: Sample, outcome: &Outcome, measuring: bool) {
+        let op = &mut self.ops[kind as usize];
+        if outcome.result.is_ok() {
+            record(&mut self.interval[kind as usize], sample.intended.unwrap_or(sample.measured));
+        }
+        if !measuring {
+            return;
+        }
+        // The faults of a read-modify-write are those of its parts.
+        op.count(outcome, kind != OpKind::ReadModifyWrite);
+        Self::latency(op, sample, outcome);
+    }
+
+    /// A part of a read-modify-write has ended.
+    pub(super) fn part(&mut self, kind: OpKind, sample: Sample, outcome: &Outcome, measuring: bool) {
+        if !measuring {
+            return;
+        }
+        let op = &mut self.ops[kind as usize];
+        op.parts += 1;
+        op.count(&Outcome { retries: 0, conflicts: 0, ..outcome.clone() }, true);
+        Self::latency(op, sample, outcome);
+    }
+
+    fn latency(op: &mut OpRecord, sample: Sample, outcome: &Outcome) {
+        if outcome.result.is_err() {
+            return record(&mut op.failed, sample.measured);
+        }
+        record(&mut op.measured, sample.measured);
+        if let Some(intended) = sample.intended {
+            record(&mut op.intended, intended);
+        }
+    }
+
+    /// An attempt has failed that will be made again.
+    pub(super) fn retried(&mut self, kind: OpKind) {
+        self.ops[kind as usize].retries += 1;
+    }
+
+    /// A session was closed.
+    pub(super) fn cleaned_up(&mut self, took: Duration) {
+        self.cleanup.succeeded += 1;
+        record(&mut self.cleanup.measured, took);
+    }
+
+    /// Whether the phase, which began at `start`, is in another second than the records.
+    pub(super) fn second_is_over(&self, start: Instant, now: Instant) -> bool {
+        now.saturating_duration_since(start).as_secs() > self.second
+    }
+
+    /// Hands the current second's records to the timeline and begins the one that `now` is in.
+    pub(super) fn turn_second(&mut self, start: Instant, now: Instant, timeline: &mut Timeline) {
+        for (kind, interval) in OpKind::ALL.into_iter().zip(&mut self.interval) {
+            if let Some(histogram) = interval.as_mut().filter(|histogram| !histogram.is_empty()) {
+                timeline.merge(self.second, kind, histogram);
+                histogram.reset();
+            }
+        }
+        self.second = now.saturating_duration_since(start).as_secs();
+    }
+
+    /// Adds another thread's records.
+    pub(super) fn merge(&mut self, other: Self) {
+        for (op, other) in self.ops.iter_mut().zip(other.ops) {
+            op.merge(other);
+        }
+        self.cleanup.merge(other.cleanup);
+    }
+
+    /// The figures of each operation that was made.
+    pub(super) fn stats(self) -> Vec<OpStats> {
+        let ops = OpKind::ALL.iter().zip(self.ops).filter_map(|(kind, op)| op.stats(kind.name()));
+        ops.chain(self.cleanup.stats("CLEANUP")).collect()
+    }
+}
