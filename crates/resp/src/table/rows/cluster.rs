@@ -1,7 +1,7 @@
 //! The cluster, and what its clients and test suites send besides.
 
 use crate::table::spec::acl;
-use crate::table::spec::flag::{FAST, LOADING, NOSCRIPT, STALE, WRITE};
+use crate::table::spec::flag::{ADMIN, FAST, LOADING, NOSCRIPT, STALE, WRITE};
 use crate::table::spec::{CommandSpec, Group, command};
 
 const fn cluster(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
@@ -22,6 +22,11 @@ const COST_NODES: &str = "O(N), N being the number of nodes";
 pub(in crate::table) const ROWS: &[CommandSpec] = &[
     routing("ASKING", 1, "3.0.0", "Lets the next command reach a slot that is being moved here.").flags(FAST),
     cluster("CLUSTER", -2, "3.0.0", "Groups the commands about the cluster.").cost("Depends on the subcommand."),
+    cluster("CLUSTER|COUNT-FAILURE-REPORTS", 3, "3.0.0", "Returns how many nodes report that a node has failed.")
+        .flags(ADMIN | STALE)
+        .cost(COST_NODES)
+        .tips(UNREPEATABLE)
+        .args("node-id"),
     cluster("CLUSTER|COUNTKEYSINSLOT", 3, "3.0.0", "Returns how many keys a slot holds.")
         .flags(STALE)
         .args("slot:integer"),
@@ -36,15 +41,30 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(STALE)
         .cost("O(N), N being the length of the key")
         .args("key:string"),
+    cluster("CLUSTER|LINKS", 2, "7.0.0", "Returns the links between this node and the others.")
+        .flags(STALE)
+        .cost(COST_NODES)
+        .tips(UNREPEATABLE),
     cluster("CLUSTER|MYID", 2, "3.0.0", "Returns the id of this node.").flags(STALE),
     cluster("CLUSTER|NODES", 2, "3.0.0", "Returns the nodes and their slots as text.")
         .flags(STALE)
         .cost(COST_NODES)
         .tips(UNREPEATABLE),
+    cluster("CLUSTER|REPLICAS", 3, "5.0.0", "Returns the followers of a node; nodes have none, shards do.")
+        .flags(ADMIN | STALE)
+        .cost(COST_NODES)
+        .tips(UNREPEATABLE)
+        .args("node-id"),
     cluster("CLUSTER|SHARDS", 2, "7.0.0", "Returns the slots and the nodes that serve them.")
         .flags(STALE)
         .cost(COST_NODES)
         .tips(UNREPEATABLE),
+    cluster("CLUSTER|SLAVES", 3, "3.0.0", "Returns the followers of a node; nodes have none, shards do.")
+        .flags(ADMIN | STALE)
+        .cost(COST_NODES)
+        .tips(UNREPEATABLE)
+        .args("node-id")
+        .deprecated("5.0.0", "`CLUSTER REPLICAS`"),
     cluster("CLUSTER|SLOTS", 2, "3.0.0", "Returns ranges of slots and the nodes that serve them.")
         .flags(STALE)
         .cost(COST_NODES)
@@ -59,4 +79,11 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     scripting("FUNCTION|HELP", 2, "7.0.0", "Lists the subcommands.").flags(LOADING | STALE),
     routing("READONLY", 1, "3.0.0", "Lets any replica answer the connection's reads.").flags(LOADING | STALE | FAST),
     routing("READWRITE", 1, "3.0.0", "Ends READONLY: only leaders answer.").flags(LOADING | STALE | FAST),
+    scripting("SCRIPT", -2, "2.6.0", "Groups the commands about scripts; there are none yet.")
+        .cost("Depends on the subcommand."),
+    scripting("SCRIPT|FLUSH", -2, "2.6.0", "Deletes all cached scripts.")
+        .flags(NOSCRIPT)
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+        .args("[ASYNC | SYNC]"),
+    scripting("SCRIPT|HELP", 2, "5.0.0", "Lists the subcommands.").flags(LOADING | STALE),
 ];

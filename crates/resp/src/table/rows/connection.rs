@@ -21,7 +21,11 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     connection("AUTH", -2, "1.0.0", "Authenticates the connection.").flags(GREETING).args("[username] password"),
     command(Group::Connection, 0, "CLIENT", -2, "2.4.0", "Groups the commands about client connections.")
         .cost("Depends on the subcommand."),
+    connection("CLIENT|CACHING", 3, "6.0.0", "Concerns client-side caching, which this server does not track.")
+        .flags(ALWAYS)
+        .args("YES | NO"),
     connection("CLIENT|GETNAME", 2, "2.6.9", "Returns the name of the connection.").flags(ALWAYS),
+    connection("CLIENT|GETREDIR", 2, "6.0.0", "Returns where invalidations go: -1, for nowhere.").flags(ALWAYS),
     connection("CLIENT|HELP", 2, "5.0.0", "Lists the subcommands.").flags(LOADING | STALE),
     connection("CLIENT|ID", 2, "5.0.0", "Returns the number of the connection.").flags(ALWAYS),
     connection("CLIENT|INFO", 2, "6.2.0", "Returns figures of the connection.").flags(ALWAYS).tips(UNREPEATABLE),
@@ -43,6 +47,9 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     connection("CLIENT|NO-TOUCH", 3, "7.2.0", "Tells whether the connection's commands count as use of their keys.")
         .flags(ALWAYS)
         .args("ON | OFF"),
+    connection("CLIENT|PAUSE", -3, "3.0.0", "Holds commands of all clients back for a while.")
+        .flags(ADMIN | ALWAYS)
+        .args("timeout:integer [WRITE | ALL]"),
     connection("CLIENT|REPLY", 3, "3.2.0", "Turns answers to the connection on or off.")
         .flags(ALWAYS)
         .args("ON | OFF | SKIP"),
@@ -50,6 +57,14 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(ALWAYS)
         .args("LIB-NAME libname | LIB-VER libver"),
     connection("CLIENT|SETNAME", 3, "2.6.9", "Names the connection.").flags(ALWAYS).args("connection-name"),
+    connection("CLIENT|TRACKING", -3, "6.0.0", "Concerns client-side caching, which this server does not track.")
+        .flags(ALWAYS)
+        .args("<ON | OFF> [REDIRECT client-id:integer] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]"),
+    connection("CLIENT|TRACKINGINFO", 2, "6.2.0", "Tells that client-side caching is not tracked.").flags(ALWAYS),
+    connection("CLIENT|UNBLOCK", -3, "5.0.0", "Wakes a client that waits in a blocking command; here none ever does.")
+        .flags(ADMIN | ALWAYS)
+        .args("client-id:integer [TIMEOUT | ERROR]"),
+    connection("CLIENT|UNPAUSE", 2, "6.2.0", "Ends a pause that CLIENT PAUSE began.").flags(ADMIN | ALWAYS),
     transactions("DISCARD", 1, "2.0.0", "Throws the queued commands of a transaction away.")
         .flags(ALWAYS | FAST | ALLOW_BUSY)
         .cost("O(N), N being the number of queued commands"),

@@ -20,6 +20,7 @@ const fn keyspace(name: &'static str, arity: i16, since: &'static str, summary: 
 const OPERATOR: u32 = ADMIN | NOSCRIPT | LOADING | STALE;
 const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
 const ASK_ALL_NODES: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
+const ASK_ALL_SHARDS: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 const TELL_ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 const TELL_ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
@@ -86,6 +87,10 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("[section [section ...]]"),
     server("LATENCY", -2, "2.8.13", "Groups the commands about latency.").cost("Depends on the subcommand."),
     server("LATENCY|DOCTOR", 2, "2.8.13", "Explains latency spikes in words.").flags(OPERATOR).tips(ASK_ALL_NODES),
+    server("LATENCY|GRAPH", 3, "2.8.13", "Returns a graph, in characters, of how slow an event was.")
+        .flags(OPERATOR)
+        .tips(ASK_ALL_NODES)
+        .args("event"),
     server("LATENCY|HELP", 2, "2.8.13", "Lists the subcommands.").flags(LOADING | STALE),
     server("LATENCY|HISTOGRAM", -2, "7.0.0", "Returns how the latencies of commands are distributed.")
         .flags(OPERATOR)
@@ -104,7 +109,12 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .tips(TELL_ALL_NODES)
         .args("[event [event ...]]"),
     server("MEMORY", -2, "4.0.0", "Groups the commands about memory.").cost("Depends on the subcommand."),
+    server("MEMORY|DOCTOR", 2, "4.0.0", "Explains problems with memory in words.").tips(ASK_ALL_SHARDS),
     server("MEMORY|HELP", 2, "4.0.0", "Lists the subcommands.").flags(LOADING | STALE),
+    server("MEMORY|MALLOC-STATS", 2, "4.0.0", "Returns the allocator's own figures, if it keeps any.")
+        .tips(ASK_ALL_SHARDS),
+    server("MEMORY|PURGE", 2, "4.0.0", "Gives unused memory back to the system.").tips(TELL_ALL_SHARDS),
+    server("MEMORY|STATS", 2, "4.0.0", "Returns figures of memory.").tips(ASK_ALL_SHARDS),
     server("MEMORY|USAGE", -3, "4.0.0", "Returns how many bytes a key and its value take.")
         .flags(READONLY)
         .touches(&[key(2, RO)])
