@@ -40,7 +40,10 @@ pub(crate) fn replace_file(folder: &Path, name: &str, content: &[u8]) -> Result<
 
 /// Reads a file whole; its xxh3-128 must be `sum`.
 pub(crate) fn verify_file(path: &Path, sum: u128) -> Result<()> {
-    let failed = |error| system_error(path, error);
+    let failed = |error: io::Error| match error.kind() {
+        ErrorKind::NotFound => Error::Corrupt { path: path.to_path_buf(), detail: "missing".into() },
+        _ => system_error(path, error),
+    };
     let mut file = File::open(path).map_err(failed)?;
     let mut hasher = Xxh3Default::new();
     let mut buffer = vec![0; 256 * 1024];

@@ -35,6 +35,14 @@ impl Health {
         }
         error
     }
+
+    /// The same for a write that reads nothing but what it has just written: damage is a failed write too.
+    pub(crate) fn judge_write(&self, error: Error) -> Error {
+        if let Error::Corrupt { .. } = &error {
+            self.poison(error.to_string());
+        }
+        self.judge(error)
+    }
 }
 
 const ENOMEM: i32 = 12;

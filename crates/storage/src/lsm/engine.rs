@@ -131,6 +131,19 @@ impl LsmEngine {
         Err(self.health.judge(error))
     }
 
+    /// Makes generation `number`, empty as of `index`, the shard's.
+    fn begin(&self, number: u64, index: u64) -> Result<Arc<Generation>> {
+        let generation = Generation::create(&self.folder, number, &self.shared)?;
+        let tree = generation.tree();
+        tree.insert(APPLIED_KEY, index.to_le_bytes(), index);
+        tree.rotate_memtable();
+        let flushed = tree.flush(&tree.get_flush_lock(), u64::MAX);
+        flushed.map_err(|error| translate(&generation.folder, error))?;
+        generation::write_pointer(&self.folder, number)?;
+        generation.flushed.store(index, Ordering::Release);
+        Ok(generation)
+    }
+
     /// A view and an index such that all entries up to the index are in the view.
     fn view_and_index(&self) -> (Arc<View>, u64) {
         loop {
@@ -249,7 +262,8 @@ impl Engine for LsmEngine {
         self.write_files(&generation, || {
             let lock = tree.get_flush_lock();
             tree.flush(&lock, u64::MAX).map(drop)
-        })?;
+        })
+        .map_err(|error| self.health.judge_write(error))?;
         self.refresh(&generation);
         Ok(())
     }
@@ -293,16 +307,15 @@ impl Engine for LsmEngine {
         self.health.check()?;
         let applied = self.applied.load(Ordering::Relaxed);
         assert!(index >= applied, "cleared as of {index} after {applied}");
-        let number = self.view.load().generation.number + 1;
-        generation::remove_others(&self.folder, number - 1)?;
-        let generation = Generation::create(&self.folder, number, &self.shared)?;
-        let tree = generation.tree();
-        tree.insert(APPLIED_KEY, index.to_le_bytes(), index);
-        tree.rotate_memtable();
-        let flushed = tree.flush(&tree.get_flush_lock(), u64::MAX);
-        flushed.map_err(|error| self.health.judge(translate(&generation.folder, error)))?;
-        generation::write_pointer(&self.folder, number).map_err(|error| self.health.judge(error))?;
-        generation.flushed.store(index, Ordering::Release);
+        let old = self.view.load().generation.number;
+        let generation = self.begin(old + 1, index).map_err(|error| {
+            match generation::read_pointer(&self.folder) {
+                // What is left of the new tree goes now, or at the next start.
+                Ok(Some(number)) if number == old => generation::remove(&self.folder, old + 1),
+                _ => self.health.poison("a clear failed after it took effect".into()),
+            }
+            self.health.judge_write(error)
+        })?;
         let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
         // The view first: a `get` that pairs the empty view with the old index sees the empty map, as it may.
         let old = self.publish(View::new(generation, Vec::new(), index));

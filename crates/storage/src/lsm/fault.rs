@@ -12,6 +12,9 @@ pub(super) fn translate(path: &Path, error: lsm_tree::Error) -> Error {
         lsm_tree::Error::Io(source) if matches!(source.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidInput) => {
             Error::Corrupt { path: path.to_path_buf(), detail: format!("cut short: {source}") }
         }
+        lsm_tree::Error::Io(source) if source.kind() == ErrorKind::NotFound => {
+            Error::Corrupt { path: path.to_path_buf(), detail: "missing".into() }
+        }
         lsm_tree::Error::Io(source) => system_error(path, source),
         lsm_tree::Error::ChecksumMismatch { .. } => {
             Error::Corrupt { path: path.to_path_buf(), detail: "checksum mismatch".into() }

@@ -56,6 +56,7 @@ impl Generation {
     /// Makes an empty tree in `<shard>/tree-<number>`.
     pub(super) fn create(shard: &Path, number: u64, shared: &Arc<SharedResources>) -> Result<Arc<Self>> {
         let folder = tree_folder(shard, number);
+        remove(shard, number);
         create_folder(&folder)?;
         let tree = config(&folder, shared).open().map_err(|error| translate(&folder, error))?;
         Ok(Self::new(number, folder, tree, shared))
@@ -65,6 +66,7 @@ impl Generation {
     pub(super) fn open(shard: &Path, number: u64, shared: &Arc<SharedResources>) -> Result<Arc<Self>> {
         let folder = tree_folder(shard, number);
         let manifest = Manifest::read(&folder)?;
+        manifest.check()?;
         let tree = config(&folder, shared).open().map_err(|error| {
             let error = translate(&folder, error);
             if matches!(error, Error::Corrupt { .. }) { manifest.verify().err().unwrap_or(error) } else { error }
@@ -214,6 +216,16 @@ pub(super) fn check_unused(shard: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Removes a tree that the pointer does not name, if it can; the next start will.
+pub(super) fn remove(shard: &Path, number: u64) {
+    let folder = tree_folder(shard, number);
+    if folder.exists()
+        && let Err(error) = fs::remove_dir_all(&folder)
+    {
+        log::warn!("{}: cannot be removed: {error}", folder.display());
+    }
 }
 
 /// Removes the trees that the pointer does not name: left by a crash, or by a reader that outlived the last stop.

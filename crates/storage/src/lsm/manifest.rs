@@ -11,6 +11,7 @@
 //! ```
 //! All numbers are little-endian.
 
+use super::archive::check_contents;
 use crate::files::{system_error, verify_file};
 use crate::{Error, Result};
 use std::fs;
@@ -45,6 +46,11 @@ impl Manifest {
         }
         let files = parse(folder, &bytes).ok_or_else(|| corrupt(&path, "malformed"))?;
         Ok(Self { path, files })
+    }
+
+    /// Checks of every file what its reader takes on trust: that it is there, and where its parts are.
+    pub(super) fn check(&self) -> Result<()> {
+        self.files.iter().try_for_each(|(path, _)| check_contents(path))
     }
 
     /// Reads every file whole; the first that is missing or damaged is the error.

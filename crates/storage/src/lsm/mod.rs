@@ -3,6 +3,7 @@
 //! `Generation` is one tree in one folder; FLUSHALL begins the next one. `View` is an immutable picture of a
 //! generation: its memtables and its tables. `LsmEngine` publishes views and reads through them.
 
+mod archive;
 mod blob;
 mod engine;
 mod fault;
