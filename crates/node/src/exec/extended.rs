@@ -135,7 +135,7 @@ impl Extended {
         let mut text = if exponent >= 0 {
             let mut natural = Natural::from(mantissa);
             natural.shift_left(exponent.unsigned_abs());
-            natural.to_decimal()
+            natural.into_decimal()
         } else {
             fraction_text(mantissa, exponent.unsigned_abs())
         };

@@ -10,7 +10,7 @@
 //! from 0, and its answer: of PUT as of KV.PUT, of DEL and CHECK the key's version, null if it is absent.
 //! Version 0 means "absent". All that is written gets one version. CHECK and DEL take keys of any kind.
 
-use super::args::{NOT_INTEGER, SYNTAX, is_word};
+use super::args::{SYNTAX, is_word};
 use super::kv::{Condition, Put, answer_get, if_version, version, version_or_null};
 use super::{Call, Error, Handler, Outcome};
 use crate::{Kind, Record, Space};
@@ -20,32 +20,6 @@ const BAD_COUNT: &str = "ERR the count of operations or of an operation's words 
 
 pub(super) fn handler(name: &str) -> Option<Handler> {
     (name == "KV.EXEC").then_some(exec)
-}
-
-/// The words of each operation of a request, which begins with the command's name.
-fn operations<'r, 'a>(args: &'r [&'a [u8]]) -> Result<Vec<&'r [&'a [u8]]>, Error> {
-    let [_, count, rest @ ..] = args else { return Err(BAD_COUNT.into()) };
-    let count = resp::parse_integer(count).ok_or(NOT_INTEGER)?;
-    let mut rest = rest;
-    let mut operations = Vec::new();
-    while let [words, after @ ..] = rest {
-        let words = usize::try_from(resp::parse_integer(words).ok_or(NOT_INTEGER)?).map_err(|_| BAD_COUNT)?;
-        let (operation, after) = after.split_at_checked(words).ok_or(BAD_COUNT)?;
-        if operation.len() < 2 {
-            return Err(BAD_COUNT.into());
-        }
-        operations.push(operation);
-        rest = after;
-    }
-    if operations.is_empty() || i64::try_from(operations.len()) != Ok(count) {
-        return Err(BAD_COUNT.into());
-    }
-    Ok(operations)
-}
-
-/// The keys of a KV.EXEC request, for routing; the error is the one that running it would answer.
-pub fn exec_keys<'a>(args: &[&'a [u8]]) -> Result<Vec<&'a [u8]>, Error> {
-    Ok(operations(args)?.iter().map(|operation| operation[1]).collect())
 }
 
 /// One operation, understood.
@@ -137,8 +111,9 @@ impl Draft<'_> {
 fn exec(call: &mut Call<'_>) -> Outcome {
     let now_ms = call.space.now_ms();
     let version = call.space.version();
-    let operations = operations(call.args)?;
-    let operations = operations.iter().map(|words| Operation::parse(words, now_ms)).collect::<Result<Vec<_>, _>>()?;
+    let operations = resp::table::exec_ops(call.args)
+        .map(|op| Operation::parse(op.map_err(|_| BAD_COUNT)?.args, now_ms))
+        .collect::<Result<Vec<_>, Error>>()?;
     let mut drafts = Drafts { drafts: Vec::new(), places: std::collections::HashMap::new() };
     let mark = call.reply.buf.len();
     call.reply.array(2);
@@ -168,17 +143,8 @@ fn exec(call: &mut Call<'_>) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     #[test]
     fn transcript() {
         super::super::transcript::check("kv_exec");
-    }
-
-    #[test]
-    fn keys_are_found_for_routing() {
-        let words = b"KV.EXEC 3 2 GET a 4 PUT b GET IFABSENT 2 DEL c".split(|b| *b == b' ').collect::<Vec<_>>();
-        assert_eq!(super::exec_keys(&words).unwrap(), [b"a", b"b", b"c"]);
-        assert!(super::exec_keys(&words[..7]).is_err());
     }
 }

@@ -27,8 +27,6 @@ mod transcript;
 
 pub use hash::fuzz_packed;
 pub use cursors::ScanCursors;
-pub use kv_exec::exec_keys;
-pub use scan::{count_keys_in_slot, get_keys_in_slot};
 
 use crate::{Fault, Shards, Space};
 use resp::Reply;

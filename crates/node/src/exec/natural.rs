@@ -73,7 +73,7 @@ impl Natural {
     }
 
     /// The decimal form.
-    pub(super) fn to_decimal(mut self) -> String {
+    pub(super) fn into_decimal(mut self) -> String {
         const CHUNK: u32 = 1_000_000_000;
         let mut chunks = vec![self.divide(CHUNK)];
         while !self.limbs.is_empty() {
@@ -96,7 +96,7 @@ mod tests {
         for (factor, summand) in [(10, 7), (1_000_000_000, 123_456_789), (u32::MAX, u32::MAX), (97, 1)] {
             natural.multiply_add(factor, summand);
             expected = expected * u128::from(factor) + u128::from(summand);
-            assert_eq!(natural.clone().to_decimal(), expected.to_string());
+            assert_eq!(natural.clone().into_decimal(), expected.to_string());
             assert_eq!(natural.bits() as u32, 128 - expected.leading_zeros());
             assert_eq!(natural.top_128(), (expected << expected.leading_zeros(), false));
         }
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(natural.divide(2), 1);
         let mut back = natural;
         (0..6).for_each(|_| _ = back.divide(1 << 16));
-        assert_eq!(back.to_decimal(), expected.to_string());
-        assert_eq!(Natural::from(0).to_decimal(), "0");
+        assert_eq!(back.into_decimal(), expected.to_string());
+        assert_eq!(Natural::from(0).into_decimal(), "0");
     }
 }

@@ -6,7 +6,6 @@ use super::{Error, Outcome, StoreCall, StoreHandler};
 use crate::glob::glob_matches;
 use crate::{Fault, Record, Shards, Space};
 use storage::Slice;
-use vocab::Slot;
 
 /// How many keys are read at a time.
 const CHUNK: usize = 256;
@@ -200,64 +199,27 @@ fn keys(call: &mut StoreCall<'_>) -> Outcome {
     let wanted = Wanted::new(call.args[1]);
     let mut found = Vec::new();
     for i in 0..call.shards.count() {
-        each_key(call.shards.space(i), &wanted, |key| {
-            if wanted.includes(key) {
-                found.push(key.clone());
+        let space = call.shards.space(i);
+        let mut after: Option<Slice> = None;
+        loop {
+            let rows = wanted.rows(space, after.as_deref(), CHUNK)?;
+            let complete = rows.len() < CHUNK;
+            after = rows.last().map(|(key, _)| key.clone());
+            found.extend(rows.into_iter().map(|(key, _)| key).filter(|key| wanted.includes(key)));
+            if complete {
+                break;
             }
-            true
-        })?;
+        }
     }
     call.reply.array(found.len());
     found.iter().for_each(|key| call.reply.bulk(key));
     Ok(())
 }
 
-/// Calls `visit` with the keys of a shard that lie where `wanted` are, until it answers false.
-fn each_key(space: &mut dyn Space, wanted: &Wanted<'_>, mut visit: impl FnMut(&Slice) -> bool) -> Result<(), Fault> {
-    let mut after: Option<Slice> = None;
-    loop {
-        let rows = wanted.rows(space, after.as_deref(), CHUNK)?;
-        let complete = rows.len() < CHUNK;
-        for (key, _) in rows {
-            if !visit(&key) {
-                return Ok(());
-            }
-            after = Some(key);
-        }
-        if complete {
-            return Ok(());
-        }
-    }
-}
-
 fn dbsize(call: &mut StoreCall<'_>) -> Outcome {
     let count: u64 = (0..call.shards.count()).map(|i| call.shards.space(i).key_count()).sum();
     call.reply.int(count as i64);
     Ok(())
-}
-
-/// `CLUSTER COUNTKEYSINSLOT`: how many keys there are in `slot`.
-pub fn count_keys_in_slot(shards: &mut dyn Shards, slot: Slot) -> u64 {
-    let i = shard_of(shards, slot.0);
-    shards.space(i).keys_in_slot(slot)
-}
-
-/// `CLUSTER GETKEYSINSLOT`: up to `limit` keys of `slot`.
-pub fn get_keys_in_slot(shards: &mut dyn Shards, slot: Slot, limit: usize) -> Result<Vec<Slice>, Fault> {
-    let i = shard_of(shards, slot.0);
-    let space = shards.space(i);
-    // A shard's keys are not ordered by slot; the count says when all have been seen.
-    let limit = limit.min(usize::try_from(space.keys_in_slot(slot)).unwrap_or(usize::MAX));
-    let mut found = Vec::new();
-    if limit > 0 {
-        each_key(space, &Wanted::new(b"*"), |key| {
-            if vocab::slot_of(key) == slot {
-                found.push(key.clone());
-            }
-            found.len() < limit
-        })?;
-    }
-    Ok(found)
 }
 
 #[cfg(test)]
@@ -369,17 +331,5 @@ mod tests {
         for (prefix, end) in [(&b""[..], &b""[..]), (b"a", b"b"), (b"a\xff\xff", b"b"), (b"\xff", b"")] {
             assert_eq!(end_of_prefix(prefix), end);
         }
-    }
-
-    #[test]
-    fn keys_of_a_slot() {
-        let mut shards = TestShards::new(4);
-        (0..300).for_each(|i| put(&mut shards, &format!("{{tag}}{i}")));
-        (0..300).for_each(|i| put(&mut shards, &format!("other{i}")));
-        let slot = vocab::slot_of(b"tag");
-        assert_eq!(count_keys_in_slot(&mut shards, slot), 300);
-        assert_eq!(get_keys_in_slot(&mut shards, slot, 1000).unwrap().len(), 300);
-        assert_eq!(get_keys_in_slot(&mut shards, slot, 7).unwrap().len(), 7);
-        assert!(get_keys_in_slot(&mut shards, Slot(slot.0 + 1), 7).unwrap().is_empty());
     }
 }
