@@ -60,6 +60,19 @@ impl Write {
         }
     }
 
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Set(_) => "SET",
+            Self::Pair(_) => "MSET",
+            Self::Increment => "INCR",
+            Self::Append(_) => "APPEND",
+            Self::Fields(_) => "HSET",
+            Self::RemoveField(_) => "HDEL",
+            Self::Transaction(..) => "EXEC",
+            Self::RemoveAll => "DEL",
+        }
+    }
+
     /// Its requests; the last one's answer acknowledges it.
     fn requests(&self, tag: &str) -> Vec<Vec<Bytes>> {
         let key = |name: &str| format!("{{{tag}}}{name}").into_bytes();
@@ -183,7 +196,7 @@ impl Group {
                 break;
             }
             candidate.apply(&write);
-            outlines.push(candidate.outline());
+            outlines.push(format!("{} after {}", candidate.outline(), write.name()));
             found = candidate == seen;
         }
         if !found {
