@@ -74,7 +74,9 @@ impl RecordView<'_> {
     /// The payload of a spread collection; `None` for any other kind.
     #[must_use]
     pub fn spread(&self) -> Option<Spread> {
-        let (Kind::SpreadHash, Ok(payload)) = (self.kind, <[u8; SPREAD_BYTES]>::try_from(self.payload)) else { return None };
+        let (Kind::SpreadHash, Ok(payload)) = (self.kind, <[u8; SPREAD_BYTES]>::try_from(self.payload)) else {
+            return None;
+        };
         let word = |at: usize| u64::from_le_bytes(payload[at..at + 8].try_into().expect("8 bytes"));
         Some(Spread { generation: word(0), count: word(8) })
     }

@@ -235,7 +235,15 @@ mod tests {
             bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
             bytes
         };
-        for body in [&b""[..], b"\x03", b"\x02", b"\x02\x01", b"\x02\x01\0\0\0a", b"\x02\xff\xff\xff\xffa", b"\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"] {
+        for body in [
+            &b""[..],
+            b"\x03",
+            b"\x02",
+            b"\x02\x01",
+            b"\x02\x01\0\0\0a",
+            b"\x02\xff\xff\xff\xffa",
+            b"\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+        ] {
             let outcome = run(&mut space, &[b"RESTORE", b"x", b"0", &sealed(body)]);
             assert!(matches!(outcome, Err(Error::Reply(text)) if text == BAD_DATA), "{}", body.escape_ascii());
         }

@@ -72,8 +72,8 @@ impl Extended {
         let (top, rest) = natural.top_128();
         let value = Self::round_128(negative, top, exponent.saturating_add(bits - 128), rest || !exact)?;
         let Self::Finite { mantissa, exponent, .. } = value else { return None };
-        let underflows = exponent + 63 < UNDERFLOW_EXPONENT
-            || exponent + 63 == UNDERFLOW_EXPONENT && mantissa == 1 << 63;
+        let underflows =
+            exponent + 63 < UNDERFLOW_EXPONENT || exponent + 63 == UNDERFLOW_EXPONENT && mantissa == 1 << 63;
         if underflows { None } else { Some(value) }
     }
 
@@ -274,7 +274,9 @@ mod tests {
 
     #[test]
     fn what_strtold_refuses() {
-        for text in ["", "-", ".", "e1", "1e", "1e+", " 1", "1 ", "1x", "nan", "0x", "1e5000", "-1e5000", "1e-5000", "0xp1"] {
+        for text in
+            ["", "-", ".", "e1", "1e", "1e+", " 1", "1 ", "1x", "nan", "0x", "1e5000", "-1e5000", "1e-5000", "0xp1"]
+        {
             assert_eq!(Extended::parse(text.as_bytes()), None, "{text:?}");
         }
         for text in ["inf", "-INF", "+Infinity"] {

@@ -78,11 +78,8 @@ impl<'a> Table<'a> {
         for (i, byte) in a.iter().enumerate() {
             for (j, other) in b.iter().enumerate() {
                 let at = (i + 1) * width + j + 1;
-                lengths[at] = if byte == other {
-                    lengths[at - width - 1] + 1
-                } else {
-                    lengths[at - width].max(lengths[at - 1])
-                };
+                lengths[at] =
+                    if byte == other { lengths[at - width - 1] + 1 } else { lengths[at - width].max(lengths[at - 1]) };
             }
         }
         Ok(Self { a, b, lengths })

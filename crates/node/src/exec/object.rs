@@ -104,7 +104,13 @@ fn encoding(key: &[u8], record: Record) -> Result<&'static str, Error> {
         let bytes = record.view().payload;
         let short = bytes.len() <= EMBEDDED_BYTES_MAX;
         let is_int = resp::parse_integer(bytes).is_some();
-        return Ok(if is_int { "int" } else if short { "embstr" } else { "raw" });
+        return Ok(if is_int {
+            "int"
+        } else if short {
+            "embstr"
+        } else {
+            "raw"
+        });
     }
     Stored::of(key, record)?.encoding()
 }

@@ -320,7 +320,13 @@ impl Value {
             Self::Many(b'%', items) if items.is_empty() => writeln!(out, "(empty hash)"),
             Self::Many(_, items) if items.is_empty() => writeln!(out, "(empty set)"),
             Self::Many(kind, items) => {
-                let mark = if *kind == b'*' { ')' } else if *kind == b'%' { '#' } else { '~' };
+                let mark = if *kind == b'*' {
+                    ')'
+                } else if *kind == b'%' {
+                    '#'
+                } else {
+                    '~'
+                };
                 let step = if *kind == b'%' { 2 } else { 1 };
                 for (i, group) in items.chunks(step).enumerate() {
                     let number = format!("{}{mark} ", i + 1);
