@@ -25,8 +25,8 @@ pub(crate) mod testspace;
 #[cfg(test)]
 mod transcript;
 
-pub use hash::fuzz_packed;
 pub use cursors::ScanCursors;
+pub use hash::fuzz_packed;
 
 use crate::{Fault, Shards, Space};
 use resp::Reply;
