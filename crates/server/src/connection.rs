@@ -12,6 +12,9 @@ use vocab::limits;
 /// A set of keys, as bits of their hashes: two sets that share a key share a bit.
 pub(crate) type Mask = u64;
 
+/// What an answer is taken to be as long as before there was one.
+const LIKELY_REPLY_BYTES: usize = 64 * 1024;
+
 /// Every key.
 pub(crate) const ALL_KEYS: Mask = u64::MAX;
 
@@ -127,6 +130,12 @@ pub(crate) struct Connection {
     writes: Tally,
     /// The transaction under way, and its request's sequence number.
     pub(crate) transaction: Option<(u64, Transaction)>,
+    /// Bytes of answers that wait for earlier ones.
+    owed: usize,
+    /// How long the longest of its latest answers were, in bytes: what one under way may take.
+    likely_reply: usize,
+    /// The client has closed its side: there is an end to be read.
+    pub(crate) hung_up: bool,
     /// The socket may have bytes that were not read.
     pub(crate) readable: bool,
     /// The socket takes bytes, as far as is known.
@@ -156,6 +165,9 @@ impl Connection {
             reads: Tally([0; 64]),
             writes: Tally([0; 64]),
             transaction: None,
+            owed: 0,
+            likely_reply: LIKELY_REPLY_BYTES,
+            hung_up: false,
             readable: false,
             writable: true,
             dirty: false,
@@ -194,7 +206,15 @@ impl Connection {
 
     /// Whether the connection has as much under way, or unread by its client, as it may.
     pub(crate) fn is_full(&self) -> bool {
-        self.slots.len() >= limits::REQUESTS_IN_FLIGHT_MAX || self.unsent() >= limits::OUTPUT_BUFFER_BYTES_SOFT
+        self.slots.len() >= limits::REQUESTS_IN_FLIGHT_MAX
+            || self.unsent() + self.owed >= limits::OUTPUT_BUFFER_BYTES_SOFT
+    }
+
+    /// Whether one more answer of unknown length may be under way: not if, with answers as long as the latest, a
+    /// client that reads none of them would make too many bytes wait.
+    pub(crate) fn may_owe_more(&self) -> bool {
+        self.slots.is_empty()
+            || self.slots.len() * self.likely_reply + self.unsent() + self.owed < limits::OUTPUT_BUFFER_BYTES_SOFT
     }
 
     /// Bytes that the client has not taken yet.
@@ -217,6 +237,7 @@ impl Connection {
 
     /// An answer made at once, for a request behind others that are under way.
     pub(crate) fn queue(&mut self, reply: Vec<u8>) {
+        self.owed += reply.len();
         self.slots.push_back(Slot { reply: Some(reply), mask: 0, effect: Effect::Read, begun: None, silent: false });
     }
 
@@ -236,6 +257,7 @@ impl Connection {
         }
         let (mask, effect, begun) = (slot.mask, slot.effect, slot.begun);
         let reply = if slot.silent { &[] } else { reply };
+        self.likely_reply = reply.len().max(self.likely_reply - self.likely_reply / 8).max(1);
         slot.mask = 0;
         if at == 0 {
             self.slots.pop_front();
@@ -244,6 +266,7 @@ impl Connection {
             self.release();
         } else {
             slot.reply = Some(reply.to_vec());
+            self.owed += reply.len();
         }
         if effect != Effect::Write {
             self.reads.change(mask, false);
@@ -257,6 +280,7 @@ impl Connection {
     fn release(&mut self) {
         while self.slots.front().is_some_and(|slot| slot.reply.is_some()) {
             if let Some(reply) = self.slots.pop_front().and_then(|slot| slot.reply) {
+                self.owed -= reply.len();
                 self.output.buf.extend_from_slice(&reply);
             }
             self.first += 1;

@@ -62,7 +62,7 @@ impl Worker {
                 }
                 Err(e) => {
                     let mut reply = Reply::new(connection.session.proto());
-                    reply.error(&e.to_string());
+                    reply.error(&e.reply_text());
                     self.put(id, &reply.buf);
                     if let Some(connection) = self.outbox.connections.get_mut(id) {
                         connection.session.close();
@@ -198,6 +198,10 @@ impl Worker {
                 }
             }
             Ok(Routed::Store { handler }) => {
+                if self.outbox.connections.get(id).is_some_and(|connection| !connection.may_owe_more()) {
+                    self.stall(id);
+                    return Step::Stall;
+                }
                 let Some(ticket) = self.begin(id, spec, args, ALL_KEYS, Effect::Read) else { return Step::Stall };
                 let (store, command) = (self.store.clone(), EncodedCommand::new(args));
                 self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -300,6 +304,10 @@ impl Worker {
         handler: Handler,
         args: &[&[u8]],
     ) -> Step {
+        if self.outbox.connections.get(id).is_some_and(|connection| !connection.may_owe_more()) {
+            self.stall(id);
+            return Step::Stall;
+        }
         let Some(ticket) = self.begin(id, spec, args, mask, Effect::Read) else { return Step::Stall };
         let (store, command) = (self.store.clone(), EncodedCommand::new(args));
         let seed = self.seed;

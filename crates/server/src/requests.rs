@@ -33,7 +33,7 @@ pub(crate) enum Routed {
 
 /// Finds where a command over data runs. The error is the text of the reply.
 pub(crate) fn route(store: &Store, spec: &CommandSpec, args: &[&[u8]]) -> Result<Routed, String> {
-    if matches!(spec.name, "flushall" | "flushdb") {
+    if matches!(spec.name, "FLUSHALL" | "FLUSHDB") {
         return check_flush(args).map(|()| Routed::Clear);
     }
     let found = handlers(spec.id);
@@ -96,7 +96,7 @@ pub(crate) fn run_on_store(store: &Store, spec: &CommandSpec, handler: StoreHand
     let mut shards = StoreShards { store, spaces, now_ms: now_ms(), seed };
     let mut call = |cursors: &mut ScanCursors| handler(&mut StoreCall { args, shards: &mut shards, cursors, reply });
     // Only SCAN has cursors; others shall not wait for each other.
-    let done = if spec.name == "scan" { call(&mut store.cursors()) } else { call(&mut ScanCursors::default()) };
+    let done = if spec.name == "SCAN" { call(&mut store.cursors()) } else { call(&mut ScanCursors::default()) };
     conclude(done, reply, mark);
 }
 

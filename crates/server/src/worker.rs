@@ -216,6 +216,7 @@ impl Worker {
         if event.is_readable() || event.is_read_closed() {
             let Some(connection) = self.outbox.connections.get_mut(id) else { return };
             connection.readable = true;
+            connection.hung_up |= event.is_read_closed();
             self.ready.push(id);
         }
     }
@@ -248,7 +249,11 @@ impl Worker {
                     self.outbox.touch(id);
                 }
                 Received::Drained(n) => {
-                    connection.readable = false;
+                    // A short read means that there is no more, unless the end itself is still to be read.
+                    connection.readable = connection.hung_up;
+                    if connection.readable {
+                        self.ready.push(id);
+                    }
                     self.take_in(id, &buffer[..n]);
                 }
                 Received::More(n) => {
