@@ -47,7 +47,9 @@ impl Setting {
         match self.kind {
             Kind::Bool => if number == 0 { "no" } else { "yes" }.to_owned(),
             Kind::Integer { .. } | Kind::Memory { .. } => number.to_string(),
-            Kind::Word(words) => usize::try_from(number).ok().and_then(|n| words.get(n)).copied().unwrap_or("").to_owned(),
+            Kind::Word(words) => {
+                usize::try_from(number).ok().and_then(|n| words.get(n)).copied().unwrap_or("").to_owned()
+            }
             Kind::Text | Kind::SavePoints | Kind::EventLetters => text.to_owned(),
         }
     }

@@ -109,11 +109,8 @@ impl Config {
                 name: String::from_utf8_lossy(name).into_owned(),
                 reason: reason.to_owned(),
             };
-            let (at, setting) = SETTINGS
-                .iter()
-                .enumerate()
-                .find(|(_, setting)| setting.is_named(name))
-                .expect("looked up just above");
+            let (at, setting) =
+                SETTINGS.iter().enumerate().find(|(_, setting)| setting.is_named(name)).expect("looked up just above");
             if !setting.mutable && !starting {
                 return Err(refused("can't set immutable config"));
             }

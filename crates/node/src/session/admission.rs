@@ -41,15 +41,15 @@ pub enum Admission {
 impl Session {
     /// Decides what happens to the next request.
     pub fn admit(&mut self, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) -> Admission {
-        let mode = self.reply_mode;
-        self.silent = mode != ReplyMode::On;
-        if mode == ReplyMode::SkipNext {
+        self.mode_before = self.reply_mode;
+        self.silent = self.reply_mode != ReplyMode::On;
+        if self.reply_mode == ReplyMode::SkipNext {
             self.reply_mode = ReplyMode::On;
         }
         let mark = reply.buf.len();
         let admission = self.decide(args, host, reply);
         match &admission {
-            Admission::Hold { .. } => self.reply_mode = mode,
+            Admission::Hold { .. } => self.reply_mode = self.mode_before,
             Admission::Answered(_) if self.silent => reply.buf.truncate(mark),
             _ => {}
         }
@@ -92,9 +92,7 @@ impl Session {
                 Ok(slot) => Admission::ExecuteAt { spec, slot, handler },
                 Err(text) => self.fail(spec, text, host, reply),
             },
-            Role::Session(_) => {
-                Admission::Answered(commands::run(&mut Ask { session: self, host, spec, args, reply }))
-            }
+            Role::Session(_) => Admission::Answered(commands::run(&mut Ask { session: self, host, spec, args, reply })),
             Role::Multi => self.multi(spec, host, reply),
             Role::Discard => self.discard(spec, host, reply),
             Role::Watch => self.watch(spec, args, host, reply),

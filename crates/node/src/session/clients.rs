@@ -94,6 +94,10 @@ impl ClientEntry {
         self.commands.store(self.commands.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
+    pub(super) fn put_back(&self) {
+        self.commands.store(self.commands.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
+    }
+
     pub(super) fn set_queued(&self, commands: Option<usize>) {
         self.queued.store(commands.map_or(-1, |n| n as i64), Ordering::Relaxed);
     }

@@ -4,16 +4,15 @@
 //! For every connection: `Clients::connect` → `Session::new`; for every request, in the order of arrival:
 //!
 //! ```text
-//! let spec = resp::lookup(args…);
-//! match session.admit(spec, args, host, &mut reply) {
+//! match session.admit(args, host, &mut reply) {
 //!     Admission::Answered(effect) => the reply (or nothing, if silenced) is written; carry out `effect`.
-//!     Admission::Execute => a command over data: route it, run it, write its reply.
-//!     Admission::ExecuteAt { slot, handler } => as Execute, but on the shard of `slot`, with `handler`.
+//!     Admission::Execute(spec) => a command over data: route it, run it, write its reply.
+//!     Admission::ExecuteAt { spec, slot, handler } => as Execute, but on the shard of `slot`, with `handler`.
 //!     Admission::Watch(keys) => look up each key's version (0 = not there), `session.watching(key, version)`
 //!         for each, reply +OK. Hold the connection's later requests until then.
 //!     Admission::Transaction(t) => propose `t.watches()` and `t.data()` as one entry on the shard of `t.slot()`;
-//!         then `t.answer(session, host, outcome, &mut reply)`, which writes the array (or null, or error) and
-//!         runs the queued session commands in their places.
+//!         then `t.answer(session, host, outcome, elapsed_ns, &mut reply)`, which writes the array (or null, or the
+//!         error) and runs the queued session commands in their places.
 //!     Admission::Hold { until_ms } => CLIENT PAUSE: nothing is written; admit the same request again at that time,
 //!         or earlier when `Host::wake_all` was called.
 //! }
@@ -23,11 +22,13 @@
 //!   spoils a MULTI under way as Redis does; `admit` itself finds CROSSSLOT within MULTI.
 //! - `session.silent()` tells, after `admit`, whether this request's reply is to be thrown away (CLIENT REPLY).
 //!   `Answered` has already done so.
-//! - A command over data that has ended is counted with `WorkerStats::record`; session commands count themselves.
+//! - A request that was admitted but cannot begin yet is put back (`session.put_back`) before it is admitted again.
+//! - A command over data that has ended is counted with `WorkerStats::finished` and `session.slow`; what the session
+//!   answers, and the commands of a transaction, are counted here.
 //! - `session.closing()` true: send what is written, then close. It is also true after CLIENT KILL by another client,
 //!   for which `Host::wake` has been called with the entry.
-//! - A session belongs to one thread. What others may see of it (CLIENT LIST) is in its `ClientEntry`.
-//! - A session belongs to one thread, and is told the time once a turn with `active`.
+//! - A session belongs to one thread and is told the time once a turn with `active`. What others may see of it
+//!   (CLIENT LIST) is in its `ClientEntry`.
 
 mod admission;
 mod clients;
@@ -35,6 +36,8 @@ mod commands;
 mod host;
 mod slow;
 mod state;
+#[cfg(test)]
+mod testhost;
 mod transaction;
 
 pub use admission::Admission;

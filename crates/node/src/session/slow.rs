@@ -38,8 +38,7 @@ pub fn is_slow(elapsed_ns: u64, host: &dyn Host) -> bool {
     let config = host.config();
     let us = elapsed_ns / 1000;
     let threshold_ms = config.latency_threshold_ms();
-    config.slower_than_us().is_some_and(|threshold| us >= threshold)
-        || (threshold_ms > 0 && us / 1000 >= threshold_ms)
+    config.slower_than_us().is_some_and(|threshold| us >= threshold) || (threshold_ms > 0 && us / 1000 >= threshold_ms)
 }
 
 /// The arguments without passwords.

@@ -23,6 +23,8 @@ pub struct Session {
     pub(super) authenticated: bool,
     pub(super) readonly: bool,
     pub(super) reply_mode: ReplyMode,
+    /// What `reply_mode` was before the request that was admitted last.
+    pub(super) mode_before: ReplyMode,
     /// The request that was admitted last is not to be answered.
     pub(super) silent: bool,
     pub(super) closing: bool,
@@ -42,6 +44,7 @@ impl Session {
             authenticated: !host.config().password_required(),
             readonly: false,
             reply_mode: ReplyMode::On,
+            mode_before: ReplyMode::On,
             silent: false,
             closing: false,
             multi: None,
@@ -77,6 +80,13 @@ impl Session {
     #[must_use]
     pub fn silent(&self) -> bool {
         self.silent
+    }
+
+    /// Forgets that a request was admitted as `Execute`, `ExecuteAt` or `Watch`: it could not begin, and will be
+    /// admitted again.
+    pub fn put_back(&mut self) {
+        self.reply_mode = self.mode_before;
+        self.entry.put_back();
     }
 
     /// Whether the connection ends when what has been written is sent.

@@ -78,11 +78,7 @@ pub struct Transaction {
 
 impl Transaction {
     /// The error means that keys, watched ones included, are of more than one slot.
-    pub(super) fn new(
-        exec: &'static CommandSpec,
-        queue: Queue,
-        watches: Vec<(Vec<u8>, u64)>,
-    ) -> Result<Self, ()> {
+    pub(super) fn new(exec: &'static CommandSpec, queue: Queue, watches: Vec<(Vec<u8>, u64)>) -> Result<Self, ()> {
         let mut slot = queue.slot;
         let crosses = watches.iter().any(|(key, _)| {
             let this = slot_of(key);

@@ -23,7 +23,11 @@ pub(super) fn list(ask: &mut Ask<'_>) -> Outcome {
     let chosen: Vec<Arc<ClientEntry>> = match &ask.args[2..] {
         [] => clients.all(),
         [option, kind] if is_word(option, "TYPE") => {
-            if is_normal(kind)? { clients.all() } else { Vec::new() }
+            if is_normal(kind)? {
+                clients.all()
+            } else {
+                Vec::new()
+            }
         }
         [option, ids @ ..] if is_word(option, "ID") && !ids.is_empty() => {
             let ids: Option<Vec<u64>> =

@@ -93,12 +93,7 @@ fn nodes(ask: &mut Ask<'_>) -> Outcome {
 
 fn node_line(node: &ClusterNode, host: &str, epoch: u64) -> String {
     let flags = if node.myself { "myself,master" } else { "master" };
-    let mut line = format!(
-        "{} {host}:{}@{} {flags} - 0 0 {epoch} connected",
-        node.name(),
-        node.port,
-        node.peer_port,
-    );
+    let mut line = format!("{} {host}:{}@{} {flags} - 0 0 {epoch} connected", node.name(), node.port, node.peer_port,);
     for (first, last) in node.merged_slots() {
         line += &if first == last { format!(" {first}") } else { format!(" {first}-{last}") };
     }

@@ -61,11 +61,8 @@ fn graph(ask: &mut Ask<'_>) -> Outcome {
         return Err(format!("ERR No samples available for event '{}'", shown(ask.args[2])).into());
     };
     let (low, high) = low_and_high(event);
-    let mut text = format!(
-        "{} - high {high} ms, low {low} ms (all time high {} ms)\n",
-        shown(ask.args[2]),
-        event.ms_max
-    );
+    let mut text =
+        format!("{} - high {high} ms, low {low} ms (all time high {} ms)\n", shown(ask.args[2]), event.ms_max);
     let now_s = ask.host.now_us() / 1_000_000;
     for sample in &event.samples {
         let bar = "#".repeat((sample.ms as usize * BAR).div_ceil(high.max(1) as usize));
@@ -123,7 +120,10 @@ fn histogram(ask: &mut Ask<'_>) -> Outcome {
         stats.commands().collect()
     } else {
         let named = ask.args[2..].iter().filter_map(|name| table::lookup_full(name));
-        named.flat_map(|spec| std::iter::once(spec).chain(spec.subcommands())).map(|s| (s, stats.command(s.id))).collect()
+        named
+            .flat_map(|spec| std::iter::once(spec).chain(spec.subcommands()))
+            .map(|s| (s, stats.command(s.id)))
+            .collect()
     };
     let called: Vec<_> = chosen.into_iter().filter(|(_, totals)| totals.calls() > 0).collect();
     ask.reply.map(called.len());

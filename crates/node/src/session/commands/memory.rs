@@ -50,10 +50,8 @@ fn doctor(ask: &mut Ask<'_>) -> Outcome {
         ));
     }
     if figures.memtable_bytes > figures.budget_bytes / 2 {
-        findings.push(format!(
-            "Memtables take {} bytes: flushes do not keep up with the writes.",
-            figures.memtable_bytes
-        ));
+        findings
+            .push(format!("Memtables take {} bytes: flushes do not keep up with the writes.", figures.memtable_bytes));
     }
     if findings.is_empty() {
         findings.push("Nothing wrong with the memory of this node.".to_owned());

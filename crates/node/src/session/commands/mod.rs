@@ -69,8 +69,10 @@ impl Role {
     pub(super) fn ignores_multi(self) -> bool {
         match self {
             Self::Multi | Self::Exec | Self::Discard | Self::Watch => true,
-            Self::Session(handler) => std::ptr::fn_addr_eq(handler, connection::quit as SessionHandler)
-                || std::ptr::fn_addr_eq(handler, connection::reset as SessionHandler),
+            Self::Session(handler) => {
+                std::ptr::fn_addr_eq(handler, connection::quit as SessionHandler)
+                    || std::ptr::fn_addr_eq(handler, connection::reset as SessionHandler)
+            }
             Self::Slot(_) | Self::Data => false,
         }
     }

@@ -64,12 +64,7 @@ const SECTIONS: &[(&str, Shown, Writer)] = &[
 #[must_use]
 pub fn info(host: &dyn Host, sections: &[&str]) -> String {
     host.stats().tick(host.now_us() / 1000);
-    let facts = Facts {
-        host,
-        node: host.node_facts(),
-        shards: host.shard_facts(),
-        memory: MemoryFigures::of(host),
-    };
+    let facts = Facts { host, node: host.node_facts(), shards: host.shard_facts(), memory: MemoryFigures::of(host) };
     let asked = |word: &str| sections.iter().any(|section| section.eq_ignore_ascii_case(word));
     let all = asked("all") || asked("everything");
     let usual = sections.is_empty() || asked("default");

@@ -1,0 +1,372 @@
+//! A shell in memory for tests: a clock that tests set, and a player of transcripts.
+//!
+//! `testdata/*.txt` hold what connections `a`, `b`, … send and what comes back, each line of the encoded reply a line
+//! of the file (an empty one `""`). BASALT_TRANSCRIPTS=rewrite writes what comes back into the files (read the diff).
+//!
+//! ```text
+//! # a comment
+//! ! now +1500             the clock moves on, in ms
+//! ! step 20000            the clock moves on by so many µs whenever it is read
+//! ! version x 5           the version of a key, for WATCH
+//! ! outcome *1\r\n:1\r\n  what the shard answers to the next transaction
+//! a> PING                 what the session decides, unless it has answered, and the reply
+//! +PONG
+//! ```
+
+use super::*;
+use crate::config::Config;
+use crate::exec::Error;
+use crate::stats::Stats;
+use replica::{DiskState, ReplicaStatus};
+use resp::Reply;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use storage::EngineStats;
+use vocab::{NodeId, ShardId};
+
+/// A shell with two shards.
+pub(crate) struct TestHost {
+    now_us: AtomicU64,
+    pub(crate) step_us: AtomicU64,
+    pub(crate) config: Config,
+    clients: Clients,
+    stats: Stats,
+    woken: Mutex<Vec<u64>>,
+}
+
+impl TestHost {
+    pub(crate) fn new() -> Self {
+        Self {
+            now_us: AtomicU64::new(1_700_000_000_000_000),
+            step_us: AtomicU64::new(0),
+            config: Config::start([("listen", "127.0.0.1:7000")]).expect("these can be set"),
+            clients: Clients::default(),
+            stats: Stats::new(2),
+            woken: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn connect(&self, port: u16) -> Session {
+        let now_ms = self.now_us() / 1000;
+        let entry = self.clients.connect(format!("127.0.0.1:{port}"), "127.0.0.1:7000".into(), 0, now_ms);
+        Session::new(entry, self)
+    }
+}
+
+impl Host for TestHost {
+    fn now_us(&self) -> u64 {
+        self.now_us.fetch_add(self.step_us.load(Ordering::Relaxed), Ordering::Relaxed)
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    fn wake(&self, client: &ClientEntry) {
+        self.woken.lock().expect("no panics while it is held").push(client.id);
+    }
+
+    fn wake_all(&self) {
+        self.woken.lock().expect("no panics while it is held").push(0);
+    }
+
+    fn abort_shutdown(&self) -> bool {
+        false
+    }
+
+    fn node_facts(&self) -> NodeFacts {
+        NodeFacts {
+            process_id: 4711,
+            run_id: "c0ffee".repeat(6) + "cafe",
+            os: "Linux 6.1 x86_64".into(),
+            executable: "basalt".into(),
+            started_ms: 1_699_999_990_000,
+            workers: 2,
+            rss_bytes: Some(64 << 20),
+            rss_bytes_peak: Some(80 << 20),
+            system_memory_bytes: None,
+            cpu_user_us: Some(1_250_000),
+            cpu_system_us: Some(40),
+            cache_bytes: 10 << 20,
+            cache_hits: 90,
+            cache_misses: 10,
+            log_bytes: 5 << 20,
+            loading: false,
+            disk: DiskState::Healthy,
+            disk_reason: String::new(),
+            flushes_running: 1,
+            flushes: 12,
+            compactions_running: 0,
+            compactions: 3,
+            expired_keys: None,
+        }
+    }
+
+    fn shard_facts(&self) -> Vec<ShardFacts> {
+        let shard = |id: u32, slots| ShardFacts {
+            id: ShardId(id),
+            slots,
+            serving: true,
+            status: ReplicaStatus { term: 2, leader: true, truncated: 3, applied: 9, committed: 10, last: 10 },
+            engine: EngineStats { disk_bytes: 1000, memtable_bytes: 500, l0_runs: 2, ..EngineStats::default() },
+            debt: 0.25,
+            keys: 21,
+            expires: Some(1),
+        };
+        vec![shard(0, (0, 8191)), shard(1, (8192, 16383))]
+    }
+
+    fn cluster_facts(&self) -> ClusterFacts {
+        let node = ClusterNode {
+            id: NodeId(0xBA5A17),
+            myself: true,
+            host: String::new(),
+            port: 7000,
+            peer_port: 17000,
+            slots: vec![(8192, 16383), (0, 8191)],
+            offset: 18,
+        };
+        ClusterFacts { epoch: 1, nodes: vec![node] }
+    }
+}
+
+/// Plays a transcript.
+struct Player {
+    host: TestHost,
+    sessions: BTreeMap<char, Session>,
+    versions: BTreeMap<Vec<u8>, u64>,
+    outcome: Vec<u8>,
+}
+
+/// Plays `testdata/{name}.txt` and compares.
+pub(crate) fn check(name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/session/testdata/{name}.txt"));
+    let text = std::fs::read_to_string(&path).expect("the transcript can be read");
+    let mut player =
+        Player { host: TestHost::new(), sessions: BTreeMap::new(), versions: BTreeMap::new(), outcome: Vec::new() };
+    let mut played = String::new();
+    let mut expected = text.lines().peekable();
+    while let Some(line) = expected.next() {
+        let _ = writeln!(played, "{line}");
+        if let Some(directive) = line.strip_prefix("! ") {
+            player.directive(directive);
+        } else if let Some((who, request)) = line.split_once("> ") {
+            played += &player.request(who.parse().expect("a connection is one letter"), request);
+            while expected.next_if(|line| !is_ours(line)).is_some() {}
+        }
+    }
+    if std::env::var("BASALT_TRANSCRIPTS").is_ok_and(|mode| mode == "rewrite") {
+        std::fs::write(&path, played).expect("the transcript can be written");
+        return;
+    }
+    let differing = text.lines().zip(played.lines()).find(|(expected, found)| expected != found);
+    assert!(text == played, "{name}: first difference {differing:?}, in\n{played}");
+}
+
+/// Whether a line is not part of a reply.
+fn is_ours(line: &str) -> bool {
+    line.is_empty() || line.starts_with("# ") || line.starts_with("! ") || line.get(1..3) == Some("> ")
+}
+
+/// The words of a line; in double quotes a word may hold blanks and escapes.
+fn words(line: &str) -> Vec<Vec<u8>> {
+    let mut state = resp::ParseState::default();
+    let mut ranges = Vec::new();
+    let line = format!("{line}\r\n");
+    match resp::parse_request(line.as_bytes(), &resp::Limits::default(), &mut ranges, &mut state) {
+        Ok(resp::Parsed::Quoted { .. }) => ranges.into_iter().map(|range| state.quoted()[range].to_vec()).collect(),
+        Ok(_) => ranges.into_iter().map(|range| line.as_bytes()[range].to_vec()).collect(),
+        Err(error) => panic!("{line}: {error}"),
+    }
+}
+
+impl Player {
+    fn directive(&mut self, line: &str) {
+        if let Some(encoded) = line.strip_prefix("outcome ") {
+            self.outcome = encoded.replace("\\r\\n", "\r\n").into_bytes();
+            return;
+        }
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["now", by] => {
+                let ms: u64 = by.trim_start_matches('+').parse().expect("a number of ms");
+                self.host.now_us.fetch_add(ms * 1000, Ordering::Relaxed);
+            }
+            ["step", us] => self.host.step_us.store(us.parse().expect("a number of µs"), Ordering::Relaxed),
+            ["version", key, version] => {
+                self.versions.insert(key.into(), version.parse().expect("a number"));
+            }
+            _ => panic!("unknown directive {line}"),
+        }
+    }
+
+    fn request(&mut self, who: char, line: &str) -> String {
+        let Self { host, sessions, versions, outcome } = self;
+        let session = sessions.entry(who).or_insert_with(|| host.connect(6000 + who as u16));
+        if session.closing() {
+            host.clients.disconnect(session.entry().id);
+            sessions.remove(&who);
+            return "closed\n".into();
+        }
+        let args = words(line);
+        let args: Vec<&[u8]> = args.iter().map(|arg| &arg[..]).collect();
+        let mut reply = Reply::new(session.proto());
+        session.active(host.now_us() / 1000);
+        let mut said = String::new();
+        let _ = match session.admit(&args, host, &mut reply) {
+            Admission::Answered(Effect::None) => Ok(()),
+            Admission::Answered(effect) => writeln!(said, "{effect:?}"),
+            Admission::Execute(spec) => writeln!(said, "execute {}", spec.name),
+            Admission::ExecuteAt { slot, .. } => writeln!(said, "execute at {slot}"),
+            Admission::Hold { until_ms } => writeln!(said, "hold until {until_ms}"),
+            Admission::Watch(keys) => {
+                for key in keys {
+                    session.watching(&key, versions.get(&key).copied().unwrap_or(0));
+                }
+                reply.ok();
+                Ok(())
+            }
+            Admission::Transaction(transaction) => {
+                let _ = writeln!(said, "{}", describe(&transaction));
+                match transaction.answer(session, host, &std::mem::take(outcome), 2_000, &mut reply) {
+                    Effect::None => Ok(()),
+                    effect => writeln!(said, "{effect:?}"),
+                }
+            }
+        };
+        session.validate();
+        if session.silent() {
+            said += "silent\n";
+        }
+        for line in String::from_utf8_lossy(&reply.buf).split_terminator("\r\n") {
+            let _ =
+                if line.is_empty() { writeln!(said, "\"\"") } else { writeln!(said, "{}", line.replace('\n', "\\n")) };
+        }
+        if session.closing() {
+            said += "closing\n";
+            host.clients.disconnect(session.entry().id);
+            sessions.remove(&who);
+        }
+        for id in host.woken.lock().expect("no panics while it is held").drain(..) {
+            let _ = if id == 0 { writeln!(said, "wake all") } else { writeln!(said, "wake {id}") };
+        }
+        said
+    }
+}
+
+fn describe(transaction: &Transaction) -> String {
+    let mut text = format!("transaction at {}", transaction.slot().expect("the shell sees no others"));
+    for (key, version) in transaction.watches() {
+        let _ = write!(text, ", {} at version {version}", key.escape_ascii());
+    }
+    for command in transaction.data() {
+        let words: Vec<String> = command.args().iter().map(|arg| arg.escape_ascii().to_string()).collect();
+        let _ = write!(text, ", {}", words.join(" "));
+    }
+    text
+}
+
+#[test]
+fn transcripts() {
+    for name in ["transactions", "connection", "clients", "settings", "cluster", "figures"] {
+        check(name);
+    }
+}
+
+#[test]
+fn a_transaction_is_bounded() {
+    let host = TestHost::new();
+    let mut session = host.connect(1);
+    let mut reply = Reply::default();
+    session.admit(&[b"MULTI"], &host, &mut reply);
+    for _ in 0..vocab::limits::TRANSACTION_COMMANDS_MAX {
+        session.admit(&[b"GET", b"x"], &host, &mut reply);
+    }
+    reply.buf.clear();
+    session.admit(&[b"GET", b"x"], &host, &mut reply);
+    assert_eq!(reply.buf, b"-ERR the transaction is too large\r\n");
+    reply.buf.clear();
+    session.admit(&[b"EXEC"], &host, &mut reply);
+    assert!(reply.buf.starts_with(b"-EXECABORT "));
+}
+
+#[test]
+fn info_has_every_section_once() {
+    let host = TestHost::new();
+    let mut session = host.connect(1);
+    let mut reply = Reply::default();
+    for args in [&[&b"PING"[..]][..], &[b"GET"], &[b"CLIENT", b"LIST"]] {
+        session.admit(args, &host, &mut reply);
+    }
+    let all = crate::stats::info(&host, &["everything"]);
+    let sections: Vec<&str> = all.lines().filter_map(|line| line.strip_prefix("# ")).collect();
+    let expected = "Server Clients Memory Persistence Stats Replication CPU Commandstats Errorstats Latencystats \
+                    Cluster Keyspace Basalt";
+    assert_eq!(sections.join(" "), expected);
+    for line in [
+        "redis_mode:cluster",
+        "uptime_in_seconds:10",
+        "connected_clients:1",
+        "used_memory_human:64.00M",
+        "loading:0",
+        "total_commands_processed:2",
+        "used_cpu_user:1.250000",
+        "cmdstat_ping:calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=0",
+        "cmdstat_get:calls=0,usec=0,usec_per_call=0.00,rejected_calls=1,failed_calls=0",
+        "errorstat_ERR:count=1",
+        "latency_percentiles_usec_client|list:p50=0.127,p99=0.127,p99.9=0.127",
+        "cluster_enabled:1",
+        "db0:keys=42,expires=2,avg_ttl=0",
+        "tree_bytes:2000",
+        "debt_max:0.250",
+    ] {
+        assert!(all.contains(&format!("{line}\r\n")), "no {line} in\n{all}");
+    }
+    assert!(!crate::stats::info(&host, &[]).contains("# Commandstats"));
+    assert_eq!(crate::stats::info(&host, &["nothing"]), "");
+    for line in all.lines() {
+        assert!(line.is_empty() || line.starts_with("# ") || line.contains(':'), "{line}");
+    }
+}
+
+#[test]
+fn keys_of_a_slot() {
+    use crate::exec::Call;
+    use crate::exec::testspace::TestSpace;
+    use crate::{Kind, Record, Space};
+    let mut space = TestSpace::new();
+    for n in 0..1500 {
+        space.put(format!("{{foo}}{n}").as_bytes(), Record::new(Kind::String, None, &[b"v"])).expect("memory");
+        space.put(format!("other{n}").as_bytes(), Record::new(Kind::String, None, &[b"v"])).expect("memory");
+    }
+    let host = TestHost::new();
+    let mut session = host.connect(1);
+    let mut ask = |args: &[&[u8]]| {
+        let mut reply = Reply::default();
+        if let Admission::ExecuteAt { slot, handler, .. } = session.admit(args, &host, &mut reply) {
+            assert_eq!(slot.0, 12182);
+            match handler(&mut Call { args, space: &mut space, reply: &mut reply }) {
+                Ok(()) => {}
+                Err(Error::Reply(text)) => reply.error(&text),
+                Err(Error::Fault(fault)) => panic!("{fault:?}"),
+            }
+        }
+        String::from_utf8_lossy(&reply.buf).replace("\r\n", " ")
+    };
+    assert_eq!(ask(&[b"CLUSTER", b"COUNTKEYSINSLOT", b"12182"]), ":1500 ");
+    assert_eq!(ask(&[b"CLUSTER", b"GETKEYSINSLOT", b"12182", b"2"]), "*2 $6 {foo}0 $6 {foo}1 ");
+    assert!(ask(&[b"CLUSTER", b"GETKEYSINSLOT", b"12182", b"9000"]).starts_with("*1500 "));
+    assert_eq!(ask(&[b"CLUSTER", b"GETKEYSINSLOT", b"12182", b"-1"]), "-ERR Invalid slot or number of keys ");
+    assert_eq!(ask(&[b"CLUSTER", b"COUNTKEYSINSLOT", b"16384"]), "-ERR Invalid slot ");
+    assert_eq!(ask(&[b"CLUSTER", b"COUNTKEYSINSLOT", b"x"]), "-ERR value is not an integer or out of range ");
+}
