@@ -18,8 +18,9 @@ pub struct Handlers {
 pub fn handlers(id: CommandId) -> Handlers {
     static TABLE: OnceLock<Vec<Handlers>> = OnceLock::new();
     let of = |spec: &CommandSpec| {
-        let name = spec.name.to_ascii_uppercase();
-        Handlers { data: exec::handler(&name), store: exec::store_handler(&name) }
+        // One handler may serve all subcommands of a container.
+        let container = spec.container.and_then(|container| exec::handler(container.spec().name));
+        Handlers { data: exec::handler(spec.name).or(container), store: exec::store_handler(spec.name) }
     };
     let table = TABLE.get_or_init(|| table::all().iter().map(of).collect());
     table.get(id.index()).copied().unwrap_or_default()
@@ -48,5 +49,5 @@ mod tests {
     }
 
     /// Commands of these groups that the session answers.
-    const SESSION: [&str; 2] = ["wait", "waitaof"];
+    const SESSION: [&str; 2] = ["OBJECT|HELP", "WAIT"];
 }

@@ -6,7 +6,6 @@ mod counters;
 mod entry;
 mod entry_space;
 pub mod exec;
-mod glob;
 mod keys;
 mod read_space;
 mod record;

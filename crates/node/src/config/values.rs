@@ -2,7 +2,7 @@
 
 use super::parse::Value;
 use super::table::{SETTINGS, index_of};
-use crate::glob::glob_matches;
+use resp::glob_matches;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};

@@ -3,8 +3,8 @@
 use super::args::{SYNTAX, int, is_word};
 use super::cursors::{Cursor, key_hash};
 use super::{Error, Outcome, StoreCall, StoreHandler};
-use crate::glob::glob_matches;
 use crate::{Fault, Record, Shards, Space};
+use resp::glob_matches;
 use storage::Slice;
 
 /// How many keys are read at a time.

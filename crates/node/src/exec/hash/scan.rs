@@ -8,8 +8,8 @@ use super::element;
 use super::packed::Entry;
 use super::stored::{Form, Stored};
 use crate::exec::{Call, Error, Outcome, args};
-use crate::glob::glob_matches;
 use crate::{Space, Spread};
+use resp::glob_matches;
 use storage::Slice;
 
 /// How many elements are read at a time.
