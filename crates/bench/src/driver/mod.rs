@@ -8,4 +8,4 @@ mod worker;
 
 pub use pace::{Arrivals, Pace};
 pub use phase::{Limit, PhaseError, PhasePlan, PhaseResult, Snapshot, run_phase};
-pub use timeline::{IntervalHistogram, write_hlog};
+pub use timeline::{HistogramLog, IntervalHistogram};

@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 
 use super::pace::Pace;
 use super::recorder::Recorder;
-use super::timeline::{IntervalHistogram, Timeline};
+use super::timeline::{HistogramLog, Timeline};
 use super::worker::{Shared, Stage, Worker};
 use crate::model::{CpuUse, Phase};
 use crate::report::{rfc3339, unix_ms};
@@ -76,7 +76,7 @@ pub struct PhaseError {
 }
 
 /// A phase's figures and each second's histograms.
-pub type PhaseResult = Result<(Phase, Vec<IntervalHistogram>), PhaseError>;
+pub type PhaseResult = Result<(Phase, HistogramLog), PhaseError>;
 
 /// What is read before and after the measured part.
 struct Reading {
@@ -185,7 +185,9 @@ impl Run<'_> {
         }
         if self.warmed.wait().is_leader() {
             self.shared.done.store(0, Ordering::Relaxed);
-            self.before.get_or_init(|| Reading::take(self.target));
+            if !self.shared.failed.load(Ordering::Relaxed) {
+                self.before.get_or_init(|| Reading::take(self.target));
+            }
         }
         self.warmed.wait();
         self.stage(1, self.plan.measure, worker.as_mut());
@@ -233,7 +235,7 @@ impl Run<'_> {
     fn conclude(self, sum: Recorder, end: Instant) -> PhaseResult {
         let error = self.errors.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().next();
         let Some(before) = self.before.into_inner() else {
-            return Err(PhaseError { error: error.unwrap_or_else(|| io::Error::other("no thread ran")), phase: None });
+            return Err(PhaseError { error: error.unwrap_or_else(|| io::Error::other("the phase was stopped before it was measured")), phase: None });
         };
         let after = Reading::take(self.target);
         let duration = end.saturating_duration_since(before.at);
@@ -266,7 +268,7 @@ impl Run<'_> {
             ..Phase::default()
         };
         match error {
-            None => Ok((phase, log)),
+            None => Ok((phase, HistogramLog { started: before.wall - warm_up, seconds: log })),
             Some(error) => Err(PhaseError { error, phase: Some(Box::new(phase)) }),
         }
     }

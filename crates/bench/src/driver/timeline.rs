@@ -126,31 +126,37 @@ fn add(sum: &mut Option<Histogram<u64>>, histogram: &Histogram<u64>) {
     sum.get_or_insert_with(latency_histogram).add(histogram).expect("all latency histograms have the same bounds");
 }
 
-/// Writes a phase's seconds in HdrHistogram's interval log format: values in nanoseconds, one tag an operation.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write_hlog(
-    out: &mut impl io::Write,
-    phase: &str,
-    started: SystemTime,
-    seconds: &[IntervalHistogram],
-) -> io::Result<()> {
-    let invalid = |problem: &dyn std::fmt::Debug| io::Error::other(format!("histogram log: {problem:?}"));
-    let mut serializer = V2DeflateSerializer::new();
-    let mut log = IntervalLogWriterBuilder::new()
-        .add_comment(&format!("Basalt, phase {phase}: latencies in nanoseconds, warm-up included"))
-        .with_start_time(started)
-        .with_base_time(started)
-        .with_max_value_divisor(1e6)
-        .begin_log_with(out, &mut serializer)?;
-    for interval in seconds {
-        let histogram: Histogram<u64> =
-            Deserializer::new().deserialize(&mut interval.bytes.as_slice()).map_err(|error| invalid(&error))?;
-        let (start, length) = (Duration::from_secs(interval.second), Duration::from_secs(1));
-        log.write_histogram(&histogram, start, length, Tag::new(interval.op)).map_err(|error| invalid(&error))?;
+/// The histograms of each second of a phase.
+#[derive(Clone, Debug)]
+pub struct HistogramLog {
+    /// When the phase began, its warm-up included.
+    pub started: SystemTime,
+    /// In order of time.
+    pub seconds: Vec<IntervalHistogram>,
+}
+
+impl HistogramLog {
+    /// Writes HdrHistogram's interval log format: values in nanoseconds, one tag an operation.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, out: &mut impl io::Write, phase: &str) -> io::Result<()> {
+        let invalid = |problem: &dyn std::fmt::Debug| io::Error::other(format!("histogram log: {problem:?}"));
+        let mut serializer = V2DeflateSerializer::new();
+        let mut log = IntervalLogWriterBuilder::new()
+            .add_comment(&format!("Basalt, phase {phase}: latencies in nanoseconds, warm-up included"))
+            .with_start_time(self.started)
+            .with_base_time(self.started)
+            .with_max_value_divisor(1e6)
+            .begin_log_with(out, &mut serializer)?;
+        for interval in &self.seconds {
+            let histogram: Histogram<u64> =
+                Deserializer::new().deserialize(&mut interval.bytes.as_slice()).map_err(|error| invalid(&error))?;
+            let (start, length) = (Duration::from_secs(interval.second), Duration::from_secs(1));
+            log.write_histogram(&histogram, start, length, Tag::new(interval.op)).map_err(|error| invalid(&error))?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -183,7 +189,7 @@ mod tests {
         assert_eq!(series[0].points[0].max_us.round(), 900.0);
 
         let mut text = Vec::new();
-        write_hlog(&mut text, "A", SystemTime::now(), &log).unwrap();
+        HistogramLog { started: SystemTime::now(), seconds: log }.write(&mut text, "A").unwrap();
         let read: Vec<_> = IntervalLogIterator::new(&text)
             .filter_map(|entry| match entry.unwrap() {
                 LogEntry::Interval(line) => Some((line.tag().unwrap().as_str().to_owned(), line.start_timestamp().as_secs())),

@@ -51,7 +51,7 @@ impl RedisTarget {
         let local = seed.resolve()?.ip().is_loopback();
         let process = info.get("process_id").and_then(|id| id.parse().ok());
         let process = process.filter(|&id| local && ProcessUsage::of(id).is_some());
-        let data_dir = settings.get("dir").map(PathBuf::from).filter(|dir| process.is_some() && dir.is_absolute());
+        let data_dir = if process.is_some() { data_dir(&settings) } else { None };
         Ok(Self { seed, timeout, info, settings, process, data_dir })
     }
 
@@ -77,6 +77,16 @@ impl RedisTarget {
 
 fn text(value: &Value) -> Option<String> {
     value.as_bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// What holds the data: Basalt's directory is its own, Redis's may hold anything.
+fn data_dir(settings: &HashMap<String, String>) -> Option<PathBuf> {
+    let dir = settings.get("dir").map(PathBuf::from).filter(|dir| dir.is_absolute())?;
+    if settings.contains_key("durability") {
+        return Some(dir);
+    }
+    let appends = settings.get("appendonly").is_some_and(|value| value == "yes");
+    appends.then(|| dir.join("appendonlydir"))
 }
 
 /// The one value of an answer to CONFIG GET.
@@ -136,7 +146,7 @@ impl Target for RedisTarget {
 
 /// Scans need an ordered key space.
 fn require_range(seed: &Address) -> io::Result<()> {
-    match Client::connect(seed)?.call_here(&[b"KV.RANGE", b"", b"\xff", b"LIMIT", b"1"])? {
+    match Client::connect(seed)?.call_here(&[b"KV.RANGE", b"-", b"+", b"LIMIT", b"1", b"KEYS"])? {
         Value::Error(error) => {
             let text = format!("{seed} cannot scan in the order of keys: KV.RANGE answers {error}");
             Err(io::Error::new(io::ErrorKind::Unsupported, text))

@@ -13,8 +13,37 @@ pub(super) struct Checker {
     scratch: Vec<u8>,
 }
 
-/// Past the end of every key that a workload names.
-pub(super) const SCAN_END: &[u8] = b"\xff";
+/// Where a scan is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Page {
+    /// Where the next page begins, as KV.RANGE takes it: `[key` with the key, `(key` after it.
+    pub(super) bound: Vec<u8>,
+    /// Rows that have come.
+    pub(super) rows: u64,
+}
+
+impl Page {
+    /// A scan from `key` on.
+    pub(super) fn begin(&mut self, key: &[u8]) {
+        self.rows = 0;
+        self.set(b'[', key);
+    }
+
+    fn set(&mut self, kind: u8, key: &[u8]) {
+        self.bound.clear();
+        self.bound.push(kind);
+        self.bound.extend_from_slice(key);
+    }
+
+    /// Whether `key` is within the bound.
+    fn allows(&self, key: &[u8]) -> bool {
+        match self.bound.split_first() {
+            Some((b'[', least)) => key >= least,
+            Some((b'(', before)) => key > before,
+            _ => true,
+        }
+    }
+}
 
 /// Longest word that an error is counted under.
 const ERROR_KIND_BYTES_MAX: usize = 32;
@@ -189,38 +218,53 @@ impl Checker {
         workload.form().check(workload.cell(key, hash, field), value, &mut self.scratch) == Verdict::Right
     }
 
-    /// The answer to a scan: `[token, [key, record, …]]`. The keys must ascend from the one asked for, which must be
-    /// there; the first record and some others are checked.
+    /// One answer to a scan: `[token, [[key, record], …]]`. The keys must ascend from the one asked for, which must be
+    /// there; the first record and some others are checked. True when the scan is complete; otherwise `page` says where
+    /// to go on.
     pub(super) fn scan(
         &mut self,
         reply: &Frame<'_>,
         workload: &Workload,
         operation: &Operation,
-    ) -> Result<(), Fault> {
-        let rows = elements(reply)?.nth(1).ok_or_else(|| unexpected(reply))?;
-        let mut cells = elements(&rows)?;
+        page: &mut Page,
+    ) -> Result<bool, Fault> {
+        let mut parts = elements(reply)?;
+        let (Some(token), Some(rows)) = (parts.next(), parts.next()) else { return Err(unexpected(reply)) };
+        let rows = elements(&rows)?;
         if !self.verifies {
-            return Ok(());
+            return Ok(true);
         }
-        if cells.len() as u64 > 2 * operation.scan_length {
+        if rows.len() as u64 > operation.scan_length - page.rows {
             return Err(Fault::Wrong);
         }
-        let (mut last, mut row): (&[u8], u64) = (b"", 0);
-        while let (Some(key), Some(record)) = (cells.next(), cells.next()) {
-            let Frame::Bulk(key) = key else { return Err(unexpected(reply)) };
-            if row == 0 && key != operation.key {
+        for row in rows {
+            let mut cells = elements(&row)?;
+            let (Some(Frame::Bulk(key)), Some(record)) = (cells.next(), cells.next()) else {
+                return Err(unexpected(&row));
+            };
+            if page.rows == 0 && key != operation.key {
                 return Err(if key > operation.key.as_slice() { Fault::NotFound } else { Fault::Wrong });
             }
-            if row > 0 && key <= last {
+            if !page.allows(key) {
                 return Err(Fault::Wrong);
             }
-            if row == 0 || (operation.tag ^ row).is_multiple_of(SCAN_SAMPLE) {
+            if page.rows == 0 || (operation.tag ^ page.rows).is_multiple_of(SCAN_SAMPLE) {
                 self.row(&record, workload, key)?;
             }
-            last = key;
-            row += 1;
+            page.set(b'(', key);
+            page.rows += 1;
         }
-        if row == 0 { Err(Fault::NotFound) } else { Ok(()) }
+        match token {
+            _ if page.rows == operation.scan_length => Ok(true),
+            Frame::Null if page.rows > 0 => Ok(true),
+            Frame::Null => Err(Fault::NotFound),
+            Frame::Bulk(token) => {
+                page.bound.clear();
+                page.bound.extend_from_slice(token);
+                Ok(false)
+            }
+            other => Err(unexpected(&other)),
+        }
     }
 
     fn row(&mut self, record: &Frame<'_>, workload: &Workload, key: &[u8]) -> Result<(), Fault> {

@@ -17,7 +17,7 @@ use client::{Answer, Frame};
 
 use super::outcome::{Completion, Fault, Outcome, Part};
 use super::packed::{self, Unpacked};
-use super::replies::{Checker, SCAN_END, reads_by_name};
+use super::replies::{Checker, Page, reads_by_name};
 use super::transport::{ArgumentSink, Transport};
 use crate::workload::{Fields, OpKind, Operation, RecordForm, Workload, key_hash};
 
@@ -58,6 +58,7 @@ struct Lane {
     /// The packed record that was read and is to be changed.
     record: Vec<u8>,
     version: u64,
+    page: Page,
     verified: bool,
     retries: u32,
     conflicts: u32,
@@ -91,6 +92,7 @@ impl<T: Transport> RecordSession<T> {
             step: Step::Only,
             record: Vec::new(),
             version: 0,
+            page: Page::default(),
             verified: false,
             retries: 0,
             conflicts: 0,
@@ -122,12 +124,13 @@ impl<T: Transport> RecordSession<T> {
                 }
             },
             (Step::Only, OpKind::Scan) => {
-                let mut request = transport.request(lane, key, 5);
+                let mut request = transport.request(lane, key, 6);
                 request.arg(b"KV.RANGE");
-                request.arg(key);
-                request.arg(SCAN_END);
+                request.arg(&state.page.bound);
+                request.arg(b"+");
                 request.arg(b"LIMIT");
-                request.number(operation.scan_length);
+                request.number(operation.scan_length - state.page.rows);
+                request.arg(b"VALUES");
             }
             (Step::Only, OpKind::Delete) => {
                 let mut request = transport.request(lane, key, 2);
@@ -253,7 +256,12 @@ impl Lane {
         };
         let result = match (self.step, self.operation.kind) {
             (Step::ReadFirst, _) | (Step::Only, OpKind::Read) => self.on_read(&reply, workload, checker),
-            (Step::Only, OpKind::Scan) => self.checked(checker.scan(&reply, workload, &self.operation), checker),
+            (Step::Only, OpKind::Scan) => {
+                match checker.scan(&reply, workload, &self.operation, &mut self.page) {
+                    Ok(false) => return Next::Request,
+                    result => self.checked(result.map(|_| ()), checker),
+                }
+            }
             (Step::Only, OpKind::Delete) => checker.deleted(&reply),
             // KV.PUT answers null when the version is another.
             (Step::WriteAfter, _) if reply == Frame::Null && workload.config.compare_and_set => {
@@ -304,6 +312,7 @@ impl<T: Transport> Session for RecordSession<T> {
         let state = &mut self.lanes[lane as usize];
         state.step = if reads_first(&self.workload, &state.operation) { Step::ReadFirst } else { Step::Only };
         (state.verified, state.retries, state.conflicts) = (false, 0, 0);
+        state.page.begin(&state.operation.key);
         self.send(lane);
     }
 

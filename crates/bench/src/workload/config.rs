@@ -288,6 +288,9 @@ fn distribution(reader: &Reader<'_>) -> Result<Distribution, BadProperty> {
 
 fn scan_length(reader: &Reader<'_>) -> Result<Lengths, BadProperty> {
     let (min, max) = reader.bounds("minscanlength", "maxscanlength")?;
+    if min == 0 {
+        return Err(bad("minscanlength", "a scan asks for one record at least"));
+    }
     if reader.choice("scanlengthdistribution", &[("uniform", false), ("zipfian", true)])? {
         Ok(Lengths::Zipfian(Zipfian::new(min, max)))
     } else {

@@ -162,6 +162,12 @@ impl Workload {
         self.inserts.acknowledge(operation.number)
     }
 
+    /// One past the last record that may be read: the records of the load and those that the run has inserted.
+    #[must_use]
+    pub fn readable_end(&self) -> u64 {
+        self.inserts.end()
+    }
+
     /// Whether the record must be there: all but those whose insert failed.
     #[must_use]
     pub fn must_exist(&self, number: u64) -> bool {

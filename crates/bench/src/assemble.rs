@@ -1,0 +1,175 @@
+//! Puts a run's report together, and out.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::path::Path;
+use std::time::SystemTime;
+
+use crate::cli::{Format, OutputOptions, Program};
+use crate::driver::{HistogramLog, Pace};
+use crate::environment::environment;
+use crate::model::{Configuration, Identity, Link, Outcome, Pacing, RunReport, SCHEMA};
+use crate::report::{Paint, claim, default_dir, json, rfc3339, table, unix_ms, write_run, ycsb};
+use crate::target::Target;
+use crate::workload::{Config, Distribution, Properties, RecordForm, ValueForm};
+
+/// A report without phases.
+pub(crate) fn begin(
+    name: &str,
+    seed: u64,
+    program: &Program<'_>,
+    target: &dyn Target,
+    configuration: Configuration,
+) -> RunReport {
+    let date = rfc3339(unix_ms(SystemTime::now()));
+    let id = format!("{}-{name}", date.replace(':', "-"));
+    let link = match target.name() {
+        _ if target.in_process() => Link::InProcess,
+        name if name.contains("//127.") || name.contains("//localhost") || name.contains("//[::1]") => Link::Loopback,
+        _ => Link::Network,
+    };
+    RunReport {
+        schema: SCHEMA,
+        identity: Identity {
+            id,
+            name: name.to_owned(),
+            date,
+            product_version: program.version.to_owned(),
+            git_commit: program.commit.map(str::to_owned),
+            command_line: std::env::args().collect(),
+            seed,
+        },
+        environment: environment(target.data_dir(), link),
+        configuration,
+        outcome: Outcome::Completed,
+        ..RunReport::default()
+    }
+}
+
+/// How the load is driven.
+pub(crate) struct Drive<'a> {
+    pub(crate) clients: usize,
+    pub(crate) depth: usize,
+    pub(crate) threads: usize,
+    pub(crate) pace: Pace,
+    pub(crate) warm_up_rule: &'a str,
+}
+
+/// What was asked for.
+pub(crate) fn configuration(
+    config: &Config,
+    properties: &Properties,
+    target: &dyn Target,
+    drive: &Drive<'_>,
+) -> Configuration {
+    let facts = target.facts();
+    Configuration {
+        target: target.name(),
+        system: facts.system,
+        durability: facts.durability,
+        replication: facts.replication,
+        consistency: facts.consistency,
+        compression: facts.compression,
+        memory_budget_bytes: facts.memory_budget_bytes,
+        engine: facts.engine,
+        record_count: config.record_count,
+        record_size_bytes: config.record_bytes(),
+        clients: drive.clients as u32,
+        pipeline_depth: drive.depth as u32,
+        threads: drive.threads as u32,
+        pacing: match drive.pace {
+            Pace::Closed | Pace::Throttled { .. } => Pacing::Closed,
+            Pace::Open { rate_per_s, .. } => Pacing::Open { offered_per_s: rate_per_s },
+        },
+        distribution: distribution(config.distribution).to_owned(),
+        warm_up_rule: drive.warm_up_rule.to_owned(),
+        verification: verification(config, target).to_owned(),
+        properties: properties.effective(),
+    }
+}
+
+pub(crate) fn distribution(distribution: Distribution) -> &'static str {
+    match distribution {
+        Distribution::Uniform => "uniform",
+        Distribution::Zipfian => "zipfian",
+        Distribution::Latest => "latest",
+        Distribution::Sequential => "sequential",
+        Distribution::Hotspot { .. } => "hotspot",
+        Distribution::Exponential { .. } => "exponential",
+    }
+}
+
+fn verification(config: &Config, target: &dyn Target) -> &'static str {
+    match (target.verifies(), config.values) {
+        (false, _) => "none: the target stores nothing; only the form of the answers is checked",
+        (true, ValueForm::Integrity) => {
+            "every byte of every value read is compared with YCSB's data-integrity text; scans are checked for order, \
+             bounds and a sample of their records; a record that must exist and does not is an error"
+        }
+        (true, _) => {
+            "every byte of every value read is compared with what its key, field, length and the tag that it begins \
+             with imply; scans are checked for order, bounds and a sample of their records; a record that must exist \
+             and does not is an error"
+        }
+    }
+}
+
+/// What the reader must know of how records are kept and changed.
+pub(crate) fn notes(config: &Config) -> Vec<String> {
+    let mut notes = Vec::new();
+    if config.record == RecordForm::String && !config.compare_and_set && !config.write_all_fields {
+        notes.push(
+            "Records are packed strings, and an update of one field reads, changes and writes the whole record without \
+             comparing versions, as YCSB's bindings of such stores do: concurrent updates may be lost."
+                .to_owned(),
+        );
+    }
+    match config.values {
+        ValueForm::Ycsb => notes.push("Values are YCSB's own: they deflate to about 0.8 of their size.".to_owned()),
+        ValueForm::PageLike => notes.push("Values are page-like: they compress about 5.6 : 1.".to_owned()),
+        ValueForm::Incompressible => notes.push("Values do not compress.".to_owned()),
+        ValueForm::Integrity => {}
+    }
+    notes
+}
+
+/// Shows the report, and writes it where it should go; `always` into a folder of its own if nobody says where.
+/// Answers whether all went well.
+pub(crate) fn finish(
+    report: &RunReport,
+    logs: &[(String, HistogramLog)],
+    output: &OutputOptions,
+    always: bool,
+) -> io::Result<bool> {
+    let invalid = |error: crate::model::Invalid| io::Error::new(io::ErrorKind::InvalidData, error);
+    report.validate().map_err(invalid)?;
+    let mut stdout = io::stdout().lock();
+    match output.format {
+        Format::Table => stdout.write_all(table(report, Paint::of_stdout()).as_bytes())?,
+        Format::Json => stdout.write_all(json(report)?.as_bytes())?,
+        Format::Ycsb => {
+            let given = report.configuration.properties.get("hdrhistogram.percentiles");
+            let percentiles = ycsb::parse_percentiles(given.map_or("", String::as_str));
+            for phase in &report.phases {
+                stdout.write_all(ycsb::final_output(phase, &percentiles).as_bytes())?;
+            }
+        }
+    }
+    stdout.flush()?;
+    let dir = output.out.clone().or_else(|| always.then(|| default_dir(&report.identity)));
+    if let Some(dir) = dir {
+        let dir = claim(&dir)?;
+        let written = write_run(&dir, report)?;
+        for (phase, log) in logs {
+            write_log(&written.dir, phase, log)?;
+        }
+        eprintln!("the report is in {}", written.dir.display());
+    }
+    Ok(report.is_clean())
+}
+
+fn write_log(dir: &Path, phase: &str, log: &HistogramLog) -> io::Result<()> {
+    let mut file = BufWriter::new(File::create(dir.join(format!("{phase}.hlog")))?);
+    log.write(&mut file, phase)?;
+    file.flush()
+}

@@ -1,0 +1,355 @@
+//! `basalt bench`: its options, and what it calls.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::driver::{Arrivals, Limit};
+use crate::target::{EmbeddedStore, NoopServer, NoopShape};
+use crate::workload::{KNOWN, Task};
+use crate::{single, suite};
+
+/// Measure an embedded store, Basalt or another server
+///
+/// Without a sub-command: opens an embedded store in a temporary directory, loads records, runs YCSB's workloads A, B,
+/// C, D, F and E, each with its own warm-up, verifies what it reads, and writes a report.
+#[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct BenchOptions {
+    /// What to do instead
+    #[command(subcommand)]
+    pub command: Option<BenchCommand>,
+    /// The canonical run's options
+    #[command(flatten)]
+    pub suite: SuiteOptions,
+}
+
+/// What `bench` does.
+#[derive(Clone, Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Insert a workload's records
+    Load(Box<PhaseOptions>),
+    /// Run a workload's operations on records that are there
+    Run(Box<PhaseOptions>),
+    /// Remove a workload's records
+    Delete(Box<PhaseOptions>),
+    /// Serve canned answers without a store, to show a client's own ceiling
+    NoopServer(NoopOptions),
+    /// List the workload properties that mean something here
+    Properties,
+}
+
+/// The canonical run.
+#[derive(Clone, Debug, Args)]
+pub struct SuiteOptions {
+    /// Records of 10 fields of 100 bytes
+    #[arg(long, default_value_t = 1_000_000)]
+    pub records: u64,
+    /// Seconds of each workload that count
+    #[arg(long, default_value_t = 16)]
+    pub seconds: u64,
+    /// Seconds of each workload's warm-up
+    #[arg(long, default_value_t = 3)]
+    pub warm_up_seconds: u64,
+    /// Workloads, in this order
+    #[arg(long, default_value = "ABCDFE")]
+    pub workloads: String,
+    /// Threads that drive the store; as many as cores if not given
+    #[arg(long)]
+    pub threads: Option<usize>,
+    /// Operations in flight, of all threads together
+    #[arg(long, default_value_t = 64)]
+    pub clients: usize,
+    /// The embedded store's options
+    #[command(flatten)]
+    pub store: StoreOptions,
+    /// What is written, and where
+    #[command(flatten)]
+    pub output: OutputOptions,
+}
+
+/// An embedded store.
+#[derive(Clone, Debug, Default, Args)]
+pub struct StoreOptions {
+    /// Keep the embedded store's data here; otherwise in a temporary directory that is removed
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// A setting of the embedded store, such as durability=nosync or memory=4gb; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub settings: Vec<String>,
+}
+
+/// What is written, and where.
+#[derive(Clone, Debug, Args)]
+pub struct OutputOptions {
+    /// What standard output shows
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Write report.html, report.md, report.json and a histogram log of each phase into this folder
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// All random choices derive from it
+    #[arg(long, default_value_t = 42)]
+    pub seed: u64,
+    /// Show no progress
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// What standard output shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A table
+    Table,
+    /// The whole data
+    Json,
+    /// YCSB's own text, with its status lines on standard error
+    Ycsb,
+}
+
+/// One phase of one workload.
+#[derive(Clone, Debug, Args)]
+pub struct PhaseOptions {
+    /// The system under test: embedded, redis://HOST:PORT or noop://
+    #[arg(long, default_value = "embedded", value_name = "URL")]
+    pub target: String,
+    /// A YCSB property file, or workloada to workloadf; may be repeated, the later wins
+    #[arg(short = 'P', long = "properties", value_name = "FILE")]
+    pub files: Vec<String>,
+    /// A property, which wins over the files; may be repeated
+    #[arg(short = 'p', long = "property", value_name = "NAME=VALUE")]
+    pub properties: Vec<String>,
+    /// Clients (connections); the property threadcount if not given
+    #[arg(long)]
+    pub clients: Option<usize>,
+    /// Operations that each client keeps in flight
+    #[arg(long, default_value_t = 1)]
+    pub depth: usize,
+    /// Threads that drive the clients; up to the number of cores if not given
+    #[arg(long)]
+    pub threads: Option<usize>,
+    /// Open loop: start so many operations a second, whatever the answers do
+    #[arg(long, value_name = "OPS_PER_S")]
+    pub rate: Option<f64>,
+    /// How the arrivals of an open loop are spread
+    #[arg(long, value_enum, default_value_t = ArrivalsOption::Even)]
+    pub arrivals: ArrivalsOption,
+    /// What does not count: a time such as 10s, or a number of operations
+    #[arg(long, value_name = "TIME|OPS")]
+    pub warm_up: Option<Span>,
+    /// End after this time, such as 60s; the property maxexecutiontime if not given
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Span>,
+    /// A request without an answer for this long fails
+    #[arg(long, default_value = "10s", value_name = "TIME")]
+    pub timeout: Span,
+    /// The embedded store's options
+    #[command(flatten)]
+    pub store: StoreOptions,
+    /// What is written, and where
+    #[command(flatten)]
+    pub output: OutputOptions,
+}
+
+/// How the arrivals of an open loop are spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ArrivalsOption {
+    /// At even distances
+    Even,
+    /// At random, independent of each other
+    Poisson,
+}
+
+impl From<ArrivalsOption> for Arrivals {
+    fn from(option: ArrivalsOption) -> Self {
+        match option {
+            ArrivalsOption::Even => Self::Even,
+            ArrivalsOption::Poisson => Self::Poisson,
+        }
+    }
+}
+
+/// The no-op server.
+#[derive(Clone, Debug, Args)]
+pub struct NoopOptions {
+    /// The port on 127.0.0.1; 0 takes any that is free
+    #[arg(long, default_value_t = 7999)]
+    pub port: u16,
+    /// Fields of a record
+    #[arg(long, default_value_t = 10)]
+    pub fields: u32,
+    /// Bytes of a field
+    #[arg(long, default_value_t = 100)]
+    pub field_bytes: usize,
+    /// Bytes of a string
+    #[arg(long, default_value_t = 1000)]
+    pub value_bytes: usize,
+}
+
+/// A time (`500ms`, `10s`, `2m`, `1h`) or a number of operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// A time.
+    Time(Duration),
+    /// A number of operations.
+    Operations(u64),
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let bad = || format!("`{text}` is neither a time such as 500ms, 10s, 2m or 1h nor a number of operations");
+        let number: u64 = number.parse().map_err(|_| bad())?;
+        let seconds = |factor: u64| number.checked_mul(factor).map(Duration::from_secs).ok_or_else(bad);
+        Ok(match unit {
+            "" => Self::Operations(number),
+            "ms" => Self::Time(Duration::from_millis(number)),
+            "s" => Self::Time(seconds(1)?),
+            "m" | "min" => Self::Time(seconds(60)?),
+            "h" => Self::Time(seconds(3600)?),
+            _ => return Err(bad()),
+        })
+    }
+}
+
+impl Span {
+    /// As a limit.
+    #[must_use]
+    pub fn limit(self) -> Limit {
+        match self {
+            Self::Time(time) => Limit { time: Some(time), operations: None },
+            Self::Operations(operations) => Limit { operations: Some(operations), time: None },
+        }
+    }
+
+    /// As a time.
+    ///
+    /// # Errors
+    /// It is a number of operations.
+    pub fn time(self, option: &str) -> Result<Duration, String> {
+        match self {
+            Self::Time(time) => Ok(time),
+            Self::Operations(n) => Err(format!("{option} {n}: give a unit, such as {n}s")),
+        }
+    }
+}
+
+/// What the laboratory needs from the program that it is part of.
+pub struct Program<'a> {
+    /// Its version.
+    pub version: &'a str,
+    /// The commit that it was built from, when known.
+    pub commit: Option<&'a str>,
+    /// Opens an embedded store in a directory, with settings as `name=value`.
+    pub open_store: &'a dyn Fn(&std::path::Path, &[(String, String)]) -> io::Result<Arc<dyn EmbeddedStore>>,
+    /// Set when somebody wants the run to end.
+    pub stop: &'a AtomicBool,
+}
+
+/// Does what the options say. The exit code is 0 when all went well, 1 when something failed or was found wrong, and 2
+/// when the options cannot be.
+#[must_use]
+pub fn run(options: &BenchOptions, program: &Program<'_>) -> ExitCode {
+    let done = match &options.command {
+        None => suite::run(&options.suite, program),
+        Some(BenchCommand::Load(options)) => single::run(Task::Load, options, program),
+        Some(BenchCommand::Run(options)) => single::run(Task::Run, options, program),
+        Some(BenchCommand::Delete(options)) => single::run(Task::Delete, options, program),
+        Some(BenchCommand::NoopServer(options)) => noop_server(options),
+        Some(BenchCommand::Properties) => {
+            for known in KNOWN {
+                println!("{:<40} {:<14} {}", known.name, known.default, known.meaning);
+            }
+            Ok(true)
+        }
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(Trouble::Usage(text)) => {
+            eprintln!("basalt bench: {text}");
+            ExitCode::from(2)
+        }
+        Err(Trouble::Failed(error)) => {
+            eprintln!("basalt bench: {error}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+/// Why a command could not be done.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The options cannot be.
+    Usage(String),
+    /// Something failed.
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+fn noop_server(options: &NoopOptions) -> Result<bool, Trouble> {
+    let shape = NoopShape {
+        fields: options.fields,
+        field_bytes: options.field_bytes,
+        value_bytes: options.value_bytes,
+    };
+    let server = NoopServer::start(options.port, shape)?;
+    eprintln!("the no-op server listens on {}; it stores nothing", server.address());
+    server.join()?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use clap::{CommandFactory, Parser};
+
+    #[derive(Parser)]
+    struct Whole {
+        #[command(flatten)]
+        bench: BenchOptions,
+    }
+
+    #[test]
+    fn options_are_consistent_and_understood() {
+        Whole::command().debug_assert();
+        let whole = Whole::try_parse_from(["bench"]).unwrap();
+        assert!(whole.bench.command.is_none() && whole.bench.suite.records == 1_000_000);
+        let line = "bench run --target redis://h:1 -P workloada -p recordcount=5 -p a=b --rate 100 --warm-up 10s --depth 4";
+        let whole = Whole::try_parse_from(line.split(' ')).unwrap();
+        let Some(BenchCommand::Run(run)) = whole.bench.command else { panic!("not run") };
+        assert_eq!((run.files.len(), run.properties.len(), run.depth), (1, 2, 4));
+        assert_eq!(run.warm_up, Some(Span::Time(Duration::from_secs(10))));
+        assert!(Whole::try_parse_from(["bench", "run", "--warm-up", "10x"]).is_err());
+    }
+
+    #[test]
+    fn spans() {
+        for (text, span) in [
+            ("500ms", Some(Span::Time(Duration::from_millis(500)))),
+            ("2m", Some(Span::Time(Duration::from_secs(120)))),
+            ("1000", Some(Span::Operations(1000))),
+            ("", None),
+            ("s", None),
+            ("10 s", None),
+        ] {
+            assert_eq!(text.parse().ok(), span, "{text}");
+        }
+        assert!(Span::Operations(3).time("--timeout").is_err());
+    }
+}

@@ -1,0 +1,206 @@
+//! `basalt bench load | run | delete`: one phase of one workload against any target.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::Address;
+
+use crate::assemble::{Drive, begin, configuration, distribution, finish, notes};
+use crate::cli::{Format, PhaseOptions, Program, Span, Trouble};
+use crate::driver::{Limit, Pace, PhasePlan, run_phase};
+use crate::model::{Outcome, Phase};
+use crate::report::Progress;
+use crate::store;
+use crate::target::{NoopTarget, RedisTarget, Target};
+use crate::tell::Teller;
+use crate::workload::{Config, OpKind, Properties, Task, Workload};
+
+/// Runs it. True when all went well.
+pub(crate) fn run(task: Task, options: &PhaseOptions, program: &Program<'_>) -> Result<bool, Trouble> {
+    let properties = properties(options)?;
+    let config = Config::read(&properties).map_err(|bad| Trouble::Usage(bad.to_string()))?;
+    let workload = Workload::plan(config, task).map_err(|bad| Trouble::Usage(bad.to_string()))?;
+    let plan = plan(task, options, &properties, &workload)?;
+    let timeout = options.timeout.time("--timeout").map_err(Trouble::Usage)?;
+    let workload = Arc::new(workload);
+    let config = &workload.config;
+    let measure = |target: &dyn Target| measure(&plan, target, &workload, &properties, options, program);
+    match options.target.as_str() {
+        "embedded" => measure(&store::open(&options.store, program)?.target),
+        "noop://" | "noop" => {
+            let bytes = config.record_bytes() / u64::from(config.field_count);
+            measure(&NoopTarget::start(config.field_count, bytes as usize, timeout)?)
+        }
+        url => {
+            if url.contains("://") && !url.starts_with("redis://") {
+                return Err(Trouble::Usage(format!("--target {url}: expected embedded, redis://HOST:PORT or noop://")));
+            }
+            let address: Address = url.parse().map_err(|bad| Trouble::Usage(format!("--target: {bad}")))?;
+            measure(&RedisTarget::connect(address, timeout)?)
+        }
+    }
+}
+
+fn properties(options: &PhaseOptions) -> Result<Properties, Trouble> {
+    let mut properties = Properties::new();
+    for file in &options.files {
+        properties.add_file(file).map_err(|problem| Trouble::Usage(format!("-P {problem}")))?;
+    }
+    for assignment in &options.properties {
+        properties.add_assignment(assignment).map_err(Trouble::Usage)?;
+    }
+    for name in properties.unknown() {
+        eprintln!("basalt bench: the property {name} means nothing here; it is kept in the report");
+    }
+    for (name, only) in [("measurementtype", "hdrhistogram"), ("timeseries.granularity", "1000")] {
+        let given = properties.get(name);
+        if given != only {
+            eprintln!("basalt bench: {name} is always {only} here, not {given}");
+        }
+    }
+    Ok(properties)
+}
+
+/// A number among the driver's own properties.
+fn number(properties: &Properties, name: &str) -> Result<f64, Trouble> {
+    let text = properties.get(name);
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| Trouble::Usage(format!("property {name}: `{text}` is not a number that it can be")))
+}
+
+fn plan(
+    task: Task,
+    options: &PhaseOptions,
+    properties: &Properties,
+    workload: &Workload,
+) -> Result<PhasePlan, Trouble> {
+    let clients = match options.clients {
+        Some(clients) => clients,
+        None => number(properties, "threadcount")? as usize,
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = options.threads.unwrap_or(cores).min(clients);
+    if clients == 0 || threads == 0 || options.depth == 0 {
+        return Err(Trouble::Usage("there must be at least one client, one thread and a depth of one".to_owned()));
+    }
+    let time = match options.duration {
+        Some(span) => Some(span.time("--duration").map_err(Trouble::Usage)?),
+        None => Some(Duration::from_secs_f64(number(properties, "maxexecutiontime")?)).filter(|time| !time.is_zero()),
+    };
+    let measure = Limit { operations: workload.operations(), time };
+    if measure == Limit::default() {
+        let text = "nothing ends the run: set operationcount, maxexecutiontime or --duration";
+        return Err(Trouble::Usage(text.to_owned()));
+    }
+    let name = match task {
+        Task::Load => "load",
+        Task::Run => "run",
+        Task::Delete => "delete",
+    };
+    Ok(PhasePlan {
+        name: name.to_owned(),
+        title: title(workload),
+        clients,
+        depth: options.depth,
+        threads,
+        pace: pace(options, properties)?,
+        warm_up: options.warm_up.filter(|_| task == Task::Run).map(Span::limit),
+        measure,
+        seed: options.output.seed,
+        keeps_log: options.output.out.is_some(),
+    })
+}
+
+fn pace(options: &PhaseOptions, properties: &Properties) -> Result<Pace, Trouble> {
+    let target_per_s = number(properties, "target")?;
+    match options.rate {
+        Some(rate_per_s) if rate_per_s.is_finite() && rate_per_s > 0.0 => {
+            Ok(Pace::Open { rate_per_s, arrivals: options.arrivals.into() })
+        }
+        Some(rate) => Err(Trouble::Usage(format!("--rate {rate}: expected a number above 0"))),
+        None if target_per_s > 0.0 => Ok(Pace::Throttled { target_per_s }),
+        None => Ok(Pace::Closed),
+    }
+}
+
+/// What a phase of `workload` does, in a few words.
+pub(crate) fn title(workload: &Workload) -> String {
+    let shares = OpKind::ALL.iter().filter_map(|&kind| {
+        let share = workload.mix().share(kind);
+        (share > 0.0).then(|| format!("{}% {}", (share * 1000.0).round() / 10.0, kind.name().to_lowercase()))
+    });
+    let mut words: Vec<String> = shares.collect();
+    if workload.task() == Task::Run {
+        words.push(distribution(workload.config.distribution).to_owned());
+    }
+    words.join(", ")
+}
+
+fn measure(
+    plan: &PhasePlan,
+    target: &dyn Target,
+    workload: &Arc<Workload>,
+    properties: &Properties,
+    options: &PhaseOptions,
+    program: &Program<'_>,
+) -> Result<bool, Trouble> {
+    let rule = warm_up_rule(plan);
+    let drive =
+        Drive { clients: plan.clients, depth: plan.depth, threads: plan.threads, pace: plan.pace, warm_up_rule: &rule };
+    let asked = configuration(&workload.config, properties, target, &drive);
+    let mut report = begin(&plan.name, plan.seed, program, target, asked);
+    report.notes = notes(&workload.config);
+    let every_s = number(properties, "status.interval")? as u64;
+    let mut teller = match options.output.format {
+        Format::Ycsb if !options.output.quiet => Teller::ycsb(every_s, plan.measure.operations),
+        _ if options.output.quiet => Teller::progress(Progress::silent(), plan),
+        _ => Teller::progress(Progress::new(), plan),
+    };
+    let interval = properties.get("measurement.interval");
+    let mut logs = Vec::new();
+    match run_phase(plan, target, workload, program.stop, &mut |snapshot| teller.tell(snapshot)) {
+        Ok((phase, log)) => {
+            teller.finish(&phase);
+            logs.push((plan.name.clone(), log));
+            report.phases.push(latencies_as_asked(phase, plan.pace, interval));
+        }
+        Err(failure) => {
+            drop(teller);
+            eprintln!("basalt bench: {}", failure.error);
+            report.outcome = Outcome::Failed;
+            report.notes.push(format!("The phase could not go on: {}.", failure.error));
+            let phase = failure.phase.ok_or(Trouble::Failed(failure.error))?;
+            report.phases.push(*phase);
+        }
+    }
+    if program.stop.load(std::sync::atomic::Ordering::Relaxed) {
+        report.outcome = Outcome::Interrupted;
+    }
+    Ok(finish(&report, &logs, &options.output, false)?)
+}
+
+pub(crate) fn warm_up_rule(plan: &PhasePlan) -> String {
+    match plan.warm_up {
+        None => "no warm-up".to_owned(),
+        Some(Limit { operations: Some(operations), .. }) => {
+            format!("the first {operations} operations of the phase do not count")
+        }
+        Some(Limit { time, .. }) => {
+            format!("the first {} s of the phase do not count", time.unwrap_or_default().as_secs_f64())
+        }
+    }
+}
+
+/// YCSB's `measurement.interval` decides which latency its throttle reports. An open loop always reports both.
+fn latencies_as_asked(mut phase: Phase, pace: Pace, interval: &str) -> Phase {
+    if matches!(pace, Pace::Throttled { .. }) {
+        for op in &mut phase.ops {
+            match interval {
+                "both" => {}
+                "intended" => op.latency.measured = op.latency.intended.take().unwrap_or_default(),
+                _ => op.latency.intended = None,
+            }
+        }
+    }
+    phase
+}
