@@ -16,7 +16,7 @@ fn value(n: u64) -> Vec<u8> {
 }
 
 fn setup(dir: &Path) -> Setup {
-    Setup::bare(dir).with("--shards", "2").with("--memory", "64M")
+    Setup::bare(dir).with("--shards", "2").with("--memory", "128M")
 }
 
 fn fill(connection: &mut Connection) {

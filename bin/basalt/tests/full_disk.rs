@@ -68,7 +68,7 @@ fn refuses_and_heals(durability: &str) {
         return;
     };
     ballast(&mount.0.join("ballast"));
-    let setup = Setup::new(&mount.0.join("data")).with("--memory", "64M").with("--durability", durability);
+    let setup = Setup::new(&mount.0.join("data")).with("--memory", "128M").with("--durability", durability);
     let server = Server::start(&setup);
     let mut connection = server.connect();
 
@@ -112,7 +112,7 @@ fn a_store_starts_on_a_full_disk_and_answers_reads() {
         announce("SKIPPED: full_disk: a file system cannot be mounted here");
         return;
     };
-    let setup = Setup::new(&mount.0.join("data")).with("--memory", "64M");
+    let setup = Setup::new(&mount.0.join("data")).with("--memory", "128M");
     let server = Server::start(&setup);
     let mut connection = server.connect();
     for n in 0..500 {

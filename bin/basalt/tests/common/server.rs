@@ -94,7 +94,7 @@ impl Server {
             match server.wait_ready() {
                 Ok(()) => return Ok(server),
                 // Between our look and its bind, somebody else took the port.
-                Err(messages) if messages.contains("in use") => continue,
+                Err(messages) if messages.contains("ddress already in use") => continue,
                 Err(messages) => return Err(messages),
             }
         }
