@@ -131,22 +131,25 @@ impl Player for Local {
     }
 
     fn command(&mut self, args: &[&[u8]]) -> Vec<u8> {
-        let name = String::from_utf8_lossy(args[0]).to_ascii_uppercase();
         self.version += 1;
         self.shards.shards.iter_mut().for_each(|shard| shard.2.version = self.version);
         let mut reply = Reply::new(self.proto);
+        let spec = match resp::table::resolve(args) {
+            Ok(spec) => spec,
+            Err(text) => {
+                reply.error(&text);
+                return reply.buf;
+            }
+        };
+        let name = spec.name.to_ascii_uppercase();
         if name == "FLUSHALL" {
             self.shards = TestShards::new(self.shards.shards.len() as u16);
             reply.ok();
             return reply.buf;
         }
         let outcome = if let Some(run) = super::handler(&name) {
-            let key = match &name[..] {
-                "OBJECT" | "MEMORY" => 2,
-                "KV.EXEC" => 4,
-                _ => 1,
-            };
-            let space = self.shards.owner(args.get(key).copied().unwrap_or_default());
+            let first = spec.keys(args).ok().and_then(|mut keys| keys.next());
+            let space = self.shards.owner(first.map_or(&[], |at| args[at]));
             let writes = space.writes;
             let outcome = run(&mut Call { args, space, reply: &mut reply });
             if outcome.is_err() {
