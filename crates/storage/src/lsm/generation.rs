@@ -57,6 +57,10 @@ impl Generation {
     pub(super) fn create(shard: &Path, number: u64, shared: &Arc<SharedResources>) -> Result<Arc<Self>> {
         let folder = tree_folder(shard, number);
         remove(shard, number);
+        if folder.exists() {
+            let source = std::io::ErrorKind::AlreadyExists.into();
+            return Err(Error::Io { path: folder, source });
+        }
         create_folder(&folder)?;
         let tree = config(&folder, shared).open().map_err(|error| translate(&folder, error))?;
         Ok(Self::new(number, folder, tree, shared))
