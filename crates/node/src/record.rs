@@ -202,6 +202,8 @@ impl Kind {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::time::{Duration, Instant};
+    use vocab::Prng;
 
     #[test]
     fn what_is_built_is_decoded() {
@@ -228,6 +230,31 @@ mod tests {
             let mut bytes = whole.bytes().to_vec();
             bytes[at] = byte;
             assert!(Record::decode(Slice::from(bytes)).is_err(), "{byte:#x}");
+        }
+    }
+
+    #[test]
+    fn fuzz_records() {
+        let mut prng = Prng::new(1);
+        let seconds = std::env::var("BASALT_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+        let until = Instant::now() + Duration::from_secs(seconds);
+        let mut rounds = 0;
+        while rounds < 2_000 || Instant::now() < until {
+            rounds += 1;
+            let kind = Kind::from_byte(1 + prng.below(3) as u8).unwrap();
+            let expiry = (prng.below(2) == 1).then(|| prng.next_u64());
+            let mut bytes = Record::new(kind, expiry, &[&vec![7; prng.below(40) as usize]]).bytes().to_vec();
+            for _ in 0..prng.below(4) {
+                let at = prng.below(bytes.len() as u64) as usize;
+                if prng.below(3) > 0 { bytes[at] ^= 1 << prng.below(8) } else { bytes.truncate(at.max(1)) }
+            }
+            // Either refused, or each byte means something: written again it is the same.
+            if let Ok(record) = Record::decode(Slice::from(&bytes[..])) {
+                let view = record.view();
+                assert_eq!(view.spread().is_some(), view.kind == Kind::SpreadHash);
+                let again = Record::stamped_new(view.version, view.kind, view.expire_at_ms, &[view.payload]);
+                assert_eq!(again.bytes()[..], bytes);
+            }
         }
     }
 }

@@ -4,7 +4,6 @@ use super::args::{SYNTAX, int, is_word};
 use super::hash::Stored;
 use super::{Call, Error, Handler, Outcome};
 use crate::{Kind, Record};
-use resp::Reply;
 
 /// Longest string that Redis would embed in its object, in bytes.
 const EMBEDDED_BYTES_MAX: usize = 44;
@@ -18,29 +17,32 @@ const NO_FREQUENCY: &str = "ERR An LFU maxmemory policy is not selected, access 
 
 pub(super) fn handler(name: &str) -> Option<Handler> {
     Some(match name {
-        "OBJECT|ENCODING" => {
-            |call| object(call, |key, record, reply| Ok(reply.bulk(encoding(key, record)?.as_bytes())))
-        }
+        "OBJECT|ENCODING" => |call| object(call, |key, record| encoding(key, record).map(Answer::Word)),
         // One owner: values are not shared between keys.
-        "OBJECT|REFCOUNT" => |call| object(call, |_, _, reply| Ok(reply.int(1))),
+        "OBJECT|REFCOUNT" => |call| object(call, |_, _| Ok(Answer::Count(1))),
         // A read leaves no trace, so nobody knows better than "just now".
-        "OBJECT|IDLETIME" => |call| object(call, |_, _, reply| Ok(reply.int(0))),
-        "OBJECT|FREQ" => |call| object(call, |_, _, _| Err(NO_FREQUENCY.into())),
+        "OBJECT|IDLETIME" => |call| object(call, |_, _| Ok(Answer::Count(0))),
+        "OBJECT|FREQ" => |call| object(call, |_, _| Err(NO_FREQUENCY.into())),
         "MEMORY|USAGE" => memory_usage,
         _ => return None,
     })
 }
 
+/// What OBJECT says of a key.
+enum Answer {
+    Word(&'static str),
+    Count(i64),
+}
+
 /// Answers something about the record of a key; null if it is absent.
-fn object(call: &mut Call<'_>, answer: fn(&[u8], Record, &mut Reply) -> Outcome) -> Outcome {
+fn object(call: &mut Call<'_>, about: fn(&[u8], Record) -> Result<Answer, Error>) -> Outcome {
     let key = call.args[2];
-    match call.space.get(key)? {
-        Some(record) => answer(key, record, call.reply),
-        None => {
-            call.reply.null();
-            Ok(())
-        }
+    match call.space.get(key)?.map(|record| about(key, record)).transpose()? {
+        Some(Answer::Word(word)) => call.reply.bulk(word.as_bytes()),
+        Some(Answer::Count(count)) => call.reply.int(count),
+        None => call.reply.null(),
     }
+    Ok(())
 }
 
 /// How Redis would keep such a value.
