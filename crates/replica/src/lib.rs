@@ -5,12 +5,14 @@
 
 mod disk;
 mod error;
+mod inspect;
 mod log_store;
 mod replica;
 mod tail;
 
 pub use disk::{DiskHealth, DiskState};
 pub use error::{Error, Result};
+pub use inspect::{LogEnd, LogFileInfo, LogInspection};
 pub use log_store::{GroupState, Log, LogOptions, LogWrite};
 pub use raft::eraftpb::{Entry, EntryType, Message};
 pub use replica::{Replica, ReplicaStatus, Turn, has_commands};

@@ -1,7 +1,8 @@
 //! The log that all groups of a node share: one write and one fsync for all of them.
 
-use crate::disk::{DiskHealth, GuardedFs};
+use crate::disk::{DiskHealth, GuardedFs, damaged_record};
 use crate::error::{Error, Result};
+use protobuf::Message;
 use raft::eraftpb::{ConfState, Entry, HardState};
 use raft_engine::internals::FilePipeLog;
 use raft_engine::{Command, Config, Engine, LogBatch, MessageExt, ReadableSize, RecoveryMode};
@@ -164,19 +165,11 @@ impl Log {
     /// What the log holds about a group; `None` for a group it has never seen.
     pub fn state(&self, shard: ShardId) -> Result<Option<GroupState>> {
         let group = region(shard);
-        let Some(conf_state) = self.engine.get_message::<ConfState>(group, KEY_CONF_STATE)? else {
-            return Ok(None);
-        };
-        let hard_state = self.engine.get_message::<HardState>(group, KEY_HARD_STATE)?.unwrap_or_default();
-        let truncated = match self.engine.get(group, KEY_TRUNCATED) {
-            Some(bytes) if bytes.len() == 16 => (number(&bytes[..8]), number(&bytes[8..])),
-            Some(_) => return Err(Error::Corrupt(format!("{}: truncation mark of shard {shard}", self.dir.display()))),
-            None => (0, 0),
-        };
-        let clearing = self.engine.get(group, KEY_CLEARING).map_or(0, |bytes| number(&bytes));
-        let first = self.engine.first_index(group).unwrap_or(truncated.0 + 1);
-        let last = self.engine.last_index(group).unwrap_or(truncated.0);
-        Ok(Some(GroupState { hard_state, conf_state, truncated, bounds: (first, last), clearing }))
+        let (first, last) = (self.engine.first_index(group), self.engine.last_index(group));
+        decode_state(shard, |key| self.engine.get(group, key), first, last).map_err(|e| match e {
+            Error::Corrupt(detail) => Error::Corrupt(format!("{}: {detail}", self.dir.display())),
+            other => other,
+        })
     }
 
     /// Entries `low..high` of a group, at least one, no more than about `bytes_max` bytes.
@@ -216,8 +209,35 @@ impl Log {
     }
 }
 
+/// What a group's values and bounds say; `None` for a group that has no members.
+pub(crate) fn decode_state(
+    shard: ShardId,
+    get: impl Fn(&[u8]) -> Option<Vec<u8>>,
+    first: Option<u64>,
+    last: Option<u64>,
+) -> Result<Option<GroupState>> {
+    let Some(conf_state) = get(KEY_CONF_STATE) else { return Ok(None) };
+    let conf_state = message::<ConfState>(shard, "members", &conf_state)?;
+    let hard_state = get(KEY_HARD_STATE).map(|bytes| message::<HardState>(shard, "hard state", &bytes)).transpose()?;
+    let truncated = match get(KEY_TRUNCATED) {
+        Some(bytes) if bytes.len() == 16 => (number(&bytes[..8]), number(&bytes[8..])),
+        Some(_) => return Err(Error::Corrupt(format!("the truncation mark of shard {shard}"))),
+        None => (0, 0),
+    };
+    let clearing = get(KEY_CLEARING).map_or(0, |bytes| number(&bytes));
+    let bounds = (first.unwrap_or(truncated.0 + 1), last.unwrap_or(truncated.0));
+    Ok(Some(GroupState { hard_state: hard_state.unwrap_or_default(), conf_state, truncated, bounds, clearing }))
+}
+
+fn message<M: Message + Default>(shard: ShardId, what: &str, bytes: &[u8]) -> Result<M> {
+    let mut message = M::default();
+    let merged = message.merge_from_bytes(bytes);
+    merged.map_err(|e| Error::Corrupt(format!("the {what} of shard {shard}: {e}")))?;
+    Ok(message)
+}
+
 /// raft-engine keeps group 0 for itself.
-fn region(shard: ShardId) -> u64 {
+pub(crate) fn region(shard: ShardId) -> u64 {
     u64::from(shard.0) + 1
 }
 

@@ -145,6 +145,9 @@ impl Replica {
             return Ok(None);
         }
         let mut ready = self.raw.ready();
+        if let Some(e) = self.raw.store().take_failure() {
+            return Err(e);
+        }
         let mut number = 0;
         let entries = ready.take_entries();
         if !entries.is_empty() {

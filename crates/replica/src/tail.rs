@@ -1,8 +1,10 @@
 //! What raft-rs reads its log from: the newest entries in memory, older ones in the shared log.
 
+use crate::error::Error;
 use crate::log_store::{GroupState, Log};
 use raft::eraftpb::{ConfState, Entry, HardState, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use vocab::ShardId;
@@ -16,6 +18,8 @@ pub(crate) struct Tail {
     truncated: (u64, u64),
     last: (u64, u64),
     entries: VecDeque<Entry>,
+    /// Why entries could not be read. raft-rs would end the process; its caller asks instead, and refuses to go on.
+    failure: RefCell<Option<Error>>,
 }
 
 impl Tail {
@@ -35,6 +39,7 @@ impl Tail {
             truncated: state.truncated,
             last,
             entries: VecDeque::new(),
+            failure: RefCell::new(None),
         })
     }
 
@@ -68,6 +73,11 @@ impl Tail {
         self.truncated
     }
 
+    /// Why entries could not be read, if they could not.
+    pub(crate) fn take_failure(&self) -> Option<Error> {
+        self.failure.borrow_mut().take()
+    }
+
     fn memory_first(&self) -> u64 {
         self.entries.front().map_or(self.last.0 + 1, |entry| entry.index)
     }
@@ -92,10 +102,11 @@ impl Storage for Tail {
         let bytes_max = max_size.into().unwrap_or(u64::MAX);
         let memory_first = self.memory_first();
         if low < memory_first {
-            return self
-                .log
-                .fetch(self.shard, low, high.min(memory_first), bytes_max)
-                .map_err(|e| raft::Error::Store(StorageError::Other(Box::new(e))));
+            let fetched = self.log.fetch(self.shard, low, high.min(memory_first), bytes_max);
+            return Ok(fetched.unwrap_or_else(|e| {
+                *self.failure.borrow_mut() = Some(e);
+                Vec::new()
+            }));
         }
         let mut bytes = 0u64;
         let from = (low - memory_first) as usize;
