@@ -17,14 +17,14 @@ struct Unit {
 }
 
 const UNITS: &[Unit] = &[
-    Unit { name: "unit/type/string", peer: 72, floor: 0 },
-    Unit { name: "unit/type/hash", peer: 72, floor: 0 },
-    Unit { name: "unit/type/incr", peer: 23, floor: 0 },
-    Unit { name: "unit/expire", peer: 56, floor: 0 },
-    Unit { name: "unit/keyspace", peer: 41, floor: 0 },
-    Unit { name: "unit/scan", peer: 17, floor: 0 },
-    Unit { name: "unit/multi", peer: 31, floor: 0 },
-    Unit { name: "unit/protocol", peer: 19, floor: 0 },
+    Unit { name: "unit/type/string", peer: 72, floor: 58 },
+    Unit { name: "unit/type/hash", peer: 72, floor: 70 },
+    Unit { name: "unit/type/incr", peer: 23, floor: 21 },
+    Unit { name: "unit/expire", peer: 56, floor: 53 },
+    Unit { name: "unit/keyspace", peer: 41, floor: 34 },
+    Unit { name: "unit/scan", peer: 17, floor: 8 },
+    Unit { name: "unit/multi", peer: 31, floor: 22 },
+    Unit { name: "unit/protocol", peer: 19, floor: 15 },
 ];
 
 /// Longest run of one unit; one that hangs is ended, and counts for what it passed by then.
@@ -44,6 +44,8 @@ struct Options {
 struct Tally {
     passed: u32,
     failed: u32,
+    /// Failed for the want of a command that Basalt does not claim.
+    unclaimed: u32,
     /// It ran to its end.
     whole: bool,
 }
@@ -72,15 +74,15 @@ fn run_units(root: &Path, folder: &Path, suite: &Path, options: &Options) -> Res
             (server.port, Some(server))
         }
     };
-    println!("\n{:<18} {:>7} {:>7} {:>7} {:>7}", "unit", "passed", "failed", "floor", "redis");
+    println!("\n{:<18} {:>7} {:>7} {:>10} {:>7} {:>7}", "unit", "passed", "failed", "unclaimed", "floor", "redis");
     let mut short = Vec::new();
     let mut total = Count::default();
     for unit in UNITS.iter().filter(|unit| chosen(&options.units, unit.name)) {
         let log = folder.join(format!("{}.log", unit.name.replace('/', "-")));
         let tally = run_unit(suite, unit.name, port, &log)?;
         let end = if tally.whole { "" } else { "  broke off" };
-        let (passed, failed) = (tally.passed, tally.failed);
-        println!("{:<18} {passed:>7} {failed:>7} {:>7} {:>7}{end}", unit.name, unit.floor, unit.peer);
+        let (passed, failed, unclaimed) = (tally.passed, tally.failed, tally.unclaimed);
+        println!("{:<18} {passed:>7} {failed:>7} {unclaimed:>10} {:>7} {:>7}{end}", unit.name, unit.floor, unit.peer);
         total.passed += u64::from(passed);
         let floor = if options.calibrate { unit.peer } else { unit.floor };
         if passed < floor {
@@ -121,7 +123,7 @@ fn run_unit(suite: &Path, name: &str, port: u16, log: &Path) -> Result<Tally, St
     let output = File::create(log).map_err(failed)?;
     let mut child = Command::new("tclsh")
         .args(["tests/test_helper.tcl", "--host", "127.0.0.1", "--port", &port.to_string(), "--single", name])
-        .args(["--cluster-mode", "--singledb", "--ignore-encoding", "--ignore-digest", "--tags", TAGS])
+        .args(["--durable", "--cluster-mode", "--singledb", "--ignore-encoding", "--ignore-digest", "--tags", TAGS])
         .current_dir(suite)
         .stdin(Stdio::null())
         .stdout(output.try_clone().map_err(failed)?)
@@ -140,9 +142,13 @@ fn run_unit(suite: &Path, name: &str, port: u16, log: &Path) -> Result<Tally, St
         std::thread::sleep(Duration::from_millis(50));
     };
     let text = plain(&std::fs::read(log).map_err(failed)?);
+    // What follows is a summary of the same.
+    let text = text.split("!!! WARNING").next().unwrap_or_default();
     let count = |mark: &str| text.lines().filter(|line| line.starts_with(mark)).count() as u32;
+    let lacks = |lines: &&str| lines.contains("unknown command '") || lines.contains("unknown subcommand '");
+    let unclaimed = text.split("\n[").filter(|part| part.starts_with("err]: ")).filter(lacks).count() as u32;
     let whole = status.is_some() && !text.contains("[exception]") && !text.contains("I/O error");
-    Ok(Tally { passed: count("[ok]: "), failed: count("[err]: "), whole })
+    Ok(Tally { passed: count("[ok]: "), failed: count("[err]: ") - unclaimed, unclaimed, whole })
 }
 
 /// Text without the terminal's colours.
