@@ -63,7 +63,7 @@ pub const SETTINGS: &[Setting] = &[
     new("durability", Word(&["sync", "nosync"]), "sync", "Whether a write is on disk before it is answered.").fixed(),
     new("engine", Word(&["lsm", "memory"]), "lsm", "Where the tree is: on disk, or in memory with the log on disk.")
         .fixed(),
-    new("memory", bytes(64 * MIB, i64::MAX), "1gb", "Bound for caches, memtables, log cache and client buffers.")
+    new("memory", bytes(16 * MIB, i64::MAX), "4gb", "Bound for caches, memtables, log cache and client buffers.")
         .fixed(),
     new("rate-limit", bytes(0, i64::MAX), "0", "Bytes a second for flush and compaction; 0: no limit.").fixed(),
     new("compression", Word(&["none", "lz4", "zstd"]), "lz4", "How blocks of tables are compressed.").fixed(),
@@ -106,7 +106,7 @@ pub const SETTINGS: &[Setting] = &[
     new("hll-sparse-max-bytes", bytes(0, i64::MAX), "3000", NO_EFFECT).accepted(),
     new("sanitize-dump-payload", Word(&["no", "yes", "clients"]), "no", NO_EFFECT).accepted(),
     new("save", SavePoints, "", NO_EFFECT).accepted(),
-    new("appendfsync", Word(&["always", "everysec", "no"]), "always", NO_EFFECT).accepted(),
+    new("appendfsync", Word(&["everysec", "always", "no"]), "always", NO_EFFECT).accepted(),
     new("no-appendfsync-on-rewrite", Bool, "no", NO_EFFECT).accepted(),
     new("auto-aof-rewrite-percentage", count(0, INT_MAX), "100", NO_EFFECT).accepted(),
     new("auto-aof-rewrite-min-size", bytes(0, i64::MAX), "64mb", NO_EFFECT).accepted(),
@@ -126,7 +126,7 @@ pub const SETTINGS: &[Setting] = &[
     new("active-expire-effort", count(1, 10), "1", NO_EFFECT).accepted(),
     new("activerehashing", Bool, "yes", NO_EFFECT).accepted(),
     new("activedefrag", Bool, "no", NO_EFFECT).accepted(),
-    new("hz", count(1, 500), "10", NO_EFFECT).accepted(),
+    new("hz", count(0, INT_MAX), "10", NO_EFFECT).accepted(),
     new("dynamic-hz", Bool, "yes", NO_EFFECT).accepted(),
     new("lfu-log-factor", count(0, INT_MAX), "10", NO_EFFECT).accepted(),
     new("lfu-decay-time", count(0, INT_MAX), "1", NO_EFFECT).accepted(),

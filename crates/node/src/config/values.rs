@@ -293,7 +293,8 @@ mod tests {
                 "CONFIG SET failed (possibly related to argument 'hash-max-listpack-entries') - duplicate parameter",
             ),
             (&[(b"hz", b"60"), (b"nil", b"1")], "Unknown option or number of arguments for CONFIG SET - 'nil'"),
-            (&[(b"hz", b"501")], "argument must be between 1 and 500 inclusive"),
+            (&[(b"port", b"65536")], "can't set immutable config"),
+            (&[(b"maxclients", b"0")], "argument must be between 1 and 4294967295 inclusive"),
             (&[(b"activedefrag", b"1")], "argument must be 'yes' or 'no'"),
         ] {
             let got = config.set(pairs).unwrap_err().to_string();

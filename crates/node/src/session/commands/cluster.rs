@@ -46,7 +46,7 @@ fn slots(ask: &mut Ask<'_>) -> Outcome {
         reply.bulk(host.as_bytes());
         reply.int(i64::from(node.port));
         reply.bulk(node.name().as_bytes());
-        reply.array(0);
+        reply.map(0);
     }
     Ok(Effect::None)
 }

@@ -71,9 +71,10 @@ pub(super) fn reset(ask: &mut Ask<'_>) -> Outcome {
 }
 
 fn select(ask: &mut Ask<'_>) -> Outcome {
-    match parse_integer(ask.args[1]).and_then(|n| i32::try_from(n).ok()) {
-        Some(0) => ok(ask),
-        Some(_) => Err("ERR SELECT is not allowed in cluster mode".into()),
+    match parse_integer(ask.args[1]).map(i32::try_from) {
+        Some(Ok(0)) => ok(ask),
+        Some(Ok(_)) => Err("ERR SELECT is not allowed in cluster mode".into()),
+        Some(Err(_)) => Err("ERR value is out of range, value must between -2147483648 and 2147483647".into()),
         None => Err(NOT_INTEGER),
     }
 }
