@@ -26,6 +26,13 @@ pub enum Error {
         /// What was wrong.
         detail: String,
     },
+    /// The folder holds something else than what it was opened as.
+    Mismatch {
+        /// The folder.
+        path: PathBuf,
+        /// What it holds.
+        detail: String,
+    },
     /// An fsync failed: nothing more is written until restart.
     Poisoned {
         /// What failed.
@@ -42,6 +49,7 @@ impl fmt::Display for Error {
             Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Full { path } => write!(f, "no space left on the device of {}", path.display()),
             Self::Corrupt { path, detail } => write!(f, "corrupt data in {}: {detail}", path.display()),
+            Self::Mismatch { path, detail } => write!(f, "{} {detail}", path.display()),
             Self::Poisoned { detail } => write!(f, "the store is poisoned until restart: {detail}"),
         }
     }
@@ -131,7 +139,7 @@ pub trait Engine: Send + Sync {
     /// The value of a meta record as of the last `seal` (after a restart: as of `flushed_index()`).
     fn meta(&self, key: &[u8]) -> Result<Option<Slice>>;
 
-    /// One step of compaction, if any is due; true if there may be more to do. Blocks; for background threads.
+    /// One step of compaction, if any is due, and the removal of what a clear left; true if there may be more to do. Blocks; for background threads.
     fn compact(&self) -> Result<bool>;
 
     /// How far background work is behind: 0 is not at all; at 1 and above, writers should be held up as long as the

@@ -20,9 +20,9 @@ pub use cache::{CacheStats, PutMode, RowCache, Stamp};
 pub use engine::{Engine, EngineStats, Error, Result, Snapshot, Span, WriteBatch};
 pub use inspect::{Inspection, inspect_engine};
 pub use lsm::LsmEngine;
-pub use memory::MemoryEngine;
 /// Reference-counted bytes; short ones are held inline.
 pub use lsm_tree::Slice;
+pub use memory::MemoryEngine;
 pub use open::open_engine;
 pub use options::{Compression, EngineKind, StorageOptions};
 pub use resources::SharedResources;

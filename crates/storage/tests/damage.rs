@@ -68,11 +68,7 @@ fn assert_names(error: &Error, damaged: &Path) {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         name == "current" || name.starts_with('v')
     };
-    assert!(
-        path == damaged || is_manifest(path) && is_manifest(damaged),
-        "{} damaged: {error}",
-        damaged.display()
-    );
+    assert!(path == damaged || is_manifest(path) && is_manifest(damaged), "{} damaged: {error}", damaged.display());
 }
 
 /// Reads all in every way; true if some read failed.
@@ -139,7 +135,8 @@ fn damage_everywhere(kind: EngineKind, flips_a_file: u64) {
         for flip in 0..flips_a_file {
             // Half of them at the end, where the structure is.
             let tail = (bytes.len() as u64).min(700);
-            let at = if flip % 2 == 0 { prng.below(bytes.len() as u64) } else { bytes.len() as u64 - 1 - prng.below(tail) };
+            let at =
+                if flip % 2 == 0 { prng.below(bytes.len() as u64) } else { bytes.len() as u64 - 1 - prng.below(tail) };
             let mut flipped = bytes.clone();
             flipped[at as usize] ^= 1 << prng.below(8);
             try_damage(kind, pristine.path(), name, &flipped, &map);

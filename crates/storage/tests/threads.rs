@@ -107,3 +107,33 @@ fn entries_are_seen_whole_and_in_order() {
         engine.verify().unwrap();
     }
 }
+
+#[test]
+fn a_stop_ends_a_compaction_that_waits_for_its_rate() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = StorageOptions { rate_limit_bytes_per_s: 1, separation_bytes: 0, ..StorageOptions::default() };
+    let shared = SharedResources::new(options.clone());
+    let engine = storage::open_engine(EngineKind::Lsm, folder.path(), &shared).unwrap();
+    for index in 1..=5 {
+        let value = |i: u64| vec![i as u8; 1000];
+        let writes = (0..400).map(|i| (Slice::from(key(i)), Some(Slice::from(value(i + index))))).collect();
+        engine.apply(index, WriteBatch { writes });
+        engine.seal(vec![]);
+        engine.flush().unwrap();
+    }
+    std::thread::scope(|scope| {
+        // Whether it is waiting by then or has not begun, it ends.
+        let compaction = scope.spawn(|| engine.compact().unwrap());
+        shared.stop();
+        assert!(!compaction.join().unwrap());
+    });
+    assert_eq!(engine.stats().l0_runs, 5);
+    engine.seal(vec![]);
+    engine.flush().unwrap();
+    drop(engine);
+    let shared = SharedResources::new(StorageOptions { rate_limit_bytes_per_s: 0, ..options });
+    let engine = storage::open_engine(EngineKind::Lsm, folder.path(), &shared).unwrap();
+    while engine.compact().unwrap() {}
+    assert_eq!((engine.stats().l0_runs, engine.get(&key(7)).unwrap().unwrap()[0]), (0, 12));
+    engine.verify().unwrap();
+}

@@ -37,6 +37,8 @@ pub struct LsmEngine {
     /// The applied index of the last seal; only the applying thread changes it.
     sealed: AtomicU64,
     publishing: Mutex<()>,
+    /// What a clear replaced: dropped, with its files, where that may take its time.
+    cleared: Mutex<Vec<Arc<View>>>,
     health: Health,
 }
 
@@ -70,6 +72,7 @@ impl LsmEngine {
             applied: AtomicU64::new(flushed),
             sealed: AtomicU64::new(flushed),
             publishing: Mutex::new(()),
+            cleared: Mutex::new(Vec::new()),
             health: Health::default(),
         })
     }
@@ -102,11 +105,7 @@ impl LsmEngine {
     }
 
     /// Runs something that writes files of `generation`, and deals with its failure.
-    fn write_files(
-        &self,
-        generation: &Arc<Generation>,
-        write: impl FnOnce() -> lsm_tree::Result<()>,
-    ) -> Result<()> {
+    fn write_files(&self, generation: &Arc<Generation>, write: impl FnOnce() -> lsm_tree::Result<()>) -> Result<()> {
         sweep(generation, &self.views);
         let result = {
             let _writing = generation.writing.read().expect("a panic while writing is not survived");
@@ -274,6 +273,8 @@ impl Engine for LsmEngine {
     }
 
     fn compact(&self) -> Result<bool> {
+        let cleared = std::mem::take(&mut *self.cleared.lock().expect("nothing panics while it is held"));
+        drop(cleared);
         self.health.check()?;
         let generation = self.view.load().generation.clone();
         let _one = generation.compacting.lock().expect("a panic while compacting is not survived");
@@ -284,8 +285,7 @@ impl Engine for LsmEngine {
             return Ok(false);
         }
         let (before, depth) = (tables(&generation), levels(&generation));
-        let result =
-            self.write_files(&generation, || generation.tree().compact(generation.strategy(), u64::MAX));
+        let result = self.write_files(&generation, || generation.tree().compact(generation.strategy(), u64::MAX));
         if self.shared.throttle.is_stopped() {
             return Ok(false);
         }
@@ -322,6 +322,7 @@ impl Engine for LsmEngine {
         self.applied.store(index, Ordering::SeqCst);
         self.sealed.store(index, Ordering::Relaxed);
         old.generation.condemn();
+        self.cleared.lock().expect("nothing panics while it is held").push(old);
         Ok(())
     }
 

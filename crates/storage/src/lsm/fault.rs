@@ -1,7 +1,7 @@
 //! What goes wrong inside lsm-tree, in our words.
 
-use crate::files::system_error;
 use crate::Error;
+use crate::files::system_error;
 use std::io::ErrorKind;
 use std::path::Path;
 

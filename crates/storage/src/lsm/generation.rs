@@ -177,6 +177,11 @@ pub(super) fn tree_folder(shard: &Path, number: u64) -> PathBuf {
     shard.join(format!("{TREE_PREFIX}{number}"))
 }
 
+/// Whether a shard's folder has a tree.
+pub(crate) fn is_in(shard: &Path) -> bool {
+    shard.join(POINTER).exists()
+}
+
 /// The generation that the pointer file names; `None` if there is none yet.
 pub(super) fn read_pointer(shard: &Path) -> Result<Option<u64>> {
     let path = shard.join(POINTER);

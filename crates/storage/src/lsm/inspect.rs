@@ -31,7 +31,8 @@ impl LsmInspection {
         // Links must lead to the files from wherever they are.
         let tree = fs::canonicalize(&tree).map_err(|error| system_error(&tree, error))?;
         let manifest = Manifest::read(&tree)?;
-        let links = TempDir::with_prefix("basalt-inspect-").map_err(|error| system_error(&std::env::temp_dir(), error))?;
+        let links =
+            TempDir::with_prefix("basalt-inspect-").map_err(|error| system_error(&std::env::temp_dir(), error))?;
         let target = tree_folder(links.path(), number);
         link_all(&tree, &target, &manifest)?;
         let generation = Generation::open(links.path(), number, shared).map_err(home)?;

@@ -16,4 +16,5 @@ mod sweep;
 mod view;
 
 pub use engine::LsmEngine;
+pub(crate) use generation::is_in;
 pub(crate) use inspect::LsmInspection;

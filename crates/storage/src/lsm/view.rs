@@ -8,9 +8,9 @@
 
 use super::blob::Handle;
 use super::fault::translate;
-use crate::files::verify_file;
 use super::generation::Generation;
 use crate::envelope::unpack;
+use crate::files::verify_file;
 use crate::{EngineStats, Error, Result, Slice};
 use byteview::ByteView;
 use lsm_tree::{AbstractTree, BlobFile, InternalValue, Memtable, Table, Tree, ValueType};

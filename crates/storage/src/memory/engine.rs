@@ -37,6 +37,8 @@ pub struct MemoryEngine {
     flushing: Mutex<()>,
     /// Held while a file becomes the shard's.
     publishing: Mutex<()>,
+    /// What a clear replaced: dropped where that may take its time.
+    cleared: Mutex<Vec<Arc<Generation>>>,
     health: Health,
 }
 
@@ -80,6 +82,7 @@ impl MemoryEngine {
             has_pending: AtomicBool::new(false),
             flushing: Mutex::new(()),
             publishing: Mutex::new(()),
+            cleared: Mutex::new(Vec::new()),
             health: Health::default(),
         })
     }
@@ -238,6 +241,8 @@ impl Engine for MemoryEngine {
     }
 
     fn compact(&self) -> Result<bool> {
+        let cleared = std::mem::take(&mut *self.cleared.lock().expect("nothing panics while it is held"));
+        drop(cleared);
         Ok(false)
     }
 
@@ -252,9 +257,10 @@ impl Engine for MemoryEngine {
         let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
         file::write_empty(&self.folder, index).map_err(|error| self.health.judge(error))?;
         let mut current = self.current.write().expect("nothing panics while it is held");
-        *current = Generation::new(State::default());
+        let old = std::mem::replace(&mut *current, Generation::new(State::default()));
         self.applied.store(index, Ordering::SeqCst);
         drop(current);
+        self.cleared.lock().expect("nothing panics while it is held").push(old);
         self.sealed.store(index, Ordering::Relaxed);
         self.flushed.store(index, Ordering::Release);
         self.bytes_since.store(0, Ordering::Relaxed);

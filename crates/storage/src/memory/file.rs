@@ -143,6 +143,11 @@ fn path_of(folder: &Path, index: u64) -> PathBuf {
     folder.join(format!("{PREFIX}{index:020}"))
 }
 
+/// Whether a shard's folder has a snapshot file.
+pub(crate) fn is_in(folder: &Path) -> bool {
+    list(folder).is_ok_and(|files| !files.is_empty())
+}
+
 /// The snapshot files of a folder by index, newest first.
 pub(super) fn list(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let mut files = Vec::new();

@@ -7,4 +7,5 @@ mod snapshot;
 mod state;
 
 pub use engine::MemoryEngine;
+pub(crate) use file::is_in;
 pub(crate) use inspect::MemoryInspection;

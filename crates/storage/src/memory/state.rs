@@ -120,9 +120,7 @@ impl State {
         let rows = self.map.range::<Slice, _>(bounds.clone()).map(|(key, value)| (key.clone(), Some(value.clone())));
         note(first(rows, reverse, limit));
         // Beyond the horizon some source was not asked to its end.
-        let within = |key: &Slice| {
-            horizon.as_ref().is_none_or(|at| if reverse { key >= at } else { key <= at })
-        };
+        let within = |key: &Slice| horizon.as_ref().is_none_or(|at| if reverse { key >= at } else { key <= at });
         let rows = found.into_iter().filter(|(key, _)| within(key)).filter_map(|(key, value)| Some((key, value?)));
         let rows: Vec<_> = if reverse { rows.rev().collect() } else { rows.collect() };
         let left = horizon.map(|at| match reverse {
