@@ -177,7 +177,11 @@ impl Log {
         let mut entries = Vec::new();
         let bytes_max = usize::try_from(bytes_max).ok();
         self.engine.fetch_entries_to::<Groups>(region(shard), low, high, bytes_max, &mut entries).map_err(|e| {
-            Error::Corrupt(format!("{}: entries {low}..{high} of shard {shard}: {e}", self.dir.display()))
+            let place = match damaged_record(&self.dir) {
+                Some((file, at)) => format!("{}, the record at byte {at}", file.display()),
+                None => self.dir.display().to_string(),
+            };
+            Error::Corrupt(format!("{place}: entries {low}..{high} of shard {shard}: {e}"))
         })?;
         Ok(entries)
     }

@@ -132,7 +132,7 @@ fn refuse(store: &Store, error: &storage::Error) {
     match error {
         storage::Error::Full { .. } => store.health.set_full(&error.to_string()),
         // Reads of damaged data answer errors by themselves; the rest of the store goes on.
-        storage::Error::Corrupt { .. } => log::error!("{error}"),
+        storage::Error::Corrupt { .. } | storage::Error::Mismatch { .. } => log::error!("{error}"),
         storage::Error::Io { .. } | storage::Error::Poisoned { .. } => store.health.poison(&error.to_string()),
     }
     std::thread::sleep(PAUSE);

@@ -47,7 +47,7 @@ impl DataDir {
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path);
         let lock = lock.map_err(|e| fail("cannot write in", &e))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| format!("{} is in use by another process", root.display()))?;
+            .map_err(|_| format!("{} is locked by another process", root.display()))?;
         let identity = match Identity::read(root)? {
             Some(identity) => identity,
             None => {
@@ -154,7 +154,7 @@ mod tests {
         let made = DataDir::open(dir.path(), 4, EngineKind::Lsm, 1).unwrap().identity().clone();
         let again = DataDir::open(dir.path(), 16, EngineKind::Lsm, 2).unwrap();
         assert_eq!(again.identity(), &made);
-        assert!(DataDir::open(dir.path(), 4, EngineKind::Lsm, 1).unwrap_err().contains("in use"));
+        assert!(DataDir::open(dir.path(), 4, EngineKind::Lsm, 1).unwrap_err().contains("locked"));
         drop(again);
         assert!(DataDir::open(dir.path(), 4, EngineKind::Memory, 1).unwrap_err().contains("--engine lsm"));
         let path = dir.path().join(IDENTITY_FILE);
