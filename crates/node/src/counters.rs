@@ -65,13 +65,8 @@ impl Counters {
     /// Takes over what `encode` wrote.
     pub(crate) fn load(&self, bytes: &[u8]) -> Result<(), &'static str> {
         self.clear();
-        if !bytes.len().is_multiple_of(10) {
-            return Err("the key counters have a wrong length");
-        }
         let mut total = 0;
-        for pair in bytes.chunks_exact(10) {
-            let slot = Slot(u16::from_le_bytes([pair[0], pair[1]]));
-            let count = u64::from_le_bytes(pair[2..].try_into().expect("8 bytes"));
+        for (slot, count) in decode(bytes)? {
             self.cell(slot).ok_or("a key counter for a slot of another shard")?.store(count, Ordering::Relaxed);
             total += count;
         }
@@ -82,4 +77,15 @@ impl Counters {
     fn cell(&self, slot: Slot) -> Option<&AtomicU64> {
         self.by_slot.get(usize::from(slot.0.checked_sub(self.first)?))
     }
+}
+
+/// The counts that `encode` wrote.
+pub(crate) fn decode(bytes: &[u8]) -> Result<impl Iterator<Item = (Slot, u64)>, &'static str> {
+    if !bytes.len().is_multiple_of(10) {
+        return Err("the key counters have a wrong length");
+    }
+    Ok(bytes.chunks_exact(10).map(|pair| {
+        let count = u64::from_le_bytes(pair[2..].try_into().expect("8 bytes"));
+        (Slot(u16::from_le_bytes([pair[0], pair[1]])), count)
+    }))
 }

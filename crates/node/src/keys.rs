@@ -67,6 +67,26 @@ pub(crate) fn garbage(key: &[u8], generation: u64) -> Vec<u8> {
     collection(GARBAGE, key, generation)
 }
 
+/// What begins with a key and a generation.
+pub(crate) enum Collection {
+    Element,
+    Garbage,
+}
+
+/// The key, the generation and what follows them in an element's or a garbage key.
+pub(crate) fn parse_collection(tree_key: &[u8]) -> Option<(Collection, &[u8], u64, &[u8])> {
+    let (kind, rest) = tree_key.split_first()?;
+    let kind = match *kind {
+        ELEMENT => Collection::Element,
+        GARBAGE => Collection::Garbage,
+        _ => return None,
+    };
+    let (length, rest) = rest.split_first_chunk::<2>()?;
+    let (key, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+    let (generation, rest) = rest.split_first_chunk::<8>()?;
+    Some((kind, key, u64::from_be_bytes(*generation), rest))
+}
+
 /// The prefix of the elements that a garbage key is about.
 pub(crate) fn elements_of_garbage(tree_key: &[u8]) -> Vec<u8> {
     let mut prefix = tree_key.to_vec();

@@ -6,6 +6,7 @@ mod counters;
 mod entry;
 mod entry_space;
 pub mod exec;
+pub mod inspect;
 mod keys;
 mod read_space;
 mod record;

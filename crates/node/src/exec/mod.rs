@@ -8,7 +8,7 @@ mod cursors;
 mod dump;
 mod expiry;
 mod extended;
-mod hash;
+pub(crate) mod hash;
 mod keys;
 mod kv;
 mod kv_exec;

@@ -24,7 +24,7 @@ pub(super) fn name_of(field: &[u8]) -> Vec<u8> {
 }
 
 /// The field of the element of that name; `None` if it is no element's name.
-pub(super) fn field_of(name: &[u8]) -> Option<&[u8]> {
+pub(crate) fn field_of(name: &[u8]) -> Option<&[u8]> {
     name.get(POSITION_BYTES..)
 }
 

@@ -16,7 +16,9 @@ mod stored;
 mod write;
 
 pub(super) use build::{copy, restore};
+pub(crate) use element::field_of;
 pub use packed::fuzz_packed;
+pub(crate) use packed::fields_of;
 pub(super) use stored::Stored;
 
 use super::Handler;

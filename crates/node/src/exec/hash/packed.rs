@@ -146,6 +146,11 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
+/// All fields and values of a payload; the error says what is malformed.
+pub(crate) fn fields_of(payload: &[u8]) -> Result<Vec<Entry<'_>>, String> {
+    Packed::parse(payload).and_then(|packed| packed.entries().collect()).map_err(|why| why.to_string())
+}
+
 /// How many bytes one field and its value take.
 pub(crate) fn entry_bytes(field: &[u8], value: &[u8]) -> usize {
     Varint::new(field.len()).bytes().len() + field.len() + Varint::new(value.len()).bytes().len() + value.len()

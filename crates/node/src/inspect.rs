@@ -1,0 +1,175 @@
+//! What is in a tree and in a log, taken apart for `basalt inspect`.
+
+use crate::entry::{Args, Item};
+use crate::exec::hash;
+use crate::keys;
+use crate::record::{Kind, Record};
+use resp::table;
+use storage::Span;
+use vocab::Slot;
+
+/// The name of the meta record that holds how many keys each slot has.
+pub const COUNTERS: &[u8] = keys::META_COUNTERS;
+
+/// A tree key, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeKey<'a> {
+    /// The record of a key.
+    Record(&'a [u8]),
+    /// One field of a spread hash.
+    Element {
+        /// The hash's key.
+        key: &'a [u8],
+        /// The hash's generation.
+        generation: u64,
+        /// The field.
+        field: &'a [u8],
+    },
+    /// When a key expires.
+    Expiry {
+        /// In ms since the epoch.
+        at_ms: u64,
+        /// The key.
+        key: &'a [u8],
+    },
+    /// Elements that are to be collected.
+    Garbage {
+        /// The key of the hash that they belonged to.
+        key: &'a [u8],
+        /// Its generation.
+        generation: u64,
+    },
+}
+
+impl<'a> TreeKey<'a> {
+    /// Takes a tree key apart; `None` if it is none that this version writes.
+    #[must_use]
+    pub fn parse(tree_key: &'a [u8]) -> Option<Self> {
+        if let Some(key) = keys::key_of_record(tree_key) {
+            return Some(Self::Record(key));
+        }
+        if let Some((at_ms, key)) = keys::parse_expiry(tree_key) {
+            return Some(Self::Expiry { at_ms, key });
+        }
+        let (kind, key, generation, rest) = keys::parse_collection(tree_key)?;
+        match kind {
+            keys::Collection::Element => {
+                let field = hash::field_of(rest)?;
+                Some(Self::Element { key, generation, field })
+            }
+            keys::Collection::Garbage if rest.is_empty() => Some(Self::Garbage { key, generation }),
+            keys::Collection::Garbage => None,
+        }
+    }
+
+    /// The user's key that it is about.
+    #[must_use]
+    pub fn key(&self) -> &'a [u8] {
+        match self {
+            Self::Record(key)
+            | Self::Element { key, .. }
+            | Self::Expiry { key, .. }
+            | Self::Garbage { key, .. } => key,
+        }
+    }
+}
+
+/// The tree key of a key's record.
+#[must_use]
+pub fn record_key(key: &[u8]) -> Vec<u8> {
+    keys::record(key)
+}
+
+/// The records of all keys that begin with `prefix`.
+#[must_use]
+pub fn record_span(prefix: &[u8]) -> Span {
+    let start = keys::record(prefix);
+    let end = keys::prefix_end(&start);
+    Span { start, end }
+}
+
+/// The elements of a spread hash.
+#[must_use]
+pub fn element_span(key: &[u8], generation: u64) -> Span {
+    let start = keys::elements_prefix(key, generation);
+    let end = keys::prefix_end(&start);
+    Span { start, end }
+}
+
+/// A field of a hash and its value.
+pub type Field<'a> = (&'a [u8], &'a [u8]);
+
+/// The fields and values of a hash that is one record; the error says what is malformed. None for other kinds.
+pub fn hash_fields(record: &Record) -> Result<Vec<Field<'_>>, String> {
+    let view = record.view();
+    if view.kind == Kind::Hash { hash::fields_of(view.payload) } else { Ok(Vec::new()) }
+}
+
+/// Slots and how many keys each has, from the meta record `COUNTERS`; those that have none are left out.
+pub fn key_counts(bytes: &[u8]) -> Result<Vec<(Slot, u64)>, &'static str> {
+    crate::counters::decode(bytes).map(Iterator::collect)
+}
+
+/// Whether an item of an entry reads, writes or watches `key`, or may: FLUSHALL and housekeeping touch all.
+#[must_use]
+pub fn touches(item: &Item<'_>, key: &[u8]) -> bool {
+    match item {
+        Item::Command(args) => names(args, key),
+        Item::Transaction { watches, commands } => {
+            watches.iter().any(|(watched, _)| *watched == key) || commands.iter().any(|args| names(args, key))
+        }
+        Item::Clear | Item::Housekeeping => true,
+    }
+}
+
+/// Whether `key` is one of a command's keys; of a command that is not known, any argument counts.
+fn names(args: &Args<'_>, key: &[u8]) -> bool {
+    let positions = table::resolve(args).ok().and_then(|spec| spec.keys(args).ok());
+    match positions {
+        Some(mut positions) => positions.any(|at| args.get(at) == Some(&key)),
+        None => args.contains(&key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn tree_keys_are_taken_apart_as_they_are_put_together() {
+        let element = keys::element(b"h", 7, b"\0\0\0\0\0\x01field");
+        let table = [
+            (keys::record(b"k"), TreeKey::Record(b"k")),
+            (keys::record(b""), TreeKey::Record(b"")),
+            (keys::expiry(9, b"k"), TreeKey::Expiry { at_ms: 9, key: b"k" }),
+            (element, TreeKey::Element { key: b"h", generation: 7, field: b"field" }),
+            (keys::garbage(b"h", 7), TreeKey::Garbage { key: b"h", generation: 7 }),
+        ];
+        for (tree_key, parts) in &table {
+            assert_eq!(TreeKey::parse(tree_key), Some(*parts));
+        }
+        for unknown in [&b"q"[..], b"", b"e", b"e\0\x05abc", b"g\0\x01k12345678more", b"x1234567"] {
+            assert_eq!(TreeKey::parse(unknown), None, "{}", unknown.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn commands_touch_their_keys_only() {
+        let command = |words: &'static str| Item::Command(words.split(' ').map(str::as_bytes).collect());
+        let table = [
+            (command("SET k v"), true),
+            (command("SET v k"), false),
+            (command("mset a k b v k x"), true),
+            (command("RENAME a k"), true),
+            (command("NOSUCH a k"), true),
+            (Item::Clear, true),
+            (Item::Transaction { watches: vec![(b"k", 1)], commands: Vec::new() }, true),
+            (Item::Transaction { watches: vec![(b"a", 1)], commands: vec![vec![b"DEL", b"b", b"k"]] }, true),
+            (Item::Transaction { watches: Vec::new(), commands: vec![vec![b"GET", b"b"]] }, false),
+        ];
+        for (item, expected) in &table {
+            assert_eq!(touches(item, b"k"), *expected, "{item:?}");
+        }
+    }
+}
