@@ -96,7 +96,7 @@ const COMMANDS: &[&str] = &[
     "TOUCH K K",
     "KEYS *",
     "KEYS {d}k[0-3]",
-    "OBJECT ENCODING missing",
+    "OBJECT ENCODING {d}missing",
     "MULTI",
     "MULTI",
     "EXEC",
@@ -278,8 +278,14 @@ struct Pair {
 impl Pair {
     fn call(&mut self, request: &[Vec<u8>]) -> Result<(), String> {
         let name = request[0].clone();
-        // In Basalt a transaction is one shard's: it holds no command over the whole store.
-        if self.queued.is_some() && name == b"KEYS" {
+        // A key that is absent at WATCH and at EXEC has the same version, 0, whatever it was between; Redis tells.
+        if self.queued.is_none() && name == b"WATCH" {
+            self.call(&[b"SETNX".to_vec(), request[1].clone(), b"watched".to_vec()])?;
+        }
+        // In Basalt a transaction is one shard's: it holds no command over the whole store. And
+        // which of two reasons to refuse is named, another slot or a watched key, may differ.
+        let other_slot = request.iter().any(|word| word == b"other");
+        if self.queued.is_some() && (name == b"KEYS" || other_slot) {
             return Ok(());
         }
         let ours = self.ours.try_call(request).map_err(|error| format!("basalt: {error}"))?;
