@@ -114,9 +114,15 @@ impl Worker {
             Admission::Hold { until_ms } => {
                 connection.held_until_ms = until_ms;
                 self.stall(id);
-                Step::Stall
+                self.scratch = reply;
+                return Step::Stall;
             }
         };
+        if matches!(step, Step::Stall)
+            && let Some(connection) = self.outbox.connections.get_mut(id)
+        {
+            connection.session.put_back();
+        }
         self.scratch = reply;
         step
     }

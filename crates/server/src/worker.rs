@@ -360,6 +360,7 @@ impl Worker {
                 self.busy.push(i);
             }
         }
+        self.store.stats.tick(self.now_ms);
         // Whoever waits for a time, for room, or was told to end.
         self.outbox.unstall_all();
         self.ready.append(&mut self.outbox.unstalled);
