@@ -116,7 +116,7 @@ pub enum Format {
 /// One phase of one workload.
 #[derive(Clone, Debug, Args)]
 pub struct PhaseOptions {
-    /// The system under test: embedded, redis://HOST:PORT or noop://
+    /// The system under test: embedded, redis://HOST:PORT, noop:// (started here) or noop://HOST:PORT
     #[arg(long, default_value = "embedded", value_name = "URL")]
     pub target: String,
     /// A YCSB property file, or workloada to workloadf; may be repeated, the later wins
@@ -243,6 +243,9 @@ impl Span {
     }
 }
 
+/// Opens an embedded store in a directory, with settings as name and value.
+pub type OpenStore = dyn Fn(&std::path::Path, &[(String, String)]) -> io::Result<Arc<dyn EmbeddedStore>>;
+
 /// What the laboratory needs from the program that it is part of.
 pub struct Program<'a> {
     /// Its version.
@@ -250,7 +253,7 @@ pub struct Program<'a> {
     /// The commit that it was built from, when known.
     pub commit: Option<&'a str>,
     /// Opens an embedded store in a directory, with settings as `name=value`.
-    pub open_store: &'a dyn Fn(&std::path::Path, &[(String, String)]) -> io::Result<Arc<dyn EmbeddedStore>>,
+    pub open_store: &'a OpenStore,
     /// Set when somebody wants the run to end.
     pub stop: &'a AtomicBool,
 }
@@ -302,11 +305,8 @@ impl From<io::Error> for Trouble {
 }
 
 fn noop_server(options: &NoopOptions) -> Result<bool, Trouble> {
-    let shape = NoopShape {
-        fields: options.fields,
-        field_bytes: options.field_bytes,
-        value_bytes: options.value_bytes,
-    };
+    let shape =
+        NoopShape { fields: options.fields, field_bytes: options.field_bytes, value_bytes: options.value_bytes };
     let server = NoopServer::start(options.port, shape)?;
     eprintln!("the no-op server listens on {}; it stores nothing", server.address());
     server.join()?;
@@ -330,7 +330,8 @@ mod tests {
         Whole::command().debug_assert();
         let whole = Whole::try_parse_from(["bench"]).unwrap();
         assert!(whole.bench.command.is_none() && whole.bench.suite.records == 1_000_000);
-        let line = "bench run --target redis://h:1 -P workloada -p recordcount=5 -p a=b --rate 100 --warm-up 10s --depth 4";
+        let line =
+            "bench run --target redis://h:1 -P workloada -p recordcount=5 -p a=b --rate 100 --warm-up 10s --depth 4";
         let whole = Whole::try_parse_from(line.split(' ')).unwrap();
         let Some(BenchCommand::Run(run)) = whole.bench.command else { panic!("not run") };
         assert_eq!((run.files.len(), run.properties.len(), run.depth), (1, 2, 4));

@@ -94,7 +94,8 @@ mod tests {
         assert_eq!(cpu_model("processor: 0\nmodel name\t: A CPU @ 2 GHz\n"), "A CPU @ 2 GHz");
         assert_eq!(memory_bytes("MemTotal:   1024 kB\n", "max\n"), 1 << 20);
         assert_eq!(memory_bytes("MemTotal:   1024 kB\n", "4096\n"), 4096);
-        let mounts = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /data rw - xfs /dev/sdb rw\n3 1 8:3 / /dat rw - x y z\n";
+        let mounts =
+            "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /data rw - xfs /dev/sdb rw\n3 1 8:3 / /dat rw - x y z\n";
         let found = mount_of(mounts, Path::new("/data/run")).map(|mount| (mount.filesystem, mount.source));
         assert_eq!(found, Some(("xfs".to_owned(), "/dev/sdb".to_owned())));
         let found = mount_of(mounts, Path::new("/database")).map(|mount| mount.filesystem);

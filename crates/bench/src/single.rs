@@ -27,16 +27,20 @@ pub(crate) fn run(task: Task, options: &PhaseOptions, program: &Program<'_>) -> 
     let measure = |target: &dyn Target| measure(&plan, target, &workload, &properties, options, program);
     match options.target.as_str() {
         "embedded" => measure(&store::open(&options.store, program)?.target),
-        "noop://" | "noop" => {
+        "noop://" => {
             let bytes = config.record_bytes() / u64::from(config.field_count);
             measure(&NoopTarget::start(config.field_count, bytes as usize, timeout)?)
         }
         url => {
+            let address =
+                |text: &str| text.parse::<Address>().map_err(|bad| Trouble::Usage(format!("--target {url}: {bad}")));
+            if let Some(place) = url.strip_prefix("noop://") {
+                return measure(&NoopTarget::at(address(place)?, timeout));
+            }
             if url.contains("://") && !url.starts_with("redis://") {
                 return Err(Trouble::Usage(format!("--target {url}: expected embedded, redis://HOST:PORT or noop://")));
             }
-            let address: Address = url.parse().map_err(|bad| Trouble::Usage(format!("--target: {bad}")))?;
-            measure(&RedisTarget::connect(address, timeout)?)
+            measure(&RedisTarget::connect(address(url)?, timeout)?)
         }
     }
 }

@@ -42,7 +42,8 @@ pub(crate) fn run(options: &SuiteOptions, program: &Program<'_>) -> Result<bool,
     let threads = options.threads.unwrap_or(cores).clamp(1, options.clients);
     let store = store::open(&options.store, program)?;
     let config = config(&properties('A', options.records))?;
-    let rule = format!("the first {} s of each workload do not count; the load has no warm-up", options.warm_up_seconds);
+    let rule =
+        format!("the first {} s of each workload do not count; the load has no warm-up", options.warm_up_seconds);
     let drive = Drive { clients: options.clients, depth: 1, threads, pace: Pace::Closed, warm_up_rule: &rule };
     let mut asked = configuration(&config, &common(options.records), &store.target, &drive);
     asked.distribution = "zipfian; latest in D".to_owned();

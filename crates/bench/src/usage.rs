@@ -54,10 +54,7 @@ fn peak_rss(status: &str) -> Option<u64> {
 /// The difference of two readings of one process.
 #[must_use]
 pub fn cpu_between(before: CpuTime, after: CpuTime) -> CpuTime {
-    CpuTime {
-        user_s: (after.user_s - before.user_s).max(0.0),
-        system_s: (after.system_s - before.system_s).max(0.0),
-    }
+    CpuTime { user_s: (after.user_s - before.user_s).max(0.0), system_s: (after.system_s - before.system_s).max(0.0) }
 }
 
 /// The bytes that the files below `dir` take on their disk; none when it cannot be read. Files that vanish while they

@@ -30,12 +30,26 @@ impl Client {
     /// # Errors
     /// Nothing listens there, or the name is unknown.
     pub fn connect(address: &Address) -> io::Result<Self> {
+        Self::connect_within(address, CONNECT_WITHIN, ANSWER_WITHIN)
+    }
+
+    /// The same, with bounds on how long to wait for the connection and for an answer.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect_within(address: &Address, connect: Duration, answer: Duration) -> io::Result<Self> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"));
         let target = address.resolve().map_err(named)?;
-        let stream = TcpStream::connect_timeout(&target, CONNECT_WITHIN).map_err(named)?;
+        let stream = TcpStream::connect_timeout(&target, connect).map_err(named)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-        Ok(Self { address: address.clone(), stream, input: Vec::new(), frame: FrameState::default(), output: Vec::new() })
+        stream.set_read_timeout(Some(answer))?;
+        Ok(Self {
+            address: address.clone(),
+            stream,
+            input: Vec::new(),
+            frame: FrameState::default(),
+            output: Vec::new(),
+        })
     }
 
     /// Where it is connected to: another node than at first, after a MOVED.

@@ -57,9 +57,14 @@ pub enum Answer<'a> {
 
 #[derive(Debug)]
 enum Link {
-    Down { redial_at: Option<Instant> },
+    Down {
+        redial_at: Option<Instant>,
+    },
     /// `connecting` until the first event on the socket.
-    Up { stream: TcpStream, connecting: bool },
+    Up {
+        stream: TcpStream,
+        connecting: bool,
+    },
 }
 
 /// One connection of a pool.

@@ -13,5 +13,5 @@ pub use client::Client;
 pub use connection::{Answer, Failure};
 pub use pool::{Pool, PoolOptions};
 pub use request::Request;
-pub use slots::SlotMap;
 pub use resp::{Elements, Frame, Nesting, Value};
+pub use slots::SlotMap;

@@ -44,8 +44,8 @@ pub struct Pool {
     map: SlotMap,
     /// The socket addresses of the map's nodes.
     addresses: Vec<SocketAddr>,
-    /// When the map was read last, if a node has said since that it is wrong.
-    stale_since: Option<Instant>,
+    /// The map may be wrong: a node has said so, or is gone.
+    stale: bool,
     refreshed_at: Instant,
     connections: Vec<Connection>,
     /// Client × node → connection.
@@ -76,7 +76,7 @@ impl Pool {
             seed: seed.clone(),
             map,
             addresses,
-            stale_since: None,
+            stale: false,
             refreshed_at: now,
             connections: Vec::new(),
             places: vec![Vec::new(); options.clients],
@@ -120,11 +120,7 @@ impl Pool {
     ///
     /// # Errors
     /// The system's poll fails. A connection's failure is an answer.
-    pub fn wait(
-        &mut self,
-        until: Option<Instant>,
-        each: &mut dyn FnMut(u32, Answer<'_>, Instant),
-    ) -> io::Result<()> {
+    pub fn wait(&mut self, until: Option<Instant>, each: &mut dyn FnMut(u32, Answer<'_>, Instant)) -> io::Result<()> {
         self.flush();
         if self.failed.is_empty() {
             self.poll(until)?;
@@ -153,10 +149,8 @@ impl Pool {
             }
         }
         self.events.clear();
-        if moved && self.stale_since.is_none() {
-            self.stale_since = Some(self.now);
-        }
-        if self.now >= self.housekeeping_at {
+        self.stale |= moved;
+        if self.now >= self.housekeeping_at || !self.failed.is_empty() {
             self.keep_house();
         }
         let now = self.now;
@@ -200,7 +194,11 @@ impl Pool {
                 connection.fail(Failure::TimedOut, self.now, &mut self.failed);
             }
         }
-        if (self.stale_since.is_some() || !self.failed.is_empty()) && self.now > self.refreshed_at + REFRESH_AFTER {
+        // Without its leader a slot has another soon; the only node of a store has no heir.
+        if !self.failed.is_empty() && self.addresses.len() > 1 {
+            self.stale = true;
+        }
+        if self.stale && self.now > self.refreshed_at + REFRESH_AFTER {
             self.refresh();
         }
     }
@@ -214,7 +212,7 @@ impl Pool {
             let Ok(addresses) = map.nodes().iter().map(Address::resolve).collect::<io::Result<Vec<_>>>() else {
                 continue;
             };
-            self.stale_since = None;
+            self.stale = false;
             self.adopt(map, addresses);
             return;
         }
@@ -240,3 +238,7 @@ impl Pool {
         &self.map
     }
 }
+
+#[cfg(test)]
+#[path = "pool_tests.rs"]
+mod tests;

@@ -70,7 +70,8 @@ mod tests {
         let mut out = Vec::new();
         Request::new(&mut out, 3).arg(b"SET").arg(b"a key").arg(b"");
         Request::new(&mut out, 2).arg(&[b'x'; 10]).number(u64::MAX);
-        let expected = "*3\r\n$3\r\nSET\r\n$5\r\na key\r\n$0\r\n\r\n*2\r\n$10\r\nxxxxxxxxxx\r\n$20\r\n18446744073709551615\r\n";
+        let expected =
+            "*3\r\n$3\r\nSET\r\n$5\r\na key\r\n$0\r\n\r\n*2\r\n$10\r\nxxxxxxxxxx\r\n$20\r\n18446744073709551615\r\n";
         assert_eq!(String::from_utf8_lossy(&out), expected);
     }
 

@@ -1,11 +1,15 @@
 //! Which node leads each slot, as CLUSTER SLOTS tells.
 
 use std::io;
+use std::time::Duration;
 
 use resp::Value;
 use vocab::SLOT_COUNT;
 
 use crate::{Address, Client};
+
+/// A node that does not answer within this time is not asked further.
+const WITHIN: Duration = Duration::from_secs(1);
 
 /// Slots → nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,11 +31,15 @@ impl SlotMap {
     /// # Errors
     /// The server cannot be reached, or answers what is no slot map.
     pub fn fetch(seed: &Address) -> io::Result<Self> {
-        let mut client = Client::connect(seed)?;
+        // A load generator's thread waits here, so not for long.
+        let mut client = Client::connect_within(seed, WITHIN, WITHIN)?;
         match client.call_here(&[b"CLUSTER", b"SLOTS"])? {
             Value::Error(_) => Ok(Self::single(seed.clone())),
             answer => Self::parse(&answer, seed).ok_or_else(|| {
-                io::Error::new(io::ErrorKind::InvalidData, format!("{seed}: the answer to CLUSTER SLOTS is no slot map"))
+                io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("{seed}: the answer to CLUSTER SLOTS is no slot map"),
+                )
             }),
         }
     }
@@ -102,7 +110,11 @@ mod tests {
             assert_eq!(map.leader(Slot(slot)), leader, "{slot}");
         }
         assert_eq!(SlotMap::parse(&Value::Array(vec![]), &asked), Some(SlotMap::single(asked.clone())));
-        for bad in [Value::Int(1), Value::Array(vec![range(5, 4, node("", 1))]), Value::Array(vec![range(0, 16384, node("", 1))])] {
+        for bad in [
+            Value::Int(1),
+            Value::Array(vec![range(5, 4, node("", 1))]),
+            Value::Array(vec![range(0, 16384, node("", 1))]),
+        ] {
             assert_eq!(SlotMap::parse(&bad, &asked), None, "{bad:?}");
         }
     }

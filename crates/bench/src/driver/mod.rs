@@ -9,3 +9,6 @@ mod worker;
 pub use pace::{Arrivals, Pace};
 pub use phase::{Limit, PhaseError, PhasePlan, PhaseResult, Snapshot, run_phase};
 pub use timeline::{HistogramLog, IntervalHistogram};
+
+#[cfg(test)]
+mod tests;

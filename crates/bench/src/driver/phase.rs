@@ -106,6 +106,8 @@ struct Run<'a> {
     before: OnceLock<Reading>,
     errors: Mutex<Vec<io::Error>>,
     running: AtomicU64,
+    /// The thread that tells of the progress.
+    watcher: std::thread::Thread,
 }
 
 /// Runs a phase and tells of its progress. `stop` ends it early.
@@ -138,6 +140,7 @@ pub fn run_phase(
         before: OnceLock::new(),
         errors: Mutex::default(),
         running: AtomicU64::new(plan.threads as u64),
+        watcher: std::thread::current(),
     };
     let mut sum = Recorder::default();
     let mut end = start;
@@ -169,7 +172,8 @@ impl Run<'_> {
         let opened = self.target.open(self.workload, lanes);
         let mut worker = match opened {
             Ok(session) => {
-                let source = self.workload.source(self.plan.seed ^ (index as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+                let source =
+                    self.workload.source(self.plan.seed ^ (index as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
                 let place = (index, self.plan.threads);
                 Some(Worker::new(&self.shared, session, source, self.plan.pace, lanes.count(), place))
             }
@@ -192,10 +196,14 @@ impl Run<'_> {
         self.warmed.wait();
         self.stage(1, self.plan.measure, worker.as_mut());
         self.running.fetch_sub(1, Ordering::Release);
-        worker.map_or_else(|| (Recorder::default(), self.shared.start), |worker| {
-            let last = worker.last;
-            (worker.finish(), last)
-        })
+        self.watcher.unpark();
+        worker.map_or_else(
+            || (Recorder::default(), self.shared.start),
+            |worker| {
+                let last = worker.last;
+                (worker.finish(), last)
+            },
+        )
     }
 
     fn stage(&self, index: usize, limit: Limit, worker: Option<&mut Worker<'_>>) {
@@ -235,7 +243,10 @@ impl Run<'_> {
     fn conclude(self, sum: Recorder, end: Instant) -> PhaseResult {
         let error = self.errors.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().next();
         let Some(before) = self.before.into_inner() else {
-            return Err(PhaseError { error: error.unwrap_or_else(|| io::Error::other("the phase was stopped before it was measured")), phase: None });
+            return Err(PhaseError {
+                error: error.unwrap_or_else(|| io::Error::other("the phase was stopped before it was measured")),
+                phase: None,
+            });
         };
         let after = Reading::take(self.target);
         let duration = end.saturating_duration_since(before.at);

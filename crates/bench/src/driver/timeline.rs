@@ -81,32 +81,33 @@ impl Timeline {
 
     /// Closes all seconds: the phase has ended after `length`.
     pub(super) fn finish(&mut self, length: Duration) -> (Vec<OpSeries>, Vec<IntervalHistogram>) {
-        /// A last second shorter than this is too short to tell a rate from.
-        const SHORTEST_S: f64 = 0.1;
         while let Some((second, kinds)) = self.open.pop_first() {
-            let share = (length.as_secs_f64() - second as f64).min(1.0);
-            if share >= SHORTEST_S {
-                self.close(second, &kinds, share);
-            }
+            self.close(second, &kinds, (length.as_secs_f64() - second as f64).clamp(0.0, 1.0));
         }
         let series = OpKind::ALL.iter().zip(&mut self.points).filter(|(_, points)| !points.is_empty());
-        let series = series.map(|(kind, points)| OpSeries { op: kind.name().to_owned(), points: std::mem::take(points) });
+        let series =
+            series.map(|(kind, points)| OpSeries { op: kind.name().to_owned(), points: std::mem::take(points) });
         (series.collect(), std::mem::take(&mut self.log))
     }
 
+    /// Closes a second of which the phase had a `share`.
     fn close(&mut self, second: u64, kinds: &Kinds, share: f64) {
+        /// A shorter part of a second is too short to tell a rate from.
+        const SHARE_MIN: f64 = 0.1;
         for (kind, histogram) in OpKind::ALL.iter().zip(kinds) {
             let Some(histogram) = histogram else { continue };
             let max = histogram.max();
             let us = |percentile: f64| histogram.value_at_percentile(percentile).min(max) as f64 / 1000.0;
-            self.points[*kind as usize].push(SeriesPoint {
-                t_s: second as f64,
-                ops: (histogram.len() as f64 / share).round() as u64,
-                p50_us: us(50.0),
-                p95_us: us(95.0),
-                p99_us: us(99.0),
-                max_us: max as f64 / 1000.0,
-            });
+            if share >= SHARE_MIN {
+                self.points[*kind as usize].push(SeriesPoint {
+                    t_s: second as f64,
+                    ops: (histogram.len() as f64 / share).round() as u64,
+                    p50_us: us(50.0),
+                    p95_us: us(95.0),
+                    p99_us: us(99.0),
+                    max_us: max as f64 / 1000.0,
+                });
+            }
             if self.keeps_log {
                 let mut bytes = Vec::new();
                 V2DeflateSerializer::new().serialize(histogram, &mut bytes).expect("a Vec takes all that is written");
@@ -183,7 +184,9 @@ mod tests {
         let (series, log) = timeline.finish(Duration::from_millis(2500));
         let shown: Vec<_> = series
             .iter()
-            .flat_map(|series| series.points.iter().map(|point| (series.op.as_str(), point.t_s, point.ops, point.p50_us.round())))
+            .flat_map(|series| {
+                series.points.iter().map(|point| (series.op.as_str(), point.t_s, point.ops, point.p50_us.round()))
+            })
             .collect();
         assert_eq!(shown, [("READ", 0.0, 4, 20.0), ("READ", 1.0, 1, 30.0), ("UPDATE", 2.0, 4, 5.0)]);
         assert_eq!(series[0].points[0].max_us.round(), 900.0);
@@ -192,7 +195,9 @@ mod tests {
         HistogramLog { started: SystemTime::now(), seconds: log }.write(&mut text, "A").unwrap();
         let read: Vec<_> = IntervalLogIterator::new(&text)
             .filter_map(|entry| match entry.unwrap() {
-                LogEntry::Interval(line) => Some((line.tag().unwrap().as_str().to_owned(), line.start_timestamp().as_secs())),
+                LogEntry::Interval(line) => {
+                    Some((line.tag().unwrap().as_str().to_owned(), line.start_timestamp().as_secs()))
+                }
                 _ => None,
             })
             .collect();

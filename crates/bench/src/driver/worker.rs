@@ -137,7 +137,7 @@ impl<'a> Worker<'a> {
     /// Works until the stage is over and everything that was started has ended.
     pub(super) fn run(&mut self, stage: &Stage) -> io::Result<()> {
         let begun = Instant::now();
-        (self.ended, self.claimed, self.last) = (false, 0, begun);
+        (self.ended, self.claimed, self.last) = (self.is_over(stage, begun), 0, begun);
         let mut schedule = None;
         if let Pace::Open { rate_per_s, arrivals } = self.pace {
             schedule = Some(Schedule::new(rate_per_s, arrivals, self.place.0, self.place.1));
@@ -147,9 +147,7 @@ impl<'a> Worker<'a> {
         }
         loop {
             let now = Instant::now();
-            self.ended |= stage.deadline.is_some_and(|deadline| now >= deadline)
-                || self.shared.stop.load(Ordering::Relaxed)
-                || self.shared.failed.load(Ordering::Relaxed);
+            self.ended |= self.is_over(stage, now);
             if self.ended {
                 self.drop_parked();
             }
@@ -160,7 +158,8 @@ impl<'a> Worker<'a> {
             }
             let due = self.parked.peek().map(|Reverse((due, _))| *due);
             let look = now + LOOK;
-            let until = [due, arrival, stage.deadline.filter(|_| !self.ended)].into_iter().flatten().fold(look, Instant::min);
+            let until =
+                [due, arrival, stage.deadline.filter(|_| !self.ended)].into_iter().flatten().fold(look, Instant::min);
             let mut done = std::mem::take(&mut self.done);
             self.session.wait(Some(until), &mut done)?;
             for completion in done.drain(..) {
@@ -173,6 +172,13 @@ impl<'a> Worker<'a> {
         }
         self.flush(Instant::now());
         Ok(())
+    }
+
+    /// Whether nothing more may be started, whatever is left to do.
+    fn is_over(&self, stage: &Stage, now: Instant) -> bool {
+        stage.deadline.is_some_and(|deadline| now >= deadline)
+            || self.shared.stop.load(Ordering::Relaxed)
+            || self.shared.failed.load(Ordering::Relaxed)
     }
 
     fn publish(&mut self) {
@@ -290,7 +296,8 @@ impl<'a> Worker<'a> {
         }
         let sample = Sample { measured: from(clock.started), intended };
         let operation = self.session.operation(lane);
-        if matches!(outcome.result, Err(Fault::Error(_))) && may_retry(self.shared.workload, operation, clock.attempts) {
+        if matches!(outcome.result, Err(Fault::Error(_))) && may_retry(self.shared.workload, operation, clock.attempts)
+        {
             clock.attempts += 1;
             self.recorder.retried(operation.kind);
             let wait = retry_wait(self.shared.workload, &mut self.source);

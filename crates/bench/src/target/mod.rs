@@ -1,6 +1,8 @@
 //! Systems under test: what a driver needs of one, and the ones there are.
 
 mod embedded;
+#[cfg(test)]
+pub(crate) mod map_store;
 mod noop;
 mod outcome;
 mod packed;

@@ -146,13 +146,8 @@ impl Server {
             let place = self.peers.iter().position(Option::is_none).unwrap_or(self.peers.len());
             stream.set_nodelay(true)?;
             self.poll.registry().register(&mut stream, Token(place), Interest::READABLE | Interest::WRITABLE)?;
-            let peer = Peer {
-                stream,
-                partial: Vec::new(),
-                state: ParseState::default(),
-                out: Reply::default(),
-                sent: 0,
-            };
+            let peer =
+                Peer { stream, partial: Vec::new(), state: ParseState::default(), out: Reply::default(), sent: 0 };
             if place == self.peers.len() {
                 self.peers.push(Some(peer));
             } else {
@@ -329,30 +324,40 @@ fn limit(bytes: &[u8], args: &[Range<usize>], place: usize) -> usize {
     number.unwrap_or(0).clamp(0, ROWS_MAX) as usize
 }
 
-/// A no-op server in this process as a target.
+/// A no-op server as a target.
 pub struct NoopTarget {
-    server: NoopServer,
+    /// When it runs in this process.
+    server: Option<NoopServer>,
+    address: Address,
     timeout: Duration,
 }
 
 impl NoopTarget {
-    /// Starts the server, with records of the workload's shape.
+    /// Starts a server in this process, with records of the workload's shape.
     ///
     /// # Errors
     /// No port is free.
     pub fn start(fields: u32, field_bytes: usize, timeout: Duration) -> io::Result<Self> {
         let shape = NoopShape { fields, field_bytes, value_bytes: fields as usize * (field_bytes + 12) };
-        Ok(Self { server: NoopServer::start(0, shape)?, timeout })
+        let server = NoopServer::start(0, shape)?;
+        let address = Address { host: server.address().ip().to_string(), port: server.address().port() };
+        Ok(Self { server: Some(server), address, timeout })
+    }
+
+    /// The server that runs at `address`.
+    #[must_use]
+    pub fn at(address: Address, timeout: Duration) -> Self {
+        Self { server: None, address, timeout }
     }
 }
 
 impl Target for NoopTarget {
     fn name(&self) -> String {
-        "noop://".to_owned()
+        if self.server.is_some() { "noop://".to_owned() } else { format!("noop://{}", self.address) }
     }
 
     fn in_process(&self) -> bool {
-        true
+        self.server.is_some()
     }
 
     fn verifies(&self) -> bool {
@@ -377,9 +382,7 @@ impl Target for NoopTarget {
     }
 
     fn open(&self, workload: &Arc<Workload>, lanes: Lanes) -> io::Result<Box<dyn Session>> {
-        let address = self.server.address();
-        let seed = Address { host: address.ip().to_string(), port: address.port() };
-        let transport = SocketTransport::open(&seed, lanes, self.timeout)?;
+        let transport = SocketTransport::open(&self.address, lanes, self.timeout)?;
         Ok(Box::new(RecordSession::new(transport, Arc::clone(workload), lanes.count(), false)))
     }
 }

@@ -95,12 +95,7 @@ impl Checker {
     }
 
     /// The answer to the read of a hash.
-    pub(super) fn hash(
-        &mut self,
-        reply: &Frame<'_>,
-        workload: &Workload,
-        operation: &Operation,
-    ) -> Result<(), Fault> {
+    pub(super) fn hash(&mut self, reply: &Frame<'_>, workload: &Workload, operation: &Operation) -> Result<(), Fault> {
         let hash = key_hash(&operation.key);
         let (named, fields) = match operation.read {
             Fields::All => (reads_by_name(workload), workload.config.field_count),
@@ -149,14 +144,14 @@ impl Checker {
         if right || !self.verifies { Ok(()) } else { Err(Fault::Wrong) }
     }
 
-    /// The answer to the read of a packed record: a string, or with its version an array of both. Keeps the record in
-    /// `record` and answers the version.
+    /// The answer to the read of a packed record: a string, or with its version an array of both. Keeps the record where
+    /// it is `kept`, and answers the version.
     pub(super) fn string(
         &mut self,
         reply: &Frame<'_>,
         workload: &Workload,
         operation: &Operation,
-        record: &mut Vec<u8>,
+        kept: Option<&mut Vec<u8>>,
     ) -> Result<u64, Fault> {
         let (packed, version) = match reply {
             Frame::Null => return Err(Fault::NotFound),
@@ -170,8 +165,10 @@ impl Checker {
                 }
             }
         };
-        record.clear();
-        record.extend_from_slice(packed);
+        if let Some(kept) = kept {
+            kept.clear();
+            kept.extend_from_slice(packed);
+        }
         self.packed(packed, workload, &operation.key, key_hash(&operation.key)).map(|()| version)
     }
 

@@ -256,12 +256,10 @@ impl Lane {
         };
         let result = match (self.step, self.operation.kind) {
             (Step::ReadFirst, _) | (Step::Only, OpKind::Read) => self.on_read(&reply, workload, checker),
-            (Step::Only, OpKind::Scan) => {
-                match checker.scan(&reply, workload, &self.operation, &mut self.page) {
-                    Ok(false) => return Next::Request,
-                    result => self.checked(result.map(|_| ()), checker),
-                }
-            }
+            (Step::Only, OpKind::Scan) => match checker.scan(&reply, workload, &self.operation, &mut self.page) {
+                Ok(false) => return Next::Request,
+                result => self.checked(result.map(|_| ()), checker),
+            },
             (Step::Only, OpKind::Delete) => checker.deleted(&reply),
             // KV.PUT answers null when the version is another.
             (Step::WriteAfter, _) if reply == Frame::Null && workload.config.compare_and_set => {
@@ -285,9 +283,10 @@ impl Lane {
     fn on_read(&mut self, reply: &Frame<'_>, workload: &Workload, checker: &mut Checker) -> Result<(), Fault> {
         let result = match workload.config.record {
             RecordForm::Hash => checker.hash(reply, workload, &self.operation),
-            RecordForm::String => checker
-                .string(reply, workload, &self.operation, &mut self.record)
-                .map(|version| self.version = version),
+            RecordForm::String => {
+                let kept = (self.step == Step::ReadFirst).then_some(&mut self.record);
+                checker.string(reply, workload, &self.operation, kept).map(|version| self.version = version)
+            }
         };
         self.checked(result, checker)
     }

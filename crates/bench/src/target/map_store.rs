@@ -1,0 +1,199 @@
+//! An embedded store for tests: a map in memory, as dumb as can be, with faults on request.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use resp::Reply;
+
+use super::{EmbeddedHandle, EmbeddedStore, TargetFacts};
+
+/// A key's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// A string and its version.
+    Text(Vec<u8>, u64),
+    /// A hash.
+    Hash(BTreeMap<Vec<u8>, Vec<u8>>),
+}
+
+/// What the store does wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Mischief {
+    /// Nothing.
+    #[default]
+    None,
+    /// Somebody else writes before every so many compare-and-set.
+    Rivals(u64),
+    /// Every so many requests fail.
+    Errors(u64),
+}
+
+#[derive(Default)]
+struct State {
+    map: BTreeMap<Vec<u8>, Held>,
+    version: u64,
+    requests: u64,
+    mischief: Mischief,
+}
+
+/// The store.
+#[derive(Clone, Default)]
+pub(crate) struct MapStore(Arc<Mutex<State>>);
+
+impl MapStore {
+    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut BTreeMap<Vec<u8>, Held>) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).map)
+    }
+
+    pub(crate) fn set_mischief(&self, mischief: Mischief) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).mischief = mischief;
+    }
+}
+
+impl State {
+    fn answer(&mut self, args: &[&[u8]], reply: &mut Reply) {
+        self.requests += 1;
+        if let Mischief::Errors(every) = self.mischief
+            && self.requests.is_multiple_of(every)
+        {
+            return reply.error("BUSY try again");
+        }
+        let (name, key) = (args[0], args[1].to_vec());
+        match name {
+            b"HSET" => {
+                let Held::Hash(fields) = self.map.entry(key).or_insert_with(|| Held::Hash(BTreeMap::new())) else {
+                    return reply.error("WRONGTYPE");
+                };
+                args[2..].chunks(2).for_each(|pair| _ = fields.insert(pair[0].to_vec(), pair[1].to_vec()));
+                reply.int((args.len() as i64 - 2) / 2);
+            }
+            b"HGETALL" => write_held(self.map.get(&key), reply),
+            b"HMGET" => {
+                reply.array(args.len() - 2);
+                for field in &args[2..] {
+                    let value = match self.map.get(&key) {
+                        Some(Held::Hash(fields)) => fields.get(*field),
+                        _ => None,
+                    };
+                    reply.bulk_or_null(value.map(Vec::as_slice));
+                }
+            }
+            b"GET" => match self.map.get(&key) {
+                Some(Held::Text(text, _)) => reply.bulk(text),
+                _ => reply.null(),
+            },
+            b"KV.GET" => match self.map.get(&key) {
+                Some(Held::Text(text, version)) => {
+                    reply.array(2);
+                    reply.bulk(text);
+                    reply.int(*version as i64);
+                }
+                _ => reply.null_array(),
+            },
+            b"SET" | b"KV.PUT" => self.put(key, args, reply),
+            b"DEL" => reply.int(i64::from(self.map.remove(&key).is_some())),
+            b"KV.RANGE" => self.range(args, reply),
+            other => reply.error(&format!("ERR unknown command {}", String::from_utf8_lossy(other))),
+        }
+    }
+
+    fn put(&mut self, key: Vec<u8>, args: &[&[u8]], reply: &mut Reply) {
+        self.version += 1;
+        if let (Mischief::Rivals(every), Some(Held::Text(_, version))) = (self.mischief, self.map.get_mut(&key))
+            && self.version.is_multiple_of(every)
+        {
+            *version = self.version;
+            self.version += 1;
+        }
+        let held = match self.map.get(&key) {
+            Some(Held::Text(_, version)) => *version,
+            _ => 0,
+        };
+        if args.len() == 5 && resp::parse_integer(args[4]) != Some(held as i64) {
+            return reply.null();
+        }
+        self.map.insert(key, Held::Text(args[2].to_vec(), self.version));
+        if args[0] == b"SET" { reply.ok() } else { reply.int(self.version as i64) }
+    }
+
+    /// Pages of at most 7 rows, so that scans must go on.
+    fn range(&mut self, args: &[&[u8]], reply: &mut Reply) {
+        use std::ops::Bound::{Excluded, Included, Unbounded};
+        let start = args[1][1..].to_vec();
+        let start = if args[1][0] == b'[' { Included(start) } else { Excluded(start) };
+        let limit = resp::parse_integer(args[4]).unwrap_or(0).min(7) as usize;
+        let rows: Vec<_> = self.map.range((start, Unbounded)).take(limit + 1).collect();
+        reply.array(2);
+        match rows.get(limit) {
+            Some((key, _)) => reply.bulk(&[b"[".as_slice(), key].concat()),
+            None => reply.null(),
+        }
+        reply.array(rows.len().min(limit));
+        for (key, held) in rows.into_iter().take(limit) {
+            reply.array(2);
+            reply.bulk(key);
+            write_held(Some(held), reply);
+        }
+    }
+}
+
+fn write_held(held: Option<&Held>, reply: &mut Reply) {
+    match held {
+        Some(Held::Hash(fields)) => {
+            reply.array(2 * fields.len());
+            for (name, value) in fields {
+                reply.bulk(name);
+                reply.bulk(value);
+            }
+        }
+        Some(Held::Text(text, _)) => reply.bulk(text),
+        None => reply.array(0),
+    }
+}
+
+impl EmbeddedStore for MapStore {
+    fn handle(&self, _in_flight: usize) -> io::Result<Box<dyn EmbeddedHandle>> {
+        Ok(Box::new(MapHandle { store: self.clone(), later: VecDeque::new() }))
+    }
+
+    fn facts(&self) -> TargetFacts {
+        TargetFacts { system: "a map".to_owned(), ..TargetFacts::default() }
+    }
+
+    fn data_dir(&self) -> Option<PathBuf> {
+        None
+    }
+}
+
+struct MapHandle {
+    store: MapStore,
+    /// Answers to writes, which come later, the last first.
+    later: VecDeque<(u32, Vec<u8>)>,
+}
+
+impl EmbeddedHandle for MapHandle {
+    fn submit(&mut self, token: u32, args: &[&[u8]], reply: &mut Vec<u8>) -> bool {
+        let mut answer = Reply::default();
+        self.store.0.lock().unwrap_or_else(PoisonError::into_inner).answer(args, &mut answer);
+        let writes = [b"HSET".as_slice(), b"SET", b"KV.PUT", b"DEL"].contains(&args[0]);
+        if writes {
+            self.later.push_front((token, answer.buf));
+        } else {
+            reply.extend_from_slice(&answer.buf);
+        }
+        !writes
+    }
+
+    fn wait(&mut self, until: Option<Instant>, each: &mut dyn FnMut(u32, &[u8])) -> io::Result<()> {
+        if self.later.is_empty()
+            && let Some(until) = until
+        {
+            std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        }
+        self.later.drain(..).for_each(|(token, answer)| each(token, &answer));
+        Ok(())
+    }
+}
