@@ -199,23 +199,29 @@ fn both_engines_are_the_model_at_every_step() {
 }
 
 #[test]
-fn hundreds_of_flushes_leave_few_files_and_an_exact_index() {
+fn many_flushes_leave_few_files_and_an_exact_index() {
     let folder = tempfile::tempdir().unwrap();
     let shared = SharedResources::new(StorageOptions::default());
     let open = || -> Arc<dyn Engine> { storage::open_engine(EngineKind::Lsm, folder.path(), &shared).unwrap() };
-    let engine = open();
-    for index in 1..=300 {
+    let mut engine = open();
+    for index in 151..=260 {
         apply(&*engine, index, &vec![(b"k".to_vec(), Some(index.to_le_bytes().to_vec()))]);
         engine.seal(vec![]);
         engine.flush().unwrap();
         while engine.compact().unwrap() {}
+        // 245 among them: as a byte it is what packed values begin with.
+        if index % 49 == 0 {
+            drop(engine);
+            engine = open();
+            assert_eq!(engine.flushed_index(), index);
+        }
     }
     let files = walk(folder.path());
     assert!(files < 20, "{files} files");
     drop(engine);
     let engine = open();
-    assert_eq!(engine.flushed_index(), 300);
-    assert_eq!(engine.get(b"k").unwrap().unwrap(), 300u64.to_le_bytes());
+    assert_eq!(engine.flushed_index(), 260);
+    assert_eq!(engine.get(b"k").unwrap().unwrap(), 260u64.to_le_bytes());
 }
 
 fn walk(folder: &Path) -> usize {

@@ -8,7 +8,7 @@ use super::generation::{self, Generation, L0_TABLES};
 use super::manifest::Manifest;
 use super::snapshot::LsmSnapshot;
 use super::sweep::{Views, sweep};
-use super::view::{APPLIED_KEY, Sealed, View, meta_key, read_applied};
+use super::view::{APPLIED_KEY, Sealed, View, applied_record, meta_key, read_applied};
 use crate::envelope::Packing;
 use crate::files::create_folder;
 use crate::health::Health;
@@ -134,7 +134,7 @@ impl LsmEngine {
     fn begin(&self, number: u64, index: u64) -> Result<Arc<Generation>> {
         let generation = Generation::create(&self.folder, number, &self.shared)?;
         let tree = generation.tree();
-        tree.insert(APPLIED_KEY, index.to_le_bytes(), index);
+        tree.insert(APPLIED_KEY, applied_record(index), index);
         tree.rotate_memtable();
         let flushed = tree.flush(&tree.get_flush_lock(), u64::MAX);
         flushed.map_err(|error| translate(&generation.folder, error))?;
@@ -235,8 +235,7 @@ impl Engine for LsmEngine {
         for (key, value) in meta {
             view.active.insert(entry(meta_key(&key), self.packing.pack(value), index, ValueType::Value));
         }
-        let applied = Slice::from(&index.to_le_bytes()[..]);
-        view.active.insert(entry(Slice::from(APPLIED_KEY), applied, index, ValueType::Value));
+        view.active.insert(entry(Slice::from(APPLIED_KEY), applied_record(index), index, ValueType::Value));
         let memtable = generation.index().rotate_memtable().expect("the applied record was just written to it");
         assert!(Arc::ptr_eq(&memtable, &view.active), "the tree writes to another memtable than we do");
         let mut sealed = view.sealed.clone();

@@ -22,6 +22,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// The record that says what the files hold.
 pub(super) const APPLIED_KEY: &[u8] = b"\0applied";
+const APPLIED_FORMAT: u8 = 1;
 /// Before the keys of meta records.
 const META_PREFIX: &[u8] = b"\0meta\0";
 
@@ -179,11 +180,16 @@ impl View {
     }
 }
 
+/// The record of the applied index: a format byte (which keeps it from looking like an envelope), the index.
+pub(super) fn applied_record(index: u64) -> Slice {
+    Slice::from(ByteView::fused(&[APPLIED_FORMAT], &index.to_le_bytes()))
+}
+
 /// The index that the files of a view hold; 0 if nothing was ever flushed.
 pub(super) fn read_applied(view: &View) -> Result<u64> {
-    let Some(value) = view.get(APPLIED_KEY, u64::MAX >> 1)? else { return Ok(0) };
-    let bytes: Option<[u8; 8]> = value[..].try_into().ok();
-    bytes.map(u64::from_le_bytes).ok_or_else(|| Error::Corrupt {
+    let Some(record) = view.get(APPLIED_KEY, u64::MAX >> 1)? else { return Ok(0) };
+    let index = record.strip_prefix(&[APPLIED_FORMAT]).and_then(|bytes| bytes.try_into().ok());
+    index.map(u64::from_le_bytes).ok_or_else(|| Error::Corrupt {
         path: view.generation.folder.clone(),
         detail: "the record of the applied index is malformed".into(),
     })
