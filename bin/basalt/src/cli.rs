@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::inspect::InspectOptions;
 use crate::start::StartOptions;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -31,6 +32,8 @@ pub struct Cli {
 pub enum Command {
     /// Serve a data directory
     Start(Box<StartOptions>),
+    /// Look into a data directory without changing it
+    Inspect(Box<InspectOptions>),
     /// Print a completion script for a shell
     Completions {
         /// Which shell

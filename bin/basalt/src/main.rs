@@ -2,6 +2,7 @@
 
 mod cli;
 mod completions;
+mod inspect;
 mod logging;
 mod start;
 
@@ -14,6 +15,7 @@ fn main() -> ExitCode {
     logging::start(cli.verbose);
     match cli.command {
         Command::Start(options) => start::run(&options),
+        Command::Inspect(options) => inspect::run(&options),
         Command::Completions { shell } => completions::print(shell),
     }
 }

@@ -66,10 +66,7 @@ impl<'a> TreeKey<'a> {
     #[must_use]
     pub fn key(&self) -> &'a [u8] {
         match self {
-            Self::Record(key)
-            | Self::Element { key, .. }
-            | Self::Expiry { key, .. }
-            | Self::Garbage { key, .. } => key,
+            Self::Record(key) | Self::Element { key, .. } | Self::Expiry { key, .. } | Self::Garbage { key, .. } => key,
         }
     }
 }

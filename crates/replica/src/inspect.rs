@@ -258,7 +258,8 @@ impl LogInspection {
         }
         let bytes = cached.as_ref().map_or(&[][..], |(_, bytes)| bytes);
         let end = place.at as usize + place.length as usize;
-        let bytes = bytes.get(place.at as usize..end).ok_or_else(|| self.damage(place, "an entry outside its record"))?;
+        let bytes =
+            bytes.get(place.at as usize..end).ok_or_else(|| self.damage(place, "an entry outside its record"))?;
         let mut entry = Entry::default();
         entry.merge_from_bytes(bytes).map_err(|e| self.damage(place, &format!("an entry that cannot be read: {e}")))?;
         Ok(entry)

@@ -19,3 +19,4 @@ mod worker;
 pub use data_dir::{DataDir, Identity};
 pub use embedded::Caller;
 pub use server::Server;
+pub use store::slots_of;

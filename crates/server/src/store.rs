@@ -168,7 +168,8 @@ impl Store {
 }
 
 /// First and last slot of a shard, when slots are shared out evenly.
-fn slots_of(id: ShardId, shards: u32) -> (u16, u16) {
+#[must_use]
+pub fn slots_of(id: ShardId, shards: u32) -> (u16, u16) {
     let first = |i: u32| (u64::from(i) * u64::from(SLOT_COUNT)).div_ceil(u64::from(shards)) as u16;
     let last = if id.0 + 1 == shards { SLOT_COUNT - 1 } else { first(id.0 + 1) - 1 };
     (first(id.0), last)

@@ -17,7 +17,10 @@ pub(super) struct Item {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// Entries from index `first` on: first byte and length of each in the block.
-    Entries { first: u64, spans: Vec<(u32, u32)> },
+    Entries {
+        first: u64,
+        spans: Vec<(u32, u32)>,
+    },
     /// The group is gone.
     Clean,
     /// Entries below the index are gone.

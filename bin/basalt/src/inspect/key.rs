@@ -1,0 +1,71 @@
+//! One key: in the tree, and in the log after it.
+
+use super::logged::LoggedEntry;
+use super::report::Report;
+use super::show::{Bytes, Shown, count};
+use super::source::{Source, tell};
+use super::stored::StoredRecord;
+use node::inspect::record_key;
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// All that the directory has of a key.
+#[derive(Serialize)]
+pub struct KeyReport {
+    key: Bytes,
+    slot: u16,
+    shard: u32,
+    flushed: u64,
+    /// As the tree's files have it.
+    tree: Option<StoredRecord>,
+    /// Entries after what the tree holds.
+    entries_after: u64,
+    /// Those of them that touch the key.
+    entries: Vec<LoggedEntry>,
+}
+
+impl KeyReport {
+    pub fn of(source: &Source, key: &[u8], shown: Shown) -> Result<Self, String> {
+        let slot = vocab::slot_of(key);
+        let shard = source.owner(slot);
+        let tree = source.tree(shard)?;
+        let snapshot = tree.snapshot();
+        let stored = snapshot.get(&record_key(key)).map_err(tell)?;
+        let stored = stored.map(|bytes| StoredRecord::of(key, bytes, snapshot, shown)).transpose()?;
+        let mut report = Self {
+            key: Bytes::of(key, Shown::Whole),
+            slot: slot.0,
+            shard: shard.0,
+            flushed: snapshot.index(),
+            tree: stored,
+            entries_after: 0,
+            entries: Vec::new(),
+        };
+        for entry in source.entries(shard, report.flushed + 1, u64::MAX) {
+            report.entries_after += 1;
+            let logged = LoggedEntry::of(&entry?, Some(key), shown)?;
+            if logged.time.is_some() && !logged.items.is_empty() {
+                report.entries.push(logged);
+            }
+        }
+        Ok(report)
+    }
+}
+
+impl Report for KeyReport {
+    fn text(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "key {}: slot {}, shard {}", self.key, self.slot, self.shard)?;
+        writeln!(out, "\nin the tree, as of entry {}:", self.flushed)?;
+        match &self.tree {
+            Some(record) => record.text(out)?,
+            None => writeln!(out, "  not there")?,
+        }
+        let after = count(self.entries_after, "entry", "entries");
+        writeln!(out, "\nin the log, {after} after that, {} of them about this key:", self.entries.len())?;
+        self.entries.iter().try_for_each(|entry| entry.text(out))
+    }
+
+    fn is_sound(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,126 @@
+//! A log entry, decoded.
+
+use super::show::{Bytes, Shown, time};
+use node::inspect::touches;
+use node::{Item, decode_entry};
+use replica::{Entry, EntryType, has_commands};
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// One entry.
+#[derive(Serialize)]
+pub struct LoggedEntry {
+    pub index: u64,
+    pub term: u64,
+    pub bytes: usize,
+    /// The leader's clock, which decides expiry.
+    pub time: Option<String>,
+    pub items: Vec<LoggedItem>,
+    /// Items that were left out, as they do not concern the key that was asked for.
+    pub items_left_out: usize,
+}
+
+/// One item of an entry.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoggedItem {
+    Command(Vec<Bytes>),
+    Transaction {
+        watches: Vec<Watch>,
+        commands: Vec<Vec<Bytes>>,
+    },
+    Housekeeping,
+    Clear,
+    /// The group's own: a new leader begins with it.
+    LeaderBegins,
+    Members,
+}
+
+/// A key that a transaction watches.
+#[derive(Serialize)]
+pub struct Watch {
+    key: Bytes,
+    version: u64,
+}
+
+impl LoggedEntry {
+    /// Decodes an entry; of its items only those that touch `key`, if one is given.
+    pub fn of(entry: &Entry, key: Option<&[u8]>, shown: Shown) -> Result<Self, String> {
+        let wrong = |why: &str| format!("entry {} cannot be decoded: {why}", entry.index);
+        let mut logged = Self {
+            index: entry.index,
+            term: entry.term,
+            bytes: entry.data.len(),
+            time: None,
+            items: Vec::new(),
+            items_left_out: 0,
+        };
+        if !has_commands(entry) {
+            let is_plain = entry.get_entry_type() == EntryType::EntryNormal;
+            logged.items.push(if is_plain { LoggedItem::LeaderBegins } else { LoggedItem::Members });
+            return Ok(logged);
+        }
+        let (now_ms, items) = decode_entry(&entry.data).map_err(wrong)?;
+        logged.time = Some(time(now_ms));
+        for item in items {
+            let item = item.map_err(wrong)?;
+            if key.is_none_or(|key| touches(&item, key)) {
+                logged.items.push(LoggedItem::of(&item, shown));
+            } else {
+                logged.items_left_out += 1;
+            }
+        }
+        Ok(logged)
+    }
+
+    /// A line for the entry and one for each command.
+    pub fn text(&self, out: &mut dyn Write) -> io::Result<()> {
+        let time = self.time.as_deref().unwrap_or("-");
+        write!(out, "  {}  term {}  {time}  {} bytes", self.index, self.term, self.bytes)?;
+        if self.items_left_out > 0 {
+            write!(out, "  ({} of its items are about other keys)", self.items_left_out)?;
+        }
+        writeln!(out)?;
+        self.items.iter().try_for_each(|item| item.text(out))
+    }
+}
+
+impl LoggedItem {
+    fn of(item: &Item<'_>, shown: Shown) -> Self {
+        let words = |args: &Vec<&[u8]>| args.iter().map(|arg| Bytes::of(arg, shown)).collect();
+        match item {
+            Item::Command(args) => Self::Command(words(args)),
+            Item::Transaction { watches, commands } => Self::Transaction {
+                watches: watches
+                    .iter()
+                    .map(|(key, version)| Watch { key: Bytes::of(key, shown), version: *version })
+                    .collect(),
+                commands: commands.iter().map(words).collect(),
+            },
+            Item::Housekeeping => Self::Housekeeping,
+            Item::Clear => Self::Clear,
+        }
+    }
+
+    fn text(&self, out: &mut dyn Write) -> io::Result<()> {
+        let line = |words: &[Bytes]| words.iter().map(Bytes::to_string).collect::<Vec<_>>().join(" ");
+        match self {
+            Self::Command(words) => writeln!(out, "      {}", line(words)),
+            Self::Transaction { watches, commands } => {
+                writeln!(
+                    out,
+                    "      transaction of {}",
+                    super::show::count(commands.len() as u64, "command", "commands")
+                )?;
+                for watch in watches {
+                    writeln!(out, "        if {} still has version {}", watch.key, watch.version)?;
+                }
+                commands.iter().try_for_each(|words| writeln!(out, "        {}", line(words)))
+            }
+            Self::Housekeeping => writeln!(out, "      (collection of expired keys and garbage)"),
+            Self::Clear => writeln!(out, "      (every key is removed)"),
+            Self::LeaderBegins => writeln!(out, "      (a leader begins its term)"),
+            Self::Members => writeln!(out, "      (a change of members)"),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! `basalt inspect`: looks into a data directory and never writes to it.
+
+mod entries;
+mod key;
+mod logged;
+mod options;
+mod overview;
+mod records;
+mod report;
+mod shard;
+mod show;
+mod source;
+mod stored;
+mod table;
+mod verify;
+
+pub use options::InspectOptions;
+
+use options::View;
+use report::Report;
+use source::Source;
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::process::ExitCode;
+
+/// Shows what was asked for. 1: it cannot be shown, or something is damaged.
+pub fn run(options: &InspectOptions) -> ExitCode {
+    let shown = options.view().map_err(Failure::Usage).and_then(|view| show(options, &view).map_err(Failure::Store));
+    match shown {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(Failure::Usage(why)) => {
+            eprintln!("basalt inspect: {why}");
+            ExitCode::from(2)
+        }
+        Err(Failure::Store(why)) => {
+            eprintln!("basalt inspect: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+enum Failure {
+    Usage(String),
+    Store(String),
+}
+
+/// True if nothing that was looked at is damaged.
+fn show(options: &InspectOptions, view: &View) -> Result<bool, String> {
+    let source = Source::open(options.directory(), options.live())?;
+    match view {
+        View::Overview => print(&overview::Overview::of(&source), options.json()),
+        View::Shard(shard) => print(&shard::ShardDetail::of(&source, source.shard(*shard)?), options.json()),
+        View::Key(key) => print(&key::KeyReport::of(&source, key, options.shown())?, options.json()),
+        View::Entries { shard, from, to } => {
+            let shard = source.shard(*shard)?;
+            print(&entries::EntriesReport::of(&source, shard, *from, *to, options.shown())?, options.json())
+        }
+        View::Records { shard, prefix, limit } => {
+            let shards = match shard {
+                Some(shard) => vec![source.shard(*shard)?],
+                None => source.shards().collect(),
+            };
+            print(&records::RecordsReport::of(&source, &shards, prefix, *limit, options.shown())?, options.json())
+        }
+        View::Verify => print(&verify::Verification::of(&source), options.json()),
+    }
+}
+
+fn print<R: Report>(report: &R, json: bool) -> Result<bool, String> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let written = if json {
+        serde_json::to_writer_pretty(&mut out, report).map_err(io::Error::from).and_then(|()| writeln!(out))
+    } else {
+        report.text(&mut out)
+    };
+    match written.and_then(|()| out.flush()) {
+        // The reader has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(report.is_sound()),
+        Err(error) => Err(format!("standard output: {error}")),
+        Ok(()) => Ok(report.is_sound()),
+    }
+}

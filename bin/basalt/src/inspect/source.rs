@@ -1,0 +1,122 @@
+//! A data directory, open for reading only.
+
+use replica::{Entry, GroupState, LogInspection};
+use server::Identity;
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use storage::Inspection;
+use vocab::{ShardId, Slot};
+
+/// See the module's words. While it is open, no store starts on the directory.
+pub struct Source {
+    root: PathBuf,
+    identity: Identity,
+    log: LogInspection,
+    running: bool,
+    _lock: Option<File>,
+}
+
+impl Source {
+    /// Opens `root`; one that a process uses only if it may be `live`.
+    pub fn open(root: &Path, live: bool) -> Result<Self, String> {
+        let shown = root.display();
+        std::fs::read_dir(root).map_err(|error| format!("{shown}: {error}"))?;
+        let (lock, running) = share_lock(root)?;
+        if running && !live {
+            return Err(format!("{shown} is in use: stop that process, look at a copy, or look at it --live"));
+        }
+        let identity =
+            Identity::read(root)?.ok_or_else(|| format!("{shown} is not a data directory: no basalt.node"))?;
+        let log = LogInspection::open(&root.join("log")).map_err(|error| error.to_string())?;
+        Ok(Self { root: root.to_owned(), identity, log, running, _lock: lock })
+    }
+
+    /// The directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// What it was made with.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The log.
+    pub fn log(&self) -> &LogInspection {
+        &self.log
+    }
+
+    /// Whether a process uses it.
+    pub fn is_running(&self) -> bool {
+        self.running
+    }
+
+    /// All shards.
+    pub fn shards(&self) -> impl Iterator<Item = ShardId> + use<> {
+        (0..self.identity.shards).map(ShardId)
+    }
+
+    /// The shard of that number, if there is one.
+    pub fn shard(&self, number: u32) -> Result<ShardId, String> {
+        let shards = self.identity.shards;
+        if number < shards {
+            Ok(ShardId(number))
+        } else {
+            Err(format!("there is no shard {number}: there are {shards}, from 0 on"))
+        }
+    }
+
+    /// First and last slot of a shard.
+    pub fn slots(&self, shard: ShardId) -> (u16, u16) {
+        server::slots_of(shard, self.identity.shards)
+    }
+
+    /// The shard that owns a slot.
+    pub fn owner(&self, slot: Slot) -> ShardId {
+        let owns = |shard: &ShardId| (self.slots(*shard).0..=self.slots(*shard).1).contains(&slot.0);
+        self.shards().find(owns).expect("the shards own all slots")
+    }
+
+    /// The tree of a shard as its files have it.
+    pub fn tree(&self, shard: ShardId) -> Result<Inspection, String> {
+        storage::inspect_engine(&self.root.join("shards").join(shard.to_string())).map_err(tell)
+    }
+
+    /// What the log holds about a shard.
+    pub fn group(&self, shard: ShardId) -> Result<GroupState, String> {
+        let state = self.log.state(shard).map_err(|error| error.to_string())?;
+        state.ok_or_else(|| format!("the log knows nothing of shard {shard}"))
+    }
+
+    /// The entries `from..=to` of a shard's log that are there.
+    pub fn entries(&self, shard: ShardId, from: u64, to: u64) -> impl Iterator<Item = Result<Entry, String>> + '_ {
+        self.log.entries(shard, from, to).map(|entry| entry.map_err(|error| error.to_string()))
+    }
+}
+
+/// An error in words; a file that was reached through a link is named by its own path.
+pub fn tell(error: storage::Error) -> String {
+    let home = |path: PathBuf| std::fs::read_link(&path).unwrap_or(path);
+    match error {
+        storage::Error::Corrupt { path, detail } => storage::Error::Corrupt { path: home(path), detail },
+        storage::Error::Io { path, source } => storage::Error::Io { path: home(path), source },
+        other => other,
+    }
+    .to_string()
+}
+
+/// Keeps a store from starting meanwhile; tells whether one runs already. Makes no lock file.
+fn share_lock(root: &Path) -> Result<(Option<File>, bool), String> {
+    let path = root.join("LOCK");
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((None, false)),
+        Err(error) => return Err(format!("{}: {error}", path.display())),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok((Some(file), false)),
+        Err(TryLockError::WouldBlock) => Ok((None, true)),
+        Err(TryLockError::Error(error)) => Err(format!("{}: {error}", path.display())),
+    }
+}

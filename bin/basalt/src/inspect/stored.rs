@@ -1,0 +1,116 @@
+//! A key's record, taken apart.
+
+use super::show::{Bytes, Shown, time};
+use super::source::tell;
+use node::inspect::{TreeKey, element_span, hash_fields};
+use node::{Kind, Record};
+use serde::Serialize;
+use std::io::{self, Write};
+use storage::{Slice, Snapshot};
+
+/// Fields that are listed where not all are asked for.
+const FIELDS_SHOWN: usize = 20;
+
+/// What is stored under a key.
+#[derive(Serialize)]
+pub struct StoredRecord {
+    kind: &'static str,
+    version: u64,
+    expires_ms: Option<u64>,
+    payload_bytes: usize,
+    /// A string's bytes.
+    value: Option<Bytes>,
+    /// How many fields a hash has.
+    field_count: Option<u64>,
+    /// A spread hash's generation.
+    generation: Option<String>,
+    /// The first fields of a hash.
+    fields: Vec<Field>,
+}
+
+#[derive(Serialize)]
+struct Field {
+    field: Bytes,
+    value: Bytes,
+}
+
+impl StoredRecord {
+    /// Takes the stored bytes of `key` apart; of a spread hash, `tree` has the fields.
+    pub fn of(key: &[u8], bytes: Slice, tree: &dyn Snapshot, shown: Shown) -> Result<Self, String> {
+        let wrong = |why: &str| format!("the record of {} is malformed: {why}", key.escape_ascii());
+        let record = Record::decode(bytes).map_err(wrong)?;
+        let view = record.view();
+        let most = if shown == Shown::Whole { usize::MAX } else { FIELDS_SHOWN };
+        let mut stored = Self {
+            kind: match view.kind {
+                Kind::String => "string",
+                Kind::Hash => "hash",
+                Kind::SpreadHash => "spread hash",
+            },
+            version: view.version,
+            expires_ms: view.expire_at_ms,
+            payload_bytes: view.payload.len(),
+            value: (view.kind == Kind::String).then(|| Bytes::of(view.payload, shown)),
+            field_count: None,
+            generation: None,
+            fields: Vec::new(),
+        };
+        let field = |name: &[u8], value: &[u8]| Field { field: Bytes::of(name, shown), value: Bytes::of(value, shown) };
+        if view.kind == Kind::Hash {
+            let fields = hash_fields(&record).map_err(|why| wrong(&why))?;
+            stored.field_count = Some(fields.len() as u64);
+            stored.fields = fields.iter().take(most).map(|(name, value)| field(name, value)).collect();
+        }
+        if let Some(spread) = view.spread() {
+            stored.field_count = Some(spread.count);
+            stored.generation = Some(format!("{:016x}", spread.generation));
+            for row in tree.iter(element_span(key, spread.generation), false).take(most) {
+                let (tree_key, value) = row.map_err(tell)?;
+                let Some(TreeKey::Element { field: name, .. }) = TreeKey::parse(&tree_key) else {
+                    return Err(wrong("an element without a field"));
+                };
+                stored.fields.push(field(name, &value));
+            }
+        }
+        Ok(stored)
+    }
+
+    /// One line: kind, version, size, expiry.
+    pub fn summary(&self) -> String {
+        let mut line = format!("{}, version {}, ", self.kind, self.version);
+        match self.field_count {
+            Some(fields) => line.push_str(&format!("{fields} fields, ")),
+            None => line.push_str(&format!("{} bytes, ", self.payload_bytes)),
+        }
+        match self.expires_ms {
+            Some(at) if at <= vocab::wall_clock_ms() => line.push_str(&format!("expired {}", time(at))),
+            Some(at) => line.push_str(&format!("expires {}", time(at))),
+            None => line.push_str("no expiry"),
+        }
+        line
+    }
+
+    /// The line and what is in it.
+    pub fn text(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "  {}", self.summary())?;
+        if let Some(generation) = &self.generation {
+            writeln!(out, "  generation {generation}, fields by position")?;
+        }
+        if let Some(value) = &self.value {
+            writeln!(out, "  {value}")?;
+        }
+        for Field { field, value } in &self.fields {
+            writeln!(out, "    {field}  {value}")?;
+        }
+        let left = self.field_count.unwrap_or(0).saturating_sub(self.fields.len() as u64);
+        if left > 0 {
+            writeln!(out, "    … {left} more: --full lists all")?;
+        }
+        Ok(())
+    }
+
+    /// A string's bytes, or nothing.
+    pub fn value(&self) -> String {
+        self.value.as_ref().map(Bytes::to_string).unwrap_or_default()
+    }
+}
