@@ -11,12 +11,12 @@ use std::process::Command;
 const KEYS: u64 = 3_000;
 
 fn value(n: u64) -> Vec<u8> {
-    // One in 64 is large enough to be kept out of the levels.
-    Random::new(n).bytes(if n % 64 == 0 { 100_000 } else { 200 })
+    // One in 16 is large enough to be kept out of the levels.
+    Random::new(n).bytes(if n % 16 == 0 { 100_000 } else { 2_000 })
 }
 
 fn setup(dir: &Path) -> Setup {
-    Setup::bare(dir).with("--shards", "2").with("--memory", "128M")
+    Setup::bare(dir).with("--shards", "2").with("--memory", "64mb")
 }
 
 fn fill(connection: &mut Connection) {
@@ -133,6 +133,10 @@ fn a_flipped_byte_in_the_tree_is_never_a_wrong_answer() {
     let server = Server::start(&setup(&data));
     fill(&mut server.connect());
     assert!(server.stop());
+    let files = tree_hash(&data);
+    let kept_in =
+        |folder: &str| files.iter().any(|(path, _, _)| path.components().any(|part| part.as_os_str() == folder));
+    assert!(kept_in("tables") && kept_in("blobs"), "nothing was flushed: {files:?}");
     hunt("after a stop", &data, &dir, number("BASALT_CORRUPTION_SEED", 1));
 }
 
