@@ -218,7 +218,7 @@ impl Shard {
         if let Some(last) = turn.committed.last()
             && self.broken.is_none()
         {
-            self.replica.applied(last.index);
+            self.replica.applied(last);
             self.view.set_serving(self.replica.serves());
             self.view.set_status(self.replica.status());
         }
@@ -249,7 +249,11 @@ impl Shard {
     }
 
     /// Seals the tree's memory for a background flush, with the shard's own facts in it.
+    /// Not once an entry could not be applied as a whole: what is in the files shall be what whole entries made.
     pub fn seal(&self) {
+        if self.broken.is_some() {
+            return;
+        }
         let counters = Slice::from(self.view.counters().encode());
         self.view.engine().seal(vec![(Slice::from(keys::META_COUNTERS), counters)]);
     }
@@ -356,9 +360,10 @@ impl Shard {
 
     fn clear(&mut self, index: u64) -> Result<(), ApplyError> {
         self.view.begin_write(index);
+        // The cache goes first, so that no one sees a row of it beside the empty tree.
+        self.view.cache().clear_shard(self.view.id().0);
         // As of the entry before: this one is applied, without writes, when it is committed.
         self.view.engine().clear(index - 1)?;
-        self.view.cache().clear_shard(self.view.id().0);
         self.view.counters().clear();
         self.view.garbage(false);
         self.view.next_expiry(u64::MAX);

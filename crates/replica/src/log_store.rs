@@ -133,13 +133,13 @@ impl Log {
 
     /// Writes; with `sync`, fsyncs once for everything. A failed fsync poisons the store.
     pub fn write(&self, write: &mut LogWrite, sync: bool) -> Result<()> {
-        if self.health.state() == crate::DiskState::Poisoned {
-            return Err(Error::Poisoned(self.health.reason()));
-        }
+        self.check()?;
         let call = || self.engine.write(&mut write.batch, sync);
         // raft-engine panics where an fsync fails; there is no going on from that, but reads still work.
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)) {
-            Ok(Ok(_)) => Ok(()),
+            // raft-engine joins the writes of several threads. If the fsync fails, only the one that made it panics;
+            // to the others it reports success.
+            Ok(Ok(_)) => self.check(),
             Ok(Err(e)) => {
                 self.health.poison(&format!("writing the log in {}: {e}", self.dir.display()));
                 Err(e.into())
@@ -151,10 +151,23 @@ impl Log {
         }
     }
 
+    /// Whether nothing has failed so far. An fsync that succeeds after one that failed proves nothing: what the
+    /// kernel could not write then is gone.
+    fn check(&self) -> Result<()> {
+        match self.health.state() {
+            crate::DiskState::Poisoned => Err(Error::Poisoned(self.health.reason())),
+            _ => Ok(()),
+        }
+    }
+
     /// Fsyncs what was written before.
     pub fn sync(&self) -> Result<()> {
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.engine.sync())) {
-            Ok(done) => Ok(done?),
+            Ok(Ok(())) => self.check(),
+            Ok(Err(e)) => {
+                self.health.poison(&format!("fsync of the log in {}: {e}", self.dir.display()));
+                Err(e.into())
+            }
             Err(_) => {
                 self.health.poison(&format!("fsync of the log in {} failed", self.dir.display()));
                 Err(Error::Poisoned(self.health.reason()))

@@ -50,6 +50,8 @@ pub struct Replica {
     shard: ShardId,
     raw: RawNode<Tail>,
     applied: u64,
+    /// The term of the last entry applied since the replica was opened; 0 before the first.
+    applied_term: u64,
     /// Entries up to here have been given to the log.
     handed: u64,
     /// The newest turn whose log write is not done; 0 when all are.
@@ -78,6 +80,12 @@ impl Replica {
                 "the tree of shard {shard} holds entry {applied}, the log ends at {last}: log files are missing"
             )));
         }
+        if applied < state.truncated.0 || applied + 1 < state.bounds.0 {
+            return Err(Error::Corrupt(format!(
+                "the tree of shard {shard} ends at entry {applied}, the log begins at {}: what is between is lost",
+                state.bounds.0
+            )));
+        }
         let mut state = state;
         // What the tree holds was committed, even if the log never heard of it.
         state.hard_state.commit = state.hard_state.commit.max(applied).max(state.truncated.0);
@@ -98,7 +106,7 @@ impl Replica {
         let tail = Tail::open(log, shard, state)?;
         let handed = tail.last_index().map_err(|e| raft_error(shard, &e))?;
         let raw = RawNode::new(&config, tail, &logger).map_err(|e| raft_error(shard, &e))?;
-        Ok(Self { shard, raw, applied, handed, outstanding: 0, held: VecDeque::new() })
+        Ok(Self { shard, raw, applied, applied_term: 0, handed, outstanding: 0, held: VecDeque::new() })
     }
 
     /// Stands for election now rather than after a timeout: right for a group of one.
@@ -122,12 +130,11 @@ impl Replica {
         self.raw.raft.state == StateRole::Leader
     }
 
-    /// Whether everything committed when this replica began to lead is applied: only then may it answer reads.
+    /// Whether everything committed when this replica began to lead is applied: only then may it answer reads. That is
+    /// so from the first entry of its own term on. What is committed and not yet applied was acknowledged to nobody.
     #[must_use]
     pub fn serves(&self) -> bool {
-        self.is_leader()
-            && self.raw.raft.raft_log.term(self.applied).is_ok_and(|term| term == self.raw.raft.term)
-            && self.raw.raft.raft_log.committed == self.applied
+        self.is_leader() && self.applied_term == self.raw.raft.term
     }
 
     /// Proposes an entry; answers the index it will have if this term commits it.
@@ -194,10 +201,12 @@ impl Replica {
         messages
     }
 
-    /// Entries up to `index` have been applied to the tree.
-    pub fn applied(&mut self, index: u64) {
+    /// Entries up to `last` have been applied to the tree.
+    pub fn applied(&mut self, last: &Entry) {
+        let index = last.index;
         assert!(index >= self.applied, "applied goes back from {} to {index}", self.applied);
         self.applied = index;
+        self.applied_term = last.term;
         self.raw.advance_apply_to(index);
         self.raw.mut_store().forget(index);
     }
