@@ -1,6 +1,6 @@
 //! One key: in the tree, and in the log after it.
 
-use super::logged::LoggedEntry;
+use super::logged::{LoggedEntry, LoggedItem};
 use super::report::Report;
 use super::show::{Bytes, Shown, count};
 use super::source::{Source, tell};
@@ -22,6 +22,8 @@ pub struct KeyReport {
     entries_after: u64,
     /// Those of them that touch the key.
     entries: Vec<LoggedEntry>,
+    /// Entries that only collect what has expired, whatever its key.
+    housekeeping: u64,
 }
 
 impl KeyReport {
@@ -40,11 +42,18 @@ impl KeyReport {
             tree: stored,
             entries_after: 0,
             entries: Vec::new(),
+            housekeeping: 0,
         };
         for entry in source.entries(shard, report.flushed + 1, u64::MAX) {
             report.entries_after += 1;
             let logged = LoggedEntry::of(&entry?, Some(key), shown)?;
-            if logged.time.is_some() && !logged.items.is_empty() {
+            let only_collects = |item: &LoggedItem| matches!(item, LoggedItem::Housekeeping);
+            if logged.time.is_none() || logged.items.is_empty() {
+                continue;
+            }
+            if logged.items.iter().all(only_collects) {
+                report.housekeeping += 1;
+            } else {
                 report.entries.push(logged);
             }
         }
@@ -62,7 +71,12 @@ impl Report for KeyReport {
         }
         let after = count(self.entries_after, "entry", "entries");
         writeln!(out, "\nin the log, {after} after that, {} of them about this key:", self.entries.len())?;
-        self.entries.iter().try_for_each(|entry| entry.text(out))
+        self.entries.iter().try_for_each(|entry| entry.text(out))?;
+        if self.housekeeping > 0 {
+            let entries = count(self.housekeeping, "entry", "entries");
+            writeln!(out, "  and {entries} that collect what has expired, whatever its key")?;
+        }
+        Ok(())
     }
 
     fn is_sound(&self) -> bool {

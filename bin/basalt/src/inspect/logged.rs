@@ -5,7 +5,11 @@ use node::inspect::touches;
 use node::{Item, decode_entry};
 use replica::{Entry, EntryType, has_commands};
 use serde::Serialize;
+use std::fmt;
 use std::io::{self, Write};
+
+/// Words of a command that are shown where not all are asked for.
+const WORDS_SHOWN: usize = 16;
 
 /// One entry.
 #[derive(Serialize)]
@@ -24,16 +28,42 @@ pub struct LoggedEntry {
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoggedItem {
-    Command(Vec<Bytes>),
+    Command(Words),
     Transaction {
         watches: Vec<Watch>,
-        commands: Vec<Vec<Bytes>>,
+        commands: Vec<Words>,
     },
     Housekeeping,
     Clear,
     /// The group's own: a new leader begins with it.
     LeaderBegins,
     Members,
+}
+
+/// The words of a command.
+#[derive(Serialize)]
+pub struct Words {
+    /// Only the first of them if `count` are more.
+    words: Vec<Bytes>,
+    count: usize,
+}
+
+impl Words {
+    fn of(args: &[&[u8]], shown: Shown) -> Self {
+        let most = if shown == Shown::Whole { usize::MAX } else { WORDS_SHOWN };
+        Self { words: args.iter().take(most).map(|arg| Bytes::of(arg, shown)).collect(), count: args.len() }
+    }
+}
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<String> = self.words.iter().map(Bytes::to_string).collect();
+        f.write_str(&words.join(" "))?;
+        match self.count - words.len() {
+            0 => Ok(()),
+            left => write!(f, " … ({left} more words)"),
+        }
+    }
 }
 
 /// A key that a transaction watches.
@@ -87,7 +117,7 @@ impl LoggedEntry {
 
 impl LoggedItem {
     fn of(item: &Item<'_>, shown: Shown) -> Self {
-        let words = |args: &Vec<&[u8]>| args.iter().map(|arg| Bytes::of(arg, shown)).collect();
+        let words = |args: &Vec<&[u8]>| Words::of(args, shown);
         match item {
             Item::Command(args) => Self::Command(words(args)),
             Item::Transaction { watches, commands } => Self::Transaction {
@@ -103,9 +133,8 @@ impl LoggedItem {
     }
 
     fn text(&self, out: &mut dyn Write) -> io::Result<()> {
-        let line = |words: &[Bytes]| words.iter().map(Bytes::to_string).collect::<Vec<_>>().join(" ");
         match self {
-            Self::Command(words) => writeln!(out, "      {}", line(words)),
+            Self::Command(words) => writeln!(out, "      {words}"),
             Self::Transaction { watches, commands } => {
                 writeln!(
                     out,
@@ -115,7 +144,7 @@ impl LoggedItem {
                 for watch in watches {
                     writeln!(out, "        if {} still has version {}", watch.key, watch.version)?;
                 }
-                commands.iter().try_for_each(|words| writeln!(out, "        {}", line(words)))
+                commands.iter().try_for_each(|words| writeln!(out, "        {words}"))
             }
             Self::Housekeeping => writeln!(out, "      (collection of expired keys and garbage)"),
             Self::Clear => writeln!(out, "      (every key is removed)"),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 const AFTER: &str = "\
 Nothing is written to the directory, not even a lock; a store that is running is refused unless --live is given.
-Keys and values are printed as they are where they are printable ASCII, with \\n, \\r, \\t, \\\\, \\', \\\" and \\xNN for the
+Keys and values are printed as they are where they are printable ASCII, with \\n, \\r, \\t, \\\\, \\\" and \\xNN for the
 rest, and --key and --prefix take them in the same form.
 
 Examples:

@@ -282,6 +282,7 @@ impl Report for Overview {
             count(keys, "key", "keys"),
             count(replay, "entry", "entries")
         )?;
+        writeln!(out, "(commit is as last written: a group of one commits all that its log holds)")?;
         for shard in &self.shards {
             for problem in &shard.problems {
                 writeln!(out, "DAMAGED: shard {}: {problem}", shard.shard)?;

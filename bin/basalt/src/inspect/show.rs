@@ -46,7 +46,14 @@ impl fmt::Display for Bytes {
 
 /// Printable ASCII.
 pub fn escape(bytes: &[u8]) -> String {
-    bytes.escape_ascii().to_string()
+    let mut text = String::with_capacity(bytes.len());
+    for &byte in bytes {
+        match byte {
+            b'\'' => text.push('\''),
+            _ => text.extend(byte.escape_ascii().map(char::from)),
+        }
+    }
+    text
 }
 
 /// What `escape` was given. Characters that it would have escaped stand for themselves.
@@ -59,14 +66,14 @@ pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
             bytes.push(byte);
             continue;
         }
-        let wrong = || format!("'{text}': after a backslash comes n, r, t, \\, ', \" or xNN");
+        let wrong = || format!("'{text}': after a backslash comes n, r, t, \\, \" or xNN");
         let (&kind, after) = rest.split_first().ok_or_else(wrong)?;
         rest = after;
         bytes.push(match kind {
             b'n' => b'\n',
             b'r' => b'\r',
             b't' => b'\t',
-            b'\\' | b'\'' | b'"' => kind,
+            b'\\' | b'"' => kind,
             b'x' => {
                 let (digits, after) = rest.split_at_checked(2).ok_or_else(wrong)?;
                 rest = after;
