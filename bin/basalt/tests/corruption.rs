@@ -12,7 +12,7 @@ const KEYS: u64 = 3_000;
 
 fn value(n: u64) -> Vec<u8> {
     // One in 16 is large enough to be kept out of the levels.
-    Random::new(n).bytes(if n % 16 == 0 { 100_000 } else { 2_000 })
+    Random::new(n).bytes(if n.is_multiple_of(16) { 100_000 } else { 2_000 })
 }
 
 fn setup(dir: &Path) -> Setup {

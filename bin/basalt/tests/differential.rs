@@ -337,7 +337,8 @@ fn random_commands_answer_as_redis_does() {
         let (ours, theirs) = (ours.connect(), theirs.connect());
         let mut pair = Pair { ours, theirs, history: Vec::new(), queued: None };
         let begin = if seed % 2 == 0 { "RESET" } else { "HELLO 3" };
-        (pair.ours.call(begin), pair.theirs.call(begin));
+        pair.ours.call(begin);
+        pair.theirs.call(begin);
         pair.call(&[b"FLUSHALL".to_vec()]).unwrap();
         let fields = if seed % 4 == 3 { 400 } else { 8 };
         let outcome = (0..1_500).try_for_each(|_| pair.call(&request(&mut random, fields)));

@@ -124,7 +124,7 @@ fn words(text: &str) -> Vec<Vec<u8>> {
             }
             None => {
                 let end = rest.find(' ').unwrap_or(rest.len());
-                (rest[..end].as_bytes().to_vec(), &rest[end..])
+                (rest.as_bytes()[..end].to_vec(), &rest[end..])
             }
         };
         words.push(word);
