@@ -52,7 +52,7 @@ impl Background {
 pub(crate) fn start(store: &Arc<Store>) -> std::io::Result<Vec<std::thread::JoinHandle<()>>> {
     let spawn = |name: &str, run: fn(&Store)| {
         let store = store.clone();
-        std::thread::Builder::new().name(name.to_owned()).spawn(move || run(&store))
+        crate::vital::spawn(name, move || run(&store))
     };
     Ok(vec![spawn("flush", flush_thread)?, spawn("compact", compact_thread)?, spawn("disk", disk_thread)?])
 }
@@ -74,6 +74,13 @@ fn flush_thread(store: &Store) {
 }
 
 fn flush(store: &Store, shard: usize) -> bool {
+    // A tree never holds what the log could still lose: it would begin where the log has not come to.
+    if !store.sync
+        && let Err(e) = store.log.sync()
+    {
+        log::error!("{e}");
+        return false;
+    }
     match store.views[shard].engine().flush() {
         Ok(()) => {
             store.background.flushes.fetch_add(1, Ordering::Relaxed);

@@ -7,6 +7,7 @@ use node::exec::{Call, Error};
 use node::{CachedSpace, EncodedCommand, Fault, SnapshotSpace, Ticket, Write};
 use resp::{Proto, Reply, table};
 use slab::Slab;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,8 @@ struct Arrived {
 /// One caller's answers.
 #[derive(Default)]
 struct Mailbox {
+    /// Tells the caller from those that had its place before: their answers may still come.
+    generation: u32,
     arrived: Mutex<Arrived>,
     changed: Condvar,
 }
@@ -29,12 +32,15 @@ struct Mailbox {
 #[derive(Default)]
 pub(crate) struct Callers {
     mailboxes: RwLock<Slab<Arc<Mailbox>>>,
+    generations: AtomicU32,
 }
 
 impl Callers {
     pub(crate) fn deliver(&self, ticket: &Ticket, reply: &[u8]) {
         let mailboxes = self.mailboxes.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mailbox) = mailboxes.get(ticket.connection as usize) {
+        if let Some(mailbox) = mailboxes.get(ticket.connection as usize)
+            && mailbox.generation == ticket.generation
+        {
             let mut arrived = lock(&mailbox.arrived);
             arrived.bytes.extend_from_slice(reply);
             let end = arrived.bytes.len();
@@ -63,7 +69,8 @@ pub struct Caller {
 
 impl Caller {
     pub(crate) fn new(store: Arc<Store>) -> Self {
-        let mailbox = Arc::new(Mailbox::default());
+        let generation = store.embedded.generations.fetch_add(1, Ordering::Relaxed);
+        let mailbox = Arc::new(Mailbox { generation, ..Mailbox::default() });
         let id = store.embedded.mailboxes.write().unwrap_or_else(PoisonError::into_inner).insert(mailbox.clone());
         Self { store, id, mailbox, taken: Arrived::default(), seed: id as u64 }
     }
@@ -125,7 +132,7 @@ impl Caller {
                 let ticket = Ticket {
                     worker: EMBEDDED,
                     connection: self.id as u32,
-                    generation: 0,
+                    generation: self.mailbox.generation,
                     sequence: u64::from(token),
                     proto: reply.proto,
                 };
@@ -164,6 +171,9 @@ impl Caller {
     fn read(&mut self, shard: usize, handler: node::exec::Handler, args: &[&[u8]], reply: &mut Reply) {
         let view = self.store.views[shard].clone();
         let view = &*view;
+        if !view.serving() {
+            return reply.error("CLUSTERDOWN Hash slot not served");
+        }
         let mark = reply.buf.len();
         let now = now_ms();
         match handler(&mut Call { args, space: &mut CachedSpace::new(view, now), reply }) {

@@ -14,6 +14,7 @@ mod process;
 mod requests;
 mod server;
 mod store;
+mod vital;
 mod worker;
 
 pub use data_dir::{DataDir, Identity};

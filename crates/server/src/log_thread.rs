@@ -28,7 +28,7 @@ pub(crate) struct LogThread {
 impl LogThread {
     pub(crate) fn start(log: Arc<Log>) -> std::io::Result<Self> {
         let (tasks, inbox) = channel();
-        let thread = std::thread::Builder::new().name("log".to_owned()).spawn(move || run(&log, &inbox))?;
+        let thread = crate::vital::spawn("log", move || run(&log, &inbox))?;
         Ok(Self { tasks, thread: std::sync::Mutex::new(Some(thread)) })
     }
 
@@ -63,16 +63,17 @@ fn run(log: &Log, tasks: &Receiver<Task>) {
         let wait = unsynced_since.map_or(Duration::from_secs(3600), |since| {
             (since + NOSYNC_INTERVAL).saturating_duration_since(Instant::now())
         });
+        // Asked before the tasks: they may come without a pause.
+        if wait.is_zero() {
+            unsynced_since = None;
+            if let Err(e) = log.sync() {
+                log::error!("{e}");
+            }
+            continue;
+        }
         let task = match tasks.recv_timeout(wait) {
             Ok(task) => task,
-            Err(RecvTimeoutError::Timeout) => {
-                if unsynced_since.take().is_some()
-                    && let Err(e) = log.sync()
-                {
-                    log::error!("{e}");
-                }
-                continue;
-            }
+            Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => return,
         };
         match task {

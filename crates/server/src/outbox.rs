@@ -8,6 +8,7 @@ use node::session::Effect;
 use resp::Reply;
 use slab::Slab;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The place of a ticket whose answer is one of several that make one reply.
 pub(crate) const GATHERED: u32 = u32::MAX;
@@ -32,8 +33,6 @@ pub(crate) struct Outbox {
     pub(crate) stalled: Vec<(usize, u32)>,
     /// Connections whose next request may go on.
     pub(crate) unstalled: Vec<usize>,
-    /// What sessions ask of the shell, by connection.
-    pub(crate) effects: Vec<(usize, Effect)>,
     gathers: Slab<Gather>,
 }
 
@@ -46,7 +45,6 @@ impl Outbox {
             dirty: Vec::new(),
             stalled: Vec::new(),
             unstalled: Vec::new(),
-            effects: Vec::new(),
             gathers: Slab::new(),
         }
     }
@@ -70,7 +68,11 @@ impl Outbox {
     /// Lets every stalled connection look at its next request again.
     pub(crate) fn unstall_all(&mut self) {
         for (id, generation) in self.stalled.drain(..) {
-            if self.connections.get(id).is_some_and(|connection| connection.generation == generation) {
+            // One that was let go on since, or that is in the list twice, is left alone.
+            if let Some(connection) = self.connections.get_mut(id)
+                && connection.generation == generation
+                && std::mem::take(&mut connection.stalled)
+            {
                 self.unstalled.push(id);
             }
         }
@@ -91,7 +93,11 @@ impl Outbox {
                 let mut whole = Reply::new(ticket.proto);
                 let ns = connection.age(ticket.sequence).map_or(0, |age| age.as_nanos() as u64);
                 let effect = transaction.answer(&mut connection.session, &*self.store, reply, ns, &mut whole);
-                self.effects.push((id, effect));
+                // A sleep asked for inside a transaction is not slept: its replies are one.
+                if matches!(effect, Effect::Shutdown { .. }) {
+                    self.store.stop_asked.store(true, Ordering::Release);
+                    connection.session.close();
+                }
                 connection.answer(ticket.sequence, &whole.buf);
                 None
             }

@@ -28,7 +28,7 @@ impl Pool {
         let shared = Arc::new(Shared { queue, ready: Condvar::new() });
         let start = |i| {
             let shared = shared.clone();
-            std::thread::Builder::new().name(format!("read-{i}")).spawn(move || shared.run())
+            crate::vital::spawn(&format!("read-{i}"), move || shared.run())
         };
         let threads = (0..threads).map(start).collect::<std::io::Result<Vec<_>>>()?;
         Ok(Self { shared, threads: Mutex::new(threads) })

@@ -65,7 +65,7 @@ impl Server {
             let mine = owned.remove(0);
             let worker = Worker::new(index, store.clone(), poll, inbox, listener.take(), mine);
             let worker = worker.map_err(|e| e.to_string())?;
-            let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || worker.run());
+            let thread = crate::vital::spawn(&format!("worker-{index}"), move || worker.run());
             threads.push(thread.map_err(|e| e.to_string())?);
         }
         let background = background::start(&store).map_err(|e| e.to_string())?;
