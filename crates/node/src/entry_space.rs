@@ -95,7 +95,7 @@ impl<'a> EntrySpace<'a> {
             None => {
                 let shard = self.view.id().0;
                 match self.view.cache().get(shard, key) {
-                    Ok(row) => Some(row),
+                    Ok(row) => (!row.is_empty()).then_some(row),
                     Err(_) => self.view.engine().get(&self.tree_key)?,
                 }
             }

@@ -1,7 +1,7 @@
 //! Reads of a shard: first from the row cache alone, then, where that is not enough, from a snapshot of the tree.
 
 use crate::keys;
-use crate::view::{ShardView, live};
+use crate::view::{ABSENT, ShardView, live};
 use crate::{Fault, Record, Space};
 use storage::{Slice, Snapshot, Span};
 use vocab::{Prng, Slot};
@@ -44,6 +44,10 @@ impl Space for CachedSpace<'_> {
             return Err(Fault::WouldBlock);
         }
         let Ok(bytes) = self.view.cache().get(self.view.id().0, key) else { return Err(Fault::WouldBlock) };
+        if bytes.is_empty() {
+            self.hits += 1;
+            return Ok(None);
+        }
         let record = self.view.decode(bytes)?;
         if record.view().version > self.applied {
             return Err(Fault::WouldBlock);
@@ -136,6 +140,8 @@ impl Space for SnapshotSpace<'_> {
     fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
         let shard = self.view.id().0;
         let stamp = match self.view.cache().get(shard, key) {
+            // It does not say since when the key is absent: it may have been there as of this snapshot.
+            Ok(bytes) if bytes.is_empty() => None,
             Ok(bytes) => {
                 let record = self.view.decode(bytes)?;
                 if record.view().version <= self.snapshot.index() {
@@ -149,10 +155,11 @@ impl Space for SnapshotSpace<'_> {
         // changes the stamp.
         let newest = self.view.is_newest(self.snapshot.index());
         keys::record_into(&mut self.tree_key, key);
-        let Some(bytes) = self.snapshot.get(&self.tree_key)? else { return Ok(None) };
+        let found = self.snapshot.get(&self.tree_key)?;
         if newest && let Some(stamp) = stamp {
-            self.view.cache().fill(shard, key, &bytes, stamp);
+            self.view.cache().fill(shard, key, found.as_deref().unwrap_or(ABSENT), stamp);
         }
+        let Some(bytes) = found else { return Ok(None) };
         Ok(live(Some(self.view.decode(bytes)?), self.now_ms))
     }
 

@@ -9,6 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use storage::{Engine, RowCache, Slice};
 use vocab::{ShardId, Slot};
 
+/// The row of a key that is known not to be there: no record is as short. Only readers put it into the cache, and only
+/// while nothing newer is on its way: a removal takes the row out instead, or readers would see it too early.
+pub(crate) const ABSENT: &[u8] = &[];
+
 /// The shared part of one shard. Only the thread that owns the shard writes; any thread reads.
 pub struct ShardView {
     id: ShardId,
