@@ -32,6 +32,7 @@ const STEPS: &[Step] = &[
     Step { name: "test", what: "unit tests, and black-box tests of the basalt binary", run: test },
     Step { name: "fuzz", what: "every fuzzer for a few seconds", run: fuzz },
     Step { name: "suite", what: "Redis's own Tcl suite against basalt", run: redis_suite },
+    Step { name: "bench", what: "micro-benchmarks and the canonical run, in small", run: bench },
     Step { name: "docs", what: "rustdoc without warnings, and docs/COMMANDS.md as the table says", run: docs },
 ];
 
@@ -148,6 +149,24 @@ fn redis_suite(root: &Path) -> Verdict {
         Err(suite::Failure::Short(why)) => Verdict::Failed(Count::default(), why),
         Err(suite::Failure::Unavailable(why)) => Verdict::Skipped(why),
     }
+}
+
+/// So that they cannot rot; their figures mean nothing here.
+fn bench(root: &Path) -> Verdict {
+    let micro =
+        &["test", "--workspace", "--benches", "--exclude", "basalt", "--exclude", "xtask", "--locked", "--quiet"];
+    let mut micro = process::cargo(micro);
+    // No library test is called so: what is left are the benchmarks' own `main`s.
+    micro.args(["--", "only_benchmarks"]);
+    let small =
+        &["run", "--package", "basalt", "--locked", "--quiet", "--", "bench", "--records", "5000", "--seconds", "1"];
+    let mut canonical = process::cargo(small);
+    canonical.args(["--warm-up-seconds", "0", "--quiet", "--out", "target/bench-smoke"]);
+    let outcomes = [process::run(root, &mut micro), process::run(root, &mut canonical)];
+    let whys: Vec<String> = outcomes.into_iter().filter_map(|outcome| outcome.err().map(|(_, why)| why)).collect();
+    let failed = whys.len() as u64;
+    let count = Count { passed: 2 - failed, failed };
+    if failed == 0 { Verdict::Passed(count) } else { Verdict::Failed(count, whys.join("\n")) }
 }
 
 fn docs(root: &Path) -> Verdict {

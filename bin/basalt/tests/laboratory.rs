@@ -1,0 +1,110 @@
+//! `basalt bench` from outside: it measures, it verifies, and its exit code tells the truth.
+#![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
+
+mod common;
+
+use common::{Dir, Server, Setup, Value};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const RECORDS: &str = "recordcount=2000";
+const OPERATIONS: &str = "operationcount=2000";
+
+fn bench(dir: &Dir, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
+    command.arg("bench").args(arguments).current_dir(dir.path()).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn reports(folder: &Path) {
+    for name in ["report.html", "report.md", "report.json"] {
+        let length = std::fs::metadata(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}")).len();
+        assert!(length > 200, "{name} has {length} bytes");
+    }
+}
+
+fn serve(dir: &Dir) -> (Server, String) {
+    let server = Server::start(&Setup::new(&dir.join("data")).with("--durability", "nosync"));
+    let target = format!("redis://127.0.0.1:{}", server.port());
+    (server, target)
+}
+
+#[test]
+fn the_canonical_run_in_small() {
+    let dir = Dir::new("bench-suite");
+    let small = ["--records", "3000", "--seconds", "1", "--warm-up-seconds", "0", "--quiet", "--out", "run"];
+    let output = bench(&dir, &small);
+    assert!(output.status.success(), "{}", text(&output));
+    reports(&dir.join("run"));
+}
+
+#[test]
+fn every_workload_against_a_server() {
+    let dir = Dir::new("bench-server");
+    let (server, target) = serve(&dir);
+    let phase = |what: &str, workload: &str, more: &[&str]| {
+        let common = [what, "--target", &target, "-P", workload, "-p", RECORDS, "-p", OPERATIONS, "--quiet"];
+        let output = bench(&dir, &[&common[..], more].concat());
+        assert!(output.status.success(), "bench {what} {workload}: {}", text(&output));
+        text(&output)
+    };
+    phase("load", "workloada", &["--out", "load"]);
+    reports(&dir.join("load"));
+    assert!(server.connect().call("DBSIZE").int() >= 2000);
+    for workload in ["workloada", "workloadb", "workloadc", "workloadf", "workloadd"] {
+        phase("run", workload, &["--clients", "4", "--depth", "4"]);
+    }
+    let said = phase("run", "workloadc", &["--format", "ycsb"]);
+    assert!(said.contains("[OVERALL], Throughput(ops/sec), "), "{said}");
+    assert!(said.contains("[READ], Operations, 2000"), "{said}");
+}
+
+#[test]
+fn a_record_that_must_exist_and_does_not_is_an_error() {
+    let dir = Dir::new("bench-missing");
+    let (server, target) = serve(&dir);
+    let phase = |what: &str| {
+        let workload = ["-P", "workloadc", "-p", RECORDS, "-p", OPERATIONS, "--quiet"];
+        bench(&dir, &[&[what, "--target", &target][..], &workload].concat())
+    };
+    assert!(phase("load").status.success());
+    assert!(phase("run").status.success());
+    let mut connection = server.connect();
+    let keys = connection.call("KEYS *");
+    for key in keys.items().iter().take(1000) {
+        assert_eq!(connection.try_call(&[b"DEL".as_slice(), key.bytes().unwrap()]).unwrap(), Value::Int(1));
+    }
+    let output = phase("run");
+    assert!(!output.status.success(), "half of the records are gone, and it says:\n{}", text(&output));
+}
+
+#[test]
+fn a_server_that_dies_is_an_error_and_not_a_hang() {
+    let dir = Dir::new("bench-dies");
+    let (server, target) = serve(&dir);
+    let load = ["load", "--target", &target, "-P", "workloada", "-p", RECORDS, "--quiet"];
+    assert!(bench(&dir, &load).status.success());
+    let run = ["run", "--target", &target, "-P", "workloada", "-p", RECORDS, "--duration", "3s", "--timeout", "1s"];
+    let begun = Instant::now();
+    let output = std::thread::scope(|scope| {
+        let running =
+            scope.spawn(|| bench(&dir, &[&run[..], &["-p", "operationcount=1000000000", "--quiet"]].concat()));
+        std::thread::sleep(Duration::from_millis(500));
+        server.kill();
+        running.join().unwrap()
+    });
+    assert!(!output.status.success(), "the server died, and it says:\n{}", text(&output));
+    assert!(begun.elapsed() < Duration::from_secs(20), "it took {:?} to notice", begun.elapsed());
+}
+
+#[test]
+fn the_ceiling() {
+    let dir = Dir::new("bench-noop");
+    let run = ["run", "--target", "noop://", "-P", "workloadc", "-p", RECORDS, "-p", OPERATIONS, "--quiet"];
+    let output = bench(&dir, &run);
+    assert!(output.status.success(), "{}", text(&output));
+}
