@@ -153,11 +153,7 @@ fn redis_suite(root: &Path) -> Verdict {
 
 /// So that they cannot rot; their figures mean nothing here.
 fn bench(root: &Path) -> Verdict {
-    let micro =
-        &["test", "--workspace", "--benches", "--exclude", "basalt", "--exclude", "xtask", "--locked", "--quiet"];
-    let mut micro = process::cargo(micro);
-    // No library test is called so: what is left are the benchmarks' own `main`s.
-    micro.args(["--", "only_benchmarks"]);
+    let mut micro = process::cargo(&["test", "--workspace", "--bench", "*", "--locked", "--quiet"]);
     let small =
         &["run", "--package", "basalt", "--locked", "--quiet", "--", "bench", "--records", "5000", "--seconds", "1"];
     let mut canonical = process::cargo(small);
