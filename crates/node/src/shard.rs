@@ -139,10 +139,12 @@ impl Shard {
         &mut self.replica
     }
 
-    /// Takes a write to `keys`. The answer comes through `Answers`: after commit and apply, or an error at once.
-    pub fn submit(&mut self, write: &Write, keys: &[KeyHash], ticket: Ticket, answers: &mut dyn Answers) {
+    /// Takes a write to `keys`. The answer comes through `Answers`: after commit and apply, or an error at once. False
+    /// if it is refused.
+    pub fn submit(&mut self, write: &Write, keys: &[KeyHash], ticket: Ticket, answers: &mut dyn Answers) -> bool {
         if let Some(refusal) = self.refusal() {
-            return refuse(&refusal, &ticket, answers);
+            refuse(&refusal, &ticket, answers);
+            return false;
         }
         let reports = match write {
             Write::Command(command) => reports_version(command),
@@ -171,6 +173,7 @@ impl Shard {
         if clear {
             self.queue.push_back(Pending::new());
         }
+        true
     }
 
     /// Asks for a step of background collection if one is due.

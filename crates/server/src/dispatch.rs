@@ -84,7 +84,7 @@ impl Worker {
     }
 
     fn request(&mut self, id: usize, args: &[&[u8]]) -> Step {
-        let full = self.is_full();
+        let full = self.store.is_full();
         let Some(connection) = self.outbox.connections.get_mut(id) else { return Step::Next };
         if connection.is_full() || connection.held_until_ms > self.now_ms || full {
             self.stall(id);
@@ -147,7 +147,7 @@ impl Worker {
             session::Effect::ReplyAfter { us } => {
                 let Some(spec) = table::lookup(b"debug") else { return };
                 // Later requests of the connection wait too, as behind any request on every key.
-                if let Some(ticket) = self.begin(id, spec, &[], ALL_KEYS, Effect::Unsettled) {
+                if let Some(ticket) = self.note(id, spec, &[], ALL_KEYS, Effect::Unsettled) {
                     let at = Instant::now() + Duration::from_micros(us);
                     self.delayed.push((at, ticket, reply.buf.clone()));
                 }
@@ -223,6 +223,7 @@ impl Worker {
                 let Some(ticket) = self.begin(id, spec, args, ALL_KEYS, Effect::Unsettled) else { return Step::Stall };
                 let part = self.outbox.gather(ticket, self.store.views.len());
                 for shard in 0..self.store.views.len() {
+                    self.store.write_queued(Write::Clear.bytes());
                     self.hand_over(shard, Write::Clear, KeyHashes::new(), part);
                 }
                 Step::Next
@@ -246,12 +247,24 @@ impl Worker {
         mask: Mask,
         effect: Effect,
     ) -> Option<Ticket> {
-        let worker = self.index as u32;
-        let connection = self.outbox.connections.get_mut(id)?;
-        if connection.must_wait(mask, effect) {
+        if self.outbox.connections.get(id)?.must_wait(mask, effect) {
             self.stall(id);
             return None;
         }
+        self.note(id, spec, args, mask, effect)
+    }
+
+    /// Notes a request as under way, whatever else is; the ticket for its answer.
+    fn note(
+        &mut self,
+        id: usize,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+        mask: Mask,
+        effect: Effect,
+    ) -> Option<Ticket> {
+        let worker = self.index as u32;
+        let connection = self.outbox.connections.get_mut(id)?;
         let sequence = connection.begin(mask, effect, Begun::new(spec, self.clock, args));
         let (generation, proto) = (connection.generation, connection.session.proto());
         Some(Ticket { worker, connection: id as u32, generation, sequence, proto })
@@ -346,11 +359,13 @@ impl Worker {
         let command = EncodedCommand::new(args);
         if ready {
             let Some(ticket) = self.begin(id, spec, args, mask, Effect::Write) else { return Step::Stall };
+            self.store.write_queued(command.bytes());
             self.hand_over(shard, Write::Command(command), keys.clone(), ticket);
             return Step::Next;
         }
         // What the command will find is brought into the cache first, so that applying it need not wait for the disk.
         let Some(ticket) = self.begin(id, spec, args, mask, Effect::Unsettled) else { return Step::Stall };
+        self.store.write_queued(command.bytes());
         let (store, keys) = (self.store.clone(), keys.to_vec());
         self.store.pool.run(Box::new(move || {
             let begun = Instant::now();
@@ -395,6 +410,7 @@ impl Worker {
         if let Some(connection) = self.outbox.connections.get_mut(id) {
             connection.transaction = Some((ticket.sequence, transaction));
         }
+        self.store.write_queued(write.bytes());
         self.hand_over(shard, write, keys, ticket);
         Step::Next
     }

@@ -137,10 +137,14 @@ impl Caller {
                     proto: reply.proto,
                 };
                 let write = Write::Command(EncodedCommand::new(args));
+                let bytes = write.bytes();
                 let message =
                     crate::inbox::Message::Write { shard: shard as u32, write, keys: keys.to_vec(), ticket };
                 match self.store.inbox(self.store.owner_of(shard)) {
-                    Some(inbox) => inbox.send(message),
+                    Some(inbox) => {
+                        self.store.write_queued(bytes);
+                        inbox.send(message);
+                    }
                     None => {
                         reply.error("ERR the store is not running");
                         return false;

@@ -9,13 +9,13 @@ use crate::pool::Pool;
 use node::session::Clients;
 use node::stats::Stats;
 use node::{Answers, Config, Shard, ShardView, Ticket};
-use replica::{DiskHealth, Log, LogOptions, LogWrite, Replica};
+use replica::{DiskHealth, DiskState, Log, LogOptions, LogWrite, Replica};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use storage::{Compression, EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
-use vocab::{Prng, SLOT_COUNT, ShardId, Slot, wall_clock_ms};
+use vocab::{Prng, SLOT_COUNT, ShardId, Slot, limits, wall_clock_ms};
 
 /// How long a look into storage may take before it is taken to have waited for the disk.
 pub(crate) const SLOW_READ: Duration = Duration::from_micros(200);
@@ -48,6 +48,8 @@ pub(crate) struct Store {
     /// A client has asked for the end.
     pub(crate) stop_asked: AtomicBool,
     slow_until_ms: AtomicU64,
+    /// Of writes that are on their way to their shard's next entry.
+    queued_bytes: AtomicUsize,
 }
 
 impl Store {
@@ -114,6 +116,7 @@ impl Store {
             stopping: AtomicBool::new(false),
             stop_asked: AtomicBool::new(false),
             slow_until_ms: AtomicU64::new(0),
+            queued_bytes: AtomicUsize::new(0),
         };
         Ok((Arc::new(store), open))
     }
@@ -152,6 +155,22 @@ impl Store {
     /// Where the scans under way on this node stand.
     pub(crate) fn cursors(&self) -> std::sync::MutexGuard<'_, node::exec::ScanCursors> {
         self.cursors.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// A write of so many bytes sets out for its shard.
+    pub(crate) fn write_queued(&self, bytes: usize) {
+        self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Writes of so many bytes are proposed, or were refused.
+    pub(crate) fn write_left(&self, bytes: usize) {
+        self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether as many writes wait for the log as may. A store that refuses writes lets reads go on.
+    pub(crate) fn is_full(&self) -> bool {
+        self.queued_bytes.load(Ordering::Relaxed) > limits::QUEUED_WRITE_BYTES_MAX
+            && self.health.state() == DiskState::Healthy
     }
 
     /// Whether a read that misses the row cache may be made on an event loop: not while the disk is being waited for.

@@ -42,7 +42,8 @@ pub(crate) struct Worker {
     pub(crate) busy: Vec<usize>,
     /// The log write under way: highest turn of each shard in it.
     logging: Option<Vec<(usize, u64)>>,
-    pub(crate) queued_bytes: usize,
+    /// Of writes that its shards have taken and not yet proposed.
+    queued_bytes: usize,
     /// Connections to be looked at in this turn.
     ready: Vec<usize>,
     buffer: Vec<u8>,
@@ -223,7 +224,7 @@ impl Worker {
 
     /// Reads what a client has sent and runs the requests in it.
     fn receive(&mut self, id: usize) {
-        let full = self.is_full();
+        let full = self.store.is_full();
         let Some(connection) = self.outbox.connections.get_mut(id) else { return };
         connection.stalled = false;
         if connection.held_until_ms > self.now_ms || connection.is_full() || full {
@@ -306,11 +307,6 @@ impl Worker {
             connection.stalled = true;
             self.outbox.stalled.push((id, connection.generation));
         }
-    }
-
-    /// Whether this worker has as many writes waiting for the log as it may.
-    pub(crate) fn is_full(&self) -> bool {
-        self.queued_bytes > limits::QUEUED_WRITE_BYTES_MAX
     }
 
     fn read_mail(&mut self, message: Message) {
@@ -397,7 +393,7 @@ impl Worker {
                 numbers.push((i, number));
             }
         }
-        self.queued_bytes = 0;
+        self.store.write_left(std::mem::take(&mut self.queued_bytes));
         busy.clear();
         self.busy = busy;
         if write.is_empty() {
@@ -478,9 +474,12 @@ impl Worker {
             log::error!("a write for shard {shard} came to worker {}, which does not own it", self.index);
             return;
         };
-        self.queued_bytes += write.bytes();
-        owned.submit(write, keys, ticket, &mut self.outbox);
-        self.busy.push(shard);
+        if owned.submit(write, keys, ticket, &mut self.outbox) {
+            self.queued_bytes += write.bytes();
+            self.busy.push(shard);
+        } else {
+            self.store.write_left(write.bytes());
+        }
     }
 }
 

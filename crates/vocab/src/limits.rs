@@ -22,7 +22,7 @@ pub const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 /// Bytes that a worker reads from a connection at once.
 pub const READ_BUFFER_BYTES: usize = 64 * 1024;
-/// Bytes of writes that one worker may have waiting for the log before it reads no more requests.
+/// Bytes of writes that a node may have waiting for the log before it reads no more requests.
 pub const QUEUED_WRITE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Longest bulk string in a reply that our client accepts, in bytes: the longest that any Redis sends.
 pub const REPLY_BULK_BYTES_MAX: usize = 512 * 1024 * 1024;
