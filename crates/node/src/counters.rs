@@ -27,18 +27,12 @@ impl Counters {
         self.cell(slot).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn add(&self, slot: Slot) {
+    /// So many keys came, or went.
+    pub(crate) fn change(&self, slot: Slot, by: i64) {
         if let Some(count) = self.cell(slot) {
-            count.fetch_add(1, Ordering::Relaxed);
-            self.total.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn subtract(&self, slot: Slot) {
-        if let Some(count) = self.cell(slot) {
-            let before = count.fetch_sub(1, Ordering::Relaxed);
-            assert!(before > 0, "slot {slot} would hold fewer than no keys");
-            self.total.fetch_sub(1, Ordering::Relaxed);
+            let before = count.fetch_add(by.cast_unsigned(), Ordering::Relaxed);
+            assert!(before.checked_add_signed(by).is_some(), "slot {slot} would hold fewer than no keys");
+            self.total.fetch_add(by.cast_unsigned(), Ordering::Relaxed);
         }
     }
 

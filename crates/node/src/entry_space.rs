@@ -18,6 +18,8 @@ pub struct EntrySpace<'a> {
     now_ms: u64,
     prng: Prng,
     overlay: Overlay,
+    /// How many keys came and went, by slot.
+    counts: BTreeMap<Slot, i64>,
     tree_key: Vec<u8>,
 }
 
@@ -26,7 +28,7 @@ impl<'a> EntrySpace<'a> {
     #[must_use]
     pub fn new(view: &'a ShardView, index: u64, now_ms: u64) -> Self {
         let prng = Prng::new(index.rotate_left(32) ^ u64::from(view.id().0));
-        Self { view, index, now_ms, prng, overlay: Overlay::new(), tree_key: Vec::new() }
+        Self { view, index, now_ms, prng, overlay: Overlay::new(), counts: BTreeMap::new(), tree_key: Vec::new() }
     }
 
     /// Writes what the commands wrote to the row cache and the tree, and makes it visible.
@@ -43,6 +45,10 @@ impl<'a> EntrySpace<'a> {
         }
         let writes = self.overlay.into_iter().map(|(tree_key, value)| (Slice::from(tree_key), value)).collect();
         self.view.engine().apply(self.index, WriteBatch { writes });
+        for (slot, by) in self.counts {
+            self.view.counters().change(slot, by);
+        }
+        self.view.reach(self.now_ms);
     }
 
     /// One step of background collection: keys whose time has come, elements of collections that are gone.
@@ -109,7 +115,7 @@ impl<'a> EntrySpace<'a> {
 
     /// Removes a record that is there: its count, its place in the expiry index, and its elements in the background.
     fn remove(&mut self, key: &[u8], record: &Record) {
-        self.view.counters().subtract(slot_of(key));
+        *self.counts.entry(slot_of(key)).or_default() -= 1;
         if let Some(at_ms) = record.view().expire_at_ms {
             self.write(keys::expiry(at_ms, key), None);
         }
@@ -206,7 +212,7 @@ impl Space for EntrySpace<'_> {
         });
         let (expiry, spread) = (record.view().expire_at_ms, record.view().spread());
         if old.is_none() {
-            self.view.counters().add(slot_of(key));
+            *self.counts.entry(slot_of(key)).or_default() += 1;
         }
         if old_expiry != expiry {
             if let Some(at_ms) = old_expiry {
@@ -291,10 +297,11 @@ impl Space for EntrySpace<'_> {
     }
 
     fn keys_in_slot(&self, slot: Slot) -> u64 {
-        self.view.keys_in_slot(slot)
+        let by = self.counts.get(&slot).copied().unwrap_or_default();
+        self.view.keys_in_slot(slot).saturating_add_signed(by)
     }
 
     fn key_count(&self) -> u64 {
-        self.view.key_count()
+        self.view.key_count().saturating_add_signed(self.counts.values().sum())
     }
 }

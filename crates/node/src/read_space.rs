@@ -1,7 +1,7 @@
 //! Reads of a shard: first from the row cache alone, then, where that is not enough, from a snapshot of the tree.
 
 use crate::keys;
-use crate::view::{ABSENT, ShardView, live};
+use crate::view::{ABSENT, ShardView};
 use crate::{Fault, Record, Space};
 use storage::{Slice, Snapshot, Span};
 use vocab::{Prng, Slot};
@@ -53,7 +53,7 @@ impl Space for CachedSpace<'_> {
             return Err(Fault::WouldBlock);
         }
         self.hits += 1;
-        Ok(live(Some(record), self.now_ms))
+        Ok(self.view.live(Some(record), self.now_ms))
     }
 
     fn put(&mut self, _key: &[u8], _record: Record) -> Result<(), Fault> {
@@ -145,7 +145,7 @@ impl Space for SnapshotSpace<'_> {
             Ok(bytes) => {
                 let record = self.view.decode(bytes)?;
                 if record.view().version <= self.snapshot.index() {
-                    return Ok(live(Some(record), self.now_ms));
+                    return Ok(self.view.live(Some(record), self.now_ms));
                 }
                 None
             }
@@ -160,7 +160,7 @@ impl Space for SnapshotSpace<'_> {
             self.view.cache().fill(shard, key, found.as_deref().unwrap_or(ABSENT), stamp);
         }
         let Some(bytes) = found else { return Ok(None) };
-        Ok(live(Some(self.view.decode(bytes)?), self.now_ms))
+        Ok(self.view.live(Some(self.view.decode(bytes)?), self.now_ms))
     }
 
     fn put(&mut self, _key: &[u8], _record: Record) -> Result<(), Fault> {
@@ -202,7 +202,7 @@ impl Space for SnapshotSpace<'_> {
                 break;
             }
             let (tree_key, value) = row?;
-            if let Some(record) = live(Some(self.view.decode(value)?), self.now_ms) {
+            if let Some(record) = self.view.live(Some(self.view.decode(value)?), self.now_ms) {
                 found.push((Slice::from(&tree_key[1..]), record));
             }
         }

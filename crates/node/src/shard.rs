@@ -191,7 +191,7 @@ impl Shard {
     /// Proposes what has been submitted: usually one entry.
     pub fn propose(&mut self, now_ms: u64, answers: &mut dyn Answers) {
         // Expiry never goes back, whatever the wall clock does.
-        self.clock_ms = self.clock_ms.max(now_ms);
+        self.clock_ms = self.clock_ms.max(now_ms).max(self.view.clock_ms());
         while let Some(pending) = self.queue.pop_front() {
             if pending.entry.is_empty() {
                 continue;

@@ -25,6 +25,8 @@ pub struct ShardView {
     writing: AtomicU64,
     /// No key expires before this time, in ms since the epoch.
     next_expiry_ms: AtomicU64,
+    /// The latest time at which an entry was applied or a key was found to have expired.
+    clock_ms: AtomicU64,
     /// Whether there may be elements to collect.
     has_garbage: AtomicBool,
     /// Where the replica stood when it last changed.
@@ -48,6 +50,7 @@ impl ShardView {
             serving: AtomicBool::new(false),
             writing: AtomicU64::new(0),
             next_expiry_ms: AtomicU64::new(0),
+            clock_ms: AtomicU64::new(0),
             has_garbage: AtomicBool::new(true),
             status: Mutex::default(),
         };
@@ -146,6 +149,26 @@ impl ShardView {
 
     pub(crate) fn garbage(&self, has: bool) {
         self.has_garbage.store(has, Ordering::Relaxed);
+    }
+
+    /// The shard's time is at least `now_ms` from now on.
+    pub(crate) fn reach(&self, now_ms: u64) {
+        self.clock_ms.fetch_max(now_ms, Ordering::SeqCst);
+    }
+
+    /// The time that no later entry may be before.
+    pub(crate) fn clock_ms(&self) -> u64 {
+        self.clock_ms.load(Ordering::SeqCst)
+    }
+
+    /// A record that a reader found, unless its time has come. Threads look at the clock at different moments, and the
+    /// clock may be set back: what one has found expired stays so for all.
+    pub(crate) fn live(&self, record: Option<Record>, now_ms: u64) -> Option<Record> {
+        let Some(at_ms) = record.as_ref()?.view().expire_at_ms else { return record };
+        if at_ms <= now_ms {
+            self.reach(now_ms);
+        }
+        record.filter(|_| at_ms > now_ms.max(self.clock_ms()))
     }
 
     pub(crate) fn decode(&self, bytes: Slice) -> Result<Record, Fault> {
