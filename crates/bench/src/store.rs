@@ -1,11 +1,11 @@
 //! Opens the embedded store of a run, in a directory that is kept or removed.
 
 use std::io;
-use std::path::PathBuf;
 
 use tempfile::TempDir;
 
 use crate::cli::{Program, StoreOptions, Trouble};
+use crate::report::RUNS;
 use crate::target::EmbeddedTarget;
 
 /// An open embedded store. Fields drop in order: the store is closed before its directory goes.
@@ -33,8 +33,8 @@ pub(crate) fn open(options: &StoreOptions, program: &Program<'_>) -> Result<Open
     Ok(OpenStore { target: EmbeddedTarget::new(store), _temporary: temporary })
 }
 
-/// Below the current directory, which is on a real disk more often than the system's directory for temporary files is.
+/// Among the runs, where the disk is more often a real one than where the system keeps temporary files.
 fn temporary_dir() -> io::Result<TempDir> {
-    let here = PathBuf::from(".");
-    tempfile::Builder::new().prefix("basalt-bench-").tempdir_in(here).or_else(|_| tempfile::tempdir())
+    let named = || tempfile::Builder::new().prefix("store-").tempdir_in(RUNS);
+    std::fs::create_dir_all(RUNS).and_then(|()| named()).or_else(|_| tempfile::tempdir())
 }
