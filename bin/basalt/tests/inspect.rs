@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{Connection, Dir, Server, Setup, Value, eventually};
+use common::{Connection, Dir, Random, Server, Setup, Value, announce, eventually};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -62,7 +62,8 @@ fn write_early(connection: &mut Connection) {
     for words in ["SET greeting hello", "SET gone 1", "SET expiring v PXAT 4102444800000", "HSET small b 2 a 1"] {
         assert!(!connection.call(words).is_error(), "{words}");
     }
-    let large = vec![b'x'; 6000];
+    // Too long and too random not to get a blob file.
+    let large = Random::new(1).bytes(6000);
     let marked: &[u8] = b"\xF5\x01 looks compressed";
     for (key, value) in [(&b"large"[..], &large[..]), (b"bin\0\xFF", marked), (b"empty", b"")] {
         assert_eq!(connection.try_call(&[b"SET", key, value]).unwrap(), Value::ok());
@@ -82,7 +83,7 @@ fn write_late(connection: &mut Connection) {
 
 /// What a store says that was opened on such a directory.
 const ANSWERS: [(&str, &str); 14] = [
-    ("DBSIZE", "(integer) 11"),
+    ("DBSIZE", "(integer) 12"),
     ("GET greeting", "again"),
     ("GET gone", "(nil)"),
     ("PEXPIRETIME expiring", "(integer) 4102444800000"),
@@ -133,4 +134,160 @@ fn write_the_data_of_this_format() {
     let mut tar = Command::new("tar");
     tar.args(["--owner=0", "--group=0", "--numeric-owner", "--sort=name", "--mtime=@0", "-czf", &archive]);
     assert!(tar.arg("-C").arg(dir.path()).arg("data").status().unwrap().success());
+}
+
+#[test]
+fn what_an_earlier_commit_wrote_is_read() {
+    for format in FORMATS {
+        let dir = Dir::new(format);
+        let data = unpack(format, &dir);
+        for round in ["first start", "second start"] {
+            let server = Server::start(&Setup::bare(&data).with("--memory", "64mb"));
+            let mut connection = server.connect();
+            for (words, answer) in ANSWERS {
+                assert_eq!(plain(&connection.call(words)), answer, "{format}, {round}: {words}");
+            }
+            let large = connection.call("GET large");
+            assert_eq!(large.bytes(), Some(&Random::new(1).bytes(6000)[..]), "{format}, {round}");
+            let marked = connection.try_call(&[&b"GET"[..], b"bin\0\xFF"]).unwrap();
+            assert_eq!(marked.bytes(), Some(&b"\xF5\x01 looks compressed"[..]), "{format}, {round}");
+            assert!(server.stop(), "{format}, {round}");
+        }
+        said(&data, &["--verify"]);
+    }
+}
+
+/// `$` and arguments, then what is printed. `BASALT_TRANSCRIPTS=rewrite` writes down what is printed now.
+#[test]
+fn every_view_is_as_written_down() {
+    let dir = Dir::new("views");
+    let data = unpack("format-1", &dir);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/inspect.txt");
+    let expected = std::fs::read_to_string(&path).unwrap();
+    let mut found = String::new();
+    let before = fingerprint(dir.path());
+    for line in expected.lines().filter(|line| line.starts_with("$ ")) {
+        let arguments: Vec<&str> = line[2..].split(' ').collect();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
+        let output = command.args(&arguments).current_dir(dir.path()).stdin(Stdio::null()).output().unwrap();
+        let code = match output.status.code() {
+            Some(0) => String::new(),
+            code => format!("exit code {}\n", code.unwrap()),
+        };
+        found += &format!("{line}\n{}{code}\n", text(&output));
+    }
+    assert!(fingerprint(&data) == before[1..], "a look changed something");
+    if std::env::var("BASALT_TRANSCRIPTS").is_ok_and(|mode| mode == "rewrite") {
+        std::fs::write(&path, &found).unwrap();
+    }
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_no_obstacle() {
+    let dir = Dir::new("read-only");
+    let data = unpack("format-1", &dir);
+    std::fs::remove_file(data.join("LOCK")).unwrap();
+    let chmod = |mode: &str| {
+        assert!(Command::new("chmod").args(["-R", mode]).arg(&data).status().unwrap().success());
+    };
+    chmod("a-w");
+    let before = fingerprint(&data);
+    for arguments in [&[][..], &["--verify"], &["--key", "late"], &["--scan"], &["--shard", "0"]] {
+        said(&data, arguments);
+    }
+    assert!(fingerprint(&data) == before, "a look changed something");
+    chmod("u+w");
+}
+
+#[test]
+fn a_running_store_is_left_alone() {
+    let dir = Dir::new("running");
+    let data = unpack("format-1", &dir);
+    let setup = Setup::bare(&data).with("--memory", "64mb");
+    let server = Server::start(&setup);
+    let output = inspect(&data, &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output).contains("in use"), "{}", text(&output));
+    assert!(said(&data, &["--live"]).contains("IN USE"));
+    assert_eq!(json(&data, &["--live"])["running"], true);
+    server.kill();
+    said(&data, &["--verify"]);
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[at] ^= 0x5A;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn damage_is_found_and_named() {
+    let dir = Dir::new("damage");
+    let table = "shards/1/tree-1/tables/1";
+    let log = "log/0000000000000001.raftlog";
+    let middle = |path: &Path| (path.metadata().unwrap().len() / 2) as usize;
+    for (file, place) in
+        [(table, None), (log, Some(1000)), (log, Some(10)), ("basalt.node", None), ("shards/0/generation", None)]
+    {
+        let data = unpack("format-1", &dir);
+        let path = data.join(file);
+        flip(&path, place.unwrap_or_else(|| middle(&path)));
+        let output = inspect(&data, &["--verify"]);
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{file}: {}", text(&output));
+        let named = text(&output).lines().any(|line| line.contains(name) && !line.contains("sound"));
+        assert!(named, "{file}: {}", text(&output));
+        std::fs::remove_dir_all(&data).unwrap();
+    }
+}
+
+#[test]
+fn a_torn_write_at_the_end_is_no_damage() {
+    let dir = Dir::new("torn");
+    let data = unpack("format-1", &dir);
+    let log = json(&data, &[])["log"].clone();
+    let file = &log["files"].as_array().unwrap()[1];
+    let written = file["written_bytes"].as_u64().unwrap() as usize;
+    let path = data.join("log/0000000000000001.raftlog");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let records = file["records"].as_u64().unwrap();
+    // The last byte of the last record, and some after it.
+    for at in [written - 1, written + 5] {
+        bytes[at] ^= 0x5A;
+    }
+    std::fs::write(&path, &bytes).unwrap();
+    let torn = json(&data, &[])["log"]["files"][1].clone();
+    assert_eq!((torn["end"].as_str(), torn["records"].as_u64()), (Some("torn"), Some(records - 1)));
+    assert!(said(&data, &[]).contains("an unfinished write at its end"));
+    // A start agrees: the transaction was the last write.
+    let server = Server::start(&Setup::bare(&data).with("--memory", "64mb"));
+    assert_eq!(plain(&server.connect().call("GET {t}1")), "(nil)");
+    assert_eq!(plain(&server.connect().call("GET late")), "x");
+    server.kill();
+    said(&data, &["--verify"]);
+}
+
+/// The log is read by code of its own: it must come to what the store comes to, whatever happened to the files.
+#[test]
+fn the_log_is_read_as_a_start_reads_it() {
+    let dir = Dir::new("agree");
+    let data = unpack("format-1", &dir);
+    for round in 0..3 {
+        let server = Server::start(&Setup::bare(&data).with("--memory", "16mb"));
+        let mut connection = server.connect();
+        for n in 0..40 {
+            assert_eq!(connection.call(&format!("SET round{round}:{n} {n}")), Value::ok());
+        }
+        server.kill();
+        let report = json(&data, &["--verify"]);
+        assert!(report["parts"].as_array().unwrap().iter().all(|part| part["damage"].as_array().unwrap().is_empty()));
+        let key = format!("round{round}:39");
+        let found = said(&data, &["--key", &key]);
+        assert!(found.contains(&format!("SET {key} 39")), "{found}");
+    }
+    let terms: Vec<_> =
+        json(&data, &[])["shards"].as_array().unwrap().iter().map(|shard| shard["log"]["term"].clone()).collect();
+    announce(&format!("inspect: terms {terms:?}"));
+    assert!(terms.iter().all(|term| *term == 4), "{terms:?}");
 }

@@ -82,6 +82,7 @@ pub struct TreeSummary {
     pub blob_files: usize,
     pub blob_stale_bytes: u64,
     pub versions: u64,
+    /// Below the data directory.
     pub files: Vec<String>,
 }
 
@@ -103,7 +104,7 @@ impl Overview {
 
 impl LogSummary {
     fn of(source: &Source) -> Self {
-        let files: Vec<_> = source.log().files().map(LogFileSummary::of).collect();
+        let files: Vec<_> = source.log().files().map(|info| LogFileSummary::of(source, info)).collect();
         Self {
             bytes: files.iter().map(|file| file.bytes).sum(),
             written_bytes: files.iter().map(|file| file.written_bytes).sum(),
@@ -141,14 +142,14 @@ impl LogSummary {
 }
 
 impl LogFileSummary {
-    fn of(info: &LogFileInfo) -> Self {
+    fn of(source: &Source, info: &LogFileInfo) -> Self {
         let (end, detail) = match &info.end {
             LogEnd::Whole => ("whole", None),
             LogEnd::Torn { detail } => ("torn", Some(detail.clone())),
             LogEnd::Damaged { detail } => ("damaged", Some(detail.clone())),
             LogEnd::Unused => ("unused", None),
         };
-        let path = info.path.display().to_string();
+        let path = source.relative(&info.path);
         Self { path, bytes: info.bytes, written_bytes: info.written, records: info.records, end, detail }
     }
 }
@@ -159,7 +160,7 @@ impl ShardSummary {
         let mut problems = Vec::new();
         let mut keep = |why: String| problems.push(why);
         let log = GroupSummary::of(source, shard).map_err(&mut keep).ok();
-        let tree = source.tree(shard).and_then(|tree| TreeSummary::of(&tree)).map_err(&mut keep).ok();
+        let tree = source.tree(shard).and_then(|tree| TreeSummary::of(source, &tree)).map_err(&mut keep).ok();
         let mut to_replay = None;
         if let (Some(log), Some(tree)) = (&log, &tree) {
             to_replay = Some(log.last.saturating_sub(tree.flushed));
@@ -216,7 +217,7 @@ impl GroupSummary {
 }
 
 impl TreeSummary {
-    pub fn of(tree: &Inspection) -> Result<Self, String> {
+    fn of(source: &Source, tree: &Inspection) -> Result<Self, String> {
         let stats = tree.stats();
         let counters = tree.meta(node::inspect::COUNTERS).map_err(tell)?;
         let counts = counters.as_deref().map(node::inspect::key_counts).transpose()?.unwrap_or_default();
@@ -230,7 +231,7 @@ impl TreeSummary {
             blob_files: stats.blob_files,
             blob_stale_bytes: stats.blob_stale_bytes,
             versions: stats.entries_approx,
-            files: tree.files().iter().map(|path| path.display().to_string()).collect(),
+            files: tree.files().iter().map(|path| source.relative(path)).collect(),
         })
     }
 

@@ -27,7 +27,10 @@ impl ShardDetail {
         let summary = ShardSummary::of(source, shard);
         let paths = summary.tree.iter().flat_map(|tree| &tree.files);
         let files = paths
-            .map(|path| FileSize { path: path.clone(), bytes: std::fs::metadata(path).map_or(0, |file| file.len()) })
+            .map(|path| {
+                let bytes = std::fs::metadata(source.root().join(path)).map_or(0, |file| file.len());
+                FileSize { path: path.clone(), bytes }
+            })
             .collect();
         Self { summary, files }
     }

@@ -11,6 +11,8 @@ use vocab::{ShardId, Slot};
 /// See the module's words. While it is open, no store starts on the directory.
 pub struct Source {
     root: PathBuf,
+    /// The same, from the root of the file system on and without links.
+    whole: Option<PathBuf>,
     identity: Identity,
     log: LogInspection,
     running: bool,
@@ -29,12 +31,19 @@ impl Source {
         let identity =
             Identity::read(root)?.ok_or_else(|| format!("{shown} is not a data directory: no basalt.node"))?;
         let log = LogInspection::open(&root.join("log")).map_err(|error| error.to_string())?;
-        Ok(Self { root: root.to_owned(), identity, log, running, _lock: lock })
+        Ok(Self { root: root.to_owned(), whole: root.canonicalize().ok(), identity, log, running, _lock: lock })
     }
 
     /// The directory.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// How a file below the directory is named in reports.
+    pub fn relative(&self, path: &Path) -> String {
+        let below = path.strip_prefix(&self.root).ok();
+        let below = below.or_else(|| path.strip_prefix(self.whole.as_ref()?).ok());
+        below.unwrap_or(path).display().to_string()
     }
 
     /// What it was made with.

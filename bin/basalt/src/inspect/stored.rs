@@ -1,6 +1,6 @@
 //! A key's record, taken apart.
 
-use super::show::{Bytes, Shown, time};
+use super::show::{Bytes, Shown, count, time};
 use super::source::tell;
 use node::inspect::{TreeKey, element_span, hash_fields};
 use node::{Kind, Record};
@@ -79,8 +79,8 @@ impl StoredRecord {
     pub fn summary(&self) -> String {
         let mut line = format!("{}, version {}, ", self.kind, self.version);
         match self.field_count {
-            Some(fields) => line.push_str(&format!("{fields} fields, ")),
-            None => line.push_str(&format!("{} bytes, ", self.payload_bytes)),
+            Some(fields) => line.push_str(&format!("{}, ", count(fields, "field", "fields"))),
+            None => line.push_str(&format!("{}, ", count(self.payload_bytes as u64, "byte", "bytes"))),
         }
         match self.expires_ms {
             Some(at) if at <= vocab::wall_clock_ms() => line.push_str(&format!("expired {}", time(at))),
