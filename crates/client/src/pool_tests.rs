@@ -37,7 +37,11 @@ fn alone() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 fn pool(address: &Address) -> Pool {
-    Pool::open(address, PoolOptions { clients: 1, timeout: Duration::from_millis(200) }).unwrap()
+    impatient_pool(address, Duration::from_secs(30))
+}
+
+fn impatient_pool(address: &Address, timeout: Duration) -> Pool {
+    Pool::open(address, PoolOptions { clients: 1, timeout }).unwrap()
 }
 
 fn ask(pool: &mut Pool, token: u32) {
@@ -96,7 +100,7 @@ fn a_broken_connection_fails_what_waits_and_is_made_again() {
 #[test]
 fn a_request_without_an_answer_times_out() {
     let (address, server) = serve(vec![alone(), vec![(GET_A, Vec::new()), ("never", Vec::new())]]);
-    let mut pool = pool(&address);
+    let mut pool = impatient_pool(&address, Duration::from_millis(100));
     ask(&mut pool, 4);
     assert_eq!(answers(&mut pool, 1), ["4 timeout"]);
     drop(pool);
