@@ -1,0 +1,155 @@
+//! One shard with its tree and its log, and what a server would do around it.
+
+use node::exec::Call;
+use node::{Answers, CachedSpace, Fault, Shard, ShardView, SnapshotSpace, Ticket, Write, handlers, key_hash};
+use replica::{DiskHealth, Log, LogOptions, LogWrite, Replica};
+use resp::{Proto, Reply, table};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use storage::{EngineKind, RowCache, SharedResources, Span, StorageOptions, open_engine};
+use vocab::{NodeId, SLOT_COUNT, ShardId};
+
+const SHARD: ShardId = ShardId(0);
+
+#[derive(Default)]
+struct Inbox(HashMap<u64, Vec<u8>>);
+
+impl Answers for Inbox {
+    fn answer(&mut self, ticket: &Ticket, reply: &[u8]) {
+        let before = self.0.insert(ticket.sequence, reply.to_vec());
+        assert_eq!(before, None, "request {} was answered twice", ticket.sequence);
+    }
+}
+
+/// See the module's words.
+pub struct Driver {
+    shard: Shard,
+    log: Arc<Log>,
+    inbox: Inbox,
+    sequence: u64,
+    pub now_ms: u64,
+    /// Whether the log is cut when the tree was flushed.
+    pub cuts_log: bool,
+}
+
+/// Everything that a shard holds: rows, and keys by slot.
+pub type Dump = (Vec<(Vec<u8>, Vec<u8>)>, Vec<u64>);
+
+impl Driver {
+    /// Opens the log in `dir` with the tree in `dir/tree`, and applies what the tree does not hold.
+    pub fn open(dir: &Path, tree: &str, engine: EngineKind, cache_bytes: usize) -> Self {
+        let health = Arc::new(DiskHealth::default());
+        let log = Arc::new(Log::open(&dir.join("log"), &LogOptions::default(), health.clone()).unwrap());
+        let resources = SharedResources::new(StorageOptions::default());
+        let tree = open_engine(engine, &dir.join(tree), &resources).unwrap();
+        let cache = Arc::new(RowCache::new(cache_bytes));
+        let view = ShardView::open(SHARD, (0, SLOT_COUNT - 1), tree, cache).unwrap();
+        Replica::bootstrap(&log, SHARD, NodeId(1)).unwrap();
+        let state = log.state(SHARD).unwrap().unwrap();
+        let flushed = view.engine().flushed_index();
+        let mut replica = Replica::open(log.clone(), SHARD, NodeId(1), state, flushed).unwrap();
+        replica.campaign().unwrap();
+        let shard = Shard::new(view, replica, health);
+        let now_ms = 1_700_000_000_000;
+        let mut driver = Self { shard, log, inbox: Inbox::default(), sequence: 0, now_ms, cuts_log: true };
+        driver.run();
+        assert!(driver.shard.view().serving());
+        driver
+    }
+
+    /// Hands a write over; the number to ask its answer by.
+    pub fn submit(&mut self, write: &Write, keys: &[&str]) -> u64 {
+        self.sequence += 1;
+        let hashes: Vec<u64> = keys.iter().map(|key| key_hash(key.as_bytes())).collect();
+        let ticket = Ticket { worker: 0, connection: 0, generation: 0, sequence: self.sequence, proto: Proto::Resp2 };
+        assert!(self.shard.submit(write, &hashes, ticket, &mut self.inbox));
+        self.sequence
+    }
+
+    pub fn housekeep(&mut self) {
+        self.shard.housekeep(self.now_ms);
+    }
+
+    /// Proposes, persists, commits and applies until nothing is left.
+    pub fn run(&mut self) {
+        self.shard.propose(self.now_ms, &mut self.inbox);
+        loop {
+            let mut write = LogWrite::default();
+            let mut number = 0;
+            while let Some(turned) = self.shard.turn(&mut write, &mut self.inbox).unwrap() {
+                number = number.max(turned);
+                self.shard.replica().validate();
+            }
+            if number == 0 {
+                break;
+            }
+            self.log.write(&mut write, false).unwrap();
+            self.shard.persisted(number);
+        }
+        assert_eq!(self.shard.broken(), None);
+    }
+
+    pub fn answer(&mut self, ticket: u64) -> String {
+        String::from_utf8(self.inbox.0.remove(&ticket).expect("no answer")).unwrap()
+    }
+
+    /// Seals the tree's memory, and writes it to files too if `whole`.
+    pub fn flush(&mut self, whole: bool) {
+        self.shard.seal();
+        if whole {
+            self.shard.view().engine().flush().unwrap();
+            let mut write = LogWrite::default();
+            if self.cuts_log && self.shard.truncate(&mut write).unwrap() {
+                self.log.write(&mut write, false).unwrap();
+            }
+        }
+    }
+
+    pub fn last_index(&self) -> u64 {
+        self.shard.replica().status().last
+    }
+
+    pub fn key_count(&self) -> u64 {
+        self.shard.view().key_count()
+    }
+
+    pub fn dump(&self) -> Dump {
+        let snapshot = self.shard.view().engine().snapshot();
+        let rows = snapshot.iter(Span { start: vec![1], end: Vec::new() }, false);
+        let rows = rows.map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap()).collect();
+        (rows, (0..SLOT_COUNT).map(|slot| self.shard.view().keys_in_slot(vocab::Slot(slot))).collect())
+    }
+
+    /// The counters say what the tree holds.
+    pub fn validate(&self) {
+        let (rows, counts) = self.dump();
+        let records = rows.iter().filter(|(key, _)| key[0] == b'r').count() as u64;
+        assert_eq!((self.key_count(), counts.iter().sum()), (records, records));
+    }
+}
+
+/// Text and version of a key, as KV.GET answers them: from the cache where it has them, and from the tree, which must
+/// say the same.
+pub fn read(driver: &Driver, key: &str) -> Option<(String, u64)> {
+    let view: &ShardView = driver.shard.view();
+    let now_ms = driver.now_ms;
+    let handler = handlers(table::lookup(b"kv.get").unwrap().id).data.unwrap();
+    let args: [&[u8]; 2] = [b"KV.GET", key.as_bytes()];
+    let mut from_tree = Reply::new(Proto::Resp2);
+    let mut space = SnapshotSpace::new(view, now_ms, 1);
+    handler(&mut Call { args: &args, space: &mut space, reply: &mut from_tree }).unwrap();
+    let mut from_cache = Reply::new(Proto::Resp2);
+    let mut space = CachedSpace::new(view, now_ms);
+    match handler(&mut Call { args: &args, space: &mut space, reply: &mut from_cache }) {
+        Ok(()) => assert_eq!(from_cache.buf, from_tree.buf, "{key}: the cache says something else than the tree"),
+        Err(node::exec::Error::Fault(Fault::WouldBlock)) => {}
+        Err(e) => panic!("{e:?}"),
+    }
+    let reply = String::from_utf8(from_tree.buf).unwrap();
+    let mut parts = reply.strip_prefix("*2\r\n$")?.splitn(2, "\r\n");
+    let length: usize = parts.next().unwrap().parse().unwrap();
+    let rest = parts.next().unwrap();
+    let version = rest[length..].trim_matches(['\r', '\n', ':']).parse().unwrap();
+    Some((rest[..length].to_owned(), version))
+}
