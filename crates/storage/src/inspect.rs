@@ -13,16 +13,14 @@ enum Inner {
     Memory(MemoryInspection),
 }
 
-/// Looks at the map of the shard in `folder`, whichever engine keeps it.
-pub fn inspect_engine(folder: &Path) -> Result<Inspection> {
+/// Looks at the map of the shard in `folder`, which an engine of that kind keeps.
+pub fn inspect_engine(kind: EngineKind, folder: &Path) -> Result<Inspection> {
+    if kind == EngineKind::Memory {
+        return MemoryInspection::open(folder).map(|memory| Inspection(Inner::Memory(memory)));
+    }
     let shared = SharedResources::new(StorageOptions::default());
-    if let Some(lsm) = LsmInspection::open(folder, &shared)? {
-        return Ok(Inspection(Inner::Lsm(lsm)));
-    }
-    if let Some(memory) = MemoryInspection::open(folder)? {
-        return Ok(Inspection(Inner::Memory(memory)));
-    }
-    Err(Error::Corrupt { path: folder.to_path_buf(), detail: "neither a tree nor a snapshot file".into() })
+    let lsm = LsmInspection::open(folder, &shared)?.map(|lsm| Inspection(Inner::Lsm(lsm)));
+    lsm.ok_or_else(|| Error::Corrupt { path: folder.to_path_buf(), detail: "there is no tree".into() })
 }
 
 impl Inspection {

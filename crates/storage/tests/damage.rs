@@ -176,7 +176,7 @@ fn an_inspection_sees_all_and_writes_nothing() {
         let orphan = if kind == EngineKind::Lsm { "tree-1/tables/9999" } else { "snapshot.new" };
         fs::write(folder.path().join(orphan), b"left behind").unwrap();
         let before: Vec<_> = files(folder.path()).into_iter().map(|file| (fs::read(&file).unwrap(), file)).collect();
-        let inspection = storage::inspect_engine(folder.path()).unwrap();
+        let inspection = storage::inspect_engine(kind, folder.path()).unwrap();
         assert_eq!((inspection.kind(), inspection.snapshot().index()), (kind, 300));
         assert_eq!(inspection.meta(b"m").unwrap().unwrap(), b"1");
         let rows = inspection.snapshot().iter(Span { start: vec![], end: vec![] }, false).map(Result::unwrap);
@@ -188,5 +188,6 @@ fn an_inspection_sees_all_and_writes_nothing() {
         assert!(before == after, "{kind:?}: an inspection wrote");
     }
     let empty = tempfile::tempdir().unwrap();
-    assert!(storage::inspect_engine(empty.path()).is_err());
+    assert!(storage::inspect_engine(EngineKind::Lsm, empty.path()).is_err());
+    assert_eq!(storage::inspect_engine(EngineKind::Memory, empty.path()).unwrap().snapshot().index(), 0);
 }

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 const AFTER: &str = "\
 Nothing is written to the directory, not even a lock; a store that is running is refused unless --live is given.
-Keys and values are printed as they are where they are printable ASCII, with \\n, \\r, \\t, \\\\, \\\" and \\xNN for the
-rest, and --key and --prefix take them in the same form.
+Keys and values are printed as ASCII with \\n, \\r, \\t, \\\\, \\\" and \\xNN for other bytes; --key and
+--prefix take them in the same form.
 
 Examples:
-  basalt inspect ./basalt-data                             what there is, shard by shard
-  basalt inspect ./basalt-data --key user:7                one key: in the tree, in the log, after recovery
-  basalt inspect ./basalt-data --shard 3 --entries 100..   what the log of a shard says from entry 100 on
-  basalt inspect ./basalt-data --scan --prefix user: --limit 20
-  basalt inspect ./basalt-data --verify                    read everything, compare every checksum
+  basalt inspect data                             what there is, shard by shard
+  basalt inspect data --key user:7                one key, in the tree and in the log
+  basalt inspect data --shard 3 --entries 100..   what a shard's log says from entry 100 on
+  basalt inspect data --scan --prefix user: --limit 20
+  basalt inspect data --verify                    compare every checksum
 
 Exit codes: 0 sound as far as was looked, 1 damaged or unreadable, 2 the command line is wrong.";
 

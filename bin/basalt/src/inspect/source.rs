@@ -89,7 +89,8 @@ impl Source {
 
     /// The tree of a shard as its files have it.
     pub fn tree(&self, shard: ShardId) -> Result<Inspection, String> {
-        storage::inspect_engine(&self.root.join("shards").join(shard.to_string())).map_err(tell)
+        let folder = self.root.join("shards").join(shard.to_string());
+        storage::inspect_engine(self.identity.engine, &folder).map_err(tell)
     }
 
     /// What the log holds about a shard.

@@ -9,18 +9,19 @@ use std::path::{Path, PathBuf};
 
 /// See the module's words.
 pub(crate) struct MemoryInspection {
-    path: PathBuf,
+    /// None before the first snapshot: the log holds everything.
+    path: Option<PathBuf>,
     snapshot: MemorySnapshot,
 }
 
 impl MemoryInspection {
-    /// Looks at the newest whole snapshot file in `folder`; `None` if there is none at all.
-    pub(crate) fn open(folder: &Path) -> Result<Option<Self>> {
-        let Some(loaded) = load(folder)? else { return Ok(None) };
-        let generation = Generation::new(loaded.state);
+    /// Looks at the newest whole snapshot file in `folder`; without one, the map is empty as of index 0.
+    pub(crate) fn open(folder: &Path) -> Result<Self> {
+        let (path, index, state) = load(folder)?
+            .map_or_else(Default::default, |loaded| (Some(loaded.path), loaded.index, loaded.state));
+        let generation = Generation::new(state);
         let id = generation.write().open_snapshot();
-        let snapshot = MemorySnapshot::open(generation, id, loaded.index);
-        Ok(Some(Self { path: loaded.path, snapshot }))
+        Ok(Self { path, snapshot: MemorySnapshot::open(generation, id, index) })
     }
 
     pub(crate) fn snapshot(&self) -> &dyn Snapshot {
@@ -32,7 +33,7 @@ impl MemoryInspection {
     }
 
     pub(crate) fn stats(&self) -> EngineStats {
-        let disk_bytes = fs::metadata(&self.path).map_or(0, |file| file.len());
+        let disk_bytes = self.path.as_ref().and_then(|path| fs::metadata(path).ok()).map_or(0, |file| file.len());
         let state = self.snapshot.generation().read();
         EngineStats {
             disk_bytes,
@@ -43,10 +44,10 @@ impl MemoryInspection {
     }
 
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        vec![self.path.clone()]
+        self.path.iter().cloned().collect()
     }
 
     pub(crate) fn verify(&self) -> Result<()> {
-        file::read(&self.path).map(drop)
+        self.path.as_ref().map_or(Ok(()), |path| file::read(path).map(drop))
     }
 }
