@@ -1,5 +1,7 @@
 //! What the operating system knows of this process: from /proc, so nothing where there is none.
 
+use nix::sys::resource::{UsageWho, getrusage};
+use std::cell::Cell;
 use std::fs::read_to_string;
 
 /// Figures of the process. `None`: not known on this system.
@@ -25,6 +27,17 @@ pub(crate) fn facts() -> ProcessFacts {
         cpu_user_us: user,
         cpu_system_us: system,
     }
+}
+
+/// Whether this thread has had blocks read from a disk since it last asked: a wait for the disk, rather than for a
+/// processor. The first answer is no: there is nothing to compare with.
+pub(crate) fn waited_for_disk() -> bool {
+    thread_local! {
+        static BLOCKS: Cell<Option<i64>> = const { Cell::new(None) };
+    }
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) else { return true };
+    let blocks = usage.block_reads();
+    BLOCKS.with(|before| before.replace(Some(blocks)).is_some_and(|before| before != blocks))
 }
 
 fn capitalised(word: &str) -> String {

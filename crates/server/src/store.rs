@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use storage::{Compression, EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
 use vocab::{Prng, SLOT_COUNT, ShardId, Slot, limits, wall_clock_ms};
 
-/// How long a look into storage may take before it is taken to have waited for the disk.
+/// How long a look into storage may take before it is asked whether it has waited for the disk.
 pub(crate) const SLOW_READ: Duration = Duration::from_micros(200);
 /// How long after a slow read others are sent to the pool rather than made on an event loop.
 const SLOW_SPELL_MS: u64 = 1000;
@@ -180,7 +180,8 @@ impl Store {
 
     /// Tells how long a read of one key took.
     pub(crate) fn note_read(&self, took: Duration, now_ms: u64) {
-        if took > SLOW_READ {
+        if took > SLOW_READ && crate::process::waited_for_disk() {
+            log::debug!("slow read {took:?}");
             self.slow_until_ms.store(now_ms + SLOW_SPELL_MS, Ordering::Relaxed);
         }
     }
