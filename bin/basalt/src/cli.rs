@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::inspect::InspectOptions;
+use bench::cli::BenchOptions;
 use crate::start::StartOptions;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -32,6 +33,8 @@ pub struct Cli {
 pub enum Command {
     /// Serve a data directory
     Start(Box<StartOptions>),
+    /// Measure an embedded store, a server of the Redis kind, or a no-op server
+    Bench(Box<BenchOptions>),
     /// Look into a data directory without changing it
     Inspect(Box<InspectOptions>),
     /// Print a completion script for a shell

@@ -2,6 +2,7 @@
 
 mod cli;
 mod completions;
+mod embedded;
 mod inspect;
 mod logging;
 mod start;
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
     logging::start(cli.verbose);
     match cli.command {
         Command::Start(options) => start::run(&options),
+        Command::Bench(options) => embedded::run(&options),
         Command::Inspect(options) => inspect::run(&options),
         Command::Completions { shell } => completions::print(shell),
     }

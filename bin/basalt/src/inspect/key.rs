@@ -1,11 +1,11 @@
-//! One key: in the tree, and in the log after it.
+//! One key: in the tree, in the log after it, and what a start makes of both.
 
 use super::logged::{LoggedEntry, LoggedItem};
 use super::report::Report;
 use super::show::{Bytes, Shown, count};
 use super::source::{Source, tell};
 use super::stored::StoredRecord;
-use node::inspect::record_key;
+use node::inspect::{Replay, record_key};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -24,6 +24,8 @@ pub struct KeyReport {
     entries: Vec<LoggedEntry>,
     /// Entries that only collect what has expired, whatever its key.
     housekeeping: u64,
+    /// What a start makes of it.
+    recovered: Option<StoredRecord>,
 }
 
 impl KeyReport {
@@ -43,10 +45,14 @@ impl KeyReport {
             entries_after: 0,
             entries: Vec::new(),
             housekeeping: 0,
+            recovered: None,
         };
+        let mut replay = Replay::begin(shard, source.slots(shard), tree).map_err(tell)?;
         for entry in source.entries(shard, report.flushed + 1, u64::MAX) {
+            let entry = entry?;
             report.entries_after += 1;
-            let logged = LoggedEntry::of(&entry?, Some(key), shown)?;
+            replay.apply(&entry)?;
+            let logged = LoggedEntry::of(&entry, Some(key), shown)?;
             let only_collects = |item: &LoggedItem| matches!(item, LoggedItem::Housekeeping);
             if logged.time.is_none() || logged.items.is_empty() {
                 continue;
@@ -57,6 +63,9 @@ impl KeyReport {
                 report.entries.push(logged);
             }
         }
+        let snapshot = replay.snapshot();
+        let recovered = snapshot.get(&record_key(key)).map_err(tell)?;
+        report.recovered = recovered.map(|bytes| StoredRecord::of(key, bytes, &*snapshot, shown)).transpose()?;
         Ok(report)
     }
 }
@@ -76,7 +85,11 @@ impl Report for KeyReport {
             let entries = count(self.housekeeping, "entry", "entries");
             writeln!(out, "  and {entries} that collect what has expired, whatever its key")?;
         }
-        Ok(())
+        writeln!(out, "\nafter a start, as of entry {}:", self.flushed + self.entries_after)?;
+        match &self.recovered {
+            Some(record) => record.text(out),
+            None => writeln!(out, "  not there"),
+        }
     }
 
     fn is_sound(&self) -> bool {

@@ -11,7 +11,7 @@ Keys and values are printed as ASCII with \\n, \\r, \\t, \\\\, \\\" and \\xNN fo
 
 Examples:
   basalt inspect data                             what there is, shard by shard
-  basalt inspect data --key user:7                one key, in the tree and in the log
+  basalt inspect data --key user:7                one key: in the tree, in the log, after a start
   basalt inspect data --shard 3 --entries 100..   what a shard's log says from entry 100 on
   basalt inspect data --scan --prefix user: --limit 20
   basalt inspect data --verify                    compare every checksum
