@@ -7,8 +7,8 @@
 use raft_engine::env::{DefaultFileSystem, FileSystem, Handle, Permission, WriteExt};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Whether the device takes writes.
@@ -28,6 +28,7 @@ pub struct DiskHealth {
     state: AtomicU8,
     log_waits: AtomicBool,
     reason: Mutex<String>,
+    log_fsyncs: AtomicU64,
 }
 
 impl DiskHealth {
@@ -45,6 +46,12 @@ impl DiskHealth {
     #[must_use]
     pub fn reason(&self) -> String {
         self.reason.lock().map(|text| text.clone()).unwrap_or_default()
+    }
+
+    /// How many fsyncs of log files have succeeded.
+    #[must_use]
+    pub fn log_fsyncs(&self) -> u64 {
+        self.log_fsyncs.load(Ordering::Relaxed)
     }
 
     /// Whether a write of the log itself is waiting for room right now.
@@ -85,7 +92,9 @@ impl DiskHealth {
 
 /// The default file system with the rules above.
 pub(crate) struct GuardedFs {
-    pub(crate) health: Arc<DiskHealth>,
+    health: Arc<DiskHealth>,
+    /// The file that entries are appended to. Those before it were fsynced when it took their place.
+    active: Mutex<Option<Arc<GuardedHandle>>>,
 }
 
 pub(crate) struct GuardedHandle {
@@ -101,6 +110,16 @@ pub(crate) struct GuardedWriter {
 }
 
 impl GuardedFs {
+    pub(crate) fn new(health: Arc<DiskHealth>) -> Self {
+        Self { health, active: Mutex::new(None) }
+    }
+
+    /// Fsyncs all entries that were appended before. raft-engine's own way does nothing at all.
+    pub(crate) fn sync_active(&self) -> io::Result<()> {
+        let active = self.active.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        active.map_or(Ok(()), |file| file.sync())
+    }
+
     fn wrap(&self, path: &Path, handle: <DefaultFileSystem as FileSystem>::Handle) -> GuardedHandle {
         GuardedHandle { inner: Arc::new(handle), health: self.health.clone(), path: path.to_owned() }
     }
@@ -135,6 +154,9 @@ impl FileSystem for GuardedFs {
     }
 
     fn new_writer(&self, handle: Arc<Self::Handle>) -> io::Result<Self::Writer> {
+        if handle.path.extension().is_some_and(|kind| kind == APPENDED) {
+            *self.active.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle.clone());
+        }
         Ok(GuardedWriter {
             inner: DefaultFileSystem.new_writer(handle.inner.clone())?,
             health: handle.health.clone(),
@@ -165,7 +187,9 @@ impl Handle for GuardedHandle {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.inner.sync().inspect_err(|e| self.health.poison(&format!("fsync of {}: {e}", self.path.display())))
+        self.inner.sync().inspect_err(|e| self.health.poison(&format!("fsync of {}: {e}", self.path.display())))?;
+        self.health.log_fsyncs.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -217,6 +241,8 @@ fn no_room(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// The files that entries are appended to; others hold what was rewritten.
+const APPENDED: &str = "raftlog";
 /// Magic, version and alignment.
 const FILE_HEAD_BYTES: usize = 53 + 8 + 8;
 const RECORD_HEAD_BYTES: usize = 16;

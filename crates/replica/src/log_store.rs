@@ -105,6 +105,7 @@ impl LogWrite {
 /// The log of a node.
 pub struct Log {
     engine: Engine<GuardedFs, FilePipeLog<GuardedFs>>,
+    fs: Arc<GuardedFs>,
     dir: PathBuf,
     health: Arc<DiskHealth>,
 }
@@ -122,13 +123,13 @@ impl Log {
             purge_threshold: ReadableSize(options.bytes_max.max(options.file_bytes)),
             ..Config::default()
         };
-        let fs = Arc::new(GuardedFs { health: health.clone() });
-        let engine = Engine::open_with_file_system(config, fs).map_err(|e| match Error::from(e) {
+        let fs = Arc::new(GuardedFs::new(health.clone()));
+        let engine = Engine::open_with_file_system(config, fs.clone()).map_err(|e| match Error::from(e) {
             Error::Corrupt(detail) => Error::Corrupt(format!("{}: {detail}", dir.display())),
             Error::Io(detail) => Error::Io(format!("{}: {detail}", dir.display())),
             other => other,
         })?;
-        Ok(Self { engine, dir: dir.to_owned(), health })
+        Ok(Self { engine, fs, dir: dir.to_owned(), health })
     }
 
     /// Writes; with `sync`, fsyncs once for everything. A failed fsync poisons the store.
@@ -160,19 +161,11 @@ impl Log {
         }
     }
 
-    /// Fsyncs what was written before.
+    /// Fsyncs what was written before. A failure poisons the store.
     pub fn sync(&self) -> Result<()> {
-        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.engine.sync())) {
-            Ok(Ok(())) => self.check(),
-            Ok(Err(e)) => {
-                self.health.poison(&format!("fsync of the log in {}: {e}", self.dir.display()));
-                Err(e.into())
-            }
-            Err(_) => {
-                self.health.poison(&format!("fsync of the log in {} failed", self.dir.display()));
-                Err(Error::Poisoned(self.health.reason()))
-            }
-        }
+        self.check()?;
+        self.fs.sync_active().map_err(|_| Error::Poisoned(self.health.reason()))?;
+        self.check()
     }
 
     /// What the log holds about a group; `None` for a group it has never seen.
@@ -260,4 +253,52 @@ pub(crate) fn region(shard: ShardId) -> u64 {
 
 fn number(bytes: &[u8]) -> u64 {
     bytes.try_into().map_or(0, u64::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn entries(from: u64, count: u64) -> LogWrite {
+        let entry = |index| Entry { index, term: 1, data: vec![7; 1000].into(), ..Entry::default() };
+        let mut write = LogWrite::default();
+        write.entries(ShardId(0), &(from..from + count).map(entry).collect::<Vec<_>>()).unwrap();
+        write
+    }
+
+    #[test]
+    fn a_sync_reaches_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let health = Arc::new(DiskHealth::default());
+        let options = LogOptions { file_bytes: 16 << 10, ..LogOptions::default() };
+        let mut next = 1;
+        for _ in 0..2 {
+            let log = Log::open(dir.path(), &options, health.clone()).unwrap();
+            let fsyncs = |call: &dyn Fn()| {
+                let before = health.log_fsyncs();
+                call();
+                health.log_fsyncs() - before
+            };
+            log.write(&mut entries(next, 1), false).unwrap();
+            assert_eq!(fsyncs(&|| log.write(&mut entries(next + 1, 1), false).unwrap()), 0);
+            assert_eq!(fsyncs(&|| log.sync().unwrap()), 1, "what was written without");
+            assert_eq!(fsyncs(&|| log.write(&mut entries(next + 2, 1), true).unwrap()), 1);
+            assert!(fsyncs(&|| log.write(&mut entries(next + 3, 40), false).unwrap()) <= 1);
+            assert_eq!(fsyncs(&|| log.sync().unwrap()), 1, "after other files were begun");
+            next += 43;
+        }
+    }
+
+    #[test]
+    fn nothing_is_written_once_an_fsync_has_failed() {
+        let dir = tempfile::tempdir().unwrap();
+        let health = Arc::new(DiskHealth::default());
+        let log = Log::open(dir.path(), &LogOptions::default(), health.clone()).unwrap();
+        log.write(&mut entries(1, 1), true).unwrap();
+        health.poison("an fsync of another thread");
+        assert!(matches!(log.write(&mut entries(2, 1), true), Err(Error::Poisoned(_))));
+        assert!(matches!(log.sync(), Err(Error::Poisoned(_))));
+        assert_eq!(log.fetch(ShardId(0), 1, 2, 1).unwrap().len(), 1, "reads go on");
+    }
 }
