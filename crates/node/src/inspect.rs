@@ -1,5 +1,10 @@
 //! What is in a tree and in a log, taken apart for `basalt inspect`.
 
+mod overlay;
+mod replay;
+
+pub use replay::Replay;
+
 use crate::entry::{Args, Item};
 use crate::exec::hash;
 use crate::keys;

@@ -341,7 +341,7 @@ impl Shard {
                     transaction(&mut space, watches, commands, &mut self.scratch)?;
                 }
                 Item::Clear => {
-                    self.clear(index)?;
+                    clear(&self.view, index)?;
                     self.scratch.ok();
                 }
                 Item::Housekeeping => {}
@@ -361,21 +361,23 @@ impl Shard {
         Ok(())
     }
 
-    fn clear(&mut self, index: u64) -> Result<(), ApplyError> {
-        self.view.begin_write(index);
-        // The cache goes first, so that no one sees a row of it beside the empty tree.
-        self.view.cache().clear_shard(self.view.id().0);
-        // As of the entry before: this one is applied, without writes, when it is committed.
-        self.view.engine().clear(index - 1)?;
-        self.view.counters().clear();
-        self.view.garbage(false);
-        self.view.next_expiry(u64::MAX);
-        Ok(())
-    }
+}
+
+/// Removes every key of a shard: what entry `index` begins with.
+pub(crate) fn clear(view: &ShardView, index: u64) -> storage::Result<()> {
+    view.begin_write(index);
+    // The cache goes first, so that no one sees a row of it beside the empty tree.
+    view.cache().clear_shard(view.id().0);
+    // As of the entry before: this one is applied, without writes, when it is committed.
+    view.engine().clear(index - 1)?;
+    view.counters().clear();
+    view.garbage(false);
+    view.next_expiry(u64::MAX);
+    Ok(())
 }
 
 /// Runs one command of an entry; its errors are its reply.
-fn run(space: &mut dyn Space, args: &[&[u8]], reply: &mut Reply) -> Result<(), Fault> {
+pub(crate) fn run(space: &mut dyn Space, args: &[&[u8]], reply: &mut Reply) -> Result<(), Fault> {
     let mark = reply.buf.len();
     let outcome = match crate::commands::data_handler(args) {
         Some(handler) => handler(&mut Call { args, space, reply }),
@@ -393,7 +395,7 @@ fn run(space: &mut dyn Space, args: &[&[u8]], reply: &mut Reply) -> Result<(), F
 }
 
 /// Runs a transaction if no watched key was written since: a null array otherwise.
-fn transaction(
+pub(crate) fn transaction(
     space: &mut dyn Space,
     watches: &[(&[u8], u64)],
     commands: &[entry::Args<'_>],

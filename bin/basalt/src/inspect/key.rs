@@ -8,6 +8,7 @@ use super::stored::StoredRecord;
 use node::inspect::{Replay, record_key};
 use serde::Serialize;
 use std::io::{self, Write};
+use vocab::ShardId;
 
 /// All that the directory has of a key.
 #[derive(Serialize)]
@@ -24,8 +25,12 @@ pub struct KeyReport {
     entries: Vec<LoggedEntry>,
     /// Entries that only collect what has expired, whatever its key.
     housekeeping: u64,
+    /// The last entry.
+    last: u64,
     /// What a start makes of it.
     recovered: Option<StoredRecord>,
+    /// Why the log could not be followed to its end.
+    problem: Option<String>,
 }
 
 impl KeyReport {
@@ -45,28 +50,40 @@ impl KeyReport {
             entries_after: 0,
             entries: Vec::new(),
             housekeeping: 0,
+            last: 0,
             recovered: None,
+            problem: None,
         };
-        let mut replay = Replay::begin(shard, source.slots(shard), tree).map_err(tell)?;
-        for entry in source.entries(shard, report.flushed + 1, u64::MAX) {
+        let replay = Replay::begin(shard, source.slots(shard), tree).map_err(tell)?;
+        report.problem = report.follow(source, replay, key, shown).err();
+        Ok(report)
+    }
+
+    /// Goes through the log. What cannot be read ends it; what was found before stays.
+    fn follow(&mut self, source: &Source, mut replay: Replay, key: &[u8], shown: Shown) -> Result<(), String> {
+        for entry in source.entries(ShardId(self.shard), self.flushed + 1, u64::MAX) {
             let entry = entry?;
-            report.entries_after += 1;
+            self.entries_after += 1;
+            self.note(LoggedEntry::of(&entry, Some(key), shown)?);
             replay.apply(&entry)?;
-            let logged = LoggedEntry::of(&entry, Some(key), shown)?;
-            let only_collects = |item: &LoggedItem| matches!(item, LoggedItem::Housekeeping);
-            if logged.time.is_none() || logged.items.is_empty() {
-                continue;
-            }
-            if logged.items.iter().all(only_collects) {
-                report.housekeeping += 1;
-            } else {
-                report.entries.push(logged);
-            }
         }
         let snapshot = replay.snapshot();
+        self.last = snapshot.index();
         let recovered = snapshot.get(&record_key(key)).map_err(tell)?;
-        report.recovered = recovered.map(|bytes| StoredRecord::of(key, bytes, &*snapshot, shown)).transpose()?;
-        Ok(report)
+        self.recovered = recovered.map(|bytes| StoredRecord::of(key, bytes, &*snapshot, shown)).transpose()?;
+        Ok(())
+    }
+
+    fn note(&mut self, entry: LoggedEntry) {
+        let only_collects = |item: &LoggedItem| matches!(item, LoggedItem::Housekeeping);
+        if entry.time.is_none() || entry.items.is_empty() {
+            return;
+        }
+        if entry.items.iter().all(only_collects) {
+            self.housekeeping += 1;
+        } else {
+            self.entries.push(entry);
+        }
     }
 }
 
@@ -85,7 +102,10 @@ impl Report for KeyReport {
             let entries = count(self.housekeeping, "entry", "entries");
             writeln!(out, "  and {entries} that collect what has expired, whatever its key")?;
         }
-        writeln!(out, "\nafter a start, as of entry {}:", self.flushed + self.entries_after)?;
+        if let Some(problem) = &self.problem {
+            return writeln!(out, "\nDAMAGED: {problem}");
+        }
+        writeln!(out, "\nafter a start, as of entry {}:", self.last)?;
         match &self.recovered {
             Some(record) => record.text(out),
             None => writeln!(out, "  not there"),
@@ -93,6 +113,6 @@ impl Report for KeyReport {
     }
 
     fn is_sound(&self) -> bool {
-        true
+        self.problem.is_none()
     }
 }

@@ -1,0 +1,168 @@
+//! A tree that is looked at, with writes above it that stay in memory.
+
+use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use storage::{Engine, EngineStats, Inspection, Result, Slice, Snapshot, Span, WriteBatch};
+
+/// See the module's words. Nothing it does reaches a file.
+pub(super) struct Overlay {
+    base: Inspection,
+    state: RwLock<Arc<State>>,
+    applied: AtomicU64,
+}
+
+#[derive(Clone, Default)]
+struct State {
+    /// Whether the tree below has been emptied.
+    cleared: bool,
+    writes: BTreeMap<Slice, Option<Slice>>,
+}
+
+impl Overlay {
+    pub(super) fn new(base: Inspection) -> Self {
+        let applied = AtomicU64::new(base.snapshot().index());
+        Self { base, state: RwLock::default(), applied }
+    }
+
+    fn state(&self) -> Arc<State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn change(&self, index: u64, change: impl FnOnce(&mut State)) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut state));
+        self.applied.store(index, Ordering::Release);
+    }
+}
+
+impl Engine for Overlay {
+    fn apply(&self, index: u64, batch: WriteBatch) {
+        self.change(index, |state| state.writes.extend(batch.writes));
+    }
+
+    fn applied_index(&self) -> u64 {
+        self.applied.load(Ordering::Acquire)
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        self.snapshot().get(key)
+    }
+
+    fn snapshot(&self) -> Box<dyn Snapshot + '_> {
+        Box::new(Above { base: &self.base, state: self.state(), index: self.applied_index() })
+    }
+
+    fn flushed_index(&self) -> u64 {
+        self.base.snapshot().index()
+    }
+
+    fn wants_flush(&self) -> bool {
+        false
+    }
+
+    fn seal(&self, _meta: Vec<(Slice, Slice)>) {}
+
+    fn needs_flush(&self) -> bool {
+        false
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn meta(&self, key: &[u8]) -> Result<Option<Slice>> {
+        if self.state().cleared { Ok(None) } else { self.base.meta(key) }
+    }
+
+    fn compact(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn debt(&self) -> f64 {
+        0.0
+    }
+
+    fn clear(&self, index: u64) -> Result<()> {
+        self.change(index, |state| *state = State { cleared: true, writes: BTreeMap::new() });
+        Ok(())
+    }
+
+    fn stats(&self) -> EngineStats {
+        self.base.stats()
+    }
+
+    fn verify(&self) -> Result<()> {
+        self.base.verify()
+    }
+}
+
+/// A snapshot of both.
+struct Above<'a> {
+    base: &'a Inspection,
+    state: Arc<State>,
+    index: u64,
+}
+
+impl Snapshot for Above<'_> {
+    fn index(&self) -> u64 {
+        self.index
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        match self.state.writes.get(key) {
+            Some(written) => Ok(written.clone()),
+            None if self.state.cleared => Ok(None),
+            None => self.base.snapshot().get(key),
+        }
+    }
+
+    fn iter(&self, span: Span, reverse: bool) -> Box<dyn Iterator<Item = Result<(Slice, Slice)>> + '_> {
+        if !span.end.is_empty() && span.end <= span.start {
+            return Box::new(std::iter::empty());
+        }
+        let low = Bound::Included(Slice::from(&span.start[..]));
+        let high = if span.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(Slice::from(&span.end[..])) };
+        let written = self.state.writes.range((low, high));
+        let written: Written<'_> = if reverse { Box::new(written.rev()) } else { Box::new(written) };
+        let below: Below<'_> =
+            if self.state.cleared { Box::new(std::iter::empty()) } else { self.base.snapshot().iter(span, reverse) };
+        Box::new(Merge { written: written.peekable(), below: below.peekable(), reverse })
+    }
+}
+
+type Written<'a> = Box<dyn Iterator<Item = (&'a Slice, &'a Option<Slice>)> + 'a>;
+type Below<'a> = Box<dyn Iterator<Item = Result<(Slice, Slice)>> + 'a>;
+
+/// Both in order; what was written hides what lies below under the same key.
+struct Merge<'a> {
+    written: Peekable<Written<'a>>,
+    below: Peekable<Below<'a>>,
+    reverse: bool,
+}
+
+impl Iterator for Merge<'_> {
+    type Item = Result<(Slice, Slice)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let order = match (self.written.peek(), self.below.peek()) {
+                (Some((written, _)), Some(Ok((below, _)))) if self.reverse => below.cmp(written),
+                (Some((written, _)), Some(Ok((below, _)))) => (*written).cmp(below),
+                (None, _) | (_, Some(Err(_))) => return self.below.next(),
+                (Some(_), None) => std::cmp::Ordering::Less,
+            };
+            if order.is_gt() {
+                return self.below.next();
+            }
+            if order.is_eq() {
+                self.below.next();
+            }
+            if let Some((key, Some(value))) = self.written.next() {
+                return Some(Ok((key.clone(), value.clone())));
+            }
+        }
+    }
+}

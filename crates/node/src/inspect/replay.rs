@@ -1,0 +1,66 @@
+//! What a start would make of a shard, in memory: its tree with the entries of the log applied above.
+
+use super::overlay::Overlay;
+use crate::entry::{Item, decode};
+use crate::shard::{clear, run, transaction};
+use crate::{EntrySpace, Fault, ShardView};
+use replica::{Entry, has_commands};
+use resp::{Proto, Reply};
+use std::sync::Arc;
+use storage::{Engine, Inspection, RowCache, Snapshot, WriteBatch};
+use vocab::ShardId;
+
+/// Bytes of rows that are kept at hand.
+const ROW_CACHE_BYTES: usize = 1 << 20;
+
+/// See the module's words.
+pub struct Replay {
+    view: Arc<ShardView>,
+}
+
+impl Replay {
+    /// Begins with the tree as its files have it.
+    pub fn begin(shard: ShardId, slots: (u16, u16), tree: Inspection) -> storage::Result<Self> {
+        let tree: Arc<dyn Engine> = Arc::new(Overlay::new(tree));
+        let view = ShardView::open(shard, slots, tree, Arc::new(RowCache::new(ROW_CACHE_BYTES)))?;
+        Ok(Self { view })
+    }
+
+    /// Applies the next entry; the error says why that cannot be done.
+    pub fn apply(&mut self, entry: &Entry) -> Result<(), String> {
+        let result = if has_commands(entry) {
+            self.apply_items(entry)
+        } else {
+            self.view.engine().apply(entry.index, WriteBatch::default());
+            Ok(())
+        };
+        result.map_err(|why| format!("entry {} cannot be applied: {why}", entry.index))
+    }
+
+    /// The shard as it is now.
+    #[must_use]
+    pub fn snapshot(&self) -> Box<dyn Snapshot + '_> {
+        self.view.engine().snapshot()
+    }
+
+    fn apply_items(&self, entry: &Entry) -> Result<(), String> {
+        let (now_ms, items) = decode(&entry.data)?;
+        let mut space = EntrySpace::new(&self.view, entry.index, now_ms);
+        let mut reply = Reply::new(Proto::Resp2);
+        for item in items {
+            reply.buf.clear();
+            let done = match item? {
+                Item::Command(args) => run(&mut space, &args, &mut reply),
+                Item::Transaction { watches, commands } => transaction(&mut space, &watches, &commands, &mut reply),
+                Item::Housekeeping => space.housekeep(),
+                Item::Clear => clear(&self.view, entry.index).map_err(Fault::from),
+            };
+            done.map_err(|fault| match fault {
+                Fault::Storage(error) => error.to_string(),
+                Fault::WouldBlock => "a read would not wait for the disk".to_owned(),
+            })?;
+        }
+        space.commit();
+        Ok(())
+    }
+}
