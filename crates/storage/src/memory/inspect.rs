@@ -17,8 +17,8 @@ pub(crate) struct MemoryInspection {
 impl MemoryInspection {
     /// Looks at the newest whole snapshot file in `folder`; without one, the map is empty as of index 0.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
-        let (path, index, state) = load(folder)?
-            .map_or_else(Default::default, |loaded| (Some(loaded.path), loaded.index, loaded.state));
+        let (path, index, state) =
+            load(folder)?.map_or_else(Default::default, |loaded| (Some(loaded.path), loaded.index, loaded.state));
         let generation = Generation::new(state);
         let id = generation.write().open_snapshot();
         Ok(Self { path, snapshot: MemorySnapshot::open(generation, id, index) })
