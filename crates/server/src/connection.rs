@@ -1,6 +1,8 @@
 //! One client's connection: what it has sent, what it is owed, in order, and what of it is under way.
 
+use crate::requests::KeyHashes;
 use mio::net::TcpStream;
+use node::Ticket;
 use node::session::{Session, Transaction};
 use resp::table::CommandSpec;
 use resp::{ParseState, Reply};
@@ -72,6 +74,16 @@ struct Slot {
     silent: bool,
 }
 
+/// A write that is not handed to its shard yet.
+pub(crate) struct Cold {
+    /// What it will find is in memory.
+    pub(crate) ready: bool,
+    pub(crate) shard: usize,
+    pub(crate) write: node::Write,
+    pub(crate) keys: KeyHashes,
+    pub(crate) ticket: Ticket,
+}
+
 /// How many requests under way read or write the keys of each bit.
 struct Tally([u16; 64]);
 
@@ -128,6 +140,8 @@ pub(crate) struct Connection {
     first: u64,
     reads: Tally,
     writes: Tally,
+    /// Writes that wait for what they will find, or behind such ones.
+    pub(crate) cold: VecDeque<Cold>,
     /// The transaction under way, and its request's sequence number.
     pub(crate) transaction: Option<(u64, Transaction)>,
     /// Bytes of answers that wait for earlier ones.
@@ -164,6 +178,7 @@ impl Connection {
             first: 0,
             reads: Tally([0; 64]),
             writes: Tally([0; 64]),
+            cold: VecDeque::new(),
             transaction: None,
             owed: 0,
             likely_reply: LIKELY_REPLY_BYTES,

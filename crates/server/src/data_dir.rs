@@ -127,12 +127,8 @@ impl Identity {
     }
 
     fn write(&self, root: &Path) -> io::Result<()> {
-        let body = format!(
-            "format {FORMAT}\nnode {}\nshards {}\nengine {}\n",
-            self.name,
-            self.shards,
-            self.engine.name()
-        );
+        let body =
+            format!("format {FORMAT}\nnode {}\nshards {}\nengine {}\n", self.name, self.shards, self.engine.name());
         let check = crc32fast::hash(body.as_bytes());
         let temporary = root.join(format!("{IDENTITY_FILE}.new"));
         let mut file = File::create(&temporary)?;

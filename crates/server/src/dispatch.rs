@@ -1,6 +1,6 @@
 //! Runs the requests of a connection: at once where memory answers, through the shard's log or the pool where not.
 
-use crate::connection::{ALL_KEYS, Begun, Effect, Mask, mask_of};
+use crate::connection::{ALL_KEYS, Begun, Cold, Effect, Mask, mask_of};
 use crate::inbox::Message;
 use crate::requests::{KeyHashes, Routed, conclude, route, run_on_store};
 use crate::worker::Worker;
@@ -344,44 +344,46 @@ impl Worker {
         Step::Next
     }
 
-    fn write(
-        &mut self,
-        id: usize,
-        spec: &'static CommandSpec,
-        shard: usize,
-        keys: &KeyHashes,
-        args: &[&[u8]],
-    ) -> Step {
+    fn write(&mut self, id: usize, spec: &'static CommandSpec, shard: usize, keys: &KeyHashes, args: &[&[u8]]) -> Step {
         let mask = keys.iter().fold(0, |mask, &key| mask | mask_of(key));
         let view = &self.store.views[shard];
         let ready = self.store.reads_are_fast(self.now_ms)
             || spec.keys(args).is_ok_and(|mut positions| positions.all(|at| view.is_cached(args[at])));
         let command = EncodedCommand::new(args);
-        if ready {
-            let Some(ticket) = self.begin(id, spec, args, mask, Effect::Write) else { return Step::Stall };
-            self.store.write_queued(command.bytes());
+        let Some(ticket) = self.begin(id, spec, args, mask, Effect::Write) else { return Step::Stall };
+        self.store.write_queued(command.bytes());
+        let Some(connection) = self.outbox.connections.get_mut(id) else { return Step::Next };
+        if ready && connection.cold.is_empty() {
             self.hand_over(shard, Write::Command(command), keys.clone(), ticket);
             return Step::Next;
         }
-        // What the command will find is brought into the cache first, so that applying it need not wait for the disk.
-        let Some(ticket) = self.begin(id, spec, args, mask, Effect::Unsettled) else { return Step::Stall };
-        self.store.write_queued(command.bytes());
-        let (store, keys) = (self.store.clone(), keys.to_vec());
-        self.store.pool.run(Box::new(move || {
-            let begun = Instant::now();
-            let now_ms = crate::store::now_ms();
-            let args = command.args();
-            for at in spec.keys(&args).into_iter().flatten() {
-                // A failure shows when the command is applied.
-                let _ = SnapshotSpace::new(&store.views[shard], now_ms, 0).get(args[at]);
-            }
-            store.note_read(begun.elapsed(), now_ms);
-            drop(args);
-            if let Some(inbox) = store.inbox(store.owner_of(shard)) {
-                inbox.send(Message::Write { shard: shard as u32, write: Write::Command(command), keys, ticket });
-            }
-        }));
+        // What the command will find is brought into the cache first, so that applying it need not wait for the disk;
+        // the connection's later writes queue up behind it.
+        if !ready {
+            let (store, command, inbox) = (self.store.clone(), command.clone(), self.inbox.clone());
+            self.store.pool.run(Box::new(move || {
+                warm(&store, spec, shard, &command);
+                inbox.send(Message::Warm(ticket));
+            }));
+        }
+        connection.cold.push_back(Cold { ready, shard, write: Write::Command(command), keys: keys.clone(), ticket });
         Step::Next
+    }
+
+    /// What a cold write needs is in memory: it goes on, with the writes behind it that waited for it alone.
+    pub(crate) fn warmed(&mut self, ticket: &Ticket) {
+        let id = ticket.connection as usize;
+        loop {
+            let Some(connection) = self.outbox.connections.get_mut(id) else { return };
+            if connection.generation != ticket.generation {
+                return;
+            }
+            if let Some(cold) = connection.cold.iter_mut().find(|cold| cold.ticket.sequence == ticket.sequence) {
+                cold.ready = true;
+            }
+            let Some(cold) = connection.cold.pop_front_if(|cold| cold.ready) else { return };
+            self.hand_over(cold.shard, cold.write, cold.keys, cold.ticket);
+        }
     }
 
     fn hand_over(&mut self, shard: usize, write: Write, keys: KeyHashes, ticket: Ticket) {
@@ -436,9 +438,28 @@ impl Worker {
     }
 }
 
+/// Reads what a write will find, so that it is in memory when the write is applied.
+fn warm(store: &crate::store::Store, spec: &CommandSpec, shard: usize, command: &EncodedCommand) {
+    let begun = Instant::now();
+    let now_ms = crate::store::now_ms();
+    let args = command.args();
+    for at in spec.keys(&args).into_iter().flatten() {
+        // A failure shows when the command is applied.
+        let _ = SnapshotSpace::new(&store.views[shard], now_ms, 0).get(args[at]);
+    }
+    store.note_read(begun.elapsed(), now_ms);
+}
+
 /// Whether a request changes the session in a way that must not overtake, or be overtaken by, what is under way.
 fn is_barrier(args: &[&[u8]]) -> bool {
-    args[0].len() <= 5 && (args[0].eq_ignore_ascii_case(b"EXEC") || args[0].eq_ignore_ascii_case(b"WATCH"))
+    let is = |name: &[u8]| args[0].eq_ignore_ascii_case(name);
+    match args[0].len() {
+        4 => is(b"EXEC"),
+        5 => is(b"WATCH"),
+        7 => is(b"FLUSHDB"),
+        8 => is(b"FLUSHALL"),
+        _ => false,
+    }
 }
 
 /// Sends an answer to the worker whose connection waits for it.

@@ -138,8 +138,7 @@ impl Caller {
                 };
                 let write = Write::Command(EncodedCommand::new(args));
                 let bytes = write.bytes();
-                let message =
-                    crate::inbox::Message::Write { shard: shard as u32, write, keys: keys.to_vec(), ticket };
+                let message = crate::inbox::Message::Write { shard: shard as u32, write, keys: keys.to_vec(), ticket };
                 match self.store.inbox(self.store.owner_of(shard)) {
                     Some(inbox) => {
                         self.store.write_queued(bytes);

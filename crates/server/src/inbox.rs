@@ -26,6 +26,8 @@ pub(crate) enum Message {
         /// The encoded reply.
         reply: Vec<u8>,
     },
+    /// What a write will find is in memory.
+    Warm(Ticket),
     /// The log write under way is done.
     Logged(replica::Result<()>),
     /// A shard's memory was written to files: its log can be cut.

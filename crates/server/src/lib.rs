@@ -1,6 +1,7 @@
 //! The shell for the real world: sockets, clocks, threads and disks around the node.
 
 mod background;
+mod commit;
 mod connection;
 mod data_dir;
 mod dispatch;

@@ -2,8 +2,8 @@
 
 use crate::inbox::{Inbox, Message};
 use replica::{Log, LogWrite};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 /// How long a `nosync` write may stay in the operating system's memory only.

@@ -3,8 +3,8 @@
 use crate::inbox::Message;
 use crate::store::Store;
 use crate::worker::Connections;
-use node::{Answers, Ticket};
 use node::session::Effect;
+use node::{Answers, Ticket};
 use resp::Reply;
 use slab::Slab;
 use std::sync::Arc;

@@ -90,7 +90,14 @@ impl Shards for StoreShards<'_> {
 }
 
 /// Runs a command over the whole store and writes its reply.
-pub(crate) fn run_on_store(store: &Store, spec: &CommandSpec, handler: StoreHandler, args: &[&[u8]], reply: &mut Reply, seed: u64) {
+pub(crate) fn run_on_store(
+    store: &Store,
+    spec: &CommandSpec,
+    handler: StoreHandler,
+    args: &[&[u8]],
+    reply: &mut Reply,
+    seed: u64,
+) {
     let mark = reply.buf.len();
     let spaces = store.views.iter().map(|_| None).collect();
     let mut shards = StoreShards { store, spaces, now_ms: now_ms(), seed };

@@ -25,7 +25,7 @@ const LISTENER: Token = Token(0);
 const MAIL: Token = Token(1);
 const FIRST_CONNECTION: usize = 2;
 /// How often time is noticed: ticks of the groups, expiry, idle clients.
-const TICK: Duration = Duration::from_millis(100);
+pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// Times that requests which waited for writes of the same turn are looked at again within it.
 const ROUNDS_MAX: usize = 4;
 
@@ -41,9 +41,9 @@ pub(crate) struct Worker {
     /// Shards with something to propose or to turn.
     pub(crate) busy: Vec<usize>,
     /// The log write under way: highest turn of each shard in it.
-    logging: Option<Vec<(usize, u64)>>,
+    pub(crate) logging: Option<Vec<(usize, u64)>>,
     /// Of writes that its shards have taken and not yet proposed.
-    queued_bytes: usize,
+    pub(crate) queued_bytes: usize,
     /// Connections to be looked at in this turn.
     ready: Vec<usize>,
     buffer: Vec<u8>,
@@ -54,6 +54,8 @@ pub(crate) struct Worker {
     /// Replies that are held back: until when, for whom.
     pub(crate) delayed: Vec<(Instant, Ticket, Vec<u8>)>,
     next_tick: Instant,
+    /// No writes are proposed before this.
+    pub(crate) paused_until: Instant,
     next_accept: usize,
     generation: u32,
     pub(crate) now_ms: u64,
@@ -90,6 +92,7 @@ impl Worker {
             seed: index as u64,
             delayed: Vec::new(),
             next_tick: Instant::now() + TICK,
+            paused_until: Instant::now(),
             next_accept: index,
             generation: 0,
             now_ms: now_ms(),
@@ -106,7 +109,10 @@ impl Worker {
         let mut events = Events::with_capacity(1024);
         let mut mail = Vec::new();
         while !self.stopping {
-            let next = self.send_delayed().map_or(self.next_tick, |at| at.min(self.next_tick));
+            let mut next = self.send_delayed().map_or(self.next_tick, |at| at.min(self.next_tick));
+            if !self.busy.is_empty() && self.logging.is_none() {
+                next = next.min(self.paused_until);
+            }
             self.ready.append(&mut self.outbox.unstalled);
             let wait = if self.ready.is_empty() && self.outbox.dirty.is_empty() {
                 next.saturating_duration_since(Instant::now())
@@ -314,6 +320,7 @@ impl Worker {
             Message::Connection(stream) => self.connect(mio::net::TcpStream::from_std(stream)),
             Message::Write { shard, write, keys, ticket } => self.submit(shard as usize, &write, &keys, ticket),
             Message::Answer { ticket, reply } => self.outbox.deliver(&ticket, &reply),
+            Message::Warm(ticket) => self.warmed(&ticket),
             Message::Logged(outcome) => self.logged(outcome),
             Message::Flushed(shard) => {
                 let shard = shard as usize;
@@ -375,63 +382,6 @@ impl Worker {
         }
     }
 
-    /// Proposes what was submitted and applies what is committed.
-    pub(crate) fn pump(&mut self) {
-        if self.logging.is_some() || self.busy.is_empty() {
-            return;
-        }
-        let mut write = LogWrite::default();
-        let mut numbers = Vec::with_capacity(self.busy.len());
-        let mut busy = std::mem::take(&mut self.busy);
-        busy.sort_unstable();
-        busy.dedup();
-        for &i in &busy {
-            let Some(shard) = &mut self.shards[i] else { continue };
-            shard.propose(self.now_ms, &mut self.outbox);
-            let number = turn(shard, &mut write, &mut self.outbox);
-            if number > 0 {
-                numbers.push((i, number));
-            }
-        }
-        self.store.write_left(std::mem::take(&mut self.queued_bytes));
-        busy.clear();
-        self.busy = busy;
-        if write.is_empty() {
-            return;
-        }
-        if self.store.sync {
-            self.logging = Some(numbers);
-            self.store.log_thread.write(write, self.inbox.clone());
-        } else {
-            let outcome = self.store.log.write(&mut write, false);
-            self.store.log_thread.unsynced();
-            self.logging = Some(numbers);
-            self.logged(outcome);
-        }
-    }
-
-    /// The log write under way is done: its entries are committed and applied.
-    fn logged(&mut self, outcome: replica::Result<()>) {
-        let Some(numbers) = self.logging.take() else { return };
-        if let Err(e) = outcome {
-            for shard in self.shards.iter_mut().flatten() {
-                shard.fail_pending(&e.to_string(), &mut self.outbox);
-            }
-            return;
-        }
-        let mut write = LogWrite::default();
-        for &(i, number) in &numbers {
-            let Some(shard) = &mut self.shards[i] else { continue };
-            shard.persisted(number);
-            let more = turn(shard, &mut write, &mut self.outbox);
-            debug_assert_eq!(more, 0, "a group of one has nothing to write after a commit");
-            if shard.view().engine().wants_flush() {
-                shard.seal();
-                self.store.background.wake();
-            }
-        }
-    }
-
     fn flush_all(&mut self) {
         let mut sent = 0;
         while let Some(id) = self.outbox.dirty.pop() {
@@ -455,6 +405,10 @@ impl Worker {
 
     fn close(&mut self, id: usize) {
         let mut connection = self.outbox.connections.remove(id);
+        // Writes that never set out: nobody waits for them any more.
+        for cold in connection.cold.drain(..) {
+            self.store.write_left(cold.write.bytes());
+        }
         let _ = self.poll.registry().deregister(&mut connection.stream);
         self.close_session(&connection.session);
     }
@@ -466,35 +420,6 @@ impl Worker {
             self.close(id);
         }
         self.store.stopping.store(true, Ordering::Release);
-    }
-
-    /// Hands a write to its shard, which this worker owns.
-    pub(crate) fn submit(&mut self, shard: usize, write: &node::Write, keys: &[u64], ticket: Ticket) {
-        let Some(Some(owned)) = self.shards.get_mut(shard) else {
-            log::error!("a write for shard {shard} came to worker {}, which does not own it", self.index);
-            return;
-        };
-        if owned.submit(write, keys, ticket, &mut self.outbox) {
-            self.queued_bytes += write.bytes();
-            self.busy.push(shard);
-        } else {
-            self.store.write_left(write.bytes());
-        }
-    }
-}
-
-/// Turns a shard until there is nothing left; the number of the last turn that has something to persist.
-fn turn(shard: &mut Shard, write: &mut LogWrite, outbox: &mut Outbox) -> u64 {
-    let mut number = 0;
-    loop {
-        match shard.turn(write, outbox) {
-            Ok(Some(turned)) => number = number.max(turned),
-            Ok(None) => return number,
-            Err(e) => {
-                log::error!("{e}");
-                return number;
-            }
-        }
     }
 }
 
