@@ -141,6 +141,10 @@ impl Server {
         self.port
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn connect(&self) -> Connection {
         Connection::open(self.port).unwrap()
     }

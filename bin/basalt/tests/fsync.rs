@@ -1,0 +1,142 @@
+//! What is on the disk when, and what happens when an fsync fails: seen, and made to fail, from outside by strace.
+//! Skipped, and said so, where strace is not installed or may not attach.
+#![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
+
+mod common;
+
+use common::{Connection, Dir, Server, Setup, Value, announce, eventually, installed};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// strace on a server, with what it has seen.
+struct Trace {
+    child: Child,
+    output: PathBuf,
+}
+
+impl Trace {
+    /// None, and it is said why, if there can be no trace here.
+    fn attach(server: &Server, dir: &Path, inject: Option<&str>) -> Option<Self> {
+        if !installed("strace") {
+            announce("skipped: strace is not installed");
+            return None;
+        }
+        let output = dir.join("trace");
+        let said = dir.join("trace.messages");
+        let mut command = Command::new("strace");
+        command.args(["-f", "-y", "-e", "trace=fdatasync,pwrite64", "-o"]).arg(&output);
+        if let Some(inject) = inject {
+            command.args(["-e", &format!("inject={inject}")]);
+        }
+        command.args(["-p", &server.pid().to_string()]);
+        let mut child =
+            command.stdin(Stdio::null()).stderr(std::fs::File::create(&said).unwrap()).spawn().unwrap();
+        let attached = eventually("strace attaches", PATIENCE, || {
+            let words = std::fs::read_to_string(&said).unwrap_or_default();
+            if child.try_wait().unwrap().is_some() { Some(false) } else { words.contains("attached").then_some(true) }
+        });
+        if !attached {
+            announce("skipped: strace may not attach");
+            return None;
+        }
+        Some(Self { child, output })
+    }
+
+    /// System calls on log files, in order, by name.
+    fn of_log(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(&self.output).unwrap_or_default();
+        let lines = text.lines().filter(|line| line.contains(".raftlog>"));
+        lines.filter_map(|line| Some(line.split_once('(')?.0.split_whitespace().last()?.to_owned())).collect()
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        // Asked to end, so that it lets the server go on.
+        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        let _ = self.child.wait();
+    }
+}
+
+fn start(dir: &Dir, durability: &str) -> (Setup, Server) {
+    let setup = Setup::new(&dir.join("data")).with("--durability", durability).with("--workers", "4");
+    let server = Server::start(&setup);
+    (setup, server)
+}
+
+#[test]
+fn an_unsynced_write_is_soon_on_disk_even_if_nothing_follows() {
+    let dir = Dir::new("fsync-idle");
+    let (_, server) = start(&dir, "nosync");
+    let Some(trace) = Trace::attach(&server, dir.path(), None) else { return };
+    assert_eq!(server.connect().call("SET k v"), Value::ok());
+    eventually("the log is fsynced", PATIENCE, || {
+        let calls = trace.of_log();
+        let written = calls.iter().position(|call| call == "pwrite64")?;
+        calls[written..].iter().any(|call| call == "fdatasync").then_some(())
+    });
+}
+
+/// Writes of several workers share an fsync; each must have one nevertheless.
+#[test]
+fn what_is_answered_with_sync_is_on_disk() {
+    let dir = Dir::new("fsync-company");
+    let (_, server) = start(&dir, "sync");
+    let Some(trace) = Trace::attach(&server, dir.path(), None) else { return };
+    let port = server.port();
+    std::thread::scope(|scope| {
+        for writer in 0..12 {
+            scope.spawn(move || {
+                let mut connection = Connection::open(port).unwrap();
+                for i in 0..15 {
+                    assert_eq!(connection.call(&format!("SET k{writer}:{i} v")), Value::ok());
+                }
+            });
+        }
+    });
+    let calls = trace.of_log();
+    assert_eq!(calls.last().map(String::as_str), Some("fdatasync"), "the last write was answered without an fsync");
+    let longest = calls.split(|call| call == "fdatasync").map(<[_]>::len).max().unwrap();
+    // Each worker writes again only when it was answered. One more may have begun while an fsync was under way.
+    assert!(longest <= 2 * 4, "{longest} writes without an fsync between them");
+}
+
+#[test]
+fn a_failed_fsync_poisons_the_store_until_restart() {
+    for durability in ["sync", "nosync"] {
+        let dir = Dir::new("fsync-fails");
+        let (setup, server) = start(&dir, durability);
+        let mut connection = server.connect();
+        for i in 0..100 {
+            assert_eq!(connection.call(&format!("SET before{i} {i}")), Value::ok());
+        }
+        // What is not synced yet shall be, before the next one fails.
+        std::thread::sleep(Duration::from_millis(if durability == "sync" { 0 } else { 300 }));
+        let Some(trace) = Trace::attach(&server, dir.path(), Some("fdatasync:error=EIO:when=1")) else { return };
+        let refused = eventually("writes are refused", PATIENCE, || {
+            let answer = connection.call("SET during v");
+            assert!(durability == "nosync" || answer.is_error(), "a write whose fsync failed was answered {answer:?}");
+            answer.is_error().then(|| answer.text())
+        });
+        assert!(refused.contains("fsync"), "{refused}");
+        drop(trace);
+        // It would succeed now; nobody may believe it.
+        let mut others: Vec<Connection> = (0..8).map(|_| server.connect()).collect();
+        for (i, other) in others.iter_mut().enumerate() {
+            assert!(other.call(&format!("SET after{i} v")).text().contains("until this node is restarted"));
+            assert_eq!(other.call(&format!("GET before{i}")), Value::bulk(i.to_string()));
+        }
+        assert!(connection.call("INFO").text().contains("disk_state:poisoned"));
+        assert!(server.stop());
+        let server = Server::start(&setup);
+        let mut connection = server.connect();
+        for i in 0..100 {
+            assert_eq!(connection.call(&format!("GET before{i}")), Value::bulk(i.to_string()));
+            assert_eq!(connection.call(&format!("GET after{i}")), Value::NilBulk);
+        }
+        assert_eq!(connection.call("SET again v"), Value::ok());
+    }
+}
