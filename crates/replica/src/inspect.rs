@@ -6,6 +6,8 @@
 mod file;
 mod group;
 mod item;
+#[cfg(test)]
+mod tests;
 
 use crate::disk::record_after;
 use crate::error::{Error, Result};
