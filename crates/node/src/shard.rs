@@ -341,6 +341,7 @@ impl Shard {
                     transaction(&mut space, watches, commands, &mut self.scratch)?;
                 }
                 Item::Clear => {
+                    self.replica.sync_log()?;
                     clear(&self.view, index)?;
                     self.scratch.ok();
                 }
@@ -428,12 +429,14 @@ enum ApplyError {
     Malformed(&'static str),
     Fault(Fault),
     Storage(storage::Error),
+    Log(replica::Error),
 }
 
 impl std::fmt::Display for ApplyError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Malformed(detail) => f.write_str(detail),
+            Self::Log(e) => write!(f, "{e}"),
             Self::Fault(Fault::Storage(e)) | Self::Storage(e) => write!(f, "{e}"),
             Self::Fault(Fault::WouldBlock) => f.write_str("a read at apply would not wait for the disk"),
         }
@@ -449,6 +452,12 @@ impl From<&'static str> for ApplyError {
 impl From<Fault> for ApplyError {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
+    }
+}
+
+impl From<replica::Error> for ApplyError {
+    fn from(error: replica::Error) -> Self {
+        Self::Log(error)
     }
 }
 

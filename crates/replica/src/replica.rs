@@ -224,6 +224,12 @@ impl Replica {
         Ok(true)
     }
 
+    /// Makes sure that the log will not lose what is committed. With `nosync` it might, and nothing durable may be done
+    /// that follows from it: a tree that is ahead of its log cannot be opened.
+    pub fn sync_log(&self) -> Result<()> {
+        self.raw.store().log().sync()
+    }
+
     /// Where it stands.
     #[must_use]
     pub fn status(&self) -> ReplicaStatus {

@@ -73,6 +73,10 @@ impl Tail {
         self.truncated
     }
 
+    pub(crate) fn log(&self) -> &Log {
+        &self.log
+    }
+
     /// Why entries could not be read, if they could not.
     pub(crate) fn take_failure(&self) -> Option<Error> {
         self.failure.borrow_mut().take()
