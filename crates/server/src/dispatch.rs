@@ -84,14 +84,13 @@ impl Worker {
     }
 
     fn request(&mut self, id: usize, args: &[&[u8]]) -> Step {
-        let full = self.store.is_full();
         let Some(connection) = self.outbox.connections.get_mut(id) else { return Step::Next };
-        if connection.is_full() || connection.held_until_ms > self.now_ms || full {
+        if connection.is_full() || connection.held_until_ms > self.now_ms {
             self.stall(id);
             return Step::Stall;
         }
         // EXEC and WATCH change the session when they are admitted: only when nothing before them is under way.
-        if !connection.is_quiet() && is_barrier(args) {
+        if is_barrier(args) && (!connection.is_quiet() || self.store.is_full()) {
             self.stall(id);
             return Step::Stall;
         }
@@ -345,6 +344,10 @@ impl Worker {
     }
 
     fn write(&mut self, id: usize, spec: &'static CommandSpec, shard: usize, keys: &KeyHashes, args: &[&[u8]]) -> Step {
+        if self.store.is_full() {
+            self.stall(id);
+            return Step::Stall;
+        }
         let mask = keys.iter().fold(0, |mask, &key| mask | mask_of(key));
         let view = &self.store.views[shard];
         let ready = self.store.reads_are_fast(self.now_ms)

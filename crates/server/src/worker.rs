@@ -230,10 +230,9 @@ impl Worker {
 
     /// Reads what a client has sent and runs the requests in it.
     fn receive(&mut self, id: usize) {
-        let full = self.store.is_full();
         let Some(connection) = self.outbox.connections.get_mut(id) else { return };
         connection.stalled = false;
-        if connection.held_until_ms > self.now_ms || connection.is_full() || full {
+        if connection.held_until_ms > self.now_ms || connection.is_full() {
             self.stall(id);
             return;
         }
