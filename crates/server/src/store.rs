@@ -50,6 +50,7 @@ pub(crate) struct Store {
     slow_until_ms: AtomicU64,
     /// Of writes that are on their way to their shard's next entry.
     queued_bytes: AtomicUsize,
+    queued_bytes_max: usize,
 }
 
 impl Store {
@@ -117,6 +118,7 @@ impl Store {
             stop_asked: AtomicBool::new(false),
             slow_until_ms: AtomicU64::new(0),
             queued_bytes: AtomicUsize::new(0),
+            queued_bytes_max: budget.queued_writes,
         };
         Ok((Arc::new(store), open))
     }
@@ -169,7 +171,7 @@ impl Store {
 
     /// Whether as many writes wait for the log as may. A store that refuses writes lets reads go on.
     pub(crate) fn is_full(&self) -> bool {
-        self.queued_bytes.load(Ordering::Relaxed) > limits::QUEUED_WRITE_BYTES_MAX
+        self.queued_bytes.load(Ordering::Relaxed) > self.queued_bytes_max
             && self.health.state() == DiskState::Healthy
     }
 
@@ -200,18 +202,22 @@ struct Budget {
     row_cache: usize,
     block_cache: u64,
     memtables: u64,
+    queued_writes: usize,
 }
 
 impl Budget {
     fn of(memory: u64, engine: EngineKind) -> Self {
+        // They are in memory up to four times: as they came, in the log's tail, in its write, and as they are applied.
+        let queued_writes = usize::try_from(memory / 32).unwrap_or(usize::MAX).min(limits::QUEUED_WRITE_BYTES_MAX);
         match engine {
             EngineKind::Lsm => Self {
                 row_cache: (memory / 100 * 40) as usize,
                 block_cache: memory / 100 * 15,
                 memtables: memory / 100 * 20,
+                queued_writes,
             },
             // The tree is in memory itself.
-            EngineKind::Memory => Self { row_cache: 1 << 20, block_cache: 1 << 20, memtables: memory },
+            EngineKind::Memory => Self { row_cache: 1 << 20, block_cache: 1 << 20, memtables: memory, queued_writes },
         }
     }
 }
