@@ -22,6 +22,8 @@ pub enum Action {
     Delete,
     /// If the version is this one; 0: if there is no value.
     PutIf(i64, u64),
+    /// FLUSHALL, as one key sees it.
+    Clear,
 }
 
 /// What was answered.
@@ -72,9 +74,10 @@ impl Action {
                 (cell.value == Some(value) && cell.may_have(version)).then_some(cell.with(version))
             }
             (Self::Set(value), Outcome::Done) => Some(written(value)),
+            (Self::Clear, Outcome::Done) => Some(cell.cleared()),
             (Self::Increment, Outcome::Number(n)) => (cell.value.unwrap_or(0) + 1 == n).then_some(written(n)),
             (Self::Delete, Outcome::Number(n)) => {
-                (i64::from(cell.value.is_some()) == n).then_some(Cell { value: None, version: None, ..cell })
+                (i64::from(cell.value.is_some()) == n).then_some(cell.cleared())
             }
             (Self::PutIf(value, version), Outcome::Put(Some(new))) => {
                 let held = if version == 0 { cell.value.is_none() } else { cell.may_have(version) };
@@ -96,7 +99,7 @@ impl Action {
             Self::Get | Self::GetVersion => vec![cell],
             Self::Set(value) => vec![written(value)],
             Self::Increment => vec![written(cell.value.unwrap_or(0) + 1)],
-            Self::Delete => vec![Cell { value: None, version: None, ..cell }],
+            Self::Delete | Self::Clear => vec![cell.cleared()],
             Self::PutIf(value, version) => {
                 let may = if version == 0 { cell.value.is_none() } else { cell.may_have(version) };
                 if may { vec![written(value), cell] } else { vec![cell] }
@@ -106,6 +109,10 @@ impl Action {
 }
 
 impl Cell {
+    pub fn cleared(self) -> Self {
+        Self { value: None, version: None, ..self }
+    }
+
     fn may_have(&self, version: u64) -> bool {
         self.value.is_some() && self.version.map_or(version > self.floor, |known| known == version)
     }

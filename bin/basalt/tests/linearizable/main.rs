@@ -11,7 +11,7 @@ mod planted;
 
 use checker::{Action, Cell, KEYS, Operation, Outcome, State, check};
 use common::{Connection, Dir, Random, Server, Setup, Value, announce, number};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -79,6 +79,13 @@ impl Client<'_> {
 
     fn note(&mut self, object: u64, actions: Vec<(usize, Action)>, outcomes: Option<Vec<Outcome>>, begun: u64) {
         let ended = if outcomes.is_some() { self.world.now() } else { u64::MAX };
+        if is_clear(&actions) {
+            let operation = Operation { connection: self.number, actions, outcomes, begun, ended };
+            for object in &self.objects {
+                self.histories.entry(*object).or_default().push(operation.clone());
+            }
+            return;
+        }
         for (&(key, _), outcome) in actions.iter().zip(outcomes.iter().flatten()) {
             if let Outcome::Versioned(Some((_, version))) | Outcome::Put(Some(version)) = outcome {
                 self.versions.insert((object, key), *version);
@@ -91,6 +98,9 @@ impl Client<'_> {
     fn request(&mut self) -> (u64, Vec<(usize, Action)>) {
         let object = *self.random.pick(&self.objects);
         let key = self.random.below(KEYS as u64) as usize;
+        if self.random.below(200) == 0 {
+            return (object, CLEAR.to_vec());
+        }
         let actions = match self.random.below(20) {
             0..4 => vec![(key, Action::Get)],
             4..7 => vec![(key, Action::GetVersion)],
@@ -133,7 +143,14 @@ fn command(object: u64, at: usize, action: Action) -> Vec<u8> {
         Action::PutIf(value, version) => {
             Connection::encode(&["KV.PUT", &key, &text(value), "IFVERSION", &version.to_string()])
         }
+        Action::Clear => Connection::encode(&["FLUSHALL"]),
     }
+}
+
+const CLEAR: [(usize, Action); KEYS] = [(0, Action::Clear), (1, Action::Clear)];
+
+fn is_clear(actions: &[(usize, Action)]) -> bool {
+    actions == CLEAR
 }
 
 fn is_mget(actions: &[(usize, Action)]) -> bool {
@@ -143,6 +160,7 @@ fn is_mget(actions: &[(usize, Action)]) -> bool {
 fn encode(object: u64, actions: &[(usize, Action)]) -> Vec<u8> {
     match actions {
         [(at, action)] => command(object, *at, *action),
+        _ if is_clear(actions) => command(object, 0, Action::Clear),
         _ if is_mget(actions) => Connection::encode(&["MGET", &key(object, 0), &key(object, 1)]),
         _ => {
             let mut bytes = Connection::encode(&["MULTI"]);
@@ -156,6 +174,10 @@ fn encode(object: u64, actions: &[(usize, Action)]) -> Vec<u8> {
 fn read(connection: &mut Connection, actions: &[(usize, Action)]) -> io::Result<Vec<Outcome>> {
     if let [(_, action)] = actions {
         return Ok(vec![outcome(*action, &connection.read()?)]);
+    }
+    if is_clear(actions) {
+        let answer = connection.read()?;
+        return Ok(actions.iter().map(|(_, action)| outcome(*action, &answer)).collect());
     }
     if !is_mget(actions) {
         assert_eq!(connection.read()?, Value::ok());
@@ -175,7 +197,7 @@ fn outcome(action: Action, answer: &Value) -> Outcome {
         (Action::GetVersion, Value::Array(pair)) => {
             Outcome::Versioned(Some((number(pair[0].bytes().unwrap()), pair[1].int() as u64)))
         }
-        (Action::Set(_), answer) if *answer == Value::ok() => Outcome::Done,
+        (Action::Set(_) | Action::Clear, answer) if *answer == Value::ok() => Outcome::Done,
         (Action::Increment | Action::Delete, answer) => Outcome::Number(answer.int()),
         (Action::PutIf(..), Value::Int(version)) => Outcome::Put(Some(*version as u64)),
         (Action::PutIf(..), Value::NilBulk) => Outcome::Put(None),
@@ -209,13 +231,16 @@ struct Hunt {
     random: Random,
     world: World,
     states: BTreeMap<u64, State>,
+    /// Objects that a FLUSHALL may have cleared: it was not answered.
+    in_doubt: BTreeSet<u64>,
     operations: usize,
 }
 
 impl Hunt {
     /// One round on some objects: load, perhaps a kill, then what is there now is read, and all of it is checked.
     fn round(&mut self, server: Server, context: &str) -> Server {
-        let objects: Vec<u64> = (0..OBJECTS_USED).map(|_| self.random.below(OBJECTS)).collect();
+        let objects: BTreeSet<u64> = (0..OBJECTS_USED).map(|_| self.random.below(OBJECTS)).collect();
+        let objects: Vec<u64> = objects.into_iter().collect();
         let load = Duration::from_millis(30 + self.random.below(150));
         let kill = self.random.below(4) == 0;
         self.world.stop.store(false, Ordering::Relaxed);
@@ -251,15 +276,27 @@ impl Hunt {
             (histories, server)
         });
         let server = server.unwrap_or_else(|| Server::start(&self.setup));
+        self.forget_others(&objects, &histories);
         for (object, operations) in histories {
             self.settle(&server, object, operations, context);
         }
         server
     }
 
+    /// What a FLUSHALL did to the objects that were not in use.
+    fn forget_others(&mut self, used: &[u64], histories: &Histories) {
+        let clears: Vec<_> = histories.values().flatten().filter(|one| is_clear(&one.actions)).collect();
+        if clears.iter().any(|clear| clear.outcomes.is_some()) {
+            let others = self.states.iter_mut().filter(|(object, _)| !used.contains(object));
+            others.for_each(|(_, state)| *state = state.map(Cell::cleared));
+        } else if !clears.is_empty() {
+            self.in_doubt.extend(self.states.keys().filter(|object| !used.contains(object)));
+        }
+    }
+
     fn settle(&mut self, server: &Server, object: u64, mut operations: Vec<Operation>, context: &str) {
         let mut connection = server.connect();
-        let initial = self.states.get(&object).copied().unwrap_or_default();
+        let mut initial = self.states.get(&object).copied().unwrap_or_default();
         let mut state = initial;
         for (at, cell) in state.iter_mut().enumerate() {
             let begun = self.world.now();
@@ -274,6 +311,10 @@ impl Hunt {
             operations.push(Operation { connection: CLIENTS, actions, outcomes, begun, ended });
         }
         operations.sort_by_key(|operation| operation.begun);
+        // Whether it was cleared before is seen from what was done to it since.
+        if self.in_doubt.remove(&object) && check(initial, &operations).is_err() {
+            initial = initial.map(Cell::cleared);
+        }
         if let Err(detail) = check(initial, &operations) {
             let count = operations.len();
             panic!("{context}: {} of {count} operations is not linearizable: {detail}", key(object, 0));
@@ -288,7 +329,7 @@ fn hunt(engine: &str, durability: &str, seconds: u64, seed: u64) {
     let setup = Setup::new(&dir.join("data")).with("--engine", engine).with("--durability", durability);
     let setup = setup.with("--memory", "17M").with("--workers", "2");
     let world = World { begun: Instant::now(), stop: AtomicBool::new(false), next_value: AtomicI64::new(1_000_000) };
-    let mut hunt = Hunt { setup, random: Random::new(seed), world, states: BTreeMap::new(), operations: 0 };
+    let mut hunt = Hunt { setup, random: Random::new(seed), world, states: BTreeMap::new(), in_doubt: BTreeSet::new(), operations: 0 };
     let mut server = Server::start(&hunt.setup);
     let begun = Instant::now();
     let mut rounds = 0;
