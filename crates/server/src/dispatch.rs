@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vocab::Slot;
+use vocab::{Slot, limits};
 
 type Args<'a> = SmallVec<[&'a [u8]; 8]>;
 
@@ -121,6 +121,10 @@ impl Worker {
             && let Some(connection) = self.outbox.connections.get_mut(id)
         {
             connection.session.put_back();
+        }
+        // A large answer leaves no large buffer behind.
+        if reply.buf.capacity() > limits::OUTPUT_BUFFER_BYTES_SOFT {
+            reply.buf = Vec::new();
         }
         self.scratch = reply;
         step

@@ -128,7 +128,7 @@ impl Worker {
             self.now_ms = now_ms();
             for event in &events {
                 match event.token() {
-                    LISTENER => self.accept(),
+                    LISTENER => self.accept(true),
                     MAIL => {}
                     token => self.notice(token.0 - FIRST_CONNECTION, event),
                 }
@@ -161,7 +161,7 @@ impl Worker {
         self.flush_all();
     }
 
-    fn accept(&mut self) {
+    fn accept(&mut self, announced: bool) {
         loop {
             let Some(listener) = &self.listener else { return };
             match listener.accept() {
@@ -176,7 +176,9 @@ impl Worker {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => {
-                    log::warn!("cannot accept a connection: {e}");
+                    if announced {
+                        log::warn!("cannot accept a connection: {e}");
+                    }
                     return;
                 }
             }
@@ -354,6 +356,8 @@ impl Worker {
     }
 
     fn tick(&mut self) {
+        // Those that could not be accepted for want of descriptors are not announced again.
+        self.accept(false);
         for (i, shard) in self.shards.iter_mut().enumerate() {
             let Some(shard) = shard else { continue };
             let acts = shard.replica_mut().tick();
