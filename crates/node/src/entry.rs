@@ -141,6 +141,13 @@ impl EncodedCommand {
         self.0.len()
     }
 
+    /// The command's name.
+    #[must_use]
+    pub fn name(&self) -> &[u8] {
+        let mut reader = Reader { bytes: &self.0 };
+        reader.count().and_then(|_| reader.bytes()).expect("encoded by new")
+    }
+
     /// The arguments.
     #[must_use]
     pub fn args(&self) -> Args<'_> {

@@ -415,7 +415,8 @@ pub(crate) fn transaction(
 
 /// Whether the command tells its client the version that it writes.
 fn reports_version(command: &EncodedCommand) -> bool {
-    command.args().first().is_some_and(|name| name.len() > 3 && name[..3].eq_ignore_ascii_case(b"KV."))
+    let name = command.name();
+    name.len() > 3 && name[..3].eq_ignore_ascii_case(b"KV.")
 }
 
 fn refuse(text: &str, ticket: &Ticket, answers: &mut dyn Answers) {

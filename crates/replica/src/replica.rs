@@ -159,8 +159,8 @@ impl Replica {
         let entries = ready.take_entries();
         if !entries.is_empty() {
             write.entries(self.shard, &entries)?;
-            self.raw.mut_store().append(&entries);
             self.handed = entries.last().map_or(self.handed, |entry| entry.index);
+            self.raw.mut_store().append(entries);
             number = ready.number();
         }
         // The commit index alone need not be written: it is found again by the next election.

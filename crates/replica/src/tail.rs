@@ -44,17 +44,16 @@ impl Tail {
     }
 
     /// Takes entries that are on their way to the log. They may replace the end of what is there.
-    pub(crate) fn append(&mut self, entries: &[Entry]) {
-        let Some(first) = entries.first() else { return };
+    pub(crate) fn append(&mut self, entries: Vec<Entry>) {
+        let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return };
+        let newest = (last.index, last.term);
         assert!(first.index > self.truncated.0, "an entry below the truncation point");
         assert!(first.index <= self.last.0 + 1, "a gap in the log: {} after {}", first.index, self.last.0);
         while self.entries.back().is_some_and(|entry| entry.index >= first.index) {
             self.entries.pop_back();
         }
-        self.entries.extend(entries.iter().cloned());
-        if let Some(last) = entries.last() {
-            self.last = (last.index, last.term);
-        }
+        self.entries.extend(entries);
+        self.last = newest;
     }
 
     /// Drops entries up to `index` from memory; the log has them.

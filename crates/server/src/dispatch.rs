@@ -284,7 +284,7 @@ impl Worker {
         args: &[&[u8]],
         reply: &mut Reply,
     ) -> Step {
-        let Some(connection) = self.outbox.connections.get(id) else { return Step::Next };
+        let Some(connection) = self.outbox.connections.get_mut(id) else { return Step::Next };
         if connection.must_wait(mask, Effect::Read) {
             self.stall(id);
             return Step::Stall;
@@ -296,12 +296,21 @@ impl Worker {
             return Step::Next;
         }
         // Straight into the connection's output where nothing is before it.
+        let direct = connection.is_quiet() && !connection.session.silent();
+        let proto = reply.proto;
+        if direct {
+            std::mem::swap(reply, &mut connection.output);
+            reply.proto = proto;
+        }
         let mark = reply.buf.len();
         let mut cached = CachedSpace::new(view, self.now_ms);
         let mut done = handler(&mut Call { args, space: &mut cached, reply });
         if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {
             reply.buf.truncate(mark);
             if !self.store.reads_are_fast(self.now_ms) {
+                if direct {
+                    std::mem::swap(reply, &mut connection.output);
+                }
                 return self.read_in_pool(id, spec, shard, mask, handler, args);
             }
             let begun = Instant::now();
@@ -313,7 +322,11 @@ impl Worker {
         }
         conclude(done, reply, mark);
         self.finished(id, spec, args, &reply.buf[mark..]);
-        self.put_unless_silent(id, &reply.buf);
+        if !direct {
+            self.put_unless_silent(id, &reply.buf);
+        } else if let Some(connection) = self.outbox.connections.get_mut(id) {
+            std::mem::swap(reply, &mut connection.output);
+        }
         Step::Next
     }
 

@@ -3,6 +3,7 @@
 use crate::inbox::{Inbox, Message};
 use replica::{Log, LogWrite};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -14,22 +15,24 @@ const GROUP_MAX: usize = 64;
 
 enum Task {
     Write(LogWrite, Arc<Inbox>),
-    /// Something was written without fsync: fsync within the interval.
-    Unsynced,
     Stop,
 }
 
 /// The way to the log thread.
 pub(crate) struct LogThread {
     tasks: Sender<Task>,
+    /// Something was written without fsync. A flag rather than a task: writers need not wake the thread.
+    unsynced: Arc<AtomicBool>,
     thread: std::sync::Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
 impl LogThread {
     pub(crate) fn start(log: Arc<Log>) -> std::io::Result<Self> {
         let (tasks, inbox) = channel();
-        let thread = crate::vital::spawn("log", move || run(&log, &inbox))?;
-        Ok(Self { tasks, thread: std::sync::Mutex::new(Some(thread)) })
+        let unsynced = Arc::new(AtomicBool::new(false));
+        let flag = unsynced.clone();
+        let thread = crate::vital::spawn("log", move || run(&log, &inbox, &flag))?;
+        Ok(Self { tasks, unsynced, thread: std::sync::Mutex::new(Some(thread)) })
     }
 
     /// Writes and fsyncs; `Message::Logged` comes back. One at a time for each worker.
@@ -37,9 +40,9 @@ impl LogThread {
         self.send(Task::Write(write, back));
     }
 
-    /// Fsyncs soon.
+    /// Something was written without fsync: fsyncs within the interval.
     pub(crate) fn unsynced(&self) {
-        self.send(Task::Unsynced);
+        self.unsynced.store(true, Ordering::Release);
     }
 
     pub(crate) fn stop(&self) {
@@ -57,16 +60,17 @@ impl LogThread {
     }
 }
 
-fn run(log: &Log, tasks: &Receiver<Task>) {
-    let mut unsynced_since: Option<Instant> = None;
+fn run(log: &Log, tasks: &Receiver<Task>, unsynced: &AtomicBool) {
+    let mut synced_at = Instant::now();
     loop {
-        let wait = unsynced_since.map_or(Duration::from_secs(3600), |since| {
-            (since + NOSYNC_INTERVAL).saturating_duration_since(Instant::now())
-        });
+        let wait = (synced_at + NOSYNC_INTERVAL).saturating_duration_since(Instant::now());
         // Asked before the tasks: they may come without a pause.
         if wait.is_zero() {
-            unsynced_since = None;
-            if let Err(e) = log.sync() {
+            synced_at = Instant::now();
+            // Taken before the fsync: what is written during it waits for the next one.
+            if unsynced.swap(false, Ordering::AcqRel)
+                && let Err(e) = log.sync()
+            {
                 log::error!("{e}");
             }
             continue;
@@ -77,9 +81,6 @@ fn run(log: &Log, tasks: &Receiver<Task>) {
             Err(RecvTimeoutError::Disconnected) => return,
         };
         match task {
-            Task::Unsynced => {
-                unsynced_since.get_or_insert_with(Instant::now);
-            }
             Task::Write(mut write, back) => {
                 // Everything that waits goes to the file, then one fsync covers it all.
                 let mut waiting = Vec::new();
@@ -87,13 +88,11 @@ fn run(log: &Log, tasks: &Receiver<Task>) {
                 while waiting.len() < GROUP_MAX && !stop {
                     match tasks.try_recv() {
                         Ok(Task::Write(more, to)) => waiting.push((more, to)),
-                        Ok(Task::Unsynced) => {}
                         Ok(Task::Stop) => stop = true,
                         Err(_) => break,
                     }
                 }
                 write_all(log, &mut write, &back, waiting);
-                unsynced_since = None;
                 if stop {
                     return;
                 }
