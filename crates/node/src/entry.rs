@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_make_it_panic_or_run_away() {
+    fn fuzz_entries_no_bytes_make_it_panic_or_run_away() {
         let seconds = std::env::var("BASALT_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
         let until = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
         let mut prng = Prng::new(1);
