@@ -13,8 +13,8 @@ mod record;
 pub mod session;
 mod shard;
 mod space;
-mod view;
 pub mod stats;
+mod view;
 
 pub use commands::{Handlers, handlers};
 pub use config::Config;
@@ -23,5 +23,5 @@ pub use entry_space::EntrySpace;
 pub use read_space::{CachedSpace, SnapshotSpace};
 pub use record::{Kind, Record, RecordView, Spread};
 pub use shard::{Answers, KeyHash, Shard, Ticket, Write, key_hash};
-pub use space::{Fault, Shards, Space};
+pub use space::{Fault, Records, Shards, Space};
 pub use view::ShardView;

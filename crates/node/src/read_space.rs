@@ -2,8 +2,8 @@
 
 use crate::keys;
 use crate::view::{ABSENT, ShardView};
-use crate::{Fault, Record, Space};
-use storage::{Slice, Snapshot, Span};
+use crate::{Fault, Record, Records, Space};
+use storage::{Cursor, Slice, Snapshot, Span};
 use vocab::{Prng, Slot};
 
 /// Answers from memory or with `Fault::WouldBlock`: what the event loop runs reads on.
@@ -122,6 +122,29 @@ impl<'a> SnapshotSpace<'a> {
         let prng = Prng::new(seed ^ snapshot.index());
         Self { view, snapshot, now_ms, prng, tree_key: Vec::new() }
     }
+
+    /// Its records within `start` (inclusive) .. `end` (exclusive; empty means unbounded).
+    #[must_use]
+    pub fn records(&self, start: &[u8], end: &[u8], reverse: bool) -> Box<dyn Records + '_> {
+        let cursor = self.snapshot.cursor(record_span(start, end), reverse);
+        Box::new(LiveRecords { view: self.view, cursor, now_ms: self.now_ms })
+    }
+}
+
+struct LiveRecords<'a> {
+    view: &'a ShardView,
+    cursor: Box<dyn Cursor + 'a>,
+    now_ms: u64,
+}
+
+impl Records for LiveRecords<'_> {
+    fn advance(&mut self) -> Result<Option<Slice>, Fault> {
+        Ok(self.cursor.advance()?.map(|tree_key| Slice::from(&tree_key[1..])))
+    }
+
+    fn record(&mut self) -> Result<Option<Record>, Fault> {
+        Ok(self.view.live(Some(self.view.decode(self.cursor.value()?)?), self.now_ms))
+    }
 }
 
 impl Space for SnapshotSpace<'_> {
@@ -197,14 +220,11 @@ impl Space for SnapshotSpace<'_> {
 
     fn scan(&mut self, start: &[u8], end: &[u8], reverse: bool, limit: usize) -> Result<Vec<(Slice, Record)>, Fault> {
         let mut found = Vec::with_capacity(limit.min(1024));
-        for row in self.snapshot.iter(record_span(start, end), reverse) {
-            if found.len() >= limit {
-                break;
-            }
-            let (tree_key, value) = row?;
-            if let Some(record) = self.view.live(Some(self.view.decode(value)?), self.now_ms) {
-                found.push((Slice::from(&tree_key[1..]), record));
-            }
+        let mut records = self.records(start, end, reverse);
+        while found.len() < limit
+            && let Some(key) = records.advance()?
+        {
+            found.extend(records.record()?.map(|record| (key, record)));
         }
         Ok(found)
     }

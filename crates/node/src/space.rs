@@ -86,4 +86,19 @@ pub trait Shards {
 
     /// A view of shard `i`.
     fn space(&mut self, i: usize) -> &mut dyn Space;
+
+    /// The records of each shard within `start` (inclusive) .. `end` (exclusive; empty means unbounded), in rising or
+    /// falling order of their keys; of the same moment as what `space` shows.
+    fn records<'a>(&'a mut self, start: &[u8], end: &[u8], reverse: bool) -> Vec<Box<dyn Records + 'a>>;
+}
+
+/// Records of one shard, one after the other. Nothing is read of one before it is moved to, and only its key before
+/// the rest is asked for.
+pub trait Records {
+    /// Moves to the next record (at first: to the first one), whether or not its time has come, and tells its key.
+    /// After a fault there is nothing to be had.
+    fn advance(&mut self) -> Result<Option<Slice>, Fault>;
+
+    /// The record, if its time has not come.
+    fn record(&mut self) -> Result<Option<Record>, Fault>;
 }

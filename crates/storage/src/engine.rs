@@ -167,6 +167,31 @@ pub trait Snapshot: Send {
     /// The value of `key` then.
     fn get(&self, key: &[u8]) -> Result<Option<Slice>>;
 
-    /// The keys and values of `span` in order, or in reverse order.
-    fn iter(&self, span: Span, reverse: bool) -> Box<dyn Iterator<Item = Result<(Slice, Slice)>> + '_>;
+    /// The rows of `span` in order, or in reverse order.
+    fn cursor(&self, span: Span, reverse: bool) -> Box<dyn Cursor + '_>;
+
+    /// The keys and values of `span` in order, or in reverse order; after an error there is nothing more.
+    fn iter(&self, span: Span, reverse: bool) -> Box<dyn Iterator<Item = Result<(Slice, Slice)>> + '_> {
+        let mut cursor = self.cursor(span, reverse);
+        let mut failed = false;
+        Box::new(std::iter::from_fn(move || {
+            if failed {
+                return None;
+            }
+            let row = cursor.advance().and_then(|key| key.map(|key| Ok((key, cursor.value()?))).transpose());
+            failed = row.is_err();
+            row.transpose()
+        }))
+    }
+}
+
+/// Rows of a snapshot, one after the other. Nothing is read of a row before it is moved to, and its value only if it
+/// is asked for.
+pub trait Cursor {
+    /// Moves to the next row (at first: to the first one) and tells its key; `None` after the last. After an error the
+    /// cursor is of no more use.
+    fn advance(&mut self) -> Result<Option<Slice>>;
+
+    /// The value of the row that it is at.
+    fn value(&mut self) -> Result<Slice>;
 }

@@ -17,7 +17,7 @@ mod resources;
 mod throttle;
 
 pub use cache::{CacheStats, PutMode, RowCache, Stamp};
-pub use engine::{Engine, EngineStats, Error, Result, Snapshot, Span, WriteBatch};
+pub use engine::{Cursor, Engine, EngineStats, Error, Result, Snapshot, Span, WriteBatch};
 pub use inspect::{Inspection, inspect_engine};
 pub use lsm::LsmEngine;
 /// Reference-counted bytes; short ones are held inline.

@@ -13,15 +13,13 @@ use super::args::{NOT_INTEGER, SYNTAX, is_word};
 use super::hash::Stored;
 use super::scan::successor;
 use super::{Error, Outcome, StoreCall, StoreHandler};
-use crate::{Fault, Kind, Record, Shards};
+use crate::{Fault, Kind, Record, Records, Shards};
 use resp::Reply;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use storage::Slice;
 use vocab::limits::{RANGE_BYTES_SOFT, RANGE_ROWS_MAX};
 
 const LIMIT: usize = 100;
-/// Fewest and most rows that are read of a shard at a time.
-const CHUNKS: std::ops::RangeInclusive<usize> = 4..=128;
 
 pub(super) fn handler(name: &str) -> Option<StoreHandler> {
     (name == "KV.RANGE").then_some(range)
@@ -99,60 +97,44 @@ impl Span {
     }
 }
 
-/// The rows of all shards merged into one order.
-struct Merge {
-    span: Span,
+/// The live rows of all shards merged into one order. Reads no more of a shard than the rows that are asked for, and
+/// the key of the next one.
+struct Merge<'a> {
+    shards: Vec<Box<dyn Records + 'a>>,
     reverse: bool,
-    chunk: usize,
-    /// What has been read of each shard and not been given yet, without its first row.
-    rest: Vec<VecDeque<(Slice, Record)>>,
-    /// Whether all of a shard's rows have been read.
-    complete: Vec<bool>,
-    /// The first row of each shard that has one, by key. No key is in two shards.
-    heads: BTreeMap<Slice, (usize, Record)>,
+    /// The key that each shard is at, but for those that have no more, and the one in `spent`. No key is in two shards.
+    heads: BTreeMap<Slice, usize>,
+    /// The shard whose row was given last.
+    spent: Option<usize>,
 }
 
-impl Merge {
-    fn new(shards: &mut dyn Shards, span: Span, options: &Options) -> Result<Self, Fault> {
-        let count = shards.count();
-        let share = 2 * options.limit / count.max(1) + 1;
-        let mut merge = Self {
-            reverse: options.reverse,
-            chunk: share.clamp(*CHUNKS.start(), *CHUNKS.end()),
-            rest: vec![VecDeque::new(); count],
-            complete: vec![span.empty; count],
-            heads: BTreeMap::new(),
-            span,
-        };
-        for i in 0..count {
-            merge.fill(shards, i, None)?;
-        }
+impl<'a> Merge<'a> {
+    fn new(shards: &'a mut dyn Shards, span: &Span, reverse: bool) -> Result<Self, Fault> {
+        let shards = if span.empty { Vec::new() } else { shards.records(&span.start, &span.end, reverse) };
+        let mut merge = Self { shards, reverse, heads: BTreeMap::new(), spent: None };
+        (0..merge.shards.len()).try_for_each(|i| merge.advance(i))?;
         Ok(merge)
     }
 
-    /// Makes the next row of shard `i`, whose last one given was `last`, its head.
-    fn fill(&mut self, shards: &mut dyn Shards, i: usize, last: Option<&[u8]>) -> Result<(), Fault> {
-        if self.rest[i].is_empty() && !self.complete[i] {
-            let after = last.filter(|_| !self.reverse).map(successor);
-            let start = after.as_deref().unwrap_or(&self.span.start);
-            let end = last.filter(|_| self.reverse).unwrap_or(&self.span.end);
-            // Before the empty key there is nothing, and an empty end would mean "no end".
-            if last.is_none() || !self.reverse || !end.is_empty() {
-                self.rest[i] = shards.space(i).scan(start, end, self.reverse, self.chunk)?.into();
-            }
-            self.complete[i] = self.rest[i].len() < self.chunk;
-        }
-        if let Some((key, record)) = self.rest[i].pop_front() {
-            self.heads.insert(key, (i, record));
+    fn advance(&mut self, i: usize) -> Result<(), Fault> {
+        if let Some(key) = self.shards[i].advance()? {
+            self.heads.insert(key, i);
         }
         Ok(())
     }
 
-    fn next(&mut self, shards: &mut dyn Shards) -> Result<Option<Row>, Fault> {
-        let head = if self.reverse { self.heads.pop_last() } else { self.heads.pop_first() };
-        let Some((key, (shard, record))) = head else { return Ok(None) };
-        self.fill(shards, shard, Some(&key))?;
-        Ok(Some(Row { shard, key, record }))
+    fn next(&mut self) -> Result<Option<Row>, Fault> {
+        loop {
+            if let Some(i) = self.spent.take() {
+                self.advance(i)?;
+            }
+            let head = if self.reverse { self.heads.pop_last() } else { self.heads.pop_first() };
+            let Some((key, shard)) = head else { return Ok(None) };
+            self.spent = Some(shard);
+            if let Some(record) = self.shards[shard].record()? {
+                return Ok(Some(Row { shard, key, record }));
+            }
+        }
     }
 }
 
@@ -165,17 +147,19 @@ struct Row {
 fn range(call: &mut StoreCall<'_>) -> Outcome {
     let span = Span::parse(call.args[1], call.args[2])?;
     let options = Options::parse(&call.args[3..])?;
-    let mut merge = Merge::new(call.shards, span, &options)?;
+    let mut merge = Merge::new(call.shards, &span, options.reverse)?;
     let mut rows: Vec<Row> = Vec::new();
     let mut bytes = 0;
     while rows.len() < options.limit && bytes < RANGE_BYTES_SOFT {
-        let Some(row) = merge.next(call.shards)? else { break };
+        let Some(row) = merge.next()? else { break };
         bytes += row.key.len() + if options.columns == Columns::Keys { 0 } else { row.record.bytes().len() };
         rows.push(row);
     }
+    let more = merge.next()?.is_some();
+    drop(merge);
     call.reply.array(2);
     match rows.last() {
-        Some(last) if !merge.heads.is_empty() => call.reply.bulk(&[b"(", &last.key[..]].concat()),
+        Some(last) if more => call.reply.bulk(&[b"(", &last.key[..]].concat()),
         _ => call.reply.null(),
     }
     call.reply.array(rows.len());

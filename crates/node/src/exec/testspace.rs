@@ -2,7 +2,7 @@
 //! the handlers run on.
 
 use crate::record::Spread;
-use crate::{Fault, Kind, Record, Shards, Space};
+use crate::{Fault, Kind, Record, Records, Shards, Space};
 use std::collections::{BTreeMap, BTreeSet};
 use storage::Slice;
 use vocab::{Prng, Slot, slot_of};
@@ -75,6 +75,15 @@ impl TestSpace {
         for owner in counts.keys() {
             assert!(owners.contains(owner), "elements without a record: {}", owner.0.escape_ascii());
         }
+    }
+
+    fn span(&mut self, start: &[u8], end: &[u8], reverse: bool) -> TestRecords<'_> {
+        let within = |key: &&Vec<u8>| &key[..] >= start && (end.is_empty() || &key[..] < end);
+        let mut keys: Vec<Vec<u8>> = self.records.keys().filter(within).cloned().collect();
+        if reverse {
+            keys.reverse();
+        }
+        TestRecords { space: self, rest: keys.into_iter(), at: Vec::new() }
     }
 
     fn is_live(&self, record: &Record) -> bool {
@@ -233,5 +242,29 @@ impl Shards for TestShards {
 
     fn space(&mut self, i: usize) -> &mut dyn Space {
         &mut self.shards[i].2
+    }
+
+    fn records<'a>(&'a mut self, start: &[u8], end: &[u8], reverse: bool) -> Vec<Box<dyn Records + 'a>> {
+        let span = |space: &'a mut TestSpace| space.span(start, end, reverse);
+        self.shards.iter_mut().map(|(_, _, space)| Box::new(span(space)) as Box<dyn Records>).collect()
+    }
+}
+
+/// The records of a range, those whose time has come included.
+struct TestRecords<'a> {
+    space: &'a mut TestSpace,
+    rest: std::vec::IntoIter<Vec<u8>>,
+    at: Vec<u8>,
+}
+
+impl Records for TestRecords<'_> {
+    fn advance(&mut self) -> Result<Option<Slice>, Fault> {
+        let Some(key) = self.rest.next() else { return Ok(None) };
+        self.at = key;
+        Ok(Some(Slice::from(&self.at[..])))
+    }
+
+    fn record(&mut self) -> Result<Option<Record>, Fault> {
+        self.space.get(&self.at)
     }
 }

@@ -5,7 +5,7 @@ use std::iter::Peekable;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use storage::{Engine, EngineStats, Inspection, Result, Slice, Snapshot, Span, WriteBatch};
+use storage::{Cursor, Engine, EngineStats, Inspection, Result, Slice, Snapshot, Span, WriteBatch};
 
 /// See the module's words. Nothing it does reaches a file.
 pub(super) struct Overlay {
@@ -119,9 +119,11 @@ impl Snapshot for Above<'_> {
         }
     }
 
-    fn iter(&self, span: Span, reverse: bool) -> Box<dyn Iterator<Item = Result<(Slice, Slice)>> + '_> {
+    fn cursor(&self, span: Span, reverse: bool) -> Box<dyn Cursor + '_> {
         if !span.end.is_empty() && span.end <= span.start {
-            return Box::new(std::iter::empty());
+            let (written, below): (Written<'_>, Below<'_>) =
+                (Box::new(std::iter::empty()), Box::new(std::iter::empty()));
+            return Box::new(Merge::new(written, below, reverse));
         }
         let low = Bound::Included(Slice::from(&span.start[..]));
         let high = if span.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(Slice::from(&span.end[..])) };
@@ -129,7 +131,7 @@ impl Snapshot for Above<'_> {
         let written: Written<'_> = if reverse { Box::new(written.rev()) } else { Box::new(written) };
         let below: Below<'_> =
             if self.state.cleared { Box::new(std::iter::empty()) } else { self.base.snapshot().iter(span, reverse) };
-        Box::new(Merge { written: written.peekable(), below: below.peekable(), reverse })
+        Box::new(Merge::new(written, below, reverse))
     }
 }
 
@@ -141,6 +143,26 @@ struct Merge<'a> {
     written: Peekable<Written<'a>>,
     below: Peekable<Below<'a>>,
     reverse: bool,
+    /// Of the row that a cursor is at.
+    value: Option<Slice>,
+}
+
+impl<'a> Merge<'a> {
+    fn new(written: Written<'a>, below: Below<'a>, reverse: bool) -> Self {
+        Self { written: written.peekable(), below: below.peekable(), reverse, value: None }
+    }
+}
+
+impl Cursor for Merge<'_> {
+    fn advance(&mut self) -> Result<Option<Slice>> {
+        let Some((key, value)) = self.next().transpose()? else { return Ok(None) };
+        self.value = Some(value);
+        Ok(Some(key))
+    }
+
+    fn value(&mut self) -> Result<Slice> {
+        Ok(self.value.clone().expect("a value is asked of a row that the cursor is at"))
+    }
 }
 
 impl Iterator for Merge<'_> {

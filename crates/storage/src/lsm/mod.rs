@@ -11,6 +11,7 @@ mod filter;
 mod generation;
 mod inspect;
 mod manifest;
+mod merge;
 mod snapshot;
 mod sweep;
 mod view;

@@ -1,7 +1,9 @@
 //! A view at an index.
 
-use super::view::{Entries, View};
-use crate::{Result, Slice, Snapshot, Span};
+use super::merge::Entries;
+use super::view::View;
+use crate::{Cursor, Result, Slice, Snapshot, Span};
+use lsm_tree::InternalValue;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -23,46 +25,47 @@ impl Snapshot for LsmSnapshot {
         self.view.get(key, self.index)
     }
 
-    fn iter(&self, span: Span, reverse: bool) -> Box<dyn Iterator<Item = Result<(Slice, Slice)>> + '_> {
-        let start = if span.start.as_slice() < FIRST_KEY { FIRST_KEY } else { &span.start };
-        if !span.end.is_empty() && span.end.as_slice() <= start {
-            return Box::new(std::iter::empty());
-        }
-        let low = Bound::Included(Slice::from(start));
-        let high = if span.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(Slice::from(&span.end[..])) };
-        let entries = self.view.entries(low.clone(), high.clone(), self.index);
-        Box::new(Rows { view: &self.view, entries, bounds: (low, high), reverse, failed: false })
+    fn cursor(&self, span: Span, reverse: bool) -> Box<dyn Cursor + '_> {
+        let start = Slice::from(if span.start.as_slice() < FIRST_KEY { FIRST_KEY } else { &span.start });
+        let end = Slice::from(&span.end[..]);
+        let entries: Entries<'_> = if !end.is_empty() && end <= start {
+            Box::new(std::iter::empty())
+        } else if reverse {
+            self.view.falling(&start, &end, self.index)
+        } else {
+            self.view.rising(&start, &end, self.index)
+        };
+        Box::new(Rows { view: &self.view, entries, start, end, at: None })
     }
 }
 
 struct Rows<'a> {
     view: &'a View,
-    entries: Entries,
-    bounds: (Bound<Slice>, Bound<Slice>),
-    reverse: bool,
-    failed: bool,
+    entries: Entries<'a>,
+    start: Slice,
+    end: Slice,
+    at: Option<InternalValue>,
 }
 
-impl Iterator for Rows<'_> {
-    type Item = Result<(Slice, Slice)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
-        }
+impl Cursor for Rows<'_> {
+    fn advance(&mut self) -> Result<Option<Slice>> {
         loop {
-            let entry = if self.reverse { self.entries.next_back()? } else { self.entries.next()? };
-            let row = match entry {
-                Ok(entry) => {
-                    let key = entry.key.user_key.clone();
-                    self.view.value_of(entry).map(|value| value.map(|value| (key, value)))
-                }
-                Err(error) => Err(self.view.blame(&self.bounds.0, &self.bounds.1, error)),
-            };
-            self.failed = row.is_err();
-            if let Some(row) = row.transpose() {
-                return Some(row);
+            self.at = None;
+            let Some(entry) = self.entries.next() else { return Ok(None) };
+            let entry = entry.map_err(|error| {
+                let high = if self.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(self.end.clone()) };
+                self.view.blame(&Bound::Included(self.start.clone()), &high, error)
+            })?;
+            if !entry.key.is_tombstone() {
+                let key = entry.key.user_key.clone();
+                self.at = Some(entry);
+                return Ok(Some(key));
             }
         }
+    }
+
+    fn value(&mut self) -> Result<Slice> {
+        let entry = self.at.clone().expect("a value is asked of a row that the cursor is at");
+        Ok(self.view.value_of(entry)?.expect("a removal is no row"))
     }
 }

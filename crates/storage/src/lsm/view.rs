@@ -9,6 +9,7 @@
 use super::blob::Handle;
 use super::fault::translate;
 use super::generation::Generation;
+use super::merge::{Entries, Merge};
 use crate::envelope::unpack;
 use crate::files::verify_file;
 use crate::{EngineStats, Error, Result, Slice};
@@ -26,9 +27,7 @@ const APPLIED_FORMAT: u8 = 1;
 /// Before the keys of meta records.
 const META_PREFIX: &[u8] = b"\0meta\0";
 
-/// An iterator over the newest visible version of each key.
-pub(super) type Entries = Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<InternalValue>> + Send>;
-type Scan = dyn Fn(Bound<Slice>, Bound<Slice>, u64) -> Entries + Send + Sync;
+type Scan = dyn Fn(Bound<Slice>, Bound<Slice>, u64) -> Entries<'static> + Send + Sync;
 
 /// See the module's words.
 pub(super) struct View {
@@ -39,7 +38,8 @@ pub(super) struct View {
     /// Newest first; within a run no two tables overlap, and they are in order.
     runs: Vec<Run>,
     blobs: HashMap<u64, BlobFile>,
-    scan: Box<Scan>,
+    /// The newest visible version of each key between two bounds, in falling order.
+    falling: Box<Scan>,
     pub(super) l0_runs: usize,
     /// The applied index when it was published: no reader may take it to be of an earlier one.
     pub(super) floor: u64,
@@ -61,6 +61,28 @@ impl Run {
         let at = self.0.partition_point(|table| &table.metadata.key_range.max()[..] < key);
         self.0.get(at).filter(|table| &table.metadata.key_range.min()[..] <= key)
     }
+
+    /// Its entries from `start` on; `None` if it has none before `end`.
+    fn entries_from<'a>(&'a self, start: &Slice, end: &Slice) -> Option<Entries<'a>> {
+        let at = self.0.partition_point(|table| table.metadata.key_range.max() < start);
+        let (first, others) = self.0[at..].split_first()?;
+        if !end.is_empty() && first.metadata.key_range.min() >= end {
+            return None;
+        }
+        let entries = first.range(start.clone()..);
+        Some(if others.is_empty() {
+            Box::new(entries)
+        } else {
+            Box::new(entries.chain(others.iter().flat_map(Table::iter)))
+        })
+    }
+}
+
+/// The entries of a memtable from the key `start` on.
+fn entries_from<'a>(memtable: &'a Memtable, start: &Slice) -> Entries<'a> {
+    let first = InternalValue::from_components(start.clone(), Slice::empty(), u64::MAX, ValueType::Value).key;
+    let entries = memtable.items.range(first..);
+    Box::new(entries.map(|entry| Ok(InternalValue { key: entry.key().clone(), value: entry.value().clone() })))
 }
 
 impl View {
@@ -73,10 +95,10 @@ impl View {
         let l0_runs = version.l0().run_count();
         let super_version = tree.get_version_history_lock().latest_version();
         let active = super_version.active_memtable.clone();
-        let scan = move |low, high, seqno| -> Entries {
-            Box::new(Tree::create_internal_range(super_version.clone(), &(low, high), seqno, None))
+        let falling = move |low, high, seqno| -> Entries<'static> {
+            Box::new(Tree::create_internal_range(super_version.clone(), &(low, high), seqno, None).rev())
         };
-        Self { generation, active, sealed, runs, blobs, scan: Box::new(scan), l0_runs, floor }
+        Self { generation, active, sealed, runs, blobs, falling: Box::new(falling), l0_runs, floor }
     }
 
     /// The value of `key` as of `index`, which was the applied index after this view was loaded.
@@ -140,9 +162,19 @@ impl View {
         }
     }
 
-    /// The entries between two bounds as of `index`; values are not yet resolved.
-    pub(super) fn entries(&self, low: Bound<Slice>, high: Bound<Slice>, index: u64) -> Entries {
-        (self.scan)(low, high, index + 1)
+    /// The newest entry of each key from `start` to before `end` (empty: to the end) as of `index`, in order; values
+    /// are not yet resolved, and removals are among them.
+    pub(super) fn rising<'a>(&'a self, start: &Slice, end: &Slice, index: u64) -> Entries<'a> {
+        let sealed = self.sealed.iter().rev().map(|sealed| &sealed.memtable);
+        let memtables = std::iter::once(&self.active).chain(sealed).map(|memtable| entries_from(memtable, start));
+        let runs = self.runs.iter().filter_map(|run| run.entries_from(start, end));
+        Box::new(Merge::new(memtables.chain(runs), end.clone(), index + 1))
+    }
+
+    /// The same in falling order.
+    pub(super) fn falling(&self, start: &Slice, end: &Slice, index: u64) -> Entries<'static> {
+        let high = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(end.clone()) };
+        (self.falling)(Bound::Included(start.clone()), high, index + 1)
     }
 
     /// Reads every file whole and compares it with the checksum that the manifest has of it.

@@ -2,12 +2,12 @@
 
 use super::engine::Generation;
 use super::state::{Bounds, SnapshotId};
-use crate::{Result, Slice, Snapshot, Span};
+use crate::{Cursor, Result, Slice, Snapshot, Span};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Rows that one turn with the lock collects.
-const TURN_ROWS: usize = 256;
+/// Rows that one turn with the lock collects: few at first, for most scans are short.
+const TURN_ROWS: std::ops::RangeInclusive<usize> = 8..=256;
 
 /// See `Snapshot`. Closed when it is dropped.
 pub(super) struct MemorySnapshot {
@@ -37,7 +37,8 @@ impl MemorySnapshot {
     }
 
     fn range(&self, bounds: Bounds, reverse: bool) -> Rows<'_> {
-        Rows { snapshot: self, ready: Vec::new().into_iter(), left: Some(bounds), reverse }
+        let ready = Vec::new().into_iter();
+        Rows { snapshot: self, ready, left: Some(bounds), reverse, turn: *TURN_ROWS.start(), value: None }
     }
 }
 
@@ -56,13 +57,13 @@ impl Snapshot for MemorySnapshot {
         Ok(self.generation.read().get_at(self.id, key))
     }
 
-    fn iter(&self, span: Span, reverse: bool) -> Box<dyn Iterator<Item = Result<(Slice, Slice)>> + '_> {
-        if !span.end.is_empty() && span.end <= span.start {
-            return Box::new(std::iter::empty());
-        }
+    fn cursor(&self, span: Span, reverse: bool) -> Box<dyn Cursor + '_> {
+        let is_empty = !span.end.is_empty() && span.end <= span.start;
         let low = Bound::Included(Slice::from(span.start));
         let high = if span.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(Slice::from(span.end)) };
-        Box::new(self.range((low, high), reverse).map(Ok))
+        let mut rows = self.range((low, high), reverse);
+        rows.left = rows.left.filter(|_| !is_empty);
+        Box::new(rows)
     }
 }
 
@@ -72,6 +73,22 @@ pub(super) struct Rows<'a> {
     ready: std::vec::IntoIter<(Slice, Slice)>,
     left: Option<Bounds>,
     reverse: bool,
+    /// Rows that the next turn collects.
+    turn: usize,
+    /// Of the row that a cursor is at.
+    value: Option<Slice>,
+}
+
+impl Cursor for Rows<'_> {
+    fn advance(&mut self) -> Result<Option<Slice>> {
+        let Some((key, value)) = self.next() else { return Ok(None) };
+        self.value = Some(value);
+        Ok(Some(key))
+    }
+
+    fn value(&mut self) -> Result<Slice> {
+        Ok(self.value.clone().expect("a value is asked of a row that the cursor is at"))
+    }
 }
 
 impl Iterator for Rows<'_> {
@@ -84,7 +101,8 @@ impl Iterator for Rows<'_> {
             }
             let bounds = self.left.take()?;
             let state = self.snapshot.generation.read();
-            let (rows, left) = state.rows_at(self.snapshot.id, bounds, self.reverse, TURN_ROWS);
+            let (rows, left) = state.rows_at(self.snapshot.id, bounds, self.reverse, self.turn);
+            self.turn = (2 * self.turn).min(*TURN_ROWS.end());
             (self.ready, self.left) = (rows.into_iter(), left);
         }
     }
