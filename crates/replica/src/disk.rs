@@ -27,6 +27,9 @@ pub enum DiskState {
 pub struct DiskHealth {
     state: AtomicU8,
     log_waits: AtomicBool,
+    gives_up: AtomicBool,
+    /// Whether a write that finds no room may wait for it.
+    patient: AtomicBool,
     reason: Mutex<String>,
     log_fsyncs: AtomicU64,
 }
@@ -58,6 +61,16 @@ impl DiskHealth {
     #[must_use]
     pub fn log_waits(&self) -> bool {
         self.log_waits.load(Ordering::Acquire)
+    }
+
+    /// From now on a write that finds no room waits for it. Until then it fails: a node that starts had better say so.
+    pub fn be_patient(&self) {
+        self.patient.store(true, Ordering::Release);
+    }
+
+    /// The node stops: a write that waits for room fails instead. Nobody was told that it was made.
+    pub fn stop_waiting(&self) {
+        self.gives_up.store(true, Ordering::Release);
     }
 
     /// No room on the device. Does not hide poison.
@@ -224,7 +237,11 @@ fn wait_for_room<T>(health: &DiskHealth, path: &Path, mut call: impl FnMut() -> 
     const PAUSE: Duration = Duration::from_millis(100);
     loop {
         match call() {
-            Err(e) if no_room(&e) => {
+            Err(e) if no_room(&e) && !health.patient.load(Ordering::Acquire) => {
+                health.set_full(&format!("{}: {e}", path.display()));
+                return Err(e);
+            }
+            Err(e) if no_room(&e) && !health.gives_up.load(Ordering::Acquire) => {
                 health.log_waits.store(true, Ordering::Release);
                 health.set_full(&format!("{}: {e}", path.display()));
                 std::thread::sleep(PAUSE);

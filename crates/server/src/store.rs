@@ -87,6 +87,7 @@ impl Store {
             open.push(Shard::new(view, replica, health.clone()));
         }
         recover(&mut open, &log)?;
+        health.be_patient();
         let views: Vec<_> = open.iter().map(|shard| shard.view().clone()).collect();
         let mut shard_of_slot = vec![0u16; usize::from(SLOT_COUNT)].into_boxed_slice();
         for (i, view) in views.iter().enumerate() {
