@@ -3,6 +3,7 @@
 use crate::inbox::Message;
 use crate::store::Store;
 use replica::DiskState;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,9 +21,11 @@ pub(crate) struct Background {
     wakes: Mutex<u64>,
     changed: Condvar,
     pub(crate) flushes: AtomicU64,
+    /// 1 while a flush is under way.
+    pub(crate) flushing: AtomicU64,
     pub(crate) compactions: AtomicU64,
     /// 1 while there may be something to compact.
-    compacting: AtomicU64,
+    pub(crate) compacting: AtomicU64,
 }
 
 impl Background {
@@ -81,7 +84,10 @@ fn flush(store: &Store, shard: usize) -> bool {
         log::error!("{e}");
         return false;
     }
-    match store.views[shard].engine().flush() {
+    store.background.flushing.store(1, Ordering::Release);
+    let flushed = store.views[shard].engine().flush();
+    store.background.flushing.store(0, Ordering::Release);
+    match flushed {
         Ok(()) => {
             store.background.flushes.fetch_add(1, Ordering::Relaxed);
             if let Some(inbox) = store.inbox(store.owner_of(shard)) {
@@ -92,6 +98,20 @@ fn flush(store: &Store, shard: usize) -> bool {
         Err(e) => {
             refuse(store, &e);
             false
+        }
+    }
+}
+
+/// Writes what is left in memory to files when the store stops: the next start has nothing to replay. If it cannot, the
+/// log has it.
+pub(crate) fn flush_rest(store: &Store) {
+    if store.health.state() != DiskState::Healthy {
+        return;
+    }
+    for view in &store.views {
+        if let Err(e) = view.engine().flush() {
+            log::warn!("not written to files, the next start replays it from the log: {e}");
+            return;
         }
     }
 }
@@ -145,13 +165,24 @@ fn refuse(store: &Store, error: &storage::Error) {
     std::thread::sleep(PAUSE);
 }
 
+/// Bytes that are free on the device of `root`, and how many are kept in reserve.
+fn room(root: &Path) -> rustix::io::Result<(u64, u64)> {
+    let device = rustix::fs::statvfs(root)?;
+    let reserve = RESERVE_BYTES.min(device.f_blocks * device.f_frsize / RESERVE_PART);
+    Ok((device.f_bavail * device.f_frsize, reserve))
+}
+
+/// Whether a write of the log might have to wait for room: then no event loop may make it. Asked before each, because
+/// a device can fill up faster than the thread that watches it looks.
+pub(crate) fn is_short_of_room(store: &Store) -> bool {
+    store.health.state() != DiskState::Healthy || room(store.dir.root()).is_ok_and(|(free, reserve)| free < reserve)
+}
+
 fn disk_thread(store: &Store) {
     let root = store.dir.root();
     while !store.is_stopping() {
-        match rustix::fs::statvfs(root) {
-            Ok(device) => {
-                let free = device.f_bavail * device.f_frsize;
-                let reserve = RESERVE_BYTES.min(device.f_blocks * device.f_frsize / RESERVE_PART);
+        match room(root) {
+            Ok((free, reserve)) => {
                 if free < reserve {
                     let root = root.display();
                     store.health.set_full(&format!("{root}: {free} bytes are free, {reserve} are kept in reserve"));

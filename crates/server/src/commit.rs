@@ -1,5 +1,6 @@
 //! How a worker's writes become durable: all of a turn are one entry a shard and one log write for all shards.
 
+use crate::background::is_short_of_room;
 use crate::outbox::Outbox;
 use crate::worker::{TICK, Worker};
 use node::{Shard, Ticket};
@@ -37,7 +38,7 @@ impl Worker {
         if write.is_empty() {
             return;
         }
-        if self.store.sync {
+        if self.store.sync || is_short_of_room(&self.store) {
             self.logging = Some(numbers);
             self.store.log_thread.write(write, self.inbox.clone());
         } else {

@@ -62,9 +62,9 @@ impl Host for Store {
             loading: false,
             disk: self.health.state(),
             disk_reason: self.health.reason(),
-            flushes_running: 0,
+            flushes_running: self.background.flushing.load(Ordering::Relaxed),
             flushes: self.background.flushes.load(Ordering::Relaxed),
-            compactions_running: 0,
+            compactions_running: self.background.compacting.load(Ordering::Relaxed),
             compactions: self.background.compactions.load(Ordering::Relaxed),
             expired_keys: None,
         }

@@ -134,7 +134,9 @@ impl Server {
                 log::error!("a background thread has panicked");
             }
         }
+        self.store.health.stop_waiting();
         self.store.log_thread.stop();
+        background::flush_rest(&self.store);
     }
 }
 

@@ -15,6 +15,7 @@ use node::{Shard, Ticket};
 use replica::LogWrite;
 use resp::Reply;
 use slab::Slab;
+use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -187,6 +188,11 @@ impl Worker {
 
     fn connect(&mut self, mut stream: mio::net::TcpStream) {
         let _ = stream.set_nodelay(true);
+        let seconds = self.store.config.number("tcp-keepalive").unwrap_or_default().unsigned_abs();
+        if seconds > 0 {
+            let probes = TcpKeepalive::new().with_time(Duration::from_secs(seconds));
+            let _ = SockRef::from(&stream).set_tcp_keepalive(&probes);
+        }
         let Some(session) = self.open_session(&stream) else {
             // Told why, then closed; whether it hears it is up to the client.
             let _ = io::Write::write(&mut stream, b"-ERR max number of clients reached\r\n");
@@ -421,6 +427,10 @@ impl Worker {
         self.flush_all();
         for id in self.outbox.connections.iter().map(|(id, _)| id).collect::<Vec<_>>() {
             self.close(id);
+        }
+        // Set apart for the last flush, so that the next start has nothing to replay.
+        for shard in self.shards.iter().flatten() {
+            shard.seal();
         }
         self.store.stopping.store(true, Ordering::Release);
     }

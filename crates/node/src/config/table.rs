@@ -65,7 +65,7 @@ pub const SETTINGS: &[Setting] = &[
         .fixed(),
     new("memory", bytes(16 * MIB, i64::MAX), "4gb", "Bound for caches, memtables, log cache and client buffers.")
         .fixed(),
-    new("rate-limit", bytes(0, i64::MAX), "0", "Bytes a second for flush and compaction; 0: no limit.").fixed(),
+    new("rate-limit", bytes(0, i64::MAX), "0", "Bytes a second that compaction may write, flushes counted; 0: no limit.").fixed(),
     new("compression", Word(&["none", "lz4", "zstd"]), "lz4", "How blocks of tables are compressed.").fixed(),
     new("separation-bytes", bytes(0, i64::MAX), "4kb", "Values from this size on are kept out of the tree's levels.")
         .fixed(),
