@@ -15,6 +15,7 @@ const GROUP_MAX: usize = 64;
 
 enum Task {
     Write(LogWrite, Arc<Inbox>),
+    Behind(LogWrite),
     Stop,
 }
 
@@ -38,6 +39,11 @@ impl LogThread {
     /// Writes and fsyncs; `Message::Logged` comes back. One at a time for each worker.
     pub(crate) fn write(&self, write: LogWrite, back: Arc<Inbox>) {
         self.send(Task::Write(write, back));
+    }
+
+    /// Writes what nobody waits for.
+    pub(crate) fn write_behind(&self, write: LogWrite) {
+        self.send(Task::Behind(write));
     }
 
     /// Something was written without fsync: fsyncs within the interval.
@@ -88,6 +94,7 @@ fn run(log: &Log, tasks: &Receiver<Task>, unsynced: &AtomicBool) {
                 while waiting.len() < GROUP_MAX && !stop {
                     match tasks.try_recv() {
                         Ok(Task::Write(more, to)) => waiting.push((more, to)),
+                        Ok(Task::Behind(write)) => write_unsynced(log, write),
                         Ok(Task::Stop) => stop = true,
                         Err(_) => break,
                     }
@@ -97,6 +104,7 @@ fn run(log: &Log, tasks: &Receiver<Task>, unsynced: &AtomicBool) {
                     return;
                 }
             }
+            Task::Behind(write) => write_unsynced(log, write),
             Task::Stop => {
                 if let Err(e) = log.sync() {
                     log::error!("{e}");
@@ -104,6 +112,12 @@ fn run(log: &Log, tasks: &Receiver<Task>, unsynced: &AtomicBool) {
                 return;
             }
         }
+    }
+}
+
+fn write_unsynced(log: &Log, mut write: LogWrite) {
+    if let Err(e) = log.write(&mut write, false) {
+        log::error!("{e}");
     }
 }
 

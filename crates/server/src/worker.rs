@@ -334,11 +334,8 @@ impl Worker {
                 let mut write = LogWrite::default();
                 if let Some(Some(owned)) = self.shards.get_mut(shard) {
                     match owned.truncate(&mut write) {
-                        Ok(true) => {
-                            if let Err(e) = self.store.log.write(&mut write, false) {
-                                log::error!("{e}");
-                            }
-                        }
+                        // Not here: it may wait, for room or for an fsync that is under way.
+                        Ok(true) => self.store.log_thread.write_behind(write),
                         Ok(false) => {}
                         Err(e) => log::error!("{e}"),
                     }
