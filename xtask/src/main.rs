@@ -4,6 +4,7 @@ mod ci;
 mod commands_page;
 mod crash;
 mod house;
+mod perf;
 mod process;
 mod suite;
 
@@ -23,6 +24,8 @@ Tasks:
   redis-suite [--unit NAME[,NAME]] [--port P] [--calibrate]
                           Redis 7.0's own Tcl suite against Basalt, against the server at a port, or against
                           redis-server itself
+  perf [NAME…] [--runs 5] [--quick] [--json] [--list]
+                          what docs/PERFORMANCE.md says, measured: each bar, both sides alternating, as Markdown
   docs                    writes docs/COMMANDS.md from the command table
   help                    this text
 ";
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
             Ok(_) => Ok(()),
             Err(suite::Failure::Unavailable(why) | suite::Failure::Short(why)) => Err(why),
         },
+        Some("perf") => perf::run(&root, &arguments[1..]),
         Some("docs") => commands_page::write(&root),
         None | Some("help" | "--help" | "-h") => {
             print!("{HELP}");

@@ -1,0 +1,80 @@
+//! What the command line asks for.
+
+/// Runs of each side unless told otherwise.
+const RUNS: usize = 5;
+const RUNS_MAX: usize = 100;
+
+/// The options of `cargo xtask perf`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// What to measure; everything if empty.
+    pub names: Vec<String>,
+    /// Pairs of runs.
+    pub runs: usize,
+    /// Little data and few requests: shows that the tool works; the figures mean nothing.
+    pub quick: bool,
+    /// JSON in place of Markdown.
+    pub json: bool,
+    /// Only list the names.
+    pub list: bool,
+}
+
+impl Options {
+    /// Reads the arguments; `known` are the names that there are.
+    pub fn read(arguments: &[String], known: &[&str]) -> Result<Self, String> {
+        let (mut options, mut runs) = (Self::default(), None);
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            match argument.as_str() {
+                "--quick" => options.quick = true,
+                "--json" => options.json = true,
+                "--list" => options.list = true,
+                "--runs" => {
+                    let text = rest.next().ok_or("--runs needs a number")?;
+                    let number = text.parse().ok().filter(|n| (1..=RUNS_MAX).contains(n));
+                    runs = Some(number.ok_or(format!("--runs {text}: not a number from 1 to {RUNS_MAX}"))?);
+                }
+                name if known.contains(&name) => options.names.push(name.to_owned()),
+                other if other.starts_with('-') => return Err(format!("unknown option {other}")),
+                other => return Err(format!("{other} is none of {}", known.join(", "))),
+            }
+        }
+        options.runs = runs.unwrap_or(if options.quick { 1 } else { RUNS });
+        Ok(options)
+    }
+
+    /// Whether `name` is to be measured.
+    pub fn chose(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|chosen| chosen == name)
+    }
+
+    /// The number as it is, or the smaller one of a quick run.
+    pub fn scale(&self, full: u64, quick: u64) -> u64 {
+        if self.quick { quick } else { full }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Options;
+
+    #[test]
+    fn arguments_are_read_or_refused() {
+        let read = |line: &str| {
+            let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            Options::read(&arguments, &["redis", "noop"])
+                .map(|options| format!("{:?} {} {} {}", options.names, options.runs, options.quick, options.json))
+        };
+        for (line, expected) in [
+            ("", Ok("[] 5 false false")),
+            ("--quick", Ok("[] 1 true false")),
+            ("noop --runs 3 --quick --json", Ok("[\"noop\"] 3 true true")),
+            ("--runs 0", Err("--runs 0: not a number from 1 to 100")),
+            ("--runs", Err("--runs needs a number")),
+            ("disk", Err("disk is none of redis, noop")),
+            ("--fast", Err("unknown option --fast")),
+        ] {
+            assert_eq!(read(line), expected.map(str::to_owned).map_err(str::to_owned), "{line}");
+        }
+    }
+}

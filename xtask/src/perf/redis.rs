@@ -1,0 +1,96 @@
+//! Against redis-server: the same keys, the same client, one of the two under load at a time.
+
+use super::Bench;
+use super::bar::Bar;
+use super::program;
+use super::redis_benchmark::{Load, RedisBenchmark, VALUE_BYTES};
+use super::server::{Server, free_port};
+use super::wire::Connection;
+use std::process::Command;
+
+const KEYS: u64 = 1_000_000;
+const KEYS_QUICK: u64 = 50_000;
+
+/// Both servers with all keys.
+struct Peers {
+    basalt: Server,
+    redis: Server,
+    benchmark: RedisBenchmark,
+    keys: u64,
+}
+
+impl Peers {
+    fn start(bench: &Bench, durability: &str, append_fsync: &str) -> Result<Self, String> {
+        let (benchmark, program) = (RedisBenchmark::find()?, program::installed("redis-server", "redis-server")?);
+        let keys = bench.options.scale(KEYS, KEYS_QUICK);
+        let basalt = start_basalt(bench, &["--durability", durability])?;
+        let (port, folder) = (free_port()?, bench.empty_folder("redis")?);
+        let mut command = Command::new(program);
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
+        command.args(["--appendfsync", append_fsync, "--dir"]).arg(&folder);
+        let redis = Server::start("redis-server", &mut command, port, &folder)?;
+        let peers = Self { basalt, redis, benchmark, keys };
+        for server in [&peers.basalt, &peers.redis] {
+            eprintln!("loading {keys} keys into {}", server.name);
+            Connection::open(server.port)?.load(keys, VALUE_BYTES)?;
+        }
+        Ok(peers)
+    }
+
+    fn wait_until_quiet(&self) -> Result<(), String> {
+        self.basalt.wait_until_quiet()?;
+        self.redis.wait_until_quiet()
+    }
+
+    fn compare(&self, runs: usize, bar: Bar, load: Load) -> Result<Bar, String> {
+        let side = |server: &Server| {
+            self.wait_until_quiet()?;
+            self.benchmark.run(server, load)
+        };
+        bar.alternate(runs, || side(&self.basalt), || side(&self.redis))
+    }
+
+    fn stop(self) -> Result<(), String> {
+        self.basalt.stop()?;
+        self.redis.stop()
+    }
+}
+
+/// Starts Basalt on an empty folder.
+pub fn start_basalt(bench: &Bench, arguments: &[&str]) -> Result<Server, String> {
+    let (port, folder) = (free_port()?, bench.empty_folder("basalt")?);
+    let mut command = Command::new(&bench.basalt);
+    command.args(["start", "--listen", &format!("127.0.0.1:{port}"), "--dir"]).arg(folder.join("data"));
+    Server::start("basalt", command.args(arguments), port, &folder)
+}
+
+/// GET one at a time, GET in pipelines, SET one at a time; neither waits for the disk.
+pub fn nosync(bench: &Bench) -> Result<Vec<Bar>, String> {
+    let peers = Peers::start(bench, "nosync", "everysec")?;
+    let load = |command, depth, full, quick| {
+        let requests = bench.options.scale(full, quick);
+        Load { command, depth, requests, keys: peers.keys }
+    };
+    let mut bars = Vec::new();
+    for (what, at_least, load) in [
+        ("GET, one request at a time", 1.0, load("get", 1, 300_000, 20_000)),
+        ("GET, pipeline of 16", 1.0, load("get", 16, 2_000_000, 100_000)),
+        // Last: it makes work in the background.
+        ("SET, `nosync`, one at a time", 0.9, load("set", 1, 300_000, 20_000)),
+    ] {
+        bars.push(peers.compare(bench.options.runs, Bar::new(what, "redis-server, everysec", at_least), load)?);
+    }
+    peers.stop()?;
+    Ok(bars)
+}
+
+/// SET, with the answer after the fsync.
+pub fn sync(bench: &Bench) -> Result<Vec<Bar>, String> {
+    let peers = Peers::start(bench, "sync", "always")?;
+    let requests = bench.options.scale(100_000, 5_000);
+    let load = Load { command: "set", depth: 1, requests, keys: peers.keys };
+    let bar = Bar::new("SET, `sync`, one at a time", "redis-server, always", 1.5);
+    let bar = peers.compare(bench.options.runs, bar, load)?;
+    peers.stop()?;
+    Ok(vec![bar])
+}

@@ -1,0 +1,95 @@
+//! What was measured, as Markdown for docs/PERFORMANCE.md or as JSON.
+
+use super::bar::{Bar, Spread};
+use super::machine::Machine;
+use super::options::Options;
+use serde_json::json;
+use std::fmt::Write as _;
+
+/// The machine, the table, and the notes below it.
+pub fn markdown(machine: &Machine, options: &Options, bars: &[Bar]) -> String {
+    let mut text = format!("{}; {}.\n\n", machine.line(), runs(options));
+    text += "| | bar | ratio | Basalt, 1/s | peer, 1/s | server CPU, µs an operation (Basalt; peer) | |\n";
+    text += "|-|-|-|-|-|-|-|\n";
+    for bar in bars {
+        let (ours, theirs) = bar.rates().map_or_else(Default::default, |(ours, theirs)| (rate(ours), rate(theirs)));
+        let (our_cpu, their_cpu) = bar.cpus();
+        let (our_cpu, their_cpu) = (our_cpu.map_or("–".into(), cpu), their_cpu.map_or("–".into(), cpu));
+        let _ = writeln!(
+            text,
+            "| {}; against {} | ≥ {:.1} × | {} | {ours} | {theirs} | {our_cpu}; {their_cpu} | {} |",
+            bar.what,
+            bar.against,
+            bar.at_least,
+            bar.ratios().map(ratio).unwrap_or_default(),
+            if bar.held() { "held" } else { "**missed**" },
+        );
+    }
+    text.push('\n');
+    for bar in bars.iter().filter(|bar| !bar.notes.is_empty()) {
+        let _ = writeln!(text, "- {}: {}.", bar.what, bar.notes.join("; "));
+    }
+    text
+}
+
+/// Every run of every bar.
+pub fn json(machine: &Machine, options: &Options, bars: &[Bar]) -> String {
+    let bars: Vec<_> = bars.iter().map(Bar::json).collect();
+    format!("{:#}", json!({ "machine": machine.line(), "runs": options.runs, "quick": options.quick, "bars": bars }))
+}
+
+fn runs(options: &Options) -> String {
+    let quick = if options.quick { ", **quick: the figures mean nothing**" } else { "" };
+    format!("{} alternating runs of each side, median (min–max){quick}", options.runs)
+}
+
+fn ratio(spread: Spread) -> String {
+    format!("{:.2} ({:.2}–{:.2})", spread.median, spread.min, spread.max)
+}
+
+fn cpu(spread: Spread) -> String {
+    format!("{:.2}", spread.median)
+}
+
+fn rate(spread: Spread) -> String {
+    format!("{} ({}–{})", grouped(spread.median), grouped(spread.min), grouped(spread.max))
+}
+
+/// 1234567.8 as 1,234,568.
+pub fn grouped(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perf::bar::Sample;
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (number, text) in [(0.0, "0"), (999.0, "999"), (1000.0, "1,000"), (1_234_567.8, "1,234,568")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn a_row_says_all_of_a_bar() {
+        let sample = |rate| Ok(Sample { rate, cpu_us_per_op: Some(2.5) });
+        let mut bar = Bar::new("GET", "redis-server", 1.0).alternate(1, || sample(1500.0), || sample(1000.0)).unwrap();
+        bar.notes.push("noted".to_owned());
+        let machine = Machine { processor: "a processor".into(), cores: 2, memory_bytes: 1 << 30, kernel: "6".into() };
+        let text = markdown(&machine, &Options { runs: 1, ..Options::default() }, &[bar]);
+        let row = "| GET; against redis-server | ≥ 1.0 × | 1.50 (1.50–1.50) | 1,500 (1,500–1,500) | 1,000 (1,000–1,000) \
+                   | 2.50; 2.50 | held |\n";
+        assert!(text.contains(row), "{text}");
+        assert!(text.ends_with("\n- GET: noted.\n"), "{text}");
+    }
+}

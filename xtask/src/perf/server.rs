@@ -1,0 +1,103 @@
+//! A server under measurement: started, awaited, watched, and ended by its id.
+
+use super::machine::{process_cpu_us, process_peak_bytes};
+use super::program::{end, tail};
+use super::wire::Connection;
+use std::fs::File;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const START_BOUND: Duration = Duration::from_secs(60);
+const QUIET_BOUND: Duration = Duration::from_secs(300);
+const STOP_BOUND: Duration = Duration::from_secs(60);
+/// A quiet server takes less than 3 % of a processor for this long.
+const QUIET_TIME: Duration = Duration::from_secs(2);
+const QUIET_CPU_US: u64 = 60_000;
+const POLL: Duration = Duration::from_millis(50);
+
+/// A running server.
+pub struct Server {
+    /// What a report calls it.
+    pub name: &'static str,
+    /// On 127.0.0.1.
+    pub port: u16,
+    child: Child,
+    log: PathBuf,
+}
+
+/// A port that nobody listens on now.
+pub fn free_port() -> Result<u16, String> {
+    let failed = |error: std::io::Error| format!("a free port: {error}");
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
+    Ok(listener.local_addr().map_err(failed)?.port())
+}
+
+impl Server {
+    /// Starts `command`, which is to listen on `port`, with its output in a file below `folder`, and waits until it
+    /// answers.
+    pub fn start(name: &'static str, command: &mut Command, port: u16, folder: &Path) -> Result<Self, String> {
+        let log = folder.join("output.log");
+        let failed = |error: std::io::Error| format!("{name}: {error}");
+        let out = File::create(&log).map_err(failed)?;
+        let err = out.try_clone().map_err(failed)?;
+        let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn().map_err(failed)?;
+        let mut server = Self { name, port, child, log };
+        let start = Instant::now();
+        while Connection::open(port).and_then(|mut connection| connection.ping()).is_err() {
+            if server.child.try_wait().map_err(failed)?.is_some() || start.elapsed() > START_BOUND {
+                return Err(format!("{name}: does not answer on port {port}\n{}", server.said()));
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(server)
+    }
+
+    fn said(&self) -> String {
+        tail(&std::fs::read_to_string(&self.log).unwrap_or_default())
+    }
+
+    /// Processor time so far.
+    pub fn cpu_us(&self) -> Result<u64, String> {
+        process_cpu_us(self.child.id()).map_err(|why| format!("{}: {why}\n{}", self.name, self.said()))
+    }
+
+    /// The most memory that it had.
+    pub fn peak_bytes(&self) -> Result<u64, String> {
+        process_peak_bytes(self.child.id()).map_err(|why| format!("{}: {why}\n{}", self.name, self.said()))
+    }
+
+    /// Waits until background work has come to its end: by what INFO says, and by the processor time.
+    pub fn wait_until_quiet(&self) -> Result<(), String> {
+        let start = Instant::now();
+        while start.elapsed() < QUIET_BOUND {
+            let before = self.cpu_us()?;
+            std::thread::sleep(QUIET_TIME);
+            if self.cpu_us()? - before <= QUIET_CPU_US && !Connection::open(self.port)?.background_work()? {
+                return Ok(());
+            }
+        }
+        Err(format!("{}: not quiet within {} s", self.name, QUIET_BOUND.as_secs()))
+    }
+
+    /// Ends it in order, so that it leaves nothing half-written; its data is for the caller to remove.
+    pub fn stop(mut self) -> Result<(), String> {
+        // The answer to SHUTDOWN is that the connection ends.
+        let _ = Connection::open(self.port).and_then(|mut connection| connection.shut_down());
+        let start = Instant::now();
+        while start.elapsed() < STOP_BOUND {
+            if self.child.try_wait().map_err(|error| format!("{}: {error}", self.name))?.is_some() {
+                return Ok(());
+            }
+            std::thread::sleep(POLL);
+        }
+        Err(format!("{}: did not stop within {} s", self.name, STOP_BOUND.as_secs()))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}

@@ -1,0 +1,143 @@
+//! A connection to a server: enough of the protocol to load records and to ask how it is.
+
+use std::io::{BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// SETs on their way at once.
+const DEPTH: u64 = 256;
+const OK: &[u8] = b"+OK\r\n";
+const REPLY_BYTES_MAX: usize = 1 << 20;
+/// Fields of INFO that are 0 when there is no background work: Basalt's, and Redis's.
+const BACKGROUND: [&str; 5] =
+    ["flushes_running", "compactions_running", "aof_rewrite_in_progress", "rdb_bgsave_in_progress", "loading"];
+
+/// One connection.
+pub struct Connection {
+    stream: BufReader<TcpStream>,
+    port: u16,
+}
+
+impl Connection {
+    /// Connects to 127.0.0.1.
+    pub fn open(port: u16) -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("port {port}: {error}");
+        let stream =
+            TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), TIMEOUT).map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
+        stream.set_write_timeout(Some(TIMEOUT)).map_err(failed)?;
+        Ok(Self { stream: BufReader::with_capacity(64 << 10, stream), port })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.stream.get_mut().write_all(bytes).map_err(|error| format!("port {}: {error}", self.port))
+    }
+
+    fn read(&mut self, bytes: &mut [u8]) -> Result<(), String> {
+        self.stream.read_exact(bytes).map_err(|error| format!("port {}: {error}", self.port))
+    }
+
+    fn line(&mut self) -> Result<String, String> {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") && line.len() < REPLY_BYTES_MAX {
+            let mut byte = [0];
+            self.read(&mut byte)?;
+            line.push(byte[0]);
+        }
+        Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
+    }
+
+    /// Any answer will do: a server without a store knows no PING.
+    pub fn ping(&mut self) -> Result<(), String> {
+        self.write(b"*1\r\n$4\r\nPING\r\n")?;
+        self.read(&mut [0])
+    }
+
+    /// Asks the server to end; it does not answer.
+    pub fn shut_down(&mut self) -> Result<(), String> {
+        self.write(b"*2\r\n$8\r\nSHUTDOWN\r\n$6\r\nNOSAVE\r\n")?;
+        self.line().map(|_| ())
+    }
+
+    /// Whether the server says that it works in the background.
+    pub fn background_work(&mut self) -> Result<bool, String> {
+        self.write(b"*2\r\n$4\r\nINFO\r\n$3\r\nall\r\n")?;
+        let head = self.line()?;
+        let length: usize = head.strip_prefix('$').and_then(|digits| digits.parse().ok()).unwrap_or(usize::MAX);
+        if length > REPLY_BYTES_MAX {
+            return Err(format!("port {}: answered INFO with {head}", self.port));
+        }
+        let mut bytes = vec![0; length + 2];
+        self.read(&mut bytes)?;
+        Ok(works_in_background(&String::from_utf8_lossy(&bytes)))
+    }
+
+    /// SETs `key:000000000000` and so on, `count` of them, with values of `value_bytes` that do not compress.
+    pub fn load(&mut self, count: u64, value_bytes: usize) -> Result<(), String> {
+        let (mut batch, mut answers) = (Vec::new(), Vec::new());
+        let mut first = 0;
+        while first < count {
+            let end = count.min(first + DEPTH);
+            batch.clear();
+            (first..end).for_each(|number| push_set(number, value_bytes, &mut batch));
+            self.write(&batch)?;
+            answers.resize((end - first) as usize * OK.len(), 0);
+            self.read(&mut answers)?;
+            if let Some(other) = answers.chunks(OK.len()).position(|answer| answer != OK) {
+                let said = String::from_utf8_lossy(&answers[other * OK.len()..]).into_owned();
+                return Err(format!("port {}: refused a SET: {}", self.port, said.trim_end()));
+            }
+            first = end;
+        }
+        Ok(())
+    }
+}
+
+fn works_in_background(info: &str) -> bool {
+    info.lines()
+        .filter_map(|line| line.split_once(':'))
+        .any(|(name, value)| BACKGROUND.contains(&name) && value.trim_end() != "0")
+}
+
+fn push_set(number: u64, value_bytes: usize, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("*3\r\n$3\r\nSET\r\n$16\r\nkey:{number:012}\r\n${value_bytes}\r\n").as_bytes());
+    let mut state = number;
+    let end = out.len() + value_bytes;
+    while out.len() < end {
+        // SplitMix64: of no repetition that a compressor would find.
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        out.extend_from_slice(&(word ^ word >> 31).to_le_bytes());
+    }
+    out.truncate(end);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_a_whole_request() {
+        let mut bytes = Vec::new();
+        push_set(42, 1000, &mut bytes);
+        let head = b"*3\r\n$3\r\nSET\r\n$16\r\nkey:000000000042\r\n$1000\r\n";
+        assert!(bytes.starts_with(head) && bytes.ends_with(b"\r\n"));
+        assert_eq!(bytes.len(), head.len() + 1002);
+    }
+
+    #[test]
+    fn background_work_is_seen() {
+        for (info, expected) in [
+            ("# Basalt\r\nflushes_running:0\r\ncompactions_running:0\r\nflushes:7\r\n", false),
+            ("compactions_running:1\r\n", true),
+            ("aof_rewrite_in_progress:1\r\n", true),
+            ("rdb_bgsave_in_progress:0\r\nloading:0\r\n", false),
+        ] {
+            assert_eq!(works_in_background(info), expected, "{info}");
+        }
+    }
+}
