@@ -109,7 +109,7 @@ fn command_answers_as_redis_7_0_15_does() {
             "COMMAND INFO get nosuch",
             "*2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *3 +@read +@string +@fast *0 *1 *6 $5 flags *2 +RO +access \
              $12 begin_search *4 $4 type $5 index $4 spec *2 $5 index :1 $9 find_keys *4 $4 type $5 range $4 spec \
-             *6 $7 lastkey :0 $7 keystep :1 $5 limit :0 *0 *-1 ",
+             *6 $7 lastkey :0 $7 keystep :1 $5 limit :0 *0 $-1 ",
         ),
         (
             "command info DBSIZE",

@@ -24,7 +24,7 @@ pub fn command(args: &[&[u8]], reply: &mut Reply) {
             for name in rest {
                 match lookup_full(name) {
                     Some(spec) => write_info(spec, reply),
-                    None => reply.null_array(),
+                    None => reply.null(),
                 }
             }
         }

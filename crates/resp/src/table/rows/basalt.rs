@@ -38,7 +38,8 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     own(
         "KV.RANGE",
         -3,
-        "Returns keys and values of the whole store in key order, from start up to, not including, end.",
+        "Returns keys, values and versions of the whole store in key order, a page at a time, and the bound to go on \
+         from. A bound is `[key` (inclusive), `(key` (exclusive), `-` (before all keys) or `+` (after all keys).",
     )
     .flags(READONLY)
     .cost("O(N+S), N being the number of keys returned and S the number of shards")
