@@ -141,7 +141,12 @@ impl Transaction {
             if queued.by_session {
                 let args = queued.command.args();
                 let ask = &mut Ask { session, host, spec: queued.spec, args: &args, reply };
-                effect = effect.and(commands::run(ask));
+                let asked = commands::run(ask);
+                // Here nothing is answered later than the rest.
+                if matches!(asked, Effect::ReplyAfter { .. }) {
+                    stats.finished(queued.spec.id, 0, b"+");
+                }
+                effect = effect.and(asked);
                 continue;
             }
             let (answer, rest) = answers.split_at(element_length(answers).unwrap_or(answers.len()));

@@ -120,7 +120,7 @@ fn help(ask: &mut Ask<'_>) -> Outcome {
     Ok(Effect::None)
 }
 
-/// Runs a command of the session, writes its reply and counts it.
+/// Runs a command of the session, writes its reply and counts it, unless the reply is for later.
 pub(super) fn run(ask: &mut Ask<'_>) -> Effect {
     let Role::Session(handler) = role(ask.spec.id) else {
         ask.reply.error("ERR this command is not the session's");
@@ -133,6 +133,10 @@ pub(super) fn run(ask: &mut Ask<'_>) -> Effect {
         ask.reply.error(&text);
         Effect::None
     });
+    // One that is answered later is counted then.
+    if matches!(effect, Effect::ReplyAfter { .. }) {
+        return effect;
+    }
     let elapsed_ns = ask.host.now_us().saturating_sub(from_us) * 1000;
     let worker = ask.session.entry().worker;
     ask.host.stats().worker(worker).finished(ask.spec.id, elapsed_ns, &ask.reply.buf[mark..]);
