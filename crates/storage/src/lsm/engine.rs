@@ -116,7 +116,10 @@ impl LsmEngine {
             self.health.poison(format!("{}: lsm-tree panicked", generation.folder.display()));
             return self.health.check();
         };
-        let Err(error) = result else { return Ok(()) };
+        let Err(error) = result else {
+            generation.litter_told.store(false, Ordering::Relaxed);
+            return Ok(());
+        };
         generation.littered.store(true, Ordering::Release);
         sweep(generation, &self.views);
         if !manifest_is_ours(generation) {

@@ -47,6 +47,8 @@ pub(super) struct Generation {
     pub(super) writing: RwLock<()>,
     /// A write failed and may have left files behind.
     pub(super) littered: AtomicBool,
+    /// That leftovers are removed has been said since files were last written without a failure.
+    pub(super) litter_told: AtomicBool,
     /// Removed with its folder when the last reader lets go.
     condemned: AtomicBool,
     strategy: Arc<Leveled>,
@@ -105,6 +107,7 @@ impl Generation {
             compacting: Mutex::new(()),
             writing: RwLock::new(()),
             littered: AtomicBool::new(false),
+            litter_told: AtomicBool::new(false),
             condemned: AtomicBool::new(false),
             strategy: Arc::new(
                 Leveled::default().with_l0_threshold(L0_TABLES).with_table_target_size(shared.options.table_bytes),

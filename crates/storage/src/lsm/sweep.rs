@@ -42,22 +42,29 @@ pub(super) fn sweep(generation: &Generation, views: &Views) {
     let version = generation.index().current_version();
     known.extend(version.iter_tables().map(|table| table.path.to_path_buf()));
     known.extend(version.blob_files.iter().map(|file| file.path().to_path_buf()));
-    let swept = ["tables", "blobs"].iter().all(|name| remove_unknown(&generation.folder.join(name), &known));
+    let mut removed = 0;
+    let mut folders = ["tables", "blobs"].iter().map(|name| generation.folder.join(name));
+    let swept = folders.all(|folder| remove_unknown(&folder, &known, &mut removed));
+    // A disk that stays full makes the same litter several times a second.
+    if removed > 0 && !generation.litter_told.swap(true, Ordering::Relaxed) {
+        log::info!("{}: files that a failed write left behind are removed", generation.folder.display());
+    }
     if swept {
         generation.littered.store(false, Ordering::Release);
     }
 }
 
-fn remove_unknown(folder: &Path, known: &HashSet<PathBuf>) -> bool {
+/// Counts the files that it removes; true if none is left.
+fn remove_unknown(folder: &Path, known: &HashSet<PathBuf>, removed: &mut usize) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return false };
     for entry in entries {
         let Ok(entry) = entry else { return false };
         let path = entry.path();
         if !known.contains(&path) {
-            log::info!("removing {}: left by a write that failed", path.display());
             if fs::remove_file(&path).is_err() {
                 return false;
             }
+            *removed += 1;
         }
     }
     true
