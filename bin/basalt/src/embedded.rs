@@ -25,7 +25,7 @@ impl Embedded {
         let data = dir.display().to_string();
         let mut pairs = vec![("dir", data.as_str())];
         pairs.extend(settings.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        let config = Config::start(pairs).map_err(|e| refuse(e.to_string()))?;
+        let config = Config::start(pairs).map_err(|e| refuse(e.on_command_line(|_| false)))?;
         let text = |name: &str| config.text(name).unwrap_or_default();
         let facts = TargetFacts {
             system: format!("Basalt {} (embedded)", env!("CARGO_PKG_VERSION")),
@@ -92,7 +92,11 @@ pub fn run(options: &BenchOptions) -> ExitCode {
     let open_store = |dir: &Path, settings: &[(String, String)]| -> io::Result<Arc<dyn EmbeddedStore>> {
         Ok(Arc::new(Embedded::open(dir, settings)?))
     };
-    let program =
-        Program { version: env!("CARGO_PKG_VERSION"), commit: option_env!("BASALT_COMMIT"), open_store: &open_store, stop: &stop };
+    let program = Program {
+        version: env!("CARGO_PKG_VERSION"),
+        commit: option_env!("BASALT_COMMIT"),
+        open_store: &open_store,
+        stop: &stop,
+    };
     bench::cli::run(options, &program)
 }

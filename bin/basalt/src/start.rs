@@ -70,8 +70,9 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 impl StartOptions {
-    fn pairs(&self) -> Vec<(&str, &str)> {
-        let mut pairs: Vec<(&str, &str)> = vec![
+    /// The settings that are flags of their own, with their values.
+    fn flags(&self) -> [(&str, &str); 14] {
+        [
             ("listen", &self.listen),
             ("dir", &self.dir),
             ("shards", &self.shards),
@@ -86,7 +87,11 @@ impl StartOptions {
             ("requirepass", &self.requirepass),
             ("announce-host", &self.announce_host),
             ("announce-port", &self.announce_port),
-        ];
+        ]
+    }
+
+    fn pairs(&self) -> Vec<(&str, &str)> {
+        let mut pairs = self.flags().to_vec();
         pairs.extend(self.set.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         pairs
     }
@@ -97,7 +102,8 @@ pub fn run(options: &StartOptions) -> ExitCode {
     let config = match Config::start(options.pairs()) {
         Ok(config) => config,
         Err(e) => {
-            eprintln!("basalt start: {e}");
+            let is_flag = |name: &str| options.flags().iter().any(|(flag, _)| *flag == name);
+            eprintln!("basalt start: {}", e.on_command_line(is_flag));
             return ExitCode::from(2);
         }
     };

@@ -16,8 +16,6 @@ const SLOWER_THAN: usize = index_of(SETTINGS, "slowlog-log-slower-than");
 const SLOWLOG_LENGTH: usize = index_of(SETTINGS, "slowlog-max-len");
 const LATENCY_THRESHOLD: usize = index_of(SETTINGS, "latency-monitor-threshold");
 const LATENCY_TRACKING: usize = index_of(SETTINGS, "latency-tracking");
-const HASH_ENTRIES: usize = index_of(SETTINGS, "hash-max-listpack-entries");
-const HASH_VALUE: usize = index_of(SETTINGS, "hash-max-listpack-value");
 
 /// Why a setting was not set. `Display` words it as CONFIG SET does, without its `ERR `.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,6 +45,18 @@ impl fmt::Display for SetError {
 }
 
 impl std::error::Error for SetError {}
+
+impl SetError {
+    /// The same in the words of a command line, where a setting is a `flag`'s name or the name in `--set NAME=VALUE`.
+    #[must_use]
+    pub fn on_command_line(&self, is_flag: impl Fn(&str) -> bool) -> String {
+        match self {
+            Self::Unknown(name) => format!("--set {name}: there is no such setting"),
+            Self::Refused { name, reason } if is_flag(name) => format!("--{name}: {reason}"),
+            Self::Refused { name, reason } => format!("--set {name}: {reason}"),
+        }
+    }
+}
 
 /// One value. Text is kept under the lock; `number` is then its length.
 #[derive(Debug)]
@@ -242,18 +252,6 @@ impl Config {
     pub fn latency_tracking(&self) -> bool {
         self.number_at(LATENCY_TRACKING) != 0
     }
-
-    /// `hash-max-listpack-entries`, for OBJECT ENCODING.
-    #[must_use]
-    pub fn hash_listpack_entries_max(&self) -> usize {
-        self.size_at(HASH_ENTRIES)
-    }
-
-    /// `hash-max-listpack-value`, in bytes, for OBJECT ENCODING.
-    #[must_use]
-    pub fn hash_listpack_value_bytes_max(&self) -> usize {
-        self.size_at(HASH_VALUE)
-    }
 }
 
 #[cfg(test)]
@@ -284,7 +282,7 @@ mod tests {
     fn several_are_set_together_or_not_at_all() {
         let config = Config::default();
         config.set(&[(b"HZ", b"50"), (b"hash-max-ziplist-entries", b"3")]).unwrap();
-        assert_eq!((config.number("hz"), config.hash_listpack_entries_max()), (Some(50), 3));
+        assert_eq!((config.number("hz"), config.number("hash-max-listpack-entries")), (Some(50), Some(3)));
         for (pairs, error) in [
             (&[(&b"hz"[..], &b"60"[..]), (b"maxmemory", b"x")][..], "argument must be a memory value"),
             (&[(b"hz", b"60"), (b"port", b"1")], "can't set immutable config"),
@@ -300,7 +298,19 @@ mod tests {
             let got = config.set(pairs).unwrap_err().to_string();
             assert!(got.ends_with(error), "{got}");
         }
-        assert_eq!((config.number("hz"), config.hash_listpack_entries_max()), (Some(50), 3));
+        assert_eq!((config.number("hz"), config.number("hash-max-listpack-entries")), (Some(50), Some(3)));
+    }
+
+    #[test]
+    fn on_a_command_line_a_setting_is_what_was_typed() {
+        for (pair, text) in [
+            (("memory", "x"), "--memory: argument must be a memory value"),
+            (("hz", "x"), "--set hz: argument couldn't be parsed into an integer"),
+            (("nil", "1"), "--set nil: there is no such setting"),
+        ] {
+            let error = Config::start([pair]).unwrap_err();
+            assert_eq!(error.on_command_line(|name| name == "memory"), text);
+        }
     }
 
     #[test]
