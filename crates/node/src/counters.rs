@@ -1,5 +1,5 @@
-//! How many keys each slot of a shard holds: exact, because every change goes through apply, and kept in the tree so
-//! that a restart need not count.
+//! How many keys each slot of a shard holds, and how many of the shard's keys have an expiry: exact, because every
+//! change goes through apply, and kept in the tree so that a restart need not count.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use vocab::Slot;
@@ -10,17 +10,33 @@ pub(crate) struct Counters {
     first: u16,
     by_slot: Box<[AtomicU64]>,
     total: AtomicU64,
+    expiring: AtomicU64,
 }
 
 impl Counters {
     /// Zero for the slots `first..=last`.
     pub(crate) fn new(first: u16, last: u16) -> Self {
         let by_slot = (first..=last).map(|_| AtomicU64::new(0)).collect();
-        Self { first, by_slot, total: AtomicU64::new(0) }
+        Self { first, by_slot, total: AtomicU64::new(0), expiring: AtomicU64::new(0) }
     }
 
     pub(crate) fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
+    }
+
+    /// How many keys have an expiry.
+    pub(crate) fn expiring(&self) -> u64 {
+        self.expiring.load(Ordering::Relaxed)
+    }
+
+    /// So many keys got an expiry, or lost it.
+    pub(crate) fn change_expiring(&self, by: i64) {
+        let before = self.expiring.fetch_add(by.cast_unsigned(), Ordering::Relaxed);
+        assert!(before.checked_add_signed(by).is_some(), "fewer than no keys would have an expiry");
+    }
+
+    pub(crate) fn set_expiring(&self, count: u64) {
+        self.expiring.store(count, Ordering::Relaxed);
     }
 
     pub(crate) fn in_slot(&self, slot: Slot) -> u64 {
@@ -41,6 +57,7 @@ impl Counters {
             count.store(0, Ordering::Relaxed);
         }
         self.total.store(0, Ordering::Relaxed);
+        self.expiring.store(0, Ordering::Relaxed);
     }
 
     /// The counts that are not zero: slot (u16) and count (u64), little-endian.

@@ -20,6 +20,10 @@ pub struct EntrySpace<'a> {
     overlay: Overlay,
     /// How many keys came and went, by slot.
     counts: BTreeMap<Slot, i64>,
+    /// How many keys got an expiry, less those that lost it.
+    expiring: i64,
+    /// Keys that went, or were replaced, after their time had come.
+    expired: u64,
     tree_key: Vec<u8>,
 }
 
@@ -28,7 +32,8 @@ impl<'a> EntrySpace<'a> {
     #[must_use]
     pub fn new(view: &'a ShardView, index: u64, now_ms: u64) -> Self {
         let prng = Prng::new(index.rotate_left(32) ^ u64::from(view.id().0));
-        Self { view, index, now_ms, prng, overlay: Overlay::new(), counts: BTreeMap::new(), tree_key: Vec::new() }
+        let (overlay, counts) = (Overlay::new(), BTreeMap::new());
+        Self { view, index, now_ms, prng, overlay, counts, expiring: 0, expired: 0, tree_key: Vec::new() }
     }
 
     /// Writes what the commands wrote to the row cache and the tree, and makes it visible.
@@ -48,6 +53,8 @@ impl<'a> EntrySpace<'a> {
         for (slot, by) in self.counts {
             self.view.counters().change(slot, by);
         }
+        self.view.counters().change_expiring(self.expiring);
+        self.view.expired(self.expired);
         self.view.reach(self.now_ms);
     }
 
@@ -117,10 +124,17 @@ impl<'a> EntrySpace<'a> {
     fn remove(&mut self, key: &[u8], record: &Record) {
         *self.counts.entry(slot_of(key)).or_default() -= 1;
         if let Some(at_ms) = record.view().expire_at_ms {
-            self.write(keys::expiry(at_ms, key), None);
+            self.unschedule(at_ms, key);
         }
         self.discard_elements(key, record);
         self.write(keys::record(key), None);
+    }
+
+    /// Takes a key that was to expire at `at_ms` out of the expiry index.
+    fn unschedule(&mut self, at_ms: u64, key: &[u8]) {
+        self.expiring -= 1;
+        self.expired += u64::from(at_ms <= self.now_ms);
+        self.write(keys::expiry(at_ms, key), None);
     }
 
     fn discard_elements(&mut self, key: &[u8], record: &Record) {
@@ -216,9 +230,10 @@ impl Space for EntrySpace<'_> {
         }
         if old_expiry != expiry {
             if let Some(at_ms) = old_expiry {
-                self.write(keys::expiry(at_ms, key), None);
+                self.unschedule(at_ms, key);
             }
             if let Some(at_ms) = expiry {
+                self.expiring += 1;
                 self.write(keys::expiry(at_ms, key), Some(Slice::from(&[][..])));
                 self.view.expires_at(at_ms);
             }

@@ -10,6 +10,8 @@
 
 /// The name of the meta record that holds the counters of keys by slot.
 pub(crate) const META_COUNTERS: &[u8] = b"counters";
+/// The name of the meta record that holds how many keys have an expiry.
+pub(crate) const META_EXPIRING: &[u8] = b"expiring";
 
 const RECORD: u8 = b'r';
 const ELEMENT: u8 = b'e';

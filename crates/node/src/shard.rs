@@ -258,7 +258,9 @@ impl Shard {
             return;
         }
         let counters = Slice::from(self.view.counters().encode());
-        self.view.engine().seal(vec![(Slice::from(keys::META_COUNTERS), counters)]);
+        let expiring = Slice::from(&self.view.expiring().to_le_bytes()[..]);
+        let records = [(keys::META_COUNTERS, counters), (keys::META_EXPIRING, expiring)];
+        self.view.engine().seal(records.map(|(name, value)| (Slice::from(name), value)).into());
     }
 
     /// Drops log that the tree's files made unnecessary; true if something was added to `write`.
@@ -361,7 +363,6 @@ impl Shard {
         }
         Ok(())
     }
-
 }
 
 /// Removes every key of a shard: what entry `index` begins with.

@@ -4,9 +4,9 @@ use crate::counters::Counters;
 use crate::keys;
 use crate::{Fault, Record};
 use replica::ReplicaStatus;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use storage::{Engine, RowCache, Slice};
+use std::sync::{Arc, Mutex, PoisonError};
+use storage::{Engine, RowCache, Slice, Span};
 use vocab::{ShardId, Slot};
 
 /// The row of a key that is known not to be there: no record is as short. Only readers put it into the cache, and only
@@ -27,6 +27,8 @@ pub struct ShardView {
     next_expiry_ms: AtomicU64,
     /// The latest time at which an entry was applied or a key was found to have expired.
     clock_ms: AtomicU64,
+    /// Keys removed because their time had come.
+    expired: AtomicU64,
     /// Whether there may be elements to collect.
     has_garbage: AtomicBool,
     /// Where the replica stood when it last changed.
@@ -51,13 +53,32 @@ impl ShardView {
             writing: AtomicU64::new(0),
             next_expiry_ms: AtomicU64::new(0),
             clock_ms: AtomicU64::new(0),
+            expired: AtomicU64::new(0),
             has_garbage: AtomicBool::new(true),
             status: Mutex::default(),
         };
         if let Some(bytes) = view.engine.meta(keys::META_COUNTERS)? {
             view.counters.load(&bytes).map_err(|detail| view.corrupt(detail))?;
         }
+        view.counters.set_expiring(view.stored_expiring()?);
         Ok(Arc::new(view))
+    }
+
+    /// How many keys have an expiry, as the tree has it: before anything is applied.
+    fn stored_expiring(&self) -> storage::Result<u64> {
+        if let Some(bytes) = self.engine.meta(keys::META_EXPIRING)? {
+            let count = bytes[..].try_into().map_err(|_| self.corrupt("the count of expiries has a wrong length"))?;
+            return Ok(u64::from_le_bytes(count));
+        }
+        // A tree that was last sealed before this was kept, or never.
+        let (start, end) = keys::expiries();
+        let snapshot = self.engine.snapshot();
+        let mut index = snapshot.cursor(Span { start, end }, false);
+        let mut count = 0;
+        while index.advance()?.is_some() {
+            count += 1;
+        }
+        Ok(count)
     }
 
     /// Its id.
@@ -88,6 +109,22 @@ impl ShardView {
     #[must_use]
     pub fn key_count(&self) -> u64 {
         self.counters.total()
+    }
+
+    /// How many keys have an expiry (those whose time has come but are not yet collected included).
+    #[must_use]
+    pub fn expiring(&self) -> u64 {
+        self.counters.expiring()
+    }
+
+    /// How many keys have been removed because their time had come, since the shard was opened.
+    #[must_use]
+    pub fn expired_ever(&self) -> u64 {
+        self.expired.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn expired(&self, keys: u64) {
+        self.expired.fetch_add(keys, Ordering::Relaxed);
     }
 
     /// How many keys one of its slots holds.
@@ -183,4 +220,26 @@ impl ShardView {
 /// A record that is there and whose time has not come.
 pub(crate) fn live(record: Option<Record>, now_ms: u64) -> Option<Record> {
     record.filter(|record| record.view().expire_at_ms.is_none_or(|at| at > now_ms))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use storage::{EngineKind, SharedResources, StorageOptions, WriteBatch, open_engine};
+
+    #[test]
+    fn expiries_that_nobody_counted_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let resources = SharedResources::new(StorageOptions::default());
+        let engine = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
+        let keys = [keys::expiry(5, b"a"), keys::expiry(7, b"b"), keys::record(b"c"), keys::garbage(b"d", 1)];
+        let writes = keys.map(|key| (Slice::from(key), Some(Slice::from(&b"1"[..])))).into();
+        engine.apply(1, WriteBatch { writes });
+        let open = || ShardView::open(ShardId(0), (0, 16383), engine.clone(), Arc::new(RowCache::new(0))).unwrap();
+        assert_eq!(open().expiring(), 2);
+        engine.seal(vec![(Slice::from(keys::META_EXPIRING), Slice::from(&3u64.to_le_bytes()[..]))]);
+        engine.flush().unwrap();
+        assert_eq!(open().expiring(), 3);
+    }
 }

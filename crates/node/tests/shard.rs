@@ -354,4 +354,24 @@ fn a_clock_set_back_brings_no_key_back() {
     let ticket = driver.submit(&Write::Command(EncodedCommand::new(&[b"APPEND", b"{t}a", b"w"])), &["{t}a"]);
     driver.run();
     assert_eq!(driver.answer(ticket), ":1\r\n", "seen again by a write");
+    assert_eq!(driver.expired_ever(), 1);
+}
+
+#[test]
+fn what_is_collected_has_expired_and_what_is_deleted_has_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut driver = Driver::open(dir.path(), "tree", EngineKind::Memory, 1 << 20);
+    for key in ["{t}a", "{t}b", "{t}c"] {
+        let set = EncodedCommand::new(&[b"SET", key.as_bytes(), b"v", b"PX", b"100"]);
+        driver.submit(&Write::Command(set), &[key]);
+    }
+    driver.submit(&Write::Command(EncodedCommand::new(&[b"DEL", b"{t}a"])), &["{t}a"]);
+    driver.submit(&Write::Command(EncodedCommand::new(&[b"PERSIST", b"{t}b"])), &["{t}b"]);
+    driver.run();
+    driver.validate();
+    driver.now_ms += 100;
+    driver.housekeep();
+    driver.run();
+    driver.validate();
+    assert_eq!((driver.key_count(), driver.expired_ever()), (1, 1));
 }

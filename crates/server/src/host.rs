@@ -66,7 +66,7 @@ impl Host for Store {
             flushes: self.background.flushes.load(Ordering::Relaxed),
             compactions_running: self.background.compacting.load(Ordering::Relaxed),
             compactions: self.background.compactions.load(Ordering::Relaxed),
-            expired_keys: None,
+            expired_keys: Some(self.views.iter().map(|view| view.expired_ever()).sum()),
         }
     }
 
@@ -79,7 +79,7 @@ impl Host for Store {
             engine: view.engine().stats(),
             debt: view.engine().debt(),
             keys: view.key_count(),
-            expires: None,
+            expires: Some(view.expiring()),
         });
         facts.collect()
     }

@@ -114,6 +114,10 @@ impl Driver {
         self.shard.view().key_count()
     }
 
+    pub fn expired_ever(&self) -> u64 {
+        self.shard.view().expired_ever()
+    }
+
     pub fn dump(&self) -> Dump {
         let snapshot = self.shard.view().engine().snapshot();
         let rows = snapshot.iter(Span { start: vec![1], end: Vec::new() }, false);
@@ -126,6 +130,8 @@ impl Driver {
         let (rows, counts) = self.dump();
         let records = rows.iter().filter(|(key, _)| key[0] == b'r').count() as u64;
         assert_eq!((self.key_count(), counts.iter().sum()), (records, records));
+        let expiries = rows.iter().filter(|(key, _)| key[0] == b'x').count() as u64;
+        assert_eq!(self.shard.view().expiring(), expiries);
     }
 }
 
