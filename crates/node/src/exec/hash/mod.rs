@@ -17,8 +17,8 @@ mod write;
 
 pub(super) use build::{copy, restore};
 pub(crate) use element::field_of;
-pub use packed::fuzz_packed;
 pub(crate) use packed::fields_of;
+pub use packed::fuzz_packed;
 pub(super) use stored::Stored;
 
 use super::Handler;
