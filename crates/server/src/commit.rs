@@ -12,6 +12,9 @@ const DEBT_PAUSE: Duration = Duration::from_millis(2);
 /// The debt at which they wait longest.
 const DEBT_MAX: f64 = 25.0;
 
+/// How long clients wait for a log write that has no room before they are told.
+const ROOM_PATIENCE: Duration = Duration::from_secs(1);
+
 impl Worker {
     /// Proposes what was submitted and applies what is committed.
     pub(crate) fn pump(&mut self) {
@@ -38,6 +41,7 @@ impl Worker {
         if write.is_empty() {
             return;
         }
+        self.logging_since = Instant::now();
         if self.store.sync || is_short_of_room(&self.store) {
             self.logging = Some(numbers);
             self.store.log_thread.write(write, self.inbox.clone());
@@ -46,6 +50,17 @@ impl Worker {
             self.store.log_thread.unsynced();
             self.logging = Some(numbers);
             self.logged(outcome);
+        }
+    }
+
+    /// The log write under way waits for room: nobody waits with it for ever. It goes on by itself when there is some.
+    pub(crate) fn answer_for_want_of_room(&mut self) {
+        let health = self.store.health.clone();
+        if self.logging.is_some() && health.log_waits() && self.logging_since.elapsed() > ROOM_PATIENCE {
+            let reason = format!("disk full ({})", health.reason());
+            for shard in self.shards.iter_mut().flatten() {
+                shard.fail_pending(&reason, &mut self.outbox);
+            }
         }
     }
 

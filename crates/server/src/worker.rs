@@ -43,6 +43,8 @@ pub(crate) struct Worker {
     pub(crate) busy: Vec<usize>,
     /// The log write under way: highest turn of each shard in it.
     pub(crate) logging: Option<Vec<(usize, u64)>>,
+    /// When it began.
+    pub(crate) logging_since: Instant,
     /// Of writes that its shards have taken and not yet proposed.
     pub(crate) queued_bytes: usize,
     /// Connections to be looked at in this turn.
@@ -85,6 +87,7 @@ impl Worker {
             shards,
             busy: Vec::new(),
             logging: None,
+            logging_since: Instant::now(),
             queued_bytes: 0,
             ready: Vec::new(),
             buffer: vec![0; limits::READ_BUFFER_BYTES],
@@ -361,6 +364,7 @@ impl Worker {
     fn tick(&mut self) {
         // Those that could not be accepted for want of descriptors are not announced again.
         self.accept(false);
+        self.answer_for_want_of_room();
         for (i, shard) in self.shards.iter_mut().enumerate() {
             let Some(shard) = shard else { continue };
             let acts = shard.replica_mut().tick();
