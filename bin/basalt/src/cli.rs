@@ -1,8 +1,8 @@
 //! The command line.
 
 use crate::inspect::InspectOptions;
-use bench::cli::BenchOptions;
 use crate::start::StartOptions;
+use bench::cli::BenchOptions;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 

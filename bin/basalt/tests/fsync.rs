@@ -32,8 +32,7 @@ impl Trace {
             command.args(["-e", &format!("inject={inject}")]);
         }
         command.args(["-p", &server.pid().to_string()]);
-        let mut child =
-            command.stdin(Stdio::null()).stderr(std::fs::File::create(&said).unwrap()).spawn().unwrap();
+        let mut child = command.stdin(Stdio::null()).stderr(std::fs::File::create(&said).unwrap()).spawn().unwrap();
         let attached = eventually("strace attaches", PATIENCE, || {
             let words = std::fs::read_to_string(&said).unwrap_or_default();
             if child.try_wait().unwrap().is_some() { Some(false) } else { words.contains("attached").then_some(true) }

@@ -172,8 +172,7 @@ impl Store {
 
     /// Whether as many writes wait for the log as may. A store that refuses writes lets reads go on.
     pub(crate) fn is_full(&self) -> bool {
-        self.queued_bytes.load(Ordering::Relaxed) > self.queued_bytes_max
-            && self.health.state() == DiskState::Healthy
+        self.queued_bytes.load(Ordering::Relaxed) > self.queued_bytes_max && self.health.state() == DiskState::Healthy
     }
 
     /// Whether a read that misses the row cache may be made on an event loop: not while the disk is being waited for.

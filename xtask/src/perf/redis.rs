@@ -32,7 +32,13 @@ impl Peers {
         let peers = Self { basalt, redis, benchmark, keys };
         for server in [&peers.basalt, &peers.redis] {
             eprintln!("loading {keys} keys into {}", server.name);
-            Connection::open(server.port)?.load(keys, VALUE_BYTES)?;
+            let mut connection = Connection::open(server.port)?;
+            connection.load(keys, VALUE_BYTES)?;
+            // A GET of what is not there would be cheap.
+            let found = connection.key_count()?;
+            if found != keys {
+                return Err(format!("{}: has {found} keys after {keys} were loaded", server.name));
+            }
         }
         Ok(peers)
     }
@@ -50,9 +56,11 @@ impl Peers {
         bar.alternate(runs, || side(&self.basalt), || side(&self.redis))
     }
 
-    fn stop(self) -> Result<(), String> {
+    /// Ends both, and removes their data.
+    fn stop(self, bench: &Bench) -> Result<(), String> {
         self.basalt.stop()?;
-        self.redis.stop()
+        self.redis.stop()?;
+        ["basalt", "redis"].iter().try_for_each(|name| bench.empty_folder(name).map(|_| ()))
     }
 }
 
@@ -80,7 +88,7 @@ pub fn nosync(bench: &Bench) -> Result<Vec<Bar>, String> {
     ] {
         bars.push(peers.compare(bench.options.runs, Bar::new(what, "redis-server, everysec", at_least), load)?);
     }
-    peers.stop()?;
+    peers.stop(bench)?;
     Ok(bars)
 }
 
@@ -91,6 +99,6 @@ pub fn sync(bench: &Bench) -> Result<Vec<Bar>, String> {
     let load = Load { command: "set", depth: 1, requests, keys: peers.keys };
     let bar = Bar::new("SET, `sync`, one at a time", "redis-server, always", 1.5);
     let bar = peers.compare(bench.options.runs, bar, load)?;
-    peers.stop()?;
+    peers.stop(bench)?;
     Ok(vec![bar])
 }

@@ -61,6 +61,14 @@ impl Connection {
         self.line().map(|_| ())
     }
 
+    /// How many keys the server holds.
+    pub fn key_count(&mut self) -> Result<u64, String> {
+        self.write(b"*1\r\n$6\r\nDBSIZE\r\n")?;
+        let line = self.line()?;
+        let count = line.strip_prefix(':').and_then(|digits| digits.parse().ok());
+        count.ok_or_else(|| format!("port {}: answered DBSIZE with {line}", self.port))
+    }
+
     /// Whether the server says that it works in the background.
     pub fn background_work(&mut self) -> Result<bool, String> {
         self.write(b"*2\r\n$4\r\nINFO\r\n$3\r\nall\r\n")?;

@@ -76,9 +76,7 @@ impl Action {
             (Self::Set(value), Outcome::Done) => Some(written(value)),
             (Self::Clear, Outcome::Done) => Some(cell.cleared()),
             (Self::Increment, Outcome::Number(n)) => (cell.value.unwrap_or(0) + 1 == n).then_some(written(n)),
-            (Self::Delete, Outcome::Number(n)) => {
-                (i64::from(cell.value.is_some()) == n).then_some(cell.cleared())
-            }
+            (Self::Delete, Outcome::Number(n)) => (i64::from(cell.value.is_some()) == n).then_some(cell.cleared()),
             (Self::PutIf(value, version), Outcome::Put(Some(new))) => {
                 let held = if version == 0 { cell.value.is_none() } else { cell.may_have(version) };
                 let floor = cell.floor.max(version);

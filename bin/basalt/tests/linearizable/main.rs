@@ -4,9 +4,9 @@
 //! The gate runs a few seconds; `BASALT_LINEARIZABLE_SECONDS` as many as one likes. A failure prints its seed.
 #![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
 
+mod checker;
 #[path = "../common/mod.rs"]
 mod common;
-mod checker;
 mod planted;
 
 use checker::{Action, Cell, KEYS, Operation, Outcome, State, check};
@@ -329,7 +329,14 @@ fn hunt(engine: &str, durability: &str, seconds: u64, seed: u64) {
     let setup = Setup::new(&dir.join("data")).with("--engine", engine).with("--durability", durability);
     let setup = setup.with("--memory", "17M").with("--workers", "2");
     let world = World { begun: Instant::now(), stop: AtomicBool::new(false), next_value: AtomicI64::new(1_000_000) };
-    let mut hunt = Hunt { setup, random: Random::new(seed), world, states: BTreeMap::new(), in_doubt: BTreeSet::new(), operations: 0 };
+    let mut hunt = Hunt {
+        setup,
+        random: Random::new(seed),
+        world,
+        states: BTreeMap::new(),
+        in_doubt: BTreeSet::new(),
+        operations: 0,
+    };
     let mut server = Server::start(&hunt.setup);
     let begun = Instant::now();
     let mut rounds = 0;

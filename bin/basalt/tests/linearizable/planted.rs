@@ -47,12 +47,24 @@ fn known_histories_are_judged_right() {
         operation(connection, times, &[(0, Action::GetVersion, Outcome::Versioned(Some((value, version))))])
     };
     let sound: &[(&str, Vec<Operation>)] = &[
-        ("either value while a write is under way", vec![set(0, (1, 9), 1), get(1, (2, 3), None), get(2, (4, 5), Some(1))]),
-        ("two writes at once, in the other order", vec![set(0, (1, 9), 1), set(1, (2, 8), 2), get(2, (10, 11), Some(1))]),
+        (
+            "either value while a write is under way",
+            vec![set(0, (1, 9), 1), get(1, (2, 3), None), get(2, (4, 5), Some(1))],
+        ),
+        (
+            "two writes at once, in the other order",
+            vec![set(0, (1, 9), 1), set(1, (2, 8), 2), get(2, (10, 11), Some(1))],
+        ),
         ("a write in doubt that happened", vec![cut_off(1), get(1, (5, 6), None), get(1, (7, 8), Some(1))]),
         ("a write in doubt that did not", vec![cut_off(1), get(1, (5, 6), None), get(1, (7, 8), None)]),
-        ("one of two compare-and-sets", vec![put_if(0, (1, 2), 1, 0, Some(5)), put_if(1, (3, 6), 2, 5, Some(7)), put_if(2, (3, 6), 3, 5, None)]),
-        ("a pair read as it was written", vec![set_both(0, (1, 2), 1), set_both(0, (3, 9), 2), both(1, (4, 5), 1, 1), both(1, (6, 7), 2, 2)]),
+        (
+            "one of two compare-and-sets",
+            vec![put_if(0, (1, 2), 1, 0, Some(5)), put_if(1, (3, 6), 2, 5, Some(7)), put_if(2, (3, 6), 3, 5, None)],
+        ),
+        (
+            "a pair read as it was written",
+            vec![set_both(0, (1, 2), 1), set_both(0, (3, 9), 2), both(1, (4, 5), 1, 1), both(1, (6, 7), 2, 2)],
+        ),
     ];
     for (name, history) in sound {
         check(State::default(), history).unwrap_or_else(|detail| panic!("{name}: {detail}"));
@@ -62,11 +74,20 @@ fn known_histories_are_judged_right() {
         ("a stale read", vec![set(0, (1, 2), 1), set(0, (3, 4), 2), get(1, (5, 6), Some(1))]),
         ("a value that goes back", vec![set(0, (1, 9), 1), get(1, (2, 3), Some(1)), get(2, (4, 5), None)]),
         ("a write in doubt that is taken back", vec![cut_off(1), get(1, (5, 6), Some(1)), get(1, (7, 8), None)]),
-        ("both of two compare-and-sets", vec![put_if(0, (1, 2), 1, 0, Some(5)), put_if(1, (3, 6), 2, 5, Some(7)), put_if(2, (3, 6), 3, 5, Some(8))]),
-        ("a version of two values", vec![set(0, (1, 2), 1), versioned(1, (3, 4), 1, 5), set(0, (5, 6), 2), versioned(1, (7, 8), 2, 5)]),
+        (
+            "both of two compare-and-sets",
+            vec![put_if(0, (1, 2), 1, 0, Some(5)), put_if(1, (3, 6), 2, 5, Some(7)), put_if(2, (3, 6), 3, 5, Some(8))],
+        ),
+        (
+            "a version of two values",
+            vec![set(0, (1, 2), 1), versioned(1, (3, 4), 1, 5), set(0, (5, 6), 2), versioned(1, (7, 8), 2, 5)],
+        ),
         ("a torn pair", vec![set_both(0, (1, 2), 1), set_both(0, (3, 9), 2), both(1, (4, 5), 1, 2)]),
         ("a read that overtakes a write of its own pipeline", vec![set(0, (1, 9), 1), get(0, (1, 9), None)]),
-        ("an increment that counts twice", vec![set(0, (1, 2), 1), operation(1, (3, 4), &[(0, Action::Increment, Outcome::Number(3))])]),
+        (
+            "an increment that counts twice",
+            vec![set(0, (1, 2), 1), operation(1, (3, 4), &[(0, Action::Increment, Outcome::Number(3))])],
+        ),
     ];
     for (name, history) in broken {
         assert!(check(State::default(), history).is_err(), "{name}: not found");
