@@ -194,7 +194,14 @@ impl Log {
 
     /// Deletes files that no group needs; answers the groups that hold old files and should flush.
     pub fn purge(&self) -> Result<Vec<ShardId>> {
-        let groups = self.engine.purge_expired_files()?;
+        self.check()?;
+        let call = || self.engine.purge_expired_files();
+        // It rewrites old entries, and panics where that fails.
+        let Ok(groups) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)) else {
+            self.health.poison(&format!("rewriting the log in {} failed", self.dir.display()));
+            return Err(Error::Poisoned(self.health.reason()));
+        };
+        let groups = groups?;
         Ok(groups.into_iter().map(|group| ShardId((group - 1) as u32)).collect())
     }
 
