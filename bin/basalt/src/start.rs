@@ -44,7 +44,7 @@ pub struct StartOptions {
     /// Values from this size on are kept out of the tree's levels
     #[arg(long, value_name = "BYTES", default_value = "4kb")]
     separation_bytes: String,
-    /// Threads that serve clients; 0: one for each processor
+    /// Threads that serve clients; 0: one for every two processors
     #[arg(long, value_name = "N", default_value = "0")]
     workers: String,
     /// Most connected clients

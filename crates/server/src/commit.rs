@@ -82,6 +82,10 @@ impl Worker {
             }
             return;
         }
+        if self.store.sync {
+            // The next write goes to the disk while this one is applied.
+            self.pump();
+        }
         let mut write = LogWrite::default();
         for &(i, number) in &numbers {
             let Some(shard) = &mut self.shards[i] else { continue };

@@ -45,7 +45,8 @@ impl Server {
         let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = match config.number("workers").unwrap_or_default() {
-            0 => processors,
+            // The others are for the log, reads from disk, flushes and compaction.
+            0 => (processors / 2).max(1),
             n => n.unsigned_abs() as usize,
         };
         let (store, shards) = Store::open(Arc::new(config), workers, seed())?;

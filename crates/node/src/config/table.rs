@@ -59,7 +59,7 @@ pub const SETTINGS: &[Setting] = &[
     // The store.
     new("dir", Text, "./basalt-data", "The data directory.").fixed(),
     new("shards", count(1, limits::SHARDS_MAX as i64), "16", "Raft groups that a new store begins with.").fixed(),
-    new("workers", count(0, 1024), "0", "Threads that serve clients; 0: one for each processor.").fixed(),
+    new("workers", count(0, 1024), "0", "Threads that serve clients; 0: one for every two processors.").fixed(),
     new("durability", Word(&["sync", "nosync"]), "sync", "Whether a write is on disk before it is answered.").fixed(),
     new("engine", Word(&["lsm", "memory"]), "lsm", "Where the tree is: on disk, or in memory with the log on disk.")
         .fixed(),
