@@ -234,7 +234,9 @@ impl Drop for Server {
 fn basalt(root: &Path) -> Result<Command, String> {
     process::run(root, &mut process::cargo(&["build", "--package", "basalt", "--locked", "--quiet"]))
         .map_err(|(_, why)| why)?;
-    Ok(Command::new(root.join("target/debug/basalt")))
+    // Beside this program, wherever cargo was told to build.
+    let own = std::env::current_exe().map_err(|e| e.to_string())?;
+    Ok(Command::new(own.with_file_name("basalt")))
 }
 
 #[cfg(test)]
