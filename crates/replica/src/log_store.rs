@@ -13,7 +13,6 @@ use vocab::ShardId;
 const KEY_HARD_STATE: &[u8] = b"hard";
 const KEY_CONF_STATE: &[u8] = b"conf";
 const KEY_TRUNCATED: &[u8] = b"trunc";
-const KEY_CLEARING: &[u8] = b"clear";
 
 struct Groups;
 
@@ -51,8 +50,6 @@ pub struct GroupState {
     pub truncated: (u64, u64),
     /// First and last entry held; (1, 0) when there is none.
     pub bounds: (u64, u64),
-    /// The index of a FLUSHALL that was emptying the tree when the process ended, if one was; else 0.
-    pub clearing: u64,
 }
 
 /// Writes of any number of groups, to be made at once.
@@ -85,11 +82,6 @@ impl LogWrite {
     /// Sets the members of a group.
     pub fn conf_state(&mut self, shard: ShardId, state: &ConfState) -> Result<()> {
         Ok(self.batch.put_message(region(shard), KEY_CONF_STATE.to_vec(), state)?)
-    }
-
-    /// Notes that the tree is about to be emptied as of entry `index`.
-    pub fn clearing(&mut self, shard: ShardId, index: u64) -> Result<()> {
-        Ok(self.batch.put(region(shard), KEY_CLEARING.to_vec(), index.to_le_bytes().to_vec())?)
     }
 
     /// Truncates a group's log: entries up to `index` (of `term`) are no longer needed.
@@ -241,9 +233,8 @@ pub(crate) fn decode_state(
         Some(_) => return Err(Error::Corrupt(format!("the truncation mark of shard {shard}"))),
         None => (0, 0),
     };
-    let clearing = get(KEY_CLEARING).map_or(0, |bytes| number(&bytes));
     let bounds = (first.unwrap_or(truncated.0 + 1), last.unwrap_or(truncated.0));
-    Ok(Some(GroupState { hard_state: hard_state.unwrap_or_default(), conf_state, truncated, bounds, clearing }))
+    Ok(Some(GroupState { hard_state: hard_state.unwrap_or_default(), conf_state, truncated, bounds }))
 }
 
 fn message<M: Message + Default>(shard: ShardId, what: &str, bytes: &[u8]) -> Result<M> {

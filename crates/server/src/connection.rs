@@ -20,9 +20,9 @@ const LIKELY_REPLY_BYTES: usize = 64 * 1024;
 /// Every key.
 pub(crate) const ALL_KEYS: Mask = u64::MAX;
 
-/// The mask of one key.
-pub(crate) fn mask_of(key_hash: u64) -> Mask {
-    1 << (key_hash & 63)
+/// The mask of keys, by their hashes.
+pub(crate) fn mask_of_all(key_hashes: &[u64]) -> Mask {
+    key_hashes.iter().fold(0, |mask, hash| mask | 1 << (hash & 63))
 }
 
 /// What a request that is under way does to its keys.

@@ -1,6 +1,6 @@
 //! Runs the requests of a connection: at once where memory answers, through the shard's log or the pool where not.
 
-use crate::connection::{ALL_KEYS, Begun, Cold, Effect, Mask, mask_of};
+use crate::connection::{ALL_KEYS, Begun, Cold, Effect, Mask, mask_of_all};
 use crate::inbox::Message;
 use crate::requests::{KeyHashes, Routed, conclude, route, run_on_store};
 use crate::worker::Worker;
@@ -202,19 +202,13 @@ impl Worker {
                 if spec.is_write() {
                     self.write(id, spec, shard, &keys, args)
                 } else {
-                    let mask = keys.iter().fold(0, |mask, &key| mask | mask_of(key));
-                    self.read(id, spec, shard, mask, handler, args, reply)
+                    self.read(id, spec, shard, mask_of_all(&keys), handler, args, reply)
                 }
             }
             Ok(Routed::Store { handler }) => {
-                if self.outbox.connections.get(id).is_some_and(|connection| !connection.may_owe_more()) {
-                    self.stall(id);
-                    return Step::Stall;
-                }
-                let Some(ticket) = self.begin(id, spec, args, ALL_KEYS, Effect::Read) else { return Step::Stall };
+                let Some(ticket) = self.begin_in_pool(id, spec, args, ALL_KEYS) else { return Step::Stall };
                 let (store, command) = (self.store.clone(), EncodedCommand::new(args));
-                self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-                let seed = self.seed;
+                let seed = self.next_seed();
                 self.store.pool.run(Box::new(move || {
                     let mut reply = Reply::new(ticket.proto);
                     run_on_store(&store, spec, handler, &command.args(), &mut reply, seed);
@@ -255,6 +249,21 @@ impl Worker {
             return None;
         }
         self.note(id, spec, args, mask, effect)
+    }
+
+    /// As `begin`, for a read whose answer comes from the pool: not if the client is owed as much as it may be.
+    fn begin_in_pool(&mut self, id: usize, spec: &'static CommandSpec, args: &[&[u8]], mask: Mask) -> Option<Ticket> {
+        if !self.outbox.connections.get(id)?.may_owe_more() {
+            self.stall(id);
+            return None;
+        }
+        self.begin(id, spec, args, mask, Effect::Read)
+    }
+
+    /// Another seed for each read, so that no two draw the same at random.
+    fn next_seed(&mut self) -> u64 {
+        self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.seed
     }
 
     /// Notes a request as under way, whatever else is; the ticket for its answer.
@@ -314,8 +323,8 @@ impl Worker {
                 return self.read_in_pool(id, spec, shard, mask, handler, args);
             }
             let begun = Instant::now();
-            self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut space = SnapshotSpace::new(view, self.now_ms, self.seed);
+            let seed = self.next_seed();
+            let mut space = SnapshotSpace::new(&self.store.views[shard], self.now_ms, seed);
             done = handler(&mut Call { args, space: &mut space, reply });
             drop(space);
             self.store.note_read(begun.elapsed(), self.now_ms);
@@ -339,13 +348,9 @@ impl Worker {
         handler: Handler,
         args: &[&[u8]],
     ) -> Step {
-        if self.outbox.connections.get(id).is_some_and(|connection| !connection.may_owe_more()) {
-            self.stall(id);
-            return Step::Stall;
-        }
-        let Some(ticket) = self.begin(id, spec, args, mask, Effect::Read) else { return Step::Stall };
+        let Some(ticket) = self.begin_in_pool(id, spec, args, mask) else { return Step::Stall };
         let (store, command) = (self.store.clone(), EncodedCommand::new(args));
-        let seed = self.seed;
+        let seed = self.next_seed();
         self.store.pool.run(Box::new(move || {
             let begun = Instant::now();
             let now_ms = crate::store::now_ms();
@@ -365,7 +370,7 @@ impl Worker {
             self.stall(id);
             return Step::Stall;
         }
-        let mask = keys.iter().fold(0, |mask, &key| mask | mask_of(key));
+        let mask = mask_of_all(keys);
         let view = &self.store.views[shard];
         let ready = self.store.reads_are_fast(self.now_ms)
             || spec.keys(args).is_ok_and(|mut positions| positions.all(|at| view.is_cached(args[at])));
