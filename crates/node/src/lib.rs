@@ -8,6 +8,7 @@ mod entry_space;
 pub mod exec;
 pub mod inspect;
 mod keys;
+pub mod peer;
 mod read_space;
 mod record;
 pub mod session;

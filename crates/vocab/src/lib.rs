@@ -6,7 +6,7 @@ mod prng;
 mod slot;
 mod time;
 
-pub use ids::{NodeId, ShardId, Slot, Version};
+pub use ids::{Epoch, NodeId, ReplicaId, ShardId, Slot, StoreId, Version};
 pub use prng::Prng;
 pub use slot::{SLOT_COUNT, crc16, hash_tag, slot_of};
-pub use time::{Millis, wall_clock_ms};
+pub use time::{Millis, Moment, wall_clock_ms};

@@ -1,0 +1,120 @@
+//! The messages between two nodes. One link carries those of all shards. docs/FORMATS.md has their bytes.
+
+use replica::Message;
+use vocab::{NodeId, ShardId};
+
+/// What one node says to another. Any of them may be lost, and may come twice.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PeerMessage {
+    /// For one replica of a shard, from another: `from` and `to` in it are replica ids.
+    Raft {
+        /// The shard.
+        shard: ShardId,
+        /// What raft-rs says.
+        message: Message,
+    },
+    /// The sender leads these shards and has nothing to do in them: their followers need no heartbeats as long as the
+    /// sender is heard of, if they hold all that is committed.
+    Rest {
+        /// Shard, term and committed index.
+        shards: Vec<(ShardId, u64, u64)>,
+    },
+    /// These shards are not at rest any more.
+    Wake {
+        /// The shards.
+        shards: Vec<ShardId>,
+    },
+    /// The sender lives.
+    Beat {
+        /// The sender's steady clock, in µs.
+        sent_us: u64,
+        /// The sender's wall clock, in ms.
+        wall_ms: u64,
+    },
+    /// The answer to a beat.
+    BeatAnswer {
+        /// What the beat said.
+        sent_us: u64,
+        /// The answerer's wall clock, in ms.
+        wall_ms: u64,
+    },
+    /// The shards that the sender leads.
+    Leading {
+        /// Whether these are all of them, or those that were added.
+        full: bool,
+        /// Shard and term.
+        shards: Vec<(ShardId, u64)>,
+    },
+    /// The map, encoded.
+    Map(Vec<u8>),
+    /// The sender has the map of this epoch, and wants a newer one.
+    MapAsked {
+        /// The epoch; 0: none.
+        epoch: u64,
+    },
+    /// A change of the map, encoded, for the leader of the metadata group.
+    Propose {
+        /// The change.
+        change: Vec<u8>,
+    },
+    /// For the leader of a shard.
+    Order {
+        /// The shard.
+        shard: ShardId,
+        /// What to do.
+        order: Order,
+    },
+    /// A command to run on the leader of a shard, for a node that does not lead it.
+    Call {
+        /// Chosen by the caller, for the answer.
+        id: u64,
+        /// The shard.
+        shard: ShardId,
+        /// The arguments, encoded.
+        command: Vec<u8>,
+    },
+    /// The answer to a call.
+    Answer {
+        /// The call's.
+        id: u64,
+        /// One RESP3 frame.
+        reply: Vec<u8>,
+    },
+    /// The sender belongs to no store yet and wants to.
+    Join {
+        /// Who it is, encoded.
+        node: Vec<u8>,
+    },
+    /// A store is being made: this is its first map, encoded.
+    Bootstrap {
+        /// The map.
+        map: Vec<u8>,
+    },
+    /// The sender has kept the first map of that store and serves its part.
+    BootstrapDone {
+        /// The store.
+        store: u64,
+    },
+}
+
+/// What a shard's leader is told to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Hand leadership over to the replica on that node.
+    Transfer {
+        /// The node.
+        to: NodeId,
+    },
+    /// Add a replica: a learner until it holds everything, then a voter.
+    Add {
+        /// The replica's id.
+        replica: u64,
+        /// Where.
+        node: NodeId,
+    },
+    /// Remove a replica.
+    Remove {
+        /// The replica's id.
+        replica: u64,
+    },
+}
