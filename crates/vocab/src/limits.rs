@@ -62,9 +62,60 @@ pub const SCAN_CURSORS_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const RANGE_ROWS_MAX: usize = 10_000;
 /// Bytes of rows after which a KV.RANGE ends early, with a resume token.
 pub const RANGE_BYTES_SOFT: usize = 8 * 1024 * 1024;
+/// Most nodes of a store.
+pub const NODES_MAX: usize = 4096;
+/// Most shards of a store, the metadata group among them.
+pub const MAP_SHARDS_MAX: usize = 128 * 1024;
+/// Most replicas that a store may be told to keep of each shard.
+pub const REPLICATION_FACTOR_MAX: u32 = 7;
+/// Most replicas of one shard in the map: those that it keeps, and those that come or go.
+pub const REPLICAS_MAX: usize = 16;
+/// Longest host name or address, in bytes.
+pub const ADDRESS_BYTES_MAX: usize = 255;
+/// Longest name of a zone, in bytes.
+pub const ZONE_BYTES_MAX: usize = 64;
+/// Most settings that a store's map holds.
+pub const MAP_SETTINGS_MAX: usize = 256;
+/// Longest name of a setting in the map, in bytes.
+pub const SETTING_NAME_BYTES_MAX: usize = 64;
+/// Longest value of a setting in the map, in bytes.
+pub const SETTING_VALUE_BYTES_MAX: usize = 1024;
+/// Longest encoded map, in bytes: the largest that the bounds above allow.
+pub const MAP_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Most nodes that one node has a link to.
+pub const LINKS_MAX: usize = 4096;
+/// Most connections to the peer port that have not yet said who they are.
+pub const HANDSHAKES_MAX: usize = 256;
+/// Longest note of a node to another in their handshake, in bytes.
+pub const HELLO_BYTES_MAX: usize = 4096;
+/// Bytes of messages between nodes in one frame beyond which the next frame is begun.
+pub const PEER_FRAME_BYTES_SOFT: usize = 1024 * 1024;
+/// Most bytes of one frame between nodes: the largest message fits.
+pub const PEER_FRAME_BYTES_MAX: usize = ENTRY_BYTES_MAX + 1024 * 1024;
+/// Bytes that may wait for a peer before what clients write and ask is dropped.
+pub const PEER_QUEUE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Bytes beyond these that the other messages may take before they are dropped too.
+pub const PEER_CONTROL_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Bytes that are read from one peer before the others have their turn.
+pub const PEER_READ_BYTES_SOFT: usize = 4 * 1024 * 1024;
+/// Bytes of rows after which a chunk of a snapshot transfer is sent.
+pub const SNAPSHOT_CHUNK_BYTES_SOFT: usize = 256 * 1024;
+/// Most bytes of such a chunk: the largest row fits.
+pub const SNAPSHOT_CHUNK_BYTES_MAX: usize = SNAPSHOT_CHUNK_BYTES_SOFT + STORED_BYTES_MAX + 128 * 1024;
+/// Most bytes of what a snapshot transfer begins with: the meta records and Raft's message.
+pub const SNAPSHOT_HEAD_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Snapshots that a node takes in at once.
+pub const SNAPSHOTS_INBOUND_MAX: usize = 4;
+/// Snapshots that a node sends at once.
+pub const SNAPSHOTS_OUTBOUND_MAX: usize = 1;
 
 const _: () = assert!(KEY_BYTES_MAX + FIELD_BYTES_MAX + 64 < u16::MAX as usize);
 const _: () = assert!(VALUE_BYTES_MAX < u32::MAX as usize / 2);
 const _: () = assert!(BULK_BYTES_MAX <= QUERY_BUFFER_BYTES_MAX);
 const _: () = assert!(QUERY_BUFFER_BYTES_MAX <= ENTRY_BYTES_MAX);
 const _: () = assert!(INLINE_COLLECTION_BYTES_MAX < VALUE_BYTES_MAX);
+const _: () = assert!(REPLICATION_FACTOR_MAX as usize * 2 <= REPLICAS_MAX);
+const _: () = assert!(MAP_SHARDS_MAX * (24 + 12 * REPLICAS_MAX) + NODES_MAX * 1024 < MAP_BYTES_MAX);
+const _: () = assert!(ENTRY_BYTES_MAX < PEER_FRAME_BYTES_MAX);
+const _: () = assert!(PEER_FRAME_BYTES_MAX < u32::MAX as usize);
+const _: () = assert!(PEER_FRAME_BYTES_SOFT < PEER_QUEUE_BYTES_MAX);
