@@ -1,0 +1,210 @@
+//! The metadata group's state machine: a change applied to the map. Deterministic, and safe to repeat.
+
+use crate::change::Change;
+use crate::map::{Map, NodeInfo, ReplicaInfo};
+use crate::validate::setting_fault;
+use std::fmt;
+use vocab::limits::{MAP_SETTINGS_MAX, NODES_MAX, REPLICAS_MAX};
+use vocab::{NodeId, ReplicaId, ShardId};
+
+/// What a change did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The map is another, and so is its epoch.
+    Changed,
+    /// It had happened already, or came too late to matter.
+    Unchanged,
+    /// The shard has this replica on the node: new if the epoch rose, else from before.
+    Replica(ReplicaId),
+}
+
+/// Why a change was refused. The map is as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The map has no such node.
+    UnknownNode(NodeId),
+    /// The map has no such shard.
+    UnknownShard(ShardId),
+    /// The shard has no such replica in the map.
+    UnknownReplica(ShardId, ReplicaId),
+    /// A known node registers with other facts.
+    OtherFacts(NodeId),
+    /// The node's facts are no longer those that the change starts from.
+    ChangedMeanwhile(NodeId),
+    /// The node still holds a replica of this shard.
+    HoldsReplica(NodeId, ShardId),
+    /// The replica is a member of its group, which has to let it go first.
+    IsMember(ShardId, ReplicaId),
+    /// The report names no voter, or a replica twice.
+    BadMembers(ShardId),
+    /// There are too many of something, or a text is not as it must be; says what.
+    OutOfBounds(String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownNode(node) => write!(f, "the store has no node {node}"),
+            Self::UnknownShard(shard) => write!(f, "the store has no shard {shard}"),
+            Self::UnknownReplica(shard, replica) => write!(f, "shard {shard} has no replica {replica} in the map"),
+            Self::OtherFacts(node) => write!(f, "node {node} is registered with other addresses, zone or capacity"),
+            Self::ChangedMeanwhile(node) => write!(f, "node {node} was changed in the meantime"),
+            Self::HoldsReplica(node, shard) => write!(f, "node {node} still holds a replica of shard {shard}"),
+            Self::IsMember(shard, replica) => {
+                write!(f, "replica {replica} of shard {shard} is a member of its group, which must remove it first")
+            }
+            Self::BadMembers(shard) => write!(f, "the members of shard {shard} have no voter, or name a replica twice"),
+            Self::OutOfBounds(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+type Result<T> = std::result::Result<T, Refusal>;
+
+impl Map {
+    /// Applies a change. The epoch rises by one if the map becomes another, and only then.
+    pub fn apply(&mut self, change: &Change) -> Result<Outcome> {
+        let epoch = self.epoch;
+        let outcome = match change {
+            Change::RegisterNode(node) => self.register_node(node),
+            Change::UpdateNode { was, now } => self.update_node(was, now),
+            Change::ForgetNode(node) => self.forget_node(*node),
+            Change::AddReplica { shard, node, learner } => self.add_replica(*shard, *node, *learner),
+            Change::SetReplicas { shard, members_index, voters, learners } => {
+                self.set_replicas(*shard, *members_index, voters, learners)
+            }
+            Change::ForgetReplica { shard, replica } => self.forget_replica(*shard, *replica),
+            Change::Setting { name, value } => self.set(name, value.as_deref()),
+        }?;
+        assert!(outcome != Outcome::Changed || self.epoch > epoch, "a change of the map raises its epoch");
+        Ok(outcome)
+    }
+
+    fn changed(&mut self) -> Outcome {
+        self.epoch.0 += 1;
+        Outcome::Changed
+    }
+
+    fn register_node(&mut self, node: &NodeInfo) -> Result<Outcome> {
+        match self.nodes.get(&node.id) {
+            Some(known) if known == node => return Ok(Outcome::Unchanged),
+            Some(_) => return Err(Refusal::OtherFacts(node.id)),
+            None => {}
+        }
+        if let Some(fault) = node.fault() {
+            return Err(Refusal::OutOfBounds(fault));
+        }
+        if self.nodes.len() >= NODES_MAX {
+            return Err(Refusal::OutOfBounds(format!("a store has at most {NODES_MAX} nodes")));
+        }
+        self.nodes.insert(node.id, node.clone());
+        Ok(self.changed())
+    }
+
+    fn update_node(&mut self, was: &NodeInfo, now: &NodeInfo) -> Result<Outcome> {
+        let known = self.nodes.get_mut(&now.id).ok_or(Refusal::UnknownNode(now.id))?;
+        if known == now {
+            return Ok(Outcome::Unchanged);
+        }
+        if known != was {
+            return Err(Refusal::ChangedMeanwhile(now.id));
+        }
+        if let Some(fault) = now.fault() {
+            return Err(Refusal::OutOfBounds(fault));
+        }
+        known.clone_from(now);
+        Ok(self.changed())
+    }
+
+    fn forget_node(&mut self, node: NodeId) -> Result<Outcome> {
+        if let Some((shard, _)) = self.replicas_on(node).next() {
+            return Err(Refusal::HoldsReplica(node, shard));
+        }
+        match self.nodes.remove(&node) {
+            Some(_) => Ok(self.changed()),
+            None => Ok(Outcome::Unchanged),
+        }
+    }
+
+    fn add_replica(&mut self, id: ShardId, node: NodeId, learner: bool) -> Result<Outcome> {
+        if !self.nodes.contains_key(&node) {
+            return Err(Refusal::UnknownNode(node));
+        }
+        let shard = self.shards.get_mut(&id).ok_or(Refusal::UnknownShard(id))?;
+        if let Some(replica) = shard.replica_on(node) {
+            return Ok(Outcome::Replica(replica.id));
+        }
+        if shard.replicas.len() >= REPLICAS_MAX {
+            return Err(Refusal::OutOfBounds(format!("shard {id} has {REPLICAS_MAX} replicas, no more may be added")));
+        }
+        let replica = ReplicaId(shard.next_replica);
+        shard.next_replica += 1;
+        shard.replicas.push(ReplicaInfo { id: replica, node, learner, member: false });
+        self.changed();
+        Ok(Outcome::Replica(replica))
+    }
+
+    fn set_replicas(
+        &mut self,
+        id: ShardId,
+        members_index: u64,
+        voters: &[ReplicaId],
+        learners: &[ReplicaId],
+    ) -> Result<Outcome> {
+        let shard = self.shards.get_mut(&id).ok_or(Refusal::UnknownShard(id))?;
+        if members_index <= shard.members_index {
+            return Ok(Outcome::Unchanged);
+        }
+        let named: Vec<ReplicaId> = voters.iter().chain(learners).copied().collect();
+        let is_twice = |(i, replica): (usize, &ReplicaId)| named[..i].contains(replica);
+        if voters.is_empty() || named.iter().enumerate().any(is_twice) {
+            return Err(Refusal::BadMembers(id));
+        }
+        if let Some(unknown) = named.iter().find(|replica| shard.replica(**replica).is_none()) {
+            return Err(Refusal::UnknownReplica(id, *unknown));
+        }
+        shard.replicas.retain(|replica| !replica.member || named.contains(&replica.id));
+        for replica in &mut shard.replicas {
+            if named.contains(&replica.id) {
+                replica.member = true;
+                replica.learner = learners.contains(&replica.id);
+            }
+        }
+        shard.members_index = members_index;
+        Ok(self.changed())
+    }
+
+    fn forget_replica(&mut self, id: ShardId, replica: ReplicaId) -> Result<Outcome> {
+        let shard = self.shards.get_mut(&id).ok_or(Refusal::UnknownShard(id))?;
+        match shard.replica(replica) {
+            None => return Ok(Outcome::Unchanged),
+            Some(known) if known.member => return Err(Refusal::IsMember(id, replica)),
+            Some(_) => {}
+        }
+        shard.replicas.retain(|known| known.id != replica);
+        Ok(self.changed())
+    }
+
+    fn set(&mut self, name: &str, value: Option<&str>) -> Result<Outcome> {
+        if let Some(fault) = setting_fault(name, value.unwrap_or_default()) {
+            return Err(Refusal::OutOfBounds(fault));
+        }
+        if self.settings.get(name).map(String::as_str) == value {
+            return Ok(Outcome::Unchanged);
+        }
+        match value {
+            None => {
+                self.settings.remove(name);
+            }
+            Some(_) if self.settings.len() >= MAP_SETTINGS_MAX && !self.settings.contains_key(name) => {
+                return Err(Refusal::OutOfBounds(format!("a store has at most {MAP_SETTINGS_MAX} settings")));
+            }
+            Some(value) => {
+                self.settings.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        Ok(self.changed())
+    }
+}

@@ -1,0 +1,201 @@
+//! The map's bytes and a node's. docs/FORMATS.md has the layout.
+
+use crate::bytes::{Reader, Result, put_bytes, put_varint};
+use crate::map::{Map, MapError, NodeInfo, ReplicaInfo, ShardInfo};
+use std::collections::BTreeMap;
+use vocab::limits::{
+    ADDRESS_BYTES_MAX, MAP_BYTES_MAX, MAP_SETTINGS_MAX, MAP_SHARDS_MAX, NODES_MAX, REPLICAS_MAX,
+    REPLICATION_FACTOR_MAX, SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX, ZONE_BYTES_MAX,
+};
+use vocab::{Epoch, NodeId, ReplicaId, SLOT_COUNT, ShardId, StoreId};
+
+const MAGIC: &[u8; 7] = b"BASMAP\0";
+const FORMAT: u8 = 1;
+const CHECK_BYTES: usize = 4;
+const LEARNER: u8 = 1;
+const MEMBER: u8 = 2;
+
+impl Map {
+    /// Its bytes. Equal maps have equal bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(64 + self.nodes.len() * 96 + self.shards.len() * 32);
+        bytes.extend_from_slice(MAGIC);
+        bytes.push(FORMAT);
+        bytes.extend_from_slice(&self.store.0.to_le_bytes());
+        put_varint(&mut bytes, self.epoch.0);
+        put_varint(&mut bytes, u64::from(self.replication_factor));
+        put_varint(&mut bytes, self.nodes.len() as u64);
+        for node in self.nodes.values() {
+            node.encode(&mut bytes);
+        }
+        let places: BTreeMap<NodeId, u64> = self.nodes.keys().copied().zip(0..).collect();
+        put_varint(&mut bytes, self.shards.len() as u64);
+        let mut next = 0;
+        for (id, shard) in &self.shards {
+            put_varint(&mut bytes, u64::from(id.0) - next);
+            next = u64::from(id.0) + 1;
+            shard.encode(&places, &mut bytes);
+        }
+        put_varint(&mut bytes, self.settings.len() as u64);
+        for (name, value) in &self.settings {
+            put_bytes(&mut bytes, name.as_bytes());
+            put_bytes(&mut bytes, value.as_bytes());
+        }
+        let check = crc32fast::hash(&bytes);
+        bytes.extend_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    /// Reads what [`Map::encode`] wrote, and checks the map's rules.
+    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, MapError> {
+        if bytes.len() > MAP_BYTES_MAX {
+            return Err(MapError::Bytes("it is too long"));
+        }
+        let end = bytes.len().checked_sub(CHECK_BYTES).ok_or(MapError::Bytes("cut short"))?;
+        let (body, check) = bytes.split_at(end);
+        if crc32fast::hash(body).to_le_bytes() != check {
+            return Err(MapError::Bytes("its checksum does not match"));
+        }
+        let map = Self::read(&mut Reader::new(body)).map_err(MapError::Bytes)?;
+        map.validate()?;
+        Ok(map)
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        if reader.take(MAGIC.len())? != MAGIC {
+            return Err("it is no map");
+        }
+        if reader.u8()? != FORMAT {
+            return Err("its format is unknown");
+        }
+        let store = StoreId(reader.u64()?);
+        let epoch = Epoch(reader.varint()?);
+        let replication_factor = reader.bounded(u64::from(REPLICATION_FACTOR_MAX))? as u32;
+        let nodes = read_nodes(reader)?;
+        let shards = read_shards(reader, &nodes.keys().copied().collect::<Vec<_>>())?;
+        let settings = read_settings(reader)?;
+        reader.end()?;
+        Ok(Self { store, epoch, nodes, shards, replication_factor, settings })
+    }
+}
+
+fn read_nodes(reader: &mut Reader<'_>) -> Result<BTreeMap<NodeId, NodeInfo>> {
+    let count = reader.count(NODES_MAX, 13)?;
+    let mut nodes = Vec::with_capacity(count);
+    for _ in 0..count {
+        let node = NodeInfo::read(reader)?;
+        if nodes.last().is_some_and(|(last, _)| *last >= node.id) {
+            return Err("its nodes are out of order");
+        }
+        nodes.push((node.id, node));
+    }
+    Ok(nodes.into_iter().collect())
+}
+
+fn read_shards(reader: &mut Reader<'_>, nodes: &[NodeId]) -> Result<BTreeMap<ShardId, ShardInfo>> {
+    let count = reader.count(MAP_SHARDS_MAX, 5)?;
+    let mut shards = Vec::with_capacity(count);
+    let mut next = 0;
+    for _ in 0..count {
+        let id = next + reader.bounded(u64::from(u32::MAX))?;
+        next = id + 1;
+        let id = u32::try_from(id).map_err(|_| "a shard's number is too large")?;
+        shards.push((ShardId(id), ShardInfo::read(reader, nodes)?));
+    }
+    Ok(shards.into_iter().collect())
+}
+
+fn read_settings(reader: &mut Reader<'_>) -> Result<BTreeMap<String, String>> {
+    let count = reader.count(MAP_SETTINGS_MAX, 2)?;
+    let mut settings = BTreeMap::new();
+    for _ in 0..count {
+        let name = reader.text(SETTING_NAME_BYTES_MAX)?;
+        let value = reader.text(SETTING_VALUE_BYTES_MAX)?;
+        if settings.last_key_value().is_some_and(|(last, _)| *last >= name) {
+            return Err("its settings are out of order");
+        }
+        settings.insert(name, value);
+    }
+    Ok(settings)
+}
+
+impl NodeInfo {
+    /// Appends its bytes.
+    pub fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.id.0.to_le_bytes());
+        put_bytes(bytes, self.peer_address.as_bytes());
+        put_bytes(bytes, self.client_host.as_bytes());
+        put_varint(bytes, u64::from(self.client_port));
+        put_bytes(bytes, self.zone.as_bytes());
+        put_varint(bytes, self.capacity);
+    }
+
+    /// Reads what [`NodeInfo::encode`] wrote, and nothing after it; checks that it is one that a map may hold.
+    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, MapError> {
+        let mut reader = Reader::new(bytes);
+        let node = Self::read(&mut reader).map_err(MapError::Bytes)?;
+        reader.end().map_err(MapError::Bytes)?;
+        node.fault().map_or(Ok(node), |fault| Err(MapError::Invalid(fault)))
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            id: NodeId(reader.u64()?),
+            peer_address: reader.text(ADDRESS_BYTES_MAX)?,
+            client_host: reader.text(ADDRESS_BYTES_MAX)?,
+            client_port: reader.bounded(u64::from(u16::MAX))? as u16,
+            zone: reader.text(ZONE_BYTES_MAX)?,
+            capacity: reader.varint()?,
+        })
+    }
+}
+
+impl ShardInfo {
+    fn encode(&self, places: &BTreeMap<NodeId, u64>, bytes: &mut Vec<u8>) {
+        put_varint(bytes, self.members_index);
+        put_varint(bytes, self.next_replica);
+        put_varint(bytes, self.slots.len() as u64);
+        let mut next = 0;
+        for &(first, last) in &self.slots {
+            put_varint(bytes, u64::from(first - next));
+            put_varint(bytes, u64::from(last - first));
+            next = last + 1;
+        }
+        put_varint(bytes, self.replicas.len() as u64);
+        for replica in &self.replicas {
+            put_varint(bytes, replica.id.0);
+            put_varint(bytes, *places.get(&replica.node).expect("a replica's node is in the map"));
+            bytes.push(u8::from(replica.learner) * LEARNER + u8::from(replica.member) * MEMBER);
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>, nodes: &[NodeId]) -> Result<Self> {
+        let members_index = reader.varint()?;
+        let next_replica = reader.varint()?;
+        let count = reader.count(usize::from(SLOT_COUNT), 2)?;
+        let mut slots = Vec::with_capacity(count);
+        let mut next = 0;
+        for _ in 0..count {
+            let first = next + reader.bounded(u64::from(SLOT_COUNT))?;
+            let last = first + reader.bounded(u64::from(SLOT_COUNT))?;
+            if last >= u64::from(SLOT_COUNT) {
+                return Err("a range of slots is too large");
+            }
+            slots.push((first as u16, last as u16));
+            next = last + 1;
+        }
+        let count = reader.count(REPLICAS_MAX, 3)?;
+        let mut replicas = Vec::with_capacity(count);
+        for _ in 0..count {
+            let id = ReplicaId(reader.varint()?);
+            let node = *nodes.get(reader.bounded(NODES_MAX as u64)? as usize).ok_or("a replica is on no node")?;
+            let flags = reader.u8()?;
+            if flags & !(LEARNER | MEMBER) != 0 {
+                return Err("a replica has unknown flags");
+            }
+            replicas.push(ReplicaInfo { id, node, learner: flags & LEARNER != 0, member: flags & MEMBER != 0 });
+        }
+        Ok(Self { slots, replicas, next_replica, members_index })
+    }
+}

@@ -1,0 +1,16 @@
+//! The control plane's state, and what decides over it: the map with its changes, and where replicas and leaders belong.
+//! Pure: no clock, no socket, no randomness of its own, so that every node comes to the same result.
+
+mod apply;
+mod bytes;
+mod change;
+mod encoding;
+mod map;
+pub mod placement;
+mod routes;
+mod validate;
+
+pub use apply::{Outcome, Refusal};
+pub use change::Change;
+pub use map::{Map, MapError, NodeInfo, ReplicaInfo, ShardInfo};
+pub use routes::Routes;

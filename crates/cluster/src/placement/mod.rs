@@ -1,0 +1,10 @@
+//! Where replicas and leaders belong: pure functions of the map and of what was observed.
+//!
+//! The rules, in this order: replicas of a shard are on different nodes; no zone holds more of them than it must; nodes
+//! hold and lead in proportion to their capacity; nothing moves that need not.
+
+mod initial;
+mod leaders;
+mod shares;
+
+pub use leaders::leaders_wanted;

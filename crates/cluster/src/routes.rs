@@ -1,0 +1,108 @@
+//! What a request needs of the map, laid out for looking up: slot → shard → replicas → nodes.
+
+use crate::map::{Map, NodeInfo, ReplicaInfo};
+use std::collections::BTreeMap;
+use vocab::{Epoch, NodeId, ReplicaId, SLOT_COUNT, ShardId, Slot};
+
+/// Where everything is, as of an epoch.
+#[derive(Clone, Debug)]
+pub struct Routes {
+    epoch: Epoch,
+    slots: Box<[ShardId; SLOT_COUNT as usize]>,
+    /// Rising, beside `shards`.
+    ids: Vec<ShardId>,
+    shards: Vec<RouteShard>,
+    replicas: Vec<ReplicaInfo>,
+    nodes: BTreeMap<NodeId, NodeInfo>,
+}
+
+#[derive(Clone, Debug)]
+struct RouteShard {
+    slots: Vec<(u16, u16)>,
+    /// Its part of `Routes::replicas`.
+    first: u32,
+    count: u32,
+}
+
+impl From<&Map> for Routes {
+    /// Expects a map that [`Map::validate`] finds nothing wrong with.
+    fn from(map: &Map) -> Self {
+        let mut slots = Box::new([ShardId::META; SLOT_COUNT as usize]);
+        let mut shards = Vec::with_capacity(map.shards.len());
+        let mut replicas = Vec::with_capacity(map.shards.values().map(|shard| shard.replicas.len()).sum());
+        for (id, shard) in &map.shards {
+            for &(first, last) in &shard.slots {
+                slots[usize::from(first)..=usize::from(last)].fill(*id);
+            }
+            let (first, count) = (replicas.len() as u32, shard.replicas.len() as u32);
+            replicas.extend_from_slice(&shard.replicas);
+            shards.push(RouteShard { slots: shard.slots.clone(), first, count });
+        }
+        assert!(slots.iter().all(|id| *id != ShardId::META), "every slot is owned by a data shard");
+        let ids = map.shards.keys().copied().collect();
+        Self { epoch: map.epoch, slots, ids, shards, replicas, nodes: map.nodes.clone() }
+    }
+}
+
+impl Routes {
+    /// The map's number.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// The shard that owns `slot`.
+    #[must_use]
+    pub fn shard_of(&self, slot: Slot) -> ShardId {
+        self.slots[usize::from(slot.0)]
+    }
+
+    /// Every shard, the metadata group first.
+    pub fn shards(&self) -> impl Iterator<Item = ShardId> {
+        self.ids.iter().copied()
+    }
+
+    /// The slots that a shard owns, as ranges of first and last.
+    #[must_use]
+    pub fn slots_of(&self, shard: ShardId) -> &[(u16, u16)] {
+        self.shard(shard).map_or(&[], |shard| &shard.slots)
+    }
+
+    /// A shard's replicas; none for a shard that the map does not know.
+    #[must_use]
+    pub fn replicas(&self, shard: ShardId) -> &[ReplicaInfo] {
+        self.shard(shard).map_or(&[], |shard| &self.replicas[shard.first as usize..][..shard.count as usize])
+    }
+
+    /// The node where a shard's replica is.
+    #[must_use]
+    pub fn node_of(&self, shard: ShardId, replica: ReplicaId) -> Option<NodeId> {
+        self.replicas(shard).iter().find(|known| known.id == replica).map(|known| known.node)
+    }
+
+    /// A shard's replica on `node`.
+    #[must_use]
+    pub fn replica_on(&self, shard: ShardId, node: NodeId) -> Option<ReplicaId> {
+        self.replicas(shard).iter().find(|known| known.node == node).map(|known| known.id)
+    }
+
+    /// How a node is reached.
+    #[must_use]
+    pub fn node(&self, id: NodeId) -> Option<&NodeInfo> {
+        self.nodes.get(&id)
+    }
+
+    /// Every node.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeInfo)> {
+        self.nodes.iter().map(|(id, node)| (*id, node))
+    }
+
+    fn shard(&self, id: ShardId) -> Option<&RouteShard> {
+        // As long as no shard was ever removed, a shard's place is its number.
+        let place = id.0 as usize;
+        if self.ids.get(place) == Some(&id) {
+            return Some(&self.shards[place]);
+        }
+        self.ids.binary_search(&id).ok().map(|place| &self.shards[place])
+    }
+}
