@@ -1,8 +1,9 @@
 //! The door to a tree: what the rest of Basalt asks of storage, whatever keeps it.
 
-use crate::Slice;
+use crate::{Ingest, Ingested, Slice};
 use std::fmt;
 use std::path::PathBuf;
+use xxhash_rust::xxh3::Xxh3Default;
 
 /// What storage can fail with. None of these may be answered as "not found".
 #[derive(Debug)]
@@ -95,9 +96,10 @@ pub struct EngineStats {
 
 /// One shard's ordered map of tree keys to values, each write stamped with its Raft index.
 ///
-/// Invariants: `apply`, `seal` and `clear` are called by one thread, `apply` with rising indexes; any thread may read
+/// Invariants: `apply`, `seal`, `clear` and `install` are called by one thread, `apply` with rising indexes; any thread may read
 /// at any time. A read sees whole entries only. A snapshot taken when s was the applied index sees exactly the
-/// entries with index ≤ s, for as long as it lives, whatever is applied, flushed, compacted or cleared meanwhile.
+/// entries with index ≤ s, for as long as it lives, whatever is applied, flushed, compacted, cleared or installed
+/// meanwhile.
 /// After a crash the map is that of `flushed_index()`, and the log is applied from there.
 ///
 /// Tree keys are not empty, and those that begin with byte 0 are reserved to storage: they are never written by the
@@ -113,8 +115,9 @@ pub trait Engine: Send + Sync {
     /// The value of `key` as of the applied index. May wait for the disk.
     fn get(&self, key: &[u8]) -> Result<Option<Slice>>;
 
-    /// A snapshot as of the applied index. Holding it keeps old versions alive: keep it short.
-    fn snapshot(&self) -> Box<dyn Snapshot + '_>;
+    /// A snapshot as of the applied index. Holding it keeps old versions alive: keep it short, unless it is for a
+    /// transfer. It may outlive the engine.
+    fn snapshot(&self) -> Box<dyn Snapshot>;
 
     /// The index that survives a crash: everything up to it is in files.
     fn flushed_index(&self) -> u64;
@@ -152,6 +155,17 @@ pub trait Engine: Send + Sync {
     /// applies its writes: so a replay repeats both. On failure nothing has changed.
     fn clear(&self, index: u64) -> Result<()>;
 
+    /// Begins to build another map aside, from rows of another replica. Any thread may; the map that is in use
+    /// neither knows nor waits.
+    fn ingest(&self) -> Result<Box<dyn Ingest>>;
+
+    /// Replaces the whole map and all meta records by what was built with this engine, durably: afterwards
+    /// `applied_index()` and `flushed_index()` are the index that it was finished with, which is at least the applied
+    /// index before. A crash at any moment leaves the old map or the new one. Snapshots of the old one stay readable.
+    /// Called by the applying thread, like `clear`; it does not copy anything. On failure nothing has changed, unless
+    /// the engine is poisoned.
+    fn install(&self, ingested: Box<dyn Ingested>) -> Result<()>;
+
     /// Figures of the tree.
     fn stats(&self) -> EngineStats;
 
@@ -182,6 +196,22 @@ pub trait Snapshot: Send {
             failed = row.is_err();
             row.transpose()
         }))
+    }
+
+    /// A hash of the keys and values of `span` in order: equal for replicas that hold the same rows, whatever their
+    /// engines and settings. Reads them all.
+    fn digest(&self, span: Span) -> Result<u64> {
+        let mut hasher = Xxh3Default::new();
+        let mut cursor = self.cursor(span, false);
+        while let Some(key) = cursor.advance()? {
+            let value = cursor.value()?;
+            // The lengths keep rows apart that only together are the same bytes.
+            hasher.update(&(key.len() as u64).to_le_bytes());
+            hasher.update(&(value.len() as u64).to_le_bytes());
+            hasher.update(&key);
+            hasher.update(&value);
+        }
+        Ok(hasher.digest())
     }
 }
 

@@ -8,6 +8,8 @@ mod engine;
 mod envelope;
 mod files;
 mod health;
+mod held;
+mod ingest;
 mod inspect;
 mod lsm;
 mod memory;
@@ -18,6 +20,7 @@ mod throttle;
 
 pub use cache::{CacheStats, PutMode, RowCache, Stamp};
 pub use engine::{Cursor, Engine, EngineStats, Error, Result, Snapshot, Span, WriteBatch};
+pub use ingest::{Ingest, Ingested};
 pub use inspect::{Inspection, inspect_engine};
 pub use lsm::LsmEngine;
 /// Reference-counted bytes; short ones are held inline.

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::ops::Bound;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use storage::{Cursor, Engine, EngineStats, Inspection, Result, Slice, Snapshot, Span, WriteBatch};
+use storage::{
+    Cursor, Engine, EngineStats, Error, Ingest, Ingested, Inspection, Result, Slice, Snapshot, Span, WriteBatch,
+};
 
 /// See the module's words. Nothing it does reaches a file.
 pub(super) struct Overlay {
-    base: Inspection,
+    base: Arc<Inspection>,
     state: RwLock<Arc<State>>,
     applied: AtomicU64,
 }
@@ -24,7 +27,7 @@ struct State {
 impl Overlay {
     pub(super) fn new(base: Inspection) -> Self {
         let applied = AtomicU64::new(base.snapshot().index());
-        Self { base, state: RwLock::default(), applied }
+        Self { base: Arc::new(base), state: RwLock::default(), applied }
     }
 
     fn state(&self) -> Arc<State> {
@@ -51,8 +54,8 @@ impl Engine for Overlay {
         self.snapshot().get(key)
     }
 
-    fn snapshot(&self) -> Box<dyn Snapshot + '_> {
-        Box::new(Above { base: &self.base, state: self.state(), index: self.applied_index() })
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        Box::new(Above { base: self.base.clone(), state: self.state(), index: self.applied_index() })
     }
 
     fn flushed_index(&self) -> u64 {
@@ -90,6 +93,14 @@ impl Engine for Overlay {
         Ok(())
     }
 
+    fn ingest(&self) -> Result<Box<dyn Ingest>> {
+        Err(only_looked_at())
+    }
+
+    fn install(&self, _ingested: Box<dyn Ingested>) -> Result<()> {
+        Err(only_looked_at())
+    }
+
     fn stats(&self) -> EngineStats {
         self.base.stats()
     }
@@ -99,14 +110,18 @@ impl Engine for Overlay {
     }
 }
 
+fn only_looked_at() -> Error {
+    Error::Mismatch { path: PathBuf::from("the tree"), detail: "is only looked at".into() }
+}
+
 /// A snapshot of both.
-struct Above<'a> {
-    base: &'a Inspection,
+struct Above {
+    base: Arc<Inspection>,
     state: Arc<State>,
     index: u64,
 }
 
-impl Snapshot for Above<'_> {
+impl Snapshot for Above {
     fn index(&self) -> u64 {
         self.index
     }

@@ -5,6 +5,7 @@
 
 use super::fault::translate;
 use super::generation::{self, Generation, L0_TABLES};
+use super::ingest::LsmIngested;
 use super::manifest::Manifest;
 use super::snapshot::LsmSnapshot;
 use super::sweep::{Views, sweep};
@@ -12,7 +13,7 @@ use super::view::{APPLIED_KEY, Sealed, View, applied_record, meta_key, read_appl
 use crate::envelope::Packing;
 use crate::files::create_folder;
 use crate::health::Health;
-use crate::{Engine, EngineStats, Error, Result, SharedResources, Slice, Snapshot, WriteBatch};
+use crate::{Engine, EngineStats, Error, Ingest, Ingested, Result, SharedResources, Slice, Snapshot, WriteBatch};
 use arc_swap::ArcSwap;
 use lsm_tree::{AbstractTree, InternalValue, ValueType};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,18 +29,18 @@ const L0_RUNS_MAX: f64 = 24.0;
 
 /// See `Engine`.
 pub struct LsmEngine {
-    folder: PathBuf,
-    shared: Arc<SharedResources>,
-    packing: Packing,
-    view: ArcSwap<View>,
+    pub(super) folder: PathBuf,
+    pub(super) shared: Arc<SharedResources>,
+    pub(super) packing: Packing,
+    pub(super) view: ArcSwap<View>,
     views: Views,
-    applied: AtomicU64,
+    pub(super) applied: AtomicU64,
     /// The applied index of the last seal; only the applying thread changes it.
-    sealed: AtomicU64,
-    publishing: Mutex<()>,
-    /// What a clear replaced: dropped, with its files, where that may take its time.
-    cleared: Mutex<Vec<Arc<View>>>,
-    health: Health,
+    pub(super) sealed: AtomicU64,
+    pub(super) publishing: Mutex<()>,
+    /// What a clear or an install replaced: dropped, with its files, where that may take its time.
+    pub(super) cleared: Mutex<Vec<Arc<View>>>,
+    pub(super) health: Arc<Health>,
 }
 
 impl LsmEngine {
@@ -51,9 +52,10 @@ impl LsmEngine {
             None => {
                 generation::check_unused(folder)?;
                 generation::remove_others(folder, 0)?;
-                Generation::create(folder, 1, shared)?;
-                generation::write_pointer(folder, 1)?;
-                1
+                let first = Generation::create(folder, 0, shared)?;
+                first.spare();
+                generation::write_pointer(folder, first.number)?;
+                first.number
             }
         };
         generation::remove_others(folder, number)?;
@@ -73,12 +75,12 @@ impl LsmEngine {
             sealed: AtomicU64::new(flushed),
             publishing: Mutex::new(()),
             cleared: Mutex::new(Vec::new()),
-            health: Health::default(),
+            health: Arc::default(),
         })
     }
 
     /// Publishes `view`, and hands back the one that it replaces; `publishing` is held.
-    fn publish(&self, view: View) -> Arc<View> {
+    pub(super) fn publish(&self, view: View) -> Arc<View> {
         let view = Arc::new(view);
         self.views.add(&view);
         self.view.swap(view)
@@ -131,19 +133,6 @@ impl LsmEngine {
             other => other,
         };
         Err(self.health.judge(error))
-    }
-
-    /// Makes generation `number`, empty as of `index`, the shard's.
-    fn begin(&self, number: u64, index: u64) -> Result<Arc<Generation>> {
-        let generation = Generation::create(&self.folder, number, &self.shared)?;
-        let tree = generation.tree();
-        tree.insert(APPLIED_KEY, applied_record(index), index);
-        tree.rotate_memtable();
-        let flushed = tree.flush(&tree.get_flush_lock(), u64::MAX);
-        flushed.map_err(|error| translate(&generation.folder, error))?;
-        generation::write_pointer(&self.folder, number)?;
-        generation.flushed.store(index, Ordering::Release);
-        Ok(generation)
     }
 
     /// A view and an index such that all entries up to the index are in the view.
@@ -214,7 +203,7 @@ impl Engine for LsmEngine {
         view.get(key, index)
     }
 
-    fn snapshot(&self) -> Box<dyn Snapshot + '_> {
+    fn snapshot(&self) -> Box<dyn Snapshot> {
         let (view, index) = self.view_and_index();
         Box::new(LsmSnapshot { view, index })
     }
@@ -307,25 +296,17 @@ impl Engine for LsmEngine {
 
     fn clear(&self, index: u64) -> Result<()> {
         self.health.check()?;
-        let applied = self.applied.load(Ordering::Relaxed);
-        assert!(index >= applied, "cleared as of {index} after {applied}");
-        let old = self.view.load().generation.number;
-        let generation = self.begin(old + 1, index).map_err(|error| {
-            match generation::read_pointer(&self.folder) {
-                // What is left of the new tree goes now, or at the next start.
-                Ok(Some(number)) if number == old => generation::remove(&self.folder, old + 1),
-                _ => self.health.poison("a clear failed after it took effect".into()),
-            }
-            self.health.judge_write(error)
-        })?;
-        let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
-        // The view first: a `get` that pairs the empty view with the old index sees the empty map, as it may.
-        let old = self.publish(View::new(generation, Vec::new(), index));
-        self.applied.store(index, Ordering::SeqCst);
-        self.sealed.store(index, Ordering::Relaxed);
-        old.generation.condemn();
-        self.cleared.lock().expect("nothing panics while it is held").push(old);
-        Ok(())
+        let generation = self.empty(index).map_err(|error| self.health.judge_write(error))?;
+        self.replace(generation, index)
+    }
+
+    fn ingest(&self) -> Result<Box<dyn Ingest>> {
+        Ok(Box::new(self.begin_ingest()?))
+    }
+
+    fn install(&self, ingested: Box<dyn Ingested>) -> Result<()> {
+        let (generation, index) = LsmIngested::take(ingested, &self.folder);
+        self.replace(generation, index)
     }
 
     fn stats(&self) -> EngineStats {

@@ -1,4 +1,4 @@
-//! One tree in one folder. The pointer file says which generation is the shard's; FLUSHALL makes the next one.
+//! One tree in one folder. The pointer file says which generation is the shard's; FLUSHALL and an ingestion make others.
 //!
 //! ```text
 //! <shard>/generation        "basalt lsm 1\n<number>\n<crc32 of what precedes, hex>\n"
@@ -6,22 +6,24 @@
 //! ```
 //!
 //! Invariant: the pointer is switched only after the tree that it names is complete and durable; trees that it does
-//! not name are rubbish and are removed.
+//! not name, and that nobody in this process holds, are rubbish and are removed.
 
 use super::fault::translate;
 use super::filter::Brake;
 use super::manifest::Manifest;
 use crate::files::{create_folder, replace_file, system_error};
+use crate::held::{Held, remove_or_condemn};
 use crate::resources::Usage;
 use crate::{Compression, Error, Result, SharedResources};
 use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{CompressionPolicy, PinningPolicy};
 use lsm_tree::{
-    AbstractTree, AnyTree, CompressionType, Config, DescriptorTable, KvSeparationOptions, SequenceNumberCounter, Tree,
+    AbstractTree, AnyIngestion, AnyTree, CompressionType, Config, DescriptorTable, KvSeparationOptions,
+    SequenceNumberCounter, Tree,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
 
 const POINTER: &str = "generation";
@@ -49,23 +51,27 @@ pub(super) struct Generation {
     pub(super) littered: AtomicBool,
     /// That leftovers are removed has been said since files were last written without a failure.
     pub(super) litter_told: AtomicBool,
-    /// Removed with its folder when the last reader lets go.
-    condemned: AtomicBool,
     strategy: Arc<Leveled>,
+    /// What lsm-tree counts its own changes with. Nothing else uses it, except that an ingestion's rows get its number.
+    seqno: SequenceNumberCounter,
+    /// Condemned, its folder is removed when the last reader lets go. The last field: the tree goes first.
+    held: Held,
 }
 
 impl Generation {
-    /// Makes an empty tree in `<shard>/tree-<number>`.
-    pub(super) fn create(shard: &Path, number: u64, shared: &Arc<SharedResources>) -> Result<Arc<Self>> {
-        let folder = tree_folder(shard, number);
-        remove(shard, number);
+    /// Makes an empty tree, of a number above `after`. It is condemned until it is spared.
+    pub(super) fn create(shard: &Path, after: u64, shared: &Arc<SharedResources>) -> Result<Arc<Self>> {
+        let (held, folder) = Held::claim((after + 1..).map(|number| tree_folder(shard, number)));
+        let number = number_of(&folder).expect("it was made of a number");
+        remove_or_keep(&folder);
         if folder.exists() {
             let source = std::io::ErrorKind::AlreadyExists.into();
             return Err(Error::Io { path: folder, source });
         }
         create_folder(&folder)?;
-        let tree = config(&folder, shared).open().map_err(|error| translate(&folder, error))?;
-        Ok(Self::new(number, folder, tree, shared))
+        let (config, seqno) = config(&folder, shared);
+        let tree = config.open().map_err(|error| translate(&folder, error))?;
+        Ok(Self::new(number, folder, (tree, seqno), held, shared))
     }
 
     /// Opens the tree in `<shard>/tree-<number>`.
@@ -73,11 +79,13 @@ impl Generation {
         let folder = tree_folder(shard, number);
         let manifest = Manifest::read(&folder)?;
         manifest.check()?;
-        let tree = config(&folder, shared).open().map_err(|error| {
+        let held = Held::hold(&folder);
+        let (config, seqno) = config(&folder, shared);
+        let tree = config.open().map_err(|error| {
             let error = translate(&folder, error);
             if matches!(error, Error::Corrupt { .. }) { manifest.verify().err().unwrap_or(error) } else { error }
         })?;
-        let generation = Self::new(number, folder, tree, shared);
+        let generation = Self::new(number, folder, (tree, seqno), held, shared);
         generation.check_references()?;
         Ok(generation)
     }
@@ -95,7 +103,13 @@ impl Generation {
         Ok(())
     }
 
-    fn new(number: u64, folder: PathBuf, tree: AnyTree, shared: &Arc<SharedResources>) -> Arc<Self> {
+    fn new(
+        number: u64,
+        folder: PathBuf,
+        (tree, seqno): (AnyTree, SequenceNumberCounter),
+        held: Held,
+        shared: &Arc<SharedResources>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             number,
             folder,
@@ -108,10 +122,11 @@ impl Generation {
             writing: RwLock::new(()),
             littered: AtomicBool::new(false),
             litter_told: AtomicBool::new(false),
-            condemned: AtomicBool::new(false),
             strategy: Arc::new(
                 Leveled::default().with_l0_threshold(L0_TABLES).with_table_target_size(shared.options.table_bytes),
             ),
+            seqno,
+            held,
         })
     }
 
@@ -132,23 +147,26 @@ impl Generation {
         self.strategy.clone()
     }
 
+    /// Begins an ingestion whose rows get the sequence number 0, whenever it ends: unless another one, a flush or a
+    /// compaction of this tree comes between.
+    pub(super) fn ingestion(&self) -> lsm_tree::Result<AnyIngestion<'_>> {
+        self.seqno.set(0);
+        self.tree.ingestion()
+    }
+
     /// The folder goes when the last reader of this generation does.
     pub(super) fn condemn(&self) {
-        self.condemned.store(true, Ordering::Release);
+        self.held.condemn();
+    }
+
+    /// The folder stays.
+    pub(super) fn spare(&self) {
+        self.held.spare();
     }
 }
 
-impl Drop for Generation {
-    fn drop(&mut self) {
-        if self.condemned.load(Ordering::Acquire)
-            && let Err(error) = fs::remove_dir_all(&self.folder)
-        {
-            log::warn!("{}: cannot be removed now, will be at the next start: {error}", self.folder.display());
-        }
-    }
-}
-
-fn config(folder: &Path, shared: &SharedResources) -> Config {
+/// And the counter that the tree will use.
+fn config(folder: &Path, shared: &SharedResources) -> (Config, SequenceNumberCounter) {
     let options = &shared.options;
     let blocks = match options.compression {
         Compression::None => CompressionPolicy::all(CompressionType::None),
@@ -163,7 +181,8 @@ fn config(folder: &Path, shared: &SharedResources) -> Config {
         .staleness_threshold(0.3)
         // All stale files of a compaction: the default takes none of fewer than four.
         .age_cutoff(1.0);
-    Config::new(folder, SequenceNumberCounter::default(), SequenceNumberCounter::default())
+    let seqno = SequenceNumberCounter::default();
+    let config = Config::new(folder, seqno.clone(), SequenceNumberCounter::default())
         .use_cache(shared.cache.clone())
         .use_descriptor_table(Some(shared.descriptors.clone()))
         .data_block_compression_policy(blocks)
@@ -172,7 +191,8 @@ fn config(folder: &Path, shared: &SharedResources) -> Config {
         .index_block_partitioning_policy(PinningPolicy::new([false, false, true]))
         .filter_block_partitioning_policy(PinningPolicy::new([false, false, true]))
         .with_compaction_filter_factory(Some(Arc::new(Brake::new(shared.throttle.clone()))))
-        .with_kv_separation(Some(separation))
+        .with_kv_separation(Some(separation));
+    (config, seqno)
 }
 
 /// Where the tree of a generation is.
@@ -230,21 +250,25 @@ pub(super) fn check_unused(shard: &Path) -> Result<()> {
     Ok(())
 }
 
+fn number_of(folder: &Path) -> Option<u64> {
+    folder.file_name()?.to_str()?.strip_prefix(TREE_PREFIX)?.parse().ok()
+}
+
 /// Removes a tree that the pointer does not name, if it can; the next start will.
-pub(super) fn remove(shard: &Path, number: u64) {
-    let folder = tree_folder(shard, number);
+fn remove_or_keep(folder: &Path) {
     if folder.exists()
-        && let Err(error) = fs::remove_dir_all(&folder)
+        && let Err(error) = fs::remove_dir_all(folder)
     {
         log::warn!("{}: cannot be removed: {error}", folder.display());
     }
 }
 
-/// Removes the trees that the pointer does not name: left by a crash, or by a reader that outlived the last stop.
+/// Removes the trees that the pointer does not name: left by a crash, or by a reader that outlived the last stop. One
+/// that somebody in this process holds goes when it is let go.
 pub(super) fn remove_others(shard: &Path, keep: u64) -> Result<()> {
     let keep = tree_folder(shard, keep);
     for folder in trees(shard)?.iter().filter(|folder| **folder != keep) {
-        fs::remove_dir_all(folder).map_err(|error| system_error(folder, error))?;
+        remove_or_condemn(folder).map_err(|error| system_error(folder, error))?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The engine on disk: `lsm-tree`, with our own views of it.
 //!
-//! `Generation` is one tree in one folder; FLUSHALL begins the next one. `View` is an immutable picture of a
+//! `Generation` is one tree in one folder; FLUSHALL and an ingestion begin others. `View` is an immutable picture of a
 //! generation: its memtables and its tables. `LsmEngine` publishes views and reads through them.
 
 mod archive;
@@ -9,7 +9,9 @@ mod engine;
 mod fault;
 mod filter;
 mod generation;
+mod ingest;
 mod inspect;
+mod install;
 mod manifest;
 mod merge;
 mod snapshot;

@@ -4,12 +4,13 @@
 //! reader sees whole entries only; readers share it.
 
 use super::file::{self, Writer};
+use super::ingest::{self, MemoryIngest, MemoryIngested};
 use super::snapshot::MemorySnapshot;
 use super::state::State;
 use crate::files::create_folder;
 use crate::health::Health;
 use crate::throttle::Throttle;
-use crate::{Engine, EngineStats, Error, Result, SharedResources, Slice, Snapshot, WriteBatch};
+use crate::{Engine, EngineStats, Error, Ingest, Ingested, Result, SharedResources, Slice, Snapshot, WriteBatch};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,12 +38,12 @@ pub struct MemoryEngine {
     flushing: Mutex<()>,
     /// Held while a file becomes the shard's.
     publishing: Mutex<()>,
-    /// What a clear replaced: dropped where that may take its time.
+    /// What a clear or an install replaced: dropped where that may take its time.
     cleared: Mutex<Vec<Arc<Generation>>>,
-    health: Health,
+    health: Arc<Health>,
 }
 
-/// The map from one clear to the next; snapshots keep theirs.
+/// The map from one clear or install to the next; snapshots keep theirs.
 pub(super) struct Generation(RwLock<State>);
 
 struct Seal {
@@ -68,6 +69,7 @@ impl MemoryEngine {
     /// Opens the map of `folder` from its newest snapshot file that is whole, or makes an empty one.
     pub fn open(folder: &Path, shared: &Arc<SharedResources>) -> Result<Self> {
         create_folder(folder)?;
+        ingest::sweep(folder)?;
         let (index, state) = load(folder)?.map_or_else(Default::default, |loaded| (loaded.index, loaded.state));
         Ok(Self {
             folder: folder.to_path_buf(),
@@ -83,7 +85,7 @@ impl MemoryEngine {
             flushing: Mutex::new(()),
             publishing: Mutex::new(()),
             cleared: Mutex::new(Vec::new()),
-            health: Health::default(),
+            health: Arc::default(),
         })
     }
 
@@ -100,7 +102,26 @@ impl MemoryEngine {
         drop(old);
     }
 
-    /// Writes a snapshot file, and makes it the shard's unless the map was cleared meanwhile.
+    /// Makes `state` the map of `index` once `publish` has made its file the shard's.
+    fn replace(&self, index: u64, state: State, publish: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.health.check()?;
+        let applied = self.applied.load(Ordering::Relaxed);
+        assert!(index >= applied, "a map of {index} installed, or cleared to, after {applied}");
+        let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
+        publish().map_err(|error| self.health.judge(error))?;
+        let mut current = self.current.write().expect("nothing panics while it is held");
+        let old = std::mem::replace(&mut *current, Generation::new(state));
+        self.applied.store(index, Ordering::SeqCst);
+        drop(current);
+        self.cleared.lock().expect("nothing panics while it is held").push(old);
+        self.sealed.store(index, Ordering::Relaxed);
+        self.flushed.store(index, Ordering::Release);
+        self.bytes_since.store(0, Ordering::Relaxed);
+        self.set_pending(None);
+        Ok(())
+    }
+
+    /// Writes a snapshot file, and makes it the shard's unless the map was replaced meanwhile.
     fn write_file(&self, seal: &Seal) -> Result<()> {
         let index = seal.snapshot.index();
         let mut writer = Writer::create(&self.folder, index)?;
@@ -176,8 +197,8 @@ impl Engine for MemoryEngine {
         Ok(self.current.read().expect("nothing panics while it is held").read().get(key))
     }
 
-    fn snapshot(&self) -> Box<dyn Snapshot + '_> {
-        // The guard keeps a clear out, so that map and index belong together.
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        // The guard keeps a replacement out, so that map and index belong together.
         let current = self.current.read().expect("nothing panics while it is held");
         let mut state = current.write();
         let index = self.applied.load(Ordering::SeqCst);
@@ -251,21 +272,16 @@ impl Engine for MemoryEngine {
     }
 
     fn clear(&self, index: u64) -> Result<()> {
-        self.health.check()?;
-        let applied = self.applied.load(Ordering::Relaxed);
-        assert!(index >= applied, "cleared as of {index} after {applied}");
-        let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
-        file::write_empty(&self.folder, index).map_err(|error| self.health.judge(error))?;
-        let mut current = self.current.write().expect("nothing panics while it is held");
-        let old = std::mem::replace(&mut *current, Generation::new(State::default()));
-        self.applied.store(index, Ordering::SeqCst);
-        drop(current);
-        self.cleared.lock().expect("nothing panics while it is held").push(old);
-        self.sealed.store(index, Ordering::Relaxed);
-        self.flushed.store(index, Ordering::Release);
-        self.bytes_since.store(0, Ordering::Relaxed);
-        self.set_pending(None);
-        Ok(())
+        self.replace(index, State::default(), || file::write_empty(&self.folder, index))
+    }
+
+    fn ingest(&self) -> Result<Box<dyn Ingest>> {
+        Ok(Box::new(MemoryIngest::begin(&self.folder, &self.throttle, &self.health)?))
+    }
+
+    fn install(&self, ingested: Box<dyn Ingested>) -> Result<()> {
+        let (index, state, file, _held) = MemoryIngested::take(ingested, &self.folder);
+        self.replace(index, state, || file.publish())
     }
 
     fn stats(&self) -> EngineStats {

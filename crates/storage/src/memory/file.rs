@@ -53,7 +53,7 @@ impl Writer {
         Self::create_as(folder, TEMPORARY, index)
     }
 
-    fn create_as(folder: &Path, name: &str, index: u64) -> Result<Self> {
+    pub(super) fn create_as(folder: &Path, name: &str, index: u64) -> Result<Self> {
         let path = folder.join(name);
         let file = File::create(&path).map_err(|error| system_error(&path, error))?;
         let mut head = Vec::with_capacity(HEAD_BYTES);
@@ -143,6 +143,18 @@ fn path_of(folder: &Path, index: u64) -> PathBuf {
     folder.join(format!("{PREFIX}{index:020}"))
 }
 
+/// The files of a folder whose names begin so.
+pub(super) fn with_prefix(folder: &Path, prefix: &str) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|error| system_error(folder, error))? {
+        let entry = entry.map_err(|error| system_error(folder, error))?;
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix)) {
+            files.push(entry.path());
+        }
+    }
+    Ok(files)
+}
+
 /// Whether a shard's folder has a snapshot file.
 pub(crate) fn is_in(folder: &Path) -> bool {
     list(folder).is_ok_and(|files| !files.is_empty())
@@ -150,12 +162,9 @@ pub(crate) fn is_in(folder: &Path) -> bool {
 
 /// The snapshot files of a folder by index, newest first.
 pub(super) fn list(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(|error| system_error(folder, error))? {
-        let entry = entry.map_err(|error| system_error(folder, error))?;
-        let index = entry.file_name().to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse().ok());
-        files.extend(index.map(|index| (index, entry.path())));
-    }
+    let index_of = |path: &Path| path.file_name()?.to_str()?.strip_prefix(PREFIX)?.parse().ok();
+    let files = with_prefix(folder, PREFIX)?;
+    let mut files: Vec<_> = files.into_iter().filter_map(|path| Some((index_of(&path)?, path))).collect();
     files.sort_by(|a: &(u64, PathBuf), b| b.cmp(a));
     Ok(files)
 }

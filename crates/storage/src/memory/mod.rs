@@ -2,6 +2,7 @@
 
 mod engine;
 mod file;
+mod ingest;
 mod inspect;
 mod snapshot;
 mod state;

@@ -1,0 +1,40 @@
+//! Rows from elsewhere, built aside until they replace a whole map.
+
+use crate::{Result, Slice};
+use std::any::Any;
+
+/// Builds a map aside from rows of another replica, while the engine's own goes on. Dropped before `finish`, it leaves
+/// nothing behind.
+///
+/// Invariant: memory is bounded by one batch of rows, whatever the size of the map (except for the memory engine, whose
+/// maps are in memory).
+pub trait Ingest: Send {
+    /// Takes the next row; keys rise. A row that no engine could have sent (of a reserved, an empty or too long a key,
+    /// of too long a value, or out of order) is refused as corrupt. Blocks: for background threads. After an error
+    /// the ingestion is of no more use.
+    fn put(&mut self, key: Slice, value: Slice) -> Result<()>;
+
+    /// Makes all of it durable as the map of entry `index`, with all its meta records.
+    fn finish(self: Box<Self>, index: u64, meta: Vec<(Slice, Slice)>) -> Result<Box<dyn Ingested>>;
+}
+
+/// A complete, durable map that waits for `Engine::install` of the engine that it was built with. Dropped without
+/// that, it is removed.
+pub trait Ingested: Send + Any {
+    /// The index that it is the map of.
+    fn index(&self) -> u64;
+
+    /// What it takes on disk, in bytes.
+    fn disk_bytes(&self) -> u64;
+}
+
+/// What is wrong with a row that comes from elsewhere, if anything.
+pub(crate) fn refusal(last: Option<&Slice>, key: &[u8], value: &[u8]) -> Option<&'static str> {
+    if key.first().is_none_or(|&byte| byte == 0) {
+        return Some("a row with an empty or a reserved key was sent");
+    }
+    if key.len() > usize::from(u16::MAX) || value.len() > vocab::limits::STORED_BYTES_MAX {
+        return Some("a row with too long a key or value was sent");
+    }
+    last.is_some_and(|last| &last[..] >= key).then_some("rows were sent out of order")
+}

@@ -1,0 +1,149 @@
+//! A tree that is built aside, from rows in order.
+//!
+//! Rows go through lsm-tree's ingestion, a batch at a time: each makes a table and, of large values, a blob file, and is
+//! moved down to the last level without being written again. So memory is bounded by a batch.
+//!
+//! Invariant: rows have sequence number 0, below every index. The index is known only at the end; and a reader that
+//! pairs the new view with the index before sees the new map whole.
+
+use super::engine::LsmEngine;
+use super::fault::contain;
+use super::generation::Generation;
+use super::view::{APPLIED_KEY, View, applied_record, meta_key, read_applied};
+use crate::envelope::Packing;
+use crate::files::sync_folder;
+use crate::health::Health;
+use crate::ingest::refusal;
+use crate::throttle::Throttle;
+use crate::{Error, Ingest, Ingested, Result, Slice};
+use lsm_tree::AbstractTree;
+use std::any::Any;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vocab::limits::INGEST_BATCH_BYTES_SOFT;
+
+/// What a row costs in a batch beyond its key and value.
+const ROW_OVERHEAD_BYTES: usize = 64;
+
+/// See `Ingest`.
+pub(super) struct LsmIngest {
+    shard: PathBuf,
+    generation: Arc<Generation>,
+    packing: Packing,
+    throttle: Arc<Throttle>,
+    health: Arc<Health>,
+    batch: Vec<(Slice, Slice)>,
+    batch_bytes: usize,
+    batch_bytes_max: usize,
+    last: Option<Slice>,
+}
+
+/// See `Ingested`. The generation is condemned until it is installed.
+pub(super) struct LsmIngested {
+    shard: PathBuf,
+    generation: Arc<Generation>,
+    index: u64,
+}
+
+impl LsmEngine {
+    pub(super) fn begin_ingest(&self) -> Result<LsmIngest> {
+        self.health.check()?;
+        let current = self.view.load().generation.number;
+        let generation = Generation::create(&self.folder, current, &self.shared);
+        let table_bytes = usize::try_from(self.shared.options.table_bytes).unwrap_or(usize::MAX);
+        Ok(LsmIngest {
+            shard: self.folder.clone(),
+            generation: generation.map_err(|error| self.health.judge(error))?,
+            packing: self.packing,
+            throttle: self.shared.throttle.clone(),
+            health: self.health.clone(),
+            batch: Vec::new(),
+            batch_bytes: 0,
+            batch_bytes_max: table_bytes.min(INGEST_BATCH_BYTES_SOFT),
+            last: None,
+        })
+    }
+}
+
+impl LsmIngest {
+    /// Writes the batch to files and fsyncs them.
+    fn write_batch(&mut self) -> Result<()> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        if !self.throttle.take(self.batch_bytes as u64) {
+            return Err(Error::Io { path: self.generation.folder.clone(), source: ErrorKind::Interrupted.into() });
+        }
+        self.batch_bytes = 0;
+        let (generation, batch) = (&self.generation, self.batch.drain(..));
+        contain(&generation.folder, || {
+            let mut ingestion = generation.ingestion()?;
+            for (key, value) in batch {
+                ingestion.write(key, value)?;
+            }
+            ingestion.finish()?;
+            // Nothing overlaps: this moves the table and lets go of the manifest before.
+            generation.tree().compact(generation.strategy(), u64::MAX)
+        })
+        .map_err(|error| self.health.judge(error))
+    }
+
+    /// Writes what is storage's own, and makes sure that all is on disk.
+    fn seal(&self, index: u64, meta: Vec<(Slice, Slice)>) -> Result<()> {
+        let tree = self.generation.tree();
+        contain(&self.generation.folder, || {
+            for (key, value) in meta {
+                tree.insert(meta_key(&key), self.packing.pack(value), index);
+            }
+            tree.insert(APPLIED_KEY, applied_record(index), index);
+            tree.rotate_memtable();
+            let lock = tree.get_flush_lock();
+            tree.flush(&lock, u64::MAX).map(drop)
+        })?;
+        // lsm-tree does so with all but the names of blob files.
+        let folder = &self.generation.folder;
+        [folder.join("blobs"), folder.clone()].iter().try_for_each(|folder| sync_folder(folder))
+    }
+}
+
+impl Ingest for LsmIngest {
+    fn put(&mut self, key: Slice, value: Slice) -> Result<()> {
+        if let Some(detail) = refusal(self.last.as_ref(), &key, &value) {
+            return Err(Error::Corrupt { path: self.generation.folder.clone(), detail: detail.into() });
+        }
+        let value = self.packing.pack(value);
+        self.batch_bytes += key.len() + value.len() + ROW_OVERHEAD_BYTES;
+        self.last = Some(key.clone());
+        self.batch.push((key, value));
+        if self.batch_bytes < self.batch_bytes_max { Ok(()) } else { self.write_batch() }
+    }
+
+    fn finish(mut self: Box<Self>, index: u64, meta: Vec<(Slice, Slice)>) -> Result<Box<dyn Ingested>> {
+        self.write_batch()?;
+        self.seal(index, meta).map_err(|error| self.health.judge(error))?;
+        let found = read_applied(&View::new(self.generation.clone(), Vec::new(), index))?;
+        assert_eq!(found, index, "an ingestion does not hold what was written last");
+        Ok(Box::new(LsmIngested { shard: self.shard, generation: self.generation, index }))
+    }
+}
+
+impl LsmIngested {
+    /// Its tree and index, if it was built for `shard`.
+    pub(super) fn take(ingested: Box<dyn Ingested>, shard: &Path) -> (Arc<Generation>, u64) {
+        let ingested: Box<dyn Any> = ingested;
+        let this = ingested.downcast::<Self>().expect("what an engine installs was built with it");
+        assert_eq!(this.shard, shard, "what an engine installs was built with it");
+        (this.generation, this.index)
+    }
+}
+
+impl Ingested for LsmIngested {
+    fn index(&self) -> u64 {
+        self.index
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        self.generation.tree().disk_space()
+    }
+}
