@@ -14,8 +14,6 @@ pub enum Outcome {
     Changed,
     /// It had happened already, or came too late to matter.
     Unchanged,
-    /// The shard has this replica on the node: new if the epoch rose, else from before.
-    Replica(ReplicaId),
 }
 
 /// Why a change was refused. The map is as it was.
@@ -30,7 +28,13 @@ pub enum Refusal {
     /// A known node registers with other facts.
     OtherFacts(NodeId),
     /// The node's facts are no longer those that the change starts from.
-    ChangedMeanwhile(NodeId),
+    NodeChanged(NodeId),
+    /// The setting's value is no longer the one that the change starts from.
+    SettingChanged(String),
+    /// A new replica has to have the shard's next id, which is the last of these.
+    NotNext(ShardId, ReplicaId, ReplicaId),
+    /// The node holds a replica of the shard already.
+    HasReplica(NodeId, ShardId),
     /// The node still holds a replica of this shard.
     HoldsReplica(NodeId, ShardId),
     /// The replica is a member of its group, which has to let it go first.
@@ -48,7 +52,12 @@ impl fmt::Display for Refusal {
             Self::UnknownShard(shard) => write!(f, "the store has no shard {shard}"),
             Self::UnknownReplica(shard, replica) => write!(f, "shard {shard} has no replica {replica} in the map"),
             Self::OtherFacts(node) => write!(f, "node {node} is registered with other addresses, zone or capacity"),
-            Self::ChangedMeanwhile(node) => write!(f, "node {node} was changed in the meantime"),
+            Self::NodeChanged(node) => write!(f, "node {node} was changed in the meantime"),
+            Self::SettingChanged(name) => write!(f, "the setting {name} was changed in the meantime"),
+            Self::NotNext(shard, replica, next) => {
+                write!(f, "a new replica of shard {shard} cannot be {replica}: the next is {next}")
+            }
+            Self::HasReplica(node, shard) => write!(f, "node {node} has a replica of shard {shard} already"),
             Self::HoldsReplica(node, shard) => write!(f, "node {node} still holds a replica of shard {shard}"),
             Self::IsMember(shard, replica) => {
                 write!(f, "replica {replica} of shard {shard} is a member of its group, which must remove it first")
@@ -71,14 +80,18 @@ impl Map {
             Change::RegisterNode(node) => self.register_node(node),
             Change::UpdateNode { was, now } => self.update_node(was, now),
             Change::ForgetNode(node) => self.forget_node(*node),
-            Change::AddReplica { shard, node, learner } => self.add_replica(*shard, *node, *learner),
+            Change::AddReplica { shard, replica, node, learner } => self.add_replica(*shard, *replica, *node, *learner),
             Change::SetReplicas { shard, members_index, voters, learners } => {
                 self.set_replicas(*shard, *members_index, voters, learners)
             }
             Change::ForgetReplica { shard, replica } => self.forget_replica(*shard, *replica),
-            Change::Setting { name, value } => self.set(name, value.as_deref()),
+            Change::Setting { name, was, now } => self.set(name, was.as_deref(), now.as_deref()),
         }?;
-        assert!(outcome != Outcome::Changed || self.epoch > epoch, "a change of the map raises its epoch");
+        assert_eq!(
+            outcome == Outcome::Changed,
+            self.epoch.0 == epoch.0 + 1,
+            "a change raises the epoch, nothing else does"
+        );
         Ok(outcome)
     }
 
@@ -109,7 +122,7 @@ impl Map {
             return Ok(Outcome::Unchanged);
         }
         if known != was {
-            return Err(Refusal::ChangedMeanwhile(now.id));
+            return Err(Refusal::NodeChanged(now.id));
         }
         if let Some(fault) = now.fault() {
             return Err(Refusal::OutOfBounds(fault));
@@ -128,22 +141,26 @@ impl Map {
         }
     }
 
-    fn add_replica(&mut self, id: ShardId, node: NodeId, learner: bool) -> Result<Outcome> {
+    fn add_replica(&mut self, id: ShardId, replica: ReplicaId, node: NodeId, learner: bool) -> Result<Outcome> {
         if !self.nodes.contains_key(&node) {
             return Err(Refusal::UnknownNode(node));
         }
         let shard = self.shards.get_mut(&id).ok_or(Refusal::UnknownShard(id))?;
-        if let Some(replica) = shard.replica_on(node) {
-            return Ok(Outcome::Replica(replica.id));
+        if shard.replica(replica).is_some_and(|known| known.node == node) {
+            return Ok(Outcome::Unchanged);
+        }
+        if replica.0 != shard.next_replica {
+            return Err(Refusal::NotNext(id, replica, ReplicaId(shard.next_replica)));
+        }
+        if shard.replica_on(node).is_some() {
+            return Err(Refusal::HasReplica(node, id));
         }
         if shard.replicas.len() >= REPLICAS_MAX {
             return Err(Refusal::OutOfBounds(format!("shard {id} has {REPLICAS_MAX} replicas, no more may be added")));
         }
-        let replica = ReplicaId(shard.next_replica);
         shard.next_replica += 1;
         shard.replicas.push(ReplicaInfo { id: replica, node, learner, member: false });
-        self.changed();
-        Ok(Outcome::Replica(replica))
+        Ok(self.changed())
     }
 
     fn set_replicas(
@@ -187,24 +204,24 @@ impl Map {
         Ok(self.changed())
     }
 
-    fn set(&mut self, name: &str, value: Option<&str>) -> Result<Outcome> {
-        if let Some(fault) = setting_fault(name, value.unwrap_or_default()) {
+    fn set(&mut self, name: &str, was: Option<&str>, now: Option<&str>) -> Result<Outcome> {
+        if let Some(fault) = setting_fault(name, now.unwrap_or_default()) {
             return Err(Refusal::OutOfBounds(fault));
         }
-        if self.settings.get(name).map(String::as_str) == value {
+        let known = self.settings.get(name).map(String::as_str);
+        if known == now {
             return Ok(Outcome::Unchanged);
         }
-        match value {
-            None => {
-                self.settings.remove(name);
-            }
-            Some(_) if self.settings.len() >= MAP_SETTINGS_MAX && !self.settings.contains_key(name) => {
-                return Err(Refusal::OutOfBounds(format!("a store has at most {MAP_SETTINGS_MAX} settings")));
-            }
-            Some(value) => {
-                self.settings.insert(name.to_owned(), value.to_owned());
-            }
+        if known != was {
+            return Err(Refusal::SettingChanged(name.to_owned()));
         }
+        if known.is_none() && self.settings.len() >= MAP_SETTINGS_MAX {
+            return Err(Refusal::OutOfBounds(format!("a store has at most {MAP_SETTINGS_MAX} settings")));
+        }
+        match now {
+            None => self.settings.remove(name),
+            Some(value) => self.settings.insert(name.to_owned(), value.to_owned()),
+        };
         Ok(self.changed())
     }
 }

@@ -31,11 +31,13 @@ pub enum Change {
     },
     /// A node leaves for ever. It must hold no replica.
     ForgetNode(NodeId),
-    /// A shard is to have a replica on one more node. It gets the shard's next id; the shard's leader then makes it a
-    /// member of the group, and reports that.
+    /// A shard is to have a replica on one more node. The shard's leader then makes it a member of the group, and reports
+    /// that.
     AddReplica {
         /// Of which shard.
         shard: ShardId,
+        /// The id that it gets: the shard's next.
+        replica: ReplicaId,
         /// Where.
         node: NodeId,
         /// Whether it is to be a learner, as one does that has yet to be filled.
@@ -63,8 +65,10 @@ pub enum Change {
     Setting {
         /// Its name.
         name: String,
-        /// Its value; none for the default.
-        value: Option<String>,
+        /// What the map holds of it; none if it is not set.
+        was: Option<String>,
+        /// What it is to be; none for the default.
+        now: Option<String>,
     },
 }
 
@@ -87,9 +91,10 @@ impl Change {
                 bytes.push(FORGET_NODE);
                 bytes.extend_from_slice(&node.0.to_le_bytes());
             }
-            Self::AddReplica { shard, node, learner } => {
+            Self::AddReplica { shard, replica, node, learner } => {
                 bytes.push(ADD_REPLICA);
                 put_varint(&mut bytes, u64::from(shard.0));
+                put_varint(&mut bytes, replica.0);
                 bytes.extend_from_slice(&node.0.to_le_bytes());
                 bytes.push(u8::from(*learner));
             }
@@ -107,12 +112,14 @@ impl Change {
                 put_varint(&mut bytes, u64::from(shard.0));
                 put_varint(&mut bytes, replica.0);
             }
-            Self::Setting { name, value } => {
+            Self::Setting { name, was, now } => {
                 bytes.push(SETTING);
                 put_bytes(&mut bytes, name.as_bytes());
-                bytes.push(u8::from(value.is_some()));
-                if let Some(value) = value {
-                    put_bytes(&mut bytes, value.as_bytes());
+                for value in [was, now] {
+                    bytes.push(u8::from(value.is_some()));
+                    if let Some(value) = value {
+                        put_bytes(&mut bytes, value.as_bytes());
+                    }
                 }
             }
         }
@@ -135,6 +142,7 @@ impl Change {
             FORGET_NODE => Self::ForgetNode(NodeId(reader.u64()?)),
             ADD_REPLICA => Self::AddReplica {
                 shard: read_shard(reader)?,
+                replica: ReplicaId(reader.varint()?),
                 node: NodeId(reader.u64()?),
                 learner: read_flag(reader)?,
             },
@@ -147,7 +155,8 @@ impl Change {
             FORGET_REPLICA => Self::ForgetReplica { shard: read_shard(reader)?, replica: ReplicaId(reader.varint()?) },
             SETTING => Self::Setting {
                 name: reader.text(SETTING_NAME_BYTES_MAX)?,
-                value: if read_flag(reader)? { Some(reader.text(SETTING_VALUE_BYTES_MAX)?) } else { None },
+                was: read_value(reader)?,
+                now: read_value(reader)?,
             },
             _ => return Err("a change of an unknown kind"),
         })
@@ -164,6 +173,10 @@ fn read_flag(reader: &mut Reader<'_>) -> Result<bool> {
         1 => Ok(true),
         _ => Err("a flag is neither 0 nor 1"),
     }
+}
+
+fn read_value(reader: &mut Reader<'_>) -> Result<Option<String>> {
+    if read_flag(reader)? { reader.text(SETTING_VALUE_BYTES_MAX).map(Some) } else { Ok(None) }
 }
 
 fn read_ids(reader: &mut Reader<'_>) -> Result<Vec<ReplicaId>> {
