@@ -5,20 +5,22 @@ use crate::map::{Map, NodeInfo, ReplicaInfo};
 use crate::validate::setting_fault;
 use std::fmt;
 use vocab::limits::{MAP_SETTINGS_MAX, NODES_MAX, REPLICAS_MAX};
-use vocab::{NodeId, ReplicaId, ShardId};
+use vocab::{NodeId, ReplicaId, ShardId, StoreId};
 
 /// What a change did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The map is another, and so is its epoch.
-    Changed,
-    /// It had happened already, or came too late to matter.
-    Unchanged,
+pub struct Outcome {
+    /// The map is another, and so is its epoch. If not, the change had happened already, or came too late to matter.
+    pub changed: bool,
 }
+
+const UNCHANGED: Outcome = Outcome { changed: false };
 
 /// Why a change was refused. The map is as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
+    /// The change is the first map of another store.
+    OtherStore(StoreId),
     /// The map has no such node.
     UnknownNode(NodeId),
     /// The map has no such shard.
@@ -48,6 +50,7 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::OtherStore(store) => write!(f, "the map is that of another store, {store}"),
             Self::UnknownNode(node) => write!(f, "the store has no node {node}"),
             Self::UnknownShard(shard) => write!(f, "the store has no shard {shard}"),
             Self::UnknownReplica(shard, replica) => write!(f, "shard {shard} has no replica {replica} in the map"),
@@ -77,6 +80,8 @@ impl Map {
     pub fn apply(&mut self, change: &Change) -> Result<Outcome> {
         let epoch = self.epoch;
         let outcome = match change {
+            Change::Begin(map) if map.store == self.store => Ok(UNCHANGED),
+            Change::Begin(map) => Err(Refusal::OtherStore(map.store)),
             Change::RegisterNode(node) => self.register_node(node),
             Change::UpdateNode { was, now } => self.update_node(was, now),
             Change::ForgetNode(node) => self.forget_node(*node),
@@ -97,12 +102,12 @@ impl Map {
 
     fn changed(&mut self) -> Outcome {
         self.epoch.0 += 1;
-        Outcome::Changed
+        Outcome { changed: true }
     }
 
     fn register_node(&mut self, node: &NodeInfo) -> Result<Outcome> {
         match self.nodes.get(&node.id) {
-            Some(known) if known == node => return Ok(Outcome::Unchanged),
+            Some(known) if known == node => return Ok(UNCHANGED),
             Some(_) => return Err(Refusal::OtherFacts(node.id)),
             None => {}
         }
@@ -119,7 +124,7 @@ impl Map {
     fn update_node(&mut self, was: &NodeInfo, now: &NodeInfo) -> Result<Outcome> {
         let known = self.nodes.get_mut(&now.id).ok_or(Refusal::UnknownNode(now.id))?;
         if known == now {
-            return Ok(Outcome::Unchanged);
+            return Ok(UNCHANGED);
         }
         if known != was {
             return Err(Refusal::NodeChanged(now.id));
@@ -137,7 +142,7 @@ impl Map {
         }
         match self.nodes.remove(&node) {
             Some(_) => Ok(self.changed()),
-            None => Ok(Outcome::Unchanged),
+            None => Ok(UNCHANGED),
         }
     }
 
@@ -147,7 +152,7 @@ impl Map {
         }
         let shard = self.shards.get_mut(&id).ok_or(Refusal::UnknownShard(id))?;
         if shard.replica(replica).is_some_and(|known| known.node == node) {
-            return Ok(Outcome::Unchanged);
+            return Ok(UNCHANGED);
         }
         if replica.0 != shard.next_replica {
             return Err(Refusal::NotNext(id, replica, ReplicaId(shard.next_replica)));
@@ -172,7 +177,7 @@ impl Map {
     ) -> Result<Outcome> {
         let shard = self.shards.get_mut(&id).ok_or(Refusal::UnknownShard(id))?;
         if members_index <= shard.members_index {
-            return Ok(Outcome::Unchanged);
+            return Ok(UNCHANGED);
         }
         let named: Vec<ReplicaId> = voters.iter().chain(learners).copied().collect();
         let is_twice = |(i, replica): (usize, &ReplicaId)| named[..i].contains(replica);
@@ -196,7 +201,7 @@ impl Map {
     fn forget_replica(&mut self, id: ShardId, replica: ReplicaId) -> Result<Outcome> {
         let shard = self.shards.get_mut(&id).ok_or(Refusal::UnknownShard(id))?;
         match shard.replica(replica) {
-            None => return Ok(Outcome::Unchanged),
+            None => return Ok(UNCHANGED),
             Some(known) if known.member => return Err(Refusal::IsMember(id, replica)),
             Some(_) => {}
         }
@@ -210,7 +215,7 @@ impl Map {
         }
         let known = self.settings.get(name).map(String::as_str);
         if known == now {
-            return Ok(Outcome::Unchanged);
+            return Ok(UNCHANGED);
         }
         if known != was {
             return Err(Refusal::SettingChanged(name.to_owned()));

@@ -4,22 +4,25 @@
 //! when that no longer holds, or changes nothing when it has already happened.
 
 use crate::bytes::{Reader, Result, put_bytes, put_varint};
-use crate::map::{MapError, NodeInfo};
+use crate::map::{Map, MapError, NodeInfo};
 use vocab::limits::{REPLICAS_MAX, SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX};
 use vocab::{NodeId, ReplicaId, ShardId};
 
 const FORMAT: u8 = 1;
-const REGISTER_NODE: u8 = 1;
-const UPDATE_NODE: u8 = 2;
-const FORGET_NODE: u8 = 3;
-const ADD_REPLICA: u8 = 4;
-const SET_REPLICAS: u8 = 5;
-const FORGET_REPLICA: u8 = 6;
-const SETTING: u8 = 7;
+const BEGIN: u8 = 1;
+const REGISTER_NODE: u8 = 2;
+const UPDATE_NODE: u8 = 3;
+const FORGET_NODE: u8 = 4;
+const ADD_REPLICA: u8 = 5;
+const SET_REPLICAS: u8 = 6;
+const FORGET_REPLICA: u8 = 7;
+const SETTING: u8 = 8;
 
 /// A change of the map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
+    /// The store's first map: the first entry of the metadata group. A later one of the same store changes nothing.
+    Begin(Map),
     /// A node joins the store.
     RegisterNode(NodeInfo),
     /// A node's addresses, zone or capacity are others.
@@ -78,6 +81,10 @@ impl Change {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![FORMAT];
         match self {
+            Self::Begin(map) => {
+                bytes.push(BEGIN);
+                bytes.extend_from_slice(&map.encode());
+            }
             Self::RegisterNode(node) => {
                 bytes.push(REGISTER_NODE);
                 node.encode(&mut bytes);
@@ -128,6 +135,9 @@ impl Change {
 
     /// Reads what [`Change::encode`] wrote. Whether it makes sense is for [`crate::Map::apply`] to say.
     pub fn decode(bytes: &[u8]) -> std::result::Result<Self, MapError> {
+        if let Some(map) = bytes.strip_prefix(&[FORMAT, BEGIN]) {
+            return Map::decode(map).map(Self::Begin);
+        }
         let mut reader = Reader::new(bytes);
         Self::read(&mut reader).and_then(|change| reader.end().map(|()| change)).map_err(MapError::Bytes)
     }
