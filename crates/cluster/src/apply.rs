@@ -92,11 +92,7 @@ impl Map {
             Change::ForgetReplica { shard, replica } => self.forget_replica(*shard, *replica),
             Change::Setting { name, was, now } => self.set(name, was.as_deref(), now.as_deref()),
         }?;
-        assert_eq!(
-            outcome == Outcome::Changed,
-            self.epoch.0 == epoch.0 + 1,
-            "a change raises the epoch, nothing else does"
-        );
+        assert_eq!(outcome.changed, self.epoch.0 == epoch.0 + 1, "a change raises the epoch, nothing else does");
         Ok(outcome)
     }
 
