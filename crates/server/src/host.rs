@@ -3,7 +3,9 @@
 use crate::inbox::Message;
 use crate::store::Store;
 use node::Config;
-use node::session::{ClientEntry, Clients, ClusterFacts, ClusterNode, Host, NodeFacts, Session, ShardFacts};
+use node::session::{
+    ClientEntry, Clients, ClusterFacts, ClusterNode, ClusterReplica, ClusterShard, Host, NodeFacts, Session, ShardFacts,
+};
 use node::stats::Stats;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -88,16 +90,24 @@ impl Host for Store {
         let number = |name: &str| self.config.number(name).unwrap_or_default();
         let announced = u16::try_from(number("announce-port")).unwrap_or_default();
         let port = if announced > 0 { announced } else { u16::try_from(number("port")).unwrap_or_default() };
+        let id = self.dir.identity().node;
         let node = ClusterNode {
-            id: self.dir.identity().node,
+            id,
             myself: true,
             host: self.config.text("announce-host").unwrap_or_default(),
             port,
             peer_port: 0,
-            slots: self.views.iter().map(|view| view.slots()).collect(),
-            offset: self.views.iter().map(|view| view.engine().applied_index()).sum(),
+            alive: true,
+            linked: true,
         };
-        ClusterFacts { epoch: 1, nodes: vec![node] }
+        let shards = self.views.iter().map(|view| ClusterShard {
+            id: view.id(),
+            slots: vec![view.slots()],
+            leader: id,
+            led: view.serving(),
+            replicas: vec![ClusterReplica { node: id, learner: false, index: view.engine().applied_index() }],
+        });
+        ClusterFacts { epoch: 1, nodes: vec![node], shards: shards.collect(), ..ClusterFacts::default() }
     }
 }
 

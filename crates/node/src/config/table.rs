@@ -40,6 +40,17 @@ pub const SETTINGS: &[Setting] = &[
     new("listen", Text, "127.0.0.1:7000", "Address and port for clients.").fixed(),
     new("announce-host", Text, "", "The address that clients are told; empty: the one they connected to.").fixed(),
     new("announce-port", count(0, 65535), "0", "The port that clients are told; 0: the one listened on.").fixed(),
+    new("cluster-slots-followers", Bool, "no", "Whether CLUSTER SLOTS lists followers behind the leader of slots."),
+    // Other nodes.
+    new("peer-listen", Text, "", "Address and port for other nodes; empty: a store of this node alone.").fixed(),
+    new("announce-peer", Text, "", "The address that other nodes are told; empty: the one listened on.").fixed(),
+    new("join", Text, "", "Peer addresses of nodes to find the store by, separated by commas.").fixed(),
+    new("init", Bool, "no", "Whether this node makes the store once enough nodes have joined it.").fixed(),
+    new("replication-factor", count(1, 7), "3", "Replicas of each shard of a new store of several nodes.").fixed(),
+    new("zone", Text, "", "The failure domain that this node is in.").fixed(),
+    new("peer-secret", Text, "", "What nodes prove to each other that they know; empty: nothing is asked.").fixed(),
+    new("transfer-rate", bytes(0, i64::MAX), "200mb", "Bytes a second that snapshots may send or receive; 0: no limit.")
+        .fixed(),
     new("maxclients", count(1, UINT_MAX), "10000", "Most connected clients."),
     new("timeout", count(0, INT_MAX), "0", "Seconds after which an idle client is disconnected; 0: never."),
     new("tcp-keepalive", count(0, INT_MAX), "300", "Seconds between keep-alive probes on client connections.").fixed(),
@@ -60,7 +71,9 @@ pub const SETTINGS: &[Setting] = &[
     new("dir", Text, "./basalt-data", "The data directory.").fixed(),
     new("shards", count(1, limits::SHARDS_MAX as i64), "16", "Raft groups that a new store begins with.").fixed(),
     new("workers", count(0, 1024), "0", "Threads that serve clients; 0: one for every two processors.").fixed(),
-    new("durability", Word(&["sync", "nosync"]), "sync", "Whether a write is on disk before it is answered.").fixed(),
+    new("durability", Word(&["sync", "nosync"]), "sync", "Whether a write is on disk before it is answered."),
+    new("acks", Word(&["majority", "all", "none"]), "majority", "Which replicas hold a write before it is answered."),
+    new("consistency", Word(&["absolute", "any"]), "absolute", "Which replicas may answer reads: leaders, or any."),
     new("engine", Word(&["lsm", "memory"]), "lsm", "Where the tree is: on disk, or in memory with the log on disk.")
         .fixed(),
     new("memory", bytes(16 * MIB, i64::MAX), "4gb", "Bound for caches, memtables, log cache and client buffers.")

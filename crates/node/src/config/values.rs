@@ -15,6 +15,10 @@ const QUERY_BUFFER: usize = index_of(SETTINGS, "client-query-buffer-limit");
 const SLOWER_THAN: usize = index_of(SETTINGS, "slowlog-log-slower-than");
 const SLOWLOG_LENGTH: usize = index_of(SETTINGS, "slowlog-max-len");
 const LATENCY_THRESHOLD: usize = index_of(SETTINGS, "latency-monitor-threshold");
+const DURABILITY: usize = index_of(SETTINGS, "durability");
+const SLOTS_FOLLOWERS: usize = index_of(SETTINGS, "cluster-slots-followers");
+const ACKS: usize = index_of(SETTINGS, "acks");
+const CONSISTENCY: usize = index_of(SETTINGS, "consistency");
 const LATENCY_TRACKING: usize = index_of(SETTINGS, "latency-tracking");
 
 /// Why a setting was not set. `Display` words it as CONFIG SET does, without its `ERR `.
@@ -245,6 +249,30 @@ impl Config {
     #[must_use]
     pub fn latency_threshold_ms(&self) -> u64 {
         self.number_at(LATENCY_THRESHOLD) as u64
+    }
+
+    /// `durability`: whether it is `sync`.
+    #[must_use]
+    pub fn sync_writes(&self) -> bool {
+        self.number_at(DURABILITY) == 0
+    }
+
+    /// `cluster-slots-followers`
+    #[must_use]
+    pub fn slots_with_followers(&self) -> bool {
+        self.number_at(SLOTS_FOLLOWERS) != 0
+    }
+
+    /// `acks`: which of its words.
+    #[must_use]
+    pub fn acks_word(&self) -> usize {
+        self.size_at(ACKS)
+    }
+
+    /// `consistency`: whether it is `any`.
+    #[must_use]
+    pub fn any_replica_reads(&self) -> bool {
+        self.number_at(CONSISTENCY) == 1
     }
 
     /// `latency-tracking`

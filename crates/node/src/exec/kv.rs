@@ -2,7 +2,7 @@
 //!
 //! | command | reply |
 //! |-|-|
-//! | `KV.GET key` | `[value, version]`; a null array if the key is absent |
+//! | `KV.GET key [ABSOLUTE|ANY|LAG ms|VERSION token]` | `[value, version]`; a null array if the key is absent |
 //! | `KV.PUT key value [condition] [TTL ms]` | the new version; null if the condition failed |
 //! | `KV.PUT … RETURN` | `[new version, previous value, previous version]`; if the condition failed `[null, current value, current version]`; the latter two are null for an absent key |
 //! | `KV.DEL key [IFVERSION v]` | 1; 0 if the key was absent; null if its version is another |
@@ -16,6 +16,7 @@ use super::args::{SYNTAX, is_word, string_of};
 use super::strings::{Unit, put_string};
 use super::{Call, Error, Handler, Outcome};
 use crate::Record;
+use crate::session::Consistency;
 use resp::Reply;
 
 pub(super) fn handler(name: &str) -> Option<Handler> {
@@ -137,6 +138,12 @@ pub(super) fn answer_get(record: Option<&Record>, reply: &mut Reply) -> Outcome 
 }
 
 fn get(call: &mut Call<'_>) -> Outcome {
+    if let [_, _, words @ ..] = call.args
+        && !words.is_empty()
+    {
+        // Who runs this has seen to it already; that it can be read is checked here.
+        Consistency::parse(words)?;
+    }
     let record = call.space.get(call.args[1])?;
     answer_get(record.as_ref(), call.reply)
 }

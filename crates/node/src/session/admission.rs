@@ -46,6 +46,7 @@ impl Session {
         if self.reply_mode == ReplyMode::SkipNext {
             self.reply_mode = ReplyMode::On;
         }
+        self.refresh_defaults(host);
         let mark = reply.buf.len();
         let admission = self.decide(args, host, reply);
         match &admission {

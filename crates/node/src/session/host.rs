@@ -1,11 +1,11 @@
 //! What a session asks of the shell, and the facts that the shell knows.
 
-use super::{ClientEntry, Clients};
+use super::{ClientEntry, Clients, ClusterFacts};
 use crate::config::Config;
 use crate::stats::Stats;
 use replica::{DiskState, ReplicaStatus};
 use storage::EngineStats;
-use vocab::{NodeId, ShardId};
+use vocab::ShardId;
 
 /// The shell, as sessions see it.
 pub trait Host: Sync {
@@ -36,7 +36,7 @@ pub trait Host: Sync {
     /// Figures of the shards of this node, in order of their slots.
     fn shard_facts(&self) -> Vec<ShardFacts>;
 
-    /// The nodes of the store and the slots that each leads.
+    /// The nodes and shards of the store.
     fn cluster_facts(&self) -> ClusterFacts;
 }
 
@@ -110,78 +110,4 @@ pub struct ShardFacts {
     pub keys: u64,
     /// How many of them expire.
     pub expires: Option<u64>,
-}
-
-/// The store's nodes.
-#[derive(Clone, Debug)]
-pub struct ClusterFacts {
-    /// The map's epoch.
-    pub epoch: u64,
-    /// The nodes, this one among them.
-    pub nodes: Vec<ClusterNode>,
-}
-
-/// A node as the others see it.
-#[derive(Clone, Debug)]
-pub struct ClusterNode {
-    /// Which one.
-    pub id: NodeId,
-    /// Whether it is the one that answers.
-    pub myself: bool,
-    /// The address for clients; empty: the one that the client used.
-    pub host: String,
-    /// The port for clients.
-    pub port: u16,
-    /// The port for other nodes; 0: none.
-    pub peer_port: u16,
-    /// The slots that it leads: first and last ones, in any order.
-    pub slots: Vec<(u16, u16)>,
-    /// The sum of the indexes that its shards have applied.
-    pub offset: u64,
-}
-
-impl ClusterNode {
-    /// The id as the Redis Cluster protocol wants it: 40 hexadecimal digits.
-    #[must_use]
-    pub fn name(&self) -> String {
-        format!("{:040x}", self.id.0)
-    }
-
-    /// Its slots as few ranges in order, the same whatever the shards are.
-    #[must_use]
-    pub fn merged_slots(&self) -> Vec<(u16, u16)> {
-        let mut ranges = self.slots.clone();
-        ranges.sort_unstable();
-        let mut merged: Vec<(u16, u16)> = Vec::new();
-        for (first, last) in ranges {
-            match merged.last_mut() {
-                Some(before) if u32::from(first) <= u32::from(before.1) + 1 => before.1 = before.1.max(last),
-                _ => merged.push((first, last)),
-            }
-        }
-        merged
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_merged() {
-        let slots = vec![(100, 200), (0, 49), (50, 99), (300, 300), (16383, 16383)];
-        let mut node = ClusterNode {
-            id: NodeId(0xAB),
-            myself: true,
-            host: String::new(),
-            port: 1,
-            peer_port: 0,
-            slots,
-            offset: 0,
-        };
-        assert_eq!(node.merged_slots(), [(0, 200), (300, 300), (16383, 16383)]);
-        assert_eq!(node.name(), format!("{}ab", "0".repeat(38)));
-        node.slots.clear();
-        assert!(node.merged_slots().is_empty());
-    }
 }

@@ -27,12 +27,16 @@
 //!   answers, and the commands of a transaction, are counted here.
 //! - `session.closing()` true: send what is written, then close. It is also true after CLIENT KILL by another client,
 //!   for which `Host::wake` has been called with the entry.
+//! - After `admit`, `session.durability()` and `session.consistency_for(spec, args)` tell what the client is promised.
 //! - A session belongs to one thread and is told the time once a turn with `active`. What others may see of it
 //!   (CLIENT LIST) is in its `ClientEntry`.
 
 mod admission;
 mod clients;
+mod cluster_facts;
 mod commands;
+mod consistency;
+mod durability;
 mod host;
 mod slow;
 mod state;
@@ -42,7 +46,10 @@ mod transaction;
 
 pub use admission::Admission;
 pub use clients::{About, ClientEntry, Clients};
-pub use host::{ClusterFacts, ClusterNode, Host, NodeFacts, ShardFacts};
+pub use consistency::{Consistency, consistency_of};
+pub use durability::{Acks, Durability};
+pub use cluster_facts::{ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Route, SlotRange};
+pub use host::{Host, NodeFacts, ShardFacts};
 pub use slow::is_slow;
 pub use state::Session;
 pub use transaction::Transaction;

@@ -1,8 +1,10 @@
 //! The state of one connection.
 
 use super::clients::{ClientEntry, state};
-use super::{Host, Queue};
+use super::durability::ChosenDurability;
+use super::{Consistency, Durability, Host, Queue, consistency_of};
 use resp::Proto;
+use resp::table::CommandSpec;
 use std::sync::Arc;
 
 /// Whether a connection is answered.
@@ -21,7 +23,11 @@ pub struct Session {
     pub(super) entry: Arc<ClientEntry>,
     pub(super) proto: Proto,
     pub(super) authenticated: bool,
-    pub(super) readonly: bool,
+    durability: ChosenDurability,
+    /// `None`: the store's.
+    consistency: Option<Consistency>,
+    /// What the store's settings were when the last request was admitted.
+    defaults: (Durability, Consistency),
     pub(super) reply_mode: ReplyMode,
     /// What `reply_mode` was before the request that was admitted last.
     pub(super) mode_before: ReplyMode,
@@ -42,7 +48,9 @@ impl Session {
             entry,
             proto: Proto::Resp2,
             authenticated: !host.config().password_required(),
-            readonly: false,
+            durability: ChosenDurability::default(),
+            consistency: None,
+            defaults: (Durability::of_settings(host.config()), Consistency::of_settings(host.config())),
             reply_mode: ReplyMode::On,
             mode_before: ReplyMode::On,
             silent: false,
@@ -70,10 +78,22 @@ impl Session {
         self.authenticated || !host.config().password_required()
     }
 
-    /// Whether any replica may answer its reads: READONLY.
+    /// What its writes have behind them when they are answered.
     #[must_use]
-    pub fn readonly(&self) -> bool {
-        self.readonly
+    pub fn durability(&self) -> Durability {
+        self.durability.or(self.defaults.0)
+    }
+
+    /// How old the answers to its reads may be.
+    #[must_use]
+    pub fn consistency(&self) -> Consistency {
+        self.consistency.unwrap_or(self.defaults.1)
+    }
+
+    /// How old the answer to this request may be.
+    #[must_use]
+    pub fn consistency_for(&self, spec: &CommandSpec, args: &[&[u8]]) -> Consistency {
+        consistency_of(spec, args).unwrap_or_else(|| self.consistency())
     }
 
     /// Whether the reply to the request that was admitted last is to be thrown away.
@@ -141,9 +161,27 @@ impl Session {
         self.entry.set(state::RESP3, proto == Proto::Resp3);
     }
 
-    pub(super) fn set_readonly(&mut self, readonly: bool) {
-        self.readonly = readonly;
-        self.entry.set(state::READONLY, readonly);
+    /// Looks at the store's settings again, which CONFIG SET may have changed.
+    pub(super) fn refresh_defaults(&mut self, host: &dyn Host) {
+        self.defaults = (Durability::of_settings(host.config()), Consistency::of_settings(host.config()));
+    }
+
+    /// `None`, and nothing changes, if the words cannot be read.
+    pub(super) fn choose_durability(&mut self, words: &[&[u8]]) -> Option<()> {
+        self.durability = self.durability.with(words)?;
+        Some(())
+    }
+
+    /// `None`: the store's from now on.
+    pub(super) fn choose_consistency(&mut self, consistency: Option<Consistency>) {
+        self.consistency = consistency;
+        self.entry.set(state::READONLY, consistency.is_some_and(Consistency::allows_followers));
+    }
+
+    /// What a new connection has: RESET.
+    pub(super) fn forget_choices(&mut self) {
+        self.durability = ChosenDurability::default();
+        self.choose_consistency(None);
     }
 
     /// Checks what must always hold; for tests and simulation.

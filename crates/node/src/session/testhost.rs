@@ -8,6 +8,9 @@
 //! ! now +1500             the clock moves on, in ms
 //! ! step 20000            the clock moves on by so many µs whenever it is read
 //! ! version x 5           the version of a key, for WATCH
+//! ! nodes 3               the store has so many nodes and 4 shards, led by the first three in turn
+//! ! dead 2                node 2 is not heard of any more, and nobody leads its shards
+//! ! leader 2 3            shard 2 is led by node 3
 //! ! outcome *1\r\n:1\r\n  what the shard answers to the next transaction
 //! a> PING                 what the session decides, unless it has answered, and the reply
 //! +PONG
@@ -19,6 +22,7 @@ use crate::exec::Error;
 use crate::stats::Stats;
 use replica::{DiskState, ReplicaStatus};
 use resp::Reply;
+use resp::table::CommandSpec;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -35,6 +39,7 @@ pub(crate) struct TestHost {
     clients: Clients,
     stats: Stats,
     woken: Mutex<Vec<u64>>,
+    cluster: Mutex<ClusterFacts>,
 }
 
 impl TestHost {
@@ -46,6 +51,7 @@ impl TestHost {
             clients: Clients::default(),
             stats: Stats::new(2),
             woken: Mutex::default(),
+            cluster: Mutex::new(store_of(1)),
         }
     }
 
@@ -118,7 +124,15 @@ impl Host for TestHost {
             id: ShardId(id),
             slots,
             serving: true,
-            status: ReplicaStatus { term: 2, leader: true, truncated: 3, applied: 9, committed: 10, last: 10 },
+            status: ReplicaStatus {
+                term: 2,
+                leader: true,
+                truncated: 3,
+                applied: 9,
+                committed: 10,
+                last: 10,
+                ..ReplicaStatus::default()
+            },
             engine: EngineStats { disk_bytes: 1000, memtable_bytes: 500, l0_runs: 2, ..EngineStats::default() },
             debt: 0.25,
             keys: 21,
@@ -128,16 +142,44 @@ impl Host for TestHost {
     }
 
     fn cluster_facts(&self) -> ClusterFacts {
-        let node = ClusterNode {
-            id: NodeId(0xBA5A17),
-            myself: true,
-            host: String::new(),
-            port: 7000,
-            peer_port: 17000,
-            slots: vec![(8192, 16383), (0, 8191)],
-            offset: 18,
-        };
-        ClusterFacts { epoch: 1, nodes: vec![node] }
+        self.cluster.lock().expect("no panics while it is held").clone()
+    }
+}
+
+/// A store of so many nodes: with one, two shards; with more, four, with replicas on the first three nodes.
+fn store_of(nodes: u64) -> ClusterFacts {
+    let id = |n: u64| NodeId(0xBA5A17 + n - 1);
+    let node = |n: u64| ClusterNode {
+        id: id(n),
+        myself: n == 1,
+        host: if nodes == 1 { String::new() } else { format!("10.0.0.{n}") },
+        port: 7000,
+        peer_port: 17000,
+        alive: true,
+        linked: true,
+    };
+    let (count, holders) = if nodes == 1 { (2, 1) } else { (4, nodes.min(3)) };
+    let shard = |i: u64| ClusterShard {
+        id: ShardId(i as u32 + 1),
+        slots: vec![((i * 16384 / count) as u16, ((i + 1) * 16384 / count - 1) as u16)],
+        leader: id(i % holders + 1),
+        led: true,
+        replicas: (1..=holders).map(|n| ClusterReplica { node: id(n), learner: false, index: 9 }).collect(),
+    };
+    let link = |n: u64| ClusterLink {
+        node: id(n),
+        outgoing: n == 2,
+        opened_ms: 1_700_000_000_000,
+        queued_bytes: 0,
+        buffer_bytes: 4096,
+    };
+    ClusterFacts {
+        epoch: nodes,
+        nodes: (1..=nodes).map(node).collect(),
+        shards: (0..count).map(shard).collect(),
+        links: (2..=nodes).map(link).collect(),
+        messages_sent: (nodes - 1) * 100,
+        messages_received: (nodes - 1) * 99,
     }
 }
 
@@ -192,6 +234,10 @@ fn words(line: &str) -> Vec<Vec<u8>> {
 }
 
 impl Player {
+    fn cluster(&self) -> std::sync::MutexGuard<'_, ClusterFacts> {
+        self.host.cluster.lock().expect("no panics while it is held")
+    }
+
     fn directive(&mut self, line: &str) {
         if let Some(encoded) = line.strip_prefix("outcome ") {
             self.outcome = encoded.replace("\\r\\n", "\r\n").into_bytes();
@@ -205,6 +251,22 @@ impl Player {
             ["step", us] => self.host.step_us.store(us.parse().expect("a number of µs"), Ordering::Relaxed),
             ["version", key, version] => {
                 self.versions.insert(key.into(), version.parse().expect("a number"));
+            }
+            ["nodes", n] => *self.cluster() = store_of(n.parse().expect("a number")),
+            ["dead", n] => {
+                let at: usize = n.parse().expect("a number");
+                let mut facts = self.cluster();
+                let dead = &mut facts.nodes[at - 1];
+                (dead.alive, dead.linked) = (false, false);
+                let id = dead.id;
+                facts.shards.iter_mut().filter(|shard| shard.leader == id).for_each(|shard| shard.led = false);
+            }
+            ["leader", shard, node] => {
+                let at = |text: &str| text.parse::<usize>().expect("a number") - 1;
+                let mut facts = self.cluster();
+                let id = facts.nodes[at(node)].id;
+                let shard = &mut facts.shards[at(shard)];
+                (shard.leader, shard.led) = (id, true);
             }
             _ => panic!("unknown directive {line}"),
         }
@@ -226,7 +288,7 @@ impl Player {
         let _ = match session.admit(&args, host, &mut reply) {
             Admission::Answered(Effect::None) => Ok(()),
             Admission::Answered(effect) => writeln!(said, "{effect:?}"),
-            Admission::Execute(spec) => writeln!(said, "execute {}", spec.name),
+            Admission::Execute(spec) => writeln!(said, "execute {}{}", spec.name, promise(session, spec, &args)),
             Admission::ExecuteAt { slot, .. } => writeln!(said, "execute at {slot}"),
             Admission::Hold { until_ms } => writeln!(said, "hold until {until_ms}"),
             Admission::Watch(keys) => {
@@ -264,6 +326,17 @@ impl Player {
     }
 }
 
+/// What the client is promised, unless it is the usual.
+fn promise(session: &Session, spec: &CommandSpec, args: &[&[u8]]) -> String {
+    let (durability, consistency) = (session.durability(), session.consistency_for(spec, args));
+    match spec.is_write() {
+        true if durability == Durability::default() => String::new(),
+        true => format!(", {durability:?}"),
+        false if consistency == Consistency::Absolute => String::new(),
+        false => format!(", {consistency:?}"),
+    }
+}
+
 fn describe(transaction: &Transaction) -> String {
     let mut text = format!("transaction at {}", transaction.slot().expect("the shell sees no others"));
     for (key, version) in transaction.watches() {
@@ -278,7 +351,7 @@ fn describe(transaction: &Transaction) -> String {
 
 #[test]
 fn transcripts() {
-    for name in ["transactions", "connection", "clients", "settings", "cluster", "figures"] {
+    for name in ["transactions", "connection", "clients", "settings", "cluster", "figures", "promises"] {
         check(name);
     }
 }

@@ -1,8 +1,15 @@
 //! CLUSTER: what clients need to find the node of a slot. How a store changes its shape is not asked for here.
+//!
+//! To clients of Redis Cluster every node is a master, that of the slots whose shards it leads, also one that leads
+//! none. Followers are not shown as replicas of a node, for a node follows in some shards and leads others; they are
+//! shown where a reply is about slots: in CLUSTER SHARDS, and, if the setting `cluster-slots-followers` says so, in
+//! CLUSTER SLOTS. That is off unless asked for, and does not follow from READONLY: redis-py sends READONLY on all
+//! connections when it may read from replicas, and takes a node's role from its first mention.
 
 use super::{Ask, Outcome, SessionHandler, shown};
-use crate::session::{ClusterFacts, ClusterNode, Effect};
-use vocab::{SLOT_COUNT, slot_of};
+use crate::session::{ClusterFacts, ClusterNode, ClusterShard, Effect, SlotRange};
+use resp::Reply;
+use vocab::{NodeId, SLOT_COUNT, slot_of};
 
 pub(super) fn handler(name: &str) -> Option<SessionHandler> {
     Some(match name {
@@ -29,97 +36,136 @@ fn host_of<'a>(ask: &'a Ask<'_>, node: &'a ClusterNode) -> &'a str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
-/// Followers are not listed: with them, some clients take a node's role from its first mention and lose keys.
 fn slots(ask: &mut Ask<'_>) -> Outcome {
     let facts = ask.host.cluster_facts();
-    let mut ranges: Vec<((u16, u16), &ClusterNode)> =
-        facts.nodes.iter().flat_map(|node| node.merged_slots().into_iter().map(move |range| (range, node))).collect();
-    ranges.sort_unstable_by_key(|(range, _)| *range);
-    ask.reply.array(ranges.len());
-    for ((first, last), node) in ranges {
-        let host = host_of(ask, node).to_owned();
-        let reply = &mut *ask.reply;
-        reply.array(3);
-        reply.int(i64::from(first));
-        reply.int(i64::from(last));
-        reply.array(4);
-        reply.bulk(host.as_bytes());
-        reply.int(i64::from(node.port));
-        reply.bulk(node.name().as_bytes());
-        reply.map(0);
+    let routes = facts.routes(ask.host.config().slots_with_followers());
+    ask.reply.array(routes.len());
+    for route in routes {
+        let servers = std::iter::once(&route.leader).chain(&route.followers);
+        let servers: Vec<&ClusterNode> = servers.filter_map(|id| facts.node(*id)).collect();
+        ask.reply.array(2 + servers.len());
+        ask.reply.int(i64::from(route.slots.0));
+        ask.reply.int(i64::from(route.slots.1));
+        for node in servers {
+            let host = host_of(ask, node).to_owned();
+            let reply = &mut *ask.reply;
+            reply.array(4);
+            reply.bulk(host.as_bytes());
+            reply.int(i64::from(node.port));
+            reply.bulk(node.name().as_bytes());
+            reply.map(0);
+        }
     }
     Ok(Effect::None)
 }
 
+/// An element a shard, and one for each node that has no replica of any.
 fn shards(ask: &mut Ask<'_>) -> Outcome {
     let facts = ask.host.cluster_facts();
-    ask.reply.array(facts.nodes.len());
-    for node in &facts.nodes {
-        let host = host_of(ask, node).to_owned();
-        let reply = &mut *ask.reply;
-        reply.map(2);
-        reply.bulk(b"slots");
-        let ranges = node.merged_slots();
-        reply.array(ranges.len() * 2);
-        for (first, last) in ranges {
-            reply.int(i64::from(first));
-            reply.int(i64::from(last));
+    let holds = |id: NodeId| facts.shards.iter().any(|shard| shard.replicas.iter().any(|replica| replica.node == id));
+    let idle: Vec<&ClusterNode> = facts.nodes.iter().filter(|node| !holds(node.id)).collect();
+    ask.reply.array(facts.shards.len() + idle.len());
+    for shard in &facts.shards {
+        write_ranges(&shard.slots, ask.reply);
+        let mut replicas = shard.replicas.clone();
+        replicas.sort_by_key(|replica| replica.node != shard.leader);
+        let known = |id: NodeId| facts.node(id);
+        replicas.retain(|replica| known(replica.node).is_some());
+        ask.reply.array(replicas.len());
+        for replica in replicas {
+            let Some(node) = known(replica.node) else { continue };
+            let health = match () {
+                () if !node.alive => "fail",
+                () if replica.learner => "loading",
+                () => "online",
+            };
+            let role = if node.id == shard.leader { "master" } else { "replica" };
+            write_server(ask, node, role, replica.index, health);
         }
-        reply.bulk(b"nodes");
-        reply.array(1);
-        reply.map(7);
-        reply.bulk(b"id");
-        reply.bulk(node.name().as_bytes());
-        reply.bulk(b"port");
-        reply.int(i64::from(node.port));
-        for (field, value) in [("ip", host.as_str()), ("endpoint", &host), ("role", "master")] {
-            reply.bulk(field.as_bytes());
-            reply.bulk(value.as_bytes());
-        }
-        reply.bulk(b"replication-offset");
-        reply.int(node.offset as i64);
-        reply.bulk(b"health");
-        reply.bulk(b"online");
+    }
+    for node in idle {
+        write_ranges(&[], ask.reply);
+        ask.reply.array(1);
+        write_server(ask, node, "master", 0, if node.alive { "online" } else { "fail" });
     }
     Ok(Effect::None)
 }
 
+/// The beginning of an element of CLUSTER SHARDS.
+fn write_ranges(ranges: &[SlotRange], reply: &mut Reply) {
+    reply.map(2);
+    reply.bulk(b"slots");
+    reply.array(ranges.len() * 2);
+    for (first, last) in ranges {
+        reply.int(i64::from(*first));
+        reply.int(i64::from(*last));
+    }
+    reply.bulk(b"nodes");
+}
+
+fn write_server(ask: &mut Ask<'_>, node: &ClusterNode, role: &str, index: u64, health: &str) {
+    let host = host_of(ask, node).to_owned();
+    let reply = &mut *ask.reply;
+    reply.map(7);
+    reply.bulk(b"id");
+    reply.bulk(node.name().as_bytes());
+    reply.bulk(b"port");
+    reply.int(i64::from(node.port));
+    for (field, value) in [("ip", host.as_str()), ("endpoint", &host), ("role", role)] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"replication-offset");
+    reply.int(index as i64);
+    reply.bulk(b"health");
+    reply.bulk(health.as_bytes());
+}
+
+/// The same text on every node, but for `myself` and for what this node knows of who lives.
 fn nodes(ask: &mut Ask<'_>) -> Outcome {
     let facts = ask.host.cluster_facts();
-    let text: String = facts.nodes.iter().map(|node| node_line(node, host_of(ask, node), facts.epoch) + "\n").collect();
+    let led = facts.led();
+    let none = Vec::new();
+    let line = |node: &ClusterNode| {
+        let ranges = led.get(&node.id).unwrap_or(&none);
+        node_line(node, host_of(ask, node), facts.epoch, ranges) + "\n"
+    };
+    let text: String = facts.nodes.iter().map(line).collect();
     ask.reply.verbatim(&text);
     Ok(Effect::None)
 }
 
-fn node_line(node: &ClusterNode, host: &str, epoch: u64) -> String {
-    let flags = if node.myself { "myself,master" } else { "master" };
-    let mut line = format!("{} {host}:{}@{} {flags} - 0 0 {epoch} connected", node.name(), node.port, node.peer_port,);
-    for (first, last) in node.merged_slots() {
+fn node_line(node: &ClusterNode, host: &str, epoch: u64, ranges: &[SlotRange]) -> String {
+    let flags = match (node.myself, node.alive) {
+        (true, _) => "myself,master",
+        (false, true) => "master",
+        (false, false) => "master,fail",
+    };
+    let link = if node.myself || node.linked { "connected" } else { "disconnected" };
+    let mut line = format!("{} {host}:{}@{} {flags} - 0 0 {epoch} {link}", node.name(), node.port, node.peer_port);
+    for (first, last) in ranges {
         line += &if first == last { format!(" {first}") } else { format!(" {first}-{last}") };
     }
     line
 }
 
+/// The state is `fail` while any slot has no leader with a majority, though the others are served.
 fn info(ask: &mut Ask<'_>) -> Outcome {
     let facts = ask.host.cluster_facts();
-    let shards = ask.host.shard_facts();
-    let count = |ranges: &[(u16, u16)]| ranges.iter().map(|(first, last)| u64::from(last - first) + 1).sum::<u64>();
-    let assigned: u64 = facts.nodes.iter().map(|node| count(&node.merged_slots())).sum();
-    let down: Vec<(u16, u16)> = shards.iter().filter(|shard| !shard.serving).map(|shard| shard.slots).collect();
-    let failed = count(&down);
+    let assigned: u64 = facts.shards.iter().map(ClusterShard::slot_count).sum();
+    let failed: u64 = facts.shards.iter().filter(|shard| !shard.led).map(ClusterShard::slot_count).sum();
     let state = if assigned == u64::from(SLOT_COUNT) && failed == 0 { "ok" } else { "fail" };
-    let leaders = facts.nodes.iter().filter(|node| !node.slots.is_empty()).count();
     let figures = [
         ("cluster_slots_assigned", assigned),
         ("cluster_slots_ok", assigned.saturating_sub(failed)),
         ("cluster_slots_pfail", 0),
         ("cluster_slots_fail", failed),
         ("cluster_known_nodes", facts.nodes.len() as u64),
-        ("cluster_size", leaders as u64),
+        ("cluster_size", facts.led().len() as u64),
         ("cluster_current_epoch", facts.epoch),
         ("cluster_my_epoch", facts.epoch),
-        ("cluster_stats_messages_sent", 0),
-        ("cluster_stats_messages_received", 0),
+        ("cluster_stats_messages_sent", facts.messages_sent),
+        ("cluster_stats_messages_received", facts.messages_received),
         ("total_cluster_links_buffer_limit_exceeded", 0),
     ];
     let lines: String = figures.iter().map(|(name, value)| format!("{name}:{value}\r\n")).collect();
@@ -128,7 +174,7 @@ fn info(ask: &mut Ask<'_>) -> Outcome {
 }
 
 fn myid(ask: &mut Ask<'_>) -> Outcome {
-    let name = ask.host.cluster_facts().nodes.iter().find(|node| node.myself).map(ClusterNode::name);
+    let name = ask.host.cluster_facts().myself().map(ClusterNode::name);
     ask.reply.bulk(name.ok_or("ERR this node is not part of the map yet")?.as_bytes());
     Ok(Effect::None)
 }
@@ -138,26 +184,44 @@ fn keyslot(ask: &mut Ask<'_>) -> Outcome {
     Ok(Effect::None)
 }
 
-/// A node has no links before there are other nodes.
 fn links(ask: &mut Ask<'_>) -> Outcome {
-    ask.reply.array(0);
-    Ok(Effect::None)
-}
-
-fn known(facts: &ClusterFacts, name: &[u8]) -> Result<(), super::Refusal> {
-    if facts.nodes.iter().any(|node| node.name().as_bytes().eq_ignore_ascii_case(name)) {
-        return Ok(());
+    let facts = ask.host.cluster_facts();
+    ask.reply.array(facts.links.len());
+    for link in &facts.links {
+        let name = format!("{:040x}", link.node.0);
+        let direction = if link.outgoing { "to" } else { "from" };
+        let reply = &mut *ask.reply;
+        reply.map(6);
+        for (field, value) in [("direction", direction), ("node", name.as_str())] {
+            reply.bulk(field.as_bytes());
+            reply.bulk(value.as_bytes());
+        }
+        reply.bulk(b"create-time");
+        reply.int(link.opened_ms as i64);
+        reply.bulk(b"events");
+        reply.bulk(if link.queued_bytes > 0 { b"rw" } else { b"r" });
+        for (field, value) in [("send-buffer-allocated", link.buffer_bytes), ("send-buffer-used", link.queued_bytes)] {
+            reply.bulk(field.as_bytes());
+            reply.int(value as i64);
+        }
     }
-    Err(format!("ERR Unknown node {}", shown(name)).into())
-}
-
-fn failure_reports(ask: &mut Ask<'_>) -> Outcome {
-    known(&ask.host.cluster_facts(), ask.args[2])?;
-    ask.reply.int(0);
     Ok(Effect::None)
 }
 
-/// Every node leads; a follower of a shard is not a follower of a node.
+fn known<'a>(facts: &'a ClusterFacts, name: &[u8]) -> Result<&'a ClusterNode, super::Refusal> {
+    let found = facts.nodes.iter().find(|node| node.name().as_bytes().eq_ignore_ascii_case(name));
+    found.ok_or_else(|| format!("ERR Unknown node {}", shown(name)).into())
+}
+
+/// Nodes do not pass on what they think of others: there is this node's own report, or none.
+fn failure_reports(ask: &mut Ask<'_>) -> Outcome {
+    let facts = ask.host.cluster_facts();
+    let node = known(&facts, ask.args[2])?;
+    ask.reply.int(i64::from(!node.alive));
+    Ok(Effect::None)
+}
+
+/// Every node is a master; a follower of a shard is not a follower of a node.
 fn replicas(ask: &mut Ask<'_>) -> Outcome {
     known(&ask.host.cluster_facts(), ask.args[2])?;
     ask.reply.array(0);

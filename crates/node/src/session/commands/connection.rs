@@ -16,8 +16,6 @@ pub(super) fn handler(name: &str) -> Option<SessionHandler> {
         "TIME" => time,
         "WAIT" => wait,
         "UNWATCH" => unwatch,
-        "READONLY" => |ask| readonly(ask, true),
-        "READWRITE" => |ask| readonly(ask, false),
         "ASKING" => ok,
         "SCRIPT|FLUSH" => |ask| flush(ask, "ERR SCRIPT FLUSH only support SYNC|ASYNC option"),
         "FUNCTION|FLUSH" => |ask| flush(ask, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option"),
@@ -57,7 +55,7 @@ pub(super) fn reset(ask: &mut Ask<'_>) -> Outcome {
     session.leave_multi();
     session.unwatch();
     session.set_proto(Proto::Resp2);
-    session.set_readonly(false);
+    session.forget_choices();
     session.authenticated = !ask.host.config().password_required();
     session.reply_mode = ReplyMode::On;
     session.silent = false;
@@ -102,11 +100,6 @@ fn wait(ask: &mut Ask<'_>) -> Outcome {
 
 fn unwatch(ask: &mut Ask<'_>) -> Outcome {
     ask.session.unwatch();
-    ok(ask)
-}
-
-fn readonly(ask: &mut Ask<'_>, on: bool) -> Outcome {
-    ask.session.set_readonly(on);
     ok(ask)
 }
 

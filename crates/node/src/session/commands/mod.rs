@@ -10,6 +10,7 @@ mod debug;
 mod greeting;
 mod latency;
 mod memory;
+mod promises;
 mod slot;
 mod slowlog;
 
@@ -104,6 +105,7 @@ fn role_of(spec: &CommandSpec) -> Role {
         .or_else(|| debug::handler(spec.name))
         .or_else(|| latency::handler(spec.name))
         .or_else(|| memory::handler(spec.name))
+        .or_else(|| promises::handler(spec.name))
         .or_else(|| slowlog::handler(spec.name))
         .or_else(|| help_handler(spec));
     handler.map_or(Role::Data, Role::Session)

@@ -1,6 +1,7 @@
 //! The sections about what is stored, and where it stands.
 
 use super::{Facts, Lines};
+use crate::session::{ClusterShard, ShardFacts};
 use replica::DiskState;
 
 /// The log plays the part of Redis' append-only file.
@@ -15,11 +16,24 @@ pub(super) fn persistence(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("aof_current_size", facts.node.log_bytes);
 }
 
+/// The shards that this node leads: only of these does it tell clients what they hold, as others tell it of theirs.
+fn led<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = &'a ShardFacts> {
+    facts.shards.iter().filter(|shard| shard.status.leader)
+}
+
+/// The followers are the other nodes that hold replicas of shards that this one leads; offsets are sums of indexes.
 pub(super) fn replication(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("role", "master");
-    lines.add("connected_slaves", 0);
+    let followers = facts.cluster.followers_of_mine();
+    lines.add("connected_slaves", followers.len());
+    for (i, (node, index)) in followers.iter().enumerate() {
+        lines.add(
+            &format!("slave{i}"),
+            format_args!("ip={},port={},state=online,offset={index},lag=0", node.host, node.port),
+        );
+    }
     lines.add("master_replid", &facts.node.run_id);
-    lines.add("master_repl_offset", facts.shards.iter().map(|shard| shard.status.applied).sum::<u64>());
+    lines.add("master_repl_offset", led(facts).map(|shard| shard.status.applied).sum::<u64>());
 }
 
 pub(super) fn cluster(_: &Facts<'_>, lines: &mut Lines) {
@@ -27,11 +41,11 @@ pub(super) fn cluster(_: &Facts<'_>, lines: &mut Lines) {
 }
 
 pub(super) fn keyspace(facts: &Facts<'_>, lines: &mut Lines) {
-    let keys: u64 = facts.shards.iter().map(|shard| shard.keys).sum();
+    let keys: u64 = led(facts).map(|shard| shard.keys).sum();
     if keys == 0 {
         return;
     }
-    let expires: Option<u64> = facts.shards.iter().map(|shard| shard.expires).sum();
+    let expires: Option<u64> = led(facts).map(|shard| shard.expires).sum();
     match expires {
         Some(expires) => lines.add("db0", format_args!("keys={keys},expires={expires},avg_ttl=0")),
         None => lines.add("db0", format_args!("keys={keys}")),
@@ -40,10 +54,17 @@ pub(super) fn keyspace(facts: &Facts<'_>, lines: &mut Lines) {
 
 pub(super) fn basalt(facts: &Facts<'_>, lines: &mut Lines) {
     let (node, shards, config) = (&facts.node, &facts.shards, facts.host.config());
-    for name in ["engine", "durability", "compression"] {
+    for name in ["engine", "durability", "acks", "consistency", "compression"] {
         lines.add_known(name, config.text(name));
     }
     lines.add("workers", node.workers);
+    lines.add("epoch", facts.cluster.epoch);
+    lines.add("nodes", facts.cluster.nodes.len());
+    lines.add("nodes_alive", facts.cluster.nodes.iter().filter(|node| node.alive).count());
+    lines.add("store_shards", facts.cluster.shards.len());
+    lines.add("store_shards_led", facts.cluster.shards.iter().filter(|shard| shard.led).count());
+    let learners = |shard: &ClusterShard| shard.replicas.iter().filter(|replica| replica.learner).count();
+    lines.add("store_learners", facts.cluster.shards.iter().map(learners).sum::<usize>());
     lines.add("shards", shards.len());
     lines.add("shards_leading", shards.iter().filter(|shard| shard.status.leader).count());
     lines.add("shards_serving", shards.iter().filter(|shard| shard.serving).count());
@@ -78,9 +99,10 @@ pub(super) fn basalt(facts: &Facts<'_>, lines: &mut Lines) {
         lines.add(
             &format!("shard{}", shard.id),
             format_args!(
-                "slots={}-{},keys={},term={},applied={},committed={},tree_bytes={},memtable_bytes={},l0_runs={}",
+                "slots={}-{},role={},keys={},term={},applied={},committed={},tree_bytes={},memtable_bytes={},l0_runs={}",
                 shard.slots.0,
                 shard.slots.1,
+                if shard.status.leader { "leader" } else { "follower" },
                 shard.keys,
                 shard.status.term,
                 shard.status.applied,

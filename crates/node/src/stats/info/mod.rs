@@ -5,7 +5,7 @@ mod data;
 mod process;
 
 use super::MemoryFigures;
-use crate::session::{Host, NodeFacts, ShardFacts};
+use crate::session::{ClusterFacts, Host, NodeFacts, ShardFacts};
 use std::fmt::Display;
 
 /// The version of Redis whose behaviour clients can count on.
@@ -16,6 +16,7 @@ struct Facts<'a> {
     host: &'a dyn Host,
     node: NodeFacts,
     shards: Vec<ShardFacts>,
+    cluster: ClusterFacts,
     memory: MemoryFigures,
 }
 
@@ -64,7 +65,13 @@ const SECTIONS: &[(&str, Shown, Writer)] = &[
 #[must_use]
 pub fn info(host: &dyn Host, sections: &[&str]) -> String {
     host.stats().tick(host.now_us() / 1000);
-    let facts = Facts { host, node: host.node_facts(), shards: host.shard_facts(), memory: MemoryFigures::of(host) };
+    let facts = Facts {
+        host,
+        node: host.node_facts(),
+        shards: host.shard_facts(),
+        cluster: host.cluster_facts(),
+        memory: MemoryFigures::of(host),
+    };
     let asked = |word: &str| sections.iter().any(|section| section.eq_ignore_ascii_case(word));
     let all = asked("all") || asked("everything");
     let usual = sections.is_empty() || asked("default");

@@ -1,7 +1,7 @@
 //! Basalt's own: versions, compare-and-set, ordered ranges, batches.
 
 use crate::table::spec::acl;
-use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
+use crate::table::spec::flag::{DENYOOM, FAST, LOADING, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INCOMPLETE, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::{CommandSpec, Group, KeyPlace, KeySpec, command, key};
 
@@ -9,11 +9,29 @@ const fn own(name: &'static str, arity: i16, summary: &'static str) -> CommandSp
     command(Group::Basalt, acl::KEYSPACE, name, arity, "0.1.0", summary)
 }
 
+/// What a connection asks for itself.
+const fn promise(name: &'static str, summary: &'static str) -> CommandSpec {
+    command(Group::Basalt, acl::CONNECTION, name, -1, "0.1.0", summary).flags(NOSCRIPT | LOADING | STALE | FAST)
+}
+
 pub(in crate::table) const ROWS: &[CommandSpec] = &[
+    promise(
+        "KV.CONSISTENCY",
+        "Sets how old the connection's reads may be, or returns it: `absolute` (the default: only \
+         leaders answer), `any` replica, a `lag` in milliseconds behind the leader, or at least a `version` of the \
+         shard that is read. What cannot be met is the error STALE.",
+    )
+    .args("[ABSOLUTE | ANY | LAG milliseconds:integer | VERSION token:integer]"),
     own("KV.DEL", -2, "Deletes a key, on request only at a version.")
         .flags(WRITE | FAST)
         .touches(&[key(1, RW | DELETE)])
         .args("key [IFVERSION version:integer]"),
+    promise(
+        "KV.DURABILITY",
+        "Sets when the connection's writes are answered, or returns it: once they are on disk \
+         (`sync`) or not yet (`nosync`), with a `majority` of the replicas, `all` of them, or `none` but the leader.",
+    )
+    .args("[SYNC | NOSYNC] [MAJORITY | ALL | NONE]"),
     own("KV.EXEC", -5, "Runs operations on keys of one slot, all or nothing; each follows its own argument count.")
         .flags(WRITE | DENYOOM)
         .touches(&[KeySpec {
@@ -27,10 +45,15 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
              [TTL milliseconds:integer] [RETURN] | DEL key [IFVERSION version:integer] | CHECK key version:integer> \
              [argc:integer op [argc:integer op ...]]",
         ),
-    own("KV.GET", 2, "Returns the value and the version of a key.")
-        .flags(READONLY | FAST)
-        .touches(&[key(1, RO | ACCESS)])
-        .args("key"),
+    own(
+        "KV.GET",
+        -2,
+        "Returns the value and the version of a key; on request with another consistency than the \
+         connection's.",
+    )
+    .flags(READONLY | FAST)
+    .touches(&[key(1, RO | ACCESS)])
+    .args("key [ABSOLUTE | ANY | LAG milliseconds:integer | VERSION token:integer]"),
     own("KV.PUT", -3, "Sets a key and returns its version, on request under a condition and with what it held before.")
         .flags(WRITE | DENYOOM | FAST)
         .touches(&[key(1, RW | ACCESS | UPDATE | VARIABLE)])

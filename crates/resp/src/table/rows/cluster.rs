@@ -77,8 +77,9 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .args("[ASYNC | SYNC]"),
     scripting("FUNCTION|HELP", 2, "7.0.0", "Lists the subcommands.").flags(LOADING | STALE),
-    routing("READONLY", 1, "3.0.0", "Lets any replica answer the connection's reads.").flags(LOADING | STALE | FAST),
-    routing("READWRITE", 1, "3.0.0", "Ends READONLY: only leaders answer.").flags(LOADING | STALE | FAST),
+    routing("READONLY", 1, "3.0.0", "Lets any replica answer the connection's reads: `KV.CONSISTENCY any`.")
+        .flags(LOADING | STALE | FAST),
+    routing("READWRITE", 1, "3.0.0", "Ends READONLY: `KV.CONSISTENCY absolute`.").flags(LOADING | STALE | FAST),
     scripting("SCRIPT", -2, "2.6.0", "Groups the commands about scripts; there are none yet.")
         .cost("Depends on the subcommand."),
     scripting("SCRIPT|FLUSH", -2, "2.6.0", "Deletes all cached scripts.")
