@@ -29,6 +29,13 @@ impl fmt::Display for BadAddress {
 
 impl std::error::Error for BadAddress {}
 
+impl BadAddress {
+    /// Without the text, which may hold a password.
+    pub(crate) fn of_login() -> Self {
+        Self("…@…".to_owned())
+    }
+}
+
 impl FromStr for Address {
     type Err = BadAddress;
 

@@ -2,57 +2,40 @@
 //!
 //! Invariants: `pending` holds one entry for every request whose reply has not been seen, oldest first; what `out`
 //! holds from `sent` on has not reached the socket. A connection that is down keeps what is asked of it until it is
-//! up again, or until the attempt has failed: then everything pending fails at once.
+//! up again, or until the attempt has failed: then everything pending fails at once. A connection's first requests
+//! are its greetings.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use resp::{Frame, FrameState, Nesting};
+use resp::{Frame, FrameState, Nesting, Value, decode};
 
-use crate::Request;
+use crate::{Access, Failure, Request};
 
-/// Between a failure and the next attempt to connect.
-const REDIAL_AFTER: Duration = Duration::from_millis(100);
+/// Between a failure and the next attempt to connect; it doubles with every failure in a row…
+const REDIAL_AFTER: Duration = Duration::from_millis(50);
+/// …up to this.
+const REDIAL_AFTER_MAX: Duration = Duration::from_millis(400);
 
-/// Why a request got no reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Failure {
-    /// The server could not be reached.
-    Unreachable,
-    /// The connection broke: whether the request was done is not known.
-    Disconnected,
-    /// No reply in time: whether the request was done is not known.
-    TimedOut,
-    /// What came was no reply.
-    Protocol,
-}
+/// Tokens that are not a caller's: the answer to a greeting…
+const GREETING: u32 = u32::MAX;
+/// …to a question about the map…
+pub(crate) const SURVEY: u32 = u32::MAX - 1;
+/// …and one that nobody waits for any more.
+const FORGOTTEN: u32 = u32::MAX - 2;
 
-impl Failure {
-    /// In one word, for counters.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Unreachable => "unreachable",
-            Self::Disconnected => "disconnected",
-            Self::TimedOut => "timeout",
-            Self::Protocol => "protocol",
-        }
-    }
-}
-
-/// What became of a request.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Answer<'a> {
-    /// The reply.
-    Reply(Frame<'a>),
-    /// The reply was MOVED: the slot map is being read again, and the request should be made once more.
-    Moved,
-    /// There is none.
-    Failed(Failure),
+/// A request that every new connection begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Greeting {
+    /// Its arguments.
+    pub args: Vec<Vec<u8>>,
+    /// Whether an error in reply ends it all; otherwise it does not matter.
+    pub must: bool,
 }
 
 #[derive(Debug)]
@@ -67,69 +50,147 @@ enum Link {
     },
 }
 
+#[derive(Debug)]
+struct Pending {
+    token: u32,
+    access: Access,
+    /// Where it begins in the stream of all bytes of this connection.
+    begins: u64,
+    since: Instant,
+}
+
+/// A request without an answer.
+#[derive(Debug)]
+pub(crate) struct Loss {
+    pub(crate) token: u32,
+    pub(crate) failure: Failure,
+    /// It was not done, or does no harm twice.
+    pub(crate) again: bool,
+}
+
 /// One connection of a pool.
 #[derive(Debug)]
 pub(crate) struct Connection {
     address: SocketAddr,
+    /// Of which node.
+    pub(crate) node: usize,
     token: Token,
+    greetings: Arc<[Greeting]>,
+    /// Greetings that have been answered.
+    greeted: usize,
     link: Link,
+    /// Failures since the last reply.
+    failures: u32,
     out: Vec<u8>,
     sent: usize,
+    /// Where `out` begins in the stream.
+    out_begins: u64,
     /// The beginning of a reply whose end has not come.
     partial: Vec<u8>,
     /// How far that reply has been looked through.
     frame: FrameState,
-    pending: VecDeque<(u32, Instant)>,
+    pending: VecDeque<Pending>,
     /// Waits in the pool's list of connections to flush.
     pub(crate) dirty: bool,
+    /// Has been silent for too long.
+    pub(crate) stalled: bool,
+    /// No answer has come since it was made: what had waited for it says nothing of the distance.
+    new: bool,
 }
 
 /// The buffer that all connections of a pool read into, and how to report.
 pub(crate) struct Reading<'a> {
     pub(crate) scratch: &'a mut [u8],
-    pub(crate) failed: &'a mut Vec<(u32, Failure)>,
+    pub(crate) losses: &'a mut Vec<Loss>,
+    /// The answer to a question about the map.
+    pub(crate) survey: &'a mut Option<Value>,
+    /// What a greeting was refused with.
+    pub(crate) refused: &'a mut Option<String>,
 }
 
 impl Connection {
-    pub(crate) fn new(address: SocketAddr, token: Token) -> Self {
+    pub(crate) fn new(node: usize, address: SocketAddr, token: Token, greetings: Arc<[Greeting]>) -> Self {
         Self {
             address,
+            node,
             token,
+            greetings,
+            greeted: 0,
             link: Link::Down { redial_at: None },
+            failures: 0,
             out: Vec::new(),
             sent: 0,
+            out_begins: 0,
             partial: Vec::new(),
             frame: FrameState::default(),
             pending: VecDeque::new(),
             dirty: false,
+            stalled: false,
+            new: true,
         }
     }
 
     /// Begins a request whose answer will bear `token`.
-    pub(crate) fn request(&mut self, token: u32, arguments: usize, now: Instant) -> Request<'_> {
-        self.pending.push_back((token, now));
+    #[inline]
+    pub(crate) fn request(&mut self, token: u32, access: Access, arguments: usize, now: Instant) -> Request<'_> {
+        if self.pending.is_empty() && self.is_down() {
+            self.greet(now);
+        }
+        self.expect(token, access, now);
         Request::new(&mut self.out, arguments)
+    }
+
+    fn expect(&mut self, token: u32, access: Access, since: Instant) {
+        let begins = self.out_begins + self.out.len() as u64;
+        self.pending.push_back(Pending { token, access, begins, since });
+    }
+
+    fn greet(&mut self, now: Instant) {
+        self.greeted = 0;
+        for greeting in Arc::clone(&self.greetings).iter() {
+            self.expect(GREETING, Access::Read, now);
+            let mut request = Request::new(&mut self.out, greeting.args.len());
+            greeting.args.iter().for_each(|arg| _ = request.arg(arg));
+        }
     }
 
     /// When the oldest request without a reply was made.
     pub(crate) fn oldest(&self) -> Option<Instant> {
-        self.pending.front().map(|&(_, since)| since)
+        self.pending.front().map(|pending| pending.since)
+    }
+
+    /// Whether the time that the oldest request has waited is the node's.
+    fn tells_distance(&self) -> bool {
+        !self.new && self.pending.front().is_some_and(|pending| pending.token != FORGOTTEN)
+    }
+
+    /// Not connected, and not about to be.
+    pub(crate) fn is_down(&self) -> bool {
+        matches!(self.link, Link::Down { .. })
+    }
+
+    /// Not connected, and not to be tried before some later time.
+    pub(crate) fn is_waiting(&self, now: Instant) -> bool {
+        matches!(self.link, Link::Down { redial_at: Some(at) } if at > now)
     }
 
     /// Sends what there is to send, as far as the socket takes it; connects first where it must. False when it must
     /// be called again later.
-    pub(crate) fn flush(&mut self, registry: &Registry, now: Instant, failed: &mut Vec<(u32, Failure)>) -> bool {
+    pub(crate) fn flush(&mut self, registry: &Registry, now: Instant, losses: &mut Vec<Loss>) -> bool {
         if let Link::Down { redial_at } = self.link {
-            if redial_at.is_some_and(|at| at > now) {
+            if redial_at.is_some_and(|at| at > now) && !self.pending.is_empty() {
                 return false;
             }
+            if self.pending.is_empty() {
+                return true;
+            }
             if let Err(failure) = self.dial(registry) {
-                self.fail(failure, now, failed);
+                self.fail(failure, now, losses);
                 return true;
             }
         }
         if let Err(failure) = self.write() {
-            self.fail(failure, now, failed);
+            self.fail(failure, now, losses);
         }
         true
     }
@@ -157,87 +218,105 @@ impl Connection {
                 Err(_) => return Err(Failure::Disconnected),
             }
         }
+        self.out_begins += self.out.len() as u64;
         self.out.clear();
         self.sent = 0;
         Ok(())
     }
 
     /// The socket can be written to: it may have connected, or have room again.
-    pub(crate) fn on_writable(&mut self, now: Instant, failed: &mut Vec<(u32, Failure)>) {
+    pub(crate) fn on_writable(&mut self, now: Instant, losses: &mut Vec<Loss>) {
         if let Link::Up { stream, connecting } = &mut self.link
             && *connecting
         {
             if !matches!(stream.take_error(), Ok(None)) || stream.peer_addr().is_err() {
-                return self.fail(Failure::Unreachable, now, failed);
+                return self.fail(Failure::Unreachable, now, losses);
             }
             *connecting = false;
         }
         if self.sent < self.out.len()
             && let Err(failure) = self.write()
         {
-            self.fail(failure, now, failed);
+            self.fail(failure, now, losses);
         }
     }
 
-    /// Reads until the socket is empty, and hands every whole reply to `each` with its request's token.
+    /// Reads until the socket is empty, and hands every whole reply to `each` with its request's token. Answers since
+    /// when the first that was answered had waited.
     pub(crate) fn on_readable(
         &mut self,
         closing: bool,
-        reading: Reading<'_>,
+        reading: &mut Reading<'_>,
         each: &mut dyn FnMut(u32, Frame<'_>, Instant),
-    ) {
+    ) -> Option<(Instant, Instant)> {
         if matches!(self.link, Link::Up { connecting: true, .. }) {
-            return;
+            return None;
         }
+        let mut answered = None;
         loop {
-            let Link::Up { stream, .. } = &mut self.link else { return };
+            let Link::Up { stream, .. } = &mut self.link else { return answered };
             let read = match stream.read(reading.scratch) {
                 Ok(0) => Err(Failure::Disconnected),
                 Ok(read) => Ok(read),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return answered,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => Err(Failure::Disconnected),
             };
             let now = Instant::now();
+            let (oldest, counts) = (self.oldest(), self.tells_distance());
             let outcome = read.and_then(|read| {
-                self.take_replies(&reading.scratch[..read], now, each)?;
+                self.take_replies(read, now, reading, each)?;
                 // A short read has emptied the socket, unless its end waits behind the data.
                 Ok(read < reading.scratch.len() && !closing)
             });
+            if outcome.is_ok() && oldest != self.oldest() {
+                answered = answered.or(oldest.filter(|_| counts).map(|since| (since, now)));
+                (self.stalled, self.new, self.failures) = (false, false, 0);
+            }
             match outcome {
-                Ok(true) => return,
+                Ok(true) => return answered,
                 Ok(false) => {}
-                Err(failure) => return self.fail(failure, now, reading.failed),
+                Err(failure) => {
+                    self.fail(failure, now, reading.losses);
+                    return answered;
+                }
             }
         }
     }
 
     fn take_replies(
         &mut self,
-        arrived: &[u8],
+        read: usize,
         now: Instant,
+        reading: &mut Reading<'_>,
         each: &mut dyn FnMut(u32, Frame<'_>, Instant),
     ) -> Result<(), Failure> {
         let mut joined = std::mem::take(&mut self.partial);
         let bytes = if joined.is_empty() {
-            arrived
+            &reading.scratch[..read]
         } else {
-            joined.extend_from_slice(arrived);
+            joined.extend_from_slice(&reading.scratch[..read]);
             joined.as_slice()
         };
         let mut at = 0;
         while at < bytes.len() {
-            let read = Frame::read(&bytes[at..], &mut self.frame).map_err(|_| Failure::Protocol)?;
-            let Some((frame, length)) = read else { break };
+            let found = Frame::read(&bytes[at..], &mut self.frame).map_err(|_| Failure::Protocol)?;
+            let Some((frame, length)) = found else { break };
+            let whole = &bytes[at..at + length];
             at += length;
             if matches!(frame, Frame::Nested(Nesting::Push, _)) {
                 continue; // It answers no request.
             }
-            let (token, _) = self.pending.pop_front().ok_or(Failure::Protocol)?;
-            each(token, frame, now);
+            let Pending { token, .. } = self.pending.pop_front().ok_or(Failure::Protocol)?;
+            match token {
+                FORGOTTEN => {}
+                GREETING => self.greeted(&frame, reading.refused)?,
+                SURVEY => *reading.survey = decode(whole).ok().flatten().map(|(value, _)| value),
+                token => each(token, frame, now),
+            }
         }
         if joined.is_empty() {
-            self.partial.extend_from_slice(&arrived[at..]);
+            self.partial.extend_from_slice(&bytes[at..]);
         } else {
             joined.drain(..at);
             self.partial = joined;
@@ -245,14 +324,72 @@ impl Connection {
         Ok(())
     }
 
+    #[cold]
+    fn greeted(&mut self, reply: &Frame<'_>, refused: &mut Option<String>) -> Result<(), Failure> {
+        let greeting = &self.greetings[self.greeted];
+        self.greeted += 1;
+        let Frame::Error(line) = reply else { return Ok(()) };
+        if let Some(failure) = Failure::of_refusal(line) {
+            return Err(failure);
+        }
+        if greeting.must {
+            let name = greeting.args.first().map_or("".into(), |name| String::from_utf8_lossy(name));
+            *refused = Some(format!("{}: {name} is answered with {}", self.address, String::from_utf8_lossy(line)));
+        }
+        Ok(())
+    }
+
     /// Gives up the connection and everything that waits for it.
-    pub(crate) fn fail(&mut self, failure: Failure, now: Instant, failed: &mut Vec<(u32, Failure)>) {
+    pub(crate) fn fail(&mut self, failure: Failure, now: Instant, losses: &mut Vec<Loss>) {
+        let wait = REDIAL_AFTER * (1 << self.failures.min(8));
+        self.failures += 1;
         // Dropping the stream closes it, which also takes it out of the poll.
-        self.link = Link::Down { redial_at: Some(now + REDIAL_AFTER) };
-        failed.extend(self.pending.drain(..).map(|(token, _)| (token, failure)));
-        self.out.clear();
-        self.sent = 0;
+        self.link = Link::Down { redial_at: Some(now + wait.min(REDIAL_AFTER_MAX)) };
+        self.lose_all(failure, losses);
         self.partial.clear();
         self.frame.reset();
+        (self.stalled, self.new) = (false, true);
+    }
+
+    fn lose_all(&mut self, failure: Failure, losses: &mut Vec<Loss>) {
+        // A request of which not every byte has left cannot have been done.
+        let sent = self.out_begins + self.sent as u64;
+        let mut end = self.out_begins + self.out.len() as u64;
+        let first = losses.len();
+        for pending in self.pending.drain(..).rev() {
+            let again = pending.access != Access::Write || end > sent;
+            end = pending.begins;
+            if !matches!(pending.token, GREETING | FORGOTTEN) {
+                losses.push(Loss { token: pending.token, failure, again });
+            }
+        }
+        losses[first..].reverse();
+        (self.out_begins, self.sent) = (0, 0);
+        self.out.clear();
+    }
+
+    /// Gives up waiting for the answers to reads; they may still come.
+    pub(crate) fn abandon_reads(&mut self, failure: Failure, losses: &mut Vec<Loss>) {
+        for pending in &mut self.pending {
+            let is_callers = !matches!(pending.token, GREETING | FORGOTTEN | SURVEY);
+            if is_callers && pending.access == Access::Read {
+                losses.push(Loss { token: pending.token, failure, again: true });
+                pending.token = FORGOTTEN;
+            }
+        }
+    }
+
+    /// Gives back what waits for a connection that is down.
+    pub(crate) fn abandon_unsent(&mut self, failure: Failure, losses: &mut Vec<Loss>) {
+        if self.is_down() {
+            self.lose_all(failure, losses);
+        }
+    }
+
+    /// Nobody waits for the answer about the map any more.
+    pub(crate) fn forget_survey(&mut self) {
+        for pending in self.pending.iter_mut().filter(|pending| pending.token == SURVEY) {
+            pending.token = FORGOTTEN;
+        }
     }
 }

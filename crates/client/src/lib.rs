@@ -3,15 +3,24 @@
 mod address;
 mod client;
 mod connection;
+#[cfg(test)]
+mod fake_cluster;
+mod failure;
+mod nodes;
 mod pool;
 mod request;
 mod slots;
+mod survey;
 mod timer;
+mod url;
 
 pub use address::{Address, BadAddress};
 pub use client::Client;
-pub use connection::{Answer, Failure};
-pub use pool::{Pool, PoolOptions};
+pub use connection::Greeting;
+pub use failure::{Access, Answer, Failure, ReadFrom};
+pub use pool::{Ask, Pool, PoolOptions};
 pub use request::Request;
 pub use resp::{Elements, Frame, Nesting, Value};
 pub use slots::SlotMap;
+pub use url::{Login, StoreUrl};
+

@@ -1,19 +1,25 @@
-//! Many connections driven by one thread: what a load generator's thread is made of.
+//! Many clients driven by one thread: what a load generator's thread is made of.
 //!
 //! Requests gather in their connections' buffers until [`Pool::wait`]: one write and one read a connection and turn,
-//! however many requests those hold. Nothing is allocated for a request in the steady state. A pool belongs to one
-//! thread; threads share nothing.
+//! however many requests and clients those stand for. Nothing is allocated for a request in the steady state. A pool
+//! belongs to one thread; threads share nothing.
+//!
+//! The pool follows the map without waiting for it: a MOVED changes one slot at once, and the whole map is asked for
+//! beside the other requests whenever something hints that it has changed.
 
 use std::io;
-use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
-use resp::Frame;
+use resp::{Frame, Value};
+use vocab::{Slot, slot_of};
 
-use crate::connection::{Answer, Connection, Failure, Reading};
+use crate::connection::{Connection, Greeting, Loss, Reading};
+use crate::nodes::Nodes;
+use crate::survey::Survey;
 use crate::timer::Timer;
-use crate::{Address, Request, SlotMap};
+use crate::{Access, Address, Answer, Failure, ReadFrom, Request, SlotMap, StoreUrl};
 
 /// What all connections of a pool read into: large enough for a turn's replies, small enough for the cache.
 const SCRATCH_BYTES: usize = 256 * 1024;
@@ -21,16 +27,35 @@ const EVENTS_MAX: usize = 1024;
 const TIMER: Token = Token(usize::MAX);
 /// How often waiting requests are looked at, and connections that are down are tried.
 const HOUSEKEEPING: Duration = Duration::from_millis(50);
-/// Between two readings of the slot map.
-const REFRESH_AFTER: Duration = Duration::from_millis(100);
+/// A node that is silent for so long while requests wait is not asked for what another can answer.
+const STALLED_AFTER: Duration = Duration::from_millis(150);
 
 /// How a pool is made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PoolOptions {
-    /// Clients: each has a connection of its own to every node that it needs.
-    pub clients: usize,
+    /// Connections to each node; clients share them in turn.
+    pub connections: usize,
     /// A request without a reply for this long fails, and its connection with it.
     pub timeout: Duration,
+    /// Where reads go.
+    pub read_from: ReadFrom,
+    /// What every connection begins with, after AUTH and READONLY.
+    pub greetings: Vec<Greeting>,
+}
+
+/// A request about to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// Who asks: requests of one client keep their order as long as they go to one node.
+    pub client: usize,
+    /// What its answer bears.
+    pub token: u32,
+    /// What it is about; none = any node can do it.
+    pub key: Option<&'a [u8]>,
+    /// What it does.
+    pub access: Access,
+    /// How many arguments it has, the command's name included.
+    pub arguments: usize,
 }
 
 /// Clients of one store.
@@ -39,79 +64,107 @@ pub struct Pool {
     poll: Poll,
     events: Events,
     timer: Timer,
-    options: PoolOptions,
-    seed: Address,
+    connections_each: usize,
+    timeout: Duration,
+    read_from: ReadFrom,
+    greetings: Arc<[Greeting]>,
     map: SlotMap,
-    /// The socket addresses of the map's nodes.
-    addresses: Vec<SocketAddr>,
-    /// The map may be wrong: a node has said so, or is gone.
-    stale: bool,
-    refreshed_at: Instant,
+    /// The nodes that lead something.
+    leaders: Vec<u16>,
+    nodes: Nodes,
+    survey: Survey,
     connections: Vec<Connection>,
-    /// Client × node → connection.
-    places: Vec<Vec<Option<usize>>>,
     dirty: Vec<usize>,
-    failed: Vec<(u32, Failure)>,
+    losses: Vec<Loss>,
+    moves: Vec<(Slot, Address)>,
     scratch: Box<[u8]>,
     now: Instant,
     housekeeping_at: Instant,
 }
 
 impl Pool {
-    /// Asks the server at `seed` for the slot map. Connections are made when they are needed.
+    /// Asks one of the store's nodes for the map. Connections are made when they are needed.
     ///
     /// # Errors
-    /// The server cannot be reached, or the system gives no poll.
-    pub fn open(seed: &Address, options: PoolOptions) -> io::Result<Self> {
-        let map = SlotMap::fetch(seed)?;
+    /// No node can be reached, or the system gives no poll.
+    pub fn open(store: &StoreUrl, options: PoolOptions) -> io::Result<Self> {
+        let follows = options.read_from == ReadFrom::Any;
+        let map = SlotMap::fetch(store, follows)?;
         let poll = Poll::new()?;
         let timer = Timer::new(poll.registry(), TIMER)?;
         let now = Instant::now();
-        let addresses = map.nodes().iter().map(Address::resolve).collect::<io::Result<_>>()?;
-        Ok(Self {
+        let mut greetings = Vec::new();
+        if let Some(login) = &store.login {
+            greetings.push(Greeting { args: login.request(), must: true });
+        }
+        if follows {
+            // A server that is no cluster refuses it, and has no other replica to read from.
+            greetings.push(Greeting { args: vec![b"READONLY".to_vec()], must: false });
+        }
+        greetings.extend(options.greetings);
+        let mut pool = Self {
             poll,
             events: Events::with_capacity(EVENTS_MAX),
             timer,
-            options,
-            seed: seed.clone(),
-            map,
-            addresses,
-            stale: false,
-            refreshed_at: now,
+            connections_each: options.connections.max(1),
+            timeout: options.timeout,
+            read_from: options.read_from,
+            greetings: greetings.into(),
+            map: map.clone(),
+            leaders: Vec::new(),
+            nodes: Nodes::default(),
+            survey: Survey::new(follows, now),
             connections: Vec::new(),
-            places: vec![Vec::new(); options.clients],
             dirty: Vec::new(),
-            failed: Vec::new(),
+            losses: Vec::new(),
+            moves: Vec::new(),
             scratch: vec![0; SCRATCH_BYTES].into_boxed_slice(),
             now,
             housekeeping_at: now,
-        })
+        };
+        pool.adopt(map)?;
+        for seed in &store.seeds {
+            // The others may do without one that has no address.
+            let _ = pool.nodes.place(seed);
+        }
+        Ok(pool)
     }
 
-    /// Begins a request of `client` about `key`. Its answer bears `token`. It leaves with the next [`Pool::wait`].
-    pub fn request(&mut self, client: usize, key: &[u8], token: u32, arguments: usize) -> Request<'_> {
-        let node = if self.addresses.len() == 1 { 0 } else { self.map.leader(vocab::slot_of(key)) };
-        let place = match self.places[client].get(node) {
-            Some(&Some(place)) => place,
-            _ => self.connect(client, node),
-        };
+    /// Begins a request. It leaves with the next [`Pool::wait`].
+    #[inline]
+    pub fn request(&mut self, ask: Ask<'_>) -> Request<'_> {
+        let node = self.route(&ask);
+        let number = if self.connections_each == 1 { 0 } else { ask.client % self.connections_each };
+        let place = self.place(node, number);
+        self.connections[place].request(ask.token, ask.access, ask.arguments, self.now)
+    }
+
+    fn route(&mut self, ask: &Ask<'_>) -> usize {
+        let Some(key) = ask.key else { return self.nodes.nearest(&self.leaders) };
+        let slot = if self.map.nodes().len() == 1 { Slot(0) } else { slot_of(key) };
+        match (ask.access, self.read_from) {
+            (Access::Read, ReadFrom::Any) => self.nodes.nearest(self.map.holders(slot)),
+            _ => self.map.leader(slot),
+        }
+    }
+
+    /// The connection of this number to `node`, about to be written to.
+    fn place(&mut self, node: usize, number: usize) -> usize {
+        let place = self.nodes.connection(node, number).unwrap_or_else(|| self.connect(node, number));
         let connection = &mut self.connections[place];
         if !connection.dirty {
             connection.dirty = true;
             self.dirty.push(place);
         }
-        connection.request(token, arguments, self.now)
+        place
     }
 
     #[cold]
-    fn connect(&mut self, client: usize, node: usize) -> usize {
+    fn connect(&mut self, node: usize, number: usize) -> usize {
         let place = self.connections.len();
-        self.connections.push(Connection::new(self.addresses[node], Token(place)));
-        let places = &mut self.places[client];
-        if places.len() <= node {
-            places.resize(node + 1, None);
-        }
-        places[node] = Some(place);
+        let socket = self.nodes.get(node).socket;
+        self.connections.push(Connection::new(node, socket, Token(place), Arc::clone(&self.greetings)));
+        self.nodes.connected(node, number, place);
         place
     }
 
@@ -119,19 +172,25 @@ impl Pool {
     /// It may return early with none.
     ///
     /// # Errors
-    /// The system's poll fails. A connection's failure is an answer.
+    /// The system's poll fails, or the store refuses a greeting: who asks may not, for one. A connection's failure is
+    /// an answer.
     pub fn wait(&mut self, until: Option<Instant>, each: &mut dyn FnMut(u32, Answer<'_>, Instant)) -> io::Result<()> {
         self.flush();
-        if self.failed.is_empty() {
+        if self.losses.is_empty() {
             self.poll(until)?;
         }
         self.now = Instant::now();
-        let mut moved = false;
+        let (mut survey, mut refused) = (None, None);
+        let Self { connections, moves, survey: surveyed, .. } = self;
         let mut reply = |token: u32, frame: Frame<'_>, at: Instant| match frame {
-            Frame::Error(line) if line.starts_with(b"MOVED ") => {
-                moved = true;
-                each(token, Answer::Moved, at);
-            }
+            Frame::Error(line) => match Failure::of_refusal(line) {
+                Some(failure) => {
+                    surveyed.doubt();
+                    moves.extend(moved(line));
+                    each(token, Answer::Again(failure), at);
+                }
+                None => each(token, Answer::Reply(frame), at),
+            },
             frame => each(token, Answer::Reply(frame), at),
         };
         for event in &self.events {
@@ -139,33 +198,43 @@ impl Pool {
                 self.timer.went_off();
                 continue;
             }
-            let connection = &mut self.connections[event.token().0];
+            let connection = &mut connections[event.token().0];
             if event.is_writable() || event.is_error() {
-                connection.on_writable(self.now, &mut self.failed);
+                connection.on_writable(self.now, &mut self.losses);
             }
             if event.is_readable() || event.is_read_closed() {
-                let reading = Reading { scratch: &mut self.scratch, failed: &mut self.failed };
-                connection.on_readable(event.is_read_closed(), reading, &mut reply);
+                let (scratch, losses) = (&mut self.scratch, &mut self.losses);
+                let mut reading = Reading { scratch, losses, survey: &mut survey, refused: &mut refused };
+                if let Some((since, at)) = connection.on_readable(event.is_read_closed(), &mut reading, &mut reply) {
+                    self.nodes.answered(connection.node, at.saturating_duration_since(since));
+                }
             }
         }
         self.events.clear();
-        self.stale |= moved;
-        if self.now >= self.housekeeping_at || !self.failed.is_empty() {
+        if let Some(text) = refused {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+        }
+        self.learn(survey);
+        if self.now >= self.housekeeping_at || !self.losses.is_empty() {
             self.keep_house();
         }
         let now = self.now;
-        for (token, failure) in self.failed.drain(..) {
-            each(token, Answer::Failed(failure), now);
+        for Loss { token, failure, again } in self.losses.drain(..) {
+            if token == crate::connection::SURVEY {
+                self.survey.lost();
+            } else {
+                each(token, if again { Answer::Again(failure) } else { Answer::Failed(failure) }, now);
+            }
         }
         Ok(())
     }
 
     fn flush(&mut self) {
         let registry = self.poll.registry();
-        let (connections, failed, now) = (&mut self.connections, &mut self.failed, self.now);
+        let (connections, losses, now) = (&mut self.connections, &mut self.losses, self.now);
         self.dirty.retain(|&place| {
             let connection = &mut connections[place];
-            connection.dirty = !connection.flush(registry, now, failed);
+            connection.dirty = !connection.flush(registry, now, losses);
             connection.dirty
         });
     }
@@ -187,56 +256,104 @@ impl Pool {
         }
     }
 
-    fn keep_house(&mut self) {
-        self.housekeeping_at = self.now + HOUSEKEEPING;
-        for connection in &mut self.connections {
-            if connection.oldest().is_some_and(|since| self.now.duration_since(since) > self.options.timeout) {
-                connection.fail(Failure::TimedOut, self.now, &mut self.failed);
+    /// Takes in what this turn's answers say of the map.
+    fn learn(&mut self, survey: Option<Value>) {
+        for (slot, mut leader) in std::mem::take(&mut self.moves) {
+            if leader.host.is_empty() {
+                leader.host.clone_from(&self.nodes.get(self.map.leader(slot)).address.host);
+            }
+            // A name that nobody knows leads nowhere: the whole map is on its way.
+            let Ok(node) = self.nodes.place(&leader) else { continue };
+            let address = self.nodes.get(usize::from(node)).address.clone();
+            if usize::from(node) >= self.map.nodes().len() {
+                let places: Vec<u16> = (0..self.map.nodes().len() as u16).collect();
+                self.map.renumber(self.nodes.addresses(), &places);
+            }
+            self.map.moved(slot, &address);
+        }
+        let Some(answer) = survey else { return };
+        let asked = self.survey.node().map(|node| self.nodes.get(node).address.clone());
+        if let Some(map) = asked.and_then(|asked| self.survey.answered(&answer, &asked)) {
+            // A map that names a place that nobody knows is as good as none.
+            if self.adopt(map).is_err() {
+                self.survey.doubt();
             }
         }
-        // Without its leader a slot has another soon; the only node of a store has no heir.
-        if !self.failed.is_empty() && self.addresses.len() > 1 {
-            self.stale = true;
-        }
-        if self.stale && self.now > self.refreshed_at + REFRESH_AFTER {
-            self.refresh();
-        }
     }
 
-    /// Reads the slot map again, from whichever node answers.
-    fn refresh(&mut self) {
-        self.refreshed_at = self.now;
-        let seeds: Vec<Address> = self.map.nodes().iter().chain([&self.seed]).cloned().collect();
-        for seed in seeds {
-            let Ok(map) = SlotMap::fetch(&seed) else { continue };
-            let Ok(addresses) = map.nodes().iter().map(Address::resolve).collect::<io::Result<Vec<_>>>() else {
-                continue;
-            };
-            self.stale = false;
-            self.adopt(map, addresses);
-            return;
+    fn keep_house(&mut self) {
+        let now = self.now;
+        self.housekeeping_at = now + HOUSEKEEPING;
+        self.nodes.look();
+        for connection in &mut self.connections {
+            let waited = connection.oldest().map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+            if waited > self.timeout {
+                connection.fail(Failure::TimedOut, now, &mut self.losses);
+            }
+            connection.stalled = waited > STALLED_AFTER;
+            if connection.stalled || connection.is_waiting(now) {
+                self.nodes.suspect(connection.node);
+                self.survey.doubt();
+            }
         }
-    }
-
-    /// Takes over a new map. Connections stay with their addresses.
-    fn adopt(&mut self, map: SlotMap, addresses: Vec<SocketAddr>) {
-        for places in &mut self.places {
-            let old = std::mem::replace(places, vec![None; addresses.len()]);
-            for (node, place) in old.into_iter().enumerate() {
-                if let Some(now_at) = addresses.iter().position(|address| *address == self.addresses[node]) {
-                    places[now_at] = place;
+        if self.read_from == ReadFrom::Any {
+            for connection in self.connections.iter_mut().filter(|connection| connection.stalled) {
+                if self.nodes.has_other(connection.node) {
+                    connection.abandon_reads(Failure::Stalled, &mut self.losses);
                 }
             }
         }
-        self.map = map;
-        self.addresses = addresses;
+        if let Some(node) = self.survey.overdue(now) {
+            if let Some(place) = self.nodes.connection(node, 0) {
+                self.connections[place].forget_survey();
+            }
+            self.survey.lost();
+        }
+        if let Some(node) = self.survey.due(now, &self.nodes) {
+            let place = self.place(node, 0);
+            self.survey.ask(node, now, &mut self.connections[place]);
+        }
     }
 
-    /// The map in use.
+    /// Takes over a new map. Nodes keep their numbers, and connections their nodes.
+    fn adopt(&mut self, mut map: SlotMap) -> io::Result<()> {
+        let places = map.nodes().iter().map(|node| self.nodes.place(node)).collect::<io::Result<Vec<_>>>()?;
+        map.renumber(self.nodes.addresses(), &places);
+        let slots = || (0..vocab::SLOT_COUNT).map(Slot);
+        let moved = slots().any(|slot| map.leader(slot) != self.map.leader(slot));
+        self.leaders = slots().map(|slot| map.leader(slot) as u16).collect();
+        self.leaders.sort_unstable();
+        self.leaders.dedup();
+        self.map = map;
+        if moved {
+            // What waits for a node that no longer leads may as well ask the one that does.
+            for connection in &mut self.connections {
+                connection.abandon_unsent(Failure::Moved, &mut self.losses);
+                if connection.stalled {
+                    connection.abandon_reads(Failure::Moved, &mut self.losses);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The map in use. Nodes that have left it keep their place among its nodes.
     #[must_use]
     pub fn map(&self) -> &SlotMap {
         &self.map
     }
+}
+
+/// What `MOVED slot host:port` says.
+#[cold]
+fn moved(line: &[u8]) -> Option<(Slot, Address)> {
+    let mut words = std::str::from_utf8(line).ok()?.split(' ');
+    if words.next() != Some("MOVED") {
+        return None;
+    }
+    let slot = words.next()?.parse().ok().filter(|&slot| slot < vocab::SLOT_COUNT)?;
+    let (host, port) = words.next()?.rsplit_once(':')?;
+    Some((Slot(slot), Address { host: host.to_owned(), port: port.parse().ok()? }))
 }
 
 #[cfg(test)]
