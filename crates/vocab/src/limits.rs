@@ -91,7 +91,7 @@ pub const HELLO_BYTES_MAX: usize = 4096;
 /// Bytes of messages between nodes in one frame beyond which the next frame is begun.
 pub const PEER_FRAME_BYTES_SOFT: usize = 1024 * 1024;
 /// Most bytes of one frame between nodes: the largest message fits.
-pub const PEER_FRAME_BYTES_MAX: usize = ENTRY_BYTES_MAX + 1024 * 1024;
+pub const PEER_FRAME_BYTES_MAX: usize = ENTRY_BYTES_MAX + 2 * PEER_FRAME_BYTES_SOFT;
 /// Bytes that may wait for a peer before what clients write and ask is dropped.
 pub const PEER_QUEUE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Bytes beyond these that the other messages may take before they are dropped too.
@@ -118,6 +118,5 @@ const _: () = assert!(QUERY_BUFFER_BYTES_MAX <= ENTRY_BYTES_MAX);
 const _: () = assert!(INLINE_COLLECTION_BYTES_MAX < VALUE_BYTES_MAX);
 const _: () = assert!(REPLICATION_FACTOR_MAX as usize * 2 <= REPLICAS_MAX);
 const _: () = assert!(MAP_SHARDS_MAX * (32 + 13 * REPLICAS_MAX) + NODES_MAX * 1024 + MAP_SETTINGS_MAX * 2048 < MAP_BYTES_MAX);
-const _: () = assert!(ENTRY_BYTES_MAX < PEER_FRAME_BYTES_MAX);
 const _: () = assert!(PEER_FRAME_BYTES_MAX < u32::MAX as usize);
 const _: () = assert!(PEER_FRAME_BYTES_SOFT < PEER_QUEUE_BYTES_MAX);

@@ -1,0 +1,271 @@
+//! Peer messages as bytes. docs/FORMATS.md, "Between nodes", has the layout.
+//!
+//! A message does not say how long it is: the frame that carries it does. So one that ends in bytes of any length
+//! needs no length for these.
+
+use super::message::{Order, PeerMessage};
+use super::raft;
+use super::reader::{Reader, put_varint};
+use vocab::{NodeId, ShardId};
+
+const RAFT: u8 = 1;
+const REST: u8 = 2;
+const WAKE: u8 = 3;
+const BEAT: u8 = 4;
+const BEAT_ANSWER: u8 = 5;
+const LEADING: u8 = 6;
+const MAP: u8 = 7;
+const MAP_ASKED: u8 = 8;
+const PROPOSE: u8 = 9;
+const ORDER: u8 = 10;
+const CALL: u8 = 11;
+const ANSWER: u8 = 12;
+const JOIN: u8 = 13;
+const BOOTSTRAP: u8 = 14;
+const BOOTSTRAP_DONE: u8 = 15;
+
+const TRANSFER: u8 = 1;
+const ADD: u8 = 2;
+const REMOVE: u8 = 3;
+
+impl PeerMessage {
+    /// Adds its bytes.
+    pub fn encode(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Raft { shard, message } => {
+                put(bytes, RAFT, &[u64::from(shard.0)]);
+                raft::put(message, bytes);
+            }
+            Self::Rest { shards } => {
+                put(bytes, REST, &[shards.len() as u64]);
+                shards.iter().for_each(|(shard, term, index)| put_all(bytes, &[u64::from(shard.0), *term, *index]));
+            }
+            Self::Wake { shards } => {
+                put(bytes, WAKE, &[shards.len() as u64]);
+                shards.iter().for_each(|shard| put_varint(bytes, u64::from(shard.0)));
+            }
+            Self::Beat { sent_us, wall_ms } => put(bytes, BEAT, &[*sent_us, *wall_ms]),
+            Self::BeatAnswer { sent_us, wall_ms } => put(bytes, BEAT_ANSWER, &[*sent_us, *wall_ms]),
+            Self::Leading { full, shards } => {
+                put(bytes, LEADING, &[u64::from(*full), shards.len() as u64]);
+                shards.iter().for_each(|(shard, term)| put_all(bytes, &[u64::from(shard.0), *term]));
+            }
+            Self::Map(map) => put_tail(bytes, MAP, &[], map),
+            Self::MapAsked { epoch } => put(bytes, MAP_ASKED, &[*epoch]),
+            Self::Propose { change } => put_tail(bytes, PROPOSE, &[], change),
+            Self::Order { shard, order } => {
+                put(bytes, ORDER, &[u64::from(shard.0)]);
+                order.encode(bytes);
+            }
+            Self::Call { id, shard, command } => put_tail(bytes, CALL, &[*id, u64::from(shard.0)], command),
+            Self::Answer { id, reply } => put_tail(bytes, ANSWER, &[*id], reply),
+            Self::Join { node } => put_tail(bytes, JOIN, &[], node),
+            Self::Bootstrap { map } => put_tail(bytes, BOOTSTRAP, &[], map),
+            Self::BootstrapDone { store } => put(bytes, BOOTSTRAP_DONE, &[*store]),
+        }
+    }
+
+    /// Reads a message that takes all of `bytes`. It never takes more memory than a small multiple of these.
+    pub fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
+        let mut reader = Reader::new(bytes);
+        let from = &mut reader;
+        let message = match from.byte()? {
+            RAFT => Self::Raft { shard: shard(from)?, message: raft::read(from.rest())? },
+            REST => Self::Rest { shards: list(from, 3, |from| Ok((shard(from)?, from.varint()?, from.varint()?)))? },
+            WAKE => Self::Wake { shards: list(from, 1, shard)? },
+            BEAT => Self::Beat { sent_us: from.varint()?, wall_ms: from.varint()? },
+            BEAT_ANSWER => Self::BeatAnswer { sent_us: from.varint()?, wall_ms: from.varint()? },
+            LEADING => Self::Leading {
+                full: flag(from)?,
+                shards: list(from, 2, |from| Ok((shard(from)?, from.varint()?)))?,
+            },
+            MAP => Self::Map(from.rest().to_vec()),
+            MAP_ASKED => Self::MapAsked { epoch: from.varint()? },
+            PROPOSE => Self::Propose { change: from.rest().to_vec() },
+            ORDER => Self::Order { shard: shard(from)?, order: Order::decode(from)? },
+            CALL => Self::Call { id: from.varint()?, shard: shard(from)?, command: from.rest().to_vec() },
+            ANSWER => Self::Answer { id: from.varint()?, reply: from.rest().to_vec() },
+            JOIN => Self::Join { node: from.rest().to_vec() },
+            BOOTSTRAP => Self::Bootstrap { map: from.rest().to_vec() },
+            BOOTSTRAP_DONE => Self::BootstrapDone { store: from.varint()? },
+            _ => return Err("an unknown peer message"),
+        };
+        reader.end()?;
+        Ok(message)
+    }
+
+    /// Whether it carries what clients wrote or asked, in any amount; the others are few and small.
+    #[must_use]
+    pub fn is_bulk(&self) -> bool {
+        matches!(self, Self::Raft { .. } | Self::Call { .. } | Self::Answer { .. })
+    }
+}
+
+impl Order {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Transfer { to } => put(bytes, TRANSFER, &[to.0]),
+            Self::Add { replica, node } => put(bytes, ADD, &[*replica, node.0]),
+            Self::Remove { replica } => put(bytes, REMOVE, &[*replica]),
+        }
+    }
+
+    fn decode(from: &mut Reader) -> Result<Self, &'static str> {
+        Ok(match from.byte()? {
+            TRANSFER => Self::Transfer { to: NodeId(from.varint()?) },
+            ADD => Self::Add { replica: from.varint()?, node: NodeId(from.varint()?) },
+            REMOVE => Self::Remove { replica: from.varint()? },
+            _ => return Err("an unknown order in a peer message"),
+        })
+    }
+}
+
+fn put(bytes: &mut Vec<u8>, kind: u8, numbers: &[u64]) {
+    bytes.push(kind);
+    put_all(bytes, numbers);
+}
+
+fn put_all(bytes: &mut Vec<u8>, numbers: &[u64]) {
+    numbers.iter().for_each(|number| put_varint(bytes, *number));
+}
+
+fn put_tail(bytes: &mut Vec<u8>, kind: u8, numbers: &[u64], tail: &[u8]) {
+    put(bytes, kind, numbers);
+    bytes.extend_from_slice(tail);
+}
+
+fn shard(from: &mut Reader) -> Result<ShardId, &'static str> {
+    from.narrow().map(ShardId)
+}
+
+fn flag(from: &mut Reader) -> Result<bool, &'static str> {
+    match from.byte()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err("a flag that is neither 0 nor 1 in a peer message"),
+    }
+}
+
+fn list<'a, T>(
+    from: &mut Reader<'a>,
+    bytes_min: usize,
+    each: impl Fn(&mut Reader<'a>) -> Result<T, &'static str>,
+) -> Result<Vec<T>, &'static str> {
+    let count = from.count(bytes_min)?;
+    (0..count).map(|_| each(from)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use replica::{Entry, Message};
+    use std::time::{Duration, Instant};
+    use vocab::Prng;
+
+    fn raft() -> Message {
+        let mut entry = Entry::default();
+        entry.set_index(8);
+        entry.set_term(3);
+        entry.set_data(vec![7; 40].into());
+        let mut message = Message::default();
+        message.set_from(1);
+        message.set_to(2);
+        message.set_term(3);
+        message.set_index(7);
+        message.set_log_term(3);
+        message.set_entries(vec![entry].into());
+        message
+    }
+
+    fn samples() -> Vec<PeerMessage> {
+        let (a, b) = (ShardId(5), ShardId(u32::MAX));
+        vec![
+            PeerMessage::Raft { shard: a, message: raft() },
+            PeerMessage::Rest { shards: vec![(a, 1, 2), (b, u64::MAX, u64::MAX)] },
+            PeerMessage::Wake { shards: vec![a, b] },
+            PeerMessage::Beat { sent_us: 300, wall_ms: 1_700_000_000_000 },
+            PeerMessage::BeatAnswer { sent_us: 0, wall_ms: u64::MAX },
+            PeerMessage::Leading { full: true, shards: vec![(a, 9)] },
+            PeerMessage::Leading { full: false, shards: vec![] },
+            PeerMessage::Map(vec![1, 2, 3]),
+            PeerMessage::MapAsked { epoch: 7 },
+            PeerMessage::Propose { change: vec![] },
+            PeerMessage::Order { shard: a, order: Order::Transfer { to: NodeId(u64::MAX) } },
+            PeerMessage::Order { shard: a, order: Order::Add { replica: 4, node: NodeId(2) } },
+            PeerMessage::Order { shard: b, order: Order::Remove { replica: 4 } },
+            PeerMessage::Call { id: 1 << 40, shard: a, command: vec![9; 300] },
+            PeerMessage::Answer { id: 1 << 40, reply: b"+OK\r\n".to_vec() },
+            PeerMessage::Join { node: vec![0] },
+            PeerMessage::Bootstrap { map: vec![4; 9] },
+            PeerMessage::BootstrapDone { store: u64::MAX },
+        ]
+    }
+
+    fn encoded(message: &PeerMessage) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn what_is_said_is_heard() {
+        for message in samples() {
+            assert_eq!(PeerMessage::decode(&encoded(&message)), Ok(message));
+        }
+    }
+
+    #[test]
+    fn small_messages_are_few_bytes() {
+        let length = |message: &PeerMessage| encoded(message).len();
+        assert_eq!(length(&PeerMessage::MapAsked { epoch: 7 }), 2);
+        assert_eq!(length(&PeerMessage::Rest { shards: vec![(ShardId(5), 1, 2); 100] }), 302);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let table: &[(&[u8], &str)] = &[
+            (&[], "a peer message cut short"),
+            (&[0], "an unknown peer message"),
+            (&[16], "an unknown peer message"),
+            (&[REST, 2, 1, 1, 1], "a count too large in a peer message"),
+            (&[WAKE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1], "a count too large in a peer message"),
+            (&[MAP_ASKED, 0x80], "a number cut short in a peer message"),
+            (
+                &[MAP_ASKED, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 2],
+                "a number too large in a peer message",
+            ),
+            (&[WAKE, 1, 0x80, 0x80, 0x80, 0x80, 0x10], "a number too large in a peer message"),
+            (&[MAP_ASKED, 1, 1], "more bytes in a peer message than it has room for"),
+            (&[LEADING, 2, 0], "a flag that is neither 0 nor 1 in a peer message"),
+            (&[ORDER, 1, 9, 1], "an unknown order in a peer message"),
+        ];
+        for (bytes, why) in table {
+            assert_eq!(PeerMessage::decode(bytes), Err(*why), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn fuzz_peer_messages_no_bytes_make_it_panic_or_run_away() {
+        let seconds = std::env::var("BASALT_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+        let until = Instant::now() + Duration::from_secs(seconds);
+        let mut prng = Prng::new(1);
+        let bases: Vec<Vec<u8>> = samples().iter().map(encoded).collect();
+        while Instant::now() < until {
+            let mut bytes = bases[prng.below(bases.len() as u64) as usize].clone();
+            for _ in 0..=prng.below(6) {
+                let at = prng.below(bytes.len() as u64) as usize;
+                match prng.below(3) {
+                    0 => bytes[at] = prng.next_u64() as u8,
+                    1 => bytes.truncate(at.max(1)),
+                    _ => bytes.insert(at, prng.next_u64() as u8),
+                }
+            }
+            // What can be read says the same when it is said again.
+            if let Ok(message) = PeerMessage::decode(&bytes) {
+                assert_eq!(PeerMessage::decode(&encoded(&message)), Ok(message));
+            }
+        }
+    }
+}
