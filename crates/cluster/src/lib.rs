@@ -8,6 +8,8 @@ mod encoding;
 mod map;
 pub mod placement;
 mod routes;
+#[cfg(test)]
+mod tests;
 mod validate;
 
 pub use apply::{Outcome, Refusal};

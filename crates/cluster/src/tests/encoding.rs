@@ -1,0 +1,165 @@
+//! The layouts: what is written is read, and no bytes do harm.
+
+use super::{drawn, drawn_change, small};
+use crate::{Change, Map, MapError, NodeInfo};
+use std::time::{Duration, Instant};
+use vocab::{Prng, ShardId};
+
+/// Maps that have been through some changes.
+fn worn(prng: &mut Prng) -> Map {
+    let mut map = drawn(prng);
+    for _ in 0..prng.below(60) {
+        let change = drawn_change(&map, prng);
+        let _: Result<_, _> = map.apply(&change);
+    }
+    map
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let mut prng = Prng::new(11);
+    for _ in 0..100 {
+        let map = worn(&mut prng);
+        assert_eq!(Map::decode(&map.encode()).unwrap(), map);
+        for change in [drawn_change(&map, &mut prng), Change::Begin(map.clone())] {
+            assert_eq!(Change::decode(&change.encode()).unwrap(), change);
+        }
+        for node in map.nodes.values() {
+            let mut bytes = Vec::new();
+            node.encode(&mut bytes);
+            assert_eq!(NodeInfo::decode(&bytes).as_ref(), Ok(node));
+        }
+    }
+}
+
+/// A layout that changes needs another number in its head, and these bytes a reader of both.
+#[test]
+fn the_layout_is_what_it_was() {
+    let map = Map::initial(vocab::StoreId(7), &super::nodes(&[("a", 300), ("b", 1)]), 2, 2).unwrap();
+    let bytes = map.encode();
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let expected = concat!(
+        "4241534d415000",
+        "01",
+        "0700000000000000",
+        "01",
+        "02",
+        "02",
+        "0100000000000000",
+        "0e31302e302e302e313a3137303030",
+        "0831302e302e302e31",
+        "d836",
+        "0161",
+        "ac02",
+        "0200000000000000",
+        "0e31302e302e302e323a3137303030",
+        "0831302e302e302e32",
+        "d836",
+        "0162",
+        "01",
+        "03",
+        "00",
+        "00",
+        "03",
+        "00",
+        "02",
+        "010002",
+        "020102",
+        "00",
+        "00",
+        "03",
+        "01",
+        "00ff3f",
+        "02",
+        "010002",
+        "020102",
+        "00",
+        "00",
+        "03",
+        "01",
+        "8040ff3f",
+        "02",
+        "010002",
+        "020102",
+        "00",
+        "27ba3e56",
+    );
+    assert_eq!(hex, expected);
+}
+
+#[test]
+fn a_changed_byte_is_noticed() {
+    let bytes = small().encode();
+    for at in 0..bytes.len() {
+        let mut bad = bytes.clone();
+        bad[at] ^= 0x10;
+        assert_eq!(Map::decode(&bad), Err(MapError::Bytes("its checksum does not match")));
+        assert!(Map::decode(&bytes[..at]).is_err(), "{at} bytes");
+    }
+}
+
+fn spoil(data: &mut Vec<u8>, prng: &mut Prng) {
+    for _ in 0..=prng.below(4) {
+        if data.is_empty() {
+            return;
+        }
+        let at = prng.below(data.len() as u64) as usize;
+        match prng.below(4) {
+            0 => data[at] = prng.next_u64() as u8,
+            1 => data[at] = data[at].wrapping_add(1),
+            2 => data.truncate(at),
+            _ => data.insert(at, prng.next_u64() as u8),
+        }
+    }
+}
+
+#[test]
+fn fuzz_maps_and_changes_no_bytes_make_them_panic_or_run_away() {
+    let seconds = std::env::var("BASALT_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let mut prng = Prng::new(1);
+    let (mut maps, mut changes) = (0u64, 0u64);
+    while Instant::now() < until {
+        let mut map = worn(&mut prng);
+        let mut bytes = map.encode();
+        for _ in 0..100 {
+            let mut data = bytes[..bytes.len() - 4].to_vec();
+            spoil(&mut data, &mut prng);
+            data.extend_from_slice(&crc32fast::hash(&data).to_le_bytes());
+            if let Ok(read) = Map::decode(&data) {
+                assert_eq!(read.encode(), data, "one map has one encoding");
+                maps += 1;
+            }
+            let mut data = drawn_change(&map, &mut prng).encode();
+            spoil(&mut data, &mut prng);
+            if let Ok(change) = Change::decode(&data) {
+                assert_eq!(change.encode(), data, "one change has one encoding");
+                let _: Result<_, _> = map.apply(&change);
+                map.validate().unwrap();
+                changes += 1;
+            }
+        }
+        spoil(&mut bytes, &mut prng);
+        assert!(Map::decode(&bytes).is_err() || Map::decode(&bytes).unwrap().encode() == bytes);
+    }
+    assert!(maps > 0 && changes > 0, "{maps} maps and {changes} changes were still readable");
+}
+
+/// Optimised, a map of the largest store that placement is tested with is small and read in no time.
+#[test]
+#[ignore = "takes an optimised build to be worth reading"]
+fn a_large_map_is_compact() {
+    let map = super::large(1000, 100_000);
+    let bytes = map.encode();
+    let began = Instant::now();
+    let read = Map::decode(&bytes).unwrap();
+    let took = began.elapsed();
+    println!("100,000 shards on 1,000 nodes: {} bytes, read in {took:?}", bytes.len());
+    assert_eq!(read, map);
+    assert!(bytes.len() < 10_000_000 && took < Duration::from_millis(100));
+    let began = Instant::now();
+    let routes = crate::Routes::from(&super::large(10, 100));
+    println!("routes of 100 shards with their map: {:?}", began.elapsed());
+    assert_eq!(routes.shards().count(), 101);
+    assert_eq!(routes.replicas(ShardId(100)).len(), 3);
+}

@@ -1,0 +1,94 @@
+//! Tests over the whole crate, and the maps that they share.
+#![allow(clippy::unwrap_used)]
+
+mod changes;
+mod encoding;
+mod initial;
+mod leaders;
+mod rules;
+
+use crate::{Change, Map, NodeInfo};
+use std::collections::BTreeSet;
+use vocab::{NodeId, Prng, ReplicaId, ShardId, StoreId};
+
+/// Nodes 1, 2, 3 … of a zone and a capacity each.
+pub(crate) fn nodes(of: &[(&str, u64)]) -> Vec<NodeInfo> {
+    (1..).zip(of).map(|(id, (zone, capacity))| node(id, zone, *capacity)).collect()
+}
+
+pub(crate) fn node(id: u64, zone: &str, capacity: u64) -> NodeInfo {
+    NodeInfo {
+        id: NodeId(id),
+        peer_address: format!("10.0.0.{id}:17000"),
+        client_host: format!("10.0.0.{id}"),
+        client_port: 7000,
+        zone: zone.to_owned(),
+        capacity,
+    }
+}
+
+/// Three nodes in three zones, four shards, three replicas of each.
+pub(crate) fn small() -> Map {
+    Map::initial(StoreId(7), &nodes(&[("a", 1), ("b", 1), ("c", 1)]), 4, 3).unwrap()
+}
+
+/// The ids of all nodes.
+pub(crate) fn all(map: &Map) -> BTreeSet<NodeId> {
+    map.nodes.keys().copied().collect()
+}
+
+/// A first map of a size, with zones and capacities, that are drawn.
+pub(crate) fn drawn(prng: &mut Prng) -> Map {
+    let zones = 1 + prng.below(5);
+    let of: Vec<(String, u64)> =
+        (0..=prng.below(12)).map(|_| (format!("z{}", prng.below(zones)), 50 + prng.below(150))).collect();
+    let of: Vec<(&str, u64)> = of.iter().map(|(zone, capacity)| (zone.as_str(), *capacity)).collect();
+    Map::initial(StoreId(prng.next_u64()), &nodes(&of), 1 + prng.below(64) as u32, 1 + prng.below(5) as u32).unwrap()
+}
+
+/// A change that may or may not make sense for `map`.
+pub(crate) fn drawn_change(map: &Map, prng: &mut Prng) -> Change {
+    let some_node = NodeId(1 + prng.below(map.nodes.len() as u64 + 2));
+    let shard = ShardId(prng.below(map.shards.len() as u64 + 1) as u32);
+    let known = map.shards.get(&shard).cloned().unwrap_or_default();
+    match prng.below(7) {
+        0 => Change::RegisterNode(node(some_node.0, "z0", 100)),
+        1 => {
+            let was = map.nodes.get(&some_node).cloned().unwrap_or_else(|| node(some_node.0, "z0", 1));
+            Change::UpdateNode { was, now: node(some_node.0, "z1", prng.below(3)) }
+        }
+        2 => Change::ForgetNode(some_node),
+        3 => {
+            let replica = ReplicaId(known.next_replica - known.next_replica.min(prng.below(2)));
+            Change::AddReplica { shard, replica, node: some_node, learner: prng.below(2) == 0 }
+        }
+        4 => {
+            let mut ids: Vec<ReplicaId> = known.replicas.iter().map(|replica| replica.id).collect();
+            ids.retain(|_| prng.below(4) > 0);
+            let learners = ids.split_off(prng.below(ids.len() as u64 + 1) as usize);
+            let members_index = (known.members_index + prng.below(3)).saturating_sub(1);
+            Change::SetReplicas { shard, members_index, voters: ids, learners }
+        }
+        5 => Change::ForgetReplica { shard, replica: ReplicaId(prng.below(known.next_replica + 2)) },
+        _ => {
+            let name = format!("setting-{}", prng.below(4));
+            let was = map.settings.get(&name).cloned().filter(|_| prng.below(4) > 0);
+            let now = Some(prng.below(3).to_string()).filter(|_| prng.below(3) > 0);
+            Change::Setting { name, was, now }
+        }
+    }
+}
+
+/// A store with more shards than slots: most of them own none, which placement does not mind. Five zones, and nodes of
+/// two sizes.
+pub(crate) fn large(nodes: u64, shards: u32) -> Map {
+    let nodes: Vec<NodeInfo> = (1..=nodes).map(|id| node(id, &format!("z{}", id % 5), 1 + id % 2)).collect();
+    let parts = shards.div_ceil(10_000);
+    let mut map = Map::initial(StoreId(1), &nodes, shards / parts, 3).unwrap();
+    for number in shards / parts + 1..=shards {
+        let mut shard = map.shards[&ShardId((number - 1) % (shards / parts) + 1)].clone();
+        shard.slots.clear();
+        map.shards.insert(ShardId(number), shard);
+    }
+    map
+}
