@@ -8,6 +8,7 @@ mod dispatch;
 mod embedded;
 mod host;
 mod inbox;
+pub mod links;
 mod log_thread;
 mod outbox;
 mod pool;

@@ -1,0 +1,36 @@
+//! What was logged about whom, so that it is not logged again with every try.
+
+use super::refusal::RefusalKind;
+use std::collections::HashSet;
+
+/// Complaints that are remembered.
+const COMPLAINTS_MAX: usize = 1024;
+
+/// What there is to complain about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Complaint {
+    /// Nobody answers.
+    Silence,
+    /// What comes makes no sense.
+    Garbage,
+    /// One of the two refuses.
+    Refusal(RefusalKind),
+}
+
+#[derive(Default)]
+pub(super) struct Complaints(HashSet<(String, Complaint)>);
+
+impl Complaints {
+    /// Whether this is to be logged.
+    pub(super) fn is_new(&mut self, about: &str, complaint: Complaint) -> bool {
+        if self.0.len() >= COMPLAINTS_MAX {
+            self.0.clear();
+        }
+        self.0.insert((about.to_owned(), complaint))
+    }
+
+    /// All is well there: what comes next is news.
+    pub(super) fn settle(&mut self, about: &str) {
+        self.0.retain(|(who, _)| who != about);
+    }
+}

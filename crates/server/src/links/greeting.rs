@@ -1,0 +1,154 @@
+//! The parts of a handshake as bytes: u8 kind, u16 length, body. docs/FORMATS.md, "Between nodes".
+
+use super::identity::Identity;
+use vocab::limits::HELLO_BYTES_MAX;
+use vocab::{NodeId, StoreId};
+
+/// First bytes of a connection between nodes: what does not begin so is not a node.
+const MAGIC: &[u8; 8] = b"BASALTPP";
+/// The versions of the protocol that this code speaks.
+pub(super) const VERSIONS: (u16, u16) = (1, 1);
+const HEAD_BYTES: usize = 3;
+/// What later versions may add to a greeting.
+const ROOM_BYTES: usize = 1024;
+const PART_BYTES_MAX: usize = HELLO_BYTES_MAX + ROOM_BYTES;
+
+const GREETING: u8 = 0xB1;
+const PROOF: u8 = 0xB2;
+const WELCOME: u8 = 0xB3;
+const REFUSED: u8 = 0xB4;
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Messages between the two nodes.
+    Link,
+    /// One snapshot.
+    Snapshot,
+}
+
+/// What a node says first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Greeting {
+    pub(super) versions: (u16, u16),
+    /// As the dialer says; `None`: of a later version.
+    pub(super) purpose: Option<Purpose>,
+    pub(super) store: Option<StoreId>,
+    pub(super) node: NodeId,
+    pub(super) instance: u64,
+    pub(super) nonce: [u8; 32],
+    pub(super) hello: Vec<u8>,
+}
+
+impl Greeting {
+    pub(super) fn new(identity: &Identity, purpose: Purpose, nonce: [u8; 32]) -> Self {
+        Self {
+            versions: VERSIONS,
+            purpose: Some(purpose),
+            store: identity.store,
+            node: identity.node,
+            instance: identity.instance,
+            nonce,
+            hello: identity.hello.clone(),
+        }
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&self.versions.0.to_le_bytes());
+        bytes.extend_from_slice(&self.versions.1.to_le_bytes());
+        bytes.push(match self.purpose {
+            None => 0,
+            Some(Purpose::Link) => 1,
+            Some(Purpose::Snapshot) => 2,
+        });
+        bytes.push(u8::from(self.store.is_some()));
+        bytes.extend_from_slice(&self.store.map_or(0, |store| store.0).to_le_bytes());
+        bytes.extend_from_slice(&self.node.0.to_le_bytes());
+        bytes.extend_from_slice(&self.instance.to_le_bytes());
+        bytes.extend_from_slice(&self.nonce);
+        bytes.extend_from_slice(&(self.hello.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(&self.hello);
+        bytes
+    }
+
+    /// `None` if it is none. What follows the hello is of a later version, and passed over.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut rest = bytes.strip_prefix(MAGIC)?;
+        let versions = (u16::from_le_bytes(take(&mut rest)?), u16::from_le_bytes(take(&mut rest)?));
+        let [purpose, has_store] = take(&mut rest)?;
+        let store = u64::from_le_bytes(take(&mut rest)?);
+        let greeting = Self {
+            versions,
+            purpose: match purpose {
+                1 => Some(Purpose::Link),
+                2 => Some(Purpose::Snapshot),
+                _ => None,
+            },
+            store: (has_store == 1).then_some(StoreId(store)),
+            node: NodeId(u64::from_le_bytes(take(&mut rest)?)),
+            instance: u64::from_le_bytes(take(&mut rest)?),
+            nonce: take(&mut rest)?,
+            hello: {
+                let length = usize::from(u16::from_le_bytes(take(&mut rest)?));
+                rest.get(..length).filter(|hello| hello.len() <= HELLO_BYTES_MAX)?.to_vec()
+            },
+        };
+        Some(greeting)
+    }
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (first, rest) = bytes.split_first_chunk::<N>()?;
+    *bytes = rest;
+    Some(*first)
+}
+
+/// One part of a handshake.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Part<'a> {
+    Greeting(&'a [u8]),
+    Proof([u8; 32]),
+    Welcome,
+    Refused(&'a [u8]),
+}
+
+impl Part<'_> {
+    pub(super) fn encode(&self, bytes: &mut Vec<u8>) {
+        let (kind, body): (u8, &[u8]) = match self {
+            Self::Greeting(body) => (GREETING, body),
+            Self::Proof(proof) => (PROOF, proof),
+            Self::Welcome => (WELCOME, &[]),
+            Self::Refused(body) => (REFUSED, body),
+        };
+        bytes.push(kind);
+        bytes.extend_from_slice(&(body.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(body);
+    }
+}
+
+/// The part that `bytes` begin with and its length, or `None` if more bytes are needed; an error if no node says that.
+pub(super) fn first_part(bytes: &[u8]) -> Result<Option<(Part<'_>, usize)>, ()> {
+    let Some((&kind, _)) = bytes.split_first() else { return Ok(None) };
+    if !(GREETING..=REFUSED).contains(&kind) {
+        return Err(());
+    }
+    let Some((head, rest)) = bytes.split_at_checked(HEAD_BYTES) else { return Ok(None) };
+    let length = usize::from(u16::from_le_bytes([head[1], head[2]]));
+    if length > PART_BYTES_MAX {
+        return Err(());
+    }
+    // Whoever is no node is not waited for.
+    let magic = rest.len().min(MAGIC.len());
+    if kind == GREETING && rest[..magic] != MAGIC[..magic] {
+        return Err(());
+    }
+    let Some(body) = rest.get(..length) else { return Ok(None) };
+    let part = match kind {
+        GREETING => Part::Greeting(body),
+        PROOF => Part::Proof(body.try_into().map_err(|_| ())?),
+        WELCOME => Part::Welcome,
+        _ => Part::Refused(body),
+    };
+    Ok(Some((part, HEAD_BYTES + length)))
+}

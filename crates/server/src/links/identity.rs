@@ -1,0 +1,83 @@
+//! Who a node is, as it says to others when they meet.
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vocab::limits::HELLO_BYTES_MAX;
+use vocab::{NodeId, StoreId};
+
+/// Who this node is. Part of it changes while the node runs: it may come to belong to a store.
+#[derive(Clone)]
+pub struct Identity {
+    /// The node.
+    pub node: NodeId,
+    /// The store that it belongs to, if it does.
+    pub store: Option<StoreId>,
+    /// What every other node is told of it; at most `limits::HELLO_BYTES_MAX` bytes.
+    pub hello: Vec<u8>,
+    /// What the nodes of a store know and nobody else does; empty: they do not ask.
+    pub secret: Vec<u8>,
+    /// Tells this process from any other, of the same node too.
+    pub(super) instance: u64,
+}
+
+impl Identity {
+    /// A node that belongs to no store, as far as is known.
+    ///
+    /// # Panics
+    /// If the hello is longer than it may be.
+    #[must_use]
+    pub fn new(node: NodeId, hello: Vec<u8>, secret: Vec<u8>) -> Self {
+        assert!(hello.len() <= HELLO_BYTES_MAX, "a hello of {} bytes", hello.len());
+        Self { node, store: None, hello, secret, instance: u64::from_le_bytes(random()) }
+    }
+
+    /// For several threads.
+    #[must_use]
+    pub fn shared(self) -> SharedIdentity {
+        SharedIdentity(Arc::new(Mutex::new(self)))
+    }
+}
+
+/// An identity that several threads look at and that may change.
+#[derive(Clone)]
+pub struct SharedIdentity(Arc<Mutex<Identity>>);
+
+impl SharedIdentity {
+    /// As of now.
+    #[must_use]
+    pub fn now(&self) -> Identity {
+        self.lock().clone()
+    }
+
+    /// The node belongs to this store from now on. Connections that exist stay.
+    pub fn set_store(&self, store: StoreId) {
+        self.lock().store = Some(store);
+    }
+
+    /// What later connections are told.
+    ///
+    /// # Panics
+    /// If it is longer than it may be.
+    pub fn set_hello(&self, hello: Vec<u8>) {
+        assert!(hello.len() <= HELLO_BYTES_MAX, "a hello of {} bytes", hello.len());
+        self.lock().hello = hello;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Identity> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bytes that nobody can foresee.
+pub(super) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    let mut filled = 0;
+    while filled < N {
+        match getrandom(&mut bytes[filled..], GetRandomFlags::empty()) {
+            Ok(n) => filled += n,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => panic!("the system has no random bytes: {e}"),
+        }
+    }
+    bytes
+}

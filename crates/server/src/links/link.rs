@@ -1,0 +1,172 @@
+//! One connection to another node: its socket and what goes in and out.
+
+use super::frame::{self, Packer};
+use super::handshake::{Handshake, Peer};
+use super::queue::{InBuffer, OutQueue};
+use super::refusal::Refusal;
+use mio::net::TcpStream;
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::time::Instant;
+
+/// Room for a part of a handshake, in bytes.
+const SHAKE_BYTES: usize = 8 * 1024;
+
+/// How far a connection has come.
+pub(super) enum State {
+    /// The two get to know each other.
+    Shaking(Box<Handshake>),
+    /// Messages go to and fro.
+    Up(Peer),
+}
+
+/// Why a connection ends.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The other side has closed it.
+    Closed,
+    /// The system says so.
+    Failed(io::Error),
+    /// Nothing was heard for too long.
+    Silent,
+    /// What came makes no sense.
+    Garbage(&'static str),
+    /// This side refuses.
+    Refuse(Refusal),
+    /// The other side refuses.
+    Refused(Refusal),
+    /// Another connection has taken its place.
+    Replaced,
+    /// The node is not to be talked to any more.
+    Forgotten,
+}
+
+/// What came of reading.
+pub(super) enum Read1 {
+    /// Bytes, and perhaps more.
+    More(usize),
+    /// Nothing for now.
+    Drained,
+    /// The end.
+    Closed,
+}
+
+pub(super) struct Link {
+    pub(super) stream: TcpStream,
+    pub(super) address: SocketAddr,
+    /// Whom it was called as, if this side called.
+    pub(super) target: Option<u64>,
+    /// Somebody has answered the call.
+    pub(super) connected: bool,
+    pub(super) state: State,
+    pub(super) input: InBuffer,
+    pub(super) out: OutQueue,
+    pub(super) readable: bool,
+    /// There is an end to be read.
+    pub(super) hung_up: bool,
+    pub(super) writable: bool,
+    /// It is in the list of those to flush.
+    pub(super) dirty: bool,
+    /// What writing came to, if it failed.
+    pub(super) failed: Option<io::Error>,
+    pub(super) opened: Instant,
+    /// When bytes last came.
+    pub(super) heard: Instant,
+    /// When bytes last went.
+    pub(super) spoke: Instant,
+    pub(super) received_bytes: u64,
+    pub(super) sent_bytes: u64,
+    pub(super) received_messages: u64,
+    pub(super) sent_messages: u64,
+}
+
+impl Link {
+    pub(super) fn new(
+        stream: TcpStream,
+        address: SocketAddr,
+        target: Option<u64>,
+        state: State,
+        out: OutQueue,
+        now: Instant,
+    ) -> Self {
+        Self {
+            stream,
+            address,
+            target,
+            connected: target.is_none(),
+            state,
+            input: InBuffer::default(),
+            out,
+            readable: false,
+            hung_up: false,
+            writable: target.is_none(),
+            dirty: false,
+            failed: None,
+            opened: now,
+            heard: now,
+            spoke: now,
+            received_bytes: 0,
+            sent_bytes: 0,
+            received_messages: 0,
+            sent_messages: 0,
+        }
+    }
+
+    /// The node at the other end, once it has proven that it is one.
+    pub(super) fn peer(&self) -> Option<&Peer> {
+        match &self.state {
+            State::Up(peer) => Some(peer),
+            State::Shaking(_) => None,
+        }
+    }
+
+    /// Reads once.
+    pub(super) fn read(&mut self, now: Instant) -> Result<Read1, End> {
+        let wanted = match self.state {
+            State::Up(_) => frame::wanted(self.input.ready()).map_err(End::Garbage)?,
+            State::Shaking(_) => SHAKE_BYTES,
+        };
+        let room = self.input.room(wanted);
+        let length = room.len();
+        loop {
+            return match self.stream.read(room) {
+                Ok(0) => Ok(Read1::Closed),
+                Ok(n) => {
+                    self.input.filled(n);
+                    self.heard = now;
+                    self.received_bytes += n as u64;
+                    // A short read means that there is no more, unless the end itself is still to be read.
+                    self.readable = n == length || self.hung_up;
+                    Ok(Read1::More(n))
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.readable = false;
+                    Ok(Read1::Drained)
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => Err(End::Failed(e)),
+            };
+        }
+    }
+
+    /// Sends what the socket takes.
+    pub(super) fn flush(&mut self, packer: &mut Packer, now: Instant) -> io::Result<()> {
+        while self.writable && self.out.waiting() > 0 {
+            match self.stream.write(self.out.seal(packer)) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    self.out.advance(n);
+                    self.spoke = now;
+                    self.sent_bytes += n as u64;
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.writable = false;
+                    self.out.pushed_back();
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,22 @@
+//! Links between nodes: one connection for each two, for all their shards.
+
+mod complaints;
+mod frame;
+mod greeting;
+mod handshake;
+mod identity;
+mod link;
+#[expect(clippy::module_inception, reason = "the noun is the module's")]
+mod links;
+mod meeting;
+mod queue;
+mod refusal;
+mod resolver;
+mod targets;
+
+pub use frame::Packing;
+pub use greeting::Purpose;
+pub use handshake::Peer;
+pub use identity::{Identity, SharedIdentity};
+pub use links::{Hear, LinkEvent, LinkStats, Links, LinksOptions};
+pub use refusal::{Refusal, RefusalKind};
