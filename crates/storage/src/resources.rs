@@ -88,9 +88,11 @@ impl SharedResources {
 }
 
 impl Usage {
-    pub(crate) fn add(&self, bytes: u64) {
-        self.active.fetch_add(bytes, Ordering::Relaxed);
-        self.shared.active_bytes.fetch_add(bytes, Ordering::Relaxed);
+    /// The active memtable grew by so many bytes, or became smaller.
+    pub(crate) fn add(&self, bytes: i64) {
+        let before = self.active.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
+        assert!(before.checked_add_signed(bytes).is_some(), "a memtable of fewer than no bytes");
+        self.shared.active_bytes.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
     }
 
     /// All active bytes become sealed; tells how many.
@@ -145,13 +147,13 @@ mod tests {
     fn the_biggest_tree_flushes_when_all_together_are_too_big() {
         let shared = SharedResources::new(StorageOptions { memtable_bytes_total: 16 * MIB, ..Default::default() });
         let (small, big) = (shared.usage(), shared.usage());
-        big.add(3 * MIB);
-        small.add(2 * MIB);
+        big.add(3 * MIB as i64);
+        small.add(2 * MIB as i64);
         assert!(!big.is_due() && !small.is_due());
         let other = shared.usage();
-        other.add(3 * MIB);
+        other.add(3 * MIB as i64);
         assert!(big.is_due() && other.is_due() && !small.is_due());
-        small.add(2 * MIB);
+        small.add(2 * MIB as i64);
         assert!(small.is_due(), "a quarter of the budget is one tree's share");
         let sealed = big.seal();
         assert_eq!(sealed, 3 * MIB);

@@ -7,23 +7,22 @@ use super::fault::translate;
 use super::generation::{self, Generation, L0_TABLES};
 use super::ingest::LsmIngested;
 use super::manifest::Manifest;
+use super::memtable::{Memtable, NEWEST};
 use super::snapshot::LsmSnapshot;
 use super::sweep::{Views, sweep};
-use super::view::{APPLIED_KEY, Sealed, View, applied_record, meta_key, read_applied};
+use super::view::{APPLIED_KEY, Sealed, View, applied_record, meta_key, newest_of, read_applied};
 use crate::envelope::Packing;
 use crate::files::create_folder;
 use crate::health::Health;
 use crate::{Engine, EngineStats, Error, Ingest, Ingested, Result, SharedResources, Slice, Snapshot, WriteBatch};
-use arc_swap::ArcSwap;
-use lsm_tree::{AbstractTree, InternalValue, ValueType};
+use arc_swap::{ArcSwap, Guard};
+use lsm_tree::{AbstractTree, ValueType};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What an entry of a memtable costs beyond its key and value, in bytes: skiplist node, tower, allocations.
-const ENTRY_OVERHEAD_BYTES: u64 = 120;
 /// Runs in the first level at which writers are held up.
 const L0_RUNS_MAX: f64 = 24.0;
 
@@ -60,8 +59,8 @@ impl LsmEngine {
         };
         generation::remove_others(folder, number)?;
         let generation = Generation::open(folder, number, shared)?;
-        let flushed = read_applied(&View::new(generation.clone(), Vec::new(), 0))?;
-        let view = Arc::new(View::new(generation.clone(), Vec::new(), flushed));
+        let flushed = read_applied(&View::of_files(generation.clone(), 0))?;
+        let view = Arc::new(View::of_files(generation.clone(), flushed));
         generation.flushed.store(flushed, Ordering::Release);
         let views = Views::default();
         views.add(&view);
@@ -86,19 +85,18 @@ impl LsmEngine {
         self.view.swap(view)
     }
 
-    /// After files of `generation` changed: publishes it again, without the memtables that are flushed by now, and
-    /// moves its flushed index. A generation that was replaced meanwhile is left alone.
-    fn refresh(&self, generation: &Arc<Generation>) {
+    /// After files of `generation` changed: publishes it again, without the `done` oldest sealed memtables, which the
+    /// files hold now, and moves its flushed index. A generation that was replaced meanwhile is left alone.
+    fn refresh(&self, generation: &Arc<Generation>, done: usize) {
         let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
         let current = self.view.load();
         if !Arc::ptr_eq(&current.generation, generation) {
             return;
         }
-        let left = generation.tree().sealed_memtable_count();
-        let done = current.sealed.len().saturating_sub(left);
         let (flushed, sealed) = current.sealed.split_at(done);
         let floor = self.applied.load(Ordering::SeqCst);
-        retire(self.publish(View::new(generation.clone(), sealed.to_vec(), floor)));
+        let (active, sealed) = (current.active.clone(), sealed.to_vec());
+        retire(self.publish(View::new(generation.clone(), active, sealed, floor)));
         for one in flushed {
             generation.usage.flushed(one.bytes);
             self.shared.throttle.charge(one.bytes);
@@ -135,14 +133,14 @@ impl LsmEngine {
         Err(self.health.judge(error))
     }
 
-    /// A view and an index such that all entries up to the index are in the view.
-    fn view_and_index(&self) -> (Arc<View>, u64) {
+    /// The view, whose index is published: just after a clear or an install it is not yet.
+    fn current(&self) -> Guard<Arc<View>> {
         loop {
-            let view = self.view.load_full();
-            let index = self.applied.load(Ordering::SeqCst);
-            if index >= view.floor && Arc::ptr_eq(&view, &self.view.load()) {
-                return (view, index);
+            let view = self.view.load();
+            if self.applied.load(Ordering::SeqCst) >= view.floor {
+                return view;
             }
+            std::hint::spin_loop();
         }
     }
 }
@@ -170,8 +168,13 @@ fn retire(view: Arc<View>) {
     }
 }
 
-fn entry(key: Slice, value: Slice, index: u64, kind: ValueType) -> InternalValue {
-    InternalValue::from_components(key, value, index, kind)
+/// How a write is stored.
+fn stored(packing: Packing, (key, value): (Slice, Option<Slice>)) -> (Slice, Slice, ValueType) {
+    assert!(key.first().is_some_and(|&byte| byte != 0), "an empty or a reserved tree key");
+    match value {
+        Some(value) => (key, packing.pack(value), ValueType::Value),
+        None => (key, Slice::empty(), ValueType::Tombstone),
+    }
 }
 
 impl Engine for LsmEngine {
@@ -179,18 +182,10 @@ impl Engine for LsmEngine {
         let before = self.applied.load(Ordering::Relaxed);
         assert!(index > before, "entry {index} applied after {before}");
         let view = self.view.load();
-        let mut bytes = 0;
-        for (key, value) in batch.writes {
-            assert!(key.first().is_some_and(|&byte| byte != 0), "an empty or a reserved tree key");
-            let (value, kind) = match value {
-                Some(value) => (self.packing.pack(value), ValueType::Value),
-                None => (Slice::from(&[][..]), ValueType::Tombstone),
-            };
-            bytes += (key.len() + value.len()) as u64 + ENTRY_OVERHEAD_BYTES;
-            view.active.insert(entry(key, value, index, kind));
-        }
-        view.generation.usage.add(bytes);
-        self.applied.store(index, Ordering::SeqCst);
+        // Compressed before readers are kept out.
+        let writes: Vec<_> = batch.writes.into_iter().map(|write| stored(self.packing, write)).collect();
+        let publish = || self.applied.store(index, Ordering::SeqCst);
+        view.generation.usage.add(view.active.apply(index, writes.into_iter(), publish));
     }
 
     fn applied_index(&self) -> u64 {
@@ -198,14 +193,19 @@ impl Engine for LsmEngine {
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
-        let view = self.view.load();
-        let index = self.applied.load(Ordering::SeqCst);
-        view.get(key, index)
+        // What the memtable has is published, and nothing else in a view is newer.
+        self.current().get(key, NEWEST)
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {
-        let (view, index) = self.view_and_index();
-        Box::new(LsmSnapshot { view, index })
+        loop {
+            let view = self.view.load_full();
+            let hold = view.active.hold(|| self.applied.load(Ordering::SeqCst));
+            // Else a seal or a clear came between, and the index may be of another view.
+            if hold.index() >= view.floor && Arc::ptr_eq(&view, &self.view.load()) {
+                return Box::new(LsmSnapshot::new(view, hold));
+            }
+        }
     }
 
     fn flushed_index(&self) -> u64 {
@@ -224,16 +224,14 @@ impl Engine for LsmEngine {
         let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
         let view = self.view.load();
         let generation = &view.generation;
-        for (key, value) in meta {
-            view.active.insert(entry(meta_key(&key), self.packing.pack(value), index, ValueType::Value));
-        }
-        view.active.insert(entry(Slice::from(APPLIED_KEY), applied_record(index), index, ValueType::Value));
-        let memtable = generation.index().rotate_memtable().expect("the applied record was just written to it");
-        assert!(Arc::ptr_eq(&memtable, &view.active), "the tree writes to another memtable than we do");
+        let meta = meta.into_iter().map(|(key, value)| (meta_key(&key), self.packing.pack(value)));
+        let own = meta.chain([(Slice::from(APPLIED_KEY), applied_record(index))]);
+        let own: Vec<_> = own.map(|(key, value)| (key, value, ValueType::Value)).collect();
+        generation.usage.add(view.active.apply(index, own.into_iter(), || ()));
         let mut sealed = view.sealed.clone();
-        sealed.push(Sealed { memtable, index, bytes: generation.usage.seal() });
+        sealed.push(Sealed { memtable: view.active.clone(), index, bytes: generation.usage.seal() });
         // The old view dies cheaply: the new one has all that it holds.
-        drop(self.publish(View::new(generation.clone(), sealed, index)));
+        drop(self.publish(View::new(generation.clone(), Memtable::new(), sealed, index)));
         self.sealed.store(index, Ordering::Relaxed);
     }
 
@@ -245,22 +243,32 @@ impl Engine for LsmEngine {
         self.health.check()?;
         let generation = self.view.load().generation.clone();
         let _one = generation.flushing.lock().expect("a panic while flushing is not survived");
-        if generation.tree().sealed_memtable_count() == 0 {
+        let view = self.view.load_full();
+        if !Arc::ptr_eq(&view.generation, &generation) {
+            // Replaced meanwhile, and with it what was sealed.
+            return Ok(());
+        }
+        // They stay the oldest: nobody else takes them away.
+        let sealed = view.sealed.clone();
+        drop(view);
+        if sealed.is_empty() {
             return Ok(());
         }
         let tree = generation.tree();
         self.write_files(&generation, || {
-            let lock = tree.get_flush_lock();
-            tree.flush(&lock, u64::MAX).map(drop)
+            if let Some((tables, blob_files)) = tree.flush_to_tables(newest_of(&sealed))? {
+                tree.register_tables(&tables, blob_files.as_deref(), None, &[], u64::MAX)?;
+            }
+            Ok(())
         })
         .map_err(|error| self.health.judge_write(error))?;
-        self.refresh(&generation);
+        self.refresh(&generation, sealed.len());
         Ok(())
     }
 
     fn meta(&self, key: &[u8]) -> Result<Option<Slice>> {
         // Meta records are written when no entry is under way, at the applied index.
-        self.view.load().meta(key, self.applied.load(Ordering::SeqCst))
+        self.current().meta(key, NEWEST)
     }
 
     fn compact(&self) -> Result<bool> {
@@ -284,7 +292,7 @@ impl Engine for LsmEngine {
         if before == tables(&generation) && depth == levels(&generation) {
             return Ok(false);
         }
-        self.refresh(&generation);
+        self.refresh(&generation, 0);
         Ok(true)
     }
 

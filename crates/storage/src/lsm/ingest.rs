@@ -3,8 +3,8 @@
 //! Rows go through lsm-tree's ingestion, a batch at a time: each makes a table and, of large values, a blob file, and is
 //! moved down to the last level without being written again. So memory is bounded by a batch.
 //!
-//! Invariant: rows have sequence number 0, below every index. The index is known only at the end; and a reader that
-//! pairs the new view with the index before sees the new map whole.
+//! Invariant: rows have sequence number 0, below every index, because the index is known only at the end. A key's version
+//! is in its record.
 
 use super::engine::LsmEngine;
 use super::fault::contain;
@@ -122,7 +122,7 @@ impl Ingest for LsmIngest {
     fn finish(mut self: Box<Self>, index: u64, meta: Vec<(Slice, Slice)>) -> Result<Box<dyn Ingested>> {
         self.write_batch()?;
         self.seal(index, meta).map_err(|error| self.health.judge(error))?;
-        let found = read_applied(&View::new(self.generation.clone(), Vec::new(), index))?;
+        let found = read_applied(&View::of_files(self.generation.clone(), index))?;
         assert_eq!(found, index, "an ingestion does not hold what was written last");
         Ok(Box::new(LsmIngested { shard: self.shard, generation: self.generation, index }))
     }

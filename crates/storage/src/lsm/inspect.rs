@@ -36,9 +36,10 @@ impl LsmInspection {
         let target = tree_folder(links.path(), number);
         link_all(&tree, &target, &manifest)?;
         let generation = Generation::open(links.path(), number, shared).map_err(home)?;
-        let view = Arc::new(View::new(generation, Vec::new(), 0));
+        let view = Arc::new(View::of_files(generation, 0));
         let index = read_applied(&view).map_err(home)?;
-        Ok(Some(Self { snapshot: LsmSnapshot { view, index }, manifest, _links: links }))
+        let hold = view.active.hold(|| index);
+        Ok(Some(Self { snapshot: LsmSnapshot::new(view, hold), manifest, _links: links }))
     }
 
     pub(crate) fn snapshot(&self) -> &dyn Snapshot {

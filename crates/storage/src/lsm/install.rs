@@ -30,9 +30,8 @@ impl LsmEngine {
         self.switch(&generation)?;
         generation.flushed.store(index, Ordering::Release);
         let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
-        // The view first: a `get` that pairs the new view with the old index sees the new map, as it may, for all its
-        // rows are of a lower sequence number (or there are none).
-        let old = self.publish(View::new(generation, Vec::new(), index));
+        // The view first: who pairs it with the index before waits for the next one.
+        let old = self.publish(View::of_files(generation, index));
         self.applied.store(index, Ordering::SeqCst);
         self.sealed.store(index, Ordering::Relaxed);
         old.generation.condemn();

@@ -1,4 +1,4 @@
-//! The newest visible version of each key of a view, in rising order of the keys.
+//! The newest visible version of each key of several sources, in rising or in falling order of the keys.
 //!
 //! Why not lsm-tree's own range: it seeks the end of the range in every table as well as its beginning, and it reads
 //! ahead. Most scans take few rows of many trees, so that seeks are what they cost. Here each source is sought once,
@@ -8,10 +8,18 @@
 
 use crate::Slice;
 use lsm_tree::InternalValue;
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 
-/// The entries of one memtable or run, in order of key and falling seqno.
+/// The entries of one source, in order of key and falling seqno.
 pub(super) type Entries<'a> = Box<dyn Iterator<Item = lsm_tree::Result<InternalValue>> + 'a>;
+
+/// Which way the keys go, and up to where.
+pub(super) enum Direction {
+    /// To before `end`; empty: to the end.
+    Rising { end: Slice },
+    /// To `start`.
+    Falling { start: Slice },
+}
 
 struct Source<'a> {
     entries: Entries<'a>,
@@ -23,18 +31,34 @@ pub(super) struct Merge<'a> {
     sources: Vec<Source<'a>>,
     /// Entries from this seqno on are not visible.
     seqno: u64,
-    /// First key after the range; empty: to the end.
-    end: Slice,
+    direction: Direction,
     /// The key given last, and the source that it came from.
     last: Option<(Slice, usize)>,
     begun: bool,
 }
 
+impl Direction {
+    fn includes(&self, key: &Slice) -> bool {
+        match self {
+            Self::Rising { end } => end.is_empty() || key < end,
+            Self::Falling { start } => key >= start,
+        }
+    }
+
+    /// Which of two keys comes first.
+    fn compare(&self, a: &Slice, b: &Slice) -> Ordering {
+        match self {
+            Self::Rising { .. } => a.cmp(b),
+            Self::Falling { .. } => b.cmp(a),
+        }
+    }
+}
+
 impl<'a> Merge<'a> {
-    /// Of sources that begin at the first key of the range.
-    pub(super) fn new(sources: impl Iterator<Item = Entries<'a>>, end: Slice, seqno: u64) -> Self {
+    /// Of sources that begin with the first key of the range in this direction.
+    pub(super) fn new(sources: impl Iterator<Item = Entries<'a>>, direction: Direction, seqno: u64) -> Self {
         let sources = sources.map(|entries| Source { entries, head: None }).collect();
-        Self { sources, seqno, end, last: None, begun: false }
+        Self { sources, seqno, direction, last: None, begun: false }
     }
 
     /// Fills the heads that the last entry has used up.
@@ -43,13 +67,13 @@ impl<'a> Merge<'a> {
             if !self.begun {
                 self.begun = true;
                 let mut sources = self.sources.iter_mut();
-                return sources.try_for_each(|source| source.advance(self.seqno, &self.end, None));
+                return sources.try_for_each(|source| source.advance(self.seqno, &self.direction, None));
             }
             return Ok(());
         };
         for (i, source) in self.sources.iter_mut().enumerate() {
             if i == *taken || source.head.as_ref().is_some_and(|head| head.key.user_key == *last) {
-                source.advance(self.seqno, &self.end, Some(last))?;
+                source.advance(self.seqno, &self.direction, Some(last))?;
             }
         }
         Ok(())
@@ -57,13 +81,13 @@ impl<'a> Merge<'a> {
 }
 
 impl Source<'_> {
-    /// Moves to the next visible entry before `end` that is not of the key `last`.
-    fn advance(&mut self, seqno: u64, end: &Slice, last: Option<&Slice>) -> lsm_tree::Result<()> {
+    /// Moves to the next visible entry within the range that is not of the key `last`.
+    fn advance(&mut self, seqno: u64, direction: &Direction, last: Option<&Slice>) -> lsm_tree::Result<()> {
         self.head = None;
         for entry in self.entries.by_ref() {
             let entry = entry?;
             if entry.key.seqno < seqno && Some(&entry.key.user_key) != last {
-                self.head = (end.is_empty() || entry.key.user_key < *end).then_some(entry);
+                self.head = direction.includes(&entry.key.user_key).then_some(entry);
                 break;
             }
         }
@@ -78,8 +102,10 @@ impl Iterator for Merge<'_> {
         if let Err(error) = self.refill() {
             return Some(Err(error));
         }
-        let heads = self.sources.iter().enumerate().filter_map(|(i, source)| Some((source.head.as_ref()?, i)));
-        let (_, first) = heads.min_by_key(|(head, _)| (&head.key.user_key, Reverse(head.key.seqno)))?;
+        let heads = self.sources.iter().enumerate().filter_map(|(i, source)| Some((&source.head.as_ref()?.key, i)));
+        let (_, first) = heads.min_by(|(a, _), (b, _)| {
+            self.direction.compare(&a.user_key, &b.user_key).then(b.seqno.cmp(&a.seqno))
+        })?;
         let entry = self.sources[first].head.take()?;
         self.last = Some((entry.key.user_key.clone(), first));
         Some(Ok(entry))

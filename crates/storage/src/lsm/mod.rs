@@ -1,7 +1,7 @@
 //! The engine on disk: `lsm-tree`, with our own views of it.
 //!
-//! `Generation` is one tree in one folder; FLUSHALL and an ingestion begin others. `View` is an immutable picture of a
-//! generation: its memtables and its tables. `LsmEngine` publishes views and reads through them.
+//! `Generation` is one tree in one folder; FLUSHALL and an ingestion begin others. `Memtable` is what is
+//! not in its files yet. `View` is a picture of both. `LsmEngine` publishes views and reads through them.
 
 mod archive;
 mod blob;
@@ -13,6 +13,7 @@ mod ingest;
 mod inspect;
 mod install;
 mod manifest;
+mod memtable;
 mod merge;
 mod snapshot;
 mod sweep;

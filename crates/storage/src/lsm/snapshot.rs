@@ -1,5 +1,6 @@
 //! A view at an index.
 
+use super::memtable::Hold;
 use super::merge::Entries;
 use super::view::View;
 use crate::{Cursor, Result, Slice, Snapshot, Span};
@@ -14,6 +15,15 @@ const FIRST_KEY: &[u8] = &[1];
 pub(super) struct LsmSnapshot {
     pub(super) view: Arc<View>,
     pub(super) index: u64,
+    /// Of the view's memtable, which may go on.
+    _hold: Hold,
+}
+
+impl LsmSnapshot {
+    /// Of `view` at the index that is held: all entries up to it are in the view.
+    pub(super) fn new(view: Arc<View>, hold: Hold) -> Self {
+        Self { view, index: hold.index(), _hold: hold }
+    }
 }
 
 impl Snapshot for LsmSnapshot {

@@ -1,20 +1,22 @@
-//! An immutable picture of one generation: its memtables and its tables, newest first.
+//! A picture of one generation: its memtables and its tables, newest first. Only the newest memtable still changes.
 //!
 //! Why reads do not go through lsm-tree's own lock: it is held while a manifest is fsynced, and every read would wait
-//! for that. Why they need no watermark: a reader loads the view first and the applied index second. Old versions are
-//! dropped only from tables, and all entries in a view's tables were applied before the view was published; so
-//! whatever the reader's index is, it is not below them, and the newest version of each key is the one it wants.
-//! A view keeps the tables (and their files) that it was made of until its last reader lets go.
+//! for that. Why lsm-tree needs no watermark: a reader loads the view first and the applied index second. All entries in
+//! a view's tables were applied before the view was published; so whatever the reader's index is, it is not below
+//! them, and the newest version of each key is the one it wants. A reader that wants more than the newest version of
+//! one key holds its index in the active memtable. A view keeps the tables (and their files) that it was made of until
+//! its last reader lets go.
 
 use super::blob::Handle;
 use super::fault::translate;
 use super::generation::Generation;
-use super::merge::{Entries, Merge};
+use super::memtable::{Memtable, NEWEST};
+use super::merge::{Direction, Entries, Merge};
 use crate::envelope::unpack;
 use crate::files::verify_file;
 use crate::{EngineStats, Error, Result, Slice};
 use byteview::ByteView;
-use lsm_tree::{AbstractTree, BlobFile, InternalValue, Memtable, Table, Tree, ValueType};
+use lsm_tree::{AbstractTree, BlobFile, InternalValue, Table, Tree, ValueType};
 use std::collections::HashMap;
 use std::ops::Bound;
 use std::path::Path;
@@ -38,7 +40,7 @@ pub(super) struct View {
     /// Newest first; within a run no two tables overlap, and they are in order.
     runs: Vec<Run>,
     blobs: HashMap<u64, BlobFile>,
-    /// The newest visible version of each key between two bounds, in falling order.
+    /// Of the files: the newest version below a seqno of each key between two bounds, in falling order, without removals.
     falling: Box<Scan>,
     pub(super) l0_runs: usize,
     /// The applied index when it was published: no reader may take it to be of an earlier one.
@@ -78,37 +80,42 @@ impl Run {
     }
 }
 
-/// The entries of a memtable from the key `start` on.
-fn entries_from<'a>(memtable: &'a Memtable, start: &Slice) -> Entries<'a> {
-    let first = InternalValue::from_components(start.clone(), Slice::empty(), u64::MAX, ValueType::Value).key;
-    let entries = memtable.items.range(first..);
-    Box::new(entries.map(|entry| Ok(InternalValue { key: entry.key().clone(), value: entry.value().clone() })))
+/// The newest version of each key in sealed memtables, in order, removals included.
+pub(super) fn newest_of(sealed: &[Sealed]) -> Merge<'static> {
+    let all = Slice::empty();
+    let memtables = sealed.iter().rev().flat_map(|sealed| sealed.memtable.entries(&all, &all, NEWEST, false));
+    Merge::new(memtables, Direction::Rising { end: all.clone() }, NEWEST + 1)
 }
 
 impl View {
-    /// A picture of `generation` as it is, with the sealed memtables that its caller knows of.
-    pub(super) fn new(generation: Arc<Generation>, sealed: Vec<Sealed>, floor: u64) -> Self {
+    /// A picture of what the files of `generation` hold, with an empty memtable.
+    pub(super) fn of_files(generation: Arc<Generation>, floor: u64) -> Self {
+        Self::new(generation, Memtable::new(), Vec::new(), floor)
+    }
+
+    /// A picture of `generation` as it is, with the memtables that its caller knows of.
+    pub(super) fn new(generation: Arc<Generation>, active: Arc<Memtable>, sealed: Vec<Sealed>, floor: u64) -> Self {
         let tree = generation.index();
         let version = tree.current_version();
         let runs = version.iter_levels().flat_map(|level| level.iter()).map(|run| Run(run.to_vec())).collect();
         let blobs = version.blob_files.iter().map(|file| (file.id(), file.clone())).collect();
         let l0_runs = version.l0().run_count();
         let super_version = tree.get_version_history_lock().latest_version();
-        let active = super_version.active_memtable.clone();
         let falling = move |low, high, seqno| -> Entries<'static> {
             Box::new(Tree::create_internal_range(super_version.clone(), &(low, high), seqno, None).rev())
         };
         Self { generation, active, sealed, runs, blobs, falling: Box::new(falling), l0_runs, floor }
     }
 
-    /// The value of `key` as of `index`, which was the applied index after this view was loaded.
+    /// The value of `key` as of `index`: one that is held and was the applied index after this view was loaded, or
+    /// `NEWEST`.
     pub(super) fn get(&self, key: &[u8], index: u64) -> Result<Option<Slice>> {
         let seqno = index + 1;
-        if let Some(entry) = self.active.get(key, seqno) {
+        if let Some(entry) = self.active.get(key, index) {
             return self.value_of(entry);
         }
         for sealed in self.sealed.iter().rev() {
-            if let Some(entry) = sealed.memtable.get(key, seqno) {
+            if let Some(entry) = sealed.memtable.get(key, index) {
                 return self.value_of(entry);
             }
         }
@@ -158,23 +165,29 @@ impl View {
             blob_files: tree.blob_file_count(),
             blob_stale_bytes: tree.stale_blob_bytes(),
             l0_runs: self.l0_runs,
-            entries_approx: tree.approximate_len() as u64,
+            entries_approx: (tree.approximate_len() + self.memtables().map(|one| one.len()).sum::<usize>()) as u64,
         }
     }
 
     /// The newest entry of each key from `start` to before `end` (empty: to the end) as of `index`, in order; values
     /// are not yet resolved, and removals are among them.
     pub(super) fn rising<'a>(&'a self, start: &Slice, end: &Slice, index: u64) -> Entries<'a> {
-        let sealed = self.sealed.iter().rev().map(|sealed| &sealed.memtable);
-        let memtables = std::iter::once(&self.active).chain(sealed).map(|memtable| entries_from(memtable, start));
+        let memtables = self.memtables().flat_map(|memtable| memtable.entries(start, end, index, false));
         let runs = self.runs.iter().filter_map(|run| run.entries_from(start, end));
-        Box::new(Merge::new(memtables.chain(runs), end.clone(), index + 1))
+        Box::new(Merge::new(memtables.chain(runs), Direction::Rising { end: end.clone() }, index + 1))
     }
 
     /// The same in falling order.
     pub(super) fn falling(&self, start: &Slice, end: &Slice, index: u64) -> Entries<'static> {
         let high = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(end.clone()) };
-        (self.falling)(Bound::Included(start.clone()), high, index + 1)
+        let files = (self.falling)(Bound::Included(start.clone()), high, index + 1);
+        let memtables = self.memtables().flat_map(|memtable| memtable.entries(start, end, index, true));
+        Box::new(Merge::new(memtables.chain([files]), Direction::Falling { start: start.clone() }, index + 1))
+    }
+
+    /// Newest first.
+    fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        std::iter::once(&self.active).chain(self.sealed.iter().rev().map(|sealed| &sealed.memtable))
     }
 
     /// Reads every file whole and compares it with the checksum that the manifest has of it.
@@ -219,7 +232,7 @@ pub(super) fn applied_record(index: u64) -> Slice {
 
 /// The index that the files of a view hold; 0 if nothing was ever flushed.
 pub(super) fn read_applied(view: &View) -> Result<u64> {
-    let Some(record) = view.get(APPLIED_KEY, u64::MAX >> 1)? else { return Ok(0) };
+    let Some(record) = view.get(APPLIED_KEY, NEWEST)? else { return Ok(0) };
     let index = record.strip_prefix(&[APPLIED_FORMAT]).and_then(|bytes| bytes.try_into().ok());
     index.map(u64::from_le_bytes).ok_or_else(|| Error::Corrupt {
         path: view.generation.folder.clone(),

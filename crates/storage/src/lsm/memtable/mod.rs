@@ -1,0 +1,108 @@
+//! The part of a tree that is still in memory: hashed, so that a write costs one look-up; sorted when it is scanned or
+//! flushed.
+//!
+//! A key that is written again takes the place of its older version, unless a live snapshot sees that. So readers say
+//! what they look at: a snapshot *holds* its index, for as long as it lives. An entry is written and published under
+//! one lock; whoever holds it otherwise sees whole entries only, and the newest version of a key is that of the
+//! applied index. The lock is held for an entry, a look-up or some rows of a scan, never across a call of the system.
+//!
+//! Once sealed, a memtable does not change.
+
+mod order;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use crate::Slice;
+use lsm_tree::{InternalValue, ValueType};
+use order::Order;
+use rows::{Rows, Version};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+
+/// An index that is after every entry: what is as of it is the newest.
+pub(super) const NEWEST: u64 = u64::MAX >> 1;
+
+/// See the module's words.
+pub(super) struct Memtable {
+    rows: RwLock<Rows>,
+    order: Mutex<Order>,
+    /// The indexes of live snapshots.
+    held: Mutex<Vec<u64>>,
+    /// How many they are: looked at under the lock of the rows.
+    held_count: AtomicUsize,
+}
+
+/// Keeps what is seen as of an index.
+pub(super) struct Hold {
+    memtable: Arc<Memtable>,
+    index: u64,
+}
+
+impl Memtable {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            rows: RwLock::new(Rows::new()),
+            order: Mutex::default(),
+            held: Mutex::default(),
+            held_count: AtomicUsize::new(0),
+        })
+    }
+
+    /// Writes the rows of entry `index`, then calls `publish`, with no reader between; tells by how many bytes the
+    /// memtable grew.
+    pub(super) fn apply(
+        &self,
+        index: u64,
+        writes: impl Iterator<Item = (Slice, Slice, ValueType)>,
+        publish: impl FnOnce(),
+    ) -> i64 {
+        let mut rows = self.rows.write().expect("a panic while an entry is applied is not survived");
+        let live = if self.held_count.load(Ordering::Relaxed) == 0 { Vec::new() } else { self.held().clone() };
+        let put = |(key, value, kind)| rows.put(key, Version { index, kind, value }, &live);
+        let grown = writes.map(put).sum();
+        publish();
+        grown
+    }
+
+    /// What is under `key` as of `index`: one that is held, or `NEWEST`.
+    pub(super) fn get(&self, key: &[u8], index: u64) -> Option<InternalValue> {
+        self.read().find(key)?.as_of(index)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.read().len() as usize
+    }
+
+    /// Keeps what is seen as of the index that `applied` tells while no entry is being written.
+    pub(super) fn hold(self: &Arc<Self>, applied: impl FnOnce() -> u64) -> Hold {
+        let _no_entry = self.read();
+        let index = applied();
+        self.held().push(index);
+        self.held_count.fetch_add(1, Ordering::Relaxed);
+        Hold { memtable: self.clone(), index }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.held.lock().expect("nothing panics while it is held")
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Rows> {
+        self.rows.read().expect("a panic while an entry is applied is not survived")
+    }
+}
+
+impl Hold {
+    pub(super) fn index(&self) -> u64 {
+        self.index
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut held = self.memtable.held();
+        let at = held.iter().position(|index| *index == self.index).expect("it was added when this was made");
+        held.swap_remove(at);
+        self.memtable.held_count.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,162 @@
+//! The rows of a memtable: found by hash, kept in the order in which their keys first came.
+//!
+//! A row keeps its newest version, and of older ones those that a live snapshot sees.
+
+use crate::Slice;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use lsm_tree::{InternalValue, ValueType};
+use std::hash::{BuildHasher, RandomState};
+use std::mem;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// What a row takes beyond its key and value, in bytes: itself, its place in the table, its allocations.
+const ROW_BYTES: i64 = 120;
+/// What an older version takes beyond its value, in bytes.
+const OLDER_BYTES: i64 = 64;
+/// What a version that takes the place of another is counted with beyond its value, in bytes: its entry's part of the
+/// log's index. So a few rows that are written again and again fill a memtable too, and the log can be cut.
+const REPLACED_BYTES: i64 = 64;
+/// Tables, a power of two: each grows by itself, so that no write waits for more than a part.
+const TABLES: usize = 16;
+/// Rows in one allocation, a power of two: they never move.
+const CHUNK_ROWS: usize = 512;
+
+/// What was written under a key at an index.
+pub(super) struct Version {
+    pub(super) index: u64,
+    pub(super) kind: ValueType,
+    pub(super) value: Slice,
+}
+
+/// All that a memtable has under one key.
+pub(super) struct Row {
+    pub(super) key: Slice,
+    newest: Version,
+    older: Option<Box<Older>>,
+}
+
+/// Newest first; never empty.
+struct Older(Vec<Version>);
+
+struct Place {
+    hash: u32,
+    row: u32,
+}
+
+/// See the module's words.
+pub(super) struct Rows {
+    tables: Box<[HashTable<Place>]>,
+    chunks: Vec<Vec<Row>>,
+    /// Not known to clients: they cannot choose keys that meet.
+    seed: u64,
+}
+
+impl Row {
+    /// The version that is seen as of `index`.
+    pub(super) fn as_of(&self, index: u64) -> Option<InternalValue> {
+        let seen = if self.newest.index <= index {
+            &self.newest
+        } else {
+            self.older.as_ref()?.0.iter().find(|version| version.index <= index)?
+        };
+        let (key, value) = (self.key.clone(), seen.value.clone());
+        Some(InternalValue::from_components(key, value, seen.index, seen.kind))
+    }
+
+    /// Puts `version` above the others, and drops those that none of the snapshots `live` sees; tells by how many
+    /// bytes the row grew.
+    fn replace(&mut self, version: Version, live: &[u64]) -> i64 {
+        let added = bytes(&version) + REPLACED_BYTES;
+        let replaced = mem::replace(&mut self.newest, version);
+        assert!(replaced.index < self.newest.index, "a key written twice as of {}", replaced.index);
+        let older = self.older.take();
+        if live.is_empty() && older.is_none() {
+            return added - bytes(&replaced);
+        }
+        let mut versions = vec![replaced];
+        versions.extend(older.into_iter().flat_map(|older| older.0));
+        let mut grown = added + OLDER_BYTES;
+        let mut next = self.newest.index;
+        versions.retain(|version| {
+            let seen = live.iter().any(|snapshot| (version.index..next).contains(snapshot));
+            next = version.index;
+            if !seen {
+                grown -= bytes(version) + OLDER_BYTES;
+            }
+            seen
+        });
+        self.older = (!versions.is_empty()).then(|| Box::new(Older(versions)));
+        grown
+    }
+}
+
+fn bytes(version: &Version) -> i64 {
+    version.value.len() as i64
+}
+
+/// A table's hash of a place: all its bits matter to the table.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+impl Rows {
+    pub(super) fn new() -> Self {
+        let tables = (0..TABLES).map(|_| HashTable::new()).collect();
+        Self { tables, chunks: Vec::new(), seed: RandomState::new().hash_one(0) }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        let whole = self.chunks.len().saturating_sub(1) * CHUNK_ROWS;
+        (whole + self.chunks.last().map_or(0, Vec::len)) as u32
+    }
+
+    pub(super) fn row(&self, at: u32) -> &Row {
+        row(&self.chunks, at)
+    }
+
+    pub(super) fn find(&self, key: &[u8]) -> Option<&Row> {
+        let (table, hash) = place_of(key, self.seed);
+        let is = |place: &Place| place.hash == hash && row(&self.chunks, place.row).key == key;
+        self.tables[table].find(spread(hash), is).map(|place| self.row(place.row))
+    }
+
+    /// Writes `version` of `key`, which is newer than all that is here; tells by how many bytes the rows grew. `live`
+    /// are the indexes of the snapshots that may look at older versions.
+    pub(super) fn put(&mut self, key: Slice, version: Version, live: &[u64]) -> i64 {
+        let (table, hash) = place_of(&key, self.seed);
+        let next = self.len();
+        let chunks = &mut self.chunks;
+        let is = |place: &Place| place.hash == hash && row(chunks, place.row).key == key;
+        match self.tables[table].entry(spread(hash), is, |place| spread(place.hash)) {
+            Entry::Occupied(found) => {
+                let at = found.get().row as usize;
+                chunks[at / CHUNK_ROWS][at % CHUNK_ROWS].replace(version, live)
+            }
+            Entry::Vacant(place) => {
+                assert!(next < u32::MAX, "more rows than can be numbered");
+                place.insert(Place { hash, row: next });
+                let grown = key.len() as i64 + bytes(&version) + ROW_BYTES;
+                if chunks.last().is_none_or(|chunk| chunk.len() == CHUNK_ROWS) {
+                    // The first grows: most trees of a node with many are small.
+                    let capacity = if chunks.is_empty() { 0 } else { CHUNK_ROWS };
+                    chunks.push(Vec::with_capacity(capacity));
+                }
+                let chunk = chunks.last_mut().expect("one was pushed if there was none");
+                chunk.push(Row { key, newest: version, older: None });
+                grown
+            }
+        }
+    }
+}
+
+fn row(chunks: &[Vec<Row>], at: u32) -> &Row {
+    let at = at as usize;
+    &chunks[at / CHUNK_ROWS][at % CHUNK_ROWS]
+}
+
+/// A key's table, and its hash there.
+fn place_of(key: &[u8], seed: u64) -> (usize, u32) {
+    let hash = xxh3_64_with_seed(key, seed);
+    ((hash >> 32) as usize % TABLES, hash as u32)
+}

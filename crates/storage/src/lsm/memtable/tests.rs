@@ -1,0 +1,102 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::lsm::merge::{Direction, Merge};
+use std::collections::BTreeMap;
+use vocab::Prng;
+
+/// What was under each key as of each index; `None` where it was removed.
+type History = BTreeMap<Vec<u8>, Vec<(u64, Option<Vec<u8>>)>>;
+
+fn key(i: u64) -> Vec<u8> {
+    // Some lie inline, some do not.
+    format!("{i:0width$}", width = if i.is_multiple_of(3) { 30 } else { 4 }).into_bytes()
+}
+
+fn write(memtable: &Memtable, history: &mut History, index: u64, prng: &mut Prng) -> i64 {
+    let keys: std::collections::BTreeSet<_> = (0..=prng.below(6)).map(|_| key(prng.below(40))).collect();
+    let mut writes = Vec::new();
+    for key in keys {
+        let value = (prng.below(4) > 0).then(|| vec![index as u8; prng.below(60) as usize]);
+        let kind = if value.is_some() { ValueType::Value } else { ValueType::Tombstone };
+        writes.push((Slice::from(&key[..]), Slice::from(value.as_deref().unwrap_or_default()), kind));
+        history.entry(key).or_default().push((index, value));
+    }
+    memtable.apply(index, writes.into_iter(), || ())
+}
+
+fn expected(history: &History, index: u64) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
+    let as_of = |versions: &Vec<(u64, Option<Vec<u8>>)>| versions.iter().rfind(|(at, _)| *at <= index).cloned();
+    history.iter().filter_map(|(key, versions)| Some((key.clone(), as_of(versions)?.1))).collect()
+}
+
+fn value_of(entry: &InternalValue) -> Option<Vec<u8>> {
+    (!entry.key.is_tombstone()).then(|| entry.value.to_vec())
+}
+
+/// Gets and scans of the memtable as of `index` are those of the history.
+fn check(memtable: &Arc<Memtable>, history: &History, index: u64, prng: &mut Prng) {
+    let all = expected(history, index);
+    for key in history.keys() {
+        assert_eq!(memtable.get(key, index).as_ref().map(value_of), all.get(key).cloned());
+    }
+    let (start, end) = (key(prng.below(40)), key(prng.below(40)));
+    let end = if start < end { end } else { Vec::new() };
+    let mut rows: Vec<_> = all.range(start.clone()..).map(|(key, value)| (key.clone(), value.clone())).collect();
+    rows.retain(|(key, _)| end.is_empty() || *key < end);
+    for reverse in [false, true] {
+        let (start, end) = (Slice::from(&start[..]), Slice::from(&end[..]));
+        let sources = memtable.entries(&start, &end, index, reverse);
+        let direction = if reverse { Direction::Falling { start } } else { Direction::Rising { end } };
+        let found: Vec<_> = Merge::new(sources.into_iter(), direction, index + 1)
+            .map(|entry| entry.map(|entry| (entry.key.user_key.to_vec(), value_of(&entry))).unwrap())
+            .collect();
+        assert_eq!(found, rows);
+        rows.reverse();
+    }
+}
+
+#[test]
+fn every_snapshot_sees_what_there_was_at_its_index() {
+    for seed in 0..30 {
+        let mut prng = Prng::new(seed);
+        let (memtable, mut history) = (Memtable::new(), History::new());
+        let mut holds: Vec<Hold> = Vec::new();
+        let mut bytes = 0;
+        for index in 1..200 {
+            bytes += write(&memtable, &mut history, index, &mut prng);
+            assert!(bytes > 0);
+            if prng.below(3) == 0 {
+                holds.push(memtable.hold(|| index));
+            }
+            while holds.len() > 3 {
+                holds.swap_remove(prng.below(4) as usize);
+            }
+            if prng.below(4) == 0 {
+                for hold in &holds {
+                    check(&memtable, &history, hold.index(), &mut prng);
+                }
+                check(&memtable, &history, NEWEST, &mut prng);
+            }
+        }
+        assert_eq!(memtable.len(), history.len());
+    }
+}
+
+#[test]
+fn without_snapshots_a_key_that_is_written_again_keeps_one_value() {
+    let memtable = Memtable::new();
+    let put = |index| {
+        let row = (Slice::from("key"), Slice::from(vec![7; 1000]), ValueType::Value);
+        memtable.apply(index, std::iter::once(row), || ())
+    };
+    let first = put(1);
+    assert!(first > 1000);
+    assert!((2..100).all(|index| put(index) < 100));
+    let hold = memtable.hold(|| 99);
+    assert!(put(100) > 1000, "the snapshot's value stays");
+    assert!(put(101) < 100, "nobody sees that of entry 100");
+    drop(hold);
+    assert!(put(102) < 0, "both go");
+    assert_eq!(memtable.len(), 1);
+}
