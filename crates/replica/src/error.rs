@@ -15,6 +15,14 @@ pub enum Error {
     NotLeader,
     /// The group holds as many uncommitted bytes as it may.
     Busy,
+    /// Leadership is being handed over: in a moment another replica leads, or this one again.
+    HandingOver,
+    /// Members cannot be changed now, or not so.
+    Members(&'static str),
+    /// A message that no replica sends. It was dropped.
+    Malformed(String),
+    /// This replica applied what its group never agreed on: it must not serve, and be made anew from the others.
+    Diverged(String),
 }
 
 /// The result of a log call.
@@ -28,6 +36,10 @@ impl fmt::Display for Error {
             Self::Poisoned(detail) => write!(f, "the store is poisoned until restart: {detail}"),
             Self::NotLeader => write!(f, "this replica is not the leader"),
             Self::Busy => write!(f, "too many writes are under way"),
+            Self::HandingOver => write!(f, "leadership is being handed over"),
+            Self::Members(detail) => write!(f, "members cannot be changed: {detail}"),
+            Self::Malformed(detail) => write!(f, "a message that no replica sends: {detail}"),
+            Self::Diverged(detail) => write!(f, "this replica has diverged from its group: {detail}"),
         }
     }
 }

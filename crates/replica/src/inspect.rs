@@ -11,7 +11,8 @@ mod tests;
 
 use crate::disk::record_after;
 use crate::error::{Error, Result};
-use crate::log_store::{GroupState, decode_state, region};
+use crate::disk_log::{decode_state, region};
+use crate::log_store::GroupState;
 use file::{Block, LogFile, Record, Stop};
 use group::{Group, Place};
 use item::{Item, What};

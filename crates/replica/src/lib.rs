@@ -4,15 +4,28 @@
 //! is known of the device below it. <https://raft.github.io/raft.pdf>
 
 mod disk;
+mod election;
 mod error;
+mod guard;
 mod inspect;
+mod disk_log;
 mod log_store;
+mod log_write;
+mod member_change;
+mod members;
+mod progress;
 mod replica;
+mod snapshot;
 mod tail;
+mod turn;
 
 pub use disk::{DiskHealth, DiskState};
 pub use error::{Error, Result};
 pub use inspect::{LogEnd, LogFileInfo, LogInspection};
-pub use log_store::{GroupState, Log, LogOptions, LogWrite};
-pub use raft::eraftpb::{Entry, EntryType, Message};
-pub use replica::{Replica, ReplicaStatus, Turn, has_commands};
+pub use disk_log::{Log, LogOptions};
+pub use log_store::{GroupState, LogStore};
+pub use log_write::{Install, LogWrite, Op, is_member_change};
+pub use members::{MemberChange, MemberKind, Members};
+pub use raft::eraftpb::{ConfState, Entry, EntryType, HardState, Message, MessageType};
+pub use replica::{Replica, has_commands};
+pub use turn::{FollowerState, ReplicaStatus, SnapshotPoint, Turn};

@@ -1,8 +1,9 @@
 //! What raft-rs reads its log from: the newest entries in memory, older ones in the shared log.
 
 use crate::error::Error;
-use crate::log_store::{GroupState, Log};
-use raft::eraftpb::{ConfState, Entry, HardState, Snapshot};
+use crate::log_store::{GroupState, LogStore};
+use crate::turn::SnapshotPoint;
+use raft::eraftpb::{ConfState, Entry, HardState, Message, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -11,40 +12,47 @@ use vocab::ShardId;
 
 /// Invariants: `entries` are contiguous and end at `last`; `truncated.0 < first entry held anywhere`.
 pub(crate) struct Tail {
-    log: Arc<Log>,
+    log: Arc<dyn LogStore>,
     shard: ShardId,
     hard_state: HardState,
     conf_state: ConfState,
     truncated: (u64, u64),
     last: (u64, u64),
+    /// Index and term of the last entry applied.
+    applied: (u64, u64),
     entries: VecDeque<Entry>,
     /// Why entries could not be read. raft-rs would end the process; its caller asks instead, and refuses to go on.
     failure: RefCell<Option<Error>>,
 }
 
 impl Tail {
-    pub(crate) fn open(log: Arc<Log>, shard: ShardId, state: GroupState) -> crate::Result<Self> {
-        let (_, last) = state.bounds;
-        let last = if last > state.truncated.0 {
-            let entry = log.fetch(shard, last, last + 1, 1)?.pop();
-            (last, entry.map_or(0, |entry| entry.term))
-        } else {
-            state.truncated
-        };
-        Ok(Self {
+    pub(crate) fn open(log: Arc<dyn LogStore>, shard: ShardId, state: GroupState, applied: u64) -> crate::Result<Self> {
+        let last = state.bounds.1.max(state.truncated.0);
+        let mut tail = Self {
             log,
             shard,
             hard_state: state.hard_state,
             conf_state: state.conf_state,
             truncated: state.truncated,
-            last,
+            last: (last, 0),
+            applied: (0, 0),
             entries: VecDeque::new(),
             failure: RefCell::new(None),
-        })
+        };
+        tail.last.1 = tail.stored_term(last)?;
+        tail.applied = (applied, tail.stored_term(applied)?);
+        Ok(tail)
+    }
+
+    fn stored_term(&self, index: u64) -> crate::Result<u64> {
+        if index == self.truncated.0 {
+            return Ok(self.truncated.1);
+        }
+        Ok(self.log.fetch(self.shard, index, index + 1, 1)?.pop().map_or(0, |entry| entry.term))
     }
 
     /// Takes entries that are on their way to the log. They may replace the end of what is there.
-    pub(crate) fn append(&mut self, entries: Vec<Entry>) {
+    pub(crate) fn append(&mut self, entries: &[Entry]) {
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return };
         let newest = (last.index, last.term);
         assert!(first.index > self.truncated.0, "an entry below the truncation point");
@@ -52,12 +60,39 @@ impl Tail {
         while self.entries.back().is_some_and(|entry| entry.index >= first.index) {
             self.entries.pop_back();
         }
-        self.entries.extend(entries);
+        self.entries.extend(entries.iter().cloned());
         self.last = newest;
     }
 
-    /// Drops entries up to `index` from memory; the log has them.
-    pub(crate) fn forget(&mut self, index: u64) {
+    /// Entries up to `index` have been applied: memory need not have them any more, the log does.
+    pub(crate) fn applied_to(&mut self, index: u64, term: u64) {
+        self.applied = (index, term);
+        self.forget(index);
+    }
+
+    /// The log begins anew after a snapshot, holding no entry.
+    pub(crate) fn restart(&mut self, point: &SnapshotPoint) {
+        self.entries.clear();
+        self.truncated = (point.index, point.term);
+        self.last = self.truncated;
+        self.conf_state = point.conf_state.clone();
+    }
+
+    pub(crate) fn set_conf_state(&mut self, state: ConfState) {
+        self.conf_state = state;
+    }
+
+    pub(crate) fn conf_state(&self) -> &ConfState {
+        &self.conf_state
+    }
+
+    /// The state of the shard as of now, without its rows.
+    pub(crate) fn snapshot_point(&self) -> SnapshotPoint {
+        let (index, term) = self.applied;
+        SnapshotPoint { index, term, conf_state: self.conf_state.clone() }
+    }
+
+    fn forget(&mut self, index: u64) {
         while self.entries.front().is_some_and(|entry| entry.index <= index) {
             self.entries.pop_front();
         }
@@ -72,8 +107,8 @@ impl Tail {
         self.truncated
     }
 
-    pub(crate) fn log(&self) -> &Log {
-        &self.log
+    pub(crate) fn log(&self) -> &dyn LogStore {
+        &*self.log
     }
 
     /// Why entries could not be read, if they could not.
@@ -146,7 +181,11 @@ impl Storage for Tail {
         match fetched.map(|mut entries| entries.pop()) {
             Ok(Some(entry)) => Ok(entry.term),
             Ok(None) => Err(raft::Error::Store(StorageError::Unavailable)),
-            Err(e) => Err(raft::Error::Store(StorageError::Other(Box::new(e)))),
+            // raft-rs would end the process over any other error.
+            Err(e) => {
+                *self.failure.borrow_mut() = Some(e);
+                Ok(0)
+            }
         }
     }
 
@@ -159,6 +198,12 @@ impl Storage for Tail {
     }
 
     fn snapshot(&self, _request_index: u64, _to: u64) -> raft::Result<Snapshot> {
-        Err(raft::Error::Store(StorageError::SnapshotTemporarilyUnavailable))
+        let point = self.snapshot_point();
+        if point.index == 0 {
+            return Err(raft::Error::Store(StorageError::SnapshotTemporarilyUnavailable));
+        }
+        let mut message = Message::default();
+        point.put_into(&mut message);
+        Ok(message.take_snapshot())
     }
 }

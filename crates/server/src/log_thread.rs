@@ -1,7 +1,7 @@
 //! The thread that waits for the log's fsync, so that the event loops never do: one fsync for all that is waiting.
 
 use crate::inbox::{Inbox, Message};
-use replica::{Log, LogWrite};
+use replica::{Log, LogStore, LogWrite};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -87,7 +87,7 @@ fn run(log: &Log, tasks: &Receiver<Task>, unsynced: &AtomicBool) {
             Err(RecvTimeoutError::Disconnected) => return,
         };
         match task {
-            Task::Write(mut write, back) => {
+            Task::Write(write, back) => {
                 // Everything that waits goes to the file, then one fsync covers it all.
                 let mut waiting = Vec::new();
                 let mut stop = false;
@@ -99,7 +99,7 @@ fn run(log: &Log, tasks: &Receiver<Task>, unsynced: &AtomicBool) {
                         Err(_) => break,
                     }
                 }
-                write_all(log, &mut write, &back, waiting);
+                write_all(log, write, &back, waiting);
                 if stop {
                     return;
                 }
@@ -115,22 +115,23 @@ fn run(log: &Log, tasks: &Receiver<Task>, unsynced: &AtomicBool) {
     }
 }
 
-fn write_unsynced(log: &Log, mut write: LogWrite) {
-    if let Err(e) = log.write(&mut write, false) {
+fn write_unsynced(log: &Log, write: LogWrite) {
+    if let Err(e) = log.write(write, false) {
         log::error!("{e}");
     }
 }
 
-fn write_all(log: &Log, first: &mut LogWrite, back: &Inbox, mut rest: Vec<(LogWrite, Arc<Inbox>)>) {
+fn write_all(log: &Log, first: LogWrite, back: &Inbox, rest: Vec<(LogWrite, Arc<Inbox>)>) {
     let alone = rest.is_empty();
     let first_done = log.write(first, alone).is_ok();
-    let done: Vec<bool> = rest.iter_mut().map(|(write, _)| log.write(write, false).is_ok()).collect();
+    let written = |(write, to): (LogWrite, Arc<Inbox>)| (log.write(write, false).is_ok(), to);
+    let done: Vec<_> = rest.into_iter().map(written).collect();
     let synced = alone || log.sync().is_ok();
     let outcome = |written: bool| {
         if written && synced { Ok(()) } else { Err(replica::Error::Poisoned(log.health().reason())) }
     };
     back.send(Message::Logged(outcome(first_done)));
-    for ((_, to), written) in rest.iter().zip(done) {
+    for (written, to) in done {
         to.send(Message::Logged(outcome(written)));
     }
 }

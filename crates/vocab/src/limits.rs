@@ -44,6 +44,20 @@ pub const ENTRY_BYTES_SOFT: usize = 1024 * 1024;
 pub const SLOWLOG_ENTRIES_MAX: usize = 100_000;
 /// Most bytes of one Raft entry: one request of the largest size fits.
 pub const ENTRY_BYTES_MAX: usize = QUERY_BUFFER_BYTES_MAX + 64 * 1024;
+/// Most members of one group, learners among them.
+pub const MEMBERS_MAX: usize = 32;
+/// Most rounds in which a leader asks whether it still leads that may be under way at once in one group.
+pub const READ_ROUNDS_MAX: usize = 64;
+/// Bytes of log that a group keeps for a member that lacks them; beyond, it is sent a snapshot.
+pub const LOG_KEEP_BYTES: u64 = 64 * 1024 * 1024;
+/// Most entries that a group keeps for a member that lacks them.
+pub const LOG_KEEP_ENTRIES: u64 = 100_000;
+/// Most entries of one message between replicas.
+pub const MESSAGE_ENTRIES_MAX: usize = 64 * 1024;
+/// Longest context of a message between replicas, in bytes.
+pub const MESSAGE_CONTEXT_BYTES_MAX: usize = 64;
+/// Longest context of an entry, in bytes.
+pub const ENTRY_CONTEXT_BYTES_MAX: usize = 4096;
 /// Most shards of one node.
 pub const SHARDS_MAX: u32 = 16_384;
 /// A hash with more fields than this spreads over sub-keys.
@@ -60,6 +74,10 @@ pub const SCAN_CURSORS_MAX: usize = 4096;
 pub const SCAN_CURSORS_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most rows of one KV.RANGE.
 pub const RANGE_ROWS_MAX: usize = 10_000;
+/// Most rows of one page that a node asks of another for a command over the whole store.
+pub const PART_ROWS_MAX: usize = 1024;
+/// Bytes of rows after which such a page ends early.
+pub const PART_BYTES_SOFT: usize = 1024 * 1024;
 /// Bytes of rows after which a KV.RANGE ends early, with a resume token.
 pub const RANGE_BYTES_SOFT: usize = 8 * 1024 * 1024;
 /// Most nodes of a store.

@@ -2,13 +2,13 @@
 
 use node::exec::Call;
 use node::{Answers, CachedSpace, Fault, Shard, ShardView, SnapshotSpace, Ticket, Write, handlers, key_hash};
-use replica::{DiskHealth, Log, LogOptions, LogWrite, Replica};
+use replica::{DiskHealth, Log, LogOptions, LogStore, LogWrite, Replica};
 use resp::{Proto, Reply, table};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use storage::{EngineKind, RowCache, SharedResources, Span, StorageOptions, open_engine};
-use vocab::{NodeId, SLOT_COUNT, ShardId};
+use vocab::{ReplicaId, SLOT_COUNT, ShardId};
 
 const SHARD: ShardId = ShardId(0);
 
@@ -45,10 +45,10 @@ impl Driver {
         let tree = open_engine(engine, &dir.join(tree), &resources).unwrap();
         let cache = Arc::new(RowCache::new(cache_bytes));
         let view = ShardView::open(SHARD, (0, SLOT_COUNT - 1), tree, cache).unwrap();
-        Replica::bootstrap(&log, SHARD, NodeId(1)).unwrap();
+        Replica::bootstrap(&*log, SHARD, ReplicaId(1), &[ReplicaId(1)], &[]).unwrap();
         let state = log.state(SHARD).unwrap().unwrap();
         let flushed = view.engine().flushed_index();
-        let mut replica = Replica::open(log.clone(), SHARD, NodeId(1), state, flushed).unwrap();
+        let mut replica = Replica::open(log.clone(), SHARD, state, flushed, None, 1).unwrap();
         replica.campaign().unwrap();
         let shard = Shard::new(view, replica, health);
         let now_ms = 1_700_000_000_000;
@@ -84,7 +84,7 @@ impl Driver {
             if number == 0 {
                 break;
             }
-            self.log.write(&mut write, false).unwrap();
+            self.log.write(write, false).unwrap();
             self.shard.persisted(number);
         }
         assert_eq!(self.shard.broken(), None);
@@ -101,7 +101,7 @@ impl Driver {
             self.shard.view().engine().flush().unwrap();
             let mut write = LogWrite::default();
             if self.cuts_log && self.shard.truncate(&mut write).unwrap() {
-                self.log.write(&mut write, false).unwrap();
+                self.log.write(write, false).unwrap();
             }
         }
     }

@@ -1,7 +1,9 @@
 #![allow(clippy::unwrap_used)]
 
 use super::LogInspection;
-use crate::log_store::{Log, LogOptions, LogWrite};
+use crate::disk_log::{Log, LogOptions};
+use crate::log_store::LogStore;
+use crate::log_write::LogWrite;
 use crate::{DiskHealth, Entry};
 use raft::eraftpb::{ConfState, HardState};
 use std::path::Path;

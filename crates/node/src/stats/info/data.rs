@@ -18,7 +18,7 @@ pub(super) fn persistence(facts: &Facts<'_>, lines: &mut Lines) {
 
 /// The shards that this node leads: only of these does it tell clients what they hold, as others tell it of theirs.
 fn led<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = &'a ShardFacts> {
-    facts.shards.iter().filter(|shard| shard.status.leader)
+    facts.shards.iter().filter(|shard| shard.status.leads)
 }
 
 /// The followers are the other nodes that hold replicas of shards that this one leads; offsets are sums of indexes.
@@ -66,7 +66,7 @@ pub(super) fn basalt(facts: &Facts<'_>, lines: &mut Lines) {
     let learners = |shard: &ClusterShard| shard.replicas.iter().filter(|replica| replica.learner).count();
     lines.add("store_learners", facts.cluster.shards.iter().map(learners).sum::<usize>());
     lines.add("shards", shards.len());
-    lines.add("shards_leading", shards.iter().filter(|shard| shard.status.leader).count());
+    lines.add("shards_leading", shards.iter().filter(|shard| shard.status.leads).count());
     lines.add("shards_serving", shards.iter().filter(|shard| shard.serving).count());
     lines.add(
         "disk_state",
@@ -102,7 +102,7 @@ pub(super) fn basalt(facts: &Facts<'_>, lines: &mut Lines) {
                 "slots={}-{},role={},keys={},term={},applied={},committed={},tree_bytes={},memtable_bytes={},l0_runs={}",
                 shard.slots.0,
                 shard.slots.1,
-                if shard.status.leader { "leader" } else { "follower" },
+                if shard.status.leads { "leader" } else { "follower" },
                 shard.keys,
                 shard.status.term,
                 shard.status.applied,

@@ -1,0 +1,298 @@
+//! The log that all groups of a node share: one write and one fsync for all of them.
+
+use crate::disk::{DiskHealth, GuardedFs, damaged_record};
+use crate::error::{Error, Result};
+use crate::log_store::{GroupState, LogStore};
+use crate::log_write::{LogWrite, Op};
+use protobuf::Message;
+use raft::eraftpb::{ConfState, Entry, HardState};
+use raft_engine::internals::FilePipeLog;
+use raft_engine::{Command, Config, Engine, LogBatch, MessageExt, ReadableSize, RecoveryMode};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vocab::{ReplicaId, ShardId};
+
+const KEY_HARD_STATE: &[u8] = b"hard";
+const KEY_CONF_STATE: &[u8] = b"conf";
+const KEY_CONF_INDEX: &[u8] = b"confat";
+const KEY_TRUNCATED: &[u8] = b"trunc";
+const KEY_REPLICA: &[u8] = b"replica";
+
+struct Groups;
+
+impl MessageExt for Groups {
+    type Entry = Entry;
+
+    fn index(e: &Entry) -> u64 {
+        e.index
+    }
+}
+
+/// How the log is kept.
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// Bytes of log beyond which shards are flushed so that old files can go.
+    pub bytes_max: u64,
+    /// Bytes of one log file.
+    pub file_bytes: u64,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self { bytes_max: 1 << 30, file_bytes: 64 << 20 }
+    }
+}
+
+/// The log of a node.
+pub struct Log {
+    engine: Engine<GuardedFs, FilePipeLog<GuardedFs>>,
+    fs: Arc<GuardedFs>,
+    dir: PathBuf,
+    health: Arc<DiskHealth>,
+}
+
+impl Log {
+    /// Opens the log in `dir`, recovering what is there.
+    pub fn open(dir: &Path, options: &LogOptions, health: Arc<DiskHealth>) -> Result<Self> {
+        let config = Config {
+            dir: dir.display().to_string(),
+            recovery_mode: RecoveryMode::TolerateTailCorruption,
+            recovery_threads: 2,
+            recovery_read_block_size: ReadableSize::kb(256),
+            batch_compression_threshold: ReadableSize(0),
+            target_file_size: ReadableSize(options.file_bytes),
+            purge_threshold: ReadableSize(options.bytes_max.max(options.file_bytes)),
+            ..Config::default()
+        };
+        let fs = Arc::new(GuardedFs::new(health.clone()));
+        let engine = Engine::open_with_file_system(config, fs.clone()).map_err(|e| match Error::from(e) {
+            Error::Corrupt(detail) => Error::Corrupt(format!("{}: {detail}", dir.display())),
+            Error::Io(detail) => Error::Io(format!("{}: {detail}", dir.display())),
+            other => other,
+        })?;
+        Ok(Self { engine, fs, dir: dir.to_owned(), health })
+    }
+
+    fn write_batch(&self, batch: &mut LogBatch, sync: bool) -> Result<()> {
+        self.check()?;
+        let call = || self.engine.write(batch, sync);
+        // raft-engine panics where an fsync fails; there is no going on from that, but reads still work.
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)) {
+            // raft-engine joins the writes of several threads. If the fsync fails, only the one that made it panics;
+            // to the others it reports success.
+            Ok(Ok(_)) => self.check(),
+            Ok(Err(e)) => {
+                self.health.poison(&format!("writing the log in {}: {e}", self.dir.display()));
+                Err(e.into())
+            }
+            Err(_) => {
+                self.health.poison(&format!("writing the log in {} failed", self.dir.display()));
+                Err(Error::Poisoned(self.health.reason()))
+            }
+        }
+    }
+
+    /// Whether nothing has failed so far. An fsync that succeeds after one that failed proves nothing: what the
+    /// kernel could not write then is gone.
+    fn check(&self) -> Result<()> {
+        match self.health.state() {
+            crate::DiskState::Poisoned => Err(Error::Poisoned(self.health.reason())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Deletes files that no group needs; answers the groups that hold old files and should flush.
+    pub fn purge(&self) -> Result<Vec<ShardId>> {
+        self.check()?;
+        let call = || self.engine.purge_expired_files();
+        // It rewrites old entries, and panics where that fails.
+        let Ok(groups) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)) else {
+            self.health.poison(&format!("rewriting the log in {} failed", self.dir.display()));
+            return Err(Error::Poisoned(self.health.reason()));
+        };
+        let groups = groups?;
+        Ok(groups.into_iter().map(|group| ShardId((group - 1) as u32)).collect())
+    }
+
+    /// Bytes of log files.
+    #[must_use]
+    pub fn disk_bytes(&self) -> u64 {
+        self.engine.get_used_size() as u64
+    }
+
+    /// What is known of the device.
+    #[must_use]
+    pub fn health(&self) -> &Arc<DiskHealth> {
+        &self.health
+    }
+}
+
+impl LogStore for Log {
+    fn write(&self, write: LogWrite, sync: bool) -> Result<()> {
+        let mut batch = LogBatch::with_capacity(write.ops().len());
+        for (shard, op) in write.ops() {
+            add(&mut batch, *shard, op)?;
+        }
+        self.write_batch(&mut batch, sync)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.check()?;
+        self.fs.sync_active().map_err(|_| Error::Poisoned(self.health.reason()))?;
+        self.check()
+    }
+
+    fn state(&self, shard: ShardId) -> Result<Option<GroupState>> {
+        let group = region(shard);
+        let (first, last) = (self.engine.first_index(group), self.engine.last_index(group));
+        decode_state(shard, |key| self.engine.get(group, key), first, last).map_err(|e| match e {
+            Error::Corrupt(detail) => Error::Corrupt(format!("{}: {detail}", self.dir.display())),
+            other => other,
+        })
+    }
+
+    fn fetch(&self, shard: ShardId, low: u64, high: u64, bytes_max: u64) -> Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        let bytes_max = usize::try_from(bytes_max).ok();
+        self.engine.fetch_entries_to::<Groups>(region(shard), low, high, bytes_max, &mut entries).map_err(|e| {
+            let place = match damaged_record(&self.dir) {
+                Some((file, at)) => format!("{}, the record at byte {at}", file.display()),
+                None => self.dir.display().to_string(),
+            };
+            Error::Corrupt(format!("{place}: entries {low}..{high} of shard {shard}: {e}"))
+        })?;
+        Ok(entries)
+    }
+
+    fn groups(&self) -> Vec<ShardId> {
+        let mut groups: Vec<_> = self.engine.raft_groups().into_iter().map(|g| ShardId((g - 1) as u32)).collect();
+        groups.sort_unstable();
+        groups
+    }
+}
+
+/// Adds an operation to raft-engine's own batch: here it is encoded.
+fn add(batch: &mut LogBatch, shard: ShardId, op: &Op) -> Result<()> {
+    let group = region(shard);
+    match op {
+        Op::Entries(entries) => batch.add_entries::<Groups>(group, entries)?,
+        Op::HardState(state) => batch.put_message(group, KEY_HARD_STATE.to_vec(), state)?,
+        Op::Members { conf_state, index } => {
+            batch.put_message(group, KEY_CONF_STATE.to_vec(), &**conf_state)?;
+            batch.put(group, KEY_CONF_INDEX.to_vec(), index.to_le_bytes().to_vec())?;
+        }
+        Op::Truncate { index, term } => {
+            batch.put(group, KEY_TRUNCATED.to_vec(), pair(*index, *term))?;
+            batch.add_command(group, Command::Compact { index: index + 1 });
+        }
+        Op::Install(install) => {
+            batch.add_command(group, Command::Clean);
+            let (index, term) = (install.index, install.term);
+            batch.put(group, KEY_REPLICA.to_vec(), install.replica.0.to_le_bytes().to_vec())?;
+            batch.put_message(group, KEY_CONF_STATE.to_vec(), &install.conf_state)?;
+            batch.put(group, KEY_CONF_INDEX.to_vec(), index.to_le_bytes().to_vec())?;
+            batch.put_message(group, KEY_HARD_STATE.to_vec(), &install.hard_state)?;
+            batch.put(group, KEY_TRUNCATED.to_vec(), pair(index, term))?;
+        }
+        Op::Remove => batch.add_command(group, Command::Clean),
+    }
+    Ok(())
+}
+
+fn pair(a: u64, b: u64) -> Vec<u8> {
+    let mut bytes = a.to_le_bytes().to_vec();
+    bytes.extend_from_slice(&b.to_le_bytes());
+    bytes
+}
+
+/// What a group's values and bounds say; `None` for a group that has no members.
+pub(crate) fn decode_state(
+    shard: ShardId,
+    get: impl Fn(&[u8]) -> Option<Vec<u8>>,
+    first: Option<u64>,
+    last: Option<u64>,
+) -> Result<Option<GroupState>> {
+    let Some(conf_state) = get(KEY_CONF_STATE) else { return Ok(None) };
+    let conf_state = message::<ConfState>(shard, "members", &conf_state)?;
+    let hard_state = get(KEY_HARD_STATE).map(|bytes| message::<HardState>(shard, "hard state", &bytes)).transpose()?;
+    let truncated = match get(KEY_TRUNCATED) {
+        Some(bytes) if bytes.len() == 16 => (number(&bytes[..8]), number(&bytes[8..])),
+        Some(_) => return Err(Error::Corrupt(format!("the truncation mark of shard {shard}"))),
+        None => (0, 0),
+    };
+    let bounds = (first.unwrap_or(truncated.0 + 1), last.unwrap_or(truncated.0));
+    let conf_index = get(KEY_CONF_INDEX).map_or(0, |bytes| number(&bytes));
+    let replica = match (get(KEY_REPLICA), &conf_state.voters[..]) {
+        (Some(bytes), _) => number(&bytes),
+        // Logs of groups of one that were made before replicas had ids of their own.
+        (None, [only]) => *only,
+        (None, _) => return Err(Error::Corrupt(format!("the log does not say which replica of shard {shard} it is"))),
+    };
+    let hard_state = hard_state.unwrap_or_default();
+    let replica = ReplicaId(replica);
+    Ok(Some(GroupState { replica, hard_state, conf_state, conf_index, truncated, bounds }))
+}
+
+fn message<M: Message + Default>(shard: ShardId, what: &str, bytes: &[u8]) -> Result<M> {
+    let mut message = M::default();
+    let merged = message.merge_from_bytes(bytes);
+    merged.map_err(|e| Error::Corrupt(format!("the {what} of shard {shard}: {e}")))?;
+    Ok(message)
+}
+
+/// raft-engine keeps group 0 for itself.
+pub(crate) fn region(shard: ShardId) -> u64 {
+    u64::from(shard.0) + 1
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.try_into().map_or(0, u64::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn entries(from: u64, count: u64) -> LogWrite {
+        let entry = |index| Entry { index, term: 1, data: vec![7; 1000].into(), ..Entry::default() };
+        let mut write = LogWrite::default();
+        write.entries(ShardId(0), (from..from + count).map(entry).collect());
+        write
+    }
+
+    #[test]
+    fn a_sync_reaches_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let health = Arc::new(DiskHealth::default());
+        let options = LogOptions { file_bytes: 16 << 10, ..LogOptions::default() };
+        let mut next = 1;
+        for _ in 0..2 {
+            let log = Log::open(dir.path(), &options, health.clone()).unwrap();
+            let fsyncs = |call: &dyn Fn()| {
+                let before = health.log_fsyncs();
+                call();
+                health.log_fsyncs() - before
+            };
+            log.write(entries(next, 1), false).unwrap();
+            assert_eq!(fsyncs(&|| log.write(entries(next + 1, 1), false).unwrap()), 0);
+            assert_eq!(fsyncs(&|| log.sync().unwrap()), 1, "what was written without");
+            assert_eq!(fsyncs(&|| log.write(entries(next + 2, 1), true).unwrap()), 1);
+            assert!(fsyncs(&|| log.write(entries(next + 3, 40), false).unwrap()) <= 1);
+            assert_eq!(fsyncs(&|| log.sync().unwrap()), 1, "after other files were begun");
+            next += 43;
+        }
+    }
+
+    #[test]
+    fn nothing_is_written_once_an_fsync_has_failed() {
+        let dir = tempfile::tempdir().unwrap();
+        let health = Arc::new(DiskHealth::default());
+        let log = Log::open(dir.path(), &LogOptions::default(), health.clone()).unwrap();
+        log.write(entries(1, 1), true).unwrap();
+        health.poison("an fsync of another thread");
+        assert!(matches!(log.write(entries(2, 1), true), Err(Error::Poisoned(_))));
+        assert!(matches!(log.sync(), Err(Error::Poisoned(_))));
+        assert_eq!(log.fetch(ShardId(0), 1, 2, 1).unwrap().len(), 1, "reads go on");
+    }
+}

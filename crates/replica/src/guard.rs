@@ -1,0 +1,245 @@
+//! What a message may say before raft-rs sees it, which ends the process over logs that do not fit together.
+//!
+//! Two things make logs not fit: a peer that is broken or malicious, and `nosync`, where a crash of the machine takes
+//! away entries that a leader has been told are held. The first is dropped. After the second, a replica takes no word
+//! for what is committed that does not come with the entries themselves, and a leader goes back to where it is; a
+//! replica that finds entries other than those it has applied says so, for it cannot go on.
+
+use crate::error::{Error, Result};
+use crate::members::is_sound;
+use crate::replica::Replica;
+use crate::turn::SnapshotPoint;
+use raft::eraftpb::{Message, MessageType};
+use raft::{ProgressState, StateRole};
+use vocab::ReplicaId;
+
+/// Greatest index and term: far from where adding one would overflow.
+pub(crate) const NUMBER_MAX: u64 = 1 << 60;
+
+/// In a rejection: the replica has nothing to build on, and wants a snapshot.
+const ANY_SNAPSHOT: u64 = 1;
+
+impl Replica {
+    /// Takes a message of another replica. An error other than `Malformed` means that this replica cannot go on.
+    pub fn step(&mut self, mut message: Message) -> Result<()> {
+        self.check()?;
+        self.inspect(&message)?;
+        if self.must_ignore(&message) {
+            return Ok(());
+        }
+        let ours = message.term >= self.term();
+        let mut short = false;
+        let take = match message.get_msg_type() {
+            MessageType::MsgAppend if ours => self.admit_append(&message)?,
+            MessageType::MsgHeartbeat if ours => {
+                let verified = self.verified_in(message.term);
+                short = message.commit > verified;
+                message.commit = message.commit.min(verified);
+                true
+            }
+            MessageType::MsgSnapshot if ours => self.admit_snapshot(&message)?,
+            MessageType::MsgAppendResponse if message.term == self.term() => self.admit_answer(&mut message),
+            MessageType::MsgHeartbeatResponse if message.reject && message.term == self.term() => {
+                self.go_back(&message);
+                true
+            }
+            _ => true,
+        };
+        if !take {
+            return Ok(());
+        }
+        match self.raw.step(message) {
+            // From a replica that is no member any more.
+            Ok(()) | Err(raft::Error::StepPeerNotFound) => {}
+            Err(e) => return Err(Error::Malformed(e.to_string())),
+        }
+        if short {
+            self.say_where_it_is();
+        }
+        self.check()
+    }
+
+    /// The leader believes that this replica holds more than is certain since it was opened: its answer says so.
+    fn say_where_it_is(&mut self) {
+        let last = self.raw.raft.raft_log.last_index();
+        let kind = MessageType::MsgHeartbeatResponse;
+        if let Some(answer) = self.raw.raft.msgs.last_mut().filter(|answer| answer.get_msg_type() == kind) {
+            answer.reject = true;
+            answer.reject_hint = last;
+        }
+    }
+
+    /// A follower was restarted, and may have lost the end of its log: its leader finds out how far it is.
+    fn go_back(&mut self, message: &Message) {
+        if !self.is_leader() {
+            return;
+        }
+        if let Some(progress) = self.raw.raft.mut_prs().get_mut(message.from)
+            && progress.state != ProgressState::Snapshot
+            && message.commit < progress.matched
+        {
+            let next = message.reject_hint.min(progress.matched) + 1;
+            progress.matched = message.commit;
+            progress.become_probe();
+            progress.next_idx = next.max(progress.next_idx);
+        }
+    }
+
+    /// What holds for every message.
+    fn inspect(&self, message: &Message) -> Result<()> {
+        let malformed = |detail: &str| Err(Error::Malformed(format!("{detail}, from replica {}", message.from)));
+        let numbers = [message.term, message.index, message.log_term, message.commit, message.reject_hint];
+        if message.to != self.me().0 || message.from == self.me().0 || message.from == 0 {
+            return malformed("a message for another replica");
+        }
+        if message.term == 0 || numbers.iter().any(|&number| number > NUMBER_MAX) {
+            return malformed("a number out of range");
+        }
+        if !is_known(message.get_msg_type()) {
+            return malformed("a message of another kind");
+        }
+        let mut before = (message.index, message.log_term);
+        for entry in &message.entries {
+            if entry.index != before.0 + 1 || entry.term < before.1 || entry.term > message.term || entry.term == 0 {
+                return malformed("entries that do not follow one another");
+            }
+            before = (entry.index, entry.term);
+        }
+        Ok(())
+    }
+
+    /// Entries up to here are those of the leader of `term`, or committed.
+    fn verified_in(&self, term: u64) -> u64 {
+        let committed = self.raw.raft.raft_log.committed;
+        if self.verified.0 == term { self.verified.1.max(committed) } else { committed }
+    }
+
+    fn admit_append(&mut self, message: &Message) -> Result<bool> {
+        let log = &self.raw.raft.raft_log;
+        if log.unstable_snapshot().is_some() {
+            // The leader sends it again.
+            return Ok(false);
+        }
+        if self.raw.store().conf_state().voters.is_empty() {
+            self.ask_for_snapshot(message);
+            return Ok(false);
+        }
+        let (committed, truncated) = (log.committed, self.raw.store().truncated().0);
+        let differs = |index: u64, term: u64| {
+            (truncated..=committed).contains(&index) && log.term(index).is_ok_and(|ours| ours != term)
+        };
+        let entries = message.entries.iter().take_while(|entry| entry.index <= committed);
+        let mut said = entries.map(|entry| (entry.index, entry.term));
+        if differs(message.index, message.log_term) || said.any(|(index, term)| differs(index, term)) {
+            // It may be the log that cannot be read.
+            self.check()?;
+            return Err(Error::Diverged(format!(
+                "shard {}: entry {} or one after it, committed here, is another one on the leader of term {}",
+                self.shard(),
+                message.index,
+                message.term
+            )));
+        }
+        if message.index >= committed && log.match_term(message.index, message.log_term) {
+            let last = message.index + message.entries.len() as u64;
+            let before = if self.verified.0 == message.term { self.verified.1 } else { 0 };
+            self.verified = (message.term, last.max(before));
+        }
+        Ok(true)
+    }
+
+    /// A replica that was added with nothing cannot begin at the first entry: it would not know who was a member then.
+    fn ask_for_snapshot(&mut self, message: &Message) {
+        let raft = &mut self.raw.raft;
+        if raft.term != message.term || raft.leader_id != message.from {
+            raft.become_follower(message.term, message.from);
+        }
+        raft.election_elapsed = 0;
+        let mut answer = Message {
+            to: message.from,
+            from: raft.id,
+            term: raft.term,
+            index: message.index,
+            reject: true,
+            request_snapshot: ANY_SNAPSHOT,
+            ..Message::default()
+        };
+        answer.set_msg_type(MessageType::MsgAppendResponse);
+        raft.msgs.push(answer);
+    }
+
+    fn admit_snapshot(&mut self, message: &Message) -> Result<bool> {
+        let point = SnapshotPoint::of(message);
+        let me = self.me();
+        if point.index == 0
+            || point.index > NUMBER_MAX
+            || point.term == 0
+            || point.term > message.term
+            || !is_sound(&point.conf_state)
+        {
+            return Err(Error::Malformed(format!("a snapshot that cannot be, from replica {}", message.from)));
+        }
+        let log = &self.raw.raft.raft_log;
+        if log.committed == point.index && log.term(point.index).is_ok_and(|term| term != point.term) {
+            return Err(Error::Diverged(format!(
+                "shard {}: entry {}, committed here, is another one in a snapshot",
+                self.shard(),
+                point.index
+            )));
+        }
+        let member = point.members().contains(me) || point.conf_state.learners_next.contains(&me.0);
+        let busy = self.is_installing() || log.unstable_snapshot().is_some();
+        Ok(member && !busy && self.raw.raft.state != StateRole::Leader)
+    }
+
+    /// An answer to entries that this replica sent, if it leads.
+    fn admit_answer(&mut self, message: &mut Message) -> bool {
+        if !self.is_leader() {
+            return true;
+        }
+        let last = self.raw.raft.raft_log.last_index();
+        let (shard, from) = (self.shard(), ReplicaId(message.from));
+        if !message.reject && message.index > last {
+            log::error!("shard {shard}: replica {from} has committed what its leader does not hold");
+            return false;
+        }
+        let Some(progress) = self.raw.raft.mut_prs().get_mut(message.from) else { return true };
+        if !message.reject {
+            if message.index > 0 {
+                progress.pending_request_snapshot = raft::INVALID_INDEX;
+            }
+            return true;
+        }
+        if message.request_snapshot != raft::INVALID_INDEX {
+            message.request_snapshot = ANY_SNAPSHOT;
+            return progress.matched == 0 && progress.state != ProgressState::Snapshot;
+        }
+        if message.index == progress.matched && message.reject_hint < progress.matched {
+            log::warn!(
+                "shard {shard}: replica {from} no longer holds entries up to {}, which it said it does: sending them again",
+                progress.matched
+            );
+            progress.matched = message.reject_hint;
+            progress.become_probe();
+            progress.next_idx = message.index + 1;
+        }
+        true
+    }
+}
+
+/// The kinds that replicas send each other here: nothing is forwarded to a leader.
+pub(crate) fn is_known(kind: MessageType) -> bool {
+    matches!(
+        kind,
+        MessageType::MsgAppend
+            | MessageType::MsgAppendResponse
+            | MessageType::MsgRequestVote
+            | MessageType::MsgRequestVoteResponse
+            | MessageType::MsgSnapshot
+            | MessageType::MsgHeartbeat
+            | MessageType::MsgHeartbeatResponse
+            | MessageType::MsgTimeoutNow
+            | MessageType::MsgRequestPreVote
+            | MessageType::MsgRequestPreVoteResponse
+    )
+}

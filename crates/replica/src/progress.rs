@@ -1,0 +1,126 @@
+//! What a replica knows of the others, and what it keeps of its log for them.
+
+use crate::error::Result;
+use crate::log_write::LogWrite;
+use crate::replica::{Replica, raft_error};
+use crate::turn::FollowerState;
+use raft::ProgressState;
+use std::collections::VecDeque;
+use vocab::{ReplicaId, limits};
+
+/// Bytes of entries between two marks.
+const MARK_BYTES: u64 = 1 << 20;
+
+/// How many bytes of entries there are since which index, coarsely; counted from when the replica was opened.
+#[derive(Default)]
+pub(crate) struct LogMarks {
+    marks: VecDeque<(u64, u64)>,
+    bytes: u64,
+}
+
+impl LogMarks {
+    pub(crate) fn note(&mut self, index: u64, bytes: u64) {
+        self.bytes += bytes;
+        if self.marks.back().is_none_or(|(_, at)| self.bytes - at >= MARK_BYTES) {
+            self.marks.push_back((index, self.bytes));
+        }
+    }
+
+    /// The first entry such that no more than `bytes_max` follow it.
+    fn newest(&self, bytes_max: u64) -> u64 {
+        let beyond = |(_, at): &&(u64, u64)| self.bytes - at > bytes_max;
+        self.marks.iter().take_while(beyond).last().map_or(0, |(index, _)| *index)
+    }
+
+    fn forget(&mut self, index: u64) {
+        // The last mark below stays: the bytes after it are counted from there.
+        while self.marks.get(1).is_some_and(|(next, _)| *next <= index) {
+            self.marks.pop_front();
+        }
+    }
+}
+
+impl Replica {
+    /// The other members, as their leader knows them; of a replica that does not lead, none.
+    #[must_use]
+    pub fn followers(&self) -> Vec<FollowerState> {
+        if !self.is_leader() {
+            return Vec::new();
+        }
+        let members = self.raw.store().conf_state();
+        let state = |id: u64, of: &raft::Progress| FollowerState {
+            id: ReplicaId(id),
+            learner: members.learners.contains(&id),
+            matched: of.matched,
+            active: of.recent_active,
+            snapshot: of.state == ProgressState::Snapshot,
+        };
+        let me = self.me().0;
+        let others = self.raw.raft.prs().iter().filter(|(id, _)| **id != me);
+        let mut followers: Vec<_> = others.map(|(id, progress)| state(*id, progress)).collect();
+        followers.sort_unstable_by_key(|follower| follower.id);
+        followers
+    }
+
+    /// How many voters are known to hold entry `index`, and how many there are; this one counts.
+    #[must_use]
+    pub fn matched_by(&self, index: u64) -> (usize, usize) {
+        let voters = &self.raw.store().conf_state().voters;
+        let holds = |id: &&u64| self.raw.raft.prs().get(**id).is_some_and(|of| of.matched >= index);
+        let holding = if self.is_leader() { voters.iter().filter(holds).count() } else { 0 };
+        (holding, voters.len())
+    }
+
+    /// The snapshot that was sent to `to` has arrived there, or never will.
+    pub fn report_snapshot(&mut self, to: ReplicaId, ok: bool) {
+        let status = if ok { raft::SnapshotStatus::Finish } else { raft::SnapshotStatus::Failure };
+        self.raw.report_snapshot(to.0, status);
+    }
+
+    /// What was sent to `to` lately may not have arrived.
+    pub fn report_unreachable(&mut self, to: ReplicaId) {
+        self.raw.report_unreachable(to.0);
+    }
+
+    /// Bytes of log that are kept for followers which lack them; `limits::LOG_KEEP_BYTES` unless told.
+    pub fn keep_log(&mut self, bytes: u64) {
+        self.keep_bytes = bytes;
+    }
+
+    /// Truncates the log up to what the tree has flushed, but for what a follower still lacks, within bounds; true if
+    /// something was added to `write`.
+    pub fn truncate(&mut self, flushed: u64, write: &mut LogWrite) -> Result<bool> {
+        let (truncated, _) = self.raw.store().truncated();
+        let index = flushed.min(self.applied).min(self.needed_from().saturating_sub(1));
+        // Entries before need not be searched for changes of members when the log is opened.
+        let members = self.note_members(flushed, write);
+        if index <= truncated || self.has_failed() || self.is_installing() {
+            return Ok(members);
+        }
+        let term = self.raw.raft.raft_log.term(index).map_err(|e| raft_error(self.shard(), &e))?;
+        self.check()?;
+        write.truncate(self.shard(), index, term);
+        self.raw.mut_store().truncated_to(index, term);
+        self.marks.forget(index);
+        Ok(true)
+    }
+
+    /// The first entry that some follower may lack and is to get from the log.
+    fn needed_from(&self) -> u64 {
+        if self.is_alone() && self.raw.store().conf_state().learners.is_empty() {
+            return u64::MAX;
+        }
+        // Whoever leads next is to have what others lack then: everyone keeps a little.
+        let lacking = self.followers().iter().map(|of| self.next_of(of)).min().unwrap_or(u64::MAX);
+        let slack = self.marks.newest(self.keep_bytes / 8) + 1;
+        let last = self.raw.raft.raft_log.last_index();
+        let floor = self.marks.newest(self.keep_bytes).max(last.saturating_sub(limits::LOG_KEEP_ENTRIES)) + 1;
+        lacking.min(slack).max(floor)
+    }
+
+    fn next_of(&self, follower: &FollowerState) -> u64 {
+        // What comes after a snapshot that is under way is sent from the log.
+        let pending = self.raw.raft.prs().get(follower.id.0).map_or(0, |of| of.pending_snapshot);
+        follower.matched.max(pending) + 1
+    }
+}
