@@ -55,7 +55,7 @@ pub struct Install {
 }
 
 /// Writes of any number of groups, to be made at once and in order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct LogWrite {
     ops: Vec<(ShardId, Op)>,
     bytes: usize,

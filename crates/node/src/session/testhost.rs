@@ -126,7 +126,7 @@ impl Host for TestHost {
             serving: true,
             status: ReplicaStatus {
                 term: 2,
-                leader: true,
+                leads: true,
                 truncated: 3,
                 applied: 9,
                 committed: 10,
