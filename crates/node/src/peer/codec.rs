@@ -75,10 +75,9 @@ impl PeerMessage {
             WAKE => Self::Wake { shards: list(from, 1, shard)? },
             BEAT => Self::Beat { sent_us: from.varint()?, wall_ms: from.varint()? },
             BEAT_ANSWER => Self::BeatAnswer { sent_us: from.varint()?, wall_ms: from.varint()? },
-            LEADING => Self::Leading {
-                full: flag(from)?,
-                shards: list(from, 2, |from| Ok((shard(from)?, from.varint()?)))?,
-            },
+            LEADING => {
+                Self::Leading { full: flag(from)?, shards: list(from, 2, |from| Ok((shard(from)?, from.varint()?)))? }
+            }
             MAP => Self::Map(from.rest().to_vec()),
             MAP_ASKED => Self::MapAsked { epoch: from.varint()? },
             PROPOSE => Self::Propose { change: from.rest().to_vec() },

@@ -33,4 +33,9 @@ impl Complaints {
     pub(super) fn settle(&mut self, about: &str) {
         self.0.retain(|(who, _)| who != about);
     }
+
+    #[cfg(test)]
+    pub(super) fn all(&self) -> impl Iterator<Item = Complaint> + '_ {
+        self.0.iter().map(|(_, complaint)| *complaint)
+    }
 }

@@ -127,6 +127,16 @@ impl Part<'_> {
     }
 }
 
+/// How many bytes are missing until `bytes` are a whole part, as far as that can be told; at least one.
+pub(super) fn missing(bytes: &[u8]) -> usize {
+    match bytes.first_chunk::<HEAD_BYTES>() {
+        None => HEAD_BYTES - bytes.len(),
+        Some(head) => {
+            (HEAD_BYTES + usize::from(u16::from_le_bytes([head[1], head[2]]))).saturating_sub(bytes.len()).max(1)
+        }
+    }
+}
+
 /// The part that `bytes` begin with and its length, or `None` if more bytes are needed; an error if no node says that.
 pub(super) fn first_part(bytes: &[u8]) -> Result<Option<(Part<'_>, usize)>, ()> {
     let Some((&kind, _)) = bytes.split_first() else { return Ok(None) };

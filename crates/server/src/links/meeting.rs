@@ -165,7 +165,9 @@ impl Links {
                 Step::Garbage => return Err(End::Garbage("not a node's handshake")),
                 Step::Refuse(refusal) => return Err(End::Refuse(refusal)),
                 Step::Refused(refusal) => return Err(End::Refused(refusal)),
-                Step::Proven(peer) if peer.purpose == Purpose::Snapshot => return self.hand_over(key, &peer, now, hear),
+                Step::Proven(peer) if peer.purpose == Purpose::Snapshot => {
+                    return self.hand_over(key, &peer, now, hear);
+                }
                 Step::Proven(peer) | Step::Welcome(peer) => self.admit(key, peer, now, hear)?,
             }
         }
@@ -220,8 +222,7 @@ impl Links {
             }
         }
         self.up.insert(peer.node, key);
-        let up =
-            LinkEvent::Up { node: peer.node, store: peer.store, hello: peer.hello.clone(), address: link.address };
+        let up = LinkEvent::Up { node: peer.node, store: peer.store, hello: peer.hello.clone(), address: link.address };
         link.state = State::Up(peer);
         hear(up);
         Ok(())
@@ -239,7 +240,8 @@ impl Links {
             if now.saturating_duration_since(link.heard) > LIVELY || link.hung_up {
                 return Ok(Some(old));
             }
-            let text = format!("node {} is connected already, from {}: two processes of one node?", peer.node, link.address);
+            let text =
+                format!("node {} is connected already, from {}: two processes of one node?", peer.node, link.address);
             return Err(Refusal::new(RefusalKind::Duplicate, text));
         }
         let by_me = self.links[key].target.is_some();
@@ -289,7 +291,10 @@ impl Links {
         self.log_end(&about, met.filter(|_| was_up), &end);
         if let Some(id) = link.target {
             match &end {
-                End::Refuse(refusal) if refusal.kind == RefusalKind::Myself => self.targets.remove(id),
+                End::Refuse(refusal) | End::Refused(refusal) if refusal.kind == RefusalKind::Myself => {
+                    log::info!("{about} is this node's own address");
+                    self.targets.remove(id);
+                }
                 _ if was_up => self.targets.ended(id, now),
                 _ => self.targets.failed(id, met, now),
             }
@@ -306,10 +311,8 @@ impl Links {
         let who = up.map_or_else(|| format!("the node at {about}"), |node| format!("node {node} at {about}"));
         match end {
             End::Replaced | End::Forgotten => {}
-            End::Refuse(refusal) if refusal.kind == RefusalKind::Myself => {
-                log::info!("{about} is this node's own address");
-            }
-            End::Refuse(refusal) | End::Refused(refusal) if refusal.kind == RefusalKind::Linked => {}
+            End::Refuse(refusal) | End::Refused(refusal)
+                if matches!(refusal.kind, RefusalKind::Linked | RefusalKind::Myself) => {}
             End::Refuse(refusal) => {
                 self.complain(about, Complaint::Refusal(refusal.kind), &format!("refused {who}: {refusal}"));
             }

@@ -1,5 +1,6 @@
 //! Links between nodes: one connection for each two, for all their shards.
 
+mod call;
 mod complaints;
 mod frame;
 mod greeting;
@@ -14,9 +15,13 @@ mod refusal;
 mod resolver;
 mod targets;
 
+pub use call::call;
 pub use frame::Packing;
 pub use greeting::Purpose;
 pub use handshake::Peer;
 pub use identity::{Identity, SharedIdentity};
 pub use links::{Hear, LinkEvent, LinkStats, Links, LinksOptions};
 pub use refusal::{Refusal, RefusalKind};
+
+#[cfg(test)]
+mod tests;

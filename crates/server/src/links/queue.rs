@@ -39,8 +39,7 @@ impl OutQueue {
 
     /// Adds a message, if there is room.
     pub(super) fn push(&mut self, message: &PeerMessage, packer: &mut Packer) -> bool {
-        let room =
-            if message.is_bulk() { PEER_QUEUE_BYTES_MAX } else { PEER_QUEUE_BYTES_MAX + PEER_CONTROL_BYTES_MAX };
+        let room = if message.is_bulk() { PEER_QUEUE_BYTES_MAX } else { PEER_QUEUE_BYTES_MAX + PEER_CONTROL_BYTES_MAX };
         let waiting = self.waiting();
         if waiting >= room {
             self.dropped += 1;
