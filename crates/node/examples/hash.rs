@@ -144,11 +144,11 @@ impl Space for Store {
         Ok(Vec::new())
     }
 
-    fn keys_in_slot(&self, slot: Slot) -> u64 {
-        self.records.keys().filter(|key| vocab::slot_of(key) == slot).count() as u64
+    fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
+        Ok(self.records.keys().filter(|key| vocab::slot_of(key) == slot).count() as u64)
     }
 
-    fn key_count(&self) -> u64 {
-        self.records.len() as u64
+    fn key_count(&mut self) -> Result<u64, Fault> {
+        Ok(self.records.len() as u64)
     }
 }

@@ -6,6 +6,7 @@
 //!   2 transaction  varint watches, each (bytes key, varint version); varint commands, each args
 //!   3 housekeeping (collect what has expired, and garbage)
 //!   4 clear        (FLUSHALL; alone in its entry)
+//!   5 change       bytes: a change of the map, for the metadata group; alone in its entry
 //! args = varint count, each bytes; bytes = varint length and the bytes
 //! ```
 
@@ -15,6 +16,7 @@ const COMMAND: u8 = 1;
 const TRANSACTION: u8 = 2;
 const HOUSEKEEPING: u8 = 3;
 const CLEAR: u8 = 4;
+const CHANGE: u8 = 5;
 
 /// The arguments of one command.
 pub type Args<'a> = Vec<&'a [u8]>;
@@ -35,6 +37,8 @@ pub enum Item<'a> {
     Housekeeping,
     /// Remove every key.
     Clear,
+    /// Change the map.
+    Change(&'a [u8]),
 }
 
 /// An entry under construction.
@@ -96,6 +100,12 @@ impl EntryBuilder {
     /// Adds the removal of every key.
     pub fn clear(&mut self) {
         self.bytes.push(CLEAR);
+    }
+
+    /// Adds a change of the map.
+    pub fn change(&mut self, change: &[u8]) {
+        self.bytes.push(CHANGE);
+        put_bytes(&mut self.bytes, change);
     }
 
     /// The entry's data, with the leader's clock.
@@ -182,6 +192,7 @@ impl<'a> Iterator for Items<'a> {
             TRANSACTION => self.reader.transaction(),
             HOUSEKEEPING => Ok(Item::Housekeeping),
             CLEAR => Ok(Item::Clear),
+            CHANGE => self.reader.bytes().map(Item::Change),
             _ => Err("unknown item in an entry"),
         };
         if item.is_err() {

@@ -311,12 +311,12 @@ impl Space for EntrySpace<'_> {
         Ok(found)
     }
 
-    fn keys_in_slot(&self, slot: Slot) -> u64 {
+    fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
         let by = self.counts.get(&slot).copied().unwrap_or_default();
-        self.view.keys_in_slot(slot).saturating_add_signed(by)
+        Ok(self.view.keys_in_slot(slot).saturating_add_signed(by))
     }
 
-    fn key_count(&self) -> u64 {
-        self.view.key_count().saturating_add_signed(self.counts.values().sum())
+    fn key_count(&mut self) -> Result<u64, Fault> {
+        Ok(self.view.key_count().saturating_add_signed(self.counts.values().sum()))
     }
 }

@@ -121,6 +121,7 @@ pub fn touches(item: &Item<'_>, key: &[u8]) -> bool {
             watches.iter().any(|(watched, _)| *watched == key) || commands.iter().any(|args| names(args, key))
         }
         Item::Clear | Item::Housekeeping => true,
+        Item::Change(_) => false,
     }
 }
 

@@ -5,6 +5,7 @@
 //! e length(u16) key generation(u64) element  one element of a spread collection
 //! x time(u64) key                            when a key expires: the expiry index
 //! g length(u16) key generation(u64)          elements to be collected in the background
+//! m                                          the map; only in the metadata group
 //! ```
 //! Integers are big-endian, so that byte order is their order. Byte 0 belongs to storage.
 
@@ -12,6 +13,11 @@
 pub(crate) const META_COUNTERS: &[u8] = b"counters";
 /// The name of the meta record that holds how many keys have an expiry.
 pub(crate) const META_EXPIRING: &[u8] = b"expiring";
+
+/// The name of the meta record that tells which snapshot the tree was filled from: index, term and members.
+pub const META_SNAPSHOT: &[u8] = b"snapshot";
+/// The map, in the metadata group's tree.
+pub(crate) const MAP: &[u8] = b"m";
 
 const RECORD: u8 = b'r';
 const ELEMENT: u8 = b'e';

@@ -2,6 +2,8 @@
 
 mod commands;
 pub mod config;
+pub mod control;
+pub mod core;
 mod counters;
 mod entry;
 mod entry_space;
@@ -11,6 +13,7 @@ mod keys;
 pub mod peer;
 mod read_space;
 mod record;
+mod remote_space;
 pub mod session;
 mod shard;
 mod space;
@@ -23,6 +26,9 @@ pub use entry::{EncodedCommand, EntryBuilder, Item, Items, decode as decode_entr
 pub use entry_space::EntrySpace;
 pub use read_space::{CachedSpace, SnapshotSpace};
 pub use record::{Kind, Record, RecordView, Spread};
-pub use shard::{Answers, KeyHash, Shard, Ticket, Write, key_hash};
-pub use space::{Fault, Records, Shards, Space};
+pub use remote_space::{Remote, RemoteAnswer, RemoteSpace, remote_records};
+pub use shard::{
+    Answers, ArrivedSnapshot, Effects, Fact, KeyHash, LEASE_US, Shard, SnapshotTask, Ticket, Write, key_hash,
+};
+pub use space::{Fault, RecordRange, Records, Shards, Space};
 pub use view::ShardView;

@@ -96,12 +96,12 @@ impl Space for CachedSpace<'_> {
         Err(Fault::WouldBlock)
     }
 
-    fn keys_in_slot(&self, slot: Slot) -> u64 {
-        self.view.keys_in_slot(slot)
+    fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
+        Ok(self.view.keys_in_slot(slot))
     }
 
-    fn key_count(&self) -> u64 {
-        self.view.key_count()
+    fn key_count(&mut self) -> Result<u64, Fault> {
+        Ok(self.view.key_count())
     }
 }
 
@@ -229,12 +229,16 @@ impl Space for SnapshotSpace<'_> {
         Ok(found)
     }
 
-    fn keys_in_slot(&self, slot: Slot) -> u64 {
-        self.view.keys_in_slot(slot)
+    fn walk<'b>(&'b mut self, start: &[u8], end: &[u8], reverse: bool) -> Result<Box<dyn Records + 'b>, Fault> {
+        Ok(self.records(start, end, reverse))
     }
 
-    fn key_count(&self) -> u64 {
-        self.view.key_count()
+    fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
+        Ok(self.view.keys_in_slot(slot))
+    }
+
+    fn key_count(&mut self) -> Result<u64, Fault> {
+        Ok(self.view.key_count())
     }
 }
 

@@ -13,6 +13,8 @@ pub enum Fault {
     WouldBlock,
     /// Storage failed.
     Storage(storage::Error),
+    /// The shard is elsewhere, and its leader could not be asked or has refused: the text of the error reply.
+    Remote(String),
 }
 
 impl From<storage::Error> for Fault {
@@ -66,14 +68,20 @@ pub trait Space {
     ) -> Result<Vec<(Slice, Slice)>, Fault>;
 
     /// Up to `limit` live keys and records in byte order within `start` (inclusive) .. `end` (exclusive; empty means
-    /// unbounded); in falling order if `reverse`.
+    /// unbounded); in falling order if `reverse`. It is for keys, kinds and versions: what the records of a shard hold
+    /// that is elsewhere does not come along.
     fn scan(&mut self, start: &[u8], end: &[u8], reverse: bool, limit: usize) -> Result<Vec<(Slice, Record)>, Fault>;
 
+    /// The records within `start` .. `end` (likewise), one after the other. Only where a read may wait for the disk.
+    fn walk<'a>(&'a mut self, _start: &[u8], _end: &[u8], _reverse: bool) -> Result<Box<dyn Records + 'a>, Fault> {
+        Err(Fault::WouldBlock)
+    }
+
     /// How many keys there are in `slot` (those whose time has come but are not yet collected included).
-    fn keys_in_slot(&self, slot: vocab::Slot) -> u64;
+    fn keys_in_slot(&mut self, slot: vocab::Slot) -> Result<u64, Fault>;
 
     /// How many keys the shard holds (likewise).
-    fn key_count(&self) -> u64;
+    fn key_count(&mut self) -> Result<u64, Fault>;
 }
 
 /// All shards of the store, for commands over the whole of it.
@@ -84,12 +92,30 @@ pub trait Shards {
     /// First and last slot of shard `i`, both inclusive.
     fn slots(&self, i: usize) -> (u16, u16);
 
-    /// A view of shard `i`.
+    /// Whether this node leads shard `i`: what clients that ask every node and add up must be told of it here alone.
+    fn leads(&self, i: usize) -> bool;
+
+    /// A view of shard `i`, wherever it is.
     fn space(&mut self, i: usize) -> &mut dyn Space;
 
-    /// The records of each shard within `start` (inclusive) .. `end` (exclusive; empty means unbounded), in rising or
-    /// falling order of their keys; of the same moment as what `space` shows.
-    fn records<'a>(&'a mut self, start: &[u8], end: &[u8], reverse: bool) -> Vec<Box<dyn Records + 'a>>;
+    /// The records of each shard within a range, one list a shard, in order of the shards. Of a shard on this node they
+    /// are of the same moment as what `space` shows; of one elsewhere, each page of them is of a moment of its own.
+    fn records<'a>(&'a mut self, range: &RecordRange<'_>) -> Vec<Box<dyn Records + 'a>>;
+}
+
+/// Which records are asked of all shards.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordRange<'a> {
+    /// The first key.
+    pub start: &'a [u8],
+    /// The first key behind; empty: there is none.
+    pub end: &'a [u8],
+    /// In falling order of their keys rather than rising.
+    pub reverse: bool,
+    /// Whether what they hold is wanted: if not, records of shards elsewhere come without.
+    pub payloads: bool,
+    /// About how many will be looked at, of all shards together: how much it is worth asking for at a time.
+    pub limit: usize,
 }
 
 /// Records of one shard, one after the other. Nothing is read of one before it is moved to, and only its key before

@@ -2,6 +2,7 @@
 
 use crate::counters::Counters;
 use crate::keys;
+use crate::shard::Fact;
 use crate::{Fault, Record};
 use replica::ReplicaStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +21,14 @@ pub struct ShardView {
     engine: Arc<dyn Engine>,
     cache: Arc<RowCache>,
     counters: Counters,
-    serving: AtomicBool,
+    /// Whether this replica leads its group.
+    leading: AtomicBool,
+    /// When the newest round that a majority has answered was sent, in µs; 0: none since this replica leads.
+    confirmed_us: AtomicU64,
+    /// Until when reads may be answered without asking again, in µs; 0: not at all.
+    lease_until_us: AtomicU64,
+    /// Somebody has used the lease since this was looked at.
+    lease_used: AtomicBool,
     /// The newest entry that is being, or has been, written to the tree: ahead of the applied index for a moment.
     writing: AtomicU64,
     /// No key expires before this time, in ms since the epoch.
@@ -49,7 +57,10 @@ impl ShardView {
             engine,
             cache,
             counters: Counters::new(slots.0, slots.1),
-            serving: AtomicBool::new(false),
+            leading: AtomicBool::new(false),
+            confirmed_us: AtomicU64::new(0),
+            lease_until_us: AtomicU64::new(0),
+            lease_used: AtomicBool::new(false),
             writing: AtomicU64::new(0),
             next_expiry_ms: AtomicU64::new(0),
             clock_ms: AtomicU64::new(0),
@@ -57,11 +68,37 @@ impl ShardView {
             has_garbage: AtomicBool::new(true),
             status: Mutex::default(),
         };
-        if let Some(bytes) = view.engine.meta(keys::META_COUNTERS)? {
-            view.counters.load(&bytes).map_err(|detail| view.corrupt(detail))?;
-        }
-        view.counters.set_expiring(view.stored_expiring()?);
+        view.load_facts()?;
         Ok(Arc::new(view))
+    }
+
+    fn load_facts(&self) -> storage::Result<()> {
+        self.counters.clear();
+        if let Some(bytes) = self.engine.meta(keys::META_COUNTERS)? {
+            self.counters.load(&bytes).map_err(|detail| self.corrupt(detail))?;
+        }
+        self.counters.set_expiring(self.stored_expiring()?);
+        Ok(())
+    }
+
+    /// What the tree is to keep beside its rows, as of the applied index: for the thread that owns the shard.
+    pub(crate) fn facts(&self) -> Vec<Fact> {
+        let counters = Slice::from(self.counters.encode());
+        let expiring = Slice::from(&self.expiring().to_le_bytes()[..]);
+        vec![(Slice::from(keys::META_COUNTERS), counters), (Slice::from(keys::META_EXPIRING), expiring)]
+    }
+
+    /// Replaces everything by the rows of a snapshot as of entry `index`. The rows' own facts are with them.
+    pub(crate) fn install(&self, rows: Box<dyn storage::Ingested>, index: u64) -> storage::Result<()> {
+        self.begin_write(index);
+        // The cache goes first, so that no one sees a row of it beside the new tree; what readers of the old tree bring
+        // is older than `index`, and not taken.
+        self.cache.clear_shard(self.id.0);
+        self.engine.install(rows)?;
+        self.load_facts()?;
+        self.garbage(true);
+        self.next_expiry(0);
+        Ok(())
     }
 
     /// How many keys have an expiry, as the tree has it: before anything is applied.
@@ -99,10 +136,57 @@ impl ShardView {
         &self.engine
     }
 
-    /// Whether this node may answer linearizable reads of the shard.
+    /// Whether this replica leads, and a majority has confirmed it.
     #[must_use]
     pub fn serving(&self) -> bool {
-        self.serving.load(Ordering::Acquire)
+        self.leading() && self.confirmed_us.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether this replica leads its group, as far as it knows.
+    #[must_use]
+    pub fn leading(&self) -> bool {
+        self.leading.load(Ordering::Acquire)
+    }
+
+    /// Whether a read that came at `arrived_us`, and has seen the shard at a moment no later than `now_us`, is
+    /// linearizable: a majority has confirmed this leader since the read came, or its lease had not ended. To be asked
+    /// after the read: a process may be stopped for any time between two instructions.
+    #[must_use]
+    pub fn readable(&self, arrived_us: u64, now_us: u64) -> bool {
+        let until_us = self.lease_until_us.load(Ordering::Acquire);
+        if until_us == u64::MAX {
+            return true;
+        }
+        if !self.lease_used.load(Ordering::Relaxed) {
+            self.lease_used.store(true, Ordering::Relaxed);
+        }
+        now_us < until_us || (self.leading() && self.confirmed_us.load(Ordering::Acquire) >= arrived_us.max(1))
+    }
+
+    /// Until when reads may be answered without asking again, in µs of the steady clock.
+    pub(crate) fn lease_until_us(&self) -> u64 {
+        self.lease_until_us.load(Ordering::Acquire)
+    }
+
+    /// Whether the lease was used since the last call.
+    pub(crate) fn take_lease_use(&self) -> bool {
+        self.lease_used.swap(false, Ordering::Relaxed)
+    }
+
+    /// A majority has answered the round that was sent at `sent_us`.
+    pub(crate) fn confirm(&self, sent_us: u64, until_us: u64) {
+        self.confirmed_us.fetch_max(sent_us, Ordering::AcqRel);
+        self.lease_until_us.fetch_max(until_us, Ordering::AcqRel);
+    }
+
+    /// No read may be answered until a majority has confirmed this replica anew.
+    pub(crate) fn end_lease(&self) {
+        self.lease_until_us.store(0, Ordering::Release);
+        self.confirmed_us.store(0, Ordering::Release);
+    }
+
+    pub(crate) fn set_leading(&self, leading: bool) {
+        self.leading.store(leading, Ordering::Release);
     }
 
     /// How many keys it holds.
@@ -162,10 +246,6 @@ impl ShardView {
 
     pub(crate) fn set_status(&self, status: ReplicaStatus) {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
-    }
-
-    pub(crate) fn set_serving(&self, serving: bool) {
-        self.serving.store(serving, Ordering::Release);
     }
 
     pub(crate) fn counters(&self) -> &Counters {

@@ -13,7 +13,7 @@ use super::args::{NOT_INTEGER, SYNTAX, is_word};
 use super::hash::Stored;
 use super::scan::successor;
 use super::{Error, Outcome, StoreCall, StoreHandler};
-use crate::{Fault, Kind, Record, Records, Shards};
+use crate::{Fault, Kind, Record, RecordRange, Records, Shards};
 use resp::Reply;
 use std::collections::BTreeMap;
 use storage::Slice;
@@ -109,9 +109,16 @@ struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    fn new(shards: &'a mut dyn Shards, span: &Span, reverse: bool) -> Result<Self, Fault> {
-        let shards = if span.empty { Vec::new() } else { shards.records(&span.start, &span.end, reverse) };
-        let mut merge = Self { shards, reverse, heads: BTreeMap::new(), spent: None };
+    fn new(shards: &'a mut dyn Shards, span: &Span, options: &Options) -> Result<Self, Fault> {
+        let range = RecordRange {
+            start: &span.start,
+            end: &span.end,
+            reverse: options.reverse,
+            payloads: options.columns != Columns::Keys,
+            limit: options.limit + 1,
+        };
+        let shards = if span.empty { Vec::new() } else { shards.records(&range) };
+        let mut merge = Self { shards, reverse: options.reverse, heads: BTreeMap::new(), spent: None };
         (0..merge.shards.len()).try_for_each(|i| merge.advance(i))?;
         Ok(merge)
     }
@@ -147,7 +154,7 @@ struct Row {
 fn range(call: &mut StoreCall<'_>) -> Outcome {
     let span = Span::parse(call.args[1], call.args[2])?;
     let options = Options::parse(&call.args[3..])?;
-    let mut merge = Merge::new(call.shards, &span, options.reverse)?;
+    let mut merge = Merge::new(call.shards, &span, &options)?;
     let mut rows: Vec<Row> = Vec::new();
     let mut bytes = 0;
     while rows.len() < options.limit && bytes < RANGE_BYTES_SOFT {

@@ -16,6 +16,7 @@ mod kv_range;
 mod lcs;
 mod natural;
 mod object;
+mod part;
 mod random_key;
 mod ranges;
 mod scan;
@@ -27,6 +28,8 @@ mod transcript;
 
 pub use cursors::ScanCursors;
 pub use hash::fuzz_packed;
+pub(crate) use part::NAME as PART;
+pub use part::peer_handler;
 
 use crate::{Fault, Shards, Space};
 use resp::Reply;

@@ -28,7 +28,7 @@ fn below(space: &mut dyn Space, bound: u64) -> Result<u64, Fault> {
 
 fn random_key(call: &mut StoreCall<'_>) -> Outcome {
     let shards = call.shards.count();
-    let counts: Vec<u64> = (0..shards).map(|i| call.shards.space(i).key_count()).collect();
+    let counts: Vec<u64> = (0..shards).map(|i| call.shards.space(i).key_count()).collect::<Result<_, _>>()?;
     let total: u64 = counts.iter().sum();
     let mut drawn = None;
     if total > 0 {

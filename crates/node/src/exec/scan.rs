@@ -1,4 +1,7 @@
 //! SCAN, KEYS and DBSIZE: commands over all keys of the store. `cursors` says what a cursor is.
+//!
+//! SCAN is over the whole store, whichever node is asked. KEYS and DBSIZE are over the shards that the node leads, for
+//! clients of Redis Cluster ask every node and add up; with STORE they are over the whole store.
 
 use super::args::{SYNTAX, int, is_word};
 use super::cursors::{Cursor, key_hash};
@@ -195,10 +198,20 @@ fn scan_shard(
     Ok(last)
 }
 
+/// The shards that KEYS and DBSIZE are about: `[STORE]`.
+fn counted(shards: &dyn Shards, words: &[&[u8]]) -> Result<Vec<usize>, Error> {
+    let whole = match words {
+        [] => false,
+        [word] if is_word(word, "STORE") => true,
+        _ => return Err(SYNTAX.into()),
+    };
+    Ok((0..shards.count()).filter(|i| whole || shards.leads(*i)).collect())
+}
+
 fn keys(call: &mut StoreCall<'_>) -> Outcome {
     let wanted = Wanted::new(call.args[1]);
     let mut found = Vec::new();
-    for i in 0..call.shards.count() {
+    for i in counted(call.shards, &call.args[2..])? {
         let space = call.shards.space(i);
         let mut after: Option<Slice> = None;
         loop {
@@ -217,7 +230,10 @@ fn keys(call: &mut StoreCall<'_>) -> Outcome {
 }
 
 fn dbsize(call: &mut StoreCall<'_>) -> Outcome {
-    let count: u64 = (0..call.shards.count()).map(|i| call.shards.space(i).key_count()).sum();
+    let mut count = 0;
+    for i in counted(call.shards, &call.args[1..])? {
+        count += call.shards.space(i).key_count()?;
+    }
     call.reply.int(count as i64);
     Ok(())
 }

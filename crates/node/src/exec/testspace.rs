@@ -2,7 +2,7 @@
 //! the handlers run on.
 
 use crate::record::Spread;
-use crate::{Fault, Kind, Record, Records, Shards, Space};
+use crate::{Fault, Kind, Record, RecordRange, Records, Shards, Space};
 use std::collections::{BTreeMap, BTreeSet};
 use storage::Slice;
 use vocab::{Prng, Slot, slot_of};
@@ -190,12 +190,16 @@ impl Space for TestSpace {
         Ok(live.take(limit).collect())
     }
 
-    fn keys_in_slot(&self, slot: Slot) -> u64 {
-        self.records.keys().filter(|key| slot_of(key) == slot).count() as u64
+    fn walk<'a>(&'a mut self, start: &[u8], end: &[u8], reverse: bool) -> Result<Box<dyn Records + 'a>, Fault> {
+        Ok(Box::new(self.span(start, end, reverse)))
     }
 
-    fn key_count(&self) -> u64 {
-        self.records.len() as u64
+    fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
+        Ok(self.records.keys().filter(|key| slot_of(key) == slot).count() as u64)
+    }
+
+    fn key_count(&mut self) -> Result<u64, Fault> {
+        Ok(self.records.len() as u64)
     }
 }
 
@@ -203,6 +207,8 @@ impl Space for TestSpace {
 pub(crate) struct TestShards {
     /// First slot, last slot and contents of each shard, in order.
     pub shards: Vec<(u16, u16, TestSpace)>,
+    /// Those that other nodes lead.
+    pub elsewhere: BTreeSet<usize>,
 }
 
 impl TestShards {
@@ -210,7 +216,7 @@ impl TestShards {
     pub(crate) fn new(n: u16) -> Self {
         let first = |i: u16| (u32::from(vocab::SLOT_COUNT) * u32::from(i) / u32::from(n)) as u16;
         let last = |i: u16| if i + 1 == n { vocab::SLOT_COUNT - 1 } else { first(i + 1) - 1 };
-        Self { shards: (0..n).map(|i| (first(i), last(i), TestSpace::new())).collect() }
+        Self { shards: (0..n).map(|i| (first(i), last(i), TestSpace::new())).collect(), elsewhere: BTreeSet::new() }
     }
 
     /// The shard that owns `key`.
@@ -240,12 +246,16 @@ impl Shards for TestShards {
         (self.shards[i].0, self.shards[i].1)
     }
 
+    fn leads(&self, i: usize) -> bool {
+        !self.elsewhere.contains(&i)
+    }
+
     fn space(&mut self, i: usize) -> &mut dyn Space {
         &mut self.shards[i].2
     }
 
-    fn records<'a>(&'a mut self, start: &[u8], end: &[u8], reverse: bool) -> Vec<Box<dyn Records + 'a>> {
-        let span = |space: &'a mut TestSpace| space.span(start, end, reverse);
+    fn records<'a>(&'a mut self, range: &RecordRange<'_>) -> Vec<Box<dyn Records + 'a>> {
+        let span = |space: &'a mut TestSpace| space.span(range.start, range.end, range.reverse);
         self.shards.iter_mut().map(|(_, _, space)| Box::new(span(space)) as Box<dyn Records>).collect()
     }
 }

@@ -6,6 +6,7 @@
 //! ! resp3            the connection's protocol from here on (resp2 at first)
 //! ! shards 4         an empty store of so many shards (1 at first)
 //! ! split 0          shard 0 divides its slots
+//! ! elsewhere 0 2    shards 0 and 2 are led by other nodes
 //! > SET a "x\x00y"
 //! OK
 //! >~ KV.GET a        not comparable with Redis
@@ -125,6 +126,9 @@ impl Player for Local {
             ["resp3"] => self.proto = Proto::Resp3,
             ["shards", n] => self.shards = TestShards::new(n.parse().expect("a number of shards")),
             ["split", i] => self.shards.split(i.parse().expect("a shard's number")),
+            ["elsewhere", shards @ ..] => {
+                self.shards.elsewhere = shards.iter().map(|i| i.parse().expect("a shard's number")).collect();
+            }
             ["restart"] => self.cursors = ScanCursors::default(),
             other => panic!("unknown directive {other:?}"),
         }
@@ -134,6 +138,14 @@ impl Player for Local {
         self.version += 1;
         self.shards.shards.iter_mut().for_each(|shard| shard.2.version = self.version);
         let mut reply = Reply::new(self.proto);
+        if let Some(run) = super::peer_handler(args) {
+            let space = &mut self.shards.shards[0].2;
+            if let Err(Error::Reply(text)) = run(&mut Call { args, space, reply: &mut reply }) {
+                reply.buf.clear();
+                reply.error(&text);
+            }
+            return reply.buf;
+        }
         let spec = match resp::table::resolve(args) {
             Ok(spec) => spec,
             Err(text) => {

@@ -54,9 +54,12 @@ impl Replay {
                 Item::Transaction { watches, commands } => transaction(&mut space, &watches, &commands, &mut reply),
                 Item::Housekeeping => space.housekeep(),
                 Item::Clear => clear(&self.view, entry.index).map_err(Fault::from),
+                // No record depends on the map.
+                Item::Change(_) => Ok(()),
             };
             done.map_err(|fault| match fault {
                 Fault::Storage(error) => error.to_string(),
+                Fault::Remote(text) => text,
                 Fault::WouldBlock => "a read would not wait for the disk".to_owned(),
             })?;
         }

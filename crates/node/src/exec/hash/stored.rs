@@ -1,7 +1,7 @@
 //! A hash as it is stored, in either form, and how it is read.
 
 use super::element;
-use super::packed::{Entry, Malformed, Packed};
+use super::packed::{self, Entry, Malformed, Packed, Varint};
 use crate::exec::{Error, args};
 use crate::{Fault, Kind, Record, Space, Spread};
 use std::ops::Deref;
@@ -126,6 +126,20 @@ impl<'k> Stored<'k> {
             }
         }
         Ok(())
+    }
+
+    /// All fields as the payload of an inline hash, however large; `None` if that is longer than `bytes_max`.
+    pub(crate) fn packed_whole(&self, space: &mut dyn Space, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
+        let mut payload = Varint::new(self.count()? as usize).bytes().to_vec();
+        let mut fits = true;
+        self.each(space, |_, field, value| {
+            fits &= payload.len() + packed::entry_bytes(field, value) <= bytes_max;
+            if fits {
+                packed::push_entry(&mut payload, field, value);
+            }
+            Ok(())
+        })?;
+        Ok(fits.then_some(payload))
     }
 
     /// The packed payload of this hash's record.

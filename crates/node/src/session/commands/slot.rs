@@ -22,7 +22,8 @@ pub(in crate::session) fn slot_argument(args: &[&[u8]]) -> Result<Slot, &'static
 
 pub(super) fn count_keys(call: &mut Call<'_>) -> Outcome {
     let slot = slot_argument(call.args)?;
-    call.reply.int(call.space.keys_in_slot(slot) as i64);
+    let count = call.space.keys_in_slot(slot)?;
+    call.reply.int(count as i64);
     Ok(())
 }
 
@@ -30,7 +31,7 @@ pub(super) fn count_keys(call: &mut Call<'_>) -> Outcome {
 pub(super) fn get_keys(call: &mut Call<'_>) -> Outcome {
     let slot = slot_argument(call.args)?;
     let wanted = call.args.get(3).and_then(|count| parse_integer(count)).map_or(0, |n| n as usize);
-    let wanted = wanted.min(call.space.keys_in_slot(slot) as usize);
+    let wanted = wanted.min(call.space.keys_in_slot(slot)? as usize);
     let mut found: Vec<Vec<u8>> = Vec::new();
     let mut start = Vec::new();
     while found.len() < wanted {

@@ -1,0 +1,373 @@
+//! All replicas of one worker, composed: what is written, sent and applied, and when. No socket, clock or thread.
+//!
+//! One round of its shell: `receive` and `submit` what has come, `pump` (messages go out at once, what must be kept is in
+//! the log write), hand the log write over, `apply` what is committed, and `logged` once the log has it. A message that
+//! speaks of what is not yet in the log is held back until then.
+
+mod rest;
+mod seat;
+
+pub use rest::REST_AFTER_TICKS;
+
+use crate::peer::{Order, PeerMessage};
+use crate::shard::{ArrivedSnapshot, Effects, KeyHash, Shard, Ticket, Write, refuse};
+use cluster::Map;
+use replica::LogWrite;
+use rest::Neighbours;
+use seat::Seat;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use vocab::{Moment, NodeId, ReplicaId, ShardId};
+
+/// How often `tick` is to be called, in ms: one tick of every group's clock.
+pub const TICK_MS: u64 = 50;
+/// Ticks between two looks at whether leadership is to be given back.
+const GIVE_BACK_TICKS: u64 = 20;
+
+/// The log write of a round, by shard: what to hand to `logged`.
+pub type Logging = Vec<(ShardId, u64)>;
+
+/// All replicas of one worker; in the simulator, of one node.
+pub struct Core {
+    node: NodeId,
+    /// By shard id.
+    seats: Vec<Option<Seat>>,
+    /// Shards with something to propose or to turn.
+    busy: Vec<usize>,
+    /// Shards with collected turns that are not applied yet.
+    collected: Vec<usize>,
+    /// To be written with the next round: what applying has changed in the log.
+    later: LogWrite,
+    neighbours: Neighbours,
+    /// Who should lead each shard when all is well.
+    wanted: BTreeMap<ShardId, NodeId>,
+    map: Option<Arc<Map>>,
+    ticks: u64,
+}
+
+impl Core {
+    /// Nothing yet, on that node.
+    #[must_use]
+    pub fn new(node: NodeId) -> Self {
+        Self {
+            node,
+            seats: Vec::new(),
+            busy: Vec::new(),
+            collected: Vec::new(),
+            later: LogWrite::default(),
+            neighbours: Neighbours::default(),
+            wanted: BTreeMap::new(),
+            map: None,
+            ticks: 0,
+        }
+    }
+
+    /// Takes a replica that has been opened. `fresh`: it has never been part of anything, so it has promised nothing.
+    pub fn adopt(&mut self, mut shard: Shard, fresh: bool, now: Moment) {
+        if let Some(map) = &self.map {
+            place(&mut shard, map);
+        }
+        let at = shard.view().id().0 as usize;
+        if self.seats.len() <= at {
+            self.seats.resize_with(at + 1, || None);
+        }
+        let mut seat = Seat::new(shard, fresh, now);
+        // The one that should lead need not wait for the others to time out.
+        let first = fresh && self.wanted.get(&ShardId(at as u32)).is_none_or(|node| *node == self.node);
+        if first || seat.shard.replica().is_alone() {
+            seat.campaign();
+        }
+        self.seats[at] = Some(seat);
+        self.touch(at);
+    }
+
+    /// Gives a replica away.
+    pub fn release(&mut self, shard: ShardId) -> Option<Shard> {
+        Some(self.seats.get_mut(shard.0 as usize)?.take()?.shard)
+    }
+
+    /// One of its replicas.
+    #[must_use]
+    pub fn shard(&self, shard: ShardId) -> Option<&Shard> {
+        Some(&self.seats.get(shard.0 as usize)?.as_ref()?.shard)
+    }
+
+    /// One of its replicas.
+    pub fn shard_mut(&mut self, shard: ShardId) -> Option<&mut Shard> {
+        Some(&mut self.seats.get_mut(shard.0 as usize)?.as_mut()?.shard)
+    }
+
+    /// All of them, by shard.
+    pub fn shards(&self) -> impl Iterator<Item = &Shard> {
+        self.seats.iter().flatten().map(|seat| &seat.shard)
+    }
+
+    /// All of them, by shard.
+    pub fn shards_mut(&mut self) -> impl Iterator<Item = &mut Shard> {
+        self.seats.iter_mut().flatten().map(|seat| &mut seat.shard)
+    }
+
+    /// Whether any replica is at rest, and how many are not: for figures.
+    #[must_use]
+    pub fn awake(&self) -> usize {
+        self.seats.iter().flatten().filter(|seat| !seat.resting).count()
+    }
+
+    /// There is a newer map.
+    pub fn map_changed(&mut self, map: Arc<Map>) {
+        // The first voter, as the map lists them, so that leaders are spread as replicas are.
+        let first = |(id, info): (&ShardId, &cluster::ShardInfo)| Some((*id, info.voters().next()?.node));
+        self.wanted = map.shards.iter().filter_map(first).collect();
+        for seat in self.seats.iter_mut().flatten() {
+            place(&mut seat.shard, &map);
+        }
+        for at in 0..self.seats.len() {
+            if self.seats[at].is_some() {
+                self.touch(at);
+            }
+        }
+        self.map = Some(map);
+    }
+
+    /// Takes a write for a shard; false if it was refused, with an answer.
+    pub fn submit(
+        &mut self,
+        shard: ShardId,
+        write: &Write,
+        keys: &[KeyHash],
+        ticket: Ticket,
+        effects: &mut dyn Effects,
+    ) -> bool {
+        let at = shard.0 as usize;
+        let Some(Some(seat)) = self.seats.get_mut(at) else {
+            effects.not_leader(shard, &ticket);
+            return false;
+        };
+        seat.wake();
+        let taken = seat.shard.submit(write, keys, ticket, effects);
+        self.touch(at);
+        taken
+    }
+
+    /// A read of the shard waits for its leader to be confirmed.
+    pub fn ask_lease(&mut self, shard: ShardId, now: Moment) {
+        let at = shard.0 as usize;
+        if let Some(Some(seat)) = self.seats.get_mut(at) {
+            seat.wake();
+            seat.shard.ask_lease(now);
+            self.touch(at);
+        }
+    }
+
+    /// A node is heard of: whatever it said.
+    pub fn heard(&mut self, from: NodeId, now: Moment) {
+        self.neighbours.heard(from, now);
+    }
+
+    /// The link to a node has broken.
+    pub fn link_down(&mut self, node: NodeId) {
+        self.neighbours.lost(node);
+        for at in 0..self.seats.len() {
+            let Some(seat) = &mut self.seats[at] else { continue };
+            let led_by_it = seat.resting && seat.rests_with == Some(node);
+            if let Some(replica) = seat.shard.replica_on(node) {
+                seat.shard.replica_mut().report_unreachable(replica);
+            }
+            if led_by_it {
+                seat.wake();
+            }
+            self.touch(at);
+        }
+    }
+
+    /// A message of another node, about shards of this worker.
+    pub fn receive(&mut self, from: NodeId, message: PeerMessage, now: Moment, effects: &mut dyn Effects) {
+        self.neighbours.heard(from, now);
+        match message {
+            PeerMessage::Raft { shard, message } => {
+                let at = shard.0 as usize;
+                if let Some(Some(seat)) = self.seats.get_mut(at) {
+                    seat.step(message, now);
+                    self.touch(at);
+                }
+            }
+            PeerMessage::Rest { shards } => {
+                for (shard, term, committed) in shards {
+                    if let Some(Some(seat)) = self.seats.get_mut(shard.0 as usize) {
+                        seat.rest_with(from, term, committed);
+                    }
+                }
+            }
+            PeerMessage::Order { shard, order } => self.order(shard, &order),
+            PeerMessage::Propose { change } => {
+                // Whoever sent it will see the map change, or send it again.
+                self.submit(ShardId::META, &Write::Change(change), &[], Ticket::NOBODY, effects);
+            }
+            _ => {}
+        }
+    }
+
+    /// A snapshot for one of the shards is here as a whole.
+    pub fn snapshot_arrived(&mut self, shard: ShardId, arrived: ArrivedSnapshot) {
+        let at = shard.0 as usize;
+        let Some(Some(seat)) = self.seats.get_mut(at) else { return };
+        seat.wake();
+        if let Err(e) = seat.shard.step_snapshot(arrived) {
+            log::warn!("a snapshot for shard {shard} is of no use: {e}");
+        }
+        self.touch(at);
+    }
+
+    /// A snapshot was sent, or could not be.
+    pub fn snapshot_sent(&mut self, shard: ShardId, to: ReplicaId, whole: bool) {
+        let at = shard.0 as usize;
+        let Some(Some(seat)) = self.seats.get_mut(at) else { return };
+        seat.shard.replica_mut().report_snapshot(to, whole);
+        self.touch(at);
+    }
+
+    /// 50 ms have passed.
+    pub fn tick(&mut self, now: Moment, effects: &mut dyn Effects) {
+        self.ticks += 1;
+        let mut rests = Vec::new();
+        let give_back = self.ticks.is_multiple_of(GIVE_BACK_TICKS);
+        for at in 0..self.seats.len() {
+            let Some(seat) = &mut self.seats[at] else { continue };
+            if seat.resting {
+                if seat.rests_with.is_some_and(|node| !self.neighbours.lives(node, now)) {
+                    seat.wake();
+                } else if self.ticks.is_multiple_of(2) {
+                    seat.shard.housekeep(now.wall_ms);
+                }
+                if !seat.shard.has_queued() {
+                    continue;
+                }
+                seat.wake();
+            }
+            let mut busy = seat.shard.replica_mut().tick();
+            seat.shard.housekeep(now.wall_ms);
+            busy |= seat.shard.renew_lease(now);
+            seat.shard.expire(now, effects);
+            if give_back && let Some(wanted) = self.wanted.get(&ShardId(at as u32)) {
+                busy |= seat.give_back(self.node, *wanted, &self.neighbours, now);
+            }
+            if seat.rest_if_idle() {
+                rests.push(at);
+            }
+            if busy || seat.shard.has_queued() || seat.shard.replica().has_ready() {
+                self.touch(at);
+            }
+        }
+        self.tell_rests(&rests, effects);
+    }
+
+    /// Proposes what was submitted and collects what there is to do: messages go out, what must be kept is added to
+    /// `write`. Answers what to hand to `logged` once the log has it.
+    pub fn pump(&mut self, now: Moment, write: &mut LogWrite, effects: &mut dyn Effects) -> Logging {
+        write.append(&mut self.later);
+        let mut logging = Logging::new();
+        let mut busy = std::mem::take(&mut self.busy);
+        for at in busy.drain(..) {
+            let Some(seat) = &mut self.seats[at] else { continue };
+            seat.busy = false;
+            seat.shard.propose(now, effects);
+            match seat.shard.collect(write, effects) {
+                Ok(0) => {}
+                Ok(number) => logging.push((ShardId(at as u32), number)),
+                Err(e) => log::error!("{e}"),
+            }
+            if seat.shard.has_collected() {
+                self.collected.push(at);
+            }
+        }
+        self.busy = busy;
+        logging
+    }
+
+    /// Applies what is committed.
+    pub fn apply(&mut self, now: Moment, effects: &mut dyn Effects) {
+        let mut collected = std::mem::take(&mut self.collected);
+        for at in collected.drain(..) {
+            let Some(seat) = &mut self.seats[at] else { continue };
+            seat.shard.apply_collected(now, &mut self.later, effects);
+            if seat.shard.has_queued() || seat.shard.replica().has_ready() || !self.later.is_empty() {
+                self.touch(at);
+            }
+        }
+        self.collected = collected;
+    }
+
+    /// The log holds what was in a log write.
+    pub fn logged(&mut self, logging: &Logging, effects: &mut dyn Effects) {
+        for &(shard, number) in logging {
+            let at = shard.0 as usize;
+            if let Some(Some(seat)) = self.seats.get_mut(at) {
+                seat.shard.persisted(number, effects);
+                self.touch(at);
+            }
+        }
+    }
+
+    /// Whether there is something to pump.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        !self.busy.is_empty()
+    }
+
+    /// The shards that there is something to pump for.
+    pub fn busy_shards(&self) -> impl Iterator<Item = &Shard> {
+        self.busy.iter().filter_map(|&at| Some(&self.seats[at].as_ref()?.shard))
+    }
+
+    /// Checks what must always hold; called after every step in tests and simulation.
+    pub fn validate(&self) {
+        self.shards().for_each(Shard::validate);
+    }
+
+    fn touch(&mut self, at: usize) {
+        if let Some(seat) = &mut self.seats[at]
+            && !seat.busy
+        {
+            seat.busy = true;
+            self.busy.push(at);
+        }
+    }
+
+    fn order(&mut self, shard: ShardId, order: &Order) {
+        let at = shard.0 as usize;
+        let Some(Some(seat)) = self.seats.get_mut(at) else { return };
+        seat.wake();
+        seat.obey(order);
+        self.touch(at);
+    }
+
+    fn tell_rests(&mut self, rests: &[usize], effects: &mut dyn Effects) {
+        let mut by_node: BTreeMap<NodeId, Vec<(ShardId, u64, u64)>> = BTreeMap::new();
+        for &at in rests {
+            let Some(seat) = &self.seats[at] else { continue };
+            let status = seat.shard.replica().status();
+            for node in seat.shard.other_nodes(self.node) {
+                by_node.entry(node).or_default().push((ShardId(at as u32), status.term, status.committed));
+            }
+        }
+        for (node, shards) in by_node {
+            effects.send(node, PeerMessage::Rest { shards });
+        }
+    }
+
+    /// Answers whoever waits, for the shell that cannot write any more.
+    pub fn fail_pending(&mut self, reason: &str, effects: &mut dyn Effects) {
+        self.shards_mut().for_each(|shard| shard.fail_pending(reason, effects));
+    }
+}
+
+/// Refuses a write that no shard has taken.
+pub fn refuse_write(text: &str, ticket: &Ticket, effects: &mut dyn Effects) {
+    refuse(text, ticket, effects);
+}
+
+fn place(shard: &mut Shard, map: &Map) {
+    let info = map.shards.get(&shard.view().id());
+    let replicas = info.into_iter().flat_map(|info| &info.replicas);
+    shard.place(replicas.map(|replica| (replica.id, replica.node)).collect());
+}

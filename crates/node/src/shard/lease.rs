@@ -1,0 +1,77 @@
+//! When a leader may answer reads: a majority has confirmed it, and has promised to follow no other for a while.
+//!
+//! A round is a safe ReadIndex: heartbeats that a majority answers. A follower that answered at t elects nobody before
+//! t + the election timeout (check-quorum and pre-vote: Ongaro, "Consensus: bridging theory and practice", 6.4.1), and
+//! every answer came after the round was sent: so the leader is alone for that time from the *sending* on, less the
+//! drift of the clocks.
+
+use crate::view::ShardView;
+use replica::Replica;
+use std::collections::VecDeque;
+
+/// How long a confirmed leader may answer reads without asking again, in µs. Followers promise 15 ticks of 50 ms (one
+/// of the 16 may be cut short); a fifth of that is left for clocks that drift.
+pub const LEASE_US: u64 = 600_000;
+/// A lease with less left than this is renewed when it is used, in µs.
+const RENEW_BELOW_US: u64 = 350_000;
+/// Rounds that may be under way at once.
+const ROUNDS_MAX: usize = 64;
+
+/// The lease of one replica while it leads.
+#[derive(Debug, Default)]
+pub(crate) struct Lease {
+    /// When the rounds under way were sent, in µs, oldest first.
+    rounds: VecDeque<u64>,
+    /// Leadership was to be handed over in that term: voters may have forgotten their promise, so there are no leases
+    /// until the next term, and every read waits for a round of its own.
+    spent_in_term: u64,
+}
+
+impl Lease {
+    /// Sends a round, unless one was sent in this µs.
+    pub(crate) fn ask(&mut self, replica: &mut Replica, now_us: u64) {
+        if !replica.is_leader() || self.rounds.back().is_some_and(|&sent| sent >= now_us) {
+            return;
+        }
+        if self.rounds.len() == ROUNDS_MAX {
+            self.rounds.pop_front();
+        }
+        if replica.read_index(now_us) {
+            self.rounds.push_back(now_us);
+        }
+    }
+
+    /// Whether a renewal is due.
+    pub(crate) fn wants_renewal(view: &ShardView, now_us: u64) -> bool {
+        view.lease_until_us() < now_us + RENEW_BELOW_US
+    }
+
+    /// A round that was sent at `sent_us` has been answered by a majority.
+    pub(crate) fn confirmed(&mut self, sent_us: u64, replica: &Replica, view: &ShardView) {
+        while self.rounds.front().is_some_and(|&round| round <= sent_us) {
+            self.rounds.pop_front();
+        }
+        if replica.serves() {
+            let spent = self.spent_in_term == replica.term() || replica.is_transferring();
+            let until_us = match spent {
+                true => 0,
+                // Nobody else could be elected.
+                false if replica.is_alone() => u64::MAX,
+                false => sent_us + LEASE_US,
+            };
+            view.confirm(sent_us, until_us);
+        }
+    }
+
+    /// Leadership is about to be handed over.
+    pub(crate) fn spend(&mut self, replica: &Replica, view: &ShardView) {
+        self.spent_in_term = replica.term();
+        view.end_lease();
+    }
+
+    /// The replica does not lead any more, or leads anew.
+    pub(crate) fn end(&mut self, view: &ShardView) {
+        self.rounds.clear();
+        view.end_lease();
+    }
+}

@@ -1,0 +1,412 @@
+//! One replica of a shard on its owning thread: commands in, entries proposed, committed entries applied, answers out.
+//!
+//! Pure: the caller writes the log, flushes the tree, carries the messages and passes the time in.
+
+mod apply;
+mod effects;
+mod lease;
+mod meta;
+mod point;
+mod proposals;
+mod ticket;
+
+pub(crate) use apply::{clear, run, transaction};
+pub use effects::{ArrivedSnapshot, Effects, SnapshotTask};
+pub use lease::LEASE_US;
+pub use ticket::{Answers, KeyHash, Ticket, Write, key_hash};
+
+use crate::keys;
+use crate::peer::PeerMessage;
+use crate::view::ShardView;
+use lease::Lease;
+use meta::MetaState;
+use proposals::Proposals;
+use replica::{DiskHealth, DiskState, LogWrite, MemberChange, Message, Replica, Turn};
+use resp::Reply;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use storage::Slice;
+use vocab::{Moment, NodeId, ReplicaId, ShardId, limits};
+
+/// One replica of a shard on its owning thread.
+pub struct Shard {
+    view: Arc<ShardView>,
+    replica: Replica,
+    health: Arc<DiskHealth>,
+    proposals: Proposals,
+    lease: Lease,
+    /// Of the metadata group: the map.
+    meta: Option<MetaState>,
+    /// On which nodes the replicas are, as the map tells.
+    nodes: Vec<(ReplicaId, NodeId)>,
+    /// A snapshot whose message has been stepped and not been accepted yet.
+    arrived: Option<ArrivedSnapshot>,
+    /// Turns whose entries are not applied yet, oldest first.
+    collected: VecDeque<Turn>,
+    /// Leader and term as they were last told.
+    told: (Option<NodeId>, u64),
+    clock_ms: u64,
+    scratch: Reply,
+    /// Why the shard no longer applies, if it doesn't.
+    broken: Option<String>,
+}
+
+impl Shard {
+    /// A shard whose tree and log have been opened.
+    pub fn new(view: Arc<ShardView>, replica: Replica, health: Arc<DiskHealth>) -> Result<Self, String> {
+        let meta = if view.id() == ShardId::META { Some(MetaState::load(&view)?) } else { None };
+        Ok(Self {
+            view,
+            replica,
+            health,
+            proposals: Proposals::default(),
+            lease: Lease::default(),
+            meta,
+            nodes: Vec::new(),
+            arrived: None,
+            collected: VecDeque::new(),
+            told: (None, 0),
+            clock_ms: 0,
+            scratch: Reply::default(),
+            broken: None,
+        })
+    }
+
+    /// What other threads see of it.
+    #[must_use]
+    pub fn view(&self) -> &Arc<ShardView> {
+        &self.view
+    }
+
+    /// Its place in its group.
+    #[must_use]
+    pub fn replica(&self) -> &Replica {
+        &self.replica
+    }
+
+    /// For elections, ticks and messages.
+    pub fn replica_mut(&mut self) -> &mut Replica {
+        &mut self.replica
+    }
+
+    /// Of the metadata group: the map as its entries have made it.
+    #[must_use]
+    pub fn map(&self) -> Option<&Arc<cluster::Map>> {
+        self.meta.as_ref()?.map()
+    }
+
+    /// Tells on which nodes the replicas are.
+    pub fn place(&mut self, nodes: Vec<(ReplicaId, NodeId)>) {
+        self.nodes = nodes;
+        self.told.1 = 0;
+    }
+
+    /// The node of the replica that leads, as far as is known.
+    #[must_use]
+    pub fn leader_node(&self) -> Option<NodeId> {
+        self.node_of(self.replica.leader()?)
+    }
+
+    pub(crate) fn node_of(&self, replica: ReplicaId) -> Option<NodeId> {
+        self.nodes.iter().find(|(id, _)| *id == replica).map(|(_, node)| *node)
+    }
+
+    pub(crate) fn replica_on(&self, node: NodeId) -> Option<ReplicaId> {
+        self.nodes.iter().find(|(_, on)| *on == node).map(|(id, _)| *id)
+    }
+
+    /// Takes a write to `keys`. The answer comes through `Answers`: after commit and apply, or an error at once. False
+    /// if it is refused.
+    pub fn submit(&mut self, write: &Write, keys: &[KeyHash], ticket: Ticket, answers: &mut dyn Answers) -> bool {
+        if let Some(refusal) = self.refusal() {
+            refuse(&refusal, &ticket, answers);
+            return false;
+        }
+        self.proposals.push(write, keys, ticket);
+        true
+    }
+
+    /// Asks for a step of background collection if one is due.
+    pub fn housekeep(&mut self, now_ms: u64) {
+        if self.replica.serves()
+            && self.meta.is_none()
+            && self.refusal().is_none()
+            && self.proposals.is_idle()
+            && self.view.wants_housekeeping(now_ms)
+        {
+            self.proposals.push_housekeeping();
+        }
+    }
+
+    /// Proposes what has been submitted: usually one entry.
+    pub fn propose(&mut self, now: Moment, effects: &mut dyn Effects) {
+        if !self.proposals.has_queued() || self.replica.is_transferring() {
+            // While leadership is handed over, writes wait: they go to the next leader, or here if it comes to nothing.
+            if self.replica.is_leader() {
+                return;
+            }
+        }
+        // Expiry never goes back, whatever the wall clock does.
+        self.clock_ms = self.clock_ms.max(now.wall_ms).max(self.view.clock_ms());
+        self.proposals.propose(&mut self.replica, self.view.id(), self.clock_ms, now, effects);
+    }
+
+    /// Collects what the group has to do: what must be written is added to `write`, messages go out, what is committed
+    /// is kept for `apply_collected`. Answers the number to hand to `persisted` when the write is done; 0 if nothing
+    /// was added.
+    pub fn collect(&mut self, write: &mut LogWrite, effects: &mut dyn Effects) -> Result<u64, String> {
+        let mut number = 0;
+        while let Some(mut turn) = self.replica.turn(write).map_err(|e| e.to_string())? {
+            number = number.max(turn.number);
+            if turn.role_changed {
+                self.lease.end(&self.view);
+                self.view.set_leading(self.replica.is_leader());
+            }
+            if let Some(point) = turn.snapshot.take() {
+                self.install(&point, write)?;
+            }
+            self.post(std::mem::take(&mut turn.messages), effects);
+            if !turn.committed.is_empty() || !turn.read_states.is_empty() {
+                self.collected.push_back(turn);
+            }
+            self.tell_leader(effects);
+        }
+        self.proposals.settle(&self.replica, effects);
+        Ok(number)
+    }
+
+    /// Whether something was collected that is not applied yet.
+    #[must_use]
+    pub fn has_collected(&self) -> bool {
+        !self.collected.is_empty()
+    }
+
+    /// Applies what was collected. What that changes in the log is added to `later`.
+    pub fn apply_collected(&mut self, now: Moment, later: &mut LogWrite, effects: &mut dyn Effects) {
+        while let Some(turn) = self.collected.pop_front() {
+            for committed in &turn.committed {
+                self.apply(committed, later, effects);
+            }
+            if let Some(last) = turn.committed.last()
+                && self.broken.is_none()
+            {
+                let served = self.replica.serves();
+                self.replica.applied(last);
+                if self.replica.serves() && !served {
+                    self.begin_to_serve(now);
+                }
+            }
+            for (sent_us, _) in turn.read_states {
+                self.lease.confirmed(sent_us, &self.replica, &self.view);
+                effects.readable(self.view.id());
+            }
+        }
+        self.proposals.settle(&self.replica, effects);
+        self.view.set_status(self.replica.status());
+        self.tell_leader(effects);
+        if self.view.engine().wants_flush() {
+            self.seal();
+            effects.sealed(self.view.id());
+        }
+    }
+
+    /// The log holds everything of the turns up to `number`.
+    pub fn persisted(&mut self, number: u64, effects: &mut dyn Effects) {
+        let messages = self.replica.persisted(number);
+        self.post(messages, effects);
+    }
+
+    /// A message of another replica.
+    pub fn step(&mut self, message: Message) -> Result<(), String> {
+        self.replica.step(message).map_err(|e| e.to_string())
+    }
+
+    /// All rows of a snapshot are here: the replica may accept them in its next turn.
+    pub fn step_snapshot(&mut self, arrived: ArrivedSnapshot) -> Result<(), String> {
+        let message = arrived.message.clone();
+        self.arrived = Some(arrived);
+        self.step(message)
+    }
+
+    /// A read waits for this leader to be confirmed.
+    pub fn ask_lease(&mut self, now: Moment) {
+        if self.replica.serves() {
+            self.lease.ask(&mut self.replica, now.mono_us);
+        }
+    }
+
+    /// Renews the lease if it is in use and near its end; true if a round was sent.
+    pub(crate) fn renew_lease(&mut self, now: Moment) -> bool {
+        let due = self.replica.serves() && self.view.take_lease_use() && Lease::wants_renewal(&self.view, now.mono_us);
+        if due {
+            self.lease.ask(&mut self.replica, now.mono_us);
+        }
+        due
+    }
+
+    /// Hands leadership over to another replica; false if that cannot be begun.
+    pub fn transfer(&mut self, to: ReplicaId) -> bool {
+        if !self.replica.serves() || self.replica.is_transferring() {
+            return false;
+        }
+        self.lease.spend(&self.replica, &self.view);
+        self.replica.transfer_leader(to)
+    }
+
+    /// Proposes another set of members; false if this replica cannot.
+    pub fn change_members(&mut self, changes: &[MemberChange]) -> bool {
+        if !self.replica.serves() {
+            return false;
+        }
+        // A group of one had a lease without end.
+        self.lease.end(&self.view);
+        match self.replica.propose_members(changes, Vec::new()) {
+            Ok(_) => true,
+            Err(e) => {
+                log::warn!("shard {}: its members cannot be changed now: {e}", self.view.id());
+                false
+            }
+        }
+    }
+
+    /// The nodes of its other replicas.
+    pub fn other_nodes(&self, me: NodeId) -> impl Iterator<Item = NodeId> {
+        self.nodes.iter().map(|(_, node)| *node).filter(move |node| *node != me)
+    }
+
+    /// Time passes for those who wait.
+    pub(crate) fn expire(&mut self, now: Moment, effects: &mut dyn Effects) {
+        self.proposals.expire(now, effects);
+    }
+
+    /// Nothing more can be written: whoever waits is told that the outcome is unknown.
+    pub fn fail_pending(&mut self, reason: &str, answers: &mut dyn Answers) {
+        self.proposals.fail(reason, answers);
+    }
+
+    /// Whether writes have been submitted that are not proposed yet.
+    #[must_use]
+    pub fn has_queued(&self) -> bool {
+        self.proposals.has_queued()
+    }
+
+    /// Whether nothing is under way here.
+    #[must_use]
+    pub fn can_rest(&self) -> bool {
+        self.proposals.is_idle() && self.collected.is_empty() && self.arrived.is_none() && self.broken.is_none() && self.replica.can_rest()
+    }
+
+    /// Seals the tree's memory for a background flush, with the shard's own facts in it.
+    /// Not once an entry could not be applied as a whole: what is in the files shall be what whole entries made.
+    pub fn seal(&self) {
+        if self.broken.is_some() {
+            return;
+        }
+        self.view.engine().seal(self.view.facts());
+    }
+
+    /// Drops log that the tree's files made unnecessary; true if something was added to `write`.
+    pub fn truncate(&mut self, write: &mut LogWrite) -> replica::Result<bool> {
+        self.replica.truncate(self.view.engine().flushed_index(), write)
+    }
+
+    /// Why the shard has stopped applying entries, if it has.
+    #[must_use]
+    pub fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    /// Checks what must always hold; called after every step in tests and simulation.
+    pub fn validate(&self) {
+        self.replica.validate();
+        assert!(self.view.engine().applied_index() <= self.replica.status().committed);
+        assert!(self.view.lease_until_us() == 0 || self.replica.is_leader(), "a lease without leading");
+    }
+
+    /// Why writes are refused now, if they are.
+    fn refusal(&self) -> Option<String> {
+        if let Some(detail) = &self.broken {
+            return Some(format!("ERR this shard takes no commands: {detail}"));
+        }
+        match self.health.state() {
+            DiskState::Healthy => None,
+            DiskState::Full => Some(format!(
+                "ERR disk full: writes are refused until there is room, reads go on ({})",
+                self.health.reason()
+            )),
+            DiskState::Poisoned => {
+                Some(format!("ERR writes are refused until this node is restarted: {}", self.health.reason()))
+            }
+        }
+    }
+
+    /// Everything that was committed before is applied: reads may be answered once this leader is confirmed.
+    fn begin_to_serve(&mut self, now: Moment) {
+        self.lease.ask(&mut self.replica, now.mono_us);
+        if let Some(meta) = &self.meta
+            && meta.map().is_none()
+        {
+            self.proposals.begin_map();
+        }
+    }
+
+    fn post(&mut self, messages: Vec<Message>, effects: &mut dyn Effects) {
+        let shard = self.view.id();
+        for message in messages {
+            let to = ReplicaId(message.to);
+            let Some(node) = self.node_of(to) else { continue };
+            if message.has_snapshot() && !message.get_snapshot().is_empty() {
+                self.send_snapshot(to, node, message, effects);
+            } else {
+                effects.send(node, PeerMessage::Raft { shard, message });
+            }
+        }
+    }
+
+    /// The rows are taken now, so the message must speak of now.
+    fn send_snapshot(&mut self, replica: ReplicaId, node: NodeId, mut message: Message, effects: &mut dyn Effects) {
+        let point = self.replica.snapshot_point();
+        point.put_into(&mut message);
+        let rows = self.view.engine().snapshot();
+        assert_eq!(rows.index(), point.index, "the tree is not where the replica is");
+        let mut facts = self.view.facts();
+        facts.push((Slice::from(keys::META_SNAPSHOT), Slice::from(point::encode(&point))));
+        effects.snapshot_wanted(SnapshotTask { shard: self.view.id(), replica, node, rows, facts, point, message });
+    }
+
+    fn install(&mut self, point: &replica::SnapshotPoint, write: &mut LogWrite) -> Result<(), String> {
+        let arrived = self.arrived.take().filter(|arrived| arrived.point.index == point.index);
+        let arrived = arrived.ok_or_else(|| format!("shard {}: a snapshot without rows was accepted", self.view.id()))?;
+        self.view.install(arrived.rows, point.index).map_err(|e| e.to_string())?;
+        self.replica.installed(point, write).map_err(|e| e.to_string())?;
+        if self.meta.is_some() {
+            self.meta = Some(MetaState::load(&self.view)?);
+        }
+        log::info!("shard {} has taken a snapshot as of entry {}", self.view.id(), point.index);
+        Ok(())
+    }
+
+    fn tell_leader(&mut self, effects: &mut dyn Effects) {
+        let now = (self.leader_node(), self.replica.term());
+        if now != self.told {
+            self.told = now;
+            effects.led(self.view.id(), now.0, now.1);
+        }
+    }
+
+    /// The first map, to be proposed by the metadata group's first leader.
+    pub fn set_first_map(&mut self, map: &cluster::Map) {
+        self.proposals.set_first_map(cluster::Change::Begin(map.clone()).encode());
+    }
+}
+
+pub(crate) fn refuse(text: &str, ticket: &Ticket, answers: &mut dyn Answers) {
+    let mut reply = Reply::new(ticket.proto);
+    reply.error(text);
+    answers.answer(ticket, &reply.buf);
+}
+
+const _: () = assert!(limits::ENTRY_BYTES_SOFT < limits::ENTRY_BYTES_MAX);
+
+/// A record of the tree's meta space: name and value.
+pub type Fact = (Slice, Slice);

@@ -1,0 +1,250 @@
+//! Writes on their way through the log: queued, proposed, committed and held for more replicas; and who waits for them.
+
+use super::{Answers, Effects, KeyHash, Ticket, Write, refuse};
+use crate::entry::EntryBuilder;
+use crate::session::Acks;
+use replica::Replica;
+use std::collections::{HashSet, VecDeque};
+use vocab::{Moment, ShardId, limits};
+
+/// How long a client waits for a write that finds no majority before it is told that the outcome is unknown, in µs.
+const PATIENCE_US: u64 = 5_000_000;
+
+/// An entry that is being filled.
+struct Pending {
+    entry: EntryBuilder,
+    tickets: Vec<Ticket>,
+    /// Hashes of keys whose new version an item of this entry reports to its client: no later item of the entry may
+    /// write them, or two values would bear that version.
+    reported: HashSet<KeyHash>,
+    /// Answers that go out as soon as the entry is proposed: place among the tickets, and the answer.
+    early: Vec<(usize, &'static [u8])>,
+    /// It takes no more.
+    closed: bool,
+    sync: bool,
+}
+
+impl Pending {
+    fn new() -> Self {
+        Self {
+            entry: EntryBuilder::new(),
+            tickets: Vec::new(),
+            reported: HashSet::default(),
+            early: Vec::new(),
+            closed: false,
+            sync: false,
+        }
+    }
+}
+
+struct Proposed {
+    index: u64,
+    term: u64,
+    since_us: u64,
+    tickets: Vec<Ticket>,
+}
+
+/// Answers that wait for every replica.
+struct Held {
+    index: u64,
+    since_us: u64,
+    ticket: Ticket,
+    reply: Vec<u8>,
+}
+
+/// The writes of one shard that are under way.
+#[derive(Default)]
+pub(super) struct Proposals {
+    /// Entries that are being filled; the last one takes the next write.
+    queue: VecDeque<Pending>,
+    /// Proposed entries and who waits for them, by index.
+    proposed: VecDeque<Proposed>,
+    /// Applied, but not on every replica yet, by index.
+    held: VecDeque<Held>,
+    /// Of the metadata group: the first map.
+    first_map: Option<Vec<u8>>,
+    /// The steady clock, as last told.
+    now_us: u64,
+}
+
+impl Proposals {
+    pub(super) fn push(&mut self, write: &Write, keys: &[KeyHash], ticket: Ticket) {
+        let alone = write.is_alone();
+        let begin = self.queue.back().is_none_or(|last| {
+            last.closed
+                || last.entry.bytes() > limits::ENTRY_BYTES_SOFT
+                || (alone && !last.entry.is_empty())
+                || (!last.reported.is_empty() && keys.iter().any(|key| last.reported.contains(key)))
+        });
+        if begin {
+            self.queue.push_back(Pending::new());
+        }
+        let last = self.queue.back_mut().expect("one was pushed if there was none");
+        match write {
+            Write::Command(command) => last.entry.encoded_command(command),
+            Write::Transaction { watches, commands } => last.entry.transaction(watches, commands),
+            Write::Clear => last.entry.clear(),
+            Write::Change(change) => last.entry.change(change),
+        }
+        if ticket.acks == Acks::None
+            && let Some(reply) = write.answer_known_beforehand()
+        {
+            last.early.push((last.tickets.len(), reply));
+        }
+        last.tickets.push(ticket);
+        last.sync |= ticket.sync;
+        last.closed |= alone;
+        if write.reports_version() {
+            last.reported.extend(keys.iter().copied());
+        }
+    }
+
+    /// A step of background collection. It is nobody's.
+    pub(super) fn push_housekeeping(&mut self) {
+        if self.queue.back().is_none_or(|last| last.closed) {
+            self.queue.push_back(Pending::new());
+        }
+        if let Some(last) = self.queue.back_mut() {
+            last.entry.housekeeping();
+        }
+    }
+
+    pub(super) fn set_first_map(&mut self, change: Vec<u8>) {
+        self.first_map = Some(change);
+    }
+
+    /// The metadata group has no map yet: its first entry brings it.
+    pub(super) fn begin_map(&mut self) {
+        if let Some(change) = self.first_map.clone() {
+            let mut pending = Pending::new();
+            pending.entry.change(&change);
+            pending.closed = true;
+            pending.sync = true;
+            self.queue.push_front(pending);
+        }
+    }
+
+    /// Proposes what is queued, or gives it back if the replica does not lead.
+    pub(super) fn propose(
+        &mut self,
+        replica: &mut Replica,
+        shard: ShardId,
+        clock_ms: u64,
+        now: Moment,
+        effects: &mut dyn Effects,
+    ) {
+        self.now_us = now.mono_us;
+        while let Some(mut pending) = self.queue.pop_front() {
+            if pending.entry.is_empty() {
+                continue;
+            }
+            match replica.propose(pending.entry.seal(clock_ms), pending.sync) {
+                Ok((index, term)) => {
+                    for (at, reply) in pending.early.drain(..) {
+                        let ticket = std::mem::replace(&mut pending.tickets[at], Ticket::NOBODY);
+                        effects.answer(&ticket, reply);
+                    }
+                    self.proposed.push_back(Proposed {
+                        index,
+                        term,
+                        since_us: now.mono_us,
+                        tickets: std::mem::take(&mut pending.tickets),
+                    });
+                }
+                Err(replica::Error::Busy) => {
+                    let text = "BUSY too many writes are under way in this shard, try again later";
+                    pending.tickets.iter().for_each(|ticket| refuse(text, ticket, effects));
+                }
+                Err(_) => pending.tickets.iter().for_each(|ticket| effects.not_leader(shard, ticket)),
+            }
+        }
+    }
+
+    /// Who waits for the entry of that index and term. What was proposed and replaced by another leader's entry was
+    /// not written: whoever waits for it may ask that one.
+    pub(super) fn take(&mut self, index: u64, term: u64, shard: ShardId, effects: &mut dyn Effects) -> Vec<Ticket> {
+        while let Some(front) = self.proposed.front() {
+            if front.index > index {
+                break;
+            }
+            let Some(front) = self.proposed.pop_front() else { break };
+            if front.index == index && front.term == term {
+                return front.tickets;
+            }
+            front.tickets.iter().for_each(|ticket| effects.not_leader(shard, ticket));
+        }
+        Vec::new()
+    }
+
+    /// The answer to a write that entry `index` has made.
+    pub(super) fn answer(&mut self, index: u64, ticket: &Ticket, reply: &[u8], effects: &mut dyn Effects) {
+        if ticket.acks == Acks::All {
+            self.held.push_back(Held { index, since_us: self.now_us, ticket: *ticket, reply: reply.to_vec() });
+        } else {
+            effects.answer(ticket, reply);
+        }
+    }
+
+    /// Answers those whose write every replica holds by now.
+    pub(super) fn settle(&mut self, replica: &Replica, effects: &mut dyn Effects) {
+        if self.held.is_empty() {
+            return;
+        }
+        if !replica.is_leader() {
+            let text = "NOREPLICAS the write is made and on a majority, but this node stopped leading before all replicas had it";
+            self.held.drain(..).for_each(|held| refuse(text, &held.ticket, effects));
+            return;
+        }
+        while let Some(front) = self.held.front() {
+            let (holding, all) = replica.matched_by(front.index);
+            if holding < all {
+                return;
+            }
+            if let Some(held) = self.held.pop_front() {
+                effects.answer(&held.ticket, &held.reply);
+            }
+        }
+    }
+
+    /// Tells those who have waited too long.
+    pub(super) fn expire(&mut self, now: Moment, effects: &mut dyn Effects) {
+        self.now_us = now.mono_us;
+        let late = |since_us: u64| now.mono_us > since_us + PATIENCE_US;
+        for proposed in &mut self.proposed {
+            if !late(proposed.since_us) {
+                break;
+            }
+            let text = "TIMEOUT the write was not confirmed in time: it may be made later, or never";
+            proposed.tickets.drain(..).for_each(|ticket| refuse(text, &ticket, effects));
+        }
+        while self.held.front().is_some_and(|held| late(held.since_us)) {
+            let text = "NOREPLICAS the write is made and on a majority, but not all replicas had it in time";
+            if let Some(held) = self.held.pop_front() {
+                refuse(text, &held.ticket, effects);
+            }
+        }
+    }
+
+    /// Whoever waits is told that the outcome is unknown, or that nothing was written.
+    pub(super) fn fail(&mut self, reason: &str, answers: &mut dyn Answers) {
+        for proposed in self.proposed.drain(..) {
+            for ticket in proposed.tickets {
+                refuse(&format!("ERR the outcome of this write is unknown: {reason}"), &ticket, answers);
+            }
+        }
+        for held in self.held.drain(..) {
+            refuse(&format!("ERR the outcome of this write is unknown: {reason}"), &held.ticket, answers);
+        }
+        for pending in self.queue.drain(..) {
+            pending.tickets.iter().for_each(|ticket| refuse(&format!("ERR not written: {reason}"), ticket, answers));
+        }
+    }
+
+    pub(super) fn has_queued(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.proposed.is_empty() && self.held.is_empty()
+    }
+}

@@ -1,0 +1,119 @@
+//! Writes on their way to a shard, and who waits for them.
+
+use crate::entry::EncodedCommand;
+use crate::session::Acks;
+use resp::Proto;
+use vocab::Slot;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A key's hash, for telling which writes may touch the same key. Two keys may share one; nothing breaks if they do.
+pub type KeyHash = u64;
+
+/// The hash of `key`.
+#[must_use]
+pub fn key_hash(key: &[u8]) -> KeyHash {
+    xxh3_64(key)
+}
+
+/// Who waits for an answer, and what for: opaque to the shard, but for the last three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// The thread that the connection belongs to.
+    pub worker: u32,
+    /// The connection's place there.
+    pub connection: u32,
+    /// Tells the connection from those that had its place before.
+    pub generation: u32,
+    /// The request's number on its connection.
+    pub sequence: u64,
+    /// How to encode the answer.
+    pub proto: Proto,
+    /// The slot of its keys, for telling the client who leads it.
+    pub slot: Slot,
+    /// Whether a majority must have it on disk before the answer.
+    pub sync: bool,
+    /// Which replicas must have it before the answer.
+    pub acks: Acks,
+}
+
+impl Ticket {
+    /// Nobody waits, or has been answered already.
+    pub const NOBODY: Self = Self {
+        worker: u32::MAX - 1,
+        connection: 0,
+        generation: 0,
+        sequence: 0,
+        proto: Proto::Resp2,
+        slot: Slot(0),
+        sync: false,
+        acks: Acks::Majority,
+    };
+}
+
+/// Takes the answers of writes.
+pub trait Answers {
+    /// The encoded answer to the request of `ticket`.
+    fn answer(&mut self, ticket: &Ticket, reply: &[u8]);
+}
+
+/// A write, as the router hands it over.
+#[derive(Debug)]
+pub enum Write {
+    /// One command.
+    Command(EncodedCommand),
+    /// MULTI … EXEC.
+    Transaction {
+        /// Watched keys and the versions they had.
+        watches: Vec<(Vec<u8>, u64)>,
+        /// In order.
+        commands: Vec<EncodedCommand>,
+    },
+    /// FLUSHALL's part of this shard.
+    Clear,
+    /// A change of the map, encoded: for the metadata group only.
+    Change(Vec<u8>),
+}
+
+impl Write {
+    /// About how many bytes it takes in an entry.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Command(command) => command.bytes(),
+            Self::Transaction { watches, commands } => {
+                watches.iter().map(|(key, _)| key.len() + 10).sum::<usize>()
+                    + commands.iter().map(EncodedCommand::bytes).sum::<usize>()
+            }
+            Self::Clear => 1,
+            Self::Change(bytes) => bytes.len(),
+        }
+    }
+
+    /// Whether it has an entry to itself.
+    pub(crate) fn is_alone(&self) -> bool {
+        matches!(self, Self::Clear | Self::Change(_))
+    }
+
+    /// Whether it tells its client the version that it writes.
+    pub(crate) fn reports_version(&self) -> bool {
+        match self {
+            Self::Command(command) => reports_version(command),
+            Self::Transaction { commands, .. } => commands.iter().any(reports_version),
+            Self::Clear | Self::Change(_) => false,
+        }
+    }
+
+    /// The answer, where it does not depend on what the shard holds.
+    pub(crate) fn answer_known_beforehand(&self) -> Option<&'static [u8]> {
+        let Self::Command(command) = self else { return None };
+        let args = command.args();
+        let is = |name: &[u8]| args[0].eq_ignore_ascii_case(name);
+        let plain = (is(b"SET") && args.len() == 3) || is(b"MSET") || is(b"SETEX") || is(b"PSETEX");
+        plain.then_some(b"+OK\r\n")
+    }
+}
+
+fn reports_version(command: &EncodedCommand) -> bool {
+    let name = command.name();
+    name.len() > 3 && name[..3].eq_ignore_ascii_case(b"KV.")
+}
