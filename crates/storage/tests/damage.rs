@@ -1,9 +1,12 @@
 //! Flips bits in every file of a shard: reads answer rightly or fail naming the file, and never answer wrongly.
 #![allow(clippy::unwrap_used)]
 
+mod folders;
+
+use folders::{copy, files};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use storage::{Compression, Engine, EngineKind, Error, SharedResources, Slice, Span, StorageOptions, WriteBatch};
 use vocab::Prng;
@@ -43,22 +46,16 @@ fn build(folder: &Path, kind: EngineKind) -> Map {
     map
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { files.extend(self::files(&path)) } else { files.push(path) }
-    }
-    files.sort();
-    files
-}
-
-fn copy(from: &Path, to: &Path) {
-    for file in files(from) {
-        let target = to.join(file.strip_prefix(from).unwrap());
-        fs::create_dir_all(target.parent().unwrap()).unwrap();
-        fs::copy(&file, &target).unwrap();
-    }
+/// The same map, taken over from another shard.
+fn build_by_ingestion(folder: &Path, kind: EngineKind) -> Map {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let map = build(elsewhere.path(), EngineKind::Memory);
+    let engine = storage::open_engine(kind, folder, &shared()).unwrap();
+    let mut ingest = engine.ingest().unwrap();
+    map.iter().for_each(|(key, value)| ingest.put(key[..].into(), value[..].into()).unwrap());
+    let meta = vec![(Slice::from(&b"m"[..]), Slice::from(&b"1"[..]))];
+    engine.install(ingest.finish(300, meta).unwrap()).unwrap();
+    map
 }
 
 /// The error is corruption of `damaged` (or, for the pair that vouch for each other, of its partner).
@@ -123,7 +120,7 @@ fn try_damage(kind: EngineKind, pristine: &Path, name: &Path, bytes: &[u8], map:
     check_reads(&*engine, map, &damaged);
 }
 
-fn damage_everywhere(kind: EngineKind, flips_a_file: u64) {
+fn damage_everywhere(kind: EngineKind, flips_a_file: u64, build: fn(&Path, EngineKind) -> Map) {
     let pristine = tempfile::tempdir().unwrap();
     let map = build(pristine.path(), kind);
     let mut prng = Prng::new(11);
@@ -148,7 +145,12 @@ fn damage_everywhere(kind: EngineKind, flips_a_file: u64) {
 
 #[test]
 fn a_tree_never_answers_wrongly() {
-    damage_everywhere(EngineKind::Lsm, 24);
+    damage_everywhere(EngineKind::Lsm, 24, build);
+}
+
+#[test]
+fn an_installed_tree_never_answers_wrongly() {
+    damage_everywhere(EngineKind::Lsm, 6, build_by_ingestion);
 }
 
 #[test]
@@ -164,7 +166,8 @@ fn a_lost_pointer_does_not_cost_the_tree() {
 
 #[test]
 fn a_snapshot_file_never_answers_wrongly() {
-    damage_everywhere(EngineKind::Memory, 60);
+    damage_everywhere(EngineKind::Memory, 60, build);
+    damage_everywhere(EngineKind::Memory, 20, build_by_ingestion);
 }
 
 #[test]

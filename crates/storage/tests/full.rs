@@ -24,13 +24,23 @@ impl SmallDisk {
         None
     }
 
-    /// Leaves so many bytes free.
-    fn fill(&self, free: usize) -> PathBuf {
+    /// Leaves so many bytes free, until what takes up the others is dropped.
+    fn fill(&self, free: usize) -> Ballast {
         let ballast = self.0.path().join("ballast");
         let mut file = fs::File::create(&ballast).unwrap();
         while file.write_all(&[1; 4096]).is_ok() {}
         file.set_len(file.metadata().unwrap().len() - free as u64).unwrap();
-        ballast
+        Ballast(ballast)
+    }
+}
+
+struct Ballast(PathBuf);
+
+impl Drop for Ballast {
+    fn drop(&mut self) {
+        // Its removal alone frees nothing while another test starts a program, which has all open files for a moment.
+        let _ = fs::File::create(&self.0);
+        let _ = fs::remove_file(&self.0);
     }
 }
 
@@ -106,7 +116,7 @@ fn fill_and_heal(kind: EngineKind) {
         }
         assert_eq!((engine.applied_index(), engine.flushed_index(), engine.needs_flush()), (400, 200, true));
         check(&*engine, 400);
-        fs::remove_file(ballast).unwrap();
+        drop(ballast);
         assert_eq!(table_files(&folder), before, "a failed flush left files behind");
     }
     apply(&*engine, 401);
@@ -145,13 +155,40 @@ fn compaction_on_a_full_disk_loses_nothing_and_heals() {
         let ballast = disk.fill(free);
         assert!(matches!(engine.compact(), Err(Error::Full { .. })), "with {free} bytes free");
         check(&*engine, 800);
-        fs::remove_file(ballast).unwrap();
+        drop(ballast);
         assert_eq!(table_files(&folder), before, "a failed compaction left files behind");
     }
     while engine.compact().unwrap() {}
     assert!(table_files(&folder) < before);
     engine.verify().unwrap();
     check(&*engine, 800);
+}
+
+#[test]
+fn an_ingestion_on_a_full_disk_leaves_nothing_and_harms_nothing() {
+    for kind in [EngineKind::Lsm, EngineKind::Memory] {
+        let Some(disk) = SmallDisk::new() else { return };
+        let folder = disk.0.path().join("shard");
+        let engine = storage::open_engine(kind, &folder, &shared()).unwrap();
+        (1..=200).for_each(|index| apply(&*engine, index));
+        engine.seal(vec![]);
+        engine.flush().unwrap();
+        let before = fs::read_dir(&folder).unwrap().count();
+        for free in (0..10).map(|step| step * 20 * 1024) {
+            let ballast = disk.fill(free);
+            let result = engine.ingest().and_then(|mut ingest| {
+                let mut rows = (0..200).map(|i| (format!("key{i:03}"), value_of(i)));
+                rows.try_for_each(|(key, value)| ingest.put(key.as_bytes().into(), value.into()))?;
+                ingest.finish(500, vec![]).map(drop)
+            });
+            assert!(matches!(result, Err(Error::Full { .. })), "with {free} bytes free: {result:?}");
+            assert_eq!(fs::read_dir(&folder).unwrap().count(), before, "with {free} bytes free");
+            check(&*engine, 200);
+            drop(ballast);
+        }
+        engine.install(engine.ingest().unwrap().finish(500, vec![]).unwrap()).unwrap();
+        assert!(engine.get(&key_of(1)).unwrap().is_none() && engine.flushed_index() == 500);
+    }
 }
 
 #[test]

@@ -1,10 +1,13 @@
-//! Engines against a sorted map: random entries, seals, flushes, compactions, clears, snapshots and restarts.
+//! Engines against a sorted map: random entries, seals, flushes, compactions, clears, ingestions, snapshots and restarts.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use storage::{Compression, Engine, EngineKind, SharedResources, Slice, Snapshot, Span, StorageOptions, WriteBatch};
+use storage::{
+    Compression, Engine, EngineKind, Ingest, Ingested, SharedResources, Slice, Snapshot, Span, StorageOptions,
+    WriteBatch,
+};
 use vocab::Prng;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -14,6 +17,50 @@ type Writes = Vec<(Vec<u8>, Option<Vec<u8>>)>;
 enum Entry {
     Writes(Writes),
     Clear,
+    /// Jumped over by an install.
+    Skipped,
+}
+
+/// A map that is built aside, at its stages.
+enum Aside {
+    Nothing,
+    Begun(Box<dyn Ingest>, Map, Map),
+    Finished(Box<dyn Ingested>, Map),
+}
+
+impl Aside {
+    /// A few rows more, or the next stage.
+    fn go_on(self, engine: &dyn Engine, model: &mut Model, prng: &mut Prng) -> Self {
+        match self {
+            Self::Nothing => {
+                let left = (0..prng.below(80)).map(|_| (key(prng), value(prng))).collect();
+                Self::Begun(engine.ingest().unwrap(), left, Map::new())
+            }
+            Self::Begun(mut ingest, mut left, mut put) => {
+                for _ in 0..prng.below(40) {
+                    let Some((key, value)) = left.pop_first() else { break };
+                    ingest.put(key[..].into(), value[..].into()).unwrap();
+                    put.insert(key, value);
+                }
+                if !left.is_empty() {
+                    return Self::Begun(ingest, left, put);
+                }
+                let meta = (Slice::from(&b"count"[..]), Slice::from(&(put.len() as u64).to_le_bytes()[..]));
+                Self::Finished(ingest.finish(model.index() + prng.below(12), vec![meta]).unwrap(), put)
+            }
+            // The engine has gone beyond it meanwhile.
+            Self::Finished(ingested, _) if ingested.index() < model.index() => Self::Nothing,
+            Self::Finished(ingested, map) => {
+                let index = ingested.index();
+                engine.install(ingested).unwrap();
+                model.entries.resize_with(index as usize, || Entry::Skipped);
+                model.sealed = (index, map.len() as u64);
+                model.flushed = model.sealed;
+                model.map = map;
+                Self::Nothing
+            }
+        }
+    }
 }
 
 #[derive(Default)]
@@ -106,16 +153,18 @@ fn replay(engine: &dyn Engine, model: &Model) {
         match &model.entries[index as usize - 1] {
             Entry::Writes(writes) => apply(engine, index, writes),
             Entry::Clear => engine.clear(index).unwrap(),
+            Entry::Skipped => panic!("an index that an install jumped over is applied"),
         }
     }
 }
 
 /// From one start to the next.
 fn session(engine: &dyn Engine, model: &mut Model, prng: &mut Prng) {
-    let mut snapshots: Vec<(Box<dyn Snapshot + '_>, u64, Map)> = Vec::new();
+    let mut snapshots: Vec<(Box<dyn Snapshot>, u64, Map)> = Vec::new();
+    let mut aside = Aside::Nothing;
     for _ in 0..150 {
         match prng.below(100) {
-            0..60 => {
+            0..54 => {
                 let writes = writes(prng);
                 apply(engine, model.index() + 1, &writes);
                 for (key, value) in &writes {
@@ -126,6 +175,7 @@ fn session(engine: &dyn Engine, model: &mut Model, prng: &mut Prng) {
                 }
                 model.entries.push(Entry::Writes(writes));
             }
+            54..60 => aside = aside.go_on(engine, model, prng),
             60..70 => {
                 let keys = model.map.len() as u64;
                 engine.seal(vec![(Slice::from(&b"count"[..]), Slice::from(&keys.to_le_bytes()[..]))]);

@@ -1,4 +1,4 @@
-//! One thread applies, seals and clears; one flushes and compacts; others read. Entries are seen whole, in order, and
+//! One thread applies, seals, clears and installs; one flushes and compacts; others read. Entries are seen whole, in order, and
 //! at once.
 #![allow(clippy::unwrap_used)]
 
@@ -61,7 +61,14 @@ fn write(engine: &dyn Engine) {
         index += 1;
         match prng.below(400) {
             0 => engine.clear(index).unwrap(),
-            1..20 => {
+            1 => {
+                let mut ingest = engine.ingest().unwrap();
+                for (key, value) in batch(index, &mut prng).writes {
+                    ingest.put(key, value.unwrap()).unwrap();
+                }
+                engine.install(ingest.finish(index, vec![]).unwrap()).unwrap();
+            }
+            2..20 => {
                 engine.apply(index, batch(index, &mut prng));
                 engine.seal(vec![]);
             }
