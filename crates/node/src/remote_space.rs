@@ -81,7 +81,8 @@ struct Ask<'a> {
 impl Ask<'_> {
     fn run<T>(&self, call: impl FnOnce(&[&[u8]]) -> T) -> T {
         let limit = self.limit.to_string();
-        let mut command: Vec<&[u8]> = vec![PART, b"RANGE", self.range.start, self.range.end, b"LIMIT", limit.as_bytes()];
+        let mut command: Vec<&[u8]> =
+            vec![PART, b"RANGE", self.range.start, self.range.end, b"LIMIT", limit.as_bytes()];
         if self.range.reverse {
             command.push(b"REVERSE");
         }

@@ -113,7 +113,7 @@ fn command_answers_as_redis_7_0_15_does() {
         ),
         (
             "command info DBSIZE",
-            "*1 *10 $6 dbsize :1 *2 +readonly +fast :0 :0 :0 *3 +@keyspace +@read +@fast \
+            "*1 *10 $6 dbsize :-1 *2 +readonly +fast :0 :0 :0 *3 +@keyspace +@read +@fast \
              *2 $25 request_policy:all_shards $23 response_policy:agg_sum *0 *0 ",
         ),
         ("COMMAND GETKEYS MSET a b c d", "*2 $1 a $1 c "),

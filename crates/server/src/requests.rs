@@ -2,7 +2,7 @@
 
 use crate::store::{Store, now_ms};
 use node::exec::{Error, Handler, Outcome, ScanCursors, StoreCall, StoreHandler};
-use node::{Fault, KeyHash, Records, Shards, SnapshotSpace, Space, handlers, key_hash};
+use node::{Fault, KeyHash, RecordRange, Records, Shards, SnapshotSpace, Space, handlers, key_hash};
 use resp::Reply;
 use resp::table::CommandSpec;
 use smallvec::SmallVec;
@@ -83,16 +83,20 @@ impl Shards for StoreShards<'_> {
         self.store.views[i].slots()
     }
 
+    fn leads(&self, i: usize) -> bool {
+        self.store.views[i].serving()
+    }
+
     fn space(&mut self, i: usize) -> &mut dyn Space {
         let (store, now_ms, seed) = (self.store, self.now_ms, self.seed);
         self.spaces[i].get_or_insert_with(|| SnapshotSpace::new(&store.views[i], now_ms, seed ^ i as u64))
     }
 
-    fn records<'b>(&'b mut self, start: &[u8], end: &[u8], reverse: bool) -> Vec<Box<dyn Records + 'b>> {
+    fn records<'b>(&'b mut self, range: &RecordRange<'_>) -> Vec<Box<dyn Records + 'b>> {
         for i in 0..self.count() {
             self.space(i);
         }
-        self.spaces.iter().flatten().map(|space| space.records(start, end, reverse)).collect()
+        self.spaces.iter().flatten().map(|space| space.records(range.start, range.end, range.reverse)).collect()
     }
 }
 
@@ -123,6 +127,7 @@ pub(crate) fn conclude(done: Outcome, reply: &mut Reply, mark: usize) {
             log::error!("{e}");
             format!("ERR {e}").into()
         }
+        Err(Error::Fault(Fault::Remote(text))) => text.into(),
         Err(Error::Fault(Fault::WouldBlock)) => "ERR this read would wait for the disk for ever".into(),
     };
     reply.buf.truncate(mark);

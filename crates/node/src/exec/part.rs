@@ -41,7 +41,9 @@ fn part(call: &mut Call<'_>) -> Outcome {
             call.reply.int(count as i64);
             Ok(())
         }
-        [word, start, end, ref words @ ..] if is_word(word, "RANGE") => range(call, start, end, &Options::parse(words)?),
+        [word, start, end, ref words @ ..] if is_word(word, "RANGE") => {
+            range(call, start, end, &Options::parse(words)?)
+        }
         _ => Err(SYNTAX.into()),
     }
 }

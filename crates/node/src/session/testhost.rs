@@ -400,11 +400,23 @@ fn info_has_every_section_once() {
         "errorstat_ERR:count=1",
         "latency_percentiles_usec_client|list:p50=0.127,p99=0.127,p99.9=0.127",
         "cluster_enabled:1",
+        "connected_slaves:0",
         "db0:keys=42,expires=2,avg_ttl=0",
         "tree_bytes:2000",
         "debt_max:0.250",
     ] {
         assert!(all.contains(&format!("{line}\r\n")), "no {line} in\n{all}");
+    }
+    *host.cluster.lock().expect("no panics while it is held") = store_of(3);
+    let many = crate::stats::info(&host, &["replication", "basalt"]);
+    for line in [
+        "connected_slaves:2",
+        "slave1:ip=10.0.0.3,port=7000,state=online,offset=18,lag=0",
+        "master_repl_offset:18",
+        "nodes_alive:3",
+        "store_shards_led:4",
+    ] {
+        assert!(many.contains(&format!("{line}\r\n")), "no {line} in\n{many}");
     }
     assert!(!crate::stats::info(&host, &[]).contains("# Commandstats"));
     assert_eq!(crate::stats::info(&host, &["nothing"]), "");

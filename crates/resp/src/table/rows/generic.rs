@@ -48,12 +48,17 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(READONLY | FAST)
         .touches(&[key(1, RO | ACCESS)])
         .args("key"),
-    generic("KEYS", 2, "1.0.0", "Returns all keys that match a pattern.")
-        .flags(READONLY)
-        .dangerous()
-        .cost("O(N), N being the number of keys in the store")
-        .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
-        .args("pattern:pattern"),
+    generic(
+        "KEYS",
+        -2,
+        "1.0.0",
+        "Returns the keys that match a pattern: those that this node leads, or of the whole store.",
+    )
+    .flags(READONLY)
+    .dangerous()
+    .cost("O(N), N being the number of keys in the store")
+    .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
+    .args("pattern:pattern [STORE]"),
     command(Group::Generic, 0, "OBJECT", -2, "2.2.3", "Groups the commands that look into a value.")
         .cost("Depends on the subcommand."),
     generic("OBJECT|ENCODING", 3, "2.2.3", "Returns how the value of a key is kept.")

@@ -61,9 +61,15 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(N), N being the number of settings")
         .tips(TELL_ALL_NODES)
         .args("parameter value [parameter value ...]"),
-    keyspace("DBSIZE", 1, "1.0.0", "Returns how many keys there are.")
-        .flags(READONLY | FAST)
-        .tips(&["request_policy:all_shards", "response_policy:agg_sum"]),
+    keyspace(
+        "DBSIZE",
+        -1,
+        "1.0.0",
+        "Returns how many keys there are: those that this node leads, or of the whole store.",
+    )
+    .flags(READONLY | FAST)
+    .tips(&["request_policy:all_shards", "response_policy:agg_sum"])
+    .args("[STORE]"),
     server("DEBUG", -2, "1.0.0", "Serves tests: SLEEP holds the connection up.")
         .flags(OPERATOR)
         .cost("Depends on the subcommand.")
