@@ -1,15 +1,11 @@
 //! The first map of a store: slots divided evenly, replicas spread over zones and nodes by capacity.
 
 use super::leaders::leaders_wanted;
-use super::shares::{scatter, shares, zone_max};
+use super::shares::{meta_replicas, scatter, shares, zone_max};
 use crate::map::{Map, MapError, NodeInfo, ReplicaInfo, ShardInfo};
 use std::collections::{BTreeMap, BTreeSet};
 use vocab::limits::REPLICATION_FACTOR_MAX;
 use vocab::{Epoch, NodeId, ReplicaId, SLOT_COUNT, ShardId, StoreId};
-
-/// The replicas of the metadata group, as far as there are nodes; two more for a store that keeps five of its shards.
-const META_REPLICAS: usize = 3;
-const META_REPLICAS_LARGE: usize = 5;
 
 impl Map {
     /// The first map of a store with these nodes. The replicas of a shard have the ids 1 to `replication_factor`, or as
@@ -69,8 +65,7 @@ fn shard_on(slots: Vec<(u16, u16)>, nodes: &[NodeId]) -> ShardInfo {
 }
 
 fn meta_nodes(able: &[&NodeInfo], replication_factor: u32) -> Vec<NodeId> {
-    let is_large = replication_factor as usize >= META_REPLICAS_LARGE && able.len() >= META_REPLICAS_LARGE;
-    let count = if is_large { META_REPLICAS_LARGE } else { META_REPLICAS }.min(able.len());
+    let count = meta_replicas(able.len(), replication_factor);
     let mut zones: BTreeMap<&str, usize> = BTreeMap::new();
     for node in able {
         *zones.entry(&node.zone).or_default() += 1;

@@ -5,6 +5,9 @@
 
 mod initial;
 mod leaders;
+mod moves;
+mod scene;
 mod shares;
 
 pub use leaders::leaders_wanted;
+pub use moves::{Move, Observed, Why, next_moves};

@@ -1,4 +1,4 @@
-//! Dividing a number of things by weight, and the rule of zones.
+//! How much belongs where: dividing by weight, the rule of zones, the size of the metadata group.
 
 /// Divides `total` things in proportion to `weights`, none getting more than its cap. The shares add up to `total`, as
 /// far as the caps allow.
@@ -42,6 +42,13 @@ pub(super) fn shares(total: u64, weights: &[u128], caps: &[u64]) -> Vec<u64> {
 pub(super) fn zone_max(sizes: &[usize], replicas: usize) -> usize {
     let fits = |most: usize| sizes.iter().map(|&size| size.min(most)).sum::<usize>() >= replicas;
     (1..=replicas).find(|&most| fits(most)).unwrap_or(replicas.max(1))
+}
+
+/// How many replicas the metadata group is to have, with so many nodes: three; five in a store that keeps five of its
+/// shards.
+pub(super) fn meta_replicas(nodes: usize, replication_factor: u32) -> usize {
+    let is_large = replication_factor >= 5 && nodes >= 5;
+    nodes.min(if is_large { 5 } else { 3 })
 }
 
 /// A number that scatters what is otherwise equal, the same on every node.

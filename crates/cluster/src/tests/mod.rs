@@ -5,6 +5,7 @@ mod changes;
 mod encoding;
 mod initial;
 mod leaders;
+mod moves;
 mod rules;
 
 use crate::{Change, Map, NodeInfo};
