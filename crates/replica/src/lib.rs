@@ -19,6 +19,7 @@ mod replica;
 mod snapshot;
 mod tail;
 mod turn;
+pub mod wire;
 
 pub use disk::{DiskHealth, DiskState};
 pub use error::{Error, Result};

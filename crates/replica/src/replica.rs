@@ -32,6 +32,8 @@ pub struct Replica {
     applied_term: u64,
     /// Entries up to here have been given to the log.
     handed: u64,
+    /// Committed entries up to here have been handed out.
+    delivered: u64,
     /// The newest turn whose log write is not done; 0 when all are.
     outstanding: u64,
     /// The newest turn that wrote a term or a vote, while that is not done: until then nothing is sent.
@@ -103,6 +105,7 @@ impl Replica {
             applied,
             applied_term: 0,
             handed,
+            delivered: applied,
             outstanding: 0,
             vote_outstanding: 0,
             voted,
@@ -159,7 +162,9 @@ impl Replica {
     /// Whether a turn would have something to do.
     #[must_use]
     pub fn has_ready(&self) -> bool {
-        !self.awaits_rows() && self.raw.has_ready()
+        // A snapshot waits until the entries handed out before it are applied.
+        let behind = self.raw.snap().is_some() && self.delivered > self.applied;
+        !self.awaits_rows() && !behind && self.raw.has_ready()
     }
 
     /// Proposes an entry; answers the index it will have, and the term that must commit it. With `sync`, no replica
@@ -228,6 +233,7 @@ impl Replica {
         let role_changed = ready.ss().is_some();
         let read_states = ready.take_read_states().iter().map(read_state).collect();
         let committed = ready.take_committed_entries();
+        self.delivered = committed.last().map_or(self.delivered, |entry| entry.index);
         let (messages, held) = (ready.take_messages(), ready.take_persisted_messages());
         self.raw.advance_append_async(ready);
         if number != 0 {

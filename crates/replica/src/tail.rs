@@ -151,7 +151,8 @@ impl Storage for Tail {
         let to = (high - memory_first) as usize;
         let mut found = Vec::with_capacity(to - from);
         for entry in self.entries.range(from..to) {
-            bytes += entry.data.len() as u64;
+            // As raft-rs counts them, about.
+            bytes += entry.data.len() as u64 + 8;
             if bytes > bytes_max && !found.is_empty() {
                 break;
             }

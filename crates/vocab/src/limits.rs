@@ -53,7 +53,7 @@ pub const LOG_KEEP_BYTES: u64 = 64 * 1024 * 1024;
 /// Most entries that a group keeps for a member that lacks them.
 pub const LOG_KEEP_ENTRIES: u64 = 100_000;
 /// Most entries of one message between replicas.
-pub const MESSAGE_ENTRIES_MAX: usize = 64 * 1024;
+pub const MESSAGE_ENTRIES_MAX: usize = 512 * 1024;
 /// Longest context of a message between replicas, in bytes.
 pub const MESSAGE_CONTEXT_BYTES_MAX: usize = 64;
 /// Longest context of an entry, in bytes.
