@@ -38,6 +38,7 @@ impl Embedded {
             compression: text("compression"),
             engine: text("engine"),
             memory_budget_bytes: config.number("memory").and_then(|bytes| u64::try_from(bytes).ok()),
+            connections: None,
         };
         let server = Server::embedded(config).map_err(io::Error::other)?;
         Ok(Self { server: Some(server), facts, dir: dir.to_owned() })

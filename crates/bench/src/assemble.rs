@@ -53,6 +53,7 @@ pub(crate) struct Drive<'a> {
     pub(crate) threads: usize,
     pub(crate) pace: Pace,
     pub(crate) warm_up_rule: &'a str,
+    pub(crate) tolerates: Vec<String>,
 }
 
 /// What was asked for.
@@ -77,6 +78,8 @@ pub(crate) fn configuration(
         clients: drive.clients as u32,
         pipeline_depth: drive.depth as u32,
         threads: drive.threads as u32,
+        connections: facts.connections,
+        tolerates: drive.tolerates.clone(),
         pacing: match drive.pace {
             Pace::Closed | Pace::Throttled { .. } => Pacing::Closed,
             Pace::Open { rate_per_s, .. } => Pacing::Open { offered_per_s: rate_per_s },

@@ -116,9 +116,13 @@ pub enum Format {
 /// One phase of one workload.
 #[derive(Clone, Debug, Args)]
 pub struct PhaseOptions {
-    /// The system under test: embedded, redis://HOST:PORT, noop:// (started here) or noop://HOST:PORT
+    /// The system under test: embedded, redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT…], noop:// (started here) or
+    /// noop://HOST:PORT
     #[arg(long, default_value = "embedded", value_name = "URL")]
     pub target: String,
+    /// How a store over the network is spoken to
+    #[command(flatten)]
+    pub store_access: AccessOptions,
     /// A YCSB property file, or workloada to workloadf; may be repeated, the later wins
     #[arg(short = 'P', long = "properties", value_name = "FILE")]
     pub files: Vec<String>,
@@ -149,12 +153,105 @@ pub struct PhaseOptions {
     /// A request without an answer for this long fails
     #[arg(long, default_value = "10s", value_name = "TIME")]
     pub timeout: Span,
+    /// Attempt an operation again for so long when it was refused or may be done twice; --timeout if not given
+    #[arg(long, value_name = "TIME")]
+    pub retry_for: Option<Span>,
+    /// Errors that do not fail the run; may be repeated
+    #[arg(long, value_enum)]
+    pub tolerate: Vec<Tolerance>,
+    /// Something that happens at a time of the phase, warm-up included, to be drawn in the charts; may be repeated
+    #[arg(long = "event", value_name = "TIME:TEXT")]
+    pub events: Vec<PlannedEvent>,
     /// The embedded store's options
     #[command(flatten)]
     pub store: StoreOptions,
     /// What is written, and where
     #[command(flatten)]
     pub output: OutputOptions,
+}
+
+/// How a store over the network is spoken to.
+#[derive(Clone, Debug, Default, Args)]
+pub struct AccessOptions {
+    /// Connections of each thread to each node, which its clients share; 0 = one for each client
+    #[arg(long, default_value_t = CONNECTIONS)]
+    pub connections: usize,
+    /// Where reads go: to leaders, or to any replica; the property basalt.readfrom if not given
+    #[arg(long, value_enum)]
+    pub read_from: Option<ReadFromOption>,
+    /// Ask for this durability on every connection; the property basalt.durability if not given
+    #[arg(long, value_enum)]
+    pub durability: Option<DurabilityOption>,
+    /// Ask for these acknowledgements on every connection; the property basalt.acks if not given
+    #[arg(long, value_enum)]
+    pub acks: Option<AcksOption>,
+}
+
+/// Connections of each thread to each node, when nobody says.
+const CONNECTIONS: usize = 1;
+
+/// Where reads go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReadFromOption {
+    /// To the leader of the key's shard
+    Leader,
+    /// To the nearest replica, which may be behind
+    Any,
+}
+
+/// When a write is on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DurabilityOption {
+    /// Before it is acknowledged
+    Sync,
+    /// Soon after
+    Nosync,
+}
+
+/// Which replicas hold a write before it is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AcksOption {
+    /// A majority
+    Majority,
+    /// All of them
+    All,
+    /// None but the leader
+    None,
+}
+
+/// Errors that do not fail a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Tolerance {
+    /// The store could not be reached, did not answer in time, or had nobody to answer
+    Unavailable,
+}
+
+impl Tolerance {
+    /// The word for it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Unavailable => crate::model::UNAVAILABLE,
+        }
+    }
+}
+
+/// Something that will happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedEvent {
+    /// When, from the beginning of the phase.
+    pub at: Duration,
+    /// What.
+    pub text: String,
+}
+
+impl FromStr for PlannedEvent {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (at, label) = text.split_once(':').ok_or_else(|| format!("`{text}`: expected a time, `:` and a text"))?;
+        let at = at.parse::<Span>()?.time("--event")?;
+        Ok(Self { at, text: label.trim().to_owned() })
+    }
 }
 
 /// How the arrivals of an open loop are spread.
@@ -190,6 +287,12 @@ pub struct NoopOptions {
     /// Bytes of a string
     #[arg(long, default_value_t = 1000)]
     pub value_bytes: usize,
+    /// Listen on so many ports, as the nodes of one store
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub nodes: u16,
+    /// Answer GET and HGETALL with records that a client's verification accepts
+    #[arg(long)]
+    pub verifiable: bool,
 }
 
 /// A time (`500ms`, `10s`, `2m`, `1h`) or a number of operations.
@@ -305,11 +408,19 @@ impl From<io::Error> for Trouble {
 }
 
 fn noop_server(options: &NoopOptions) -> Result<bool, Trouble> {
-    let shape =
-        NoopShape { fields: options.fields, field_bytes: options.field_bytes, value_bytes: options.value_bytes };
-    let server = NoopServer::start(options.port, shape)?;
-    eprintln!("the no-op server listens on {}; it stores nothing", server.address());
-    server.join()?;
+    let shape = NoopShape {
+        fields: options.fields,
+        field_bytes: options.field_bytes,
+        value_bytes: options.value_bytes,
+        verifiable: options.verifiable,
+    };
+    if options.port > 0 && options.port.checked_add(options.nodes).is_none() {
+        return Err(Trouble::Usage(format!("--port {}: no room for {} ports", options.port, options.nodes)));
+    }
+    let servers = NoopServer::start_nodes(options.port, options.nodes, shape)?;
+    let places: Vec<String> = servers.iter().map(|server| server.address().to_string()).collect();
+    eprintln!("the no-op server listens on {}; it stores nothing", places.join(", "));
+    servers.into_iter().try_for_each(NoopServer::join)?;
     Ok(true)
 }
 

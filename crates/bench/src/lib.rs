@@ -1,5 +1,6 @@
 //! The laboratory: workloads, drivers, targets, verification and reports.
 
+mod access;
 mod assemble;
 pub mod cli;
 pub mod driver;

@@ -19,6 +19,17 @@ use serde::{Deserialize, Serialize};
 /// The version of this data model, as `schema` in the JSON. It grows by one when a reader of the old form would err.
 pub const SCHEMA: u32 = 1;
 
+/// The word for errors of a store that cannot be reached, or has nobody to answer.
+pub const UNAVAILABLE: &str = "unavailable";
+
+/// Whether an error of this kind says that the store could not answer, rather than that it answered wrongly.
+#[must_use]
+pub fn is_unavailable(kind: &str) -> bool {
+    const REPLIES: [&str; 5] = ["NOREPLICAS", "STALE", "TIMEOUT", "UNAVAILABLE", "UNKNOWN"];
+    let failed = client::Failure::ALL.iter().filter(|failure| **failure != client::Failure::Protocol);
+    failed.map(|failure| failure.name()).chain(REPLIES).any(|name| name == kind)
+}
+
 /// Everything that is known about one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunReport {
@@ -140,6 +151,12 @@ pub struct Configuration {
     pub pipeline_depth: u32,
     /// Threads that drive the clients.
     pub threads: u32,
+    /// Connections of each thread to each node, which its clients share; 0 = one for each client, none = no sockets.
+    #[serde(default)]
+    pub connections: Option<u32>,
+    /// Errors that do not fail the run, e.g. `unavailable`.
+    #[serde(default)]
+    pub tolerates: Vec<String>,
     /// How requests are paced.
     pub pacing: Pacing,
     /// Which keys are chosen, e.g. `zipfian`.
@@ -206,8 +223,17 @@ pub struct Phase {
     pub cpu: CpuUse,
     /// Bytes on the data directory's disk when the phase ended.
     pub disk_bytes: Option<u64>,
-    /// The highest resident memory of the store's process so far (client included when embedded).
+    /// The highest resident memory of the store's process so far (client included when embedded); of all nodes' summed.
     pub peak_rss_bytes: Option<u64>,
+    /// What each node of the store used, where they can be seen.
+    #[serde(default)]
+    pub nodes: Vec<NodeUsage>,
+    /// The longest time of the measured part without a successful read, in steps of 0.01 s; none without reads.
+    #[serde(default)]
+    pub read_gap_s_max: Option<f64>,
+    /// The same for writes.
+    #[serde(default)]
+    pub write_gap_s_max: Option<f64>,
     /// Per-second series of each operation, warm-up included.
     pub series: Vec<OpSeries>,
     /// What the server told of itself, on the same axis.
@@ -216,6 +242,19 @@ pub struct Phase {
     /// What happened when, on the same axis.
     #[serde(default)]
     pub events: Vec<Event>,
+}
+
+/// What one node used in the measured part of a phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeUsage {
+    /// Its address.
+    pub name: String,
+    /// CPU time, of all its processes when it was started again.
+    pub cpu: Option<CpuTime>,
+    /// The highest resident memory so far.
+    pub peak_rss_bytes: Option<u64>,
+    /// Bytes on its data directory's disk when the phase ended.
+    pub disk_bytes: Option<u64>,
 }
 
 /// The figures of one kind of operation in one phase.
@@ -242,6 +281,12 @@ pub struct OpStats {
     /// Compare-and-set updates that lost a race.
     #[serde(default)]
     pub conflicts: u64,
+    /// Writes that failed and may have been done all the same: a reader may find the value before or after.
+    #[serde(default)]
+    pub unknown: u64,
+    /// Reads of a replica that did not have the run's own insert yet.
+    #[serde(default)]
+    pub stale: u64,
     /// Operations of this kind that were parts of a READ-MODIFY-WRITE, which counts itself.
     #[serde(default)]
     pub parts: u64,
@@ -298,6 +343,9 @@ pub struct SeriesPoint {
     pub p99_us: f64,
     /// The slowest.
     pub max_us: f64,
+    /// Operations that failed in the second (scaled likewise).
+    #[serde(default)]
+    pub errors: u64,
 }
 
 /// One figure that the server tells of itself.
@@ -373,10 +421,22 @@ impl Phase {
         self.cpu.total_s().and_then(|total| self.per_million(total))
     }
 
+    /// Operations a second that one core gives that does nothing else, all known CPU time counted.
+    #[must_use]
+    pub fn per_core_s(&self) -> Option<f64> {
+        self.cpu.total_s().filter(|total| *total > 0.0).map(|total| self.operations as f64 / total)
+    }
+
     /// Failed operations of all kinds.
     #[must_use]
     pub fn error_count(&self) -> u64 {
         self.ops.iter().map(OpStats::error_count).sum()
+    }
+
+    /// Writes of which nobody knows whether they were done.
+    #[must_use]
+    pub fn unknown(&self) -> u64 {
+        self.ops.iter().map(|op| op.unknown).sum()
     }
 
     /// Records that had to exist and were not found.
@@ -401,10 +461,21 @@ impl Configuration {
 }
 
 impl RunReport {
-    /// Whether it ended as it should, without an error, a missing record or a wrong answer: the exit code's question.
+    /// Whether an error of this kind does not fail the run.
+    #[must_use]
+    pub fn tolerates(&self, kind: &str) -> bool {
+        self.configuration.tolerates.iter().any(|word| word == UNAVAILABLE) && is_unavailable(kind)
+    }
+
+    /// Whether it ended as it should, without an error that is not tolerated, a missing record or a wrong answer: the
+    /// exit code's question.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        let clean = |phase: &Phase| phase.error_count() + phase.not_found() + phase.verification_failures() == 0;
+        let is_tolerated = |(kind, times): (&String, &u64)| *times == 0 || self.tolerates(kind);
+        let clean = |phase: &Phase| {
+            phase.not_found() + phase.verification_failures() == 0
+                && phase.ops.iter().all(|op| op.errors.iter().all(is_tolerated))
+        };
         self.outcome == Outcome::Completed && self.phases.iter().all(clean)
     }
 }

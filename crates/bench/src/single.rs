@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::Address;
+use client::{Address, StoreUrl};
 
+use crate::access::access;
 use crate::assemble::{Drive, begin, configuration, distribution, finish, notes};
 use crate::cli::{Format, PhaseOptions, Program, Span, Trouble};
-use crate::driver::{Limit, Pace, PhasePlan, run_phase};
+use crate::driver::{EventLog, Limit, Pace, PhasePlan, run_phase};
 use crate::model::{Outcome, Phase};
 use crate::report::Progress;
 use crate::store;
@@ -21,7 +22,7 @@ pub(crate) fn run(task: Task, options: &PhaseOptions, program: &Program<'_>) -> 
     let config = Config::read(&properties).map_err(|bad| Trouble::Usage(bad.to_string()))?;
     let workload = Workload::plan(config, task).map_err(|bad| Trouble::Usage(bad.to_string()))?;
     let plan = plan(task, options, &properties, &workload)?;
-    let timeout = options.timeout.time("--timeout").map_err(Trouble::Usage)?;
+    let access = access(options, &properties)?;
     let workload = Arc::new(workload);
     let config = &workload.config;
     let measure = |target: &dyn Target| measure(&plan, target, &workload, &properties, options, program);
@@ -29,18 +30,21 @@ pub(crate) fn run(task: Task, options: &PhaseOptions, program: &Program<'_>) -> 
         "embedded" => measure(&store::open(&options.store, program)?.target),
         "noop://" => {
             let bytes = config.record_bytes() / u64::from(config.field_count);
-            measure(&NoopTarget::start(config.field_count, bytes as usize, timeout)?)
+            measure(&NoopTarget::start(config.field_count, bytes as usize, access.timeout, access.connections)?)
         }
         url => {
-            let address =
-                |text: &str| text.parse::<Address>().map_err(|bad| Trouble::Usage(format!("--target {url}: {bad}")));
+            // The text may hold a password, so it is not shown.
+            let bad = |bad: client::BadAddress| Trouble::Usage(format!("--target: {bad}"));
             if let Some(place) = url.strip_prefix("noop://") {
-                return measure(&NoopTarget::at(address(place)?, timeout));
+                let place: Address = place.parse().map_err(bad)?;
+                return measure(&NoopTarget::at(place, access.timeout, access.connections));
             }
             if url.contains("://") && !url.starts_with("redis://") {
-                return Err(Trouble::Usage(format!("--target {url}: expected embedded, redis://HOST:PORT or noop://")));
+                let text = "--target: expected embedded, redis://HOST:PORT or noop://";
+                return Err(Trouble::Usage(text.to_owned()));
             }
-            measure(&RedisTarget::connect(address(url)?, timeout)?)
+            let store: StoreUrl = url.parse().map_err(bad)?;
+            measure(&RedisTarget::connect(store, access)?)
         }
     }
 }
@@ -112,7 +116,14 @@ fn plan(
         measure,
         seed: options.output.seed,
         keeps_log: options.output.out.is_some(),
+        events: events(options),
     })
+}
+
+fn events(options: &PhaseOptions) -> EventLog {
+    let events = EventLog::default();
+    options.events.iter().for_each(|event| events.plan(event.at, &event.text));
+    events
 }
 
 fn pace(options: &PhaseOptions, properties: &Properties) -> Result<Pace, Trouble> {
@@ -149,8 +160,9 @@ fn measure(
     program: &Program<'_>,
 ) -> Result<bool, Trouble> {
     let rule = warm_up_rule(plan);
-    let drive =
-        Drive { clients: plan.clients, depth: plan.depth, threads: plan.threads, pace: plan.pace, warm_up_rule: &rule };
+    let tolerates: Vec<String> = options.tolerate.iter().map(|tolerance| tolerance.word().to_owned()).collect();
+    let (clients, depth, threads) = (plan.clients, plan.depth, plan.threads);
+    let drive = Drive { clients, depth, threads, pace: plan.pace, warm_up_rule: &rule, tolerates };
     let asked = configuration(&workload.config, properties, target, &drive);
     let mut report = begin(&plan.name, plan.seed, program, target, asked);
     report.notes = notes(&workload.config);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::assemble::{Drive, begin, configuration, finish, notes};
 use crate::cli::{Format, Program, SuiteOptions, Trouble};
-use crate::driver::{HistogramLog, Limit, Pace, PhasePlan, run_phase};
+use crate::driver::{EventLog, HistogramLog, Limit, Pace, PhasePlan, run_phase};
 use crate::model::{Outcome, RunReport};
 use crate::report::Progress;
 use crate::single::title;
@@ -44,7 +44,14 @@ pub(crate) fn run(options: &SuiteOptions, program: &Program<'_>) -> Result<bool,
     let config = config(&properties('A', options.records))?;
     let rule =
         format!("the first {} s of each workload do not count; the load has no warm-up", options.warm_up_seconds);
-    let drive = Drive { clients: options.clients, depth: 1, threads, pace: Pace::Closed, warm_up_rule: &rule };
+    let drive = Drive {
+        clients: options.clients,
+        depth: 1,
+        threads,
+        pace: Pace::Closed,
+        warm_up_rule: &rule,
+        tolerates: Vec::new(),
+    };
     let mut asked = configuration(&config, &common(options.records), &store.target, &drive);
     asked.distribution = "zipfian; latest in D".to_owned();
     let mut report = begin("default", options.output.seed, program, &store.target, asked);
@@ -104,6 +111,7 @@ impl Suite<'_> {
             },
             seed: self.options.output.seed ^ u64::from(letter) << 32 ^ u64::from(loads) << 48,
             keeps_log: true,
+            events: EventLog::default(),
         };
         let silent = self.options.output.quiet || self.options.output.format == Format::Ycsb;
         let progress = if silent { Progress::silent() } else { Progress::new() };

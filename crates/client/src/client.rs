@@ -151,8 +151,7 @@ impl Client {
         let known = self.kept.drain(..).map(|link| link.address);
         let mut places: Vec<Address> = known.chain(self.store.seeds.iter().cloned()).collect();
         places.push(self.link.address.clone());
-        self.link =
-            first(&places, |place| Link::open(place, self.store.login.as_ref(), self.connect, self.answer))?;
+        self.link = first(&places, |place| Link::open(place, self.store.login.as_ref(), self.connect, self.answer))?;
         Ok(())
     }
 

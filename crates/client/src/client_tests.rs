@@ -23,7 +23,10 @@ fn a_request_goes_where_moved_says_and_the_client_stays_there() {
     let back = format!("-MOVED 1 {}\r\n", old.address);
     new.behave(move |_| say(&back));
     let shown = client.call(&[b"GET", b"a"]).unwrap();
-    assert!(matches!(&shown, Value::Error(text) if text.starts_with("MOVED")), "two that point at each other: {shown:?}");
+    assert!(
+        matches!(&shown, Value::Error(text) if text.starts_with("MOVED")),
+        "two that point at each other: {shown:?}"
+    );
 }
 
 #[test]

@@ -372,7 +372,7 @@ impl Connection {
     pub(crate) fn abandon_reads(&mut self, failure: Failure, losses: &mut Vec<Loss>) {
         for pending in &mut self.pending {
             let is_callers = !matches!(pending.token, GREETING | FORGOTTEN | SURVEY);
-            if is_callers && pending.access == Access::Read {
+            if is_callers && matches!(pending.access, Access::Read | Access::LeaderRead) {
                 losses.push(Loss { token: pending.token, failure, again: true });
                 pending.token = FORGOTTEN;
             }

@@ -79,6 +79,8 @@ pub enum Answer<'a> {
 pub enum Access {
     /// Nothing changes: it may be made again whatever became of it, and any replica may do it.
     Read,
+    /// Nothing changes, but a write depends on it: only the leader may do it.
+    LeaderRead,
     /// It must not be done twice: when its connection dies, nobody knows.
     Write,
     /// Doing it twice is the same as once: the caller knows, or it bears a request id.

@@ -3,9 +3,9 @@
 mod address;
 mod client;
 mod connection;
+mod failure;
 #[cfg(test)]
 mod fake_cluster;
-mod failure;
 mod nodes;
 mod pool;
 mod request;
@@ -23,4 +23,3 @@ pub use request::Request;
 pub use resp::{Elements, Frame, Nesting, Value};
 pub use slots::SlotMap;
 pub use url::{Login, StoreUrl};
-

@@ -298,6 +298,7 @@ impl Pool {
         }
         if self.read_from == ReadFrom::Any {
             for connection in self.connections.iter_mut().filter(|connection| connection.stalled) {
+                // One that the leader alone may do comes back to it, and is left alone when the leader is another.
                 if self.nodes.has_other(connection.node) {
                     connection.abandon_reads(Failure::Stalled, &mut self.losses);
                 }

@@ -26,12 +26,7 @@ fn member(node: &FakeNode, name: &'static str, map: String) {
 }
 
 fn options() -> PoolOptions {
-    PoolOptions {
-        connections: 1,
-        timeout: Duration::from_secs(30),
-        read_from: ReadFrom::Leader,
-        greetings: Vec::new(),
-    }
+    PoolOptions { connections: 1, timeout: Duration::from_secs(30), read_from: ReadFrom::Leader, greetings: Vec::new() }
 }
 
 fn pool(node: &FakeNode) -> Pool {
@@ -204,7 +199,11 @@ fn a_write_finds_the_heir_of_a_dead_or_silent_leader() {
         new.behave(move |words| if words[0] == "CLUSTER" { say(&map) } else { say(down) });
         let mut pool = pool(&old);
         assert_eq!(insist(&mut pool, Access::Write), "0 old");
-        if dies { old.kill() } else { old.pause(true) }
+        if dies {
+            old.kill()
+        } else {
+            old.pause(true)
+        }
         ask(&mut pool, 1, Access::Read);
         ask(&mut pool, 2, Access::Write);
         if dies {

@@ -47,6 +47,8 @@ fn ours(bench: &Bench, server: &Server, load: Load) -> Result<Sample, String> {
         command.args(["-p", property]);
     }
     command.args(["--clients", "50", "--depth", &load.depth.to_string(), "--threads", "1", "--format", "json"]);
+    // The peer has a connection for each of its clients, too.
+    command.args(["--connections", "0"]);
     command.arg("--out").arg(bench.empty_folder("noop-report")?);
     let before = server.cpu_us()?;
     let rate = last_throughput(&program::output(&mut command, BOUND)?)?;

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use hdrhistogram::Histogram;
 
+use super::events::EventLog;
 use super::pace::Pace;
 use super::recorder::Recorder;
 use super::timeline::{HistogramLog, Timeline};
 use super::worker::{Shared, Stage, Worker};
-use crate::model::{CpuUse, Phase};
+use crate::model::{CpuUse, NodeUsage, Phase};
 use crate::report::{rfc3339, unix_ms};
 use crate::target::{Lanes, Target, TargetUsage};
 use crate::usage::{ProcessUsage, cpu_between};
@@ -19,6 +20,8 @@ use crate::workload::{OpKind, Workload};
 
 /// How often progress is told.
 const TELL_EVERY: Duration = Duration::from_millis(100);
+/// How often the target looks after its processes.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Where a stage of a phase ends: at whichever comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +55,8 @@ pub struct PhasePlan {
     pub seed: u64,
     /// Whether to keep each second's histograms.
     pub keeps_log: bool,
+    /// What happens meanwhile.
+    pub events: EventLog,
 }
 
 /// What is known while a phase runs.
@@ -226,9 +231,14 @@ impl Run<'_> {
 
     /// Tells of the progress until all threads are through.
     fn watch(&self, tell: &mut dyn FnMut(Snapshot)) {
+        let mut look_at = LOOK_EVERY;
         while self.running.load(Ordering::Acquire) > 0 {
             std::thread::park_timeout(TELL_EVERY);
             let elapsed = self.shared.start.elapsed();
+            if elapsed >= look_at {
+                look_at = elapsed + LOOK_EVERY;
+                self.target.look();
+            }
             let recent = {
                 let mut timeline = self.shared.timeline.lock().unwrap_or_else(PoisonError::into_inner);
                 timeline.settle(elapsed.as_secs());
@@ -250,13 +260,14 @@ impl Run<'_> {
         };
         let after = Reading::take(self.target);
         let duration = end.saturating_duration_since(before.at);
+        let phase_length = end.saturating_duration_since(self.shared.start);
+        let warm_up = before.at.saturating_duration_since(self.shared.start);
+        let gaps = sum.longest_gaps(warm_up, phase_length);
         let ops = sum.stats();
         let operations = ops.iter().filter(|op| op.op != "CLEANUP").map(|op| op.count() - op.parts).sum::<u64>();
         let seconds = duration.as_secs_f64();
-        let phase_length = end.saturating_duration_since(self.shared.start);
         let mut timeline = self.shared.timeline.into_inner().unwrap_or_else(PoisonError::into_inner);
         let (series, log) = timeline.finish(phase_length);
-        let warm_up = before.at.saturating_duration_since(self.shared.start);
         let phase = Phase {
             name: self.plan.name.clone(),
             title: self.plan.title.clone(),
@@ -275,7 +286,11 @@ impl Run<'_> {
             } else {
                 after.target.peak_rss_bytes
             },
+            nodes: nodes(&before, &after),
+            read_gap_s_max: gaps.0.map(|gap| gap.as_secs_f64()),
+            write_gap_s_max: gaps.1.map(|gap| gap.as_secs_f64()),
             series,
+            events: self.plan.events.of_phase(self.shared.start, phase_length),
             ..Phase::default()
         };
         match error {
@@ -283,6 +298,20 @@ impl Run<'_> {
             Some(error) => Err(PhaseError { error, phase: Some(Box::new(phase)) }),
         }
     }
+}
+
+/// What each node used between two readings. One that came later has used all it has.
+fn nodes(before: &Reading, after: &Reading) -> Vec<NodeUsage> {
+    let nodes = after.target.nodes.iter().map(|node| {
+        let known = before.target.nodes.iter().find(|other| other.name == node.name).and_then(|other| other.cpu);
+        NodeUsage {
+            name: node.name.clone(),
+            cpu: node.cpu.map(|cpu| cpu_between(known.unwrap_or_default(), cpu)),
+            peak_rss_bytes: node.peak_rss_bytes,
+            disk_bytes: node.disk_bytes,
+        }
+    });
+    nodes.collect()
 }
 
 fn cpu_use(target: &dyn Target, before: &Reading, after: &Reading) -> CpuUse {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use super::gaps::Successes;
 use super::timeline::{KINDS, Timeline, latency_histogram};
 use crate::model::{Latency, LatencySummary, OpStats};
 use crate::target::{Fault, Outcome};
@@ -25,6 +26,8 @@ struct OpRecord {
     not_found: u64,
     retries: u64,
     conflicts: u64,
+    unknown: u64,
+    stale: u64,
     verified: u64,
     wrong: u64,
     /// How many were parts of a read-modify-write.
@@ -58,6 +61,8 @@ impl OpRecord {
     fn count(&mut self, outcome: &Outcome, owns_faults: bool) {
         self.retries += u64::from(outcome.retries);
         self.conflicts += u64::from(outcome.conflicts);
+        self.unknown += u64::from(outcome.unknown && owns_faults);
+        self.stale += u64::from(outcome.stale && owns_faults);
         self.verified += u64::from(outcome.verified && owns_faults);
         let Err(fault) = &outcome.result else {
             self.succeeded += 1;
@@ -83,6 +88,8 @@ impl OpRecord {
         self.not_found += other.not_found;
         self.retries += other.retries;
         self.conflicts += other.conflicts;
+        self.unknown += other.unknown;
+        self.stale += other.stale;
         self.verified += other.verified;
         self.wrong += other.wrong;
         self.parts += other.parts;
@@ -109,6 +116,8 @@ impl OpRecord {
             not_found: self.not_found,
             retries: self.retries,
             conflicts: self.conflicts,
+            unknown: self.unknown,
+            stale: self.stale,
             verified: self.verified,
             verification_failures: self.wrong,
             parts: self.parts,
@@ -124,14 +133,25 @@ pub(super) struct Recorder {
     /// The second that `interval` is of.
     second: u64,
     interval: [Option<Histogram<u64>>; KINDS],
+    /// Operations that failed in that second.
+    failures: [u64; KINDS],
+    reads: Successes,
+    writes: Successes,
 }
 
 impl Recorder {
-    /// An operation has ended at `at` of the phase. Only what was `measured` counts beyond its second.
-    pub(super) fn whole(&mut self, kind: OpKind, sample: Sample, outcome: &Outcome, measuring: bool) {
+    /// An operation has ended, so long `since` the phase began. Only while `measuring` it counts beyond its second.
+    pub(super) fn whole(&mut self, kind: OpKind, sample: Sample, outcome: &Outcome, since: Duration, measuring: bool) {
         let op = &mut self.ops[kind as usize];
         if outcome.result.is_ok() {
             record(&mut self.interval[kind as usize], sample.intended.unwrap_or(sample.measured));
+            if matches!(kind, OpKind::Read | OpKind::Scan) {
+                self.reads.note(since);
+            } else {
+                self.writes.note(since);
+            }
+        } else {
+            self.failures[kind as usize] += 1;
         }
         if !measuring {
             return;
@@ -142,7 +162,10 @@ impl Recorder {
     }
 
     /// A part of a read-modify-write has ended.
-    pub(super) fn part(&mut self, kind: OpKind, sample: Sample, outcome: &Outcome, measuring: bool) {
+    pub(super) fn part(&mut self, kind: OpKind, sample: Sample, outcome: &Outcome, since: Duration, measuring: bool) {
+        if kind == OpKind::Read && outcome.result.is_ok() {
+            self.reads.note(since);
+        }
         if !measuring {
             return;
         }
@@ -180,7 +203,10 @@ impl Recorder {
 
     /// Hands the current second's records to the timeline and begins the one that `now` is in.
     pub(super) fn turn_second(&mut self, start: Instant, now: Instant, timeline: &mut Timeline) {
-        for (kind, interval) in OpKind::ALL.into_iter().zip(&mut self.interval) {
+        for (kind, (interval, failures)) in
+            OpKind::ALL.into_iter().zip(self.interval.iter_mut().zip(&mut self.failures))
+        {
+            timeline.failed(self.second, kind, std::mem::take(failures));
             if let Some(histogram) = interval.as_mut().filter(|histogram| !histogram.is_empty()) {
                 timeline.merge(self.second, kind, histogram);
                 histogram.reset();
@@ -195,6 +221,14 @@ impl Recorder {
             op.merge(other);
         }
         self.cleanup.merge(other.cleanup);
+        self.reads.merge(&other.reads);
+        self.writes.merge(&other.writes);
+    }
+
+    /// The longest time between `from` and `to` without a successful read, and without a successful write; none where
+    /// there were none at all.
+    pub(super) fn longest_gaps(&self, from: Duration, to: Duration) -> (Option<Duration>, Option<Duration>) {
+        (self.reads.longest_gap(from, to), self.writes.longest_gap(from, to))
     }
 
     /// The figures of each operation that was made.

@@ -35,6 +35,7 @@ fn plan(workload: &Workload) -> PhasePlan {
         measure: Limit { operations: workload.operations(), time: None },
         seed: 7,
         keeps_log: true,
+        events: EventLog::default(),
     }
 }
 
@@ -215,7 +216,7 @@ fn over_sockets_against_the_no_op_server() {
     for base in ["workloada", "workloadb", "workloadd", "workloade", "workloadf"] {
         for form in ["", "basalt.update=cas", "readallfields=false"] {
             let workload = workload(base, form, Task::Run);
-            let target = NoopTarget::start(10, 100, Duration::from_secs(10)).unwrap();
+            let target = NoopTarget::start(10, 100, Duration::from_secs(10), 2).unwrap();
             let phase = run_on(&target, &workload, &plan(&workload));
             assert_eq!((phase.operations, trouble(&phase)), (2000, (0, 0, 0)), "{base} {form}: {:?}", phase.ops);
             assert!(phase.ops.iter().all(|op| op.verified == 0));

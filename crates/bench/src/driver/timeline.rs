@@ -37,10 +37,17 @@ pub struct IntervalHistogram {
 
 type Kinds = [Option<Histogram<u64>>; KINDS];
 
+/// A second that is not closed.
+#[derive(Default)]
+struct Second {
+    kinds: Kinds,
+    failures: [u64; KINDS],
+}
+
 /// The seconds of a phase, its warm-up included.
 #[derive(Default)]
 pub(super) struct Timeline {
-    open: BTreeMap<u64, Kinds>,
+    open: BTreeMap<u64, Second>,
     points: [Vec<SeriesPoint>; KINDS],
     /// Seconds before this one are closed.
     settled: u64,
@@ -60,10 +67,22 @@ impl Timeline {
     pub(super) fn merge(&mut self, second: u64, kind: OpKind, histogram: &Histogram<u64>) {
         add(&mut self.recent[kind as usize], histogram);
         if second >= self.settled {
-            add(&mut self.open.entry(second).or_default()[kind as usize], histogram);
+            add(&mut self.open.entry(second).or_default().kinds[kind as usize], histogram);
         } else if let Some(point) = self.points[kind as usize].iter_mut().rfind(|point| point.t_s as u64 == second) {
             point.ops += histogram.len();
             point.max_us = point.max_us.max(histogram.max() as f64 / 1000.0);
+        }
+    }
+
+    /// Adds how many operations of one kind one thread saw fail in `second`.
+    pub(super) fn failed(&mut self, second: u64, kind: OpKind, failures: u64) {
+        if failures == 0 {
+            return;
+        }
+        if second >= self.settled {
+            self.open.entry(second).or_default().failures[kind as usize] += failures;
+        } else if let Some(point) = self.points[kind as usize].iter_mut().rfind(|point| point.t_s as u64 == second) {
+            point.errors += failures;
         }
     }
 
@@ -73,17 +92,18 @@ impl Timeline {
         while let Some(entry) = self.open.first_entry()
             && *entry.key() < end
         {
-            let (second, kinds) = entry.remove_entry();
-            self.close(second, &kinds, 1.0);
+            let (second, seen) = entry.remove_entry();
+            self.close(second, &seen, 1.0);
         }
         self.settled = self.settled.max(end);
     }
 
     /// Closes all seconds: the phase has ended after `length`.
     pub(super) fn finish(&mut self, length: Duration) -> (Vec<OpSeries>, Vec<IntervalHistogram>) {
-        while let Some((second, kinds)) = self.open.pop_first() {
-            self.close(second, &kinds, (length.as_secs_f64() - second as f64).clamp(0.0, 1.0));
+        while let Some((second, seen)) = self.open.pop_first() {
+            self.close(second, &seen, (length.as_secs_f64() - second as f64).clamp(0.0, 1.0));
         }
+        self.points.iter_mut().for_each(|points| fill(points, length.as_secs()));
         let series = OpKind::ALL.iter().zip(&mut self.points).filter(|(_, points)| !points.is_empty());
         let series =
             series.map(|(kind, points)| OpSeries { op: kind.name().to_owned(), points: std::mem::take(points) });
@@ -91,11 +111,18 @@ impl Timeline {
     }
 
     /// Closes a second of which the phase had a `share`.
-    fn close(&mut self, second: u64, kinds: &Kinds, share: f64) {
+    fn close(&mut self, second: u64, seen: &Second, share: f64) {
         /// A shorter part of a second is too short to tell a rate from.
         const SHARE_MIN: f64 = 0.1;
-        for (kind, histogram) in OpKind::ALL.iter().zip(kinds) {
-            let Some(histogram) = histogram else { continue };
+        for ((kind, histogram), &failures) in OpKind::ALL.iter().zip(&seen.kinds).zip(&seen.failures) {
+            let errors = (failures as f64 / share.max(SHARE_MIN)).round() as u64;
+            let Some(histogram) = histogram else {
+                if failures > 0 && share >= SHARE_MIN {
+                    let point = SeriesPoint { t_s: second as f64, errors, ..SeriesPoint::default() };
+                    self.points[*kind as usize].push(point);
+                }
+                continue;
+            };
             let max = histogram.max();
             let us = |percentile: f64| histogram.value_at_percentile(percentile).min(max) as f64 / 1000.0;
             if share >= SHARE_MIN {
@@ -106,6 +133,7 @@ impl Timeline {
                     p95_us: us(95.0),
                     p99_us: us(99.0),
                     max_us: max as f64 / 1000.0,
+                    errors,
                 });
             }
             if self.keeps_log {
@@ -121,6 +149,17 @@ impl Timeline {
         let recent = std::mem::take(&mut self.recent);
         OpKind::ALL.into_iter().zip(recent).filter_map(|(kind, histogram)| Some((kind, histogram?))).collect()
     }
+}
+
+/// Gives every whole second from the first one on its point: one in which nothing ended must be seen.
+fn fill(points: &mut Vec<SeriesPoint>, end: u64) {
+    let Some(first) = points.first().map(|point| point.t_s as u64) else { return };
+    let mut known = std::mem::take(points).into_iter().peekable();
+    for second in first..end {
+        let here = known.next_if(|point| point.t_s as u64 == second);
+        points.push(here.unwrap_or(SeriesPoint { t_s: second as f64, ..SeriesPoint::default() }));
+    }
+    points.extend(known);
 }
 
 fn add(sum: &mut Option<Histogram<u64>>, histogram: &Histogram<u64>) {

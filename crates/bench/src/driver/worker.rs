@@ -277,19 +277,20 @@ impl<'a> Worker<'a> {
         let Completion { lane, at, part, outcome } = completion;
         let clock = &mut self.clocks[lane as usize];
         let from = |start: Instant| at.saturating_duration_since(start);
+        let since = from(self.shared.start);
         let intended = clock.intended.map(from);
         match part {
             Part::Read => {
                 clock.midway = at;
                 let sample = Sample { measured: from(clock.started), intended };
-                self.recorder.part(OpKind::Read, sample, &outcome, stage.measuring);
+                self.recorder.part(OpKind::Read, sample, &outcome, since, stage.measuring);
                 return Ok(());
             }
             Part::Write => {
                 let measured = from(clock.midway);
                 // The write's intended start is the read's end: nothing held it back.
                 let sample = Sample { measured, intended: intended.map(|_| measured) };
-                self.recorder.part(OpKind::Update, sample, &outcome, stage.measuring);
+                self.recorder.part(OpKind::Update, sample, &outcome, since, stage.measuring);
                 return Ok(());
             }
             Part::Whole => {}
@@ -305,7 +306,7 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         let succeeded = outcome.result.is_ok();
-        self.recorder.whole(operation.kind, sample, &outcome, stage.measuring);
+        self.recorder.whole(operation.kind, sample, &outcome, since, stage.measuring);
         self.shared.workload.finished(operation, succeeded).map_err(|_| {
             io::Error::other("an insert is still unanswered a million inserts later: the readable range cannot grow")
         })?;

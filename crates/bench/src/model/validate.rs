@@ -66,6 +66,9 @@ impl Phase {
         amount(self.throughput_per_s, &place, "throughput_per_s")?;
         amount(self.offered_per_s.unwrap_or(0.0), &place, "offered_per_s")?;
         self.cpu.validate(&place)?;
+        for gap in [self.read_gap_s_max, self.write_gap_s_max].into_iter().flatten() {
+            amount(gap, &place, "longest gap")?;
+        }
         for op in &self.ops {
             op.validate(&place)?;
         }
@@ -105,6 +108,7 @@ impl OpStats {
         check(recorded <= count, &place, || format!("{recorded} latencies of {count} operations"))?;
         check(self.parts <= count, &place, || format!("{} parts of {count} operations", self.parts))?;
         check(self.error_count() <= count, &place, || "more errors than operations".to_owned())?;
+        check(self.unknown <= self.error_count(), &place, || "more unknown writes than errors".to_owned())?;
         check(self.verification_failures <= self.verified, &place, || "more wrong answers than checked ones".to_owned())
     }
 }

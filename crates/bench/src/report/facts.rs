@@ -1,6 +1,6 @@
 //! The run's configuration, environment and method in words: the same rows in every report.
 
-use crate::model::{BuildProfile, Link, Pacing, RunReport};
+use crate::model::{BuildProfile, Configuration, Link, Pacing, RunReport};
 
 use super::figure;
 
@@ -61,9 +61,19 @@ pub fn configuration(report: &RunReport) -> Vec<Fact> {
         ("loop", pacing(asked.pacing)),
         ("clients", format!("{} × {} in flight", asked.clients, asked.pipeline_depth)),
         ("client threads", asked.threads.to_string()),
+        ("connections", connections(asked.connections)),
+        ("tolerated", if asked.tolerates.is_empty() { "no error".to_owned() } else { asked.tolerates.join(", ") }),
         ("warm-up", asked.warm_up_rule.clone()),
         ("verification", asked.verification.clone()),
     ]
+}
+
+fn connections(each: Option<u32>) -> String {
+    match each {
+        None => "none: calls within the process".to_owned(),
+        Some(0) => "one for each client to each node".to_owned(),
+        Some(count) => format!("{count} for each thread to each node, which its clients share"),
+    }
 }
 
 fn pacing(pacing: Pacing) -> String {
@@ -73,11 +83,9 @@ fn pacing(pacing: Pacing) -> String {
     }
 }
 
-/// How it was measured: a heading and a paragraph each.
-#[must_use]
-pub fn method(report: &RunReport) -> Vec<(&'static str, String)> {
-    let asked = &report.configuration;
-    let pace = match asked.pacing {
+/// How requests were paced, and what follows from it.
+fn pace(asked: &Configuration) -> String {
+    match asked.pacing {
         Pacing::Closed => format!(
             "The loop is closed: each of {} clients keeps {} in flight and sends the next request when an answer \
              comes. When the store is slow, a closed loop asks less of it, so these latencies say how long an operation \
@@ -96,9 +104,15 @@ pub fn method(report: &RunReport) -> Vec<(&'static str, String)> {
              store is in it. Latency from the moment it was sent (“measured”) is given beside it.",
             figure::rate(offered_per_s)
         ),
-    };
+    }
+}
+
+/// How it was measured: a heading and a paragraph each.
+#[must_use]
+pub fn method(report: &RunReport) -> Vec<(&'static str, String)> {
+    let asked = &report.configuration;
     vec![
-        ("Closed and open loop", pace),
+        ("Closed and open loop", pace(asked)),
         (
             "Warm-up",
             format!(
@@ -126,13 +140,24 @@ pub fn method(report: &RunReport) -> Vec<(&'static str, String)> {
             "CPU seconds per million operations",
             "User and kernel time of the measured part, divided by its operations. For an embedded store this is the \
              whole process: the store, its background flushes and compactions, and the client that makes the load. For \
-             a server it is the client's and, where the server tells, the server's, each given in the phase's details."
+             a server it is the client's and, where the server tells, the server's, each given in the phase's details; \
+             for a store of many nodes on this machine, all of them. Operations a second per core are the same figure \
+             upside down."
+                .to_owned(),
+        ),
+        (
+            "Failures",
+            "An operation that was surely not done, or that may be done twice, is attempted again within its time, and \
+             its latency counts from the first attempt. A write that was sent and got no answer is not: it is counted \
+             as failed, and readers accept its record as it was before and after. The longest time without a successful \
+             read is that of all clients together, in steps of 0.01 s."
                 .to_owned(),
         ),
         (
             "Disk and memory",
             "Bytes on disk are those of the data directory (the tree and the log) at the end of the phase. Peak memory \
-             is the highest resident set of the store's process up to then, the client included when it is embedded."
+             is the highest resident set of the store's process up to then, the client included when it is embedded; of \
+             several nodes the sum of each one's highest."
                 .to_owned(),
         ),
     ]

@@ -6,7 +6,7 @@ use crate::model::{Phase, RunReport};
 
 use super::headline::{self, COLUMNS, Row};
 use super::warnings::warnings;
-use super::{facts, figure};
+use super::{facts, figure, resources};
 
 /// The whole document.
 #[must_use]
@@ -92,6 +92,16 @@ fn details(out: &mut String, phase: &Phase) {
             .per_million(cpu.total_s())
             .map_or_else(String::new, |seconds| format!(", {} s per million operations", figure::cpu_seconds(seconds)));
         push(out, &format!("\nCPU of the {whose}: {:.2} s user, {:.2} s system{share}.\n", cpu.user_s, cpu.system_s));
+    }
+    for sentence in resources::sentences(phase) {
+        push(out, &format!("\n{}\n", text(&sentence)));
+    }
+    let nodes = resources::node_rows(phase);
+    if !nodes.is_empty() {
+        push(out, &format!("\n| {} |\n|-|-:|-:|-:|\n", resources::NODE_HEADS.join(" | ")));
+        for row in nodes {
+            push(out, &format!("| {} |\n", row.map(|cell| text(&cell)).join(" | ")));
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod html;
 mod json;
 mod markdown;
 mod progress;
+mod resources;
 mod table;
 mod warnings;
 pub mod ycsb;

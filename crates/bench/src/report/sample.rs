@@ -141,6 +141,8 @@ fn configuration() -> Configuration {
         clients: 64,
         pipeline_depth: 1,
         threads: 2,
+        connections: None,
+        tolerates: Vec::new(),
         pacing: Pacing::Closed,
         distribution: "zipfian".to_owned(),
         warm_up_rule: "the first 5 s of each workload, none for the load".to_owned(),
@@ -168,6 +170,11 @@ pub fn troubled_run() -> RunReport {
     let used = phase.cpu.process.take().unwrap_or_default();
     phase.cpu.client = Some(CpuTime { user_s: used.user_s * 0.45, system_s: used.system_s * 0.45 });
     phase.cpu.server = Some(CpuTime { user_s: used.user_s * 0.55, system_s: used.system_s * 0.55 });
+    phase.nodes = ["127.0.0.1:7000", "127.0.0.1:7001"].map(node).to_vec();
+    phase.read_gap_s_max = Some(0.73);
+    for series in &mut phase.series {
+        series.points.iter_mut().filter(|point| point.t_s == 8.0).for_each(|point| point.errors = 13);
+    }
     phase.events.push(Event { t_s: 8.0, label: format!("kill -9 {markup}") });
     let read = &mut phase.ops[0];
     read.returned = BTreeMap::from([("OK".to_owned(), read.count() - 20), ("ERROR".to_owned(), 13)]);
@@ -184,8 +191,14 @@ pub fn troubled_run() -> RunReport {
     }
     later.spectrum.iter_mut().for_each(|point| point.value_us = (point.value_us * 3e3).round() / 1e3);
     read.latency.intended = Some(later);
+    read.stale = 3;
     read.failed_latency = Some(LatencySummary::from_histogram(&failures(), 1.0));
     report
+}
+
+fn node(name: &str) -> NodeUsage {
+    let cpu = Some(CpuTime { user_s: 4.0, system_s: 1.0 });
+    NodeUsage { name: name.to_owned(), cpu, peak_rss_bytes: Some(706_000_000), disk_bytes: Some(567_000_000) }
 }
 
 fn failures() -> Histogram<u64> {
@@ -234,6 +247,7 @@ fn phase(plan: &Plan, prng: &mut Prng) -> Phase {
                 p95_us: of.p95_us,
                 p99_us: of.p99_us,
                 max_us: of.max_us,
+                errors: 0,
             });
             if second >= plan.warm_up_s {
                 totals[index].add(&histogram).unwrap();
@@ -258,6 +272,9 @@ fn phase(plan: &Plan, prng: &mut Prng) -> Phase {
         cpu: CpuUse { process: Some(CpuTime { user_s: busy_s * 0.8, system_s: busy_s * 0.2 }), ..CpuUse::default() },
         disk_bytes: Some(1_134_000_000),
         peak_rss_bytes: Some(1_412_000_000),
+        nodes: Vec::new(),
+        read_gap_s_max: Some(0.01),
+        write_gap_s_max: Some(0.02),
         series,
         metrics: vec![MetricSeries { name: "compaction debt".to_owned(), unit: "bytes".to_owned(), points: debt }],
         events: vec![Event { t_s: 11.0, label: "compaction begins".to_owned() }],

@@ -6,6 +6,7 @@ use crate::model::RunReport;
 
 use super::facts;
 use super::headline::{self, COLUMNS, Row};
+use super::resources;
 use super::warnings::{Severity, warnings};
 
 /// Phases with longer names are cut, so that the table keeps to 120 columns.
@@ -57,6 +58,13 @@ pub fn render(report: &RunReport, paint: Paint) -> String {
     }
     out.push('\n');
     out.push_str(&table(&headline::rows(report), paint));
+    // What an embedded store cost is in the table.
+    for phase in report.phases.iter().filter(|phase| phase.cpu.process.is_none()) {
+        for sentence in resources::sentences(phase) {
+            out.push_str(&format!("\n{}", wrap(&format!("{}: {sentence}", phase.name), 2, 117)));
+        }
+        out.push('\n');
+    }
     let closing = format!("{} The figures show {}.", headline::verdict(report), headline::latency_basis(report));
     out.push_str(&format!("\n{}\n", wrap(&closing, 0, 117)));
     out

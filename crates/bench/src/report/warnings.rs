@@ -51,7 +51,7 @@ pub fn warnings(report: &RunReport) -> Vec<Warning> {
     let mut list = Vec::new();
     run_warnings(report, &mut list);
     for phase in &report.phases {
-        failures(phase, &mut list);
+        failures(report, phase, &mut list);
     }
     cautions(report, &mut list);
     list.extend(report.notes.iter().map(|text| Warning { severity: Severity::Note, text: text.clone() }));
@@ -96,7 +96,7 @@ fn run_warnings(report: &RunReport, list: &mut Vec<Warning>) {
     }
 }
 
-fn failures(phase: &Phase, list: &mut Vec<Warning>) {
+fn failures(report: &RunReport, phase: &Phase, list: &mut Vec<Warning>) {
     let name = &phase.name;
     let wrong = phase.verification_failures();
     if wrong > 0 {
@@ -118,7 +118,8 @@ fn failures(phase: &Phase, list: &mut Vec<Warning>) {
             op.op,
             kinds.join(", ")
         );
-        add(list, Severity::Failure, text);
+        let tolerated = op.errors.keys().all(|kind| report.tolerates(kind));
+        add(list, if tolerated { Severity::Caution } else { Severity::Failure }, text);
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::Instant;
 use client::{Answer, Failure, Frame};
 use resp::FrameState;
 
-use super::session::{RecordSession, Session};
-use super::transport::{ArgumentSink, Transport};
+use super::session::{Manner, RecordSession, Session};
+use super::transport::{About, ArgumentSink, Transport};
 use super::{Lanes, Target, TargetFacts, TargetUsage};
 use crate::usage::disk_bytes;
 use crate::workload::Workload;
@@ -88,7 +88,7 @@ impl Target for EmbeddedTarget {
             answers: Vec::new(),
             replies: Vec::new(),
         };
-        Ok(Box::new(RecordSession::new(transport, Arc::clone(workload), lanes.count(), true)))
+        Ok(Box::new(RecordSession::new(transport, Arc::clone(workload), lanes.count(), Manner::default())))
     }
 }
 
@@ -131,8 +131,8 @@ impl ArgumentSink for Gathered<'_> {
 impl Transport for EmbeddedTransport {
     type Request<'a> = Gathered<'a>;
 
-    fn request(&mut self, lane: u32, _key: &[u8], _arguments: usize) -> Gathered<'_> {
-        self.asked = Some(lane);
+    fn request(&mut self, about: About<'_>) -> Gathered<'_> {
+        self.asked = Some(about.lane);
         self.bytes.clear();
         self.ends.clear();
         Gathered { bytes: &mut self.bytes, ends: &mut self.ends }

@@ -1,13 +1,17 @@
 //! Systems under test: what a driver needs of one, and the ones there are.
 
+mod canned;
 mod embedded;
 #[cfg(test)]
 pub(crate) mod map_store;
+mod nodes;
 mod noop;
+mod noop_server;
 mod outcome;
 mod packed;
 mod redis;
 mod replies;
+mod requests;
 mod session;
 mod socket;
 mod transport;
@@ -17,10 +21,12 @@ use std::sync::Arc;
 use crate::model::CpuTime;
 use crate::workload::Workload;
 
+pub use canned::NoopShape;
 pub use embedded::{EmbeddedHandle, EmbeddedStore, EmbeddedTarget};
-pub use noop::{NoopServer, NoopShape, NoopTarget};
+pub use noop::NoopTarget;
+pub use noop_server::NoopServer;
 pub use outcome::{Completion, Fault, Outcome, Part};
-pub use redis::RedisTarget;
+pub use redis::{RedisOptions, RedisTarget};
 pub use session::Session;
 
 /// One thread's share of the clients.
@@ -55,19 +61,36 @@ pub struct TargetFacts {
     pub compression: String,
     /// The storage engine.
     pub engine: String,
-    /// The memory budget, when there is one.
+    /// The memory budget, when there is one; of all nodes together.
     pub memory_budget_bytes: Option<u64>,
+    /// Connections of each thread to each node, where there are connections.
+    pub connections: Option<u32>,
 }
 
-/// What a target's process has used so far, as far as it can be told.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct TargetUsage {
-    /// CPU time, when the store is another process.
-    pub server_cpu: Option<CpuTime>,
-    /// Bytes on the disk of the data directory.
-    pub disk_bytes: Option<u64>,
-    /// The highest resident memory of another process.
+/// What one node of a target has used so far.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeUse {
+    /// Its address.
+    pub name: String,
+    /// CPU time of all processes that it has been, as far as they were seen.
+    pub cpu: Option<CpuTime>,
+    /// The highest resident memory of one of them.
     pub peak_rss_bytes: Option<u64>,
+    /// Bytes on the disk of its data directory.
+    pub disk_bytes: Option<u64>,
+}
+
+/// What a target's processes have used so far, as far as it can be told.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TargetUsage {
+    /// CPU time, when the store is other processes; none unless all of them are known.
+    pub server_cpu: Option<CpuTime>,
+    /// Bytes on the disk of the data directories.
+    pub disk_bytes: Option<u64>,
+    /// The highest resident memory of the other processes, summed.
+    pub peak_rss_bytes: Option<u64>,
+    /// The same by node, where the store has nodes.
+    pub nodes: Vec<NodeUse>,
 }
 
 /// A system under test.
@@ -88,6 +111,9 @@ pub trait Target: Sync {
 
     /// What it has used so far.
     fn usage(&self) -> TargetUsage;
+
+    /// Called about once a second while a phase runs, for a target whose processes come and go.
+    fn look(&self) {}
 
     /// The data directory, when it is on this machine.
     fn data_dir(&self) -> Option<&std::path::Path> {

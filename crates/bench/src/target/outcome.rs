@@ -38,10 +38,14 @@ pub struct Outcome {
     pub result: Result<(), Fault>,
     /// Whether what was read has been checked.
     pub verified: bool,
+    /// What was read was a state before the record's insert, as a replica that is behind may tell.
+    pub stale: bool,
     /// Attempts beyond the first, lost races excluded.
     pub retries: u32,
     /// Compare-and-set attempts that lost a race.
     pub conflicts: u32,
+    /// It was a write, and nobody knows whether it was done: its record may be as before or after.
+    pub unknown: bool,
 }
 
 /// Which part of an operation ended.

@@ -1,106 +1,108 @@
-//! A server that speaks the Redis Cluster protocol: Basalt, Redis and their kin.
+//! A store that speaks the Redis Cluster protocol: Basalt, Redis and their kin, of one node or many.
 
-use std::collections::HashMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Address, Client, Value};
+use client::{Client, Greeting, PoolOptions, ReadFrom, SlotMap, StoreUrl, Value};
 
-use super::session::{RecordSession, Session};
+use super::nodes::NodeWatch;
+use super::session::{Manner, RecordSession, Session};
 use super::socket::SocketTransport;
 use super::{Lanes, Target, TargetFacts, TargetUsage};
-use crate::usage::{ProcessUsage, disk_bytes};
 use crate::workload::{OpKind, Task, Workload};
 
-/// A server at an address.
-pub struct RedisTarget {
-    seed: Address,
-    timeout: Duration,
-    info: HashMap<String, String>,
-    settings: HashMap<String, String>,
-    /// The server's process, when it runs on this machine and says which.
-    process: Option<u32>,
-    data_dir: Option<PathBuf>,
+/// How a store is spoken to.
+#[derive(Clone, Debug)]
+pub struct RedisOptions {
+    /// A request without an answer for this long fails.
+    pub timeout: Duration,
+    /// An operation that was refused, or that may be done twice, is attempted again for so long.
+    pub patience: Duration,
+    /// Connections of each thread to each node.
+    pub connections: usize,
+    /// Where reads go.
+    pub read_from: ReadFrom,
+    /// What every connection asks of KV.DURABILITY; nothing = what the store's setting is.
+    pub durability: Vec<String>,
 }
 
-/// Settings worth telling, where the server knows them.
-const SETTINGS: [&str; 7] = ["durability", "engine", "memory", "compression", "dir", "appendonly", "appendfsync"];
+impl RedisOptions {
+    /// What `options` tell every connection to begin with.
+    fn greetings(&self) -> Vec<Greeting> {
+        if self.durability.is_empty() {
+            return Vec::new();
+        }
+        let words = std::iter::once("KV.DURABILITY").chain(self.durability.iter().map(String::as_str));
+        vec![Greeting { args: words.map(|word| word.as_bytes().to_vec()).collect(), must: true }]
+    }
+
+    /// For one thread's pool.
+    pub(super) fn pool(&self) -> PoolOptions {
+        PoolOptions {
+            connections: self.connections,
+            timeout: self.timeout,
+            read_from: self.read_from,
+            greetings: self.greetings(),
+        }
+    }
+}
+
+/// A store, by some of its nodes' addresses.
+pub struct RedisTarget {
+    store: StoreUrl,
+    options: RedisOptions,
+    nodes: NodeWatch,
+    /// The least number of nodes that hold a slot, as the map says.
+    replication: usize,
+}
 
 impl RedisTarget {
-    /// Asks the server at `seed` who it is. A request without an answer for `timeout` fails.
+    /// Asks the store's nodes who they are.
     ///
     /// # Errors
-    /// The server cannot be reached.
-    pub fn connect(seed: Address, timeout: Duration) -> io::Result<Self> {
-        let mut client = Client::connect(&seed)?;
-        let info = client.call_here(&[b"INFO"])?;
-        let info = text(&info).unwrap_or_default();
-        let info: HashMap<_, _> = info
-            .lines()
-            .filter_map(|line| line.trim().split_once(':'))
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect();
-        let mut settings = HashMap::new();
-        for name in SETTINGS {
-            if let Some(value) = setting(&client.call_here(&[b"CONFIG", b"GET", name.as_bytes()])?) {
-                settings.insert(name.to_owned(), value);
-            }
+    /// No node can be reached, or the store cannot do what the options ask.
+    pub fn connect(store: StoreUrl, options: RedisOptions) -> io::Result<Self> {
+        let map = SlotMap::fetch(&store, true)?;
+        if let [greeting] = &options.greetings()[..] {
+            require(&store, &greeting.args, "cannot choose the durability of a connection")?;
         }
-        let local = seed.resolve()?.ip().is_loopback();
-        let process = info.get("process_id").and_then(|id| id.parse().ok());
-        let process = process.filter(|&id| local && ProcessUsage::of(id).is_some());
-        let data_dir = if process.is_some() { data_dir(&settings) } else { None };
-        Ok(Self { seed, timeout, info, settings, process, data_dir })
-    }
-
-    fn setting(&self, name: &str) -> Option<&str> {
-        self.settings.get(name).map(String::as_str)
-    }
-
-    fn system(&self) -> String {
-        let product = [("basalt_version", "Basalt"), ("valkey_version", "Valkey"), ("redis_version", "Redis")];
-        let named = product.iter().find_map(|(field, name)| Some(format!("{name} {}", self.info.get(*field)?)));
-        named.unwrap_or_else(|| "unknown".to_owned())
+        let nodes = NodeWatch::new(&map, &store)?;
+        Ok(Self { store, options, nodes, replication: map.replication() })
     }
 
     fn durability(&self) -> String {
-        match (self.setting("durability"), self.setting("appendonly")) {
-            (Some(durability), _) => durability.to_owned(),
-            (None, Some("yes")) => format!("appendfsync {}", self.setting("appendfsync").unwrap_or("unknown")),
-            (None, Some("no")) => "none (no append-only file)".to_owned(),
-            _ => "unknown".to_owned(),
+        let told = |name: &str| self.nodes.setting(name);
+        let Some(durability) = told("durability") else {
+            return match told("appendonly") {
+                Some("yes") => format!("appendfsync {}", told("appendfsync").unwrap_or("unknown")),
+                Some("no") => "none (no append-only file)".to_owned(),
+                _ => "unknown".to_owned(),
+            };
+        };
+        // What a connection asks for wins over the store's settings.
+        let asked =
+            |words: &[&str]| self.options.durability.iter().find(|word| words.contains(&word.as_str())).cloned();
+        let durability = asked(&["sync", "nosync"]).unwrap_or_else(|| durability.to_owned());
+        match asked(&["majority", "all", "none"]).or_else(|| told("acks").map(str::to_owned)) {
+            Some(acks) => format!("{durability}, acks {acks}"),
+            None => durability,
         }
     }
-}
 
-fn text(value: &Value) -> Option<String> {
-    value.as_bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
-}
-
-/// What holds the data: Basalt's directory is its own, Redis's may hold anything.
-fn data_dir(settings: &HashMap<String, String>) -> Option<PathBuf> {
-    let dir = settings.get("dir").map(PathBuf::from).filter(|dir| dir.is_absolute())?;
-    if settings.contains_key("durability") {
-        return Some(dir);
-    }
-    let appends = settings.get("appendonly").is_some_and(|value| value == "yes");
-    appends.then(|| dir.join("appendonlydir"))
-}
-
-/// The one value of an answer to CONFIG GET.
-fn setting(answer: &Value) -> Option<String> {
-    match answer {
-        Value::Array(pair) => text(pair.get(1)?),
-        Value::Map(pairs) => text(&pairs.first()?.1),
-        _ => None,
+    fn consistency(&self) -> String {
+        match (self.options.read_from, self.nodes.setting("consistency")) {
+            (ReadFrom::Any, _) => "any replica".to_owned(),
+            (ReadFrom::Leader, Some(consistency)) => format!("leader reads, {consistency}"),
+            (ReadFrom::Leader, None) => "leader reads".to_owned(),
+        }
     }
 }
 
 impl Target for RedisTarget {
     fn name(&self) -> String {
-        format!("redis://{}", self.seed)
+        format!("redis://{}", self.store)
     }
 
     fn in_process(&self) -> bool {
@@ -108,47 +110,59 @@ impl Target for RedisTarget {
     }
 
     fn facts(&self) -> TargetFacts {
-        let told = |name: &str| self.setting(name).unwrap_or("n/a").to_owned();
-        let copies = self.info.get("connected_slaves").and_then(|n| n.parse::<u32>().ok());
+        let told = |name: &str| self.nodes.setting(name).unwrap_or("n/a").to_owned();
+        let nodes = self.nodes.count();
+        let copies = match (self.replication, self.nodes.followers()) {
+            (1, Some(followers)) if nodes == 1 => followers + 1,
+            (copies, _) => copies,
+        };
         TargetFacts {
-            system: self.system(),
+            system: self.nodes.system(),
             durability: self.durability(),
-            replication: copies.map_or_else(|| "unknown".to_owned(), |followers| (followers + 1).to_string()),
-            consistency: "leader reads".to_owned(),
+            replication: if nodes == 1 { copies.to_string() } else { format!("{copies} on {nodes} nodes") },
+            consistency: self.consistency(),
             compression: told("compression"),
             engine: told("engine"),
-            memory_budget_bytes: self.setting("memory").and_then(|bytes| bytes.parse().ok()),
+            memory_budget_bytes: self.nodes.memory_budget(),
+            connections: Some(self.options.connections as u32),
         }
     }
 
     fn usage(&self) -> TargetUsage {
-        let process = self.process.and_then(ProcessUsage::of);
-        TargetUsage {
-            server_cpu: process.map(|usage| usage.cpu),
-            disk_bytes: self.data_dir.as_deref().and_then(disk_bytes),
-            peak_rss_bytes: process.and_then(|usage| usage.peak_rss_bytes),
-        }
+        self.nodes.usage()
+    }
+
+    fn look(&self) {
+        self.nodes.look();
     }
 
     fn data_dir(&self) -> Option<&Path> {
-        self.data_dir.as_deref()
+        self.nodes.data_dir()
     }
 
     fn open(&self, workload: &Arc<Workload>, lanes: Lanes) -> io::Result<Box<dyn Session>> {
         let scans = workload.task() == Task::Run && workload.mix().share(OpKind::Scan) > 0.0;
         if scans {
-            require_range(&self.seed)?;
+            let ask = [&b"KV.RANGE"[..], b"-", b"+", b"LIMIT", b"1", b"KEYS"].map(<[u8]>::to_vec);
+            require(&self.store, &ask, "cannot scan in the order of keys")?;
         }
-        let transport = SocketTransport::open(&self.seed, lanes, self.timeout)?;
-        Ok(Box::new(RecordSession::new(transport, Arc::clone(workload), lanes.count(), true)))
+        let transport = SocketTransport::open(&self.store, lanes, self.options.pool())?;
+        let manner = Manner {
+            patience: Some(self.options.patience),
+            may_lag: self.options.read_from == ReadFrom::Any,
+            ..Manner::default()
+        };
+        Ok(Box::new(RecordSession::new(transport, Arc::clone(workload), lanes.count(), manner)))
     }
 }
 
-/// Scans need an ordered key space.
-fn require_range(seed: &Address) -> io::Result<()> {
-    match Client::connect(seed)?.call_here(&[b"KV.RANGE", b"-", b"+", b"LIMIT", b"1", b"KEYS"])? {
+/// Asks once what the workload will ask often.
+fn require(store: &StoreUrl, ask: &[Vec<u8>], lacks: &str) -> io::Result<()> {
+    let args: Vec<&[u8]> = ask.iter().map(Vec::as_slice).collect();
+    match Client::open(store)?.call(&args)? {
         Value::Error(error) => {
-            let text = format!("{seed} cannot scan in the order of keys: KV.RANGE answers {error}");
+            let name = ask.first().map_or_else(String::new, |name| String::from_utf8_lossy(name).into_owned());
+            let text = format!("{store} {lacks}: {name} answers {error}");
             Err(io::Error::new(io::ErrorKind::Unsupported, text))
         }
         _ => Ok(()),

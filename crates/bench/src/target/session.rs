@@ -11,20 +11,24 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use client::{Answer, Frame};
+use client::{Access, Answer, Failure, Frame};
 
 use super::outcome::{Completion, Fault, Outcome, Part};
-use super::packed::{self, Unpacked};
-use super::replies::{Checker, Page, reads_by_name};
-use super::transport::{ArgumentSink, Transport};
-use crate::workload::{Fields, OpKind, Operation, RecordForm, Workload, key_hash};
+use super::replies::{Checker, Page};
+use super::requests;
+use super::transport::Transport;
+use crate::workload::{Fields, OpKind, Operation, RecordForm, Workload};
 
 /// An update that loses so many races in a row is an error.
 const CONFLICTS_MAX: u32 = 10_000;
-/// A request that so many nodes in a row refuse is an error.
-const MOVES_MAX: u32 = 100_000;
+/// Between two attempts that were refused; it doubles with every refusal…
+const BACK_OFF: Duration = Duration::from_millis(5);
+/// …up to this.
+const BACK_OFF_MAX: Duration = Duration::from_millis(100);
+/// So many attempts follow each other without a pause when another node may do at once what this one could not.
+const IMMEDIATE_MAX: u32 = 3;
 
 /// One thread's way to a target: lanes, each with one operation at a time.
 pub trait Session {
@@ -43,7 +47,7 @@ pub trait Session {
 
 /// What a lane waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub(super) enum Step {
     /// The operation's only request.
     Only,
     /// The read before a write.
@@ -52,16 +56,38 @@ enum Step {
     WriteAfter,
 }
 
-struct Lane {
-    operation: Operation,
-    step: Step,
+/// How a session goes about its work.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    /// Whether values are compared.
+    pub(super) verifies: bool,
+    /// An operation is attempted again for so long; none = for as long as it takes.
+    pub(super) patience: Option<Duration>,
+    /// Reads may be behind: a record of this run need not be there yet.
+    pub(super) may_lag: bool,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Self { verifies: true, patience: None, may_lag: false }
+    }
+}
+
+pub(super) struct Lane {
+    pub(super) operation: Operation,
+    pub(super) step: Step,
     /// The packed record that was read and is to be changed.
-    record: Vec<u8>,
-    version: u64,
-    page: Page,
+    pub(super) record: Vec<u8>,
+    pub(super) version: u64,
+    pub(super) page: Page,
     verified: bool,
+    stale: bool,
     retries: u32,
     conflicts: u32,
+    /// When the first attempt failed.
+    troubled: Option<Instant>,
+    /// An attempt at its write may have been done without an answer.
+    perhaps_done: bool,
 }
 
 /// A session whose records are hashes or strings.
@@ -70,8 +96,11 @@ pub(super) struct RecordSession<T> {
     workload: Arc<Workload>,
     lanes: Vec<Lane>,
     checker: Checker,
+    manner: Manner,
     /// Lanes whose next request is to be sent.
     again: Vec<u32>,
+    /// Lanes whose next attempt waits until then.
+    waiting: Vec<(Instant, u32)>,
     scratch: Vec<u8>,
 }
 
@@ -79,6 +108,8 @@ pub(super) struct RecordSession<T> {
 enum Next {
     /// With another request.
     Request,
+    /// With the same request, at that time.
+    Attempt(Instant),
     /// With the write, now that the read has ended well.
     Write,
     /// Not at all: it has ended.
@@ -86,7 +117,7 @@ enum Next {
 }
 
 impl<T: Transport> RecordSession<T> {
-    pub(super) fn new(transport: T, workload: Arc<Workload>, lanes: usize, verifies: bool) -> Self {
+    pub(super) fn new(transport: T, workload: Arc<Workload>, lanes: usize, manner: Manner) -> Self {
         let lane = || Lane {
             operation: Operation::default(),
             step: Step::Only,
@@ -94,15 +125,20 @@ impl<T: Transport> RecordSession<T> {
             version: 0,
             page: Page::default(),
             verified: false,
+            stale: false,
             retries: 0,
             conflicts: 0,
+            troubled: None,
+            perhaps_done: false,
         };
         Self {
             transport,
             workload,
             lanes: (0..lanes).map(|_| lane()).collect(),
-            checker: Checker::new(verifies),
+            checker: Checker::new(manner.verifies),
+            manner,
             again: Vec::new(),
+            waiting: Vec::new(),
             scratch: Vec::new(),
         }
     }
@@ -110,124 +146,7 @@ impl<T: Transport> RecordSession<T> {
     /// Sends the request of the lane's step.
     fn send(&mut self, lane: u32) {
         let Self { transport, workload, lanes, scratch, .. } = self;
-        let state = &lanes[lane as usize];
-        let operation = &state.operation;
-        let config = &workload.config;
-        let key = operation.key.as_slice();
-        match (state.step, operation.kind) {
-            (Step::ReadFirst, _) | (Step::Only, OpKind::Read) => match config.record {
-                RecordForm::Hash => ask_hash(transport, lane, workload, operation),
-                RecordForm::String => {
-                    let mut request = transport.request(lane, key, 2);
-                    request.arg(if config.compare_and_set { b"KV.GET" } else { b"GET" });
-                    request.arg(key);
-                }
-            },
-            (Step::Only, OpKind::Scan) => {
-                let mut request = transport.request(lane, key, 6);
-                request.arg(b"KV.RANGE");
-                request.arg(&state.page.bound);
-                request.arg(b"+");
-                request.arg(b"LIMIT");
-                request.number(operation.scan_length - state.page.rows);
-                request.arg(b"VALUES");
-            }
-            (Step::Only, OpKind::Delete) => {
-                let mut request = transport.request(lane, key, 2);
-                request.arg(b"DEL");
-                request.arg(key);
-            }
-            (Step::Only | Step::WriteAfter, OpKind::Insert | OpKind::Update | OpKind::ReadModifyWrite) => {
-                match config.record {
-                    RecordForm::Hash => put_hash(transport, lane, workload, operation, scratch),
-                    RecordForm::String => put_string(transport, lane, workload, state, scratch),
-                }
-            }
-            (Step::WriteAfter, OpKind::Read | OpKind::Scan | OpKind::Delete) => {
-                unreachable!("only an update has a write after its read")
-            }
-        }
-        transport.finish();
-    }
-}
-
-fn ask_hash<T: Transport>(transport: &mut T, lane: u32, workload: &Workload, operation: &Operation) {
-    let key = operation.key.as_slice();
-    let names = workload.field_names();
-    let asked = match operation.read {
-        Fields::All if !reads_by_name(workload) => {
-            let mut request = transport.request(lane, key, 2);
-            request.arg(b"HGETALL");
-            return request.arg(key);
-        }
-        Fields::All => names,
-        Fields::One(field) => &names[field as usize..=field as usize],
-    };
-    let mut request = transport.request(lane, key, 2 + asked.len());
-    request.arg(b"HMGET");
-    request.arg(key);
-    for name in asked {
-        request.arg(name);
-    }
-}
-
-fn put_hash<T: Transport>(
-    transport: &mut T,
-    lane: u32,
-    workload: &Workload,
-    operation: &Operation,
-    value: &mut Vec<u8>,
-) {
-    let hash = key_hash(&operation.key);
-    let fields = match operation.write {
-        Fields::All => 0..workload.config.field_count,
-        Fields::One(field) => field..field + 1,
-    };
-    let mut request = transport.request(lane, &operation.key, 2 + 2 * fields.len());
-    request.arg(b"HSET");
-    request.arg(&operation.key);
-    for field in fields {
-        value.clear();
-        workload.write_value(operation, hash, field, value);
-        request.arg(&workload.field_names()[field as usize]);
-        request.arg(value);
-    }
-}
-
-fn put_string<T: Transport>(transport: &mut T, lane: u32, workload: &Workload, state: &Lane, packed: &mut Vec<u8>) {
-    let operation = &state.operation;
-    pack(workload, operation, &state.record, packed);
-    let compares = workload.config.compare_and_set && state.step == Step::WriteAfter;
-    let mut request = transport.request(lane, &operation.key, if compares { 5 } else { 3 });
-    request.arg(if compares { b"KV.PUT" } else { b"SET" });
-    request.arg(&operation.key);
-    request.arg(packed);
-    if compares {
-        request.arg(b"IFVERSION");
-        request.number(state.version);
-    }
-}
-
-/// The packed record that `operation` writes: `old` with the changed fields.
-fn pack(workload: &Workload, operation: &Operation, old: &[u8], out: &mut Vec<u8>) {
-    out.clear();
-    let hash = key_hash(&operation.key);
-    let fresh = |field: u32, out: &mut Vec<u8>| {
-        let name = &workload.field_names()[field as usize];
-        packed::push(name, 0, |out| workload.write_value(operation, hash, field, out), out);
-    };
-    match operation.write {
-        Fields::All => (0..workload.config.field_count).for_each(|field| fresh(field, out)),
-        Fields::One(changed) => {
-            // What was read has been checked, so every field unpacks.
-            for (index, (name, value)) in Unpacked::new(old).flatten().enumerate() {
-                if workload.field_named(name, index as u32) == Some(changed) {
-                    fresh(changed, out);
-                } else {
-                    packed::push(name, value.len(), |out| out.extend_from_slice(value), out);
-                }
-            }
-        }
+        requests::send(transport, lane, workload, &lanes[lane as usize], scratch);
     }
 }
 
@@ -244,15 +163,21 @@ fn reads_first(workload: &Workload, operation: &Operation) -> bool {
 }
 
 impl Lane {
-    fn on_answer(&mut self, answer: Answer<'_>, workload: &Workload, checker: &mut Checker) -> Next {
+    fn on_answer(
+        &mut self,
+        answer: Answer<'_>,
+        at: Instant,
+        workload: &Workload,
+        checker: &mut Checker,
+        manner: Manner,
+    ) -> Next {
         let reply = match answer {
             Answer::Reply(reply) => reply,
-            Answer::Failed(failure) => return Next::End(Err(Fault::error(failure.name()))),
-            Answer::Moved if self.retries < MOVES_MAX => {
-                self.retries += 1;
-                return Next::Request;
+            Answer::Failed(failure) => {
+                self.perhaps_done = true;
+                return Next::End(Err(Fault::error(failure.name())));
             }
-            Answer::Moved => return Next::End(Err(Fault::error("MOVED"))),
+            Answer::Again(failure) => return self.on_refusal(failure, at, workload, manner),
         };
         let result = match (self.step, self.operation.kind) {
             (Step::ReadFirst, _) | (Step::Only, OpKind::Read) => self.on_read(&reply, workload, checker),
@@ -276,8 +201,32 @@ impl Lane {
             Ok(()) if self.step == Step::ReadFirst => Next::Write,
             // Its insert failed, so it need not be there; then there is nothing to change either.
             Err(Fault::NotFound) if !workload.must_exist(self.operation.number) => Next::End(Ok(())),
+            // An attempt without an answer has removed it.
+            Err(Fault::NotFound) if self.operation.kind == OpKind::Delete && self.perhaps_done => Next::End(Ok(())),
+            Err(Fault::NotFound) if manner.may_lag && workload.is_new(self.operation.number) => {
+                self.stale = true;
+                Next::End(Ok(()))
+            }
             result => Next::End(result),
         }
+    }
+
+    /// Nothing was done, or it does no harm twice.
+    #[cold]
+    fn on_refusal(&mut self, failure: Failure, at: Instant, workload: &Workload, manner: Manner) -> Next {
+        let access = requests::access(workload, self.step, self.operation.kind);
+        let sent = matches!(failure, Failure::Disconnected | Failure::TimedOut | Failure::Protocol);
+        self.perhaps_done |= sent && access == Access::Repeatable;
+        let since = *self.troubled.get_or_insert(at);
+        if manner.patience.is_some_and(|patience| at.saturating_duration_since(since) >= patience) {
+            return Next::End(Err(Fault::error(failure.name())));
+        }
+        self.retries += 1;
+        let elsewhere = !matches!(failure, Failure::Down | Failure::Loading | Failure::Unreachable);
+        if elsewhere && self.retries <= IMMEDIATE_MAX {
+            return Next::Request;
+        }
+        Next::Attempt(at + (BACK_OFF * (1 << (self.retries - 1).min(8))).min(BACK_OFF_MAX))
     }
 
     fn on_read(&mut self, reply: &Frame<'_>, workload: &Workload, checker: &mut Checker) -> Result<(), Fault> {
@@ -298,7 +247,15 @@ impl Lane {
     }
 
     fn outcome(&self, result: Result<(), Fault>) -> Outcome {
-        Outcome { result, verified: self.verified, retries: self.retries, conflicts: self.conflicts }
+        let unknown = self.perhaps_done && result.is_err();
+        Outcome {
+            result,
+            verified: self.verified,
+            stale: self.stale,
+            retries: self.retries,
+            conflicts: self.conflicts,
+            unknown,
+        }
     }
 }
 
@@ -310,18 +267,25 @@ impl<T: Transport> Session for RecordSession<T> {
     fn start(&mut self, lane: u32) {
         let state = &mut self.lanes[lane as usize];
         state.step = if reads_first(&self.workload, &state.operation) { Step::ReadFirst } else { Step::Only };
-        (state.verified, state.retries, state.conflicts) = (false, 0, 0);
+        (state.verified, state.stale, state.retries, state.conflicts) = (false, false, 0, 0);
+        (state.troubled, state.perhaps_done) = (None, false);
         state.page.begin(&state.operation.key);
         self.send(lane);
     }
 
     fn wait(&mut self, until: Option<Instant>, done: &mut Vec<Completion>) -> io::Result<()> {
-        let Self { transport, workload, lanes, checker, again, .. } = self;
+        let soonest = self.waiting.iter().map(|&(at, _)| at).min();
+        let until = match (until, soonest) {
+            (Some(until), Some(soonest)) => Some(until.min(soonest)),
+            (until, soonest) => until.or(soonest),
+        };
+        let Self { transport, workload, lanes, checker, again, waiting, manner, .. } = self;
         transport.wait(until, &mut |lane, answer, at| {
             let state = &mut lanes[lane as usize];
             let compound = state.operation.kind == OpKind::ReadModifyWrite;
-            match state.on_answer(answer, workload, checker) {
+            match state.on_answer(answer, at, workload, checker, *manner) {
                 Next::Request => again.push(lane),
+                Next::Attempt(at) => waiting.push((at, lane)),
                 Next::Write => {
                     // A second read after a lost race is not another READ.
                     if compound && state.conflicts == 0 {
@@ -339,9 +303,18 @@ impl<T: Transport> Session for RecordSession<T> {
                 }
             }
         })?;
+        if !self.waiting.is_empty() {
+            let now = Instant::now();
+            let Self { waiting, again, .. } = self;
+            again.extend(waiting.extract_if(.., |(at, _)| *at <= now).map(|(_, lane)| lane));
+        }
         while let Some(lane) = self.again.pop() {
             self.send(lane);
         }
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

@@ -1,12 +1,12 @@
 //! Requests over a pool of connections.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use client::{Address, Answer, Pool, PoolOptions, Request};
+use client::{Answer, Ask, Pool, PoolOptions, Request, StoreUrl};
 
 use super::Lanes;
-use super::transport::{ArgumentSink, Transport};
+use super::transport::{About, ArgumentSink, Transport};
 
 /// A lane is one of the requests that a client keeps in flight.
 pub(super) struct SocketTransport {
@@ -15,9 +15,9 @@ pub(super) struct SocketTransport {
 }
 
 impl SocketTransport {
-    pub(super) fn open(seed: &Address, lanes: Lanes, timeout: Duration) -> io::Result<Self> {
-        let pool = Pool::open(seed, PoolOptions { clients: lanes.clients, timeout })?;
-        Ok(Self { pool, depth: lanes.depth })
+    pub(super) fn open(store: &StoreUrl, lanes: Lanes, options: PoolOptions) -> io::Result<Self> {
+        let connections = if options.connections == 0 { lanes.clients } else { options.connections.min(lanes.clients) };
+        Ok(Self { pool: Pool::open(store, PoolOptions { connections, ..options })?, depth: lanes.depth })
     }
 }
 
@@ -34,8 +34,10 @@ impl ArgumentSink for Request<'_> {
 impl Transport for SocketTransport {
     type Request<'a> = Request<'a>;
 
-    fn request(&mut self, lane: u32, key: &[u8], arguments: usize) -> Request<'_> {
-        self.pool.request(lane as usize / self.depth, key, lane, arguments)
+    fn request(&mut self, about: About<'_>) -> Request<'_> {
+        let About { lane, key, access, arguments } = about;
+        let client = if self.depth == 1 { lane as usize } else { lane as usize / self.depth };
+        self.pool.request(Ask { client, token: lane, key, access, arguments })
     }
 
     fn finish(&mut self) {}

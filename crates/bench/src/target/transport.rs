@@ -3,7 +3,20 @@
 use std::io;
 use std::time::Instant;
 
-use client::Answer;
+use client::{Access, Answer};
+
+/// A request about to be made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct About<'a> {
+    /// What its answer bears.
+    pub(super) lane: u32,
+    /// The key that it is about; none = it is about many, and any node can do it.
+    pub(super) key: Option<&'a [u8]>,
+    /// What it does.
+    pub(super) access: Access,
+    /// How many arguments it has.
+    pub(super) arguments: usize,
+}
 
 /// Takes a request's arguments one by one.
 pub(super) trait ArgumentSink {
@@ -20,8 +33,8 @@ pub(super) trait Transport {
     where
         Self: 'a;
 
-    /// Begins a request about `key`, whose answer bears `lane`.
-    fn request(&mut self, lane: u32, key: &[u8], arguments: usize) -> Self::Request<'_>;
+    /// Begins a request.
+    fn request(&mut self, about: About<'_>) -> Self::Request<'_>;
 
     /// The request that was begun last is complete.
     fn finish(&mut self);

@@ -106,6 +106,8 @@ pub struct Config {
     pub record: RecordForm,
     /// Updates compare the version they read.
     pub compare_and_set: bool,
+    /// An update whose connection died is made again: it writes the same bytes.
+    pub repeats_updates: bool,
     /// Every process has its own hot keys.
     pub own_hot_keys: bool,
     /// Which process this is.
@@ -176,6 +178,7 @@ impl Config {
             insert_retry_interval_s: reader.number("core_workload_insertion_retry_interval")?,
             record: record(&reader, compare_and_set)?,
             compare_and_set,
+            repeats_updates: reader.choice("basalt.retry", &[("safe", false), ("updates", true)])?,
             own_hot_keys: reader.choice("basalt.zipfian", &[("shared", false), ("process", true)])?,
             process: reader.number("basalt.process")?,
             processes: reader.number("basalt.processes")?,

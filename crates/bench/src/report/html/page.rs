@@ -7,7 +7,7 @@ use crate::model::{CpuTime, LatencySummary, Phase, RunReport};
 
 use super::super::headline::{self, COLUMNS};
 use super::super::warnings::warnings;
-use super::super::{facts, figure};
+use super::super::{facts, figure, resources};
 use super::{bars, escape, plots};
 
 const STYLE: &str = include_str!("style.css");
@@ -146,7 +146,31 @@ fn section(out: &mut String, index: usize, phase: &Phase, data: &mut Vec<serde_j
     }
     out.push_str("</div>\n");
     ladder(out, phase);
+    nodes(out, phase);
     out.push_str("</section>\n");
+}
+
+/// What each node used.
+fn nodes(out: &mut String, phase: &Phase) {
+    let rows = resources::node_rows(phase);
+    if rows.is_empty() {
+        return;
+    }
+    out.push_str("<div class=\"scroll\"><table class=\"ladder\">\n<thead><tr>");
+    for (index, head) in resources::NODE_HEADS.iter().enumerate() {
+        let class = if index == 0 { "" } else { " class=\"n\"" };
+        push(out, format_args!("<th scope=\"col\"{class}>{head}</th>"));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for row in rows {
+        out.push_str("<tr>");
+        for (index, cell) in row.iter().enumerate() {
+            let class = if index == 0 { "" } else { " class=\"n\"" };
+            push(out, format_args!("<td{class}>{}</td>", unbroken(cell)));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n");
 }
 
 fn facts_of(phase: &Phase) -> String {
@@ -167,6 +191,10 @@ fn facts_of(phase: &Phase) -> String {
     for (whose, cpu) in whose {
         let Some(cpu) = cpu else { continue };
         text.push_str(&format!(" CPU of the {whose}: {}.", cpu_text(phase, &cpu)));
+    }
+    for sentence in resources::sentences(phase) {
+        text.push(' ');
+        text.push_str(&sentence);
     }
     text
 }
@@ -196,7 +224,8 @@ fn ladder(out: &mut String, phase: &Phase) {
             op.returned.iter().map(|(code, times)| format!("{code} {}", figure::count(*times))).collect();
         let kinds = op.errors.iter().map(|(kind, times)| format!("{kind} {}", figure::count(*times)));
         let counted = [("verified", op.verified), ("wrong", op.verification_failures)];
-        let counted = counted.into_iter().chain([("retries", op.retries), ("conflicts", op.conflicts)]);
+        let more = [("retries", op.retries), ("conflicts", op.conflicts), ("unknown", op.unknown), ("stale", op.stale)];
+        let counted = counted.into_iter().chain(more);
         let counted = counted.filter(|(_, times)| *times > 0);
         let counted = counted.map(|(name, times)| format!("{} {name}", figure::count(times)));
         let more: Vec<String> = returned.into_iter().chain(kinds).chain(counted).collect();

@@ -33,6 +33,9 @@ pub fn of_phase(index: usize, phase: &Phase) -> Vec<Chart> {
         charts.push(throughput(index, phase));
         charts.push(latency(index, phase));
     }
+    if phase.series.iter().flat_map(|series| &series.points).any(|point| point.errors > 0) {
+        charts.push(errors(index, phase));
+    }
     if phase.ops.iter().any(|op| !op.latency.measured.spectrum.is_empty()) {
         charts.push(distribution(index, phase));
     }
@@ -79,6 +82,27 @@ fn throughput(index: usize, phase: &Phase) -> Chart {
         views: vec![View { name: String::new(), lines }],
         remark: thinned(longest, "mean"),
         ..over_time(index, "throughput", phase)
+    }
+}
+
+fn errors(index: usize, phase: &Phase) -> Chart {
+    let failing = phase.series.iter().filter(|series| series.points.iter().any(|point| point.errors > 0));
+    let longest = phase.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
+    let lines = failing.map(|series| {
+        let points = series.points.iter().map(|point| (point.t_s, point.errors as f64)).collect();
+        line(&series.op, &series.op, thin(points, |values| values.iter().copied().fold(0.0, f64::max)))
+    });
+    Chart {
+        title: "Failed operations a second".to_owned(),
+        summary: format!(
+            "Failed operations a second over time in phase {}: {} in all.",
+            phase.name,
+            figure::count(phase.error_count())
+        ),
+        stacked: true,
+        views: vec![View { name: String::new(), lines: lines.collect() }],
+        remark: thinned(longest, "highest"),
+        ..over_time(index, "errors", phase)
     }
 }
 

@@ -130,7 +130,11 @@ fn what_a_run_says_stays_text() {
     let report = sample::troubled_run();
     let page = checked(&report);
     let markup = &report.configuration.properties["fieldnameprefix"];
-    assert_eq!(page.text.matches(markup.as_str()).count(), 5, "the property, the note and three tooltips of the event");
+    assert_eq!(
+        page.text.matches(markup.as_str()).count(),
+        7,
+        "property, note, the event in a sentence and four tooltips"
+    );
     assert_eq!(page.count("b") + page.count("script"), crate::report::warnings(&report).len() + 2);
     let data: serde_json::Value = serde_json::from_str(&page.raw[1]).unwrap();
     assert!(data.to_string().contains("</script><script>alert(1)"), "the label is in the data, whole");

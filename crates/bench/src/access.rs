@@ -1,0 +1,52 @@
+//! How a store over the network is spoken to: options, with the workload's properties behind them.
+
+use std::time::Duration;
+
+use client::ReadFrom;
+
+use crate::cli::{AcksOption, DurabilityOption, PhaseOptions, ReadFromOption, Trouble};
+use crate::target::RedisOptions;
+use crate::workload::Properties;
+
+/// What `options` and `properties` ask for. An option wins over its property.
+pub(crate) fn access(options: &PhaseOptions, properties: &Properties) -> Result<RedisOptions, Trouble> {
+    let timeout = options.timeout.time("--timeout").map_err(Trouble::Usage)?;
+    let patience = match options.retry_for {
+        Some(span) => span.time("--retry-for").map_err(Trouble::Usage)?,
+        None => timeout,
+    };
+    let given = &options.store_access;
+    let read_from = match given.read_from {
+        Some(ReadFromOption::Leader) => "leader",
+        Some(ReadFromOption::Any) => "any",
+        None => word(properties, "basalt.readfrom", &["leader", "any"])?.unwrap_or("leader"),
+    };
+    let sync = match given.durability {
+        Some(DurabilityOption::Sync) => Some("sync"),
+        Some(DurabilityOption::Nosync) => Some("nosync"),
+        None => word(properties, "basalt.durability", &["sync", "nosync"])?,
+    };
+    let acks = match given.acks {
+        Some(AcksOption::Majority) => Some("majority"),
+        Some(AcksOption::All) => Some("all"),
+        Some(AcksOption::None) => Some("none"),
+        None => word(properties, "basalt.acks", &["majority", "all", "none"])?,
+    };
+    Ok(RedisOptions {
+        timeout: timeout.max(Duration::from_millis(1)),
+        patience,
+        connections: given.connections,
+        read_from: if read_from == "any" { ReadFrom::Any } else { ReadFrom::Leader },
+        durability: sync.into_iter().chain(acks).map(str::to_owned).collect(),
+    })
+}
+
+/// A property that must be one of `words` when it is given.
+fn word<'a>(properties: &'a Properties, name: &str, words: &[&str]) -> Result<Option<&'a str>, Trouble> {
+    match properties.given(name) {
+        Some(given) if !words.contains(&given) => {
+            Err(Trouble::Usage(format!("property {name}: `{given}` is none of {}", words.join(", "))))
+        }
+        given => Ok(given),
+    }
+}

@@ -1,0 +1,217 @@
+//! The nodes of a store, watched from outside: what each tells of itself, and what its process uses on this machine.
+//!
+//! A node may die and come back as another process during a run. What each process had used is remembered from look to
+//! look, so that a sum over all of them loses no more than what was used after the last look.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use client::{Address, Client, SlotMap, StoreUrl, Value};
+
+use super::{NodeUse, TargetUsage};
+use crate::model::CpuTime;
+use crate::usage::{ProcessUsage, disk_bytes};
+
+/// A node that does not answer within this time tells nothing of itself.
+const WITHIN: Duration = Duration::from_millis(250);
+/// Settings worth telling, where the server knows them.
+const SETTINGS: [&str; 9] =
+    ["durability", "acks", "consistency", "engine", "memory", "compression", "dir", "appendonly", "appendfsync"];
+
+/// What a node tells of itself.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    info: HashMap<String, String>,
+    settings: HashMap<String, String>,
+}
+
+/// One node.
+struct Watched {
+    address: Address,
+    /// On this machine.
+    local: bool,
+    told: Option<Told>,
+    /// Its process, when it is on this machine and has been seen.
+    process: Option<u32>,
+    data_dir: Option<PathBuf>,
+}
+
+/// What a process had used when it was last seen.
+struct Seen {
+    node: usize,
+    usage: ProcessUsage,
+}
+
+/// All nodes of a store.
+pub(super) struct NodeWatch {
+    store: StoreUrl,
+    /// What the first node that answered told at the beginning.
+    first: Told,
+    data_dir: Option<PathBuf>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    nodes: Vec<Watched>,
+    seen: BTreeMap<u32, Seen>,
+}
+
+impl NodeWatch {
+    /// Asks every node of `map` who it is.
+    pub(super) fn new(map: &SlotMap, store: &StoreUrl) -> io::Result<Self> {
+        let mut state = State::default();
+        for address in map.nodes() {
+            let local = address.resolve().is_ok_and(|place| place.ip().is_loopback());
+            state.nodes.push(Watched { address: address.clone(), local, told: None, process: None, data_dir: None });
+        }
+        for node in 0..state.nodes.len() {
+            state.ask(node, store);
+        }
+        let first = state.nodes.iter().find_map(|node| node.told.clone());
+        let first = first.ok_or_else(|| io::Error::other(format!("no node of {store} answers INFO")))?;
+        let data_dir = state.nodes.iter().find_map(|node| node.data_dir.clone());
+        state.look();
+        Ok(Self { store: store.clone(), first, data_dir, state: Mutex::new(state) })
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.state().nodes.len()
+    }
+
+    /// A setting, as the first node that answered has it.
+    pub(super) fn setting(&self, name: &str) -> Option<&str> {
+        self.first.settings.get(name).map(String::as_str)
+    }
+
+    /// Product and version.
+    pub(super) fn system(&self) -> String {
+        let product = [("basalt_version", "Basalt"), ("valkey_version", "Valkey"), ("redis_version", "Redis")];
+        let named = product.iter().find_map(|(field, name)| Some(format!("{name} {}", self.first.info.get(*field)?)));
+        named.unwrap_or_else(|| "unknown".to_owned())
+    }
+
+    /// Followers of a server that is no cluster.
+    pub(super) fn followers(&self) -> Option<usize> {
+        self.first.info.get("connected_slaves")?.parse().ok()
+    }
+
+    /// The memory that all nodes may use together.
+    pub(super) fn memory_budget(&self) -> Option<u64> {
+        let budget = |node: &Watched| node.told.as_ref()?.settings.get("memory")?.parse::<u64>().ok();
+        self.state().nodes.iter().filter_map(budget).reduce(u64::saturating_add)
+    }
+
+    pub(super) fn data_dir(&self) -> Option<&Path> {
+        self.data_dir.as_deref()
+    }
+
+    /// Notes what each process has used; a node whose process is gone is asked for its new one.
+    pub(super) fn look(&self) {
+        let mut state = self.state();
+        for node in state.look() {
+            state.ask(node, &self.store);
+        }
+    }
+
+    pub(super) fn usage(&self) -> TargetUsage {
+        self.look();
+        let state = self.state();
+        let mut usage = TargetUsage::default();
+        for (index, node) in state.nodes.iter().enumerate() {
+            let processes = || state.seen.values().filter(|seen| seen.node == index).map(|seen| seen.usage);
+            let cpu = processes().map(|usage| usage.cpu).reduce(add);
+            usage.nodes.push(NodeUse {
+                name: node.address.to_string(),
+                cpu,
+                peak_rss_bytes: processes().filter_map(|usage| usage.peak_rss_bytes).max(),
+                disk_bytes: node.data_dir.as_deref().and_then(disk_bytes),
+            });
+        }
+        let total = |of: fn(&NodeUse) -> Option<u64>| usage.nodes.iter().filter_map(of).reduce(u64::saturating_add);
+        (usage.disk_bytes, usage.peak_rss_bytes) = (total(|node| node.disk_bytes), total(|node| node.peak_rss_bytes));
+        // A sum that lacks a node would flatter the store.
+        let cpus: Option<Vec<CpuTime>> = usage.nodes.iter().map(|node| node.cpu).collect();
+        usage.server_cpu = cpus.and_then(|cpus| cpus.into_iter().reduce(add));
+        usage
+    }
+}
+
+fn add(a: CpuTime, b: CpuTime) -> CpuTime {
+    CpuTime { user_s: a.user_s + b.user_s, system_s: a.system_s + b.system_s }
+}
+
+impl State {
+    /// Notes what each process has used, and answers the nodes on this machine whose process is not known, or is gone.
+    fn look(&mut self) -> Vec<usize> {
+        let mut lost = Vec::new();
+        for (index, node) in self.nodes.iter_mut().enumerate().filter(|(_, node)| node.local) {
+            match node.process.and_then(|id| Some((id, ProcessUsage::of(id)?))) {
+                Some((id, usage)) => _ = self.seen.insert(id, Seen { node: index, usage }),
+                None => {
+                    node.process = None;
+                    lost.push(index);
+                }
+            }
+        }
+        lost
+    }
+
+    fn ask(&mut self, index: usize, store: &StoreUrl) {
+        let node = &mut self.nodes[index];
+        let one = StoreUrl { seeds: vec![node.address.clone()], login: store.login.clone() };
+        let Ok(told) = ask(&one) else { return };
+        if node.local {
+            node.process = told.info.get("process_id").and_then(|id| id.parse().ok());
+            node.process = node.process.filter(|&id| ProcessUsage::of(id).is_some());
+            node.data_dir = if node.process.is_some() { data_dir(&told.settings) } else { None };
+        }
+        node.told = Some(told);
+    }
+}
+
+fn ask(store: &StoreUrl) -> io::Result<Told> {
+    let mut client = Client::open_within(store, WITHIN, WITHIN)?;
+    let info = value_text(&client.call_here(&[b"INFO"])?).unwrap_or_default();
+    let pairs = info.lines().filter_map(|line| line.trim().split_once(':'));
+    let mut told = Told {
+        info: pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        settings: HashMap::new(),
+    };
+    for name in SETTINGS {
+        if let Some(value) = setting(&client.call_here(&[b"CONFIG", b"GET", name.as_bytes()])?) {
+            told.settings.insert(name.to_owned(), value);
+        }
+    }
+    Ok(told)
+}
+
+fn value_text(value: &Value) -> Option<String> {
+    value.as_bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// The one value of an answer to CONFIG GET.
+fn setting(answer: &Value) -> Option<String> {
+    match answer {
+        Value::Array(pair) => value_text(pair.get(1)?),
+        Value::Map(pairs) => value_text(&pairs.first()?.1),
+        _ => None,
+    }
+}
+
+/// What holds the data: Basalt's directory is its own, Redis's may hold anything.
+fn data_dir(settings: &HashMap<String, String>) -> Option<PathBuf> {
+    let dir = settings.get("dir").map(PathBuf::from).filter(|dir| dir.is_absolute())?;
+    if settings.contains_key("durability") {
+        return Some(dir);
+    }
+    let appends = settings.get("appendonly").is_some_and(|value| value == "yes");
+    appends.then(|| dir.join("appendonlydir"))
+}

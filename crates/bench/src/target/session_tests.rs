@@ -1,0 +1,104 @@
+//! What a session makes of trouble: each request is answered with the next line of a script.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::VecDeque;
+
+use super::super::transport::{About, ArgumentSink};
+use super::*;
+use crate::workload::{Config, Properties, Task};
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Done,
+    Missing,
+    Again(Failure),
+    Lost(Failure),
+}
+
+struct Script {
+    fates: VecDeque<Fate>,
+    asked: Vec<(u32, Access)>,
+}
+
+struct Ignored;
+
+impl ArgumentSink for Ignored {
+    fn arg(&mut self, _bytes: &[u8]) {}
+    fn number(&mut self, _number: u64) {}
+}
+
+impl Transport for Script {
+    type Request<'a> = Ignored;
+
+    fn request(&mut self, about: About<'_>) -> Ignored {
+        self.asked.push((about.lane, about.access));
+        Ignored
+    }
+
+    fn finish(&mut self) {}
+
+    fn wait(&mut self, until: Option<Instant>, each: &mut dyn FnMut(u32, Answer<'_>, Instant)) -> io::Result<()> {
+        for (lane, _) in std::mem::take(&mut self.asked) {
+            let answer = match self.fates.pop_front().unwrap_or(Fate::Done) {
+                Fate::Done => Answer::Reply(Frame::Int(1)),
+                Fate::Missing => Answer::Reply(Frame::Int(0)),
+                Fate::Again(failure) => Answer::Again(failure),
+                Fate::Lost(failure) => Answer::Failed(failure),
+            };
+            each(lane, answer, Instant::now());
+        }
+        if let Some(until) = until {
+            std::thread::sleep(until.saturating_duration_since(Instant::now()).min(Duration::from_millis(5)));
+        }
+        Ok(())
+    }
+}
+
+/// How an operation ends that meets these fates.
+fn end(kind: OpKind, fates: &[Fate], patience: Duration) -> Outcome {
+    let mut properties = Properties::new();
+    properties.set("recordcount", "10");
+    let task = if kind == OpKind::Delete { Task::Delete } else { Task::Run };
+    let workload = Arc::new(Workload::plan(Config::read(&properties).unwrap(), task).unwrap());
+    let script = Script { fates: fates.iter().copied().collect(), asked: Vec::new() };
+    let manner = Manner { verifies: false, patience: Some(patience), may_lag: false };
+    let mut session = RecordSession::new(script, workload, 1, manner);
+    *session.operation(0) = Operation { kind, key: b"user1".to_vec(), ..Operation::default() };
+    session.start(0);
+    let (mut done, end) = (Vec::new(), Instant::now() + Duration::from_secs(10));
+    while done.is_empty() && Instant::now() < end {
+        session.wait(Some(end), &mut done).unwrap();
+    }
+    done.remove(0).outcome
+}
+
+#[test]
+fn only_what_is_safe_is_attempted_again() {
+    use Failure::{Disconnected, Down, Moved, TimedOut, Unreachable};
+    use Fate::{Again, Done, Lost, Missing};
+    let ok = |retries: u32| (Ok(()), retries, false);
+    let error = |kind: &str, unknown: bool| (Err(Fault::error(kind)), 0, unknown);
+    for (kind, fates, expected) in [
+        (OpKind::Update, vec![Again(Moved), Again(Down), Again(Unreachable), Done], ok(3)),
+        (OpKind::Update, vec![Lost(Disconnected)], error("disconnected", true)),
+        (OpKind::Update, vec![Lost(TimedOut)], error("timeout", true)),
+        (OpKind::Insert, vec![Again(Disconnected), Done], ok(1)),
+        (OpKind::Delete, vec![Again(Disconnected), Missing], ok(1)),
+        (OpKind::Delete, vec![Again(Moved), Missing], (Err(Fault::NotFound), 1, false)),
+    ] {
+        let outcome = end(kind, &fates, Duration::from_secs(5));
+        assert_eq!((outcome.result, outcome.retries, outcome.unknown), expected, "{kind:?} {fates:?}");
+    }
+}
+
+#[test]
+fn patience_ends_with_the_last_error_and_tells_what_is_unknown() {
+    let endless = [Fate::Again(Failure::Down); 100];
+    let outcome = end(OpKind::Update, &endless, Duration::from_millis(30));
+    assert_eq!((outcome.result, outcome.unknown), (Err(Fault::error("CLUSTERDOWN")), false));
+    assert!((2..20).contains(&outcome.retries), "with pauses between: {}", outcome.retries);
+    let mut fates = endless;
+    fates[0] = Fate::Again(Failure::Disconnected);
+    assert!(end(OpKind::Insert, &fates, Duration::from_millis(30)).unknown, "the first attempt may have been done");
+}
