@@ -169,6 +169,7 @@ mod tests {
         entry.set_term(3);
         entry.set_data(vec![7; 40].into());
         let mut message = Message::default();
+        message.set_msg_type(replica::MessageType::MsgAppend);
         message.set_from(1);
         message.set_to(2);
         message.set_term(3);
