@@ -1,0 +1,19 @@
+//! Snapshots between nodes: threads and connections of their own, beside the links.
+
+mod bucket;
+mod outbound;
+mod parts;
+mod receiver;
+mod sender;
+mod session;
+#[expect(clippy::module_inception, reason = "the noun is the module's")]
+mod snapshots;
+mod stream;
+mod transfer;
+
+pub use outbound::{Outbound, Received, SnapshotHost};
+pub use snapshots::{SnapshotOptions, Snapshots};
+pub use transfer::{Direction, TransferStatus};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! What the two ends of a transfer say, as bytes. docs/FORMATS.md, "Between nodes".
+
+use storage::Slice;
+use vocab::ShardId;
+use vocab::limits::{KEY_BYTES_MAX, SNAPSHOT_CHUNK_BYTES_MAX, SNAPSHOT_HEAD_BYTES_MAX};
+
+pub(super) const BEGIN: u8 = 1;
+pub(super) const GO_ON: u8 = 2;
+pub(super) const ROWS: u8 = 3;
+pub(super) const HELD: u8 = 4;
+pub(super) const END: u8 = 5;
+pub(super) const DONE: u8 = 6;
+pub(super) const BUSY: u8 = 7;
+pub(super) const REFUSED: u8 = 8;
+
+/// Longest words of a refusal, in bytes.
+const WORDS_BYTES_MAX: usize = 1024;
+const NONSENSE: &str = "a snapshot transfer that makes no sense";
+
+/// Most bytes of a part of that kind; `None`: there is no such kind.
+pub(super) fn bytes_max(kind: u8) -> Option<usize> {
+    match kind {
+        BEGIN => Some(SNAPSHOT_HEAD_BYTES_MAX),
+        GO_ON => Some(64 + 2 * KEY_BYTES_MAX + 64 * 1024),
+        ROWS => Some(SNAPSHOT_CHUNK_BYTES_MAX),
+        HELD | END => Some(64),
+        DONE => Some(0),
+        BUSY | REFUSED => Some(WORDS_BYTES_MAX),
+        _ => None,
+    }
+}
+
+/// What a transfer begins with, also when it is resumed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Begin {
+    /// Drawn by the sender: the same as long as it is about the same snapshot.
+    pub(super) transfer: u64,
+    pub(super) shard: ShardId,
+    pub(super) index: u64,
+    pub(super) bytes_approx: u64,
+    pub(super) meta: Vec<(Slice, Slice)>,
+    pub(super) message: Vec<u8>,
+}
+
+impl Begin {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = self.transfer.to_le_bytes().to_vec();
+        for number in [u64::from(self.shard.0), self.index, self.bytes_approx, self.meta.len() as u64] {
+            put_varint(&mut bytes, number);
+        }
+        self.meta.iter().for_each(|(key, value)| put_row(&mut bytes, key, value));
+        bytes.extend_from_slice(&self.message);
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
+        let (transfer, mut rest) = bytes.split_first_chunk::<8>().ok_or(NONSENSE)?;
+        let rest = &mut rest;
+        let shard = u32::try_from(varint(rest)?).map_err(|_| NONSENSE)?;
+        let (index, bytes_approx, count) = (varint(rest)?, varint(rest)?, varint(rest)?);
+        if count > (rest.len() / 2) as u64 {
+            return Err(NONSENSE);
+        }
+        let meta = (0..count).map(|_| row(rest).map(|(key, value)| (key.into(), value.into())));
+        let meta = meta.collect::<Result<_, _>>()?;
+        let transfer = u64::from_le_bytes(*transfer);
+        Ok(Self { transfer, shard: ShardId(shard), index, bytes_approx, meta, message: rest.to_vec() })
+    }
+}
+
+/// How much the receiving side holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Held {
+    /// Chunks on this connection.
+    pub(super) chunks: u64,
+    pub(super) rows: u64,
+    /// Of keys and values.
+    pub(super) bytes: u64,
+    /// The last key; `None`: no row.
+    pub(super) last: Option<Slice>,
+}
+
+impl Held {
+    /// With the last key, for a sender that goes on from there; or without it.
+    pub(super) fn encode(&self, with_last: bool) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for number in [self.chunks, self.rows, self.bytes] {
+            put_varint(&mut bytes, number);
+        }
+        if with_last {
+            // No key is empty.
+            bytes.extend_from_slice(self.last.as_deref().unwrap_or_default());
+        }
+        bytes
+    }
+
+    pub(super) fn decode(mut bytes: &[u8]) -> Result<Self, &'static str> {
+        let rest = &mut bytes;
+        let (chunks, rows, bytes) = (varint(rest)?, varint(rest)?, varint(rest)?);
+        Ok(Self { chunks, rows, bytes, last: (!rest.is_empty()).then(|| (*rest).into()) })
+    }
+}
+
+/// Words for a log, of any bytes.
+pub(super) fn words(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).chars().filter(|c| !c.is_control()).collect()
+}
+
+/// Words for the other side.
+pub(super) fn as_words(text: &str) -> &[u8] {
+    &text.as_bytes()[..text.len().min(WORDS_BYTES_MAX)]
+}
+
+pub(super) fn put_row(bytes: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+    for part in [key, value] {
+        put_varint(bytes, part.len() as u64);
+        bytes.extend_from_slice(part);
+    }
+}
+
+/// The rows of a chunk, each as its key and its value.
+pub(super) fn rows(mut bytes: &[u8]) -> impl Iterator<Item = Result<(&[u8], &[u8]), &'static str>> {
+    std::iter::from_fn(move || {
+        if bytes.is_empty() {
+            return None;
+        }
+        let row = row(&mut bytes);
+        if row.is_err() {
+            bytes = &[];
+        }
+        Some(row)
+    })
+}
+
+fn row<'a>(bytes: &mut &'a [u8]) -> Result<(&'a [u8], &'a [u8]), &'static str> {
+    Ok((take(bytes)?, take(bytes)?))
+}
+
+fn take<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], &'static str> {
+    let length = usize::try_from(varint(bytes)?).map_err(|_| NONSENSE)?;
+    let (part, rest) = bytes.split_at_checked(length).ok_or(NONSENSE)?;
+    *bytes = rest;
+    Ok(part)
+}
+
+fn varint(bytes: &mut &[u8]) -> Result<u64, &'static str> {
+    let mut value = 0u64;
+    for (i, &byte) in bytes.iter().take(10).enumerate() {
+        if i == 9 && byte > 1 {
+            return Err(NONSENSE);
+        }
+        value |= u64::from(byte & 0x7F) << (7 * i);
+        if byte & 0x80 == 0 {
+            *bytes = &bytes[i + 1..];
+            return Ok(value);
+        }
+    }
+    Err(NONSENSE)
+}
+
+fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use vocab::Prng;
+
+    fn begin() -> Begin {
+        Begin {
+            transfer: u64::MAX,
+            shard: ShardId(3),
+            index: 900,
+            bytes_approx: 1 << 40,
+            meta: vec![(b"counters".into(), vec![7; 200].into()), (b"b".into(), b"".into())],
+            message: vec![1, 2, 3],
+        }
+    }
+
+    #[test]
+    fn what_is_said_is_heard() {
+        assert_eq!(Begin::decode(&begin().encode()), Ok(begin()));
+        let held = Held { chunks: 300, rows: 0, bytes: u64::MAX, last: Some(b"k".into()) };
+        assert_eq!(Held::decode(&held.encode(true)), Ok(held.clone()));
+        assert_eq!(Held::decode(&held.encode(false)), Ok(Held { last: None, ..held }));
+        let mut chunk = Vec::new();
+        put_row(&mut chunk, b"a", &[0; 300]);
+        put_row(&mut chunk, b"b", b"");
+        let read: Vec<_> = rows(&chunk).collect();
+        assert_eq!(read, [Ok((&b"a"[..], &[0u8; 300][..])), Ok((&b"b"[..], &b""[..]))]);
+        chunk.pop();
+        assert_eq!(rows(&chunk).last(), Some(Err(NONSENSE)));
+    }
+
+    #[test]
+    fn fuzz_snapshot_parts_no_bytes_make_them_panic_or_run_away() {
+        let seconds = std::env::var("BASALT_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+        let mut prng = Prng::new(1);
+        let base = begin().encode();
+        while std::time::Instant::now() < until {
+            let mut bytes = base.clone();
+            for _ in 0..=prng.below(8) {
+                let at = prng.below(bytes.len() as u64) as usize;
+                match prng.below(3) {
+                    0 => bytes[at] = prng.next_u64() as u8,
+                    1 => bytes.truncate(at.max(1)),
+                    _ => bytes.insert(at, prng.next_u64() as u8),
+                }
+            }
+            if let Ok(begin) = Begin::decode(&bytes) {
+                assert_eq!(Begin::decode(&begin.encode()), Ok(begin));
+            }
+            assert!(rows(&bytes).count() <= bytes.len());
+            let _ = Held::decode(&bytes);
+        }
+    }
+}
