@@ -49,5 +49,5 @@ mod tests {
     }
 
     /// Commands of these groups that the session answers.
-    const SESSION: [&str; 4] = ["KV.CONSISTENCY", "KV.DURABILITY", "OBJECT|HELP", "WAIT"];
+    const SESSION: [&str; 5] = ["KV.CONSISTENCY", "KV.DURABILITY", "OBJECT|HELP", "WAIT", "WAITAOF"];
 }

@@ -74,6 +74,8 @@ pub const SCAN_CURSORS_MAX: usize = 4096;
 pub const SCAN_CURSORS_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most rows of one KV.RANGE.
 pub const RANGE_ROWS_MAX: usize = 10_000;
+/// Most shards for which a connection remembers how far it has written.
+pub const WAIT_SHARDS_MAX: usize = 128;
 /// Most rows of one page that a node asks of another for a command over the whole store.
 pub const PART_ROWS_MAX: usize = 1024;
 /// Bytes of rows after which such a page ends early.

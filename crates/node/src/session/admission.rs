@@ -2,7 +2,7 @@
 
 use super::commands::{self, Ask, Role};
 use super::state::ReplyMode;
-use super::{Effect, Host, Queue, Session, Transaction, clients};
+use super::{Effect, Host, Queue, Session, Transaction, WaitFor, clients};
 use crate::exec::Handler;
 use resp::Reply;
 use resp::table::{self, CommandId, CommandSpec, flag};
@@ -31,6 +31,8 @@ pub enum Admission {
     Watch(Vec<Vec<u8>>),
     /// Run a transaction.
     Transaction(Transaction),
+    /// WAIT or WAITAOF: answer once enough replicas hold what this connection has written, or its time is over.
+    WaitFor(WaitFor),
     /// Nothing happened: admit the request again at that time, in ms since the epoch, or after `Host::wake_all`.
     Hold {
         /// When.
@@ -98,6 +100,10 @@ impl Session {
             Role::Discard => self.discard(spec, host, reply),
             Role::Watch => self.watch(spec, args, host, reply),
             Role::Exec => self.exec(spec, host, reply),
+            Role::Wait => match WaitFor::parse(spec, args, self.written.clone()) {
+                Ok(wait) => Admission::WaitFor(wait),
+                Err(text) => self.fail(spec, text, host, reply),
+            },
         }
     }
 
@@ -127,7 +133,7 @@ impl Session {
     }
 
     fn enqueue(&mut self, spec: &'static CommandSpec, role: Role, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) {
-        let refusal = if spec.has(flag::NO_MULTI) || matches!(role, Role::Slot(_)) {
+        let refusal = if spec.has(flag::NO_MULTI) || matches!(role, Role::Slot(_) | Role::Wait) {
             Some("ERR Command not allowed inside a transaction".to_owned())
         } else if matches!(role, Role::Data) && !spec.has_keys() {
             let name = spec.typed_name();

@@ -13,6 +13,8 @@
 //!     Admission::Transaction(t) => propose `t.watches()` and `t.data()` as one entry on the shard of `t.slot()`;
 //!         then `t.answer(session, host, outcome, elapsed_ns, &mut reply)`, which writes the array (or null, or the
 //!         error) and runs the queued session commands in their places.
+//!     Admission::WaitFor(wait) => answer with `wait.answer` once `wait.is_met`, or its time is over; hold the connection's
+//!         later requests until then. Admit WAIT and WAITAOF only when all requests before are answered.
 //!     Admission::Hold { until_ms } => CLIENT PAUSE: nothing is written; admit the same request again at that time,
 //!         or earlier when `Host::wake_all` was called.
 //! }
@@ -28,6 +30,7 @@
 //! - `session.closing()` true: send what is written, then close. It is also true after CLIENT KILL by another client,
 //!   for which `Host::wake` has been called with the entry.
 //! - After `admit`, `session.durability()` and `session.consistency_for(spec, args)` tell what the client is promised.
+//! - A write that has been answered is told to `session.wrote`, with the shard's last entry at that time or the write's.
 //! - A session belongs to one thread and is told the time once a turn with `active`. What others may see of it
 //!   (CLIENT LIST) is in its `ClientEntry`.
 
@@ -43,6 +46,7 @@ mod state;
 #[cfg(test)]
 mod testhost;
 mod transaction;
+mod wait;
 
 pub use admission::Admission;
 pub use clients::{About, ClientEntry, Clients};
@@ -53,6 +57,7 @@ pub use host::{Host, NodeFacts, ShardFacts};
 pub use slow::is_slow;
 pub use state::Session;
 pub use transaction::Transaction;
+pub use wait::{WaitFor, Written};
 
 use transaction::Queue;
 

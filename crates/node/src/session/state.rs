@@ -2,10 +2,11 @@
 
 use super::clients::{ClientEntry, state};
 use super::durability::ChosenDurability;
-use super::{Consistency, Durability, Host, Queue, consistency_of};
+use super::{Consistency, Durability, Host, Queue, Written, consistency_of};
 use resp::Proto;
 use resp::table::CommandSpec;
 use std::sync::Arc;
+use vocab::ShardId;
 
 /// Whether a connection is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct Session {
     pub(super) multi: Option<Queue>,
     /// Watched keys and the versions they had.
     pub(super) watches: Vec<(Vec<u8>, u64)>,
+    /// How far it has written: for WAIT.
+    pub(super) written: Written,
 }
 
 impl Session {
@@ -57,6 +60,7 @@ impl Session {
             closing: false,
             multi: None,
             watches: Vec::new(),
+            written: Written::default(),
         }
     }
 
@@ -102,7 +106,7 @@ impl Session {
         self.silent
     }
 
-    /// Forgets that a request was admitted as `Execute`, `ExecuteAt` or `Watch`: it could not begin, and will be
+    /// Forgets that a request was admitted as `Execute`, `ExecuteAt`, `Watch` or `WaitFor`: it could not begin, and will be
     /// admitted again.
     pub fn put_back(&mut self) {
         self.reply_mode = self.mode_before;
@@ -144,6 +148,11 @@ impl Session {
         if !self.watches.iter().any(|(watched, _)| watched == key) {
             self.watches.push((key.to_vec(), version));
         }
+    }
+
+    /// A write of this connection is answered: it is in the entry `index` of `shard`, or before that.
+    pub fn wrote(&mut self, shard: ShardId, index: u64) {
+        self.written.note(shard, index);
     }
 
     pub(super) fn unwatch(&mut self) {

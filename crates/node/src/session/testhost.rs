@@ -8,6 +8,7 @@
 //! ! now +1500             the clock moves on, in ms
 //! ! step 20000            the clock moves on by so many µs whenever it is read
 //! ! version x 5           the version of a key, for WATCH
+//! ! wrote a 3 17          a write of connection a was answered: entry 17 of shard 3
 //! ! nodes 3               the store has so many nodes and 4 shards, led by the first three in turn
 //! ! dead 2                node 2 is not heard of any more, and nobody leads its shards
 //! ! leader 2 3            shard 2 is led by node 3
@@ -248,6 +249,10 @@ impl Player {
                 let ms: u64 = by.trim_start_matches('+').parse().expect("a number of ms");
                 self.host.now_us.fetch_add(ms * 1000, Ordering::Relaxed);
             }
+            ["wrote", who, shard, index] => {
+                let session = self.sessions.get_mut(&who.parse().expect("a connection")).expect("it is there");
+                session.wrote(ShardId(shard.parse().expect("a number")), index.parse().expect("a number"));
+            }
             ["step", us] => self.host.step_us.store(us.parse().expect("a number of µs"), Ordering::Relaxed),
             ["version", key, version] => {
                 self.versions.insert(key.into(), version.parse().expect("a number"));
@@ -290,6 +295,7 @@ impl Player {
             Admission::Answered(effect) => writeln!(said, "{effect:?}"),
             Admission::Execute(spec) => writeln!(said, "execute {}{}", spec.name, promise(session, spec, &args)),
             Admission::ExecuteAt { slot, .. } => writeln!(said, "execute at {slot}"),
+            Admission::WaitFor(wait) => writeln!(said, "{}", describe_wait(&wait)),
             Admission::Hold { until_ms } => writeln!(said, "hold until {until_ms}"),
             Admission::Watch(keys) => {
                 for key in keys {
@@ -337,6 +343,21 @@ fn promise(session: &Session, spec: &CommandSpec, args: &[&[u8]]) -> String {
     }
 }
 
+fn describe_wait(wait: &WaitFor) -> String {
+    let WaitFor { spec, written, replicas, fsynced, timeout_ms } = wait;
+    let mut text = format!("{} for {replicas}", spec.name.to_lowercase());
+    for (shard, index) in written.shards() {
+        let _ = write!(text, ", shard {shard} up to {index}");
+    }
+    if let Some(local) = fsynced {
+        let _ = write!(text, ", on disk{}", if *local { ", here too" } else { "" });
+    }
+    if let Some(ms) = timeout_ms {
+        let _ = write!(text, ", for {ms} ms");
+    }
+    text
+}
+
 fn describe(transaction: &Transaction) -> String {
     let mut text = format!("transaction at {}", transaction.slot().expect("the shell sees no others"));
     for (key, version) in transaction.watches() {
@@ -351,7 +372,7 @@ fn describe(transaction: &Transaction) -> String {
 
 #[test]
 fn transcripts() {
-    for name in ["transactions", "connection", "clients", "settings", "cluster", "figures", "promises"] {
+    for name in ["transactions", "connection", "clients", "settings", "cluster", "figures", "promises", "wait"] {
         check(name);
     }
 }

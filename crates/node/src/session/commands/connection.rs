@@ -14,7 +14,6 @@ pub(super) fn handler(name: &str) -> Option<SessionHandler> {
         "RESET" => reset,
         "SELECT" => select,
         "TIME" => time,
-        "WAIT" => wait,
         "UNWATCH" => unwatch,
         "ASKING" => ok,
         "SCRIPT|FLUSH" => |ask| flush(ask, "ERR SCRIPT FLUSH only support SYNC|ASYNC option"),
@@ -83,19 +82,6 @@ fn time(ask: &mut Ask<'_>) -> Outcome {
     ask.reply.bulk_int((now_us / 1_000_000) as i64);
     ask.reply.bulk_int((now_us % 1_000_000) as i64);
     Ok(Effect::None)
-}
-
-/// A shard's only replica is its leader: no other one will ever hold the write, so nobody waits for it.
-fn wait(ask: &mut Ask<'_>) -> Outcome {
-    parse_integer(ask.args[1]).ok_or(NOT_INTEGER)?;
-    match parse_integer(ask.args[2]) {
-        None => Err("ERR timeout is not an integer or out of range".into()),
-        Some(timeout) if timeout < 0 => Err("ERR timeout is negative".into()),
-        Some(_) => {
-            ask.reply.int(0);
-            Ok(Effect::None)
-        }
-    }
 }
 
 fn unwatch(ask: &mut Ask<'_>) -> Outcome {

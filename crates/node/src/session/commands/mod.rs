@@ -63,6 +63,8 @@ pub(super) enum Role {
     Exec,
     Discard,
     Watch,
+    /// Answered by the shell, when replicas have got far enough.
+    Wait,
 }
 
 impl Role {
@@ -74,7 +76,7 @@ impl Role {
                 std::ptr::fn_addr_eq(handler, connection::quit as SessionHandler)
                     || std::ptr::fn_addr_eq(handler, connection::reset as SessionHandler)
             }
-            Self::Slot(_) | Self::Data => false,
+            Self::Slot(_) | Self::Data | Self::Wait => false,
         }
     }
 }
@@ -93,6 +95,7 @@ fn role_of(spec: &CommandSpec) -> Role {
         "EXEC" => return Role::Exec,
         "DISCARD" => return Role::Discard,
         "WATCH" => return Role::Watch,
+        "WAIT" | "WAITAOF" => return Role::Wait,
         "CLUSTER|COUNTKEYSINSLOT" => return Role::Slot(slot::count_keys),
         "CLUSTER|GETKEYSINSLOT" => return Role::Slot(slot::get_keys),
         _ => {}

@@ -154,4 +154,15 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(NOSCRIPT)
         .tips(&["request_policy:all_shards", "response_policy:agg_min"])
         .args("numreplicas:integer timeout:integer"),
+    command(
+        Group::Generic,
+        acl::CONNECTION,
+        "WAITAOF",
+        4,
+        "7.2.0",
+        "Waits until this node (numlocal 1) and replicas have this connection's writes on disk.",
+    )
+    .flags(NOSCRIPT)
+    .tips(&["request_policy:all_shards", "response_policy:agg_min"])
+    .args("numlocal:integer numreplicas:integer timeout:integer"),
 ];

@@ -1,0 +1,146 @@
+//! WAIT and WAITAOF: how many replicas hold what a connection has written.
+
+use resp::table::CommandSpec;
+use resp::{Reply, parse_integer};
+use vocab::ShardId;
+use vocab::limits::WAIT_SHARDS_MAX;
+
+/// How far a connection has written: by shard, the highest index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// In order of the shards' ids.
+    shards: Vec<(ShardId, u64)>,
+    beyond: bool,
+}
+
+impl Written {
+    /// A write has been answered that is, at the latest, in the entry `index` of `shard`.
+    pub(super) fn note(&mut self, shard: ShardId, index: u64) {
+        match self.shards.binary_search_by_key(&shard, |(shard, _)| *shard) {
+            Ok(at) => self.shards[at].1 = self.shards[at].1.max(index),
+            Err(at) if self.shards.len() < WAIT_SHARDS_MAX => self.shards.insert(at, (shard, index)),
+            Err(_) => self.beyond = true,
+        }
+    }
+
+    /// The shards, and the index that counts in each.
+    #[must_use]
+    pub fn shards(&self) -> &[(ShardId, u64)] {
+        &self.shards
+    }
+
+    /// Whether there were more shards than are remembered: then the last entry of every shard that this node leads
+    /// counts too.
+    #[must_use]
+    pub fn beyond(&self) -> bool {
+        self.beyond
+    }
+}
+
+/// What a client waits for.
+///
+/// The numbers to answer are the lowest over all shards of `written`; if there are none, over all that this node leads,
+/// with index 0: how many followers each has that are heard of. A shard that this node no longer leads counts as held
+/// by none, for nobody knows here.
+#[derive(Clone, Debug)]
+pub struct WaitFor {
+    /// The command, for counting it.
+    pub spec: &'static CommandSpec,
+    /// What this connection has written.
+    pub written: Written,
+    /// How many followers are to hold it: WAIT in memory or on disk, WAITAOF on disk.
+    pub replicas: u64,
+    /// WAITAOF. Whether this node is to have it on disk too.
+    pub fsynced: Option<bool>,
+    /// For how long to wait; `None`: until then, or the connection's end.
+    pub timeout_ms: Option<u64>,
+}
+
+impl WaitFor {
+    /// Reads the request; the error is the text of the reply.
+    pub(super) fn parse(spec: &'static CommandSpec, args: &[&[u8]], written: Written) -> Result<Self, &'static str> {
+        const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+        const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
+        let (fsynced, replicas, timeout) = match args {
+            [_, replicas, timeout] => {
+                // A negative number is one that is always met, as in Redis.
+                let replicas = parse_integer(replicas).ok_or(NOT_INTEGER)?;
+                (None, replicas.max(0), timeout)
+            }
+            [_, local, replicas, timeout] => {
+                let local = match parse_integer(local).ok_or(NOT_INTEGER)? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err("ERR value is out of range, value must between 0 and 1"),
+                };
+                let replicas = parse_integer(replicas).filter(|n| *n >= 0).ok_or(NOT_POSITIVE)?;
+                (Some(local), replicas, timeout)
+            }
+            _ => return Err("ERR syntax error"),
+        };
+        let timeout_ms = match parse_integer(timeout) {
+            None => return Err("ERR timeout is not an integer or out of range"),
+            Some(timeout) if timeout < 0 => return Err("ERR timeout is negative"),
+            Some(timeout) => (timeout > 0).then_some(timeout.unsigned_abs()),
+        };
+        Ok(Self { spec, written, replicas: replicas.unsigned_abs(), fsynced, timeout_ms })
+    }
+
+    /// Whether so much is enough: this node has it on disk, so many followers hold it (WAITAOF: on disk).
+    #[must_use]
+    pub fn is_met(&self, local: bool, replicas: u64) -> bool {
+        replicas >= self.replicas && (local || self.fsynced != Some(true))
+    }
+
+    /// Writes the answer, whether or not it is met.
+    pub fn answer(&self, local: bool, replicas: u64, reply: &mut Reply) {
+        if self.fsynced.is_some() {
+            reply.array(2);
+            reply.int(i64::from(local));
+        }
+        reply.int(replicas as i64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_remembered_within_bounds() {
+        let mut written = Written::default();
+        for (shard, index) in [(7, 5), (3, 9), (7, 4), (3, 12)] {
+            written.note(ShardId(shard), index);
+        }
+        assert_eq!(written.shards(), [(ShardId(3), 12), (ShardId(7), 5)]);
+        (10..10 + WAIT_SHARDS_MAX as u32 - 2).for_each(|shard| written.note(ShardId(shard), 1));
+        assert!(!written.beyond());
+        written.note(ShardId(1), 1);
+        written.note(ShardId(7), 6);
+        assert!(written.beyond() && written.shards().len() == WAIT_SHARDS_MAX);
+        assert_eq!(written.shards()[1], (ShardId(7), 6));
+    }
+
+    #[test]
+    fn waiting_ends_when_enough_is_held() {
+        let wait = |line: &str| {
+            let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let spec = resp::table::resolve(&args).expect("a command");
+            WaitFor::parse(spec, &args, Written::default()).expect("it can be read")
+        };
+        for (line, local, replicas, met, answer) in [
+            ("WAIT 2 0", false, 1, false, ":1\r\n"),
+            ("WAIT 2 0", false, 2, true, ":2\r\n"),
+            ("WAIT -1 0", false, 0, true, ":0\r\n"),
+            ("WAITAOF 1 0 0", false, 2, false, "*2\r\n:0\r\n:2\r\n"),
+            ("WAITAOF 1 1 0", true, 1, true, "*2\r\n:1\r\n:1\r\n"),
+            ("WAITAOF 0 1 0", false, 1, true, "*2\r\n:0\r\n:1\r\n"),
+        ] {
+            let mut reply = Reply::default();
+            assert_eq!(wait(line).is_met(local, replicas), met, "{line}");
+            wait(line).answer(local, replicas, &mut reply);
+            assert_eq!(reply.buf, answer.as_bytes(), "{line}");
+        }
+        assert_eq!((wait("WAIT 1 0").timeout_ms, wait("WAIT 1 5").timeout_ms), (None, Some(5)));
+    }
+}
