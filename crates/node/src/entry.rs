@@ -151,6 +151,22 @@ impl EncodedCommand {
         self.0.len()
     }
 
+    /// What is sent to another node.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    /// A command that another node has sent.
+    pub fn decode(bytes: Vec<u8>) -> Result<Self, &'static str> {
+        let mut reader = Reader { bytes: &bytes };
+        reader.args()?;
+        match reader.bytes {
+            [] => Ok(Self(bytes)),
+            _ => Err("bytes behind a command"),
+        }
+    }
+
     /// The command's name.
     #[must_use]
     pub fn name(&self) -> &[u8] {

@@ -27,6 +27,8 @@ pub struct ShardView {
     confirmed_us: AtomicU64,
     /// Until when reads may be answered without asking again, in µs; 0: not at all.
     lease_until_us: AtomicU64,
+    /// When the leader's node last said something that is all applied here, by its wall clock, in ms.
+    fresh_ms: AtomicU64,
     /// Somebody has used the lease since this was looked at.
     lease_used: AtomicBool,
     /// The newest entry that is being, or has been, written to the tree: ahead of the applied index for a moment.
@@ -60,6 +62,7 @@ impl ShardView {
             leading: AtomicBool::new(false),
             confirmed_us: AtomicU64::new(0),
             lease_until_us: AtomicU64::new(0),
+            fresh_ms: AtomicU64::new(0),
             lease_used: AtomicBool::new(false),
             writing: AtomicU64::new(0),
             next_expiry_ms: AtomicU64::new(0),
@@ -161,6 +164,31 @@ impl ShardView {
             self.lease_used.store(true, Ordering::Relaxed);
         }
         now_us < until_us || (self.leading() && self.confirmed_us.load(Ordering::Acquire) >= arrived_us.max(1))
+    }
+
+    /// Whether no other node could lead: then no read needs to be confirmed.
+    #[must_use]
+    pub fn is_unquestioned(&self) -> bool {
+        self.lease_until_us.load(Ordering::Acquire) == u64::MAX
+    }
+
+    /// Whether the replica has taken part in its group: before, it holds nothing that could be read.
+    #[must_use]
+    pub fn has_joined(&self) -> bool {
+        self.engine.applied_index() > 0
+    }
+
+    /// How far the replica may be behind its leader at `now_ms`, in ms: since when it is not known to have had all that
+    /// the leader's node had told by then. By the wall clocks of both nodes. `None`: that is not known at all.
+    #[must_use]
+    pub fn lag_ms(&self, now_ms: u64) -> Option<u64> {
+        let fresh_ms = self.fresh_ms.load(Ordering::Acquire);
+        (fresh_ms > 0).then(|| now_ms.saturating_sub(fresh_ms))
+    }
+
+    /// The replica has all that its leader had told at `at_ms`.
+    pub(crate) fn set_fresh(&self, at_ms: u64) {
+        self.fresh_ms.fetch_max(at_ms, Ordering::AcqRel);
     }
 
     /// Until when reads may be answered without asking again, in µs of the steady clock.

@@ -2,7 +2,8 @@
 
 use crate::inbox::Message;
 use crate::store::Store;
-use replica::DiskState;
+use node::ShardView;
+use replica::{DiskState, LogStore};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -64,9 +65,9 @@ fn flush_thread(store: &Store) {
     let mut seen = 0;
     while !store.is_stopping() {
         let mut flushed = false;
-        for (i, view) in store.views.iter().enumerate() {
+        for view in store.known().all_views() {
             if view.engine().needs_flush() && store.health.state() != DiskState::Poisoned {
-                flushed |= flush(store, i);
+                flushed |= flush(store, view);
             }
         }
         if flushed || seen % 8 == 0 {
@@ -76,16 +77,15 @@ fn flush_thread(store: &Store) {
     }
 }
 
-fn flush(store: &Store, shard: usize) -> bool {
+fn flush(store: &Store, view: &ShardView) -> bool {
+    let shard = view.id().0 as usize;
     // A tree never holds what the log could still lose: it would begin where the log has not come to.
-    if !store.sync
-        && let Err(e) = store.log.sync()
-    {
+    if let Err(e) = store.log.sync() {
         log::error!("{e}");
         return false;
     }
     store.background.flushing.store(1, Ordering::Release);
-    let flushed = store.views[shard].engine().flush();
+    let flushed = view.engine().flush();
     store.background.flushing.store(0, Ordering::Release);
     match flushed {
         Ok(()) => {
@@ -108,7 +108,7 @@ pub(crate) fn flush_rest(store: &Store) {
     if store.health.state() != DiskState::Healthy {
         return;
     }
-    for view in &store.views {
+    for view in store.known().all_views() {
         if let Err(e) = view.engine().flush() {
             log::warn!("not written to files, the next start replays it from the log: {e}");
             return;
@@ -134,7 +134,7 @@ fn compact_thread(store: &Store) {
     let mut seen = 0;
     while !store.is_stopping() {
         let mut more = false;
-        for view in &store.views {
+        for view in store.known().all_views() {
             if store.is_stopping() || store.health.state() != DiskState::Healthy {
                 break;
             }

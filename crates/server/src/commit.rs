@@ -1,11 +1,12 @@
 //! How a worker's writes become durable: all of a turn are one entry a shard and one log write for all shards.
 
 use crate::background::is_short_of_room;
-use crate::outbox::Outbox;
 use crate::worker::{TICK, Worker};
-use node::{Shard, Ticket};
+use node::Ticket;
+use node::core::Logging;
 use replica::{LogStore, LogWrite};
 use std::time::{Duration, Instant};
+use vocab::ShardId;
 
 /// How long writers wait in each turn for background work that is just behind.
 const DEBT_PAUSE: Duration = Duration::from_millis(2);

@@ -160,6 +160,8 @@ pub(crate) struct Connection {
     pub(crate) stalled: bool,
     /// Not before this time, in ms since the epoch, is the next request looked at.
     pub(crate) held_until_ms: u64,
+    /// When the next request came, if it waits for its shard's leader, in µs of the steady clock; 0: it does not.
+    pub(crate) waits_since_us: u64,
     /// The client has closed its side, or what it sent makes no sense: no more is read.
     pub(crate) deaf: bool,
 }
@@ -188,6 +190,7 @@ impl Connection {
             dirty: false,
             stalled: false,
             held_until_ms: 0,
+            waits_since_us: 0,
             deaf: false,
         }
     }

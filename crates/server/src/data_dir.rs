@@ -3,10 +3,12 @@
 //! ```text
 //! LOCK        held while a process uses the directory
 //! basalt.node format version, node id, shards and engine, one `name value` a line, with a checksum
+//! basalt.map  the newest map that this node has heard of; absent before it belongs to a store
 //! log/        the Raft log of all shards
-//! shards/N/   the tree of shard N
+//! shards/N/   the tree of shard N; 0 is the metadata group's
 //! ```
 
+use cluster::Map;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -14,8 +16,9 @@ use std::path::{Path, PathBuf};
 use storage::EngineKind;
 use vocab::{NodeId, Prng, ShardId};
 
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const IDENTITY_FILE: &str = "basalt.node";
+const MAP_FILE: &str = "basalt.map";
 
 /// What a data directory was made with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +88,12 @@ impl DataDir {
         self.root.join("log")
     }
 
+    /// Keeps a map: a crash leaves it or the one before.
+    pub fn keep_map(&self, map: &Map) -> Result<(), String> {
+        let path = self.root.join(MAP_FILE);
+        replace_file(&self.root, MAP_FILE, &map.encode()).map_err(|e| format!("{}: {e}", path.display()))
+    }
+
     /// The folder of one shard's tree.
     #[must_use]
     pub fn shard(&self, shard: ShardId) -> PathBuf {
@@ -117,7 +126,7 @@ impl Identity {
         };
         let format: u32 = field("format")?.parse().map_err(|_| "the format cannot be read")?;
         if format != FORMAT {
-            return Err(format!("format {format}; this version of basalt reads format {FORMAT}"));
+            return Err(format!("format {format}; this version of basalt reads format {FORMAT} only"));
         }
         let name = field("node")?.to_owned();
         let node = name.get(..16).and_then(|hex| u64::from_str_radix(hex, 16).ok()).ok_or("the node cannot be read")?;
@@ -130,13 +139,28 @@ impl Identity {
         let body =
             format!("format {FORMAT}\nnode {}\nshards {}\nengine {}\n", self.name, self.shards, self.engine.name());
         let check = crc32fast::hash(body.as_bytes());
-        let temporary = root.join(format!("{IDENTITY_FILE}.new"));
-        let mut file = File::create(&temporary)?;
-        file.write_all(format!("{body}check {check:08x}\n").as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, root.join(IDENTITY_FILE))?;
-        File::open(root)?.sync_all()
+        replace_file(root, IDENTITY_FILE, format!("{body}check {check:08x}\n").as_bytes())
     }
+}
+
+/// The map that a directory holds; `None` if its node belongs to no store yet.
+pub fn read_map(root: &Path) -> Result<Option<Map>, String> {
+    let path = root.join(MAP_FILE);
+    match std::fs::read(&path) {
+        Ok(bytes) => Map::decode(&bytes).map(Some).map_err(|e| format!("corrupt data in {}: {e}", path.display())),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(format!("{}: {e}", path.display())),
+    }
+}
+
+/// Puts a file in the place of another, as one: a crash leaves the old one or the new one.
+fn replace_file(root: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let temporary = root.join(format!("{name}.new"));
+    let mut file = File::create(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&temporary, root.join(name))?;
+    File::open(root)?.sync_all()
 }
 
 #[cfg(test)]

@@ -2,18 +2,22 @@
 
 use crate::connection::{ALL_KEYS, Begun, Cold, Effect, Mask, mask_of_all};
 use crate::inbox::Message;
-use crate::requests::{KeyHashes, Routed, conclude, route, run_on_store};
+use crate::access::{Access, HOLD_US};
+use crate::requests::{KeyHashes, Routed, conclude, route};
+use crate::store::steady_us;
+use crate::whole_store::run_on_store;
 use crate::worker::Worker;
 use node::exec::{Call, Error, Handler};
-use node::session::{self, Admission, Transaction};
-use node::{CachedSpace, EncodedCommand, Fault, SnapshotSpace, Space, Ticket, Write, key_hash};
+use node::session::{self, Admission, Consistency, Durability, Transaction};
+use node::{CachedSpace, EncodedCommand, Fault, ShardView, SnapshotSpace, Space, Ticket, Write, key_hash};
 use resp::table::{self, CommandSpec};
 use resp::{Parsed, Reply, parse_request};
 use smallvec::SmallVec;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vocab::{Slot, limits};
+use vocab::{ShardId, Slot, limits};
 
 type Args<'a> = SmallVec<[&'a [u8]; 8]>;
 
@@ -32,8 +36,10 @@ impl Worker {
         let mut ranges: Vec<Range<usize>> = Vec::with_capacity(8);
         self.outbox.touch(id);
         self.clock = Instant::now();
+        // After the bytes were read: so no request that a lease is held against came later.
+        self.arrived_us = steady_us();
         let Some(connection) = self.outbox.connections.get_mut(id) else { return 0 };
-        connection.session.active(self.now_ms);
+        connection.session.active(self.now.wall_ms);
         let mut limits = self.store.config.request_limits(connection.session.authenticated(&*self.store));
         loop {
             let Some(connection) = self.outbox.connections.get_mut(id) else { return used };
@@ -85,7 +91,7 @@ impl Worker {
 
     fn request(&mut self, id: usize, args: &[&[u8]]) -> Step {
         let Some(connection) = self.outbox.connections.get_mut(id) else { return Step::Next };
-        if connection.is_full() || connection.held_until_ms > self.now_ms {
+        if connection.is_full() || connection.held_until_ms > self.now.wall_ms {
             self.stall(id);
             return Step::Stall;
         }
@@ -105,11 +111,18 @@ impl Worker {
                 Step::Next
             }
             Admission::ExecuteAt { spec, slot, handler } => {
-                let shard = self.store.shard_of(slot);
-                self.read(id, spec, shard, ALL_KEYS, handler, args, &mut reply)
+                let shard = self.store.known().shard_of(slot).unwrap_or_default();
+                self.read(id, spec, Target { shard, slot, mask: ALL_KEYS }, handler, args, &mut reply)
             }
             Admission::Watch(keys) => self.watch(id, &keys, &mut reply),
             Admission::Transaction(transaction) => self.transaction(id, transaction),
+            Admission::WaitFor(wait) => {
+                // Nothing is known here of what followers hold.
+                wait.answer(false, 0, &mut reply);
+                self.store.stats.worker(self.index).finished(wait.spec.id, 0, &reply.buf);
+                self.put_unless_silent(id, &reply.buf);
+                Step::Next
+            }
             Admission::Hold { until_ms } => {
                 connection.held_until_ms = until_ms;
                 self.stall(id);
@@ -117,10 +130,11 @@ impl Worker {
                 return Step::Stall;
             }
         };
-        if matches!(step, Step::Stall)
-            && let Some(connection) = self.outbox.connections.get_mut(id)
-        {
-            connection.session.put_back();
+        if let Some(connection) = self.outbox.connections.get_mut(id) {
+            match step {
+                Step::Stall => connection.session.put_back(),
+                Step::Next => connection.waits_since_us = 0,
+            }
         }
         // A large answer leaves no large buffer behind.
         if reply.buf.capacity() > limits::OUTPUT_BUFFER_BYTES_SOFT {
@@ -155,7 +169,7 @@ impl Worker {
                     self.delayed.push((at, ticket, reply.buf.clone()));
                 }
                 if let Some(connection) = self.outbox.connections.get_mut(id) {
-                    connection.held_until_ms = self.now_ms + us / 1000;
+                    connection.held_until_ms = self.now.wall_ms + us / 1000;
                 }
             }
             session::Effect::Shutdown { .. } => {
@@ -198,33 +212,26 @@ impl Worker {
 
     fn execute(&mut self, id: usize, spec: &'static CommandSpec, args: &[&[u8]], reply: &mut Reply) -> Step {
         match route(&self.store, spec, args) {
-            Ok(Routed::Shard { shard, keys, handler }) => {
+            Ok(Routed::Shard { shard, slot, keys, handler }) => {
+                let target = Target { shard, slot, mask: mask_of_all(&keys) };
                 if spec.is_write() {
-                    self.write(id, spec, shard, &keys, args)
+                    self.write(id, spec, target, &keys, args)
                 } else {
-                    self.read(id, spec, shard, mask_of_all(&keys), handler, args, reply)
+                    self.read(id, spec, target, handler, args, reply)
                 }
             }
             Ok(Routed::Store { handler }) => {
                 let Some(ticket) = self.begin_in_pool(id, spec, args, ALL_KEYS) else { return Step::Stall };
                 let (store, command) = (self.store.clone(), EncodedCommand::new(args));
-                let seed = self.next_seed();
+                let (seed, arrived_us) = (self.next_seed(), self.arrived_us);
                 self.store.pool.run(Box::new(move || {
                     let mut reply = Reply::new(ticket.proto);
-                    run_on_store(&store, spec, handler, &command.args(), &mut reply, seed);
+                    run_on_store(&store, spec, handler, &command.args(), &mut reply, seed, arrived_us);
                     answer(&store, ticket, reply.buf);
                 }));
                 Step::Next
             }
-            Ok(Routed::Clear) => {
-                let Some(ticket) = self.begin(id, spec, args, ALL_KEYS, Effect::Unsettled) else { return Step::Stall };
-                let part = self.outbox.gather(ticket, self.store.views.len());
-                for shard in 0..self.store.views.len() {
-                    self.store.write_queued(Write::Clear.bytes());
-                    self.hand_over(shard, Write::Clear, KeyHashes::new(), part);
-                }
-                Step::Next
-            }
+            Ok(Routed::Clear) => self.clear(id, spec, args),
             Err(text) => {
                 if let Some(connection) = self.outbox.connections.get_mut(id) {
                     connection.session.reject(Some(spec.id), &text, &*self.store, reply);
@@ -279,30 +286,77 @@ impl Worker {
         let connection = self.outbox.connections.get_mut(id)?;
         let sequence = connection.begin(mask, effect, Begun::new(spec, self.clock, args));
         let (generation, proto) = (connection.generation, connection.session.proto());
-        Some(Ticket { worker, connection: id as u32, generation, sequence, proto })
+        let Durability { sync, acks } = connection.session.durability();
+        let connection = id as u32;
+        Some(Ticket { worker, connection, generation, sequence, proto, slot: Slot(0), sync, acks })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one request's facts, all of them needed")]
+    /// A request whose shard has no leader here or elsewhere waits a while, or is refused.
+    fn wait_for_leader(&mut self, id: usize, consistency: Consistency, reply: &mut Reply) -> Step {
+        let arrived_us = self.arrived_us;
+        let Some(connection) = self.outbox.connections.get_mut(id) else { return Step::Next };
+        if connection.waits_since_us == 0 {
+            connection.waits_since_us = arrived_us;
+        }
+        if arrived_us < connection.waits_since_us + HOLD_US {
+            self.stall(id);
+            return Step::Stall;
+        }
+        self.refuse(id, &self.store.no_leader(consistency), reply)
+    }
+
+    fn refuse(&mut self, id: usize, text: &str, reply: &mut Reply) -> Step {
+        reply.error(text);
+        self.put_unless_silent(id, &reply.buf);
+        Step::Next
+    }
+
+    /// A read was made, or is about to be, whose leader is not confirmed: it waits for that.
+    fn wait_for_lease(&mut self, id: usize, shard: usize) -> Step {
+        let arrived_us = self.arrived_us;
+        if let Some(connection) = self.outbox.connections.get_mut(id)
+            && connection.waits_since_us == 0
+        {
+            connection.waits_since_us = arrived_us;
+        }
+        if self.store.owner_of(shard) == self.index {
+            self.core.ask_lease(ShardId(shard as u32), self.now);
+        } else {
+            self.store.ask_lease(shard);
+        }
+        self.stall(id);
+        Step::Stall
+    }
+
     fn read(
         &mut self,
         id: usize,
         spec: &'static CommandSpec,
-        shard: usize,
-        mask: Mask,
+        target: Target,
         handler: Handler,
         args: &[&[u8]],
         reply: &mut Reply,
     ) -> Step {
+        let Target { shard, slot, mask } = target;
         let Some(connection) = self.outbox.connections.get_mut(id) else { return Step::Next };
         if connection.must_wait(mask, Effect::Read) {
             self.stall(id);
             return Step::Stall;
         }
-        let view = &self.store.views[shard];
-        if !view.serving() {
-            reply.error("CLUSTERDOWN Hash slot not served");
-            self.put_unless_silent(id, &reply.buf);
-            return Step::Next;
+        let arrived_us = if connection.waits_since_us > 0 { connection.waits_since_us } else { self.arrived_us };
+        let consistency = connection.session.consistency_for(spec, args);
+        let known = self.store.known();
+        let (view, leads) = match self.store.access(&known, shard, slot, consistency) {
+            Access::Leader(view) => (view, true),
+            Access::Follower(view) => (view, false),
+            Access::Refused(text) => return self.refuse(id, &text, reply),
+            Access::Wait => return self.wait_for_leader(id, consistency, reply),
+        };
+        if leads && !view.readable(arrived_us, self.now.mono_us) {
+            return match self.held_too_long(id) {
+                true => self.refuse(id, &self.store.no_leader(consistency), reply),
+                false => self.wait_for_lease(id, shard),
+            };
         }
         // Straight into the connection's output where nothing is before it.
         let direct = connection.is_quiet() && !connection.session.silent();
@@ -312,70 +366,116 @@ impl Worker {
             reply.proto = proto;
         }
         let mark = reply.buf.len();
-        let mut cached = CachedSpace::new(view, self.now_ms);
+        let mut cached = CachedSpace::new(view, self.now.wall_ms);
         let mut done = handler(&mut Call { args, space: &mut cached, reply });
         if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {
             reply.buf.truncate(mark);
-            if !self.store.reads_are_fast(self.now_ms) {
+            if !self.store.reads_are_fast(self.now.wall_ms) {
                 if direct {
                     std::mem::swap(reply, &mut connection.output);
                 }
-                return self.read_in_pool(id, spec, shard, mask, handler, args);
+                let view = leads.then_some(arrived_us);
+                return self.read_in_pool(id, spec, target, view, handler, args);
             }
             let begun = Instant::now();
             let seed = self.next_seed();
-            let mut space = SnapshotSpace::new(&self.store.views[shard], self.now_ms, seed);
+            let mut space = SnapshotSpace::new(view, self.now.wall_ms, seed);
             done = handler(&mut Call { args, space: &mut space, reply });
             drop(space);
-            self.store.note_read(begun.elapsed(), self.now_ms);
+            self.store.note_read(begun.elapsed(), self.now.wall_ms);
         }
         conclude(done, reply, mark);
-        self.finished(id, spec, args, &reply.buf[mark..]);
+        // Asked again, after the read: the process may have slept since.
+        let counts = !leads || view.is_unquestioned() || view.readable(arrived_us, steady_us());
+        if !counts {
+            reply.buf.truncate(mark);
+        } else {
+            self.finished(id, spec, args, &reply.buf[mark..]);
+        }
         if !direct {
-            self.put_unless_silent(id, &reply.buf);
+            if counts {
+                self.put_unless_silent(id, &reply.buf);
+            }
         } else if let Some(connection) = self.outbox.connections.get_mut(id) {
             std::mem::swap(reply, &mut connection.output);
         }
-        Step::Next
+        if counts { Step::Next } else { self.wait_for_lease(id, shard) }
     }
 
+    fn held_too_long(&self, id: usize) -> bool {
+        let since_us = self.outbox.connections.get(id).map_or(0, |connection| connection.waits_since_us);
+        since_us > 0 && self.arrived_us >= since_us + HOLD_US
+    }
+
+    /// `confirm`: when the request came, if the answer counts only from a leader that was confirmed since.
     fn read_in_pool(
         &mut self,
         id: usize,
         spec: &'static CommandSpec,
-        shard: usize,
-        mask: Mask,
+        target: Target,
+        confirm: Option<u64>,
         handler: Handler,
         args: &[&[u8]],
     ) -> Step {
-        let Some(ticket) = self.begin_in_pool(id, spec, args, mask) else { return Step::Stall };
+        let Some(ticket) = self.begin_in_pool(id, spec, args, target.mask) else { return Step::Stall };
         let (store, command) = (self.store.clone(), EncodedCommand::new(args));
+        let Some(view) = self.store.known().view(target.shard).cloned() else { return Step::Next };
         let seed = self.next_seed();
         self.store.pool.run(Box::new(move || {
             let begun = Instant::now();
             let now_ms = crate::store::now_ms();
             let mut reply = Reply::new(ticket.proto);
-            let mut space = SnapshotSpace::new(&store.views[shard], now_ms, seed);
+            let mut space = SnapshotSpace::new(&view, now_ms, seed);
             let done = handler(&mut Call { args: &command.args(), space: &mut space, reply: &mut reply });
             drop(space);
             conclude(done, &mut reply, 0);
             store.note_read(begun.elapsed(), now_ms);
+            if confirm.is_some_and(|arrived_us| !store.confirm_read(&view, arrived_us)) {
+                reply.buf.clear();
+                let moved = store.redirection(target.shard, target.slot);
+                reply.error(&moved.unwrap_or_else(|| store.no_leader(Consistency::Absolute)));
+            }
             answer(&store, ticket, reply.buf);
         }));
         Step::Next
     }
 
-    fn write(&mut self, id: usize, spec: &'static CommandSpec, shard: usize, keys: &KeyHashes, args: &[&[u8]]) -> Step {
+    /// Whether this node leads the shard of a write: if not, the client has been answered, or waits.
+    fn leads(&mut self, id: usize, shard: usize, slot: Slot) -> Result<Arc<ShardView>, Step> {
+        let known = self.store.known();
+        let mut reply = Reply::default();
+        if let Some(connection) = self.outbox.connections.get(id) {
+            reply.proto = connection.session.proto();
+        }
+        match self.store.access(&known, shard, slot, Consistency::Absolute) {
+            Access::Leader(view) | Access::Follower(view) => Ok(view.clone()),
+            Access::Refused(text) => Err(self.refuse(id, &text, &mut reply)),
+            Access::Wait => Err(self.wait_for_leader(id, Consistency::Absolute, &mut reply)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        id: usize,
+        spec: &'static CommandSpec,
+        target: Target,
+        keys: &KeyHashes,
+        args: &[&[u8]],
+    ) -> Step {
         if self.store.is_full() {
             self.stall(id);
             return Step::Stall;
         }
-        let mask = mask_of_all(keys);
-        let view = &self.store.views[shard];
-        let ready = self.store.reads_are_fast(self.now_ms)
+        let Target { shard, slot, mask } = target;
+        let view = match self.leads(id, shard, slot) {
+            Ok(view) => view,
+            Err(step) => return step,
+        };
+        let ready = self.store.reads_are_fast(self.now.wall_ms)
             || spec.keys(args).is_ok_and(|mut positions| positions.all(|at| view.is_cached(args[at])));
         let command = EncodedCommand::new(args);
         let Some(ticket) = self.begin(id, spec, args, mask, Effect::Write) else { return Step::Stall };
+        let ticket = Ticket { slot, ..ticket };
         self.store.write_queued(command.bytes());
         let Some(connection) = self.outbox.connections.get_mut(id) else { return Step::Next };
         if ready && connection.cold.is_empty() {
@@ -387,11 +487,37 @@ impl Worker {
         if !ready {
             let (store, command, inbox) = (self.store.clone(), command.clone(), self.inbox.clone());
             self.store.pool.run(Box::new(move || {
-                warm(&store, spec, shard, &command);
+                warm(&store, spec, &view, &command);
                 inbox.send(Message::Warm(ticket));
             }));
         }
         connection.cold.push_back(Cold { ready, shard, write: Write::Command(command), keys: keys.clone(), ticket });
+        Step::Next
+    }
+
+    /// FLUSHALL: every shard removes its keys, wherever it is led.
+    fn clear(&mut self, id: usize, spec: &'static CommandSpec, args: &[&[u8]]) -> Step {
+        let Some(ticket) = self.begin(id, spec, args, ALL_KEYS, Effect::Unsettled) else { return Step::Stall };
+        let known = self.store.known();
+        let shards = known.shards();
+        let part = self.outbox.gather(ticket, shards.len());
+        for (shard, (first, _)) in shards {
+            let at = shard.0 as usize;
+            if known.view(at).is_some_and(|view| view.leading()) {
+                self.store.write_queued(Write::Clear.bytes());
+                self.hand_over(at, Write::Clear, KeyHashes::new(), Ticket { slot: Slot(first), ..part });
+                continue;
+            }
+            let store = self.store.clone();
+            self.store.pool.run(Box::new(move || {
+                let reply = store.call_leader(shard, &[b"FLUSHALL"]).unwrap_or_else(|text| {
+                    let mut reply = Reply::new(part.proto);
+                    reply.error(&text);
+                    reply.buf
+                });
+                answer(&store, part, reply);
+            }));
+        }
         Step::Next
     }
 
@@ -422,7 +548,7 @@ impl Worker {
 
     fn transaction(&mut self, id: usize, transaction: Transaction) -> Step {
         let slot = transaction.slot().unwrap_or(Slot(0));
-        let shard = self.store.shard_of(slot);
+        let shard = self.store.known().shard_of(slot).unwrap_or_default();
         let commands: Vec<EncodedCommand> = transaction.data().cloned().collect();
         let hashes = |command: &EncodedCommand| {
             let args = command.args();
@@ -434,6 +560,7 @@ impl Worker {
         let write = Write::Transaction { watches: transaction.watches().to_vec(), commands };
         let Some(spec) = table::lookup(b"exec") else { return Step::Next };
         let Some(ticket) = self.begin(id, spec, &[b"exec"], ALL_KEYS, Effect::Unsettled) else { return Step::Stall };
+        let ticket = Ticket { slot, ..ticket };
         if let Some(connection) = self.outbox.connections.get_mut(id) {
             connection.transaction = Some((ticket.sequence, transaction));
         }
@@ -445,14 +572,32 @@ impl Worker {
     /// Looks up what the watched keys' versions are. Nothing of the connection is under way.
     fn watch(&mut self, id: usize, keys: &[Vec<u8>], reply: &mut Reply) -> Step {
         let Some(connection) = self.outbox.connections.get_mut(id) else { return Step::Next };
+        let slot = keys.first().map_or(Slot(0), |key| vocab::slot_of(key));
+        let arrived_us = if connection.waits_since_us > 0 { connection.waits_since_us } else { self.arrived_us };
+        let shard = self.store.known().shard_of(slot).unwrap_or_default();
+        let view = match self.leads(id, shard, slot) {
+            Ok(view) => view,
+            Err(step) => return step,
+        };
+        let mut versions = Vec::with_capacity(keys.len());
         for key in keys {
-            let view = &self.store.views[self.store.shard_of(vocab::slot_of(key))];
-            match SnapshotSpace::new(view, self.now_ms, 0).get(key) {
-                Ok(record) => connection.session.watching(key, record.map_or(0, |record| record.view().version)),
+            match SnapshotSpace::new(&view, self.now.wall_ms, 0).get(key) {
+                Ok(record) => versions.push(record.map_or(0, |record| record.view().version)),
                 Err(fault) => {
                     conclude(Err(Error::Fault(fault)), reply, 0);
                     break;
                 }
+            }
+        }
+        if !view.readable(arrived_us, steady_us()) {
+            return match self.held_too_long(id) {
+                true => self.refuse(id, &self.store.no_leader(Consistency::Absolute), reply),
+                false => self.wait_for_lease(id, shard),
+            };
+        }
+        if let Some(connection) = self.outbox.connections.get_mut(id) {
+            for (key, version) in keys.iter().zip(versions) {
+                connection.session.watching(key, version);
             }
         }
         if reply.buf.is_empty() {
@@ -463,14 +608,22 @@ impl Worker {
     }
 }
 
+/// What a request is about.
+#[derive(Clone, Copy)]
+struct Target {
+    shard: usize,
+    slot: Slot,
+    mask: Mask,
+}
+
 /// Reads what a write will find, so that it is in memory when the write is applied.
-fn warm(store: &crate::store::Store, spec: &CommandSpec, shard: usize, command: &EncodedCommand) {
+fn warm(store: &crate::store::Store, spec: &CommandSpec, view: &ShardView, command: &EncodedCommand) {
     let begun = Instant::now();
     let now_ms = crate::store::now_ms();
     let args = command.args();
     for at in spec.keys(&args).into_iter().flatten() {
         // A failure shows when the command is applied.
-        let _ = SnapshotSpace::new(&store.views[shard], now_ms, 0).get(args[at]);
+        let _ = SnapshotSpace::new(view, now_ms, 0).get(args[at]);
     }
     store.note_read(begun.elapsed(), now_ms);
 }
@@ -479,9 +632,9 @@ fn warm(store: &crate::store::Store, spec: &CommandSpec, shard: usize, command: 
 fn is_barrier(args: &[&[u8]]) -> bool {
     let is = |name: &[u8]| args[0].eq_ignore_ascii_case(name);
     match args[0].len() {
-        4 => is(b"EXEC"),
+        4 => is(b"EXEC") || is(b"WAIT"),
         5 => is(b"WATCH"),
-        7 => is(b"FLUSHDB"),
+        7 => is(b"FLUSHDB") || is(b"WAITAOF"),
         8 => is(b"FLUSHALL"),
         _ => false,
     }

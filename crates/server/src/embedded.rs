@@ -1,15 +1,22 @@
 //! Callers in this process: the same shards, threads and log as behind the sockets, without sockets.
 
 use crate::outbox::EMBEDDED;
+use crate::access::Access;
 use crate::requests::{Routed, route};
-use crate::store::{Store, now_ms};
+use crate::store::{Store, now_ms, steady_us};
+use crate::whole_store::run_on_store;
 use node::exec::{Call, Error};
+use node::session::{Consistency, Durability};
 use node::{CachedSpace, EncodedCommand, Fault, SnapshotSpace, Ticket, Write};
 use resp::{Proto, Reply, table};
 use slab::Slab;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
+use vocab::{ShardId, Slot};
+
+/// How long a write for another node may take.
+const CALL_WITHIN: Duration = Duration::from_secs(5);
 
 /// Answers that have arrived, one after the other in one buffer.
 #[derive(Default)]
@@ -127,37 +134,19 @@ impl Caller {
                 return false;
             }
         };
+        let arrived_us = steady_us();
         match route(&self.store, spec, args) {
-            Ok(Routed::Shard { shard, keys, handler: _ }) if spec.is_write() => {
-                let ticket = Ticket {
-                    worker: EMBEDDED,
-                    connection: self.id as u32,
-                    generation: self.mailbox.generation,
-                    sequence: u64::from(token),
-                    proto: reply.proto,
-                };
+            Ok(Routed::Shard { shard, slot, keys, handler: _ }) if spec.is_write() => {
                 let write = Write::Command(EncodedCommand::new(args));
-                let bytes = write.bytes();
-                let message = crate::inbox::Message::Write { shard: shard as u32, write, keys: keys.to_vec(), ticket };
-                match self.store.inbox(self.store.owner_of(shard)) {
-                    Some(inbox) => {
-                        self.store.write_queued(bytes);
-                        inbox.send(message);
-                    }
-                    None => {
-                        reply.error("ERR the store is not running");
-                        return false;
-                    }
-                }
-                true
+                self.submit_write(token, shard, slot, write, keys.to_vec(), reply)
             }
-            Ok(Routed::Shard { shard, handler, .. }) => {
-                self.read(shard, handler, args, reply);
+            Ok(Routed::Shard { shard, slot, handler, .. }) => {
+                self.read(shard, slot, handler, args, arrived_us, reply);
                 false
             }
             Ok(Routed::Store { handler }) => {
                 self.seed = self.seed.wrapping_add(0x9E37_79B9);
-                crate::requests::run_on_store(&self.store, spec, handler, args, reply, self.seed);
+                run_on_store(&self.store, spec, handler, args, reply, self.seed, arrived_us);
                 false
             }
             Ok(Routed::Clear) => {
@@ -171,22 +160,99 @@ impl Caller {
         }
     }
 
-    fn read(&mut self, shard: usize, handler: node::exec::Handler, args: &[&[u8]], reply: &mut Reply) {
-        let view = self.store.views[shard].clone();
-        let view = &*view;
-        if !view.serving() {
-            return reply.error("CLUSTERDOWN Hash slot not served");
+    /// Runs one command on this node's replica of a shard, for another node; answers one RESP3 frame. FLUSHALL is meant
+    /// for that shard alone.
+    pub(crate) fn call_shard(&mut self, shard: ShardId, args: &[&[u8]]) -> Vec<u8> {
+        let mut reply = Reply::new(Proto::Resp3);
+        let at = shard.0 as usize;
+        let arrived_us = steady_us();
+        let leads = self.store.known().view(at).is_some_and(|view| view.leading());
+        if !leads {
+            reply.error("CLUSTERDOWN this node does not lead the shard");
+        } else if args[0].eq_ignore_ascii_case(b"FLUSHALL") {
+            if self.submit_write(0, at, Slot(0), Write::Clear, Vec::new(), &mut reply) {
+                let until = Instant::now() + CALL_WITHIN;
+                self.wait(Some(until), &mut |_, answer| reply.buf.extend_from_slice(answer));
+                if reply.buf.is_empty() {
+                    reply.error("TIMEOUT the write was not confirmed in time: it may be made later, or never");
+                }
+            }
+        } else {
+            match node::exec::peer_handler(args) {
+                Some(handler) => self.read(at, Slot(0), handler, args, arrived_us, &mut reply),
+                None => reply.error("ERR this command is not for other nodes"),
+            }
         }
+        reply.buf
+    }
+
+    /// True if the answer will come later.
+    fn submit_write(
+        &mut self,
+        token: u32,
+        shard: usize,
+        slot: Slot,
+        write: Write,
+        keys: Vec<u64>,
+        reply: &mut Reply,
+    ) -> bool {
+        let Durability { sync, acks } = Durability::of_settings(&self.store.config);
+        let ticket = Ticket {
+            worker: EMBEDDED,
+            connection: self.id as u32,
+            generation: self.mailbox.generation,
+            sequence: u64::from(token),
+            proto: reply.proto,
+            slot,
+            sync,
+            acks,
+        };
+        let bytes = write.bytes();
+        let message = crate::inbox::Message::Write { shard: shard as u32, write, keys, ticket };
+        match self.store.inbox(self.store.owner_of(shard)) {
+            Some(inbox) => {
+                self.store.write_queued(bytes);
+                inbox.send(message);
+                true
+            }
+            None => {
+                reply.error("ERR the store is not running");
+                false
+            }
+        }
+    }
+
+    fn read(
+        &mut self,
+        shard: usize,
+        slot: Slot,
+        handler: node::exec::Handler,
+        args: &[&[u8]],
+        arrived_us: u64,
+        reply: &mut Reply,
+    ) {
+        let known = self.store.known();
+        let view = match self.store.access(&known, shard, slot, Consistency::Absolute) {
+            Access::Leader(view) | Access::Follower(view) => view,
+            Access::Refused(text) => return reply.error(&text),
+            Access::Wait => return reply.error(&self.store.no_leader(Consistency::Absolute)),
+        };
         let mark = reply.buf.len();
         let now = now_ms();
         match handler(&mut Call { args, space: &mut CachedSpace::new(view, now), reply }) {
-            Err(Error::Fault(Fault::WouldBlock)) => reply.buf.truncate(mark),
-            done => return crate::requests::conclude(done, reply, mark),
+            Err(Error::Fault(Fault::WouldBlock)) => {
+                reply.buf.truncate(mark);
+                self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+                let mut space = SnapshotSpace::new(view, now, self.seed);
+                let done = handler(&mut Call { args, space: &mut space, reply });
+                crate::requests::conclude(done, reply, mark);
+            }
+            done => crate::requests::conclude(done, reply, mark),
         }
-        self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut space = SnapshotSpace::new(view, now, self.seed);
-        let done = handler(&mut Call { args, space: &mut space, reply });
-        crate::requests::conclude(done, reply, mark);
+        if !view.is_unquestioned() && !self.store.confirm_read(view, arrived_us) {
+            reply.buf.truncate(mark);
+            reply.error(&self.store.no_leader(Consistency::Absolute));
+        }
     }
 }
 

@@ -2,13 +2,16 @@
 
 use crate::inbox::Message;
 use crate::store::Store;
+use cluster::{NodeInfo, ReplicaInfo};
 use node::Config;
 use node::session::{
-    ClientEntry, Clients, ClusterFacts, ClusterNode, ClusterReplica, ClusterShard, Host, NodeFacts, Session, ShardFacts,
+    ClientEntry, Clients, ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Host, NodeFacts, Session,
+    ShardFacts,
 };
 use node::stats::Stats;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
+use vocab::NodeId;
 
 impl Host for Store {
     fn now_us(&self) -> u64 {
@@ -68,12 +71,13 @@ impl Host for Store {
             flushes: self.background.flushes.load(Ordering::Relaxed),
             compactions_running: self.background.compacting.load(Ordering::Relaxed),
             compactions: self.background.compactions.load(Ordering::Relaxed),
-            expired_keys: Some(self.views.iter().map(|view| view.expired_ever()).sum()),
+            expired_keys: Some(self.views().iter().map(|view| view.expired_ever()).sum()),
         }
     }
 
     fn shard_facts(&self) -> Vec<ShardFacts> {
-        let facts = self.views.iter().map(|view| ShardFacts {
+        let views = self.views();
+        let facts = views.iter().map(|view| ShardFacts {
             id: view.id(),
             slots: view.slots(),
             serving: view.serving(),
@@ -87,31 +91,64 @@ impl Host for Store {
     }
 
     fn cluster_facts(&self) -> ClusterFacts {
-        let number = |name: &str| self.config.number(name).unwrap_or_default();
-        let announced = u16::try_from(number("announce-port")).unwrap_or_default();
-        let port = if announced > 0 { announced } else { u16::try_from(number("port")).unwrap_or_default() };
-        let id = self.dir.identity().node;
-        let node = ClusterNode {
-            id,
-            myself: true,
-            host: self.config.text("announce-host").unwrap_or_default(),
-            port,
-            peer_port: 0,
-            alive: true,
-            linked: true,
+        let known = self.known();
+        let Some(map) = &known.map else {
+            let node = self.cluster_node(&self.node_info());
+            return ClusterFacts { nodes: vec![node], ..ClusterFacts::default() };
         };
-        let shards = self.views.iter().map(|view| ClusterShard {
-            id: view.id(),
-            slots: vec![view.slots()],
-            leader: id,
-            led: view.serving(),
-            replicas: vec![ClusterReplica { node: id, learner: false, index: view.engine().applied_index() }],
+        let nodes = map.nodes.values().map(|info| self.cluster_node(info)).collect();
+        let shards = map.data_shards().map(|(id, info)| {
+            let place = known.place(id.0 as usize);
+            let leader = place.and_then(|place| place.leader.node());
+            let last = place.and_then(|place| place.leader.last());
+            let first = info.replicas.first().map(|replica| replica.node);
+            let index = |node: NodeId| {
+                let view = place.and_then(|place| place.view.as_ref()).filter(|_| node == self.node());
+                view.map_or(0, |view| view.engine().applied_index())
+            };
+            let replica = |replica: &ReplicaInfo| ClusterReplica {
+                node: replica.node,
+                learner: replica.learner,
+                index: index(replica.node),
+            };
+            ClusterShard {
+                id,
+                slots: info.slots.clone(),
+                leader: leader.or(last).or(first).unwrap_or(self.node()),
+                led: leader.is_some(),
+                replicas: info.replicas.iter().map(replica).collect(),
+            }
         });
-        ClusterFacts { epoch: 1, nodes: vec![node], shards: shards.collect(), ..ClusterFacts::default() }
+        let link = |node: &NodeId| {
+            let opened_ms = self.neighbours.since_ms(*node)?;
+            Some(ClusterLink { node: *node, outgoing: true, opened_ms, queued_bytes: 0, buffer_bytes: 0 })
+        };
+        ClusterFacts {
+            epoch: map.epoch.0,
+            nodes,
+            shards: shards.collect(),
+            links: map.nodes.keys().filter_map(link).collect(),
+            ..ClusterFacts::default()
+        }
     }
 }
 
 impl Store {
+    fn cluster_node(&self, info: &NodeInfo) -> ClusterNode {
+        let myself = info.id == self.node();
+        let linked = myself || self.neighbours.is_up(info.id);
+        let peer_port = info.peer_address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or_default();
+        ClusterNode {
+            id: info.id,
+            myself,
+            host: info.client_host.clone(),
+            port: info.client_port,
+            peer_port,
+            alive: linked,
+            linked,
+        }
+    }
+
     /// Enters a connection; `None` if there are as many as there may be.
     pub(crate) fn connect(&self, addr: String, laddr: String, worker: usize, now_ms: u64) -> Option<Session> {
         if self.clients.count() >= self.config.clients_max() {

@@ -1,8 +1,11 @@
 //! How threads speak to a worker: a bounded-by-its-senders queue and one wake-up for many messages.
 
-use node::{Ticket, Write};
+use crate::opening::Opened;
+use node::peer::PeerMessage;
+use node::{ArrivedSnapshot, Ticket, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use vocab::{NodeId, ReplicaId, ShardId};
 
 /// What a worker is told.
 pub(crate) enum Message {
@@ -34,6 +37,26 @@ pub(crate) enum Message {
     Flushed(u32),
     /// A shard holds old log files: write its memory to files.
     Seal(u32),
+    /// A read of that shard waits for its leader to be confirmed.
+    AskLease(u32),
+    /// A message of another node about shards of this worker.
+    Peer(NodeId, PeerMessage),
+    /// A message for another node, for the worker with the links.
+    Post(NodeId, PeerMessage),
+    /// A replica for this worker.
+    Adopt(Box<Opened>),
+    /// There is a newer map.
+    Map(Arc<cluster::Map>),
+    /// The metadata group's replica on this node has applied a newer map.
+    MapApplied(Arc<cluster::Map>),
+    /// The link to a node has broken.
+    LinkDown(NodeId),
+    /// Some shard has another leader: whoever waits for one may look again.
+    Led,
+    /// A snapshot has arrived as a whole.
+    SnapshotArrived(ShardId, Box<ArrivedSnapshot>),
+    /// A snapshot was sent, or could not be.
+    SnapshotSent(ShardId, ReplicaId, bool),
     /// Look at a connection again (it was killed, or what held it is over).
     Look,
     /// End.

@@ -1,25 +1,33 @@
 //! The shell for the real world: sockets, clocks, threads and disks around the node.
 
+mod access;
 mod background;
+mod calls;
 mod commit;
 mod connection;
 mod data_dir;
+mod directory;
 mod dispatch;
 mod embedded;
 mod host;
 mod inbox;
 pub mod links;
 mod log_thread;
+mod neighbours;
+mod opening;
 mod outbox;
+mod peers;
 mod pool;
 mod process;
 mod requests;
 mod server;
+pub mod snapshots;
 mod store;
+mod transfers;
 mod vital;
+mod whole_store;
 mod worker;
 
-pub use data_dir::{DataDir, Identity};
+pub use data_dir::{DataDir, Identity, read_map};
 pub use embedded::Caller;
 pub use server::Server;
-pub use store::slots_of;

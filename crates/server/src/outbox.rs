@@ -3,12 +3,16 @@
 use crate::inbox::Message;
 use crate::store::Store;
 use crate::worker::Connections;
+use cluster::{Change, Map};
+use node::peer::PeerMessage;
 use node::session::Effect;
-use node::{Answers, Ticket};
+use node::{Answers, Effects, SnapshotTask, Ticket};
+use replica::Members;
 use resp::Reply;
 use slab::Slab;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use vocab::{NodeId, ShardId};
 
 /// The place of a ticket whose answer is one of several that make one reply.
 pub(crate) const GATHERED: u32 = u32::MAX;
@@ -34,6 +38,16 @@ pub(crate) struct Outbox {
     /// Connections whose next request may go on.
     pub(crate) unstalled: Vec<usize>,
     gathers: Slab<Gather>,
+    /// Messages for other nodes.
+    pub(crate) posts: Vec<(NodeId, PeerMessage)>,
+    /// Shards that have another leader since this was looked at.
+    pub(crate) news: Vec<ShardId>,
+    /// Snapshots that are to be sent.
+    pub(crate) snapshots: Vec<SnapshotTask>,
+    /// Members that have changed, for the map.
+    pub(crate) changes: Vec<Change>,
+    /// The newest map that the metadata group has applied.
+    pub(crate) applied_map: Option<Arc<Map>>,
 }
 
 impl Outbox {
@@ -46,7 +60,17 @@ impl Outbox {
             stalled: Vec::new(),
             unstalled: Vec::new(),
             gathers: Slab::new(),
+            posts: Vec::new(),
+            news: Vec::new(),
+            snapshots: Vec::new(),
+            changes: Vec::new(),
+            applied_map: None,
         }
+    }
+
+    /// Puts a message for another node with those that go out next.
+    pub(crate) fn post(&mut self, to: NodeId, message: PeerMessage) {
+        self.posts.push((to, message));
     }
 
     /// Notes that a connection has something to send.
@@ -135,12 +159,56 @@ impl Outbox {
 
 impl Answers for Outbox {
     fn answer(&mut self, ticket: &Ticket, reply: &[u8]) {
-        if ticket.worker == EMBEDDED {
+        if *ticket == Ticket::NOBODY {
+        } else if ticket.worker == EMBEDDED {
             self.store.embedded.deliver(ticket, reply);
         } else if ticket.worker as usize == self.worker {
             self.deliver(ticket, reply);
         } else if let Some(inbox) = self.store.inbox(ticket.worker as usize) {
             inbox.send(Message::Answer { ticket: *ticket, reply: reply.to_vec() });
         }
+    }
+}
+
+impl Effects for Outbox {
+    fn send(&mut self, to: NodeId, message: PeerMessage) {
+        self.post(to, message);
+    }
+
+    fn not_leader(&mut self, shard: ShardId, ticket: &Ticket) {
+        let mut reply = Reply::new(ticket.proto);
+        match self.store.redirection(shard.0 as usize, ticket.slot) {
+            Some(text) => reply.error(&text),
+            None => reply.error("CLUSTERDOWN The cluster is down: the shard has no leader now; nothing was written"),
+        }
+        self.answer(ticket, &reply.buf);
+    }
+
+    fn led(&mut self, shard: ShardId, leader: Option<NodeId>, term: u64) {
+        let known = self.store.known();
+        if known.place(shard.0 as usize).is_some_and(|place| place.leader.learn(leader, term)) {
+            self.news.push(shard);
+        }
+    }
+
+    fn readable(&mut self, _shard: ShardId) {
+        self.unstall_all();
+    }
+
+    fn sealed(&mut self, _shard: ShardId) {
+        self.store.background.wake();
+    }
+
+    fn snapshot_wanted(&mut self, task: SnapshotTask) {
+        self.snapshots.push(task);
+    }
+
+    fn members(&mut self, shard: ShardId, index: u64, members: Members) {
+        let (voters, learners) = (members.voters, members.learners);
+        self.changes.push(Change::SetReplicas { shard, members_index: index, voters, learners });
+    }
+
+    fn map(&mut self, map: Arc<Map>) {
+        self.applied_map = Some(map);
     }
 }

@@ -1,8 +1,8 @@
 //! From a request to where it runs: its shard, the whole store, or the session itself.
 
-use crate::store::{Store, now_ms};
-use node::exec::{Error, Handler, Outcome, ScanCursors, StoreCall, StoreHandler};
-use node::{Fault, KeyHash, RecordRange, Records, Shards, SnapshotSpace, Space, handlers, key_hash};
+use crate::store::Store;
+use node::exec::{Error, Handler, Outcome, StoreHandler};
+use node::{Fault, KeyHash, handlers, key_hash};
 use resp::Reply;
 use resp::table::CommandSpec;
 use smallvec::SmallVec;
@@ -17,6 +17,8 @@ pub(crate) enum Routed {
     Shard {
         /// The shard's place.
         shard: usize,
+        /// The slot of the keys.
+        slot: Slot,
         /// Hashes of the keys.
         keys: KeyHashes,
         /// What runs it.
@@ -55,7 +57,10 @@ pub(crate) fn route(store: &Store, spec: &CommandSpec, args: &[&[u8]]) -> Result
         }
         keys.push(key_hash(key));
     }
-    Ok(Routed::Shard { shard: store.shard_of(slot.unwrap_or(Slot(0))), keys, handler })
+    let slot = slot.unwrap_or(Slot(0));
+    // Without a map there is no such shard, and whoever looks for it says so.
+    let shard = store.known().shard_of(slot).unwrap_or_default();
+    Ok(Routed::Shard { shard, slot, keys, handler })
 }
 
 fn check_flush(args: &[&[u8]]) -> Result<(), String> {
@@ -64,58 +69,6 @@ fn check_flush(args: &[&[u8]]) -> Result<(), String> {
         [_, how] if how.eq_ignore_ascii_case(b"ASYNC") || how.eq_ignore_ascii_case(b"SYNC") => Ok(()),
         _ => Err("ERR syntax error".to_owned()),
     }
-}
-
-/// Views of all shards, made when they are first looked at.
-struct StoreShards<'a> {
-    store: &'a Store,
-    spaces: Vec<Option<SnapshotSpace<'a>>>,
-    now_ms: u64,
-    seed: u64,
-}
-
-impl Shards for StoreShards<'_> {
-    fn count(&self) -> usize {
-        self.spaces.len()
-    }
-
-    fn slots(&self, i: usize) -> (u16, u16) {
-        self.store.views[i].slots()
-    }
-
-    fn leads(&self, i: usize) -> bool {
-        self.store.views[i].serving()
-    }
-
-    fn space(&mut self, i: usize) -> &mut dyn Space {
-        let (store, now_ms, seed) = (self.store, self.now_ms, self.seed);
-        self.spaces[i].get_or_insert_with(|| SnapshotSpace::new(&store.views[i], now_ms, seed ^ i as u64))
-    }
-
-    fn records<'b>(&'b mut self, range: &RecordRange<'_>) -> Vec<Box<dyn Records + 'b>> {
-        for i in 0..self.count() {
-            self.space(i);
-        }
-        self.spaces.iter().flatten().map(|space| space.records(range.start, range.end, range.reverse)).collect()
-    }
-}
-
-/// Runs a command over the whole store and writes its reply.
-pub(crate) fn run_on_store(
-    store: &Store,
-    spec: &CommandSpec,
-    handler: StoreHandler,
-    args: &[&[u8]],
-    reply: &mut Reply,
-    seed: u64,
-) {
-    let mark = reply.buf.len();
-    let spaces = store.views.iter().map(|_| None).collect();
-    let mut shards = StoreShards { store, spaces, now_ms: now_ms(), seed };
-    let mut call = |cursors: &mut ScanCursors| handler(&mut StoreCall { args, shards: &mut shards, cursors, reply });
-    // Only SCAN has cursors; others shall not wait for each other.
-    let done = if spec.name == "SCAN" { call(&mut store.cursors()) } else { call(&mut ScanCursors::default()) };
-    conclude(done, reply, mark);
 }
 
 /// Turns a handler's failure into its reply; true if it succeeded.

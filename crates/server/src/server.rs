@@ -3,16 +3,21 @@
 use crate::background;
 use crate::embedded::Caller;
 use crate::inbox::{Inbox, Message};
-use crate::store::Store;
+use crate::links::{Identity, Links, LinksOptions, Packing};
+use crate::peers::LINKS_WORKER;
+use crate::store::{Store, moment};
 use crate::worker::Worker;
 use mio::net::TcpListener;
-use mio::{Poll, Waker};
-use node::{Config, Shard};
+use mio::{Poll, Token, Waker};
+use node::Config;
+use node::control::{Control, Shape};
+use node::core::Core;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -49,7 +54,7 @@ impl Server {
             0 => (processors / 2).max(1),
             n => n.unsigned_abs() as usize,
         };
-        let (store, shards) = Store::open(Arc::new(config), workers, seed())?;
+        let (store, opened) = Store::open(Arc::new(config), workers, seed())?;
         let polls = (0..workers).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>().map_err(|e| e.to_string())?;
         let inboxes = polls
             .iter()
@@ -59,12 +64,22 @@ impl Server {
         if store.inboxes.set(inboxes.clone()).is_err() {
             return Err("the store is running already".to_owned());
         }
-        let mut owned = share_out(shards, workers);
+        let map = store.known().map.clone();
+        let mut cores: Vec<Core> = (0..workers).map(|_| Core::new(store.node())).collect();
+        if let Some(map) = &map {
+            cores.iter_mut().for_each(|core| core.map_changed(map.clone()));
+        }
+        let now = moment();
+        for opened in opened {
+            let owner = store.owner_of(opened.shard.view().id().0 as usize);
+            cores[owner].adopt(opened.shard, opened.fresh, now);
+        }
         let mut listener = listener;
         let mut threads = Vec::new();
-        for (index, (poll, inbox)) in polls.into_iter().zip(inboxes).enumerate() {
-            let mine = owned.remove(0);
-            let worker = Worker::new(index, store.clone(), poll, inbox, listener.take(), mine);
+        for (index, ((poll, inbox), core)) in polls.into_iter().zip(inboxes).zip(cores).enumerate() {
+            let links = if index == LINKS_WORKER { start_links(&store, &poll)? } else { None };
+            let control = links.as_ref().map(|_| start_control(&store, map.clone()));
+            let worker = Worker::new(index, store.clone(), poll, inbox, listener.take(), core, links, control);
             let worker = worker.map_err(|e| e.to_string())?;
             let thread = crate::vital::spawn(&format!("worker-{index}"), move || worker.run());
             threads.push(thread.map_err(|e| e.to_string())?);
@@ -83,12 +98,16 @@ impl Server {
     #[must_use]
     pub fn describe(&self) -> String {
         let identity = self.store.dir.identity();
-        let keys: u64 = self.store.views.iter().map(|view| view.key_count()).sum();
+        let views = self.store.views();
+        let keys: u64 = views.iter().map(|view| view.key_count()).sum();
+        let shards = match &self.store.known().map {
+            Some(_) => format!("{} shards, {keys} keys", views.len()),
+            None => "no store yet".to_owned(),
+        };
         format!(
-            "{} shards, {keys} keys, {} engine, durability {}, data in {}",
-            identity.shards,
+            "{shards}, {} engine, durability {}, data in {}",
             identity.engine.name(),
-            if self.store.sync { "sync" } else { "nosync" },
+            self.store.config.text("durability").unwrap_or_default(),
             self.store.dir.root().display()
         )
     }
@@ -102,7 +121,7 @@ impl Server {
     /// Bytes of files: trees and log.
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
-        let trees: u64 = self.store.views.iter().map(|view| view.engine().stats().disk_bytes).sum();
+        let trees: u64 = self.store.known().all_views().map(|view| view.engine().stats().disk_bytes).sum();
         trees + self.store.log.disk_bytes()
     }
 
@@ -115,7 +134,7 @@ impl Server {
     /// Whether background work is done for now: nothing to flush, nothing to compact.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.store.views.iter().all(|view| !view.engine().needs_flush()) && self.store.background.is_idle()
+        self.store.known().all_views().all(|view| !view.engine().needs_flush()) && self.store.background.is_idle()
     }
 
     /// Stops: no new requests, what is under way is finished, the log is fsynced.
@@ -142,6 +161,10 @@ impl Server {
 }
 
 fn bind(listen: &str) -> io::Result<TcpListener> {
+    bind_socket(listen).map(TcpListener::from_std)
+}
+
+fn bind_socket(listen: &str) -> io::Result<std::net::TcpListener> {
     let address = listen
         .to_socket_addrs()?
         .next()
@@ -155,17 +178,46 @@ fn bind(listen: &str) -> io::Result<TcpListener> {
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
-    Ok(TcpListener::from_std(socket.into()))
+    Ok(socket.into())
 }
 
-/// Each worker's shards, by their place; `None` where another worker owns it.
-fn share_out(shards: Vec<Shard>, workers: usize) -> Vec<Vec<Option<Shard>>> {
-    let count = shards.len();
-    let mut owned: Vec<Vec<Option<Shard>>> = (0..workers).map(|_| (0..count).map(|_| None).collect()).collect();
-    for (i, shard) in shards.into_iter().enumerate() {
-        owned[i % workers][i] = Some(shard);
+/// The links to other nodes, if this node is to have any.
+fn start_links(store: &Arc<Store>, poll: &Poll) -> Result<Option<Links>, String> {
+    if store.is_alone() {
+        return Ok(None);
     }
-    owned
+    let text = |name: &str| store.config.text(name).unwrap_or_default();
+    let listen = text("peer-listen");
+    let listener = bind_socket(&listen).map_err(|e| format!("cannot listen for other nodes on {listen}: {e}"))?;
+    let mut hello = Vec::new();
+    store.node_info().encode(&mut hello);
+    let identity = Identity::new(store.node(), hello, text("peer-secret").into_bytes()).shared();
+    if let Some(map) = &store.known().map {
+        identity.set_store(map.store);
+    }
+    let registry = poll.registry().try_clone().map_err(|e| e.to_string())?;
+    let options = LinksOptions { identity: identity.clone(), listener: Some(listener), packing: Packing::default() };
+    let mut links = Links::new(registry, Token(usize::MAX - 1), options).map_err(|e| e.to_string())?;
+    let now = Instant::now();
+    for seed in text("join").split(',').map(str::trim).filter(|seed| !seed.is_empty()) {
+        links.dial(seed, now);
+    }
+    for node in store.known().map.iter().flat_map(|map| map.nodes.values()) {
+        if node.id != store.node() {
+            links.know(node.id, &node.peer_address, now);
+        }
+    }
+    store.start_transfers(identity)?;
+    Ok(Some(links))
+}
+
+fn start_control(store: &Store, map: Option<Arc<cluster::Map>>) -> Control {
+    let number = |name: &str| u32::try_from(store.config.number(name).unwrap_or_default()).unwrap_or(1);
+    let shape = Shape { shards: number("shards"), replication_factor: number("replication-factor") };
+    if store.config.text("init").as_deref() == Some("yes") && map.is_none() {
+        store.init_asked.store(true, Ordering::Release);
+    }
+    Control::new(store.node_info(), shape, map, seed())
 }
 
 /// Different in every process: names the node when its directory is made.

@@ -1,21 +1,27 @@
 //! The store of one node, open: its shards, its log, and what all threads share.
 
 use crate::background::Background;
-use crate::data_dir::DataDir;
+use crate::data_dir::{DataDir, read_map};
+use crate::directory::{Directory, Known};
 use crate::embedded::Callers;
 use crate::inbox::{Inbox, Message};
 use crate::log_thread::LogThread;
 use crate::pool::Pool;
 use node::session::Clients;
 use node::stats::Stats;
-use node::{Answers, Config, Shard, ShardView, Ticket};
-use replica::{DiskHealth, DiskState, Log, LogOptions, LogWrite, Replica};
+use crate::calls::Calls;
+use crate::neighbours::Neighbours;
+use crate::opening::Opened;
+use arc_swap::Guard;
+use cluster::{Map, NodeInfo};
+use node::{Config, ShardView};
+use replica::{DiskHealth, DiskState, Log, LogOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
-use storage::{Compression, EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
-use vocab::{Prng, SLOT_COUNT, ShardId, Slot, limits, wall_clock_ms};
+use std::time::Duration;
+use storage::{Compression, EngineKind, RowCache, SharedResources, StorageOptions};
+use vocab::{Moment, NodeId, Prng, StoreId, limits, wall_clock_ms};
 
 /// How long a look into storage may take before it is asked whether it has waited for the disk.
 pub(crate) const SLOW_READ: Duration = Duration::from_micros(200);
@@ -30,9 +36,7 @@ pub(crate) struct Store {
     pub(crate) health: Arc<DiskHealth>,
     pub(crate) resources: Arc<SharedResources>,
     pub(crate) cache: Arc<RowCache>,
-    pub(crate) views: Vec<Arc<ShardView>>,
-    shard_of_slot: Box<[u16]>,
-    pub(crate) sync: bool,
+    pub(crate) directory: Directory,
     pub(crate) pool: Pool,
     pub(crate) log_thread: LogThread,
     pub(crate) inboxes: OnceLock<Vec<Arc<Inbox>>>,
@@ -41,6 +45,10 @@ pub(crate) struct Store {
     pub(crate) stats: Stats,
     pub(crate) background: Background,
     pub(crate) embedded: Callers,
+    pub(crate) calls: Calls,
+    pub(crate) neighbours: Neighbours,
+    /// Somebody wants the store to be made.
+    pub(crate) init_asked: AtomicBool,
     pub(crate) started_ms: u64,
     /// Tells this run of the process from all others.
     pub(crate) run_id: String,
@@ -54,8 +62,9 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Opens the store in the directory that `config` names and brings every shard up to date with its log.
-    pub(crate) fn open(config: Arc<Config>, workers: usize, seed: u64) -> Result<(Arc<Self>, Vec<Shard>), String> {
+    /// Opens the store in the directory that `config` names and brings every shard that has one voter up to date with
+    /// its log.
+    pub(crate) fn open(config: Arc<Config>, workers: usize, seed: u64) -> Result<(Arc<Self>, Vec<Opened>), String> {
         let text = |name: &str| config.text(name).unwrap_or_default();
         let number = |name: &str| config.number(name).unwrap_or_default();
         let engine: EngineKind = text("engine").parse()?;
@@ -74,29 +83,8 @@ impl Store {
         let health = Arc::new(DiskHealth::default());
         let log = Log::open(&dir.log(), &LogOptions::default(), health.clone()).map_err(|e| e.to_string())?;
         let log = Arc::new(log);
-        let identity = dir.identity().clone();
-        let mut open = Vec::new();
-        for id in (0..identity.shards).map(ShardId) {
-            let slots = slots_of(id, identity.shards);
-            let tree = open_engine(engine, &dir.shard(id), &resources).map_err(|e| e.to_string())?;
-            let view = ShardView::open(id, slots, tree, cache.clone()).map_err(|e| e.to_string())?;
-            Replica::bootstrap(&log, id, identity.node).map_err(|e| e.to_string())?;
-            let state = log.state(id).map_err(|e| e.to_string())?.ok_or("the log forgot a shard")?;
-            let applied = view.engine().flushed_index();
-            let replica = Replica::open(log.clone(), id, identity.node, state, applied).map_err(|e| e.to_string())?;
-            open.push(Shard::new(view, replica, health.clone()));
-        }
-        recover(&mut open, &log)?;
-        health.be_patient();
-        let views: Vec<_> = open.iter().map(|shard| shard.view().clone()).collect();
-        let mut shard_of_slot = vec![0u16; usize::from(SLOT_COUNT)].into_boxed_slice();
-        for (i, view) in views.iter().enumerate() {
-            let (first, last) = view.slots();
-            shard_of_slot[usize::from(first)..=usize::from(last)].fill(i as u16);
-        }
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
-        let store = Self {
-            sync: text("durability") == "sync",
+        let store = Arc::new(Self {
             pool: Pool::start((threads * 8).clamp(8, 64)).map_err(|e| e.to_string())?,
             log_thread: LogThread::start(log.clone()).map_err(|e| e.to_string())?,
             config,
@@ -105,14 +93,16 @@ impl Store {
             health,
             resources,
             cache,
-            views,
-            shard_of_slot,
+            directory: Directory::new(),
             inboxes: OnceLock::new(),
             cursors: Mutex::new(node::exec::ScanCursors::default()),
             clients: Clients::default(),
             stats: Stats::new(workers),
             background: Background::default(),
             embedded: Callers::default(),
+            calls: Calls::default(),
+            neighbours: Neighbours::default(),
+            init_asked: AtomicBool::new(false),
             started_ms: now_ms(),
             run_id: run_id(seed),
             stopping: AtomicBool::new(false),
@@ -120,13 +110,63 @@ impl Store {
             slow_until_ms: AtomicU64::new(0),
             queued_bytes: AtomicUsize::new(0),
             queued_bytes_max: budget.queued_writes,
-        };
-        Ok((Arc::new(store), open))
+        });
+        let opened = store.open_shards()?;
+        store.health.be_patient();
+        Ok((store, opened))
     }
 
-    /// The shard that owns a slot.
-    pub(crate) fn shard_of(&self, slot: Slot) -> usize {
-        usize::from(self.shard_of_slot[usize::from(slot.0)])
+    /// Opens this node's replicas, if the node belongs to a store; a node that is alone makes one of its own.
+    fn open_shards(&self) -> Result<Vec<Opened>, String> {
+        let map = match read_map(self.dir.root())? {
+            Some(map) => map,
+            None if self.is_alone() => {
+                let identity = self.dir.identity();
+                let id = StoreId(Prng::new(identity.node.0).next_u64() >> 1 | 1);
+                let map = Map::initial(id, &[self.node_info()], identity.shards, 1).map_err(|e| e.to_string())?;
+                self.dir.keep_map(&map)?;
+                map
+            }
+            None => return Ok(Vec::new()),
+        };
+        let mut opened = self.open_replicas(&Arc::new(map))?;
+        crate::opening::recover(&mut opened, &self.log)?;
+        Ok(opened)
+    }
+
+    /// Whether this node is a store by itself.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.config.text("peer-listen").unwrap_or_default().is_empty()
+    }
+
+    /// What other nodes are to know of this one.
+    pub(crate) fn node_info(&self) -> NodeInfo {
+        let text = |name: &str| self.config.text(name).unwrap_or_default();
+        let port = |name: &str| u16::try_from(self.config.number(name).unwrap_or_default()).unwrap_or_default();
+        let announced = |name: &str, otherwise: String| Some(text(name)).filter(|t| !t.is_empty()).unwrap_or(otherwise);
+        NodeInfo {
+            id: self.dir.identity().node,
+            peer_address: announced("announce-peer", text("peer-listen")),
+            client_host: announced("announce-host", if self.is_alone() { String::new() } else { text("bind") }),
+            client_port: Some(port("announce-port")).filter(|port| *port > 0).unwrap_or(port("port")),
+            zone: text("zone"),
+            capacity: 1,
+        }
+    }
+
+    /// This node.
+    pub(crate) fn node(&self) -> NodeId {
+        self.dir.identity().node
+    }
+
+    /// What is known of the store.
+    pub(crate) fn known(&self) -> Guard<Arc<Known>> {
+        self.directory.known()
+    }
+
+    /// This node's replicas of data shards, by shard.
+    pub(crate) fn views(&self) -> Vec<Arc<ShardView>> {
+        self.known().views().cloned().collect()
     }
 
     /// The worker that owns a shard.
@@ -189,14 +229,6 @@ impl Store {
     }
 }
 
-/// First and last slot of a shard, when slots are shared out evenly.
-#[must_use]
-pub fn slots_of(id: ShardId, shards: u32) -> (u16, u16) {
-    let first = |i: u32| (u64::from(i) * u64::from(SLOT_COUNT)).div_ceil(u64::from(shards)) as u16;
-    let last = if id.0 + 1 == shards { SLOT_COUNT - 1 } else { first(id.0 + 1) - 1 };
-    (first(id.0), last)
-}
-
 /// How `--memory` is shared out. What is left over is for the log's index, buffers of clients, and the allocator.
 struct Budget {
     row_cache: usize,
@@ -222,78 +254,6 @@ impl Budget {
     }
 }
 
-/// Nobody waits for what is replayed.
-struct NoAnswers;
-
-impl Answers for NoAnswers {
-    fn answer(&mut self, _ticket: &Ticket, _reply: &[u8]) {}
-}
-
-/// Elects every group of one, applies what its log holds beyond its tree, and says what it does.
-fn recover(shards: &mut [Shard], log: &Log) -> Result<(), String> {
-    let started = Instant::now();
-    let behind: u64 = shards.iter().map(|shard| shard.replica().status()).map(|s| s.last - s.applied).sum();
-    if behind > 0 {
-        log::info!("replaying {behind} log entries of {} shards", shards.len());
-    }
-    let mut write = LogWrite::default();
-    let mut numbers = vec![0; shards.len()];
-    for (shard, number) in shards.iter_mut().zip(&mut numbers) {
-        shard.replica_mut().campaign().map_err(|e| e.to_string())?;
-        turns(shard, &mut write, number)?;
-    }
-    log.write(&mut write, true).map_err(|e| e.to_string())?;
-    let mut shown = Instant::now();
-    for i in 0..shards.len() {
-        shards[i].persisted(numbers[i]);
-        loop {
-            let mut number = 0;
-            let more = step(&mut shards[i], &mut write, &mut number)?;
-            if number > 0 {
-                log.write(&mut write, true).map_err(|e| e.to_string())?;
-                shards[i].persisted(number);
-            }
-            if shards[i].view().engine().wants_flush() {
-                shards[i].seal();
-                shards[i].view().engine().flush().map_err(|e| e.to_string())?;
-            }
-            if shown.elapsed() > Duration::from_secs(1) {
-                shown = Instant::now();
-                let now: u64 = shards.iter().map(|s| s.replica().status()).map(|s| s.last - s.applied).sum();
-                log::info!("replaying: {now} of {behind} entries left, {} shards of {} done", i, shards.len());
-            }
-            if !more && number == 0 {
-                break;
-            }
-        }
-        if let Some(detail) = shards[i].broken() {
-            return Err(detail.to_owned());
-        }
-        let status = shards[i].replica().status();
-        assert!(shards[i].view().serving(), "a group of one that does not serve: {status:?}");
-    }
-    if behind > 0 {
-        let keys: u64 = shards.iter().map(|shard| shard.view().key_count()).sum();
-        log::info!("replayed {behind} entries in {:.1} s, {keys} keys", started.elapsed().as_secs_f64());
-    }
-    Ok(())
-}
-
-fn turns(shard: &mut Shard, write: &mut LogWrite, number: &mut u64) -> Result<(), String> {
-    while step(shard, write, number)? {}
-    Ok(())
-}
-
-fn step(shard: &mut Shard, write: &mut LogWrite, number: &mut u64) -> Result<bool, String> {
-    match shard.turn(write, &mut NoAnswers).map_err(|e| e.to_string())? {
-        Some(turned) => {
-            *number = (*number).max(turned);
-            Ok(true)
-        }
-        None => Ok(false),
-    }
-}
-
 fn run_id(seed: u64) -> String {
     let mut prng = Prng::new(seed ^ now_ms());
     format!("{:016x}{:016x}{:08x}", prng.next_u64(), prng.next_u64(), prng.next_u64() as u32)
@@ -302,4 +262,15 @@ fn run_id(seed: u64) -> String {
 /// The clock that entries carry.
 pub(crate) fn now_ms() -> u64 {
     wall_clock_ms()
+}
+
+/// Now, by both clocks. The steady one goes on while the machine sleeps: leases end meanwhile.
+pub(crate) fn moment() -> Moment {
+    Moment { wall_ms: wall_clock_ms(), mono_us: steady_us() }
+}
+
+/// The steady clock, in µs.
+pub(crate) fn steady_us() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    now.tv_sec.unsigned_abs() * 1_000_000 + now.tv_nsec.unsigned_abs() / 1000
 }

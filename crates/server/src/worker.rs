@@ -6,12 +6,15 @@
 
 use crate::connection::{Connection, Received};
 use crate::inbox::{Inbox, Message};
+use crate::links::Links;
 use crate::outbox::Outbox;
-use crate::store::{Store, now_ms};
+use crate::store::{Store, moment};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
+use node::Ticket;
+use node::control::Control;
+use node::core::{Core, Logging, TICK_MS};
 use node::session::Session;
-use node::{Shard, Ticket};
 use replica::LogWrite;
 use resp::Reply;
 use slab::Slab;
@@ -20,13 +23,13 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vocab::limits;
+use vocab::{Moment, ShardId, limits};
 
 const LISTENER: Token = Token(0);
 const MAIL: Token = Token(1);
 const FIRST_CONNECTION: usize = 2;
 /// How often time is noticed: ticks of the groups, expiry, idle clients.
-pub(crate) const TICK: Duration = Duration::from_millis(100);
+pub(crate) const TICK: Duration = Duration::from_millis(TICK_MS);
 /// Times that requests which waited for writes of the same turn are looked at again within it.
 const ROUNDS_MAX: usize = 4;
 
@@ -37,12 +40,14 @@ pub(crate) struct Worker {
     listener: Option<TcpListener>,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) outbox: Outbox,
-    /// By shard; `None` where another worker owns it.
-    pub(crate) shards: Vec<Option<Shard>>,
-    /// Shards with something to propose or to turn.
-    pub(crate) busy: Vec<usize>,
-    /// The log write under way: highest turn of each shard in it.
-    pub(crate) logging: Option<Vec<(usize, u64)>>,
+    /// The replicas that this worker owns.
+    pub(crate) core: Core,
+    /// The links to other nodes: the first worker's.
+    pub(crate) links: Option<Links>,
+    /// This node's part in the control of the store: the first worker's.
+    pub(crate) control: Option<Control>,
+    /// The log write under way.
+    pub(crate) logging: Option<Logging>,
     /// When it began.
     pub(crate) logging_since: Instant,
     /// Of writes that its shards have taken and not yet proposed.
@@ -61,7 +66,9 @@ pub(crate) struct Worker {
     pub(crate) paused_until: Instant,
     next_accept: usize,
     generation: u32,
-    pub(crate) now_ms: u64,
+    pub(crate) now: Moment,
+    /// When the requests that are being run were there, in µs of the steady clock.
+    pub(crate) arrived_us: u64,
     stopping: bool,
 }
 
@@ -72,7 +79,9 @@ impl Worker {
         poll: Poll,
         inbox: Arc<Inbox>,
         mut listener: Option<TcpListener>,
-        shards: Vec<Option<Shard>>,
+        core: Core,
+        links: Option<Links>,
+        control: Option<Control>,
     ) -> io::Result<Self> {
         if let Some(listener) = &mut listener {
             poll.registry().register(listener, LISTENER, Interest::READABLE)?;
@@ -84,8 +93,9 @@ impl Worker {
             poll,
             listener,
             inbox,
-            shards,
-            busy: Vec::new(),
+            core,
+            links,
+            control,
             logging: None,
             logging_since: Instant::now(),
             queued_bytes: 0,
@@ -99,7 +109,8 @@ impl Worker {
             paused_until: Instant::now(),
             next_accept: index,
             generation: 0,
-            now_ms: now_ms(),
+            now: moment(),
+            arrived_us: 0,
             stopping: false,
         })
     }
@@ -114,11 +125,15 @@ impl Worker {
         let mut mail = Vec::new();
         while !self.stopping {
             let mut next = self.send_delayed().map_or(self.next_tick, |at| at.min(self.next_tick));
-            if !self.busy.is_empty() && self.logging.is_none() {
+            if self.core.is_busy() && self.logging.is_none() {
                 next = next.min(self.paused_until);
             }
+            if let Some(deadline) = self.links.as_ref().and_then(Links::deadline) {
+                next = next.min(deadline);
+            }
             self.ready.append(&mut self.outbox.unstalled);
-            let wait = if self.ready.is_empty() && self.outbox.dirty.is_empty() {
+            let unfinished = self.links.as_ref().is_some_and(Links::is_unfinished);
+            let wait = if self.ready.is_empty() && self.outbox.dirty.is_empty() && !unfinished {
                 next.saturating_duration_since(Instant::now())
             } else {
                 Duration::ZERO
@@ -129,17 +144,23 @@ impl Worker {
                 log::error!("the event loop fails: {e}");
                 return;
             }
-            self.now_ms = now_ms();
+            self.now = moment();
             for event in &events {
                 match event.token() {
                     LISTENER => self.accept(true),
                     MAIL => {}
+                    token if self.links.as_ref().is_some_and(|links| links.owns(token)) => {
+                        self.notice_link(token, event);
+                    }
                     token => self.notice(token.0 - FIRST_CONNECTION, event),
                 }
             }
             self.inbox.take(&mut mail);
             for message in mail.drain(..) {
                 self.read_mail(message);
+            }
+            if unfinished {
+                self.resume_links();
             }
             if Instant::now() >= self.next_tick {
                 self.next_tick = Instant::now() + TICK;
@@ -157,6 +178,7 @@ impl Worker {
                 self.receive(id);
             }
             self.pump();
+            self.post();
             self.ready.append(&mut self.outbox.unstalled);
             if self.ready.is_empty() {
                 break;
@@ -218,7 +240,7 @@ impl Worker {
 
     fn open_session(&self, stream: &mio::net::TcpStream) -> Option<Session> {
         let address = |address: io::Result<std::net::SocketAddr>| address.map(|a| a.to_string()).unwrap_or_default();
-        self.store.connect(address(stream.peer_addr()), address(stream.local_addr()), self.index, self.now_ms)
+        self.store.connect(address(stream.peer_addr()), address(stream.local_addr()), self.index, self.now.wall_ms)
     }
 
     fn close_session(&self, session: &Session) {
@@ -243,7 +265,7 @@ impl Worker {
     fn receive(&mut self, id: usize) {
         let Some(connection) = self.outbox.connections.get_mut(id) else { return };
         connection.stalled = false;
-        if connection.held_until_ms > self.now_ms || connection.is_full() {
+        if connection.held_until_ms > self.now.wall_ms || connection.is_full() {
             self.stall(id);
             return;
         }
@@ -333,9 +355,8 @@ impl Worker {
             Message::Warm(ticket) => self.warmed(&ticket),
             Message::Logged(outcome) => self.logged(outcome),
             Message::Flushed(shard) => {
-                let shard = shard as usize;
                 let mut write = LogWrite::default();
-                if let Some(Some(owned)) = self.shards.get_mut(shard) {
+                if let Some(owned) = self.core.shard_mut(ShardId(shard)) {
                     match owned.truncate(&mut write) {
                         // Not here: it may wait, for room or for an fsync that is under way.
                         Ok(true) => self.store.log_thread.write_behind(write),
@@ -345,11 +366,24 @@ impl Worker {
                 }
             }
             Message::Seal(shard) => {
-                if let Some(Some(owned)) = self.shards.get(shard as usize) {
+                if let Some(owned) = self.core.shard(ShardId(shard)) {
                     owned.seal();
                     self.store.background.wake();
                 }
             }
+            Message::AskLease(shard) => self.core.ask_lease(ShardId(shard), self.now),
+            Message::Peer(from, message) => self.core.receive(from, message, self.now, &mut self.outbox),
+            Message::Post(to, message) => self.outbox.post(to, message),
+            Message::Adopt(opened) => self.core.adopt(opened.shard, opened.fresh, self.now),
+            Message::Map(map) => {
+                self.core.map_changed(map);
+                self.outbox.unstall_all();
+            }
+            Message::MapApplied(map) => self.map_applied(&map),
+            Message::LinkDown(node) => self.core.link_down(node),
+            Message::Led => self.outbox.unstall_all(),
+            Message::SnapshotArrived(shard, arrived) => self.core.snapshot_arrived(shard, *arrived),
+            Message::SnapshotSent(shard, to, whole) => self.core.snapshot_sent(shard, to, whole),
             Message::Look => {
                 let held = self.outbox.connections.iter_mut().map(|(id, connection)| {
                     connection.held_until_ms = 0;
@@ -365,15 +399,9 @@ impl Worker {
         // Those that could not be accepted for want of descriptors are not announced again.
         self.accept(false);
         self.answer_for_want_of_room();
-        for (i, shard) in self.shards.iter_mut().enumerate() {
-            let Some(shard) = shard else { continue };
-            let acts = shard.replica_mut().tick();
-            shard.housekeep(self.now_ms);
-            if acts || shard.has_queued() {
-                self.busy.push(i);
-            }
-        }
-        self.store.stats.tick(self.now_ms);
+        self.core.tick(self.now, &mut self.outbox);
+        self.tick_links();
+        self.store.stats.tick(self.now.wall_ms);
         // Whoever waits for a time, for room, or was told to end.
         self.outbox.unstall_all();
         self.ready.append(&mut self.outbox.unstalled);
@@ -381,7 +409,7 @@ impl Worker {
     }
 
     fn close_idle(&mut self) {
-        let (store, now_ms) = (self.store.clone(), self.now_ms);
+        let (store, now_ms) = (self.store.clone(), self.now.wall_ms);
         for (id, connection) in &mut self.outbox.connections {
             let idle = connection.is_quiet() && connection.session.timed_out(&*store, now_ms);
             if idle || (connection.session.closing() && !connection.dirty) {
@@ -430,7 +458,7 @@ impl Worker {
             self.close(id);
         }
         // Set apart for the last flush, so that the next start has nothing to replay.
-        for shard in self.shards.iter().flatten() {
+        for shard in self.core.shards() {
             shard.seal();
         }
         self.store.stopping.store(true, Ordering::Release);

@@ -198,6 +198,11 @@ impl Core {
                     }
                 }
             }
+            PeerMessage::Beat { wall_ms, .. } => {
+                // It came behind all that its sender had to say before.
+                let led_by_it = self.seats.iter_mut().flatten().filter(|seat| seat.shard.leader_node() == Some(from));
+                led_by_it.for_each(|seat| seat.shard.heard_at(wall_ms));
+            }
             PeerMessage::Order { shard, order } => self.order(shard, &order),
             PeerMessage::Propose { change } => {
                 // Whoever sent it will see the map change, or send it again.

@@ -41,6 +41,8 @@ pub struct Shard {
     nodes: Vec<(ReplicaId, NodeId)>,
     /// A snapshot whose message has been stepped and not been accepted yet.
     arrived: Option<ArrivedSnapshot>,
+    /// The index up to which everything must be applied for the replica to be as new as its leader was, and when.
+    fresh: Option<(u64, u64)>,
     /// Turns whose entries are not applied yet, oldest first.
     collected: VecDeque<Turn>,
     /// Leader and term as they were last told.
@@ -64,6 +66,7 @@ impl Shard {
             meta,
             nodes: Vec::new(),
             arrived: None,
+            fresh: None,
             collected: VecDeque::new(),
             told: (None, 0),
             clock_ms: 0,
@@ -203,6 +206,7 @@ impl Shard {
         }
         self.proposals.settle(&self.replica, effects);
         self.view.set_status(self.replica.status());
+        self.refresh();
         self.tell_leader(effects);
         if self.view.engine().wants_flush() {
             self.seal();
@@ -214,6 +218,23 @@ impl Shard {
     pub fn persisted(&mut self, number: u64, effects: &mut dyn Effects) {
         let messages = self.replica.persisted(number);
         self.post(messages, effects);
+    }
+
+    /// Its leader's node lives at `wall_ms` of its clock; whatever it said before has come.
+    pub(crate) fn heard_at(&mut self, wall_ms: u64) {
+        let committed = self.replica.status().committed;
+        // An older one that is not reached yet stays: under load there is always something newer.
+        self.fresh = self.fresh.or(Some((committed, wall_ms)));
+        self.refresh();
+    }
+
+    fn refresh(&mut self) {
+        if let Some((index, wall_ms)) = self.fresh
+            && self.view.engine().applied_index() >= index
+        {
+            self.view.set_fresh(wall_ms);
+            self.fresh = None;
+        }
     }
 
     /// A message of another replica.

@@ -1,0 +1,122 @@
+//! Whether a request can run here: on a replica that leads, on one that follows if that is enough, or elsewhere.
+
+use crate::directory::Known;
+use crate::inbox::Message;
+use crate::store::{Store, now_ms, steady_us};
+use node::ShardView;
+use node::session::Consistency;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use vocab::Slot;
+
+/// How long a request waits for its shard to have a leader before it is refused.
+pub(crate) const HOLD_US: u64 = 2_000_000;
+/// Between two looks of a thread that may wait.
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// Where a request can run.
+pub(crate) enum Access<'a> {
+    /// Here, on the leader: the answer counts if `ShardView::readable` says so afterwards.
+    Leader(&'a Arc<ShardView>),
+    /// Here, on any replica.
+    Follower(&'a Arc<ShardView>),
+    /// The client is told so.
+    Refused(String),
+    /// Nobody leads, or nobody that is known: that may change in a moment.
+    Wait,
+}
+
+impl Store {
+    /// Where a request for a shard can run.
+    pub(crate) fn access<'a>(
+        &self,
+        known: &'a Known,
+        shard: usize,
+        slot: Slot,
+        consistency: Consistency,
+    ) -> Access<'a> {
+        let view = known.view(shard);
+        if let Some(view) = view
+            && view.leading()
+        {
+            return Access::Leader(view);
+        }
+        if consistency.allows_followers() {
+            return match view {
+                Some(view) => self.follower(view, consistency),
+                // This node has no replica of it.
+                None => self.elsewhere(known, shard, slot),
+            };
+        }
+        self.elsewhere(known, shard, slot)
+    }
+
+    fn follower<'a>(&self, view: &'a Arc<ShardView>, consistency: Consistency) -> Access<'a> {
+        let ready = match consistency {
+            Consistency::Absolute => false,
+            Consistency::Any => view.has_joined(),
+            Consistency::Lag { ms } => view.lag_ms(now_ms()).is_some_and(|lag| lag <= ms),
+            Consistency::Version { token } => view.engine().applied_index() >= token,
+        };
+        match (ready, consistency) {
+            (true, _) => Access::Follower(view),
+            // It will come.
+            (false, Consistency::Version { .. }) => Access::Wait,
+            (false, _) => Access::Refused(consistency.refusal()),
+        }
+    }
+
+    fn elsewhere(&self, known: &Known, shard: usize, slot: Slot) -> Access<'static> {
+        if known.map.is_none() {
+            return Access::Refused(
+                "CLUSTERDOWN The cluster is down: this node belongs to no store yet (basalt ctl init)".to_owned(),
+            );
+        }
+        match self.redirection(shard, slot) {
+            Some(text) => Access::Refused(text),
+            None => Access::Wait,
+        }
+    }
+
+    /// What a client is told of a shard that another node leads; `None` if no such node is known.
+    pub(crate) fn redirection(&self, shard: usize, slot: Slot) -> Option<String> {
+        let known = self.known();
+        let leader = known.place(shard)?.leader.node().filter(|node| *node != self.node())?;
+        let node = known.map.as_ref()?.nodes.get(&leader)?;
+        Some(format!("MOVED {slot} {}:{}", node.client_host, node.client_port))
+    }
+
+    /// What a client is told that has waited for a leader for too long.
+    pub(crate) fn no_leader(&self, consistency: Consistency) -> String {
+        match consistency {
+            Consistency::Version { .. } => consistency.refusal(),
+            _ => "CLUSTERDOWN The cluster is down: no leader of the shard is known".to_owned(),
+        }
+    }
+
+    /// Has the leader of a shard confirmed.
+    pub(crate) fn ask_lease(&self, shard: usize) {
+        if let Some(inbox) = self.inbox(self.owner_of(shard)) {
+            inbox.send(Message::AskLease(shard as u32));
+        }
+    }
+
+    /// Waits until a read that came at `arrived_us`, and has been made, is known to be linearizable; false if it is not.
+    /// For threads that may wait.
+    pub(crate) fn confirm_read(&self, view: &ShardView, arrived_us: u64) -> bool {
+        let begun = Instant::now();
+        let mut asked = false;
+        loop {
+            if view.readable(arrived_us, steady_us()) {
+                return true;
+            }
+            if !view.leading() || begun.elapsed() > Duration::from_micros(HOLD_US) || self.is_stopping() {
+                return false;
+            }
+            if !std::mem::replace(&mut asked, true) {
+                self.ask_lease(view.id().0 as usize);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What every thread of a node knows of the store: the map, who leads each shard, and this node's own replicas.
+
+use arc_swap::{ArcSwap, Guard};
+use cluster::{Map, Routes};
+use node::ShardView;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use vocab::{NodeId, ShardId, Slot};
+
+/// Who leads a shard, as far as this node has heard.
+#[derive(Debug, Default)]
+pub(crate) struct Leader {
+    /// Term in the upper half would not fit: both under one lock, read without it.
+    node: AtomicU64,
+    last: AtomicU64,
+    term: AtomicU64,
+    change: Mutex<()>,
+}
+
+impl Leader {
+    /// The node that leads, if one is known.
+    pub(crate) fn node(&self) -> Option<NodeId> {
+        Some(self.node.load(Ordering::Acquire)).filter(|&node| node != 0).map(NodeId)
+    }
+
+    /// The node that led last, even if it does no more.
+    pub(crate) fn last(&self) -> Option<NodeId> {
+        Some(self.last.load(Ordering::Acquire)).filter(|&node| node != 0).map(NodeId)
+    }
+
+    /// News of a term: older ones are ignored. True if something has changed.
+    pub(crate) fn learn(&self, node: Option<NodeId>, term: u64) -> bool {
+        let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.term.load(Ordering::Acquire);
+        let now = node.map_or(0, |node| node.0);
+        if term < known || (term == known && now == 0 && self.node.load(Ordering::Acquire) == 0) {
+            return false;
+        }
+        self.term.store(term, Ordering::Release);
+        if now != 0 {
+            self.last.store(now, Ordering::Release);
+        }
+        self.node.swap(now, Ordering::AcqRel) != now
+    }
+
+    /// That node does not answer any more: whatever it led has no leader until another is heard of.
+    pub(crate) fn lost(&self, node: NodeId) {
+        let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.node.load(Ordering::Acquire) == node.0 {
+            self.node.store(0, Ordering::Release);
+        }
+    }
+
+    /// The term of the newest news.
+    pub(crate) fn term(&self) -> u64 {
+        self.term.load(Ordering::Acquire)
+    }
+}
+
+/// One shard, as this node sees it.
+#[derive(Clone)]
+pub(crate) struct Place {
+    /// This node's replica, if it has one.
+    pub(crate) view: Option<Arc<ShardView>>,
+    /// Who leads.
+    pub(crate) leader: Arc<Leader>,
+}
+
+/// What is known at one moment. A new one replaces it; nothing in it changes but leaders.
+pub(crate) struct Known {
+    /// The map; none before there is a store.
+    pub(crate) map: Option<Arc<Map>>,
+    routes: Option<Routes>,
+    /// By shard id.
+    places: Vec<Place>,
+}
+
+impl Known {
+    /// The shard that owns a slot; none before there is a store.
+    pub(crate) fn shard_of(&self, slot: Slot) -> Option<usize> {
+        Some(self.routes.as_ref()?.shard_of(slot).0 as usize)
+    }
+
+    /// This node's replica of a shard.
+    pub(crate) fn view(&self, shard: usize) -> Option<&Arc<ShardView>> {
+        self.places.get(shard)?.view.as_ref()
+    }
+
+    /// One shard.
+    pub(crate) fn place(&self, shard: usize) -> Option<&Place> {
+        self.places.get(shard)
+    }
+
+    /// All shards, by id.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
+        self.places.iter()
+    }
+
+    /// This node's replicas of data shards, by shard.
+    pub(crate) fn views(&self) -> impl Iterator<Item = &Arc<ShardView>> {
+        self.places.iter().skip(1).filter_map(|place| place.view.as_ref())
+    }
+
+    /// This node's replicas, that of the metadata group included.
+    pub(crate) fn all_views(&self) -> impl Iterator<Item = &Arc<ShardView>> {
+        self.places.iter().filter_map(|place| place.view.as_ref())
+    }
+
+    /// All data shards in the order of their slots.
+    pub(crate) fn shards(&self) -> Vec<(ShardId, (u16, u16))> {
+        let shards = self.map.iter().flat_map(|map| map.data_shards());
+        let mut shards: Vec<_> =
+            shards.filter_map(|(id, info)| Some((id, (info.slots.first()?.0, info.slots.last()?.1)))).collect();
+        shards.sort_unstable_by_key(|(_, slots)| *slots);
+        shards
+    }
+}
+
+/// The way to what is known.
+pub(crate) struct Directory {
+    known: ArcSwap<Known>,
+    change: Mutex<()>,
+}
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        let nothing = Known { map: None, routes: None, places: Vec::new() };
+        Self { known: ArcSwap::from_pointee(nothing), change: Mutex::new(()) }
+    }
+
+    /// What is known now.
+    pub(crate) fn known(&self) -> Guard<Arc<Known>> {
+        self.known.load()
+    }
+
+    /// There is a newer map.
+    pub(crate) fn set_map(&self, map: Arc<Map>) {
+        self.replace(|known| {
+            let count = map.shards.keys().last().map_or(0, |last| last.0 as usize + 1);
+            let mut places = known.places.clone();
+            places.resize_with(count.max(places.len()), || Place { view: None, leader: Arc::default() });
+            Known { routes: Some(Routes::from(&*map)), map: Some(map), places }
+        });
+    }
+
+    /// This node has a replica of a shard, or has it no more.
+    pub(crate) fn set_view(&self, shard: ShardId, view: Option<Arc<ShardView>>) {
+        self.replace(|known| {
+            let at = shard.0 as usize;
+            let mut places = known.places.clone();
+            places.resize_with(places.len().max(at + 1), || Place { view: None, leader: Arc::default() });
+            places[at].view = view;
+            Known { map: known.map.clone(), routes: known.map.as_ref().map(|map| Routes::from(&**map)), places }
+        });
+    }
+
+    fn replace(&self, make: impl FnOnce(&Known) -> Known) {
+        let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = make(&self.known.load());
+        self.known.store(Arc::new(next));
+    }
+}

@@ -1,0 +1,137 @@
+//! Opening this node's replicas: tree and log of each, brought up to date where nobody else is needed for that.
+
+use crate::store::{Store, moment};
+use cluster::Map;
+use node::peer::PeerMessage;
+use node::{Answers, Effects, Shard, ShardView, SnapshotTask, Ticket};
+use replica::{Log, LogStore, LogWrite, Members, Replica};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use storage::open_engine;
+use vocab::{NodeId, Prng, ReplicaId, ShardId};
+
+/// A replica that has been opened, on its way to its worker.
+pub(crate) struct Opened {
+    pub(crate) shard: Shard,
+    /// It has never been part of anything.
+    pub(crate) fresh: bool,
+}
+
+impl Store {
+    /// Opens all replicas that the map gives this node, and tells the directory.
+    pub(crate) fn open_replicas(&self, map: &Arc<Map>) -> Result<Vec<Opened>, String> {
+        self.directory.set_map(map.clone());
+        let mine = map.replicas_on(self.node()).filter(|(_, replica)| replica.member);
+        mine.map(|(shard, replica)| self.open_replica(map, shard, replica.id)).collect()
+    }
+
+    /// Opens one replica; makes it if the log has never seen its group.
+    pub(crate) fn open_replica(&self, map: &Map, shard: ShardId, me: ReplicaId) -> Result<Opened, String> {
+        let info = map.shards.get(&shard).ok_or_else(|| format!("the map has no shard {shard}"))?;
+        let slots = match (info.slots.first(), info.slots.last()) {
+            (Some(first), Some(last)) => (first.0, last.1),
+            _ => (0, 0),
+        };
+        let fail = |what: &str| format!("shard {shard}: {what}");
+        let tree = open_engine(self.dir.identity().engine, &self.dir.shard(shard), &self.resources);
+        let tree = tree.map_err(|e| e.to_string())?;
+        let view = ShardView::open(shard, slots, tree, self.cache.clone()).map_err(|e| e.to_string())?;
+        let fresh = self.log.state(shard).map_err(|e| e.to_string())?.is_none();
+        if fresh {
+            let ids = |learner: bool| {
+                let of_kind = info.replicas.iter().filter(move |replica| replica.member && replica.learner == learner);
+                of_kind.map(|replica| replica.id).collect::<Vec<_>>()
+            };
+            Replica::bootstrap(&*self.log, shard, me, &ids(false), &ids(true)).map_err(|e| fail(&e.to_string()))?;
+        }
+        let state = self.log.state(shard).map_err(|e| e.to_string())?.ok_or_else(|| fail("the log forgot it"))?;
+        if state.replica != me {
+            return Err(fail(&format!("the log holds replica {}, the map gives this node {me}", state.replica)));
+        }
+        let applied = view.engine().flushed_index();
+        let installed = view.snapshot_point()?;
+        let seed = Prng::new(self.node().0 ^ u64::from(shard.0)).next_u64();
+        let log: Arc<dyn LogStore> = self.log.clone();
+        let replica = Replica::open(log, shard, state, applied, installed.as_ref(), seed).map_err(|e| e.to_string())?;
+        let mut shard = Shard::new(view.clone(), replica, self.health.clone())?;
+        shard.set_first_map(map);
+        self.directory.set_view(view.id(), Some(view));
+        Ok(Opened { shard, fresh })
+    }
+}
+
+/// Nobody waits for what is replayed, and nobody is told.
+struct Nobody;
+
+impl Answers for Nobody {
+    fn answer(&mut self, _ticket: &Ticket, _reply: &[u8]) {}
+}
+
+impl Effects for Nobody {
+    fn send(&mut self, _to: NodeId, _message: PeerMessage) {}
+    fn not_leader(&mut self, _shard: ShardId, _ticket: &Ticket) {}
+    fn led(&mut self, _shard: ShardId, _leader: Option<NodeId>, _term: u64) {}
+    fn readable(&mut self, _shard: ShardId) {}
+    fn sealed(&mut self, _shard: ShardId) {}
+    fn snapshot_wanted(&mut self, _task: SnapshotTask) {}
+    fn members(&mut self, _shard: ShardId, _index: u64, _members: Members) {}
+    fn map(&mut self, _map: Arc<Map>) {}
+}
+
+/// Elects every group of one, applies what its log holds beyond its tree, and says what it does. Groups of several
+/// need the others for that.
+pub(crate) fn recover(opened: &mut [Opened], log: &Log) -> Result<(), String> {
+    let mut shards: Vec<&mut Shard> = opened.iter_mut().map(|opened| &mut opened.shard).collect();
+    shards.retain(|shard| shard.replica().is_alone());
+    let started = Instant::now();
+    let left = |shards: &[&mut Shard]| -> u64 {
+        shards.iter().map(|shard| shard.replica().status()).map(|status| status.last - status.applied).sum()
+    };
+    let behind = left(&shards);
+    if behind > 0 {
+        log::info!("replaying {behind} log entries of {} shards", shards.len());
+    }
+    let mut shown = Instant::now();
+    for i in 0..shards.len() {
+        shards[i].replica_mut().campaign().map_err(|e| e.to_string())?;
+        while step(shards[i], log)? {
+            if shards[i].view().engine().wants_flush() {
+                shards[i].seal();
+                shards[i].view().engine().flush().map_err(|e| e.to_string())?;
+            }
+            if shown.elapsed() > Duration::from_secs(1) {
+                shown = Instant::now();
+                log::info!("replaying: {} of {behind} entries left, {i} shards of {} done", left(&shards), shards.len());
+            }
+        }
+        if let Some(detail) = shards[i].broken() {
+            return Err(detail.to_owned());
+        }
+        let status = shards[i].replica().status();
+        assert!(shards[i].view().serving(), "a group of one that does not serve: {status:?}");
+    }
+    if behind > 0 {
+        let keys: u64 = shards.iter().map(|shard| shard.view().key_count()).sum();
+        log::info!("replayed {behind} entries in {:.1} s, {keys} keys", started.elapsed().as_secs_f64());
+    }
+    Ok(())
+}
+
+/// One round of a group of one; false if there was nothing to do.
+fn step(shard: &mut Shard, log: &Log) -> Result<bool, String> {
+    let mut write = LogWrite::default();
+    let now = moment();
+    shard.propose(now, &mut Nobody);
+    let number = shard.collect(&mut write, &mut Nobody)?;
+    let more = !write.is_empty() || shard.has_collected();
+    if !write.is_empty() {
+        log.write(write, true).map_err(|e| e.to_string())?;
+        shard.persisted(number, &mut Nobody);
+    }
+    let mut later = LogWrite::default();
+    shard.apply_collected(now, &mut later, &mut Nobody);
+    if !later.is_empty() {
+        log.write(later, true).map_err(|e| e.to_string())?;
+    }
+    Ok(more || shard.has_queued() || shard.replica().has_ready())
+}

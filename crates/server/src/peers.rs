@@ -1,0 +1,310 @@
+//! A worker's dealings with other nodes: what the links bring is given to whoever it is for, what is to be said goes out.
+
+use crate::inbox::Message;
+use crate::links::LinkEvent;
+use crate::opening::Opened;
+use crate::worker::Worker;
+use cluster::{Change, Map, NodeInfo};
+use mio::Token;
+use mio::event::Event;
+use node::control::Action;
+use node::peer::PeerMessage;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use vocab::{NodeId, ShardId};
+
+/// The worker that has the links and the control.
+pub(crate) const LINKS_WORKER: usize = 0;
+
+impl Worker {
+    /// The event loop has noticed something of a link.
+    pub(crate) fn notice_link(&mut self, token: Token, event: &Event) {
+        let mut heard = Vec::new();
+        if let Some(links) = &mut self.links {
+            links.notice(token, event, Instant::now(), &mut |event| heard.push(event));
+        }
+        self.hear(heard);
+    }
+
+    /// What a link had left to do.
+    pub(crate) fn resume_links(&mut self) {
+        let mut heard = Vec::new();
+        if let Some(links) = &mut self.links {
+            links.resume(Instant::now(), &mut |event| heard.push(event));
+        }
+        self.hear(heard);
+    }
+
+    /// Time passes for links and control.
+    pub(crate) fn tick_links(&mut self) {
+        let mut heard = Vec::new();
+        if let Some(links) = &mut self.links {
+            links.tick(Instant::now(), &mut |event| heard.push(event));
+        }
+        self.hear(heard);
+        let mut actions = Vec::new();
+        if let Some(control) = &mut self.control {
+            if self.store.init_asked.swap(false, Ordering::AcqRel)
+                && let Err(e) = control.init()
+            {
+                log::warn!("{e}");
+            }
+            let led = self.store.led();
+            control.tick(self.now, &led, &mut actions);
+        }
+        self.act(actions);
+    }
+
+    fn hear(&mut self, heard: Vec<LinkEvent>) {
+        for event in heard {
+            match event {
+                LinkEvent::Message(from, message) => self.receive_from(from, message),
+                LinkEvent::Up { node, hello, .. } => {
+                    log::info!("node {node} can be talked to");
+                    self.store.neighbours.up(node);
+                    self.core.heard(node, self.now);
+                    let info = NodeInfo::decode(&hello).ok();
+                    let mut actions = Vec::new();
+                    if let Some(control) = &mut self.control {
+                        control.linked(node, info, &mut actions);
+                    }
+                    self.act(actions);
+                    let shards = self.store.led();
+                    self.outbox.post(node, PeerMessage::Leading { full: true, shards });
+                }
+                LinkEvent::Down(node) => {
+                    log::warn!("node {node} cannot be talked to");
+                    self.store.lost(node);
+                    self.core.link_down(node);
+                    for worker in (0..self.store.workers()).filter(|worker| *worker != self.index) {
+                        if let Some(inbox) = self.store.inbox(worker) {
+                            inbox.send(Message::LinkDown(node));
+                        }
+                    }
+                }
+                LinkEvent::Snapshot { node, stream } => self.store.receive_snapshot(node, stream),
+            }
+        }
+    }
+
+    fn receive_from(&mut self, from: NodeId, message: PeerMessage) {
+        match message {
+            PeerMessage::Raft { shard, .. } | PeerMessage::Order { shard, .. } => self.for_shard(shard, from, message),
+            PeerMessage::Propose { .. } => self.for_shard(ShardId::META, from, message),
+            PeerMessage::Rest { shards } => {
+                for worker in 0..self.store.workers() {
+                    let of_worker = |(shard, _, _): &&(ShardId, u64, u64)| {
+                        self.store.owner_of(shard.0 as usize) == worker
+                    };
+                    let shards: Vec<_> = shards.iter().filter(of_worker).copied().collect();
+                    if let Some((first, _, _)) = shards.first() {
+                        self.for_shard(*first, from, PeerMessage::Rest { shards });
+                    }
+                }
+            }
+            PeerMessage::Leading { shards, .. } => {
+                let known = self.store.known();
+                for (shard, term) in shards {
+                    if let Some(place) = known.place(shard.0 as usize)
+                        && place.leader.learn(Some(from), term)
+                    {
+                        self.outbox.news.push(shard);
+                    }
+                }
+            }
+            PeerMessage::Call { id, shard, command } => self.store.serve_call(from, id, shard, command),
+            PeerMessage::Answer { id, reply } => self.store.calls.answered(id, reply),
+            other => {
+                if let PeerMessage::Beat { .. } = &other {
+                    self.heard_by_all(from, &other);
+                }
+                let mut actions = Vec::new();
+                if let Some(control) = &mut self.control {
+                    control.receive(from, &other, &mut actions);
+                }
+                self.act(actions);
+            }
+        }
+    }
+
+    fn heard_by_all(&mut self, from: NodeId, beat: &PeerMessage) {
+        self.core.receive(from, beat.clone(), self.now, &mut self.outbox);
+        for worker in (0..self.store.workers()).filter(|worker| *worker != self.index) {
+            if let Some(inbox) = self.store.inbox(worker) {
+                inbox.send(Message::Peer(from, beat.clone()));
+            }
+        }
+    }
+
+    fn for_shard(&mut self, shard: ShardId, from: NodeId, message: PeerMessage) {
+        let owner = self.store.owner_of(shard.0 as usize);
+        if owner == self.index {
+            self.core.receive(from, message, self.now, &mut self.outbox);
+        } else if let Some(inbox) = self.store.inbox(owner) {
+            inbox.send(Message::Peer(from, message));
+        }
+    }
+
+    /// Sends what is to be sent, and spreads the news.
+    pub(crate) fn post(&mut self) {
+        if !self.outbox.news.is_empty() {
+            self.spread_news();
+        }
+        if self.outbox.posts.is_empty() {
+            return;
+        }
+        let mut posts = std::mem::take(&mut self.outbox.posts);
+        match &mut self.links {
+            Some(links) => {
+                for (to, message) in posts.drain(..) {
+                    links.send(to, &message);
+                }
+                links.flush(Instant::now());
+            }
+            None => {
+                let Some(inbox) = self.store.inbox(LINKS_WORKER).filter(|_| self.index != LINKS_WORKER) else {
+                    return;
+                };
+                posts.drain(..).for_each(|(to, message)| inbox.send(Message::Post(to, message)));
+            }
+        }
+        // The buffer is used again; what was posted meanwhile is not lost.
+        posts.append(&mut self.outbox.posts);
+        self.outbox.posts = posts;
+    }
+
+    /// Some shards have other leaders: requests that wait for them go on, and other nodes hear of those here.
+    fn spread_news(&mut self) {
+        let mut news = std::mem::take(&mut self.outbox.news);
+        news.sort_unstable();
+        news.dedup();
+        self.outbox.unstall_all();
+        for worker in (0..self.store.workers()).filter(|worker| *worker != self.index) {
+            if let Some(inbox) = self.store.inbox(worker) {
+                inbox.send(Message::Led);
+            }
+        }
+        let known = self.store.known();
+        let mine = |shard: &ShardId| {
+            let leader = &known.place(shard.0 as usize)?.leader;
+            (leader.node() == Some(self.store.node())).then(|| (*shard, leader.term()))
+        };
+        let shards: Vec<_> = news.iter().filter_map(mine).collect();
+        if !shards.is_empty() {
+            for node in self.store.neighbours.nodes() {
+                self.outbox.posts.push((node, PeerMessage::Leading { full: false, shards: shards.clone() }));
+            }
+        }
+    }
+
+    /// Does what applying entries has asked for.
+    pub(crate) fn after_apply(&mut self) {
+        for task in std::mem::take(&mut self.outbox.snapshots) {
+            self.store.send_snapshot(task);
+        }
+        for change in std::mem::take(&mut self.outbox.changes) {
+            self.propose(&change);
+        }
+        if let Some(map) = self.outbox.applied_map.take() {
+            if self.control.is_some() {
+                self.map_applied(&map);
+            } else if let Some(inbox) = self.store.inbox(LINKS_WORKER) {
+                inbox.send(Message::MapApplied(map));
+            }
+        }
+    }
+
+    /// The metadata group's replica on this node has applied a newer map.
+    pub(crate) fn map_applied(&mut self, map: &Arc<Map>) {
+        let mut actions = Vec::new();
+        if let Some(control) = &mut self.control {
+            control.map_applied(map, &mut actions);
+        }
+        self.act(actions);
+    }
+
+    fn act(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Send(Some(to), message) => self.outbox.post(to, message),
+                Action::Send(None, message) => {
+                    for node in self.store.neighbours.nodes() {
+                        self.outbox.post(node, message.clone());
+                    }
+                }
+                Action::Know(info) => {
+                    if let Some(links) = &mut self.links {
+                        links.know(info.id, &info.peer_address, Instant::now());
+                    }
+                }
+                Action::Propose(change) => self.propose(&change),
+                Action::Adopt(map) => self.adopt_map(&map),
+            }
+        }
+    }
+
+    /// Brings a change of the map to the metadata group's leader. It may be lost: whoever wants it asks again.
+    fn propose(&mut self, change: &Change) {
+        let leader = self.store.known().place(0).and_then(|place| place.leader.node());
+        let message = PeerMessage::Propose { change: change.encode() };
+        match leader {
+            Some(node) if node == self.store.node() => self.for_shard(ShardId::META, node, message),
+            Some(node) => self.outbox.post(node, message),
+            None => {}
+        }
+    }
+
+    fn adopt_map(&mut self, map: &Arc<Map>) {
+        if let Err(e) = self.store.dir.keep_map(map) {
+            log::error!("{e}");
+            return;
+        }
+        let before = self.store.known().map.clone();
+        if let Some(links) = &self.links {
+            links.identity().set_store(map.store);
+        }
+        self.store.directory.set_map(map.clone());
+        for worker in 0..self.store.workers() {
+            if let Some(inbox) = self.store.inbox(worker) {
+                inbox.send(Message::Map(map.clone()));
+            }
+        }
+        let mine = map.replicas_on(self.store.node()).filter(|(_, replica)| replica.member || before.is_some());
+        for (shard, replica) in mine {
+            if self.store.known().view(shard.0 as usize).is_some() {
+                continue;
+            }
+            match self.store.open_replica(map, shard, replica.id) {
+                Ok(opened) => self.store.give_to_owner(opened),
+                Err(e) => log::error!("{e}"),
+            }
+        }
+    }
+}
+
+impl crate::store::Store {
+    /// Gives a replica to the worker that is to own it.
+    pub(crate) fn give_to_owner(&self, opened: Opened) {
+        let shard = opened.shard.view().id();
+        if let Some(inbox) = self.inbox(self.owner_of(shard.0 as usize)) {
+            inbox.send(Message::Adopt(Box::new(opened)));
+        }
+    }
+
+    /// The shards that this node leads, and their terms.
+    pub(crate) fn led(&self) -> Vec<(ShardId, u64)> {
+        let known = self.known();
+        let led = known.all_views().filter(|view| view.serving());
+        led.map(|view| (view.id(), view.status().term)).collect()
+    }
+
+    /// The link to a node has broken: what it led has no leader that is known.
+    pub(crate) fn lost(&self, node: NodeId) {
+        self.neighbours.down(node);
+        let known = self.known();
+        for place in known.places() {
+            place.leader.lost(node);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Commands over the whole store: the shards that this node leads are read here, the others on their leaders.
+
+use crate::requests::conclude;
+use crate::store::{Store, now_ms};
+use node::exec::{ScanCursors, StoreCall, StoreHandler};
+use node::{
+    RecordRange, Records, Remote, RemoteAnswer, RemoteSpace, ShardView, Shards, SnapshotSpace, Space, remote_records,
+};
+use resp::Reply;
+use resp::table::CommandSpec;
+use std::sync::Arc;
+use vocab::ShardId;
+
+/// The leaders of shards elsewhere.
+#[derive(Clone)]
+struct Elsewhere(Arc<Store>);
+
+impl Remote for Elsewhere {
+    fn call(&mut self, shard: ShardId, command: &[&[u8]]) -> RemoteAnswer {
+        self.0.call_leader(shard, command)
+    }
+
+    fn call_all(&mut self, shards: &[ShardId], command: &[&[u8]]) -> Vec<RemoteAnswer> {
+        self.0.call_leaders(shards, command)
+    }
+}
+
+/// A shard as a command sees it.
+enum Seen<'a> {
+    Here(SnapshotSpace<'a>),
+    There(Box<RemoteSpace<Elsewhere>>),
+}
+
+/// One shard of the store.
+struct Part {
+    id: ShardId,
+    slots: (u16, u16),
+    /// This node's replica, if it leads.
+    view: Option<Arc<ShardView>>,
+}
+
+/// Views of all shards, made when they are first looked at.
+struct StoreShards<'a> {
+    store: &'a Arc<Store>,
+    parts: &'a [Part],
+    seen: Vec<Option<Seen<'a>>>,
+    now_ms: u64,
+    seed: u64,
+}
+
+impl<'a> StoreShards<'a> {
+    fn see(&mut self, i: usize) -> &mut Seen<'a> {
+        let (store, now_ms, seed) = (self.store, self.now_ms, self.seed ^ i as u64);
+        let part = &self.parts[i];
+        self.seen[i].get_or_insert_with(|| match &part.view {
+            Some(view) => Seen::Here(SnapshotSpace::new(view, now_ms, seed)),
+            None => Seen::There(Box::new(RemoteSpace::new(Elsewhere(store.clone()), part.id, now_ms, seed))),
+        })
+    }
+}
+
+impl Shards for StoreShards<'_> {
+    fn count(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn slots(&self, i: usize) -> (u16, u16) {
+        self.parts[i].slots
+    }
+
+    fn leads(&self, i: usize) -> bool {
+        self.parts[i].view.is_some()
+    }
+
+    fn space(&mut self, i: usize) -> &mut dyn Space {
+        match self.see(i) {
+            Seen::Here(space) => space,
+            Seen::There(space) => &mut **space,
+        }
+    }
+
+    fn records<'b>(&'b mut self, range: &RecordRange<'_>) -> Vec<Box<dyn Records + 'b>> {
+        for i in 0..self.count() {
+            self.see(i);
+        }
+        let away: Vec<ShardId> = self.parts.iter().filter(|part| part.view.is_none()).map(|part| part.id).collect();
+        let mut away = remote_records(&Elsewhere(self.store.clone()), &away, range).into_iter();
+        let mut lists: Vec<Box<dyn Records + 'b>> = Vec::with_capacity(self.parts.len());
+        for seen in self.seen.iter().flatten() {
+            match seen {
+                Seen::Here(space) => lists.push(space.records(range.start, range.end, range.reverse)),
+                Seen::There(_) => lists.extend(away.next()),
+            }
+        }
+        lists
+    }
+}
+
+/// Runs a command over the whole store and writes its reply. `arrived_us`: when the request was there.
+pub(crate) fn run_on_store(
+    store: &Arc<Store>,
+    spec: &CommandSpec,
+    handler: StoreHandler,
+    args: &[&[u8]],
+    reply: &mut Reply,
+    seed: u64,
+    arrived_us: u64,
+) {
+    let mark = reply.buf.len();
+    let known = store.known();
+    let shards = known.shards();
+    if shards.is_empty() {
+        return reply.error("CLUSTERDOWN The cluster is down: this node belongs to no store yet (basalt ctl init)");
+    }
+    let parts: Vec<Part> = shards
+        .into_iter()
+        .map(|(id, slots)| {
+            let view = known.view(id.0 as usize).filter(|view| view.leading()).cloned();
+            Part { id, slots, view }
+        })
+        .collect();
+    let seen = parts.iter().map(|_| None).collect();
+    let mut shards = StoreShards { store, parts: &parts, seen, now_ms: now_ms(), seed };
+    let mut call = |cursors: &mut ScanCursors| {
+        handler(&mut StoreCall { args, shards: &mut shards, cursors, reply: &mut *reply })
+    };
+    // Only SCAN has cursors; others shall not wait for each other.
+    let done = if spec.name == "SCAN" { call(&mut store.cursors()) } else { call(&mut ScanCursors::default()) };
+    conclude(done, reply, mark);
+    // Only now is it known whether this node led all the while.
+    if !parts.iter().filter_map(|part| part.view.as_ref()).all(|view| store.confirm_read(view, arrived_us)) {
+        reply.buf.truncate(mark);
+        reply.error("CLUSTERDOWN The cluster is down: a shard has changed its leader meanwhile, try again");
+    }
+}
