@@ -6,7 +6,7 @@ mod folders;
 use folders::{copy, files};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use storage::{
     Compression, Engine, EngineKind, Error, Ingest, SharedResources, Slice, Snapshot, Span, StorageOptions, WriteBatch,
@@ -213,6 +213,10 @@ fn snapshots_outlive_installs_and_engines_and_what_they_read_goes_with_them() {
         assert!(rows(&*old) == both && old.index() == 8);
         assert!(rows(&*new) == map(2) && new.index() == 40);
         drop((old, new));
+        let open_files =
+            fs::read_dir("/proc/self/fd").unwrap().filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+        let removed = open_files.filter(|file| file.starts_with(folder.path()) && !file.exists());
+        assert_eq!(removed.collect::<Vec<PathBuf>>(), Vec::<PathBuf>::new(), "they take room while they are open");
         if kind == EngineKind::Lsm {
             let trees = fs::read_dir(folder.path()).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_dir());
             assert_eq!(trees.count(), 1);

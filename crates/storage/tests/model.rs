@@ -164,7 +164,7 @@ fn session(engine: &dyn Engine, model: &mut Model, prng: &mut Prng) {
     let mut aside = Aside::Nothing;
     for _ in 0..150 {
         match prng.below(100) {
-            0..54 => {
+            0..57 => {
                 let writes = writes(prng);
                 apply(engine, model.index() + 1, &writes);
                 for (key, value) in &writes {
@@ -175,7 +175,7 @@ fn session(engine: &dyn Engine, model: &mut Model, prng: &mut Prng) {
                 }
                 model.entries.push(Entry::Writes(writes));
             }
-            54..60 => aside = aside.go_on(engine, model, prng),
+            57..60 => aside = aside.go_on(engine, model, prng),
             60..70 => {
                 let keys = model.map.len() as u64;
                 engine.seal(vec![(Slice::from(&b"count"[..]), Slice::from(&keys.to_le_bytes()[..]))]);

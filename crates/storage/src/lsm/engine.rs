@@ -257,6 +257,9 @@ impl Engine for LsmEngine {
         let tree = generation.tree();
         self.write_files(&generation, || {
             if let Some((tables, blob_files)) = tree.flush_to_tables(newest_of(&sealed))? {
+                if blob_files.as_ref().is_some_and(|files| !files.is_empty()) {
+                    generation.blob_names.sync()?;
+                }
                 tree.register_tables(&tables, blob_files.as_deref(), None, &[], u64::MAX)?;
             }
             Ok(())
@@ -284,7 +287,10 @@ impl Engine for LsmEngine {
             return Ok(false);
         }
         let (before, depth) = (tables(&generation), levels(&generation));
-        let result = self.write_files(&generation, || generation.tree().compact(generation.strategy(), u64::MAX));
+        let result = self.write_files(&generation, || {
+            generation.tree().compact(generation.strategy(), u64::MAX)?;
+            Ok(generation.blob_names.check()?)
+        });
         if self.shared.throttle.is_stopped() {
             return Ok(false);
         }

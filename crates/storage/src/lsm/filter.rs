@@ -1,5 +1,7 @@
-//! Slows compaction: lsm-tree has no rate limit, but shows every value it moves to a filter.
+//! Slows compaction: lsm-tree has no rate limit, but shows every value it moves to a filter. It also tells the filter when
+//! all is written and not yet in the manifest.
 
+use super::names::BlobNames;
 use crate::throttle::Throttle;
 use lsm_tree::compaction::filter::Context;
 use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
@@ -12,16 +14,17 @@ const STEP_BYTES: u64 = 256 * 1024;
 const HANDLE_BYTES: u64 = 24;
 
 /// Makes a filter for every compaction.
-pub(super) struct Brake(AssertUnwindSafe<Arc<Throttle>>);
+pub(super) struct Brake(AssertUnwindSafe<(Arc<Throttle>, Arc<BlobNames>)>);
 
 struct BrakeFilter {
     throttle: Arc<Throttle>,
+    blob_names: Arc<BlobNames>,
     bytes: u64,
 }
 
 impl Brake {
-    pub(super) fn new(throttle: Arc<Throttle>) -> Self {
-        Self(AssertUnwindSafe(throttle))
+    pub(super) fn new(throttle: Arc<Throttle>, blob_names: Arc<BlobNames>) -> Self {
+        Self(AssertUnwindSafe((throttle, blob_names)))
     }
 }
 
@@ -34,7 +37,8 @@ impl Factory for Brake {
     }
 
     fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
-        Box::new(BrakeFilter { throttle: self.0.0.clone(), bytes: 0 })
+        let (throttle, blob_names) = self.0.0.clone();
+        Box::new(BrakeFilter { throttle, blob_names, bytes: 0 })
     }
 }
 
@@ -50,5 +54,9 @@ impl CompactionFilter for BrakeFilter {
             self.bytes = 0;
         }
         Ok(Verdict::Keep)
+    }
+
+    fn finish(self: Box<Self>) {
+        self.blob_names.sync_later_checked();
     }
 }

@@ -11,6 +11,7 @@
 use super::fault::translate;
 use super::filter::Brake;
 use super::manifest::Manifest;
+use super::names::BlobNames;
 use crate::files::{create_folder, replace_file, system_error};
 use crate::held::{Held, remove_or_condemn};
 use crate::resources::Usage;
@@ -22,6 +23,7 @@ use lsm_tree::{
     SequenceNumberCounter, Tree,
 };
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
@@ -52,6 +54,7 @@ pub(super) struct Generation {
     /// That leftovers are removed has been said since files were last written without a failure.
     pub(super) litter_told: AtomicBool,
     strategy: Arc<Leveled>,
+    pub(super) blob_names: Arc<BlobNames>,
     /// What lsm-tree counts its own changes with. Nothing else uses it, except that an ingestion's rows get its number.
     seqno: SequenceNumberCounter,
     /// Condemned, its folder is removed when the last reader lets go. The last field: the tree goes first.
@@ -69,9 +72,7 @@ impl Generation {
             return Err(Error::Io { path: folder, source });
         }
         create_folder(&folder)?;
-        let (config, seqno) = config(&folder, shared);
-        let tree = config.open().map_err(|error| translate(&folder, error))?;
-        Ok(Self::new(number, folder, (tree, seqno), held, shared))
+        Self::begin(number, &folder, held, shared).map_err(|error| translate(&folder, error))
     }
 
     /// Opens the tree in `<shard>/tree-<number>`.
@@ -79,13 +80,10 @@ impl Generation {
         let folder = tree_folder(shard, number);
         let manifest = Manifest::read(&folder)?;
         manifest.check()?;
-        let held = Held::hold(&folder);
-        let (config, seqno) = config(&folder, shared);
-        let tree = config.open().map_err(|error| {
+        let generation = Self::begin(number, &folder, Held::hold(&folder), shared).map_err(|error| {
             let error = translate(&folder, error);
             if matches!(error, Error::Corrupt { .. }) { manifest.verify().err().unwrap_or(error) } else { error }
         })?;
-        let generation = Self::new(number, folder, (tree, seqno), held, shared);
         generation.check_references()?;
         Ok(generation)
     }
@@ -103,16 +101,14 @@ impl Generation {
         Ok(())
     }
 
-    fn new(
-        number: u64,
-        folder: PathBuf,
-        (tree, seqno): (AnyTree, SequenceNumberCounter),
-        held: Held,
-        shared: &Arc<SharedResources>,
-    ) -> Arc<Self> {
-        Arc::new(Self {
+    /// Whatever lsm-tree finds in `folder`, or an empty tree.
+    fn begin(number: u64, folder: &Path, held: Held, shared: &Arc<SharedResources>) -> lsm_tree::Result<Arc<Self>> {
+        let (seqno, blob_names) = (SequenceNumberCounter::default(), Arc::new(BlobNames::new(folder)));
+        let brake = Brake::new(shared.throttle.clone(), blob_names.clone());
+        let tree = config(folder, shared, &seqno, brake).open()?;
+        Ok(Arc::new(Self {
             number,
-            folder,
+            folder: folder.to_path_buf(),
             tree,
             descriptors: shared.descriptors.clone(),
             usage: shared.usage(),
@@ -125,9 +121,10 @@ impl Generation {
             strategy: Arc::new(
                 Leveled::default().with_l0_threshold(L0_TABLES).with_table_target_size(shared.options.table_bytes),
             ),
+            blob_names,
             seqno,
             held,
-        })
+        }))
     }
 
     /// The tree with values kept apart resolved: what writes.
@@ -165,8 +162,19 @@ impl Generation {
     }
 }
 
-/// And the counter that the tree will use.
-fn config(folder: &Path, shared: &SharedResources) -> (Config, SequenceNumberCounter) {
+impl Drop for Generation {
+    /// Closes its files, which the table of open files would keep: and with them, once they are removed, their room.
+    fn drop(&mut self) {
+        // After a panic in there its locks may be poisoned: then they stay open until others push them out.
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            let (tree, version) = (self.index().id(), self.index().current_version());
+            version.iter_tables().for_each(|table| self.descriptors.remove_for_table(&(tree, table.id()).into()));
+            version.blob_files.iter().for_each(|file| self.descriptors.remove_for_blob_file(&(tree, file.id()).into()));
+        }));
+    }
+}
+
+fn config(folder: &Path, shared: &SharedResources, seqno: &SequenceNumberCounter, brake: Brake) -> Config {
     let options = &shared.options;
     let blocks = match options.compression {
         Compression::None => CompressionPolicy::all(CompressionType::None),
@@ -181,8 +189,7 @@ fn config(folder: &Path, shared: &SharedResources) -> (Config, SequenceNumberCou
         .staleness_threshold(0.3)
         // All stale files of a compaction: the default takes none of fewer than four.
         .age_cutoff(1.0);
-    let seqno = SequenceNumberCounter::default();
-    let config = Config::new(folder, seqno.clone(), SequenceNumberCounter::default())
+    Config::new(folder, seqno.clone(), SequenceNumberCounter::default())
         .use_cache(shared.cache.clone())
         .use_descriptor_table(Some(shared.descriptors.clone()))
         .data_block_compression_policy(blocks)
@@ -190,9 +197,8 @@ fn config(folder: &Path, shared: &SharedResources) -> (Config, SequenceNumberCou
         .filter_block_pinning_policy(PinningPolicy::all(true))
         .index_block_partitioning_policy(PinningPolicy::new([false, false, true]))
         .filter_block_partitioning_policy(PinningPolicy::new([false, false, true]))
-        .with_compaction_filter_factory(Some(Arc::new(Brake::new(shared.throttle.clone()))))
-        .with_kv_separation(Some(separation));
-    (config, seqno)
+        .with_compaction_filter_factory(Some(Arc::new(brake)))
+        .with_kv_separation(Some(separation))
 }
 
 /// Where the tree of a generation is.

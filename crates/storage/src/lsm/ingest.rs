@@ -11,7 +11,6 @@ use super::fault::contain;
 use super::generation::Generation;
 use super::view::{APPLIED_KEY, View, applied_record, meta_key, read_applied};
 use crate::envelope::Packing;
-use crate::files::sync_folder;
 use crate::health::Health;
 use crate::ingest::refusal;
 use crate::throttle::Throttle;
@@ -99,11 +98,10 @@ impl LsmIngest {
             tree.insert(APPLIED_KEY, applied_record(index), index);
             tree.rotate_memtable();
             let lock = tree.get_flush_lock();
-            tree.flush(&lock, u64::MAX).map(drop)
-        })?;
-        // lsm-tree does so with all but the names of blob files.
-        let folder = &self.generation.folder;
-        [folder.join("blobs"), folder.clone()].iter().try_for_each(|folder| sync_folder(folder))
+            tree.flush(&lock, u64::MAX)?;
+            // Not before the manifest names them, but before the pointer names the tree.
+            Ok(self.generation.blob_names.sync()?)
+        })
     }
 }
 

@@ -103,9 +103,8 @@ impl Iterator for Merge<'_> {
             return Some(Err(error));
         }
         let heads = self.sources.iter().enumerate().filter_map(|(i, source)| Some((&source.head.as_ref()?.key, i)));
-        let (_, first) = heads.min_by(|(a, _), (b, _)| {
-            self.direction.compare(&a.user_key, &b.user_key).then(b.seqno.cmp(&a.seqno))
-        })?;
+        let (_, first) = heads
+            .min_by(|(a, _), (b, _)| self.direction.compare(&a.user_key, &b.user_key).then(b.seqno.cmp(&a.seqno)))?;
         let entry = self.sources[first].head.take()?;
         self.last = Some((entry.key.user_key.clone(), first));
         Some(Ok(entry))

@@ -15,6 +15,7 @@ mod install;
 mod manifest;
 mod memtable;
 mod merge;
+mod names;
 mod snapshot;
 mod sweep;
 mod view;
