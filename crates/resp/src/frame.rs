@@ -2,7 +2,9 @@
 
 use crate::ProtocolError;
 use crate::item::{Item, Nesting, Scan, next_item};
-use vocab::limits::NESTING_MAX;
+use crate::number::short_number;
+use std::ops::Range;
+use vocab::limits::{NESTING_MAX, REPLY_BULK_BYTES_MAX};
 
 /// How far the reply at the beginning of a connection's buffer has been read. One for each connection.
 #[derive(Clone, Debug, Default)]
@@ -42,19 +44,36 @@ pub fn frame_len(buf: &[u8], state: &mut FrameState) -> Result<Option<usize>, Pr
     found
 }
 
+/// The bulk string that stands whole at `at`, and what follows it: what nearly every value of a collection is.
+#[inline(always)]
+fn whole_bulk(buf: &[u8], at: usize) -> Option<(Range<usize>, usize)> {
+    if buf.get(at) != Some(&b'$') {
+        return None;
+    }
+    let (length, start) = short_number(buf, at + 1)?;
+    let end = start + length;
+    let is_whole = length <= REPLY_BULK_BYTES_MAX && buf.get(end..end + 2) == Some(b"\r\n");
+    is_whole.then_some((start..end, end + 2))
+}
+
 fn find_end(buf: &[u8], state: &mut FrameState) -> Result<Option<usize>, ProtocolError> {
     loop {
-        let Some((item, next)) = next_item(buf, state.at, &mut state.scan)? else {
-            return Ok(None);
-        };
-        state.at = next;
-        if let Item::Nested(_, count) = item
-            && count > 0
-        {
-            let level = state.lacking.get_mut(state.depth).ok_or(ProtocolError::NestingTooDeep)?;
-            *level = count;
-            state.depth += 1;
-            continue;
+        if let Some((_, next)) = whole_bulk(buf, state.at) {
+            state.at = next;
+            state.scan = Scan::default();
+        } else {
+            let Some((item, next)) = next_item(buf, state.at, &mut state.scan)? else {
+                return Ok(None);
+            };
+            state.at = next;
+            if let Item::Nested(_, count) = item
+                && count > 0
+            {
+                let level = state.lacking.get_mut(state.depth).ok_or(ProtocolError::NestingTooDeep)?;
+                *level = count;
+                state.depth += 1;
+                continue;
+            }
         }
         // A value is complete; with the last one of a collection, so is the collection.
         while state.depth > 0 {
@@ -65,7 +84,7 @@ fn find_end(buf: &[u8], state: &mut FrameState) -> Result<Option<usize>, Protoco
             state.depth -= 1;
         }
         if state.depth == 0 {
-            return Ok(Some(next));
+            return Ok(Some(state.at));
         }
     }
 }
@@ -145,8 +164,14 @@ pub struct Elements<'a> {
 impl<'a> Iterator for Elements<'a> {
     type Item = Frame<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Frame<'a>> {
         self.left = self.left.checked_sub(1)?;
+        if let Some((text, next)) = whole_bulk(self.rest, 0) {
+            let frame = Frame::Bulk(&self.rest[text]);
+            self.rest = &self.rest[next..];
+            return Some(frame);
+        }
         // The whole collection has been read before, so each of its values is complete.
         let (item, next) = next_item(self.rest, 0, &mut Scan::default()).ok()??;
         let (frame, length) = match Frame::from_value(&item, self.rest) {

@@ -39,10 +39,12 @@ fn word(seed: u64, position: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Six characters of one number, in the low six bytes: character k is ((x >> 5k) & m) + 32.
-fn six_characters(x: i32) -> u64 {
-    let part = |k: u32, mask: i32| ((x >> (5 * k)) & mask) as u64 + 32;
-    part(0, 31) | part(1, 63) << 8 | part(2, 95) << 16 | part(3, 31) << 24 | part(4, 63) << 32 | part(5, 95) << 40
+/// Six characters of one number, in the low six bytes: character k is ((x >> 5k) & m) + 32. A part of the number lies
+/// 5k bits up and its character 8k, so 3k bits are between them.
+#[inline(always)]
+fn six_characters(x: u32) -> u64 {
+    let part = |k: u32, mask: u64| (u64::from(x) << (3 * k)) & (mask << (8 * k));
+    (part(0, 31) | part(1, 63) | part(2, 95) | part(3, 31) | part(4, 63) | part(5, 95)) + 0x2020_2020_2020
 }
 
 /// The number whose characters these are; bit 30 is in none of them and is 0.
@@ -96,12 +98,12 @@ impl ValueForm {
                 // Eight bytes are written where six count: the next write covers the rest.
                 out.resize(start + length + 18, 0);
                 let target = &mut out[start..];
-                target[..8].copy_from_slice(&six_characters(first as i32).to_le_bytes());
+                target[..8].copy_from_slice(&six_characters(first as u32).to_le_bytes());
                 let (mut at, mut position) = (6, 0);
                 while at < length {
                     let random = word(seed, position);
-                    target[at..at + 8].copy_from_slice(&six_characters(random as i32).to_le_bytes());
-                    target[at + 6..at + 14].copy_from_slice(&six_characters((random >> 32) as i32).to_le_bytes());
+                    target[at..at + 8].copy_from_slice(&six_characters(random as u32).to_le_bytes());
+                    target[at + 6..at + 14].copy_from_slice(&six_characters((random >> 32) as u32).to_le_bytes());
                     at += 12;
                     position += 1;
                 }

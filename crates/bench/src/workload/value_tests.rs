@@ -56,7 +56,7 @@ fn ycsb_values_have_its_alphabet() {
     let mut prng = Prng::new(5);
     for _ in 0..1000 {
         let x = prng.next_u64() as i32;
-        assert_eq!(six_characters(x).to_le_bytes()[..6], ycsb_characters(x));
+        assert_eq!(six_characters(x as u32).to_le_bytes()[..6], ycsb_characters(x));
         assert_eq!(number_of(&ycsb_characters(x)), x & TAG_MASK as u32 as i32);
     }
     // Each group of six is some number's, so YCSB could have written the value.
