@@ -98,6 +98,10 @@ impl Replica {
         if !is_known(message.get_msg_type()) {
             return malformed("a message of another kind");
         }
+        // raft-rs takes 0 for the term of every entry that it does not have.
+        if message.get_msg_type() == MessageType::MsgAppend && (message.log_term == 0) != (message.index == 0) {
+            return malformed("entries that follow one without a term");
+        }
         let mut before = (message.index, message.log_term);
         for entry in &message.entries {
             if entry.index != before.0 + 1 || entry.term < before.1 || entry.term > message.term || entry.term == 0 {

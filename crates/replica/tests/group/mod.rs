@@ -1,6 +1,9 @@
 //! A group of replicas in one thread: a network that delays, drops and doubles, machines that crash, and a seed that
 //! decides all of it.
 
+// Each test file uses a part of it.
+#![allow(dead_code)]
+
 pub mod history;
 pub mod node;
 

@@ -50,7 +50,7 @@ pub struct Node {
     writes: VecDeque<(LogWrite, u64)>,
     /// Whether every write is synced, or only those that ask.
     sync: bool,
-    /// Whether what it sent tells the truth about what is on its disk.
+    /// What it has to say.
     pub out: Vec<Parcel>,
 }
 
@@ -99,18 +99,24 @@ impl Node {
     }
 
     pub fn receive(&mut self, parcel: Parcel, history: &mut History) {
-        let Some(replica) = &mut self.replica else { return };
-        if let Some(rows) = parcel.rows {
-            if replica.is_installing() {
-                return;
-            }
-            self.arrived = Some(rows);
-        }
-        match replica.step(parcel.message) {
-            Ok(()) => self.pump(history),
+        match self.offer(parcel, history) {
+            Ok(()) => {}
             Err(Error::Diverged(_)) if !self.sync => self.fall_out(),
             Err(e) => panic!("replica {}: {e}", self.id),
         }
+    }
+
+    pub fn offer(&mut self, parcel: Parcel, history: &mut History) -> replica::Result<()> {
+        let Some(replica) = &mut self.replica else { return Ok(()) };
+        if parcel.rows.is_some() {
+            if replica.is_installing() {
+                return Ok(());
+            }
+            self.arrived = parcel.rows;
+        }
+        let taken = replica.step(parcel.message);
+        self.pump(history);
+        taken
     }
 
     fn fall_out(&mut self) {
