@@ -1,0 +1,48 @@
+//! Bugs that are put in on purpose: a checker that finds none of them proves nothing.
+
+use std::str::FromStr;
+
+/// A bug of the shell, of the disk or of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// The log says that it is on the disk, and has not fsynced.
+    SkipFsync,
+    /// A leader answers reads without asking whether it still leads.
+    NoLease,
+    /// A replica forgets over a restart whom it voted for.
+    ForgetVote,
+    /// A write is acknowledged when it is proposed.
+    EarlyAck,
+    /// A node's tree loses a write now and then.
+    LoseWrite,
+    /// A message changes an entry on its way.
+    TwistEntry,
+    /// A read is answered from what the node has, whoever leads.
+    ReadAnywhere,
+    /// A write that was proposed is told to be refused when its client gets impatient.
+    RefuseLate,
+}
+
+/// All of them, with their names.
+pub const BUGS: &[(&str, Bug)] = &[
+    ("skip-fsync", Bug::SkipFsync),
+    ("no-lease", Bug::NoLease),
+    ("forget-vote", Bug::ForgetVote),
+    ("early-ack", Bug::EarlyAck),
+    ("lose-write", Bug::LoseWrite),
+    ("twist-entry", Bug::TwistEntry),
+    ("read-anywhere", Bug::ReadAnywhere),
+    ("refuse-late", Bug::RefuseLate),
+];
+
+impl FromStr for Bug {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = BUGS.iter().find(|(name, _)| *name == text).map(|(_, bug)| *bug);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = BUGS.iter().map(|(name, _)| *name).collect();
+            format!("no bug is called '{text}': {}", names.join(", "))
+        })
+    }
+}

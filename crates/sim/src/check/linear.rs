@@ -1,0 +1,285 @@
+//! Whether the history of one group could have happened one operation at a time.
+//!
+//! A search as Wing's and Gong's with Lowe's memory of where it has been, led by versions: a version is an index of the
+//! one log that a group's keys share, so writes whose versions are known have only one order. They are known if they
+//! were told, if someone saw the value, or from the log itself, which also tells what never happened. What changes
+//! nothing is taken as soon as it fits. So a choice is left only where none of these knows what a write did.
+//! <https://www.cs.ox.ac.uk/people/gavin.lowe/LinearizabiltyTesting/paper.pdf>
+
+use crate::history::{Action, Answer, KEYS, Operation, Outcome, Seen};
+use std::collections::{BTreeMap, HashSet};
+use vocab::Prng;
+
+/// Steps after which a search gives up. A sound history takes about one an operation.
+const STEPS_MAX: usize = 1_000_000;
+/// The version of a write that nobody saw.
+const UNSEEN: u64 = 0;
+
+/// The keys of a group.
+type State = [Seen; KEYS];
+
+/// One operation, with what was found out about it.
+struct Step<'a> {
+    operation: &'a Operation,
+    /// The version of its writes, if it is known.
+    version: Option<u64>,
+    /// Whether it must have a place in the order.
+    certain: bool,
+    /// Whether it does nothing there if a condition does not hold.
+    may_fail: bool,
+}
+
+/// Checks the operations of one group, in the order in which they began. `log` has the values that the group's log
+/// holds, and their indexes, if that is known. The error tells what contradicts what.
+pub fn check(operations: &[&Operation], log: Option<&BTreeMap<u64, u64>>) -> Result<(), String> {
+    let steps = resolve(operations, log)?;
+    Search::new(steps).run()
+}
+
+/// Every value that anyone was told, with its version.
+fn seen(operation: &Operation) -> Vec<(u64, u64)> {
+    match &operation.answer {
+        Answer::Unmet(Some((_, seen))) => seen.iter().copied().collect(),
+        Answer::Done(outcomes) => {
+            let each = operation.actions.iter().zip(outcomes);
+            each.filter_map(|((_, action), outcome)| match (action, outcome) {
+                (_, Outcome::Read(seen)) => *seen,
+                (action, Outcome::Written(version)) => Some((action.value()?, *version)),
+                _ => None,
+            })
+            .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn values(operation: &Operation) -> impl Iterator<Item = u64> {
+    operation.actions.iter().filter_map(|(_, action)| action.value())
+}
+
+/// Finds the versions of writes whose answer is not known by what others saw of them; drops what was refused.
+fn resolve<'a>(operations: &[&'a Operation], log: Option<&BTreeMap<u64, u64>>) -> Result<Vec<Step<'a>>, String> {
+    let mut versions: BTreeMap<u64, (u64, &Operation)> = BTreeMap::new();
+    for operation in operations {
+        for (value, version) in seen(operation) {
+            let (first, by) = *versions.entry(value).or_insert((version, operation));
+            if first != version {
+                return Err(format!("value {value} was seen with two versions:\n  {by}\n  {operation}"));
+            }
+        }
+    }
+    let mut steps = Vec::new();
+    for &operation in operations {
+        let found = values(operation).find_map(|value| versions.get(&value));
+        let logged = log.and_then(|log| log.get(&values(operation).next()?).copied());
+        let version = operation.version().or(found.map(|(version, _)| *version)).or(logged);
+        let certain = match (&operation.answer, found, logged) {
+            (Answer::Refused | Answer::Unmet(_), Some((_, by)), _) => {
+                return Err(format!(
+                    "it was not done, as was answered, and what it wrote was seen:\n  {operation}\n  {by}"
+                ));
+            }
+            (Answer::Refused, None, Some(index)) => {
+                return Err(format!("it was refused, and entry {index} has it:\n  {operation}"));
+            }
+            (Answer::Refused, None, None) => continue,
+            (Answer::Unknown, None, None) if !operation.writes() || log.is_some() => continue,
+            (Answer::Unknown, None, None) => false,
+            _ => true,
+        };
+        // The log has it, but it may have found a condition unmet.
+        let may_fail = operation.answer == Answer::Unknown && found.is_none() && logged.is_some();
+        steps.push(Step { operation, version, certain, may_fail });
+    }
+    Ok(steps)
+}
+
+impl Step<'_> {
+    /// The state afterwards; none if it cannot come next.
+    fn run(&self, before: &State) -> Option<State> {
+        let version = self.version.unwrap_or(UNSEEN);
+        match &self.operation.answer {
+            Answer::Unmet(detail) => {
+                let unmet =
+                    self.operation.actions.iter().enumerate().find(|(_, (key, action))| !holds(before[*key], *action));
+                let (at, (key, _)) = unmet?;
+                let fits = detail.is_none_or(|(told, seen)| told == at && seen == before[*key]);
+                fits.then_some(*before)
+            }
+            Answer::Done(outcomes) => {
+                let mut state = *before;
+                let each = self.operation.actions.iter().zip(outcomes);
+                each.fold(true, |fits, ((key, action), outcome)| {
+                    fits && apply(&mut state[*key], *action, Some(*outcome), version)
+                })
+                .then_some(state)
+            }
+            _ => {
+                let mut state = *before;
+                let actions = self.operation.actions.iter();
+                let fits =
+                    actions.fold(true, |fits, (key, action)| fits && apply(&mut state[*key], *action, None, version));
+                if self.may_fail && !fits { Some(*before) } else { fits.then_some(state) }
+            }
+        }
+    }
+}
+
+/// Whether the condition of `action`, if it has one, holds.
+fn holds(cell: Seen, action: Action) -> bool {
+    match action {
+        Action::PutIf(_, version) | Action::Check(version) => {
+            cell.map_or(0, |(_, has)| has) == version && (version != UNSEEN || cell.is_none())
+        }
+        _ => true,
+    }
+}
+
+/// Does `action`; false if it cannot have been answered `outcome`, where that is known.
+fn apply(cell: &mut Seen, action: Action, outcome: Option<Outcome>, version: u64) -> bool {
+    let before = *cell;
+    if !holds(before, action) {
+        return false;
+    }
+    match action {
+        Action::Put(value) | Action::PutIf(value, _) => *cell = Some((value, version)),
+        Action::Delete => *cell = None,
+        Action::Get | Action::Check(_) => {}
+    }
+    match outcome {
+        None | Some(Outcome::Held) => true,
+        Some(Outcome::Read(seen)) => seen == before,
+        Some(Outcome::Written(told)) => told == version && before.is_none_or(|(_, old)| told > old),
+        Some(Outcome::Deleted(was)) => was == before.is_some(),
+    }
+}
+
+struct Search<'a> {
+    steps: Vec<Step<'a>>,
+    done: Vec<bool>,
+    /// All before it are done.
+    first: usize,
+    /// Certain ones that are not done.
+    left: usize,
+    /// A set of steps is told from others by the sum of their marks.
+    marks: Vec<u128>,
+    set: u128,
+    /// Steps by version.
+    order: Vec<usize>,
+}
+
+/// A place where the search stood: what it took without a choice, and the choices that are left.
+struct Frame {
+    taken: Vec<usize>,
+    choices: std::vec::IntoIter<(usize, State)>,
+}
+
+impl<'a> Search<'a> {
+    fn new(steps: Vec<Step<'a>>) -> Self {
+        let mut prng = Prng::new(1);
+        let marks = steps.iter().map(|_| u128::from(prng.next_u64()) << 64 | u128::from(prng.next_u64())).collect();
+        let left = steps.iter().filter(|step| step.certain).count();
+        let mut order: Vec<usize> = (0..steps.len()).filter(|&i| steps[i].version.is_some()).collect();
+        order.sort_by_key(|&i| (steps[i].version, i));
+        Self { done: vec![false; steps.len()], steps, first: 0, left, marks, set: 0, order }
+    }
+
+    fn run(mut self) -> Result<(), String> {
+        let mut state: State = [None; KEYS];
+        let mut been: HashSet<(u128, State)> = HashSet::new();
+        let mut frames: Vec<Frame> = Vec::new();
+        let mut chosen = None;
+        let mut longest = (usize::MAX, String::new());
+        for _ in 0..STEPS_MAX {
+            let taken = self.take(chosen, &state);
+            if self.left == 0 {
+                return Ok(());
+            }
+            if self.left < longest.0 {
+                longest = (self.left, self.describe(&state));
+            }
+            let choices = if been.insert((self.set, state)) { self.choices(&state) } else { Vec::new() };
+            frames.push(Frame { taken, choices: choices.into_iter() });
+            loop {
+                let Some(frame) = frames.last_mut() else { return Err(longest.1) };
+                if let Some((step, after)) = frame.choices.next() {
+                    (chosen, state) = (Some(step), after);
+                    break;
+                }
+                let taken = frames.pop().map(|frame| frame.taken).unwrap_or_default();
+                taken.into_iter().for_each(|step| self.mark(step, false));
+            }
+        }
+        Err(format!("not decided in {STEPS_MAX} steps; the longest attempt ended at\n{}", longest.1))
+    }
+
+    /// Takes `chosen`, and then what may come next and changes nothing, as long as there is any.
+    fn take(&mut self, chosen: Option<usize>, state: &State) -> Vec<usize> {
+        let mut taken: Vec<usize> = chosen.into_iter().collect();
+        chosen.into_iter().for_each(|step| self.mark(step, true));
+        loop {
+            let able = self.able();
+            let idle = able.into_iter().filter(|&i| self.steps[i].certain && self.steps[i].version.is_none());
+            let fitting: Vec<usize> = idle.filter(|&i| self.steps[i].run(state).as_ref() == Some(state)).collect();
+            if fitting.is_empty() {
+                return taken;
+            }
+            fitting.iter().for_each(|&step| self.mark(step, true));
+            taken.extend(fitting);
+        }
+    }
+
+    /// Those that no other one that is not done had ended before.
+    fn able(&self) -> Vec<usize> {
+        let mut horizon = u64::MAX;
+        let mut able = Vec::new();
+        for i in self.first..self.steps.len() {
+            let operation = self.steps[i].operation;
+            if operation.begun > horizon {
+                break;
+            }
+            if !self.done[i] {
+                horizon = horizon.min(operation.ended);
+                able.push(i);
+            }
+        }
+        able.retain(|&i| self.steps[i].operation.begun <= horizon);
+        able
+    }
+
+    /// What may change the state next, the likeliest first.
+    fn choices(&self, state: &State) -> Vec<(usize, State)> {
+        let least = self.order.iter().find(|&&i| !self.done[i]).and_then(|&i| self.steps[i].version);
+        let mut able = self.able();
+        able.retain(|&i| self.steps[i].version.is_none_or(|version| Some(version) == least));
+        able.sort_by_key(|&i| (!self.steps[i].certain, self.steps[i].operation.ended));
+        let after = able.into_iter().filter_map(|i| Some((i, self.steps[i].run(state)?)));
+        after.filter(|(i, after)| after != state || self.steps[*i].certain).collect()
+    }
+
+    fn mark(&mut self, step: usize, done: bool) {
+        self.done[step] = done;
+        self.set ^= self.marks[step];
+        if self.steps[step].certain {
+            self.left = if done { self.left - 1 } else { self.left + 1 };
+        }
+        self.first = if done { self.first } else { self.first.min(step) };
+        while self.first < self.done.len() && self.done[self.first] {
+            self.first += 1;
+        }
+    }
+
+    fn describe(&self, state: &State) -> String {
+        let open = (0..self.steps.len()).filter(|&i| !self.done[i]);
+        let (certain, rest): (Vec<usize>, Vec<usize>) = open.partition(|&i| self.steps[i].certain);
+        let lines = certain.iter().take(8).chain(rest.iter().take(4)).map(|&i| {
+            let version = self.steps[i].version.map_or(String::new(), |version| format!(" (version {version})"));
+            format!("  {}{version}", self.steps[i].operation)
+        });
+        format!("the keys are {state:?}\nto come:\n{}", lines.collect::<Vec<_>>().join("\n"))
+    }
+}
+
+#[cfg(test)]
+#[path = "linear_tests.rs"]
+mod tests;

@@ -1,0 +1,176 @@
+//! Histories that are sound, and each way in which one can be not.
+
+#![allow(clippy::unwrap_used)]
+use super::*;
+use crate::chance::Chance;
+use crate::history::History;
+use Action::{Check, Delete, Get, Put, PutIf};
+use Answer::{Done, Refused, Unknown, Unmet};
+use Outcome::{Deleted, Read, Written};
+
+fn one(begun: u64, ended: u64, actions: &[(usize, Action)], answer: Answer) -> Operation {
+    let ended = if ended == 0 { u64::MAX } else { ended };
+    Operation { client: 0, group: 0, actions: actions.to_vec(), begun, ended, answer }
+}
+
+fn verdict(operations: &[Operation]) -> Result<(), String> {
+    check(&operations.iter().collect::<Vec<_>>(), None)
+}
+
+#[test]
+fn sound_histories_pass() {
+    let put = |begun, ended, value, version| one(begun, ended, &[(0, Put(value))], Done(vec![Written(version)]));
+    let get = |begun, ended, seen| one(begun, ended, &[(0, Get)], Done(vec![Read(seen)]));
+    let cases: Vec<Vec<Operation>> = vec![
+        vec![put(1, 2, 7, 5), get(3, 4, Some((7, 5)))],
+        // A read beside a write sees either.
+        vec![put(1, 2, 7, 5), put(3, 6, 8, 9), get(4, 5, Some((7, 5)))],
+        vec![put(1, 2, 7, 5), put(3, 6, 8, 9), get(4, 5, Some((8, 9)))],
+        // One without an answer may be done late, or never.
+        vec![put(1, 2, 7, 5), one(3, 0, &[(0, Put(8))], Unknown), get(4, 5, Some((7, 5))), get(6, 7, Some((8, 9)))],
+        vec![put(1, 2, 7, 5), one(3, 0, &[(0, Put(8))], Unknown), get(4, 5, Some((7, 5)))],
+        vec![put(1, 2, 7, 5), one(3, 0, &[(0, Delete)], Unknown), get(4, 5, Some((7, 5))), get(6, 7, None)],
+        // What nobody saw explains why a condition did not hold.
+        vec![put(1, 2, 7, 5), one(3, 0, &[(0, Put(8))], Unknown), one(4, 5, &[(0, PutIf(9, 5))], Unmet(None))],
+        vec![put(1, 2, 7, 5), one(3, 4, &[(0, PutIf(9, 0))], Unmet(Some((0, Some((7, 5))))))],
+        vec![put(1, 2, 7, 5), one(3, 4, &[(0, Put(8))], Refused), get(5, 6, Some((7, 5)))],
+        // All of a request is done at once.
+        vec![
+            put(1, 2, 7, 5),
+            one(3, 6, &[(0, Get), (0, Delete), (1, Put(8))], Done(vec![Read(Some((7, 5))), Deleted(true), Written(6)])),
+            one(4, 5, &[(0, Get), (1, Get)], Done(vec![Read(None), Read(Some((8, 6)))])),
+        ],
+        vec![one(1, 2, &[(0, Check(0)), (1, Put(3))], Done(vec![Outcome::Held, Written(4)]))],
+    ];
+    for (i, case) in cases.iter().enumerate() {
+        assert_eq!(verdict(case), Ok(()), "case {i}");
+    }
+}
+
+#[test]
+fn unsound_histories_are_caught() {
+    let put = |begun, ended, value, version| one(begun, ended, &[(0, Put(value))], Done(vec![Written(version)]));
+    let get = |begun, ended, seen| one(begun, ended, &[(0, Get)], Done(vec![Read(seen)]));
+    let cases: Vec<(&str, Vec<Operation>)> = vec![
+        ("a lost write", vec![put(1, 2, 7, 5), get(3, 4, None)]),
+        ("a stale read", vec![put(1, 2, 7, 5), put(3, 4, 8, 6), get(5, 6, Some((7, 5)))]),
+        (
+            "reads that go back",
+            vec![put(1, 2, 7, 5), put(3, 9, 8, 6), get(4, 5, Some((8, 6))), get(6, 7, Some((7, 5)))],
+        ),
+        ("a value from nowhere", vec![get(1, 2, Some((7, 5)))]),
+        ("a value before its time", vec![get(1, 2, Some((7, 5))), put(3, 4, 7, 5)]),
+        ("a refused write", vec![one(1, 2, &[(0, Put(7))], Refused), get(3, 4, Some((7, 5)))]),
+        (
+            "a write whose condition did not hold",
+            vec![one(1, 2, &[(0, PutIf(7, 3))], Unmet(None)), get(3, 4, Some((7, 5)))],
+        ),
+        ("two versions", vec![put(1, 2, 7, 5), get(3, 4, Some((7, 6)))]),
+        ("versions that go back", vec![put(1, 2, 7, 5), put(3, 4, 8, 4)]),
+        ("two of one version win", {
+            let cas =
+                |begun, value, version| one(begun, begun + 1, &[(0, PutIf(value, 5))], Done(vec![Written(version)]));
+            vec![put(1, 2, 7, 5), cas(3, 8, 6), cas(5, 9, 7)]
+        }),
+        ("nobody broke the condition", vec![put(1, 2, 7, 5), one(3, 4, &[(0, PutIf(9, 5))], Unmet(None))]),
+        (
+            "a removal that did not happen",
+            vec![put(1, 2, 7, 5), one(3, 4, &[(0, Delete)], Done(vec![Deleted(true)])), get(5, 6, Some((7, 5)))],
+        ),
+        (
+            "half a request",
+            vec![
+                one(1, 2, &[(0, Put(7)), (1, Put(8))], Done(vec![Written(5), Written(5)])),
+                one(3, 4, &[(0, Get), (1, Get)], Done(vec![Read(Some((7, 5))), Read(None)])),
+            ],
+        ),
+        ("removed by nobody", vec![put(1, 2, 7, 5), one(3, 0, &[(1, Delete)], Unknown), get(4, 5, None)]),
+    ];
+    for (name, case) in &cases {
+        assert!(verdict(case).is_err(), "{name}");
+    }
+}
+
+/// Clients whose requests take effect at a moment between question and answer; one in ten is never answered.
+fn random_history(seed: u64, length: usize) -> (History, BTreeMap<u64, u64>) {
+    let mut prng = Prng::new(seed);
+    let (mut history, mut log) = (History::default(), BTreeMap::new());
+    let mut state: State = [None; KEYS];
+    let (mut version, mut value) = (1, 1);
+    // Number, actions, answer once it has taken effect.
+    let mut open: Vec<(usize, Vec<(usize, Action)>, Option<Answer>)> = Vec::new();
+    while history.operations().len() < length || !open.is_empty() {
+        if history.operations().len() < length && open.len() < 8 && prng.happens(400) {
+            let key = prng.below(KEYS as u64) as usize;
+            value += 1;
+            let expected = state[key].map_or(0, |(_, version)| version) * prng.below(2);
+            let action = *prng.pick(&[Get, Get, Put(value), PutIf(value, expected), Delete]);
+            let mut actions = vec![(key, action)];
+            if action == Delete || prng.happens(200) {
+                value += 1;
+                actions.push(((key + 1) % KEYS, Put(value)));
+            }
+            open.push((history.begin(0, 0, actions.clone()), actions, None));
+        } else if !open.is_empty() {
+            let at = prng.below(open.len() as u64) as usize;
+            if let Some(answer) = open[at].2.take() {
+                history.end(open.swap_remove(at).0, answer);
+                continue;
+            }
+            version += 1;
+            let (_, actions, answer) = &mut open[at];
+            log.extend(actions.iter().filter_map(|(_, action)| Some((action.value()?, version))));
+            *answer = Some(execute(&mut state, actions, version));
+            if prng.happens(100) {
+                history.end(open.swap_remove(at).0, Unknown);
+            }
+        }
+    }
+    (history, log)
+}
+
+fn execute(state: &mut State, actions: &[(usize, Action)], version: u64) -> Answer {
+    let mut after = *state;
+    let mut outcomes = Vec::new();
+    for (i, &(key, action)) in actions.iter().enumerate() {
+        let cell = after[key];
+        let has = cell.map_or(0, |(_, version)| version);
+        outcomes.push(match action {
+            PutIf(_, expected) if has != expected => return Unmet(Some((i, cell))),
+            Check(expected) if has != expected => return Unmet(Some((i, cell))),
+            Get => Read(cell),
+            Check(_) => Outcome::Held,
+            Delete => Deleted(cell.is_some()),
+            Put(_) | PutIf(..) => Written(version),
+        });
+        match action {
+            Put(value) | PutIf(value, _) => after[key] = Some((value, version)),
+            Delete => after[key] = None,
+            _ => {}
+        }
+    }
+    *state = after;
+    Done(outcomes)
+}
+
+#[test]
+fn long_histories_of_a_sound_store_pass_and_one_wrong_answer_does_not() {
+    for seed in 0..20 {
+        let (history, log) = random_history(seed, 1500);
+        let operations = history.of_group(0);
+        assert_eq!(check(&operations, Some(&log)), Ok(()), "seed {seed}");
+        // The last read of something that was overwritten is moved to the end.
+        let reads =
+            |operation: &&&Operation| matches!(&operation.answer, Done(all) if matches!(all[..], [Read(Some(_))]));
+        let mut late = (**operations.iter().rev().skip(200).find(reads).unwrap()).clone();
+        let overwritten = operations.iter().any(|later| {
+            later.begun > late.ended
+                && matches!((&later.answer, later.actions[0]), (Done(_), (key, Put(_))) if key == late.actions[0].0)
+        });
+        assert!(overwritten, "seed {seed}");
+        (late.begun, late.ended) = (1_000_000, 1_000_001);
+        let mut wrong = operations.clone();
+        wrong.push(&late);
+        assert!(check(&wrong, Some(&log)).is_err(), "seed {seed}");
+    }
+}

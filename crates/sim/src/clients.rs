@@ -1,0 +1,118 @@
+//! Clients: each asks one thing at a time, follows leaders, and gives up after a while.
+
+use crate::bug::Bug;
+use crate::chance::Chance;
+use crate::check::acknowledged;
+use crate::event::{Event, NodeEvent};
+use crate::history::{Action, Answer, Outcome as Told};
+use crate::request::Request;
+use crate::schedule::{MILLISECOND, SECOND};
+use crate::world::{Outcome, World, place_of};
+use std::collections::BTreeMap;
+use vocab::{NodeId, ShardId, slot_of};
+
+/// One client.
+#[derive(Default)]
+pub struct Client {
+    /// The operation that it waits for.
+    waits: Option<(usize, Request)>,
+    /// Where it believes that shards are led.
+    leaders: BTreeMap<ShardId, NodeId>,
+    /// Reads that it has yet to make at the end.
+    last: Vec<Request>,
+}
+
+impl World {
+    /// A client asks.
+    pub(crate) fn think(&mut self, number: usize) {
+        let client = &mut self.clients[number];
+        if client.waits.is_some() {
+            return;
+        }
+        let request = match (self.closing, client.last.last()) {
+            (_, Some(read)) => read.clone(),
+            (true, None) => return,
+            (false, None) => self.workload.draw(),
+        };
+        let shard = self.routes.shard_of(slot_of(&request.keys()[0]));
+        let operation = self.history.begin(number, request.group, request.actions.clone());
+        self.reads.begun(operation, &self.history.operations()[operation]);
+        let known = self.clients[number].leaders.get(&shard).map(|node| place_of(*node));
+        let place = known.unwrap_or_else(|| self.prng.below(self.plan.nodes as u64) as usize);
+        self.clients[number].waits = Some((operation, request.clone()));
+        let delay = self.prng.between(50, 1000);
+        let lost = !self.healing && self.plan.faults.network && self.prng.happens(10);
+        if !lost {
+            // It goes to whatever process runs there then.
+            self.schedule.after(delay, Event::At(place, None, NodeEvent::Request(operation, request)));
+        }
+        let patience = *self.prng.pick(&[300 * MILLISECOND, 2 * SECOND, 7 * SECOND]);
+        self.schedule.after(patience, Event::Impatient(number, operation));
+    }
+
+    /// A client is answered.
+    pub(crate) fn reply(&mut self, number: usize, operation: usize, answer: Answer, leader: Option<NodeId>) -> Outcome {
+        let client = &mut self.clients[number];
+        let Some((_, request)) = client.waits.take_if(|(waits, _)| *waits == operation) else { return Ok(()) };
+        let shard = self.routes.shard_of(slot_of(&request.keys()[0]));
+        match (&answer, leader) {
+            (Answer::Refused, Some(leader)) => _ = client.leaders.insert(shard, leader),
+            (Answer::Refused | Answer::Unknown, None) => _ = client.leaders.remove(&shard),
+            _ => {}
+        }
+        if matches!(answer, Answer::Done(_)) {
+            client.last.pop();
+        }
+        self.end(number, operation, &request, answer)
+    }
+
+    /// A client gives up.
+    pub(crate) fn impatient(&mut self, number: usize, operation: usize) -> Outcome {
+        let client = &mut self.clients[number];
+        let Some((_, request)) = client.waits.take_if(|(waits, _)| *waits == operation) else { return Ok(()) };
+        client.leaders.remove(&self.routes.shard_of(slot_of(&request.keys()[0])));
+        let answer = if self.bug == Some(Bug::RefuseLate) { Answer::Refused } else { Answer::Unknown };
+        self.end(number, operation, &request, answer)
+    }
+
+    fn end(&mut self, number: usize, operation: usize, request: &Request, answer: Answer) -> Outcome {
+        let done = matches!(answer, Answer::Done(_) | Answer::Unmet(_));
+        let think_ms = if done { self.plan.think_ms } else { self.plan.think_ms.max(50) };
+        let pause = self.prng.between(100, think_ms * MILLISECOND);
+        self.schedule.after(pause, Event::Think(number));
+        self.history.end(operation, answer);
+        let ended = &self.history.operations()[operation];
+        self.reads.ended(operation, ended)?;
+        let shard = self.routes.shard_of(slot_of(&request.keys()[0]));
+        acknowledged::check(ended, self.groups.entry(shard).or_default().values())?;
+        self.counts.answered += u64::from(done);
+        if let Answer::Done(outcomes) = &ended.answer {
+            for ((key, action), outcome) in ended.actions.iter().zip(outcomes) {
+                match (action, outcome) {
+                    (_, Told::Read(seen)) => self.workload.learn(ended.group, *key, seen.map(|(_, version)| version)),
+                    (Action::Delete, _) => self.workload.learn(ended.group, *key, None),
+                    (_, Told::Written(version)) => self.workload.learn(ended.group, *key, Some(*version)),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing new is asked any more; every key is read once more.
+    pub(crate) fn close(&mut self) {
+        self.closing = true;
+        for (i, read) in self.workload.all_reads().into_iter().enumerate() {
+            let number = i % self.clients.len();
+            self.clients[number].last.push(read);
+        }
+        for number in 0..self.clients.len() {
+            self.schedule.after(SECOND, Event::Think(number));
+        }
+    }
+
+    /// Whether every client has got what it wanted.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.clients.iter().all(|client| client.waits.is_none() && client.last.is_empty())
+    }
+}

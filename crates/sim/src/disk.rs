@@ -1,0 +1,124 @@
+//! A node's disk: the log and the trees' files. It survives the node, and has accidents.
+
+use crate::bug::Bug;
+use crate::tree::{Medium, SharedFiles, Tree};
+use replica::{Entry, GroupState, LogStore, LogWrite, MemoryLog, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use storage::Engine;
+use vocab::ShardId;
+
+/// The log on a simulated disk: `MemoryLog`, and bugs that were put in on purpose.
+#[derive(Debug, Default)]
+pub struct DiskLog {
+    inner: MemoryLog,
+    skips_fsync: AtomicBool,
+    forgets_votes: AtomicBool,
+}
+
+impl DiskLog {
+    /// For accidents.
+    #[must_use]
+    pub fn inner(&self) -> &MemoryLog {
+        &self.inner
+    }
+}
+
+impl LogStore for DiskLog {
+    fn state(&self, shard: ShardId) -> Result<Option<GroupState>> {
+        let mut state = self.inner.state(shard)?;
+        if let Some(state) = &mut state
+            && self.forgets_votes.load(Ordering::Relaxed)
+        {
+            state.hard_state.vote = 0;
+        }
+        Ok(state)
+    }
+
+    fn fetch(&self, shard: ShardId, low: u64, high: u64, bytes_max: u64) -> Result<Vec<Entry>> {
+        self.inner.fetch(shard, low, high, bytes_max)
+    }
+
+    fn write(&self, write: LogWrite, sync: bool) -> Result<()> {
+        self.inner.write(write, sync && !self.skips_fsync.load(Ordering::Relaxed))
+    }
+
+    fn sync(&self) -> Result<()> {
+        if self.skips_fsync.load(Ordering::Relaxed) { Ok(()) } else { self.inner.sync() }
+    }
+
+    fn groups(&self) -> Vec<ShardId> {
+        self.inner.groups()
+    }
+}
+
+/// See the module's words.
+#[derive(Default)]
+pub struct Disk {
+    /// The log.
+    pub log: Arc<DiskLog>,
+    /// How much slower than usual it is, in tenths.
+    pub slowness: u64,
+    trees: BTreeMap<ShardId, SharedFiles>,
+    loses_writes: bool,
+}
+
+impl Disk {
+    /// Puts a bug in.
+    pub fn put_in(&mut self, bug: Bug) {
+        match bug {
+            Bug::SkipFsync => self.log.skips_fsync.store(true, Ordering::Relaxed),
+            Bug::ForgetVote => self.log.forgets_votes.store(true, Ordering::Relaxed),
+            Bug::LoseWrite => self.loses_writes = true,
+            _ => {}
+        }
+    }
+
+    /// The tree of a shard.
+    pub fn open_tree(&mut self, shard: ShardId) -> storage::Result<Arc<dyn Engine>> {
+        let tree = Tree::open(self.trees.entry(shard).or_default().clone())?;
+        if self.loses_writes {
+            tree.lose_writes();
+        }
+        Ok(Arc::new(tree))
+    }
+
+    /// Removes the files of a shard's tree.
+    pub fn forget_tree(&mut self, shard: ShardId) {
+        self.trees.remove(&shard);
+    }
+
+    /// Damages the files of a shard's tree; false if there is nothing in them.
+    pub fn damage(&mut self, shard: ShardId) -> bool {
+        self.trees.get(&shard).is_some_and(|files| files.lock().is_ok_and(|mut files| files.damage()))
+    }
+
+    /// There is no room, or there is again.
+    pub fn set_full(&self, full: bool) {
+        self.set_medium(if full { Medium::Full } else { Medium::Sound });
+        self.log.inner.set_full(full);
+    }
+
+    /// The next fsyncs fail.
+    pub fn fail(&self) {
+        self.set_medium(Medium::Failing);
+        self.log.inner.fail_next_sync();
+    }
+
+    /// The node has crashed: of what was not fsynced, only the first `kept` log writes are there.
+    pub fn crash_keeping(&self, kept: usize) {
+        self.log.inner.crash_keeping(kept);
+        if !self.log.inner.is_full() {
+            self.set_medium(Medium::Sound);
+        }
+    }
+
+    fn set_medium(&self, medium: Medium) {
+        for files in self.trees.values() {
+            if let Ok(mut files) = files.lock() {
+                files.set_medium(medium);
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What a node's core asks of the simulated world, kept until the world looks at it.
+
+use node::peer::PeerMessage;
+use node::{Answers, Effects, SnapshotTask, Ticket};
+use replica::Members;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use vocab::{NodeId, ShardId};
+
+/// See the module's words.
+#[derive(Default)]
+pub struct Outbox {
+    /// Messages, in order.
+    pub messages: Vec<(NodeId, PeerMessage)>,
+    /// Answers, in order; `None`: not here.
+    pub answers: Vec<(Ticket, Option<Vec<u8>>)>,
+    /// Snapshots that are to be sent.
+    pub snapshots: Vec<SnapshotTask>,
+    /// Shards whose waiting reads can be looked at again.
+    pub readable: BTreeSet<ShardId>,
+    /// Shards whose members have changed, as of which entry.
+    pub members: Vec<(ShardId, u64, Members)>,
+}
+
+impl Answers for Outbox {
+    fn answer(&mut self, ticket: &Ticket, reply: &[u8]) {
+        self.answers.push((*ticket, Some(reply.to_vec())));
+    }
+}
+
+impl Effects for Outbox {
+    fn send(&mut self, to: NodeId, message: PeerMessage) {
+        self.messages.push((to, message));
+    }
+
+    fn not_leader(&mut self, _shard: ShardId, ticket: &Ticket) {
+        self.answers.push((*ticket, None));
+    }
+
+    fn led(&mut self, _shard: ShardId, _leader: Option<NodeId>, _term: u64) {}
+
+    fn readable(&mut self, shard: ShardId) {
+        self.readable.insert(shard);
+    }
+
+    /// The world decides when trees are flushed.
+    fn sealed(&mut self, _shard: ShardId) {}
+
+    fn snapshot_wanted(&mut self, task: SnapshotTask) {
+        self.snapshots.push(task);
+    }
+
+    fn members(&mut self, shard: ShardId, index: u64, members: Members) {
+        self.members.push((shard, index, members));
+    }
+
+    fn map(&mut self, _map: Arc<cluster::Map>) {}
+}

@@ -1,0 +1,123 @@
+//! What can happen in a simulated world.
+
+use crate::history::Answer;
+use crate::host::WaitingRead;
+use crate::request::Request;
+use cluster::Map;
+use node::SnapshotTask;
+use node::peer::{Order, PeerMessage};
+use std::fmt;
+use std::sync::Arc;
+use vocab::{NodeId, ShardId};
+
+/// A node's number in a run, from 0.
+pub type Place = usize;
+
+/// See the module's words.
+pub enum Event {
+    /// Something comes to a node; void if its `life` is another by then, if one is named.
+    At(Place, Option<u64>, NodeEvent),
+    /// A client sends its next request.
+    Think(usize),
+    /// A client is answered; where it should have asked, if the node knows that.
+    Reply(usize, usize, Answer, Option<NodeId>),
+    /// A client has waited long enough for an operation.
+    Impatient(usize, usize),
+    /// Something goes wrong.
+    Fault,
+    /// A node that is down is started.
+    Start(Place),
+    /// A node that stands still goes on.
+    Resume(Place),
+    /// A node's disk is as it should be again.
+    Mend(Place),
+    /// Links are not cut any more.
+    Join,
+    /// The operator looks at what is to be done.
+    Operate,
+}
+
+/// What can come to a node.
+pub enum NodeEvent {
+    /// 50 ms by its clock have passed.
+    Tick,
+    /// A message.
+    Message(NodeId, Vec<u8>),
+    /// The link to a node has broken.
+    LinkDown(NodeId),
+    /// The log write under way is done.
+    Written,
+    /// Trees are to be flushed.
+    Flush,
+    /// It is killed, and started again.
+    Restart,
+    /// The rows of a snapshot are here.
+    Rows(Box<SnapshotTask>),
+    /// A snapshot was sent as a whole, or not.
+    RowsSent(ShardId, vocab::ReplicaId, bool),
+    /// A client asks: operation and request.
+    Request(usize, Request),
+    /// A read was made, with that answer.
+    ReadMade(Box<WaitingRead>, Vec<u8>),
+    /// The map is another.
+    Map(Arc<Map>),
+    /// The operator orders something.
+    Order(ShardId, Order),
+}
+
+impl fmt::Display for NodeEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tick => f.write_str("tick"),
+            Self::Message(from, bytes) => match PeerMessage::decode(bytes) {
+                Ok(PeerMessage::Raft { shard, message }) => write!(
+                    f,
+                    "from {} shard {shard} {:?} {}→{} term {} index {} log term {} commit {} entries {}{}",
+                    from.0,
+                    message.get_msg_type(),
+                    message.from,
+                    message.to,
+                    message.term,
+                    message.index,
+                    message.log_term,
+                    message.commit,
+                    message.entries.len(),
+                    if message.reject { " reject" } else { "" },
+                ),
+                Ok(other) => write!(f, "from {} {other:?}", from.0),
+                Err(e) => write!(f, "from {}: {e}", from.0),
+            },
+            Self::LinkDown(node) => write!(f, "link to {} down", node.0),
+            Self::Written => f.write_str("log written"),
+            Self::Flush => f.write_str("flush"),
+            Self::Restart => f.write_str("restart"),
+            Self::Rows(task) => write!(f, "rows of shard {} as of {}", task.shard, task.point.index),
+            Self::RowsSent(shard, to, whole) => write!(f, "rows of shard {shard} sent to replica {to}: {whole}"),
+            Self::Request(operation, request) => {
+                write!(f, "operation {operation}: {:?} group {} {:?}", request.form, request.group, request.actions)
+            }
+            Self::ReadMade(read, _) => write!(f, "read made for operation {}", read.operation),
+            Self::Map(map) => write!(f, "map {}", map.epoch),
+            Self::Order(shard, order) => write!(f, "shard {shard}: {order:?}"),
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(place, _, event) => write!(f, "node {} {event}", place + 1),
+            Self::Think(client) => write!(f, "client {client} thinks"),
+            Self::Reply(client, operation, answer, _) => {
+                write!(f, "client {client} operation {operation} is answered {answer:?}")
+            }
+            Self::Impatient(client, operation) => write!(f, "client {client} gives operation {operation} up"),
+            Self::Fault => f.write_str("fault"),
+            Self::Start(place) => write!(f, "node {} starts", place + 1),
+            Self::Resume(place) => write!(f, "node {} goes on", place + 1),
+            Self::Mend(place) => write!(f, "disk of node {} is mended", place + 1),
+            Self::Join => f.write_str("links are joined"),
+            Self::Operate => f.write_str("operator"),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Whole stores in a world of their own: virtual time, a network and disks that fail, clients, and checks after every
+//! step. One seed makes everything; the same seed makes the same trace, byte for byte.
+//!
+//! A run has a faulty phase and a healing phase. In between and afterwards what was seen is held against what must
+//! hold: see `check`, a file an invariant.
+
+mod bug;
+mod chance;
+pub mod check;
+mod clients;
+mod clock;
+mod disk;
+mod effects;
+mod event;
+mod faults;
+pub mod history;
+mod host;
+mod network;
+mod operator;
+mod panics;
+mod plan;
+mod request;
+mod rounds;
+mod run;
+mod schedule;
+mod trace;
+mod tree;
+mod workload;
+mod world;
+
+pub use bug::{BUGS, Bug};
+pub use run::{Failure, Report, RunOptions, run};
+pub use schedule::SECOND;
+pub use world::Counts;

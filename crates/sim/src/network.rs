@@ -1,0 +1,140 @@
+//! The links between nodes: when a message arrives, how often, and whether at all.
+//!
+//! Faults are of a link in one direction; a partition cuts many at once. A restarted node is reached by none of the
+//! messages that were sent to it before: its connections are gone. The caller sees to that.
+
+use crate::chance::Chance;
+use crate::schedule::{MILLISECOND, Micros};
+use vocab::Prng;
+
+/// How a link behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkState {
+    /// Least time under way.
+    pub latency: Micros,
+    /// Most time on top of it: what makes messages overtake each other.
+    pub jitter: Micros,
+    /// Messages that are lost, in a thousand.
+    pub lost_per_mille: u64,
+    /// Messages that come twice, in a thousand.
+    pub doubled_per_mille: u64,
+    /// Messages that take a hundred times as long, in a thousand.
+    pub late_per_mille: u64,
+    /// Nothing gets through.
+    pub cut: bool,
+}
+
+impl Default for LinkState {
+    fn default() -> Self {
+        let (latency, jitter) = (200, 300);
+        Self { latency, jitter, lost_per_mille: 0, doubled_per_mille: 0, late_per_mille: 0, cut: false }
+    }
+}
+
+/// See the module's words. Places are numbers of nodes.
+pub struct Network {
+    places: usize,
+    links: Vec<LinkState>,
+    prng: Prng,
+    /// Messages that got through, and those that did not.
+    pub delivered: u64,
+    /// See `delivered`.
+    pub lost: u64,
+}
+
+impl Network {
+    /// A network of `places` without faults.
+    #[must_use]
+    pub fn new(places: usize, prng: Prng) -> Self {
+        Self { places, links: vec![LinkState::default(); places * places], prng, delivered: 0, lost: 0 }
+    }
+
+    /// The link from one place to another.
+    pub fn link(&mut self, from: usize, to: usize) -> &mut LinkState {
+        &mut self.links[from * self.places + to]
+    }
+
+    /// After how long a message that is sent now arrives: never, once or twice.
+    pub fn send(&mut self, from: usize, to: usize) -> [Option<Micros>; 2] {
+        let link = self.links[from * self.places + to];
+        if link.cut || self.prng.happens(link.lost_per_mille) {
+            self.lost += 1;
+            return [None, None];
+        }
+        self.delivered += 1;
+        let mut delay = || {
+            let usual = link.latency + self.prng.below(link.jitter + 1);
+            if self.prng.happens(link.late_per_mille) { usual * 100 } else { usual }
+        };
+        let first = delay();
+        let second = delay();
+        [Some(first), self.prng.happens(link.doubled_per_mille).then_some(second)]
+    }
+
+    /// Every link gets a character of its own, as bad as `severity` of 0 to 3.
+    pub fn degrade(&mut self, severity: u64) {
+        for i in 0..self.links.len() {
+            let worst = [0, 10, 50, 200][severity.min(3) as usize];
+            self.links[i] = LinkState {
+                latency: self.prng.between(100, 2 * MILLISECOND),
+                jitter: self.prng.between(100, 1 + 10 * MILLISECOND * (severity + 1)),
+                lost_per_mille: self.prng.below(worst + 1),
+                doubled_per_mille: self.prng.below(worst + 1),
+                late_per_mille: self.prng.below(worst + 1) / 4,
+                cut: self.links[i].cut,
+            };
+        }
+    }
+
+    /// Cuts what goes from `side` to the others and, unless it is `one_way`, what comes back.
+    pub fn partition(&mut self, side: &[usize], one_way: bool) {
+        for &inside in side {
+            for outside in (0..self.places).filter(|place| !side.contains(place)) {
+                self.link(inside, outside).cut = true;
+                if !one_way {
+                    self.link(outside, inside).cut = true;
+                }
+            }
+        }
+    }
+
+    /// Nothing is cut any more.
+    pub fn join(&mut self) {
+        self.links.iter_mut().for_each(|link| link.cut = false);
+    }
+
+    /// All faults stop.
+    pub fn heal(&mut self) {
+        self.links.fill(LinkState::default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_do_what_they_say() {
+        let mut network = Network::new(3, Prng::new(5));
+        let count = |network: &mut Network| {
+            let sent = (0..2000).flat_map(|_| network.send(0, 1)).flatten();
+            let delays: Vec<Micros> = sent.collect();
+            (delays.len(), delays.iter().copied().max().unwrap_or(0))
+        };
+        assert_eq!(count(&mut network), (2000, 500));
+        *network.link(0, 1) = LinkState { lost_per_mille: 500, ..LinkState::default() };
+        assert!((900..1100).contains(&count(&mut network).0));
+        *network.link(0, 1) = LinkState { doubled_per_mille: 500, ..LinkState::default() };
+        assert!((2900..3100).contains(&count(&mut network).0));
+        *network.link(0, 1) = LinkState { late_per_mille: 10, ..LinkState::default() };
+        assert!(count(&mut network).1 > 20_000);
+        network.heal();
+        network.partition(&[0], true);
+        assert_eq!(network.send(0, 1)[0], None);
+        assert!(network.send(1, 0)[0].is_some());
+        network.partition(&[0], false);
+        assert_eq!((network.send(2, 0)[0], network.send(1, 2)[0].is_some()), (None, true));
+        network.join();
+        assert!(network.send(0, 2)[0].is_some());
+    }
+}

@@ -1,0 +1,88 @@
+//! What kind of run a seed makes: how large the store is, how it is used, and what it has to bear.
+
+use crate::chance::Chance;
+use vocab::Prng;
+
+/// See the module's words. All of it follows from the seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Nodes.
+    pub nodes: usize,
+    /// Replicas a shard.
+    pub replication: u32,
+    /// Data shards.
+    pub shards: u32,
+    /// Clients.
+    pub clients: usize,
+    /// Groups of keys.
+    pub groups: usize,
+    /// Longest pause of a client between two requests, in ms.
+    pub think_ms: u64,
+    /// Whether writes are on a majority's disks before they are acknowledged. If not, no crash loses what was written,
+    /// as when only processes die.
+    pub sync: bool,
+    /// How bad the network is while it is: 0 to 3.
+    pub severity: u64,
+    /// Mean time between two faults, in ms.
+    pub fault_every_ms: u64,
+    /// Mean time between two flushes of a node's trees, in ms.
+    pub flush_every_ms: u64,
+    /// Bytes of log that a leader keeps for followers that lag.
+    pub keep_bytes: u64,
+    /// Whether a node goes on deciding while a log write is under way, and writes what that comes to after it.
+    pub overlap: bool,
+    /// Which kinds of faults there are.
+    pub faults: Faults,
+}
+
+/// Which kinds of faults a run has.
+#[derive(Clone, Copy, Debug)]
+pub struct Faults {
+    /// Links that are cut, slow or lossy.
+    pub network: bool,
+    /// Nodes that crash and come back.
+    pub crashes: bool,
+    /// Nodes that stand still for a while.
+    pub pauses: bool,
+    /// Clocks that jump and drift.
+    pub clocks: bool,
+    /// Slow, full and failing disks.
+    pub disks: bool,
+    /// Leaders that are told to hand over, and replicas that are replaced.
+    pub changes: bool,
+    /// Bytes that are damaged on disk while a node is down.
+    pub damage: bool,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    #[must_use]
+    pub fn draw(prng: &mut Prng) -> Self {
+        let nodes = prng.between(3, 8) as usize;
+        let replication = if nodes >= 5 && prng.happens(300) { 5 } else { 3 };
+        let faults = Faults {
+            network: prng.happens(700),
+            crashes: prng.happens(700),
+            pauses: prng.happens(500),
+            clocks: prng.happens(500),
+            disks: prng.happens(400),
+            changes: prng.happens(500),
+            damage: prng.happens(200),
+        };
+        Self {
+            nodes,
+            replication,
+            shards: prng.between(1, 4) as u32,
+            clients: prng.between(2, 9) as usize,
+            groups: prng.between(2, 7) as usize,
+            think_ms: *prng.pick(&[2, 20, 100]),
+            sync: prng.happens(800),
+            severity: prng.below(4),
+            fault_every_ms: *prng.pick(&[100, 400, 1500]),
+            flush_every_ms: *prng.pick(&[100, 500, 3000]),
+            overlap: prng.happens(500),
+            keep_bytes: *prng.pick(&[0, 2_000, 1 << 20]),
+            faults,
+        }
+    }
+}

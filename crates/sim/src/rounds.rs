@@ -1,0 +1,382 @@
+//! What happens on a node: an event comes to its core, what that asks for is done, and what must hold is checked.
+
+use crate::bug::Bug;
+use crate::chance::Chance;
+use crate::check::acknowledged;
+use crate::effects::Outbox;
+use crate::event::{Event, NodeEvent, Place};
+use crate::history::{Action, Answer, Outcome as Told};
+use crate::host::{self, WaitingRead};
+use crate::request::Request;
+use crate::schedule::MILLISECOND;
+use crate::world::{Outcome, World, node_id, place_of};
+use node::core::TICK_MS;
+use node::peer::PeerMessage;
+use node::session::Acks;
+use node::{ArrivedSnapshot, Ticket, key_hash};
+use replica::{DiskState, LogStore, LogWrite};
+use resp::Proto;
+use vocab::{NodeId, ShardId, slot_of};
+
+impl World {
+    /// An event comes to a node that runs.
+    pub(crate) fn deliver(&mut self, place: Place, event: NodeEvent) -> Outcome {
+        let now = self.moment(place);
+        let mut out = Outbox::default();
+        let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
+        match event {
+            NodeEvent::Tick => return self.tick(place),
+            NodeEvent::Message(from, bytes) => {
+                let message = PeerMessage::decode(&bytes).map_err(|e| format!("a message cannot be read: {e}"))?;
+                process.core.receive(from, message, now, &mut out);
+            }
+            NodeEvent::LinkDown(node) => process.core.link_down(node),
+            NodeEvent::Written => self.written(place, &mut out)?,
+            NodeEvent::Flush => self.flush(place),
+            NodeEvent::Restart => {
+                self.restart(place);
+                return Ok(());
+            }
+            NodeEvent::Rows(task) => self.rows(place, *task)?,
+            NodeEvent::RowsSent(shard, to, whole) => process.core.snapshot_sent(shard, to, whole),
+            NodeEvent::Request(operation, request) => self.request(place, operation, request, &mut out)?,
+            NodeEvent::ReadMade(read, reply) => self.read_made(place, *read, &reply)?,
+            NodeEvent::Map(map) => {
+                self.hosts[place].map = map;
+                self.follow_map(place);
+            }
+            NodeEvent::Order(shard, order) => {
+                process.core.receive(node_id(place), PeerMessage::Order { shard, order }, now, &mut out);
+            }
+        }
+        self.carry_out(place, out)?;
+        self.round(place)
+    }
+
+    fn tick(&mut self, place: Place) -> Outcome {
+        let now = self.moment(place);
+        let mut out = Outbox::default();
+        let interval = self.hosts[place].clock.until(TICK_MS * MILLISECOND);
+        let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
+        process.core.tick(now, &mut out);
+        let beat = PeerMessage::Beat { sent_us: now.mono_us, wall_ms: now.wall_ms };
+        if now.mono_us / (TICK_MS * MILLISECOND) % 2 == 0 {
+            out.messages.extend((0..self.plan.nodes).filter(|to| *to != place).map(|to| (node_id(to), beat.clone())));
+        }
+        out.readable.extend(process.reads.keys().copied());
+        self.later(interval, place, NodeEvent::Tick);
+        self.carry_out(place, out)?;
+        self.round(place)
+    }
+
+    /// Runs the core until it has nothing to do but to wait.
+    pub(crate) fn round(&mut self, place: Place) -> Outcome {
+        let now = self.moment(place);
+        let mut begun = false;
+        loop {
+            let mut out = Outbox::default();
+            let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
+            let may_pump = process.writing.is_none() || (self.plan.overlap && process.next.is_none());
+            if may_pump && process.core.is_busy() {
+                let mut write = LogWrite::default();
+                let logging = process.core.pump(now, &mut write, &mut out);
+                if write.is_empty() {
+                    process.core.logged(&logging, &mut out);
+                } else {
+                    let idle = process.writing.is_none();
+                    let slot = if idle { &mut process.writing } else { &mut process.next };
+                    *slot = Some((write, logging));
+                    begun |= idle;
+                }
+            }
+            process.core.apply(now, &mut out);
+            let waits = process.writing.is_some() && (!self.plan.overlap || process.next.is_some());
+            let done = !process.core.is_busy() || waits;
+            self.check(place)?;
+            self.carry_out(place, out)?;
+            if done {
+                break;
+            }
+        }
+        if begun {
+            self.begin_write(place);
+        }
+        Ok(())
+    }
+
+    fn begin_write(&mut self, place: Place) {
+        let usual = if self.plan.sync { self.prng.between(100, 3 * MILLISECOND) } else { self.prng.between(5, 200) };
+        let delay = usual * (10 + self.hosts[place].disk.slowness) / 10;
+        self.later(delay, place, NodeEvent::Written);
+    }
+
+    /// The log write under way is done, unless there is no room or the fsync fails.
+    fn written(&mut self, place: Place, out: &mut Outbox) -> Outcome {
+        let sync = self.plan.sync;
+        let host = &mut self.hosts[place];
+        let Some(process) = &mut host.process else { return Ok(()) };
+        if host.disk.log.inner().is_full() {
+            process.health.set_full("a simulated disk");
+            process.core.fail_pending("disk full (a simulated disk)", out);
+            self.later(100 * MILLISECOND, place, NodeEvent::Written);
+            return Ok(());
+        }
+        process.health.set_room();
+        let Some((write, logging)) = process.writing.take() else { return Ok(()) };
+        let sync = sync || write.wants_sync();
+        // Only now: what a crash has taken before was told to nobody.
+        for (shard, op) in write.ops() {
+            if let Some(replica) = process.core.shard(*shard).map(|shard| shard.replica().me()) {
+                self.groups.entry(*shard).or_default().wrote(replica, op)?;
+            }
+        }
+        match host.disk.log.write(write, sync) {
+            Ok(()) => {
+                process.core.logged(&logging, out);
+                process.writing = process.next.take();
+                if process.writing.is_some() {
+                    self.begin_write(place);
+                } else {
+                    self.follow_map(place);
+                }
+            }
+            Err(e) => {
+                process.health.poison(&e.to_string());
+                process.core.fail_pending(&e.to_string(), out);
+                self.note(format_args!("node {} is poisoned", place + 1));
+                self.restart_soon(place);
+            }
+        }
+        Ok(())
+    }
+
+    /// Flushes the trees of a node, then drops what the log need not hold any more.
+    fn flush(&mut self, place: Place) {
+        let next = self.prng.between(1, 2 * self.plan.flush_every_ms) * MILLISECOND;
+        self.later(next, place, NodeEvent::Flush);
+        let host = &mut self.hosts[place];
+        let Some(process) = &mut host.process else { return };
+        if process.health.state() != DiskState::Healthy || process.writing.is_some() {
+            return;
+        }
+        // A tree must not be ahead of its log.
+        if host.disk.log.sync().is_err() {
+            process.health.poison("a simulated fsync failed");
+        }
+        let mut write = LogWrite::default();
+        for shard in process.core.shards_mut() {
+            shard.seal();
+            match shard.view().engine().flush() {
+                Ok(()) => _ = shard.truncate(&mut write),
+                Err(storage::Error::Full { .. }) => process.health.set_full("a simulated disk"),
+                Err(e) => process.health.poison(&e.to_string()),
+            }
+        }
+        if process.health.state() == DiskState::Poisoned {
+            self.restart_soon(place);
+        } else if !write.is_empty() {
+            process.writing = Some((write, Vec::new()));
+            self.begin_write(place);
+        }
+    }
+
+    /// All rows of a snapshot have come.
+    fn rows(&mut self, place: Place, task: node::SnapshotTask) -> Outcome {
+        let shard = task.shard;
+        let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
+        let here = process.core.shard(shard).filter(|shard| shard.replica().me() == task.replica);
+        let whole = here.is_some();
+        if let Some(here) = here {
+            let text = |e: storage::Error| format!("rows of a snapshot are refused: {e}");
+            let mut ingest = here.view().engine().ingest().map_err(text)?;
+            let all = storage::Span { start: vec![1], end: Vec::new() };
+            for row in task.rows.iter(all, false) {
+                let (key, value) = row.map_err(text)?;
+                ingest.put(key, value).map_err(text)?;
+            }
+            let rows = ingest.finish(task.point.index, task.facts).map_err(text)?;
+            let arrived = ArrivedSnapshot { rows, message: task.message, point: task.point };
+            process.core.snapshot_arrived(shard, arrived);
+            self.counts.snapshots += 1;
+        }
+        if let Some(from) = self.leader_place(shard) {
+            let delay = self.prng.between(100, 5 * MILLISECOND);
+            self.later(delay, from, NodeEvent::RowsSent(shard, task.replica, whole));
+        }
+        Ok(())
+    }
+
+    /// A client's request comes to a node.
+    fn request(&mut self, place: Place, operation: usize, request: Request, out: &mut Outbox) -> Outcome {
+        let now = self.moment(place);
+        let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
+        let slot = slot_of(&request.keys()[0]);
+        let shard = self.routes.shard_of(slot);
+        if !request.writes() {
+            let read = WaitingRead { operation, request, arrived_us: now.mono_us };
+            return self.try_read(place, shard, read);
+        }
+        let keys: Vec<u64> = request.keys().iter().map(|key| key_hash(key)).collect();
+        let acks = if self.prng.happens(100) { Acks::All } else { Acks::Majority };
+        let sync = self.plan.sync;
+        let ticket = Ticket {
+            worker: 0,
+            connection: 0,
+            generation: 0,
+            sequence: operation as u64,
+            proto: Proto::Resp2,
+            slot,
+            sync,
+            acks,
+        };
+        let early = (self.bug == Some(Bug::EarlyAck)).then(|| process.core.shard(shard)).flatten();
+        let early = early.filter(|shard| shard.replica().serves()).map(|shard| shard.replica().status().last + 1);
+        let write = request.write();
+        process.writes.insert(operation, request);
+        process.core.submit(shard, &write, &keys, ticket, out);
+        if let Some(version) = early
+            && let Some(request) = process.writes.get(&operation)
+            && let [(_, Action::Put(_))] = request.actions[..]
+        {
+            process.writes.remove(&operation);
+            self.answer(operation, Answer::Done(vec![Told::Written(version)]), None);
+        }
+        Ok(())
+    }
+
+    /// Makes a read, if this node leads the shard.
+    fn try_read(&mut self, place: Place, shard: ShardId, read: WaitingRead) -> Outcome {
+        let now = self.moment(place);
+        let Some(process) = &self.hosts[place].process else { return Ok(()) };
+        let here = process.core.shard(shard);
+        let leader = here.and_then(node::Shard::leader_node);
+        let anywhere = self.bug == Some(Bug::ReadAnywhere);
+        let Some(here) = here.filter(|here| anywhere || here.view().leading()) else {
+            self.refuse(read.operation, leader);
+            return Ok(());
+        };
+        let reply = host::read(here.view(), &read.request, now);
+        // From memory, or by a thread that waits for the disk.
+        let delay = if self.prng.happens(900) { 0 } else { self.prng.below(20 * MILLISECOND) };
+        self.later(delay, place, NodeEvent::ReadMade(Box::new(read), reply));
+        Ok(())
+    }
+
+    /// A read has been made: its answer goes out if the node was leading all the time.
+    fn read_made(&mut self, place: Place, read: WaitingRead, reply: &[u8]) -> Outcome {
+        let now = self.moment(place);
+        let shard = self.routes.shard_of(slot_of(&read.request.keys()[0]));
+        let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
+        let Some(here) = process.core.shard(shard) else {
+            self.refuse(read.operation, None);
+            return Ok(());
+        };
+        let careless = matches!(self.bug, Some(Bug::NoLease | Bug::ReadAnywhere));
+        if careless || here.view().readable(read.arrived_us, now.mono_us) {
+            let answer = read.request.answer(reply)?;
+            self.answer(read.operation, answer, None);
+        } else {
+            process.reads.entry(shard).or_default().push(read);
+            process.core.ask_lease(shard, now);
+        }
+        Ok(())
+    }
+
+    /// Does what the core of a node has asked for.
+    pub(crate) fn carry_out(&mut self, place: Place, out: Outbox) -> Outcome {
+        for (to, message) in out.messages {
+            self.post(place, to, message);
+        }
+        for task in out.snapshots {
+            self.send_rows(place, task);
+        }
+        for (shard, index, members) in out.members {
+            self.members_changed(shard, index, &members);
+        }
+        for (ticket, reply) in out.answers {
+            self.answered(place, &ticket, reply)?;
+        }
+        for shard in out.readable {
+            let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
+            for read in process.reads.remove(&shard).unwrap_or_default() {
+                self.try_read(place, shard, read)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, place: Place, ticket: &Ticket, reply: Option<Vec<u8>>) -> Outcome {
+        let operation = ticket.sequence as usize;
+        let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
+        let Some(request) = process.writes.remove(&operation) else { return Ok(()) };
+        let shard = self.routes.shard_of(ticket.slot);
+        let leader = process.core.shard(shard).and_then(node::Shard::leader_node);
+        let answer = reply.map_or(Ok(Answer::Refused), |reply| request.answer(&reply))?;
+        let mut told = self.history.operations()[operation].clone();
+        told.answer = answer.clone();
+        let group = self.groups.entry(shard).or_default();
+        acknowledged::check(&told, group.values())?;
+        self.answer(operation, answer, leader);
+        Ok(())
+    }
+
+    /// The request was not done, and will not be.
+    pub(crate) fn refuse(&mut self, operation: usize, leader: Option<NodeId>) {
+        self.answer(operation, Answer::Refused, leader);
+    }
+
+    /// An answer goes to its client.
+    fn answer(&mut self, operation: usize, answer: Answer, leader: Option<NodeId>) {
+        if !self.healing && self.plan.faults.network && self.prng.happens(10) {
+            return;
+        }
+        let client = self.history.operations()[operation].client;
+        let delay = self.prng.between(50, 1000);
+        self.schedule.after(delay, Event::Reply(client, operation, answer, leader));
+    }
+
+    /// A message goes out, through its bytes.
+    fn post(&mut self, from: Place, to: NodeId, mut message: PeerMessage) {
+        if self.bug == Some(Bug::TwistEntry)
+            && let PeerMessage::Raft { message, .. } = &mut message
+            && let Some(entry) = message.entries.iter_mut().find(|entry| entry.data.len() > 20)
+            && self.prng.happens(2)
+        {
+            let mut data = entry.data.to_vec();
+            data[4] ^= 1;
+            entry.data = data.into();
+        }
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        let to = place_of(to);
+        for delay in self.network.send(from, to).into_iter().flatten() {
+            self.later(delay, to, NodeEvent::Message(node_id(from), bytes.clone()));
+        }
+    }
+
+    fn send_rows(&mut self, from: Place, task: node::SnapshotTask) {
+        let to = place_of(task.node);
+        let (shard, replica) = (task.shard, task.replica);
+        let takes = self.prng.between(1, if self.healing { 50 } else { 1000 }) * MILLISECOND;
+        if self.network.send(from, to)[0].is_some() {
+            self.later(takes, to, NodeEvent::Rows(Box::new(task)));
+        } else {
+            self.later(takes, from, NodeEvent::RowsSent(shard, replica, false));
+        }
+    }
+
+    /// What must always hold of a node.
+    fn check(&mut self, place: Place) -> Outcome {
+        let host = &self.hosts[place];
+        let Some(process) = &host.process else { return Ok(()) };
+        for shard in process.core.shards() {
+            shard.validate();
+            let id = shard.view().id();
+            let group = self.groups.entry(id).or_default();
+            let terms = group.terms();
+            group.did(id, shard.replica().me(), &shard.replica().status(), &*host.disk.log)?;
+            self.counts.elections += group.terms() - terms;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+//! One run: a faulty phase of so many steps, then healing, then the verdict over everything that was seen.
+
+use crate::bug::Bug;
+use crate::check::{linear, replicas};
+use crate::panics;
+use crate::schedule::{Micros, SECOND};
+use crate::trace::Trace;
+use crate::world::{Counts, World, place_of};
+use std::io::Write;
+use storage::Span;
+use vocab::ShardId;
+
+/// How long clients go on after all faults have stopped.
+const CALM: Micros = 3 * SECOND;
+/// Within this time after all faults have stopped everything is as if nothing had happened.
+const HEALING_MAX: Micros = 90 * SECOND;
+/// How often that is looked at.
+const LOOK: Micros = SECOND / 5;
+
+/// What to run.
+#[derive(Default)]
+pub struct RunOptions {
+    /// From which everything follows.
+    pub seed: u64,
+    /// Events before the faults stop.
+    pub steps: u64,
+    /// A bug to put in.
+    pub bug: Option<Bug>,
+    /// Where the trace goes, if anywhere.
+    pub trace: Option<Box<dyn Write>>,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Its seed.
+    pub seed: u64,
+    /// Events.
+    pub steps: u64,
+    /// How long it was in its own time.
+    pub virtual_us: Micros,
+    /// A hash of the trace.
+    pub hash: u64,
+    /// What happened in it.
+    pub counts: Counts,
+    /// What was found.
+    pub failure: Option<Failure>,
+}
+
+/// What a run found.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// In words.
+    pub what: String,
+    /// At which step.
+    pub step: u64,
+    /// What happened last.
+    pub last: Vec<String>,
+}
+
+/// Runs a seed.
+#[must_use]
+pub fn run(options: RunOptions) -> Report {
+    let seed = options.seed;
+    let mut report = Report { seed, steps: 0, virtual_us: 0, hash: 0, counts: Counts::default(), failure: None };
+    let mut world = match World::new(seed, options.bug, Trace::new(options.trace)) {
+        Ok(world) => world,
+        Err(what) => {
+            report.failure = Some(Failure { what, step: 0, last: Vec::new() });
+            return report;
+        }
+    };
+    let mut steps = 0;
+    let outcome = panics::caught(|| play(&mut world, options.steps, &mut steps)).and_then(|outcome| outcome);
+    let written = world.trace.finish().map_err(|e| format!("the trace cannot be written: {e}"));
+    let failed = outcome.and(written).err();
+    let last = if failed.is_some() { world.trace.tail() } else { Vec::new() };
+    report.failure = failed.map(|what| Failure { what, step: steps, last });
+    (report.steps, report.virtual_us) = (steps, world.now());
+    (report.hash, report.counts) = (world.trace.hash(), world.counts);
+    report
+}
+
+fn play(world: &mut World, faulty: u64, steps: &mut u64) -> Result<(), String> {
+    while *steps < faulty {
+        *steps += 1;
+        if !world.step()? {
+            return Err("nothing is going to happen any more".to_owned());
+        }
+    }
+    world.heal();
+    let calm = world.now() + CALM;
+    let late = world.now() + HEALING_MAX;
+    let mut look = calm;
+    let mut closed = false;
+    loop {
+        *steps += 1;
+        world.step()?;
+        if world.now() < look {
+            continue;
+        }
+        look = world.now() + LOOK;
+        if !closed {
+            world.close();
+            closed = true;
+        } else if world.is_quiet() && world.unsettled().is_none() {
+            return world.verdict();
+        } else if world.now() > late {
+            let why = world.unsettled().unwrap_or_else(|| "clients are not answered".to_owned());
+            return Err(format!("not healed in {} s: {why}", HEALING_MAX / SECOND));
+        }
+    }
+}
+
+impl World {
+    /// Which shard has not come to rest, and what its replicas say.
+    fn unsettled(&self) -> Option<String> {
+        if let Some(shard) = self.moves.keys().next() {
+            return Some(format!("a replica of shard {shard} is still being replaced:\n{}", self.describe(*shard)));
+        }
+        let shards = self.map.data_shards().map(|(shard, _)| shard);
+        let found = shards.into_iter().find(|shard| !self.is_settled(*shard));
+        found.map(|shard| format!("shard {shard} is not settled:\n{}", self.describe(shard)))
+    }
+
+    fn is_settled(&self, shard: ShardId) -> bool {
+        let mut leaders = 0;
+        let mut ends = Vec::new();
+        for replica in &self.map.shards[&shard].replicas {
+            let process = self.hosts[place_of(replica.node)].process.as_ref();
+            let Some(here) = process.and_then(|process| process.core.shard(shard)) else { return false };
+            let status = here.replica().status();
+            leaders += u32::from(status.leads);
+            ends.push(status.applied);
+            ends.push(status.committed);
+            ends.push(status.last);
+        }
+        leaders == 1 && ends.iter().all(|end| *end == ends[0])
+    }
+
+    /// All checks over the whole of what was seen.
+    fn verdict(&mut self) -> Result<(), String> {
+        for (shard, info) in self.map.data_shards() {
+            let mut holdings = Vec::new();
+            for replica in &info.replicas {
+                let process = self.hosts[place_of(replica.node)].process.as_ref();
+                let Some(here) = process.and_then(|process| process.core.shard(shard)) else { continue };
+                let snapshot = here.view().engine().snapshot();
+                let all = Span { start: vec![1], end: Vec::new() };
+                let digest = snapshot.digest(all).map_err(|e| e.to_string())?;
+                let holding = replicas::Holding { index: snapshot.index(), digest, keys: here.view().key_count() };
+                holdings.push((replica.node, holding));
+            }
+            replicas::check(shard, &holdings)?;
+        }
+        for number in 0..self.plan.groups {
+            let key = crate::request::key_name(number, 0);
+            let shard = self.routes.shard_of(vocab::slot_of(&key));
+            let values = self.groups.get(&shard).map(crate::check::raft::Group::values);
+            let operations = self.history.of_group(number);
+            linear::check(&operations, values).map_err(|e| format!("group {number} in shard {shard}: {e}"))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,383 @@
+//! A shard's tree in the simulator: a sorted map whose files are an image in memory that outlives the node's crash.
+//!
+//! Maps are shared and copied when they are written to, so that snapshots, seals and images cost nothing to take.
+//! Invariant: the image is of one index, whole; a crash leaves it, and nothing else.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use storage::{Cursor, Engine, EngineStats, Error, Ingest, Ingested, Result, Slice, Snapshot, Span, WriteBatch};
+
+type Rows = Arc<BTreeMap<Slice, Slice>>;
+
+/// What a crash leaves of a tree: its files.
+#[derive(Clone, Default)]
+pub struct Image {
+    rows: Rows,
+    meta: Rows,
+    /// As of this entry.
+    index: u64,
+}
+
+/// Whether a tree's files can be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Medium {
+    /// They can.
+    #[default]
+    Sound,
+    /// There is no room.
+    Full,
+    /// They cannot: who tries learns nothing about what is in them.
+    Failing,
+}
+
+/// The files of one tree, on a node's disk.
+#[derive(Default)]
+pub struct TreeFiles {
+    image: Image,
+    medium: Medium,
+    /// A bit of the image is wrong: whoever reads it is told so.
+    damaged: bool,
+}
+
+/// A disk's part for one tree: survives crashes.
+pub type SharedFiles = Arc<Mutex<TreeFiles>>;
+
+impl TreeFiles {
+    /// Changes whether they can be written.
+    pub fn set_medium(&mut self, medium: Medium) {
+        self.medium = medium;
+    }
+
+    /// Damages them; true if there is anything to damage.
+    pub fn damage(&mut self) -> bool {
+        self.damaged = self.image.index > 0;
+        self.damaged
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn place() -> PathBuf {
+    PathBuf::from("simulated tree")
+}
+
+#[derive(Default)]
+struct State {
+    rows: Rows,
+    meta: Rows,
+    applied: u64,
+    /// Applied index of the last seal.
+    sealed: u64,
+    pending: Option<Image>,
+    poisoned: bool,
+    /// Writes that are dropped: a bug put in on purpose.
+    loses_writes: bool,
+}
+
+/// See the module's words.
+pub struct Tree {
+    files: SharedFiles,
+    state: Mutex<State>,
+}
+
+impl Tree {
+    /// Opens what is in the files.
+    pub fn open(files: SharedFiles) -> Result<Self> {
+        let held = lock(&files);
+        if held.damaged {
+            return Err(Error::Corrupt { path: place(), detail: "a checksum does not match".to_owned() });
+        }
+        let Image { rows, meta, index } = held.image.clone();
+        let state = State { rows, meta, applied: index, sealed: index, ..State::default() };
+        drop(held);
+        Ok(Self { files, state: Mutex::new(state) })
+    }
+
+    /// From now on one write in a hundred is lost: a bug put in on purpose.
+    pub fn lose_writes(&self) {
+        lock(&self.state).loses_writes = true;
+    }
+
+    /// Whether a write failed in a way that leaves in doubt what is in the files.
+    pub fn is_poisoned(&self) -> bool {
+        lock(&self.state).poisoned
+    }
+
+    /// Puts `image` in the place of the files.
+    fn publish(&self, state: &mut State, image: Image) -> Result<()> {
+        if state.poisoned {
+            return Err(Error::Poisoned { detail: "a simulated fsync failed".to_owned() });
+        }
+        let mut files = lock(&self.files);
+        match files.medium {
+            Medium::Sound => files.image = image,
+            Medium::Full => return Err(Error::Full { path: place() }),
+            Medium::Failing => {
+                state.poisoned = true;
+                return Err(Error::Io { path: place(), source: std::io::Error::other("a simulated fsync failed") });
+            }
+        }
+        files.damaged = false;
+        Ok(())
+    }
+}
+
+impl Engine for Tree {
+    fn apply(&self, index: u64, batch: WriteBatch) {
+        let mut state = lock(&self.state);
+        assert!(index > state.applied, "entry {index} applied after {}", state.applied);
+        state.applied = index;
+        if state.loses_writes && index % 100 == 0 {
+            return;
+        }
+        if batch.writes.is_empty() {
+            return;
+        }
+        let rows = Arc::make_mut(&mut state.rows);
+        for (key, value) in batch.writes {
+            assert!(key.first().is_some_and(|&byte| byte != 0), "an empty or a reserved tree key");
+            match value {
+                Some(value) => rows.insert(key, value),
+                None => rows.remove(&key),
+            };
+        }
+    }
+
+    fn applied_index(&self) -> u64 {
+        lock(&self.state).applied
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        Ok(lock(&self.state).rows.get(key).cloned())
+    }
+
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        let state = lock(&self.state);
+        Box::new(Picture { rows: state.rows.clone(), index: state.applied })
+    }
+
+    fn flushed_index(&self) -> u64 {
+        lock(&self.files).image.index
+    }
+
+    fn wants_flush(&self) -> bool {
+        // The world decides when.
+        false
+    }
+
+    fn seal(&self, meta: Vec<(Slice, Slice)>) {
+        let mut state = lock(&self.state);
+        if state.sealed == state.applied {
+            return;
+        }
+        Arc::make_mut(&mut state.meta).extend(meta);
+        state.sealed = state.applied;
+        state.pending = Some(Image { rows: state.rows.clone(), meta: state.meta.clone(), index: state.applied });
+    }
+
+    fn needs_flush(&self) -> bool {
+        lock(&self.state).pending.is_some()
+    }
+
+    fn flush(&self) -> Result<()> {
+        let mut state = lock(&self.state);
+        let Some(image) = state.pending.clone() else { return Ok(()) };
+        self.publish(&mut state, image)?;
+        state.pending = None;
+        Ok(())
+    }
+
+    fn meta(&self, key: &[u8]) -> Result<Option<Slice>> {
+        Ok(lock(&self.state).meta.get(key).cloned())
+    }
+
+    fn compact(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn debt(&self) -> f64 {
+        0.0
+    }
+
+    fn clear(&self, index: u64) -> Result<()> {
+        let mut state = lock(&self.state);
+        assert!(index >= state.applied, "cleared as of {index} after {}", state.applied);
+        let image = Image { index, ..Image::default() };
+        self.publish(&mut state, image.clone())?;
+        state.install(image);
+        Ok(())
+    }
+
+    fn ingest(&self) -> Result<Box<dyn Ingest>> {
+        Ok(Box::new(Building(BTreeMap::new())))
+    }
+
+    fn install(&self, ingested: Box<dyn Ingested>) -> Result<()> {
+        let built: Box<dyn Any> = ingested;
+        let built = built.downcast::<Built>().expect("built with a simulated tree");
+        let mut state = lock(&self.state);
+        assert!(built.0.index >= state.applied, "the map of {} installed after {}", built.0.index, state.applied);
+        self.publish(&mut state, built.0.clone())?;
+        state.install(built.0);
+        Ok(())
+    }
+
+    fn stats(&self) -> EngineStats {
+        let state = lock(&self.state);
+        EngineStats { entries_approx: state.rows.len() as u64, ..EngineStats::default() }
+    }
+
+    fn verify(&self) -> Result<()> {
+        match lock(&self.files).damaged {
+            true => Err(Error::Corrupt { path: place(), detail: "a checksum does not match".to_owned() }),
+            false => Ok(()),
+        }
+    }
+}
+
+impl State {
+    /// The whole map and its meta records are those of `image`, which is in the files.
+    fn install(&mut self, image: Image) {
+        (self.applied, self.sealed) = (image.index, image.index);
+        (self.rows, self.meta) = (image.rows, image.meta);
+        self.pending = None;
+    }
+}
+
+/// Rows from elsewhere, aside.
+struct Building(BTreeMap<Slice, Slice>);
+
+impl Ingest for Building {
+    fn put(&mut self, key: Slice, value: Slice) -> Result<()> {
+        if self.0.last_key_value().is_some_and(|(last, _)| *last >= key) {
+            return Err(Error::Corrupt { path: place(), detail: "rows were sent out of order".to_owned() });
+        }
+        self.0.insert(key, value);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, index: u64, meta: Vec<(Slice, Slice)>) -> Result<Box<dyn Ingested>> {
+        let meta = Arc::new(meta.into_iter().collect());
+        Ok(Box::new(Built(Image { rows: Arc::new(self.0), meta, index })))
+    }
+}
+
+/// A map that waits to be installed.
+struct Built(Image);
+
+impl Ingested for Built {
+    fn index(&self) -> u64 {
+        self.0.index
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        self.0.rows.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
+    }
+}
+
+/// A snapshot.
+struct Picture {
+    rows: Rows,
+    index: u64,
+}
+
+impl Snapshot for Picture {
+    fn index(&self) -> u64 {
+        self.index
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        Ok(self.rows.get(key).cloned())
+    }
+
+    fn cursor(&self, span: Span, reverse: bool) -> Box<dyn Cursor + '_> {
+        use std::ops::Bound::{Excluded, Included, Unbounded};
+        if !span.end.is_empty() && span.end <= span.start {
+            return Box::new(Range { rows: Box::new(std::iter::empty()), at: None });
+        }
+        let high = if span.end.is_empty() { Unbounded } else { Excluded(&span.end[..]) };
+        let rows = self.rows.range::<[u8], _>((Included(&span.start[..]), high));
+        Box::new(Range { rows: if reverse { Box::new(rows.rev()) } else { Box::new(rows) }, at: None })
+    }
+}
+
+struct Range<'a> {
+    rows: Box<dyn Iterator<Item = (&'a Slice, &'a Slice)> + 'a>,
+    at: Option<&'a Slice>,
+}
+
+impl Cursor for Range<'_> {
+    fn advance(&mut self) -> Result<Option<Slice>> {
+        let row = self.rows.next();
+        self.at = row.map(|(_, value)| value);
+        Ok(row.map(|(key, _)| key.clone()))
+    }
+
+    fn value(&mut self) -> Result<Slice> {
+        Ok(self.at.expect("a value is asked of a row that the cursor is at").clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn put(tree: &Tree, index: u64, key: &str, value: Option<&str>) {
+        let value = value.map(|text| Slice::from(text.as_bytes()));
+        tree.apply(index, WriteBatch { writes: vec![(Slice::from(key.as_bytes()), value)] });
+    }
+
+    fn text(snapshot: &dyn Snapshot, reverse: bool) -> String {
+        let rows = snapshot.iter(Span { start: b"b".to_vec(), end: b"d".to_vec() }, reverse);
+        let rows = rows.map(|row| row.unwrap());
+        rows.map(|(k, v)| format!("{}={} ", String::from_utf8_lossy(&k), String::from_utf8_lossy(&v))).collect()
+    }
+
+    #[test]
+    fn a_crash_leaves_what_was_flushed() {
+        let files = SharedFiles::default();
+        let tree = Tree::open(files.clone()).unwrap();
+        for (index, key) in [(1, "a"), (2, "b"), (3, "c")] {
+            put(&tree, index, key, Some("1"));
+        }
+        tree.seal(vec![(Slice::from(&b"m"[..]), Slice::from(&b"3"[..]))]);
+        put(&tree, 4, "b", None);
+        put(&tree, 5, "c", Some("2"));
+        let old = tree.snapshot();
+        lock(&files).set_medium(Medium::Full);
+        assert!(matches!(tree.flush(), Err(Error::Full { .. })));
+        lock(&files).set_medium(Medium::Sound);
+        tree.flush().unwrap();
+        put(&tree, 6, "c", None);
+        assert_eq!((tree.applied_index(), tree.flushed_index()), (6, 3));
+        assert_eq!((text(&*old, false), text(&*tree.snapshot(), false)), ("c=2 ".to_owned(), String::new()));
+        drop(tree);
+        let tree = Tree::open(files.clone()).unwrap();
+        assert_eq!((tree.applied_index(), text(&*tree.snapshot(), true)), (3, "c=1 b=1 ".to_owned()));
+        assert_eq!(tree.meta(b"m").unwrap().unwrap(), b"3"[..]);
+        tree.clear(7).unwrap();
+        assert_eq!((tree.flushed_index(), text(&*tree.snapshot(), false)), (7, String::new()));
+        put(&tree, 8, "a", Some("1"));
+        tree.seal(Vec::new());
+        lock(&files).set_medium(Medium::Failing);
+        assert!(matches!(tree.flush(), Err(Error::Io { .. })));
+        lock(&files).set_medium(Medium::Sound);
+        assert!(matches!(tree.flush(), Err(Error::Poisoned { .. })));
+        let mut rows = Tree::open(files.clone()).unwrap().ingest().unwrap();
+        rows.put(Slice::from(&b"c"[..]), Slice::from(&b"9"[..])).unwrap();
+        assert!(rows.put(Slice::from(&b"b"[..]), Slice::from(&b"9"[..])).is_err());
+        let tree = Tree::open(files.clone()).unwrap();
+        tree.install(rows.finish(20, Vec::new()).unwrap()).unwrap();
+        assert_eq!(
+            (tree.applied_index(), tree.flushed_index(), text(&*tree.snapshot(), false)),
+            (20, 20, "c=9 ".to_owned())
+        );
+        assert!(lock(&files).damage());
+        assert!(matches!(Tree::open(files), Err(Error::Corrupt { .. })));
+    }
+}

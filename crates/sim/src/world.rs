@@ -1,0 +1,279 @@
+//! A store in a world of its own: nodes, disks, network, clients and an operator, moved by one schedule.
+//!
+//! Everything follows from the seed. After every event at a node its round is run, and what must always hold is checked.
+
+use crate::bug::Bug;
+use crate::chance::Chance;
+use crate::check::raft::Group;
+use crate::check::reads::Reads;
+use crate::clients::Client;
+use crate::event::{Event, NodeEvent, Place};
+use crate::history::History;
+use crate::host::Host;
+use crate::network::Network;
+use crate::operator::Move;
+use crate::plan::Plan;
+use crate::schedule::{MILLISECOND, Micros, Schedule};
+use crate::trace::Trace;
+use crate::workload::Workload;
+use cluster::{Map, NodeInfo, Routes};
+use node::core::TICK_MS;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use vocab::{Moment, NodeId, Prng, ShardId, StoreId};
+
+/// The result of anything in the world; the error is what a checker found.
+pub type Outcome = Result<(), String>;
+
+/// What a run counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Crashes of nodes.
+    pub crashes: u64,
+    /// Snapshots that arrived.
+    pub snapshots: u64,
+    /// Changes of a group's members.
+    pub changes: u64,
+    /// Requests that were answered with what they asked for.
+    pub answered: u64,
+    /// Elections that were won.
+    pub elections: u64,
+}
+
+/// See the module's words.
+pub struct World {
+    pub(crate) schedule: Schedule<Event>,
+    pub(crate) trace: Trace,
+    pub(crate) prng: Prng,
+    pub(crate) network: Network,
+    pub(crate) hosts: Vec<Host>,
+    /// Events for nodes that stand still.
+    pub(crate) held: Vec<VecDeque<NodeEvent>>,
+    pub(crate) plan: Plan,
+    pub(crate) bug: Option<Bug>,
+    pub(crate) map: Arc<Map>,
+    pub(crate) routes: Routes,
+    pub(crate) groups: BTreeMap<ShardId, Group>,
+    pub(crate) history: History,
+    pub(crate) reads: Reads,
+    pub(crate) workload: Workload,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) moves: BTreeMap<ShardId, Move>,
+    /// All faults have stopped.
+    pub(crate) healing: bool,
+    /// Clients ask nothing new.
+    pub(crate) closing: bool,
+    pub(crate) counts: Counts,
+}
+
+/// The node's id at a place.
+pub fn node_id(place: Place) -> NodeId {
+    NodeId(place as u64 + 1)
+}
+
+/// The place of a node.
+pub fn place_of(node: NodeId) -> Place {
+    node.0 as usize - 1
+}
+
+impl World {
+    /// The world of a seed, at its beginning.
+    pub fn new(seed: u64, bug: Option<Bug>, trace: Trace) -> Result<Self, String> {
+        let mut prng = Prng::new(seed);
+        let plan = Plan::draw(&mut prng);
+        let info = |place: Place| NodeInfo {
+            id: node_id(place),
+            peer_address: format!("node{place}:1"),
+            client_host: format!("node{place}"),
+            client_port: 1,
+            zone: String::new(),
+            capacity: 1,
+        };
+        let nodes: Vec<NodeInfo> = (0..plan.nodes).map(info).collect();
+        let map = Map::initial(StoreId(seed), &nodes, plan.shards, plan.replication).map_err(|e| e.to_string())?;
+        let map = Arc::new(map);
+        let mut world = Self {
+            schedule: Schedule::default(),
+            trace,
+            network: Network::new(plan.nodes, prng.fork()),
+            hosts: (0..plan.nodes).map(|place| Host::new(node_id(place), map.clone())).collect(),
+            held: (0..plan.nodes).map(|_| VecDeque::new()).collect(),
+            plan,
+            bug,
+            routes: Routes::from(&*map),
+            map,
+            groups: BTreeMap::new(),
+            history: History::default(),
+            reads: Reads::default(),
+            workload: Workload::new(plan.groups, prng.fork()),
+            clients: (0..plan.clients).map(|_| Client::default()).collect(),
+            moves: BTreeMap::new(),
+            healing: false,
+            closing: false,
+            counts: Counts::default(),
+            prng,
+        };
+        if plan.faults.network {
+            world.network.degrade(plan.severity);
+        }
+        if let Some(bug) = bug {
+            world.hosts.iter_mut().for_each(|host| host.disk.put_in(bug));
+        }
+        let at = world.schedule.now();
+        world.trace.line(at, format_args!("seed {seed}: {plan:?}"));
+        for place in 0..plan.nodes {
+            let delay = world.prng.below(50 * MILLISECOND);
+            world.schedule.after(delay, Event::Start(place));
+        }
+        for client in 0..plan.clients {
+            let delay = world.prng.between(0, 1000) * MILLISECOND;
+            world.schedule.after(delay, Event::Think(client));
+        }
+        world.schedule.after(plan.fault_every_ms * MILLISECOND, Event::Fault);
+        world.schedule.after(500 * MILLISECOND, Event::Operate);
+        Ok(world)
+    }
+
+    /// Moves to the next event; false if there is none.
+    pub fn step(&mut self) -> Result<bool, String> {
+        let Some(event) = self.schedule.advance() else { return Ok(false) };
+        let now = self.schedule.now();
+        self.trace.line(now, format_args!("{event}"));
+        match event {
+            Event::At(place, life, event) => self.at_node(place, life, event)?,
+            Event::Think(client) => self.think(client),
+            Event::Reply(client, operation, answer, leader) => self.reply(client, operation, answer, leader)?,
+            Event::Impatient(client, operation) => self.impatient(client, operation)?,
+            Event::Fault => self.fault()?,
+            Event::Start(place) => self.start(place)?,
+            Event::Resume(place) => self.resume(place)?,
+            Event::Mend(place) => self.mend(place),
+            Event::Join => self.network.join(),
+            Event::Operate => self.operate(),
+        }
+        Ok(true)
+    }
+
+    /// Virtual time.
+    #[must_use]
+    pub fn now(&self) -> Micros {
+        self.schedule.now()
+    }
+
+    /// The time as a node has it.
+    pub(crate) fn moment(&self, place: Place) -> Moment {
+        self.hosts[place].clock.read(self.schedule.now())
+    }
+
+    pub(crate) fn note(&mut self, text: std::fmt::Arguments<'_>) {
+        self.trace.line(self.schedule.now(), text);
+    }
+
+    /// Something is to come to the process that runs at a place now.
+    pub(crate) fn later(&mut self, delay: Micros, place: Place, event: NodeEvent) {
+        let life = self.hosts[place].life;
+        self.schedule.after(delay, Event::At(place, Some(life), event));
+    }
+
+    fn at_node(&mut self, place: Place, life: Option<u64>, event: NodeEvent) -> Outcome {
+        let host = &mut self.hosts[place];
+        if life.is_some_and(|life| life != host.life) || host.process.is_none() {
+            self.nobody_there(place, event);
+            return Ok(());
+        }
+        if host.paused {
+            self.held[place].push_back(event);
+            return Ok(());
+        }
+        self.deliver(place, event)
+    }
+
+    /// What comes to a node that is down.
+    fn nobody_there(&mut self, place: Place, event: NodeEvent) {
+        match event {
+            NodeEvent::Map(map) => self.hosts[place].map = map,
+            NodeEvent::Request(operation, _) => self.refuse(operation, None),
+            NodeEvent::Rows(task) => {
+                let from = self.leader_place(task.shard);
+                if let Some(from) = from {
+                    self.later(MILLISECOND, from, NodeEvent::RowsSent(task.shard, task.replica, false));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A node that is down starts.
+    pub(crate) fn start(&mut self, place: Place) -> Outcome {
+        if self.hosts[place].process.is_some() {
+            return Ok(());
+        }
+        let (now, seed) = (self.moment(place), self.prng.next_u64());
+        self.hosts[place].boot(now, seed, self.plan.keep_bytes);
+        self.began(place);
+        let tick = self.prng.below(TICK_MS * MILLISECOND);
+        self.later(tick, place, NodeEvent::Tick);
+        let flush = self.prng.between(1, 2 * self.plan.flush_every_ms);
+        self.later(flush * MILLISECOND, place, NodeEvent::Flush);
+        self.round(place)
+    }
+
+    /// Replicas of a node that have been opened are new to the checkers.
+    pub(crate) fn began(&mut self, place: Place) {
+        let Some(process) = &self.hosts[place].process else { return };
+        for shard in process.core.shards() {
+            self.groups.entry(shard.view().id()).or_default().began(shard.replica().me());
+        }
+        let refused: Vec<String> =
+            process.refused.iter().map(|(shard, why)| format!("shard {shard} is refused: {why}")).collect();
+        for text in refused {
+            self.note(format_args!("node {} {text}", place + 1));
+        }
+    }
+
+    /// A node that stood still goes on: everything that it missed comes at once.
+    pub(crate) fn resume(&mut self, place: Place) -> Outcome {
+        self.hosts[place].paused = false;
+        while let Some(event) = self.held[place].pop_front() {
+            self.deliver(place, event)?;
+        }
+        Ok(())
+    }
+
+    /// The process at a place is gone. Of its log, what was written and not fsynced may be lost.
+    pub(crate) fn crash(&mut self, place: Place) {
+        let Some(process) = self.hosts[place].crash() else { return };
+        self.counts.crashes += 1;
+        let disk = &self.hosts[place].disk;
+        if let Some((write, _)) = process.writing
+            && self.prng.happens(500)
+            && !disk.log.inner().is_full()
+        {
+            // It had reached the disk, and nobody was told.
+            _ = replica::LogStore::write(&*disk.log, write, false);
+        }
+        let unsynced = disk.log.inner().unsynced();
+        let kept = if self.plan.sync { self.prng.below(unsynced as u64 + 1) as usize } else { unsynced };
+        disk.crash_keeping(kept);
+        self.note(format_args!("node {} crashes; {kept} of {unsynced} log writes are kept", place + 1));
+        for event in std::mem::take(&mut self.held[place]) {
+            self.nobody_there(place, event);
+        }
+        let id = node_id(place);
+        for other in (0..self.plan.nodes).filter(|other| *other != place) {
+            let delay = self.prng.between(1, 100) * MILLISECOND;
+            self.later(delay, other, NodeEvent::LinkDown(id));
+        }
+    }
+
+    /// The node that leads a shard, as the first node has it that believes to lead in the newest term.
+    pub(crate) fn leader_place(&self, shard: ShardId) -> Option<Place> {
+        let leads = |place: &Place| {
+            let process = self.hosts[*place].process.as_ref()?;
+            let replica = process.core.shard(shard)?.replica();
+            replica.is_leader().then(|| replica.term())
+        };
+        let found = (0..self.hosts.len()).filter_map(|place| Some((leads(&place)?, place)));
+        found.max_by_key(|(term, place)| (*term, usize::MAX - place)).map(|(_, place)| place)
+    }
+}
