@@ -98,6 +98,22 @@ fn a_changed_byte_is_noticed() {
     }
 }
 
+#[test]
+fn a_map_that_breaks_a_rule_is_not_read() {
+    let mut map = small();
+    map.shards.get_mut(&ShardId(1)).unwrap().slots[0].1 -= 1;
+    assert!(matches!(Map::decode(&map.encode()), Err(MapError::Invalid(_))));
+}
+
+/// What a count says is not believed before there are bytes for it.
+#[test]
+fn a_count_needs_bytes_to_follow() {
+    let mut reader = crate::bytes::Reader::new(&[3, 0, 0, 0, 0, 0]);
+    assert_eq!(reader.count(10, 2), Err("a count is larger than what follows"));
+    let mut reader = crate::bytes::Reader::new(&[3, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(reader.count(10, 2), Ok(3));
+}
+
 fn spoil(data: &mut Vec<u8>, prng: &mut Prng) {
     for _ in 0..=prng.below(4) {
         if data.is_empty() {
@@ -128,6 +144,7 @@ fn fuzz_maps_and_changes_no_bytes_make_them_panic_or_run_away() {
             data.extend_from_slice(&crc32fast::hash(&data).to_le_bytes());
             if let Ok(read) = Map::decode(&data) {
                 assert_eq!(read.encode(), data, "one map has one encoding");
+                read.validate().unwrap();
                 maps += 1;
             }
             let mut data = drawn_change(&map, &mut prng).encode();

@@ -71,29 +71,38 @@ fn the_metadata_group_keeps_its_leader() {
     assert_eq!(leaders_wanted(&map, &alive, &led_by(1))[&ShardId::META], NodeId(2));
 }
 
-/// The shard that the overloaded node could give away only goes to one that is full: so that one hands on another.
-#[test]
-fn a_chain_of_hand_overs_is_found() {
-    let mut map = Map::initial(StoreId(1), &nodes(&[("", 1); 3]), 6, 2).unwrap();
-    let on = [(1, 2), (1, 2), (1, 2), (2, 3), (2, 3), (2, 3)];
+/// A store in which shards are on the nodes given, the first of which leads.
+fn laid_out(of: &[(&str, u64)], on: &[(u64, u64)]) -> (Map, Leaders) {
+    let mut map = Map::initial(StoreId(1), &nodes(of), on.len() as u32, 2).unwrap();
     for (number, (a, b)) in (1..).zip(on) {
         let replicas = &mut map.shards.get_mut(&ShardId(number)).unwrap().replicas;
-        (replicas[0].node, replicas[1].node) = (NodeId(a), NodeId(b));
+        (replicas[0].node, replicas[1].node) = (NodeId(*a), NodeId(*b));
         (replicas[0].id, replicas[1].id) = (ReplicaId(1), ReplicaId(2));
     }
     map.validate().unwrap();
-    let leaders = (1..=6).map(|number| (ShardId(number), NodeId(if number <= 3 { 1 } else { 2 }))).collect();
+    let leaders = (1..).map(ShardId).zip(on.iter().map(|(leader, _)| NodeId(*leader))).collect();
+    (map, leaders)
+}
+
+#[test]
+fn a_node_that_is_short_takes() {
+    let (map, leaders) = laid_out(&[("", 1); 3], &[(2, 1), (2, 1), (2, 1), (3, 2), (3, 2), (3, 2)]);
     let wanted = leaders_wanted(&map, &all(&map), &leaders);
-    assert_eq!(counts(&map, &wanted), [3, 2, 1], "within one of two each");
-    let leaders = (1..=6).map(|number| (ShardId(number), NodeId(if number <= 3 { 2 } else { 3 }))).collect();
+    assert_eq!(moves(&leaders, &wanted), 1, "the first is two short, and takes one: {wanted:?}");
+}
+
+/// The first node has 1.1 too many, and shares shards only with the second, which has 0.4 too many itself: so that one
+/// hands one on to the third.
+#[test]
+fn a_chain_of_hand_overs_is_found() {
+    let mut on = vec![(1, 2); 3];
+    on.extend([(2, 3); 3]);
+    on.extend([(3, 4); 7]);
+    on.extend([(4, 3); 7]);
+    let (map, leaders) = laid_out(&[("", 190), ("", 260), ("", 775), ("", 775)], &on);
     let wanted = leaders_wanted(&map, &all(&map), &leaders);
-    assert_eq!(moves(&leaders, &wanted), 1, "the first node is two short, and takes one: {wanted:?}");
-    // Node 1 leads nothing else, so what is too much there goes through node 2 to node 3.
-    map.nodes.get_mut(&NodeId(1)).unwrap().capacity = 0;
-    map.nodes.get_mut(&NodeId(3)).unwrap().capacity = 2;
-    let leaders = (1..=6).map(|number| (ShardId(number), NodeId(if number <= 2 { 1 } else { 2 }))).collect();
-    let wanted = leaders_wanted(&map, &all(&map), &leaders);
-    assert_eq!(counts(&map, &wanted), [1, 2, 3], "{wanted:?}");
+    assert_eq!((counts(&map, &leaders), counts(&map, &wanted)), (vec![3, 3, 7, 7], vec![2, 3, 8, 7]));
+    assert_eq!(moves(&leaders, &wanted), 2);
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn a_node_joins() {
         let moves = next_moves(&map, &Observed::default());
         assert_eq!(whys(&moves).keys().copied().collect::<Vec<_>>(), [Why::Balance]);
         assert!(moves.iter().all(|step| step.add == Some(NodeId(9)) && step.remove.is_some()), "{moves:?}");
-        assert!(moves.len() <= part && moves.len() >= part * 9 / 10, "{} of {part}", moves.len());
+        assert!(moves.len() <= part * 97 / 100 && moves.len() >= part * 9 / 10, "{} of {part}", moves.len());
     }
 }
 
@@ -123,6 +123,15 @@ fn sizes_count() {
     let moved: u64 = moves.iter().map(|step| bytes[&step.shard]).sum();
     assert!(moved as f64 <= needed as f64 * 1.05, "{moved} moved, {needed} needed");
     assert_eq!(next_moves(&after, &observed), []);
+    // A few large ones rather than many small ones.
+    assert!(moves.len() < 65, "{} moves", moves.len());
+}
+
+#[test]
+fn a_shard_that_is_too_large_to_help_stays() {
+    let map = Map::initial(StoreId(1), &nodes(&[("", 1); 2]), 2, 1).unwrap();
+    let bytes = [(ShardId(1), 10), (ShardId(2), 1)].into();
+    assert_eq!(next_moves(&map, &Observed { bytes, ..Observed::default() }), []);
 }
 
 #[test]
