@@ -185,7 +185,7 @@ impl Attempt<'_> {
             }
         }
         window.sent(parts.say(ROWS, rows)?);
-        while window.bytes > WINDOW_BYTES || window.sizes.len() > WINDOW_CHUNKS {
+        while window.bytes > WINDOW_BYTES || window.sizes.len() > WINDOW_CHUNKS || parts.has_come()? {
             match answer(parts)? {
                 Answer::Held(now) => self.note(held, now, window),
                 Answer::GoOn(_) | Answer::Done => {

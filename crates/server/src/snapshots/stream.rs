@@ -66,6 +66,18 @@ impl Parts {
         Ok(bytes)
     }
 
+    /// Whether `hear` would not wait: something has come, if only the end.
+    pub(super) fn has_come(&self) -> io::Result<bool> {
+        self.stream.set_nonblocking(true)?;
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false)?;
+        match peeked {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
     /// What the other side says next: its kind and its body.
     pub(super) fn hear(&mut self) -> Result<(u8, &[u8]), Broken> {
         let mut head = [0; HEAD_BYTES];
