@@ -295,4 +295,15 @@ mod tests {
         assert!(matches!(log.sync(), Err(Error::Poisoned(_))));
         assert_eq!(log.fetch(ShardId(0), 1, 2, 1).unwrap().len(), 1, "reads go on");
     }
+
+    #[test]
+    fn groups_of_one_that_were_made_before_replicas_had_ids() {
+        let members = |voters: &[u64]| {
+            let state = ConfState { voters: voters.to_vec(), ..ConfState::default() };
+            let bytes = state.write_to_bytes().unwrap();
+            decode_state(ShardId(1), |key| (key == KEY_CONF_STATE).then(|| bytes.clone()), None, None)
+        };
+        assert_eq!(members(&[0xABCD]).unwrap().unwrap().replica, ReplicaId(0xABCD));
+        assert!(matches!(members(&[1, 2, 3]), Err(Error::Corrupt(_))));
+    }
 }

@@ -8,8 +8,8 @@ use raft::ProgressState;
 use std::collections::VecDeque;
 use vocab::{ReplicaId, limits};
 
-/// Bytes of entries between two marks.
-const MARK_BYTES: u64 = 1 << 20;
+/// Of the bytes that are kept, the part that lies between two marks.
+const MARK_PART: u64 = 16;
 
 /// How many bytes of entries there are since which index, coarsely; counted from when the replica was opened.
 #[derive(Default)]
@@ -19,9 +19,10 @@ pub(crate) struct LogMarks {
 }
 
 impl LogMarks {
-    pub(crate) fn note(&mut self, index: u64, bytes: u64) {
+    /// Entries up to `index` take so many bytes more.
+    pub(crate) fn note(&mut self, index: u64, bytes: u64, keep_bytes: u64) {
         self.bytes += bytes;
-        if self.marks.back().is_none_or(|(_, at)| self.bytes - at >= MARK_BYTES) {
+        if self.marks.back().is_none_or(|(_, at)| self.bytes - at >= keep_bytes / MARK_PART) {
             self.marks.push_back((index, self.bytes));
         }
     }

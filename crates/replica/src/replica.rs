@@ -218,7 +218,8 @@ impl Replica {
         let entries = ready.take_entries();
         if let Some(last) = entries.last() {
             self.handed = last.index;
-            self.marks.note(last.index, entries.iter().map(|entry| entry.data.len() as u64).sum());
+            let bytes = entries.iter().map(|entry| entry.data.len() as u64).sum();
+            self.marks.note(last.index, bytes, self.keep_bytes);
             self.raw.mut_store().append(&entries);
             write.entries(self.shard, entries);
             number = raft_number;

@@ -45,6 +45,10 @@ pub struct Group {
     pub history: History,
     pub faults: Faults,
     pub sync: bool,
+    /// Bytes of log that a replica keeps for others: one of these.
+    pub kept: Vec<u64>,
+    /// Nobody wants anything.
+    pub quiet: bool,
     /// Nodes that hear nobody and are heard by nobody.
     pub cut: BTreeSet<ReplicaId>,
     /// By when they arrive.
@@ -65,6 +69,8 @@ impl Group {
             history: History::new(sync),
             faults,
             sync,
+            kept: vec![0, 100, 1 << 20],
+            quiet: false,
             cut: BTreeSet::new(),
             flying: BTreeMap::new(),
             restarts: BTreeMap::new(),
@@ -92,8 +98,10 @@ impl Group {
 
     pub fn start(&mut self, id: ReplicaId) {
         let seed = self.prng.next_u64();
+        let kept = self.pick(&self.kept.clone()).unwrap_or(0);
         let node = self.nodes.get_mut(&id).expect("it exists");
         node.start(seed);
+        node.replica().keep_log(kept);
         self.history.started(id, node.replica().term());
         self.restarts.remove(&id);
     }
@@ -144,7 +152,9 @@ impl Group {
             self.send(id);
         }
         self.accident(&ids);
-        self.control();
+        if !self.quiet {
+            self.control();
+        }
     }
 
     fn deliver(&mut self) {
@@ -207,11 +217,11 @@ impl Group {
             let at = self.step + 20 + self.prng.below(400);
             self.restarts.entry(id).or_insert(at);
         }
-        if self.chance(50, 10_000)
+        if !self.quiet
+            && self.chance(50, 10_000)
             && let Some(id) = self.pick(ids)
             && self.node(id.0).replica.is_some()
         {
-            self.node(id.0).replica().keep_log(0);
             self.node(id.0).flush();
         }
     }

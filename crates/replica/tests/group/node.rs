@@ -149,6 +149,11 @@ impl Node {
         }
     }
 
+    /// Whether the newest write under way must be synced whatever the durability is.
+    pub fn wants_sync(&self) -> bool {
+        self.writes.back().is_some_and(|(write, _)| write.wants_sync())
+    }
+
     /// Does what there is to do, but for writing the log.
     pub fn pump(&mut self, history: &mut History) {
         let mut write = LogWrite::default();

@@ -1,0 +1,211 @@
+//! One thing at a time that random faults would seldom show.
+
+#![allow(clippy::unwrap_used)]
+
+mod group;
+
+use group::history::History;
+use group::node::{Node, Parcel, SHARD};
+use group::{Group, HEALTHY};
+use replica::{Error, LogStore, LogWrite, MemberChange, MemberKind, MemoryLog, Message, MessageType, Replica};
+use std::sync::Arc;
+use vocab::ReplicaId;
+
+/// A group with a leader, where everyone has `entries` entries; the leader and another one.
+fn settled(sync: bool, entries: usize) -> (Group, ReplicaId, ReplicaId) {
+    let mut group = Group::new(1, sync, HEALTHY);
+    group.quiet = true;
+    group.run_until("somebody leads", |group| group.leader().is_some());
+    for _ in 0..entries {
+        group.propose().unwrap();
+    }
+    let leader = group.leader().unwrap();
+    run_until_equal(&mut group);
+    let other = *group.nodes.keys().find(|id| **id != leader).unwrap();
+    (group, leader, other)
+}
+
+fn run_until_equal(group: &mut Group) {
+    group.run_until("everyone has everything", |group| {
+        let last = group.nodes.values().map(|node| node.replica.as_ref().unwrap().status().last).max();
+        group.nodes.values().all(|node| Some(node.tree.index) == last && !node.has_writes())
+    });
+}
+
+fn change(id: u64, kind: MemberKind) -> MemberChange {
+    MemberChange { id: ReplicaId(id), kind }
+}
+
+#[test]
+fn a_lost_tail_comes_back_though_nothing_happens() {
+    let (mut group, leader, other) = settled(false, 20);
+    let term = group.node(leader.0).replica().term();
+    assert!(group.node(other.0).log.unsynced() > 0);
+    group.crash(other, 0);
+    group.start(other);
+    let status = group.node(other.0).replica().status();
+    assert!(status.last < 10, "nothing was lost: {status:?}");
+    run_until_equal(&mut group);
+    assert_eq!((group.leader(), group.node(leader.0).replica().term()), (Some(leader), term));
+}
+
+#[test]
+fn a_restart_breaks_no_promise() {
+    let (mut group, leader, other) = settled(true, 3);
+    group.crash(other, 0);
+    group.start(other);
+    let third = (1..=3).find(|id| ![leader.0, other.0].contains(id)).unwrap();
+    let mut asks = |context: &'static [u8]| {
+        let node = group.node(other.0);
+        let status = node.replica().status();
+        let mut message = Message { to: other.0, from: third, term: status.term + 1, ..Message::default() };
+        (message.index, message.log_term, message.context) = (status.last + 9, status.term, context.into());
+        message.set_msg_type(MessageType::MsgRequestPreVote);
+        node.receive(Parcel { message, rows: None }, &mut History::new(false));
+        let granted = !node.out.is_empty();
+        node.out.clear();
+        node.replica().tick();
+        granted
+    };
+    for _ in 0..10 {
+        assert!(!asks(b""), "a vote that a leader was promised not to be given");
+    }
+    assert!(asks(b""));
+}
+
+#[test]
+fn a_term_is_on_the_disk_before_it_is_told() {
+    let log = Arc::new(MemoryLog::default());
+    Replica::bootstrap(&*log, SHARD, ReplicaId(1), &[ReplicaId(1)], &[ReplicaId(2)]).unwrap();
+    let state = log.state(SHARD).unwrap().unwrap();
+    let mut replica = Replica::open(log.clone(), SHARD, state, 0, None, 1).unwrap();
+    replica.campaign().unwrap();
+    // It leads at once, as it alone votes; the learner must not hear of the term before a crash can forget it.
+    let turns = |replica: &mut Replica| {
+        let (mut write, mut number, mut sent) = (LogWrite::default(), 0, 0);
+        while let Some(turn) = replica.turn(&mut write).unwrap() {
+            number = number.max(turn.number);
+            sent += turn.messages.len();
+            turn.committed.last().into_iter().for_each(|last| replica.applied(last));
+            replica.validate();
+        }
+        let vital = write.wants_sync();
+        log.write(write, vital).unwrap();
+        (number, sent, vital)
+    };
+    let (number, sent, vital) = turns(&mut replica);
+    assert!(replica.is_leader() && number > 0);
+    assert_eq!((sent, vital), (0, true));
+    assert!(!replica.persisted(number).is_empty());
+    turns(&mut replica);
+    assert!(replica.serves());
+    for sync in [false, true] {
+        replica.propose(vec![7], sync).unwrap();
+        let (number, _, vital) = turns(&mut replica);
+        assert_eq!(vital, sync);
+        replica.persisted(number);
+        turns(&mut replica);
+    }
+    assert_eq!(replica.status().applied, 3);
+}
+
+#[test]
+fn who_was_away_is_served_from_the_log_while_it_is_kept() {
+    for (kept, snapshots) in [(u64::MAX, false), (0, true)] {
+        let (mut group, leader, other) = settled(true, 3);
+        group.crash(other, 0);
+        for node in group.nodes.values_mut().filter(|node| node.id != other) {
+            node.replica().keep_log(kept);
+        }
+        for _ in 0..50 {
+            group.propose().unwrap();
+            group.run(5);
+        }
+        for id in group.nodes.keys().copied().filter(|id| *id != other).collect::<Vec<_>>() {
+            group.node(id.0).flush();
+        }
+        group.run(5);
+        let truncated = group.node(leader.0).replica().status().truncated;
+        assert_eq!(truncated > 10, snapshots, "truncated up to {truncated}");
+        group.start(other);
+        run_until_equal(&mut group);
+        assert_eq!(group.history.snapshots > 0, snapshots);
+    }
+}
+
+#[test]
+fn changes_of_members_that_are_refused() {
+    let (mut group, leader, other) = settled(true, 3);
+    let refused = |group: &mut Group, at: ReplicaId, changes: &[MemberChange]| {
+        let outcome = group.node(at.0).replica().propose_members(changes, Vec::new());
+        matches!(outcome, Err(Error::Members(_) | Error::NotLeader))
+    };
+    let others: Vec<_> = (1..=3).filter(|id| *id != leader.0).map(|id| change(id, MemberKind::Remove)).collect();
+    let crowd: Vec<_> = (10..60).map(|id| change(id, MemberKind::Learner)).collect();
+    assert!(refused(&mut group, other, &[change(4, MemberKind::Learner)]), "not by a follower");
+    assert!(refused(&mut group, leader, &[]), "nothing");
+    assert!(refused(&mut group, leader, &[change(0, MemberKind::Voter)]), "nobody");
+    assert!(refused(&mut group, leader, &[change(leader.0, MemberKind::Remove)]), "the leader itself");
+    assert!(refused(&mut group, leader, &crowd), "too many");
+    assert!(!refused(&mut group, leader, &others), "down to one voter");
+    assert!(refused(&mut group, leader, &[change(4, MemberKind::Learner)]), "two at a time");
+    group.pump(leader);
+    group.run_until("it leads alone", |group| group.nodes[&leader].replica.as_ref().unwrap().is_alone());
+    group.propose().unwrap();
+    group.run(30);
+    let status = group.node(leader.0).replica().status();
+    assert_eq!((status.voters, status.applied), (1, status.last));
+}
+
+#[test]
+fn leadership_is_handed_over_and_rest_follows() {
+    let (mut group, leader, other) = settled(true, 3);
+    assert!(!group.node(other.0).replica().transfer_leader(leader), "only the leader hands over");
+    assert!(!group.node(leader.0).replica().transfer_leader(ReplicaId(9)), "to nobody");
+    assert!(group.node(leader.0).replica().transfer_leader(other));
+    let outcome = group.node(leader.0).replica().propose(vec![1], false);
+    assert!(matches!(outcome, Err(Error::HandingOver)));
+    group.pump(leader);
+    group.run_until("the other one leads", |group| group.leader() == Some(other));
+    let rests = |group: &Group| group.nodes.values().all(|node| node.replica.as_ref().unwrap().can_rest());
+    group.run_until("everyone may rest", rests);
+    group.propose().unwrap();
+    assert!(!rests(&group), "nobody rests while something is under way");
+    assert_eq!(group.node(other.0).replica().matched_by(1), (3, 3));
+    let last = group.node(other.0).replica().status().last;
+    assert_eq!(group.node(other.0).replica().matched_by(last), (0, 3), "not even the leader has written it");
+}
+
+#[test]
+fn a_log_that_cannot_be_read_ends_the_replica_and_not_the_process() {
+    let mut node = Node::new(ReplicaId(1), &[ReplicaId(1)], true);
+    let mut history = History::new(true);
+    node.start(1);
+    node.replica().campaign().unwrap();
+    for _ in 0..5 {
+        node.pump(&mut history);
+        node.finish_write(&mut history);
+        drop(node.replica().propose(vec![1], true));
+    }
+    node.crash(0);
+    node.log.corrupt(SHARD, 2);
+    node.start(1);
+    let log = node.log.clone();
+    let replica = node.replica();
+    replica.campaign().unwrap();
+    let mut write = LogWrite::default();
+    let mut outcome = Ok(());
+    for _ in 0..4 {
+        match replica.turn(&mut write) {
+            Ok(Some(turn)) => {
+                log.write(std::mem::take(&mut write), true).unwrap();
+                replica.persisted(turn.number);
+                turn.committed.last().into_iter().for_each(|last| replica.applied(last));
+            }
+            Ok(None) => break,
+            Err(e) => outcome = Err(e),
+        }
+    }
+    assert!(matches!(outcome, Err(Error::Corrupt(_))), "{outcome:?}");
+    assert!(matches!(replica.propose(vec![1], true), Err(Error::Corrupt(_))), "for good");
+}
