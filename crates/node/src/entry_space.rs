@@ -1,15 +1,18 @@
 //! A shard while an entry is applied: commands see the tree with what the entry has written so far above it.
 
+mod requests;
+
 use crate::keys;
 use crate::read_space::{element_span, record_span};
 use crate::view::{ShardView, live};
 use crate::{Fault, Kind, Record, Space};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
+use std::ops::Bound;
 use storage::{PutMode, Slice, Span, WriteBatch};
 use vocab::{Prng, Slot, limits, slot_of};
 
-type Overlay = BTreeMap<Vec<u8>, Option<Slice>>;
+type Overlay = BTreeMap<Slice, Option<Slice>>;
 
 /// Writes of one entry, not yet in the tree. One for each tree key: a later write replaces an earlier one.
 pub struct EntrySpace<'a> {
@@ -45,10 +48,10 @@ impl<'a> EntrySpace<'a> {
         self.view.begin_write(self.index);
         for (tree_key, value) in &self.overlay {
             if let Some(key) = keys::key_of_record(tree_key) {
-                self.view.cache().put(shard, key, value.as_deref(), PutMode::Allocate);
+                self.view.cache().put(shard, key, value.as_ref(), PutMode::Allocate);
             }
         }
-        let writes = self.overlay.into_iter().map(|(tree_key, value)| (Slice::from(tree_key), value)).collect();
+        let writes = self.overlay.into_iter().collect();
         self.view.engine().apply(self.index, WriteBatch { writes });
         for (slot, by) in self.counts {
             self.view.counters().change(slot, by);
@@ -58,7 +61,8 @@ impl<'a> EntrySpace<'a> {
         self.view.reach(self.now_ms);
     }
 
-    /// One step of background collection: keys whose time has come, elements of collections that are gone.
+    /// One step of background collection: keys whose time has come, clients that number their requests and have not
+    /// been heard of, elements of collections that are gone.
     pub fn housekeep(&mut self) -> Result<(), Fault> {
         let (start, end) = keys::expiries();
         let due = self.merged(&Span { start, end }, false, limits::COLLECT_STEP_MAX)?;
@@ -75,9 +79,10 @@ impl<'a> EntrySpace<'a> {
             match self.raw(key)? {
                 Some(record) if record.view().expire_at_ms == Some(at_ms) => self.remove(key, &record),
                 // The index is kept with the record; a stray key of it is dropped all the same.
-                _ => self.write(tree_key.to_vec(), None),
+                _ => self.write(&tree_key, None),
             }
         }
+        let next = next.min(self.forget_requests()?);
         self.view.next_expiry(next);
         self.collect_garbage()
     }
@@ -92,10 +97,10 @@ impl<'a> EntrySpace<'a> {
         let end = keys::prefix_end(&start);
         let elements = self.merged(&Span { start, end }, false, limits::COLLECT_STEP_MAX)?;
         if elements.len() < limits::COLLECT_STEP_MAX {
-            self.write(garbage.to_vec(), None);
+            self.write(&garbage, None);
         }
         for (element, _) in elements {
-            self.write(element.to_vec(), None);
+            self.write(&element, None);
         }
         Ok(())
     }
@@ -103,7 +108,7 @@ impl<'a> EntrySpace<'a> {
     /// The record of `key`, whether or not its time has come.
     fn raw(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
         keys::record_into(&mut self.tree_key, key);
-        let found = match self.overlay.get(&self.tree_key) {
+        let found = match self.overlay.get(self.tree_key.as_slice()) {
             Some(written) => written.clone(),
             None => {
                 let shard = self.view.id().0;
@@ -116,8 +121,8 @@ impl<'a> EntrySpace<'a> {
         found.map(|bytes| self.view.decode(bytes)).transpose()
     }
 
-    fn write(&mut self, tree_key: Vec<u8>, value: Option<Slice>) {
-        self.overlay.insert(tree_key, value);
+    fn write(&mut self, tree_key: &[u8], value: Option<Slice>) {
+        self.overlay.insert(Slice::from(tree_key), value);
     }
 
     /// Removes a record that is there: its count, its place in the expiry index, and its elements in the background.
@@ -127,19 +132,19 @@ impl<'a> EntrySpace<'a> {
             self.unschedule(at_ms, key);
         }
         self.discard_elements(key, record);
-        self.write(keys::record(key), None);
+        self.write(&keys::record(key), None);
     }
 
     /// Takes a key that was to expire at `at_ms` out of the expiry index.
     fn unschedule(&mut self, at_ms: u64, key: &[u8]) {
         self.expiring -= 1;
         self.expired += u64::from(at_ms <= self.now_ms);
-        self.write(keys::expiry(at_ms, key), None);
+        self.write(&keys::expiry(at_ms, key), None);
     }
 
     fn discard_elements(&mut self, key: &[u8], record: &Record) {
         if let Some(spread) = record.view().spread() {
-            self.write(keys::garbage(key, spread.generation), Some(Slice::from(&[][..])));
+            self.write(&keys::garbage(key, spread.generation), Some(Slice::from(&[][..])));
             self.view.garbage(true);
         }
     }
@@ -149,9 +154,9 @@ impl<'a> EntrySpace<'a> {
         let snapshot = self.view.engine().snapshot();
         let mut tree = snapshot.iter(span.clone(), reverse);
         let range = if span.end.is_empty() {
-            self.overlay.range(span.start.clone()..)
+            self.overlay.range::<[u8], _>((Bound::Included(&span.start[..]), Bound::Unbounded))
         } else if span.start < span.end {
-            self.overlay.range(span.start.clone()..span.end.clone())
+            self.overlay.range::<[u8], _>((Bound::Included(&span.start[..]), Bound::Excluded(&span.end[..])))
         } else {
             return Ok(Vec::new());
         };
@@ -164,7 +169,7 @@ impl<'a> EntrySpace<'a> {
                 (Some(_), None) => std::cmp::Ordering::Less,
                 (None, Some(_)) => std::cmp::Ordering::Greater,
                 (Some((x, _)), Some((y, _))) => {
-                    let order = x[..].cmp(y.as_slice());
+                    let order = x.cmp(y);
                     if reverse { order.reverse() } else { order }
                 }
             };
@@ -177,7 +182,7 @@ impl<'a> EntrySpace<'a> {
             }
             if order.is_ge() {
                 if let Some((key, Some(value))) = b.take() {
-                    found.push((Slice::from(key.as_slice()), value.clone()));
+                    found.push((key.clone(), value.clone()));
                 }
                 b = written.next();
             }
@@ -187,12 +192,12 @@ impl<'a> EntrySpace<'a> {
 }
 
 struct Directed<'a> {
-    range: Range<'a, Vec<u8>, Option<Slice>>,
+    range: Range<'a, Slice, Option<Slice>>,
     reverse: bool,
 }
 
 impl<'a> Iterator for Directed<'a> {
-    type Item = (&'a Vec<u8>, &'a Option<Slice>);
+    type Item = (&'a Slice, &'a Option<Slice>);
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.reverse { self.range.next_back() } else { self.range.next() }
@@ -220,6 +225,7 @@ impl Space for EntrySpace<'_> {
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {
         let record = record.stamped(self.index);
         let old = self.raw(key)?;
+        let tree_key = Slice::from(self.tree_key.as_slice());
         let (old_expiry, old_spread) = old.as_ref().map_or((None, None), |old| {
             let view = old.view();
             (view.expire_at_ms, view.spread())
@@ -234,7 +240,7 @@ impl Space for EntrySpace<'_> {
             }
             if let Some(at_ms) = expiry {
                 self.expiring += 1;
-                self.write(keys::expiry(at_ms, key), Some(Slice::from(&[][..])));
+                self.write(&keys::expiry(at_ms, key), Some(Slice::from(&[][..])));
                 self.view.expires_at(at_ms);
             }
         }
@@ -244,7 +250,7 @@ impl Space for EntrySpace<'_> {
             self.discard_elements(key, old);
         }
         debug_assert!(record.view().kind != Kind::SpreadHash || spread.is_some());
-        self.write(keys::record(key), Some(record.bytes().clone()));
+        self.overlay.insert(tree_key, Some(record.bytes().clone()));
         Ok(())
     }
 
@@ -256,19 +262,19 @@ impl Space for EntrySpace<'_> {
 
     fn element_get(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<Option<Slice>, Fault> {
         let tree_key = keys::element(key, generation, element);
-        match self.overlay.get(&tree_key) {
+        match self.overlay.get(tree_key.as_slice()) {
             Some(written) => Ok(written.clone()),
             None => Ok(self.view.engine().get(&tree_key)?),
         }
     }
 
     fn element_put(&mut self, key: &[u8], generation: u64, element: &[u8], value: &[u8]) -> Result<(), Fault> {
-        self.write(keys::element(key, generation, element), Some(Slice::from(value)));
+        self.write(&keys::element(key, generation, element), Some(Slice::from(value)));
         Ok(())
     }
 
     fn element_delete(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<(), Fault> {
-        self.write(keys::element(key, generation, element), None);
+        self.write(&keys::element(key, generation, element), None);
         Ok(())
     }
 
@@ -309,6 +315,24 @@ impl Space for EntrySpace<'_> {
             }
         }
         Ok(found)
+    }
+
+    fn requests(&mut self, client: &[u8]) -> Result<Option<Slice>, Fault> {
+        self.requests_row(client)
+    }
+
+    fn put_requests(
+        &mut self,
+        client: &[u8],
+        row: &[u8],
+        until_ms: u64,
+        was_until_ms: Option<u64>,
+    ) -> Result<(), Fault> {
+        self.write_requests(client, row, until_ms, was_until_ms)
+    }
+
+    fn request_clients(&mut self) -> Result<u64, Fault> {
+        self.request_client_count()
     }
 
     fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {

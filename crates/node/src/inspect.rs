@@ -37,6 +37,20 @@ pub enum TreeKey<'a> {
         /// The key.
         key: &'a [u8],
     },
+    /// What is remembered of the numbered requests of a client.
+    Requests {
+        /// The client's id; empty: this is the count of such clients.
+        client: &'a [u8],
+    },
+    /// When the numbered requests of a client are to be forgotten.
+    Forgetting {
+        /// In ms since the epoch.
+        at_ms: u64,
+        /// The client's id.
+        client: &'a [u8],
+    },
+    /// The map, in the metadata group.
+    Map,
     /// Elements that are to be collected.
     Garbage {
         /// The key of the hash that they belonged to.
@@ -56,6 +70,15 @@ impl<'a> TreeKey<'a> {
         if let Some((at_ms, key)) = keys::parse_expiry(tree_key) {
             return Some(Self::Expiry { at_ms, key });
         }
+        if let Some(client) = keys::client_of_requests(tree_key) {
+            return Some(Self::Requests { client });
+        }
+        if let Some((at_ms, client)) = keys::parse_forgetting(tree_key) {
+            return Some(Self::Forgetting { at_ms, client });
+        }
+        if tree_key == keys::MAP {
+            return Some(Self::Map);
+        }
         let (kind, key, generation, rest) = keys::parse_collection(tree_key)?;
         match kind {
             keys::Collection::Element => {
@@ -67,11 +90,14 @@ impl<'a> TreeKey<'a> {
         }
     }
 
-    /// The user's key that it is about.
+    /// The user's key that it is about, if it is about one.
     #[must_use]
-    pub fn key(&self) -> &'a [u8] {
+    pub fn key(&self) -> Option<&'a [u8]> {
         match self {
-            Self::Record(key) | Self::Element { key, .. } | Self::Expiry { key, .. } | Self::Garbage { key, .. } => key,
+            Self::Record(key) | Self::Element { key, .. } | Self::Expiry { key, .. } | Self::Garbage { key, .. } => {
+                Some(key)
+            }
+            Self::Requests { .. } | Self::Forgetting { .. } | Self::Map => None,
         }
     }
 }
@@ -147,12 +173,15 @@ mod tests {
             (keys::record(b""), TreeKey::Record(b"")),
             (keys::expiry(9, b"k"), TreeKey::Expiry { at_ms: 9, key: b"k" }),
             (element, TreeKey::Element { key: b"h", generation: 7, field: b"field" }),
+            (keys::requests(b"c"), TreeKey::Requests { client: b"c" }),
+            (keys::forgetting(9, b"c"), TreeKey::Forgetting { at_ms: 9, client: b"c" }),
+            (keys::MAP.to_vec(), TreeKey::Map),
             (keys::garbage(b"h", 7), TreeKey::Garbage { key: b"h", generation: 7 }),
         ];
         for (tree_key, parts) in &table {
             assert_eq!(TreeKey::parse(tree_key), Some(*parts));
         }
-        for unknown in [&b"q"[..], b"", b"e", b"e\0\x05abc", b"g\0\x01k12345678more", b"x1234567"] {
+        for unknown in [&b"z"[..], b"", b"e", b"e\0\x05abc", b"g\0\x01k12345678more", b"x1234567"] {
             assert_eq!(TreeKey::parse(unknown), None, "{}", unknown.escape_ascii());
         }
     }

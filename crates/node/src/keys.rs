@@ -5,6 +5,8 @@
 //! e length(u16) key generation(u64) element  one element of a spread collection
 //! x time(u64) key                            when a key expires: the expiry index
 //! g length(u16) key generation(u64)          elements to be collected in the background
+//! q client                                   what is remembered of a client's numbered requests; q alone: of how many
+//! y time(u64) client                         when that is to be forgotten
 //! m                                          the map; only in the metadata group
 //! ```
 //! Integers are big-endian, so that byte order is their order. Byte 0 belongs to storage.
@@ -23,6 +25,8 @@ const RECORD: u8 = b'r';
 const ELEMENT: u8 = b'e';
 const EXPIRY: u8 = b'x';
 const GARBAGE: u8 = b'g';
+const REQUESTS: u8 = b'q';
+const FORGETTING: u8 = b'y';
 
 pub(crate) fn record(key: &[u8]) -> Vec<u8> {
     with_prefix(RECORD, key)
@@ -57,18 +61,12 @@ pub(crate) fn element(key: &[u8], generation: u64, element: &[u8]) -> Vec<u8> {
 }
 
 pub(crate) fn expiry(at_ms: u64, key: &[u8]) -> Vec<u8> {
-    let mut tree_key = Vec::with_capacity(9 + key.len());
-    tree_key.push(EXPIRY);
-    tree_key.extend_from_slice(&at_ms.to_be_bytes());
-    tree_key.extend_from_slice(key);
-    tree_key
+    timed(EXPIRY, at_ms, key)
 }
 
 /// The time and the user's key in an expiry key.
 pub(crate) fn parse_expiry(tree_key: &[u8]) -> Option<(u64, &[u8])> {
-    let rest = tree_key.strip_prefix(&[EXPIRY])?;
-    let (at, key) = rest.split_first_chunk::<8>()?;
-    Some((u64::from_be_bytes(*at), key))
+    parse_timed(EXPIRY, tree_key)
 }
 
 pub(crate) fn garbage(key: &[u8], generation: u64) -> Vec<u8> {
@@ -104,6 +102,34 @@ pub(crate) fn elements_of_garbage(tree_key: &[u8]) -> Vec<u8> {
     prefix
 }
 
+/// What is remembered of the numbered requests of a client, whose id is not empty.
+pub(crate) fn requests(client: &[u8]) -> Vec<u8> {
+    with_prefix(REQUESTS, client)
+}
+
+/// Of how many clients requests are remembered.
+pub(crate) const REQUEST_CLIENTS: &[u8] = &[REQUESTS];
+
+/// The client in such a tree key; empty for the count of clients.
+pub(crate) fn client_of_requests(tree_key: &[u8]) -> Option<&[u8]> {
+    tree_key.strip_prefix(&[REQUESTS])
+}
+
+/// When the requests of a client are to be forgotten.
+pub(crate) fn forgetting(at_ms: u64, client: &[u8]) -> Vec<u8> {
+    timed(FORGETTING, at_ms, client)
+}
+
+/// The time and the client in such a tree key.
+pub(crate) fn parse_forgetting(tree_key: &[u8]) -> Option<(u64, &[u8])> {
+    parse_timed(FORGETTING, tree_key)
+}
+
+/// First and end of the times at which requests are to be forgotten.
+pub(crate) fn forgettings() -> (Vec<u8>, Vec<u8>) {
+    (vec![FORGETTING], vec![FORGETTING + 1])
+}
+
 /// First and end of a whole kind of tree key.
 pub(crate) fn expiries() -> (Vec<u8>, Vec<u8>) {
     (vec![EXPIRY], vec![EXPIRY + 1])
@@ -131,6 +157,20 @@ fn with_prefix(prefix: u8, key: &[u8]) -> Vec<u8> {
     tree_key.push(prefix);
     tree_key.extend_from_slice(key);
     tree_key
+}
+
+fn timed(prefix: u8, at_ms: u64, name: &[u8]) -> Vec<u8> {
+    let mut tree_key = Vec::with_capacity(9 + name.len());
+    tree_key.push(prefix);
+    tree_key.extend_from_slice(&at_ms.to_be_bytes());
+    tree_key.extend_from_slice(name);
+    tree_key
+}
+
+fn parse_timed(prefix: u8, tree_key: &[u8]) -> Option<(u64, &[u8])> {
+    let rest = tree_key.strip_prefix(&[prefix])?;
+    let (at, name) = rest.split_first_chunk::<8>()?;
+    Some((u64::from_be_bytes(*at), name))
 }
 
 fn collection(prefix: u8, key: &[u8], generation: u64) -> Vec<u8> {

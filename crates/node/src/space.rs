@@ -72,6 +72,29 @@ pub trait Space {
     /// that is elsewhere does not come along.
     fn scan(&mut self, start: &[u8], end: &[u8], reverse: bool, limit: usize) -> Result<Vec<(Slice, Record)>, Fault>;
 
+    /// What the shard remembers of a client's numbered requests (see `exec::requests`). This and what belongs to it:
+    /// only in an entry.
+    fn requests(&mut self, _client: &[u8]) -> Result<Option<Slice>, Fault> {
+        Err(Fault::WouldBlock)
+    }
+
+    /// Writes what `requests` reads, to be forgotten at `until_ms`. `was_until_ms` is what the row had before, if there
+    /// was one.
+    fn put_requests(
+        &mut self,
+        _client: &[u8],
+        _row: &[u8],
+        _until_ms: u64,
+        _was_until_ms: Option<u64>,
+    ) -> Result<(), Fault> {
+        Err(Fault::WouldBlock)
+    }
+
+    /// Of how many clients the shard remembers requests.
+    fn request_clients(&mut self) -> Result<u64, Fault> {
+        Err(Fault::WouldBlock)
+    }
+
     /// The records within `start` .. `end` (likewise), one after the other. Only where a read may wait for the disk.
     fn walk<'a>(&'a mut self, _start: &[u8], _end: &[u8], _reverse: bool) -> Result<Box<dyn Records + 'a>, Fault> {
         Err(Fault::WouldBlock)

@@ -75,6 +75,7 @@ fn keys() {
         ("KV.RANGE a z", &[]),
         ("KV.PUT k v TTL 5", &[1]),
         ("KV.EXEC 1 2 GET k", &[4]),
+        ("KV.EXEC 1 2 GET k request c 1", &[4]),
         ("KV.EXEC 3 2 GET a 3 PUT b v 3 CHECK c 0", &[4, 7, 11]),
     ];
     for (request, expected) in cases {
@@ -93,6 +94,9 @@ fn keys() {
         "KV.EXEC 1 1 GET k",
         "KV.EXEC 1 3 GET k",
         "KV.EXEC 1 2 GET k extra",
+        "KV.EXEC 1 2 GET k REQUEST c",
+        "KV.EXEC 1 2 GET k TICKET c 1",
+        "KV.EXEC 1 2 GET k REQUEST c 1 2",
         "KV.EXEC 2 2 GET k",
         "KV.EXEC 1 9223372036854775807 GET k",
     ] {

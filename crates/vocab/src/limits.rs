@@ -74,6 +74,18 @@ pub const SCAN_CURSORS_MAX: usize = 4096;
 pub const SCAN_CURSORS_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most rows of one KV.RANGE.
 pub const RANGE_ROWS_MAX: usize = 10_000;
+/// Numbered requests of one client whose answers a shard remembers.
+pub const REQUESTS_MAX: usize = 32;
+/// For how long it remembers them after the client's last one, in ms.
+pub const REQUESTS_KEPT_MS: u64 = 10 * 60 * 1000;
+/// Clients whose requests one shard remembers.
+pub const REQUEST_CLIENTS_MAX: u64 = 10_000;
+/// Longest id of a client that numbers its requests, in bytes.
+pub const REQUEST_CLIENT_BYTES_MAX: usize = 64;
+/// Longest answer that is remembered, in bytes.
+pub const REQUEST_REPLY_BYTES_MAX: usize = 4 * 1024;
+/// Bytes of answers that are remembered of one client.
+pub const REQUEST_ROW_BYTES_MAX: usize = 16 * 1024;
 /// Most shards for which a connection remembers how far it has written.
 pub const WAIT_SHARDS_MAX: usize = 128;
 /// Most rows of one page that a node asks of another for a command over the whole store.
@@ -135,6 +147,7 @@ const _: () = assert!(KEY_BYTES_MAX + FIELD_BYTES_MAX + 64 < u16::MAX as usize);
 const _: () = assert!(VALUE_BYTES_MAX < u32::MAX as usize / 2);
 const _: () = assert!(BULK_BYTES_MAX <= QUERY_BUFFER_BYTES_MAX);
 const _: () = assert!(QUERY_BUFFER_BYTES_MAX <= ENTRY_BYTES_MAX);
+const _: () = assert!(REQUEST_REPLY_BYTES_MAX < REQUEST_ROW_BYTES_MAX / 2);
 const _: () = assert!(INLINE_COLLECTION_BYTES_MAX < VALUE_BYTES_MAX);
 const _: () = assert!(REPLICATION_FACTOR_MAX as usize * 2 <= REPLICAS_MAX);
 const _: () = assert!(MAP_SHARDS_MAX * (32 + 13 * REPLICAS_MAX) + NODES_MAX * 1024 + MAP_SETTINGS_MAX * 2048 < MAP_BYTES_MAX);

@@ -105,9 +105,10 @@ fn walk(tree: &dyn Snapshot, (first, last): (u16, u16)) -> Result<BTreeMap<u16, 
         let (tree_key, value) = row.map_err(tell)?;
         let parsed = TreeKey::parse(&tree_key);
         let parsed = parsed.ok_or_else(|| format!("a tree key that cannot be parsed: {}", tree_key.escape_ascii()))?;
-        let slot = slot_of(parsed.key()).0;
+        let Some(key) = parsed.key() else { continue };
+        let slot = slot_of(key).0;
         if !(first..=last).contains(&slot) {
-            return Err(format!("{} belongs to slot {slot}, which is another shard's", parsed.key().escape_ascii()));
+            return Err(format!("{} belongs to slot {slot}, which is another shard's", key.escape_ascii()));
         }
         if let TreeKey::Record(key) = parsed {
             check(tree, key, value).map_err(|why| format!("the record of {}: {why}", key.escape_ascii()))?;

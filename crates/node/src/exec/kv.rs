@@ -7,12 +7,15 @@
 //! | `KV.PUT … RETURN` | `[new version, previous value, previous version]`; if the condition failed `[null, current value, current version]`; the latter two are null for an absent key |
 //! | `KV.DEL key [IFVERSION v]` | 1; 0 if the key was absent; null if its version is another |
 //!
+//! Behind all else KV.PUT, KV.DEL and KV.EXEC take `REQUEST client number`: see `requests`.
+//!
 //! The condition is `IFABSENT`, `IFPRESENT` or `IFVERSION v`, where version 0 means "absent". Without TTL the new
 //! value stays for ever. Every write of a key, an EXPIRE too, gives it a new version, and versions of a key only rise.
 //! KV.GET and a KV.PUT that looks at the old value (a condition or RETURN) answer WRONGTYPE for a key that holds a
 //! collection; a plain KV.PUT replaces it, as SET does, and KV.DEL removes it, as DEL does.
 
 use super::args::{SYNTAX, is_word, string_of};
+use super::requests::{RequestId, once};
 use super::strings::{Unit, put_string};
 use super::{Call, Error, Handler, Outcome};
 use crate::Record;
@@ -149,12 +152,15 @@ fn get(call: &mut Call<'_>) -> Outcome {
 }
 
 fn put(call: &mut Call<'_>) -> Outcome {
-    let put = Put::parse(&call.args[1..], call.space.now_ms())?;
-    let current = if put.looks() { call.space.get(put.key)? } else { None };
-    if put.answer(current.as_ref(), call.space.version(), call.reply)? {
-        put_string(call.space, put.key, put.expire_at_ms, &[put.value])?;
-    }
-    Ok(())
+    let (words, id) = RequestId::split(&call.args[1..], 2)?;
+    let put = Put::parse(words, call.space.now_ms())?;
+    once(call, id, |call| {
+        let current = if put.looks() { call.space.get(put.key)? } else { None };
+        if put.answer(current.as_ref(), call.space.version(), call.reply)? {
+            put_string(call.space, put.key, put.expire_at_ms, &[put.value])?;
+        }
+        Ok(())
+    })
 }
 
 /// `[IFVERSION v]`
@@ -167,17 +173,20 @@ pub(super) fn if_version(words: &[&[u8]]) -> Result<Option<u64>, Error> {
 }
 
 fn del(call: &mut Call<'_>) -> Outcome {
-    let key = call.args[1];
-    if let Some(v) = if_version(&call.args[2..])?
-        && let Some(record) = call.space.get(key)?
-        && record.view().version != v
-    {
-        call.reply.null();
-        return Ok(());
-    }
-    let deleted = call.space.delete(key)?;
-    call.reply.int(i64::from(deleted));
-    Ok(())
+    let (words, id) = RequestId::split(&call.args[1..], 1)?;
+    let (key, condition) = (words[0], if_version(&words[1..])?);
+    once(call, id, |call| {
+        if let Some(v) = condition
+            && let Some(record) = call.space.get(key)?
+            && record.view().version != v
+        {
+            call.reply.null();
+            return Ok(());
+        }
+        let deleted = call.space.delete(key)?;
+        call.reply.int(i64::from(deleted));
+        Ok(())
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! KV.EXEC: several operations on the keys of one slot, all or nothing.
 //!
-//! `KV.EXEC count (words op …)…`, each operation preceded by how many words it has:
+//! `KV.EXEC count (words op …)… [REQUEST client number]`, each operation preceded by how many words it has:
 //! `GET key` · `PUT key value [IFABSENT|IFPRESENT|IFVERSION v] [TTL ms] [RETURN]` · `DEL key [IFVERSION v]` ·
 //! `CHECK key v`. For example `KV.EXEC 2 3 CHECK {a}x 7 3 PUT {a}y new`.
 //!
@@ -12,6 +12,7 @@
 
 use super::args::{SYNTAX, is_word};
 use super::kv::{Condition, Put, answer_get, if_version, version, version_or_null};
+use super::requests::{RequestId, once};
 use super::{Call, Error, Handler, Outcome};
 use crate::{Kind, Record, Space};
 use resp::Reply;
@@ -110,10 +111,20 @@ impl Draft<'_> {
 
 fn exec(call: &mut Call<'_>) -> Outcome {
     let now_ms = call.space.now_ms();
-    let version = call.space.version();
+    let mut end = 2;
     let operations = resp::table::exec_ops(call.args)
-        .map(|op| Operation::parse(op.map_err(|_| BAD_COUNT)?.args, now_ms))
+        .map(|op| {
+            let op = op.map_err(|_| BAD_COUNT)?;
+            end = op.at + op.args.len();
+            Operation::parse(op.args, now_ms)
+        })
         .collect::<Result<Vec<_>, Error>>()?;
+    let id = RequestId::whole(&call.args[end..])?;
+    once(call, id, |call| run_all(call, &operations))
+}
+
+fn run_all(call: &mut Call<'_>, operations: &[Operation<'_>]) -> Outcome {
+    let version = call.space.version();
     let mut drafts = Drafts { drafts: Vec::new(), places: std::collections::HashMap::new() };
     let mark = call.reply.buf.len();
     call.reply.array(2);

@@ -19,6 +19,7 @@ mod object;
 mod part;
 mod random_key;
 mod ranges;
+mod requests;
 mod scan;
 mod strings;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub use cursors::ScanCursors;
 pub use hash::fuzz_packed;
 pub(crate) use part::NAME as PART;
 pub use part::peer_handler;
+pub(crate) use requests::kept_until_ms as requests_kept_until_ms;
 
 use crate::{Fault, Shards, Space};
 use resp::Reply;

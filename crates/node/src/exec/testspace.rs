@@ -24,6 +24,8 @@ pub(crate) struct TestSpace {
     random: Prng,
     records: BTreeMap<Vec<u8>, Record>,
     elements: BTreeMap<(Vec<u8>, u64, Vec<u8>), Slice>,
+    /// Of clients' requests: until when they are kept, and what is.
+    requests: BTreeMap<Vec<u8>, (u64, Slice)>,
 }
 
 impl TestSpace {
@@ -37,7 +39,19 @@ impl TestSpace {
             random: Prng::new(42),
             records: BTreeMap::new(),
             elements: BTreeMap::new(),
+            requests: BTreeMap::new(),
         }
+    }
+
+    /// What is remembered of a client's requests.
+    pub(crate) fn requests_of(&self, client: &str) -> Slice {
+        self.requests[client.as_bytes()].1.clone()
+    }
+
+    /// What housekeeping does with clients whose time is over.
+    pub(crate) fn forget_requests(&mut self) {
+        let now_ms = self.now_ms;
+        self.requests.retain(|_, (until_ms, _)| *until_ms > now_ms);
     }
 
     /// Elements stored under `key`, of whatever generation: none may outlive its record.
@@ -188,6 +202,27 @@ impl Space for TestSpace {
             return Ok(all);
         }
         Ok(live.take(limit).collect())
+    }
+
+    fn requests(&mut self, client: &[u8]) -> Result<Option<Slice>, Fault> {
+        Ok(self.requests.get(client).map(|(_, row)| row.clone()))
+    }
+
+    fn put_requests(
+        &mut self,
+        client: &[u8],
+        row: &[u8],
+        until_ms: u64,
+        was_until_ms: Option<u64>,
+    ) -> Result<(), Fault> {
+        self.writes += 1;
+        let before = self.requests.insert(client.to_vec(), (until_ms, Slice::from(row)));
+        assert_eq!(before.map(|(until_ms, _)| until_ms), was_until_ms, "the caller knows what it replaces");
+        Ok(())
+    }
+
+    fn request_clients(&mut self) -> Result<u64, Fault> {
+        Ok(self.requests.len() as u64)
     }
 
     fn walk<'a>(&'a mut self, start: &[u8], end: &[u8], reverse: bool) -> Result<Box<dyn Records + 'a>, Fault> {

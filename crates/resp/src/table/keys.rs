@@ -110,7 +110,7 @@ pub struct ExecOp<'a> {
 }
 
 /// The operations of `KV.EXEC numops argc word key … argc word key …`, each `argc` counting the word and all that
-/// belongs to it. Ends after an error; what follows the last operation is one.
+/// belongs to it. Ends after an error; what follows the last operation is one, unless it is `REQUEST client number`.
 pub fn exec_ops<'a>(args: &'a [&'a [u8]]) -> impl Iterator<Item = Result<ExecOp<'a>, MalformedKeys>> {
     let mut left = match args.get(1).copied().and_then(count) {
         Some(n) if n > 0 => Ok(n),
@@ -124,7 +124,7 @@ pub fn exec_ops<'a>(args: &'a [&'a [u8]]) -> impl Iterator<Item = Result<ExecOp<
                 at = usize::MAX;
                 return Some(Err(error));
             }
-            Ok(0) if at == args.len() => return None,
+            Ok(0) if at == args.len() || is_request_id(&args[at..]) => return None,
             Ok(ops) => ops,
         };
         let op = next_op(args, at).filter(|_| ops > 0);
@@ -140,6 +140,10 @@ pub fn exec_ops<'a>(args: &'a [&'a [u8]]) -> impl Iterator<Item = Result<ExecOp<
         }
         Some(op.ok_or(MalformedKeys))
     })
+}
+
+fn is_request_id(words: &[&[u8]]) -> bool {
+    words.len() == 3 && words[0].eq_ignore_ascii_case(b"REQUEST")
 }
 
 fn next_op<'a>(args: &'a [&'a [u8]], at: usize) -> Option<ExecOp<'a>> {

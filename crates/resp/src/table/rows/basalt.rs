@@ -25,7 +25,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     own("KV.DEL", -2, "Deletes a key, on request only at a version.")
         .flags(WRITE | FAST)
         .touches(&[key(1, RW | DELETE)])
-        .args("key [IFVERSION version:integer]"),
+        .args("key [IFVERSION version:integer] [REQUEST client-id:string number:integer]"),
     promise(
         "KV.DURABILITY",
         "Sets when the connection's writes are answered, or returns it: once they are on disk \
@@ -43,7 +43,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args(
             "numops:integer argc:integer <GET key | PUT key value [IFABSENT | IFPRESENT | IFVERSION version:integer] \
              [TTL milliseconds:integer] [RETURN] | DEL key [IFVERSION version:integer] | CHECK key version:integer> \
-             [argc:integer op [argc:integer op ...]]",
+             [argc:integer op [argc:integer op ...]] [REQUEST client-id:string number:integer]",
         ),
     own(
         "KV.GET",
@@ -57,7 +57,10 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     own("KV.PUT", -3, "Sets a key and returns its version, on request under a condition and with what it held before.")
         .flags(WRITE | DENYOOM | FAST)
         .touches(&[key(1, RW | ACCESS | UPDATE | VARIABLE)])
-        .args("key value [IFABSENT | IFPRESENT | IFVERSION version:integer] [TTL milliseconds:integer] [RETURN]"),
+        .args(
+            "key value [IFABSENT | IFPRESENT | IFVERSION version:integer] [TTL milliseconds:integer] [RETURN] \
+             [REQUEST client-id:string number:integer]",
+        ),
     own(
         "KV.RANGE",
         -3,
