@@ -103,7 +103,9 @@ impl LogWrite {
 
     pub(crate) fn entries(&mut self, shard: ShardId, entries: Vec<Entry>) {
         let bytes = entries.iter().map(|entry| entry.data.len() + ENTRY_OVERHEAD_BYTES).sum();
-        let vital = entries.iter().any(|entry| is_member_change(entry) || &entry.context[..] == SYNC);
+        // A term's first entry is nobody's write, but an index that was committed must not be given to another entry.
+        let vital = |entry: &Entry| is_member_change(entry) || &entry.context[..] == SYNC || entry.data.is_empty();
+        let vital = entries.iter().any(vital);
         self.push(shard, Op::Entries(entries), bytes, vital);
     }
 

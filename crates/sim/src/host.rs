@@ -102,7 +102,7 @@ impl Host {
         let Some(process) = &mut self.process else { return };
         let (map, me) = (self.map.clone(), self.id);
         process.core.map_changed(map.clone());
-        for (&shard, info) in &map.shards {
+        for (shard, info) in map.data_shards() {
             let here = info.replica_on(me).map(|replica| replica.id);
             let has = process.core.shard(shard).map(|shard| shard.replica().me());
             if has.is_some() && has != here {

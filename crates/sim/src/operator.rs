@@ -34,7 +34,11 @@ impl World {
                 (None, _) => _ = self.moves.remove(&shard),
                 (Some(add), _) if !add.member => self.order(shard, Order::Add { replica: add.id.0, node: add.node }),
                 (Some(add), _) if add.learner => self.promote(shard, one),
-                (Some(_), Some(_)) => self.order(shard, Order::Remove { replica: one.remove.0 }),
+                (Some(add), Some(remove)) => match self.leader_place(shard) {
+                    // A leader must hand over before it leaves.
+                    Some(place) if node_id(place) == remove.node => self.order(shard, Order::Transfer { to: add.node }),
+                    _ => self.order(shard, Order::Remove { replica: one.remove.0 }),
+                },
                 (Some(_), None) => _ = self.moves.remove(&shard),
             }
         }
@@ -78,8 +82,15 @@ impl World {
             return;
         }
         let now = self.moment(place);
+        let voters: Vec<NodeId> = self.map.shards[&shard].voters().map(|replica| replica.node).collect();
+        let other = *self.prng.pick(&voters);
         let Some(process) = &mut self.hosts[place].process else { return };
         let Some(leader) = process.core.shard_mut(shard) else { return };
+        if leader.replica().me() == one.remove {
+            // A leader must hand over before it leaves.
+            self.order(shard, Order::Transfer { to: other });
+            return;
+        }
         let last = leader.replica().status().last;
         let near = leader.replica().followers().iter().any(|of| of.id == one.add && of.matched + 20 >= last);
         if near {

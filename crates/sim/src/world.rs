@@ -191,7 +191,7 @@ impl World {
     /// What comes to a node that is down.
     fn nobody_there(&mut self, place: Place, event: NodeEvent) {
         match event {
-            NodeEvent::Map(map) => self.hosts[place].map = map,
+            NodeEvent::Map(map) if map.epoch > self.hosts[place].map.epoch => self.hosts[place].map = map,
             NodeEvent::Request(operation, _) => self.refuse(operation, None),
             NodeEvent::Rows(task) => {
                 let from = self.leader_place(task.shard);

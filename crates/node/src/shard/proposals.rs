@@ -61,6 +61,8 @@ pub(super) struct Proposals {
     proposed: VecDeque<Proposed>,
     /// Applied, but not on every replica yet, by index.
     held: VecDeque<Held>,
+    /// The last write did not ask to be on disk.
+    careless: bool,
     /// Of the metadata group: the first map.
     first_map: Option<Vec<u8>>,
     /// The steady clock, as last told.
@@ -92,7 +94,9 @@ impl Proposals {
             last.early.push((last.tickets.len(), reply));
         }
         last.tickets.push(ticket);
-        last.sync |= ticket.sync;
+        // Changes of the map are always on a majority's disks; nobody asks for it.
+        last.sync |= ticket.sync || matches!(write, Write::Change(_));
+        self.careless = !ticket.sync;
         last.closed |= alone;
         if write.reports_version() {
             last.reported.extend(keys.iter().copied());
@@ -106,6 +110,8 @@ impl Proposals {
         }
         if let Some(last) = self.queue.back_mut() {
             last.entry.housekeeping();
+            // Its index must not be given to another entry once it is committed: it is kept as clients' writes are.
+            last.sync |= !self.careless;
         }
     }
 

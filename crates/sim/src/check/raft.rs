@@ -118,8 +118,8 @@ impl Group {
             self.led(shard, replica, status, log)?;
         }
         (seen.committed, seen.applied) = (status.committed, status.applied);
-        if seen.compared < status.committed {
-            seen.compared = self.compare(shard, replica, seen.compared, status.committed, log)?;
+        if seen.compared < status.applied {
+            seen.compared = self.compare(shard, replica, seen.compared, status.applied, log)?;
         }
         self.seen.insert(replica, seen);
         Ok(())
