@@ -10,8 +10,8 @@ mod item;
 mod tests;
 
 use crate::disk::record_after;
-use crate::error::{Error, Result};
 use crate::disk_log::{decode_state, region};
+use crate::error::{Error, Result};
 use crate::log_store::GroupState;
 use file::{Block, LogFile, Record, Stop};
 use group::{Group, Place};

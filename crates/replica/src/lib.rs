@@ -4,11 +4,11 @@
 //! is known of the device below it. <https://raft.github.io/raft.pdf>
 
 mod disk;
+mod disk_log;
 mod election;
 mod error;
 mod guard;
 mod inspect;
-mod disk_log;
 mod log_store;
 mod log_write;
 mod member_change;
@@ -22,9 +22,9 @@ mod turn;
 pub mod wire;
 
 pub use disk::{DiskHealth, DiskState};
+pub use disk_log::{Log, LogOptions};
 pub use error::{Error, Result};
 pub use inspect::{LogEnd, LogFileInfo, LogInspection};
-pub use disk_log::{Log, LogOptions};
 pub use log_store::{GroupState, LogStore};
 pub use log_write::{Install, LogWrite, Op, is_member_change};
 pub use members::{MemberChange, MemberKind, Members};

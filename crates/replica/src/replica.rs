@@ -385,7 +385,10 @@ impl Replica {
         assert!(status.committed <= status.last, "{status:?}");
         assert!(self.voted.0 <= status.term, "{status:?} voted {:?}", self.voted);
         assert!(self.vote_outstanding <= self.outstanding, "{status:?}");
-        assert!(self.held.is_empty() || self.outstanding > 0 || self.awaits_rows(), "{status:?}: held back for nothing");
+        assert!(
+            self.held.is_empty() || self.outstanding > 0 || self.awaits_rows(),
+            "{status:?}: held back for nothing"
+        );
         if self.is_leader() {
             assert_eq!(status.leader, Some(self.me()), "{status:?}");
             assert!(self.raw.raft.promotable(), "{status:?} leads and has no vote");

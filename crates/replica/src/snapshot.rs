@@ -82,8 +82,7 @@ pub(crate) fn restart_after(
     hard_state.commit = point.index;
     hard_state.term = hard_state.term.max(point.term);
     let conf_state = point.conf_state.clone();
-    let install =
-        Install { replica: state.replica, index: point.index, term: point.term, conf_state, hard_state };
+    let install = Install { replica: state.replica, index: point.index, term: point.term, conf_state, hard_state };
     *state = GroupState {
         replica: install.replica,
         hard_state: install.hard_state.clone(),
@@ -96,4 +95,3 @@ pub(crate) fn restart_after(
     write.install(shard, install);
     log.write(write, true)
 }
-

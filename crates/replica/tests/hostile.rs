@@ -49,7 +49,8 @@ fn message(prng: &mut Prng, node: &mut Node) -> Message {
         let mut at = (message.index, message.log_term);
         let entries = (0..prng.below(4)).map(|_| {
             at = (at.0 + 1, near(prng, at.1 + 2));
-            let mut entry = Entry { index: at.0, term: at.1, data: vec![prng.next_u64() as u8].into(), ..Entry::default() };
+            let mut entry =
+                Entry { index: at.0, term: at.1, data: vec![prng.next_u64() as u8].into(), ..Entry::default() };
             if prng.below(10) == 0 {
                 entry.set_entry_type(EntryType::EntryConfChangeV2);
             }
@@ -116,5 +117,8 @@ fn no_message_ends_the_process() {
         }
         committed += node.log.state(SHARD).unwrap().unwrap().hard_state.commit;
     }
-    assert!(led > 100 && installed > 10 && diverged > 10 && committed > 100, "{led} {installed} {diverged} {committed}");
+    assert!(
+        led > 100 && installed > 10 && diverged > 10 && committed > 100,
+        "{led} {installed} {diverged} {committed}"
+    );
 }

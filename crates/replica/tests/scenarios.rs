@@ -7,7 +7,7 @@ mod group;
 use group::history::History;
 use group::node::{Node, Parcel, SHARD};
 use group::{Group, HEALTHY};
-use replica::{Error, LogStore, LogWrite, MemberChange, MemberKind, MemoryLog, Message, MessageType, Replica};
+use replica::{Entry, Error, LogStore, LogWrite, MemberChange, MemberKind, MemoryLog, Message, MessageType, Replica};
 use std::sync::Arc;
 use vocab::ReplicaId;
 
@@ -47,6 +47,37 @@ fn a_lost_tail_comes_back_though_nothing_happens() {
     assert!(status.last < 10, "nothing was lost: {status:?}");
     run_until_equal(&mut group);
     assert_eq!((group.leader(), group.node(leader.0).replica().term()), (Some(leader), term));
+}
+
+/// After a restart, the end of a log may be what it was before its leader replaced it: only entries say what is committed.
+#[test]
+fn a_heartbeat_commits_nothing_that_was_not_compared() {
+    let voters = [1, 2, 3].map(ReplicaId);
+    let (mut node, mut history) = (Node::new(ReplicaId(1), &voters, true), History::new(false));
+    node.start(1);
+    let of = |kind: MessageType, term: u64, commit: u64| {
+        let mut message = Message { to: 1, from: 2, term, commit, ..Message::default() };
+        message.set_msg_type(kind);
+        message
+    };
+    let mut append = of(MessageType::MsgAppend, 1, 3);
+    append.set_entries((1..=5).map(|index| Entry { index, term: 1, ..Entry::default() }).collect::<Vec<_>>().into());
+    node.receive(Parcel { message: append, rows: None }, &mut history);
+    node.finish_write(&mut history);
+    node.crash(0);
+    node.start(1);
+    node.receive(Parcel { message: of(MessageType::MsgHeartbeat, 2, 5), rows: None }, &mut history);
+    assert!(node.replica().status().committed <= 3);
+    while node.has_writes() {
+        node.finish_write(&mut history);
+    }
+    let answer = node.out.pop().unwrap().message;
+    assert_eq!((answer.get_msg_type(), answer.reject), (MessageType::MsgHeartbeatResponse, true));
+    assert_eq!(answer.reject_hint, 5);
+    let mut append = of(MessageType::MsgAppend, 2, 5);
+    (append.index, append.log_term) = (5, 1);
+    node.receive(Parcel { message: append, rows: None }, &mut history);
+    assert_eq!(node.replica().status().committed, 5);
 }
 
 #[test]

@@ -28,6 +28,20 @@ fn compare(log: &Log, dir: &Path, round: u32) {
     }
 }
 
+/// The log in memory says what the one on disk says.
+fn compare_memory(log: &Log, memory: &MemoryLog, round: u64) {
+    for shard in (0..SHARDS).map(ShardId) {
+        let state = log.state(shard).unwrap();
+        assert_eq!(memory.state(shard).unwrap(), state, "round {round}: shard {shard} in memory");
+        let (first, last) = state.map_or((1, 0), |state| state.bounds);
+        if first <= last {
+            let fetch = |log: &dyn LogStore, bytes| log.fetch(shard, first, last + 1, bytes).unwrap();
+            assert_eq!(fetch(memory, u64::MAX), fetch(log, u64::MAX));
+            assert_eq!(fetch(memory, 0).len(), 1);
+        }
+    }
+}
+
 /// Files so small that old ones are copied out, deleted and used again all the time.
 #[test]
 fn it_reads_what_the_log_reads() {
@@ -93,16 +107,7 @@ fn it_reads_what_the_log_reads() {
         }
         log.purge().unwrap();
         compare(&log, &path, round as u32);
-        for shard in (0..SHARDS).map(ShardId) {
-            let state = log.state(shard).unwrap();
-            assert_eq!(memory.state(shard).unwrap(), state, "round {round}: shard {shard} in memory");
-            let (first, last) = state.map_or((1, 0), |state| state.bounds);
-            if first <= last {
-                let fetch = |log: &dyn LogStore, bytes| log.fetch(shard, first, last + 1, bytes).unwrap();
-                assert_eq!(fetch(&memory, u64::MAX), fetch(&log, u64::MAX));
-                assert_eq!(fetch(&memory, 0).len(), 1);
-            }
-        }
+        compare_memory(&log, &memory, round);
     }
     let names = std::fs::read_dir(&path).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
     let rewritten = names.filter(|name| name.ends_with(".rewrite")).count();

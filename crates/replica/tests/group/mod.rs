@@ -209,8 +209,12 @@ impl Group {
             if self.chance(1, 4) {
                 self.history.crashes = 1;
             }
-            let kept = self.prng.below(4) as usize;
-            self.crash(id, kept);
+            // At times the power fails everywhere.
+            let all = self.chance(1, 4);
+            for &id in ids.iter().filter(|other| all || **other == id) {
+                let kept = self.prng.below(4) as usize;
+                self.crash(id, kept);
+            }
         }
         let down: Vec<_> = self.nodes.values().filter(|node| node.replica.is_none() && !node.diverged).collect();
         for id in down.iter().map(|node| node.id).collect::<Vec<_>>() {
@@ -311,9 +315,7 @@ impl Group {
         self.faults = HEALTHY;
         self.cut.clear();
         self.history.crashes = 0;
-        self.run_until("all are up", |group| {
-            group.nodes.values().all(|node| node.replica.is_some() || node.diverged)
-        });
+        self.run_until("all are up", |group| group.nodes.values().all(|node| node.replica.is_some() || node.diverged));
         self.run_until("somebody leads", |group| group.leader().is_some());
         self.run_until("the members are settled", |group| {
             group.members().is_some_and(|members| members.voters_outgoing.is_empty())
@@ -326,5 +328,14 @@ impl Group {
             let ids = members.voters.iter().chain(&members.learners).filter(|id| up(id));
             ids.map(|id| group.nodes[id].tree.index).all(|applied| applied >= index)
         });
+    }
+
+    /// All members that did not fall out are in the same state.
+    pub fn compare(&self) {
+        let states: Vec<_> = self.nodes.values().filter(|node| !node.diverged).map(|node| node.tree).collect();
+        let last = states.iter().map(|tree| tree.index).max();
+        let mut newest = states.iter().filter(|tree| Some(tree.index) == last);
+        let first = newest.next();
+        assert!(newest.all(|tree| Some(tree) == first), "{states:?}");
     }
 }

@@ -1,9 +1,7 @@
 //! One replica with its log and its tree, and what a server would do around it.
 
 use crate::group::history::History;
-use replica::{
-    Entry, Error, LogStore, LogWrite, MemoryLog, Message, Replica, SnapshotPoint, is_member_change,
-};
+use replica::{Entry, Error, LogStore, LogWrite, MemoryLog, Message, Replica, SnapshotPoint, is_member_change};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use vocab::{ReplicaId, ShardId};
