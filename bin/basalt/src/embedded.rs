@@ -98,6 +98,7 @@ pub fn run(options: &BenchOptions) -> ExitCode {
         commit: option_env!("BASALT_COMMIT"),
         open_store: &open_store,
         stop: &stop,
+        events: bench::driver::EventLog::default(),
     };
     bench::cli::run(options, &program)
 }

@@ -59,6 +59,24 @@ pub struct StartOptions {
     /// Port that clients are told, if it is not the one listened on
     #[arg(long, value_name = "PORT", default_value = "0", hide_default_value = true)]
     announce_port: String,
+    /// Address and port for other nodes; without it, the node is a store by itself
+    #[arg(long, value_name = "HOST:PORT", default_value = "", hide_default_value = true)]
+    peer_listen: String,
+    /// Address that other nodes are told, if it is not the one listened on
+    #[arg(long, value_name = "HOST:PORT", default_value = "", hide_default_value = true)]
+    announce_peer: String,
+    /// Peer addresses of nodes to find the store by, separated by commas
+    #[arg(long, value_name = "HOST:PORT,…", default_value = "", hide_default_value = true)]
+    join: String,
+    /// Make the store as soon as enough nodes have joined this one: for one of its first nodes
+    #[arg(long)]
+    init: bool,
+    /// Replicas of each shard of a new store of several nodes
+    #[arg(long, value_name = "N", default_value = "3")]
+    replication_factor: String,
+    /// The failure domain that this node is in
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    zone: String,
     /// Any other setting of CONFIG GET, as NAME=VALUE; may be given several times
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
@@ -71,7 +89,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 impl StartOptions {
     /// The settings that are flags of their own, with their values.
-    fn flags(&self) -> [(&str, &str); 14] {
+    fn flags(&self) -> [(&str, &str); 20] {
         [
             ("listen", &self.listen),
             ("dir", &self.dir),
@@ -87,6 +105,12 @@ impl StartOptions {
             ("requirepass", &self.requirepass),
             ("announce-host", &self.announce_host),
             ("announce-port", &self.announce_port),
+            ("peer-listen", &self.peer_listen),
+            ("announce-peer", &self.announce_peer),
+            ("join", &self.join),
+            ("init", if self.init { "yes" } else { "no" }),
+            ("replication-factor", &self.replication_factor),
+            ("zone", &self.zone),
         ]
     }
 

@@ -136,12 +136,17 @@ impl Host for Store {
 impl Store {
     fn cluster_node(&self, info: &NodeInfo) -> ClusterNode {
         let myself = info.id == self.node();
+        // The map may not know yet where this node listens now.
+        let mine = myself.then(|| self.node_info());
+        let info = mine.as_ref().unwrap_or(info);
+        // One that nobody else is to find tells its clients to stay where they are.
+        let host = if self.is_alone() { self.config.text("announce-host").unwrap_or_default() } else { info.client_host.clone() };
         let linked = myself || self.neighbours.is_up(info.id);
         let peer_port = info.peer_address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or_default();
         ClusterNode {
             id: info.id,
             myself,
-            host: info.client_host.clone(),
+            host,
             port: info.client_port,
             peer_port,
             alive: linked,

@@ -28,6 +28,9 @@ pub(crate) const SLOW_READ: Duration = Duration::from_micros(200);
 /// How long after a slow read others are sent to the pool rather than made on an event loop.
 const SLOW_SPELL_MS: u64 = 1000;
 
+/// The peer address of a node that has none.
+const NO_PEERS: &str = "none";
+
 /// What all threads of a node share.
 pub(crate) struct Store {
     pub(crate) config: Arc<Config>,
@@ -146,9 +149,9 @@ impl Store {
         let announced = |name: &str, otherwise: String| Some(text(name)).filter(|t| !t.is_empty()).unwrap_or(otherwise);
         NodeInfo {
             id: self.dir.identity().node,
-            peer_address: announced("announce-peer", text("peer-listen")),
-            client_host: announced("announce-host", if self.is_alone() { String::new() } else { text("bind") }),
-            client_port: Some(port("announce-port")).filter(|port| *port > 0).unwrap_or(port("port")),
+            peer_address: announced("announce-peer", if self.is_alone() { NO_PEERS.into() } else { text("peer-listen") }),
+            client_host: announced("announce-host", text("bind")),
+            client_port: Some(port("announce-port")).filter(|port| *port > 0).unwrap_or(port("port")).max(1),
             zone: text("zone"),
             capacity: 1,
         }

@@ -36,7 +36,7 @@ pub struct KeyReport {
 impl KeyReport {
     pub fn of(source: &Source, key: &[u8], shown: Shown) -> Result<Self, String> {
         let slot = vocab::slot_of(key);
-        let shard = source.owner(slot);
+        let shard = source.owner(slot)?;
         let tree = source.tree(shard)?;
         let snapshot = tree.snapshot();
         let stored = snapshot.get(&record_key(key)).map_err(tell)?;

@@ -35,6 +35,9 @@ pub enum LoggedItem {
     },
     Housekeeping,
     Clear,
+    Change {
+        bytes: usize,
+    },
     /// The group's own: a new leader begins with it.
     LeaderBegins,
     Members,
@@ -129,6 +132,7 @@ impl LoggedItem {
             },
             Item::Housekeeping => Self::Housekeeping,
             Item::Clear => Self::Clear,
+            Item::Change(bytes) => Self::Change { bytes: bytes.len() },
         }
     }
 
@@ -148,6 +152,7 @@ impl LoggedItem {
             }
             Self::Housekeeping => writeln!(out, "      (collection of expired keys and garbage)"),
             Self::Clear => writeln!(out, "      (every key is removed)"),
+            Self::Change { bytes } => writeln!(out, "      (a change of the map, {bytes} bytes)"),
             Self::LeaderBegins => writeln!(out, "      (a leader begins its term)"),
             Self::Members => writeln!(out, "      (a change of members)"),
         }

@@ -1,5 +1,6 @@
 //! A data directory, open for reading only.
 
+use cluster::Map;
 use replica::{Entry, GroupState, LogInspection};
 use server::Identity;
 use std::fs::{File, TryLockError};
@@ -14,6 +15,7 @@ pub struct Source {
     /// The same, from the root of the file system on and without links.
     whole: Option<PathBuf>,
     identity: Identity,
+    map: Option<Map>,
     log: LogInspection,
     running: bool,
     _lock: Option<File>,
@@ -31,7 +33,9 @@ impl Source {
         let identity =
             Identity::read(root)?.ok_or_else(|| format!("{shown} is not a data directory: no basalt.node"))?;
         let log = LogInspection::open(&root.join("log")).map_err(|error| error.to_string())?;
-        Ok(Self { root: root.to_owned(), whole: root.canonicalize().ok(), identity, log, running, _lock: lock })
+        let map = server::read_map(root)?;
+        let whole = root.canonicalize().ok();
+        Ok(Self { root: root.to_owned(), whole, identity, map, log, running, _lock: lock })
     }
 
     /// The directory.
@@ -61,30 +65,34 @@ impl Source {
         self.running
     }
 
-    /// All shards.
+    /// The shards that this node has a replica of, by id; 0 is the metadata group.
     pub fn shards(&self) -> impl Iterator<Item = ShardId> + use<> {
-        (0..self.identity.shards).map(ShardId)
+        let mine = self.map.iter().flat_map(|map| map.replicas_on(self.identity.node)).map(|(shard, _)| shard);
+        mine.collect::<Vec<_>>().into_iter()
     }
 
     /// The shard of that number, if there is one.
     pub fn shard(&self, number: u32) -> Result<ShardId, String> {
-        let shards = self.identity.shards;
-        if number < shards {
-            Ok(ShardId(number))
-        } else {
-            Err(format!("there is no shard {number}: there are {shards}, from 0 on"))
+        if self.shards().any(|shard| shard.0 == number) {
+            return Ok(ShardId(number));
         }
+        let shards: Vec<_> = self.shards().map(|shard| shard.to_string()).collect();
+        Err(format!("there is no shard {number} here: there are {}", shards.join(", ")))
     }
 
-    /// First and last slot of a shard.
+    /// First and last slot of a shard; of the metadata group, which owns none, 0 twice.
     pub fn slots(&self, shard: ShardId) -> (u16, u16) {
-        server::slots_of(shard, self.identity.shards)
+        let info = self.map.as_ref().and_then(|map| map.shards.get(&shard));
+        let slots = info.and_then(|info| Some((info.slots.first()?.0, info.slots.last()?.1)));
+        slots.unwrap_or_default()
     }
 
-    /// The shard that owns a slot.
-    pub fn owner(&self, slot: Slot) -> ShardId {
-        let owns = |shard: &ShardId| (self.slots(*shard).0..=self.slots(*shard).1).contains(&slot.0);
-        self.shards().find(owns).expect("the shards own all slots")
+    /// The shard that owns a slot, if this node has a replica of it.
+    pub fn owner(&self, slot: Slot) -> Result<ShardId, String> {
+        let map = self.map.as_ref().ok_or("this node belongs to no store yet")?;
+        let owner = map.data_shards().find(|(_, info)| info.owns(slot)).map(|(id, _)| id);
+        let owner = owner.ok_or("no shard owns the slot")?;
+        self.shard(owner.0)
     }
 
     /// The tree of a shard as its files have it.

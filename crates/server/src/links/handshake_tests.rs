@@ -118,7 +118,8 @@ fn nobody_goes_on_without_a_proof() {
     let mut bytes = Vec::new();
     Part::Greeting(&Greeting::new(&identity(1, 7, "s"), Purpose::Link, [1; 32]).encode()).encode(&mut bytes);
     let greeting = bytes.len();
-    for part in [Part::Welcome, Part::Greeting(&bytes[3..].to_vec())] {
+    let again = bytes[3..].to_vec();
+    for part in [Part::Welcome, Part::Greeting(&again)] {
         bytes.truncate(greeting);
         part.encode(&mut bytes);
         let (_, step) = Handshake::accept(identity(2, 7, "s"), [2; 32]).advance(&bytes, &mut Vec::new());
@@ -130,7 +131,8 @@ fn nobody_goes_on_without_a_proof() {
     let mut output = Vec::new();
     assert_eq!(accepting.advance(&bytes, &mut output).1, Step::Wait);
     let (_, length) = first_part(&output).unwrap().unwrap();
-    let (_, step) = accepting.advance(&output[length..].to_vec(), &mut output);
+    let own = output.split_off(length);
+    let (_, step) = accepting.advance(&own, &mut output);
     assert!(matches!(step, Step::Refuse(Refusal { kind: RefusalKind::Secret, .. })), "{step:?}");
 }
 

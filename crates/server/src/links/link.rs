@@ -55,7 +55,7 @@ pub(super) struct Link {
     pub(super) stream: TcpStream,
     pub(super) address: SocketAddr,
     /// Whom it was called as, if this side called.
-    pub(super) target: Option<u64>,
+    pub(super) contact: Option<u64>,
     /// Somebody has answered the call.
     pub(super) connected: bool,
     pub(super) state: State,
@@ -84,7 +84,7 @@ impl Link {
     pub(super) fn new(
         stream: TcpStream,
         address: SocketAddr,
-        target: Option<u64>,
+        contact: Option<u64>,
         state: State,
         out: OutQueue,
         now: Instant,
@@ -92,14 +92,14 @@ impl Link {
         Self {
             stream,
             address,
-            target,
-            connected: target.is_none(),
+            contact,
+            connected: contact.is_none(),
             state,
             input: InBuffer::default(),
             out,
             readable: false,
             hung_up: false,
-            writable: target.is_none(),
+            writable: contact.is_none(),
             dirty: false,
             failed: None,
             opened: now,

@@ -4,11 +4,11 @@
 //! in the order in which they were sent, but for those that were dropped. Memory is bounded whatever the others do.
 
 use super::complaints::Complaints;
+use super::contacts::Contacts;
 use super::frame::{Packer, Packing};
 use super::identity::{SharedIdentity, random};
 use super::link::{End, Link, State};
 use super::resolver::Resolver;
-use super::targets::Targets;
 use mio::event::Event;
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token};
@@ -105,7 +105,7 @@ pub struct Links {
     pub(super) listener: Option<TcpListener>,
     pub(super) links: Slab<Link>,
     pub(super) up: HashMap<NodeId, usize>,
-    pub(super) targets: Targets,
+    pub(super) contacts: Contacts,
     pub(super) resolver: Resolver,
     pub(super) complaints: Complaints,
     pub(super) packer: Packer,
@@ -136,7 +136,7 @@ impl Links {
             listener: listener.transpose()?,
             links: Slab::new(),
             up: HashMap::new(),
-            targets: Targets::new(me, u64::from_le_bytes(random())),
+            contacts: Contacts::new(me, u64::from_le_bytes(random())),
             resolver: Resolver::new(),
             complaints: Complaints::default(),
             packer: Packer::new(options.packing)?,
@@ -170,17 +170,17 @@ impl Links {
 
     /// Calls whoever answers at `address`, now and whenever the link is lost.
     pub fn dial(&mut self, address: &str, now: Instant) {
-        self.targets.dial(address, now);
+        self.contacts.dial(address, now);
     }
 
     /// Keeps a link to a node, at `address`.
     pub fn know(&mut self, node: NodeId, address: &str, now: Instant) {
-        self.targets.know(node, address, now);
+        self.contacts.know(node, address, now);
     }
 
     /// Ends the link to a node, which is not called any more.
     pub fn forget(&mut self, node: NodeId, now: Instant, hear: &mut Hear) {
-        self.targets.forget(node);
+        self.contacts.forget(node);
         if let Some(&key) = self.up.get(&node) {
             self.end(key, End::Forgotten, now, hear);
         }
@@ -295,7 +295,7 @@ impl Links {
     /// When the next call is due, if that may be before the next tick.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.targets.next(|node| self.up.contains_key(&node))
+        self.contacts.next(|node| self.up.contains_key(&node))
     }
 
     /// The nodes that can be talked to.
@@ -317,7 +317,7 @@ impl Links {
             LinkStats {
                 node,
                 address: link.address,
-                called: link.target.is_some(),
+                called: link.contact.is_some(),
                 waiting_bytes: link.out.waiting(),
                 sent_bytes: link.sent_bytes,
                 received_bytes: link.received_bytes,

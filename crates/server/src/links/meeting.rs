@@ -52,7 +52,7 @@ impl Links {
         &mut self,
         mut stream: TcpStream,
         address: SocketAddr,
-        target: Option<u64>,
+        contact: Option<u64>,
         state: State,
         out: OutQueue,
         now: Instant,
@@ -61,15 +61,15 @@ impl Links {
         let entry = self.links.vacant_entry();
         let token = Token(self.top - 1 - entry.key());
         self.registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-        entry.insert(Link::new(stream, address, target, state, out, now));
+        entry.insert(Link::new(stream, address, contact, state, out, now));
         Ok(())
     }
 
     /// Calls those that are due.
     pub(super) fn call_due(&mut self, now: Instant) {
-        for id in self.targets.due(now, |node| self.up.contains_key(&node)) {
-            let Some(target) = self.targets.get(id) else { continue };
-            if let Some(found) = self.resolver.find(id, &target.address) {
+        for id in self.contacts.due(now, |node| self.up.contains_key(&node)) {
+            let Some(contact) = self.contacts.get(id) else { continue };
+            if let Some(found) = self.resolver.find(id, &contact.address) {
                 self.call(id, &found, now);
             }
         }
@@ -79,9 +79,9 @@ impl Links {
     }
 
     fn call(&mut self, id: u64, found: &Found, now: Instant) {
-        let Some(target) = self.targets.get(id) else { return };
-        let (name, failures) = (target.address.clone(), target.failures as usize);
-        let expected = target.node.filter(|_| target.known);
+        let Some(contact) = self.contacts.get(id) else { return };
+        let (name, failures) = (contact.address.clone(), contact.failures as usize);
+        let expected = contact.node.filter(|_| contact.known);
         let called = match found {
             Ok(addresses) if addresses.is_empty() => Err("the name has no address".to_owned()),
             Err(e) => Err(e.clone()),
@@ -100,7 +100,7 @@ impl Links {
         };
         if let Err(why) = called {
             self.complain(&name, Complaint::Silence, &format!("cannot call the node at {name}: {why}"));
-            self.targets.failed(id, None, now);
+            self.contacts.failed(id, None, now);
         }
     }
 
@@ -198,7 +198,7 @@ impl Links {
 
     /// A connection becomes the link to its node, unless another one is to stay.
     fn admit(&mut self, key: usize, peer: Peer, now: Instant, hear: &mut Hear) -> Result<(), End> {
-        let called = self.links[key].target;
+        let called = self.links[key].contact;
         match self.rival(key, &peer, now) {
             Ok(Some(old)) => self.end(old, End::Replaced, now, hear),
             Ok(None) => {}
@@ -216,9 +216,9 @@ impl Links {
         }
         self.complaints.settle(&link.address.ip().to_string());
         if let Some(id) = called {
-            self.targets.answered(id, peer.node);
-            if let Some(target) = self.targets.get(id) {
-                self.complaints.settle(&target.address);
+            self.contacts.answered(id, peer.node);
+            if let Some(contact) = self.contacts.get(id) {
+                self.complaints.settle(&contact.address);
             }
         }
         self.up.insert(peer.node, key);
@@ -244,9 +244,9 @@ impl Links {
                 format!("node {} is connected already, from {}: two processes of one node?", peer.node, link.address);
             return Err(Refusal::new(RefusalKind::Duplicate, text));
         }
-        let by_me = self.links[key].target.is_some();
+        let by_me = self.links[key].contact.is_some();
         let by_lower = by_me == (self.me < peer.node);
-        if by_lower || by_me == link.target.is_some() {
+        if by_lower || by_me == link.contact.is_some() {
             return Ok(Some(old));
         }
         Err(Refusal::new(RefusalKind::Linked, format!("node {} and node {} are connected", self.me, peer.node)))
@@ -281,7 +281,7 @@ impl Links {
         let Some(mut link) = self.links.try_remove(key) else { return };
         // It may be gone from there already.
         let _ = self.registry.deregister(&mut link.stream);
-        let about = link.target.and_then(|id| self.targets.get(id)).map(|target| target.address.clone());
+        let about = link.contact.and_then(|id| self.contacts.get(id)).map(|contact| contact.address.clone());
         let about = about.unwrap_or_else(|| link.address.ip().to_string());
         let met = match &link.state {
             State::Up(peer) => Some(peer.node),
@@ -289,20 +289,20 @@ impl Links {
         };
         let was_up = link.peer().is_some();
         self.log_end(&about, met.filter(|_| was_up), &end);
-        if let Some(id) = link.target {
+        if let Some(id) = link.contact {
             match &end {
                 End::Refuse(refusal) | End::Refused(refusal) if refusal.kind == RefusalKind::Myself => {
                     log::info!("{about} is this node's own address");
-                    self.targets.remove(id);
+                    self.contacts.remove(id);
                 }
-                _ if was_up => self.targets.ended(id, now),
-                _ => self.targets.failed(id, met, now),
+                _ if was_up => self.contacts.ended(id, now),
+                _ => self.contacts.failed(id, met, now),
             }
         }
         if let Some(node) = met.filter(|_| was_up) {
             let key = self.up.remove(&node);
             assert!(key.is_some(), "a link that is up is known as such");
-            self.targets.parted(node, now);
+            self.contacts.parted(node, now);
             hear(LinkEvent::Down(node));
         }
     }

@@ -2,6 +2,7 @@
 
 mod call;
 mod complaints;
+mod contacts;
 mod frame;
 mod greeting;
 mod handshake;
@@ -13,7 +14,6 @@ mod meeting;
 mod queue;
 mod refusal;
 mod resolver;
-mod targets;
 
 pub use call::call;
 pub use frame::Packing;

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 /// Names that may be looked up at once.
 const LOOKUPS_MAX: usize = 16;
 
-/// The addresses of one target, or why there are none.
+/// The addresses of one contact, or why there are none.
 pub(super) type Found = Result<Vec<SocketAddr>, String>;
 
 pub(super) struct Resolver {

@@ -210,7 +210,7 @@ fn who_must_not_talk_does_not_and_it_is_said_once() {
         world.dial(a, b);
         world.until("it has failed several times", |world| {
             let links = world.nodes[a].as_ref().unwrap();
-            links.targets.get(0).unwrap().failures >= 3
+            links.contacts.get(0).unwrap().failures >= 3
         });
         for node in [a, b] {
             let complaints: Vec<_> = world.links(node).complaints.all().collect();
@@ -225,7 +225,7 @@ fn a_node_does_not_talk_to_itself() {
     let mut world = World::new();
     let a = world.start(identity(1));
     world.dial(a, a);
-    world.until("it knows", |world| world.nodes[a].as_ref().unwrap().targets.get(0).is_none());
+    world.until("it knows", |world| world.nodes[a].as_ref().unwrap().contacts.get(0).is_none());
     world.until("both ends are gone", |world| world.nodes[a].as_ref().unwrap().links.is_empty());
     assert!(world.heard[a].is_empty());
 }
@@ -237,7 +237,8 @@ fn a_second_process_of_a_node_waits_until_the_first_is_gone() {
     world.dial(first, a);
     world.until("the first is in", |world| world.is_up(a, 2));
     world.dial(second, a);
-    world.until("the second fails", |world| world.nodes[second].as_ref().unwrap().targets.get(0).unwrap().failures > 1);
+    world
+        .until("the second fails", |world| world.nodes[second].as_ref().unwrap().contacts.get(0).unwrap().failures > 1);
     assert!(world.is_up(first, 1) && !world.is_up(second, 1));
     world.nodes[first] = None;
     world.until("the second is in", |world| world.is_up(second, 1) && world.is_up(a, 2));
@@ -256,7 +257,7 @@ fn a_node_that_comes_back_is_found_again() {
     world.nodes[b] = None;
     world.until("it is missed", |world| !world.is_up(a, 2));
     assert!(!world.links(a).send(NodeId(2), &asked(1)));
-    world.until("it is called", |world| world.nodes[a].as_ref().unwrap().targets.get(0).unwrap().failures > 2);
+    world.until("it is called", |world| world.nodes[a].as_ref().unwrap().contacts.get(0).unwrap().failures > 2);
     let b = world.start_at(identity(2), address.parse().unwrap());
     world.until("they meet again", |world| world.is_up(a, 2) && world.is_up(b, 1));
     let now = world.now();

@@ -1,11 +1,11 @@
 //! Snapshots between nodes: threads and connections of their own, beside the links.
 
 mod bucket;
+mod intake;
 mod outbound;
 mod parts;
 mod receiver;
 mod sender;
-mod session;
 #[expect(clippy::module_inception, reason = "the noun is the module's")]
 mod snapshots;
 mod stream;

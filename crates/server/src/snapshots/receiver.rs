@@ -1,7 +1,7 @@
-//! What becomes of a connection that brings a snapshot: a new session, one that goes on, or none.
+//! What becomes of a connection that brings a snapshot: a new intake, one that goes on, or none.
 
+use super::intake::Intake;
 use super::parts::{BEGIN, BUSY, Begin, DONE, REFUSED, as_words};
-use super::session::Session;
 use super::snapshots::{Place, Shared};
 use super::stream::{Broken, Parts};
 use super::transfer::{Direction, Transfer};
@@ -36,7 +36,7 @@ fn settle(shared: &Arc<Shared>, from: NodeId, mut parts: Parts, begin: Begin) {
     // Whatever is said here may be lost: then the sender asks again.
     let _ = match shared.place(from, &begin, &transfer, mailbox) {
         Place::New(_open) => {
-            Session { shared, from, begin, transfer: &transfer, calls }.run(parts);
+            Intake { shared, from, begin, transfer: &transfer, calls }.run(parts);
             Ok(0)
         }
         Place::Known(mailbox) => match mailbox.try_send(parts) {

@@ -12,7 +12,7 @@ use storage::{Ingest, Slice};
 use vocab::NodeId;
 
 /// See the module's words.
-pub(super) struct Session<'a> {
+pub(super) struct Intake<'a> {
     pub(super) shared: &'a Shared,
     pub(super) from: NodeId,
     pub(super) begin: Begin,
@@ -21,7 +21,7 @@ pub(super) struct Session<'a> {
     pub(super) calls: Receiver<Parts>,
 }
 
-impl Session<'_> {
+impl Intake<'_> {
     pub(super) fn run(self, mut parts: Parts) {
         let shard = self.begin.shard;
         let mut ingest = match self.shared.host.ingest(self.from, shard, &self.begin.message) {
