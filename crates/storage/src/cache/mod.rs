@@ -12,7 +12,7 @@
 mod segment;
 
 use crate::Slice;
-use segment::{Row, Segment};
+use segment::Segment;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -94,13 +94,13 @@ impl RowCache {
     /// The value of a row, without copying it.
     pub fn get(&self, shard: u32, key: &[u8]) -> Result<Slice, Stamp> {
         let (slot, stamp) = self.stamp_of(shard, key);
-        slot.lock().find(stamp.hash, shard, stamp.epoch, key).map(Row::value).ok_or(stamp)
+        slot.lock().find(stamp.hash, shard, stamp.epoch, key).map(|row| row.value().clone()).ok_or(stamp)
     }
 
     /// Runs `read` on the value of a row while its segment is locked: keep it short.
     pub fn get_with<R>(&self, shard: u32, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<R, Stamp> {
         let (slot, stamp) = self.stamp_of(shard, key);
-        slot.lock().find(stamp.hash, shard, stamp.epoch, key).map(|row| read(row.bytes())).ok_or(stamp)
+        slot.lock().find(stamp.hash, shard, stamp.epoch, key).map(|row| read(row.value())).ok_or(stamp)
     }
 
     /// A stamp for a `fill`, without a lookup. To be taken before the tree is read.
@@ -109,18 +109,20 @@ impl RowCache {
         self.stamp_of(shard, key).1
     }
 
-    /// Brings in what a reader found in the tree after it got `stamp`; false if it may be out of date by now, or is
-    /// too large.
+    /// Brings in a copy of what a reader found in the tree after it got `stamp`; false if it may be out of date by now,
+    /// or is too large.
     pub fn fill(&self, shard: u32, key: &[u8], value: &[u8], stamp: Stamp) -> bool {
         let slot = self.slot(stamp.hash);
         let mut segment = slot.lock();
         let current = slot.stripe(stamp.hash).load(Ordering::Relaxed) == stamp.puts
             && self.epoch(shard).load(Ordering::SeqCst) == stamp.epoch;
-        current && segment.insert(stamp.hash, shard, stamp.epoch, key, value)
+        // A copy, for what was found may be a part of a block.
+        current && segment.insert(stamp.hash, shard, stamp.epoch, key, Slice::from(value))
     }
 
-    /// Tells the cache what the tree holds from now on; `None`: nothing.
-    pub fn put(&self, shard: u32, key: &[u8], value: Option<&[u8]>, mode: PutMode) {
+    /// Tells the cache what the tree holds from now on; `None`: nothing. The value is shared, so it must own its bytes:
+    /// a part of a larger buffer would keep the whole in memory.
+    pub fn put(&self, shard: u32, key: &[u8], value: Option<&Slice>, mode: PutMode) {
         let hash = self.hash(shard, key);
         let slot = self.slot(hash);
         let epoch = self.epoch(shard).load(Ordering::SeqCst);
@@ -129,7 +131,7 @@ impl RowCache {
         slot.stripe(hash).fetch_add(1, Ordering::Release);
         match value {
             Some(value) if mode == PutMode::Allocate || segment.contains(hash, shard, epoch, key) => {
-                segment.insert(hash, shard, epoch, key, value);
+                segment.insert(hash, shard, epoch, key, value.clone());
             }
             _ => segment.remove(hash, shard, key),
         }
@@ -206,15 +208,15 @@ mod tests {
         assert_eq!(cache.get(1, b"a").unwrap(), b"one");
         assert_eq!(cache.get_with(1, b"a", <[u8]>::len).unwrap(), 3);
         assert!(cache.get(2, b"a").is_err(), "another shard's");
-        cache.put(1, b"a", Some(b"two"), PutMode::Update);
-        cache.put(1, b"b", Some(b"two"), PutMode::Update);
+        cache.put(1, b"a", Some(&"two".into()), PutMode::Update);
+        cache.put(1, b"b", Some(&"two".into()), PutMode::Update);
         assert_eq!(cache.get(1, b"a").unwrap(), b"two");
         assert!(cache.get(1, b"b").is_err(), "an update does not bring in");
-        cache.put(1, b"b", Some(b"two"), PutMode::Allocate);
+        cache.put(1, b"b", Some(&"two".into()), PutMode::Allocate);
         assert_eq!(cache.get(1, b"b").unwrap(), b"two");
         cache.put(1, b"b", None, PutMode::Allocate);
         assert!(cache.get(1, b"b").is_err());
-        cache.put(1, b"empty", Some(b""), PutMode::Allocate);
+        cache.put(1, b"empty", Some(&"".into()), PutMode::Allocate);
         assert_eq!(cache.get(1, b"empty").unwrap(), b"");
         assert_eq!(cache.stats().rows, 2);
     }
@@ -223,13 +225,13 @@ mod tests {
     fn a_fill_from_before_a_put_or_a_clear_is_refused() {
         let cache = RowCache::new(8 * MIB);
         let stamp = cache.stamp(1, b"a");
-        cache.put(1, b"a", Some(b"new"), PutMode::Update);
+        cache.put(1, b"a", Some(&"new".into()), PutMode::Update);
         assert!(!cache.fill(1, b"a", b"old", stamp));
         let stamp = cache.stamp(1, b"a");
         cache.clear_shard(1);
         assert!(!cache.fill(1, b"a", b"old", stamp));
-        cache.put(1, b"a", Some(b"new"), PutMode::Allocate);
-        cache.put(2, b"a", Some(b"other"), PutMode::Allocate);
+        cache.put(1, b"a", Some(&"new".into()), PutMode::Allocate);
+        cache.put(2, b"a", Some(&"other".into()), PutMode::Allocate);
         cache.clear_shard(1);
         assert!(cache.get(1, b"a").is_err());
         assert_eq!(cache.get(2, b"a").unwrap(), b"other");
@@ -240,7 +242,7 @@ mod tests {
         let cache = RowCache::new(8 * MIB);
         let mut prng = Prng::new(3);
         for i in 0..100_000u64 {
-            let value = vec![7; prng.below(2000) as usize];
+            let value = Slice::from(vec![7; prng.below(2000) as usize]);
             cache.put(0, &i.to_le_bytes(), Some(&value), PutMode::Allocate);
             assert!(cache.get(0, &(i % 100).to_le_bytes()).is_ok() || i > 30_000, "a hot row went at {i}");
             if i % 1000 == 0 {
@@ -257,15 +259,15 @@ mod tests {
         assert!(small.bytes <= MIB as u64 && small.rows > 100, "{small:?}");
         cache.resize(0);
         assert_eq!((cache.stats().rows, cache.stats().bytes), (0, 0));
-        cache.put(0, b"a", Some(b"b"), PutMode::Allocate);
+        cache.put(0, b"a", Some(&"b".into()), PutMode::Allocate);
         assert!(cache.get(0, b"a").is_err());
     }
 
     #[test]
     fn a_huge_value_is_not_cached_and_its_old_self_goes() {
         let cache = RowCache::new(8 * MIB);
-        cache.put(0, b"a", Some(b"small"), PutMode::Allocate);
-        cache.put(0, b"a", Some(&vec![0; 64 * 1024]), PutMode::Allocate);
+        cache.put(0, b"a", Some(&"small".into()), PutMode::Allocate);
+        cache.put(0, b"a", Some(&vec![0; 64 * 1024].into()), PutMode::Allocate);
         assert!(cache.get(0, b"a").is_err());
     }
 
@@ -305,8 +307,8 @@ mod tests {
                 match prng.below(10) {
                     0 => cache.clear_shard(0),
                     1 => cache.put(0, &[at as u8], None, PutMode::Allocate),
-                    2..6 => cache.put(0, &[at as u8], Some(&version.to_le_bytes()), PutMode::Update),
-                    _ => cache.put(0, &[at as u8], Some(&version.to_le_bytes()), PutMode::Allocate),
+                    2..6 => cache.put(0, &[at as u8], Some(&version.to_le_bytes().into()), PutMode::Update),
+                    _ => cache.put(0, &[at as u8], Some(&version.to_le_bytes().into()), PutMode::Allocate),
                 }
                 acknowledged[at].store(version, Ordering::SeqCst);
             }

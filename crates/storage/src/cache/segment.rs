@@ -4,7 +4,6 @@
 
 use super::{CacheStats, SEGMENT_PART_MAX};
 use crate::Slice;
-use byteview::ByteView;
 use hashbrown::HashTable;
 
 /// What an allocation takes beyond its length: the reference count and the allocator's own.
@@ -27,31 +26,27 @@ pub(super) struct Segment {
     evictions: u64,
 }
 
-/// Key and value lie in one allocation: a hit touches both.
+/// A short key lies in the table. The value is shared with whoever wrote it, as a rule the tree's memtable.
 pub(super) struct Row {
     hash: u64,
-    data: ByteView,
+    key: Slice,
+    value: Slice,
     shard: u32,
     epoch: u32,
-    key_length: u16,
     hit: bool,
 }
 
 impl Row {
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.data[self.key_length as usize..]
-    }
-
-    pub(super) fn value(&self) -> Slice {
-        Slice::from(self.data.slice(self.key_length as usize..))
+    pub(super) fn value(&self) -> &Slice {
+        &self.value
     }
 
     fn is(&self, hash: u64, shard: u32, key: &[u8]) -> bool {
-        self.hash == hash && self.shard == shard && &self.data[..self.key_length as usize] == key
+        self.hash == hash && self.shard == shard && self.key == key
     }
 
     fn cost(&self) -> usize {
-        cost(self.data.len())
+        cost(self.key.len()) + cost(self.value.len())
     }
 }
 
@@ -91,22 +86,20 @@ impl Segment {
     }
 
     /// Puts a row in the place of an older one, or of those that were not hit; false if it is too large.
-    pub(super) fn insert(&mut self, hash: u64, shard: u32, epoch: u32, key: &[u8], value: &[u8]) -> bool {
-        let key_length = u16::try_from(key.len());
-        let (Ok(key_length), true) = (key_length, key.len() + value.len() <= self.bytes_max / SEGMENT_PART_MAX) else {
+    pub(super) fn insert(&mut self, hash: u64, shard: u32, epoch: u32, key: &[u8], value: Slice) -> bool {
+        if key.len() + value.len() > self.bytes_max / SEGMENT_PART_MAX {
             self.remove(hash, shard, key);
             return false;
-        };
-        let data = ByteView::fused(key, value);
-        let new = Row { hash, data, shard, epoch, key_length, hit: false };
-        let added = new.cost();
+        }
         if let Some(row) = self.rows.find_mut(hash, |row| row.is(hash, shard, key)) {
-            self.row_bytes = self.row_bytes - row.cost() + added;
-            let hit = row.hit;
-            *row = Row { hit, ..new };
+            self.row_bytes = self.row_bytes - cost(row.value.len()) + cost(value.len());
+            row.value = value;
+            row.epoch = epoch;
             self.make_room(0);
             return true;
         }
+        let new = Row { hash, key: Slice::from(key), value, shard, epoch, hit: false };
+        let added = new.cost();
         self.make_room(added);
         if !self.has_place() {
             return false;
