@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use bench::cli::{BenchOptions, Program};
+use bench::driver::EventLog;
 use clap::Parser;
 
 #[global_allocator]
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         commit: None,
         open_store: &|_, _| Err(io::Error::new(io::ErrorKind::Unsupported, "this program has no store of its own")),
         stop: &AtomicBool::new(false),
+        events: EventLog::default(),
     };
     bench::cli::run(&Options::parse().bench, &program)
 }

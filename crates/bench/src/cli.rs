@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::driver::{Arrivals, Limit};
+use crate::driver::{Arrivals, EventLog, Limit};
 use crate::target::{EmbeddedStore, NoopServer, NoopShape};
 use crate::workload::{KNOWN, Task};
 use crate::{single, suite};
@@ -359,6 +359,8 @@ pub struct Program<'a> {
     pub open_store: &'a OpenStore,
     /// Set when somebody wants the run to end.
     pub stop: &'a AtomicBool,
+    /// What the program does to the store meanwhile: marks in the charts of the phase that it falls into.
+    pub events: EventLog,
 }
 
 /// Does what the options say. The exit code is 0 when all went well, 1 when something failed or was found wrong, and 2

@@ -21,7 +21,7 @@ pub(crate) fn run(task: Task, options: &PhaseOptions, program: &Program<'_>) -> 
     let properties = properties(options)?;
     let config = Config::read(&properties).map_err(|bad| Trouble::Usage(bad.to_string()))?;
     let workload = Workload::plan(config, task).map_err(|bad| Trouble::Usage(bad.to_string()))?;
-    let plan = plan(task, options, &properties, &workload)?;
+    let plan = plan(task, options, program, &properties, &workload)?;
     let access = access(options, &properties)?;
     let workload = Arc::new(workload);
     let config = &workload.config;
@@ -79,6 +79,7 @@ fn number(properties: &Properties, name: &str) -> Result<f64, Trouble> {
 fn plan(
     task: Task,
     options: &PhaseOptions,
+    program: &Program<'_>,
     properties: &Properties,
     workload: &Workload,
 ) -> Result<PhasePlan, Trouble> {
@@ -116,12 +117,13 @@ fn plan(
         measure,
         seed: options.output.seed,
         keeps_log: options.output.out.is_some(),
-        events: events(options),
+        events: events(options, program),
     })
 }
 
-fn events(options: &PhaseOptions) -> EventLog {
-    let events = EventLog::default();
+/// What the command line plans, among what the program notes.
+fn events(options: &PhaseOptions, program: &Program<'_>) -> EventLog {
+    let events = program.events.clone();
     options.events.iter().for_each(|event| events.plan(event.at, &event.text));
     events
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::assemble::{Drive, begin, configuration, finish, notes};
 use crate::cli::{Format, Program, SuiteOptions, Trouble};
-use crate::driver::{EventLog, HistogramLog, Limit, Pace, PhasePlan, run_phase};
+use crate::driver::{HistogramLog, Limit, Pace, PhasePlan, run_phase};
 use crate::model::{Outcome, RunReport};
 use crate::report::Progress;
 use crate::single::title;
@@ -111,7 +111,7 @@ impl Suite<'_> {
             },
             seed: self.options.output.seed ^ u64::from(letter) << 32 ^ u64::from(loads) << 48,
             keeps_log: true,
-            events: EventLog::default(),
+            events: self.program.events.clone(),
         };
         let silent = self.options.output.quiet || self.options.output.format == Format::Ycsb;
         let progress = if silent { Progress::silent() } else { Progress::new() };

@@ -2,8 +2,8 @@
 //!
 //! Invariants: `pending` holds one entry for every request whose reply has not been seen, oldest first; what `out`
 //! holds from `sent` on has not reached the socket. A connection that is down keeps what is asked of it until it is
-//! up again, or until the attempt has failed: then everything pending fails at once. A connection's first requests
-//! are its greetings.
+//! flushed, and one that connects until that has failed: then everything pending fails at once. A connection's first
+//! requests are its greetings.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
@@ -17,7 +17,7 @@ use resp::{Frame, FrameState, Nesting, Value, decode};
 
 use crate::{Access, Failure, Request};
 
-/// Between a failure and the next attempt to connect; it doubles with every failure in a row…
+/// Between the second failure in a row and the next attempt to connect; it doubles with every failure in a row…
 const REDIAL_AFTER: Duration = Duration::from_millis(50);
 /// …up to this.
 const REDIAL_AFTER_MAX: Duration = Duration::from_millis(400);
@@ -67,6 +67,9 @@ pub(crate) struct Loss {
     /// It was not done, or does no harm twice.
     pub(crate) again: bool,
 }
+
+/// Takes a reply: its request's token and what that did, what was answered, and when.
+pub(crate) type Each<'e> = dyn FnMut((u32, Access), Frame<'_>, Instant) + 'e;
 
 /// One connection of a pool.
 #[derive(Debug)]
@@ -174,25 +177,21 @@ impl Connection {
         matches!(self.link, Link::Down { redial_at: Some(at) } if at > now)
     }
 
-    /// Sends what there is to send, as far as the socket takes it; connects first where it must. False when it must
-    /// be called again later.
-    pub(crate) fn flush(&mut self, registry: &Registry, now: Instant, losses: &mut Vec<Loss>) -> bool {
-        if let Link::Down { redial_at } = self.link {
-            if redial_at.is_some_and(|at| at > now) && !self.pending.is_empty() {
-                return false;
-            }
-            if self.pending.is_empty() {
-                return true;
-            }
-            if let Err(failure) = self.dial(registry) {
-                self.fail(failure, now, losses);
-                return true;
-            }
+    /// Sends what there is to send, as far as the socket takes it; connects first where it must. What is asked too soon
+    /// after a failure fails at once: whoever asks knows better than this what to do meanwhile.
+    pub(crate) fn flush(&mut self, registry: &Registry, now: Instant, losses: &mut Vec<Loss>) {
+        if self.is_waiting(now) {
+            return self.lose_all(Failure::Unreachable, losses);
+        }
+        if self.is_down()
+            && !self.pending.is_empty()
+            && let Err(failure) = self.dial(registry)
+        {
+            return self.fail(failure, now, losses);
         }
         if let Err(failure) = self.write() {
             self.fail(failure, now, losses);
         }
-        true
     }
 
     fn dial(&mut self, registry: &Registry) -> Result<(), Failure> {
@@ -247,7 +246,7 @@ impl Connection {
         &mut self,
         closing: bool,
         reading: &mut Reading<'_>,
-        each: &mut dyn FnMut(u32, Frame<'_>, Instant),
+        each: &mut Each<'_>,
     ) -> Option<(Instant, Instant)> {
         if matches!(self.link, Link::Up { connecting: true, .. }) {
             return None;
@@ -289,7 +288,7 @@ impl Connection {
         read: usize,
         now: Instant,
         reading: &mut Reading<'_>,
-        each: &mut dyn FnMut(u32, Frame<'_>, Instant),
+        each: &mut Each<'_>,
     ) -> Result<(), Failure> {
         let mut joined = std::mem::take(&mut self.partial);
         let bytes = if joined.is_empty() {
@@ -307,12 +306,12 @@ impl Connection {
             if matches!(frame, Frame::Nested(Nesting::Push, _)) {
                 continue; // It answers no request.
             }
-            let Pending { token, .. } = self.pending.pop_front().ok_or(Failure::Protocol)?;
+            let Pending { token, access, .. } = self.pending.pop_front().ok_or(Failure::Protocol)?;
             match token {
                 FORGOTTEN => {}
                 GREETING => self.greeted(&frame, reading.refused)?,
                 SURVEY => *reading.survey = decode(whole).ok().flatten().map(|(value, _)| value),
-                token => each(token, frame, now),
+                token => each((token, access), frame, now),
             }
         }
         if joined.is_empty() {
@@ -341,7 +340,8 @@ impl Connection {
 
     /// Gives up the connection and everything that waits for it.
     pub(crate) fn fail(&mut self, failure: Failure, now: Instant, losses: &mut Vec<Loss>) {
-        let wait = REDIAL_AFTER * (1 << self.failures.min(8));
+        // One that had worked may work again at once.
+        let wait = if self.failures == 0 { Duration::ZERO } else { REDIAL_AFTER * (1 << (self.failures - 1).min(8)) };
         self.failures += 1;
         // Dropping the stream closes it, which also takes it out of the poll.
         self.link = Link::Down { redial_at: Some(now + wait.min(REDIAL_AFTER_MAX)) };
@@ -379,11 +379,9 @@ impl Connection {
         }
     }
 
-    /// Gives back what waits for a connection that is down.
-    pub(crate) fn abandon_unsent(&mut self, failure: Failure, losses: &mut Vec<Loss>) {
-        if self.is_down() {
-            self.lose_all(failure, losses);
-        }
+    /// Tries to connect, and nothing has left yet.
+    pub(crate) fn is_connecting(&self) -> bool {
+        matches!(self.link, Link::Up { connecting: true, .. })
     }
 
     /// Nobody waits for the answer about the map any more.

@@ -182,15 +182,15 @@ impl Pool {
         self.now = Instant::now();
         let (mut survey, mut refused) = (None, None);
         let Self { connections, moves, survey: surveyed, .. } = self;
-        let mut reply = |token: u32, frame: Frame<'_>, at: Instant| match frame {
-            Frame::Error(line) => match Failure::of_refusal(line) {
-                Some(failure) => {
+        let mut reply = |(token, access): (u32, Access), frame: Frame<'_>, at: Instant| match frame {
+            Frame::Error(line) => {
+                let answer = of_error(line, access);
+                if matches!(answer, Answer::Again(_)) {
                     surveyed.doubt();
                     moves.extend(moved(line));
-                    each(token, Answer::Again(failure), at);
                 }
-                None => each(token, Answer::Reply(frame), at),
-            },
+                each(token, answer, at);
+            }
             frame => each(token, Answer::Reply(frame), at),
         };
         for event in &self.events {
@@ -232,11 +232,11 @@ impl Pool {
     fn flush(&mut self) {
         let registry = self.poll.registry();
         let (connections, losses, now) = (&mut self.connections, &mut self.losses, self.now);
-        self.dirty.retain(|&place| {
+        for place in self.dirty.drain(..) {
             let connection = &mut connections[place];
-            connection.dirty = !connection.flush(registry, now, losses);
-            connection.dirty
-        });
+            connection.dirty = false;
+            connection.flush(registry, now, losses);
+        }
     }
 
     fn poll(&mut self, until: Option<Instant>) -> io::Result<()> {
@@ -329,8 +329,9 @@ impl Pool {
         if moved {
             // What waits for a node that no longer leads may as well ask the one that does.
             for connection in &mut self.connections {
-                connection.abandon_unsent(Failure::Moved, &mut self.losses);
-                if connection.stalled {
+                if connection.stalled && connection.is_connecting() {
+                    connection.fail(Failure::Moved, self.now, &mut self.losses);
+                } else if connection.stalled {
                     connection.abandon_reads(Failure::Moved, &mut self.losses);
                 }
             }
@@ -342,6 +343,18 @@ impl Pool {
     #[must_use]
     pub fn map(&self) -> &SlotMap {
         &self.map
+    }
+}
+
+/// What an error in reply to a request means.
+#[cold]
+fn of_error(line: &[u8], access: Access) -> Answer<'_> {
+    match Failure::of_refusal(line) {
+        Some(failure) => Answer::Again(failure),
+        // The node does not know whether it was done either.
+        None if line.starts_with(b"TIMEOUT ") && access == Access::Write => Answer::Failed(Failure::TimedOut),
+        None if line.starts_with(b"TIMEOUT ") => Answer::Again(Failure::TimedOut),
+        None => Answer::Reply(Frame::Error(line)),
     }
 }
 

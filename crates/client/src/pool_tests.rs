@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::fake_cluster::{Deed, FakeNode, one_shard, slots};
+use crate::nodes::RUN;
 
 fn say(text: &str) -> Deed {
     Deed::Say(text.to_owned())
@@ -151,13 +152,14 @@ fn any_reads_are_spread_and_the_connections_say_readonly() {
     let map = one_shard(&[(&a.address, "master"), (&b.address, "replica"), (&c.address, "replica")]);
     nodes.iter().zip(["a", "b", "c"]).for_each(|(node, name)| member(node, name, map.clone()));
     let mut pool = pool_any(&[a]);
-    (0..30).for_each(|token| ask(&mut pool, token, Access::Read));
-    (30..40).for_each(|token| ask(&mut pool, token, Access::Write));
-    answers(&mut pool, 40);
+    let reads = 3 * RUN as u32;
+    (0..reads).for_each(|token| ask(&mut pool, token, Access::Read));
+    (0..10).for_each(|token| ask(&mut pool, reads + token, Access::Write));
+    answers(&mut pool, reads as usize + 10);
     for node in &nodes {
         let heard = node.heard();
         assert_eq!(heard[0], "READONLY");
-        assert_eq!(heard.iter().filter(|line| *line == "GET a").count(), 10, "{heard:?}");
+        assert_eq!(heard.iter().filter(|line| *line == "GET a").count(), RUN, "{heard:?}");
     }
     assert_eq!(a.heard().iter().filter(|line| *line == "SET a").count(), 10, "writes go to the leader");
 }
@@ -171,13 +173,14 @@ fn any_reads_go_on_when_a_node_dies_is_paused_and_comes_back() {
     };
     nodes.iter().zip(["a", "b", "c"]).for_each(|(node, name)| member(node, name, map.clone()));
     let mut pool = pool_any(&[&nodes[1], &nodes[0]]);
-    let names = |pool: &mut Pool| (0..6).map(|_| insist(pool, Access::Read)).collect::<std::collections::BTreeSet<_>>();
+    let names =
+        |pool: &mut Pool| (0..3 * RUN).map(|_| insist(pool, Access::Read)).collect::<std::collections::BTreeSet<_>>();
     assert_eq!(names(&mut pool).len(), 3);
     nodes[0].kill();
     assert!(names(&mut pool).is_subset(&["0 b".to_owned(), "0 c".to_owned()].into()));
     nodes[1].pause(true);
     assert_eq!(insist(&mut pool, Access::Read), "0 c");
-    assert!((0..3).all(|_| insist(&mut pool, Access::Read) == "0 c"), "a silent node is not asked");
+    assert!((0..RUN).all(|_| insist(&mut pool, Access::Read) == "0 c"), "a silent node is not asked");
     nodes[1].pause(false);
     let again = FakeNode::start_at(&nodes[0].address.to_string());
     member(&again, "back", map);
@@ -228,6 +231,7 @@ fn refusals_may_be_made_again_and_other_errors_are_replies() {
         ("-CLUSTERDOWN Hash slot not served\r\n", "1 again: CLUSTERDOWN"),
         ("-LOADING dataset\r\n", "1 again: LOADING"),
         ("-TRYAGAIN later\r\n", "1 again: LOADING"),
+        ("-TIMEOUT not confirmed in time\r\n", "1 unknown: timeout"),
         ("-MOVED 99999 nowhere\r\n", "1 again: MOVED"),
         ("-ERR MOVED is part of the text\r\n", "1 Error"),
     ] {

@@ -14,4 +14,6 @@ pub use phase::{Limit, PhaseError, PhasePlan, PhaseResult, Snapshot, run_phase};
 pub use timeline::{HistogramLog, IntervalHistogram};
 
 #[cfg(test)]
+mod failure_tests;
+#[cfg(test)]
 mod tests;
