@@ -76,6 +76,8 @@ fn keys() {
         ("KV.PUT k v TTL 5", &[1]),
         ("KV.EXEC 1 2 GET k", &[4]),
         ("KV.EXEC 1 2 GET k request c 1", &[4]),
+        ("KV.EXEC 1 2 GET k DURABILITY sync all REQUEST c 1", &[4]),
+        ("KV.EXEC 1 2 GET k durability sync", &[4]),
         ("KV.EXEC 3 2 GET a 3 PUT b v 3 CHECK c 0", &[4, 7, 11]),
     ];
     for (request, expected) in cases {
@@ -96,6 +98,8 @@ fn keys() {
         "KV.EXEC 1 2 GET k extra",
         "KV.EXEC 1 2 GET k REQUEST c",
         "KV.EXEC 1 2 GET k TICKET c 1",
+        "KV.EXEC 1 2 GET k DURABILITY",
+        "KV.EXEC 1 2 GET k DURABILITY a b c",
         "KV.EXEC 1 2 GET k REQUEST c 1 2",
         "KV.EXEC 2 2 GET k",
         "KV.EXEC 1 9223372036854775807 GET k",

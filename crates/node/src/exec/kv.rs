@@ -7,7 +7,8 @@
 //! | `KV.PUT … RETURN` | `[new version, previous value, previous version]`; if the condition failed `[null, current value, current version]`; the latter two are null for an absent key |
 //! | `KV.DEL key [IFVERSION v]` | 1; 0 if the key was absent; null if its version is another |
 //!
-//! Behind all else KV.PUT, KV.DEL and KV.EXEC take `REQUEST client number`: see `requests`.
+//! Behind all else KV.PUT, KV.DEL and KV.EXEC take `DURABILITY word [word]`, for this write as KV.DURABILITY for those
+//! of a connection, and `REQUEST client number`: see `requests`.
 //!
 //! The condition is `IFABSENT`, `IFPRESENT` or `IFVERSION v`, where version 0 means "absent". Without TTL the new
 //! value stays for ever. Every write of a key, an EXPIRE too, gives it a new version, and versions of a key only rise.

@@ -1,6 +1,6 @@
 //! KV.EXEC: several operations on the keys of one slot, all or nothing.
 //!
-//! `KV.EXEC count (words op …)… [REQUEST client number]`, each operation preceded by how many words it has:
+//! `KV.EXEC count (words op …)… [DURABILITY word [word]] [REQUEST client number]`, each operation preceded by how many words it has:
 //! `GET key` · `PUT key value [IFABSENT|IFPRESENT|IFVERSION v] [TTL ms] [RETURN]` · `DEL key [IFVERSION v]` ·
 //! `CHECK key v`. For example `KV.EXEC 2 3 CHECK {a}x 7 3 PUT {a}y new`.
 //!

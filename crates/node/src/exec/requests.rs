@@ -20,6 +20,7 @@
 use super::args::{SYNTAX, is_word};
 use super::{Call, Error, Outcome};
 use crate::Fault;
+use crate::session::ChosenDurability;
 use resp::{Proto, Reply};
 use vocab::limits::{
     REQUEST_CLIENT_BYTES_MAX, REQUEST_CLIENTS_MAX, REQUEST_REPLY_BYTES_MAX, REQUEST_ROW_BYTES_MAX, REQUESTS_KEPT_MS,
@@ -41,17 +42,21 @@ pub(super) struct RequestId<'a> {
 }
 
 impl<'a> RequestId<'a> {
-    /// Takes `REQUEST client number` off the end of a request, of which `own` words at least are something else.
+    /// Takes `[DURABILITY word [word]] [REQUEST client number]` off the end of a request, of which `own` words at least
+    /// are something else. Who runs the request has seen to its durability.
     pub(super) fn split<'w>(words: &'w [&'a [u8]], own: usize) -> Result<(&'w [&'a [u8]], Option<Self>), Error> {
-        match words {
+        let (words, id) = match words {
             [rest @ .., word, client, number] if rest.len() >= own && is_word(word, "REQUEST") => {
-                Ok((rest, Some(Self::parse(client, number)?)))
+                (rest, Some(Self::parse(client, number)?))
             }
-            _ => Ok((words, None)),
-        }
+            _ => (words, None),
+        };
+        let (words, durability) = ChosenDurability::split(words, own);
+        durability.ok_or(SYNTAX)?;
+        Ok((words, id))
     }
 
-    /// All of `words`: nothing, or `REQUEST client number`.
+    /// All of `words`: nothing but what `split` takes off.
     pub(super) fn whole(words: &[&'a [u8]]) -> Result<Option<Self>, Error> {
         match Self::split(words, 0)? {
             ([], id) => Ok(id),

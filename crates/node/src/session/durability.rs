@@ -1,6 +1,7 @@
 //! When a write is answered: what has to have happened by then.
 
 use crate::config::Config;
+use resp::table::{CommandSpec, Group};
 
 /// How many replicas must hold a write before it is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,9 +59,9 @@ impl Durability {
     }
 }
 
-/// What a connection has chosen for itself; the rest is the store's.
+/// What a connection, or a request, has chosen for itself; the rest is the store's, or the connection's.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ChosenDurability {
+pub(crate) struct ChosenDurability {
     sync: Option<bool>,
     acks: Option<Acks>,
 }
@@ -84,7 +85,61 @@ impl ChosenDurability {
         (syncs < 2 && counts < 2).then_some(self)
     }
 
+    /// Takes `DURABILITY word [word]` off the end of a request's words, of which `own` at least are something else. The
+    /// second is `None` if it says nothing that can be read.
+    pub(crate) fn split<'w, 'a>(words: &'w [&'a [u8]], own: usize) -> (&'w [&'a [u8]], Option<Self>) {
+        for said in 1..=2 {
+            let Some(at) = words.len().checked_sub(said + 1).filter(|at| *at >= own) else { break };
+            if words[at].eq_ignore_ascii_case(b"DURABILITY") {
+                return (&words[..at], Self::default().with(&words[at + 1..]));
+            }
+        }
+        (words, Some(Self::default()))
+    }
+
     pub(super) fn or(self, store: Durability) -> Durability {
         Durability { sync: self.sync.unwrap_or(store.sync), acks: self.acks.unwrap_or(store.acks) }
+    }
+}
+
+/// What a request asks for by itself: `… DURABILITY word [word]` behind a KV.PUT, KV.DEL or KV.EXEC. What cannot be read
+/// asks for nothing; its handler says so.
+pub(super) fn durability_of(spec: &CommandSpec, args: &[&[u8]]) -> ChosenDurability {
+    if spec.group != Group::Basalt || !spec.is_write() {
+        return ChosenDurability::default();
+    }
+    let args = match args {
+        [rest @ .., word, _, _] if word.eq_ignore_ascii_case(b"REQUEST") => rest,
+        args => args,
+    };
+    // No command of these has fewer words of its own, its name among them, that might be mistaken.
+    let own = if spec.name == "KV.PUT" { 3 } else { 2 };
+    ChosenDurability::split(args, own).1.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_says_what_it_needs() {
+        let (sync, nosync) = (Some(true), Some(false));
+        for (request, expected) in [
+            ("KV.PUT k v", (None, None)),
+            ("KV.PUT k v DURABILITY nosync", (nosync, None)),
+            ("KV.PUT k v TTL 5 durability ALL sync", (sync, Some(Acks::All))),
+            ("KV.PUT k v DURABILITY none REQUEST c 1", (None, Some(Acks::None))),
+            ("KV.DEL k DURABILITY sync", (sync, None)),
+            ("KV.EXEC 1 2 DEL k DURABILITY nosync all request c 1", (nosync, Some(Acks::All))),
+            ("KV.PUT k DURABILITY sync", (None, None)),
+            ("KV.DEL DURABILITY", (None, None)),
+            ("KV.PUT k v DURABILITY most", (None, None)),
+            ("SET DURABILITY sync", (None, None)),
+        ] {
+            let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+            let spec = resp::table::lookup(args[0]).expect("a command");
+            let chosen = durability_of(spec, &args);
+            assert_eq!((chosen.sync, chosen.acks), expected, "{request}");
+        }
     }
 }

@@ -29,7 +29,8 @@
 //!   answers, and the commands of a transaction, are counted here.
 //! - `session.closing()` true: send what is written, then close. It is also true after CLIENT KILL by another client,
 //!   for which `Host::wake` has been called with the entry.
-//! - After `admit`, `session.durability()` and `session.consistency_for(spec, args)` tell what the client is promised.
+//! - After `admit`, `session.durability_for(spec, args)` (of EXEC:
+//!   `durability()`) and `session.consistency_for(spec, args)` tell what the client is promised.
 //! - A write that has been answered is told to `session.wrote`, with the shard's last entry at that time or the write's.
 //! - A session belongs to one thread and is told the time once a turn with `active`. What others may see of it
 //!   (CLIENT LIST) is in its `ClientEntry`.
@@ -51,6 +52,7 @@ mod wait;
 pub use admission::Admission;
 pub use clients::{About, ClientEntry, Clients};
 pub use consistency::{Consistency, consistency_of};
+pub(crate) use durability::ChosenDurability;
 pub use durability::{Acks, Durability};
 pub use cluster_facts::{ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Route, SlotRange};
 pub use host::{Host, NodeFacts, ShardFacts};

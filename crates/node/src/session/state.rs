@@ -1,7 +1,7 @@
 //! The state of one connection.
 
 use super::clients::{ClientEntry, state};
-use super::durability::ChosenDurability;
+use super::durability::{ChosenDurability, durability_of};
 use super::{Consistency, Durability, Host, Queue, Written, consistency_of};
 use resp::Proto;
 use resp::table::CommandSpec;
@@ -86,6 +86,12 @@ impl Session {
     #[must_use]
     pub fn durability(&self) -> Durability {
         self.durability.or(self.defaults.0)
+    }
+
+    /// What this write has behind it when it is answered.
+    #[must_use]
+    pub fn durability_for(&self, spec: &CommandSpec, args: &[&[u8]]) -> Durability {
+        durability_of(spec, args).or(self.durability())
     }
 
     /// How old the answers to its reads may be.

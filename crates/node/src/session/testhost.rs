@@ -334,7 +334,7 @@ impl Player {
 
 /// What the client is promised, unless it is the usual.
 fn promise(session: &Session, spec: &CommandSpec, args: &[&[u8]]) -> String {
-    let (durability, consistency) = (session.durability(), session.consistency_for(spec, args));
+    let (durability, consistency) = (session.durability_for(spec, args), session.consistency_for(spec, args));
     match spec.is_write() {
         true if durability == Durability::default() => String::new(),
         true => format!(", {durability:?}"),

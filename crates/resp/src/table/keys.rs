@@ -110,7 +110,8 @@ pub struct ExecOp<'a> {
 }
 
 /// The operations of `KV.EXEC numops argc word key … argc word key …`, each `argc` counting the word and all that
-/// belongs to it. Ends after an error; what follows the last operation is one, unless it is `REQUEST client number`.
+/// belongs to it. Ends after an error; what follows the last operation is one, unless it is
+/// `[DURABILITY word [word]] [REQUEST client number]`.
 pub fn exec_ops<'a>(args: &'a [&'a [u8]]) -> impl Iterator<Item = Result<ExecOp<'a>, MalformedKeys>> {
     let mut left = match args.get(1).copied().and_then(count) {
         Some(n) if n > 0 => Ok(n),
@@ -124,7 +125,7 @@ pub fn exec_ops<'a>(args: &'a [&'a [u8]]) -> impl Iterator<Item = Result<ExecOp<
                 at = usize::MAX;
                 return Some(Err(error));
             }
-            Ok(0) if at == args.len() || is_request_id(&args[at..]) => return None,
+            Ok(0) if at == args.len() || is_tail(&args[at..]) => return None,
             Ok(ops) => ops,
         };
         let op = next_op(args, at).filter(|_| ops > 0);
@@ -142,8 +143,13 @@ pub fn exec_ops<'a>(args: &'a [&'a [u8]]) -> impl Iterator<Item = Result<ExecOp<
     })
 }
 
-fn is_request_id(words: &[&[u8]]) -> bool {
-    words.len() == 3 && words[0].eq_ignore_ascii_case(b"REQUEST")
+/// `[DURABILITY word [word]] [REQUEST client number]`
+fn is_tail(words: &[&[u8]]) -> bool {
+    let words = match words {
+        [rest @ .., word, _, _] if word.eq_ignore_ascii_case(b"REQUEST") => rest,
+        words => words,
+    };
+    words.is_empty() || (matches!(words.len(), 2 | 3) && words[0].eq_ignore_ascii_case(b"DURABILITY"))
 }
 
 fn next_op<'a>(args: &'a [&'a [u8]], at: usize) -> Option<ExecOp<'a>> {

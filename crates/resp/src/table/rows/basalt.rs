@@ -25,7 +25,10 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     own("KV.DEL", -2, "Deletes a key, on request only at a version.")
         .flags(WRITE | FAST)
         .touches(&[key(1, RW | DELETE)])
-        .args("key [IFVERSION version:integer] [REQUEST client-id:string number:integer]"),
+        .args(
+            "key [IFVERSION version:integer] [DURABILITY level [acks]] \
+             [REQUEST client-id:string number:integer]",
+        ),
     promise(
         "KV.DURABILITY",
         "Sets when the connection's writes are answered, or returns it: once they are on disk \
@@ -43,7 +46,8 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args(
             "numops:integer argc:integer <GET key | PUT key value [IFABSENT | IFPRESENT | IFVERSION version:integer] \
              [TTL milliseconds:integer] [RETURN] | DEL key [IFVERSION version:integer] | CHECK key version:integer> \
-             [argc:integer op [argc:integer op ...]] [REQUEST client-id:string number:integer]",
+             [argc:integer op [argc:integer op ...]] [DURABILITY level [acks]] \
+             [REQUEST client-id:string number:integer]",
         ),
     own(
         "KV.GET",
@@ -59,6 +63,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .touches(&[key(1, RW | ACCESS | UPDATE | VARIABLE)])
         .args(
             "key value [IFABSENT | IFPRESENT | IFVERSION version:integer] [TTL milliseconds:integer] [RETURN] \
+             [DURABILITY level [acks]] \
              [REQUEST client-id:string number:integer]",
         ),
     own(
