@@ -246,7 +246,7 @@ impl Links {
         let Some(link) = self.links.get_mut(key) else { return };
         if event.is_writable() || event.is_error() {
             link.writable = true;
-            if let Err(end) = self.write(key, now) {
+            if let Err(end) = self.write(key, event.is_error(), now) {
                 self.end(key, end, now, hear);
                 return;
             }

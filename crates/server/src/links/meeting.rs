@@ -105,9 +105,12 @@ impl Links {
     }
 
     /// The socket of a connection takes bytes, or its call has come to something.
-    pub(super) fn write(&mut self, key: usize, now: Instant) -> Result<(), End> {
+    pub(super) fn write(&mut self, key: usize, failed: bool, now: Instant) -> Result<(), End> {
         let Some(link) = self.links.get_mut(key) else { return Ok(()) };
-        if let Some(e) = link.stream.take_error().map_err(End::Failed)? {
+        // Most events say that it can be written to: that costs no system call of its own.
+        if (failed || !link.connected)
+            && let Some(e) = link.stream.take_error().map_err(End::Failed)?
+        {
             return Err(End::Failed(e));
         }
         if !link.connected {
@@ -210,6 +213,10 @@ impl Links {
             }
         }
         let link = &mut self.links[key];
+        let here = link.stream.local_addr().map(|local| local.ip());
+        if link.address.ip().is_loopback() || here.is_ok_and(|here| here == link.address.ip()) {
+            link.out.near();
+        }
         if called.is_none() {
             welcome(link.out.plain());
             link.flush(&mut self.packer, now).map_err(End::Failed)?;

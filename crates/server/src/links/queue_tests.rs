@@ -92,6 +92,8 @@ fn frames_are_packed_when_it_pays() {
     queue.pushed_back();
     assert!(packed(&mut queue, &mut packer, zeros()), "it does not");
     assert!(!packed(&mut queue, &mut packer, call(vec![0; 4000])), "small");
+    queue.near();
+    assert!(!packed(&mut queue, &mut packer, zeros()), "it cannot be the network");
     packer.set(Packing::Always);
     // After each that does not shrink, the next tries are put off: 1, 2, 4.
     for skipped in [1, 2, 4] {
