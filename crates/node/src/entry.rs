@@ -12,6 +12,8 @@
 
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 9;
+/// Room that a new entry has: as a rule its commands fit.
+const FIRST_BYTES: usize = 4096;
 const COMMAND: u8 = 1;
 const TRANSACTION: u8 = 2;
 const HOUSEKEEPING: u8 = 3;
@@ -51,7 +53,9 @@ impl EntryBuilder {
     /// An empty entry. The clock is set when it is sealed.
     #[must_use]
     pub fn new() -> Self {
-        Self { bytes: vec![FORMAT, 0, 0, 0, 0, 0, 0, 0, 0] }
+        let mut bytes = Vec::with_capacity(FIRST_BYTES);
+        bytes.extend_from_slice(&[FORMAT, 0, 0, 0, 0, 0, 0, 0, 0]);
+        Self { bytes }
     }
 
     /// Whether it holds no item.
