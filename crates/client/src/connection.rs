@@ -341,10 +341,10 @@ impl Connection {
     /// Gives up the connection and everything that waits for it.
     pub(crate) fn fail(&mut self, failure: Failure, now: Instant, losses: &mut Vec<Loss>) {
         // One that had worked may work again at once.
-        let wait = if self.failures == 0 { Duration::ZERO } else { REDIAL_AFTER * (1 << (self.failures - 1).min(8)) };
+        let wait = self.failures.checked_sub(1).map(|more| (REDIAL_AFTER * (1 << more.min(8))).min(REDIAL_AFTER_MAX));
         self.failures += 1;
         // Dropping the stream closes it, which also takes it out of the poll.
-        self.link = Link::Down { redial_at: Some(now + wait.min(REDIAL_AFTER_MAX)) };
+        self.link = Link::Down { redial_at: wait.map(|wait| now + wait) };
         self.lose_all(failure, losses);
         self.partial.clear();
         self.frame.reset();
