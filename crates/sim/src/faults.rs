@@ -128,6 +128,11 @@ impl World {
     pub(crate) fn mend(&mut self, place: Place) {
         self.hosts[place].disk.slowness = 0;
         self.hosts[place].disk.set_full(false);
+        if let Some(process) = &mut self.hosts[place].process {
+            // What could not be opened is tried again.
+            process.refused.clear();
+        }
+        self.follow_map(place);
     }
 
     fn a_while(&mut self) -> Micros {

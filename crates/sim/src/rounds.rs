@@ -257,6 +257,12 @@ impl World {
             self.refuse(read.operation, leader);
             return Ok(());
         };
+        // What a leader has that was not confirmed yet may be old.
+        if !anywhere && self.bug != Some(Bug::NoLease) && !here.view().readable(read.arrived_us, now.mono_us) {
+            return self.wait_for_lease(place, shard, read);
+        }
+        let Some(process) = &self.hosts[place].process else { return Ok(()) };
+        let Some(here) = process.core.shard(shard) else { return Ok(()) };
         let reply = host::read(here.view(), &read.request, now);
         // From memory, or by a thread that waits for the disk.
         let delay = if self.prng.happens(900) { 0 } else { self.prng.below(20 * MILLISECOND) };
@@ -277,10 +283,17 @@ impl World {
         if careless || here.view().readable(read.arrived_us, now.mono_us) {
             let answer = read.request.answer(reply)?;
             self.answer(read.operation, answer, None);
+            Ok(())
         } else {
-            process.reads.entry(shard).or_default().push(read);
-            process.core.ask_lease(shard, now);
+            self.wait_for_lease(place, shard, read)
         }
+    }
+
+    fn wait_for_lease(&mut self, place: Place, shard: ShardId, read: WaitingRead) -> Outcome {
+        let now = self.moment(place);
+        let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
+        process.reads.entry(shard).or_default().push(read);
+        process.core.ask_lease(shard, now);
         Ok(())
     }
 

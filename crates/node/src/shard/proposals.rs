@@ -166,18 +166,20 @@ impl Proposals {
         }
     }
 
-    /// Who waits for the entry of that index and term. What was proposed and replaced by another leader's entry was
-    /// not written: whoever waits for it may ask that one.
+    /// Who waits for the entry of that index and term, which is applied now. What was proposed in an earlier term for
+    /// this place of the log, or for one behind it, was replaced by other leaders' entries: whoever waits for it may ask
+    /// them. What was proposed for a place before, and was not applied here, came or did not come with a snapshot.
     pub(super) fn take(&mut self, index: u64, term: u64, shard: ShardId, effects: &mut dyn Effects) -> Vec<Ticket> {
-        while let Some(front) = self.proposed.front() {
-            if front.index > index {
-                break;
-            }
-            let Some(front) = self.proposed.pop_front() else { break };
+        while let Some(front) = self.proposed.pop_front_if(|front| front.index <= index || front.term < term) {
             if front.index == index && front.term == term {
                 return front.tickets;
             }
-            front.tickets.iter().for_each(|ticket| effects.not_leader(shard, ticket));
+            if front.index < index {
+                let text = "TIMEOUT the write may have been made or not: this node stopped leading, and was sent rows instead of entries";
+                front.tickets.iter().for_each(|ticket| refuse(text, ticket, effects));
+            } else {
+                front.tickets.iter().for_each(|ticket| effects.not_leader(shard, ticket));
+            }
         }
         Vec::new()
     }
