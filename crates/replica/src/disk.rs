@@ -32,6 +32,8 @@ pub struct DiskHealth {
     patient: AtomicBool,
     reason: Mutex<String>,
     log_fsyncs: AtomicU64,
+    /// What `log_fsyncs` was when a log file last grew.
+    fsyncs_at_growth: AtomicU64,
 }
 
 impl DiskHealth {
@@ -55,6 +57,12 @@ impl DiskHealth {
     #[must_use]
     pub fn log_fsyncs(&self) -> u64 {
         self.log_fsyncs.load(Ordering::Relaxed)
+    }
+
+    /// A log file grows: whether so many fsyncs came since the last time that filling it with zeros pays.
+    fn grows_between_fsyncs(&self) -> bool {
+        let fsyncs = self.log_fsyncs();
+        fsyncs - self.fsyncs_at_growth.swap(fsyncs, Ordering::Relaxed).min(fsyncs) >= FSYNCS_THAT_PAY
     }
 
     /// Whether a write of the log itself is waiting for room right now.
@@ -229,7 +237,11 @@ impl WriteExt for GuardedWriter {
 
     fn allocate(&mut self, offset: usize, size: usize) -> io::Result<()> {
         // Zeros rather than `fallocate`: an fdatasync over blocks that have been written changes no metadata and takes
-        // half the time (0.14 ms against 0.28 ms on ext4).
+        // half the time (0.14 ms against 0.28 ms on ext4). It costs 0.4 µs for each KB that is then written;
+        // without fsyncs between (`nosync`) that is for nothing, and the file grows as it is written.
+        if !self.health.grows_between_fsyncs() {
+            return Ok(());
+        }
         let at = self.inner.stream_position()?;
         let filled = wait_for_room(&self.health, &self.path, || {
             self.inner.seek(SeekFrom::Start(offset as u64))?;
@@ -243,6 +255,9 @@ impl WriteExt for GuardedWriter {
         filled
     }
 }
+
+/// Fsyncs between two growths of a log file from which zeros save more than they cost.
+const FSYNCS_THAT_PAY: u64 = 4;
 
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
@@ -339,4 +354,31 @@ fn is_record(bytes: &[u8], signature: u32) -> bool {
     let stored = u32::from_le_bytes(bytes[length - 4..length].try_into().expect("4 bytes"));
     let check = crc32fast::hash(&bytes[footer..length - 4]);
     stored == check ^ signature
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_file_is_filled_ahead_only_where_fsyncs_are_many() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = GuardedFs::new(Arc::new(DiskHealth::default()));
+        let file = Arc::new(fs.create(dir.path().join("1.raftlog")).unwrap());
+        let mut writer = fs.new_writer(file.clone()).unwrap();
+        writer.allocate(0, 100_000).unwrap();
+        assert_eq!(file.file_size().unwrap(), 0);
+        for _ in 0..FSYNCS_THAT_PAY {
+            writer.write_all(b"data").unwrap();
+            file.sync().unwrap();
+        }
+        writer.allocate(100, 100_000).unwrap();
+        assert_eq!(file.file_size().unwrap(), 100_100);
+        writer.write_all(b"data").unwrap();
+        let bytes = std::fs::read(dir.path().join("1.raftlog")).unwrap();
+        assert_eq!(bytes[..20], *b"datadatadatadatadata", "it goes on where it was");
+        writer.allocate(200_000, 100_000).unwrap();
+        assert_eq!(file.file_size().unwrap(), 100_100);
+    }
 }
