@@ -49,5 +49,6 @@ mod tests {
     }
 
     /// Commands of these groups that the session answers.
-    const SESSION: [&str; 5] = ["KV.CONSISTENCY", "KV.DURABILITY", "OBJECT|HELP", "WAIT", "WAITAOF"];
+    const SESSION: &[&str] =
+        &["KV.ADMIN|HELP", "KV.ADMIN|INIT", "KV.CONSISTENCY", "KV.DURABILITY", "OBJECT|HELP", "WAIT", "WAITAOF"];
 }
