@@ -131,6 +131,19 @@ impl Host for Store {
             ..ClusterFacts::default()
         }
     }
+
+    fn ask_init(&self) -> Result<String, String> {
+        if self.is_alone() {
+            return Err("this node is a store by itself: it was started without peer-listen".to_owned());
+        }
+        if let Some(map) = &self.known().map {
+            return Err(format!("this node belongs to the store {} already", map.store));
+        }
+        self.init_asked.store(true, Ordering::Release);
+        let here = self.neighbours.nodes().len() + 1;
+        let needed = self.config.number("replication-factor").unwrap_or_default();
+        Ok(format!("the store is made once {needed} nodes are here; this one sees {here}, itself included"))
+    }
 }
 
 impl Store {

@@ -38,6 +38,9 @@ pub trait Host: Sync {
 
     /// The nodes and shards of the store.
     fn cluster_facts(&self) -> ClusterFacts;
+
+    /// Has this node make the store as soon as it can: how far that is, or why it will not.
+    fn ask_init(&self) -> Result<String, String>;
 }
 
 /// Figures of the process and of what its shards share. `None`: not known on this system.

@@ -145,6 +145,13 @@ impl Host for TestHost {
     fn cluster_facts(&self) -> ClusterFacts {
         self.cluster.lock().expect("no panics while it is held").clone()
     }
+
+    fn ask_init(&self) -> Result<String, String> {
+        match self.cluster_facts().nodes.len() {
+            1 => Ok("1 node of 3".to_owned()),
+            _ => Err("there is a store already".to_owned()),
+        }
+    }
 }
 
 /// A store of so many nodes: with one, two shards; with more, four, with replicas on the first three nodes.

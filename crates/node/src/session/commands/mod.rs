@@ -1,5 +1,6 @@
 //! The commands that a session answers itself: about the connection, the node and the cluster.
 
+mod admin;
 mod client;
 mod client_kill;
 mod client_list;
@@ -101,6 +102,7 @@ fn role_of(spec: &CommandSpec) -> Role {
         _ => {}
     }
     let handler = connection::handler(spec.name)
+        .or_else(|| admin::handler(spec.name))
         .or_else(|| greeting::handler(spec.name))
         .or_else(|| client::handler(spec.name))
         .or_else(|| config::handler(spec.name))

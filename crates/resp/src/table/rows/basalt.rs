@@ -1,7 +1,7 @@
 //! Basalt's own: versions, compare-and-set, ordered ranges, batches.
 
 use crate::table::spec::acl;
-use crate::table::spec::flag::{DENYOOM, FAST, LOADING, NOSCRIPT, READONLY, STALE, WRITE};
+use crate::table::spec::flag::{ADMIN, DENYOOM, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INCOMPLETE, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::{CommandSpec, Group, KeyPlace, KeySpec, command, key};
 
@@ -14,7 +14,19 @@ const fn promise(name: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Basalt, acl::CONNECTION, name, -1, "0.1.0", summary).flags(NOSCRIPT | LOADING | STALE | FAST)
 }
 
+/// What an operator asks of the store as a whole.
+const fn admin(name: &'static str, arity: i16, summary: &'static str) -> CommandSpec {
+    command(Group::Basalt, 0, name, arity, "0.1.0", summary).flags(ADMIN | NOSCRIPT | NO_MULTI | LOADING | STALE)
+}
+
 pub(in crate::table) const ROWS: &[CommandSpec] = &[
+    own("KV.ADMIN", -2, "Groups the commands about the store as a whole.").cost("Depends on the subcommand."),
+    own("KV.ADMIN|HELP", 2, "Lists the subcommands.").flags(LOADING | STALE),
+    admin(
+        "KV.ADMIN|INIT",
+        2,
+        "Makes the store as soon as enough nodes have joined this one; for one of its first nodes.",
+    ),
     promise(
         "KV.CONSISTENCY",
         "Sets how old the connection's reads may be, or returns it: `absolute` (the default: only \
