@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::inspect::InspectOptions;
+use crate::sim::SimOptions;
 use crate::start::StartOptions;
 use bench::cli::BenchOptions;
 use clap::{Parser, Subcommand};
@@ -37,6 +38,8 @@ pub enum Command {
     Bench(Box<BenchOptions>),
     /// Look into a data directory without changing it
     Inspect(Box<InspectOptions>),
+    /// Run whole stores in virtual time, with faults, and check what they do
+    Sim(SimOptions),
     /// Print a completion script for a shell
     Completions {
         /// Which shell

@@ -1,10 +1,11 @@
-//! The one binary: `start` a node, `bench` it or a peer, `inspect` a data directory.
+//! The one binary: `start` a node, `bench` it or a peer, `inspect` a data directory, `sim`ulate stores.
 
 mod cli;
 mod completions;
 mod embedded;
 mod inspect;
 mod logging;
+mod sim;
 mod start;
 
 use clap::Parser;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         Command::Start(options) => start::run(&options),
         Command::Bench(options) => embedded::run(&options),
         Command::Inspect(options) => inspect::run(&options),
+        Command::Sim(options) => sim::run(&options),
         Command::Completions { shell } => completions::print(shell),
     }
 }

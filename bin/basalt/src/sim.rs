@@ -1,7 +1,7 @@
 //! `basalt sim`: whole stores in virtual time, with faults, from seeds.
 
 use clap::Args;
-use sim::{BUGS, Bug, Report, RunOptions};
+use ::sim::{BUGS, Bug, Report, RunOptions};
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
@@ -161,7 +161,7 @@ pub fn run(options: &SimOptions) -> ExitCode {
                 return ExitCode::FAILURE;
             }
         };
-        let report = sim::run(RunOptions { seed, steps: options.steps, bug: options.bug, trace });
+        let report = ::sim::run(RunOptions { seed, steps: options.steps, bug: options.bug, trace });
         tally.add(&report);
         tally.show(terminal);
         if terminal && (report.failure.is_some() || options.seeds == 1) {

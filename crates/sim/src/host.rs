@@ -43,6 +43,8 @@ pub struct Process {
     pub writes: BTreeMap<usize, Request>,
     /// Shards that could not be opened, and why.
     pub refused: BTreeMap<ShardId, String>,
+    /// How often in a row the operator found a replica here that stands still.
+    pub stuck_looks: u32,
     cache: Arc<RowCache>,
 }
 
@@ -84,6 +86,7 @@ impl Host {
             reads: BTreeMap::new(),
             writes: BTreeMap::new(),
             refused: BTreeMap::new(),
+            stuck_looks: 0,
             cache: Arc::new(RowCache::new(CACHE_BYTES)),
         };
         process.core.map_changed(self.map.clone());

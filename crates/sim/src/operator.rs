@@ -12,6 +12,9 @@ use replica::{MemberChange, MemberKind, Members};
 use std::sync::Arc;
 use vocab::{NodeId, ReplicaId, ShardId};
 
+/// Looks of the operator after which a replica that stands still gets its node restarted.
+const STUCK_LOOKS_MAX: u32 = 25;
+
 /// A replica that is being replaced.
 #[derive(Clone, Copy, Debug)]
 pub struct Move {
@@ -27,6 +30,7 @@ impl World {
     /// Looks at what is to be done.
     pub(crate) fn operate(&mut self) {
         self.schedule.after(200 * MILLISECOND, Event::Operate);
+        self.look_after();
         for (shard, one) in self.moves.clone() {
             let info = &self.map.shards[&shard];
             let (add, remove) = (info.replica(one.add).copied(), info.replica(one.remove).copied());
@@ -40,6 +44,18 @@ impl World {
                     _ => self.order(shard, Order::Remove { replica: one.remove.0 }),
                 },
                 (Some(_), None) => _ = self.moves.remove(&shard),
+            }
+        }
+    }
+
+    /// Restarts nodes with a replica that cannot go on, as their operators would.
+    fn look_after(&mut self) {
+        for place in 0..self.plan.nodes {
+            let Some(process) = &mut self.hosts[place].process else { continue };
+            let stuck = process.core.shards().any(|shard| shard.broken().is_some() || shard.replica().is_installing());
+            process.stuck_looks = if stuck { process.stuck_looks + 1 } else { 0 };
+            if process.stuck_looks == STUCK_LOOKS_MAX {
+                self.restart_soon(place);
             }
         }
     }

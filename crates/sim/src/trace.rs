@@ -12,7 +12,6 @@ const LAST_LINES: usize = 200;
 /// See the module's words.
 pub struct Trace {
     hash: Xxh3,
-    lines: u64,
     last: VecDeque<String>,
     out: Option<Box<dyn Write>>,
     failure: Option<io::Error>,
@@ -22,7 +21,7 @@ impl Trace {
     /// A trace that is written to `out` too, if there is one.
     #[must_use]
     pub fn new(out: Option<Box<dyn Write>>) -> Self {
-        Self { hash: Xxh3::new(), lines: 0, last: VecDeque::with_capacity(LAST_LINES), out, failure: None }
+        Self { hash: Xxh3::new(), last: VecDeque::with_capacity(LAST_LINES), out, failure: None }
     }
 
     /// Something happened.
@@ -33,7 +32,6 @@ impl Trace {
         let written = writeln!(line, "{:>6}.{:06} {what}", at / 1_000_000, at % 1_000_000);
         assert!(written.is_ok(), "a string takes what is written to it");
         self.hash.update(line.as_bytes());
-        self.lines += 1;
         if let Some(out) = &mut self.out
             && let Err(e) = out.write_all(line.as_bytes())
         {
@@ -47,12 +45,6 @@ impl Trace {
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash.digest()
-    }
-
-    /// How many lines there are.
-    #[must_use]
-    pub fn lines(&self) -> u64 {
-        self.lines
     }
 
     /// The last lines, the oldest first.

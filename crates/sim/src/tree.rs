@@ -102,11 +102,6 @@ impl Tree {
         lock(&self.state).loses_writes = true;
     }
 
-    /// Whether a write failed in a way that leaves in doubt what is in the files.
-    pub fn is_poisoned(&self) -> bool {
-        lock(&self.state).poisoned
-    }
-
     /// Puts `image` in the place of the files.
     fn publish(&self, state: &mut State, image: Image) -> Result<()> {
         if state.poisoned {
@@ -359,7 +354,7 @@ mod tests {
         drop(tree);
         let tree = Tree::open(files.clone()).unwrap();
         assert_eq!((tree.applied_index(), text(&*tree.snapshot(), true)), (3, "c=1 b=1 ".to_owned()));
-        assert_eq!(tree.meta(b"m").unwrap().unwrap(), b"3"[..]);
+        assert_eq!(&tree.meta(b"m").unwrap().unwrap()[..], b"3");
         tree.clear(7).unwrap();
         assert_eq!((tree.flushed_index(), text(&*tree.snapshot(), false)), (7, String::new()));
         put(&tree, 8, "a", Some("1"));

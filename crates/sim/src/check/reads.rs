@@ -58,7 +58,7 @@ mod tests {
         let get = || vec![(1, Action::Get)];
         let read = |version| Answer::Done(vec![Outcome::Read(Some((9, version)))]);
         let (mut history, mut reads) = (History::default(), Reads::default());
-        let mut begin = |history: &mut History, reads: &mut Reads, actions| {
+        let begin = |history: &mut History, reads: &mut Reads, actions| {
             let number = history.begin(0, 7, actions);
             reads.begun(number, &history.operations()[number]);
             number
