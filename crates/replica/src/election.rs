@@ -9,9 +9,11 @@ use raft::eraftpb::{Message, MessageType};
 use vocab::Prng;
 
 /// Ticks without word of a leader after which a replica may vote for another: what leases rest on.
-pub(crate) const ELECTION_TICKS: usize = 10;
+pub(crate) const ELECTION_TICKS: usize = 16;
+/// Ticks over which replicas spread their patience, so that they do not stand all at once.
+const SPREAD_TICKS: u64 = 10;
 /// Ticks between a leader's signs of life.
-pub(crate) const HEARTBEAT_TICKS: usize = 2;
+pub(crate) const HEARTBEAT_TICKS: usize = 4;
 /// So that raft-rs never stands by itself.
 pub(crate) const NEVER_TICKS: usize = 1 << 40;
 
@@ -31,7 +33,7 @@ impl ElectionTimer {
     }
 
     fn draw(&mut self) {
-        self.ticks = ELECTION_TICKS + self.prng.below(ELECTION_TICKS as u64) as usize;
+        self.ticks = ELECTION_TICKS + self.prng.below(SPREAD_TICKS) as usize;
     }
 }
 

@@ -286,7 +286,7 @@ impl Worker {
         let connection = self.outbox.connections.get_mut(id)?;
         let sequence = connection.begin(mask, effect, Begun::new(spec, self.clock, args));
         let (generation, proto) = (connection.generation, connection.session.proto());
-        let Durability { sync, acks } = connection.session.durability();
+        let Durability { sync, acks } = connection.session.durability_for(spec, args);
         let connection = id as u32;
         Some(Ticket { worker, connection, generation, sequence, proto, slot: Slot(0), sync, acks })
     }

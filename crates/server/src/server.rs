@@ -147,6 +147,9 @@ impl Server {
         }
         self.store.stopping.store(true, Ordering::Release);
         self.store.resources.stop();
+        if let Some(snapshots) = self.store.snapshots.get() {
+            snapshots.stop();
+        }
         self.store.background.wake();
         self.store.pool.stop();
         for thread in self.background {

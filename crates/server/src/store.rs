@@ -7,6 +7,7 @@ use crate::embedded::Callers;
 use crate::inbox::{Inbox, Message};
 use crate::log_thread::LogThread;
 use crate::pool::Pool;
+use crate::snapshots::Snapshots;
 use node::session::Clients;
 use node::stats::Stats;
 use crate::calls::Calls;
@@ -50,6 +51,7 @@ pub(crate) struct Store {
     pub(crate) embedded: Callers,
     pub(crate) calls: Calls,
     pub(crate) neighbours: Neighbours,
+    pub(crate) snapshots: OnceLock<Snapshots>,
     /// Somebody wants the store to be made.
     pub(crate) init_asked: AtomicBool,
     pub(crate) started_ms: u64,
@@ -105,6 +107,7 @@ impl Store {
             embedded: Callers::default(),
             calls: Calls::default(),
             neighbours: Neighbours::default(),
+            snapshots: OnceLock::new(),
             init_asked: AtomicBool::new(false),
             started_ms: now_ms(),
             run_id: run_id(seed),

@@ -217,9 +217,7 @@ impl Core {
         let at = shard.0 as usize;
         let Some(Some(seat)) = self.seats.get_mut(at) else { return };
         seat.wake();
-        if let Err(e) = seat.shard.step_snapshot(arrived) {
-            log::warn!("a snapshot for shard {shard} is of no use: {e}");
-        }
+        seat.shard.step_snapshot(arrived);
         self.touch(at);
     }
 
@@ -279,7 +277,7 @@ impl Core {
             match seat.shard.collect(write, effects) {
                 Ok(0) => {}
                 Ok(number) => logging.push((ShardId(at as u32), number)),
-                Err(e) => log::error!("{e}"),
+                Err(e) => seat.shard.breaks(format!("shard {at}: {e}")),
             }
             if seat.shard.has_collected() {
                 self.collected.push(at);

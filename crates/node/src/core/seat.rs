@@ -52,9 +52,7 @@ impl Seat {
             return;
         }
         self.wake();
-        if let Err(e) = self.shard.step(message) {
-            log::debug!("shard {}: {e}", self.shard.view().id());
-        }
+        self.shard.step(message);
     }
 
     /// The leader's node says that there is nothing to do.

@@ -30,11 +30,8 @@ impl Shard {
         if let Err(error) = applied {
             // The replica must not go on past an entry that it could not apply, nor answer from what it has.
             let detail = format!("entry {index} of shard {} cannot be applied: {error}", self.view.id());
-            log::error!("{detail}");
-            self.lease.end(&self.view);
-            self.view.set_leading(false);
             tickets.iter().for_each(|ticket| refuse(&format!("ERR {detail}"), ticket, effects));
-            self.broken = Some(detail);
+            self.breaks(detail);
         }
     }
 

@@ -166,7 +166,7 @@ impl Shard {
                 self.view.set_leading(self.replica.is_leader());
             }
             if let Some(point) = turn.snapshot.take() {
-                self.install(&point, write)?;
+                number = number.max(self.install(&point, write)?);
             }
             self.post(std::mem::take(&mut turn.messages), effects);
             if !turn.committed.is_empty() || !turn.read_states.is_empty() {
@@ -205,6 +205,10 @@ impl Shard {
             }
         }
         self.proposals.settle(&self.replica, effects);
+        if !self.replica.has_ready() && !self.replica.is_installing() {
+            // Rows that the replica did not need after all.
+            self.arrived = None;
+        }
         self.view.set_status(self.replica.status());
         self.refresh();
         self.tell_leader(effects);
@@ -238,15 +242,29 @@ impl Shard {
     }
 
     /// A message of another replica.
-    pub fn step(&mut self, message: Message) -> Result<(), String> {
-        self.replica.step(message).map_err(|e| e.to_string())
+    pub fn step(&mut self, message: Message) {
+        match self.replica.step(message) {
+            Ok(()) => {}
+            Err(e @ replica::Error::Malformed(_)) => log::warn!("shard {}: a message is dropped: {e}", self.view.id()),
+            Err(e) => self.breaks(format!("shard {}: {e}", self.view.id())),
+        }
+    }
+
+    /// The replica cannot go on: it serves nothing any more.
+    pub(crate) fn breaks(&mut self, detail: String) {
+        if self.broken.is_none() {
+            log::error!("{detail}");
+            self.lease.end(&self.view);
+            self.view.set_leading(false);
+            self.broken = Some(detail);
+        }
     }
 
     /// All rows of a snapshot are here: the replica may accept them in its next turn.
-    pub fn step_snapshot(&mut self, arrived: ArrivedSnapshot) -> Result<(), String> {
+    pub fn step_snapshot(&mut self, arrived: ArrivedSnapshot) {
         let message = arrived.message.clone();
         self.arrived = Some(arrived);
-        self.step(message)
+        self.step(message);
     }
 
     /// A read waits for this leader to be confirmed.
@@ -395,16 +413,16 @@ impl Shard {
         effects.snapshot_wanted(SnapshotTask { shard: self.view.id(), replica, node, rows, facts, point, message });
     }
 
-    fn install(&mut self, point: &replica::SnapshotPoint, write: &mut LogWrite) -> Result<(), String> {
+    fn install(&mut self, point: &replica::SnapshotPoint, write: &mut LogWrite) -> Result<u64, String> {
         let arrived = self.arrived.take().filter(|arrived| arrived.point.index == point.index);
         let arrived = arrived.ok_or_else(|| format!("shard {}: a snapshot without rows was accepted", self.view.id()))?;
         self.view.install(arrived.rows, point.index).map_err(|e| e.to_string())?;
-        self.replica.installed(point, write).map_err(|e| e.to_string())?;
+        let number = self.replica.installed(point, write).map_err(|e| e.to_string())?;
         if self.meta.is_some() {
             self.meta = Some(MetaState::load(&self.view)?);
         }
         log::info!("shard {} has taken a snapshot as of entry {}", self.view.id(), point.index);
-        Ok(())
+        Ok(number)
     }
 
     fn tell_leader(&mut self, effects: &mut dyn Effects) {
