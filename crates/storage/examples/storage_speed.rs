@@ -107,7 +107,7 @@ fn row_cache(run: &mut Run) {
     let mut value = run.values();
     let start = Instant::now();
     for i in 0..run.records {
-        cache.put(0, &Run::key(i), Some(&value().into()), PutMode::Allocate);
+        cache.put(0, &Run::key(i), Some(&value()), PutMode::Allocate);
     }
     run.report("row cache: put", start, run.records);
     run.reads("row cache: get_with, all rows", |key| cache.get_with(0, key, sum).unwrap());
