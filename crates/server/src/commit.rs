@@ -71,7 +71,8 @@ impl Worker {
 
     /// Background work that is behind slows writers down, a little for every turn, rather than stop them later.
     fn hold_back(&mut self) {
-        let debts = self.core.busy_shards().filter(|shard| shard.has_queued()).map(|shard| shard.view().engine().debt());
+        let debts =
+            self.core.busy_shards().filter(|shard| shard.has_queued()).map(|shard| shard.view().engine().debt());
         let debt = debts.fold(0.0, f64::max);
         if debt >= 1.0 {
             self.paused_until = Instant::now() + DEBT_PAUSE.mul_f64(debt.min(DEBT_MAX)).min(TICK);

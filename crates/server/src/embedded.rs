@@ -1,12 +1,12 @@
 //! Callers in this process: the same shards, threads and log as behind the sockets, without sockets.
 
-use crate::outbox::EMBEDDED;
 use crate::access::Access;
+use crate::outbox::EMBEDDED;
 use crate::requests::{Routed, route};
 use crate::store::{Store, now_ms, steady_us};
-use crate::whole_store::run_on_store;
+use crate::whole_store::{Asked, run_on_store};
 use node::exec::{Call, Error};
-use node::session::{Consistency, Durability};
+use node::session::{Acks, Consistency, Durability};
 use node::{CachedSpace, EncodedCommand, Fault, SnapshotSpace, Ticket, Write};
 use resp::{Proto, Reply, table};
 use slab::Slab;
@@ -146,7 +146,8 @@ impl Caller {
             }
             Ok(Routed::Store { handler }) => {
                 self.seed = self.seed.wrapping_add(0x9E37_79B9);
-                run_on_store(&self.store, spec, handler, args, reply, self.seed, arrived_us);
+                let asked = Asked { args, seed: self.seed, arrived_us, consistency: Consistency::Absolute };
+                run_on_store(&self.store, spec, handler, &asked, reply);
                 false
             }
             Ok(Routed::Clear) => {
@@ -186,6 +187,24 @@ impl Caller {
         reply.buf
     }
 
+    /// Brings everything that was written to a shard to the disks of a majority; answers the index up to which, or none
+    /// if that did not come about.
+    pub(crate) fn sync_shard(&mut self, shard: ShardId) -> Option<u64> {
+        let at = shard.0 as usize;
+        let view = self.store.known().view(at).filter(|view| view.leading()).cloned()?;
+        let nothing = Write::Transaction { watches: Vec::new(), commands: Vec::new() };
+        let mut reply = Reply::new(Proto::Resp2);
+        self.submit_durably(at, nothing, &mut reply).then_some(())?;
+        let mut done = false;
+        self.wait(Some(Instant::now() + CALL_WITHIN), &mut |_, answer| done = answer.starts_with(b"*"));
+        done.then(|| view.engine().applied_index())
+    }
+
+    fn submit_durably(&mut self, shard: usize, write: Write, reply: &mut Reply) -> bool {
+        let durability = Durability { sync: true, acks: Acks::Majority };
+        self.send_write(0, shard, Slot(0), write, Vec::new(), durability, reply)
+    }
+
     /// True if the answer will come later.
     fn submit_write(
         &mut self,
@@ -196,7 +215,21 @@ impl Caller {
         keys: Vec<u64>,
         reply: &mut Reply,
     ) -> bool {
-        let Durability { sync, acks } = Durability::of_settings(&self.store.config);
+        let durability = Durability::of_settings(&self.store.config);
+        self.send_write(token, shard, slot, write, keys, durability, reply)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one write's facts, all of them needed")]
+    fn send_write(
+        &mut self,
+        token: u32,
+        shard: usize,
+        slot: Slot,
+        write: Write,
+        keys: Vec<u64>,
+        Durability { sync, acks }: Durability,
+        reply: &mut Reply,
+    ) -> bool {
         let ticket = Ticket {
             worker: EMBEDDED,
             connection: self.id as u32,

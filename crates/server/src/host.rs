@@ -5,8 +5,8 @@ use crate::store::Store;
 use cluster::{NodeInfo, ReplicaInfo};
 use node::Config;
 use node::session::{
-    ClientEntry, Clients, ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Host, NodeFacts, Session,
-    ShardFacts,
+    ClientEntry, Clients, ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Host, NodeFacts,
+    Session, ShardFacts,
 };
 use node::stats::Stats;
 use std::sync::atomic::Ordering;
@@ -153,18 +153,14 @@ impl Store {
         let mine = myself.then(|| self.node_info());
         let info = mine.as_ref().unwrap_or(info);
         // One that nobody else is to find tells its clients to stay where they are.
-        let host = if self.is_alone() { self.config.text("announce-host").unwrap_or_default() } else { info.client_host.clone() };
+        let host = if self.is_alone() {
+            self.config.text("announce-host").unwrap_or_default()
+        } else {
+            info.client_host.clone()
+        };
         let linked = myself || self.neighbours.is_up(info.id);
         let peer_port = info.peer_address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or_default();
-        ClusterNode {
-            id: info.id,
-            myself,
-            host,
-            port: info.client_port,
-            peer_port,
-            alive: linked,
-            linked,
-        }
+        ClusterNode { id: info.id, myself, host, port: info.client_port, peer_port, alive: linked, linked }
     }
 
     /// Enters a connection; `None` if there are as many as there may be.

@@ -101,7 +101,11 @@ pub(crate) fn recover(opened: &mut [Opened], log: &Log) -> Result<(), String> {
             }
             if shown.elapsed() > Duration::from_secs(1) {
                 shown = Instant::now();
-                log::info!("replaying: {} of {behind} entries left, {i} shards of {} done", left(&shards), shards.len());
+                log::info!(
+                    "replaying: {} of {behind} entries left, {i} shards of {} done",
+                    left(&shards),
+                    shards.len()
+                );
             }
         }
         if let Some(detail) = shards[i].broken() {

@@ -94,9 +94,8 @@ impl Worker {
             PeerMessage::Propose { .. } => self.for_shard(ShardId::META, from, message),
             PeerMessage::Rest { shards } => {
                 for worker in 0..self.store.workers() {
-                    let of_worker = |(shard, _, _): &&(ShardId, u64, u64)| {
-                        self.store.owner_of(shard.0 as usize) == worker
-                    };
+                    let of_worker =
+                        |(shard, _, _): &&(ShardId, u64, u64)| self.store.owner_of(shard.0 as usize) == worker;
                     let shards: Vec<_> = shards.iter().filter(of_worker).copied().collect();
                     if let Some((first, _, _)) = shards.first() {
                         self.for_shard(*first, from, PeerMessage::Rest { shards });

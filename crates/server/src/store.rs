@@ -1,20 +1,20 @@
 //! The store of one node, open: its shards, its log, and what all threads share.
 
 use crate::background::Background;
+use crate::calls::Calls;
 use crate::data_dir::{DataDir, read_map};
 use crate::directory::{Directory, Known};
 use crate::embedded::Callers;
 use crate::inbox::{Inbox, Message};
 use crate::log_thread::LogThread;
-use crate::pool::Pool;
-use crate::snapshots::Snapshots;
-use node::session::Clients;
-use node::stats::Stats;
-use crate::calls::Calls;
 use crate::neighbours::Neighbours;
 use crate::opening::Opened;
+use crate::pool::Pool;
+use crate::snapshots::Snapshots;
 use arc_swap::Guard;
 use cluster::{Map, NodeInfo};
+use node::session::Clients;
+use node::stats::Stats;
 use node::{Config, ShardView};
 use replica::{DiskHealth, DiskState, Log, LogOptions};
 use std::path::Path;
@@ -42,6 +42,8 @@ pub(crate) struct Store {
     pub(crate) cache: Arc<RowCache>,
     pub(crate) directory: Directory,
     pub(crate) pool: Pool,
+    /// For what other nodes ask: it waits for none of them.
+    pub(crate) call_pool: Pool,
     pub(crate) log_thread: LogThread,
     pub(crate) inboxes: OnceLock<Vec<Arc<Inbox>>>,
     pub(crate) cursors: Mutex<node::exec::ScanCursors>,
@@ -89,8 +91,11 @@ impl Store {
         let log = Log::open(&dir.log(), &LogOptions::default(), health.clone()).map_err(|e| e.to_string())?;
         let log = Arc::new(log);
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
+        let alone = config.text("peer-listen").unwrap_or_default().is_empty();
+        let calls = if alone { 0 } else { (threads * 4).clamp(4, 32) };
         let store = Arc::new(Self {
-            pool: Pool::start((threads * 8).clamp(8, 64)).map_err(|e| e.to_string())?,
+            pool: Pool::start("read", (threads * 8).clamp(8, 64)).map_err(|e| e.to_string())?,
+            call_pool: Pool::start("call", calls).map_err(|e| e.to_string())?,
             log_thread: LogThread::start(log.clone()).map_err(|e| e.to_string())?,
             config,
             dir,
@@ -152,7 +157,10 @@ impl Store {
         let announced = |name: &str, otherwise: String| Some(text(name)).filter(|t| !t.is_empty()).unwrap_or(otherwise);
         NodeInfo {
             id: self.dir.identity().node,
-            peer_address: announced("announce-peer", if self.is_alone() { NO_PEERS.into() } else { text("peer-listen") }),
+            peer_address: announced(
+                "announce-peer",
+                if self.is_alone() { NO_PEERS.into() } else { text("peer-listen") },
+            ),
             client_host: announced("announce-host", text("bind")),
             client_port: Some(port("announce-port")).filter(|port| *port > 0).unwrap_or(port("port")).max(1),
             zone: text("zone"),

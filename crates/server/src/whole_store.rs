@@ -1,15 +1,17 @@
 //! Commands over the whole store: the shards that this node leads are read here, the others on their leaders.
 
+use crate::access::Access;
 use crate::requests::conclude;
 use crate::store::{Store, now_ms};
 use node::exec::{ScanCursors, StoreCall, StoreHandler};
+use node::session::Consistency;
 use node::{
     RecordRange, Records, Remote, RemoteAnswer, RemoteSpace, ShardView, Shards, SnapshotSpace, Space, remote_records,
 };
 use resp::Reply;
 use resp::table::CommandSpec;
 use std::sync::Arc;
-use vocab::ShardId;
+use vocab::{ShardId, Slot};
 
 /// The leaders of shards elsewhere.
 #[derive(Clone)]
@@ -35,7 +37,9 @@ enum Seen<'a> {
 struct Part {
     id: ShardId,
     slots: (u16, u16),
-    /// This node's replica, if it leads.
+    /// Whether this node leads it.
+    leads: bool,
+    /// This node's replica, if it may answer.
     view: Option<Arc<ShardView>>,
 }
 
@@ -69,7 +73,7 @@ impl Shards for StoreShards<'_> {
     }
 
     fn leads(&self, i: usize) -> bool {
-        self.parts[i].view.is_some()
+        self.parts[i].leads
     }
 
     fn space(&mut self, i: usize) -> &mut dyn Space {
@@ -96,15 +100,22 @@ impl Shards for StoreShards<'_> {
     }
 }
 
-/// Runs a command over the whole store and writes its reply. `arrived_us`: when the request was there.
+/// A command over the whole store, and what its client is promised.
+pub(crate) struct Asked<'a> {
+    pub(crate) args: &'a [&'a [u8]],
+    pub(crate) seed: u64,
+    /// When the request was there.
+    pub(crate) arrived_us: u64,
+    pub(crate) consistency: Consistency,
+}
+
+/// Runs a command over the whole store and writes its reply.
 pub(crate) fn run_on_store(
     store: &Arc<Store>,
     spec: &CommandSpec,
     handler: StoreHandler,
-    args: &[&[u8]],
+    asked: &Asked<'_>,
     reply: &mut Reply,
-    seed: u64,
-    arrived_us: u64,
 ) {
     let mark = reply.buf.len();
     let known = store.known();
@@ -112,23 +123,31 @@ pub(crate) fn run_on_store(
     if shards.is_empty() {
         return reply.error("CLUSTERDOWN The cluster is down: this node belongs to no store yet (basalt ctl init)");
     }
+    let mut confirm = Vec::new();
     let parts: Vec<Part> = shards
         .into_iter()
         .map(|(id, slots)| {
-            let view = known.view(id.0 as usize).filter(|view| view.leading()).cloned();
-            Part { id, slots, view }
+            let view = match store.access(&known, id.0 as usize, Slot(slots.0), asked.consistency) {
+                Access::Leader(view) => {
+                    confirm.push(view.clone());
+                    Some(view.clone())
+                }
+                Access::Follower(view) => Some(view.clone()),
+                Access::Refused(_) | Access::Wait => None,
+            };
+            Part { id, slots, leads: known.view(id.0 as usize).is_some_and(|view| view.leading()), view }
         })
         .collect();
     let seen = parts.iter().map(|_| None).collect();
-    let mut shards = StoreShards { store, parts: &parts, seen, now_ms: now_ms(), seed };
+    let mut shards = StoreShards { store, parts: &parts, seen, now_ms: now_ms(), seed: asked.seed };
     let mut call = |cursors: &mut ScanCursors| {
-        handler(&mut StoreCall { args, shards: &mut shards, cursors, reply: &mut *reply })
+        handler(&mut StoreCall { args: asked.args, shards: &mut shards, cursors, reply: &mut *reply })
     };
     // Only SCAN has cursors; others shall not wait for each other.
     let done = if spec.name == "SCAN" { call(&mut store.cursors()) } else { call(&mut ScanCursors::default()) };
     conclude(done, reply, mark);
     // Only now is it known whether this node led all the while.
-    if !parts.iter().filter_map(|part| part.view.as_ref()).all(|view| store.confirm_read(view, arrived_us)) {
+    if !confirm.iter().all(|view| store.confirm_read(view, asked.arrived_us)) {
         reply.buf.truncate(mark);
         reply.error("CLUSTERDOWN The cluster is down: a shard has changed its leader meanwhile, try again");
     }

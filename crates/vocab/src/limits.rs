@@ -150,6 +150,7 @@ const _: () = assert!(QUERY_BUFFER_BYTES_MAX <= ENTRY_BYTES_MAX);
 const _: () = assert!(REQUEST_REPLY_BYTES_MAX < REQUEST_ROW_BYTES_MAX / 2);
 const _: () = assert!(INLINE_COLLECTION_BYTES_MAX < VALUE_BYTES_MAX);
 const _: () = assert!(REPLICATION_FACTOR_MAX as usize * 2 <= REPLICAS_MAX);
-const _: () = assert!(MAP_SHARDS_MAX * (32 + 13 * REPLICAS_MAX) + NODES_MAX * 1024 + MAP_SETTINGS_MAX * 2048 < MAP_BYTES_MAX);
+const _: () =
+    assert!(MAP_SHARDS_MAX * (32 + 13 * REPLICAS_MAX) + NODES_MAX * 1024 + MAP_SETTINGS_MAX * 2048 < MAP_BYTES_MAX);
 const _: () = assert!(PEER_FRAME_BYTES_MAX < u32::MAX as usize);
 const _: () = assert!(PEER_FRAME_BYTES_SOFT < PEER_QUEUE_BYTES_MAX);

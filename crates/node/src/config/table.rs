@@ -49,8 +49,13 @@ pub const SETTINGS: &[Setting] = &[
     new("replication-factor", count(1, 7), "3", "Replicas of each shard of a new store of several nodes.").fixed(),
     new("zone", Text, "", "The failure domain that this node is in.").fixed(),
     new("peer-secret", Text, "", "What nodes prove to each other that they know; empty: nothing is asked.").fixed(),
-    new("transfer-rate", bytes(0, i64::MAX), "200mb", "Bytes a second that snapshots may send or receive; 0: no limit.")
-        .fixed(),
+    new(
+        "transfer-rate",
+        bytes(0, i64::MAX),
+        "200mb",
+        "Bytes a second that snapshots may send or receive; 0: no limit.",
+    )
+    .fixed(),
     new("maxclients", count(1, UINT_MAX), "10000", "Most connected clients."),
     new("timeout", count(0, INT_MAX), "0", "Seconds after which an idle client is disconnected; 0: never."),
     new("tcp-keepalive", count(0, INT_MAX), "300", "Seconds between keep-alive probes on client connections.").fixed(),

@@ -45,7 +45,8 @@ impl Seat {
 
     pub(super) fn step(&mut self, message: Message, now: Moment) {
         let kind = message.get_msg_type();
-        let votes = matches!(kind, MessageType::MsgRequestVote | MessageType::MsgRequestPreVote | MessageType::MsgTimeoutNow);
+        let votes =
+            matches!(kind, MessageType::MsgRequestVote | MessageType::MsgRequestPreVote | MessageType::MsgTimeoutNow);
         let mine = message.to == self.shard.replica().me().0;
         // Rows come by another way, and their message with them.
         if !mine || kind == MessageType::MsgSnapshot || (votes && now.mono_us < self.silent_until_us) {

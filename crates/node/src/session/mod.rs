@@ -51,10 +51,10 @@ mod wait;
 
 pub use admission::Admission;
 pub use clients::{About, ClientEntry, Clients};
+pub use cluster_facts::{ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Route, SlotRange};
 pub use consistency::{Consistency, consistency_of};
 pub(crate) use durability::ChosenDurability;
 pub use durability::{Acks, Durability};
-pub use cluster_facts::{ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Route, SlotRange};
 pub use host::{Host, NodeFacts, ShardFacts};
 pub use slow::is_slow;
 pub use state::Session;

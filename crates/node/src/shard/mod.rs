@@ -175,6 +175,9 @@ impl Shard {
             self.tell_leader(effects);
         }
         self.proposals.settle(&self.replica, effects);
+        if self.view.followers_wanted() {
+            self.tell_followers();
+        }
         Ok(number)
     }
 
@@ -332,7 +335,11 @@ impl Shard {
     /// Whether nothing is under way here.
     #[must_use]
     pub fn can_rest(&self) -> bool {
-        self.proposals.is_idle() && self.collected.is_empty() && self.arrived.is_none() && self.broken.is_none() && self.replica.can_rest()
+        self.proposals.is_idle()
+            && self.collected.is_empty()
+            && self.arrived.is_none()
+            && self.broken.is_none()
+            && self.replica.can_rest()
     }
 
     /// Seals the tree's memory for a background flush, with the shard's own facts in it.
@@ -415,7 +422,8 @@ impl Shard {
 
     fn install(&mut self, point: &replica::SnapshotPoint, write: &mut LogWrite) -> Result<u64, String> {
         let arrived = self.arrived.take().filter(|arrived| arrived.point.index == point.index);
-        let arrived = arrived.ok_or_else(|| format!("shard {}: a snapshot without rows was accepted", self.view.id()))?;
+        let arrived =
+            arrived.ok_or_else(|| format!("shard {}: a snapshot without rows was accepted", self.view.id()))?;
         self.view.install(arrived.rows, point.index).map_err(|e| e.to_string())?;
         let number = self.replica.installed(point, write).map_err(|e| e.to_string())?;
         if self.meta.is_some() {
@@ -423,6 +431,14 @@ impl Shard {
         }
         log::info!("shard {} has taken a snapshot as of entry {}", self.view.id(), point.index);
         Ok(number)
+    }
+
+    /// For WAIT: what followers hold. Told about once a second even if nobody wants to know.
+    pub(crate) fn tell_followers(&self) {
+        let leads = self.replica.is_leader();
+        let followers = if leads { self.replica.followers() } else { Vec::new() };
+        let heard = followers.iter().filter(|follower| follower.active && !follower.learner);
+        self.view.set_followers(heard.map(|follower| follower.matched).collect());
     }
 
     fn tell_leader(&mut self, effects: &mut dyn Effects) {

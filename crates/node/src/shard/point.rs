@@ -48,9 +48,9 @@ impl ShardView {
     pub fn snapshot_point(&self) -> Result<Option<SnapshotPoint>, String> {
         match self.engine().meta(crate::keys::META_SNAPSHOT).map_err(|e| e.to_string())? {
             None => Ok(None),
-            Some(bytes) => {
-                decode(&bytes).map(Some).ok_or_else(|| format!("shard {}: the mark of its snapshot is wrong", self.id()))
-            }
+            Some(bytes) => decode(&bytes)
+                .map(Some)
+                .ok_or_else(|| format!("shard {}: the mark of its snapshot is wrong", self.id())),
         }
     }
 }
