@@ -46,14 +46,20 @@ pub(crate) fn begin(
     }
 }
 
-/// How the load is driven.
-pub(crate) struct Drive<'a> {
-    pub(crate) clients: usize,
-    pub(crate) depth: usize,
-    pub(crate) threads: usize,
-    pub(crate) pace: Pace,
-    pub(crate) warm_up_rule: &'a str,
-    pub(crate) tolerates: Vec<String>,
+/// How the load is driven, as the report tells it.
+pub struct Drive<'a> {
+    /// Clients of all threads together.
+    pub clients: usize,
+    /// Operations that each keeps in flight.
+    pub depth: usize,
+    /// Threads that drive them.
+    pub threads: usize,
+    /// How operations are paced.
+    pub pace: Pace,
+    /// What does not count, in words.
+    pub warm_up_rule: &'a str,
+    /// Kinds of errors that do not fail the run.
+    pub tolerates: Vec<String>,
 }
 
 /// What was asked for.

@@ -7,6 +7,7 @@ pub mod driver;
 mod environment;
 pub mod model;
 pub mod report;
+mod run;
 mod single;
 mod store;
 mod suite;
@@ -14,3 +15,7 @@ pub mod target;
 mod tell;
 mod usage;
 pub mod workload;
+
+pub use assemble::Drive;
+pub use run::Run;
+pub use single::title;

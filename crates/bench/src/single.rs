@@ -141,7 +141,8 @@ fn pace(options: &PhaseOptions, properties: &Properties) -> Result<Pace, Trouble
 }
 
 /// What a phase of `workload` does, in a few words.
-pub(crate) fn title(workload: &Workload) -> String {
+#[must_use]
+pub fn title(workload: &Workload) -> String {
     let shares = OpKind::ALL.iter().filter_map(|&kind| {
         let share = workload.mix().share(kind);
         (share > 0.0).then(|| format!("{}% {}", (share * 1000.0).round() / 10.0, kind.name().to_lowercase()))

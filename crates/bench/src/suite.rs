@@ -1,30 +1,24 @@
 //! `basalt bench` without arguments: the canonical run on an embedded store.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::assemble::{Drive, begin, configuration, finish, notes};
-use crate::cli::{Format, Program, SuiteOptions, Trouble};
-use crate::driver::{HistogramLog, Limit, Pace, PhasePlan, run_phase};
-use crate::model::{Outcome, RunReport};
-use crate::report::Progress;
+use crate::assemble::Drive;
+use crate::cli::{Program, SuiteOptions, Trouble};
+use crate::driver::{Limit, Pace, PhasePlan};
+use crate::run::Run;
 use crate::single::title;
 use crate::store;
-use crate::target::{EmbeddedTarget, Target};
-use crate::tell::Teller;
 use crate::workload::{Config, OpKind, Properties, Task, Workload};
 
 /// One run of the suite.
 struct Suite<'a> {
     options: &'a SuiteOptions,
     program: &'a Program<'a>,
-    target: EmbeddedTarget,
     threads: usize,
     /// Records that are there; a workload that inserts leaves more than it found.
     records: u64,
-    report: RunReport,
-    logs: Vec<(String, HistogramLog)>,
+    run: Run<'a>,
 }
 
 /// Runs it. True when all went well.
@@ -52,20 +46,17 @@ pub(crate) fn run(options: &SuiteOptions, program: &Program<'_>) -> Result<bool,
         warm_up_rule: &rule,
         tolerates: Vec::new(),
     };
-    let mut asked = configuration(&config, &common(options.records), &store.target, &drive);
-    asked.distribution = "zipfian; latest in D".to_owned();
-    let mut report = begin("default", options.output.seed, program, &store.target, asked);
-    report.notes = notes(&config);
-    let mut suite =
-        Suite { options, program, target: store.target, threads, records: options.records, report, logs: Vec::new() };
+    let shared = common(options.records);
+    let mut run = Run::begin("default", (&config, &shared), &drive, &store.target, &options.output, program);
+    run.report_mut().configuration.distribution = "zipfian; latest in D".to_owned();
+    let mut suite = Suite { options, program, threads, records: options.records, run };
     suite.phase("load", 'A', Task::Load)?;
     for letter in letters {
-        if suite.report.outcome == Outcome::Completed {
+        if suite.run.goes_on() {
             suite.phase(&letter.to_string(), letter, Task::Run)?;
         }
     }
-    let Suite { report, logs, .. } = suite;
-    Ok(finish(&report, &logs, &options.output, true)?)
+    Ok(suite.run.finish()?)
 }
 
 /// What all workloads share.
@@ -113,27 +104,7 @@ impl Suite<'_> {
             keeps_log: true,
             events: self.program.events.clone(),
         };
-        let silent = self.options.output.quiet || self.options.output.format == Format::Ycsb;
-        let progress = if silent { Progress::silent() } else { Progress::new() };
-        let mut teller = Teller::progress(progress, &plan);
-        let target: &dyn Target = &self.target;
-        match run_phase(&plan, target, &workload, self.program.stop, &mut |snapshot| teller.tell(snapshot)) {
-            Ok((phase, log)) => {
-                teller.finish(&phase);
-                self.logs.push((name.to_owned(), log));
-                self.report.phases.push(phase);
-            }
-            Err(failure) => {
-                drop(teller);
-                eprintln!("basalt bench: {}", failure.error);
-                self.report.outcome = Outcome::Failed;
-                self.report.notes.push(format!("Phase {name} could not go on: {}.", failure.error));
-                self.report.phases.extend(failure.phase.map(|phase| *phase));
-            }
-        }
-        if self.program.stop.load(Ordering::Relaxed) {
-            self.report.outcome = Outcome::Interrupted;
-        }
+        self.run.phase(&plan, &workload, &mut |_| {});
         if task == Task::Run && workload.mix().share(OpKind::Insert) > 0.0 {
             self.records = workload.readable_end();
         }

@@ -1,0 +1,102 @@
+//! A run of several phases on one store, put together by whoever knows what they are for: one progress, one report.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::assemble::{Drive, begin, configuration, finish, notes};
+use crate::cli::{Format, OutputOptions, Program};
+use crate::driver::{HistogramLog, PhasePlan, Snapshot, run_phase};
+use crate::model::{Outcome, Phase, RunReport};
+use crate::report::Progress;
+use crate::target::Target;
+use crate::tell::Teller;
+use crate::workload::{Config, Properties, Workload};
+
+/// A run under way.
+pub struct Run<'a> {
+    program: &'a Program<'a>,
+    output: &'a OutputOptions,
+    target: &'a dyn Target,
+    report: RunReport,
+    logs: Vec<(String, HistogramLog)>,
+}
+
+impl<'a> Run<'a> {
+    /// Begins a run of that name; `config`, `properties` and `drive` are what its phases share.
+    #[must_use]
+    pub fn begin(
+        name: &str,
+        (config, properties): (&Config, &Properties),
+        drive: &Drive<'_>,
+        target: &'a dyn Target,
+        output: &'a OutputOptions,
+        program: &'a Program<'a>,
+    ) -> Self {
+        let asked = configuration(config, properties, target, drive);
+        let mut report = begin(name, output.seed, program, target, asked);
+        report.notes = notes(config);
+        Self { program, output, target, report, logs: Vec::new() }
+    }
+
+    /// What is known by now.
+    #[must_use]
+    pub fn report(&self) -> &RunReport {
+        &self.report
+    }
+
+    /// What the report is to say besides.
+    pub fn report_mut(&mut self) -> &mut RunReport {
+        &mut self.report
+    }
+
+    /// Runs a phase, of which `watch` sees what everybody sees. What it measured; none if it could not go on.
+    pub fn phase(
+        &mut self,
+        plan: &PhasePlan,
+        workload: &Arc<Workload>,
+        watch: &mut dyn FnMut(&Snapshot),
+    ) -> Option<&Phase> {
+        let silent = self.output.quiet || self.output.format == Format::Ycsb;
+        let progress = if silent { Progress::silent() } else { Progress::new() };
+        let mut teller = Teller::progress(progress, plan);
+        let mut tell = |snapshot: Snapshot| {
+            watch(&snapshot);
+            teller.tell(snapshot);
+        };
+        let measured = match run_phase(plan, self.target, workload, self.program.stop, &mut tell) {
+            Ok((phase, log)) => {
+                teller.finish(&phase);
+                self.logs.push((plan.name.clone(), log));
+                self.report.phases.push(phase);
+                true
+            }
+            Err(failure) => {
+                drop(teller);
+                eprintln!("basalt: {}", failure.error);
+                self.report.outcome = Outcome::Failed;
+                self.report.notes.push(format!("Phase {} could not go on: {}.", plan.name, failure.error));
+                self.report.phases.extend(failure.phase.map(|phase| *phase));
+                false
+            }
+        };
+        if self.program.stop.load(Ordering::Relaxed) {
+            self.report.outcome = Outcome::Interrupted;
+        }
+        self.report.phases.last().filter(|_| measured)
+    }
+
+    /// Whether it can go on: nothing has failed, and nobody wants it to end.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        self.report.outcome == Outcome::Completed
+    }
+
+    /// Shows the report and writes it, into a folder of its own if nobody says where. True when all went well.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn finish(self) -> io::Result<bool> {
+        finish(&self.report, &self.logs, self.output, true)
+    }
+}
