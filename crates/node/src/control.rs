@@ -133,7 +133,8 @@ impl Control {
             PeerMessage::Join { node } => self.joins(from, node, actions),
             PeerMessage::Bootstrap { map } => self.bootstrap(from, map, actions),
             PeerMessage::BootstrapDone { store } => {
-                if self.map.as_ref().is_some_and(|map| map.store.0 == *store) {
+                let mine = self.map.as_ref().is_some_and(|map| map.store.0 == *store);
+                if mine {
                     self.unsure.remove(&from);
                 }
             }

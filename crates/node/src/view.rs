@@ -41,6 +41,10 @@ pub struct ShardView {
     expired: AtomicU64,
     /// Whether there may be elements to collect.
     has_garbage: AtomicBool,
+    /// Somebody waits for followers.
+    followers_wanted: AtomicBool,
+    /// Of the leader: up to which entry each voting follower that is heard of holds the log.
+    followers: Mutex<Vec<u64>>,
     /// Where the replica stood when it last changed.
     status: Mutex<ReplicaStatus>,
 }
@@ -69,6 +73,8 @@ impl ShardView {
             clock_ms: AtomicU64::new(0),
             expired: AtomicU64::new(0),
             has_garbage: AtomicBool::new(true),
+            followers_wanted: AtomicBool::new(false),
+            followers: Mutex::default(),
             status: Mutex::default(),
         };
         view.load_facts()?;
@@ -264,6 +270,26 @@ impl ShardView {
 
     pub(crate) fn begin_write(&self, index: u64) {
         self.writing.store(index, Ordering::SeqCst);
+    }
+
+    /// Whether somebody wants to know what followers hold.
+    pub fn watch_followers(&self, wanted: bool) {
+        self.followers_wanted.store(wanted, Ordering::Release);
+    }
+
+    pub(crate) fn followers_wanted(&self) -> bool {
+        self.followers_wanted.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_followers(&self, matched: Vec<u64>) {
+        *self.followers.lock().unwrap_or_else(PoisonError::into_inner) = matched;
+    }
+
+    /// How many voting followers that are heard of hold entry `index`, as last told; none if this replica does not lead.
+    #[must_use]
+    pub fn followers_with(&self, index: u64) -> u64 {
+        let followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        followers.iter().filter(|matched| **matched >= index).count() as u64
     }
 
     /// Where the replica stood when it last applied something.

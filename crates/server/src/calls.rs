@@ -112,7 +112,8 @@ impl Store {
     /// Runs a command that another node has sent here.
     pub(crate) fn serve_call(self: &Arc<Self>, from: NodeId, id: u64, shard: ShardId, command: Vec<u8>) {
         let store = self.clone();
-        self.pool.run(Box::new(move || {
+        // Not in the pool: its threads may all be waiting for such answers themselves.
+        self.call_pool.run(Box::new(move || {
             let reply = match EncodedCommand::decode(command) {
                 Ok(command) => store.run_here(shard, &command.args()),
                 Err(detail) => error(detail),

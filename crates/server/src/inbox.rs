@@ -1,6 +1,7 @@
 //! How threads speak to a worker: a bounded-by-its-senders queue and one wake-up for many messages.
 
 use crate::opening::Opened;
+use crate::waits::Waiting;
 use node::peer::PeerMessage;
 use node::{ArrivedSnapshot, Ticket, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,6 +58,8 @@ pub(crate) enum Message {
     SnapshotArrived(ShardId, Box<ArrivedSnapshot>),
     /// A snapshot was sent, or could not be.
     SnapshotSent(ShardId, ReplicaId, bool),
+    /// A client waits for followers.
+    Wait(Box<Waiting>),
     /// Look at a connection again (it was killed, or what held it is over).
     Look,
     /// End.

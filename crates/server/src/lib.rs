@@ -19,14 +19,17 @@ mod outbox;
 mod peers;
 mod pool;
 mod process;
+mod reads;
 mod requests;
 mod server;
 pub mod snapshots;
 mod store;
 mod transfers;
 mod vital;
+mod waits;
 mod whole_store;
 mod worker;
+mod writes;
 
 pub use data_dir::{DataDir, Identity, read_map};
 pub use embedded::Caller;

@@ -1,5 +1,6 @@
 //! Where answers go: to this worker's connections, to another worker, or to a caller in this process.
 
+use crate::connection::Connection;
 use crate::inbox::Message;
 use crate::store::Store;
 use crate::worker::Connections;
@@ -123,6 +124,7 @@ impl Outbox {
                     connection.session.close();
                 }
                 connection.answer(ticket.sequence, &whole.buf);
+                note_written(&self.store, connection, ticket);
                 None
             }
             other => {
@@ -131,6 +133,9 @@ impl Outbox {
             }
         };
         if let Some(begun) = begun {
+            if begun.spec.is_write() {
+                note_written(&self.store, connection, ticket);
+            }
             let ns = begun.at.elapsed().as_nanos() as u64;
             self.store.stats.worker(self.worker).finished(begun.spec.id, ns, reply);
             let args = [begun.spec.name.as_bytes(), begun.brief()];
@@ -154,6 +159,14 @@ impl Outbox {
             let Gather { ticket, error, .. } = self.gathers.remove(id);
             self.answer(&ticket, &error.unwrap_or_else(|| b"+OK\r\n".to_vec()));
         }
+    }
+}
+
+/// What the connection has written is in the shard's last entry, or before it: for WAIT.
+fn note_written(store: &Store, connection: &mut Connection, ticket: &Ticket) {
+    let known = store.known();
+    if let Some(view) = known.shard_of(ticket.slot).and_then(|shard| known.view(shard)) {
+        connection.session.wrote(view.id(), view.engine().applied_index());
     }
 }
 

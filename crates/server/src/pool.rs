@@ -23,12 +23,12 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn start(threads: usize) -> std::io::Result<Self> {
+    pub(crate) fn start(name: &str, threads: usize) -> std::io::Result<Self> {
         let queue = Mutex::new(Queue { jobs: VecDeque::new(), stopped: false });
         let shared = Arc::new(Shared { queue, ready: Condvar::new() });
         let start = |i| {
             let shared = shared.clone();
-            crate::vital::spawn(&format!("read-{i}"), move || shared.run())
+            crate::vital::spawn(&format!("{name}-{i}"), move || shared.run())
         };
         let threads = (0..threads).map(start).collect::<std::io::Result<Vec<_>>>()?;
         Ok(Self { shared, threads: Mutex::new(threads) })

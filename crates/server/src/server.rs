@@ -152,6 +152,7 @@ impl Server {
         }
         self.store.background.wake();
         self.store.pool.stop();
+        self.store.call_pool.stop();
         for thread in self.background {
             if thread.join().is_err() {
                 log::error!("a background thread has panicked");

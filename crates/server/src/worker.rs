@@ -9,6 +9,7 @@ use crate::inbox::{Inbox, Message};
 use crate::links::Links;
 use crate::outbox::Outbox;
 use crate::store::{Store, moment};
+use crate::waits::Waiting;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use node::Ticket;
@@ -61,6 +62,8 @@ pub(crate) struct Worker {
     pub(crate) seed: u64,
     /// Replies that are held back: until when, for whom.
     pub(crate) delayed: Vec<(Instant, Ticket, Vec<u8>)>,
+    /// Clients that wait for followers.
+    pub(crate) waits: Vec<Waiting>,
     next_tick: Instant,
     /// No writes are proposed before this.
     pub(crate) paused_until: Instant,
@@ -105,6 +108,7 @@ impl Worker {
             clock: Instant::now(),
             seed: index as u64,
             delayed: Vec::new(),
+            waits: Vec::new(),
             next_tick: Instant::now() + TICK,
             paused_until: Instant::now(),
             next_accept: index,
@@ -184,6 +188,7 @@ impl Worker {
                 break;
             }
         }
+        self.check_waits();
         self.flush_all();
     }
 
@@ -383,6 +388,7 @@ impl Worker {
             Message::LinkDown(node) => self.core.link_down(node),
             Message::Led => self.outbox.unstall_all(),
             Message::SnapshotArrived(shard, arrived) => self.core.snapshot_arrived(shard, *arrived),
+            Message::Wait(waiting) => self.begin_to_wait(*waiting),
             Message::SnapshotSent(shard, to, whole) => self.core.snapshot_sent(shard, to, whole),
             Message::Look => {
                 let held = self.outbox.connections.iter_mut().map(|(id, connection)| {

@@ -251,6 +251,9 @@ impl Core {
             seat.shard.housekeep(now.wall_ms);
             busy |= seat.shard.renew_lease(now);
             seat.shard.expire(now, effects);
+            if give_back {
+                seat.shard.tell_followers();
+            }
             if give_back && let Some(wanted) = self.wanted.get(&ShardId(at as u32)) {
                 busy |= seat.give_back(self.node, *wanted, &self.neighbours, now);
             }

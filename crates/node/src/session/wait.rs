@@ -23,6 +23,11 @@ impl Written {
         }
     }
 
+    /// What counts in a shard is the entry `index`, if that is later.
+    pub fn raise(&mut self, shard: ShardId, index: u64) {
+        self.note(shard, index);
+    }
+
     /// The shards, and the index that counts in each.
     #[must_use]
     pub fn shards(&self) -> &[(ShardId, u64)] {

@@ -1,0 +1,204 @@
+//! Reads of one shard: on the event loop where memory answers, in the pool where not; confirmed where they must be.
+
+use crate::access::{Access, HOLD_US};
+use crate::connection::Effect;
+use crate::dispatch::{Step, Target, answer};
+use crate::requests::conclude;
+use crate::store::steady_us;
+use crate::worker::Worker;
+use node::exec::{Call, Error, Handler};
+use node::session::Consistency;
+use node::{CachedSpace, EncodedCommand, Fault, SnapshotSpace, Space};
+use resp::Reply;
+use resp::table::CommandSpec;
+use std::time::Instant;
+use vocab::{ShardId, Slot};
+
+impl Worker {
+    /// A request whose shard has no leader here or elsewhere waits a while, or is refused.
+    pub(crate) fn wait_for_leader(&mut self, id: usize, consistency: Consistency, reply: &mut Reply) -> Step {
+        let arrived_us = self.arrived_us;
+        let Some(connection) = self.outbox.connections.get_mut(id) else { return Step::Next };
+        if connection.waits_since_us == 0 {
+            connection.waits_since_us = arrived_us;
+        }
+        if arrived_us < connection.waits_since_us + HOLD_US {
+            self.stall(id);
+            return Step::Stall;
+        }
+        self.refuse(id, &self.store.no_leader(consistency), reply)
+    }
+
+    pub(crate) fn refuse(&mut self, id: usize, text: &str, reply: &mut Reply) -> Step {
+        reply.error(text);
+        self.put_unless_silent(id, &reply.buf);
+        Step::Next
+    }
+
+    /// A read was made, or is about to be, whose leader is not confirmed: it waits for that.
+    pub(crate) fn wait_for_lease(&mut self, id: usize, shard: usize) -> Step {
+        let arrived_us = self.arrived_us;
+        if let Some(connection) = self.outbox.connections.get_mut(id)
+            && connection.waits_since_us == 0
+        {
+            connection.waits_since_us = arrived_us;
+        }
+        if self.store.owner_of(shard) == self.index {
+            self.core.ask_lease(ShardId(shard as u32), self.now);
+        } else {
+            self.store.ask_lease(shard);
+        }
+        self.stall(id);
+        Step::Stall
+    }
+
+    pub(crate) fn read(
+        &mut self,
+        id: usize,
+        spec: &'static CommandSpec,
+        target: Target,
+        handler: Handler,
+        args: &[&[u8]],
+        reply: &mut Reply,
+    ) -> Step {
+        let Target { shard, slot, mask } = target;
+        let Some(connection) = self.outbox.connections.get_mut(id) else { return Step::Next };
+        if connection.must_wait(mask, Effect::Read) {
+            self.stall(id);
+            return Step::Stall;
+        }
+        let arrived_us = if connection.waits_since_us > 0 { connection.waits_since_us } else { self.arrived_us };
+        let consistency = connection.session.consistency_for(spec, args);
+        let known = self.store.known();
+        let (view, leads) = match self.store.access(&known, shard, slot, consistency) {
+            Access::Leader(view) => (view, true),
+            Access::Follower(view) => (view, false),
+            Access::Refused(text) => return self.refuse(id, &text, reply),
+            Access::Wait => return self.wait_for_leader(id, consistency, reply),
+        };
+        if leads && !view.readable(arrived_us, self.now.mono_us) {
+            return match self.held_too_long(id) {
+                true => self.refuse(id, &self.store.no_leader(consistency), reply),
+                false => self.wait_for_lease(id, shard),
+            };
+        }
+        // Straight into the connection's output where nothing is before it.
+        let direct = connection.is_quiet() && !connection.session.silent();
+        let proto = reply.proto;
+        if direct {
+            std::mem::swap(reply, &mut connection.output);
+            reply.proto = proto;
+        }
+        let mark = reply.buf.len();
+        let mut cached = CachedSpace::new(view, self.now.wall_ms);
+        let mut done = handler(&mut Call { args, space: &mut cached, reply });
+        if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {
+            reply.buf.truncate(mark);
+            if !self.store.reads_are_fast(self.now.wall_ms) {
+                if direct {
+                    std::mem::swap(reply, &mut connection.output);
+                }
+                let view = leads.then_some(arrived_us);
+                return self.read_in_pool(id, spec, target, view, handler, args);
+            }
+            let begun = Instant::now();
+            let seed = self.next_seed();
+            let mut space = SnapshotSpace::new(view, self.now.wall_ms, seed);
+            done = handler(&mut Call { args, space: &mut space, reply });
+            drop(space);
+            self.store.note_read(begun.elapsed(), self.now.wall_ms);
+        }
+        conclude(done, reply, mark);
+        // Asked again, after the read: the process may have slept since.
+        let counts = !leads || view.is_unquestioned() || view.readable(arrived_us, steady_us());
+        if !counts {
+            reply.buf.truncate(mark);
+        } else {
+            self.finished(id, spec, args, &reply.buf[mark..]);
+        }
+        if !direct {
+            if counts {
+                self.put_unless_silent(id, &reply.buf);
+            }
+        } else if let Some(connection) = self.outbox.connections.get_mut(id) {
+            std::mem::swap(reply, &mut connection.output);
+        }
+        if counts { Step::Next } else { self.wait_for_lease(id, shard) }
+    }
+
+    pub(crate) fn held_too_long(&self, id: usize) -> bool {
+        let since_us = self.outbox.connections.get(id).map_or(0, |connection| connection.waits_since_us);
+        since_us > 0 && self.arrived_us >= since_us + HOLD_US
+    }
+
+    /// `confirm`: when the request came, if the answer counts only from a leader that was confirmed since.
+    pub(crate) fn read_in_pool(
+        &mut self,
+        id: usize,
+        spec: &'static CommandSpec,
+        target: Target,
+        confirm: Option<u64>,
+        handler: Handler,
+        args: &[&[u8]],
+    ) -> Step {
+        let Some(ticket) = self.begin_in_pool(id, spec, args, target.mask) else { return Step::Stall };
+        let (store, command) = (self.store.clone(), EncodedCommand::new(args));
+        let Some(view) = self.store.known().view(target.shard).cloned() else { return Step::Next };
+        let seed = self.next_seed();
+        self.store.pool.run(Box::new(move || {
+            let begun = Instant::now();
+            let now_ms = crate::store::now_ms();
+            let mut reply = Reply::new(ticket.proto);
+            let mut space = SnapshotSpace::new(&view, now_ms, seed);
+            let done = handler(&mut Call { args: &command.args(), space: &mut space, reply: &mut reply });
+            drop(space);
+            conclude(done, &mut reply, 0);
+            store.note_read(begun.elapsed(), now_ms);
+            if confirm.is_some_and(|arrived_us| !store.confirm_read(&view, arrived_us)) {
+                reply.buf.clear();
+                let moved = store.redirection(target.shard, target.slot);
+                reply.error(&moved.unwrap_or_else(|| store.no_leader(Consistency::Absolute)));
+            }
+            answer(&store, ticket, reply.buf);
+        }));
+        Step::Next
+    }
+
+    /// Looks up what the watched keys' versions are. Nothing of the connection is under way.
+    pub(crate) fn watch(&mut self, id: usize, keys: &[Vec<u8>], reply: &mut Reply) -> Step {
+        let Some(connection) = self.outbox.connections.get_mut(id) else { return Step::Next };
+        let slot = keys.first().map_or(Slot(0), |key| vocab::slot_of(key));
+        let arrived_us = if connection.waits_since_us > 0 { connection.waits_since_us } else { self.arrived_us };
+        let shard = self.store.known().shard_of(slot).unwrap_or_default();
+        let view = match self.leads(id, shard, slot) {
+            Ok(view) => view,
+            Err(step) => return step,
+        };
+        let mut versions = Vec::with_capacity(keys.len());
+        for key in keys {
+            match SnapshotSpace::new(&view, self.now.wall_ms, 0).get(key) {
+                Ok(record) => versions.push(record.map_or(0, |record| record.view().version)),
+                Err(fault) => {
+                    conclude(Err(Error::Fault(fault)), reply, 0);
+                    break;
+                }
+            }
+        }
+        if !view.readable(arrived_us, steady_us()) {
+            return match self.held_too_long(id) {
+                true => self.refuse(id, &self.store.no_leader(Consistency::Absolute), reply),
+                false => self.wait_for_lease(id, shard),
+            };
+        }
+        if let Some(connection) = self.outbox.connections.get_mut(id) {
+            for (key, version) in keys.iter().zip(versions) {
+                connection.session.watching(key, version);
+            }
+        }
+        if reply.buf.is_empty() {
+            reply.ok();
+        }
+        self.put_unless_silent(id, &reply.buf);
+        Step::Next
+    }
+}
