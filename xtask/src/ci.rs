@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 /// How long each fuzzer runs here; the tests run each for a moment only.
 const FUZZ_SECONDS: &str = "5";
 
+/// How long the simulator hunts here.
+const SIM_SECONDS: &str = "120";
+
 /// What a step came to.
 enum Verdict {
     Passed(Count),
@@ -31,6 +34,7 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", what: "no warning in any target", run: clippy },
     Step { name: "test", what: "unit tests, and black-box tests of the basalt binary", run: test },
     Step { name: "fuzz", what: "every fuzzer for a few seconds", run: fuzz },
+    Step { name: "sim", what: "stores in virtual time, with faults, from new seeds for two minutes", run: sim },
     Step { name: "suite", what: "Redis's own Tcl suite against basalt", run: redis_suite },
     Step { name: "bench", what: "micro-benchmarks and the canonical run, in small", run: bench },
     Step { name: "docs", what: "rustdoc without warnings, and docs/COMMANDS.md as the table says", run: docs },
@@ -141,6 +145,15 @@ fn fuzz(root: &Path) -> Verdict {
         Ok(count) if count.passed == 0 => Verdict::Failed(count, "no test has `fuzz` in its name".to_owned()),
         result => verdict(result),
     }
+}
+
+/// From seeds that no gate has had before; a failure names its own.
+fn sim(root: &Path) -> Verdict {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let seed = (since.map_or(0, |since| since.as_secs()) * 1000).to_string();
+    let run = &["run", "--package", "basalt", "--locked", "--quiet", "--", "sim", "--forever", "--seed", &seed];
+    let mut command = process::cargo(run);
+    verdict(process::run(root, command.args(["--seconds", SIM_SECONDS, "--steps", "10000"])))
 }
 
 fn redis_suite(root: &Path) -> Verdict {

@@ -1,7 +1,7 @@
 //! `basalt sim`: whole stores in virtual time, with faults, from seeds.
 
-use clap::Args;
 use ::sim::{BUGS, Bug, Report, RunOptions};
+use clap::Args;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::PathBuf;

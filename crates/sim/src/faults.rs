@@ -7,7 +7,8 @@ use crate::chance::Chance;
 use crate::clock::DRIFT_PER_MILLE_MAX;
 use crate::event::{Event, Place};
 use crate::schedule::{MILLISECOND, Micros, SECOND};
-use crate::world::{Outcome, World};
+use crate::world::{Outcome, World, node_id};
+use vocab::ShardId;
 
 /// Kinds of faults.
 #[derive(Clone, Copy)]
@@ -23,6 +24,7 @@ enum Fault {
     SlowDisk,
     FullDisk,
     FailingDisk,
+    Damage,
     Transfer,
     Replace,
 }
@@ -42,9 +44,11 @@ impl World {
             (faults.pauses, &[Fault::Pause, Fault::Pause]),
             (faults.clocks, &[Fault::Jump, Fault::Drift]),
             (faults.disks, &[Fault::SlowDisk, Fault::SlowDisk, Fault::FullDisk, Fault::FailingDisk]),
+            (faults.damage, &[Fault::Damage]),
             (faults.changes, &[Fault::Transfer, Fault::Replace]),
         ];
-        let kinds: Vec<Fault> = kinds.iter().filter(|(on, _)| *on).flat_map(|(_, kinds)| kinds.iter().copied()).collect();
+        let kinds: Vec<Fault> =
+            kinds.iter().filter(|(on, _)| *on).flat_map(|(_, kinds)| kinds.iter().copied()).collect();
         if kinds.is_empty() {
             return Ok(());
         }
@@ -81,6 +85,7 @@ impl World {
                 self.hosts[place].disk.fail();
                 self.note(format_args!("the disk of node {} fails", place + 1));
             }
+            Fault::Damage => self.damage(place),
             Fault::Transfer => self.transfer(),
             Fault::Replace => self.begin_move(),
         }
@@ -119,6 +124,21 @@ impl World {
         }
     }
 
+    /// A node crashes, and when it comes back the files of one of its trees are damaged. Not while another replica of
+    /// the shard is being replaced: what a majority has lost comes back by no means.
+    fn damage(&mut self, place: Place) {
+        let id = node_id(place);
+        let shards: Vec<_> = self.map.replicas_on(id).map(|(shard, replica)| (shard, replica.id)).collect();
+        let able = shards.into_iter().find(|(shard, _)| *shard != ShardId::META && !self.moves.contains_key(shard));
+        let Some((shard, replica)) = able else { return };
+        if self.map.shards[&shard].replicas.len() < 3 || !self.hosts[place].disk.damage(shard) {
+            return;
+        }
+        self.note(format_args!("the tree of shard {shard} on node {} is damaged", place + 1));
+        self.rebuild(shard, replica);
+        self.crash_for_a_while(place);
+    }
+
     fn mend_later(&mut self, place: Place) {
         let lasts = self.a_while();
         self.schedule.after(lasts, Event::Mend(place));
@@ -146,4 +166,3 @@ impl World {
         self.schedule.after(SECOND / 10, Event::Start(place));
     }
 }
-

@@ -41,8 +41,8 @@ pub struct Process {
     pub reads: BTreeMap<ShardId, Vec<WaitingRead>>,
     /// Writes under way, by operation.
     pub writes: BTreeMap<usize, Request>,
-    /// Shards that could not be opened, and why.
-    pub refused: BTreeMap<ShardId, String>,
+    /// Replicas that could not be opened, and why.
+    pub refused: BTreeMap<(ShardId, ReplicaId), String>,
     /// How often in a row the operator found a replica here that stands still.
     pub stuck_looks: u32,
     cache: Arc<RowCache>,
@@ -110,11 +110,10 @@ impl Host {
             let has = process.core.shard(shard).map(|shard| shard.replica().me());
             if has.is_some() && has != here {
                 process.core.release(shard);
-                process.refused.remove(&shard);
             }
             if let Some(replica) = here
                 && has != here
-                && !process.refused.contains_key(&shard)
+                && !process.refused.contains_key(&(shard, replica))
             {
                 let seed = seed ^ u64::from(shard.0) << 32 ^ replica.0;
                 match open(&mut self.disk, &map, shard, replica, process, seed) {
@@ -122,7 +121,7 @@ impl Host {
                         opened.replica_mut().keep_log(keep_bytes);
                         process.core.adopt(opened, fresh, now);
                     }
-                    Err(why) => _ = process.refused.insert(shard, why),
+                    Err(why) => _ = process.refused.insert((shard, replica), why),
                 }
             }
         }
@@ -142,18 +141,20 @@ fn open(
     let text = |e: replica::Error| e.to_string();
     let known = log.state(shard).map_err(text)?;
     if known.as_ref().is_some_and(|state| state.replica != replica) {
-        // What is here is of a replica that was removed.
+        // What is here is of a replica that was removed. The tree goes first: one without a log could not be told from
+        // one that has lost its log.
+        disk.forget_tree(shard);
         let mut write = LogWrite::default();
         write.remove(shard);
         log.write(write, true).map_err(text)?;
-        disk.forget_tree(shard);
     }
     let fresh = log.state(shard).map_err(text)?.is_none();
     let info = &map.shards[&shard];
     if fresh {
         // The first replicas know each other from the first map; a later one waits to be told by a snapshot.
         let first = replica.0 <= u64::from(map.replication_factor);
-        let voters: Vec<ReplicaId> = if first { (1..=u64::from(map.replication_factor)).map(ReplicaId).collect() } else { Vec::new() };
+        let voters: Vec<ReplicaId> =
+            if first { (1..=u64::from(map.replication_factor)).map(ReplicaId).collect() } else { Vec::new() };
         Replica::bootstrap(&*log, shard, replica, &voters, &[]).map_err(text)?;
     }
     let tree = disk.open_tree(shard).map_err(|e| e.to_string())?;

@@ -6,7 +6,7 @@ use crate::chance::Chance;
 use crate::event::{Event, NodeEvent, Place};
 use crate::schedule::MILLISECOND;
 use crate::world::{World, node_id, place_of};
-use cluster::{Change, Map, Routes};
+use cluster::{Change, Map, ReplicaInfo, Routes};
 use node::peer::Order;
 use replica::{MemberChange, MemberKind, Members};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ const STUCK_LOOKS_MAX: u32 = 25;
 /// A replica that is being replaced.
 #[derive(Clone, Copy, Debug)]
 pub struct Move {
-    /// Who takes its place.
-    pub add: ReplicaId,
+    /// Who takes its place; `None` until the one that is of no use has gone.
+    pub add: Option<ReplicaId>,
     /// Who goes.
     pub remove: ReplicaId,
     /// Both at once.
@@ -33,16 +33,15 @@ impl World {
         self.look_after();
         for (shard, one) in self.moves.clone() {
             let info = &self.map.shards[&shard];
-            let (add, remove) = (info.replica(one.add).copied(), info.replica(one.remove).copied());
+            let add = one.add.and_then(|add| info.replica(add).copied());
+            let remove = info.replica(one.remove).copied();
             match (add, remove) {
+                (None, Some(remove)) if one.add.is_none() => self.remove(shard, remove),
+                (None, None) if one.add.is_none() => self.add_anew(shard, one),
                 (None, _) => _ = self.moves.remove(&shard),
                 (Some(add), _) if !add.member => self.order(shard, Order::Add { replica: add.id.0, node: add.node }),
                 (Some(add), _) if add.learner => self.promote(shard, one),
-                (Some(add), Some(remove)) => match self.leader_place(shard) {
-                    // A leader must hand over before it leaves.
-                    Some(place) if node_id(place) == remove.node => self.order(shard, Order::Transfer { to: add.node }),
-                    _ => self.order(shard, Order::Remove { replica: one.remove.0 }),
-                },
+                (Some(_), Some(remove)) => self.remove(shard, remove),
                 (Some(_), None) => _ = self.moves.remove(&shard),
             }
         }
@@ -65,15 +64,43 @@ impl World {
         let shards: Vec<ShardId> = self.map.data_shards().map(|(id, _)| id).collect();
         let shard = *self.prng.pick(&shards);
         let info = &self.map.shards[&shard];
-        let free: Vec<NodeId> = (0..self.plan.nodes).map(node_id).filter(|node| info.replica_on(*node).is_none()).collect();
+        let free: Vec<NodeId> =
+            (0..self.plan.nodes).map(node_id).filter(|node| info.replica_on(*node).is_none()).collect();
         if free.is_empty() || self.moves.contains_key(&shard) {
             return;
         }
         let remove = self.prng.pick(&info.replicas).id;
         let (add, node) = (ReplicaId(info.next_replica), *self.prng.pick(&free));
         let joint = self.prng.happens(500);
-        self.moves.insert(shard, Move { add, remove, joint });
+        self.moves.insert(shard, Move { add: Some(add), remove, joint });
         self.note(format_args!("shard {shard}: replica {add} on node {} is to replace {remove}", node.0));
+        self.change(&Change::AddReplica { shard, replica: add, node, learner: true });
+    }
+
+    /// A replica whose tree is damaged is to go, and another one to come in its place.
+    pub(crate) fn rebuild(&mut self, shard: ShardId, remove: ReplicaId) {
+        self.moves.insert(shard, Move { add: None, remove, joint: false });
+    }
+
+    fn remove(&mut self, shard: ShardId, replica: ReplicaInfo) {
+        // A leader must hand over before it leaves.
+        if self.leader_place(shard).is_some_and(|place| node_id(place) == replica.node) {
+            let voters: Vec<NodeId> = self.map.shards[&shard].voters().map(|replica| replica.node).collect();
+            let to = *self.prng.pick(&voters);
+            self.order(shard, Order::Transfer { to });
+        } else {
+            self.order(shard, Order::Remove { replica: replica.id.0 });
+        }
+    }
+
+    /// The damaged replica is gone: another one is begun where there is none.
+    fn add_anew(&mut self, shard: ShardId, one: Move) {
+        let info = &self.map.shards[&shard];
+        let free: Vec<NodeId> =
+            (0..self.plan.nodes).map(node_id).filter(|node| info.replica_on(*node).is_none()).collect();
+        let (add, node) = (ReplicaId(info.next_replica), *self.prng.pick(&free));
+        self.moves.insert(shard, Move { add: Some(add), ..one });
+        self.note(format_args!("shard {shard}: replica {add} on node {} is begun", node.0));
         self.change(&Change::AddReplica { shard, replica: add, node, learner: true });
     }
 
@@ -108,9 +135,9 @@ impl World {
             return;
         }
         let last = leader.replica().status().last;
-        let near = leader.replica().followers().iter().any(|of| of.id == one.add && of.matched + 20 >= last);
-        if near {
-            let mut changes = vec![MemberChange { id: one.add, kind: MemberKind::Voter }];
+        let near = leader.replica().followers().iter().any(|of| Some(of.id) == one.add && of.matched + 20 >= last);
+        if near && let Some(add) = one.add {
+            let mut changes = vec![MemberChange { id: add, kind: MemberKind::Voter }];
             if one.joint {
                 changes.push(MemberChange { id: one.remove, kind: MemberKind::Remove });
             }

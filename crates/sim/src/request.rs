@@ -223,7 +223,8 @@ fn refused(text: &str) -> Option<Answer> {
         "ERR not written",
         "ERR this shard takes no commands",
     ];
-    const UNKNOWN: &[&str] = &["TIMEOUT ", "NOREPLICAS ", "UNKNOWN ", "ERR the outcome of this write is unknown", "ERR entry "];
+    const UNKNOWN: &[&str] =
+        &["TIMEOUT ", "NOREPLICAS ", "UNKNOWN ", "ERR the outcome of this write is unknown", "ERR entry "];
     if NOT_DONE.iter().any(|prefix| text.starts_with(prefix)) {
         return Some(Answer::Refused);
     }
@@ -261,7 +262,10 @@ mod tests {
     fn requests_are_commands_and_replies_answers() {
         let text = |request: &Request| {
             let args = request.command();
-            args.iter().map(|arg| String::from_utf8_lossy(arg).trim_end_matches('.').to_owned()).collect::<Vec<_>>().join(" ")
+            args.iter()
+                .map(|arg| String::from_utf8_lossy(arg).trim_end_matches('.').to_owned())
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         let exec = request(Form::Exec, &[(0, Check(3)), (1, PutIf(8, 0)), (2, Delete), (0, Get)]);
         assert_eq!(
@@ -274,16 +278,34 @@ mod tests {
             format!("${}\r\n{}\r\n", bytes.len(), String::from_utf8(bytes).unwrap())
         };
         let table = [
-            (exec.clone(), "*2\r\n:1\r\n*4\r\n:3\r\n*3\r\n:9\r\n$-1\r\n$-1\r\n:1\r\n*-1\r\n".to_owned(),
-             Answer::Done(vec![Held, Written(9), Deleted(true), Read(None)])),
-            (exec.clone(), format!("*3\r\n:0\r\n:1\r\n*3\r\n$-1\r\n{}:5\r\n", value(70)), Answer::Unmet(Some((1, Some((70, 5)))))),
+            (
+                exec.clone(),
+                "*2\r\n:1\r\n*4\r\n:3\r\n*3\r\n:9\r\n$-1\r\n$-1\r\n:1\r\n*-1\r\n".to_owned(),
+                Answer::Done(vec![Held, Written(9), Deleted(true), Read(None)]),
+            ),
+            (
+                exec.clone(),
+                format!("*3\r\n:0\r\n:1\r\n*3\r\n$-1\r\n{}:5\r\n", value(70)),
+                Answer::Unmet(Some((1, Some((70, 5))))),
+            ),
             (exec, "*3\r\n:0\r\n:0\r\n:7\r\n".to_owned(), Answer::Unmet(None)),
-            (request(Form::Get, &[(1, Get)]), format!("*2\r\n{}:6\r\n", value(3)), Answer::Done(vec![Read(Some((3, 6)))])),
+            (
+                request(Form::Get, &[(1, Get)]),
+                format!("*2\r\n{}:6\r\n", value(3)),
+                Answer::Done(vec![Read(Some((3, 6)))]),
+            ),
             (request(Form::Put, &[(1, Put(5))]), ":6\r\n".to_owned(), Answer::Done(vec![Written(6)])),
-            (request(Form::Put, &[(1, PutIf(5, 2))]), "*3\r\n$-1\r\n$-1\r\n$-1\r\n".to_owned(), Answer::Unmet(Some((0, None)))),
+            (
+                request(Form::Put, &[(1, PutIf(5, 2))]),
+                "*3\r\n$-1\r\n$-1\r\n$-1\r\n".to_owned(),
+                Answer::Unmet(Some((0, None))),
+            ),
             (request(Form::Multi, &[(1, Check(5)), (1, Put(2))]), "*-1\r\n".to_owned(), Answer::Unmet(None)),
-            (request(Form::Multi, &[(1, Check(5)), (1, Put(2)), (2, Delete)]), "*2\r\n:8\r\n:0\r\n".to_owned(),
-             Answer::Done(vec![Held, Written(8), Deleted(false)])),
+            (
+                request(Form::Multi, &[(1, Check(5)), (1, Put(2)), (2, Delete)]),
+                "*2\r\n:8\r\n:0\r\n".to_owned(),
+                Answer::Done(vec![Held, Written(8), Deleted(false)]),
+            ),
             (request(Form::Put, &[(1, Put(5))]), "-MOVED 1 a:1\r\n".to_owned(), Answer::Refused),
             (request(Form::Put, &[(1, Put(5))]), "-TIMEOUT the write\r\n".to_owned(), Answer::Unknown),
         ];

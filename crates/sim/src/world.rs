@@ -225,7 +225,7 @@ impl World {
             self.groups.entry(shard.view().id()).or_default().began(shard.replica().me());
         }
         let refused: Vec<String> =
-            process.refused.iter().map(|(shard, why)| format!("shard {shard} is refused: {why}")).collect();
+            process.refused.iter().map(|((shard, _), why)| format!("shard {shard} is refused: {why}")).collect();
         for text in refused {
             self.note(format_args!("node {} {text}", place + 1));
         }

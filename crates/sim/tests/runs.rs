@@ -64,14 +64,14 @@ fn every_bug_that_is_put_in_is_found() {
         assert!(what.is_some(), "{name} is not found within {SEEDS} seeds");
         let what = what.unwrap();
         let expected: &[&str] = match bug {
-            Bug::NoLease | Bug::ReadAnywhere => &["was known before"],
+            Bug::NoLease | Bug::ReadAnywhere => &["was known before", "the keys are"],
             Bug::ForgetVote => &["votes for"],
             Bug::EarlyAck => &["in no committed entry", "is in entry"],
             Bug::TwistEntry => &["has another entry"],
             Bug::RefuseLate => &["is in entry"],
-            // What is lost shows in more than one way.
-            Bug::SkipFsync | Bug::LoseWrite => &[],
+            // What is lost shows in many ways.
+            Bug::SkipFsync | Bug::LoseWrite => &[""],
         };
-        assert!(expected.is_empty() || expected.iter().any(|text| what.contains(text)), "{name}: {what}");
+        assert!(expected.iter().any(|text| what.contains(text)), "{name}: {what}");
     }
 }

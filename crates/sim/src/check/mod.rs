@@ -1,7 +1,7 @@
 //! What must always hold, a file an invariant. Each is tested on what it must catch.
 
-pub mod linear;
 pub mod acknowledged;
+pub mod linear;
 pub mod raft;
 pub mod reads;
 pub mod replicas;

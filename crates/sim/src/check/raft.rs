@@ -77,7 +77,10 @@ impl Group {
             Op::HardState(state) if state.vote != 0 => {
                 let first = *self.votes.entry((replica, state.term)).or_insert(state.vote);
                 if first != state.vote {
-                    return Err(format!("replica {replica} votes for {first} and for {} in term {}", state.vote, state.term));
+                    return Err(format!(
+                        "replica {replica} votes for {first} and for {} in term {}",
+                        state.vote, state.term
+                    ));
                 }
                 Ok(())
             }
@@ -92,9 +95,9 @@ impl Group {
             return Err(format!("replica {replica} has another entry {index} of term {term} than others"));
         }
         match (*before, term_before) {
-            (Some(one), Some(other)) if one != other => {
-                Err(format!("entry {index} of term {term} stands after one of term {one}, and of {other} on replica {replica}"))
-            }
+            (Some(one), Some(other)) if one != other => Err(format!(
+                "entry {index} of term {term} stands after one of term {one}, and of {other} on replica {replica}"
+            )),
             (None, Some(_)) => {
                 *before = term_before;
                 Ok(())
@@ -109,7 +112,13 @@ impl Group {
     }
 
     /// A replica has done something; `log` is that of its node.
-    pub fn did(&mut self, shard: ShardId, replica: ReplicaId, status: &ReplicaStatus, log: &dyn LogStore) -> Result<(), String> {
+    pub fn did(
+        &mut self,
+        shard: ShardId,
+        replica: ReplicaId,
+        status: &ReplicaStatus,
+        log: &dyn LogStore,
+    ) -> Result<(), String> {
         let mut seen = self.seen.get(&replica).copied().unwrap_or_default();
         if status.applied > status.committed || status.applied < seen.applied || status.committed < seen.committed {
             return Err(format!("replica {replica} of shard {shard} was at {seen:?}, is at {status:?}"));
@@ -125,7 +134,13 @@ impl Group {
         Ok(())
     }
 
-    fn led(&mut self, shard: ShardId, replica: ReplicaId, status: &ReplicaStatus, log: &dyn LogStore) -> Result<(), String> {
+    fn led(
+        &mut self,
+        shard: ShardId,
+        replica: ReplicaId,
+        status: &ReplicaStatus,
+        log: &dyn LogStore,
+    ) -> Result<(), String> {
         let term = status.term;
         match self.leaders.get(&term) {
             Some(&first) if first != replica => {
@@ -141,7 +156,9 @@ impl Group {
             return Ok(());
         }
         if status.last < index {
-            return Err(format!("replica {replica} leads in term {term} and lacks the committed entry {index}: {status:?}"));
+            return Err(format!(
+                "replica {replica} leads in term {term} and lacks the committed entry {index}: {status:?}"
+            ));
         }
         match fetch(shard, index, index + 1, log).first() {
             Some(entry) if entry.term != committed_term => Err(format!(
@@ -153,7 +170,14 @@ impl Group {
     }
 
     /// Compares what a replica holds to be committed; answers up to where it could be.
-    fn compare(&mut self, shard: ShardId, replica: ReplicaId, compared: u64, committed: u64, log: &dyn LogStore) -> Result<u64, String> {
+    fn compare(
+        &mut self,
+        shard: ShardId,
+        replica: ReplicaId,
+        compared: u64,
+        committed: u64,
+        log: &dyn LogStore,
+    ) -> Result<u64, String> {
         let Ok(Some(state)) = log.state(shard) else { return Ok(compared) };
         let low = (compared + 1).max(state.truncated.0 + 1).max(state.bounds.0);
         let high = committed.min(state.bounds.1) + 1;
@@ -196,3 +220,7 @@ impl Group {
 fn fetch(shard: ShardId, low: u64, high: u64, log: &dyn LogStore) -> Vec<Entry> {
     log.fetch(shard, low, high, u64::MAX).unwrap_or_default()
 }
+
+#[cfg(test)]
+#[path = "raft_tests.rs"]
+mod tests;

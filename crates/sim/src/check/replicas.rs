@@ -17,9 +17,7 @@ pub struct Holding {
 pub fn check(shard: ShardId, replicas: &[(NodeId, Holding)]) -> Result<(), String> {
     let Some((first, holding)) = replicas.first() else { return Err(format!("shard {shard} has no replica")) };
     match replicas.iter().find(|(_, other)| other != holding) {
-        Some((second, other)) => {
-            Err(format!("shard {shard}: {holding:?} on node {first}, {other:?} on node {second}"))
-        }
+        Some((second, other)) => Err(format!("shard {shard}: {holding:?} on node {first}, {other:?} on node {second}")),
         None => Ok(()),
     }
 }
@@ -33,7 +31,8 @@ mod tests {
         let holding = Holding { index: 9, digest: 1, keys: 3 };
         let with = |other| check(ShardId(1), &[(NodeId(1), holding), (NodeId(2), holding), (NodeId(3), other)]);
         assert_eq!(with(holding), Ok(()));
-        for other in [Holding { index: 8, ..holding }, Holding { digest: 2, ..holding }, Holding { keys: 4, ..holding }] {
+        for other in [Holding { index: 8, ..holding }, Holding { digest: 2, ..holding }, Holding { keys: 4, ..holding }]
+        {
             assert!(with(other).is_err(), "{other:?}");
         }
         assert!(check(ShardId(1), &[]).is_err());
