@@ -78,8 +78,8 @@ impl Server {
         let mut threads = Vec::new();
         for (index, ((poll, inbox), core)) in polls.into_iter().zip(inboxes).zip(cores).enumerate() {
             let links = if index == LINKS_WORKER { start_links(&store, &poll)? } else { None };
-            let control = links.as_ref().map(|_| start_control(&store, map.clone()));
-            let worker = Worker::new(index, store.clone(), poll, inbox, listener.take(), core, links, control);
+            let peers = links.map(|links| (links, start_control(&store, map.clone())));
+            let worker = Worker::new(index, store.clone(), poll, inbox, listener.take(), core, peers);
             let worker = worker.map_err(|e| e.to_string())?;
             let thread = crate::vital::spawn(&format!("worker-{index}"), move || worker.run());
             threads.push(thread.map_err(|e| e.to_string())?);

@@ -83,9 +83,9 @@ impl Worker {
         inbox: Arc<Inbox>,
         mut listener: Option<TcpListener>,
         core: Core,
-        links: Option<Links>,
-        control: Option<Control>,
+        peers: Option<(Links, Control)>,
     ) -> io::Result<Self> {
+        let (links, control) = peers.unzip();
         if let Some(listener) = &mut listener {
             poll.registry().register(listener, LISTENER, Interest::READABLE)?;
         }

@@ -62,7 +62,7 @@ impl World {
         let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
         process.core.tick(now, &mut out);
         let beat = PeerMessage::Beat { sent_us: now.mono_us, wall_ms: now.wall_ms };
-        if now.mono_us / (TICK_MS * MILLISECOND) % 2 == 0 {
+        if (now.mono_us / (TICK_MS * MILLISECOND)).is_multiple_of(2) {
             out.messages.extend((0..self.plan.nodes).filter(|to| *to != place).map(|to| (node_id(to), beat.clone())));
         }
         out.readable.extend(process.reads.keys().copied());

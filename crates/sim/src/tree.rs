@@ -126,7 +126,7 @@ impl Engine for Tree {
         let mut state = lock(&self.state);
         assert!(index > state.applied, "entry {index} applied after {}", state.applied);
         state.applied = index;
-        if state.loses_writes && index % 100 == 0 {
+        if state.loses_writes && index.is_multiple_of(100) {
             return;
         }
         if batch.writes.is_empty() {

@@ -1,16 +1,19 @@
 //! One shard with its tree and its log, and what a server would do around it.
 
 use node::exec::Call;
-use node::{Answers, CachedSpace, Fault, Shard, ShardView, SnapshotSpace, Ticket, Write, handlers, key_hash};
-use replica::{DiskHealth, Log, LogOptions, LogStore, LogWrite, Replica};
+use node::peer::PeerMessage;
+use node::session::Acks;
+use node::{Answers, CachedSpace, Effects, Fault, Shard, ShardView, SnapshotSpace, SnapshotTask, Ticket, Write};
+use node::{handlers, key_hash};
+use replica::{DiskHealth, Log, LogOptions, LogStore, LogWrite, Members, Replica};
 use resp::{Proto, Reply, table};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use storage::{EngineKind, RowCache, SharedResources, Span, StorageOptions, open_engine};
-use vocab::{ReplicaId, SLOT_COUNT, ShardId};
+use vocab::{Moment, NodeId, ReplicaId, SLOT_COUNT, ShardId, Slot};
 
-const SHARD: ShardId = ShardId(0);
+const SHARD: ShardId = ShardId(1);
 
 #[derive(Default)]
 struct Inbox(HashMap<u64, Vec<u8>>);
@@ -20,6 +23,24 @@ impl Answers for Inbox {
         let before = self.0.insert(ticket.sequence, reply.to_vec());
         assert_eq!(before, None, "request {} was answered twice", ticket.sequence);
     }
+}
+
+/// A group of one: there is nobody to send anything to.
+impl Effects for Inbox {
+    fn send(&mut self, to: NodeId, _message: PeerMessage) {
+        panic!("a message to {to}");
+    }
+    fn not_leader(&mut self, _shard: ShardId, ticket: &Ticket) {
+        panic!("request {} was not led", ticket.sequence);
+    }
+    fn led(&mut self, _shard: ShardId, _leader: Option<NodeId>, _term: u64) {}
+    fn readable(&mut self, _shard: ShardId) {}
+    fn sealed(&mut self, _shard: ShardId) {}
+    fn snapshot_wanted(&mut self, task: SnapshotTask) {
+        panic!("a snapshot for {}", task.node);
+    }
+    fn members(&mut self, _shard: ShardId, _index: u64, _members: Members) {}
+    fn map(&mut self, _map: Arc<cluster::Map>) {}
 }
 
 /// See the module's words.
@@ -50,7 +71,7 @@ impl Driver {
         let flushed = view.engine().flushed_index();
         let mut replica = Replica::open(log.clone(), SHARD, state, flushed, None, 1).unwrap();
         replica.campaign().unwrap();
-        let shard = Shard::new(view, replica, health);
+        let shard = Shard::new(view, replica, health).unwrap();
         let now_ms = 1_700_000_000_000;
         let mut driver = Self { shard, log, inbox: Inbox::default(), sequence: 0, now_ms, cuts_log: true };
         driver.run();
@@ -62,7 +83,16 @@ impl Driver {
     pub fn submit(&mut self, write: &Write, keys: &[&str]) -> u64 {
         self.sequence += 1;
         let hashes: Vec<u64> = keys.iter().map(|key| key_hash(key.as_bytes())).collect();
-        let ticket = Ticket { worker: 0, connection: 0, generation: 0, sequence: self.sequence, proto: Proto::Resp2 };
+        let ticket = Ticket {
+            worker: 0,
+            connection: 0,
+            generation: 0,
+            sequence: self.sequence,
+            proto: Proto::Resp2,
+            slot: Slot(0),
+            sync: false,
+            acks: Acks::Majority,
+        };
         assert!(self.shard.submit(write, &hashes, ticket, &mut self.inbox));
         self.sequence
     }
@@ -73,19 +103,21 @@ impl Driver {
 
     /// Proposes, persists, commits and applies until nothing is left.
     pub fn run(&mut self) {
-        self.shard.propose(self.now_ms, &mut self.inbox);
+        let now = Moment { wall_ms: self.now_ms, mono_us: self.now_ms * 1000 };
         loop {
+            self.shard.propose(now, &mut self.inbox);
             let mut write = LogWrite::default();
-            let mut number = 0;
-            while let Some(turned) = self.shard.turn(&mut write, &mut self.inbox).unwrap() {
-                number = number.max(turned);
-                self.shard.replica().validate();
-            }
-            if number == 0 {
+            let number = self.shard.collect(&mut write, &mut self.inbox).unwrap();
+            let collected = self.shard.has_collected();
+            if write.is_empty() && !collected {
                 break;
             }
             self.log.write(write, false).unwrap();
-            self.shard.persisted(number);
+            self.shard.persisted(number, &mut self.inbox);
+            let mut later = LogWrite::default();
+            self.shard.apply_collected(now, &mut later, &mut self.inbox);
+            self.log.write(later, false).unwrap();
+            self.shard.validate();
         }
         assert_eq!(self.shard.broken(), None);
     }

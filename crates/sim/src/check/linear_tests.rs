@@ -91,14 +91,16 @@ fn unsound_histories_are_caught() {
     }
 }
 
+/// Number, actions, answer once it has taken effect.
+type Open = (usize, Vec<(usize, Action)>, Option<Answer>);
+
 /// Clients whose requests take effect at a moment between question and answer; one in ten is never answered.
 fn random_history(seed: u64, length: usize) -> (History, BTreeMap<u64, u64>) {
     let mut prng = Prng::new(seed);
     let (mut history, mut log) = (History::default(), BTreeMap::new());
     let mut state: State = [None; KEYS];
     let (mut version, mut value) = (1, 1);
-    // Number, actions, answer once it has taken effect.
-    let mut open: Vec<(usize, Vec<(usize, Action)>, Option<Answer>)> = Vec::new();
+    let mut open: Vec<Open> = Vec::new();
     while history.operations().len() < length || !open.is_empty() {
         if history.operations().len() < length && open.len() < 8 && prng.happens(400) {
             let key = prng.below(KEYS as u64) as usize;
