@@ -1,5 +1,8 @@
 //! The command line.
 
+use crate::cluster::ClusterOptions;
+use crate::ctl::CtlOptions;
+use crate::demo::DemoOptions;
 use crate::inspect::InspectOptions;
 use crate::sim::SimOptions;
 use crate::start::StartOptions;
@@ -9,8 +12,10 @@ use clap_complete::Shell;
 
 const AFTER: &str = "\
 Examples:
+  basalt demo                                 watch a store of three nodes lose one under load
   basalt start                                serve 127.0.0.1:7000 from ./basalt-data
   redis-cli -p 7000                           talk to it with any Redis or Redis Cluster client
+  basalt cluster up                           a store of three nodes on this machine
   basalt bench                                measure an embedded store: no server needed
   basalt bench run --target redis://127.0.0.1:7000 -P workloada
   basalt inspect ./basalt-data                look into a data directory without changing it
@@ -34,6 +39,12 @@ pub struct Cli {
 pub enum Command {
     /// Serve a data directory
     Start(Box<StartOptions>),
+    /// Run a store of several nodes on this machine
+    Cluster(Box<ClusterOptions>),
+    /// Make a store, and see how it is
+    Ctl(Box<CtlOptions>),
+    /// Watch a store of three nodes lose one under load, and take it back
+    Demo(Box<DemoOptions>),
     /// Measure an embedded store, a server of the Redis kind, or a no-op server
     Bench(Box<BenchOptions>),
     /// Look into a data directory without changing it

@@ -1,7 +1,10 @@
-//! The one binary: `start` a node, `bench` it or a peer, `inspect` a data directory, `sim`ulate stores.
+//! The one binary: `start` a node, run a whole `cluster` of them, `ctl` a store, `bench`, `inspect` and `sim`ulate.
 
 mod cli;
+mod cluster;
 mod completions;
+mod ctl;
+mod demo;
 mod embedded;
 mod inspect;
 mod logging;
@@ -21,6 +24,9 @@ fn main() -> ExitCode {
     logging::start(cli.verbose);
     match cli.command {
         Command::Start(options) => start::run(&options),
+        Command::Cluster(options) => cluster::run(&options),
+        Command::Ctl(options) => ctl::run(&options),
+        Command::Demo(options) => demo::run(&options),
         Command::Bench(options) => embedded::run(&options),
         Command::Inspect(options) => inspect::run(&options),
         Command::Sim(options) => sim::run(&options),

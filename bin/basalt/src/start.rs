@@ -77,12 +77,16 @@ pub struct StartOptions {
     /// The failure domain that this node is in
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     zone: String,
+    /// Stop when standard input ends: for a program that starts nodes and is not to be outlived by them
+    #[arg(long)]
+    stop_with_stdin: bool,
     /// Any other setting of CONFIG GET, as NAME=VALUE; may be given several times
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+/// NAME=VALUE.
+pub fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("NAME=VALUE is expected")?;
     Ok((name.to_owned(), value.to_owned()))
 }
@@ -114,10 +118,11 @@ impl StartOptions {
         ]
     }
 
+    /// All of them. What `--set` says wins over a flag, which may be at its default.
     fn pairs(&self) -> Vec<(&str, &str)> {
-        let mut pairs = self.flags().to_vec();
-        pairs.extend(self.set.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        pairs
+        let set = self.set.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let is_set = |flag: &str| self.set.iter().any(|(name, _)| name.eq_ignore_ascii_case(flag));
+        self.flags().into_iter().filter(|(flag, _)| !is_set(flag)).chain(set).collect()
     }
 }
 
@@ -138,6 +143,12 @@ pub fn run(options: &StartOptions) -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
+    if options.stop_with_stdin
+        && let Err(e) = watch_stdin(asked.clone())
+    {
+        eprintln!("basalt start: {e}");
+        return ExitCode::FAILURE;
+    }
     let server = match Server::start(config) {
         Ok(server) => server,
         Err(e) => {
@@ -155,4 +166,14 @@ pub fn run(options: &StartOptions) -> ExitCode {
     server.stop();
     log::info!("stopped");
     ExitCode::SUCCESS
+}
+
+/// Asks for the end when standard input ends.
+fn watch_stdin(asked: Arc<AtomicBool>) -> std::io::Result<()> {
+    let watch = move || {
+        // What is written there, or fails there, does not matter: it is over.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        asked.store(true, Ordering::Release);
+    };
+    std::thread::Builder::new().name("stdin".to_owned()).spawn(watch).map(|_| ())
 }

@@ -1,0 +1,257 @@
+//! A store of several nodes on this machine, each a process of this program: started, killed, brought back, stopped.
+
+use super::process::Process;
+use super::roster::{LocalNode, Roster, RosterLock};
+use client::{Address, Login, StoreUrl};
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A node that is told to stop and has not within this time is killed.
+const STOPS_WITHIN: Duration = Duration::from_secs(30);
+/// What has been killed is gone within this time, unless the system is stuck.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
+/// Of what a node said last, so much is shown.
+const LAST_WORDS_LINES: usize = 5;
+
+/// Whether nodes outlive the program that starts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// They stop when it ends, however it ends.
+    Ours,
+    /// They go on.
+    Their,
+}
+
+/// A store of several nodes on this machine.
+pub struct LocalStore {
+    dir: PathBuf,
+    roster: Roster,
+    /// The processes that were started here.
+    children: BTreeMap<usize, Child>,
+}
+
+impl LocalStore {
+    /// A new store in `dir`, nothing of which runs yet.
+    pub fn create(dir: &Path, roster: Roster) -> Result<Self, String> {
+        fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+        let _lock = RosterLock::take(dir)?;
+        if Roster::read(dir)?.is_some() {
+            return Err(format!("{} holds a store already", dir.display()));
+        }
+        roster.write(dir)?;
+        Ok(Self { dir: dir.to_owned(), roster, children: BTreeMap::new() })
+    }
+
+    /// The store in `dir`; none if there is none.
+    pub fn open(dir: &Path) -> Result<Option<Self>, String> {
+        let roster = Roster::read(dir)?;
+        Ok(roster.map(|roster| Self { dir: dir.to_owned(), roster, children: BTreeMap::new() }))
+    }
+
+    /// Its nodes.
+    #[must_use]
+    pub fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    /// Its directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// How clients find it.
+    #[must_use]
+    pub fn url(&self) -> StoreUrl {
+        StoreUrl { seeds: self.roster.nodes.iter().map(address).collect(), login: self.login() }
+    }
+
+    /// How clients find one node.
+    #[must_use]
+    pub fn node_url(&self, node: &LocalNode) -> StoreUrl {
+        StoreUrl { seeds: vec![address(node)], login: self.login() }
+    }
+
+    fn login(&self) -> Option<Login> {
+        let password = self.roster.setting("requirepass").filter(|password| !password.is_empty())?;
+        Some(Login { user: None, password: password.to_owned() })
+    }
+
+    /// Changes the roster, on disk first. What other programs have written to it meanwhile is taken over.
+    pub fn change(&mut self, change: impl FnOnce(&mut Roster)) -> Result<(), String> {
+        let _lock = RosterLock::take(&self.dir)?;
+        let mut roster = Roster::read(&self.dir)?.ok_or_else(|| format!("{} is gone", self.dir.display()))?;
+        change(&mut roster);
+        roster.write(&self.dir)?;
+        self.roster = roster;
+        Ok(())
+    }
+
+    /// Reads the roster again: another program may have brought a node back.
+    pub fn refresh(&mut self) -> Result<(), String> {
+        for child in self.children.values_mut() {
+            // The system keeps what has ended until somebody asks.
+            let _ = child.try_wait();
+        }
+        self.roster = Roster::read(&self.dir)?.ok_or_else(|| format!("{} is gone", self.dir.display()))?;
+        Ok(())
+    }
+
+    /// Starts a node that does not run.
+    pub fn start(&mut self, number: usize, lifetime: Lifetime) -> Result<(), String> {
+        let node = self.node(number)?;
+        if node.runs() {
+            return Err(format!("node {number} runs already"));
+        }
+        let mut command = self.command(&node, lifetime)?;
+        let mut child = command.spawn().map_err(|e| format!("node {number} cannot be started: {e}"))?;
+        let process = Process::of(child.id());
+        let set = |roster: &mut Roster| {
+            roster.nodes.iter_mut().filter(|node| node.number == number).for_each(|node| node.process = process);
+        };
+        if let Err(e) = self.change(set) {
+            // What nobody knows of, nobody would end.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(e);
+        }
+        self.children.insert(number, child);
+        Ok(())
+    }
+
+    fn command(&self, node: &LocalNode, lifetime: Lifetime) -> Result<Command, String> {
+        let dir = Roster::node_dir(&self.dir, node.number);
+        let messages = self.messages(node.number);
+        let open = || {
+            fs::create_dir_all(&dir)?;
+            let file = OpenOptions::new().create(true).append(true).open(&messages)?;
+            Ok((file.try_clone()?, file))
+        };
+        let (out, err) = open().map_err(|e: std::io::Error| format!("{}: {e}", messages.display()))?;
+        let program = std::env::current_exe().map_err(|e| format!("this program cannot be found: {e}"))?;
+        let mut command = Command::new(program);
+        let peers: Vec<String> = self.roster.nodes.iter().map(|node| local(node.peer_port)).collect();
+        command.arg("start").args(["--listen", &local(node.port), "--peer-listen", &local(node.peer_port)]);
+        command.args(["--join", &peers.join(",")]).arg("--dir").arg(dir.join("data"));
+        if node.number == 1 && !self.roster.made {
+            command.arg("--init");
+        }
+        for (name, value) in &self.roster.settings {
+            command.args(["--set", &format!("{name}={value}")]);
+        }
+        if lifetime == Lifetime::Ours {
+            command.arg("--stop-with-stdin");
+        }
+        command.stdin(if lifetime == Lifetime::Ours { Stdio::piped() } else { Stdio::null() });
+        // Ctrl-C is for the one who started it, who ends the nodes in order.
+        command.stdout(out).stderr(err).process_group(0);
+        Ok(command)
+    }
+
+    /// What a node says goes here.
+    #[must_use]
+    pub fn messages(&self, number: usize) -> PathBuf {
+        Roster::node_dir(&self.dir, number).join("messages")
+    }
+
+    /// What a node has said last.
+    #[must_use]
+    pub fn last_words(&self, number: usize) -> String {
+        let text = fs::read(self.messages(number)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        let last = lines.len().saturating_sub(LAST_WORDS_LINES);
+        lines[last..].iter().map(|line| format!("\n    {line}")).collect()
+    }
+
+    /// Kills a node (kill -9). False if it did not run.
+    pub fn kill(&mut self, number: usize) -> Result<bool, String> {
+        let node = self.node(number)?;
+        let Some(process) = node.process.filter(|process| process.runs()) else { return Ok(false) };
+        process.kill().map_err(|e| format!("node {number} cannot be killed: {e}"))?;
+        self.gone(number, process)?;
+        Ok(true)
+    }
+
+    fn gone(&mut self, number: usize, process: Process) -> Result<(), String> {
+        if !process.wait(Instant::now() + GONE_WITHIN) {
+            return Err(format!("node {number} (process {}) was killed and does not end", process.pid));
+        }
+        if let Some(mut child) = self.children.remove(&number).filter(|child| child.id() == process.pid) {
+            let _ = child.wait();
+        }
+        Ok(())
+    }
+
+    /// Stops these nodes, all at once and in order, and those that do not stop in time by force: their numbers.
+    pub fn stop(&mut self, numbers: &[usize]) -> Result<Vec<usize>, String> {
+        let mut running = Vec::new();
+        for number in numbers {
+            let node = self.node(*number)?;
+            if let Some(process) = node.process.filter(|process| process.runs()) {
+                process.terminate().map_err(|e| format!("node {number} cannot be stopped: {e}"))?;
+                running.push((*number, process));
+            }
+        }
+        let until = Instant::now() + STOPS_WITHIN;
+        let mut forced = Vec::new();
+        for (number, process) in running {
+            if !process.wait(until) {
+                process.kill().map_err(|e| format!("node {number} cannot be killed: {e}"))?;
+                forced.push(number);
+            }
+            self.gone(number, process)?;
+        }
+        Ok(forced)
+    }
+
+    /// The same for all nodes.
+    pub fn stop_all(&mut self) -> Result<Vec<usize>, String> {
+        self.refresh()?;
+        self.stop(&self.numbers())
+    }
+
+    /// The numbers of its nodes.
+    #[must_use]
+    pub fn numbers(&self) -> Vec<usize> {
+        self.roster.nodes.iter().map(|node| node.number).collect()
+    }
+
+    /// Kills what was started here and still runs: for an end that nobody has planned.
+    pub fn kill_children(&mut self) {
+        for child in self.children.values_mut() {
+            let _ = child.kill();
+        }
+        for (_, mut child) in std::mem::take(&mut self.children) {
+            let _ = child.wait();
+        }
+    }
+
+    /// The children are nobody's business any more: they go on.
+    pub fn let_go(&mut self) {
+        self.children.clear();
+    }
+
+    fn node(&self, number: usize) -> Result<LocalNode, String> {
+        let nodes = self.roster.nodes.len();
+        self.roster.node(number).cloned().ok_or_else(|| format!("there is no node {number}: nodes are 1 to {nodes}"))
+    }
+}
+
+impl Drop for LocalStore {
+    fn drop(&mut self) {
+        self.kill_children();
+    }
+}
+
+fn local(port: u16) -> String {
+    format!("127.0.0.1:{port}")
+}
+
+fn address(node: &LocalNode) -> Address {
+    Address { host: "127.0.0.1".to_owned(), port: node.port }
+}

@@ -1,0 +1,250 @@
+//! The options of `basalt cluster`, and what they make of a store.
+
+use super::Trouble;
+use super::roster::Roster;
+use clap::{Args, Subcommand};
+use node::Config;
+use std::path::PathBuf;
+
+/// Peer ports lie so far above client ports, as those of Redis Cluster do.
+const PEER_PORT_ABOVE: u16 = 10_000;
+/// What `up` decides itself.
+const RESERVED: [&str; 9] =
+    ["listen", "dir", "peer-listen", "join", "init", "announce-host", "announce-port", "announce-peer", "zone"];
+
+const AFTER: &str = "\
+Each node is a process of this program on 127.0.0.1: `basalt start` with an address for clients and one for other nodes.
+What a node keeps is in DIR/node-N/data, what it says in DIR/node-N/messages, and which process it is in
+DIR/cluster.json.
+
+Examples:
+  basalt cluster up                       three nodes on the ports 7000 to 7002, until Ctrl-C
+  redis-cli -c -p 7000                    any client of Redis Cluster, at any node
+  basalt cluster up --background          the same, and come back when it serves
+  basalt cluster kill 2                   kill -9 a node: the others take over
+  basalt cluster restart 2                and bring it back
+  basalt cluster down                     stop all nodes in order; `up` starts them again, with their data
+
+Exit codes: 0 done (status: all nodes are up and all shards have leaders), 1 not so, 2 the command line is wrong.";
+
+/// Run a store of several nodes on this machine
+#[derive(Args, Debug)]
+#[command(after_help = AFTER)]
+pub struct ClusterOptions {
+    /// What to do
+    #[command(subcommand)]
+    pub(super) command: ClusterCommand,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Start a store, new or as it was, and show how it is until Ctrl-C
+    Up(Box<UpOptions>),
+    /// Stop all nodes in order
+    Down(Place),
+    /// Show the nodes, the shards that they lead, and what they do
+    Status {
+        /// Where the store is
+        #[command(flatten)]
+        place: Place,
+        /// Show it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Kill a node at once (kill -9), to see the others take over
+    Kill {
+        /// The node's number, from 1 on
+        node: usize,
+        /// Where the store is
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Start a node again; one that runs is stopped in order first
+    Restart {
+        /// The node's number, from 1 on
+        node: usize,
+        /// Where the store is
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// Where the store is.
+#[derive(Args, Debug)]
+pub struct Place {
+    /// The store's directory
+    #[arg(long, value_name = "DIR", default_value = "./basalt-cluster")]
+    pub data: PathBuf,
+}
+
+/// How a store is started.
+#[derive(Args, Debug)]
+pub struct UpOptions {
+    /// Where the store is
+    #[command(flatten)]
+    pub place: Place,
+    /// What it is like
+    #[command(flatten)]
+    pub shape: StoreShape,
+    /// Come back when the store serves; `basalt cluster down` ends it
+    #[arg(long)]
+    pub background: bool,
+}
+
+/// What a store on this machine is like. What is not given is as it was, or else the default.
+#[derive(Args, Clone, Debug, Default)]
+pub struct StoreShape {
+    /// Nodes [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub nodes: Option<u16>,
+    /// Shards: Raft groups that share the slots evenly [default: 16]
+    #[arg(long, value_name = "N")]
+    pub shards: Option<String>,
+    /// Replicas of each shard [default: 3, or one on each node if there are fewer]
+    #[arg(long, value_name = "N")]
+    pub replication_factor: Option<u16>,
+    /// The first node's port for clients; the others follow [default: 7000]
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// The first node's port for other nodes; the others follow [default: 10000 above --port]
+    #[arg(long, value_name = "PORT")]
+    pub peer_port: Option<u16>,
+    /// When a write is answered: on disk (sync), or in the operating system's memory (nosync) [default: sync]
+    #[arg(long, value_name = "sync|nosync")]
+    pub durability: Option<String>,
+    /// Where the data is: on disk (lsm), or in memory with the log on disk (memory) [default: lsm]
+    #[arg(long, value_name = "lsm|memory")]
+    pub engine: Option<String>,
+    /// Bound for caches, memtables and buffers of each node [default: 4G, shared by the nodes]
+    #[arg(long, value_name = "BYTES")]
+    pub memory: Option<String>,
+    /// Any other setting of every node; may be given several times
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = crate::start::pair)]
+    pub set: Vec<(String, String)>,
+}
+
+/// What memory all nodes share unless they are told otherwise, in MB.
+const MEMORY_MB: u16 = 4000;
+
+impl StoreShape {
+    /// The roster of a store that is not there yet.
+    pub fn fresh(&self) -> Result<Roster, Trouble> {
+        let usage = |text: String| Err(Trouble::Usage(text));
+        let nodes = self.nodes.unwrap_or(3);
+        let replicas = self.replication_factor.unwrap_or(nodes.min(3));
+        if replicas > nodes {
+            return usage(format!(
+                "--replication-factor {replicas}: there are {nodes} nodes, and each holds one replica"
+            ));
+        }
+        let port = self.port.unwrap_or(7000);
+        let above = port.checked_add(PEER_PORT_ABOVE).filter(|first| first.checked_add(nodes).is_some());
+        let Some(peer_port) = self.peer_port.or(above) else {
+            return usage(format!("--port {port}: no room for the other nodes' ports above it; give --peer-port"));
+        };
+        let fits = |first: u16| first > 0 && first.checked_add(nodes).is_some();
+        if !fits(port) || !fits(peer_port) || port.abs_diff(peer_port) < nodes {
+            return usage(format!("--port {port}, --peer-port {peer_port}: no room for the ports of {nodes} nodes"));
+        }
+        let mut settings = vec![
+            ("shards".to_owned(), self.shards.clone().unwrap_or_else(|| "16".to_owned())),
+            ("replication-factor".to_owned(), replicas.to_string()),
+            ("engine".to_owned(), self.engine.clone().unwrap_or_else(|| "lsm".to_owned())),
+            ("durability".to_owned(), "sync".to_owned()),
+            ("memory".to_owned(), format!("{}M", (MEMORY_MB / nodes).max(64))),
+        ];
+        self.add_changeable(&mut settings)?;
+        let roster = Roster::new(nodes, port, peer_port, settings);
+        check(&roster)?;
+        Ok(roster)
+    }
+
+    /// The roster of a store that is there, with what may be different at every start.
+    pub fn again(&self, known: &Roster) -> Result<Roster, Trouble> {
+        let first = known.nodes.first();
+        let was = |name: &str| known.setting(name).unwrap_or_default().to_owned();
+        let asked = [
+            ("--nodes", self.nodes.map(|nodes| nodes.to_string()), known.nodes.len().to_string()),
+            ("--port", self.port.map(|port| port.to_string()), first.map_or(0, |node| node.port).to_string()),
+            (
+                "--peer-port",
+                self.peer_port.map(|port| port.to_string()),
+                first.map_or(0, |node| node.peer_port).to_string(),
+            ),
+            ("--shards", self.shards.clone(), was("shards")),
+            ("--replication-factor", self.replication_factor.map(|n| n.to_string()), was("replication-factor")),
+            ("--engine", self.engine.clone(), was("engine")),
+        ];
+        for (flag, asked, was) in asked {
+            if let Some(asked) = asked.filter(|asked| *asked != was) {
+                return Err(Trouble::Usage(format!("{flag} {asked}: this store was made with {was}, and keeps it")));
+            }
+        }
+        let mut roster = known.clone();
+        self.add_changeable(&mut roster.settings)?;
+        check(&roster)?;
+        Ok(roster)
+    }
+
+    fn add_changeable(&self, settings: &mut Vec<(String, String)>) -> Result<(), Trouble> {
+        let flags = [("durability", &self.durability), ("memory", &self.memory)];
+        let flags = flags.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
+        for (name, value) in flags.chain(self.set.iter().cloned()) {
+            if RESERVED.contains(&name.as_str()) {
+                return Err(Trouble::Usage(format!("--set {name}: `basalt cluster up` decides this for each node")));
+            }
+            settings.retain(|(known, _)| *known != name);
+            settings.push((name, value));
+        }
+        Ok(())
+    }
+}
+
+/// A setting that cannot be is told before anything is started.
+fn check(roster: &Roster) -> Result<(), Trouble> {
+    let pairs = roster.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let flags = ["shards", "replication-factor", "engine", "durability", "memory"];
+    let refused = |e: node::config::SetError| Trouble::Usage(e.on_command_line(|name| flags.contains(&name)));
+    Config::start(pairs).map(|_| ()).map_err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_store_has_the_shape_that_is_asked_for_and_keeps_it() {
+        let roster = StoreShape::default().fresh().unwrap();
+        assert_eq!((roster.nodes.len(), roster.nodes[2].port, roster.nodes[2].peer_port), (3, 7002, 17002));
+        assert_eq!((roster.setting("memory"), roster.setting("durability")), (Some("1333M"), Some("sync")));
+        let set = vec![("acks".to_owned(), "all".to_owned())];
+        let later = StoreShape { durability: Some("nosync".to_owned()), nodes: Some(3), set, ..StoreShape::default() };
+        let roster = later.again(&roster).unwrap();
+        assert_eq!((roster.setting("acks"), roster.setting("durability")), (Some("all"), Some("nosync")));
+        assert_eq!(StoreShape::default().again(&roster).unwrap(), roster);
+        let two = StoreShape { nodes: Some(2), ..StoreShape::default() };
+        assert_eq!(two.fresh().unwrap().setting("replication-factor"), Some("2"));
+        assert!(two.again(&roster).unwrap_err().to_string().contains("was made with 3"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let setting = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+        let none = StoreShape::default;
+        for (shape, reason) in [
+            (StoreShape { port: Some(65534), ..none() }, "no room"),
+            (StoreShape { port: Some(60000), ..none() }, "give --peer-port"),
+            (StoreShape { port: Some(7000), peer_port: Some(7002), ..none() }, "no room"),
+            (StoreShape { nodes: Some(2), replication_factor: Some(3), ..none() }, "there are 2 nodes"),
+            (StoreShape { durability: Some("never".to_owned()), ..none() }, "--durability"),
+            (StoreShape { set: setting("listen", "0.0.0.0:1"), ..none() }, "decides this"),
+            (StoreShape { set: setting("nosuch", "1"), ..none() }, "nosuch"),
+        ] {
+            let refused = shape.fresh().unwrap_err();
+            assert!(matches!(refused, Trouble::Usage(_)), "{refused}");
+            assert!(refused.to_string().contains(reason), "{refused}");
+        }
+    }
+}

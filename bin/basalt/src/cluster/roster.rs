@@ -1,0 +1,149 @@
+//! What a store on this machine is made of: the nodes, where each listens, and which process it is. Kept in the store's
+//! directory as `cluster.json`, so that one command finds what another has started.
+
+use super::process::Process;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The layout's number: a file with another is refused.
+const FORMAT: u32 = 1;
+const FILE: &str = "cluster.json";
+const LOCK: &str = "cluster.lock";
+
+/// The nodes of a store on this machine.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub struct Roster {
+    format: u32,
+    /// Whether the store has been made: its first map is drawn once.
+    pub made: bool,
+    /// The settings that all nodes are started with.
+    pub settings: Vec<(String, String)>,
+    /// In order of their numbers.
+    pub nodes: Vec<LocalNode>,
+}
+
+/// One node.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub struct LocalNode {
+    /// From 1 on.
+    pub number: usize,
+    /// Where clients reach it.
+    pub port: u16,
+    /// Where other nodes reach it.
+    pub peer_port: u16,
+    /// The process that it is, or last was.
+    pub process: Option<Process>,
+}
+
+impl LocalNode {
+    /// Whether its process runs.
+    #[must_use]
+    pub fn runs(&self) -> bool {
+        self.process.is_some_and(Process::runs)
+    }
+}
+
+impl Roster {
+    /// A store that is not there yet: `nodes` nodes with ports that follow each other.
+    #[must_use]
+    pub fn new(nodes: u16, port: u16, peer_port: u16, settings: Vec<(String, String)>) -> Self {
+        let node = |index: u16| LocalNode {
+            number: usize::from(index) + 1,
+            port: port + index,
+            peer_port: peer_port + index,
+            process: None,
+        };
+        Self { format: FORMAT, made: false, settings, nodes: (0..nodes).map(node).collect() }
+    }
+
+    /// What `dir` holds; none if it holds no store of this kind.
+    pub fn read(dir: &Path) -> Result<Option<Self>, String> {
+        let path = dir.join(FILE);
+        let text = match fs::read_to_string(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(|e| format!("{}: {e}", path.display()))?,
+        };
+        let roster: Self = serde_json::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+        if roster.format != FORMAT {
+            let found = roster.format;
+            return Err(format!("{}: format {found}; this version of basalt reads format {FORMAT}", path.display()));
+        }
+        Ok(Some(roster))
+    }
+
+    /// Keeps it in `dir`: the file that was there, or all of the new one.
+    pub fn write(&self, dir: &Path) -> Result<(), String> {
+        let path = dir.join(FILE);
+        let write = || -> io::Result<()> {
+            let new = dir.join("cluster.json.new");
+            // Settings may hold a password.
+            let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
+            file.write_all(&serde_json::to_vec_pretty(self)?)?;
+            file.sync_all()?;
+            fs::rename(new, &path)
+        };
+        write().map_err(|e| format!("{}: {e}", path.display()))
+    }
+
+    /// The value of a setting, if one is given.
+    #[must_use]
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The node of that number.
+    #[must_use]
+    pub fn node(&self, number: usize) -> Option<&LocalNode> {
+        self.nodes.iter().find(|node| node.number == number)
+    }
+
+    /// The directory of one node in that of the store: its data and what it said.
+    #[must_use]
+    pub fn node_dir(dir: &Path, number: usize) -> PathBuf {
+        dir.join(format!("node-{number}"))
+    }
+}
+
+/// Whoever changes a roster holds this. Let go when it is dropped, or when the process ends.
+pub struct RosterLock(#[expect(dead_code, reason = "it is held, not read")] File);
+
+impl RosterLock {
+    /// Waits for it.
+    pub fn take(dir: &Path) -> Result<Self, String> {
+        let path = dir.join(LOCK);
+        let lock = || -> io::Result<File> {
+            let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
+            file.lock()?;
+            Ok(file)
+        };
+        lock().map(Self).map_err(|e| format!("{}: {e}", path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_other_formats_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Roster::read(dir.path()), Ok(None));
+        let setting = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let mut roster = Roster::new(3, 7000, 17000, vec![setting("a", "1"), setting("a", "2")]);
+        roster.nodes[1].process = Process::of(std::process::id());
+        roster.write(dir.path()).unwrap();
+        assert_eq!(Roster::read(dir.path()).unwrap().as_ref(), Some(&roster));
+        let ports: Vec<_> = roster.nodes.iter().map(|node| (node.number, node.port, node.peer_port)).collect();
+        assert_eq!(ports, [(1, 7000, 17000), (2, 7001, 17001), (3, 7002, 17002)]);
+        assert_eq!((roster.setting("a"), roster.setting("b")), (Some("2"), None));
+        roster.format += 1;
+        roster.write(dir.path()).unwrap();
+        assert!(Roster::read(dir.path()).unwrap_err().contains("format 2; this version of basalt reads format 1"));
+        fs::write(dir.path().join(FILE), "{").unwrap();
+        assert!(Roster::read(dir.path()).is_err());
+    }
+}

@@ -1,0 +1,169 @@
+//! How a store on this machine is, in words: one line that is kept up to date, and a table.
+
+use super::watch::{NodeSight, Sight};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// Between two lines where nobody watches.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// What to call a node.
+#[must_use]
+pub fn node_name(number: usize, port: u16) -> String {
+    format!("node {number} (127.0.0.1:{port})")
+}
+
+/// Where the state is shown: on a terminal a line that is rewritten, elsewhere a line every few seconds.
+pub enum Board {
+    /// The line.
+    Line(ProgressBar),
+    /// The lines; when the next is due.
+    Lines(Instant),
+}
+
+impl Board {
+    /// On standard error.
+    #[must_use]
+    pub fn new() -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self::Lines(Instant::now());
+        }
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+            bar.set_style(style);
+        }
+        Self::Line(bar)
+    }
+
+    /// Shows how it is.
+    pub fn show(&mut self, sight: &Sight) {
+        match self {
+            Self::Line(bar) => {
+                bar.set_message(sight.line());
+                bar.tick();
+            }
+            Self::Lines(due) if Instant::now() >= *due => {
+                eprintln!("{}", sight.line());
+                *due = Instant::now() + LINE_EVERY;
+            }
+            Self::Lines(_) => {}
+        }
+    }
+
+    /// Says something that stays.
+    pub fn say(&self, text: &str) {
+        match self {
+            Self::Line(bar) => bar.suspend(|| eprintln!("{text}")),
+            Self::Lines(_) => eprintln!("{text}"),
+        }
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        if let Self::Line(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Sight {
+    /// In one line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let up = self.nodes.iter().filter(|node| node.told.is_some()).count();
+        let mut line = format!(
+            "{up}/{} nodes up, {}/{} shards led, {} ops/s",
+            self.nodes.len(),
+            self.shards_led,
+            self.shards,
+            self.operations_per_s
+        );
+        for node in &self.nodes {
+            line += &match &node.told {
+                Some(told) => format!(" | {}: {} leaders, {} ops/s", node.port, told.leading, told.operations_per_s),
+                None => format!(" | {}: {}", node.port, node.state()),
+            };
+        }
+        line
+    }
+
+    /// A row a node.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut text = format!(
+            "{:<6} {:>6} {:>9} {:>9} {:<13} {:>8} {:>9} {:>10} {:>9} {:>9}\n",
+            "node", "port", "peer port", "process", "state", "leading", "replicas", "keys", "ops/s", "memory"
+        );
+        for node in &self.nodes {
+            let process = node.process.map_or_else(|| "-".to_owned(), |process| process.to_string());
+            let told = node.told.clone().unwrap_or_default();
+            text += &format!(
+                "{:<6} {:>6} {:>9} {process:>9} {:<13} {:>8} {:>9} {:>10} {:>9} {:>6} MB\n",
+                node.number,
+                node.port,
+                node.peer_port,
+                node.state(),
+                told.leading,
+                told.replicas,
+                told.keys,
+                told.operations_per_s,
+                told.rss_bytes / 1_000_000
+            );
+        }
+        text + &format!("{} of {} shards have leaders\n", self.shards_led, self.shards)
+    }
+}
+
+impl NodeSight {
+    fn state(&self) -> &'static str {
+        match (&self.process, &self.told) {
+            (None, _) => "down",
+            (Some(_), None) => "not answering",
+            (Some(_), Some(told)) if told.shards == 0 => "no store yet",
+            (Some(_), Some(told)) if !told.serves() => "no leaders",
+            (Some(_), Some(_)) => "up",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::watch::Told;
+
+    #[test]
+    fn a_store_in_words() {
+        let told = Told { shards: 4, shards_led: 4, leading: 3, operations_per_s: 7, ..Told::default() };
+        let node = |number: usize, process, told| NodeSight {
+            number,
+            port: 7000 + number as u16,
+            peer_port: 17000 + number as u16,
+            process,
+            told,
+        };
+        let behind = Told { shards_led: 3, ..told.clone() };
+        let sight = Sight {
+            healthy: false,
+            shards: 4,
+            shards_led: 3,
+            operations_per_s: 14,
+            nodes: vec![
+                node(1, Some(5), Some(told)),
+                node(2, None, None),
+                node(3, Some(6), None),
+                node(4, Some(7), Some(behind)),
+                node(5, Some(8), Some(Told::default())),
+            ],
+        };
+        assert_eq!(
+            sight.line(),
+            "3/5 nodes up, 3/4 shards led, 14 ops/s | 7001: 3 leaders, 7 ops/s | 7002: down | 7003: not answering \
+             | 7004: 3 leaders, 7 ops/s | 7005: 0 leaders, 0 ops/s"
+        );
+        let states: Vec<_> = sight.nodes.iter().map(NodeSight::state).collect();
+        assert_eq!(states, ["up", "down", "not answering", "no leaders", "no store yet"]);
+        assert_eq!(sight.table().lines().count(), 7);
+    }
+}

@@ -1,0 +1,144 @@
+//! `basalt cluster up`: starts the nodes, waits until they serve, and shows how they are until it is told to stop.
+
+use super::Trouble;
+use super::local_store::{Lifetime, LocalStore};
+use super::options::UpOptions;
+use super::status::{Board, node_name};
+use super::watch::{Sight, Watch};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Within this time a store serves, also one that has a log to replay.
+const HEALTHY_WITHIN: Duration = Duration::from_secs(120);
+/// Between two looks at a store that is coming up.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Between two looks at one that serves.
+const SHOW_EVERY: Duration = Duration::from_millis(500);
+
+/// Runs it.
+pub fn run(options: &UpOptions) -> Result<bool, Trouble> {
+    let stop = stop_flag()?;
+    let mut store = prepare(options)?;
+    let lifetime = if options.background { Lifetime::Their } else { Lifetime::Ours };
+    let begun = Instant::now();
+    if let Err(e) = start_all(&mut store, lifetime, &stop) {
+        // What the user did not get is not left running.
+        store.stop_all()?;
+        return Err(e);
+    }
+    if stop.load(Ordering::Acquire) {
+        return stop_all(&mut store);
+    }
+    let count = store.roster().nodes.len();
+    let (took, dir) = (begun.elapsed().as_secs_f64(), store.dir().display().to_string());
+    println!("the store of {count} nodes in {dir} serves after {took:.1} s: redis://{}", store.url());
+    if options.background {
+        store.let_go();
+        println!("`basalt cluster down --data {dir}` stops it");
+        return Ok(true);
+    }
+    tend(&mut store, &stop)?;
+    stop_all(&mut store)
+}
+
+/// Set by SIGINT and SIGTERM.
+fn stop_flag() -> Result<Arc<AtomicBool>, Trouble> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone())
+            .map_err(|e| Trouble::Failed(format!("signals cannot be handled: {e}")))?;
+    }
+    Ok(stop)
+}
+
+/// The store that is to be started: new, or as it was.
+fn prepare(options: &UpOptions) -> Result<LocalStore, Trouble> {
+    let dir = &options.place.data;
+    let Some(mut store) = LocalStore::open(dir)? else {
+        return Ok(LocalStore::create(dir, options.shape.fresh()?)?);
+    };
+    if let Some(node) = store.roster().nodes.iter().find(|node| node.runs()) {
+        let text = format!("the store in {} runs already: {}", dir.display(), node_name(node.number, node.port));
+        return Err(Trouble::Failed(text));
+    }
+    // One that was never made may still become another.
+    let known = store.roster();
+    let roster = if known.made { options.shape.again(known)? } else { options.shape.fresh()? };
+    store.change(|known| *known = roster)?;
+    Ok(store)
+}
+
+fn start_all(store: &mut LocalStore, lifetime: Lifetime, stop: &AtomicBool) -> Result<(), Trouble> {
+    for number in store.numbers() {
+        store.start(number, lifetime)?;
+    }
+    if wait_until_healthy(store, stop)? {
+        store.change(|roster| roster.made = true)?;
+    }
+    Ok(())
+}
+
+/// Waits until all nodes are up and all shards have leaders. False if it is to stop.
+///
+/// # Errors
+/// A node has ended, or it takes too long.
+pub fn wait_until_healthy(store: &mut LocalStore, stop: &AtomicBool) -> Result<bool, String> {
+    let until = Instant::now() + HEALTHY_WITHIN;
+    let mut watch = Watch::default();
+    while !stop.load(Ordering::Acquire) {
+        let sight = watch.look(store);
+        if sight.healthy {
+            return Ok(true);
+        }
+        if let Some(node) = sight.nodes.iter().find(|node| node.process.is_none()) {
+            let (name, words) = (node_name(node.number, node.port), store.last_words(node.number));
+            return Err(format!("{name} has ended instead of starting; it said last:{words}"));
+        }
+        if Instant::now() >= until {
+            let seconds = HEALTHY_WITHIN.as_secs();
+            return Err(format!("the store does not serve after {seconds} s: {}", sight.line()));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(false)
+}
+
+/// Shows how the nodes are, and says when one ends or is back.
+fn tend(store: &mut LocalStore, stop: &AtomicBool) -> Result<(), Trouble> {
+    let mut watch = Watch::default();
+    let mut board = Board::new();
+    let mut before: Option<Sight> = None;
+    while !stop.load(Ordering::Acquire) {
+        store.refresh()?;
+        let sight = watch.look(store);
+        for (node, was) in sight.nodes.iter().zip(before.iter().flat_map(|sight| &sight.nodes)) {
+            let name = node_name(node.number, node.port);
+            match (was.process, node.process) {
+                (Some(_), None) => {
+                    let (words, number) = (store.last_words(node.number), node.number);
+                    let dir = store.dir().display();
+                    board.say(&format!(
+                        "{name} has ended; `basalt cluster restart {number} --data {dir}` brings it back. It said last:{words}"
+                    ));
+                }
+                (was, Some(process)) if was != Some(process) => board.say(&format!("{name} runs again")),
+                _ => {}
+            }
+        }
+        board.show(&sight);
+        before = Some(sight);
+        std::thread::sleep(SHOW_EVERY);
+    }
+    Ok(())
+}
+
+fn stop_all(store: &mut LocalStore) -> Result<bool, Trouble> {
+    eprintln!("stopping {} nodes", store.roster().nodes.len());
+    let forced = store.stop_all()?;
+    for number in &forced {
+        eprintln!("node {number} did not stop in time and was killed");
+    }
+    Ok(forced.is_empty())
+}

@@ -1,0 +1,164 @@
+//! `basalt demo`: a store of several nodes on this machine, one of which dies and comes back under load.
+
+mod audit;
+mod options;
+mod script;
+mod stage;
+mod verdict;
+
+pub use options::DemoOptions;
+
+use crate::cluster::Trouble;
+use audit::Audit;
+use bench::cli::Program;
+use bench::driver::{EventLog, Limit, Pace, PhasePlan};
+use bench::target::{RedisOptions, RedisTarget};
+use bench::workload::{Config, Properties, Task, Workload};
+use bench::{Drive, Run, title};
+use client::ReadFrom;
+use script::Script;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use stage::Stage;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use verdict::Verdict;
+
+/// A request without an answer for this long has failed.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// An operation that was refused, or that may be done twice, is attempted again for so long.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Runs it: 0 if nothing was lost and reads went on, 1 otherwise.
+pub fn run(options: &DemoOptions) -> ExitCode {
+    match demonstrate(options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(trouble) => trouble.tell("demo"),
+    }
+}
+
+fn demonstrate(options: &DemoOptions) -> Result<bool, Trouble> {
+    options.check()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone())
+            .map_err(|e| Trouble::Failed(format!("signals cannot be handled: {e}")))?;
+    }
+    options.say(&format!("starting {} nodes, {}, {} shards", options.nodes, options.durability, options.shards));
+    let Some(mut stage) = Stage::set(options, &stop)? else { return Ok(false) };
+    options.say(&format!("they serve redis://{}; data in {}", stage.store.url(), stage.store.dir().display()));
+    let failed = |e: io::Error| Trouble::Failed(e.to_string());
+    let access = RedisOptions {
+        timeout: TIMEOUT,
+        patience: PATIENCE,
+        connections: 1,
+        read_from: ReadFrom::Any,
+        durability: Vec::new(),
+    };
+    let target = RedisTarget::connect(stage.store.url(), access).map_err(failed)?;
+    let events = EventLog::default();
+    let no_store = |_: &Path, _: &[(String, String)]| Err(io::Error::from(io::ErrorKind::Unsupported));
+    let program = Program {
+        version: env!("CARGO_PKG_VERSION"),
+        commit: option_env!("BASALT_COMMIT"),
+        open_store: &no_store,
+        stop: &stop,
+        events: events.clone(),
+    };
+    let act = Act::plan(options)?;
+    let drive = act.drive();
+    let shared = (&act.load.config, &act.properties);
+    let mut run = Run::begin("demo", shared, &drive, &target, &options.output, &program);
+    run.phase(&act.phase("load", Task::Load, &events), &act.load, &mut |_| {});
+    let mut verdict = Verdict::default();
+    if run.goes_on() {
+        let audit = Audit::start(&stage.store.url());
+        let mut script = Script::new(&mut stage.store, &events, act.seconds);
+        let plan = act.phase("B", Task::Run, &events);
+        let phase = run.phase(&plan, &act.run, &mut |snapshot| script.play(snapshot.elapsed)).cloned();
+        verdict.script = script.end();
+        verdict.audit = audit.finish();
+        verdict.measured(phase.as_ref());
+    }
+    if run.goes_on() {
+        options.say("reading back what was acknowledged");
+        verdict.verify(&stage.store, options.records);
+    }
+    // The report is about a store that is gone when it is read.
+    drop(stage);
+    let complete = run.goes_on();
+    run.report_mut().notes.extend(verdict.notes());
+    let clean = run.finish().map_err(failed)?;
+    if complete {
+        print!("{}", verdict.text());
+    } else if stop.load(Ordering::Relaxed) {
+        eprintln!("basalt demo: stopped; nothing of it runs any more, and its data is removed");
+    }
+    Ok(clean && complete && verdict.is_good())
+}
+
+/// What is done to the store.
+struct Act {
+    properties: Properties,
+    load: Arc<Workload>,
+    run: Arc<Workload>,
+    clients: usize,
+    threads: usize,
+    seconds: u64,
+    seed: u64,
+}
+
+impl Act {
+    fn plan(options: &DemoOptions) -> Result<Self, Trouble> {
+        let usage = |e: String| Trouble::Usage(e);
+        let mut properties = Properties::new();
+        properties.add_file("workloadb").map_err(|e| usage(e.to_string()))?;
+        properties.set("recordcount", &options.records.to_string());
+        properties.set("operationcount", "0");
+        let plan = |task| {
+            let config = Config::read(&properties).map_err(|e| usage(e.to_string()))?;
+            Workload::plan(config, task).map(Arc::new).map_err(|e| usage(e.to_string()))
+        };
+        let (load, run) = (plan(Task::Load)?, plan(Task::Run)?);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        // The nodes need their share of the machine.
+        let threads = (cores / 2).clamp(1, options.clients);
+        let (clients, seconds, seed) = (options.clients, options.seconds, options.output.seed);
+        Ok(Self { properties, load, run, clients, threads, seconds, seed })
+    }
+
+    fn drive(&self) -> Drive<'static> {
+        Drive {
+            clients: self.clients,
+            depth: 1,
+            threads: self.threads,
+            pace: Pace::Closed,
+            warm_up_rule: "no warm-up",
+            tolerates: vec![bench::model::UNAVAILABLE.to_owned()],
+        }
+    }
+
+    fn phase(&self, name: &str, task: Task, events: &EventLog) -> PhasePlan {
+        let (workload, limit) = match task {
+            Task::Load => (&self.load, Limit { operations: self.load.operations(), time: None }),
+            _ => (&self.run, Limit { operations: None, time: Some(Duration::from_secs(self.seconds)) }),
+        };
+        PhasePlan {
+            name: name.to_owned(),
+            title: title(workload),
+            clients: self.clients,
+            depth: 1,
+            threads: self.threads,
+            pace: Pace::Closed,
+            warm_up: None,
+            measure: limit,
+            seed: self.seed ^ u64::from(task == Task::Load) << 48,
+            keeps_log: true,
+            events: events.clone(),
+        }
+    }
+}
