@@ -23,11 +23,13 @@ pub(crate) struct ElectionTimer {
     ticks: usize,
     /// Ticks for which it neither votes nor stands: before the restart it may have promised a leader not to.
     mute: usize,
+    /// The commit index as the leader last told it without entries.
+    told: u64,
 }
 
 impl ElectionTimer {
     pub(crate) fn new(seed: u64, was_member: bool) -> Self {
-        let mut timer = Self { prng: Prng::new(seed), ticks: 0, mute: if was_member { ELECTION_TICKS } else { 0 } };
+        let mut timer = Self { prng: Prng::new(seed), ticks: 0, mute: if was_member { ELECTION_TICKS } else { 0 }, told: 0 };
         timer.draw();
         timer
     }
@@ -44,7 +46,7 @@ impl Replica {
             return false;
         }
         self.timer.mute = self.timer.mute.saturating_sub(1);
-        let ready = self.raw.tick();
+        let ready = self.raw.tick() | self.tell_commit();
         let raft = &self.raw.raft;
         if self.is_leader() || raft.election_elapsed < self.timer.ticks || !raft.promotable() || !self.may_stand() {
             return ready;
@@ -53,6 +55,18 @@ impl Replica {
         self.raw.raft.election_elapsed = 0;
         // It fails only for a reason that `turn` reports.
         self.raw.campaign().is_ok() || ready
+    }
+
+    /// Tells followers of what was committed since they were last told, if entries have not told them: once a tick rather
+    /// than once an entry, which would double the messages.
+    fn tell_commit(&mut self) -> bool {
+        let committed = self.raw.raft.raft_log.committed;
+        let news = self.is_leader() && !self.is_alone() && committed > self.timer.told;
+        if news {
+            self.timer.told = committed;
+            self.raw.ping();
+        }
+        news
     }
 
     /// Stands for election now rather than after a timeout: right for a group of one. Does nothing where that could

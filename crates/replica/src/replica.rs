@@ -433,6 +433,8 @@ fn config(me: ReplicaId, applied: u64) -> Config {
         min_election_tick: NEVER_TICKS,
         max_election_tick: NEVER_TICKS + 1,
         heartbeat_tick: HEARTBEAT_TICKS,
+        // Followers learn of a commit with the next entries, or with the next tick: see `tick`.
+        skip_bcast_commit: true,
         applied,
         check_quorum: true,
         pre_vote: true,

@@ -19,6 +19,10 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 /// Rounds of one call: what is left has its turn after the sockets.
 const ROUNDS_MAX: usize = 16;
 
+/// For how long it is taken as known whether there is room for a log write, in µs. In that time the log takes at most
+/// what writes may be queued, which is less than the reserve.
+const ROOM_KNOWN_US: u64 = 5_000;
+
 impl Worker {
     /// Proposes what was submitted, sends what there is to send, and applies what is committed, until nothing is left
     /// or the log has to be waited for.
@@ -31,8 +35,6 @@ impl Worker {
             let mut write = LogWrite::default();
             let logging = self.core.pump(self.now, &mut write, &mut self.outbox);
             self.store.write_left(std::mem::take(&mut self.queued_bytes));
-            // The others write while this node does.
-            self.post();
             if !write.is_empty() {
                 self.write_log(write, logging);
             }
@@ -43,7 +45,9 @@ impl Worker {
 
     fn write_log(&mut self, write: LogWrite, logging: Logging) {
         self.logging_since = Instant::now();
-        if write.wants_sync() || is_short_of_room(&self.store) {
+        if write.wants_sync() || self.is_short_of_room() {
+            // The others write while this node waits for its disk.
+            self.post();
             self.logging = Some(logging);
             self.store.log_thread.write(write, self.inbox.clone());
             return;
@@ -51,6 +55,15 @@ impl Worker {
         let outcome = self.store.log.write(write, false);
         self.store.log_thread.unsynced();
         self.note_logged(&logging, outcome);
+    }
+
+    /// Asked now and then: a device does not fill up within the reserve faster than that.
+    fn is_short_of_room(&mut self) -> bool {
+        if self.now.mono_us >= self.room_known_until_us {
+            self.short_of_room = is_short_of_room(&self.store);
+            self.room_known_until_us = self.now.mono_us + ROOM_KNOWN_US;
+        }
+        self.short_of_room
     }
 
     fn note_logged(&mut self, logging: &Logging, outcome: replica::Result<()>) {
@@ -83,8 +96,8 @@ impl Worker {
     pub(crate) fn logged(&mut self, outcome: replica::Result<()>) {
         if let Some(logging) = self.logging.take() {
             self.note_logged(&logging, outcome);
-            self.post();
             self.pump();
+            self.post();
         }
     }
 

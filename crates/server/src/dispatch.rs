@@ -264,7 +264,13 @@ impl Worker {
     }
 
     /// As `begin`, for a read whose answer comes from the pool: not if the client is owed as much as it may be.
-    pub(crate) fn begin_in_pool(&mut self, id: usize, spec: &'static CommandSpec, args: &[&[u8]], mask: Mask) -> Option<Ticket> {
+    pub(crate) fn begin_in_pool(
+        &mut self,
+        id: usize,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+        mask: Mask,
+    ) -> Option<Ticket> {
         if !self.outbox.connections.get(id)?.may_owe_more() {
             self.stall(id);
             return None;
@@ -295,7 +301,6 @@ impl Worker {
         let connection = id as u32;
         Some(Ticket { worker, connection, generation, sequence, proto, slot: Slot(0), sync, acks })
     }
-
 }
 
 /// Whether a request changes the session in a way that must not overtake, or be overtaken by, what is under way.

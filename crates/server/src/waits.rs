@@ -70,9 +70,11 @@ impl Worker {
         let mut waits = std::mem::take(&mut self.waits);
         waits.retain(|waiting| {
             let (local, replicas) = self.store.held(waiting);
-            let gone = self.outbox.connections.get(waiting.ticket.connection as usize).is_none_or(|connection| {
-                connection.generation != waiting.ticket.generation || connection.deaf
-            });
+            let gone = self
+                .outbox
+                .connections
+                .get(waiting.ticket.connection as usize)
+                .is_none_or(|connection| connection.generation != waiting.ticket.generation || connection.deaf);
             let over = waiting.until.is_some_and(|until| now >= until);
             if !gone && !over && !waiting.wait.is_met(local, replicas) {
                 return true;

@@ -51,6 +51,9 @@ pub(crate) struct Worker {
     pub(crate) logging: Option<Logging>,
     /// When it began.
     pub(crate) logging_since: Instant,
+    /// Until when it is known whether there is room for a log write, and whether there is none.
+    pub(crate) room_known_until_us: u64,
+    pub(crate) short_of_room: bool,
     /// Of writes that its shards have taken and not yet proposed.
     pub(crate) queued_bytes: usize,
     /// Connections to be looked at in this turn.
@@ -101,6 +104,8 @@ impl Worker {
             control,
             logging: None,
             logging_since: Instant::now(),
+            room_known_until_us: 0,
+            short_of_room: false,
             queued_bytes: 0,
             ready: Vec::new(),
             buffer: vec![0; limits::READ_BUFFER_BYTES],

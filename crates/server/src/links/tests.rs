@@ -14,6 +14,9 @@ use vocab::{NodeId, ShardId, StoreId};
 /// Longest that a test waits for something, by the clock on the wall.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A frame without messages, with its checksum.
+const EMPTY_FRAME: [u8; 9] = [0x1D, 0xF7, 0x22, 0xC6, 0, 0, 0, 0, 0];
+
 struct World {
     poll: Poll,
     nodes: Vec<Option<Links>>,
@@ -281,6 +284,15 @@ fn silence_is_noticed_and_the_idle_are_not_silent() {
     assert_eq!((world.downs(a), world.downs(b)), (1, 0));
     silent.set_read_timeout(Some(PATIENCE)).unwrap();
     assert!(silent.read_to_end(&mut Vec::new()).is_ok(), "it is told by the end of the stream");
+    // One that says something and hangs up is missed at once.
+    let mut brief = stranger(&mut world, a, identity(4), Purpose::Link).unwrap();
+    world.until("it is there", |world| world.is_up(a, 4));
+    brief.write_all(&EMPTY_FRAME).unwrap();
+    drop(brief);
+    for _ in 0..20 {
+        world.turn();
+    }
+    assert!(!world.is_up(a, 4));
     // A process that slept itself does not blame the others.
     world.skipped += Duration::from_secs(30);
     world.turn();

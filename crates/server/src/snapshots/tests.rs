@@ -398,6 +398,21 @@ fn a_lost_last_word_is_said_again() {
 }
 
 #[test]
+fn a_later_connection_takes_the_place_of_a_dead_one() {
+    let source = Node::start(1, Host::new(EngineKind::Memory, None), options());
+    let target = Node::start(2, Host::new(EngineKind::Memory, None), options());
+    let mut dead = target.connect(&source);
+    dead.say(BEGIN, &begin(7).encode()).unwrap();
+    assert_eq!(dead.hear().unwrap().0, GO_ON);
+    let mut alive = target.connect(&source);
+    alive.say(BEGIN, &begin(7).encode()).unwrap();
+    alive.stream().set_read_timeout(Some(options().silence_max / 3)).unwrap();
+    assert_eq!(alive.hear().unwrap().0, GO_ON, "without waiting until the old one is given up");
+    assert!(dead.hear().is_err());
+    assert_eq!(target.host.told.lock().unwrap().ingests, 1);
+}
+
+#[test]
 fn what_makes_no_sense_is_not_taken_in() {
     let source = Node::start(1, Host::new(EngineKind::Lsm, None), options());
     let target = Node::start(2, Host::new(EngineKind::Lsm, None), options());
@@ -437,6 +452,14 @@ fn what_makes_no_sense_is_not_taken_in() {
     }
     let mut parts = target.connect(&source);
     parts.say(ROWS, &whole).unwrap();
+    assert!(parts.hear().is_err());
+    // A part that is damaged on its way.
+    let mut damaged = vec![0; 4];
+    damaged.extend_from_slice(&(begin(8).encode().len() as u32).to_le_bytes());
+    damaged.push(BEGIN);
+    damaged.extend_from_slice(&begin(8).encode());
+    let mut parts = target.connect(&source);
+    parts.stream().write_all(&damaged).unwrap();
     assert!(parts.hear().is_err());
     let mut parts = target.connect(&source);
     parts.say(BEGIN, &begin(9).encode()).unwrap();
