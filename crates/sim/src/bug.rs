@@ -19,6 +19,8 @@ pub enum Bug {
     TwistEntry,
     /// A read is answered from what the node has, whoever leads.
     ReadAnywhere,
+    /// A request that is sent again is applied again.
+    Twice,
     /// A write that was proposed is told to be refused when its client gets impatient.
     RefuseLate,
 }
@@ -32,6 +34,7 @@ pub const BUGS: &[(&str, Bug)] = &[
     ("lose-write", Bug::LoseWrite),
     ("twist-entry", Bug::TwistEntry),
     ("read-anywhere", Bug::ReadAnywhere),
+    ("twice", Bug::Twice),
     ("refuse-late", Bug::RefuseLate),
 ];
 

@@ -5,11 +5,14 @@ use crate::chance::Chance;
 use crate::check::acknowledged;
 use crate::event::{Event, NodeEvent};
 use crate::history::{Action, Answer, Outcome as Told};
-use crate::request::Request;
+use crate::request::{Form, Request};
 use crate::schedule::{MILLISECOND, SECOND};
 use crate::world::{Outcome, World, place_of};
 use std::collections::BTreeMap;
 use vocab::{NodeId, ShardId, slot_of};
+
+/// How often a request with a number is sent at the most.
+const ATTEMPTS_MAX: u32 = 8;
 
 /// One client.
 #[derive(Default)]
@@ -20,6 +23,12 @@ pub struct Client {
     leaders: BTreeMap<ShardId, NodeId>,
     /// Reads that it has yet to make at the end.
     last: Vec<Request>,
+    /// How many of its requests had a number.
+    numbers: u64,
+    /// How often it has sent the request that it waits for.
+    attempts: u32,
+    /// One of these attempts may have been made.
+    unsure: bool,
 }
 
 impl World {
@@ -34,9 +43,22 @@ impl World {
             (true, None) => return,
             (false, None) => self.workload.draw(),
         };
-        let shard = self.routes.shard_of(slot_of(&request.keys()[0]));
+        let mut request = request;
+        if matches!(request.form, Form::Put | Form::Exec) && self.prng.happens(300) {
+            let client = &mut self.clients[number];
+            client.numbers += 1;
+            request.id = Some((number, client.numbers));
+        }
         let operation = self.history.begin(number, request.group, request.actions.clone());
         self.reads.begun(operation, &self.history.operations()[operation]);
+        (self.clients[number].attempts, self.clients[number].unsure) = (0, false);
+        self.send(number, operation, request);
+    }
+
+    /// A client sends a request, for the first time or again.
+    fn send(&mut self, number: usize, operation: usize, request: Request) {
+        let shard = self.routes.shard_of(slot_of(&request.keys()[0]));
+        self.clients[number].attempts += 1;
         let known = self.clients[number].leaders.get(&shard).map(|node| place_of(*node));
         let place = known.unwrap_or_else(|| self.prng.below(self.plan.nodes as u64) as usize);
         self.clients[number].waits = Some((operation, request.clone()));
@@ -63,7 +85,7 @@ impl World {
         if matches!(answer, Answer::Done(_)) {
             client.last.pop();
         }
-        self.end(number, operation, &request, answer)
+        self.settle(number, operation, request, answer)
     }
 
     /// A client gives up.
@@ -72,7 +94,35 @@ impl World {
         let Some((_, request)) = client.waits.take_if(|(waits, _)| *waits == operation) else { return Ok(()) };
         client.leaders.remove(&self.routes.shard_of(slot_of(&request.keys()[0])));
         let answer = if self.bug == Some(Bug::RefuseLate) { Answer::Refused } else { Answer::Unknown };
+        self.settle(number, operation, request, answer)
+    }
+
+    /// What is known now is what remains, unless the request has a number and can be sent again.
+    fn settle(&mut self, number: usize, operation: usize, request: Request, answer: Answer) -> Outcome {
+        let client = &mut self.clients[number];
+        let known = matches!(answer, Answer::Done(_) | Answer::Unmet(_));
+        client.unsure |= answer == Answer::Unknown;
+        if !known && request.id.is_some() && client.attempts < ATTEMPTS_MAX {
+            client.waits = Some((operation, request));
+            let pause = self.prng.between(1, 300) * MILLISECOND;
+            self.schedule.after(pause, Event::Again(number, operation));
+            return Ok(());
+        }
+        let answer = if client.unsure && !known { Answer::Unknown } else { answer };
         self.end(number, operation, &request, answer)
+    }
+
+    /// A client sends its request again, unless it has been answered meanwhile.
+    pub(crate) fn again(&mut self, number: usize, operation: usize) {
+        let waits = self.clients[number].waits.take_if(|(waits, _)| *waits == operation);
+        if let Some((_, mut request)) = waits {
+            if self.bug == Some(Bug::Twice) {
+                // Another number makes it another request.
+                self.clients[number].numbers += 1;
+                request.id = Some((number, self.clients[number].numbers));
+            }
+            self.send(number, operation, request);
+        }
     }
 
     fn end(&mut self, number: usize, operation: usize, request: &Request, answer: Answer) -> Outcome {

@@ -23,6 +23,8 @@ pub enum Event {
     Reply(usize, usize, Answer, Option<NodeId>),
     /// A client has waited long enough for an operation.
     Impatient(usize, usize),
+    /// A client sends the request of an operation again.
+    Again(usize, usize),
     /// Something goes wrong.
     Fault,
     /// A node that is down is started.
@@ -112,6 +114,7 @@ impl fmt::Display for Event {
                 write!(f, "client {client} operation {operation} is answered {answer:?}")
             }
             Self::Impatient(client, operation) => write!(f, "client {client} gives operation {operation} up"),
+            Self::Again(client, operation) => write!(f, "client {client} sends operation {operation} again"),
             Self::Fault => f.write_str("fault"),
             Self::Start(place) => write!(f, "node {} starts", place + 1),
             Self::Resume(place) => write!(f, "node {} goes on", place + 1),

@@ -17,6 +17,9 @@ pub enum Form {
     Multi,
 }
 
+/// The word before a request's id.
+const REQUEST: &[u8] = b"REQUEST";
+
 /// What a client asks.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -26,6 +29,8 @@ pub struct Request {
     pub group: usize,
     /// What.
     pub actions: Vec<(Key, Action)>,
+    /// The client and the number that it gave the request, if it may be sent again: of KV.PUT and KV.EXEC only.
+    pub id: Option<(usize, u64)>,
 }
 
 /// The bytes of a key.
@@ -65,7 +70,7 @@ impl Request {
     /// The command of a request that is not a transaction.
     #[must_use]
     pub fn command(&self) -> Vec<Vec<u8>> {
-        match self.form {
+        let mut args = match self.form {
             Form::Exec => {
                 let mut args = vec![b"KV.EXEC".to_vec(), self.actions.len().to_string().into_bytes()];
                 for &(key, action) in &self.actions {
@@ -80,7 +85,11 @@ impl Request {
                 words[0].splice(0..0, *b"KV.");
                 words
             }),
+        };
+        if let Some((client, number)) = self.id {
+            args.extend([REQUEST.to_vec(), format!("client{client}").into_bytes(), number.to_string().into_bytes()]);
         }
+        args
     }
 
     /// As a shard takes it.
@@ -94,7 +103,7 @@ impl Request {
             _ => None,
         });
         let commands = self.commands().map(|&(key, action)| {
-            let one = Self { form: Form::Put, group: self.group, actions: vec![(key, action)] };
+            let one = Self { form: Form::Put, group: self.group, actions: vec![(key, action)], id: None };
             encode(&one.command())
         });
         Write::Transaction { watches: checks.collect(), commands: commands.collect() }
@@ -231,15 +240,19 @@ fn refused(text: &str) -> Option<Answer> {
     UNKNOWN.iter().any(|prefix| text.starts_with(prefix)).then_some(Answer::Unknown)
 }
 
-/// The numbers of the values that the commands of an entry mean to write.
-pub fn values_of(entry: &[u8]) -> Result<Vec<u64>, &'static str> {
+/// The numbers of the values that the commands of an entry mean to write, and whether they may be in another entry too,
+/// having been sent again.
+pub fn values_of(entry: &[u8]) -> Result<Vec<(u64, bool)>, &'static str> {
     let (_, items) = node::decode_entry(entry)?;
     let mut values = Vec::new();
     for item in items {
         match item? {
-            node::Item::Command(args) => values.extend(args.iter().filter_map(|arg| value_number(arg))),
+            node::Item::Command(args) => {
+                let again = args.iter().rev().nth(2).is_some_and(|word| *word == REQUEST);
+                values.extend(args.iter().filter_map(|arg| Some((value_number(arg)?, again))));
+            }
             node::Item::Transaction { commands, .. } => {
-                values.extend(commands.iter().flatten().filter_map(|arg| value_number(arg)));
+                values.extend(commands.iter().flatten().filter_map(|arg| Some((value_number(arg)?, false))));
             }
             _ => {}
         }
@@ -255,7 +268,7 @@ mod tests {
     use Outcome::{Deleted, Held, Read, Written};
 
     fn request(form: Form, actions: &[(Key, Action)]) -> Request {
-        Request { form, group: 4, actions: actions.to_vec() }
+        Request { form, group: 4, actions: actions.to_vec(), id: None }
     }
 
     #[test]
@@ -323,8 +336,9 @@ mod tests {
         let multi = request(Form::Multi, &[(1, Check(5)), (1, Put(77)), (2, Delete)]);
         let Write::Transaction { watches, commands } = multi.write() else { panic!() };
         entry.transaction(&watches, &commands);
-        let Write::Command(command) = request(Form::Exec, &[(0, PutIf(8, 1)), (1, Put(9))]).write() else { panic!() };
+        let again = Request { id: Some((3, 1)), ..request(Form::Exec, &[(0, PutIf(8, 1)), (1, Put(9))]) };
+        let Write::Command(command) = again.write() else { panic!() };
         entry.encoded_command(&command);
-        assert_eq!(values_of(&entry.seal(1)), Ok(vec![77, 8, 9]));
+        assert_eq!(values_of(&entry.seal(1)), Ok(vec![(77, false), (8, true), (9, true)]));
     }
 }

@@ -47,14 +47,15 @@ impl Workload {
                 (Form::Multi, vec![check, (key, Action::Delete), (other, self.put())])
             }
         };
-        Request { form, group, actions }
+        Request { form, group, actions, id: None }
     }
 
     /// The last reads of a run: one of each key.
     #[must_use]
     pub fn all_reads(&self) -> Vec<Request> {
         let keys = (0..self.groups).flat_map(|group| (0..KEYS).map(move |key| (group, key)));
-        keys.map(|(group, key)| Request { form: Form::Get, group, actions: vec![(key, Action::Get)] }).collect()
+        keys.map(|(group, key)| Request { form: Form::Get, group, actions: vec![(key, Action::Get)], id: None })
+            .collect()
     }
 
     fn put(&mut self) -> Action {

@@ -144,6 +144,7 @@ impl World {
             Event::Think(client) => self.think(client),
             Event::Reply(client, operation, answer, leader) => self.reply(client, operation, answer, leader)?,
             Event::Impatient(client, operation) => self.impatient(client, operation)?,
+            Event::Again(client, operation) => self.again(client, operation),
             Event::Fault => self.fault()?,
             Event::Start(place) => self.start(place)?,
             Event::Resume(place) => self.resume(place)?,

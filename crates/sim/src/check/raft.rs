@@ -207,9 +207,11 @@ impl Group {
         Ok(high - 1)
     }
 
-    fn note(&mut self, values: Vec<u64>, index: u64) -> Result<(), String> {
-        for value in values {
-            if let Some(first) = self.values.insert(value, index) {
+    /// Of a request that was sent again, the first entry counts: the others must not be applied.
+    fn note(&mut self, values: Vec<(u64, bool)>, index: u64) -> Result<(), String> {
+        for (value, again) in values {
+            let first = *self.values.entry(value).and_modify(|first| *first = index.min(*first)).or_insert(index);
+            if first != index && !again {
                 return Err(format!("the write of value {value} is in entry {first} and in entry {index}"));
             }
         }

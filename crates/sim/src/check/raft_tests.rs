@@ -96,6 +96,8 @@ fn applied_is_behind_committed_and_neither_goes_back() {
 #[test]
 fn a_write_is_in_one_entry() {
     let mut group = Group::default();
-    assert_eq!(group.note(vec![7, 8], 3), Ok(()));
-    assert!(group.note(vec![8], 4).is_err());
+    assert_eq!(group.note(vec![(7, true), (8, false)], 3), Ok(()));
+    assert_eq!(group.note(vec![(7, true)], 4), Ok(()), "sent again");
+    assert_eq!(group.values()[&7], 3);
+    assert!(group.note(vec![(8, false)], 4).is_err());
 }
