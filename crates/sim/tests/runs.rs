@@ -66,7 +66,7 @@ fn every_bug_that_is_put_in_is_found() {
         let expected: &[&str] = match bug {
             Bug::NoLease | Bug::ReadAnywhere => &["was known before", "the keys are"],
             Bug::ForgetVote => &["votes for"],
-            Bug::EarlyAck => &["in no committed entry", "is in entry"],
+            Bug::EarlyAck | Bug::Twice => &["in no committed entry", "is in entry"],
             Bug::TwistEntry => &["has another entry"],
             Bug::RefuseLate => &["is in entry"],
             // What is lost shows in many ways.
