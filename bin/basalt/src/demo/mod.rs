@@ -2,6 +2,7 @@
 
 mod audit;
 mod options;
+mod readers;
 mod script;
 mod stage;
 mod verdict;
@@ -16,6 +17,7 @@ use bench::target::{RedisOptions, RedisTarget};
 use bench::workload::{Config, Properties, Task, Workload};
 use bench::{Drive, Run, title};
 use client::ReadFrom;
+use readers::Readers;
 use script::Script;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use stage::Stage;
@@ -76,13 +78,7 @@ fn demonstrate(options: &DemoOptions) -> Result<bool, Trouble> {
     run.phase(&act.phase("load", Task::Load, &events), &act.load, &mut |_| {});
     let mut verdict = Verdict::default();
     if run.goes_on() {
-        let audit = Audit::start(&stage.store.url());
-        let mut script = Script::new(&mut stage.store, &events, act.seconds);
-        let plan = act.phase("B", Task::Run, &events);
-        let phase = run.phase(&plan, &act.run, &mut |snapshot| script.play(snapshot.elapsed)).cloned();
-        verdict.script = script.end();
-        verdict.audit = audit.finish();
-        verdict.measured(phase.as_ref());
+        verdict = lose_a_node(&mut run, &mut stage, &act, &target, &events);
     }
     if run.goes_on() {
         options.say("reading back what was acknowledged");
@@ -101,11 +97,30 @@ fn demonstrate(options: &DemoOptions) -> Result<bool, Trouble> {
     Ok(clean && complete && verdict.is_good())
 }
 
+/// The workload, with writers who remember and readers who only read beside it, while a node dies and comes back.
+fn lose_a_node(run: &mut Run<'_>, stage: &mut Stage, act: &Act, target: &RedisTarget, events: &EventLog) -> Verdict {
+    let mut verdict = Verdict::default();
+    let audit = Audit::start(&stage.store.url());
+    let mut script = Script::new(&mut stage.store, events, act.seconds);
+    let plan = act.phase("B", Task::Run, events);
+    std::thread::scope(|scope| {
+        let readers = Readers::start(scope, target, &act.reads, act.seed);
+        let phase = run.phase(&plan, &act.run, &mut |snapshot| script.play(snapshot.elapsed));
+        verdict.write_gap_s = phase.and_then(|phase| phase.write_gap_s_max);
+        verdict.heard(readers.finish());
+    });
+    verdict.script = script.end();
+    verdict.audit = audit.finish();
+    verdict
+}
+
 /// What is done to the store.
 struct Act {
     properties: Properties,
     load: Arc<Workload>,
     run: Arc<Workload>,
+    /// The same without writes.
+    reads: Arc<Workload>,
     clients: usize,
     threads: usize,
     seconds: u64,
@@ -119,16 +134,20 @@ impl Act {
         properties.add_file("workloadb").map_err(|e| usage(e.to_string()))?;
         properties.set("recordcount", &options.records.to_string());
         properties.set("operationcount", "0");
-        let plan = |task| {
-            let config = Config::read(&properties).map_err(|e| usage(e.to_string()))?;
+        let plan = |properties: &Properties, task| {
+            let config = Config::read(properties).map_err(|e| usage(e.to_string()))?;
             Workload::plan(config, task).map(Arc::new).map_err(|e| usage(e.to_string()))
         };
-        let (load, run) = (plan(Task::Load)?, plan(Task::Run)?);
+        let (load, run) = (plan(&properties, Task::Load)?, plan(&properties, Task::Run)?);
+        let mut only_reads = properties.clone();
+        only_reads.set("readproportion", "1");
+        only_reads.set("updateproportion", "0");
+        let reads = plan(&only_reads, Task::Run)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         // The nodes need their share of the machine.
         let threads = (cores / 2).clamp(1, options.clients);
         let (clients, seconds, seed) = (options.clients, options.seconds, options.output.seed);
-        Ok(Self { properties, load, run, clients, threads, seconds, seed })
+        Ok(Self { properties, load, run, reads, clients, threads, seconds, seed })
     }
 
     fn drive(&self) -> Drive<'static> {

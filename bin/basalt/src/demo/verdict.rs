@@ -23,8 +23,12 @@ pub struct Verdict {
     pub script: Played,
     /// What writers were told.
     pub audit: Remembered,
-    /// The longest times without a successful read, and without an acknowledged write.
-    gaps_s: (Option<f64>, Option<f64>),
+    /// The longest time without an acknowledged write of the workload.
+    pub write_gap_s: Option<f64>,
+    /// The longest time without a successful read.
+    read_gap_s: Option<f64>,
+    /// Reads whose values were checked.
+    reads_verified: u64,
     /// What was acknowledged and is not there, or is there and should not be.
     lost: Vec<String>,
     /// Why it cannot be known.
@@ -32,9 +36,19 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// What the laboratory has measured.
-    pub fn measured(&mut self, phase: Option<&Phase>) {
-        self.gaps_s = phase.map_or((None, None), |phase| (phase.read_gap_s_max, phase.write_gap_s_max));
+    /// What those tell who only read.
+    pub fn heard(&mut self, readers: Result<Phase, String>) {
+        match readers {
+            Ok(phase) => {
+                self.read_gap_s = phase.read_gap_s_max;
+                self.reads_verified = phase.ops.iter().map(|op| op.verified).sum();
+                let wrong = phase.verification_failures() + phase.not_found();
+                if wrong > 0 {
+                    self.lost.push(format!("{wrong} reads found nothing, or what was never written"));
+                }
+            }
+            Err(e) => self.unclear.push(format!("reading could not go on: {e}")),
+        }
     }
 
     /// Reads back what was acknowledged: from the leaders, and from the node that was away.
@@ -93,7 +107,7 @@ impl Verdict {
     /// Whether it has.
     #[must_use]
     pub fn is_good(&self) -> bool {
-        let read = self.gaps_s.0.is_some_and(|gap_s| gap_s < READ_GAP_S);
+        let read = self.read_gap_s.is_some_and(|gap_s| gap_s < READ_GAP_S);
         let told = self.lost.is_empty() && self.unclear.is_empty() && self.script.trouble.is_none();
         read && told && self.script.killed_s.is_some() && self.script.started_s.is_some() && self.audit.acknowledged > 0
     }
@@ -108,6 +122,13 @@ impl Verdict {
                 None => "and not started again".to_owned(),
             };
             notes.push(format!("Node {node} was killed (kill -9) after {killed_s:.1} s, {text}."));
+        }
+        if let Some(gap_s) = self.read_gap_s {
+            notes.push(format!(
+                "Clients that only read, beside the workload, had {} reads verified, and never waited longer than \
+                 {gap_s:.2} s for a successful one. Those of the workload may: each waits for its writes too.",
+                self.reads_verified
+            ));
         }
         if self.audit.acknowledged > 0 {
             notes.push(self.audit_text());
@@ -134,7 +155,7 @@ impl Verdict {
         }
         told.extend(self.unclear.iter().map(|why| format!("Not everything could be checked: {why}.")));
         told.extend(self.script.trouble.iter().map(|trouble| format!("It did not go as planned: {trouble}.")));
-        if let Some(gap_s) = self.gaps_s.0.filter(|gap_s| *gap_s >= READ_GAP_S) {
+        if let Some(gap_s) = self.read_gap_s.filter(|gap_s| *gap_s >= READ_GAP_S) {
             told.push(format!("For {gap_s:.2} s no read succeeded; the bar is {READ_GAP_S} s."));
         }
         told
@@ -149,8 +170,8 @@ impl Verdict {
         let Played { node, killed_s, started_s, returned_s, leads_s, .. } = &self.script;
         let rows = [
             (format!("node {} killed (kill -9) at", node.unwrap_or_default()), at(*killed_s)),
-            ("longest time without a successful read".to_owned(), gap(self.gaps_s.0)),
-            ("longest time without an acknowledged write".to_owned(), gap(self.gaps_s.1)),
+            ("longest time without a successful read".to_owned(), gap(self.read_gap_s)),
+            ("longest time without an acknowledged write".to_owned(), gap(self.write_gap_s)),
             (
                 "slowest write of a key, failover included".to_owned(),
                 format!("{:.2} s", self.audit.slowest.as_secs_f64()),
@@ -182,13 +203,14 @@ mod tests {
         let good = Verdict {
             script: Played { node: Some(2), killed_s: Some(20.0), started_s: Some(40.0), ..Played::default() },
             audit: Remembered { acknowledged: 9, ..Remembered::default() },
-            gaps_s: (Some(0.2), Some(1.2)),
+            read_gap_s: Some(0.2),
+            write_gap_s: Some(1.2),
             ..Verdict::default()
         };
         assert!(good.is_good());
         assert!(good.complaints().is_empty(), "{:?}", good.complaints());
         let bad = [
-            Verdict { gaps_s: (Some(1.0), None), ..good.clone() },
+            Verdict { read_gap_s: Some(1.0), ..good.clone() },
             Verdict { lost: vec!["k".to_owned(); 9], ..good.clone() },
             Verdict { unclear: vec!["nobody answers".to_owned()], ..good.clone() },
             Verdict { script: Played { trouble: Some("x".to_owned()), ..good.script.clone() }, ..good.clone() },

@@ -6,6 +6,7 @@ use super::source::{Source, tell};
 use super::table::Table;
 use replica::{LogEnd, LogFileInfo};
 use serde::Serialize;
+use server::Identity;
 use std::io::{self, Write};
 use storage::{EngineKind, Inspection};
 use vocab::ShardId;
@@ -92,7 +93,7 @@ impl Overview {
         Self {
             directory: source.root().display().to_string(),
             node: identity.name.clone(),
-            format: 1,
+            format: Identity::FORMAT,
             shard_count: identity.shards,
             engine: identity.engine.name(),
             running: source.is_running(),
