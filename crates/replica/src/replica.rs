@@ -228,7 +228,12 @@ impl Replica {
         if let Some(hard_state) = ready.hs()
             && ready.must_sync()
         {
-            self.write_hard_state(hard_state, raft_number, write);
+            let mut hard_state = hard_state.clone();
+            if snapshot.is_some() {
+                // Should its rows never be installed, the log holds other entries up to there, which are not committed.
+                hard_state.commit = self.applied;
+            }
+            self.write_hard_state(&hard_state, raft_number, write);
             number = raft_number;
         }
         let role_changed = ready.ss().is_some();

@@ -164,6 +164,8 @@ impl World {
         // A tree must not be ahead of its log.
         if host.disk.log.sync().is_err() {
             process.health.poison("a simulated fsync failed");
+            self.restart_soon(place);
+            return;
         }
         let mut write = LogWrite::default();
         for shard in process.core.shards_mut() {
