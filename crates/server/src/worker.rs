@@ -436,16 +436,15 @@ impl Worker {
         while let Some(id) = self.outbox.dirty.pop() {
             let Some(connection) = self.outbox.connections.get_mut(id) else { continue };
             connection.dirty = false;
-            let gone = match connection.flush() {
-                Ok(n) => {
-                    sent += n;
-                    connection.is_over()
-                }
-                Err(_) => true,
+            let (gone, n) = match connection.flush() {
+                Ok(n) => (connection.is_over(), n),
+                Err(_) => (true, 0),
             };
+            sent += n;
             if gone {
                 self.close(id);
-            } else if connection.stalled && !connection.is_full() && connection.unsent() == 0 {
+            } else if n > 0 && connection.stalled && !connection.is_full() && connection.unsent() == 0 {
+                // Only if something has changed: or a request that waits for anything else would be looked at for ever.
                 self.ready.push(id);
             }
         }
