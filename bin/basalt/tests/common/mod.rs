@@ -7,14 +7,16 @@
 )]
 
 mod dir;
+mod nodes;
 mod random;
 mod server;
 mod transcript;
 mod wire;
 
 pub use dir::{Dir, tree_hash};
+pub use nodes::{Client, Nodes, passing, slot};
 pub use random::Random;
-pub use server::{Server, Setup};
+pub use server::{Server, Setup, free_port};
 pub use transcript::replay;
 pub use wire::{Connection, Value};
 

@@ -17,6 +17,8 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 pub struct Setup {
     pub dir: PathBuf,
     pub arguments: Vec<String>,
+    /// The port to listen on; none: any that is free.
+    port: Option<u16>,
     peer: Option<String>,
 }
 
@@ -28,7 +30,8 @@ impl Setup {
 
     /// The defaults.
     pub fn bare(dir: &Path) -> Self {
-        Self { dir: dir.to_path_buf(), arguments: Vec::new(), peer: std::env::var("BASALT_BLACKBOX_PEER").ok() }
+        let peer = std::env::var("BASALT_BLACKBOX_PEER").ok();
+        Self { dir: dir.to_path_buf(), arguments: Vec::new(), port: None, peer }
     }
 
     pub fn with(mut self, name: &str, value: &str) -> Self {
@@ -36,6 +39,12 @@ impl Setup {
             self.arguments.drain(at..at + 2);
         }
         self.arguments.extend([name.to_owned(), value.to_owned()]);
+        self
+    }
+
+    /// Of nodes that others know by their address.
+    pub fn on_port(mut self, port: u16) -> Self {
+        self.port = Some(port);
         self
     }
 
@@ -64,7 +73,8 @@ impl Setup {
     }
 }
 
-fn free_port() -> u16 {
+/// A port that nobody has now.
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
@@ -94,7 +104,7 @@ impl Server {
             match server.wait_ready() {
                 Ok(()) => return Ok(server),
                 // Between our look and its bind, somebody else took the port.
-                Err(messages) if messages.contains("ddress already in use") => continue,
+                Err(messages) if setup.port.is_none() && messages.contains("ddress already in use") => continue,
                 Err(messages) => return Err(messages),
             }
         }
@@ -107,8 +117,9 @@ impl Server {
         server.kill();
     }
 
-    fn spawn(setup: &Setup) -> Self {
-        let port = free_port();
+    /// Starts it and does not wait.
+    pub fn spawn(setup: &Setup) -> Self {
+        let port = setup.port.unwrap_or_else(free_port);
         let messages = setup.dir.with_extension("messages");
         std::fs::create_dir_all(setup.dir.parent().unwrap()).unwrap();
         let file = std::fs::File::options().create(true).append(true).open(&messages).unwrap();
@@ -117,7 +128,8 @@ impl Server {
         Self { child, port, messages, is_peer: setup.peer.is_some() }
     }
 
-    fn wait_ready(&mut self) -> Result<(), String> {
+    /// Waits until it answers; what it said if it has ended instead.
+    pub fn wait_ready(&mut self) -> Result<(), String> {
         eventually("the server answers PING", READY_WITHIN, || {
             if self.child.try_wait().unwrap().is_some() {
                 return Some(Err(self.messages()));
@@ -154,6 +166,12 @@ impl Server {
         std::fs::read_to_string(&self.messages).unwrap_or_default()
     }
 
+    /// SIGSTOP, or whatever else it is to be sent.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
     /// SIGKILL, and gone when this returns.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
@@ -162,8 +180,7 @@ impl Server {
 
     /// SIGTERM; true if it ended well within the time that a stop may take.
     pub fn stop(mut self) -> bool {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.signal("-TERM");
         eventually("the server ends after SIGTERM", Duration::from_secs(30), || self.child.try_wait().unwrap())
             .success()
     }

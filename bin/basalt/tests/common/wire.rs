@@ -118,6 +118,11 @@ impl Connection {
         Ok(Self { stream, buffer: Vec::new(), at: 0 })
     }
 
+    /// How long it waits for an answer.
+    pub fn patience(&self, limit: Duration) {
+        self.stream.set_read_timeout(Some(limit)).unwrap();
+    }
+
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }

@@ -1,0 +1,283 @@
+//! A store of three nodes from outside: started, found by clients, robbed of a node, brought back, stopped.
+#![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
+
+mod common;
+
+use common::{Connection, Dir, Value, eventually};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Writes to a dead leader's shards are taken again within twice what is promised: tests share the machine.
+const RESUMES_WITHIN: Duration = Duration::from_secs(4);
+/// Anything else that is to happen happens within this time.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Enough to be in most of the shards.
+const KEYS: usize = 64;
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// The first of six ports in a row that nobody listens on.
+fn free_ports() -> u16 {
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    eventually("six free ports in a row", PATIENCE, || {
+        let first = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        (first < 60_000 && (first..first + 6).all(is_free)).then_some(first)
+    })
+}
+
+/// A store in a directory of its own; what still runs of it when the test ends is ended.
+struct Cluster {
+    dir: Dir,
+    port: u16,
+}
+
+impl Cluster {
+    fn new(name: &str) -> Self {
+        Self { dir: Dir::new(name), port: free_ports() }
+    }
+
+    fn data(&self) -> String {
+        self.dir.join("store").to_string_lossy().into_owned()
+    }
+
+    fn cluster(&self, arguments: &[&str]) -> Output {
+        command(&["cluster"]).args(arguments).args(["--data", &self.data()]).output().unwrap()
+    }
+
+    /// Does it and checks the exit code.
+    fn expect(&self, arguments: &[&str], code: i32) -> String {
+        let output = self.cluster(arguments);
+        assert_eq!(output.status.code(), Some(code), "cluster {arguments:?}: {}", text(&output));
+        text(&output)
+    }
+
+    fn up_arguments(&self) -> Vec<String> {
+        let (port, peer_port) = (self.port.to_string(), (self.port + 3).to_string());
+        let words = ["up", "--port", &port, "--peer-port", &peer_port, "--memory", "128M", "--shards", "8"];
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    fn up(&self) {
+        let mut arguments = self.up_arguments();
+        arguments.extend(["--durability", "nosync", "--background"].map(str::to_owned));
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        self.expect(&arguments, 0);
+    }
+
+    fn foreground(&self) -> Child {
+        let mut up = command(&["cluster"]);
+        up.args(self.up_arguments()).args(["--data", &self.data()]);
+        up.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    fn is_healthy(&self) -> bool {
+        self.cluster(&["status"]).status.success()
+    }
+
+    fn ports(&self) -> [u16; 3] {
+        [self.port, self.port + 1, self.port + 2]
+    }
+
+    /// One try through the node at `port`, and where that one points.
+    fn try_once(port: u16, request: &str) -> Result<Value, String> {
+        let mut port = port;
+        for _ in 0..3 {
+            let mut connection = Connection::open(port).map_err(|e| e.to_string())?;
+            let words: Vec<&str> = request.split(' ').collect();
+            match connection.try_call(&words).map_err(|e| e.to_string())? {
+                Value::Error(error) if error.starts_with("MOVED ") => {
+                    port = error.rsplit_once(':').unwrap().1.parse().unwrap();
+                }
+                Value::Error(error) => return Err(error),
+                value => return Ok(value),
+            }
+        }
+        Err("sent from node to node".to_owned())
+    }
+
+    /// Writes `round` to every key through the nodes at `ports`; the longest that one took.
+    fn write_all(&self, ports: &[u16], round: usize) -> Duration {
+        let mut longest = Duration::ZERO;
+        for key in 0..KEYS {
+            let begun = Instant::now();
+            let request = format!("SET key:{key} {round}");
+            eventually(&request, PATIENCE, || Self::try_once(ports[key % ports.len()], &request).ok());
+            longest = longest.max(begun.elapsed());
+        }
+        longest
+    }
+
+    fn expect_all(&self, ports: &[u16], round: usize) {
+        for key in 0..KEYS {
+            let value = Self::try_once(ports[key % ports.len()], &format!("GET key:{key}"));
+            assert_eq!(value, Ok(Value::bulk(round.to_string())), "key:{key}");
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = self.cluster(&["down"]);
+    }
+}
+
+/// What the node itself has of every key, however old.
+fn own_values(port: u16) -> Option<Vec<Value>> {
+    let mut connection = Connection::open(port).ok()?;
+    connection.try_call(&["READONLY"]).ok()?;
+    (0..KEYS).map(|key| connection.try_call(&["GET", &format!("key:{key}")]).ok()).collect()
+}
+
+#[test]
+fn a_node_dies_and_comes_back() {
+    let store = Cluster::new("cluster-kill");
+    let [one, two, three] = store.ports();
+    store.up();
+    assert!(store.is_healthy());
+    store.write_all(&[one, two, three], 1);
+    store.expect(&["kill", "2"], 0);
+    // Replicas that are left answer all the while.
+    for port in [one, three] {
+        assert_eq!(own_values(port), Some(vec![Value::bulk("1"); KEYS]));
+    }
+    let longest = store.write_all(&[one, three], 2);
+    assert!(longest < RESUMES_WITHIN, "a write had to wait for {longest:?}");
+    store.expect(&["status"], 1);
+    store.expect_all(&[one, three], 2);
+    store.expect(&["restart", "2"], 0);
+    eventually("all three nodes are well", PATIENCE, || store.is_healthy().then_some(()));
+    let caught_up = vec![Value::bulk("2"); KEYS];
+    eventually("what it missed reaches it", PATIENCE, || (own_values(two)? == caught_up).then_some(()));
+    store.write_all(&[one, two, three], 3);
+    store.expect(&["down"], 0);
+    store.expect(&["status"], 1);
+    for port in store.ports() {
+        assert!(Connection::open(port).is_err(), "something listens on {port} after `down`");
+    }
+    store.up();
+    store.expect_all(&[three, one, two], 3);
+}
+
+#[test]
+fn exit_codes_say_what_happened() {
+    let store = Cluster::new("cluster-codes");
+    for arguments in [&["status"][..], &["down"], &["kill", "1"], &["up", "--nodes", "2", "--replication-factor", "3"]]
+    {
+        store.expect(arguments, 2);
+    }
+    store.up();
+    assert!(store.expect(&["up"], 1).contains("runs already"));
+    assert!(store.expect(&["kill", "4"], 2).contains("there is no node 4"));
+    store.expect(&["kill", "1"], 0);
+    store.expect(&["kill", "1"], 1);
+    let json = store.expect(&["status", "--json"], 1);
+    assert!(json.contains("\"healthy\": false"), "{json}");
+    store.expect(&["down"], 0);
+    assert!(store.expect(&["down"], 0).contains("no node"));
+    assert!(store.expect(&["up", "--shards", "9"], 2).contains("was made with 8"));
+    let taken = TcpListener::bind(("127.0.0.1", store.port + 1)).unwrap();
+    assert!(store.expect(&["up"], 1).contains("in use"), "the reason is not told");
+    drop(taken);
+    store.expect(&["status"], 1);
+}
+
+/// What a store's directory says of it.
+fn noted(data: &str) -> String {
+    std::fs::read_to_string(Path::new(data).join("cluster.json")).unwrap_or_default()
+}
+
+/// The processes that are noted there and still run.
+fn running(data: &str) -> Vec<String> {
+    let noted = noted(data);
+    let pids = noted.split("\"pid\": ").skip(1).map(|rest| rest.split([',', '\n']).next().unwrap().to_owned());
+    let is_running = |pid: &String| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    };
+    pids.filter(is_running).collect()
+}
+
+#[test]
+fn nodes_do_not_outlive_the_program_that_shows_them() {
+    for signal in ["-TERM", "-KILL"] {
+        let store = Cluster::new("cluster-foreground");
+        let mut up = store.foreground();
+        let is_shown = || noted(&store.data()).contains("\"made\": true");
+        eventually("the store serves", PATIENCE, || is_shown().then_some(()));
+        assert_eq!(running(&store.data()).len(), 3);
+        store.expect(&["kill", "3"], 0);
+        store.expect(&["restart", "3"], 0);
+        assert!(up.try_wait().unwrap().is_none(), "it ended with the node");
+        let killed = Command::new("kill").args([signal, &up.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        let status = up.wait().unwrap();
+        // The node that another command has brought back is not its own, but it stops what it shows.
+        let left = usize::from(signal == "-KILL");
+        assert_eq!(status.success(), signal == "-TERM");
+        eventually("the nodes have stopped", PATIENCE, || (running(&store.data()).len() == left).then_some(()));
+    }
+}
+
+#[test]
+fn a_store_made_by_hand() {
+    let dir = Dir::new("by-hand");
+    let port = free_ports();
+    let join = (3..6).map(|n| format!("127.0.0.1:{}", port + n)).collect::<Vec<_>>().join(",");
+    let node = |n: u16| {
+        let (listen, peer) = (format!("127.0.0.1:{}", port + n), format!("127.0.0.1:{}", port + 3 + n));
+        let messages = std::fs::File::create(dir.join(&format!("messages-{n}"))).unwrap();
+        let mut start = command(&["start", "--listen", &listen, "--peer-listen", &peer, "--join", &join]);
+        start
+            .args(["--shards", "4", "--memory", "128M", "--stop-with-stdin", "--dir"])
+            .arg(dir.join(&format!("data-{n}")));
+        start.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(messages).spawn().unwrap()
+    };
+    let mut nodes: Vec<Child> = (0..3).map(node).collect();
+    let ctl =
+        |what: &str, n: u16| command(&["ctl", what, "--node", &format!("127.0.0.1:{}", port + n)]).output().unwrap();
+    eventually("a node answers", PATIENCE, || {
+        let output = ctl("status", 1);
+        text(&output).contains("there is no store yet").then(|| assert_eq!(output.status.code(), Some(1)))
+    });
+    let said = ctl("init", 1);
+    assert!(said.status.success(), "{}", text(&said));
+    eventually("the store is well", PATIENCE, || ctl("status", 2).status.success().then_some(()));
+    let again = ctl("init", 0);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(text(&again).contains("belongs to the store"), "{}", text(&again));
+    let set = eventually("a write", PATIENCE, || Cluster::try_once(port, "SET a 1").ok());
+    assert_eq!(set, Value::ok());
+    assert_eq!(Cluster::try_once(port + 2, "GET a"), Ok(Value::bulk("1")));
+    for node in &mut nodes {
+        drop(node.stdin.take());
+    }
+    for mut node in nodes {
+        assert!(node.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn the_demonstration_in_small() {
+    let dir = Dir::new("demo");
+    let small =
+        ["--records", "3000", "--seconds", "9", "--shards", "4", "--set", "memory=128M", "--quiet", "--out", "run"];
+    let output = command(&["demo"]).args(small).current_dir(dir.path()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("Nothing that was acknowledged is lost"), "{}", text(&output));
+    let report = std::fs::read_to_string(dir.join("run").join("report.json")).unwrap();
+    for event in ["killed", "started again", "takes part again"] {
+        assert!(report.contains(event), "the report has no `{event}`");
+    }
+    let left = std::fs::read_dir(dir.join("basalt-runs")).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "the store's data was left behind");
+}

@@ -1,0 +1,217 @@
+//! A store of several nodes of a test's own, and a client that goes where it is sent.
+
+use super::{Connection, Dir, Server, Setup, Value, eventually, free_port};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long nodes may take to find each other and elect.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// A key's slot: CRC16 of the key or its hash tag, bit by bit.
+pub fn slot(key: &str) -> u16 {
+    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
+    let hashed = tag.filter(|tag| !tag.is_empty()).unwrap_or(key);
+    let mut crc = 0u16;
+    for byte in hashed.bytes() {
+        crc ^= u16::from(byte) << 8;
+        for _ in 0..8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
+        }
+    }
+    crc % 16384
+}
+
+/// Where a node is.
+struct Seat {
+    setup: Setup,
+    port: u16,
+    server: Option<Server>,
+}
+
+/// The nodes of one store, by number from 0.
+pub struct Nodes {
+    seats: Vec<Seat>,
+}
+
+impl Nodes {
+    /// Starts a new store of `count` nodes and waits until all of it serves.
+    pub fn start(dir: &Dir, count: usize, arguments: &[(&str, &str)]) -> Self {
+        let peers: Vec<String> = (0..count).map(|_| format!("127.0.0.1:{}", free_port())).collect();
+        let seat = |n: usize| {
+            let port = free_port();
+            let mut setup = Setup::bare(&dir.join(&format!("node-{n}"))).on_port(port);
+            setup = setup.with("--memory", "64M").with("--peer-listen", &peers[n]).with("--join", &peers.join(","));
+            setup = arguments.iter().fold(setup, |setup, (name, value)| setup.with(name, value));
+            if n == 0 {
+                setup.arguments.push("--init".to_owned());
+            }
+            Seat { setup, port, server: None }
+        };
+        let mut nodes = Self { seats: (0..count).map(seat).collect() };
+        (0..count).for_each(|n| nodes.spawn(n));
+        nodes.wait_whole();
+        nodes
+    }
+
+    pub fn count(&self) -> usize {
+        self.seats.len()
+    }
+
+    pub fn dir(&self, n: usize) -> &Path {
+        &self.seats[n].setup.dir
+    }
+
+    pub fn port(&self, n: usize) -> u16 {
+        self.seats[n].port
+    }
+
+    pub fn server(&self, n: usize) -> &Server {
+        self.seats[n].server.as_ref().expect("the node runs")
+    }
+
+    pub fn connect(&self, n: usize) -> Connection {
+        self.server(n).connect()
+    }
+
+    /// Starts a node, which need not be the only one to be started: it is not waited for.
+    pub fn spawn(&mut self, n: usize) {
+        let seat = &mut self.seats[n];
+        assert!(seat.server.is_none(), "node {n} runs already");
+        seat.server = Some(Server::spawn(&seat.setup));
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self, n: usize) {
+        self.seats[n].server.take().expect("the node runs").kill();
+    }
+
+    /// SIGKILL to all at once: none sees another die.
+    pub fn kill_all(&mut self) {
+        self.seats.iter().filter_map(|seat| seat.server.as_ref()).for_each(|server| server.signal("-KILL"));
+        self.seats.iter_mut().filter_map(|seat| seat.server.take()).for_each(Server::kill);
+    }
+
+    /// Waits until every node that runs serves, and knows a leader for every slot.
+    pub fn wait_whole(&mut self) {
+        for seat in &mut self.seats {
+            let Some(server) = &mut seat.server else { continue };
+            server.wait_ready().unwrap_or_else(|messages| panic!("a node ended instead of starting:\n{messages}"));
+            eventually("a node knows all leaders", READY_WITHIN, || {
+                let mut connection = Connection::open(seat.port).ok()?;
+                let info = connection.try_call(&["CLUSTER", "INFO"]).ok()?.text();
+                let covered: i64 = leaders(&mut connection).iter().map(|(first, last, _)| last - first + 1).sum();
+                (info.contains("cluster_state:ok") && covered == 16384).then_some(())
+            });
+        }
+    }
+
+    /// The number of the node that leads the slot of `key`, as node `asked` tells.
+    pub fn leader(&self, asked: usize, key: &str) -> usize {
+        let slot = i64::from(slot(key));
+        let port = eventually("a slot has a leader", READY_WITHIN, || {
+            let found = leaders(&mut self.connect(asked));
+            found.iter().find(|(first, last, _)| (*first..=*last).contains(&slot)).map(|(_, _, port)| *port)
+        });
+        self.number_at(port)
+    }
+
+    /// The node with that client port.
+    pub fn number_at(&self, port: u16) -> usize {
+        self.seats.iter().position(|seat| seat.port == port).expect("a node of this store")
+    }
+
+    /// A key that node `n` leads now, beginning with `prefix`.
+    pub fn key_led_by(&self, n: usize, prefix: &str) -> String {
+        let found = leaders(&mut self.connect(n));
+        let led = |key: &String| {
+            let slot = i64::from(slot(key));
+            found.iter().any(|&(first, last, port)| (first..=last).contains(&slot) && port == self.port(n))
+        };
+        (0..10_000).map(|i| format!("{prefix}{i}")).find(led).unwrap_or_else(|| panic!("node {n} leads nothing"))
+    }
+
+    /// A client that knows the nodes' ports, and no more.
+    pub fn client(&self) -> Client {
+        Client { ports: self.seats.iter().map(|seat| seat.port).collect(), at: 0, connection: None }
+    }
+
+    pub fn messages(&self, n: usize) -> PathBuf {
+        self.dir(n).with_extension("messages")
+    }
+}
+
+/// First slot, last slot, port of the leader.
+fn leaders(connection: &mut Connection) -> Vec<(i64, i64, u16)> {
+    let Ok(Value::Array(ranges)) = connection.try_call(&["CLUSTER", "SLOTS"]) else { return Vec::new() };
+    let range = |range: &Value| {
+        let items = range.items();
+        let port = items.get(2)?.items().get(1)?.int();
+        Some((items[0].int(), items[1].int(), u16::try_from(port).ok()?))
+    };
+    ranges.iter().filter_map(range).collect()
+}
+
+/// Follows MOVED, and goes to another node when one does not answer.
+pub struct Client {
+    ports: Vec<u16>,
+    at: usize,
+    connection: Option<(u16, Connection)>,
+}
+
+impl Client {
+    /// One try: the answer, be it an error, unless that is to go elsewhere or the connection fails.
+    fn attempt(&mut self, arguments: &[&str]) -> Option<Value> {
+        if self.connection.is_none() {
+            let port = self.ports[self.at % self.ports.len()];
+            self.at += 1;
+            let connection = Connection::open(port).ok()?;
+            connection.patience(Duration::from_secs(2));
+            self.connection = Some((port, connection));
+        }
+        let (port, connection) = self.connection.as_mut()?;
+        match connection.try_call(arguments) {
+            Ok(Value::Error(text)) if text.starts_with("MOVED ") => {
+                let to: u16 = text.rsplit(':').next()?.parse().ok()?;
+                // It may be sent to where it is while leadership is on its way.
+                let connection = if to == *port { None } else { Connection::open(to).ok() };
+                self.connection = connection.map(|connection| {
+                    connection.patience(Duration::from_secs(2));
+                    (to, connection)
+                });
+                None
+            }
+            Ok(value) => Some(value),
+            Err(_) => {
+                self.connection = None;
+                None
+            }
+        }
+    }
+
+    /// Asks until there is an answer that is none of the passing errors; none if there is none within `limit`.
+    pub fn try_for(&mut self, limit: Duration, arguments: &[&str]) -> Option<Value> {
+        let begun = Instant::now();
+        loop {
+            match self.attempt(arguments) {
+                Some(Value::Error(text)) if passing(&text) => self.connection = None,
+                Some(answer) => return Some(answer),
+                None => {}
+            }
+            if begun.elapsed() > limit {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// As `try_for`, for what must succeed.
+    pub fn call(&mut self, limit: Duration, arguments: &[&str]) -> Value {
+        let answer = self.try_for(limit, arguments);
+        answer.unwrap_or_else(|| panic!("{arguments:?}: no answer within {limit:?}"))
+    }
+}
+
+/// Errors of a store that is finding its leaders.
+pub fn passing(text: &str) -> bool {
+    ["CLUSTERDOWN", "TRYAGAIN", "LOADING", "TIMEOUT", "UNKNOWN", "BUSY"].iter().any(|word| text.starts_with(word))
+}

@@ -1,0 +1,322 @@
+//! A store of three nodes, as its clients see it while nodes die, stand still and come back.
+#![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
+
+mod common;
+
+use common::{Client, Connection, Dir, Nodes, Random, Value, announce, eventually, number, passing, slot};
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What is promised, with room for a machine that does something else too.
+const FAILOVER: Duration = Duration::from_secs(5);
+/// Longest wait for what only has to happen.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Times are measured here: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+}
+
+#[test]
+fn any_node_serves_the_whole_store() {
+    let _alone = alone();
+    let dir = Dir::new("whole");
+    let nodes = Nodes::start(&dir, 3, &[("--shards", "6")]);
+    let keys: BTreeSet<String> = (0..60).map(|n| format!("key{n:02}")).collect();
+    let mut connections: Vec<Connection> = (0..3).map(|n| nodes.connect(n)).collect();
+    // Where it is not led it is refused, with the slot and the place; there it is taken.
+    let mut led = [0; 3];
+    for key in &keys {
+        let leader = nodes.leader(0, key);
+        led[leader] += 1;
+        for (n, connection) in connections.iter_mut().enumerate() {
+            let moved = format!("MOVED {} 127.0.0.1:{}", slot(key), nodes.port(leader));
+            let expected = if n == leader { Value::ok() } else { Value::Error(moved) };
+            assert_eq!(connection.call(&format!("SET {key} {key}")), expected, "{key} at node {n}");
+        }
+    }
+    assert!(led.iter().all(|&count| count > 0), "leaders are not spread: {led:?}");
+    for (n, connection) in connections.iter_mut().enumerate() {
+        // What the store as a whole answers.
+        let rows = connection.call("KV.RANGE - + LIMIT 100");
+        let found: Vec<String> = rows.items()[1].items().iter().step_by(2).filter_map(text).collect();
+        assert!(found.iter().eq(&keys), "node {n}: {rows:?}");
+        assert_eq!(connection.call("DBSIZE STORE"), Value::Int(60), "node {n}");
+        let (mut scanned, mut cursor) = (BTreeSet::new(), "0".to_owned());
+        loop {
+            let page = connection.call(&format!("SCAN {cursor} COUNT 7"));
+            scanned.extend(page.items()[1].items().iter().filter_map(text));
+            cursor = text(&page.items()[0]).unwrap();
+            if cursor == "0" {
+                break;
+            }
+        }
+        assert_eq!(scanned, keys, "node {n}");
+        // And what its replicas answer once any will do.
+        assert_eq!(connection.call("READONLY"), Value::ok());
+        for key in &keys {
+            eventually("a follower has what was written", SOON, || {
+                (text(&connection.call(&format!("GET {key}"))).as_ref() == Some(key)).then_some(())
+            });
+        }
+        assert_eq!(connection.call("READWRITE"), Value::ok());
+        let elsewhere = keys.iter().find(|key| nodes.leader(0, key) != n).unwrap();
+        assert!(connection.call(&format!("GET {elsewhere}")).text().starts_with("MOVED "));
+    }
+    for (n, connection) in connections.iter_mut().enumerate() {
+        let mut client = nodes.client();
+        keys.iter().for_each(|key| assert_eq!(client.call(SOON, &["SET", key, "again"]), Value::ok()));
+        assert_eq!(connection.call("FLUSHALL"), Value::ok(), "node {n}");
+        assert_eq!(connection.call("DBSIZE STORE"), Value::Int(0), "node {n}");
+        assert_eq!(client.call(SOON, &["GET", "key00"]), Value::NilBulk);
+    }
+}
+
+/// Writes keys of its own until told to stop; answers those that were acknowledged.
+fn write_until(stop: &AtomicBool, mut client: Client, name: usize) -> Vec<String> {
+    let mut acknowledged = Vec::new();
+    for n in 0.. {
+        if stop.load(Ordering::Acquire) {
+            break;
+        }
+        let key = format!("w{name}:{n}");
+        if client.try_for(FAILOVER, &["SET", &key, &key]) == Some(Value::ok()) {
+            acknowledged.push(key);
+        }
+    }
+    acknowledged
+}
+
+/// Reads through one node's replicas until told to stop; answers how often, and the longest wait.
+fn read_until(stop: &AtomicBool, mut connection: Connection, key: &str) -> (u64, Duration) {
+    assert_eq!(connection.call("READONLY"), Value::ok());
+    let (mut reads, mut longest) = (0, Duration::ZERO);
+    while !stop.load(Ordering::Acquire) {
+        let asked = Instant::now();
+        assert_eq!(text(&connection.call(&format!("GET {key}"))).as_deref(), Some("here"));
+        (reads, longest) = (reads + 1, longest.max(asked.elapsed()));
+    }
+    (reads, longest)
+}
+
+fn check_all(nodes: &Nodes, acknowledged: &[String], when: &str) {
+    let mut client = nodes.client();
+    for key in acknowledged {
+        assert_eq!(text(&client.call(SOON, &["GET", key])).as_ref(), Some(key), "{when}");
+    }
+}
+
+#[test]
+fn a_killed_node_costs_seconds_and_no_acknowledged_write() {
+    let _alone = alone();
+    let dir = Dir::new("failover");
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "6")]);
+    let mut client = nodes.client();
+    let victim = 1;
+    let (probed, kept) = (nodes.key_led_by(victim, "probed"), nodes.key_led_by(victim, "kept"));
+    assert_eq!(client.call(SOON, &["SET", &kept, "here"]), Value::ok());
+    let mut followers: Vec<Connection> = [0, 2].map(|n| nodes.connect(n)).into();
+    for follower in &mut followers {
+        follower.call("READONLY");
+        eventually("a follower has what was written", SOON, || {
+            (follower.call(&format!("GET {kept}")) == Value::bulk("here")).then_some(())
+        });
+    }
+    let stop = &AtomicBool::new(false);
+    let kept = &kept;
+    let mut acknowledged = thread::scope(|scope| {
+        let writers: Vec<_> = (0..4)
+            .map(|name| (name, nodes.client()))
+            .map(|(name, client)| scope.spawn(move || write_until(stop, client, name)))
+            .collect();
+        let readers: Vec<_> =
+            followers.into_iter().map(|reader| scope.spawn(move || read_until(stop, reader, kept))).collect();
+        thread::sleep(Duration::from_secs(1));
+        nodes.kill(victim);
+        let died = Instant::now();
+        assert_eq!(client.call(FAILOVER, &["SET", &probed, "x"]), Value::ok());
+        let resumed = died.elapsed();
+        thread::sleep(Duration::from_secs(1));
+        stop.store(true, Ordering::Release);
+        for reader in readers {
+            let (reads, longest) = reader.join().unwrap();
+            assert!(longest < Duration::from_secs(1), "a read with `any` waited {longest:?}");
+            announce(&format!("replication: {reads} reads with `any`, the longest {longest:?}"));
+        }
+        announce(&format!("replication: writes resumed {resumed:?} after the kill"));
+        assert!(resumed < FAILOVER);
+        writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect::<Vec<_>>()
+    });
+    announce(&format!("replication: {} acknowledged writes", acknowledged.len()));
+    acknowledged.push(probed);
+    assert_eq!(client.call(SOON, &["SET", "probed", "probed"]), Value::ok());
+    let probed = acknowledged.pop().unwrap();
+    assert_eq!(client.call(SOON, &["GET", &probed]), Value::bulk("x"));
+    check_all(&nodes, &acknowledged, "two of three nodes");
+
+    nodes.spawn(victim);
+    nodes.wait_whole();
+    eventually("the node that was killed leads again", SOON, || {
+        (nodes.leader(0, kept) == victim && nodes.leader(victim, kept) == victim).then_some(())
+    });
+    check_all(&nodes, &acknowledged, "after the return");
+
+    nodes.kill_all();
+    let began = Instant::now();
+    (0..3).for_each(|n| nodes.spawn(n));
+    nodes.wait_whole();
+    announce(&format!("replication: all nodes served {:?} after a start of all", began.elapsed()));
+    check_all(&nodes, &acknowledged, "after a start of all");
+    assert_eq!(client.call(SOON, &["SET", "last", "word"]), Value::ok());
+}
+
+#[test]
+fn a_leader_that_stood_still_answers_nothing_old() {
+    let _alone = alone();
+    let dir = Dir::new("paused");
+    let nodes = Nodes::start(&dir, 3, &[("--shards", "3")]);
+    let pause = Duration::from_secs(number("BASALT_PAUSE_SECONDS", 2));
+    for round in 0..4 {
+        let victim = round % 3;
+        eventually("leaders are spread", SOON, || {
+            (0..3).all(|n| nodes.leader(n, &format!("{{{n}}}")) < 3).then_some(())
+        });
+        let key = eventually("the node leads again", SOON, || {
+            (0..100).map(|n| format!("k{n}")).find(|key| nodes.leader(0, key) == victim)
+        });
+        let (old, new) = (format!("old{round}"), format!("new{round}"));
+        let mut client = nodes.client();
+        assert_eq!(client.call(SOON, &["SET", &key, &old]), Value::ok());
+        let mut waiting: Vec<Connection> = (0..8).map(|_| nodes.connect(victim)).collect();
+        let busy: Vec<Connection> = (0..2).map(|_| nodes.connect(victim)).collect();
+        let get = Connection::encode(&["GET", &key]);
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            // It is in the midst of reads when it stops.
+            for mut connection in busy {
+                let (stop, key) = (&stop, &key);
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Acquire) {
+                        connection.call(&format!("GET {key}"));
+                    }
+                });
+            }
+            thread::sleep(Duration::from_millis(300));
+            let stopped = Instant::now();
+            nodes.server(victim).signal("-STOP");
+            assert_eq!(client.call(FAILOVER, &["SET", &key, &new]), Value::ok());
+            announce(&format!("replication: round {round}: overwritten {:?} after the stop", stopped.elapsed()));
+            // All of these are asked after the overwrite was acknowledged.
+            waiting.iter_mut().for_each(|connection| connection.send(&get).unwrap());
+            thread::sleep(pause.saturating_sub(stopped.elapsed()));
+            nodes.server(victim).signal("-CONT");
+            for connection in &mut waiting {
+                check_not_old(&connection.read().unwrap(), &new, round);
+            }
+            let continued = Instant::now();
+            while continued.elapsed() < Duration::from_millis(500) {
+                for connection in &mut waiting {
+                    check_not_old(&connection.call(&format!("GET {key}")), &new, round);
+                }
+            }
+            stop.store(true, Ordering::Release);
+        });
+    }
+}
+
+fn check_not_old(answer: &Value, new: &str, round: usize) {
+    let fine = match answer {
+        Value::Error(text) => text.starts_with("MOVED ") || passing(text),
+        answer => text(answer).as_deref() == Some(new),
+    };
+    assert!(fine, "round {round}: {answer:?}");
+}
+
+#[test]
+fn a_minority_takes_no_writes_and_answers_no_reads_that_might_be_old() {
+    let _alone = alone();
+    let dir = Dir::new("minority");
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "3")]);
+    let key = nodes.key_led_by(0, "k");
+    let mut client = nodes.client();
+    assert_eq!(client.call(SOON, &["SET", &key, "before"]), Value::ok());
+    nodes.kill(1);
+    nodes.kill(2);
+    let died = Instant::now();
+    let mut connection = nodes.connect(0);
+    eventually("linearizable reads are refused", SOON, || {
+        connection.call(&format!("GET {key}")).is_error().then_some(())
+    });
+    announce(&format!("replication: reads refused {:?} after the majority died", died.elapsed()));
+    for words in [format!("GET {key}"), format!("SET {key} after"), "KV.RANGE - +".to_owned()] {
+        let answer = connection.call(&words);
+        assert!(answer.is_error() && passing(&answer.text()), "{words}: {answer:?}");
+    }
+    connection.call("READONLY");
+    assert_eq!(connection.call(&format!("GET {key}")), Value::bulk("before"));
+    nodes.spawn(2);
+    assert_eq!(client.call(SOON, &["SET", &key, "later"]), Value::ok());
+    assert_eq!(client.call(SOON, &["GET", &key]), Value::bulk("later"));
+}
+
+/// Up to which entry the log of a node's first data shard is cut, and its last entry.
+fn log_of(nodes: &Nodes, n: usize) -> Option<(u64, u64)> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
+    let output = command.arg("inspect").arg(nodes.dir(n)).args(["--live", "--json"]).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+    let shard = report["shards"].as_array()?.iter().find(|shard| shard["shard"] == 1)?.clone();
+    Some((shard["log"]["truncated"].as_u64()?, shard["log"]["last"].as_u64()?))
+}
+
+#[test]
+fn a_follower_far_behind_gets_a_snapshot() {
+    let _alone = alone();
+    let dir = Dir::new("behind");
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "1"), ("--memory", "32M")]);
+    let mut client = nodes.client();
+    assert_eq!(client.call(SOON, &["SET", "first", "x"]), Value::ok());
+    let leader = nodes.leader(0, "first");
+    let (victim, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    nodes.kill(victim);
+    let last = log_of(&nodes, victim).unwrap().1;
+    // More than a group keeps of its log for one that lacks it.
+    let mut random = Random::new(7);
+    let large: String = (0..1 << 20).map(|_| char::from(b'a' + random.below(26) as u8)).collect();
+    let mut written = 0;
+    eventually("the logs are cut beyond what the node has", Duration::from_secs(120), || {
+        for _ in 0..10 {
+            let key = format!("large{written}");
+            assert_eq!(client.call(SOON, &["SET", &key, &large]), Value::ok());
+            written += 1;
+        }
+        let cut = |n: usize| log_of(&nodes, n).is_some_and(|(truncated, _)| truncated > last + 1);
+        (cut(leader) && cut(other)).then_some(())
+    });
+    announce(&format!("replication: logs cut after {written} MiB"));
+    let began = Instant::now();
+    nodes.spawn(victim);
+    nodes.wait_whole();
+    let mut connection = nodes.connect(victim);
+    connection.call("READONLY");
+    let newest = format!("large{}", written - 1);
+    eventually("the node has what was written without it", SOON, || {
+        (connection.call(&format!("STRLEN {newest}")) == Value::Int(1 << 20)).then_some(())
+    });
+    announce(&format!("replication: caught up by snapshot within {:?}", began.elapsed()));
+    let messages = std::fs::read_to_string(nodes.messages(victim)).unwrap();
+    assert!(messages.contains("has taken a snapshot"), "it caught up, but not by a snapshot:\n{messages}");
+    for n in 0..written {
+        assert_eq!(connection.call(&format!("STRLEN large{n}")), Value::Int(1 << 20), "large{n}");
+    }
+    assert_eq!(client.call(SOON, &["SET", "after", "all"]), Value::ok());
+    eventually("it follows again", SOON, || (connection.call("GET after") == Value::bulk("all")).then_some(()));
+}
