@@ -135,7 +135,11 @@ impl World {
             return;
         }
         let last = leader.replica().status().last;
-        let near = leader.replica().followers().iter().any(|of| Some(of.id) == one.add && of.matched + 20 >= last);
+        let near = leader
+            .replica()
+            .followers()
+            .iter()
+            .any(|of| Some(of.id) == one.add && of.matched > 0 && of.matched + 20 >= last);
         if near && let Some(add) = one.add {
             let mut changes = vec![MemberChange { id: add, kind: MemberKind::Voter }];
             if one.joint {
