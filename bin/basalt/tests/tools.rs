@@ -1,4 +1,4 @@
-//! What a user types first: redis-cli, redis-benchmark, inspect, and the help.
+//! What a user types first: redis-cli, redis-benchmark, inspect.
 #![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
 
 mod common;
@@ -129,17 +129,6 @@ fn inspect_never_writes() {
     let nowhere = dir.join("nowhere");
     assert!(!basalt(&["inspect", &nowhere.to_string_lossy()]).status.success());
     assert!(!nowhere.exists(), "inspect made a folder");
-}
-
-#[test]
-fn help_is_there_for_every_command() {
-    for command in [&[][..], &["start"], &["bench"], &["inspect"]] {
-        let output = basalt(&[command, &["--help"]].concat());
-        assert!(output.status.success(), "{command:?}: {}", text(&output));
-        assert!(text(&output).contains("Usage:"), "{command:?}: {}", text(&output));
-    }
-    let unknown = basalt(&["nosuchcommand"]);
-    assert!(!unknown.status.success());
 }
 
 #[test]
