@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use storage::EngineKind;
 use vocab::{NodeId, Prng, ShardId};
 
-const FORMAT: u32 = 2;
 const IDENTITY_FILE: &str = "basalt.node";
 const MAP_FILE: &str = "basalt.map";
 
@@ -102,6 +101,9 @@ impl DataDir {
 }
 
 impl Identity {
+    /// The number of the directory's layout.
+    pub const FORMAT: u32 = 2;
+
     /// Reads what a directory was made with; `None` if there is no such file.
     pub fn read(root: &Path) -> Result<Option<Self>, String> {
         let path = root.join(IDENTITY_FILE);
@@ -125,8 +127,8 @@ impl Identity {
             line.ok_or_else(|| format!("no {name}"))
         };
         let format: u32 = field("format")?.parse().map_err(|_| "the format cannot be read")?;
-        if format != FORMAT {
-            return Err(format!("format {format}; this version of basalt reads format {FORMAT} only"));
+        if format != Self::FORMAT {
+            return Err(format!("format {format}; this version of basalt reads format {} only", Self::FORMAT));
         }
         let name = field("node")?.to_owned();
         let node = name.get(..16).and_then(|hex| u64::from_str_radix(hex, 16).ok()).ok_or("the node cannot be read")?;
@@ -136,8 +138,8 @@ impl Identity {
     }
 
     fn write(&self, root: &Path) -> io::Result<()> {
-        let body =
-            format!("format {FORMAT}\nnode {}\nshards {}\nengine {}\n", self.name, self.shards, self.engine.name());
+        let (format, engine) = (Self::FORMAT, self.engine.name());
+        let body = format!("format {format}\nnode {}\nshards {}\nengine {engine}\n", self.name, self.shards);
         let check = crc32fast::hash(body.as_bytes());
         replace_file(root, IDENTITY_FILE, format!("{body}check {check:08x}\n").as_bytes())
     }

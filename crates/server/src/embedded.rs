@@ -270,6 +270,10 @@ impl Caller {
             Access::Refused(text) => return reply.error(&text),
             Access::Wait => return reply.error(&self.store.no_leader(Consistency::Absolute)),
         };
+        // Before the rows are looked at: one that has just begun to lead may not have applied all yet.
+        if !self.store.confirm_read(view, arrived_us) {
+            return reply.error(&self.store.no_leader(Consistency::Absolute));
+        }
         let mark = reply.buf.len();
         let now = now_ms();
         match handler(&mut Call { args, space: &mut CachedSpace::new(view, now), reply }) {

@@ -138,6 +138,12 @@ pub(crate) fn run_on_store(
             Part { id, slots, leads: known.view(id.0 as usize).is_some_and(|view| view.leading()), view }
         })
         .collect();
+    // One that has just begun to lead may not have applied all that was acknowledged before: it is not confirmed until
+    // it has, so it is asked before its rows are looked at.
+    let leads = |views: &[Arc<ShardView>]| views.iter().all(|view| store.confirm_read(view, asked.arrived_us));
+    if !leads(&confirm) {
+        return reply.error("CLUSTERDOWN The cluster is down: a shard has no leader that is confirmed, try again");
+    }
     let seen = parts.iter().map(|_| None).collect();
     let mut shards = StoreShards { store, parts: &parts, seen, now_ms: now_ms(), seed: asked.seed };
     let mut call = |cursors: &mut ScanCursors| {
@@ -147,7 +153,7 @@ pub(crate) fn run_on_store(
     let done = if spec.name == "SCAN" { call(&mut store.cursors()) } else { call(&mut ScanCursors::default()) };
     conclude(done, reply, mark);
     // Only now is it known whether this node led all the while.
-    if !confirm.iter().all(|view| store.confirm_read(view, asked.arrived_us)) {
+    if !leads(&confirm) {
         reply.buf.truncate(mark);
         reply.error("CLUSTERDOWN The cluster is down: a shard has changed its leader meanwhile, try again");
     }

@@ -4,6 +4,8 @@ use super::{Connection, Dir, Server, Setup, Value, eventually, free_port};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// How long a client waits before it asks another node.
+const PATIENCE: Duration = Duration::from_millis(300);
 /// How long nodes may take to find each other and elect.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
@@ -165,7 +167,7 @@ impl Client {
             let port = self.ports[self.at % self.ports.len()];
             self.at += 1;
             let connection = Connection::open(port).ok()?;
-            connection.patience(Duration::from_secs(2));
+            connection.patience(PATIENCE);
             self.connection = Some((port, connection));
         }
         let (port, connection) = self.connection.as_mut()?;
@@ -175,7 +177,7 @@ impl Client {
                 // It may be sent to where it is while leadership is on its way.
                 let connection = if to == *port { None } else { Connection::open(to).ok() };
                 self.connection = connection.map(|connection| {
-                    connection.patience(Duration::from_secs(2));
+                    connection.patience(PATIENCE);
                     (to, connection)
                 });
                 None
