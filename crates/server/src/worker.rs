@@ -137,9 +137,8 @@ impl Worker {
             if self.core.is_busy() && self.logging.is_none() {
                 next = next.min(self.paused_until);
             }
-            if let Some(deadline) = self.links.as_ref().and_then(Links::deadline) {
-                next = next.min(deadline);
-            }
+            let deadline = self.links.as_ref().and_then(Links::deadline);
+            next = deadline.map_or(next, |deadline| next.min(deadline));
             self.ready.append(&mut self.outbox.unstalled);
             let unfinished = self.links.as_ref().is_some_and(Links::is_unfinished);
             let wait = if self.ready.is_empty() && self.outbox.dirty.is_empty() && !unfinished {
@@ -168,7 +167,7 @@ impl Worker {
             for message in mail.drain(..) {
                 self.read_mail(message);
             }
-            if unfinished {
+            if unfinished || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 self.resume_links();
             }
             if Instant::now() >= self.next_tick {

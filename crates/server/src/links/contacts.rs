@@ -93,8 +93,7 @@ impl Contacts {
 
     /// Those to call now. They count as called until `failed` or `ended`.
     pub(super) fn due(&mut self, now: Instant, linked: impl Fn(NodeId) -> bool) -> Vec<u64> {
-        let mut called: Vec<NodeId> =
-            self.list.values().filter(|contact| contact.busy).filter_map(|contact| contact.node).collect();
+        let mut called: Vec<NodeId> = self.called().collect();
         let mut due = Vec::new();
         for (id, contact) in &mut self.list {
             if contact.busy
@@ -110,10 +109,16 @@ impl Contacts {
         due
     }
 
-    /// When the next one is due, if none of those that are due now is called.
+    /// When the next one is due, if all that are due now are called.
     pub(super) fn next(&self, linked: impl Fn(NodeId) -> bool) -> Option<Instant> {
-        let waiting = self.list.values().filter(|contact| !contact.busy && !contact.node.is_some_and(&linked));
+        let called: Vec<NodeId> = self.called().collect();
+        let idle = |node: NodeId| !linked(node) && !called.contains(&node);
+        let waiting = self.list.values().filter(|contact| !contact.busy && contact.node.is_none_or(idle));
         waiting.map(|contact| contact.due).min()
+    }
+
+    fn called(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.list.values().filter(|contact| contact.busy).filter_map(|contact| contact.node)
     }
 
     /// A call was in vain; `met` is who answered, if somebody did.
@@ -213,6 +218,7 @@ mod tests {
         contacts.answered(0, HIGH);
         contacts.know(HIGH, "h:1", now);
         assert_eq!(contacts.due(now, |_| false), [], "the seed's call is under way");
+        assert_eq!(contacts.next(|_| false), None, "so nothing is to be waited for");
         contacts.ended(0, now);
         assert_eq!(contacts.due(now, |node| node == HIGH), []);
         assert_eq!(contacts.due(now + ms(50), |_| false).len(), 1);

@@ -224,7 +224,7 @@ impl Links {
         !self.unfinished.is_empty() || !self.broken.is_empty()
     }
 
-    /// Goes on with what was left so that others had their turn.
+    /// Goes on with what was left so that others had their turn, and calls whoever is due.
     pub fn resume(&mut self, now: Instant, hear: &mut Hear) {
         for key in std::mem::take(&mut self.broken) {
             if let Some(e) = self.links.get_mut(key).and_then(|link| link.failed.take()) {
@@ -234,6 +234,7 @@ impl Links {
         for key in std::mem::take(&mut self.unfinished) {
             self.receive(key, now, hear);
         }
+        self.call_due(now);
     }
 
     /// What the event loop has noticed for a token of the links.
@@ -259,7 +260,7 @@ impl Links {
         }
     }
 
-    /// Calls, gives up, says that this side lives. At least every 100 ms, and at `deadline`.
+    /// Calls, gives up, says that this side lives. At least every 100 ms.
     pub fn tick(&mut self, now: Instant, hear: &mut Hear) {
         self.resume(now, hear);
         // Those that could not be accepted for want of descriptors are not announced again.
@@ -288,11 +289,10 @@ impl Links {
         for key in ends {
             self.end(key, End::Silent, now, hear);
         }
-        self.call_due(now);
         self.flush(now);
     }
 
-    /// When the next call is due, if that may be before the next tick.
+    /// When `resume` has somebody to call.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.contacts.next(|node| self.up.contains_key(&node))
