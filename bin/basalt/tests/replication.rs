@@ -22,6 +22,24 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Tells threads to stop when it goes, even by a panic: nobody waits for them for ever.
+#[derive(Default)]
+struct Stop(AtomicBool);
+
+impl Stop {
+    fn asked(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+struct StopOnDrop<'a>(&'a Stop);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Release);
+    }
+}
+
 fn text(value: &Value) -> Option<String> {
     value.bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
 }
@@ -82,10 +100,10 @@ fn any_node_serves_the_whole_store() {
 }
 
 /// Writes keys of its own until told to stop; answers those that were acknowledged.
-fn write_until(stop: &AtomicBool, mut client: Client, name: usize) -> Vec<String> {
+fn write_until(stop: &Stop, mut client: Client, name: usize) -> Vec<String> {
     let mut acknowledged = Vec::new();
     for n in 0.. {
-        if stop.load(Ordering::Acquire) {
+        if stop.asked() {
             break;
         }
         let key = format!("w{name}:{n}");
@@ -97,10 +115,10 @@ fn write_until(stop: &AtomicBool, mut client: Client, name: usize) -> Vec<String
 }
 
 /// Reads through one node's replicas until told to stop; answers how often, and the longest wait.
-fn read_until(stop: &AtomicBool, mut connection: Connection, key: &str) -> (u64, Duration) {
+fn read_until(stop: &Stop, mut connection: Connection, key: &str) -> (u64, Duration) {
     assert_eq!(connection.call("READONLY"), Value::ok());
     let (mut reads, mut longest) = (0, Duration::ZERO);
-    while !stop.load(Ordering::Acquire) {
+    while !stop.asked() {
         let asked = Instant::now();
         assert_eq!(text(&connection.call(&format!("GET {key}"))).as_deref(), Some("here"));
         (reads, longest) = (reads + 1, longest.max(asked.elapsed()));
@@ -131,7 +149,7 @@ fn a_killed_node_costs_seconds_and_no_acknowledged_write() {
             (follower.call(&format!("GET {kept}")) == Value::bulk("here")).then_some(())
         });
     }
-    let stop = &AtomicBool::new(false);
+    let stop = &Stop::default();
     let kept = &kept;
     let mut acknowledged = thread::scope(|scope| {
         let writers: Vec<_> = (0..4)
@@ -140,13 +158,14 @@ fn a_killed_node_costs_seconds_and_no_acknowledged_write() {
             .collect();
         let readers: Vec<_> =
             followers.into_iter().map(|reader| scope.spawn(move || read_until(stop, reader, kept))).collect();
+        let running = StopOnDrop(stop);
         thread::sleep(Duration::from_secs(1));
         nodes.kill(victim);
         let died = Instant::now();
         assert_eq!(client.call(FAILOVER, &["SET", &probed, "x"]), Value::ok());
         let resumed = died.elapsed();
         thread::sleep(Duration::from_secs(1));
-        stop.store(true, Ordering::Release);
+        drop(running);
         for reader in readers {
             let (reads, longest) = reader.join().unwrap();
             assert!(longest < Duration::from_secs(1), "a read with `any` waited {longest:?}");
@@ -197,22 +216,20 @@ fn a_leader_that_stood_still_answers_nothing_old() {
         let mut client = nodes.client();
         assert_eq!(client.call(SOON, &["SET", &key, &old]), Value::ok());
         let mut waiting: Vec<Connection> = (0..8).map(|_| nodes.connect(victim)).collect();
-        for c in &mut waiting {
-            c.call("READONLY");
-        }
         let busy: Vec<Connection> = (0..2).map(|_| nodes.connect(victim)).collect();
         let get = Connection::encode(&["GET", &key]);
-        let stop = AtomicBool::new(false);
+        let stop = Stop::default();
         thread::scope(|scope| {
             // It is in the midst of reads when it stops.
             for mut connection in busy {
                 let (stop, key) = (&stop, &key);
                 scope.spawn(move || {
-                    while !stop.load(Ordering::Acquire) {
+                    while !stop.asked() {
                         connection.call(&format!("GET {key}"));
                     }
                 });
             }
+            let _running = StopOnDrop(&stop);
             thread::sleep(Duration::from_millis(300));
             let stopped = Instant::now();
             nodes.server(victim).signal("-STOP");
@@ -231,7 +248,6 @@ fn a_leader_that_stood_still_answers_nothing_old() {
                     check_not_old(&connection.call(&format!("GET {key}")), &new, round);
                 }
             }
-            stop.store(true, Ordering::Release);
         });
     }
 }
