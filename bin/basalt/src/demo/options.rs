@@ -5,7 +5,7 @@ use bench::cli::OutputOptions;
 use clap::Args;
 
 const AFTER: &str = "\
-It needs no server, two cores, and for the usual number of records 6 GB of disk below the current directory while it
+It needs no server, two cores, and for the usual number of records 7 GB of disk below the current directory while it
 runs. Its nodes are processes of this program on 127.0.0.1, on ports that are free. They and their data are gone when it
 ends, however it ends; only the report stays.
 
