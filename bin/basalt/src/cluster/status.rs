@@ -1,4 +1,4 @@
-//! How a store on this machine is, in words: one line that is kept up to date, and a table.
+//! How a store on this machine is, in words: a few lines that are kept up to date, and a table.
 
 use super::watch::{NodeSight, Sight};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,10 +14,10 @@ pub fn node_name(number: usize, port: u16) -> String {
     format!("node {number} (127.0.0.1:{port})")
 }
 
-/// Where the state is shown: on a terminal a line that is rewritten, elsewhere a line every few seconds.
+/// Where the state is shown: on a terminal lines that are rewritten, elsewhere a line every few seconds.
 pub enum Board {
-    /// The line.
-    Line(ProgressBar),
+    /// The lines on a terminal.
+    Live(ProgressBar),
     /// The lines; when the next is due.
     Lines(Instant),
 }
@@ -30,17 +30,17 @@ impl Board {
             return Self::Lines(Instant::now());
         }
         let bar = ProgressBar::new_spinner();
-        if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
             bar.set_style(style);
         }
-        Self::Line(bar)
+        Self::Live(bar)
     }
 
     /// Shows how it is.
     pub fn show(&mut self, sight: &Sight) {
         match self {
-            Self::Line(bar) => {
-                bar.set_message(sight.line());
+            Self::Live(bar) => {
+                bar.set_message(sight.lines());
                 bar.tick();
             }
             Self::Lines(due) if Instant::now() >= *due => {
@@ -54,7 +54,7 @@ impl Board {
     /// Says something that stays.
     pub fn say(&self, text: &str) {
         match self {
-            Self::Line(bar) => bar.suspend(|| eprintln!("{text}")),
+            Self::Live(bar) => bar.suspend(|| eprintln!("{text}")),
             Self::Lines(_) => eprintln!("{text}"),
         }
     }
@@ -62,7 +62,7 @@ impl Board {
 
 impl Drop for Board {
     fn drop(&mut self) {
-        if let Self::Line(bar) = self {
+        if let Self::Live(bar) = self {
             bar.finish_and_clear();
         }
     }
@@ -72,21 +72,20 @@ impl Sight {
     /// In one line.
     #[must_use]
     pub fn line(&self) -> String {
+        self.nodes.iter().fold(self.summary(), |line, node| format!("{line} | {}: {}", node.port, node.summary()))
+    }
+
+    /// In a line, and one for each node.
+    #[must_use]
+    pub fn lines(&self) -> String {
+        let row = |node: &NodeSight| format!("\n  {}: {}", node_name(node.number, node.port), node.summary());
+        self.summary() + &self.nodes.iter().map(row).collect::<String>()
+    }
+
+    fn summary(&self) -> String {
         let up = self.nodes.iter().filter(|node| node.told.is_some()).count();
-        let mut line = format!(
-            "{up}/{} nodes up, {}/{} shards led, {} ops/s",
-            self.nodes.len(),
-            self.shards_led,
-            self.shards,
-            self.operations_per_s
-        );
-        for node in &self.nodes {
-            line += &match &node.told {
-                Some(told) => format!(" | {}: {} leaders, {} ops/s", node.port, told.leading, told.operations_per_s),
-                None => format!(" | {}: {}", node.port, node.state()),
-            };
-        }
-        line
+        let (nodes, led, shards) = (self.nodes.len(), self.shards_led, self.shards);
+        format!("{up}/{nodes} nodes up, {led}/{shards} shards led, {} ops/s", self.operations_per_s)
     }
 
     /// A row a node.
@@ -117,6 +116,13 @@ impl Sight {
 }
 
 impl NodeSight {
+    fn summary(&self) -> String {
+        match &self.told {
+            Some(told) => format!("{} leaders, {} ops/s", told.leading, told.operations_per_s),
+            None => self.state().to_owned(),
+        }
+    }
+
     fn state(&self) -> &'static str {
         match (&self.process, &self.told) {
             (None, _) => "down",
@@ -162,6 +168,7 @@ mod tests {
             "3/5 nodes up, 3/4 shards led, 14 ops/s | 7001: 3 leaders, 7 ops/s | 7002: down | 7003: not answering \
              | 7004: 3 leaders, 7 ops/s | 7005: 0 leaders, 0 ops/s"
         );
+        assert_eq!(sight.lines().lines().nth(2), Some("  node 2 (127.0.0.1:7002): down"));
         let states: Vec<_> = sight.nodes.iter().map(NodeSight::state).collect();
         assert_eq!(states, ["up", "down", "not answering", "no leaders", "no store yet"]);
         assert_eq!(sight.table().lines().count(), 7);

@@ -6,8 +6,8 @@ use clap::Args;
 
 const AFTER: &str = "\
 It needs no server, two cores, and for the usual number of records 7 GB of disk below the current directory while it
-runs. Its nodes are processes of this program on 127.0.0.1, on ports that are free. They and their data are gone when it
-ends, however it ends; only the report stays.
+runs. Its nodes are processes of this program on 127.0.0.1, on ports that are free. They end when it
+ends, however it ends, and their data is removed (a kill -9 leaves it); only the report stays.
 
 Exit codes: 0 every acknowledged write is there and no second passed without successful reads, 1 not so, or it could
 not go on, 2 the command line is wrong.";

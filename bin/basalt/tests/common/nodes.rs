@@ -107,6 +107,19 @@ impl Nodes {
         }
     }
 
+    /// Waits until leadership is where it will stay as long as all nodes live: each of three nodes has a third.
+    pub fn wait_spread(&self) {
+        eventually("leaders are spread", READY_WITHIN, || {
+            let share = |asked: usize, n: usize| {
+                let found = leaders(&mut self.connect(asked));
+                let mine = found.iter().filter(|(_, _, port)| *port == self.port(n));
+                mine.map(|(first, last, _)| last - first + 1).sum::<i64>()
+            };
+            let even = |asked: usize| (0..self.count()).all(|n| (5000..6000).contains(&share(asked, n)));
+            (0..self.count()).all(even).then_some(())
+        });
+    }
+
     /// The number of the node that leads the slot of `key`, as node `asked` tells.
     pub fn leader(&self, asked: usize, key: &str) -> usize {
         let slot = i64::from(slot(key));
