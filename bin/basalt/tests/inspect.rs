@@ -121,18 +121,25 @@ fn write_the_data_of_this_format() {
     let server = Server::start(&setup);
     let mut connection = server.connect();
     write_early(&mut connection);
-    let filler = "a".repeat(3000);
+    let filler = "a".repeat(100_000);
+    let mut fillers = 0;
     eventually("both trees are flushed", Duration::from_secs(60), || {
-        for key in ["key7", "foo"].repeat(25) {
-            connection.call(&format!("SET {key} {filler}"));
+        for key in ["key7", "foo"] {
+            assert_eq!(connection.call(&format!("SET {{{key}}}{fillers} {filler}")), Value::ok());
         }
+        fillers += 1;
         let shards = json(&data, &["--live"])["shards"].clone();
         // The metadata group's tree hardly grows.
         let flushed = |shard: &serde_json::Value| {
-            shard["shard"] == 0 || shard["tree"]["flushed"].as_u64().is_some_and(|index| index > 50)
+            shard["shard"] == 0 || shard["tree"]["flushed"].as_u64().is_some_and(|index| index > 4)
         };
         shards.as_array().unwrap().iter().all(flushed).then_some(())
     });
+    for key in ["key7", "foo"] {
+        connection.call(&format!("SET {key} x"));
+        let fillers: Vec<String> = (0..fillers).map(|n| format!("{{{key}}}{n}")).collect();
+        connection.call(&format!("DEL {}", fillers.join(" ")));
+    }
     write_late(&mut connection);
     server.kill();
     let archive = format!("{}/tests/data/format-{format}.tar.gz", env!("CARGO_MANIFEST_DIR"));

@@ -29,7 +29,8 @@ pub(crate) struct ElectionTimer {
 
 impl ElectionTimer {
     pub(crate) fn new(seed: u64, was_member: bool) -> Self {
-        let mut timer = Self { prng: Prng::new(seed), ticks: 0, mute: if was_member { ELECTION_TICKS } else { 0 }, told: 0 };
+        let mut timer =
+            Self { prng: Prng::new(seed), ticks: 0, mute: if was_member { ELECTION_TICKS } else { 0 }, told: 0 };
         timer.draw();
         timer
     }

@@ -99,7 +99,7 @@ pub(crate) fn recover(opened: &mut [Opened], log: &Log) -> Result<(), String> {
                 shards[i].seal();
                 shards[i].view().engine().flush().map_err(|e| e.to_string())?;
             }
-            if shown.elapsed() > Duration::from_secs(1) {
+            if behind > 0 && shown.elapsed() > Duration::from_secs(1) {
                 shown = Instant::now();
                 log::info!(
                     "replaying: {} of {behind} entries left, {i} shards of {} done",

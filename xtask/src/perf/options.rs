@@ -17,6 +17,8 @@ pub struct Options {
     pub json: bool,
     /// Only list the names.
     pub list: bool,
+    /// The optimised binaries are there already.
+    pub no_build: bool,
 }
 
 impl Options {
@@ -29,6 +31,7 @@ impl Options {
                 "--quick" => options.quick = true,
                 "--json" => options.json = true,
                 "--list" => options.list = true,
+                "--no-build" => options.no_build = true,
                 "--runs" => {
                     let text = rest.next().ok_or("--runs needs a number")?;
                     let number = text.parse().ok().filter(|n| (1..=RUNS_MAX).contains(n));
@@ -43,9 +46,10 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether `name` is to be measured.
+    /// Whether `name` is to be measured: it, or the group before its `/`, was named.
     pub fn chose(&self, name: &str) -> bool {
-        self.names.is_empty() || self.names.iter().any(|chosen| chosen == name)
+        let group = name.split_once('/').map(|(group, _)| group);
+        self.names.is_empty() || self.names.iter().any(|chosen| chosen == name || Some(chosen.as_str()) == group)
     }
 
     /// The number as it is, or the smaller one of a quick run.
@@ -57,6 +61,23 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::Options;
+
+    #[test]
+    fn a_group_chooses_all_of_it() {
+        let chosen = |names: &[&str], name| {
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            Options { names, ..Options::default() }.chose(name)
+        };
+        for (names, name, expected) in [
+            (&[][..], "nodes/scans", true),
+            (&["nodes"], "nodes/scans", true),
+            (&["nodes/scans"], "nodes/scans", true),
+            (&["nodes/scans"], "nodes/etcd", false),
+            (&["redis"], "redis-sync", false),
+        ] {
+            assert_eq!(chosen(names, name), expected, "{names:?} {name}");
+        }
+    }
 
     #[test]
     fn arguments_are_read_or_refused() {

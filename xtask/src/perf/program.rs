@@ -12,7 +12,12 @@ const POLL: Duration = Duration::from_millis(20);
 /// Builds the optimised binary, and says where it is.
 pub fn build_basalt(root: &Path) -> Result<PathBuf, String> {
     build(root, &["build", "--release", "--locked", "--package", "basalt"])?;
-    Ok(root.join("target/release/basalt"))
+    Ok(built_basalt(root))
+}
+
+/// Where the optimised binary is, when it was built.
+pub fn built_basalt(root: &Path) -> PathBuf {
+    root.join("target/release/basalt")
 }
 
 /// Builds the bare tree's program, and says where it is.

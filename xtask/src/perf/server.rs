@@ -29,9 +29,20 @@ pub struct Server {
 
 /// A port that nobody listens on now.
 pub fn free_port() -> Result<u16, String> {
+    free_ports().map(|[port]| port)
+}
+
+/// Different ports that nobody listens on now.
+pub fn free_ports<const N: usize>() -> Result<[u16; N], String> {
     let failed = |error: std::io::Error| format!("a free port: {error}");
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
-    Ok(listener.local_addr().map_err(failed)?.port())
+    let (mut ports, mut held) = ([0; N], Vec::new());
+    for port in &mut ports {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
+        *port = listener.local_addr().map_err(failed)?.port();
+        // Until all are found, so that none is found twice.
+        held.push(listener);
+    }
+    Ok(ports)
 }
 
 impl Server {

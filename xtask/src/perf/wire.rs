@@ -69,17 +69,29 @@ impl Connection {
         count.ok_or_else(|| format!("port {}: answered DBSIZE with {line}", self.port))
     }
 
-    /// Whether the server says that it works in the background.
-    pub fn background_work(&mut self) -> Result<bool, String> {
-        self.write(b"*2\r\n$4\r\nINFO\r\n$3\r\nall\r\n")?;
+    /// The bulk string that answers a request; an error if it is answered otherwise.
+    fn text(&mut self, request: &[u8]) -> Result<String, String> {
+        self.write(request)?;
         let head = self.line()?;
         let length: usize = head.strip_prefix('$').and_then(|digits| digits.parse().ok()).unwrap_or(usize::MAX);
         if length > REPLY_BYTES_MAX {
-            return Err(format!("port {}: answered INFO with {head}", self.port));
+            return Err(format!("port {}: answered with {head}", self.port));
         }
         let mut bytes = vec![0; length + 2];
         self.read(&mut bytes)?;
-        Ok(works_in_background(&String::from_utf8_lossy(&bytes)))
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Whether the server says that it works in the background.
+    pub fn background_work(&mut self) -> Result<bool, String> {
+        self.text(b"*2\r\n$4\r\nINFO\r\n$3\r\nall\r\n").map(|info| works_in_background(&info))
+    }
+
+    /// Whether the server says that every slot of its store is served, by nodes that are `nodes` in number.
+    pub fn store_is_up(&mut self, nodes: usize) -> Result<bool, String> {
+        let info = self.text(b"*2\r\n$7\r\nCLUSTER\r\n$4\r\nINFO\r\n")?;
+        let says = |line: &str| info.lines().any(|found| found.trim_end() == line);
+        Ok(says("cluster_state:ok") && says(&format!("cluster_known_nodes:{nodes}")))
     }
 
     /// SETs `key:000000000000` and so on, `count` of them, with values of `value_bytes` that do not compress.
