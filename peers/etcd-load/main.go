@@ -37,6 +37,7 @@ type load struct {
 // outcome is what is printed.
 type outcome struct {
 	Writes       int     `json:"writes"`
+	OtherWrites  int     `json:"other_writes"`
 	Seconds      float64 `json:"seconds"`
 	WritesPerS   float64 `json:"writes_per_s"`
 	P50Ms        float64 `json:"p50_ms"`
@@ -99,42 +100,46 @@ func run(work load) error {
 	begin := time.Now().Add(work.warmUp)
 	end := begin.Add(work.duration)
 	latencies := make([][]time.Duration, work.clients)
+	others := make([]int, work.clients)
 	failures := make([]error, work.clients)
 	var clients sync.WaitGroup
 	for number := range work.clients {
 		clients.Go(func() {
 			connection := connections[number%len(connections)]
-			latencies[number], failures[number] = put(work, connection, uint64(number), begin, end)
+			latencies[number], others[number], failures[number] = put(work, connection, uint64(number), begin, end)
 		})
 	}
 	clients.Wait()
 	if err := errors.Join(failures...); err != nil {
 		return err
 	}
-	return json.NewEncoder(os.Stdout).Encode(summary(work, latencies))
+	return json.NewEncoder(os.Stdout).Encode(summary(work, latencies, others))
 }
 
-// put is one client: the latencies of the puts that were answered between begin and end.
-func put(work load, connection *clientv3.Client, number uint64, begin, end time.Time) ([]time.Duration, error) {
+// put is one client: the latencies of the puts that were answered between begin and end, and how many others there were.
+func put(work load, connection *clientv3.Client, number uint64, begin, end time.Time) ([]time.Duration, int, error) {
 	random := rand.New(rand.NewPCG(work.seed, number))
 	value := make([]byte, work.valueBytes)
 	var latencies []time.Duration
+	other := 0
 	for {
 		fill(random, value)
 		key := fmt.Sprintf("user%d", random.Uint64N(work.keys))
 		sent := time.Now()
 		if !sent.Before(end) {
-			return latencies, nil
+			return latencies, other, nil
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), work.timeout)
 		_, err := connection.Put(ctx, key, string(value))
 		cancel()
 		if err != nil {
-			return nil, fmt.Errorf("client %d: %w", number, err)
+			return nil, 0, fmt.Errorf("client %d: %w", number, err)
 		}
 		answered := time.Now()
 		if !answered.Before(begin) && answered.Before(end) {
 			latencies = append(latencies, answered.Sub(sent))
+		} else {
+			other++
 		}
 	}
 }
@@ -151,11 +156,16 @@ func fill(random *rand.Rand, value []byte) {
 	}
 }
 
-func summary(work load, latencies [][]time.Duration) outcome {
+func summary(work load, latencies [][]time.Duration, others []int) outcome {
+	other := 0
+	for _, count := range others {
+		other += count
+	}
 	all := slices.Concat(latencies...)
 	slices.Sort(all)
 	return outcome{
 		Writes:       len(all),
+		OtherWrites:  other,
 		Seconds:      work.duration.Seconds(),
 		WritesPerS:   float64(len(all)) / work.duration.Seconds(),
 		P50Ms:        quantile(all, 0.50),

@@ -37,3 +37,11 @@ func TestArgumentsAreReadOrRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestASummaryCountsAllClients(t *testing.T) {
+	work := load{clients: 2, duration: 2 * time.Second}
+	found := summary(work, [][]time.Duration{{time.Millisecond}, {time.Millisecond, 3 * time.Millisecond}}, []int{4, 5})
+	if found.Writes != 3 || found.OtherWrites != 9 || found.WritesPerS != 1.5 || found.P99Ms != 3 {
+		t.Errorf("%+v", found)
+	}
+}

@@ -24,7 +24,7 @@ Tasks:
   redis-suite [--unit NAME[,NAME]] [--port P] [--calibrate]
                           Redis 7.0's own Tcl suite against Basalt, against the server at a port, or against
                           redis-server itself
-  perf [NAME…] [--runs 5] [--quick] [--json] [--list]
+  perf [NAME…] [--runs 5] [--quick] [--json] [--list] [--no-build]
                           what docs/PERFORMANCE.md says, measured: each bar, both sides alternating, as Markdown
   docs                    writes docs/COMMANDS.md from the command table
   help                    this text

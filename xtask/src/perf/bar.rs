@@ -62,7 +62,8 @@ impl Spread {
         Some(Self { median: f64::midpoint(low, high), min, max })
     }
 
-    fn json(self) -> Value {
+    /// All of it.
+    pub fn json(self) -> Value {
         json!({ "median": self.median, "min": self.min, "max": self.max })
     }
 }

@@ -2,33 +2,79 @@
 
 mod bar;
 mod embedded;
+mod etcd;
+mod floor;
 mod larger;
 mod machine;
+mod nodes;
 mod noop;
 mod options;
+mod phase;
 mod program;
 mod redis;
 mod redis_benchmark;
 mod report;
 mod server;
+mod store;
 mod wire;
 
 use options::Options;
 use std::path::Path;
 
-/// Something to measure: one or more bars that share their servers and data.
+/// Something to measure: one or more bars that share their servers and data. What shares a command but neither servers
+/// nor data is a group, `group/name`.
 struct Measurement {
     name: &'static str,
     what: &'static str,
-    run: fn(&Bench) -> Result<Vec<bar::Bar>, String>,
+    run: fn(&Bench) -> Result<Findings, String>,
+}
+
+/// What was measured.
+#[derive(Default)]
+struct Findings {
+    /// Against something else.
+    bars: Vec<bar::Bar>,
+    /// For each core.
+    floors: Vec<floor::Floor>,
+}
+
+impl From<Vec<bar::Bar>> for Findings {
+    fn from(bars: Vec<bar::Bar>) -> Self {
+        Self { bars, floors: Vec::new() }
+    }
 }
 
 const MEASUREMENTS: &[Measurement] = &[
-    Measurement { name: "redis", what: "GET and SET nosync against redis-server, everysec", run: redis::nosync },
-    Measurement { name: "redis-sync", what: "SET sync against redis-server, always", run: redis::sync },
-    Measurement { name: "embedded", what: "YCSB C embedded against the bare lsm-tree", run: embedded::run },
-    Measurement { name: "noop", what: "the client's own ceiling against redis-benchmark's", run: noop::run },
-    Measurement { name: "larger-than-memory", what: "uniform reads of 10 GB against fio", run: larger::run },
+    Measurement {
+        name: "redis",
+        what: "GET and SET nosync against redis-server, everysec",
+        run: |bench| redis::nosync(bench).map(Into::into),
+    },
+    Measurement {
+        name: "redis-sync",
+        what: "SET sync against redis-server, always",
+        run: |bench| redis::sync(bench).map(Into::into),
+    },
+    Measurement {
+        name: "embedded",
+        what: "YCSB C embedded against the bare lsm-tree",
+        run: |bench| embedded::run(bench).map(Into::into),
+    },
+    Measurement {
+        name: "noop",
+        what: "the client's own ceiling against redis-benchmark's",
+        run: |bench| noop::run(bench).map(Into::into),
+    },
+    Measurement {
+        name: "larger-than-memory",
+        what: "uniform reads of 10 GB against fio",
+        run: |bench| larger::run(bench).map(Into::into),
+    },
+    Measurement { name: "nodes/ycsb", what: "YCSB B and A on three nodes, per core", run: nodes::ycsb },
+    Measurement { name: "nodes/scans", what: "YCSB E on three nodes, 16 shards and 3, per core", run: nodes::scans },
+    Measurement { name: "nodes/inserts", what: "inserts into three nodes, per core", run: nodes::inserts },
+    Measurement { name: "nodes/sync", what: "90/10 sync on three nodes, per core", run: nodes::mixed_sync },
+    Measurement { name: "nodes/etcd", what: "writes sync on three nodes against etcd", run: nodes::etcd },
 ];
 
 /// What every measurement needs.
@@ -60,23 +106,29 @@ impl Bench {
 /// Runs what the arguments name, or everything.
 pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let names: Vec<&str> = MEASUREMENTS.iter().map(|measurement| measurement.name).collect();
-    let options = Options::read(arguments, &names)?;
+    let mut known: Vec<&str> = names.iter().filter_map(|name| Some(name.split_once('/')?.0)).collect();
+    known.dedup();
+    known.extend(names);
+    let options = Options::read(arguments, &known)?;
     if options.list {
         MEASUREMENTS.iter().for_each(|measurement| println!("{:<20} {}", measurement.name, measurement.what));
         return Ok(());
     }
     let bench = Bench {
-        basalt: program::build_basalt(root)?,
+        basalt: if options.no_build { program::built_basalt(root) } else { program::build_basalt(root)? },
         root: root.to_owned(),
         folder: root.join("target").join("perf"),
         options,
     };
     let chosen = MEASUREMENTS.iter().filter(|measurement| bench.options.chose(measurement.name));
-    let (mut bars, mut failures) = (Vec::new(), Vec::new());
+    let (mut findings, mut failures) = (Findings::default(), Vec::new());
     for measurement in chosen {
         eprintln!("=== {}: {}", measurement.name, measurement.what);
         match (measurement.run)(&bench) {
-            Ok(found) => bars.extend(found),
+            Ok(found) => {
+                findings.bars.extend(found.bars);
+                findings.floors.extend(found.floors);
+            }
             Err(why) => {
                 eprintln!("error: {}: {why}", measurement.name);
                 failures.push(measurement.name);
@@ -85,9 +137,9 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     }
     let machine = machine::Machine::read();
     if bench.options.json {
-        println!("{}", report::json(&machine, &bench.options, &bars));
+        println!("{}", report::json(&machine, &bench.options, &findings));
     } else {
-        print!("{}", report::markdown(&machine, &bench.options, &bars));
+        print!("{}", report::markdown(&machine, &bench.options, &findings));
     }
     if failures.is_empty() { Ok(()) } else { Err(format!("not measured: {}", failures.join(", "))) }
 }

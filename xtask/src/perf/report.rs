@@ -1,16 +1,48 @@
 //! What was measured, as Markdown for docs/PERFORMANCE.md or as JSON.
 
+use super::Findings;
 use super::bar::{Bar, Spread};
+use super::floor::Floor;
 use super::machine::Machine;
 use super::options::Options;
 use serde_json::json;
 use std::fmt::Write as _;
 
-/// The machine, the table, and the notes below it.
-pub fn markdown(machine: &Machine, options: &Options, bars: &[Bar]) -> String {
-    let mut text = format!("{}; {}.\n\n", machine.line(), runs(options));
-    text += "| | bar | ratio | Basalt, 1/s | peer, 1/s | server CPU, µs an operation (Basalt; peer) | |\n";
-    text += "|-|-|-|-|-|-|-|\n";
+/// The machine, the tables, and the notes below them.
+pub fn markdown(machine: &Machine, options: &Options, findings: &Findings) -> String {
+    let mut text = format!("{}; {}.\n", machine.line(), runs(options));
+    if !findings.bars.is_empty() {
+        push_bars(&findings.bars, &mut text);
+    }
+    if !findings.floors.is_empty() {
+        push_floors(&findings.floors, &mut text);
+    }
+    text
+}
+
+fn push_floors(floors: &[Floor], text: &mut String) {
+    *text += "\n| | bar, 1/s per core | 1/s per core | 1/s | CPU, µs an operation (client; nodes) | p99, ms | |\n";
+    *text += "|-|-|-|-|-|-|-|\n";
+    for floor in floors {
+        let shown = |figure, show: fn(Spread) -> String| floor.spread(figure).map(show).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "| {} | ≥ {} | {} | {} | {}; {} | {} | {} |",
+            floor.what,
+            grouped(floor.at_least),
+            shown(|run| run.per_core, rate),
+            shown(|run| run.rate, rate),
+            shown(|run| run.client_us_per_op, cpu),
+            shown(|run| run.nodes_us_per_op, cpu),
+            shown(|run| run.p99_ms, ratio),
+            if floor.held() { "held" } else { "**missed**" },
+        );
+    }
+}
+
+fn push_bars(bars: &[Bar], text: &mut String) {
+    *text += "\n| | bar | ratio | Basalt, 1/s | peer, 1/s | server CPU, µs an operation (Basalt; peer) | |\n";
+    *text += "|-|-|-|-|-|-|-|\n";
     for bar in bars {
         let (ours, theirs) = bar.rates().map_or_else(Default::default, |(ours, theirs)| (rate(ours), rate(theirs)));
         let (our_cpu, their_cpu) = bar.cpus();
@@ -29,13 +61,14 @@ pub fn markdown(machine: &Machine, options: &Options, bars: &[Bar]) -> String {
     for bar in bars.iter().filter(|bar| !bar.notes.is_empty()) {
         let _ = writeln!(text, "- {}: {}.", bar.what, bar.notes.join("; "));
     }
-    text
 }
 
 /// Every run of every bar.
-pub fn json(machine: &Machine, options: &Options, bars: &[Bar]) -> String {
-    let bars: Vec<_> = bars.iter().map(Bar::json).collect();
-    format!("{:#}", json!({ "machine": machine.line(), "runs": options.runs, "quick": options.quick, "bars": bars }))
+pub fn json(machine: &Machine, options: &Options, findings: &Findings) -> String {
+    let bars: Vec<_> = findings.bars.iter().map(Bar::json).collect();
+    let floors: Vec<_> = findings.floors.iter().map(Floor::json).collect();
+    let (machine, runs, quick) = (machine.line(), options.runs, options.quick);
+    format!("{:#}", json!({ "machine": machine, "runs": runs, "quick": quick, "bars": bars, "floors": floors }))
 }
 
 fn runs(options: &Options) -> String {
@@ -86,7 +119,7 @@ mod tests {
         let mut bar = Bar::new("GET", "redis-server", 1.0).alternate(1, || sample(1500.0), || sample(1000.0)).unwrap();
         bar.notes.push("noted".to_owned());
         let machine = Machine { processor: "a processor".into(), cores: 2, memory_bytes: 1 << 30, kernel: "6".into() };
-        let text = markdown(&machine, &Options { runs: 1, ..Options::default() }, &[bar]);
+        let text = markdown(&machine, &Options { runs: 1, ..Options::default() }, &vec![bar].into());
         let row = "| GET; against redis-server | ≥ 1.0 × | 1.50 (1.50–1.50) | 1,500 (1,500–1,500) | 1,000 (1,000–1,000) \
                    | 2.50; 2.50 | held |\n";
         assert!(text.contains(row), "{text}");

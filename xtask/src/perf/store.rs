@@ -1,0 +1,95 @@
+//! A store of three nodes under measurement, on this machine.
+
+use super::Bench;
+use super::phase::Phase;
+use super::program;
+use super::server::{Server, free_ports};
+use super::wire::Connection;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// As many nodes as a shard has replicas.
+pub const NODES: usize = 3;
+const UP_BOUND: Duration = Duration::from_secs(60);
+const PHASE_BOUND: Duration = Duration::from_secs(900);
+const POLL: Duration = Duration::from_millis(100);
+/// Of each node.
+const MEMORY: &str = "1G";
+
+/// Three nodes with the same settings; they end with it.
+pub struct Store<'a> {
+    bench: &'a Bench,
+    nodes: Vec<Server>,
+    durability: &'static str,
+}
+
+impl<'a> Store<'a> {
+    /// Starts it on empty folders, and waits until every node says that every slot is served.
+    pub fn start(bench: &'a Bench, durability: &'static str, shards: u32) -> Result<Self, String> {
+        let (ports, peer_ports) = {
+            let all: [u16; 2 * NODES] = free_ports()?;
+            (all[..NODES].to_vec(), all[NODES..].to_vec())
+        };
+        let join: Vec<String> = peer_ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let mut store = Self { bench, nodes: Vec::new(), durability };
+        for (number, (&port, peer)) in ports.iter().zip(&join).enumerate() {
+            let folder = bench.empty_folder(&folder_name(number))?;
+            let mut command = Command::new(&bench.basalt);
+            command.args(["start", "--listen", &format!("127.0.0.1:{port}"), "--peer-listen", peer]);
+            command.args(["--join", &join.join(","), "--durability", durability, "--memory", MEMORY]);
+            command.args(["--shards", &shards.to_string(), "--dir"]).arg(folder.join("data"));
+            if number == 0 {
+                command.arg("--init");
+            }
+            store.nodes.push(Server::start("basalt", &mut command, port, &folder)?);
+        }
+        store.wait_until_up()?;
+        Ok(store)
+    }
+
+    fn wait_until_up(&self) -> Result<(), String> {
+        let start = Instant::now();
+        let up = |node: &Server| Connection::open(node.port)?.store_is_up(NODES);
+        while !self.nodes.iter().all(|node| up(node).unwrap_or(false)) {
+            if start.elapsed() > UP_BOUND {
+                return Err(format!("the store does not serve every slot after {} s", UP_BOUND.as_secs()));
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// Waits until no node works in the background.
+    pub fn wait_until_quiet(&self) -> Result<(), String> {
+        std::thread::scope(|scope| {
+            let waits: Vec<_> = self.nodes.iter().map(|node| scope.spawn(|| node.wait_until_quiet())).collect();
+            waits.into_iter().try_for_each(|wait| wait.join().unwrap_or_else(|_| Err("a watch panicked".to_owned())))
+        })
+    }
+
+    /// `basalt bench load` or `run` with these properties and options.
+    pub fn bench(&self, task: &str, properties: &[String], options: &[&str]) -> Result<Phase, String> {
+        let addresses: Vec<String> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
+        let mut command = Command::new(&self.bench.basalt);
+        command.args(["bench", task, "--target", &format!("redis://{}", addresses.join(",")), "--quiet"]);
+        command.args(["--threads", "1", "--durability", self.durability, "--acks", "majority", "--format", "json"]);
+        command.arg("--out").arg(self.bench.empty_folder("nodes-report")?);
+        for property in properties {
+            command.args(["-p", property]);
+        }
+        Phase::read(&program::output(command.args(options), PHASE_BOUND)?)
+    }
+
+    /// Ends the nodes, and removes their data.
+    pub fn stop(self) -> Result<(), String> {
+        let bench = self.bench;
+        // Without one another they could not end in order, and nobody needs what they hold.
+        drop(self);
+        (0..NODES).try_for_each(|number| bench.empty_folder(&folder_name(number)).map(drop))?;
+        bench.empty_folder("nodes-report").map(drop)
+    }
+}
+
+fn folder_name(number: usize) -> String {
+    format!("node-{number}")
+}
