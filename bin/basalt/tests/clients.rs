@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
 
 mod common;
+#[path = "clients/libraries.rs"]
+mod libraries;
 
 use common::{Connection, Dir, Random, Server, Setup, Value, announce};
 use std::io::{Read, Write};

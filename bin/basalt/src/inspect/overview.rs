@@ -180,13 +180,22 @@ impl ShardSummary {
         Self { shard: shard.0, first_slot, last_slot, problems, log, tree, to_replay }
     }
 
+    /// The slots that it owns, for people.
+    pub fn slots(&self) -> String {
+        if self.shard == ShardId::META.0 {
+            "none".to_owned()
+        } else {
+            format!("{}-{}", self.first_slot, self.last_slot)
+        }
+    }
+
     fn cells(&self) -> Vec<String> {
         let or_dash = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
         let log = self.log.as_ref();
         let tree = self.tree.as_ref();
         vec![
             self.shard.to_string(),
-            format!("{}-{}", self.first_slot, self.last_slot),
+            self.slots(),
             or_dash(tree.map(|tree| tree.keys.to_string())),
             or_dash(log.filter(|log| log.first > 0).map(|log| format!("{}..{}", log.first, log.last))),
             or_dash(log.map(|log| log.term.to_string())),

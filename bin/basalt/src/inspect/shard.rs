@@ -39,7 +39,7 @@ impl ShardDetail {
 impl Report for ShardDetail {
     fn text(&self, out: &mut dyn Write) -> io::Result<()> {
         let shard = &self.summary;
-        writeln!(out, "shard {}, slots {}-{}", shard.shard, shard.first_slot, shard.last_slot)?;
+        writeln!(out, "shard {}, slots: {}", shard.shard, shard.slots())?;
         if let Some(log) = &shard.log {
             writeln!(out, "\nlog")?;
             match log.first {
@@ -47,13 +47,13 @@ impl Report for ShardDetail {
                 first => writeln!(out, "  entries    {first}..{}", log.last)?,
             }
             writeln!(out, "  truncated  up to {}", log.truncated)?;
-            let voters: Vec<String> = log.voters.iter().map(|node| format!("{node:016x}")).collect();
+            let voters: Vec<String> = log.voters.iter().map(u64::to_string).collect();
             writeln!(
                 out,
-                "  term {}, voted for {:016x}, commit {} when last written",
+                "  term {}, voted for replica {}, commit {} when last written",
                 log.term, log.voted_for, log.commit
             )?;
-            writeln!(out, "  voters     {}", voters.join(", "))?;
+            writeln!(out, "  voters     replicas {}", voters.join(", "))?;
         }
         if let Some(tree) = &shard.tree {
             writeln!(out, "\ntree ({} engine)", tree.engine)?;
