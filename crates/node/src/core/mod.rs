@@ -247,12 +247,19 @@ impl Core {
                 }
                 seat.wake();
             }
+            if let Some(detail) = seat.shard.broken() {
+                // Its group must not wait for it: it is not ticked, and hears nothing, so another is elected.
+                let detail = detail.to_owned();
+                seat.shard.fail_pending(&detail, effects);
+                continue;
+            }
             let mut busy = seat.shard.replica_mut().tick();
             seat.shard.housekeep(now.wall_ms);
             busy |= seat.shard.renew_lease(now);
             seat.shard.expire(now, effects);
             if give_back {
                 seat.shard.tell_followers();
+                busy |= seat.hand_over_if_unable(&self.neighbours, now);
             }
             if give_back && let Some(wanted) = self.wanted.get(&ShardId(at as u32)) {
                 busy |= seat.give_back(self.node, *wanted, &self.neighbours, now);
@@ -276,6 +283,9 @@ impl Core {
         for at in busy.drain(..) {
             let Some(seat) = &mut self.seats[at] else { continue };
             seat.busy = false;
+            if seat.shard.broken().is_some() {
+                continue;
+            }
             seat.shard.propose(now, effects);
             match seat.shard.collect(write, effects) {
                 Ok(0) => {}

@@ -10,6 +10,9 @@ use vocab::{Moment, NodeId, ReplicaId};
 /// forgotten, and a leader may hold a lease on that.
 const PROMISE_US: u64 = LEASE_US + LEASE_US / 4;
 
+/// How long a leader waits before it tries again to give leadership back, in µs: writes wait while it tries.
+const GIVE_BACK_PAUSE_US: u64 = 30_000_000;
+
 pub(super) struct Seat {
     pub(super) shard: Shard,
     /// It is in the list of busy ones.
@@ -21,6 +24,8 @@ pub(super) struct Seat {
     idle_ticks: u32,
     /// No votes before this time.
     silent_until_us: u64,
+    /// Leadership is not given back before this time: the one that should have it did not take it, or lost it again.
+    give_back_after_us: u64,
 }
 
 impl Seat {
@@ -28,7 +33,15 @@ impl Seat {
         // The only voter promises nobody anything.
         let free = fresh || shard.replica().is_alone();
         let silent_until_us = if free { 0 } else { now.mono_us + PROMISE_US };
-        Self { shard, busy: false, resting: false, rests_with: None, idle_ticks: 0, silent_until_us }
+        Self {
+            shard,
+            busy: false,
+            resting: false,
+            rests_with: None,
+            idle_ticks: 0,
+            silent_until_us,
+            give_back_after_us: 0,
+        }
     }
 
     pub(super) fn wake(&mut self) {
@@ -49,7 +62,11 @@ impl Seat {
             matches!(kind, MessageType::MsgRequestVote | MessageType::MsgRequestPreVote | MessageType::MsgTimeoutNow);
         let mine = message.to == self.shard.replica().me().0;
         // Rows come by another way, and their message with them.
-        if !mine || kind == MessageType::MsgSnapshot || (votes && now.mono_us < self.silent_until_us) {
+        if !mine
+            || self.shard.broken().is_some()
+            || kind == MessageType::MsgSnapshot
+            || (votes && now.mono_us < self.silent_until_us)
+        {
             return;
         }
         self.wake();
@@ -81,16 +98,38 @@ impl Seat {
         true
     }
 
+    /// Hands leadership to a follower if this node cannot write: that one may be able to. True if it was begun.
+    pub(super) fn hand_over_if_unable(&mut self, neighbours: &Neighbours, now: Moment) -> bool {
+        if self.shard.can_write() || !self.shard.replica().serves() {
+            return false;
+        }
+        let mut followers = self.shard.replica().followers();
+        followers.retain(|follower| {
+            let node = self.shard.node_of(follower.id);
+            follower.active && !follower.learner && node.is_some_and(|node| neighbours.lives(node, now))
+        });
+        let best = followers.iter().max_by_key(|follower| follower.matched).map(|follower| follower.id);
+        best.is_some_and(|to| self.shard.transfer(to))
+    }
+
     /// Hands leadership to the node that should have it, if that one can take it; true if it was begun.
     pub(super) fn give_back(&mut self, me: NodeId, wanted: NodeId, neighbours: &Neighbours, now: Moment) -> bool {
         let replica = self.shard.replica();
-        if wanted == me || !replica.serves() || !neighbours.settled(wanted, now) {
+        if wanted == me
+            || now.mono_us < self.give_back_after_us
+            || !replica.serves()
+            || !neighbours.settled(wanted, now)
+            || !self.shard.can_write()
+        {
             return false;
         }
         let Some(to) = self.shard.replica_on(wanted) else { return false };
         let last = replica.status().last;
         let near = |matched: u64| matched + 1000 >= last;
         let ready = replica.followers().iter().any(|f| f.id == to && !f.learner && f.active && near(f.matched));
+        if ready {
+            self.give_back_after_us = now.mono_us + GIVE_BACK_PAUSE_US;
+        }
         ready && self.shard.transfer(to)
     }
 

@@ -369,6 +369,11 @@ impl Shard {
         assert!(self.view.lease_until_us() == 0 || self.replica.is_leader(), "a lease without leading");
     }
 
+    /// Whether the node's disk takes writes.
+    pub(crate) fn can_write(&self) -> bool {
+        self.health.state() == DiskState::Healthy
+    }
+
     /// Why writes are refused now, if they are.
     fn refusal(&self) -> Option<String> {
         if let Some(detail) = &self.broken {
