@@ -12,7 +12,7 @@ const THREADS: &str = "2";
 
 /// Both sides load their records anew for each run.
 pub fn run(bench: &Bench) -> Result<Vec<Bar>, String> {
-    let bare = program::build_bare_lsm(&bench.root)?;
+    let bare = program::bare_lsm(&bench.root, bench.options.no_build)?;
     let records = bench.options.scale(1_000_000, 50_000).to_string();
     let (seconds, warm_up) = if bench.options.quick { ("1", "1") } else { ("10", "3") };
     let ours = || {

@@ -115,7 +115,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
         return Ok(());
     }
     let bench = Bench {
-        basalt: if options.no_build { program::built_basalt(root) } else { program::build_basalt(root)? },
+        basalt: program::basalt(root, options.no_build)?,
         root: root.to_owned(),
         folder: root.join("target").join("perf"),
         options,

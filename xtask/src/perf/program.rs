@@ -9,21 +9,23 @@ use std::time::{Duration, Instant};
 /// How often an end is looked for.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Builds the optimised binary, and says where it is.
-pub fn build_basalt(root: &Path) -> Result<PathBuf, String> {
-    build(root, &["build", "--release", "--locked", "--package", "basalt"])?;
-    Ok(built_basalt(root))
+/// Builds the optimised binary unless it is said to be there, and says where it is.
+pub fn basalt(root: &Path, is_built: bool) -> Result<PathBuf, String> {
+    optimised(root, is_built, &["--package", "basalt"], "target/release/basalt")
 }
 
-/// Where the optimised binary is, when it was built.
-pub fn built_basalt(root: &Path) -> PathBuf {
-    root.join("target/release/basalt")
+/// The same of the bare tree's program.
+pub fn bare_lsm(root: &Path, is_built: bool) -> Result<PathBuf, String> {
+    let what = ["--package", "basalt-bench", "--example", "bare_lsm"];
+    optimised(root, is_built, &what, "target/release/examples/bare_lsm")
 }
 
-/// Builds the bare tree's program, and says where it is.
-pub fn build_bare_lsm(root: &Path) -> Result<PathBuf, String> {
-    build(root, &["build", "--release", "--locked", "--package", "basalt-bench", "--example", "bare_lsm"])?;
-    Ok(root.join("target/release/examples/bare_lsm"))
+fn optimised(root: &Path, is_built: bool, what: &[&str], file: &str) -> Result<PathBuf, String> {
+    if !is_built {
+        build(root, &[&["build", "--release", "--locked"], what].concat())?;
+    }
+    let file = root.join(file);
+    if file.is_file() { Ok(file) } else { Err(format!("{} is not there: run without --no-build", file.display())) }
 }
 
 /// Cargo's standard output is ours for the report; it speaks on standard error.

@@ -105,12 +105,27 @@ pub fn grouped(number: f64) -> String {
 mod tests {
     use super::*;
     use crate::perf::bar::Sample;
+    use crate::perf::phase::Phase;
 
     #[test]
     fn numbers_are_grouped() {
         for (number, text) in [(0.0, "0"), (999.0, "999"), (1000.0, "1,000"), (1_234_567.8, "1,234,568")] {
             assert_eq!(grouped(number), text);
         }
+    }
+
+    #[test]
+    fn a_row_says_all_of_a_floor() {
+        let phase =
+            Phase { rate: 60_000.0, per_core: 31_000.0, client_us_per_op: 4.0, nodes_us_per_op: 28.26, p99_ms: 2.5 };
+        let floor = Floor::measure("reads", 52_000.0, 1, || Ok(phase)).unwrap();
+        let machine = Machine { processor: "a processor".into(), cores: 2, memory_bytes: 1 << 30, kernel: "6".into() };
+        let findings = Findings { floors: vec![floor], ..Findings::default() };
+        let text = markdown(&machine, &Options { runs: 1, ..Options::default() }, &findings);
+        let row = "| reads | ≥ 52,000 | 31,000 (31,000–31,000) | 60,000 (60,000–60,000) | 4.00; 28.26 \
+                   | 2.50 (2.50–2.50) | **missed** |\n";
+        assert!(text.ends_with(row), "{text}");
+        assert!(!text.contains("peer"), "no table without rows: {text}");
     }
 
     #[test]
