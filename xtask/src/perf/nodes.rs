@@ -12,16 +12,17 @@ const SHARDS: u32 = 16;
 const SHARDS_FEW: u32 = 3;
 const CLIENTS: &str = "64";
 const INSERT_CLIENTS: &str = "256";
-/// In front of the thirteen digits of `basalt.keys=base32`: 50 bytes together.
-const KEY_PREFIX: &str = "a-key-of-fifty-bytes-for-the-inserts:";
+/// What the inserts' keys begin with, and the digits that follow, padded with zeros: 50 bytes together.
+const KEY_PREFIX: &str = "user";
+const KEY_DIGITS: usize = 46;
 /// What a packed record of one field holds besides the field's value: the name `field0` and two lengths.
 const PACKED_BYTES: u64 = 12;
 const SYNC_CLIENTS: u64 = 64;
 const SYNC_VALUE_BYTES: u64 = 1000;
 const SYNC_SECONDS: u64 = 20;
 
-/// A key of the inserts has the prefix and thirteen digits.
-const _: () = assert!(KEY_PREFIX.len() + 13 == 50, "the row says 50 bytes");
+/// The row says so.
+const _: () = assert!(KEY_PREFIX.len() + KEY_DIGITS == 50);
 
 fn records(bench: &Bench) -> u64 {
     bench.options.scale(300_000, 10_000)
@@ -104,7 +105,7 @@ pub fn inserts(bench: &Bench) -> Result<Findings, String> {
         format!("keyprefix={KEY_PREFIX}"),
         "fieldcount=1".to_owned(),
         "basalt.record=string".to_owned(),
-        "basalt.keys=base32".to_owned(),
+        format!("zeropadding={KEY_DIGITS}"),
     ];
     let run = || {
         let store = Store::start(bench, "nosync", SHARDS)?;
