@@ -40,7 +40,7 @@ fn run(library: &str, program: &[&str]) {
     // Times are measured: one at a time.
     let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = Dir::new(library);
-    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "8"), ("--durability", "nosync")]);
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "12"), ("--durability", "nosync")]);
     nodes.wait_spread();
     let mut command = Command::new("timeout");
     command.arg("60").args(program).arg(nodes.port(0).to_string()).current_dir(cache(library));

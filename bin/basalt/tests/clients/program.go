@@ -31,7 +31,10 @@ func expect(what string, found any, err error, wanted any) {
 func connect(readOnly bool) *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: []string{"127.0.0.1:" + os.Args[1]}, ReadOnly: readOnly, RouteRandomly: readOnly,
-		DialTimeout: time.Second, ReadTimeout: time.Second, MaxRedirects: 10, MinRetryBackoff: 100 * time.Millisecond,
+		DialTimeout: time.Second, ReadTimeout: time.Second,
+		// By itself the library asks again where slots are after a minute, or when it is sent elsewhere: a dead node sends
+		// nobody.
+		ClusterStateReloadInterval: time.Second,
 	})
 }
 

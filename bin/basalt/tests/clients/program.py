@@ -32,8 +32,9 @@ def commands(client):
         expect("SET", client.set(key, "of " + key), True)
     for key in keys:
         expect("GET", client.get(key), "of " + key)
-    expect("the keys of SCAN", sorted(client.scan_iter(match="*", count=10)), sorted(keys))
-    expect("DBSIZE", client.dbsize(), KEYS)
+    # Each node tells of the whole store, and the library asks all.
+    expect("the keys of SCAN", set(client.scan_iter(match="*", count=10)), keys)
+    expect("DBSIZE", client.dbsize(target_nodes=RedisCluster.PRIMARIES), KEYS)
     fields = {f"field:{n}": str(n) for n in range(50)}
     expect("HSET", client.hset("hash", mapping=fields), 50)
     expect("HGETALL", client.hgetall("hash"), fields)
@@ -41,7 +42,7 @@ def commands(client):
         transaction.set("{tag}a", 1)
         transaction.incr("{tag}a")
         transaction.get("{tag}a")
-        expect("MULTI", transaction.execute(), [True, 2, "2"])
+        expect("MULTI", transaction.execute(), ["OK", 2, "2"])
     pipeline = client.pipeline()
     for n in range(KEYS):
         pipeline.get(f"key:{n}")
