@@ -113,12 +113,15 @@ pub enum Format {
     Ycsb,
 }
 
+// Not a doc comment: brackets are links there.
+const TARGET_HELP: &str = "The system under test: embedded, redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT…], noop:// \
+                           (started here) or noop://HOST:PORT";
+
 /// One phase of one workload.
 #[derive(Clone, Debug, Args)]
 pub struct PhaseOptions {
-    /// The system under test: embedded, redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT…], noop:// (started here) or
-    /// noop://HOST:PORT
-    #[arg(long, default_value = "embedded", value_name = "URL")]
+    /// The system under test.
+    #[arg(long, default_value = "embedded", value_name = "URL", help = TARGET_HELP)]
     pub target: String,
     /// How a store over the network is spoken to
     #[command(flatten)]
