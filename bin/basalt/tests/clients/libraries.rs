@@ -4,7 +4,7 @@ use crate::common::{Dir, Nodes, announce};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 /// Where libraries and built programs stay from one run to the next.
 fn cache(library: &str) -> PathBuf {
@@ -33,12 +33,11 @@ fn install(library: &str) -> bool {
 
 /// Runs the program, which says KILL when a node is to die and OK at the end; it knows the first node.
 fn run(library: &str, program: &[&str]) {
-    static ONE: Mutex<()> = Mutex::new(());
+    // Times are measured, and building takes the whole machine.
+    let _alone = crate::MACHINE.write().unwrap_or_else(PoisonError::into_inner);
     if !install(library) {
         return;
     }
-    // Times are measured: one at a time.
-    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = Dir::new(library);
     let mut nodes = Nodes::start(&dir, 3, &[("--shards", "12"), ("--durability", "nosync")]);
     nodes.wait_spread();
