@@ -25,7 +25,7 @@ fn install(library: &str) -> bool {
     }
     assert!(
         std::env::var("BASALT_OFFLINE").is_ok_and(|value| value == "1"),
-        "{library} could not be installed, and BASALT_OFFLINE=1 does not excuse it:\n{said}"
+        "{library} could not be installed (BASALT_OFFLINE=1 goes without):\n{said}"
     );
     announce(&format!("SKIPPED: {library} could not be installed: {said}"));
     false
