@@ -131,7 +131,10 @@ impl World {
         let shards: Vec<_> = self.map.replicas_on(id).map(|(shard, replica)| (shard, replica.id)).collect();
         let able = shards.into_iter().find(|(shard, _)| *shard != ShardId::META && !self.moves.contains_key(shard));
         let Some((shard, replica)) = able else { return };
-        if self.map.shards[&shard].replicas.len() < 3 || !self.hosts[place].disk.damage(shard) {
+        // Nor before all replicas know of the last replacement: one that does not would wait for the lost one's vote.
+        let running = self.hosts.iter().filter_map(|host| host.process.as_ref()?.core.shard(shard));
+        let known = running.map(|shard| shard.replica().status().voters).filter(|voters| *voters >= 3).count();
+        if known < 3 || !self.hosts[place].disk.damage(shard) {
             return;
         }
         self.note(format_args!("the tree of shard {shard} on node {} is damaged", place + 1));
