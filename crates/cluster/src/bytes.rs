@@ -1,14 +1,8 @@
 //! Numbers and bytes of the map's layouts. One value has one encoding, so that equal maps are equal bytes.
 
-pub(crate) type Result<T> = std::result::Result<T, &'static str>;
+use vocab::put_varint;
 
-pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-}
+pub(crate) type Result<T> = std::result::Result<T, &'static str>;
 
 pub(crate) fn put_bytes(bytes: &mut Vec<u8>, part: &[u8]) {
     put_varint(bytes, part.len() as u64);

@@ -3,10 +3,10 @@
 //! A change may arrive twice, or late. So each carries what it takes for granted, and [`crate::Map::apply`] refuses it
 //! when that no longer holds, or changes nothing when it has already happened.
 
-use crate::bytes::{Reader, Result, put_bytes, put_varint};
+use crate::bytes::{Reader, Result, put_bytes};
 use crate::map::{Map, MapError, NodeInfo};
 use vocab::limits::{REPLICAS_MAX, SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX};
-use vocab::{NodeId, ReplicaId, ShardId};
+use vocab::{NodeId, ReplicaId, ShardId, put_varint};
 
 const FORMAT: u8 = 1;
 const BEGIN: u8 = 1;

@@ -1,13 +1,13 @@
 //! The map's bytes and a node's. docs/FORMATS.md has the layout.
 
-use crate::bytes::{Reader, Result, put_bytes, put_varint};
+use crate::bytes::{Reader, Result, put_bytes};
 use crate::map::{Map, MapError, NodeInfo, ReplicaInfo, ShardInfo};
 use std::collections::BTreeMap;
 use vocab::limits::{
     ADDRESS_BYTES_MAX, MAP_BYTES_MAX, MAP_SETTINGS_MAX, MAP_SHARDS_MAX, NODES_MAX, REPLICAS_MAX,
     REPLICATION_FACTOR_MAX, SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX, ZONE_BYTES_MAX,
 };
-use vocab::{Epoch, NodeId, ReplicaId, SLOT_COUNT, ShardId, StoreId};
+use vocab::{Epoch, NodeId, ReplicaId, SLOT_COUNT, ShardId, StoreId, put_varint};
 
 const MAGIC: &[u8; 7] = b"BASMAP\0";
 const FORMAT: u8 = 1;

@@ -10,6 +10,8 @@
 //! args = varint count, each bytes; bytes = varint length and the bytes
 //! ```
 
+use vocab::put_varint;
+
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 9;
 /// Room that a new entry has: as a rule its commands fit.
@@ -270,14 +272,6 @@ impl<'a> Reader<'a> {
         let commands = (0..count).map(|_| self.args()).collect::<Result<_, _>>()?;
         Ok(Item::Transaction { watches, commands })
     }
-}
-
-fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
 }
 
 fn put_bytes(bytes: &mut Vec<u8>, part: &[u8]) {

@@ -6,7 +6,7 @@ use crate::guard::{NUMBER_MAX, is_known};
 use crate::members::varint;
 use crate::turn::SnapshotPoint;
 use raft::eraftpb::{ConfState, Entry, EntryType, Message, MessageType};
-use vocab::limits;
+use vocab::{limits, put_varint};
 
 /// The kinds, by the number that stands for them.
 const KINDS: [MessageType; 10] = [
@@ -46,13 +46,13 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) {
     flags |= if message.entries.is_empty() { 0 } else { ENTRIES };
     out.extend_from_slice(&[kind as u8, flags]);
     for number in numbers(message) {
-        put_number(out, number);
+        put_varint(out, number);
     }
     if flags & CONTEXT != 0 {
         put_bytes(out, &message.context);
     }
     if flags & ENTRIES != 0 {
-        put_number(out, message.entries.len() as u64);
+        put_varint(out, message.entries.len() as u64);
         let mut term = message.log_term;
         for entry in &message.entries {
             put_entry(out, entry, entry.term - term);
@@ -98,13 +98,13 @@ pub fn decode(bytes: &[u8]) -> Decoded<Message> {
 /// Adds the state of a shard without its rows.
 pub fn encode_point(point: &SnapshotPoint, out: &mut Vec<u8>) {
     let state = &point.conf_state;
-    put_number(out, point.index);
-    put_number(out, point.term);
+    put_varint(out, point.index);
+    put_varint(out, point.term);
     out.push(u8::from(state.auto_leave));
     for ids in [&state.voters, &state.voters_outgoing, &state.learners, &state.learners_next] {
-        put_number(out, ids.len() as u64);
+        put_varint(out, ids.len() as u64);
         for id in ids {
-            put_number(out, *id);
+            put_varint(out, *id);
         }
     }
 }
@@ -133,7 +133,7 @@ fn put_entry(out: &mut Vec<u8>, entry: &Entry, term_rise: u64) {
     let mut flags = if crate::is_member_change(entry) { ENTRY_CHANGES_MEMBERS } else { 0 };
     flags |= if entry.context.is_empty() { 0 } else { ENTRY_CONTEXT };
     out.push(flags);
-    put_number(out, term_rise);
+    put_varint(out, term_rise);
     if flags & ENTRY_CONTEXT != 0 {
         put_bytes(out, &entry.context);
     }
@@ -198,16 +198,8 @@ fn take_point(rest: &mut &[u8]) -> Decoded<SnapshotPoint> {
 const TOO_LARGE: &str = "a number that is too large";
 const TOO_SHORT: &str = "a Raft message that ends too early";
 
-fn put_number(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
 fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    put_number(out, bytes.len() as u64);
+    put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 

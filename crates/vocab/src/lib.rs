@@ -5,8 +5,10 @@ pub mod limits;
 mod prng;
 mod slot;
 mod time;
+mod varint;
 
 pub use ids::{Epoch, NodeId, ReplicaId, ShardId, Slot, StoreId, Version};
 pub use prng::Prng;
 pub use slot::{SLOT_COUNT, crc16, hash_tag, slot_of};
 pub use time::{Millis, Moment, wall_clock_ms};
+pub use varint::put_varint;

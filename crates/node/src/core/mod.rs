@@ -10,7 +10,7 @@ mod seat;
 pub use rest::REST_AFTER_TICKS;
 
 use crate::peer::{Order, PeerMessage};
-use crate::shard::{ArrivedSnapshot, Effects, KeyHash, Shard, Ticket, Write, refuse};
+use crate::shard::{ArrivedSnapshot, Effects, KeyHash, Shard, Ticket, Write};
 use cluster::Map;
 use replica::LogWrite;
 use rest::Neighbours;
@@ -375,11 +375,6 @@ impl Core {
     pub fn fail_pending(&mut self, reason: &str, effects: &mut dyn Effects) {
         self.shards_mut().for_each(|shard| shard.fail_pending(reason, effects));
     }
-}
-
-/// Refuses a write that no shard has taken.
-pub fn refuse_write(text: &str, ticket: &Ticket, effects: &mut dyn Effects) {
-    refuse(text, ticket, effects);
 }
 
 fn place(shard: &mut Shard, map: &Map) {

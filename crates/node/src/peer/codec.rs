@@ -5,8 +5,8 @@
 
 use super::message::{Order, PeerMessage};
 use super::raft;
-use super::reader::{Reader, put_varint};
-use vocab::{NodeId, ShardId};
+use super::reader::Reader;
+use vocab::{NodeId, ShardId, put_varint};
 
 const RAFT: u8 = 1;
 const REST: u8 = 2;

@@ -53,11 +53,3 @@ impl<'a> Reader<'a> {
         if self.bytes.is_empty() { Ok(()) } else { Err("more bytes in a peer message than it has room for") }
     }
 }
-
-pub(super) fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-}

@@ -1,8 +1,8 @@
 //! What the two ends of a transfer say, as bytes. docs/FORMATS.md, "Between nodes".
 
 use storage::Slice;
-use vocab::ShardId;
 use vocab::limits::{KEY_BYTES_MAX, SNAPSHOT_CHUNK_BYTES_MAX, SNAPSHOT_HEAD_BYTES_MAX};
+use vocab::{ShardId, put_varint};
 
 pub(super) const BEGIN: u8 = 1;
 pub(super) const GO_ON: u8 = 2;
@@ -156,14 +156,6 @@ fn varint(bytes: &mut &[u8]) -> Result<u64, &'static str> {
         }
     }
     Err(NONSENSE)
-}
-
-fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
 }
 
 #[cfg(test)]

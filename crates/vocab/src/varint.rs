@@ -1,0 +1,30 @@
+//! Numbers in as few bytes as they need: seven bits a byte, the lowest first. Whoever reads them decides how strict to be.
+
+/// Appends `value`.
+pub fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seven_bits_a_byte() {
+        for (value, expected) in [
+            (0, &[0][..]),
+            (0x7F, &[0x7F]),
+            (0x80, &[0x80, 1]),
+            (300, &[0xAC, 2]),
+            (u64::MAX, &[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1]),
+        ] {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, value);
+            assert_eq!(bytes, expected, "{value}");
+        }
+    }
+}
