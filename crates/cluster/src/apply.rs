@@ -5,7 +5,7 @@ use crate::map::{Map, NodeInfo, ReplicaInfo};
 use crate::validate::setting_fault;
 use std::fmt;
 use vocab::limits::{MAP_SETTINGS_MAX, NODES_MAX, REPLICAS_MAX};
-use vocab::{NodeId, ReplicaId, ShardId, StoreId};
+use vocab::{NodeId, PlanId, ReplicaId, ShardId, StoreId};
 
 /// What a change did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Outcome {
     pub changed: bool,
 }
 
-const UNCHANGED: Outcome = Outcome { changed: false };
+pub(crate) const UNCHANGED: Outcome = Outcome { changed: false };
 
 /// Why a change was refused. The map is as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,16 @@ pub enum Refusal {
     BadMembers(ShardId),
     /// There are too many of something, or a text is not as it must be; says what.
     OutOfBounds(String),
+    /// There is no such plan, or it is not as the change takes it to be.
+    PlanChanged(PlanId),
+    /// A new plan has to have the next number, which is the second.
+    NotNextPlan(PlanId, PlanId),
+    /// A new shard has to have the next number, which is the second.
+    NotNextShard(ShardId, ShardId),
+    /// The shard has a step or a split under way.
+    Busy(ShardId),
+    /// It cannot be as it is wanted; says why.
+    Impossible(String),
 }
 
 impl fmt::Display for Refusal {
@@ -66,14 +76,18 @@ impl fmt::Display for Refusal {
                 write!(f, "replica {replica} of shard {shard} is a member of its group, which must remove it first")
             }
             Self::BadMembers(shard) => write!(f, "the members of shard {shard} have no voter, or name a replica twice"),
-            Self::OutOfBounds(what) => f.write_str(what),
+            Self::OutOfBounds(what) | Self::Impossible(what) => f.write_str(what),
+            Self::PlanChanged(plan) => write!(f, "plan {plan} is not there, or was changed in the meantime"),
+            Self::NotNextPlan(plan, next) => write!(f, "a new plan cannot be {plan}: the next is {next}"),
+            Self::NotNextShard(shard, next) => write!(f, "a new shard cannot be {shard}: the next is {next}"),
+            Self::Busy(shard) => write!(f, "shard {shard} is being changed already"),
         }
     }
 }
 
 impl std::error::Error for Refusal {}
 
-type Result<T> = std::result::Result<T, Refusal>;
+pub(crate) type Result<T> = std::result::Result<T, Refusal>;
 
 impl Map {
     /// Applies a change. The epoch rises by one if the map becomes another, and only then.
@@ -91,12 +105,19 @@ impl Map {
             }
             Change::ForgetReplica { shard, replica } => self.forget_replica(*shard, *replica),
             Change::Setting { name, was, now } => self.set(name, was.as_deref(), now.as_deref()),
+            Change::BeginPlan { id, kind, at_ms, detail } => self.begin_plan(*id, kind, *at_ms, detail),
+            Change::SetPlan { id, was, now, at_ms, detail } => self.set_plan(*id, (*was, *now), *at_ms, detail),
+            Change::BeginStep { plan, shard, add, remove } => self.begin_step(*plan, *shard, *add, *remove),
+            Change::EndStep { plan, shard, done } => self.end_step(*plan, *shard, *done),
+            Change::BeginSplit { plan, parent, child, slots } => self.begin_split(*plan, *parent, *child, slots),
+            Change::EndSplit { child } => self.end_split(*child),
+            Change::Event { .. } => Ok(UNCHANGED),
         }?;
         assert_eq!(outcome.changed, self.epoch.0 == epoch.0 + 1, "a change raises the epoch, nothing else does");
         Ok(outcome)
     }
 
-    fn changed(&mut self) -> Outcome {
+    pub(crate) fn changed(&mut self) -> Outcome {
         self.epoch.0 += 1;
         Outcome { changed: true }
     }

@@ -1,12 +1,23 @@
 //! Numbers and bytes of the map's layouts. One value has one encoding, so that equal maps are equal bytes.
 
-use vocab::put_varint;
+use vocab::{SLOT_COUNT, put_varint};
 
 pub(crate) type Result<T> = std::result::Result<T, &'static str>;
 
 pub(crate) fn put_bytes(bytes: &mut Vec<u8>, part: &[u8]) {
     put_varint(bytes, part.len() as u64);
     bytes.extend_from_slice(part);
+}
+
+/// Ranges of slots, first and last, that rise with gaps between them.
+pub(crate) fn put_slots(bytes: &mut Vec<u8>, slots: &[(u16, u16)]) {
+    put_varint(bytes, slots.len() as u64);
+    let mut next = 0;
+    for &(first, last) in slots {
+        put_varint(bytes, u64::from(first - next));
+        put_varint(bytes, u64::from(last - first));
+        next = last + 1;
+    }
 }
 
 /// Takes a layout apart, from its beginning.
@@ -67,6 +78,23 @@ impl<'a> Reader<'a> {
         let length = self.count(bytes_max, 1)?;
         let text = std::str::from_utf8(self.take(length)?).map_err(|_| "a text is not UTF-8")?;
         Ok(text.to_owned())
+    }
+
+    /// What [`put_slots`] wrote.
+    pub(crate) fn slots(&mut self) -> Result<Vec<(u16, u16)>> {
+        let count = self.count(usize::from(SLOT_COUNT), 2)?;
+        let mut slots = Vec::with_capacity(count);
+        let mut next = 0;
+        for _ in 0..count {
+            let first = next + self.bounded(u64::from(SLOT_COUNT))?;
+            let last = first + self.bounded(u64::from(SLOT_COUNT))?;
+            if last >= u64::from(SLOT_COUNT) {
+                return Err("a range of slots is too large");
+            }
+            slots.push((first as u16, last as u16));
+            next = last + 1;
+        }
+        Ok(slots)
     }
 
     pub(crate) fn end(&self) -> Result<()> {

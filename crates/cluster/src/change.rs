@@ -5,8 +5,11 @@
 
 use crate::bytes::{Reader, Result, put_bytes};
 use crate::map::{Map, MapError, NodeInfo};
-use vocab::limits::{REPLICAS_MAX, SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX};
-use vocab::{NodeId, ReplicaId, ShardId, put_varint};
+use crate::plan::{PlanKind, PlanState, Split, Step, read_shard};
+use vocab::limits::{
+    EVENT_BYTES_MAX, PLAN_DETAIL_BYTES_MAX, REPLICAS_MAX, SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX,
+};
+use vocab::{NodeId, PlanId, ReplicaId, ShardId, put_varint};
 
 const FORMAT: u8 = 1;
 const BEGIN: u8 = 1;
@@ -17,6 +20,13 @@ const ADD_REPLICA: u8 = 5;
 const SET_REPLICAS: u8 = 6;
 const FORGET_REPLICA: u8 = 7;
 const SETTING: u8 = 8;
+const BEGIN_PLAN: u8 = 9;
+const SET_PLAN: u8 = 10;
+const BEGIN_STEP: u8 = 11;
+const END_STEP: u8 = 12;
+const BEGIN_SPLIT: u8 = 13;
+const END_SPLIT: u8 = 14;
+const EVENT: u8 = 15;
 
 /// A change of the map.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +82,75 @@ pub enum Change {
         was: Option<String>,
         /// What it is to be; none for the default.
         now: Option<String>,
+    },
+    /// A plan is begun: what it wants holds from now on.
+    BeginPlan {
+        /// The number that it gets: the next.
+        id: PlanId,
+        /// What it is for.
+        kind: PlanKind,
+        /// When, in ms since the epoch.
+        at_ms: u64,
+        /// Who wanted it, and why.
+        detail: String,
+    },
+    /// A plan is paused, goes on, or comes to an end.
+    SetPlan {
+        /// Which.
+        id: PlanId,
+        /// How far it is taken to be.
+        was: PlanState,
+        /// How far it is from now on.
+        now: PlanState,
+        /// When, in ms since the epoch.
+        at_ms: u64,
+        /// What an operator should know of it.
+        detail: String,
+    },
+    /// A replica of a shard is to come, to go, or to take the place of another. A shard has one step at a time.
+    BeginStep {
+        /// For which plan.
+        plan: PlanId,
+        /// Of which shard.
+        shard: ShardId,
+        /// The one that comes, which has to have the shard's next id, and its node.
+        add: Option<(ReplicaId, NodeId)>,
+        /// The one that goes.
+        remove: Option<ReplicaId>,
+    },
+    /// The step of a shard is done, or given up: then the replica that was to come is forgotten, unless it is a member.
+    EndStep {
+        /// For which plan it was.
+        plan: PlanId,
+        /// Of which shard.
+        shard: ShardId,
+        /// Whether what was wanted is so.
+        done: bool,
+    },
+    /// A shard is to give some of its slots to a new one, on the same nodes. It must have no step, and only voters.
+    BeginSplit {
+        /// For which plan.
+        plan: PlanId,
+        /// Whose slots they are.
+        parent: ShardId,
+        /// The new shard, which has to have the next number.
+        child: ShardId,
+        /// Which slots, as ranges of first and last.
+        slots: Vec<(u16, u16)>,
+    },
+    /// The new shard has its rows: the slots are its own from now on.
+    EndSplit {
+        /// The new shard.
+        child: ShardId,
+    },
+    /// Something that operators may want to know of later. Does not change the map.
+    Event {
+        /// When, in ms since the epoch.
+        at_ms: u64,
+        /// Election, failure, plan, setting: one word.
+        kind: String,
+        /// What happened.
+        text: String,
     },
 }
 
@@ -129,8 +208,56 @@ impl Change {
                     }
                 }
             }
+            plans => plans.encode_plans(&mut bytes),
         }
         bytes
+    }
+
+    fn encode_plans(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::BeginPlan { id, kind, at_ms, detail } => {
+                bytes.push(BEGIN_PLAN);
+                put_varint(bytes, id.0);
+                kind.encode(bytes);
+                put_varint(bytes, *at_ms);
+                put_bytes(bytes, detail.as_bytes());
+            }
+            Self::SetPlan { id, was, now, at_ms, detail } => {
+                bytes.push(SET_PLAN);
+                put_varint(bytes, id.0);
+                bytes.extend_from_slice(&[was.code(), now.code()]);
+                put_varint(bytes, *at_ms);
+                put_bytes(bytes, detail.as_bytes());
+            }
+            Self::BeginStep { plan, shard, add, remove } => {
+                bytes.push(BEGIN_STEP);
+                put_varint(bytes, u64::from(shard.0));
+                Step { plan: *plan, add: add.map(|(replica, _)| replica), remove: *remove }.encode(bytes);
+                bytes.extend_from_slice(&add.map_or(0, |(_, node)| node.0).to_le_bytes());
+            }
+            Self::EndStep { plan, shard, done } => {
+                bytes.push(END_STEP);
+                put_varint(bytes, plan.0);
+                put_varint(bytes, u64::from(shard.0));
+                bytes.push(u8::from(*done));
+            }
+            Self::BeginSplit { plan, parent, child, slots } => {
+                bytes.push(BEGIN_SPLIT);
+                put_varint(bytes, u64::from(child.0));
+                Split { plan: *plan, parent: *parent, slots: slots.clone() }.encode(bytes);
+            }
+            Self::EndSplit { child } => {
+                bytes.push(END_SPLIT);
+                put_varint(bytes, u64::from(child.0));
+            }
+            Self::Event { at_ms, kind, text } => {
+                bytes.push(EVENT);
+                put_varint(bytes, *at_ms);
+                put_bytes(bytes, kind.as_bytes());
+                put_bytes(bytes, text.as_bytes());
+            }
+            _ => unreachable!("the caller writes all others"),
+        }
     }
 
     /// Reads what [`Change::encode`] wrote. Whether it makes sense is for [`crate::Map::apply`] to say.
@@ -168,13 +295,55 @@ impl Change {
                 was: read_value(reader)?,
                 now: read_value(reader)?,
             },
+            kind => return Self::read_plans(kind, reader),
+        })
+    }
+
+    fn read_plans(kind: u8, reader: &mut Reader<'_>) -> Result<Self> {
+        Ok(match kind {
+            BEGIN_PLAN => Self::BeginPlan {
+                id: PlanId(reader.varint()?),
+                kind: PlanKind::read(reader)?,
+                at_ms: reader.varint()?,
+                detail: reader.text(PLAN_DETAIL_BYTES_MAX)?,
+            },
+            SET_PLAN => Self::SetPlan {
+                id: PlanId(reader.varint()?),
+                was: PlanState::read(reader)?,
+                now: PlanState::read(reader)?,
+                at_ms: reader.varint()?,
+                detail: reader.text(PLAN_DETAIL_BYTES_MAX)?,
+            },
+            BEGIN_STEP => {
+                let shard = read_shard(reader)?;
+                let step = Step::read(reader)?;
+                let node = NodeId(reader.u64()?);
+                Self::BeginStep {
+                    plan: step.plan,
+                    shard,
+                    add: step.add.map(|replica| (replica, node)),
+                    remove: step.remove,
+                }
+            }
+            END_STEP => Self::EndStep {
+                plan: PlanId(reader.varint()?),
+                shard: read_shard(reader)?,
+                done: read_flag(reader)?,
+            },
+            BEGIN_SPLIT => {
+                let child = read_shard(reader)?;
+                let split = Split::read(reader)?;
+                Self::BeginSplit { plan: split.plan, parent: split.parent, child, slots: split.slots }
+            }
+            END_SPLIT => Self::EndSplit { child: read_shard(reader)? },
+            EVENT => Self::Event {
+                at_ms: reader.varint()?,
+                kind: reader.text(SETTING_NAME_BYTES_MAX)?,
+                text: reader.text(EVENT_BYTES_MAX)?,
+            },
             _ => return Err("a change of an unknown kind"),
         })
     }
-}
-
-fn read_shard(reader: &mut Reader<'_>) -> Result<ShardId> {
-    Ok(ShardId(reader.bounded(u64::from(u32::MAX))? as u32))
 }
 
 fn read_flag(reader: &mut Reader<'_>) -> Result<bool> {

@@ -1,16 +1,19 @@
 //! The map's bytes and a node's. docs/FORMATS.md has the layout.
 
-use crate::bytes::{Reader, Result, put_bytes};
+use crate::bytes::{Reader, Result, put_bytes, put_slots};
 use crate::map::{Map, MapError, NodeInfo, ReplicaInfo, ShardInfo};
+use crate::plan::{Plan, Split, Step, read_shard};
 use std::collections::BTreeMap;
 use vocab::limits::{
-    ADDRESS_BYTES_MAX, MAP_BYTES_MAX, MAP_SETTINGS_MAX, MAP_SHARDS_MAX, NODES_MAX, REPLICAS_MAX,
+    ADDRESS_BYTES_MAX, MAP_BYTES_MAX, MAP_SETTINGS_MAX, MAP_SHARDS_MAX, NODES_MAX, PLANS_MAX, REPLICAS_MAX,
     REPLICATION_FACTOR_MAX, SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX, ZONE_BYTES_MAX,
 };
-use vocab::{Epoch, NodeId, ReplicaId, SLOT_COUNT, ShardId, StoreId, put_varint};
+use vocab::{Epoch, NodeId, ReplicaId, ShardId, StoreId, put_varint};
 
 const MAGIC: &[u8; 7] = b"BASMAP\0";
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
+/// Had no plans.
+const FORMAT_WITHOUT_PLANS: u8 = 1;
 const CHECK_BYTES: usize = 4;
 const LEARNER: u8 = 1;
 const MEMBER: u8 = 2;
@@ -42,6 +45,7 @@ impl Map {
             put_bytes(&mut bytes, name.as_bytes());
             put_bytes(&mut bytes, value.as_bytes());
         }
+        self.encode_plans(&mut bytes);
         let check = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&check.to_le_bytes());
         bytes
@@ -66,7 +70,8 @@ impl Map {
         if reader.take(MAGIC.len())? != MAGIC {
             return Err("it is no map");
         }
-        if reader.u8()? != FORMAT {
+        let format = reader.u8()?;
+        if ![FORMAT, FORMAT_WITHOUT_PLANS].contains(&format) {
             return Err("its format is unknown");
         }
         let store = StoreId(reader.u64()?);
@@ -75,9 +80,65 @@ impl Map {
         let nodes = read_nodes(reader)?;
         let shards = read_shards(reader, &nodes.keys().copied().collect::<Vec<_>>())?;
         let settings = read_settings(reader)?;
+        let mut map = Self { store, epoch, nodes, shards, replication_factor, settings, ..Self::default() };
+        if format == FORMAT {
+            map.read_plans(reader)?;
+        } else {
+            map.number_shards();
+        }
         reader.end()?;
-        Ok(Self { store, epoch, nodes, shards, replication_factor, settings })
+        Ok(map)
     }
+
+    fn encode_plans(&self, bytes: &mut Vec<u8>) {
+        put_varint(bytes, self.leaving.len() as u64);
+        self.leaving.iter().for_each(|node| bytes.extend_from_slice(&node.0.to_le_bytes()));
+        put_varint(bytes, self.next_plan);
+        put_varint(bytes, u64::from(self.next_shard));
+        put_varint(bytes, self.plans.len() as u64);
+        self.plans.values().for_each(|plan| plan.encode(bytes));
+        put_varint(bytes, self.steps.len() as u64);
+        for (shard, step) in &self.steps {
+            put_varint(bytes, u64::from(shard.0));
+            step.encode(bytes);
+        }
+        put_varint(bytes, self.splits.len() as u64);
+        for (child, split) in &self.splits {
+            put_varint(bytes, u64::from(child.0));
+            split.encode(bytes);
+        }
+    }
+
+    fn read_plans(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        for _ in 0..reader.count(NODES_MAX, 8)? {
+            let node = NodeId(reader.u64()?);
+            rising(self.leaving.last(), &node)?;
+            self.leaving.insert(node);
+        }
+        self.next_plan = reader.varint()?;
+        self.next_shard = reader.bounded(u64::from(u32::MAX))? as u32;
+        for _ in 0..reader.count(PLANS_MAX, 7)? {
+            let plan = Plan::read(reader)?;
+            rising(self.plans.last_key_value().map(|(id, _)| id), &plan.id)?;
+            self.plans.insert(plan.id, plan);
+        }
+        for _ in 0..reader.count(MAP_SHARDS_MAX, 5)? {
+            let shard = read_shard(reader)?;
+            rising(self.steps.last_key_value().map(|(id, _)| id), &shard)?;
+            self.steps.insert(shard, Step::read(reader)?);
+        }
+        for _ in 0..reader.count(MAP_SHARDS_MAX, 4)? {
+            let child = read_shard(reader)?;
+            rising(self.splits.last_key_value().map(|(id, _)| id), &child)?;
+            self.splits.insert(child, Split::read(reader)?);
+        }
+        Ok(())
+    }
+}
+
+/// One map has one encoding.
+fn rising<T: Ord>(last: Option<&T>, next: &T) -> Result<()> {
+    if last.is_some_and(|last| last >= next) { Err("something is out of order") } else { Ok(()) }
 }
 
 fn read_nodes(reader: &mut Reader<'_>) -> Result<BTreeMap<NodeId, NodeInfo>> {
@@ -155,13 +216,7 @@ impl ShardInfo {
     fn encode(&self, places: &BTreeMap<NodeId, u64>, bytes: &mut Vec<u8>) {
         put_varint(bytes, self.members_index);
         put_varint(bytes, self.next_replica);
-        put_varint(bytes, self.slots.len() as u64);
-        let mut next = 0;
-        for &(first, last) in &self.slots {
-            put_varint(bytes, u64::from(first - next));
-            put_varint(bytes, u64::from(last - first));
-            next = last + 1;
-        }
+        put_slots(bytes, &self.slots);
         put_varint(bytes, self.replicas.len() as u64);
         for replica in &self.replicas {
             put_varint(bytes, replica.id.0);
@@ -173,18 +228,7 @@ impl ShardInfo {
     fn read(reader: &mut Reader<'_>, nodes: &[NodeId]) -> Result<Self> {
         let members_index = reader.varint()?;
         let next_replica = reader.varint()?;
-        let count = reader.count(usize::from(SLOT_COUNT), 2)?;
-        let mut slots = Vec::with_capacity(count);
-        let mut next = 0;
-        for _ in 0..count {
-            let first = next + reader.bounded(u64::from(SLOT_COUNT))?;
-            let last = first + reader.bounded(u64::from(SLOT_COUNT))?;
-            if last >= u64::from(SLOT_COUNT) {
-                return Err("a range of slots is too large");
-            }
-            slots.push((first as u16, last as u16));
-            next = last + 1;
-        }
+        let slots = reader.slots()?;
         let count = reader.count(REPLICAS_MAX, 3)?;
         let mut replicas = Vec::with_capacity(count);
         for _ in 0..count {

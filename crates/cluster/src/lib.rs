@@ -2,10 +2,12 @@
 //! Pure: no clock, no socket, no randomness of its own, so that every node comes to the same result.
 
 mod apply;
+mod apply_plans;
 mod bytes;
 mod change;
 mod encoding;
 mod map;
+mod plan;
 pub mod placement;
 mod routes;
 #[cfg(test)]
@@ -15,4 +17,5 @@ mod validate;
 pub use apply::{Outcome, Refusal};
 pub use change::Change;
 pub use map::{Map, MapError, NodeInfo, ReplicaInfo, ShardInfo};
+pub use plan::{Plan, PlanKind, PlanState, Split, Step};
 pub use routes::Routes;

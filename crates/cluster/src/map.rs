@@ -3,12 +3,13 @@
 //! Invariants (`Map::validate`): every slot is owned by exactly one data shard; a shard's replicas are on different, known
 //! nodes; a replica's id is below its shard's `next_replica`, so that none is ever used twice.
 
-use std::collections::BTreeMap;
+use crate::plan::{Plan, Split, Step};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use vocab::{Epoch, NodeId, ReplicaId, ShardId, Slot, StoreId};
+use vocab::{Epoch, NodeId, PlanId, ReplicaId, ShardId, Slot, StoreId};
 
 /// The whole map, as of an epoch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Map {
     /// Whose map it is.
     pub store: StoreId,
@@ -22,6 +23,18 @@ pub struct Map {
     pub replication_factor: u32,
     /// What was set for the whole store, by name.
     pub settings: BTreeMap<String, String>,
+    /// Nodes that are to hold nothing.
+    pub leaving: BTreeSet<NodeId>,
+    /// Plans that have not ended, and the newest of those that have.
+    pub plans: BTreeMap<PlanId, Plan>,
+    /// Replicas that come and go now, by shard.
+    pub steps: BTreeMap<ShardId, Step>,
+    /// Shards that are about to be made out of others. Each is in the map, without slots.
+    pub splits: BTreeMap<ShardId, Split>,
+    /// The number that the next plan gets.
+    pub next_plan: u64,
+    /// The number that the next shard gets: none is used twice.
+    pub next_shard: u32,
 }
 
 /// What the map knows of a node.
@@ -88,6 +101,17 @@ impl fmt::Display for MapError {
 impl std::error::Error for MapError {}
 
 impl Map {
+    /// Numbers for plans and shards that come, of a map that has none yet.
+    pub(crate) fn number_shards(&mut self) {
+        self.next_plan = 1;
+        self.next_shard = self.shards.keys().next_back().map_or(1, |last| last.0 + 1);
+    }
+
+    /// The plans that have not ended.
+    pub fn open_plans(&self) -> impl Iterator<Item = &Plan> {
+        self.plans.values().filter(|plan| !plan.state.has_ended())
+    }
+
     /// The shards that own slots or may come to own some: all but the metadata group.
     pub fn data_shards(&self) -> impl Iterator<Item = (ShardId, &ShardInfo)> {
         self.shards.iter().filter(|(id, _)| **id != ShardId::META).map(|(id, shard)| (*id, shard))

@@ -7,7 +7,7 @@ mod slot;
 mod time;
 mod varint;
 
-pub use ids::{Epoch, NodeId, ReplicaId, ShardId, Slot, StoreId, Version};
+pub use ids::{Epoch, NodeId, PlanId, ReplicaId, ShardId, Slot, StoreId, Version};
 pub use prng::Prng;
 pub use slot::{SLOT_COUNT, crc16, hash_tag, slot_of};
 pub use time::{Millis, Moment, wall_clock_ms};

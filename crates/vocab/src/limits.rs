@@ -106,6 +106,16 @@ pub const REPLICAS_MAX: usize = 16;
 pub const ADDRESS_BYTES_MAX: usize = 255;
 /// Longest name of a zone, in bytes.
 pub const ZONE_BYTES_MAX: usize = 64;
+/// Most plans that a store's map holds: all that have not ended, and the newest of those that have.
+pub const PLANS_MAX: usize = 256;
+/// Plans that have not ended, at most.
+pub const PLANS_OPEN_MAX: usize = 64;
+/// Longest text that a plan carries, in bytes.
+pub const PLAN_DETAIL_BYTES_MAX: usize = 512;
+/// Events that the store remembers: elections, failures, plans and settings.
+pub const EVENTS_MAX: u64 = 10_000;
+/// Longest text of an event, in bytes.
+pub const EVENT_BYTES_MAX: usize = 512;
 /// Most settings that a store's map holds.
 pub const MAP_SETTINGS_MAX: usize = 256;
 /// Longest name of a setting in the map, in bytes.

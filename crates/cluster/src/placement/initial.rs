@@ -27,9 +27,8 @@ impl Map {
             store,
             epoch: Epoch(1),
             nodes: nodes.iter().map(|node| (node.id, node.clone())).collect(),
-            shards: BTreeMap::new(),
             replication_factor,
-            settings: BTreeMap::new(),
+            ..Self::default()
         };
         if map.nodes.len() != nodes.len() {
             return invalid("two nodes have the same id".to_owned());
@@ -47,6 +46,7 @@ impl Map {
             on.sort_by_key(|node| *node != leader);
             *shard = shard_on(std::mem::take(&mut shard.slots), &on);
         }
+        map.number_shards();
         map.validate()?;
         Ok(map)
     }

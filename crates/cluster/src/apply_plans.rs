@@ -1,0 +1,327 @@
+//! Plans, steps and splits applied to the map.
+
+use crate::apply::{Outcome, Refusal, Result, UNCHANGED};
+use crate::map::{Map, ReplicaInfo, ShardInfo};
+use crate::plan::{Plan, PlanKind, PlanState, Split, Step};
+use vocab::limits::{
+    MAP_SHARDS_MAX, PLAN_DETAIL_BYTES_MAX, PLANS_MAX, PLANS_OPEN_MAX, REPLICAS_MAX, REPLICATION_FACTOR_MAX,
+};
+use vocab::{NodeId, PlanId, ReplicaId, ShardId};
+
+impl Map {
+    pub(crate) fn begin_plan(&mut self, id: PlanId, kind: &PlanKind, at_ms: u64, detail: &str) -> Result<Outcome> {
+        if self.plans.get(&id).is_some_and(|known| known.kind == *kind) {
+            return Ok(UNCHANGED);
+        }
+        if id.0 != self.next_plan {
+            return Err(Refusal::NotNextPlan(id, PlanId(self.next_plan)));
+        }
+        if self.open_plans().count() >= PLANS_OPEN_MAX {
+            return Err(Refusal::OutOfBounds(format!("{PLANS_OPEN_MAX} plans are under way, no more may be begun")));
+        }
+        if let Some(twin) = self.open_plans().find(|plan| plan.kind == *kind) {
+            return Err(Refusal::Impossible(format!("plan {} wants the same already", twin.id)));
+        }
+        if detail.len() > PLAN_DETAIL_BYTES_MAX {
+            return Err(Refusal::OutOfBounds(format!("a plan's text has at most {PLAN_DETAIL_BYTES_MAX} bytes")));
+        }
+        self.intend(kind)?;
+        self.next_plan += 1;
+        let (kind, detail) = (kind.clone(), detail.to_owned());
+        let plan = Plan { id, kind, state: PlanState::Running, began_ms: at_ms, ended_ms: 0, steps_done: 0, detail };
+        self.plans.insert(id, plan);
+        self.forget_old_plans();
+        Ok(self.changed())
+    }
+
+    /// Enters what the plan wants, as far as the map can say it.
+    fn intend(&mut self, kind: &PlanKind) -> Result<()> {
+        let known = |map: &Self, node: &NodeId| {
+            map.nodes.contains_key(node).then_some(()).ok_or(Refusal::UnknownNode(*node))
+        };
+        match kind {
+            PlanKind::DrainNode(node) | PlanKind::RemoveNode(node) => {
+                known(self, node)?;
+                self.may_leave(*node)?;
+                self.leaving.insert(*node);
+            }
+            PlanKind::ReplaceNode { node, with } => {
+                known(self, node)?;
+                known(self, with)?;
+                if node == with || self.leaving.contains(with) {
+                    return Err(Refusal::Impossible(format!("node {with} cannot take the place of node {node}")));
+                }
+                self.may_leave(*node)?;
+                self.leaving.insert(*node);
+            }
+            PlanKind::AddNode(node) => {
+                known(self, node)?;
+                self.leaving.remove(node);
+            }
+            PlanKind::Repair(node) | PlanKind::DrainLeaders(node) => known(self, node)?,
+            PlanKind::Rebuild { node, shard } => {
+                known(self, node)?;
+                if let Some(shard) = shard
+                    && self.shard_of(*shard)?.replica_on(*node).is_none()
+                {
+                    return Err(Refusal::Impossible(format!("node {node} has no replica of shard {shard}")));
+                }
+            }
+            PlanKind::ChangeZone { node, zone } => {
+                let info = self.nodes.get(node).ok_or(Refusal::UnknownNode(*node))?;
+                let mut info = info.clone();
+                info.zone.clone_from(zone);
+                if let Some(fault) = info.fault() {
+                    return Err(Refusal::OutOfBounds(fault));
+                }
+                self.nodes.insert(*node, info);
+            }
+            PlanKind::SetReplicationFactor(count) => {
+                if !(1..=REPLICATION_FACTOR_MAX).contains(count) {
+                    let text = format!("a replication factor is 1 to {REPLICATION_FACTOR_MAX}");
+                    return Err(Refusal::OutOfBounds(text));
+                }
+                self.replication_factor = *count;
+            }
+            PlanKind::MoveShard { shard, from, to } => {
+                known(self, to)?;
+                let info = self.shard_of(*shard)?;
+                if info.replica_on(*from).is_none() {
+                    return Err(Refusal::Impossible(format!("node {from} has no replica of shard {shard}")));
+                }
+                if info.replica_on(*to).is_some() {
+                    return Err(Refusal::HasReplica(*to, *shard));
+                }
+            }
+            PlanKind::SplitShard { shard, at } => {
+                let info = self.shard_of(*shard)?;
+                if *shard == ShardId::META || info.slot_count() < 2 {
+                    return Err(Refusal::Impossible(format!("shard {shard} has no slots to share")));
+                }
+                if let Some(at) = at
+                    && (!info.owns(*at) || info.slots[0].0 == at.0)
+                {
+                    let text = format!("slot {at} does not divide the slots of shard {shard}");
+                    return Err(Refusal::Impossible(text));
+                }
+            }
+            PlanKind::UnsafeRecover(shards) => {
+                for shard in shards {
+                    self.shard_of(*shard)?;
+                }
+            }
+            PlanKind::Rebalance | PlanKind::BalanceLeaders | PlanKind::SplitAll => {}
+        }
+        Ok(())
+    }
+
+    fn shard_of(&self, shard: ShardId) -> Result<&ShardInfo> {
+        self.shards.get(&shard).ok_or(Refusal::UnknownShard(shard))
+    }
+
+    /// Somebody has to stay.
+    fn may_leave(&self, node: NodeId) -> Result<()> {
+        let stay = |other: &&NodeId| **other != node && !self.leaving.contains(other);
+        if self.nodes.iter().filter(|(_, info)| info.capacity > 0).map(|(id, _)| id).any(|id| stay(&id)) {
+            Ok(())
+        } else {
+            Err(Refusal::Impossible(format!("node {node} is the last that may hold anything")))
+        }
+    }
+
+    fn forget_old_plans(&mut self) {
+        while self.plans.len() >= PLANS_MAX {
+            let ended = self.plans.values().find(|plan| plan.state.has_ended()).map(|plan| plan.id);
+            let ended = ended.expect("fewer plans are open than the map holds");
+            self.plans.remove(&ended);
+        }
+    }
+
+    pub(crate) fn set_plan(
+        &mut self,
+        id: PlanId,
+        (was, now): (PlanState, PlanState),
+        at_ms: u64,
+        detail: &str,
+    ) -> Result<Outcome> {
+        let plan = self.plans.get_mut(&id).ok_or(Refusal::PlanChanged(id))?;
+        if plan.state == now && plan.detail == detail {
+            return Ok(UNCHANGED);
+        }
+        if plan.state != was || was.has_ended() {
+            return Err(Refusal::PlanChanged(id));
+        }
+        if detail.len() > PLAN_DETAIL_BYTES_MAX {
+            return Err(Refusal::OutOfBounds(format!("a plan's text has at most {PLAN_DETAIL_BYTES_MAX} bytes")));
+        }
+        plan.state = now;
+        detail.clone_into(&mut plan.detail);
+        if now.has_ended() {
+            plan.ended_ms = at_ms;
+        }
+        let kind = plan.kind.clone();
+        if now == PlanState::Cancelled {
+            self.intend_no_more(&kind);
+        }
+        Ok(self.changed())
+    }
+
+    /// A node whose leaving was given up takes part again, unless another plan wants it away.
+    fn intend_no_more(&mut self, kind: &PlanKind) {
+        let (PlanKind::DrainNode(node) | PlanKind::RemoveNode(node) | PlanKind::ReplaceNode { node, .. }) = kind else {
+            return;
+        };
+        let still = self.plans.values().filter(|plan| !matches!(plan.state, PlanState::Cancelled | PlanState::Failed));
+        let still = still.map(|plan| &plan.kind).any(|other| match other {
+            PlanKind::DrainNode(other) | PlanKind::RemoveNode(other) | PlanKind::ReplaceNode { node: other, .. } => {
+                other == node
+            }
+            _ => false,
+        });
+        if !still {
+            self.leaving.remove(node);
+        }
+    }
+
+    pub(crate) fn begin_step(
+        &mut self,
+        plan: PlanId,
+        id: ShardId,
+        add: Option<(ReplicaId, NodeId)>,
+        remove: Option<ReplicaId>,
+    ) -> Result<Outcome> {
+        let step = Step { plan, add: add.map(|(replica, _)| replica), remove };
+        if self.steps.get(&id) == Some(&step) {
+            return Ok(UNCHANGED);
+        }
+        if self.plans.get(&plan).is_none_or(|plan| plan.state != PlanState::Running) {
+            return Err(Refusal::PlanChanged(plan));
+        }
+        if self.is_busy(id) {
+            return Err(Refusal::Busy(id));
+        }
+        let shard = self.shard_of(id)?;
+        if let Some(remove) = remove {
+            shard.replica(remove).ok_or(Refusal::UnknownReplica(id, remove))?;
+        }
+        if let Some((replica, node)) = add {
+            if !self.nodes.contains_key(&node) {
+                return Err(Refusal::UnknownNode(node));
+            }
+            if replica.0 != shard.next_replica {
+                return Err(Refusal::NotNext(id, replica, ReplicaId(shard.next_replica)));
+            }
+            if shard.replica_on(node).is_some() {
+                return Err(Refusal::HasReplica(node, id));
+            }
+            if shard.replicas.len() >= REPLICAS_MAX {
+                return Err(Refusal::OutOfBounds(format!("shard {id} has {REPLICAS_MAX} replicas already")));
+            }
+            let shard = self.shards.get_mut(&id).expect("it was looked up before");
+            shard.next_replica = replica.0 + 1;
+            shard.replicas.push(ReplicaInfo { id: replica, node, learner: true, member: false });
+        } else if remove.is_none() {
+            return Err(Refusal::Impossible("a step without a replica that comes or goes".to_owned()));
+        }
+        self.steps.insert(id, step);
+        Ok(self.changed())
+    }
+
+    fn is_busy(&self, shard: ShardId) -> bool {
+        let splits = self.splits.iter().any(|(child, split)| *child == shard || split.parent == shard);
+        splits || self.steps.contains_key(&shard)
+    }
+
+    pub(crate) fn end_step(&mut self, plan: PlanId, id: ShardId, done: bool) -> Result<Outcome> {
+        let Some(step) = self.steps.get(&id).copied().filter(|step| step.plan == plan) else { return Ok(UNCHANGED) };
+        let shard = self.shards.get_mut(&id).ok_or(Refusal::UnknownShard(id))?;
+        if let Some(add) = step.add {
+            shard.replicas.retain(|replica| replica.id != add || replica.member);
+        }
+        self.steps.remove(&id);
+        if let Some(plan) = self.plans.get_mut(&plan)
+            && done
+        {
+            plan.steps_done += 1;
+        }
+        Ok(self.changed())
+    }
+
+    pub(crate) fn begin_split(
+        &mut self,
+        plan: PlanId,
+        parent: ShardId,
+        child: ShardId,
+        slots: &[(u16, u16)],
+    ) -> Result<Outcome> {
+        let split = Split { plan, parent, slots: slots.to_vec() };
+        if self.splits.get(&child) == Some(&split) {
+            return Ok(UNCHANGED);
+        }
+        if self.plans.get(&plan).is_none_or(|plan| plan.state != PlanState::Running) {
+            return Err(Refusal::PlanChanged(plan));
+        }
+        if child.0 != self.next_shard {
+            return Err(Refusal::NotNextShard(child, ShardId(self.next_shard)));
+        }
+        if self.is_busy(parent) {
+            return Err(Refusal::Busy(parent));
+        }
+        if self.shards.len() >= MAP_SHARDS_MAX {
+            return Err(Refusal::OutOfBounds(format!("a store has at most {MAP_SHARDS_MAX} shards")));
+        }
+        let shard = self.shard_of(parent)?;
+        if shard.replicas.iter().any(|replica| replica.learner || !replica.member) {
+            return Err(Refusal::Busy(parent));
+        }
+        let owned = slots.iter().all(|&(first, last)| {
+            first <= last && shard.slots.iter().any(|&(from, to)| from <= first && last <= to)
+        });
+        let rising = slots.windows(2).all(|pair| u32::from(pair[0].1) + 1 < u32::from(pair[1].0));
+        let count: usize = slots.iter().map(|&(first, last)| usize::from(last.saturating_sub(first)) + 1).sum();
+        if parent == ShardId::META || !owned || !rising || count == 0 || count >= shard.slot_count() {
+            return Err(Refusal::Impossible(format!("shard {parent} cannot give those slots away")));
+        }
+        let info = ShardInfo {
+            slots: Vec::new(),
+            replicas: shard.replicas.clone(),
+            next_replica: shard.next_replica,
+            members_index: 0,
+        };
+        self.shards.insert(child, info);
+        self.next_shard += 1;
+        self.splits.insert(child, split);
+        Ok(self.changed())
+    }
+
+    pub(crate) fn end_split(&mut self, child: ShardId) -> Result<Outcome> {
+        let Some(split) = self.splits.remove(&child) else {
+            return if self.shards.contains_key(&child) { Ok(UNCHANGED) } else { Err(Refusal::UnknownShard(child)) };
+        };
+        let parent = self.shards.get_mut(&split.parent).expect("a shard is never removed");
+        parent.slots = without(&parent.slots, &split.slots);
+        self.shards.get_mut(&child).expect("it was made with the split").slots = split.slots;
+        if let Some(plan) = self.plans.get_mut(&split.plan) {
+            plan.steps_done += 1;
+        }
+        Ok(self.changed())
+    }
+}
+
+/// What is left of `slots` without those of `gone`, each range of which lies in one of them.
+fn without(slots: &[(u16, u16)], gone: &[(u16, u16)]) -> Vec<(u16, u16)> {
+    let mut left = Vec::new();
+    for &(first, last) in slots {
+        let mut from = u32::from(first);
+        for &(start, end) in gone.iter().filter(|range| first <= range.0 && range.1 <= last) {
+            if from < u32::from(start) {
+                left.push((from as u16, start - 1));
+            }
+            from = u32::from(end) + 1;
+        }
+        if from <= u32::from(last) {
+            left.push((from as u16, last));
+        }
+    }
+    left
+}
