@@ -13,7 +13,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use crate::driver::{Arrivals, EventLog, Limit};
 use crate::target::{EmbeddedStore, NoopServer, NoopShape};
 use crate::workload::{KNOWN, Task};
-use crate::{single, suite};
+use crate::{canonical, single};
 
 /// Measure an embedded store, Basalt or another server
 ///
@@ -27,7 +27,7 @@ pub struct BenchOptions {
     pub command: Option<BenchCommand>,
     /// The canonical run's options
     #[command(flatten)]
-    pub suite: SuiteOptions,
+    pub canonical: CanonicalOptions,
 }
 
 /// What `bench` does.
@@ -47,7 +47,7 @@ pub enum BenchCommand {
 
 /// The canonical run.
 #[derive(Clone, Debug, Args)]
-pub struct SuiteOptions {
+pub struct CanonicalOptions {
     /// Records of 10 fields of 100 bytes
     #[arg(long, default_value_t = 1_000_000)]
     pub records: u64,
@@ -371,7 +371,7 @@ pub struct Program<'a> {
 #[must_use]
 pub fn run(options: &BenchOptions, program: &Program<'_>) -> ExitCode {
     let done = match &options.command {
-        None => suite::run(&options.suite, program),
+        None => canonical::run(&options.canonical, program),
         Some(BenchCommand::Load(options)) => single::run(Task::Load, options, program),
         Some(BenchCommand::Run(options)) => single::run(Task::Run, options, program),
         Some(BenchCommand::Delete(options)) => single::run(Task::Delete, options, program),
@@ -445,7 +445,7 @@ mod tests {
     fn options_are_consistent_and_understood() {
         Whole::command().debug_assert();
         let whole = Whole::try_parse_from(["bench"]).unwrap();
-        assert!(whole.bench.command.is_none() && whole.bench.suite.records == 1_000_000);
+        assert!(whole.bench.command.is_none() && whole.bench.canonical.records == 1_000_000);
         let line =
             "bench run --target redis://h:1 -P workloada -p recordcount=5 -p a=b --rate 100 --warm-up 10s --depth 4";
         let whole = Whole::try_parse_from(line.split(' ')).unwrap();

@@ -2,6 +2,7 @@
 
 mod access;
 mod assemble;
+mod canonical;
 pub mod cli;
 pub mod driver;
 mod environment;
@@ -10,7 +11,6 @@ pub mod report;
 mod run;
 mod single;
 mod store;
-mod suite;
 pub mod target;
 mod tell;
 mod usage;

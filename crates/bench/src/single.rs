@@ -8,43 +8,78 @@ use client::{Address, StoreUrl};
 use crate::access::access;
 use crate::assemble::{Drive, begin, configuration, distribution, finish, notes};
 use crate::cli::{Format, PhaseOptions, Program, Span, Trouble};
-use crate::driver::{EventLog, Limit, Pace, PhasePlan, run_phase};
-use crate::model::{Outcome, Phase};
+use crate::driver::{EventLog, HistogramLog, Limit, Pace, PhasePlan, run_phase};
+use crate::model::{Outcome, Phase, RunReport};
 use crate::report::Progress;
 use crate::store;
 use crate::target::{NoopTarget, RedisTarget, Target};
 use crate::tell::Teller;
 use crate::workload::{Config, OpKind, Properties, Task, Workload};
 
+/// What one phase came to, before it is shown.
+pub(crate) struct Measured {
+    /// The run with its phase; without one when nothing could be measured.
+    pub(crate) report: RunReport,
+    /// The phase's histograms, when they are kept.
+    pub(crate) logs: Vec<(String, HistogramLog)>,
+}
+
 /// Runs it. True when all went well.
 pub(crate) fn run(task: Task, options: &PhaseOptions, program: &Program<'_>) -> Result<bool, Trouble> {
+    let name = match task {
+        Task::Load => "load",
+        Task::Run => "run",
+        Task::Delete => "delete",
+    };
+    let Measured { report, logs } = measured(name, task, options, program)?;
+    Ok(finish(&report, &logs, &options.output, false)?)
+}
+
+/// Runs a phase of that name.
+pub(crate) fn measured(
+    name: &str,
+    task: Task,
+    options: &PhaseOptions,
+    program: &Program<'_>,
+) -> Result<Measured, Trouble> {
     let properties = properties(options)?;
     let config = Config::read(&properties).map_err(|bad| Trouble::Usage(bad.to_string()))?;
     let workload = Workload::plan(config, task).map_err(|bad| Trouble::Usage(bad.to_string()))?;
-    let plan = plan(task, options, program, &properties, &workload)?;
-    let access = access(options, &properties)?;
+    let plan = plan(name, task, options, program, &properties, &workload)?;
     let workload = Arc::new(workload);
-    let config = &workload.config;
-    let measure = |target: &dyn Target| measure(&plan, target, &workload, &properties, options, program);
+    with_target(options, &properties, &workload.config, program, &mut |target| {
+        measure(&plan, target, &workload, &properties, options, program)
+    })
+}
+
+/// Opens the target that the options name, for as long as `then` takes.
+fn with_target(
+    options: &PhaseOptions,
+    properties: &Properties,
+    config: &Config,
+    program: &Program<'_>,
+    then: &mut dyn FnMut(&dyn Target) -> Result<Measured, Trouble>,
+) -> Result<Measured, Trouble> {
+    let access = access(options, properties)?;
     match options.target.as_str() {
-        "embedded" => measure(&store::open(&options.store, program)?.target),
+        "embedded" => then(&store::open(&options.store, program)?.target),
         "noop://" => {
             let bytes = config.record_bytes() / u64::from(config.field_count);
-            measure(&NoopTarget::start(config.field_count, bytes as usize, access.timeout, access.connections)?)
+            then(&NoopTarget::start(config.field_count, bytes as usize, access.timeout, access.connections)?)
         }
         url => {
             // The text may hold a password, so it is not shown.
             let bad = |bad: client::BadAddress| Trouble::Usage(format!("--target: {bad}"));
             if let Some(place) = url.strip_prefix("noop://") {
                 let place: Address = place.parse().map_err(bad)?;
-                return measure(&NoopTarget::at(place, access.timeout, access.connections));
+                return then(&NoopTarget::at(place, access.timeout, access.connections));
             }
             if url.contains("://") && !url.starts_with("redis://") {
                 let text = "--target: expected embedded, redis://HOST:PORT or noop://";
                 return Err(Trouble::Usage(text.to_owned()));
             }
             let store: StoreUrl = url.parse().map_err(bad)?;
-            measure(&RedisTarget::connect(store, access)?)
+            then(&RedisTarget::connect(store, access)?)
         }
     }
 }
@@ -77,6 +112,7 @@ fn number(properties: &Properties, name: &str) -> Result<f64, Trouble> {
 }
 
 fn plan(
+    name: &str,
     task: Task,
     options: &PhaseOptions,
     program: &Program<'_>,
@@ -101,11 +137,6 @@ fn plan(
         let text = "nothing ends the run: set operationcount, maxexecutiontime or --duration";
         return Err(Trouble::Usage(text.to_owned()));
     }
-    let name = match task {
-        Task::Load => "load",
-        Task::Run => "run",
-        Task::Delete => "delete",
-    };
     Ok(PhasePlan {
         name: name.to_owned(),
         title: title(workload),
@@ -161,7 +192,7 @@ fn measure(
     properties: &Properties,
     options: &PhaseOptions,
     program: &Program<'_>,
-) -> Result<bool, Trouble> {
+) -> Result<Measured, Trouble> {
     let rule = warm_up_rule(plan);
     let tolerates: Vec<String> = options.tolerate.iter().map(|tolerance| tolerance.word().to_owned()).collect();
     let (clients, depth, threads) = (plan.clients, plan.depth, plan.threads);
@@ -195,7 +226,7 @@ fn measure(
     if program.stop.load(std::sync::atomic::Ordering::Relaxed) {
         report.outcome = Outcome::Interrupted;
     }
-    Ok(finish(&report, &logs, &options.output, false)?)
+    Ok(Measured { report, logs })
 }
 
 pub(crate) fn warm_up_rule(plan: &PhasePlan) -> String {

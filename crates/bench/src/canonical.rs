@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::assemble::Drive;
-use crate::cli::{Program, SuiteOptions, Trouble};
+use crate::cli::{CanonicalOptions, Program, Trouble};
 use crate::driver::{Limit, Pace, PhasePlan};
 use crate::run::Run;
 use crate::single::title;
 use crate::store;
 use crate::workload::{Config, OpKind, Properties, Task, Workload};
 
-/// One run of the suite.
-struct Suite<'a> {
-    options: &'a SuiteOptions,
+/// One run of the canonical.
+struct Canonical<'a> {
+    options: &'a CanonicalOptions,
     program: &'a Program<'a>,
     threads: usize,
     /// Records that are there; a workload that inserts leaves more than it found.
@@ -22,7 +22,7 @@ struct Suite<'a> {
 }
 
 /// Runs it. True when all went well.
-pub(crate) fn run(options: &SuiteOptions, program: &Program<'_>) -> Result<bool, Trouble> {
+pub(crate) fn run(options: &CanonicalOptions, program: &Program<'_>) -> Result<bool, Trouble> {
     let letters: Vec<char> = options.workloads.chars().map(|letter| letter.to_ascii_uppercase()).collect();
     if letters.is_empty() || letters.iter().any(|letter| !('A'..='F').contains(letter)) {
         return Err(Trouble::Usage(format!("--workloads {}: expected letters from A to F", options.workloads)));
@@ -49,14 +49,14 @@ pub(crate) fn run(options: &SuiteOptions, program: &Program<'_>) -> Result<bool,
     let shared = common(options.records);
     let mut run = Run::begin("default", (&config, &shared), &drive, &store.target, &options.output, program);
     run.report_mut().configuration.distribution = "zipfian; latest in D".to_owned();
-    let mut suite = Suite { options, program, threads, records: options.records, run };
-    suite.phase("load", 'A', Task::Load)?;
+    let mut canonical = Canonical { options, program, threads, records: options.records, run };
+    canonical.phase("load", 'A', Task::Load)?;
     for letter in letters {
-        if suite.run.goes_on() {
-            suite.phase(&letter.to_string(), letter, Task::Run)?;
+        if canonical.run.goes_on() {
+            canonical.phase(&letter.to_string(), letter, Task::Run)?;
         }
     }
-    Ok(suite.run.finish()?)
+    Ok(canonical.run.finish()?)
 }
 
 /// What all workloads share.
@@ -80,7 +80,7 @@ fn config(properties: &Properties) -> Result<Config, Trouble> {
     Config::read(properties).map_err(|bad| Trouble::Usage(bad.to_string()))
 }
 
-impl Suite<'_> {
+impl Canonical<'_> {
     fn phase(&mut self, name: &str, letter: char, task: Task) -> Result<(), Trouble> {
         let config = config(&properties(letter, self.records))?;
         let workload = Workload::plan(config, task).map_err(|bad| Trouble::Usage(bad.to_string()))?;
