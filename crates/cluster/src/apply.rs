@@ -2,6 +2,7 @@
 
 use crate::change::Change;
 use crate::map::{Map, NodeInfo, ReplicaInfo};
+use crate::settings::store_setting;
 use crate::validate::setting_fault;
 use std::fmt;
 use vocab::limits::{MAP_SETTINGS_MAX, NODES_MAX, REPLICAS_MAX};
@@ -236,6 +237,14 @@ impl Map {
         }
         if known != was {
             return Err(Refusal::SettingChanged(name.to_owned()));
+        }
+        // What this version does not know may be taken away, but not set.
+        if let Some(value) = now {
+            let unknown = || Refusal::OutOfBounds(format!("a store has no setting {name}"));
+            let kept = store_setting(name).ok_or_else(unknown)?.parse(value).map_err(Refusal::OutOfBounds)?;
+            if kept != value {
+                return Err(Refusal::OutOfBounds(format!("{name}: {value} is kept as {kept}")));
+            }
         }
         if known.is_none() && self.settings.len() >= MAP_SETTINGS_MAX {
             return Err(Refusal::OutOfBounds(format!("a store has at most {MAP_SETTINGS_MAX} settings")));

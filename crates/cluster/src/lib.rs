@@ -10,6 +10,7 @@ mod map;
 mod plan;
 pub mod placement;
 mod routes;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -19,3 +20,4 @@ pub use change::Change;
 pub use map::{Map, MapError, NodeInfo, ReplicaInfo, ShardInfo};
 pub use plan::{Plan, PlanKind, PlanState, Split, Step};
 pub use routes::Routes;
+pub use settings::{STORE_SETTINGS, SettingKind, Settings, StoreSetting, setting_value, store_setting};

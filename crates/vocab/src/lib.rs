@@ -1,5 +1,6 @@
 //! The words of the house: ids, slots, limits, time and seeded randomness. Depends on nothing.
 
+mod bytes;
 mod ids;
 pub mod limits;
 mod prng;
@@ -7,6 +8,7 @@ mod slot;
 mod time;
 mod varint;
 
+pub use bytes::memory_bytes;
 pub use ids::{Epoch, NodeId, PlanId, ReplicaId, ShardId, Slot, StoreId, Version};
 pub use prng::Prng;
 pub use slot::{SLOT_COUNT, crc16, hash_tag, slot_of};

@@ -137,6 +137,9 @@ fn nodes_and_settings_change_from_what_is_known() {
         set(Some("nosync"), None),
         Change::RegisterNode(node(5, "a zone", 1)),
         Change::Setting { name: "A".to_owned(), was: None, now: None },
+        Change::Setting { name: "nosuch".to_owned(), was: None, now: Some("1".to_owned()) },
+        set(None, Some("never")),
+        set(None, Some("SYNC")),
     ]);
     let told: Vec<&str> = told.lines().map(|line| line.rsplit(" | ").next().unwrap()).collect();
     let expected = [
@@ -156,6 +159,9 @@ fn nodes_and_settings_change_from_what_is_known() {
         "changed",
         "node 0000000000000005: the zone contains a space, comma or control character",
         "a setting's name consists of lower-case letters, digits and hyphens",
+        "a store has no setting nosuch",
+        "durability: one of sync, nosync",
+        "durability: SYNC is kept as sync",
     ];
     assert_eq!(told, expected);
 }

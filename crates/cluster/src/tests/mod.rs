@@ -72,7 +72,7 @@ pub(crate) fn drawn_change(map: &Map, prng: &mut Prng) -> Change {
         }
         5 => Change::ForgetReplica { shard, replica: ReplicaId(prng.below(known.next_replica + 2)) },
         _ => {
-            let name = format!("setting-{}", prng.below(4));
+            let name = ["moves-per-source", "moves-per-node", "nosuch"][prng.below(3) as usize].to_owned();
             let was = map.settings.get(&name).cloned().filter(|_| prng.below(4) > 0);
             let now = Some(prng.below(3).to_string()).filter(|_| prng.below(3) > 0);
             Change::Setting { name, was, now }

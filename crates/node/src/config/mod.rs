@@ -7,7 +7,7 @@ mod setting;
 mod table;
 mod values;
 
-pub use parse::memory_bytes;
 pub use setting::{Kind, Setting};
 pub use table::SETTINGS;
 pub use values::{Config, SetError};
+pub use vocab::memory_bytes;

@@ -1,0 +1,258 @@
+//! What may be set for the whole store: one table, and the values in force as of a map.
+//!
+//! The map holds what was set, as text. Nothing is held of a setting that has its default. Every node applies a change
+//! when it takes up the map that carries it.
+
+use crate::map::Map;
+use vocab::memory_bytes;
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreSetting {
+    /// Its name.
+    pub name: &'static str,
+    /// What its values are.
+    pub kind: SettingKind,
+    /// What holds unless it is set; none: what each node was started with.
+    pub default: Option<&'static str>,
+    /// Which setting of a node it stands above.
+    pub above: Option<&'static str>,
+    /// What it is for, in a sentence or two.
+    pub help: &'static str,
+}
+
+/// What the values of a setting are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettingKind {
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// `yes` or `no`.
+    Flag,
+    /// A whole number, both bounds included.
+    Count(u64, u64),
+    /// A number of bytes, which may be written as `4gb`.
+    Bytes(u64, u64),
+}
+
+const fn row(name: &'static str, kind: SettingKind, default: &'static str, help: &'static str) -> StoreSetting {
+    StoreSetting { name, kind, default: Some(default), above: None, help }
+}
+
+/// One that stands above a setting that every node has of its own.
+const fn above(name: &'static str, kind: SettingKind, own: &'static str, help: &'static str) -> StoreSetting {
+    StoreSetting { name, kind, default: None, above: Some(own), help }
+}
+
+use SettingKind::{Bytes, Count, Flag, Word};
+
+const MIB: u64 = 1 << 20;
+const TIB: u64 = 1 << 40;
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// Every setting of a store, in the order in which they are listed.
+pub const STORE_SETTINGS: &[StoreSetting] = &[
+    above(
+        "durability",
+        Word(&["sync", "nosync"]),
+        "durability",
+        "When a write is answered that says nothing itself: on disk (sync), or in the operating system's memory and on \
+         disk within 100 ms (nosync).",
+    ),
+    above(
+        "acks",
+        Word(&["majority", "all", "none"]),
+        "acks",
+        "Which replicas hold a write before it is answered: a majority, all of them, or none but the leader.",
+    ),
+    above(
+        "move-rate-mb",
+        Count(0, 100_000),
+        "transfer-rate",
+        "Megabytes a second that replicas on the move may take of a node, in each direction; 0: no limit.",
+    ),
+    row("moves-per-source", Count(1, 16), "1", "Replicas that may leave one node at the same time."),
+    row("moves-per-node", Count(1, 16), "2", "Replicas that may arrive at one node at the same time."),
+    above(
+        "compaction-rate",
+        Bytes(0, 64 << 30),
+        "rate-limit",
+        "Bytes a second that compaction may write on a node; flushes count but never wait; 0: no limit.",
+    ),
+    row(
+        "failure-timeout-ms",
+        Count(1000, DAY_MS),
+        "300000",
+        "How long a node may be silent before its replicas are made anew elsewhere. If it returns earlier, nothing moves.",
+    ),
+    row("split-bytes", Bytes(MIB, TIB), "4gb", "A shard that holds more becomes two, if auto-split is on."),
+    row("auto-split", Flag, "yes", "Whether shards that have grown too large are split without being asked."),
+    row("auto-rebalance", Flag, "yes", "Whether a node that joins takes its part of the data without being asked."),
+    row("verify-rate-mb", Count(1, 100_000), "50", "Megabytes a second that `ctl verify` may read on a node."),
+];
+
+/// The setting of that name.
+#[must_use]
+pub fn store_setting(name: &str) -> Option<&'static StoreSetting> {
+    STORE_SETTINGS.iter().find(|setting| setting.name == name)
+}
+
+impl StoreSetting {
+    /// A value in the form in which the map keeps it, or what is wrong with it.
+    pub fn parse(&self, text: &str) -> Result<String, String> {
+        let text = text.trim();
+        let number = |number: Option<u64>, from: u64, to: u64| {
+            let number = number.filter(|number| (from..=to).contains(number));
+            number.map(|number| number.to_string()).ok_or_else(|| format!("{}: {}", self.name, self.range()))
+        };
+        match self.kind {
+            Word(words) => {
+                let word = words.iter().find(|word| word.eq_ignore_ascii_case(text));
+                word.map(|word| (*word).to_owned()).ok_or_else(|| format!("{}: {}", self.name, self.range()))
+            }
+            Flag => match text {
+                _ if text.eq_ignore_ascii_case("yes") => Ok("yes".to_owned()),
+                _ if text.eq_ignore_ascii_case("no") => Ok("no".to_owned()),
+                _ => Err(format!("{}: {}", self.name, self.range())),
+            },
+            Count(from, to) => number(text.parse().ok(), from, to),
+            Bytes(from, to) => number(memory_bytes(text.as_bytes()), from, to),
+        }
+    }
+
+    /// Which values it takes, in words.
+    #[must_use]
+    pub fn range(&self) -> String {
+        match self.kind {
+            Word(words) => format!("one of {}", words.join(", ")),
+            Flag => "yes or no".to_owned(),
+            Count(from, to) => format!("a number from {from} to {to}"),
+            Bytes(from, to) => format!("a number of bytes from {from} to {to}, which may be written as 100mb or 4gb"),
+        }
+    }
+}
+
+/// The settings in force as of one map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Megabytes a second that moves may take of a node in each direction, if it is set; 0: no limit.
+    pub move_rate_mb: Option<u64>,
+    /// Replicas that may leave one node at the same time.
+    pub moves_per_source: usize,
+    /// Replicas that may arrive at one node at the same time.
+    pub moves_per_node: usize,
+    /// How long a node may be silent before it is taken for lost.
+    pub failure_timeout_ms: u64,
+    /// A shard with more bytes becomes two.
+    pub split_bytes: u64,
+    /// Whether that happens by itself.
+    pub auto_split: bool,
+    /// Whether a node that joins takes its part by itself.
+    pub auto_rebalance: bool,
+    /// Megabytes a second that a comparison of replicas may read on a node.
+    pub verify_rate_mb: u64,
+}
+
+impl Settings {
+    /// Those of a map. What a map holds and this version does not know has no effect.
+    #[must_use]
+    pub fn of(map: &Map) -> Self {
+        let number = |name: &str| number(map, name).expect("it has a default that is a number: tested");
+        let flag = |name: &str| value(map, name).as_deref() == Some("yes");
+        Self {
+            move_rate_mb: self::number(map, "move-rate-mb"),
+            moves_per_source: number("moves-per-source") as usize,
+            moves_per_node: number("moves-per-node") as usize,
+            failure_timeout_ms: number("failure-timeout-ms"),
+            split_bytes: number("split-bytes"),
+            auto_split: flag("auto-split"),
+            auto_rebalance: flag("auto-rebalance"),
+            verify_rate_mb: number("verify-rate-mb"),
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::of(&Map::default())
+    }
+}
+
+/// What holds of a setting as of a map, in its normal form; none if each node goes by its own.
+#[must_use]
+pub fn setting_value(map: &Map, setting: &StoreSetting) -> Option<String> {
+    let set = map.settings.get(setting.name).and_then(|text| setting.parse(text).ok());
+    set.or_else(|| setting.default.and_then(|text| setting.parse(text).ok()))
+}
+
+fn value(map: &Map, name: &str) -> Option<String> {
+    setting_value(map, store_setting(name).expect("a name of the table: tested"))
+}
+
+fn number(map: &Map, name: &str) -> Option<u64> {
+    value(map, name)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_table_is_sound() {
+        for (at, setting) in STORE_SETTINGS.iter().enumerate() {
+            assert!(STORE_SETTINGS[..at].iter().all(|other| other.name != setting.name), "{} twice", setting.name);
+            assert!(setting.default.is_some() != setting.above.is_some(), "{}", setting.name);
+            assert!(setting.name.len() <= vocab::limits::SETTING_NAME_BYTES_MAX);
+            if let Some(default) = setting.default {
+                assert!(setting.parse(default).is_ok(), "{}", setting.name);
+            }
+        }
+        let expected = Settings {
+            move_rate_mb: None,
+            moves_per_source: 1,
+            moves_per_node: 2,
+            failure_timeout_ms: 300_000,
+            split_bytes: 4 << 30,
+            auto_split: true,
+            auto_rebalance: true,
+            verify_rate_mb: 50,
+        };
+        assert_eq!(Settings::default(), expected);
+    }
+
+    #[test]
+    fn values_have_one_form_and_a_range() {
+        for (name, given, kept) in [
+            ("durability", "NoSync", Ok("nosync")),
+            ("durability", "never", Err("durability: one of sync, nosync")),
+            ("split-bytes", " 2gb ", Ok("2147483648")),
+            ("split-bytes", "0", Err("split-bytes: a number of bytes from 1048576 to 1099511627776")),
+            ("failure-timeout-ms", "10000", Ok("10000")),
+            ("failure-timeout-ms", "10s", Err("failure-timeout-ms: a number from 1000 to 86400000")),
+            ("auto-split", "NO", Ok("no")),
+            ("auto-split", "off", Err("auto-split: yes or no")),
+            ("move-rate-mb", "0", Ok("0")),
+        ] {
+            let got = store_setting(name).unwrap().parse(given);
+            match kept {
+                Ok(kept) => assert_eq!(got.as_deref(), Ok(kept), "{name} {given}"),
+                Err(start) => assert!(got.unwrap_err().starts_with(start), "{name} {given}"),
+            }
+        }
+        assert_eq!(store_setting("nosuch"), None);
+    }
+
+    #[test]
+    fn what_a_map_holds_is_in_force() {
+        let mut map = Map::default();
+        map.settings.insert("auto-split".to_owned(), "no".to_owned());
+        map.settings.insert("move-rate-mb".to_owned(), "0".to_owned());
+        map.settings.insert("failure-timeout-ms".to_owned(), "7000".to_owned());
+        // As another version may have left it.
+        map.settings.insert("split-bytes".to_owned(), "many".to_owned());
+        map.settings.insert("from-the-future".to_owned(), "1".to_owned());
+        let settings = Settings::of(&map);
+        assert_eq!((settings.auto_split, settings.move_rate_mb), (false, Some(0)));
+        assert_eq!((settings.failure_timeout_ms, settings.split_bytes), (7000, 4 << 30));
+    }
+}
