@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::driver::{Arrivals, EventLog, Limit};
+use crate::peer::{self, PeerCommand};
 use crate::target::{EmbeddedStore, NoopServer, NoopShape};
 use crate::workload::{KNOWN, Task};
 use crate::{canonical, single};
@@ -41,6 +42,9 @@ pub enum BenchCommand {
     Delete(Box<PhaseOptions>),
     /// Serve canned answers without a store, to show a client's own ceiling
     NoopServer(NoopOptions),
+    /// Start and stop other systems' servers on this machine
+    #[command(subcommand)]
+    Peer(PeerCommand),
     /// List the workload properties that mean something here
     Properties,
 }
@@ -115,7 +119,8 @@ pub enum Format {
 
 // Not a doc comment: brackets are links there.
 const TARGET_HELP: &str = "The system under test: embedded, redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT…], noop:// \
-                           (started here) or noop://HOST:PORT";
+                           (started here), noop://HOST:PORT, or another system by the same pattern: etcd, cassandra, \
+                           scylla, ycql, oracle-nosql, voltdb, voldemort, valkey (docs/PEERS.md)";
 
 /// One phase of one workload.
 #[derive(Clone, Debug, Args)]
@@ -376,6 +381,7 @@ pub fn run(options: &BenchOptions, program: &Program<'_>) -> ExitCode {
         Some(BenchCommand::Run(options)) => single::run(Task::Run, options, program),
         Some(BenchCommand::Delete(options)) => single::run(Task::Delete, options, program),
         Some(BenchCommand::NoopServer(options)) => noop_server(options),
+        Some(BenchCommand::Peer(command)) => peer::run(command).map_err(Trouble::Failed),
         Some(BenchCommand::Properties) => {
             for known in KNOWN {
                 println!("{:<40} {:<14} {}", known.name, known.default, known.meaning);

@@ -7,6 +7,7 @@ pub mod cli;
 pub mod driver;
 mod environment;
 pub mod model;
+pub mod peer;
 pub mod report;
 mod run;
 mod single;

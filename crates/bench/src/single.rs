@@ -10,9 +10,10 @@ use crate::assemble::{Drive, begin, configuration, distribution, finish, notes};
 use crate::cli::{Format, PhaseOptions, Program, Span, Trouble};
 use crate::driver::{EventLog, HistogramLog, Limit, Pace, PhasePlan, run_phase};
 use crate::model::{Outcome, Phase, RunReport};
+use crate::peer;
 use crate::report::Progress;
 use crate::store;
-use crate::target::{NoopTarget, RedisTarget, Target};
+use crate::target::{AdapterTarget, AdapterUrl, NoopTarget, RedisTarget, Target};
 use crate::tell::Teller;
 use crate::workload::{Config, OpKind, Properties, Task, Workload};
 
@@ -53,13 +54,13 @@ pub(crate) fn measured(
 }
 
 /// Opens the target that the options name, for as long as `then` takes.
-fn with_target(
+pub(crate) fn with_target<T>(
     options: &PhaseOptions,
     properties: &Properties,
     config: &Config,
     program: &Program<'_>,
-    then: &mut dyn FnMut(&dyn Target) -> Result<Measured, Trouble>,
-) -> Result<Measured, Trouble> {
+    then: &mut dyn FnMut(&dyn Target) -> Result<T, Trouble>,
+) -> Result<T, Trouble> {
     let access = access(options, properties)?;
     match options.target.as_str() {
         "embedded" => then(&store::open(&options.store, program)?.target),
@@ -74,9 +75,15 @@ fn with_target(
                 let place: Address = place.parse().map_err(bad)?;
                 return then(&NoopTarget::at(place, access.timeout, access.connections));
             }
+            if let Ok(url) = url.parse::<AdapterUrl>() {
+                let command = peer::adapter(&url)?;
+                return then(&AdapterTarget::start(url, command, access)?);
+            }
+            let url = url.strip_prefix("valkey://").unwrap_or(url);
             if url.contains("://") && !url.starts_with("redis://") {
-                let text = "--target: expected embedded, redis://HOST:PORT or noop://";
-                return Err(Trouble::Usage(text.to_owned()));
+                let schemes = AdapterUrl::SCHEMES.join("://, ");
+                let text = format!("--target: expected embedded, redis://, valkey://, noop://, {schemes}://");
+                return Err(Trouble::Usage(text));
             }
             let store: StoreUrl = url.parse().map_err(bad)?;
             then(&RedisTarget::connect(store, access)?)
@@ -84,7 +91,8 @@ fn with_target(
     }
 }
 
-fn properties(options: &PhaseOptions) -> Result<Properties, Trouble> {
+/// The workload's properties: files first, then what was given one by one.
+pub(crate) fn properties(options: &PhaseOptions) -> Result<Properties, Trouble> {
     let mut properties = Properties::new();
     for file in &options.files {
         properties.add_file(file).map_err(|problem| Trouble::Usage(format!("-P {problem}")))?;
@@ -111,7 +119,8 @@ fn number(properties: &Properties, name: &str) -> Result<f64, Trouble> {
     number.ok_or_else(|| Trouble::Usage(format!("property {name}: `{text}` is not a number that it can be")))
 }
 
-fn plan(
+/// What the options ask of a phase of that name.
+pub(crate) fn plan(
     name: &str,
     task: Task,
     options: &PhaseOptions,

@@ -12,7 +12,7 @@ use super::pace::Pace;
 use super::recorder::Recorder;
 use super::timeline::{HistogramLog, Timeline};
 use super::worker::{Shared, Stage, Worker};
-use crate::model::{CpuUse, NodeUsage, Phase};
+use crate::model::{CpuTime, CpuUse, NodeUsage, Phase};
 use crate::report::{rfc3339, unix_ms};
 use crate::target::{Lanes, Target, TargetUsage};
 use crate::usage::{ProcessUsage, cpu_between};
@@ -88,12 +88,20 @@ struct Reading {
     at: Instant,
     wall: SystemTime,
     own: Option<ProcessUsage>,
+    /// CPU time of what does a part of the client's work beside this process.
+    aside: Option<CpuTime>,
     target: TargetUsage,
 }
 
 impl Reading {
     fn take(target: &dyn Target) -> Self {
-        Self { at: Instant::now(), wall: SystemTime::now(), own: ProcessUsage::own(), target: target.usage() }
+        Self {
+            at: Instant::now(),
+            wall: SystemTime::now(),
+            own: ProcessUsage::own(),
+            aside: target.client_cpu(),
+            target: target.usage(),
+        }
     }
 }
 
@@ -320,5 +328,7 @@ fn cpu_use(target: &dyn Target, before: &Reading, after: &Reading) -> CpuUse {
     if target.in_process() {
         return CpuUse { process: own, ..CpuUse::default() };
     }
-    CpuUse { client: own, server: between(before.target.server_cpu, after.target.server_cpu), process: None }
+    let aside = between(before.aside, after.aside).unwrap_or_default();
+    let client = own.map(|own| CpuTime { user_s: own.user_s + aside.user_s, system_s: own.system_s + aside.system_s });
+    CpuUse { client, server: between(before.target.server_cpu, after.target.server_cpu), process: None }
 }

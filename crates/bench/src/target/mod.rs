@@ -1,5 +1,6 @@
 //! Systems under test: what a driver needs of one, and the ones there are.
 
+pub(crate) mod adapter;
 mod canned;
 mod embedded;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use crate::model::CpuTime;
 use crate::workload::Workload;
 
+pub use adapter::{AdapterTarget, AdapterUrl};
 pub use canned::NoopShape;
 pub use embedded::{EmbeddedHandle, EmbeddedStore, EmbeddedTarget};
 pub use noop::NoopTarget;
@@ -111,6 +113,11 @@ pub trait Target: Sync {
 
     /// What it has used so far.
     fn usage(&self) -> TargetUsage;
+
+    /// What processes beside this one have used so far for the client's part of the work.
+    fn client_cpu(&self) -> Option<CpuTime> {
+        None
+    }
 
     /// Called about once a second while a phase runs, for a target whose processes come and go.
     fn look(&self) {}

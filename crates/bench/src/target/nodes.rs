@@ -124,27 +124,31 @@ impl NodeWatch {
     pub(super) fn usage(&self) -> TargetUsage {
         self.look();
         let state = self.state();
-        let mut usage = TargetUsage::default();
-        for (index, node) in state.nodes.iter().enumerate() {
+        sum_of(state.nodes.iter().enumerate().map(|(index, node)| {
             let processes = || state.seen.values().filter(|seen| seen.node == index).map(|seen| seen.usage);
-            let cpu = processes().map(|usage| usage.cpu).reduce(add);
-            usage.nodes.push(NodeUse {
+            let cpu = processes().map(|usage| usage.cpu).reduce(add_cpu);
+            NodeUse {
                 name: node.address.to_string(),
                 cpu,
                 peak_rss_bytes: processes().filter_map(|usage| usage.peak_rss_bytes).max(),
                 disk_bytes: node.data_dir.as_deref().and_then(disk_bytes),
-            });
-        }
-        let total = |of: fn(&NodeUse) -> Option<u64>| usage.nodes.iter().filter_map(of).reduce(u64::saturating_add);
-        (usage.disk_bytes, usage.peak_rss_bytes) = (total(|node| node.disk_bytes), total(|node| node.peak_rss_bytes));
-        // A sum that lacks a node would flatter the store.
-        let cpus: Option<Vec<CpuTime>> = usage.nodes.iter().map(|node| node.cpu).collect();
-        usage.server_cpu = cpus.and_then(|cpus| cpus.into_iter().reduce(add));
-        usage
+            }
+        }))
     }
 }
 
-fn add(a: CpuTime, b: CpuTime) -> CpuTime {
+/// What all nodes together have used.
+pub(super) fn sum_of(nodes: impl Iterator<Item = NodeUse>) -> TargetUsage {
+    let mut usage = TargetUsage { nodes: nodes.collect(), ..TargetUsage::default() };
+    let total = |of: fn(&NodeUse) -> Option<u64>| usage.nodes.iter().filter_map(of).reduce(u64::saturating_add);
+    (usage.disk_bytes, usage.peak_rss_bytes) = (total(|node| node.disk_bytes), total(|node| node.peak_rss_bytes));
+    // A sum that lacks a node would flatter the store.
+    let cpus: Option<Vec<CpuTime>> = usage.nodes.iter().map(|node| node.cpu).collect();
+    usage.server_cpu = cpus.and_then(|cpus| cpus.into_iter().reduce(add_cpu));
+    usage
+}
+
+pub(super) fn add_cpu(a: CpuTime, b: CpuTime) -> CpuTime {
     CpuTime { user_s: a.user_s + b.user_s, system_s: a.system_s + b.system_s }
 }
 

@@ -76,6 +76,9 @@ impl RedisTarget {
         let told = |name: &str| self.nodes.setting(name);
         let Some(durability) = told("durability") else {
             return match told("appendonly") {
+                Some("yes") if self.replication > 1 => {
+                    format!("appendfsync {}; replicas follow asynchronously", told("appendfsync").unwrap_or("unknown"))
+                }
                 Some("yes") => format!("appendfsync {}", told("appendfsync").unwrap_or("unknown")),
                 Some("no") => "none (no append-only file)".to_owned(),
                 _ => "unknown".to_owned(),

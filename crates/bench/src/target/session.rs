@@ -65,11 +65,13 @@ pub(super) struct Manner {
     pub(super) patience: Option<Duration>,
     /// Reads may be behind: a record of this run need not be there yet.
     pub(super) may_lag: bool,
+    /// Scans go in an order of the store's own, from the record asked for on.
+    pub(super) scans_unordered: bool,
 }
 
 impl Default for Manner {
     fn default() -> Self {
-        Self { verifies: true, patience: None, may_lag: false }
+        Self { verifies: true, patience: None, may_lag: false, scans_unordered: false }
     }
 }
 
@@ -135,7 +137,7 @@ impl<T: Transport> RecordSession<T> {
             transport,
             workload,
             lanes: (0..lanes).map(|_| lane()).collect(),
-            checker: Checker::new(manner.verifies),
+            checker: Checker::new(manner.verifies, !manner.scans_unordered),
             manner,
             again: Vec::new(),
             waiting: Vec::new(),

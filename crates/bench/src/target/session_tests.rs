@@ -62,7 +62,7 @@ fn end(kind: OpKind, fates: &[Fate], patience: Duration) -> Outcome {
     let task = if kind == OpKind::Delete { Task::Delete } else { Task::Run };
     let workload = Arc::new(Workload::plan(Config::read(&properties).unwrap(), task).unwrap());
     let script = Script { fates: fates.iter().copied().collect(), asked: Vec::new() };
-    let manner = Manner { verifies: false, patience: Some(patience), may_lag: false };
+    let manner = Manner { verifies: false, patience: Some(patience), ..Manner::default() };
     let mut session = RecordSession::new(script, workload, 1, manner);
     *session.operation(0) = Operation { kind, key: b"user1".to_vec(), ..Operation::default() };
     session.start(0);

@@ -1,0 +1,81 @@
+//! Which servers were started in a folder.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::process;
+
+const FILE: &str = "peer.json";
+
+/// One server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerNode {
+    /// Where its clients reach it.
+    pub address: String,
+    /// Its process.
+    pub process: u32,
+    /// Its data.
+    pub data: PathBuf,
+    /// Its output.
+    pub log: PathBuf,
+}
+
+/// The servers of one store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Roster {
+    /// Which system.
+    pub name: String,
+    /// What `--target` takes.
+    pub target: String,
+    /// How it is set, in words.
+    pub settings: String,
+    /// Its servers.
+    pub nodes: Vec<PeerNode>,
+}
+
+impl Roster {
+    /// Of the store in `dir`; none where there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read or understood.
+    pub fn read(dir: &Path) -> io::Result<Option<Self>> {
+        match fs::read(dir.join(FILE)) {
+            Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
+        fs::write(dir.join(FILE), serde_json::to_vec_pretty(self)?)
+    }
+
+    /// How many of its servers are up.
+    #[must_use]
+    pub fn alive(&self) -> usize {
+        self.nodes.iter().filter(|node| process::is_alive(node.process, &node.data)).count()
+    }
+
+    /// Ends its servers; their data stays.
+    ///
+    /// # Errors
+    /// One of them cannot be ended.
+    pub fn end(&self) -> io::Result<()> {
+        let all: Vec<(u32, &Path)> = self.nodes.iter().map(|node| (node.process, node.data.as_path())).collect();
+        process::end(&all)
+    }
+
+    /// Removes the data of its servers and the roster.
+    pub(super) fn remove(&self, dir: &Path) -> io::Result<()> {
+        for node in &self.nodes {
+            fs::remove_dir_all(&node.data).or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            })?;
+        }
+        fs::remove_file(dir.join(FILE))
+    }
+}

@@ -1,0 +1,104 @@
+//! A store being started: its folder, its settings, and what it comes to.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use super::cli::{DurabilityOfPeer, PeerName, UpOptions};
+use super::process;
+use super::roster::{PeerNode, Roster};
+use super::{cassandra, etcd, redis};
+
+/// How a store is wanted, and the servers that have been started.
+pub(super) struct Site<'a> {
+    pub(super) options: &'a UpOptions,
+    /// The folder, as an absolute path.
+    pub(super) dir: PathBuf,
+    pub(super) nodes: Vec<PeerNode>,
+}
+
+/// What a started store tells.
+pub(super) struct Up {
+    pub(super) target: String,
+    pub(super) settings: String,
+}
+
+impl Site<'_> {
+    pub(super) fn syncs(&self) -> bool {
+        self.options.durability == DurabilityOfPeer::Sync
+    }
+
+    /// A server's folder, made if need be.
+    pub(super) fn node_dir(&self, number: usize) -> io::Result<PathBuf> {
+        let dir = self.dir.join(format!("node-{number}"));
+        fs::create_dir_all(&dir)?;
+        Ok(dir)
+    }
+
+    /// Starts the next server.
+    pub(super) fn start(&mut self, address: String, command: Command) -> io::Result<()> {
+        let data = self.node_dir(self.nodes.len())?;
+        let log = self.dir.join(format!("node-{}.log", self.nodes.len()));
+        let process = process::start(command, &data, &log)?;
+        self.nodes.push(PeerNode { address, process, data, log });
+        Ok(())
+    }
+
+    /// Waits until each server satisfies `serves`. An error names the one that does not, and quotes its log.
+    pub(super) fn await_all(&self, bound: Duration, mut serves: impl FnMut(&PeerNode) -> bool) -> io::Result<()> {
+        for node in &self.nodes {
+            let mut alive = true;
+            let served = process::until(bound, || {
+                alive = process::is_alive(node.process, &node.data);
+                !alive || serves(node)
+            });
+            if !alive || !served {
+                let what =
+                    if alive { format!("does not serve after {} s", bound.as_secs()) } else { "has ended".into() };
+                let text = format!("{} at {} {what}; {}", self.options.name, node.address, process::quote(&node.log));
+                return Err(io::Error::other(text));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Starts a store and waits until it serves. If that fails, what was started is ended.
+///
+/// # Errors
+/// The folder is in use, a program is missing, or a server does not come up.
+pub fn up(options: &UpOptions) -> io::Result<Roster> {
+    fs::create_dir_all(&options.data)?;
+    let dir = options.data.canonicalize()?;
+    if let Some(roster) = Roster::read(&dir)? {
+        let text = format!("{} holds a store of {} already: take it down first", dir.display(), roster.name);
+        return Err(io::Error::new(ErrorKind::AlreadyExists, text));
+    }
+    if fs::read_dir(&dir)?.next().is_some() {
+        return Err(io::Error::new(ErrorKind::AlreadyExists, format!("{} is not empty", dir.display())));
+    }
+    let mut site = Site { options, dir, nodes: Vec::new() };
+    let begun = match options.name {
+        PeerName::Redis => redis::one(&mut site, "redis-server"),
+        PeerName::Valkey => redis::one(&mut site, "valkey-server"),
+        PeerName::RedisCluster => redis::cluster(&mut site, "redis-server"),
+        PeerName::ValkeyCluster => redis::cluster(&mut site, "valkey-server"),
+        PeerName::Etcd => etcd::up(&mut site),
+        PeerName::Cassandra => cassandra::up(&mut site),
+    };
+    let Site { dir, nodes, .. } = site;
+    let mut roster = Roster { name: options.name.to_string(), target: String::new(), settings: String::new(), nodes };
+    let written = begun.and_then(|Up { target, settings }| {
+        (roster.target, roster.settings) = (target, settings);
+        roster.write(&dir)
+    });
+    match written {
+        Ok(()) => Ok(roster),
+        Err(error) => {
+            roster.end()?;
+            Err(error)
+        }
+    }
+}
