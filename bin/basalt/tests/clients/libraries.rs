@@ -1,88 +1,202 @@
-//! The libraries that programs use, fetched from their registries: each against a store of three nodes, one of which dies.
+//! The libraries that programs use, fetched from their registries: all at once against a store of three nodes, one of
+//! which dies and comes back.
 
-use crate::common::{Dir, Nodes, announce};
+use crate::common::{Connection, Dir, Nodes, announce};
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::PoisonError;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{PoisonError, RwLockWriteGuard};
+use std::time::Duration;
+
+/// How long the programs have for all they do before they write.
+const BEGUN_WITHIN: Duration = Duration::from_secs(60);
+/// How long a node stays away.
+const AWAY: Duration = Duration::from_secs(3);
+
+struct Library {
+    name: &'static str,
+    program: &'static [&'static str],
+    /// What the gate does not go without, unless it is told to.
+    required: bool,
+    /// Whether it reads from followers where CLUSTER SLOTS lists them, or by itself where READONLY is said.
+    reads_followers: bool,
+}
+
+const fn library(name: &'static str, program: &'static [&'static str]) -> Library {
+    Library { name, program, required: false, reads_followers: true }
+}
+
+const LIBRARIES: &[Library] = &[
+    Library { required: true, ..library("redis-py", &["venv/bin/python", "program.py"]) },
+    Library { required: true, ..library("go-redis", &["./program"]) },
+    Library { required: true, ..library("jedis", &["java", "-cp", ".:lib/*", "Program"]) },
+    // It knows one role of each node: here nodes lead and follow.
+    Library { required: true, reads_followers: false, ..library("ioredis", &["node", "program.js"]) },
+    // It has no reads from replicas.
+    Library { reads_followers: false, ..library("jedis-2.9", &["java", "-cp", ".:lib/*", "Program"]) },
+    library("lettuce", &["java", "-cp", ".:lib/*", "Program"]),
+    library("node-redis", &["node", "program.js"]),
+    library("redis-rs", &["debug/programs", "redis-rs"]),
+    // It knows one leader of each follower: here a node follows several.
+    Library { reads_followers: false, ..library("fred", &["debug/programs", "fred"]) },
+];
 
 /// Where libraries and built programs stay from one run to the next.
-fn cache(library: &str) -> PathBuf {
+fn cache(library: &Library) -> PathBuf {
+    let shared = if library.program[0] == "debug/programs" { "rust" } else { library.name };
     Path::new(env!("CARGO_TARGET_TMPDIR"))
         .parent()
         .expect("a directory of the target directory")
         .join("clients")
-        .join(library)
+        .join(shared)
 }
 
 /// What the script ends with where the language of a library is not installed.
 const LANGUAGE_MISSING: i32 = 3;
+/// What it ends with where the library cannot be fetched.
+const NOT_FETCHED: i32 = 4;
 
-/// Fetches the library and builds its program; false where there is no registry to be had and that was said before.
-fn install(library: &str) -> bool {
+/// Fetches the library and builds its program; false where that cannot be had, and that was said.
+fn install(library: &Library) -> bool {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/install");
-    let output = Command::new("timeout").arg("300").arg(script).arg(library).arg(cache(library)).output().unwrap();
+    let output = Command::new("timeout").arg("300").arg(script).arg(library.name).arg(cache(library)).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
-    if output.status.success() {
-        return true;
+    let offline = std::env::var("BASALT_OFFLINE").is_ok_and(|value| value == "1");
+    match output.status.code() {
+        Some(0) => return true,
+        Some(LANGUAGE_MISSING) => {}
+        Some(NOT_FETCHED) if offline || !library.required => {}
+        _ => panic!("{} could not be installed (BASALT_OFFLINE=1 goes without):\n{said}", library.name),
     }
-    if output.status.code() == Some(LANGUAGE_MISSING) {
-        announce(&format!("SKIPPED: {library}: {said}"));
-        return false;
-    }
-    assert!(
-        std::env::var("BASALT_OFFLINE").is_ok_and(|value| value == "1"),
-        "{library} could not be installed (BASALT_OFFLINE=1 goes without):\n{said}"
-    );
-    announce(&format!("SKIPPED: {library} could not be installed: {said}"));
+    announce(&format!("SKIPPED: {}: {said}", library.name));
     false
 }
 
-/// Runs the program, which says KILL when a node is to die and OK at the end; it knows the first node.
-fn run(library: &str, program: &[&str]) {
-    // Times are measured, and building takes the whole machine.
-    let _alone = crate::MACHINE.write().unwrap_or_else(PoisonError::into_inner);
-    if !install(library) {
-        return;
+/// The libraries of `BASALT_LIBRARIES`, or all, as far as they can be had.
+fn installed(wanted: impl Fn(&Library) -> bool) -> Vec<&'static Library> {
+    let chosen = std::env::var("BASALT_LIBRARIES").unwrap_or_default();
+    let is_chosen = |name: &str| chosen.is_empty() || chosen.split(',').any(|one| one == name);
+    let libraries = LIBRARIES.iter().filter(|library| is_chosen(library.name) && wanted(library));
+    std::thread::scope(|scope| {
+        let begun: Vec<_> = libraries.map(|library| (library, scope.spawn(|| install(library)))).collect();
+        begun.into_iter().filter_map(|(library, there)| there.join().unwrap().then_some(library)).collect()
+    })
+}
+
+/// Times are measured, and building takes the whole machine.
+fn alone() -> RwLockWriteGuard<'static, ()> {
+    crate::MACHINE.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A library's program under way. What it prints goes to the test, line by line.
+struct Program {
+    library: &'static Library,
+    child: Child,
+    lines: Receiver<String>,
+    messages: PathBuf,
+}
+
+impl Program {
+    /// It knows the first node.
+    fn start(library: &'static Library, dir: &Dir, nodes: &Nodes, what: &str) -> Self {
+        let messages = dir.join(library.name);
+        let mut command = Command::new("timeout");
+        command.arg("120").args(library.program).arg(nodes.port(0).to_string()).arg(what);
+        command.current_dir(cache(library)).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.stderr(File::create(&messages).unwrap()).spawn().unwrap();
+        let (sender, lines) = channel();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Self { library, child, lines, messages }
     }
-    let dir = Dir::new(library);
-    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "12"), ("--durability", "nosync")]);
-    nodes.wait_spread();
-    let mut command = Command::new("timeout");
-    command.arg("60").args(program).arg(nodes.port(0).to_string()).current_dir(cache(library));
-    let messages = dir.join("program");
-    let file = std::fs::File::create(&messages).unwrap();
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file).spawn().unwrap();
-    let mut last = String::new();
-    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
-        last = line.unwrap();
-        match last.as_str() {
-            // The one that the program was told of: it must have learnt of the others.
-            "KILL" => nodes.kill(0),
-            said => announce(&format!("{library}: {said}")),
+
+    /// Waits until it writes.
+    fn wait_writing(&self) -> Result<(), String> {
+        match self.lines.recv_timeout(BEGUN_WITHIN) {
+            Ok(line) if line == "WRITING" => Ok(()),
+            said => Err(format!("{}: {said:?} instead of writing\n{}", self.library.name, self.messages())),
         }
     }
-    let status = child.wait().unwrap();
-    let messages = std::fs::read_to_string(messages).unwrap();
-    assert!(status.success() && last == "OK", "{library}: {status}\n{messages}");
+
+    /// Waits for its end: what it has to say against the store.
+    fn wait(mut self) -> Result<(), String> {
+        let mut last = String::new();
+        for line in &self.lines {
+            last = line;
+            if last != "OK" && last != "WRITING" {
+                announce(&format!("{}: {last}", self.library.name));
+            }
+        }
+        let status = self.child.wait().unwrap();
+        let well = status.success() && last == "OK";
+        if well { Ok(()) } else { Err(format!("{}: {status}\n{}", self.library.name, self.messages())) }
+    }
+
+    fn messages(&self) -> String {
+        std::fs::read_to_string(&self.messages).unwrap_or_default()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn none_failed(results: impl IntoIterator<Item = Result<(), String>>) {
+    let failed: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
 #[test]
-fn redis_py_uses_a_store_that_loses_a_node() {
-    run("redis-py", &["venv/bin/python", "program.py"]);
+fn programs_go_on_when_a_node_dies_and_when_leaders_hand_over() {
+    let _alone = alone();
+    let libraries = installed(|_| true);
+    let dir = Dir::new("libraries");
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "12"), ("--durability", "nosync")]);
+    nodes.wait_spread();
+    let end = dir.join("end");
+    let start = |library| Program::start(library, &dir, &nodes, &end.to_string_lossy());
+    let programs: Vec<Program> = libraries.into_iter().map(start).collect();
+    none_failed(programs.iter().map(Program::wait_writing));
+    // The one that the programs were told of: they must have learnt of the others.
+    nodes.kill(0);
+    std::thread::sleep(AWAY);
+    nodes.spawn(0);
+    nodes.wait_whole();
+    // The others hand its shards over to it while everybody writes.
+    nodes.wait_spread();
+    File::create(end).unwrap();
+    none_failed(programs.into_iter().map(Program::wait));
+}
+
+/// How often a node has answered GET.
+fn gets(connection: &mut Connection) -> u64 {
+    let text = connection.call("INFO commandstats").text();
+    let line = text.lines().find_map(|line| line.strip_prefix("cmdstat_get:calls="));
+    line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
 }
 
 #[test]
-fn go_redis_uses_a_store_that_loses_a_node() {
-    run("go-redis", &["./program"]);
-}
-
-#[test]
-fn jedis_uses_a_store_that_loses_a_node() {
-    run("jedis", &["java", "-cp", ".:lib/*", "Program"]);
-}
-
-#[test]
-fn ioredis_uses_a_store_that_loses_a_node() {
-    run("ioredis", &["node", "program.js"]);
+fn programs_read_from_followers_where_cluster_slots_lists_them() {
+    let _alone = alone();
+    let libraries = installed(|library| library.reads_followers);
+    let dir = Dir::new("libraries-followers");
+    let followers = ("--set", "cluster-slots-followers=yes");
+    let nodes = Nodes::start(&dir, 3, &[("--shards", "12"), ("--durability", "nosync"), followers]);
+    nodes.wait_spread();
+    let follow = |library: &'static Library| {
+        // All keys that the program reads are in this slot.
+        let leader = nodes.leader(0, &format!("{{{}}}", library.name));
+        let followers: Vec<usize> = (0..nodes.count()).filter(|n| *n != leader).collect();
+        let count = || followers.iter().map(|n| gets(&mut nodes.connect(*n))).sum::<u64>();
+        let before = count();
+        Program::start(library, &dir, &nodes, "FOLLOWERS").wait()?;
+        let answered = count() - before;
+        if answered > 0 { Ok(()) } else { Err(format!("{}: no follower was asked", library.name)) }
+    };
+    none_failed(libraries.into_iter().map(follow));
 }

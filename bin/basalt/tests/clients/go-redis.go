@@ -1,5 +1,4 @@
-// Uses a store of several nodes by go-redis, knowing the one on the port given. Prints KILL when a node is to die, OK at
-// the end.
+// Uses a store of several nodes by go-redis, knowing the one on the port given.
 package main
 
 import (
@@ -14,9 +13,9 @@ import (
 )
 
 const (
+	name          = "go-redis"
 	keys          = 200
 	resumesWithin = 5 * time.Second
-	writesFor     = 4 * time.Second
 )
 
 var ctx = context.Background()
@@ -40,20 +39,20 @@ func connect(readOnly bool) *redis.ClusterClient {
 
 func commands(client *redis.ClusterClient) {
 	for n := range keys {
-		key := fmt.Sprint("key:", n)
+		key := fmt.Sprint(name, ":key:", n)
 		answer, err := client.Set(ctx, key, "of "+key, 0).Result()
 		expect("SET", answer, err, "OK")
 	}
 	all := map[string]bool{}
 	for n := range keys {
-		key := fmt.Sprint("key:", n)
+		key := fmt.Sprint(name, ":key:", n)
 		all[key] = true
 		answer, err := client.Get(ctx, key).Result()
 		expect("GET", answer, err, "of "+key)
 	}
 	scanned, lock := map[string]bool{}, sync.Mutex{}
 	err := client.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		pages := node.Scan(ctx, 0, "*", 10).Iterator()
+		pages := node.Scan(ctx, 0, name+":key:*", 20).Iterator()
 		for pages.Next(ctx) {
 			lock.Lock()
 			scanned[pages.Val()] = true
@@ -63,61 +62,83 @@ func commands(client *redis.ClusterClient) {
 	})
 	expect("the keys of SCAN", scanned, err, all)
 	size, err := client.DBSize(ctx).Result()
-	expect("DBSIZE", size, err, int64(keys))
+	expect("DBSIZE of all nodes", size >= keys, err, true)
 	fields := map[string]string{}
 	for n := range 50 {
 		fields[fmt.Sprint("field:", n)] = fmt.Sprint(n)
 	}
-	added, err := client.HSet(ctx, "hash", fields).Result()
+	added, err := client.HSet(ctx, name+":hash", fields).Result()
 	expect("HSET", added, err, int64(50))
-	hash, err := client.HGetAll(ctx, "hash").Result()
+	hash, err := client.HGetAll(ctx, name+":hash").Result()
 	expect("HGETALL", hash, err, fields)
 	var get *redis.StringCmd
+	a := "{" + name + "}a"
 	_, err = client.TxPipelined(ctx, func(transaction redis.Pipeliner) error {
-		transaction.Set(ctx, "{tag}a", 1, 0)
-		transaction.Incr(ctx, "{tag}a")
-		get = transaction.Get(ctx, "{tag}a")
+		transaction.Set(ctx, a, 1, 0)
+		transaction.Incr(ctx, a)
+		get = transaction.Get(ctx, a)
 		return nil
 	})
 	expect("MULTI", get.Val(), err, "2")
-}
-
-func replicas() {
-	client, deadline := connect(true), time.Now().Add(resumesWithin)
-	for n := range keys {
-		key := fmt.Sprint("key:", n)
-		answer, err := client.Get(ctx, key).Result()
-		for ; answer != "of "+key && time.Now().Before(deadline); answer, err = client.Get(ctx, key).Result() {
+	answers, err := client.Pipelined(ctx, func(pipeline redis.Pipeliner) error {
+		for key := range all {
+			pipeline.Get(ctx, key)
 		}
-		expect("GET from a replica", answer, err, "of "+key)
-	}
+		return nil
+	})
+	expect("pipeline", len(answers), err, keys)
 }
 
-func failover(client *redis.ClusterClient) {
-	fmt.Println("KILL")
-	written, longest := 0, time.Duration(0)
-	for begun := time.Now(); time.Since(begun) < writesFor; written++ {
-		key, start := fmt.Sprint("failover:", written), time.Now()
+func replicas(client *redis.ClusterClient, key string) {
+	deadline := time.Now().Add(resumesWithin)
+	answer, err := client.Get(ctx, key).Result()
+	for ; answer != "of "+key && time.Now().Before(deadline); answer, err = client.Get(ctx, key).Result() {
+	}
+	expect("GET from a replica", answer, err, "of "+key)
+}
+
+func write(client *redis.ClusterClient, end string) {
+	fmt.Println("WRITING")
+	written, failures, longest := 0, 0, time.Duration(0)
+	for ; ; written++ {
+		if _, err := os.Stat(end); err == nil {
+			break
+		}
+		key, start := fmt.Sprint(name, ":written:", written), time.Now()
 		err := client.Set(ctx, key, "of "+key, 0).Err()
 		for ; err != nil && time.Since(start) < resumesWithin; err = client.Set(ctx, key, "of "+key, 0).Err() {
+			failures++
 			time.Sleep(50 * time.Millisecond)
 		}
 		longest = max(longest, time.Since(start))
 		expect("SET "+key+" in time", longest < resumesWithin, err, true)
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(3 * time.Millisecond)
 	}
 	for n := range written {
-		key := fmt.Sprint("failover:", n)
+		key := fmt.Sprint(name, ":written:", n)
 		answer, err := client.Get(ctx, key).Result()
 		expect("an acknowledged write", answer, err, "of "+key)
 	}
-	fmt.Println(written, "writes, the slowest in", longest)
+	fmt.Println(written, "writes, the slowest in", longest.Seconds(), "s,", failures, "tried again")
 }
 
 func main() {
-	client := connect(false)
-	commands(client)
-	replicas()
-	failover(client)
+	if os.Args[2] == "FOLLOWERS" {
+		client := connect(true)
+		for n := range 30 {
+			key := fmt.Sprint("{", name, "}", n)
+			answer, err := client.Set(ctx, key, "of "+key, 0).Result()
+			expect("SET", answer, err, "OK")
+			replicas(client, key)
+		}
+	} else {
+		client := connect(false)
+		commands(client)
+		any := connect(true)
+		for n := range keys {
+			replicas(any, fmt.Sprint(name, ":key:", n))
+		}
+		write(client, os.Args[2])
+	}
 	fmt.Println("OK")
 }
