@@ -7,6 +7,7 @@
 //!   3 housekeeping (collect what has expired, and garbage)
 //!   4 clear        (FLUSHALL; alone in its entry)
 //!   5 change       bytes: a change of the map, for the metadata group; alone in its entry
+//!   7 mark         varint: replicas compare what they hold at this entry; alone in its entry
 //! args = varint count, each bytes; bytes = varint length and the bytes
 //! ```
 
@@ -21,6 +22,7 @@ const TRANSACTION: u8 = 2;
 const HOUSEKEEPING: u8 = 3;
 const CLEAR: u8 = 4;
 const CHANGE: u8 = 5;
+const MARK: u8 = 7;
 
 /// The arguments of one command.
 pub type Args<'a> = Vec<&'a [u8]>;
@@ -43,6 +45,8 @@ pub enum Item<'a> {
     Clear,
     /// Change the map.
     Change(&'a [u8]),
+    /// Take a snapshot here, to be compared with those of the other replicas. Which comparison it is for.
+    Mark(u64),
 }
 
 /// An entry under construction.
@@ -112,6 +116,12 @@ impl EntryBuilder {
     pub fn change(&mut self, change: &[u8]) {
         self.bytes.push(CHANGE);
         put_bytes(&mut self.bytes, change);
+    }
+
+    /// Adds the mark of a comparison.
+    pub fn mark(&mut self, comparison: u64) {
+        self.bytes.push(MARK);
+        put_varint(&mut self.bytes, comparison);
     }
 
     /// The entry's data, with the leader's clock.
@@ -215,6 +225,7 @@ impl<'a> Iterator for Items<'a> {
             HOUSEKEEPING => Ok(Item::Housekeeping),
             CLEAR => Ok(Item::Clear),
             CHANGE => self.reader.bytes().map(Item::Change),
+            MARK => self.reader.varint().map(Item::Mark),
             _ => Err("unknown item in an entry"),
         };
         if item.is_err() {

@@ -51,6 +51,11 @@ pub enum TreeKey<'a> {
     },
     /// The map, in the metadata group.
     Map,
+    /// An event of the store, in the metadata group.
+    Event {
+        /// Its number.
+        number: u64,
+    },
     /// Elements that are to be collected.
     Garbage {
         /// The key of the hash that they belonged to.
@@ -79,6 +84,9 @@ impl<'a> TreeKey<'a> {
         if tree_key == keys::MAP {
             return Some(Self::Map);
         }
+        if let Some(number) = keys::number_of_event(tree_key) {
+            return Some(Self::Event { number });
+        }
         let (kind, key, generation, rest) = keys::parse_collection(tree_key)?;
         match kind {
             keys::Collection::Element => {
@@ -97,7 +105,7 @@ impl<'a> TreeKey<'a> {
             Self::Record(key) | Self::Element { key, .. } | Self::Expiry { key, .. } | Self::Garbage { key, .. } => {
                 Some(key)
             }
-            Self::Requests { .. } | Self::Forgetting { .. } | Self::Map => None,
+            Self::Requests { .. } | Self::Forgetting { .. } | Self::Map | Self::Event { .. } => None,
         }
     }
 }
@@ -147,7 +155,7 @@ pub fn touches(item: &Item<'_>, key: &[u8]) -> bool {
             watches.iter().any(|(watched, _)| *watched == key) || commands.iter().any(|args| names(args, key))
         }
         Item::Clear | Item::Housekeeping => true,
-        Item::Change(_) => false,
+        Item::Change(_) | Item::Mark(_) => false,
     }
 }
 
@@ -176,6 +184,7 @@ mod tests {
             (keys::requests(b"c"), TreeKey::Requests { client: b"c" }),
             (keys::forgetting(9, b"c"), TreeKey::Forgetting { at_ms: 9, client: b"c" }),
             (keys::MAP.to_vec(), TreeKey::Map),
+            (keys::event(9), TreeKey::Event { number: 9 }),
             (keys::garbage(b"h", 7), TreeKey::Garbage { key: b"h", generation: 7 }),
         ];
         for (tree_key, parts) in &table {

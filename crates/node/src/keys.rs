@@ -8,6 +8,7 @@
 //! q client                                   what is remembered of a client's numbered requests; q alone: of how many
 //! y time(u64) client                         when that is to be forgotten
 //! m                                          the map; only in the metadata group
+//! v number(u64)                              an event of the store; only in the metadata group
 //! ```
 //! Integers are big-endian, so that byte order is their order. Byte 0 belongs to storage.
 
@@ -27,6 +28,7 @@ const EXPIRY: u8 = b'x';
 const GARBAGE: u8 = b'g';
 const REQUESTS: u8 = b'q';
 const FORGETTING: u8 = b'y';
+const EVENT: u8 = b'v';
 
 pub(crate) fn record(key: &[u8]) -> Vec<u8> {
     with_prefix(RECORD, key)
@@ -128,6 +130,21 @@ pub(crate) fn parse_forgetting(tree_key: &[u8]) -> Option<(u64, &[u8])> {
 /// First and end of the times at which requests are to be forgotten.
 pub(crate) fn forgettings() -> (Vec<u8>, Vec<u8>) {
     (vec![FORGETTING], vec![FORGETTING + 1])
+}
+
+/// An event of the store, by its number.
+pub(crate) fn event(number: u64) -> Vec<u8> {
+    timed(EVENT, number, b"")
+}
+
+/// The end of all events, exclusive.
+pub(crate) fn events_end() -> Vec<u8> {
+    vec![EVENT + 1]
+}
+
+/// The number in an event's tree key.
+pub(crate) fn number_of_event(tree_key: &[u8]) -> Option<u64> {
+    parse_timed(EVENT, tree_key).filter(|(_, rest)| rest.is_empty()).map(|(number, _)| number)
 }
 
 /// First and end of a whole kind of tree key.

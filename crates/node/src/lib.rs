@@ -28,7 +28,8 @@ pub use read_space::{CachedSpace, SnapshotSpace};
 pub use record::{Kind, Record, RecordView, Spread};
 pub use remote_space::{Remote, RemoteAnswer, RemoteSpace, remote_records};
 pub use shard::{
-    Answers, ArrivedSnapshot, Effects, Fact, KeyHash, LEASE_US, Shard, SnapshotTask, Ticket, Write, key_hash,
+    Answers, ArrivedSnapshot, Effects, Fact, KeyHash, LEASE_US, Shard, SnapshotTask, StoreEvent, Ticket, Write,
+    events_after, key_hash, newest_events, stored_map,
 };
 pub use space::{Fault, RecordRange, Records, Shards, Space};
 pub use view::ShardView;

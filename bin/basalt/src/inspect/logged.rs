@@ -38,6 +38,9 @@ pub enum LoggedItem {
     Change {
         bytes: usize,
     },
+    Mark {
+        comparison: u64,
+    },
     /// The group's own: a new leader begins with it.
     LeaderBegins,
     Members,
@@ -133,6 +136,7 @@ impl LoggedItem {
             Item::Housekeeping => Self::Housekeeping,
             Item::Clear => Self::Clear,
             Item::Change(bytes) => Self::Change { bytes: bytes.len() },
+            Item::Mark(comparison) => Self::Mark { comparison: *comparison },
         }
     }
 
@@ -153,6 +157,7 @@ impl LoggedItem {
             Self::Housekeeping => writeln!(out, "      (collection of expired keys and garbage)"),
             Self::Clear => writeln!(out, "      (every key is removed)"),
             Self::Change { bytes } => writeln!(out, "      (a change of the map, {bytes} bytes)"),
+            Self::Mark { comparison } => writeln!(out, "      (replicas are compared here: comparison {comparison})"),
             Self::LeaderBegins => writeln!(out, "      (a leader begins its term)"),
             Self::Members => writeln!(out, "      (a change of members)"),
         }

@@ -54,8 +54,8 @@ impl Replay {
                 Item::Transaction { watches, commands } => transaction(&mut space, &watches, &commands, &mut reply),
                 Item::Housekeeping => space.housekeep(),
                 Item::Clear => clear(&self.view, entry.index).map_err(Fault::from),
-                // No record depends on the map.
-                Item::Change(_) => Ok(()),
+                // No record depends on the map, nor on what is compared.
+                Item::Change(_) | Item::Mark(_) => Ok(()),
             };
             done.map_err(|fault| match fault {
                 Fault::Storage(error) => error.to_string(),

@@ -87,11 +87,18 @@ impl Shard {
                 Item::Change(change) => {
                     // Alone in its entry, and not a command over data: it writes the tree itself.
                     let meta = self.meta.as_mut().ok_or("a change of the map outside the metadata group")?;
-                    if meta.apply(&view, index, change, &mut self.scratch)
+                    if meta.apply(&view, index, change, now_ms, &mut self.scratch)
                         && let Some(map) = meta.map()
                     {
                         effects.map(map.clone());
                     }
+                    self.answer_all(index, tickets, &[self.scratch.buf.len()], effects);
+                    return Ok(());
+                }
+                Item::Mark(comparison) => {
+                    self.apply_nothing(index);
+                    effects.marked(view.id(), *comparison, now_ms, view.engine().snapshot());
+                    self.scratch.ok();
                     self.answer_all(index, tickets, &[self.scratch.buf.len()], effects);
                     return Ok(());
                 }

@@ -30,6 +30,12 @@ pub trait Effects: Answers {
     /// The shard's members have changed.
     fn members(&mut self, shard: ShardId, index: u64, members: Members);
 
+    /// An entry has marked this moment: the rows are to be compared with those of the other replicas. `at_ms` is the
+    /// leader's clock then. Whoever does not compare lets go of them.
+    fn marked(&mut self, shard: ShardId, comparison: u64, at_ms: u64, rows: Box<dyn Snapshot>) {
+        let _ = (shard, comparison, at_ms, rows);
+    }
+
     /// The map has changed.
     fn map(&mut self, map: Arc<cluster::Map>);
 }

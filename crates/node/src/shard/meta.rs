@@ -1,5 +1,6 @@
-//! The state of the metadata group: the map, as its entries have made it.
+//! The state of the metadata group: the map, as its entries have made it, and what is remembered of how.
 
+use super::events::{EventNumbers, Told, made, told};
 use crate::keys;
 use crate::view::ShardView;
 use cluster::{Change, Map};
@@ -11,68 +12,99 @@ use storage::{Slice, WriteBatch};
 #[derive(Debug, Default)]
 pub(crate) struct MetaState {
     map: Option<Arc<Map>>,
+    events: EventNumbers,
+}
+
+/// What one change came to.
+#[derive(Default)]
+struct Done {
+    changed: bool,
+    told: Option<Told>,
+}
+
+/// The map that the metadata group's tree holds, as of its applied index; none before the first entry.
+pub fn stored_map(view: &ShardView) -> Result<Option<Map>, String> {
+    let bytes = view.engine().get(keys::MAP).map_err(|e| e.to_string())?;
+    bytes.map(|bytes| Map::decode(&bytes).map_err(|e| format!("the map: {e}"))).transpose()
 }
 
 impl MetaState {
     /// What the group's tree holds.
     pub(crate) fn load(view: &ShardView) -> Result<Self, String> {
-        match view.engine().get(keys::MAP).map_err(|e| e.to_string())? {
-            None => Ok(Self::default()),
-            Some(bytes) => Ok(Self { map: Some(Arc::new(Map::decode(&bytes).map_err(|e| format!("the map: {e}"))?)) }),
-        }
+        let events = EventNumbers::load(view).map_err(|e| e.to_string())?;
+        Ok(Self { map: stored_map(view)?.map(Arc::new), events })
     }
 
     pub(crate) fn map(&self) -> Option<&Arc<Map>> {
         self.map.as_ref()
     }
 
-    /// Applies entry `index`, which carries one change; true if the map is another now. A refused change is its reply.
-    pub(crate) fn apply(&mut self, view: &ShardView, index: u64, change: &[u8], reply: &mut Reply) -> bool {
-        let changed = self.change(change, reply);
+    /// Applies entry `index` of `now_ms`, which carries one change; true if the map is another now. A refused change is
+    /// its reply.
+    pub(crate) fn apply(
+        &mut self,
+        view: &ShardView,
+        index: u64,
+        change: &[u8],
+        now_ms: u64,
+        reply: &mut Reply,
+    ) -> bool {
+        let done = self.change(change, now_ms, reply);
         let mut batch = WriteBatch::default();
-        if changed && let Some(map) = &self.map {
+        if done.changed
+            && let Some(map) = &self.map
+        {
             batch.writes.push((Slice::from(keys::MAP), Some(Slice::from(map.encode()))));
+        }
+        if let Some(told) = &done.told {
+            batch.writes.extend(self.events.push(told));
         }
         view.begin_write(index);
         view.engine().apply(index, batch);
-        changed
+        done.changed
     }
 
-    fn change(&mut self, bytes: &[u8], reply: &mut Reply) -> bool {
+    fn change(&mut self, bytes: &[u8], now_ms: u64, reply: &mut Reply) -> Done {
         let change = match Change::decode(bytes) {
             Ok(change) => change,
             Err(detail) => {
                 reply.error(&format!("ERR not a change of the map: {detail}"));
-                return false;
+                return Done::default();
             }
         };
         if let Change::Begin(map) = change {
-            // The first entry of the group; every later leader may have proposed it too.
-            let first = self.map.is_none();
-            if first {
-                self.map = Some(Arc::new(map));
-            }
-            reply.ok();
-            return first;
+            return self.begin(map, now_ms, reply);
         }
         let Some(map) = &self.map else {
             reply.error("ERR the store has no map yet");
-            return false;
+            return Done::default();
         };
         let mut next = Map::clone(map);
         match next.apply(&change) {
             Ok(outcome) => {
                 reply.ok();
                 let changed = outcome.changed;
+                let told = told(map, &next, &change, changed, now_ms);
                 if changed {
                     self.map = Some(Arc::new(next));
                 }
-                changed
+                Done { changed, told }
             }
             Err(refusal) => {
                 reply.error(&format!("ERR {refusal}"));
-                false
+                Done::default()
             }
         }
+    }
+
+    /// The first entry of the group; every later leader may have proposed it too.
+    fn begin(&mut self, map: Map, now_ms: u64, reply: &mut Reply) -> Done {
+        reply.ok();
+        if self.map.is_some() {
+            return Done::default();
+        }
+        let told = made(&map, now_ms);
+        self.map = Some(Arc::new(map));
+        Done { changed: true, told: Some(told) }
     }
 }

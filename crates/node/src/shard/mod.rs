@@ -4,6 +4,8 @@
 
 mod apply;
 mod effects;
+mod events;
+mod hold;
 mod lease;
 mod meta;
 mod point;
@@ -12,7 +14,9 @@ mod ticket;
 
 pub(crate) use apply::{clear, run, transaction};
 pub use effects::{ArrivedSnapshot, Effects, SnapshotTask};
+pub use events::{StoreEvent, events_after, newest_events};
 pub use lease::LEASE_US;
+pub use meta::stored_map;
 pub use ticket::{Answers, KeyHash, Ticket, Write, key_hash};
 
 use crate::keys;

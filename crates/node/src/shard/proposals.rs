@@ -87,6 +87,7 @@ impl Proposals {
             Write::Transaction { watches, commands } => last.entry.transaction(watches, commands),
             Write::Clear => last.entry.clear(),
             Write::Change(change) => last.entry.change(change),
+            Write::Mark(comparison) => last.entry.mark(*comparison),
         }
         if ticket.acks == Acks::None
             && let Some(reply) = write.answer_known_beforehand()

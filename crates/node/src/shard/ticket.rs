@@ -72,6 +72,8 @@ pub enum Write {
     Clear,
     /// A change of the map, encoded: for the metadata group only.
     Change(Vec<u8>),
+    /// All replicas take a snapshot of the same moment, for the comparison of that number.
+    Mark(u64),
 }
 
 impl Write {
@@ -84,14 +86,14 @@ impl Write {
                 watches.iter().map(|(key, _)| key.len() + 10).sum::<usize>()
                     + commands.iter().map(EncodedCommand::bytes).sum::<usize>()
             }
-            Self::Clear => 1,
+            Self::Clear | Self::Mark(_) => 1,
             Self::Change(bytes) => bytes.len(),
         }
     }
 
     /// Whether it has an entry to itself.
     pub(crate) fn is_alone(&self) -> bool {
-        matches!(self, Self::Clear | Self::Change(_))
+        matches!(self, Self::Clear | Self::Change(_) | Self::Mark(_))
     }
 
     /// Whether it tells its client the version that it writes.
@@ -99,7 +101,7 @@ impl Write {
         match self {
             Self::Command(command) => reports_version(command),
             Self::Transaction { commands, .. } => commands.iter().any(reports_version),
-            Self::Clear | Self::Change(_) => false,
+            Self::Clear | Self::Change(_) | Self::Mark(_) => false,
         }
     }
 

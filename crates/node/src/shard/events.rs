@@ -1,0 +1,227 @@
+//! What the store remembers of its own life: a bounded list in the metadata group's tree, newest last.
+//!
+//! Events come of the changes that the group applies, so that every replica has the same ones under the same numbers.
+
+use crate::keys;
+use crate::view::ShardView;
+use cluster::{Change, Map, PlanKind};
+use storage::{Slice, Span};
+use vocab::limits::{EVENT_BYTES_MAX, EVENTS_MAX};
+use vocab::{NodeId, ShardId, put_varint};
+
+/// Something that happened to the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreEvent {
+    /// Its number: rising, from 1 on.
+    pub number: u64,
+    /// When, in ms since the epoch.
+    pub at_ms: u64,
+    /// One word: `store`, `node`, `plan`, `shard`, `setting`, `election`, …
+    pub kind: String,
+    /// What happened.
+    pub text: String,
+}
+
+/// One event that is to be remembered.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    at_ms: u64,
+    kind: String,
+    text: String,
+}
+
+/// Which numbers are taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EventNumbers {
+    first: u64,
+    next: u64,
+}
+
+impl Default for EventNumbers {
+    fn default() -> Self {
+        Self { first: 1, next: 1 }
+    }
+}
+
+impl EventNumbers {
+    /// Those in the tree.
+    pub(super) fn load(view: &ShardView) -> storage::Result<Self> {
+        let snapshot = view.engine().snapshot();
+        let end = |reverse: bool| -> storage::Result<Option<u64>> {
+            let mut cursor = snapshot.cursor(span(0), reverse);
+            Ok(cursor.advance()?.as_deref().and_then(keys::number_of_event))
+        };
+        Ok(match (end(false)?, end(true)?) {
+            (Some(first), Some(last)) => Self { first, next: last + 1 },
+            _ => Self::default(),
+        })
+    }
+
+    /// What remembering one more writes, and what is forgotten for it.
+    pub(super) fn push(&mut self, told: &Told) -> Vec<(Slice, Option<Slice>)> {
+        let mut writes = vec![(Slice::from(keys::event(self.next)), Some(Slice::from(encode(told))))];
+        self.next += 1;
+        while self.next - self.first > EVENTS_MAX {
+            writes.push((Slice::from(keys::event(self.first)), None));
+            self.first += 1;
+        }
+        writes
+    }
+}
+
+/// The events with numbers above `after`, at most `limit` of them, the oldest first.
+pub fn events_after(view: &ShardView, after: u64, limit: usize) -> storage::Result<Vec<StoreEvent>> {
+    read(view, after.saturating_add(1), limit, false)
+}
+
+/// The newest events, at most `limit` of them, the oldest first.
+pub fn newest_events(view: &ShardView, limit: usize) -> storage::Result<Vec<StoreEvent>> {
+    let mut events = read(view, 0, limit, true)?;
+    events.reverse();
+    Ok(events)
+}
+
+fn read(view: &ShardView, from: u64, limit: usize, reverse: bool) -> storage::Result<Vec<StoreEvent>> {
+    let snapshot = view.engine().snapshot();
+    let mut cursor = snapshot.cursor(span(from), reverse);
+    let mut events = Vec::new();
+    while events.len() < limit
+        && let Some(key) = cursor.advance()?
+    {
+        let number = keys::number_of_event(&key).ok_or_else(|| view.corrupt("an event without a number"))?;
+        events.push(decode(number, &cursor.value()?).ok_or_else(|| view.corrupt("an event that cannot be read"))?);
+    }
+    Ok(events)
+}
+
+fn span(from: u64) -> Span {
+    Span { start: keys::event(from), end: keys::events_end() }
+}
+
+fn encode(told: &Told) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(told.text.len() + told.kind.len() + 16);
+    put_varint(&mut bytes, told.at_ms);
+    put_varint(&mut bytes, told.kind.len() as u64);
+    bytes.extend_from_slice(told.kind.as_bytes());
+    bytes.extend_from_slice(told.text.as_bytes());
+    bytes
+}
+
+fn decode(number: u64, bytes: &[u8]) -> Option<StoreEvent> {
+    let mut rest = bytes;
+    let at_ms = varint(&mut rest)?;
+    let length = usize::try_from(varint(&mut rest)?).ok()?;
+    let (kind, text) = rest.split_at_checked(length)?;
+    let text_of = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
+    Some(StoreEvent { number, at_ms, kind: text_of(kind)?, text: text_of(text)? })
+}
+
+fn varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, after) = rest.split_first()?;
+        *rest = after;
+        value |= u64::from(byte & 0x7F).checked_shl(shift)?;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// What is to be remembered of a change that made `after` of `before`; `changed` tells whether it did.
+pub(super) fn told(before: &Map, after: &Map, change: &Change, changed: bool, now_ms: u64) -> Option<Told> {
+    let (at_ms, kind, text) = match change {
+        Change::Event { at_ms, kind, text } => (*at_ms, kind.as_str(), text.clone()),
+        _ if !changed => return None,
+        Change::RegisterNode(node) => (now_ms, "node", format!("{} has joined the store", named(after, node.id))),
+        Change::UpdateNode { now, .. } => {
+            (now_ms, "node", format!("{} has other addresses, zone or capacity", named(after, now.id)))
+        }
+        Change::ForgetNode(node) => (now_ms, "node", format!("{} is forgotten", named(before, *node))),
+        Change::Setting { name, was, now } => {
+            let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "the default".to_owned());
+            (now_ms, "setting", format!("{name}: {} -> {}", shown(was), shown(now)))
+        }
+        Change::BeginPlan { id, kind, at_ms, detail } => {
+            (*at_ms, "plan", format!("plan {id} is begun: {}{}", described(after, kind), why(detail)))
+        }
+        Change::SetPlan { id, now, at_ms, detail, .. } => {
+            if before.plans.get(id).is_some_and(|plan| plan.state == *now) {
+                return None;
+            }
+            (*at_ms, "plan", format!("plan {id} is {}{}", now.word(), why(detail)))
+        }
+        Change::EndStep { shard, done, .. } => (now_ms, "shard", step_text(before, *shard, *done)?),
+        Change::EndSplit { child } => {
+            let parent = before.splits.get(child)?.parent;
+            (now_ms, "shard", format!("shard {child} has been split off shard {parent}"))
+        }
+        Change::Begin(_)
+        | Change::AddReplica { .. }
+        | Change::SetReplicas { .. }
+        | Change::ForgetReplica { .. }
+        | Change::BeginStep { .. }
+        | Change::BeginSplit { .. } => return None,
+    };
+    Some(Told { at_ms, kind: kind.to_owned(), text: cut(text) })
+}
+
+/// The store has been made.
+pub(super) fn made(map: &Map, now_ms: u64) -> Told {
+    let (nodes, shards) = (map.nodes.len(), map.data_shards().count());
+    let text = format!("the store {} is made of {nodes} nodes, {shards} shards", map.store);
+    Told { at_ms: now_ms, kind: "store".to_owned(), text }
+}
+
+fn step_text(before: &Map, shard: ShardId, done: bool) -> Option<String> {
+    let step = before.steps.get(&shard)?;
+    let place = |id: vocab::ReplicaId| before.replica(shard, id).map(|replica| named(before, replica.node));
+    let (add, remove) = (step.add.and_then(place), step.remove.and_then(place));
+    let what = match (add, remove) {
+        (Some(add), Some(remove)) => format!("a replica on {add} in place of one on {remove}"),
+        (Some(add), None) => format!("a replica on {add}"),
+        (None, Some(remove)) => format!("a replica on {remove} taken away"),
+        // It has gone from the map already, as the removal was reported.
+        (None, None) => "a replica taken away".to_owned(),
+    };
+    let outcome = if done { "" } else { "; given up" };
+    Some(format!("shard {shard}: {what}{outcome} (plan {})", step.plan))
+}
+
+/// A plan's words, nodes with their addresses.
+fn described(map: &Map, kind: &PlanKind) -> String {
+    let mut words = kind.words();
+    for word in &mut words[1..] {
+        let node = if word.len() == 16 { u64::from_str_radix(word, 16).ok().map(NodeId) } else { None };
+        if let Some(node) = node.filter(|node| map.nodes.contains_key(node)) {
+            *word = named(map, node);
+        }
+    }
+    words.join(" ")
+}
+
+fn named(map: &Map, node: NodeId) -> String {
+    match map.nodes.get(&node) {
+        Some(info) => format!("node {node} ({}:{})", info.client_host, info.client_port),
+        None => format!("node {node}"),
+    }
+}
+
+fn why(detail: &str) -> String {
+    if detail.is_empty() { String::new() } else { format!("; {detail}") }
+}
+
+/// No longer than it may be.
+fn cut(mut text: String) -> String {
+    if text.len() > EVENT_BYTES_MAX {
+        let end = (0..=EVENT_BYTES_MAX - '…'.len_utf8()).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or_default());
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "events_tests.rs"]
+mod tests;

@@ -1,0 +1,113 @@
+//! Events: what is told of changes, and how it is kept.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::shard::meta::MetaState;
+use cluster::{NodeInfo, PlanState};
+use resp::Reply;
+use std::sync::Arc;
+use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
+use vocab::{PlanId, StoreId};
+
+fn node(id: u64) -> NodeInfo {
+    NodeInfo {
+        id: NodeId(id),
+        peer_address: format!("10.0.0.{id}:17000"),
+        client_host: format!("10.0.0.{id}"),
+        client_port: 7000,
+        zone: String::new(),
+        capacity: 1,
+    }
+}
+
+fn view(dir: &tempfile::TempDir) -> Arc<ShardView> {
+    let resources = SharedResources::new(StorageOptions::default());
+    let engine = open_engine(EngineKind::Memory, dir.path(), &resources).unwrap();
+    ShardView::open(ShardId::META, (0, 0), engine, Arc::new(RowCache::new(0))).unwrap()
+}
+
+/// Applies changes, one a millisecond.
+fn apply(state: &mut MetaState, view: &ShardView, changes: &[Change]) {
+    for change in changes {
+        let index = view.engine().applied_index() + 1;
+        state.apply(view, index, &change.encode(), 1000 + index, &mut Reply::default());
+    }
+}
+
+fn event(text: &str) -> Change {
+    Change::Event { at_ms: 7, kind: "election".to_owned(), text: text.to_owned() }
+}
+
+#[test]
+fn changes_are_told_once_and_survive() {
+    let dir = tempfile::tempdir().unwrap();
+    let view = view(&dir);
+    let mut state = MetaState::load(&view).unwrap();
+    let map = Map::initial(StoreId(0xAB), &[node(1), node(2)], 2, 2).unwrap();
+    let setting = |was: Option<&str>, now: Option<&str>| Change::Setting {
+        name: "auto-split".to_owned(),
+        was: was.map(str::to_owned),
+        now: now.map(str::to_owned),
+    };
+    let begin = |id: u64, kind: PlanKind| Change::BeginPlan { id: PlanId(id), kind, at_ms: 50, detail: "asked".into() };
+    let set = |now: PlanState, detail: &str| Change::SetPlan {
+        id: PlanId(1),
+        was: PlanState::Running,
+        now,
+        at_ms: 60,
+        detail: detail.to_owned(),
+    };
+    let changes = [
+        Change::Begin(map.clone()),
+        Change::Begin(map),
+        Change::RegisterNode(node(3)),
+        Change::RegisterNode(node(3)),
+        setting(None, Some("no")),
+        setting(None, Some("yes")),
+        setting(Some("no"), None),
+        begin(1, PlanKind::DrainNode(NodeId(1))),
+        set(PlanState::Running, "waits"),
+        set(PlanState::Paused, ""),
+        event("node 1 leads"),
+    ];
+    apply(&mut state, &view, &changes);
+    let told: Vec<String> = events_after(&view, 0, 100)
+        .unwrap()
+        .iter()
+        .map(|e| format!("{} {} {} {}", e.number, e.at_ms, e.kind, e.text))
+        .collect();
+    let expected = [
+        "1 1001 store the store 00000000000000ab is made of 2 nodes, 2 shards",
+        "2 1003 node node 0000000000000003 (10.0.0.3:7000) has joined the store",
+        "3 1005 setting auto-split: the default -> no",
+        "4 1007 setting auto-split: no -> the default",
+        "5 50 plan plan 1 is begun: drain-node node 0000000000000001 (10.0.0.1:7000); asked",
+        "6 60 plan plan 1 is paused",
+        "7 7 election node 1 leads",
+    ];
+    assert_eq!(told, expected);
+    // As after a restart.
+    let mut state = MetaState::load(&view).unwrap();
+    apply(&mut state, &view, &[event("again")]);
+    let numbers = |events: Vec<StoreEvent>| events.iter().map(|event| event.number).collect::<Vec<_>>();
+    assert_eq!(numbers(events_after(&view, 5, 2).unwrap()), [6, 7]);
+    assert_eq!(numbers(newest_events(&view, 2).unwrap()), [7, 8]);
+    assert_eq!(numbers(events_after(&view, u64::MAX, 2).unwrap()), []);
+}
+
+#[test]
+fn the_oldest_are_forgotten_and_long_ones_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let view = view(&dir);
+    let mut state = MetaState::load(&view).unwrap();
+    let map = Map::initial(StoreId(1), &[node(1)], 1, 1).unwrap();
+    apply(&mut state, &view, &[Change::Begin(map)]);
+    for number in 0..EVENTS_MAX + 5 {
+        apply(&mut state, &view, &[event(&number.to_string())]);
+    }
+    let all = events_after(&view, 0, usize::MAX).unwrap();
+    assert_eq!(all.len() as u64, EVENTS_MAX);
+    assert_eq!((all[0].number, all.last().unwrap().number), (7, EVENTS_MAX + 6));
+    let long = cut("é".repeat(EVENT_BYTES_MAX));
+    assert!(long.len() <= EVENT_BYTES_MAX && long.ends_with('…') && long.len() > EVENT_BYTES_MAX - 4);
+}
