@@ -5,7 +5,6 @@
 mod apply;
 mod effects;
 mod events;
-mod hold;
 mod lease;
 mod meta;
 mod point;
