@@ -2,7 +2,8 @@
 
 use crate::{Ingest, Ingested, Slice};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3Default;
 
 /// What storage can fail with. None of these may be answered as "not found".
@@ -74,6 +75,9 @@ pub struct Span {
     /// First key after the range.
     pub end: Vec<u8>,
 }
+
+/// Whether the row of a tree key belongs in a tree. One that was forked holds rows that it is no longer asked for.
+pub type Keep = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 /// Figures of one tree, for INFO, metrics and `inspect`.
 #[derive(Clone, Debug, Default)]
@@ -149,11 +153,11 @@ pub trait Engine: Send + Sync {
     /// node is willing to. Cheap.
     fn debt(&self) -> f64;
 
-    /// Removes every key and every meta record as of entry `index`, durably: afterwards `applied_index()` and
-    /// `flushed_index()` are `index`, and a crash at any moment leaves either the old map or the empty one with
-    /// `flushed_index() == index`. An entry that clears and then writes clears as of the index before its own, and
-    /// applies its writes: so a replay repeats both. On failure nothing has changed.
-    fn clear(&self, index: u64) -> Result<()>;
+    /// Removes every key, and every meta record but those of `meta`, as of entry `index`, durably: afterwards
+    /// `applied_index()` and `flushed_index()` are `index`, and a crash at any moment leaves either the old map or the
+    /// empty one with `flushed_index() == index`. An entry that clears and then writes clears as of the index before
+    /// its own, and applies its writes: so a replay repeats both. On failure nothing has changed.
+    fn clear(&self, index: u64, meta: Vec<(Slice, Slice)>) -> Result<()>;
 
     /// Begins to build another map aside, from rows of another replica. Any thread may; the map that is in use
     /// neither knows nor waits.
@@ -165,6 +169,30 @@ pub trait Engine: Send + Sync {
     /// Called by the applying thread, like `clear`; it does not copy anything. On failure nothing has changed, unless
     /// the engine is poisoned.
     fn install(&self, ingested: Box<dyn Ingested>) -> Result<()>;
+
+    /// Makes another map in `folder`, which holds none: this one's rows, as of entry `index`, which is the one after
+    /// the applied index, with `meta` above its meta records. Rows that `keep` does not want may be among them. Durably:
+    /// a crash before the end leaves a folder that holds none. Files are shared, not copied, where they never change.
+    ///
+    /// Everything applied is sealed, and nothing is applied, sealed, cleared or installed meanwhile. Blocks; for
+    /// background threads; it flushes first. After `Error::Full` it may be called again.
+    fn fork(&self, folder: &Path, index: u64, meta: Vec<(Slice, Slice)>, keep: &Keep) -> Result<Arc<dyn Engine>> {
+        let _ = (index, meta, keep);
+        let detail = "is to be forked by whoever keeps its files".to_owned();
+        Err(Error::Mismatch { path: folder.to_path_buf(), detail })
+    }
+
+    /// Rows that `keep` does not want may go from now on, at any time and without a trace: nobody asks for them. It
+    /// is to be said again after each start.
+    fn keep_only(&self, keep: Keep) {
+        let _ = keep;
+    }
+
+    /// Removes rows of a forked map that are not wanted, if there are any; true if there may be more. Blocks, for long;
+    /// for a background thread of its own.
+    fn purge(&self) -> Result<bool> {
+        Ok(false)
+    }
 
     /// Figures of the tree.
     fn stats(&self) -> EngineStats;

@@ -152,7 +152,7 @@ fn replay(engine: &dyn Engine, model: &Model) {
     for index in engine.flushed_index() + 1..=model.index() {
         match &model.entries[index as usize - 1] {
             Entry::Writes(writes) => apply(engine, index, writes),
-            Entry::Clear => engine.clear(index).unwrap(),
+            Entry::Clear => engine.clear(index, vec![]).unwrap(),
             Entry::Skipped => panic!("an index that an install jumped over is applied"),
         }
     }
@@ -192,7 +192,7 @@ fn session(engine: &dyn Engine, model: &mut Model, prng: &mut Prng) {
             }
             78..85 => while engine.compact().unwrap() {},
             85 => {
-                engine.clear(model.index() + 1).unwrap();
+                engine.clear(model.index() + 1, vec![]).unwrap();
                 model.entries.push(Entry::Clear);
                 model.map.clear();
                 model.sealed = (model.index(), 0);

@@ -132,7 +132,7 @@ pub(crate) fn clear(view: &ShardView, index: u64) -> storage::Result<()> {
     // The cache goes first, so that no one sees a row of it beside the empty tree.
     view.cache().clear_shard(view.id().0);
     // As of the entry before: this one is applied, without writes, when it is committed.
-    view.engine().clear(index - 1)?;
+    view.engine().clear(index - 1, Vec::new())?;
     view.counters().clear();
     view.garbage(false);
     view.next_expiry(u64::MAX);

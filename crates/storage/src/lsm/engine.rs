@@ -14,8 +14,8 @@ use super::view::{APPLIED_KEY, Sealed, View, applied_record, meta_key, newest_of
 use crate::envelope::Packing;
 use crate::files::create_folder;
 use crate::health::Health;
-use crate::{Engine, EngineStats, Error, Ingest, Ingested, Result, SharedResources, Slice, Snapshot, WriteBatch};
-use arc_swap::{ArcSwap, Guard};
+use crate::{Engine, EngineStats, Error, Ingest, Ingested, Keep, Result, SharedResources, Slice, Snapshot, WriteBatch};
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use lsm_tree::{AbstractTree, ValueType};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -33,6 +33,8 @@ pub struct LsmEngine {
     pub(super) packing: Packing,
     pub(super) view: ArcSwap<View>,
     views: Views,
+    /// Which rows are wanted; all if it does not say.
+    pub(super) keep: ArcSwapOption<Keep>,
     pub(super) applied: AtomicU64,
     /// The applied index of the last seal; only the applying thread changes it.
     pub(super) sealed: AtomicU64,
@@ -58,24 +60,31 @@ impl LsmEngine {
             }
         };
         generation::remove_others(folder, number)?;
+        generation::end_fork(folder);
         let generation = Generation::open(folder, number, shared)?;
         let flushed = read_applied(&View::of_files(generation.clone(), 0))?;
+        Ok(Self::of(folder, generation, flushed, shared))
+    }
+
+    /// The map of a tree whose files hold everything up to entry `flushed`.
+    pub(super) fn of(folder: &Path, generation: Arc<Generation>, flushed: u64, shared: &Arc<SharedResources>) -> Self {
         let view = Arc::new(View::of_files(generation.clone(), flushed));
         generation.flushed.store(flushed, Ordering::Release);
         let views = Views::default();
         views.add(&view);
-        Ok(Self {
+        Self {
             folder: folder.to_path_buf(),
             shared: shared.clone(),
             packing: Packing::new(shared.options.compression, shared.options.separation_bytes),
             view: ArcSwap::new(view),
             views,
+            keep: ArcSwapOption::empty(),
             applied: AtomicU64::new(flushed),
             sealed: AtomicU64::new(flushed),
             publishing: Mutex::new(()),
             cleared: Mutex::new(Vec::new()),
             health: Arc::default(),
-        })
+        }
     }
 
     /// Publishes `view`, and hands back the one that it replaces; `publishing` is held.
@@ -87,7 +96,7 @@ impl LsmEngine {
 
     /// After files of `generation` changed: publishes it again, without the `done` oldest sealed memtables, which the
     /// files hold now, and moves its flushed index. A generation that was replaced meanwhile is left alone.
-    fn refresh(&self, generation: &Arc<Generation>, done: usize) {
+    pub(super) fn refresh(&self, generation: &Arc<Generation>, done: usize) {
         let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
         let current = self.view.load();
         if !Arc::ptr_eq(&current.generation, generation) {
@@ -105,7 +114,7 @@ impl LsmEngine {
     }
 
     /// Runs something that writes files of `generation`, and deals with its failure.
-    fn write_files(&self, generation: &Arc<Generation>, write: impl FnOnce() -> lsm_tree::Result<()>) -> Result<()> {
+    pub(super) fn write_files(&self, generation: &Arc<Generation>, write: impl FnOnce() -> lsm_tree::Result<()>) -> Result<()> {
         sweep(generation, &self.views);
         let result = {
             let _writing = generation.writing.read().expect("a panic while writing is not survived");
@@ -279,7 +288,8 @@ impl Engine for LsmEngine {
         drop(cleared);
         self.health.check()?;
         let generation = self.view.load().generation.clone();
-        let _one = generation.compacting.lock().expect("a panic while compacting is not survived");
+        // A purge of it may take long; the other trees do not wait for it.
+        let Ok(_one) = generation.compacting.try_lock() else { return Ok(false) };
         let tables = |generation: &Generation| -> Vec<u64> {
             generation.index().current_version().iter_tables().map(lsm_tree::Table::id).collect()
         };
@@ -308,9 +318,9 @@ impl Engine for LsmEngine {
         l0.max(self.shared.memtable_fill())
     }
 
-    fn clear(&self, index: u64) -> Result<()> {
+    fn clear(&self, index: u64, meta: Vec<(Slice, Slice)>) -> Result<()> {
         self.health.check()?;
-        let generation = self.empty(index).map_err(|error| self.health.judge_write(error))?;
+        let generation = self.empty(index, meta).map_err(|error| self.health.judge_write(error))?;
         self.replace(generation, index)
     }
 
@@ -321,6 +331,20 @@ impl Engine for LsmEngine {
     fn install(&self, ingested: Box<dyn Ingested>) -> Result<()> {
         let (generation, index) = LsmIngested::take(ingested, &self.folder);
         self.replace(generation, index)
+    }
+
+    fn fork(&self, folder: &Path, index: u64, meta: Vec<(Slice, Slice)>, _keep: &Keep) -> Result<Arc<dyn Engine>> {
+        Ok(Arc::new(self.fork_into(folder, index, meta)?))
+    }
+
+    fn keep_only(&self, keep: Keep) {
+        let keep = Some(Arc::new(keep));
+        self.keep.store(keep.clone());
+        self.view.load().generation.keep.store(keep);
+    }
+
+    fn purge(&self) -> Result<bool> {
+        self.purge_step()
     }
 
     fn stats(&self) -> EngineStats {

@@ -1,8 +1,11 @@
 //! Slows compaction: lsm-tree has no rate limit, but shows every value it moves to a filter. It also tells the filter when
-//! all is written and not yet in the manifest.
+//! all is written and not yet in the manifest. Rows that a forked tree does not want end here: all versions of their
+//! keys are unwanted, so that it does not matter which of them comes by first.
 
 use super::names::BlobNames;
+use crate::Keep;
 use crate::throttle::Throttle;
+use arc_swap::ArcSwapOption;
 use lsm_tree::compaction::filter::Context;
 use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
 use std::panic::{AssertUnwindSafe, RefUnwindSafe};
@@ -14,17 +17,18 @@ const STEP_BYTES: u64 = 256 * 1024;
 const HANDLE_BYTES: u64 = 24;
 
 /// Makes a filter for every compaction.
-pub(super) struct Brake(AssertUnwindSafe<(Arc<Throttle>, Arc<BlobNames>)>);
+pub(super) struct Brake(AssertUnwindSafe<(Arc<Throttle>, Arc<BlobNames>, Arc<ArcSwapOption<Keep>>)>);
 
 struct BrakeFilter {
     throttle: Arc<Throttle>,
     blob_names: Arc<BlobNames>,
+    keep: Option<Arc<Keep>>,
     bytes: u64,
 }
 
 impl Brake {
-    pub(super) fn new(throttle: Arc<Throttle>, blob_names: Arc<BlobNames>) -> Self {
-        Self(AssertUnwindSafe((throttle, blob_names)))
+    pub(super) fn new(throttle: Arc<Throttle>, blob_names: Arc<BlobNames>, keep: Arc<ArcSwapOption<Keep>>) -> Self {
+        Self(AssertUnwindSafe((throttle, blob_names, keep)))
     }
 }
 
@@ -37,8 +41,8 @@ impl Factory for Brake {
     }
 
     fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
-        let (throttle, blob_names) = self.0.0.clone();
-        Box::new(BrakeFilter { throttle, blob_names, bytes: 0 })
+        let (throttle, blob_names, keep) = self.0.0.clone();
+        Box::new(BrakeFilter { throttle, blob_names, keep: keep.load_full(), bytes: 0 })
     }
 }
 
@@ -53,7 +57,9 @@ impl CompactionFilter for BrakeFilter {
             }
             self.bytes = 0;
         }
-        Ok(Verdict::Keep)
+        // What begins with byte 0 is storage's own.
+        let unwanted = |keep: &Arc<Keep>| item.key().first().is_some_and(|&byte| byte != 0) && !keep(item.key());
+        Ok(if self.keep.as_ref().is_some_and(unwanted) { Verdict::Destroy } else { Verdict::Keep })
     }
 
     fn finish(self: Box<Self>) {

@@ -15,7 +15,8 @@ use super::names::BlobNames;
 use crate::files::{create_folder, replace_file, system_error};
 use crate::held::{Held, remove_or_condemn};
 use crate::resources::Usage;
-use crate::{Compression, Error, Result, SharedResources};
+use crate::{Compression, Error, Keep, Result, SharedResources};
+use arc_swap::ArcSwapOption;
 use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{CompressionPolicy, PinningPolicy};
 use lsm_tree::{
@@ -55,6 +56,8 @@ pub(super) struct Generation {
     pub(super) litter_told: AtomicBool,
     strategy: Arc<Leveled>,
     pub(super) blob_names: Arc<BlobNames>,
+    /// Which rows compaction keeps; all if it does not say.
+    pub(super) keep: Arc<ArcSwapOption<Keep>>,
     /// What lsm-tree counts its own changes with. Nothing else uses it, except that an ingestion's rows get its number.
     seqno: SequenceNumberCounter,
     /// Condemned, its folder is removed when the last reader lets go. The last field: the tree goes first.
@@ -64,6 +67,16 @@ pub(super) struct Generation {
 impl Generation {
     /// Makes an empty tree, of a number above `after`. It is condemned until it is spared.
     pub(super) fn create(shard: &Path, after: u64, shared: &Arc<SharedResources>) -> Result<Arc<Self>> {
+        Self::create_with(shard, after, shared, |_| Ok(()))
+    }
+
+    /// The same, of the files that `fill` puts into its folder.
+    pub(super) fn create_with(
+        shard: &Path,
+        after: u64,
+        shared: &Arc<SharedResources>,
+        fill: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<Arc<Self>> {
         let (held, folder) = Held::claim((after + 1..).map(|number| tree_folder(shard, number)));
         let number = number_of(&folder).expect("it was made of a number");
         remove_or_keep(&folder);
@@ -72,6 +85,7 @@ impl Generation {
             return Err(Error::Io { path: folder, source });
         }
         create_folder(&folder)?;
+        fill(&folder)?;
         Self::begin(number, &folder, held, shared).map_err(|error| translate(&folder, error))
     }
 
@@ -104,7 +118,8 @@ impl Generation {
     /// Whatever lsm-tree finds in `folder`, or an empty tree.
     fn begin(number: u64, folder: &Path, held: Held, shared: &Arc<SharedResources>) -> lsm_tree::Result<Arc<Self>> {
         let (seqno, blob_names) = (SequenceNumberCounter::default(), Arc::new(BlobNames::new(folder)));
-        let brake = Brake::new(shared.throttle.clone(), blob_names.clone());
+        let keep: Arc<ArcSwapOption<Keep>> = Arc::default();
+        let brake = Brake::new(shared.throttle.clone(), blob_names.clone(), keep.clone());
         let tree = config(folder, shared, &seqno, brake).open()?;
         Ok(Arc::new(Self {
             number,
@@ -122,6 +137,7 @@ impl Generation {
                 Leveled::default().with_l0_threshold(L0_TABLES).with_table_target_size(shared.options.table_bytes),
             ),
             blob_names,
+            keep,
             seqno,
             held,
         }))
@@ -245,8 +261,15 @@ pub(super) fn write_pointer(shard: &Path, number: u64) -> Result<()> {
     replace_file(shard, POINTER, pointer_text(number).as_bytes())
 }
 
-/// Without a pointer file, only what a crash in the first start left may be there: a tree that was never written to.
+/// Says that what is in the folder is a fork that is not complete, until there is a pointer.
+pub(super) const FORKING: &str = "forking";
+
+/// Without a pointer file, only what a crash in the first start or in a fork left may be there: a tree that was never
+/// written to, or one that the fork will make again.
 pub(super) fn check_unused(shard: &Path) -> Result<()> {
+    if shard.join(FORKING).exists() {
+        return Ok(());
+    }
     for folder in trees(shard)? {
         if fs::read_dir(folder.join("tables")).is_ok_and(|mut tables| tables.next().is_some()) {
             let detail = format!("missing, but there is data in {}", folder.display());
@@ -254,6 +277,16 @@ pub(super) fn check_unused(shard: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The folder of a shard has a pointer: whatever was begun there is complete.
+pub(super) fn end_fork(shard: &Path) {
+    let path = shard.join(FORKING);
+    if path.exists()
+        && let Err(error) = fs::remove_file(&path)
+    {
+        log::warn!("{}: cannot be removed: {error}", path.display());
+    }
 }
 
 fn number_of(folder: &Path) -> Option<u64> {

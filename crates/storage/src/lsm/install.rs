@@ -3,23 +3,32 @@
 use super::engine::LsmEngine;
 use super::fault::translate;
 use super::generation::{self, Generation};
-use super::view::{APPLIED_KEY, View, applied_record};
-use crate::Result;
+use super::view::{APPLIED_KEY, View, applied_record, meta_key};
+use crate::{Result, Slice};
 use lsm_tree::AbstractTree;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl LsmEngine {
-    /// A new tree, empty as of `index`, complete and durable.
-    pub(super) fn empty(&self, index: u64) -> Result<Arc<Generation>> {
+    /// A new tree, empty as of `index` but for `meta`, complete and durable.
+    pub(super) fn empty(&self, index: u64, meta: Vec<(Slice, Slice)>) -> Result<Arc<Generation>> {
         let current = self.view.load().generation.number;
         let generation = Generation::create(&self.folder, current, &self.shared)?;
+        self.stamp(&generation, index, meta).map_err(|error| translate(&generation.folder, error))?;
+        Ok(generation)
+    }
+
+    /// Writes what is storage's own into a tree that nobody reads yet, as of `index`, and makes sure that all is on disk.
+    pub(super) fn stamp(&self, generation: &Generation, index: u64, meta: Vec<(Slice, Slice)>) -> lsm_tree::Result<()> {
         let tree = generation.tree();
+        for (key, value) in meta {
+            tree.insert(meta_key(&key), self.packing.pack(value), index);
+        }
         tree.insert(APPLIED_KEY, applied_record(index), index);
         tree.rotate_memtable();
-        let flushed = tree.flush(&tree.get_flush_lock(), u64::MAX);
-        flushed.map_err(|error| translate(&generation.folder, error))?;
-        Ok(generation)
+        tree.flush(&tree.get_flush_lock(), u64::MAX)?;
+        // Not before the manifest names them, but before the pointer names the tree.
+        Ok(generation.blob_names.sync()?)
     }
 
     /// Makes `generation`, which is complete and durable as of `index`, the shard's: on disk, then for readers.
@@ -27,6 +36,7 @@ impl LsmEngine {
         self.health.check()?;
         let applied = self.applied.load(Ordering::Relaxed);
         assert!(index >= applied, "a map of {index} installed, or cleared to, after {applied}");
+        generation.keep.store(self.keep.load_full());
         self.switch(&generation)?;
         generation.flushed.store(index, Ordering::Release);
         let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");

@@ -10,7 +10,8 @@ use super::state::State;
 use crate::files::create_folder;
 use crate::health::Health;
 use crate::throttle::Throttle;
-use crate::{Engine, EngineStats, Error, Ingest, Ingested, Result, SharedResources, Slice, Snapshot, WriteBatch};
+use crate::{Engine, EngineStats, Error, Ingest, Ingested, Keep, Result, SharedResources, Slice, Snapshot, WriteBatch};
+use arc_swap::ArcSwapOption;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,12 +23,17 @@ const STEP_BYTES: u64 = 1024 * 1024;
 
 /// See `Engine`.
 pub struct MemoryEngine {
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
+    pub(super) shared: Arc<SharedResources>,
     throttle: Arc<Throttle>,
     snapshot_bytes_min: u64,
+    /// Which rows are wanted; all if it does not say.
+    pub(super) keep: ArcSwapOption<Keep>,
+    /// Up to where the rows have been looked at for those that are not wanted; `None`: all have.
+    pub(super) purged: Mutex<Option<Slice>>,
     current: RwLock<Arc<Generation>>,
-    applied: AtomicU64,
-    sealed: AtomicU64,
+    pub(super) applied: AtomicU64,
+    pub(super) sealed: AtomicU64,
     flushed: AtomicU64,
     /// Bytes applied since the last seal.
     bytes_since: AtomicU64,
@@ -40,7 +46,7 @@ pub struct MemoryEngine {
     publishing: Mutex<()>,
     /// What a clear or an install replaced: dropped where that may take its time.
     cleared: Mutex<Vec<Arc<Generation>>>,
-    health: Arc<Health>,
+    pub(super) health: Arc<Health>,
 }
 
 /// The map from one clear or install to the next; snapshots keep theirs.
@@ -73,8 +79,11 @@ impl MemoryEngine {
         let (index, state) = load(folder)?.map_or_else(Default::default, |loaded| (loaded.index, loaded.state));
         Ok(Self {
             folder: folder.to_path_buf(),
+            shared: shared.clone(),
             throttle: shared.throttle.clone(),
             snapshot_bytes_min: shared.options.snapshot_bytes_min,
+            keep: ArcSwapOption::empty(),
+            purged: Mutex::new(None),
             current: RwLock::new(Generation::new(state)),
             applied: AtomicU64::new(index),
             sealed: AtomicU64::new(index),
@@ -89,7 +98,7 @@ impl MemoryEngine {
         })
     }
 
-    fn generation(&self) -> Arc<Generation> {
+    pub(super) fn generation(&self) -> Arc<Generation> {
         self.current.read().expect("nothing panics while it is held").clone()
     }
 
@@ -271,8 +280,10 @@ impl Engine for MemoryEngine {
         0.0
     }
 
-    fn clear(&self, index: u64) -> Result<()> {
-        self.replace(index, State::default(), || file::write_empty(&self.folder, index))
+    fn clear(&self, index: u64, meta: Vec<(Slice, Slice)>) -> Result<()> {
+        let meta: BTreeMap<Slice, Slice> = meta.into_iter().collect();
+        let state = State::new(Vec::new(), meta.clone());
+        self.replace(index, state, || file::write_empty(&self.folder, index, &meta))
     }
 
     fn ingest(&self) -> Result<Box<dyn Ingest>> {
@@ -282,6 +293,19 @@ impl Engine for MemoryEngine {
     fn install(&self, ingested: Box<dyn Ingested>) -> Result<()> {
         let (index, state, file, _held) = MemoryIngested::take(ingested, &self.folder);
         self.replace(index, state, || file.publish())
+    }
+
+    fn fork(&self, folder: &Path, index: u64, meta: Vec<(Slice, Slice)>, keep: &Keep) -> Result<Arc<dyn Engine>> {
+        self.fork_into(folder, index, meta, keep)
+    }
+
+    fn keep_only(&self, keep: Keep) {
+        self.keep.store(Some(Arc::new(keep)));
+        *self.purged.lock().expect("nothing panics while it is held") = Some(Slice::empty());
+    }
+
+    fn purge(&self) -> Result<bool> {
+        Ok(self.purge_step())
     }
 
     fn stats(&self) -> EngineStats {

@@ -134,9 +134,13 @@ impl Finished {
     }
 }
 
-/// Makes the empty map of `index` the shard's.
-pub(super) fn write_empty(folder: &Path, index: u64) -> Result<()> {
-    Writer::create_as(folder, TEMPORARY_EMPTY, index)?.finish()?.publish()
+/// Makes the map of `index` that is empty but for `meta` the shard's.
+pub(super) fn write_empty(folder: &Path, index: u64, meta: &BTreeMap<Slice, Slice>) -> Result<()> {
+    let mut writer = Writer::create_as(folder, TEMPORARY_EMPTY, index)?;
+    for (key, value) in meta {
+        writer.meta(key, value)?;
+    }
+    writer.finish()?.publish()
 }
 
 fn path_of(folder: &Path, index: u64) -> PathBuf {

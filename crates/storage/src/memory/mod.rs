@@ -2,6 +2,7 @@
 
 mod engine;
 mod file;
+mod fork;
 mod ingest;
 mod inspect;
 mod snapshot;

@@ -57,6 +57,18 @@ impl State {
         written
     }
 
+    /// Looks at up to `limit` rows from `from` on, and removes those that `keep` does not want. Answers the last one, if
+    /// there may be more. Snapshots keep theirs.
+    pub(super) fn purge(&mut self, from: Bound<Slice>, limit: usize, keep: &crate::Keep) -> Option<Slice> {
+        let rows = self.map.range::<Slice, _>((from, Bound::Unbounded)).take(limit);
+        let keys: Vec<Slice> = rows.map(|(key, _)| key.clone()).collect();
+        let last = keys.last().filter(|_| keys.len() == limit).cloned();
+        let unwanted = keys.into_iter().filter(|key| !keep(key));
+        let writes = unwanted.map(|key| (key, None)).collect();
+        self.apply(WriteBatch { writes });
+        last
+    }
+
     pub(super) fn get(&self, key: &[u8]) -> Option<Slice> {
         self.map.get(key).cloned()
     }
