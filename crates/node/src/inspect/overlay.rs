@@ -88,7 +88,7 @@ impl Engine for Overlay {
         0.0
     }
 
-    fn clear(&self, index: u64) -> Result<()> {
+    fn clear(&self, index: u64, _meta: Vec<(Slice, Slice)>) -> Result<()> {
         self.change(index, |state| *state = State { cleared: true, writes: BTreeMap::new() });
         Ok(())
     }
