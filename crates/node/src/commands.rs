@@ -50,5 +50,5 @@ mod tests {
 
     /// Commands of these groups that the session answers.
     const SESSION: &[&str] =
-        &["KV.ADMIN|HELP", "KV.ADMIN|INIT", "KV.CONSISTENCY", "KV.DURABILITY", "OBJECT|HELP", "WAIT", "WAITAOF"];
+        &["KV.BACKUP|BEGIN", "KV.BACKUP|END", "KV.BACKUP|HELP", "KV.BACKUP|PAGE", "KV.ADMIN|HELP", "KV.ADMIN|INIT", "KV.CONSISTENCY", "KV.DURABILITY", "OBJECT|HELP", "WAIT", "WAITAOF"];
 }

@@ -1,6 +1,7 @@
 //! Reads of a shard: first from the row cache alone, then, where that is not enough, from a snapshot of the tree.
 
 use crate::keys;
+use crate::space::SmallHash;
 use crate::view::{ABSENT, ShardView};
 use crate::{Fault, Record, Records, Space};
 use storage::{Cursor, Slice, Snapshot, Span};
@@ -96,6 +97,10 @@ impl Space for CachedSpace<'_> {
         Err(Fault::WouldBlock)
     }
 
+    fn small_hash(&self) -> SmallHash {
+        self.view.small_hash()
+    }
+
     fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
         Ok(self.view.keys_in_slot(slot))
     }
@@ -118,7 +123,12 @@ impl<'a> SnapshotSpace<'a> {
     /// A view as of the applied index now.
     #[must_use]
     pub fn new(view: &'a ShardView, now_ms: u64, seed: u64) -> Self {
-        let snapshot = view.engine().snapshot();
+        Self::of(view, view.engine().snapshot(), now_ms, seed)
+    }
+
+    /// A view as of the moment of a snapshot of the shard.
+    #[must_use]
+    pub fn of(view: &'a ShardView, snapshot: Box<dyn Snapshot + 'a>, now_ms: u64, seed: u64) -> Self {
         let prng = Prng::new(seed ^ snapshot.index());
         Self { view, snapshot, now_ms, prng, tree_key: Vec::new() }
     }
@@ -231,6 +241,10 @@ impl Space for SnapshotSpace<'_> {
 
     fn walk<'b>(&'b mut self, start: &[u8], end: &[u8], reverse: bool) -> Result<Box<dyn Records + 'b>, Fault> {
         Ok(self.records(start, end, reverse))
+    }
+
+    fn small_hash(&self) -> SmallHash {
+        self.view.small_hash()
     }
 
     fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {

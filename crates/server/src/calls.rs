@@ -126,6 +126,9 @@ impl Store {
 
     /// Runs a command on this node's replica of a shard, if it leads.
     fn run_here(self: &Arc<Self>, shard: ShardId, args: &[&[u8]]) -> Vec<u8> {
+        if args.first().is_some_and(|name| name.eq_ignore_ascii_case(b"KV.BACKUP")) {
+            return self.backup_call(shard, args);
+        }
         Caller::new(self.clone()).call_shard(shard, args)
     }
 }

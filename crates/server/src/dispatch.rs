@@ -236,6 +236,16 @@ impl Worker {
                 }));
                 Step::Next
             }
+            Ok(Routed::Pool { handler }) => {
+                let Some(ticket) = self.begin_in_pool(id, spec, args, ALL_KEYS) else { return Step::Stall };
+                let (store, command) = (self.store.clone(), EncodedCommand::new(args));
+                self.store.pool.run(Box::new(move || {
+                    let mut reply = Reply::new(ticket.proto);
+                    handler(&store, &command.args(), &mut reply);
+                    answer(&store, ticket, reply.buf);
+                }));
+                Step::Next
+            }
             Ok(Routed::Clear) => self.clear(id, spec, args),
             Err(text) => {
                 if let Some(connection) = self.outbox.connections.get_mut(id) {

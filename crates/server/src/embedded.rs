@@ -150,6 +150,10 @@ impl Caller {
                 run_on_store(&self.store, spec, handler, &asked, reply);
                 false
             }
+            Ok(Routed::Pool { handler }) => {
+                handler(&self.store, args, reply);
+                false
+            }
             Ok(Routed::Clear) => {
                 reply.error("ERR this command needs a connection");
                 false

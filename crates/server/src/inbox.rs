@@ -60,6 +60,10 @@ pub(crate) enum Message {
     SnapshotSent(ShardId, ReplicaId, bool),
     /// A client waits for followers.
     Wait(Box<Waiting>),
+    /// Hold a shard's writes back, for a backup.
+    Hold(crate::backup::Asked),
+    /// Let a shard's writes go on.
+    EndHold(ShardId),
     /// Look at a connection again (it was killed, or what held it is over).
     Look,
     /// End.

@@ -2,6 +2,7 @@
 
 mod access;
 mod background;
+mod backup;
 mod calls;
 mod commit;
 mod connection;

@@ -1,5 +1,6 @@
 //! From a request to where it runs: its shard, the whole store, or the session itself.
 
+use crate::backup::PoolHandler;
 use crate::store::Store;
 use node::exec::{Error, Handler, Outcome, StoreHandler};
 use node::{Fault, KeyHash, handlers, key_hash};
@@ -29,6 +30,11 @@ pub(crate) enum Routed {
         /// What runs it.
         handler: StoreHandler,
     },
+    /// By a thread of the pool, over what that finds out itself.
+    Pool {
+        /// What runs it.
+        handler: PoolHandler,
+    },
     /// On each shard: FLUSHALL.
     Clear,
 }
@@ -37,6 +43,9 @@ pub(crate) enum Routed {
 pub(crate) fn route(store: &Store, spec: &CommandSpec, args: &[&[u8]]) -> Result<Routed, String> {
     if matches!(spec.name, "FLUSHALL" | "FLUSHDB") {
         return check_flush(args).map(|()| Routed::Clear);
+    }
+    if let Some(handler) = crate::backup::handler(spec.name) {
+        return Ok(Routed::Pool { handler });
     }
     let found = handlers(spec.id);
     if let Some(handler) = found.store {

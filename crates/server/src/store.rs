@@ -52,6 +52,7 @@ pub(crate) struct Store {
     pub(crate) background: Background,
     pub(crate) embedded: Callers,
     pub(crate) calls: Calls,
+    pub(crate) backups: crate::backup::Backups,
     pub(crate) neighbours: Neighbours,
     pub(crate) snapshots: OnceLock<Snapshots>,
     /// Somebody wants the store to be made.
@@ -111,6 +112,7 @@ impl Store {
             background: Background::default(),
             embedded: Callers::default(),
             calls: Calls::default(),
+            backups: crate::backup::Backups::default(),
             neighbours: Neighbours::default(),
             snapshots: OnceLock::new(),
             init_asked: AtomicBool::new(false),

@@ -70,6 +70,8 @@ pub(crate) struct Worker {
     next_tick: Instant,
     /// No writes are proposed before this.
     pub(crate) paused_until: Instant,
+    /// Shards whose writes are held back for a backup that has no snapshot of them yet.
+    pub(crate) holds: Vec<crate::backup::Asked>,
     next_accept: usize,
     generation: u32,
     pub(crate) now: Moment,
@@ -116,6 +118,7 @@ impl Worker {
             waits: Vec::new(),
             next_tick: Instant::now() + TICK,
             paused_until: Instant::now(),
+            holds: Vec::new(),
             next_accept: index,
             generation: 0,
             now: moment(),
@@ -193,6 +196,9 @@ impl Worker {
             }
         }
         self.check_waits();
+        if !self.holds.is_empty() {
+            self.check_holds();
+        }
         self.flush_all();
     }
 
@@ -394,6 +400,8 @@ impl Worker {
             Message::SnapshotArrived(shard, arrived) => self.core.snapshot_arrived(shard, *arrived),
             Message::Wait(waiting) => self.begin_to_wait(*waiting),
             Message::SnapshotSent(shard, to, whole) => self.core.snapshot_sent(shard, to, whole),
+            Message::Hold(asked) => self.begin_hold(asked),
+            Message::EndHold(shard) => self.end_hold(shard),
             Message::Look => {
                 let held = self.outbox.connections.iter_mut().map(|(id, connection)| {
                     connection.held_until_ms = 0;

@@ -116,6 +116,14 @@ pub const PLAN_DETAIL_BYTES_MAX: usize = 512;
 pub const EVENTS_MAX: u64 = 10_000;
 /// Longest text of an event, in bytes.
 pub const EVENT_BYTES_MAX: usize = 512;
+/// Most shards' snapshots that a node holds for backups at a time.
+pub const BACKUP_SNAPSHOTS_MAX: usize = 4096;
+/// Largest page of a backup, in bytes, as far as single values are not larger.
+pub const BACKUP_PAGE_BYTES_MAX: usize = 8 << 20;
+/// Most replicas that a node tells the director of at once: the others have their turn.
+pub const REPORT_REPLICAS_MAX: usize = 1000;
+/// Most transfers that it tells of at once.
+pub const REPORT_TRANSFERS_MAX: usize = 64;
 /// Most settings that a store's map holds.
 pub const MAP_SETTINGS_MAX: usize = 256;
 /// Longest name of a setting in the map, in bytes.

@@ -1,5 +1,6 @@
 //! `basalt ctl`: what an operator asks of a store, by any of its nodes.
 
+mod backup;
 mod picture;
 mod status;
 
@@ -46,6 +47,8 @@ enum CtlCommand {
         #[arg(long)]
         json: bool,
     },
+    Backup(backup::BackupOptions),
+    Restore(backup::RestoreOptions),
 }
 
 /// Whom to ask.
@@ -67,6 +70,8 @@ pub fn run(options: &CtlOptions) -> ExitCode {
     let run = || match &options.command {
         CtlCommand::Init(node) => init(node),
         CtlCommand::Status { node, shards, json } => status::run(&mut node.connect()?, *shards, *json),
+        CtlCommand::Backup(options) => backup::run(options),
+        CtlCommand::Restore(options) => backup::run_restore(options),
     };
     match run() {
         Ok(true) => ExitCode::SUCCESS,
@@ -86,7 +91,7 @@ fn init(node: &NodeOptions) -> Result<bool, String> {
 }
 
 /// The node's answer. An error reply is an error.
-fn ask(client: &mut Client, request: &[&[u8]]) -> Result<Value, String> {
+pub(super) fn ask(client: &mut Client, request: &[&[u8]]) -> Result<Value, String> {
     match client.call_here(request) {
         Ok(Value::Error(text)) => Err(format!("{} answers: {text}", client.address())),
         Ok(answer) => Ok(answer),

@@ -3,6 +3,7 @@
 //! Handlers are deterministic: the same space, arguments and entry give the same writes on every replica.
 
 mod args;
+mod backup;
 mod counters;
 mod cursors;
 mod dump;
@@ -27,6 +28,7 @@ pub(crate) mod testspace;
 #[cfg(test)]
 mod transcript;
 
+pub use backup::backup_page;
 pub use cursors::ScanCursors;
 pub use hash::fuzz_packed;
 pub(crate) use part::NAME as PART;

@@ -27,6 +27,17 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         2,
         "Makes the store as soon as enough nodes have joined this one; for one of its first nodes.",
     ),
+    own("KV.BACKUP", -2, "Groups the commands that a backup is made with.").cost("Depends on the subcommand."),
+    own("KV.BACKUP|HELP", 2, "Lists the subcommands.").flags(LOADING | STALE),
+    admin(
+        "KV.BACKUP|BEGIN",
+        2,
+        "Holds all writes for some milliseconds and takes a snapshot of the whole store as of one moment: returns its id, \
+         and for each shard the node that holds it.",
+    ),
+    admin("KV.BACKUP|END", 3, "Lets go what this node holds for a backup.").args("id:integer"),
+    admin("KV.BACKUP|PAGE", -5, "Returns some rows of a shard as of a backup's moment, and the cursor to go on from.")
+        .args("id:integer shard:integer cursor:string [bytes:integer]"),
     promise(
         "KV.CONSISTENCY",
         "Sets how old the connection's reads may be, or returns it: `absolute` (the default: only \

@@ -1,0 +1,175 @@
+//! Restoring a backup into a store of whatever shape, through the same commands as any client's.
+
+use super::manifest::Manifest;
+use super::place::Place;
+use super::rows::{FileFacts, Row, RowValue, read_file};
+use client::{Access, Answer, Ask, Frame, Pool, PoolOptions, ReadFrom, StoreUrl};
+use indicatif::ProgressBar;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Threads that read files and write rows.
+const THREADS: usize = 4;
+/// Requests of one thread that are under way.
+const WINDOW: usize = 256;
+/// Fields of a hash in one request.
+const FIELDS_MAX: usize = 512;
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Times that a request is made before the restore is given up.
+const TRIES_MAX: u32 = 60;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Writes all rows of a backup. Those that expired meanwhile are left out; says how many.
+pub(crate) fn restore(
+    node: &StoreUrl,
+    place: &Place,
+    manifest: &Manifest,
+    now_ms: u64,
+    progress: &ProgressBar,
+) -> Result<u64, String> {
+    let files: Vec<&FileFacts> = manifest.files().collect();
+    let (next, expired) = (AtomicUsize::new(0), Mutex::new(0));
+    std::thread::scope(|scope| {
+        let work = || {
+            let mut writer = Writer::open(node)?;
+            while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let rows = read_file(place, file)?;
+                let count = rows.len();
+                let gone = writer.write(rows, now_ms)?;
+                *expired.lock().expect("no thread panics with it") += gone;
+                progress.inc(count as u64);
+            }
+            Ok::<_, String>(())
+        };
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread has panicked".to_owned())?)
+    })?;
+    let expired = *expired.lock().expect("no thread panics with it");
+    Ok(expired)
+}
+
+/// One request: doing it twice does no harm.
+struct Write {
+    args: Vec<Vec<u8>>,
+    tries: u32,
+    /// Not before this time.
+    after: Option<Instant>,
+}
+
+struct Writer {
+    pool: Pool,
+}
+
+impl Writer {
+    fn open(node: &StoreUrl) -> Result<Self, String> {
+        let options =
+            PoolOptions { connections: 1, timeout: TIMEOUT, read_from: ReadFrom::Leader, greetings: Vec::new() };
+        Ok(Self { pool: Pool::open(node, options).map_err(|e| e.to_string())? })
+    }
+
+    fn write(&mut self, rows: Vec<Row>, now_ms: u64) -> Result<u64, String> {
+        let before = rows.len();
+        let rows: Vec<Row> = rows.into_iter().filter(|row| row.expire_at_ms == 0 || row.expire_at_ms > now_ms).collect();
+        let gone = (before - rows.len()) as u64;
+        // An expiry follows its hash on the same connection, so it comes behind it; a retried one is made again later, and
+        // that changes nothing. So expiries are a pass of their own.
+        let expiries: Vec<Write> = rows.iter().filter_map(expiry_of).collect();
+        self.make(rows.into_iter().flat_map(writes_of).collect())?;
+        self.make(expiries)?;
+        Ok(gone)
+    }
+
+    /// Makes all of these, in any order.
+    fn make(&mut self, writes: Vec<Write>) -> Result<(), String> {
+        let mut slots: Vec<Option<Write>> = (0..WINDOW).map(|_| None).collect();
+        let mut free: Vec<u32> = (0..WINDOW as u32).collect();
+        let mut waiting: Vec<Write> = writes;
+        waiting.reverse();
+        let mut left = waiting.len();
+        while left > 0 {
+            let now = Instant::now();
+            let ready = |write: &Write| write.after.is_none_or(|after| after <= now);
+            while let Some(token) = free.last().copied()
+                && let Some(at) = waiting.iter().rposition(ready)
+            {
+                free.pop();
+                let write = waiting.swap_remove(at);
+                let ask = Ask {
+                    client: 0,
+                    token,
+                    key: Some(&write.args[1]),
+                    access: Access::Repeatable,
+                    arguments: write.args.len(),
+                };
+                let mut request = self.pool.request(ask);
+                write.args.iter().for_each(|arg| _ = request.arg(arg));
+                drop(request);
+                slots[token as usize] = Some(write);
+            }
+            let mut problem = None;
+            let until = Some(now + PAUSE);
+            let mut each = |token: u32, answer: Answer<'_>, _: Instant| {
+                let Some(mut write) = slots[token as usize].take() else { return };
+                free.push(token);
+                let again = match &answer {
+                    Answer::Reply(Frame::Error(text)) => {
+                        let text = String::from_utf8_lossy(text).into_owned();
+                        let passes = ["BUSY", "TIMEOUT", "NOREPLICAS", "ERR disk full"];
+                        if !passes.iter().any(|word| text.starts_with(word)) {
+                            problem = Some(format!("the store refuses a row: {text}"));
+                        }
+                        Some(text)
+                    }
+                    Answer::Reply(_) => None,
+                    Answer::Again(failure) | Answer::Failed(failure) => Some(failure.name().to_owned()),
+                };
+                match again {
+                    None => left -= 1,
+                    Some(why) if write.tries == TRIES_MAX => {
+                        problem = Some(format!("a row could not be written, after {TRIES_MAX} tries: {why}"));
+                    }
+                    Some(_) => {
+                        write.tries += 1;
+                        write.after = Some(Instant::now() + PAUSE);
+                        waiting.push(write);
+                    }
+                }
+            };
+            self.pool.wait(until, &mut each).map_err(|e| e.to_string())?;
+            if let Some(problem) = problem {
+                return Err(problem);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn request(args: Vec<Vec<u8>>) -> Write {
+    Write { args, tries: 0, after: None }
+}
+
+fn writes_of(row: Row) -> Vec<Write> {
+    match row.value {
+        RowValue::String(value) if row.expire_at_ms > 0 => {
+            let at = row.expire_at_ms.to_string().into_bytes();
+            vec![request(vec![b"SET".to_vec(), row.key, value, b"PXAT".to_vec(), at])]
+        }
+        RowValue::String(value) => vec![request(vec![b"SET".to_vec(), row.key, value])],
+        RowValue::Hash(fields) => {
+            let chunk = |fields: &[(Vec<u8>, Vec<u8>)]| {
+                let mut args = vec![b"HSET".to_vec(), row.key.clone()];
+                args.extend(fields.iter().flat_map(|(field, value)| [field.clone(), value.clone()]));
+                request(args)
+            };
+            fields.chunks(FIELDS_MAX).map(chunk).collect()
+        }
+    }
+}
+
+/// A hash's own: SET has its expiry with it.
+fn expiry_of(row: &Row) -> Option<Write> {
+    let is_hash = matches!(row.value, RowValue::Hash(_));
+    let at = row.expire_at_ms.to_string().into_bytes();
+    (is_hash && row.expire_at_ms > 0).then(|| request(vec![b"PEXPIREAT".to_vec(), row.key.clone(), at]))
+}

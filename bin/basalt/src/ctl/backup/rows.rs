@@ -1,0 +1,244 @@
+//! A backup's files: rows of one shard in key order, compressed, named by the SHA-256 of what they hold.
+//!
+//! A file ends where a key's hash says so, not after so many rows. So a file whose rows have not changed since the last
+//! backup has the same bounds, the same name, and need not be written again. docs/FORMATS.md has the layout.
+
+use super::place::Place;
+use std::io::Read;
+use vocab::put_varint;
+use xxhash_rust::xxh3::xxh3_64;
+
+const MAGIC: &[u8; 8] = b"BASROWS1";
+/// A file does not end before this, in bytes.
+const BYTES_MIN: usize = 1 << 20;
+/// Nor does it grow beyond this, but for the last row.
+const BYTES_MAX: usize = 16 << 20;
+/// One of so many keys ends a file that is long enough.
+const ENDS: u64 = 64;
+/// The largest file that is read: a row may be as large as a request.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+const LEVEL: i32 = 1;
+
+const STRING: u8 = 1;
+const HASH: u8 = 2;
+
+/// A key with what it holds; of a large hash, some of its fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) key: Vec<u8>,
+    /// In ms since the epoch; 0: never.
+    pub(crate) expire_at_ms: u64,
+    pub(crate) value: RowValue,
+}
+
+/// What a key holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RowValue {
+    String(Vec<u8>),
+    /// Fields and values.
+    Hash(Vec<(Vec<u8>, Vec<u8>)>),
+}
+
+/// A file of a backup.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct FileFacts {
+    /// SHA-256 of the rows, in hexadecimal digits.
+    pub(crate) sha256: String,
+    pub(crate) rows: u64,
+    /// Before compression.
+    pub(crate) bytes: u64,
+}
+
+impl FileFacts {
+    pub(crate) fn name(&self) -> String {
+        file_name(&self.sha256)
+    }
+}
+
+pub(crate) fn file_name(sha256: &str) -> String {
+    format!("files/{sha256}")
+}
+
+/// Rows on their way into files.
+#[derive(Default)]
+pub(crate) struct Packer {
+    bytes: Vec<u8>,
+    rows: u64,
+}
+
+/// A file that is full.
+pub(crate) struct Packed {
+    pub(crate) facts: FileFacts,
+    bytes: Vec<u8>,
+}
+
+impl Packed {
+    /// What is to be kept under its name.
+    pub(crate) fn compressed(&self) -> Result<Vec<u8>, String> {
+        zstd::bulk::compress(&self.bytes, LEVEL).map_err(|e| format!("rows cannot be compressed: {e}"))
+    }
+}
+
+impl Packer {
+    /// Takes a row; a file, if it is full with it.
+    pub(crate) fn push(&mut self, row: &Row) -> Option<Packed> {
+        if self.bytes.is_empty() {
+            self.bytes.extend_from_slice(MAGIC);
+        }
+        self.rows += 1;
+        put_part(&mut self.bytes, &row.key);
+        put_varint(&mut self.bytes, row.expire_at_ms);
+        match &row.value {
+            RowValue::String(value) => {
+                self.bytes.push(STRING);
+                put_part(&mut self.bytes, value);
+            }
+            RowValue::Hash(fields) => {
+                self.bytes.push(HASH);
+                put_varint(&mut self.bytes, fields.len() as u64);
+                for (field, value) in fields {
+                    put_part(&mut self.bytes, field);
+                    put_part(&mut self.bytes, value);
+                }
+            }
+        }
+        let ends = self.bytes.len() >= BYTES_MIN && xxh3_64(&row.key).is_multiple_of(ENDS);
+        if ends || self.bytes.len() >= BYTES_MAX { self.finish() } else { None }
+    }
+
+    /// What is left.
+    pub(crate) fn finish(&mut self) -> Option<Packed> {
+        let (bytes, rows) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.rows));
+        if rows == 0 {
+            return None;
+        }
+        let digest = hmac_sha256::Hash::hash(&bytes);
+        let sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        Some(Packed { facts: FileFacts { sha256, rows, bytes: bytes.len() as u64 }, bytes })
+    }
+}
+
+fn put_part(bytes: &mut Vec<u8>, part: &[u8]) {
+    put_varint(bytes, part.len() as u64);
+    bytes.extend_from_slice(part);
+}
+
+/// The rows of a file, which is checked against its name.
+pub(crate) fn read_file(place: &Place, facts: &FileFacts) -> Result<Vec<Row>, String> {
+    let name = facts.name();
+    let compressed = place.get(&name, FILE_BYTES_MAX)?;
+    let bytes = decompress(&compressed, facts.bytes).map_err(|e| format!("{name} is damaged: {e}"))?;
+    let digest: String = hmac_sha256::Hash::hash(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    if digest != facts.sha256 {
+        return Err(format!("{name} is damaged: its rows have the SHA-256 {digest}"));
+    }
+    let rows = unpack(&bytes).map_err(|e| format!("{name} cannot be read: {e}"))?;
+    if rows.len() as u64 != facts.rows {
+        return Err(format!("{name} holds {} rows, not {}", rows.len(), facts.rows));
+    }
+    Ok(rows)
+}
+
+fn decompress(compressed: &[u8], length: u64) -> Result<Vec<u8>, String> {
+    let decoder = zstd::stream::read::Decoder::new(compressed).map_err(|e| e.to_string())?;
+    let mut bytes = Vec::new();
+    // One more than there may be, so that too long is not taken for right.
+    decoder.take(length.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    if bytes.len() as u64 == length { Ok(bytes) } else { Err(format!("{} bytes instead of {length}", bytes.len())) }
+}
+
+fn unpack(bytes: &[u8]) -> Result<Vec<Row>, &'static str> {
+    let mut rest = bytes.strip_prefix(MAGIC).ok_or("not a file of rows, or of a later version")?;
+    let mut rows = Vec::new();
+    while !rest.is_empty() {
+        let key = part(&mut rest)?.to_vec();
+        let expire_at_ms = varint(&mut rest)?;
+        let (&kind, after) = rest.split_first().ok_or("cut short")?;
+        rest = after;
+        let value = match kind {
+            STRING => RowValue::String(part(&mut rest)?.to_vec()),
+            HASH => {
+                let count = varint(&mut rest)?;
+                let mut fields = Vec::new();
+                for _ in 0..count {
+                    fields.push((part(&mut rest)?.to_vec(), part(&mut rest)?.to_vec()));
+                }
+                RowValue::Hash(fields)
+            }
+            _ => return Err("a row of an unknown kind"),
+        };
+        rows.push(Row { key, expire_at_ms, value });
+    }
+    Ok(rows)
+}
+
+fn part<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], &'static str> {
+    let length = usize::try_from(varint(rest)?).map_err(|_| "a length is too large")?;
+    let (part, after) = rest.split_at_checked(length).ok_or("cut short")?;
+    *rest = after;
+    Ok(part)
+}
+
+fn varint(rest: &mut &[u8]) -> Result<u64, &'static str> {
+    let mut value = 0u64;
+    for (i, &byte) in rest.iter().take(10).enumerate() {
+        value |= u64::from(byte & 0x7F).checked_shl(7 * i as u32).ok_or("a number is too large")?;
+        if byte & 0x80 == 0 {
+            *rest = &rest[i + 1..];
+            return Ok(value);
+        }
+    }
+    Err("a number is cut short")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn row(i: u32, length: usize) -> Row {
+        let value = RowValue::String(vec![(i % 251) as u8; length]);
+        Row { key: format!("key{i:06}").into_bytes(), expire_at_ms: u64::from(i % 3), value }
+    }
+
+    fn pack(rows: &[Row]) -> Vec<Packed> {
+        let mut packer = Packer::default();
+        let mut files: Vec<Packed> = rows.iter().filter_map(|row| packer.push(row)).collect();
+        files.extend(packer.finish());
+        files
+    }
+
+    #[test]
+    fn rows_come_back_as_they_were() {
+        let fields = vec![(b"a".to_vec(), Vec::new()), (Vec::new(), b"b".to_vec())];
+        let mut rows: Vec<Row> = (0..3000).map(|i| row(i, 1000)).collect();
+        rows.push(Row { key: Vec::new(), expire_at_ms: u64::MAX, value: RowValue::Hash(fields) });
+        let files = pack(&rows);
+        assert!(files.len() > 1, "one file");
+        let found: Vec<Row> = files.iter().flat_map(|file| unpack(&file.bytes).unwrap()).collect();
+        assert_eq!(found, rows);
+        let file = &files[0];
+        assert_eq!(decompress(&file.compressed().unwrap(), file.facts.bytes).unwrap(), file.bytes);
+        assert!(decompress(&file.compressed().unwrap(), file.facts.bytes - 1).is_err());
+    }
+
+    #[test]
+    fn a_changed_row_changes_one_file() {
+        let rows: Vec<Row> = (0..20_000).map(|i| row(i, 1000)).collect();
+        let before = pack(&rows);
+        let mut changed = rows.clone();
+        changed[10_000].value = RowValue::String(b"other".to_vec());
+        changed.insert(3, row(900_000, 10));
+        let names: Vec<&str> = before.iter().map(|file| file.facts.sha256.as_str()).collect();
+        let after = pack(&changed);
+        let new = after.iter().filter(|file| !names.contains(&file.facts.sha256.as_str())).count();
+        assert!(before.len() > 10 && new <= 3, "{new} of {} files are new", before.len());
+    }
+
+    #[test]
+    fn damage_is_seen() {
+        for bad in [&b"BASROWS2"[..], b"BASROWS1\x05ab", b"BASROWS1\x01a\x00\x09", b"BASROWS1\x01a\x00\x02\x01\x01f"] {
+            assert!(unpack(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Taking a backup: every shard is read from the node that holds its snapshot, one thread a node, while the store serves.
+
+use super::manifest::{Manifest, ShardFacts};
+use super::place::Place;
+use super::rows::{FileFacts, Packed, Packer, Row, RowValue};
+use super::said;
+use client::{Client, StoreUrl, Value};
+use indicatif::ProgressBar;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Mutex;
+use std::time::Duration;
+
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+const PAGE_BYTES: &[u8] = b"2097152";
+
+/// What a backup came to.
+pub(crate) struct Taken {
+    pub(crate) manifest: Manifest,
+    /// Files that were not there before, and their bytes as they are kept.
+    pub(crate) new_files: u64,
+    pub(crate) new_bytes: u64,
+}
+
+/// A shard's snapshot.
+struct Part {
+    shard: u64,
+    slots: String,
+    index: u64,
+    keys: u64,
+    address: String,
+}
+
+/// A snapshot of the whole store.
+struct Begun {
+    id: String,
+    at_ms: u64,
+    store: String,
+    epoch: u64,
+    parts: Vec<Part>,
+}
+
+impl Begun {
+    fn read(answer: &Value) -> Option<Self> {
+        let Value::Array(fields) = answer else { return None };
+        let [id, at_ms, store, epoch, Value::Array(parts)] = fields.as_slice() else { return None };
+        let part = |part: &Value| {
+            let Value::Array(fields) = part else { return None };
+            let [shard, slots, index, keys, _, address] = fields.as_slice() else { return None };
+            Some(Part {
+                shard: shard.as_int()? as u64,
+                slots: text(slots)?,
+                index: index.as_int()? as u64,
+                keys: keys.as_int()? as u64,
+                address: text(address)?,
+            })
+        };
+        Some(Self {
+            id: text(id)?,
+            at_ms: at_ms.as_int()? as u64,
+            store: text(store)?,
+            epoch: epoch.as_int()? as u64,
+            parts: parts.iter().map(part).collect::<Option<_>>()?,
+        })
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    Some(String::from_utf8_lossy(value.as_bytes()?).into_owned())
+}
+
+/// Where files go, and which are there.
+struct Shelf<'a> {
+    place: &'a Place,
+    known: Mutex<HashSet<String>>,
+    new: Mutex<(u64, u64)>,
+    progress: &'a ProgressBar,
+}
+
+impl Shelf<'_> {
+    fn keep(&self, file: &Packed) -> Result<FileFacts, String> {
+        let known = self.known.lock().expect("no thread panics with it").contains(&file.facts.sha256);
+        if !known {
+            let bytes = file.compressed()?;
+            self.place.put(&file.facts.name(), &bytes)?;
+            let mut new = self.new.lock().expect("no thread panics with it");
+            *new = (new.0 + 1, new.1 + bytes.len() as u64);
+            self.known.lock().expect("no thread panics with it").insert(file.facts.sha256.clone());
+        }
+        self.progress.inc(file.facts.rows);
+        Ok(file.facts.clone())
+    }
+}
+
+/// Takes a backup. What is in `place` already is not written again.
+pub(crate) fn take(node: &StoreUrl, place: &Place, progress: &ProgressBar) -> Result<Taken, String> {
+    let known = place.list("files")?.into_iter().map(|(name, _)| name).collect();
+    let mut client = Client::open_within(node, CONNECT_WITHIN, ANSWER_WITHIN).map_err(|e| e.to_string())?;
+    let answer = said(&mut client, &[b"KV.BACKUP", b"BEGIN"])?;
+    let begun = Begun::read(&answer).ok_or("the store's answer to KV.BACKUP BEGIN cannot be read")?;
+    progress.set_length(begun.parts.iter().map(|part| part.keys).sum());
+    let mut by_node: BTreeMap<&str, Vec<&Part>> = BTreeMap::new();
+    for part in &begun.parts {
+        by_node.entry(&part.address).or_default().push(part);
+    }
+    let shelf = Shelf { place, known: Mutex::new(known), new: Mutex::default(), progress };
+    let mut shards = std::thread::scope(|scope| {
+        let threads: Vec<_> = by_node
+            .iter()
+            .map(|(address, parts)| scope.spawn(|| read_node(node, address, parts, &begun, &shelf)))
+            .collect();
+        let mut shards = Vec::new();
+        for thread in threads {
+            shards.extend(thread.join().map_err(|_| "a thread has panicked".to_owned())??);
+        }
+        Ok::<_, String>(shards)
+    })?;
+    shards.sort_by_key(|shard: &ShardFacts| shard.shard);
+    let manifest = Manifest::new(begun.store, begun.at_ms, begun.epoch, shards);
+    manifest.write(place)?;
+    let (new_files, new_bytes) = *shelf.new.lock().expect("no thread panics with it");
+    Ok(Taken { manifest, new_files, new_bytes })
+}
+
+/// Reads all shards that one node holds.
+fn read_node(
+    store: &StoreUrl,
+    address: &str,
+    parts: &[&Part],
+    begun: &Begun,
+    shelf: &Shelf<'_>,
+) -> Result<Vec<ShardFacts>, String> {
+    let seed = address.parse().map_err(|e| format!("{address}: {e}"))?;
+    let url = StoreUrl { seeds: vec![seed], login: store.login.clone() };
+    let mut client =
+        Client::open_within(&url, CONNECT_WITHIN, ANSWER_WITHIN).map_err(|e| format!("{address}: {e}"))?;
+    let read = parts.iter().map(|part| read_shard(&mut client, part, begun, shelf)).collect();
+    // Snapshots that nobody lets go are let go after a while.
+    let _ = client.call_here(&[b"KV.BACKUP", b"END", begun.id.as_bytes()]);
+    read
+}
+
+fn read_shard(client: &mut Client, part: &Part, begun: &Begun, shelf: &Shelf<'_>) -> Result<ShardFacts, String> {
+    let mut files = Vec::new();
+    let mut packer = Packer::default();
+    let (shard, mut cursor) = (part.shard.to_string(), Vec::new());
+    loop {
+        let page: [&[u8]; 6] =
+            [b"KV.BACKUP", b"PAGE", begun.id.as_bytes(), shard.as_bytes(), &cursor, PAGE_BYTES];
+        let answer = said(client, &page)?;
+        let bad = || format!("{}: a page of shard {shard} cannot be read", client.address());
+        let Value::Array(fields) = answer else { return Err(bad()) };
+        let Ok([next, Value::Array(rows)]) = <[Value; 2]>::try_from(fields) else { return Err(bad()) };
+        for row in rows {
+            let row = read_row(row).ok_or_else(bad)?;
+            if let Some(file) = packer.push(&row) {
+                files.push(shelf.keep(&file)?);
+            }
+        }
+        match next {
+            Value::Null => break,
+            Value::Bulk(next) => cursor = next,
+            _ => return Err(bad()),
+        }
+    }
+    if let Some(file) = packer.finish() {
+        files.push(shelf.keep(&file)?);
+    }
+    Ok(ShardFacts { shard: part.shard, slots: part.slots.clone(), index: part.index, keys: part.keys, files })
+}
+
+fn read_row(row: Value) -> Option<Row> {
+    let Value::Array(fields) = row else { return None };
+    let [Value::Bulk(key), Value::Int(expire_at_ms), value] = <[Value; 3]>::try_from(fields).ok()? else { return None };
+    let value = match value {
+        Value::Bulk(bytes) => RowValue::String(bytes),
+        Value::Array(parts) => {
+            let mut fields = Vec::with_capacity(parts.len() / 2);
+            let mut parts = parts.into_iter();
+            while let Some(field) = parts.next() {
+                let (Value::Bulk(field), Some(Value::Bulk(value))) = (field, parts.next()) else { return None };
+                fields.push((field, value));
+            }
+            RowValue::Hash(fields)
+        }
+        _ => return None,
+    };
+    Some(Row { key, expire_at_ms: expire_at_ms as u64, value })
+}
