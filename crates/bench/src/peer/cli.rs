@@ -143,7 +143,7 @@ fn show(roster: &Roster, json: bool) -> io::Result<()> {
     println!("settings  {}", roster.settings);
     println!("--target  {}", roster.target);
     for node in &roster.nodes {
-        println!("  {:<22} process {:<8} {}", node.address, node.process, node.data.display());
+        println!("  {:<22} process {:<8} {}", node.address, node.process.id, node.data.display());
     }
     Ok(())
 }

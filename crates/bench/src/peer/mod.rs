@@ -13,6 +13,6 @@ mod site;
 pub use build::adapter;
 pub(crate) use cli::run;
 pub use cli::{DurabilityOfPeer, PeerCommand, PeerName, UpOptions};
-pub use process::DATA_VARIABLE;
+pub use process::{DATA_VARIABLE, Process};
 pub use roster::{PeerNode, Roster};
 pub use site::up;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::process;
+use super::process::{self, Process};
 
 const FILE: &str = "peer.json";
 
@@ -16,7 +16,7 @@ pub struct PeerNode {
     /// Where its clients reach it.
     pub address: String,
     /// Its process.
-    pub process: u32,
+    pub process: Process,
     /// Its data.
     pub data: PathBuf,
     /// Its output.
@@ -56,7 +56,7 @@ impl Roster {
     /// How many of its servers are up.
     #[must_use]
     pub fn alive(&self) -> usize {
-        self.nodes.iter().filter(|node| process::is_alive(node.process, &node.data)).count()
+        self.nodes.iter().filter(|node| process::is_alive(node.process)).count()
     }
 
     /// Ends its servers; their data stays.
@@ -64,7 +64,7 @@ impl Roster {
     /// # Errors
     /// One of them cannot be ended.
     pub fn end(&self) -> io::Result<()> {
-        let all: Vec<(u32, &Path)> = self.nodes.iter().map(|node| (node.process, node.data.as_path())).collect();
+        let all: Vec<Process> = self.nodes.iter().map(|node| node.process).collect();
         process::end(&all)
     }
 

@@ -51,7 +51,7 @@ impl Site<'_> {
         for node in &self.nodes {
             let mut alive = true;
             let served = process::until(bound, || {
-                alive = process::is_alive(node.process, &node.data);
+                alive = process::is_alive(node.process);
                 !alive || serves(node)
             });
             if !alive || !served {

@@ -5,6 +5,7 @@ mod canned;
 mod embedded;
 #[cfg(test)]
 pub(crate) mod map_store;
+mod node_tell;
 mod nodes;
 mod noop;
 mod noop_server;
@@ -25,6 +26,7 @@ use crate::workload::Workload;
 pub use adapter::{AdapterTarget, AdapterUrl};
 pub use canned::NoopShape;
 pub use embedded::{EmbeddedHandle, EmbeddedStore, EmbeddedTarget};
+pub use node_tell::Told;
 pub use noop::NoopTarget;
 pub use noop_server::NoopServer;
 pub use outcome::{Completion, Fault, Outcome, Part};
@@ -121,6 +123,17 @@ pub trait Target: Sync {
 
     /// Called about once a second while a phase runs, for a target whose processes come and go.
     fn look(&self) {}
+
+    /// The processes of its nodes that are on this machine, by the nodes' names. Called about once a second while a phase
+    /// runs, by a thread of its own.
+    fn processes(&self) -> Vec<(String, u32)> {
+        Vec::new()
+    }
+
+    /// What its nodes tell of themselves now, by their names. Called likewise.
+    fn tells(&self) -> Vec<(String, Told)> {
+        Vec::new()
+    }
 
     /// The data directory, when it is on this machine.
     fn data_dir(&self) -> Option<&std::path::Path> {

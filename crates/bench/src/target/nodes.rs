@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use client::{Address, Client, SlotMap, StoreUrl, Value};
 
+use super::node_tell::NodeTell;
 use super::{NodeUse, TargetUsage};
 use crate::model::CpuTime;
 use crate::usage::{ProcessUsage, disk_bytes};
@@ -52,6 +53,7 @@ pub(super) struct NodeWatch {
     first: Told,
     data_dir: Option<PathBuf>,
     state: Mutex<State>,
+    tell: Mutex<NodeTell>,
 }
 
 #[derive(Default)]
@@ -75,7 +77,7 @@ impl NodeWatch {
         let first = first.ok_or_else(|| io::Error::other(format!("no node of {store} answers INFO")))?;
         let data_dir = state.nodes.iter().find_map(|node| node.data_dir.clone());
         state.look();
-        Ok(Self { store: store.clone(), first, data_dir, state: Mutex::new(state) })
+        Ok(Self { store: store.clone(), first, data_dir, state: Mutex::new(state), tell: Mutex::default() })
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -119,6 +121,32 @@ impl NodeWatch {
         for node in state.look() {
             state.ask(node, &self.store);
         }
+    }
+
+    /// The processes that are known, by their nodes' addresses.
+    pub(super) fn processes(&self) -> Vec<(String, u32)> {
+        let state = self.state();
+        state.nodes.iter().filter_map(|node| Some((node.address.to_string(), node.process?))).collect()
+    }
+
+    /// What the nodes tell now. A node that has joined the store meanwhile is watched from now on.
+    pub(super) fn tells(&self) -> Vec<(String, super::Told)> {
+        let mut tell = self.tell.lock().unwrap_or_else(PoisonError::into_inner);
+        let known: Vec<Address> = self.state().nodes.iter().map(|node| node.address.clone()).collect();
+        let told = known.iter().filter_map(|address| Some((address.clone(), tell.ask(&self.store, address)?)));
+        let told: Vec<(Address, super::Told)> = told.collect();
+        if let Some(nodes) = told.first().and_then(|(address, _)| tell.nodes(&self.store, address)) {
+            nodes.into_iter().filter(|address| !known.contains(address)).for_each(|address| self.add(address));
+        }
+        told.into_iter().map(|(address, told)| (address.to_string(), told)).collect()
+    }
+
+    fn add(&self, address: Address) {
+        let local = address.resolve().is_ok_and(|place| place.ip().is_loopback());
+        let mut state = self.state();
+        state.nodes.push(Watched { address, local, told: None, process: None, data_dir: None });
+        let last = state.nodes.len() - 1;
+        state.ask(last, &self.store);
     }
 
     pub(super) fn usage(&self) -> TargetUsage {

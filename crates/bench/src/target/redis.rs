@@ -10,7 +10,7 @@ use client::{Client, Greeting, PoolOptions, ReadFrom, SlotMap, StoreUrl, Value};
 use super::nodes::NodeWatch;
 use super::session::{Manner, RecordSession, Session};
 use super::socket::SocketTransport;
-use super::{Lanes, Target, TargetFacts, TargetUsage};
+use super::{Lanes, Target, TargetFacts, TargetUsage, Told};
 use crate::workload::{OpKind, Task, Workload};
 
 /// How a store is spoken to.
@@ -137,6 +137,14 @@ impl Target for RedisTarget {
 
     fn look(&self) {
         self.nodes.look();
+    }
+
+    fn processes(&self) -> Vec<(String, u32)> {
+        self.nodes.processes()
+    }
+
+    fn tells(&self) -> Vec<(String, Told)> {
+        self.nodes.tells()
     }
 
     fn data_dir(&self) -> Option<&Path> {

@@ -11,6 +11,8 @@ use crate::workload::{OpKind, RecordForm, Task, Workload};
 
 /// The protocol's number; an adapter of another is refused.
 const PROTOCOL: &str = "1";
+/// What a column must hold where lengths vary, in bytes.
+const FIELD_BYTES_MAX: u64 = 64 * 1024;
 /// Longest answer to a greeting, in bytes.
 const GREETING_BYTES_MAX: usize = 64 * 1024;
 
@@ -103,8 +105,11 @@ pub(super) fn open(workload: &Workload) -> String {
     };
     let scans = workload.task() == Task::Run && workload.mix().share(OpKind::Scan) > 0.0;
     let mut text = format!(
-        "protocol={PROTOCOL}\nwhat=open\ntask={task}\nrecord={record}\nscans={scans}\ncompare_and_set={}\n",
-        config.compare_and_set
+        "protocol={PROTOCOL}\nwhat=open\ntask={task}\nrecord={record}\nscans={scans}\ncompare_and_set={}\n\
+         field_bytes={}\nfield_bytes_max={}\n",
+        config.compare_and_set,
+        config.record_bytes() / u64::from(config.field_count),
+        config.field_length.constant().unwrap_or(FIELD_BYTES_MAX),
     );
     for name in workload.field_names() {
         text += &format!("field={}\n", String::from_utf8_lossy(name));

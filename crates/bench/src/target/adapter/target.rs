@@ -107,6 +107,10 @@ impl Target for AdapterTarget {
         self.nodes.look();
     }
 
+    fn processes(&self) -> Vec<(String, u32)> {
+        self.nodes.processes()
+    }
+
     fn data_dir(&self) -> Option<&std::path::Path> {
         self.data_dir.as_deref()
     }

@@ -54,6 +54,12 @@ impl ProcessWatch {
         }
     }
 
+    /// The processes that are known, by their nodes' names.
+    pub(super) fn processes(&self) -> Vec<(String, u32)> {
+        let nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        nodes.iter().filter_map(|node| Some((node.name.clone(), node.process?))).collect()
+    }
+
     pub(super) fn usage(&self) -> TargetUsage {
         self.look();
         let nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
