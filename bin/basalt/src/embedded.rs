@@ -1,5 +1,6 @@
 //! `basalt bench`, and the store in this process that it measures when it is given no other.
 
+use crate::lent::Lender;
 use bench::cli::{BenchOptions, Program};
 use bench::target::{EmbeddedHandle, EmbeddedStore, TargetFacts};
 use node::Config;
@@ -97,6 +98,7 @@ pub fn run(options: &BenchOptions) -> ExitCode {
         version: env!("CARGO_PKG_VERSION"),
         commit: option_env!("BASALT_COMMIT"),
         open_store: &open_store,
+        stores: &Lender { stop: Arc::clone(&stop) },
         stop: &stop,
         events: bench::driver::EventLog::default(),
     };

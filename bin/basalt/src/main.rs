@@ -7,6 +7,7 @@ mod ctl;
 mod demo;
 mod embedded;
 mod inspect;
+mod lent;
 mod logging;
 mod sim;
 mod start;

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         version: env!("CARGO_PKG_VERSION"),
         commit: None,
         open_store: &|_, _| Err(io::Error::new(io::ErrorKind::Unsupported, "this program has no store of its own")),
+        stores: &bench::suite::NoStores,
         stop: &AtomicBool::new(false),
         events: EventLog::default(),
     };

@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::compare::{self, CompareOptions};
 use crate::driver::{Arrivals, EventLog, Limit};
 use crate::peer::{self, PeerCommand};
+use crate::suite::{Stores, SuiteOptions};
 use crate::target::{EmbeddedStore, NoopServer, NoopShape};
 use crate::workload::{KNOWN, Task};
-use crate::{canonical, single};
+use crate::{canonical, redraw, single, suite};
 
 /// Measure an embedded store, Basalt or another server
 ///
@@ -40,11 +42,16 @@ pub enum BenchCommand {
     Run(Box<PhaseOptions>),
     /// Remove a workload's records
     Delete(Box<PhaseOptions>),
+    /// Run a whole experiment from a readable file, unattended, and write one report of it
+    Suite(Box<SuiteOptions>),
+    /// Draw the reports of runs again, from their raw data
+    Report(ReportOptions),
     /// Serve canned answers without a store, to show a client's own ceiling
     NoopServer(NoopOptions),
     /// Start and stop other systems' servers on this machine
     #[command(subcommand)]
     Peer(PeerCommand),
+    Compare(CompareOptions),
     /// List the workload properties that mean something here
     Properties,
 }
@@ -280,6 +287,14 @@ impl From<ArrivalsOption> for Arrivals {
     }
 }
 
+/// What is drawn again.
+#[derive(Clone, Debug, Args)]
+pub struct ReportOptions {
+    /// Run folders: of suites, or of single runs
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+}
+
 /// The no-op server.
 #[derive(Clone, Debug, Args)]
 pub struct NoopOptions {
@@ -365,6 +380,8 @@ pub struct Program<'a> {
     pub commit: Option<&'a str>,
     /// Opens an embedded store in a directory, with settings as `name=value`.
     pub open_store: &'a OpenStore,
+    /// Starts stores of several nodes, for suites.
+    pub stores: &'a dyn Stores,
     /// Set when somebody wants the run to end.
     pub stop: &'a AtomicBool,
     /// What the program does to the store meanwhile: marks in the charts of the phase that it falls into.
@@ -380,8 +397,11 @@ pub fn run(options: &BenchOptions, program: &Program<'_>) -> ExitCode {
         Some(BenchCommand::Load(options)) => single::run(Task::Load, options, program),
         Some(BenchCommand::Run(options)) => single::run(Task::Run, options, program),
         Some(BenchCommand::Delete(options)) => single::run(Task::Delete, options, program),
+        Some(BenchCommand::Suite(options)) => suite::run(options, program),
+        Some(BenchCommand::Report(options)) => redraw::run(&options.runs),
         Some(BenchCommand::NoopServer(options)) => noop_server(options),
         Some(BenchCommand::Peer(command)) => peer::run(command).map_err(Trouble::Failed),
+        Some(BenchCommand::Compare(options)) => compare::run(options),
         Some(BenchCommand::Properties) => {
             for known in KNOWN {
                 println!("{:<40} {:<14} {}", known.name, known.default, known.meaning);

@@ -355,6 +355,9 @@ pub struct MetricSeries {
     pub name: String,
     /// Its unit, e.g. `bytes`; empty for a plain number.
     pub unit: String,
+    /// The node that told it; none for the store as a whole.
+    #[serde(default)]
+    pub node: Option<String>,
     /// In order of time.
     pub points: Vec<MetricPoint>,
 }

@@ -17,6 +17,37 @@ pub struct ProcessUsage {
     pub peak_rss_bytes: Option<u64>,
 }
 
+/// What one process has moved so far, and holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ProcessTraffic {
+    /// CPU time so far.
+    pub cpu_s: f64,
+    /// Resident memory.
+    pub rss_bytes: u64,
+    /// Bytes that it has had read from devices; none if that cannot be seen.
+    pub read_bytes: Option<u64>,
+    /// Bytes that it has had written to devices.
+    pub written_bytes: Option<u64>,
+}
+
+impl ProcessTraffic {
+    /// Of the process `id`; none when there is none, or it cannot be seen.
+    #[must_use]
+    pub fn of(id: u32) -> Option<Self> {
+        let dir = Path::new("/proc").join(id.to_string());
+        let cpu = cpu_time(&fs::read_to_string(dir.join("stat")).ok()?)?;
+        let status = fs::read_to_string(dir.join("status")).unwrap_or_default();
+        let io = fs::read_to_string(dir.join("io")).unwrap_or_default();
+        let moved = |name: &str| io.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        Some(Self {
+            cpu_s: cpu.total_s(),
+            rss_bytes: kib_of(&status, "VmRSS:").unwrap_or(0),
+            read_bytes: moved("read_bytes:"),
+            written_bytes: moved("write_bytes:"),
+        })
+    }
+}
+
 impl ProcessUsage {
     /// Of the process `id`; none when there is none, or it cannot be seen.
     #[must_use]
@@ -47,7 +78,11 @@ fn cpu_time(stat: &str) -> Option<CpuTime> {
 
 /// From the text of /proc/PID/status.
 fn peak_rss(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    kib_of(status, "VmHWM:")
+}
+
+fn kib_of(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 

@@ -152,6 +152,12 @@ impl LocalStore {
         Ok(command)
     }
 
+    /// The directory of one node: its data and what it said.
+    #[must_use]
+    pub fn node_dir(&self, number: usize) -> PathBuf {
+        Roster::node_dir(&self.dir, number)
+    }
+
     /// What a node says goes here.
     #[must_use]
     pub fn messages(&self, number: usize) -> PathBuf {
@@ -175,6 +181,28 @@ impl LocalStore {
         process.kill().map_err(|e| format!("node {number} cannot be killed: {e}"))?;
         self.gone(number, process)?;
         Ok(true)
+    }
+
+    /// Holds a node up (SIGSTOP): the others find it silent.
+    pub fn pause(&self, number: usize) -> Result<(), String> {
+        self.running(number)?.pause().map_err(|e| format!("node {number} cannot be paused: {e}"))
+    }
+
+    /// Lets a paused node go on.
+    pub fn resume(&self, number: usize) -> Result<(), String> {
+        self.running(number)?.resume().map_err(|e| format!("node {number} cannot go on: {e}"))
+    }
+
+    fn running(&self, number: usize) -> Result<Process, String> {
+        let process = self.node(number)?.process.filter(|process| process.runs());
+        process.ok_or_else(|| format!("node {number} does not run"))
+    }
+
+    /// A further node, on the ports that follow: its number. It does not run yet.
+    pub fn add(&mut self) -> Result<usize, String> {
+        self.change(Roster::add)?;
+        let last = self.roster.nodes.last().map(|node| node.number);
+        last.ok_or_else(|| "a store has nodes".to_owned())
     }
 
     fn gone(&mut self, number: usize, process: Process) -> Result<(), String> {

@@ -40,6 +40,16 @@ impl Process {
         self.send(Signal::KILL)
     }
 
+    /// Holds it up until [`Process::resume`]: it is there, and does nothing.
+    pub fn pause(self) -> io::Result<()> {
+        self.send(Signal::STOP)
+    }
+
+    /// Lets it go on.
+    pub fn resume(self) -> io::Result<()> {
+        self.send(Signal::CONT)
+    }
+
     fn send(self, signal: Signal) -> io::Result<()> {
         match i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
             Some(pid) if self.runs() => Ok(kill_process(pid, signal)?),

@@ -88,6 +88,14 @@ impl Roster {
         write().map_err(|e| format!("{}: {e}", path.display()))
     }
 
+    /// A further node, on the ports that follow the last one's.
+    pub fn add(&mut self) {
+        if let Some(last) = self.nodes.last() {
+            let (number, port, peer_port) = (last.number + 1, last.port + 1, last.peer_port + 1);
+            self.nodes.push(LocalNode { number, port, peer_port, process: None });
+        }
+    }
+
     /// The value of a setting, if one is given.
     #[must_use]
     pub fn setting(&self, name: &str) -> Option<&str> {

@@ -68,6 +68,7 @@ fn demonstrate(options: &DemoOptions) -> Result<bool, Trouble> {
         version: env!("CARGO_PKG_VERSION"),
         commit: option_env!("BASALT_COMMIT"),
         open_store: &no_store,
+        stores: &bench::suite::NoStores,
         stop: &stop,
         events: events.clone(),
     };

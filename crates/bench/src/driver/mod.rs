@@ -5,6 +5,7 @@ mod gaps;
 mod pace;
 mod phase;
 mod recorder;
+mod sampler;
 mod timeline;
 mod worker;
 

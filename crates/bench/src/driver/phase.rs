@@ -2,20 +2,21 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::{Arc, Barrier, Mutex, OnceLock, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
 use super::events::EventLog;
+use super::figures::{Measured, Reading, figures};
 use super::pace::Pace;
+use super::part::{Meeting, Part, Place};
 use super::recorder::Recorder;
-use super::timeline::{HistogramLog, Timeline};
+use super::sampler::Sampler;
+use super::timeline::{HistogramLog, IntervalHistogram, Timeline};
 use super::worker::{Shared, Stage, Worker};
-use crate::model::{CpuTime, CpuUse, NodeUsage, Phase};
-use crate::report::{rfc3339, unix_ms};
-use crate::target::{Lanes, Target, TargetUsage};
-use crate::usage::{ProcessUsage, cpu_between};
+use crate::model::Phase;
+use crate::target::{Lanes, Target};
 use crate::workload::{OpKind, Workload};
 
 /// How often progress is told.
@@ -69,6 +70,10 @@ pub struct Snapshot {
     pub done: u64,
     /// What was recorded since the last snapshot, by kind.
     pub recent: Vec<(OpKind, Histogram<u64>)>,
+    /// Of a part of a phase: the seconds that were closed since the last snapshot.
+    pub closed: Vec<IntervalHistogram>,
+    /// The first second that is not closed.
+    pub settled: u64,
 }
 
 /// A phase that could not go on.
@@ -82,28 +87,6 @@ pub struct PhaseError {
 
 /// A phase's figures and each second's histograms.
 pub type PhaseResult = Result<(Phase, HistogramLog), PhaseError>;
-
-/// What is read before and after the measured part.
-struct Reading {
-    at: Instant,
-    wall: SystemTime,
-    own: Option<ProcessUsage>,
-    /// CPU time of what does a part of the client's work beside this process.
-    aside: Option<CpuTime>,
-    target: TargetUsage,
-}
-
-impl Reading {
-    fn take(target: &dyn Target) -> Self {
-        Self {
-            at: Instant::now(),
-            wall: SystemTime::now(),
-            own: ProcessUsage::own(),
-            aside: target.client_cpu(),
-            target: target.usage(),
-        }
-    }
-}
 
 /// Everything that the threads of one phase meet at.
 struct Run<'a> {
@@ -119,6 +102,8 @@ struct Run<'a> {
     before: OnceLock<Reading>,
     errors: Mutex<Vec<io::Error>>,
     running: AtomicU64,
+    /// Where other processes are waited for.
+    meeting: Option<&'a dyn Meeting>,
     /// The thread that tells of the progress.
     watcher: std::thread::Thread,
 }
@@ -134,6 +119,41 @@ pub fn run_phase(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Snapshot),
 ) -> PhaseResult {
+    let (part, metrics) = std::thread::scope(|scope| {
+        let (running, ended) = mpsc::channel::<()>();
+        let start = Instant::now();
+        let sampler = scope.spawn(move || Sampler::new(start).watch(target, &ended));
+        let part = run_part(plan, target, workload, stop, None, tell);
+        drop(running);
+        (part, sampler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    let Part { recorder, mut timeline, start, before, end, error } = part;
+    let Some(before) = before else {
+        return Err(PhaseError {
+            error: error.unwrap_or_else(|| io::Error::other("the phase was stopped before it was measured")),
+            phase: None,
+        });
+    };
+    let after = Reading::take(target);
+    let client_cpu = after.own_since(&before);
+    let in_process = target.in_process();
+    let measured = Measured { recorder, start, before, after, end, client_cpu, in_process, metrics };
+    let (phase, log) = figures(plan, measured, &mut timeline);
+    match error {
+        None => Ok((phase, log)),
+        Some(error) => Err(PhaseError { error, phase: Some(Box::new(phase)) }),
+    }
+}
+
+/// Runs this process's part of a phase; at a `meeting` it waits for the others.
+pub fn run_part(
+    plan: &PhasePlan,
+    target: &dyn Target,
+    workload: &Arc<Workload>,
+    stop: &AtomicBool,
+    meeting: Option<&dyn Meeting>,
+    tell: &mut dyn FnMut(Snapshot),
+) -> Part {
     let start = Instant::now();
     let run = Run {
         plan,
@@ -153,9 +173,10 @@ pub fn run_phase(
         before: OnceLock::new(),
         errors: Mutex::default(),
         running: AtomicU64::new(plan.threads as u64),
+        meeting,
         watcher: std::thread::current(),
     };
-    let mut sum = Recorder::default();
+    let mut recorder = Recorder::default();
     let mut end = start;
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..plan.threads)
@@ -169,12 +190,14 @@ pub fn run_phase(
             .collect();
         run.watch(tell);
         for thread in threads {
-            let (recorder, last) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            sum.merge(recorder);
+            let (theirs, last) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            recorder.merge(theirs);
             end = end.max(last);
         }
     });
-    run.conclude(sum, end)
+    let error = run.errors.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().next();
+    let timeline = run.shared.timeline.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Part { recorder, timeline, start, before: run.before.into_inner(), end, error }
 }
 
 impl Run<'_> {
@@ -195,12 +218,16 @@ impl Run<'_> {
                 None
             }
         };
+        if self.opened.wait().is_leader() {
+            self.meet(Place::Opened);
+        }
         self.opened.wait();
         if let Some(limit) = self.plan.warm_up {
             self.stage(0, limit, worker.as_mut());
             self.warmed.wait();
         }
         if self.warmed.wait().is_leader() {
+            self.meet(Place::Warmed);
             self.shared.done.store(0, Ordering::Relaxed);
             if !self.shared.failed.load(Ordering::Relaxed) {
                 self.before.get_or_init(|| Reading::take(self.target));
@@ -217,6 +244,15 @@ impl Run<'_> {
                 (worker.finish(), last)
             },
         )
+    }
+
+    /// Waits for the other processes, if there are any.
+    fn meet(&self, place: Place) {
+        if let Some(meeting) = self.meeting.filter(|_| !self.shared.failed.load(Ordering::Relaxed))
+            && let Err(error) = meeting.meet(place)
+        {
+            self.fail(error);
+        }
     }
 
     fn stage(&self, index: usize, limit: Limit, worker: Option<&mut Worker<'_>>) {
@@ -247,88 +283,15 @@ impl Run<'_> {
                 look_at = elapsed + LOOK_EVERY;
                 self.target.look();
             }
-            let recent = {
-                let mut timeline = self.shared.timeline.lock().unwrap_or_else(PoisonError::into_inner);
-                timeline.settle(elapsed.as_secs());
-                timeline.take_recent()
-            };
+            let mut timeline = self.shared.timeline.lock().unwrap_or_else(PoisonError::into_inner);
+            timeline.settle(elapsed.as_secs());
+            let recent = timeline.take_recent();
+            // Only another process takes them: what stays here is written with the report.
+            let (closed, settled) = if self.meeting.is_some() { timeline.take_closed() } else { Default::default() };
+            drop(timeline);
             let warming_up = self.before.get().is_none();
-            tell(Snapshot { elapsed, warming_up, done: self.shared.done.load(Ordering::Relaxed), recent });
+            let done = self.shared.done.load(Ordering::Relaxed);
+            tell(Snapshot { elapsed, warming_up, done, recent, closed, settled });
         }
     }
-
-    /// The phase's figures.
-    fn conclude(self, sum: Recorder, end: Instant) -> PhaseResult {
-        let error = self.errors.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().next();
-        let Some(before) = self.before.into_inner() else {
-            return Err(PhaseError {
-                error: error.unwrap_or_else(|| io::Error::other("the phase was stopped before it was measured")),
-                phase: None,
-            });
-        };
-        let after = Reading::take(self.target);
-        let duration = end.saturating_duration_since(before.at);
-        let phase_length = end.saturating_duration_since(self.shared.start);
-        let warm_up = before.at.saturating_duration_since(self.shared.start);
-        let gaps = sum.longest_gaps(warm_up, phase_length);
-        let ops = sum.stats();
-        let operations = ops.iter().filter(|op| op.op != "CLEANUP").map(|op| op.count() - op.parts).sum::<u64>();
-        let seconds = duration.as_secs_f64();
-        let mut timeline = self.shared.timeline.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let (series, log) = timeline.finish(phase_length);
-        let phase = Phase {
-            name: self.plan.name.clone(),
-            title: self.plan.title.clone(),
-            started_at: rfc3339(unix_ms(before.wall)),
-            ended_at: rfc3339(unix_ms(before.wall + duration)),
-            warm_up_s: if self.plan.warm_up.is_some() { warm_up.as_secs_f64() } else { 0.0 },
-            duration_s: seconds,
-            operations,
-            throughput_per_s: if seconds > 0.0 { operations as f64 / seconds } else { 0.0 },
-            offered_per_s: self.plan.pace.offered_per_s(),
-            ops,
-            cpu: cpu_use(self.target, &before, &after),
-            disk_bytes: after.target.disk_bytes,
-            peak_rss_bytes: if self.target.in_process() {
-                after.own.and_then(|own| own.peak_rss_bytes)
-            } else {
-                after.target.peak_rss_bytes
-            },
-            nodes: nodes(&before, &after),
-            read_gap_s_max: gaps.0.map(|gap| gap.as_secs_f64()),
-            write_gap_s_max: gaps.1.map(|gap| gap.as_secs_f64()),
-            series,
-            events: self.plan.events.of_phase(self.shared.start, phase_length),
-            ..Phase::default()
-        };
-        match error {
-            None => Ok((phase, HistogramLog { started: before.wall - warm_up, seconds: log })),
-            Some(error) => Err(PhaseError { error, phase: Some(Box::new(phase)) }),
-        }
-    }
-}
-
-/// What each node used between two readings. One that came later has used all it has.
-fn nodes(before: &Reading, after: &Reading) -> Vec<NodeUsage> {
-    let nodes = after.target.nodes.iter().map(|node| {
-        let known = before.target.nodes.iter().find(|other| other.name == node.name).and_then(|other| other.cpu);
-        NodeUsage {
-            name: node.name.clone(),
-            cpu: node.cpu.map(|cpu| cpu_between(known.unwrap_or_default(), cpu)),
-            peak_rss_bytes: node.peak_rss_bytes,
-            disk_bytes: node.disk_bytes,
-        }
-    });
-    nodes.collect()
-}
-
-fn cpu_use(target: &dyn Target, before: &Reading, after: &Reading) -> CpuUse {
-    let between = |before: Option<_>, after: Option<_>| Some(cpu_between(before?, after?));
-    let own = between(before.own.map(|own| own.cpu), after.own.map(|own| own.cpu));
-    if target.in_process() {
-        return CpuUse { process: own, ..CpuUse::default() };
-    }
-    let aside = between(before.aside, after.aside).unwrap_or_default();
-    let client = own.map(|own| CpuTime { user_s: own.user_s + aside.user_s, system_s: own.system_s + aside.system_s });
-    CpuUse { client, server: between(before.target.server_cpu, after.target.server_cpu), process: None }
 }

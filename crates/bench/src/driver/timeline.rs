@@ -31,8 +31,10 @@ pub struct IntervalHistogram {
     pub second: u64,
     /// The operation, as YCSB spells it.
     pub op: &'static str,
-    /// The histogram, serialised and compressed.
-    bytes: Vec<u8>,
+    /// Operations that failed in it.
+    pub failures: u64,
+    /// The histogram, serialised and compressed; empty when none succeeded.
+    pub bytes: Vec<u8>,
 }
 
 type Kinds = [Option<Histogram<u64>>; KINDS];
@@ -116,6 +118,10 @@ impl Timeline {
         const SHARE_MIN: f64 = 0.1;
         for ((kind, histogram), &failures) in OpKind::ALL.iter().zip(&seen.kinds).zip(&seen.failures) {
             let errors = (failures as f64 / share.max(SHARE_MIN)).round() as u64;
+            if self.keeps_log && (failures > 0 || histogram.is_some()) {
+                let bytes = histogram.as_ref().map(serialized).unwrap_or_default();
+                self.log.push(IntervalHistogram { second, op: kind.name(), failures, bytes });
+            }
             let Some(histogram) = histogram else {
                 if failures > 0 && share >= SHARE_MIN {
                     let point = SeriesPoint { t_s: second as f64, errors, ..SeriesPoint::default() };
@@ -136,12 +142,12 @@ impl Timeline {
                     errors,
                 });
             }
-            if self.keeps_log {
-                let mut bytes = Vec::new();
-                V2DeflateSerializer::new().serialize(histogram, &mut bytes).expect("a Vec takes all that is written");
-                self.log.push(IntervalHistogram { second, op: kind.name(), bytes });
-            }
         }
+    }
+
+    /// The seconds that were closed since the last call, when they are kept; and the first that is not closed.
+    pub(super) fn take_closed(&mut self) -> (Vec<IntervalHistogram>, u64) {
+        (std::mem::take(&mut self.log), self.settled)
     }
 
     /// What was recorded since the last call, by kind.
@@ -160,6 +166,23 @@ fn fill(points: &mut Vec<SeriesPoint>, end: u64) {
         points.push(here.unwrap_or(SeriesPoint { t_s: second as f64, ..SeriesPoint::default() }));
     }
     points.extend(known);
+}
+
+/// A histogram as histogram logs and other processes take it.
+pub(super) fn serialized(histogram: &Histogram<u64>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new().serialize(histogram, &mut bytes).expect("a Vec takes all that is written");
+    bytes
+}
+
+/// What [`serialized`] made, as far as it fits the bounds of ours.
+pub(super) fn deserialized(bytes: &[u8]) -> io::Result<Histogram<u64>> {
+    let bad = |problem: String| io::Error::new(io::ErrorKind::InvalidData, format!("a histogram: {problem}"));
+    let mut bytes = bytes;
+    let theirs: Histogram<u64> = Deserializer::new().deserialize(&mut bytes).map_err(|error| bad(error.to_string()))?;
+    let mut ours = latency_histogram();
+    ours.add(&theirs).map_err(|error| bad(error.to_string()))?;
+    Ok(ours)
 }
 
 fn add(sum: &mut Option<Histogram<u64>>, histogram: &Histogram<u64>) {
@@ -189,9 +212,8 @@ impl HistogramLog {
             .with_base_time(self.started)
             .with_max_value_divisor(1e6)
             .begin_log_with(out, &mut serializer)?;
-        for interval in &self.seconds {
-            let histogram: Histogram<u64> =
-                Deserializer::new().deserialize(&mut interval.bytes.as_slice()).map_err(|error| invalid(&error))?;
+        for interval in self.seconds.iter().filter(|interval| !interval.bytes.is_empty()) {
+            let histogram = deserialized(&interval.bytes)?;
             let (start, length) = (Duration::from_secs(interval.second), Duration::from_secs(1));
             log.write_histogram(&histogram, start, length, Tag::new(interval.op)).map_err(|error| invalid(&error))?;
         }

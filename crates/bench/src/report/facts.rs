@@ -166,6 +166,12 @@ pub fn method(report: &RunReport) -> Vec<(&'static str, String)> {
 /// The command line, quoted so that a shell takes it as it was.
 #[must_use]
 pub fn command_line(report: &RunReport) -> String {
+    quoted(&report.identity.command_line)
+}
+
+/// Arguments, quoted so that a shell takes them as they were.
+#[must_use]
+pub fn quoted(arguments: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     let quote = |argument: &String| {
         if !argument.is_empty() && argument.chars().all(plain) {
@@ -174,7 +180,7 @@ pub fn command_line(report: &RunReport) -> String {
             format!("'{}'", argument.replace('\'', r"'\''"))
         }
     };
-    report.identity.command_line.iter().map(quote).collect::<Vec<_>>().join(" ")
+    arguments.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

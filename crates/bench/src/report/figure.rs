@@ -46,6 +46,13 @@ pub fn latency(us: f64) -> String {
     }
 }
 
+/// Milliseconds without their unit, for columns that name it: `0.76`, `3.1`, `35`.
+#[must_use]
+pub fn milliseconds(ms: f64) -> String {
+    let text = significant(ms);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
 /// Bytes in decimal units: `1.23 GB`.
 #[must_use]
 pub fn bytes(value: u64) -> String {
@@ -105,6 +112,9 @@ mod tests {
             (latency(999.6), "1.00 ms"),
             (latency(12_345.0), "12.3 ms"),
             (latency(999_999.0), "1.00 s"),
+            (milliseconds(0.764), "0.76"),
+            (milliseconds(3.0), "3"),
+            (milliseconds(120.0), "120"),
             (bytes(999), "999 B"),
             (bytes(1_234_567_890), "1.23 GB"),
             (bytes(999_900_000), "1.00 GB"),

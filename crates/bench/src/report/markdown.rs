@@ -113,7 +113,7 @@ fn pairs(out: &mut String, pairs: impl Iterator<Item = (String, String)>) {
 }
 
 /// Text that Markdown takes as it is: in a table's cell, too.
-fn text(raw: &str) -> String {
+pub(super) fn text(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
     for c in raw.chars() {
         match c {

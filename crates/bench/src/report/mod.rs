@@ -3,7 +3,7 @@
 
 mod date;
 mod facts;
-mod figure;
+pub(crate) mod figure;
 mod folder;
 mod headline;
 mod html;
@@ -11,6 +11,7 @@ mod json;
 mod markdown;
 mod progress;
 mod resources;
+mod suite;
 mod table;
 mod warnings;
 pub mod ycsb;
@@ -19,6 +20,10 @@ pub mod ycsb;
 mod sample;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use facts::environment;
+pub(crate) use figure::rate;
+pub(crate) use suite::{document as suite_document, grids, page as suite_page};
 
 pub use date::{rfc3339, unix_ms};
 pub use folder::{RUNS, Written, claim, default_dir, write_run};

@@ -276,7 +276,12 @@ fn phase(plan: &Plan, prng: &mut Prng) -> Phase {
         read_gap_s_max: Some(0.01),
         write_gap_s_max: Some(0.02),
         series,
-        metrics: vec![MetricSeries { name: "compaction debt".to_owned(), unit: "bytes".to_owned(), points: debt }],
+        metrics: vec![MetricSeries {
+            name: "compaction debt".to_owned(),
+            unit: "bytes".to_owned(),
+            node: None,
+            points: debt,
+        }],
         events: vec![Event { t_s: 11.0, label: "compaction begins".to_owned() }],
     }
 }

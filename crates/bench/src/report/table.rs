@@ -29,7 +29,18 @@ impl Paint {
         Self { colours: std::io::stdout().is_terminal() && !refused }
     }
 
-    fn with(self, code: &str, text: &str) -> String {
+    /// `text` in the colour that the terminal knows as `code`.
+    /// A severity's word, right-aligned.
+    pub(crate) fn severity(self, severity: Severity) -> String {
+        let code = match severity {
+            Severity::Failure => "1;31",
+            Severity::Caution => "33",
+            Severity::Note => "2",
+        };
+        self.with(code, &format!("{:>7}", severity.word()))
+    }
+
+    pub(crate) fn with(self, code: &str, text: &str) -> String {
         if self.colours && !text.trim().is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 }
@@ -48,12 +59,7 @@ pub fn render(report: &RunReport, paint: Paint) -> String {
         asked.consistency,
     );
     for warning in warnings(report) {
-        let code = match warning.severity {
-            Severity::Failure => "1;31",
-            Severity::Caution => "33",
-            Severity::Note => "2",
-        };
-        let label = paint.with(code, &format!("{:>7}", warning.severity.word()));
+        let label = paint.severity(warning.severity);
         out.push_str(&format!("{label}  {}\n", wrap(&warning.text, 9, 108)));
     }
     out.push('\n');

@@ -30,8 +30,11 @@ pub enum KeyChooser {
         lowest: u64,
         /// How many, the upper bound included.
         count: u64,
-        /// Mixed into the rank before it is hashed: another process, other hot keys. 0 is YCSB's own choice.
-        salt: u64,
+        /// Mixed into the rank before it is hashed: one for each process that is stood in for, each with other hot keys. 0
+        /// is YCSB's own choice.
+        salts: Vec<u64>,
+        /// Which of them is used.
+        drawn: usize,
     },
     /// The newest records are the most popular.
     Latest(Zipfian),
@@ -65,9 +68,10 @@ pub enum KeyChooser {
 impl KeyChooser {
     /// Scrambled zipfian over `lowest..=highest`.
     #[must_use]
-    pub fn scrambled(lowest: u64, highest: u64, salt: u64) -> Self {
+    pub fn scrambled(lowest: u64, highest: u64, salts: Vec<u64>) -> Self {
+        assert!(!salts.is_empty(), "somebody asks for keys");
         let ranks = Zipfian::with_zeta(0, SCRAMBLED_ITEMS, SCRAMBLED_ZETA);
-        Self::Scrambled { ranks, lowest, count: highest - lowest + 1, salt }
+        Self::Scrambled { ranks, lowest, count: highest - lowest + 1, salts, drawn: 0 }
     }
 
     /// Exponential: `percentile` per cent of the requests go to the newest `reach` records.
@@ -91,7 +95,13 @@ impl KeyChooser {
                         Some(*lowest + *hot + below(prng, *count - *hot))
                     }
                 }
-                Self::Scrambled { .. } | Self::Latest(_) | Self::Exponential { .. } => self.at(prng.next_f64(), end),
+                Self::Scrambled { salts, drawn, .. } => {
+                    if salts.len() > 1 {
+                        *drawn = prng.below(salts.len() as u64) as usize;
+                    }
+                    self.at(prng.next_f64(), end)
+                }
+                Self::Latest(_) | Self::Exponential { .. } => self.at(prng.next_f64(), end),
             };
             if let Some(number) = drawn.filter(|&number| number < end) {
                 return number;
@@ -102,8 +112,8 @@ impl KeyChooser {
     /// The number that a uniform `u` in [0, 1) stands for, of the choosers that take one; none when it must be redrawn.
     fn at(&mut self, u: f64, end: u64) -> Option<u64> {
         match self {
-            Self::Scrambled { ranks, lowest, count, salt } => {
-                Some(*lowest + fnv((ranks.at(u) ^ *salt) as i64) % *count)
+            Self::Scrambled { ranks, lowest, count, salts, drawn } => {
+                Some(*lowest + fnv((ranks.at(u) ^ salts[*drawn]) as i64) % *count)
             }
             Self::Latest(ranks) => {
                 let limit = end - 1;
@@ -146,7 +156,7 @@ mod tests {
     fn golden_draws() {
         let zipfian = Zipfian::new(0, 999);
         let ranks = Zipfian::with_zeta(0, SCRAMBLED_ITEMS, SCRAMBLED_ZETA);
-        let mut scrambled = KeyChooser::scrambled(0, 999, 0);
+        let mut scrambled = KeyChooser::scrambled(0, 999, vec![0]);
         let mut latest = KeyChooser::Latest(Zipfian::new(0, 998));
         let KeyChooser::Exponential { gamma } = KeyChooser::exponential(95.0, 857.1428571) else { unreachable!() };
         for (u, rank, scrambled_rank, number, newest, x) in GOLDEN {
@@ -160,8 +170,8 @@ mod tests {
 
     #[test]
     fn the_scrambled_favourites() {
-        let mut chooser = KeyChooser::scrambled(0, 999, 0);
-        let mut own = KeyChooser::scrambled(0, 999, 0x5555);
+        let mut chooser = KeyChooser::scrambled(0, 999, vec![0]);
+        let mut own = KeyChooser::scrambled(0, 999, vec![0x5555]);
         let mut prng = Prng::new(11);
         let (mut counts, mut own_counts) = (vec![0f64; 1000], vec![0f64; 1000]);
         for _ in 0..1_000_000 {
@@ -181,7 +191,7 @@ mod tests {
     fn every_chooser_stays_in_its_range() {
         let choosers = [
             (KeyChooser::Uniform { lowest: 100, count: 50 }, 100..150),
-            (KeyChooser::scrambled(100, 400, 0), 100..200),
+            (KeyChooser::scrambled(100, 400, vec![0]), 100..200),
             (KeyChooser::Latest(Zipfian::new(0, 198)), 1..200),
             (KeyChooser::Sequential { lowest: 100, count: 50, turn: Arc::default() }, 100..150),
             (KeyChooser::Hotspot { lowest: 100, count: 50, hot: 5, share: 0.8 }, 100..150),

@@ -112,6 +112,8 @@ pub struct Config {
     pub own_hot_keys: bool,
     /// Which process this is.
     pub process: u64,
+    /// This process stands in for all of them: it loads all records, and draws whose hot keys it asks for.
+    pub plays_all: bool,
     /// How many there are.
     pub processes: u64,
 }
@@ -159,6 +161,7 @@ impl Config {
         let reader = Reader(properties);
         let field_length = field_length(&reader)?;
         let compare_and_set = reader.choice("basalt.update", &[("write", false), ("cas", true)])?;
+        let plays_all = properties.get("basalt.process") == "all";
         let config = Self {
             record_count: reader.number("recordcount")?,
             operation_count: reader.number("operationcount")?,
@@ -180,7 +183,8 @@ impl Config {
             compare_and_set,
             repeats_updates: reader.choice("basalt.retry", &[("safe", false), ("updates", true)])?,
             own_hot_keys: reader.choice("basalt.zipfian", &[("shared", false), ("process", true)])?,
-            process: reader.number("basalt.process")?,
+            process: if plays_all { 0 } else { reader.number("basalt.process")? },
+            plays_all,
             processes: reader.number("basalt.processes")?,
         };
         config.check()
@@ -204,6 +208,11 @@ impl Config {
         }
         if !(self.insert_retry_interval_s.is_finite() && self.insert_retry_interval_s >= 0.0) {
             return Err(bad("core_workload_insertion_retry_interval", "not a number of seconds"));
+        }
+        /// Each process that is stood in for has a salt of its own.
+        const PROCESSES_MAX: u64 = 1 << 16;
+        if self.processes > PROCESSES_MAX {
+            return Err(bad("basalt.processes", format!("{} is above {PROCESSES_MAX}", self.processes)));
         }
         if self.processes == 0 || self.process >= self.processes {
             return Err(bad("basalt.process", format!("{} is not below {}", self.process, self.processes)));

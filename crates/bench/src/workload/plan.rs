@@ -144,8 +144,12 @@ impl Workload {
     /// processes take turns, so that none inserts another's record.
     #[must_use]
     pub fn number_of(&self, counted: u64) -> u64 {
-        let Config { record_count, process, processes, .. } = self.config;
-        if counted < record_count { counted } else { record_count + (counted - record_count) * processes + process }
+        let Config { record_count, process, processes, plays_all, .. } = self.config;
+        if counted < record_count || plays_all {
+            counted
+        } else {
+            record_count + (counted - record_count) * processes + process
+        }
     }
 
     /// Notes the end of `operation`: an insert of a run may be read once it and all before it were answered.
@@ -216,7 +220,7 @@ impl Config {
     fn share_of_load(&self) -> (u64, u64) {
         match self.insert_count {
             Some(count) => (self.insert_start, count),
-            None if self.processes > 1 => {
+            None if self.processes > 1 && !self.plays_all => {
                 let part = |process: u64| {
                     (u128::from(self.record_count) * u128::from(process) / u128::from(self.processes)) as u64
                 };
@@ -240,8 +244,13 @@ impl Config {
             Distribution::Zipfian => {
                 // Room for the records that the run inserts: twice what is to be expected.
                 let new = (self.operation_count as f64 * self.mix.share(OpKind::Insert) * 2.0) as u64;
-                let salt = if self.own_hot_keys { key_hash(&self.process.to_le_bytes()) >> 1 } else { 0 };
-                KeyChooser::scrambled(lowest, lowest + count + new, salt)
+                let salt = |process: u64| key_hash(&process.to_le_bytes()) >> 1;
+                let salts = match (self.own_hot_keys, self.plays_all) {
+                    (false, _) => vec![0],
+                    (true, false) => vec![salt(self.process)],
+                    (true, true) => (0..self.processes).map(salt).collect(),
+                };
+                KeyChooser::scrambled(lowest, lowest + count + new, salts)
             }
             Distribution::Latest if records < 2 => {
                 return Err(bad("recordcount", "the latest distribution needs two records at least"));

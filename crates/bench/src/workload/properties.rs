@@ -71,7 +71,7 @@ pub const KNOWN: &[Known] = &[
     known("basalt.durability", "", "sync | nosync: what every connection asks for, unless --durability says"),
     known("basalt.acks", "", "majority | all | none: likewise, unless --acks says"),
     known("basalt.zipfian", "shared", "shared | process: every process has its own hot keys"),
-    known("basalt.process", "0", "which of the parallel processes this is, from 0"),
+    known("basalt.process", "0", "which of the parallel processes this is, from 0; all: it stands in for all of them"),
     known("basalt.processes", "1", "how many processes load or run in parallel"),
 ];
 

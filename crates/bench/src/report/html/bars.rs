@@ -12,7 +12,7 @@ use super::plots::class_of;
 const WIDTH: f64 = 560.0;
 const FIGURES: f64 = 132.0;
 const LABEL_CHARACTER: f64 = 7.0;
-const LABEL_MAX: usize = 22;
+const LABEL_MAX: usize = 30;
 const ROW: f64 = 22.0;
 const BAR: f64 = 14.0;
 
@@ -24,10 +24,18 @@ struct Piece {
     tooltip: String,
 }
 
-struct Bar {
+pub(super) struct Bar {
     label: String,
     figures: String,
     pieces: Vec<Piece>,
+}
+
+impl Bar {
+    /// A bar of one piece from zero on.
+    pub(super) fn plain(label: &str, figures: String, value: f64, class: &str) -> Self {
+        let piece = Piece { class: class.to_owned(), from: 0.0, to: value, tooltip: format!("{label}: {figures}") };
+        Self { label: label.to_owned(), figures, pieces: vec![piece] }
+    }
 }
 
 /// Both figures.
@@ -73,7 +81,7 @@ fn latency(phase: &Phase, op: &OpStats) -> Bar {
     }
 }
 
-fn figure_of(title: &str, remark: &str, bars: &[Bar]) -> String {
+pub(super) fn figure_of(title: &str, remark: &str, bars: &[Bar]) -> String {
     let longest = bars.iter().flat_map(|bar| &bar.pieces).map(|piece| piece.to).fold(0.0, f64::max);
     let widest = bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0).min(LABEL_MAX);
     let labels = widest as f64 * LABEL_CHARACTER + 10.0;

@@ -30,6 +30,8 @@ pub enum Across {
     Time,
     /// Nines of a percentile, see [`scale::nines`].
     Percentile,
+    /// Operations a second that are offered.
+    Load,
 }
 
 /// One line or area.
@@ -208,7 +210,7 @@ impl Chart {
         let ys = || lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
         let high_x = xs().fold(0.0, f64::max);
         let x = (0.0, if high_x > 0.0 { high_x } else { 1.0 });
-        if self.across == Across::Percentile {
+        if self.across != Across::Time {
             let ticks = scale::logarithmic(ys().fold(f64::INFINITY, f64::min), ys().fold(0.0, f64::max));
             let y = (ticks[0], ticks[ticks.len() - 1]);
             return (Frame { x, y, logarithmic: true }, ticks);
@@ -255,6 +257,7 @@ impl Chart {
         let across = match self.across {
             Across::Time => scale::time(low, high),
             Across::Percentile => scale::percentiles(high),
+            Across::Load => scale::loads(low, high),
         };
         for (value, label) in across {
             let x = frame.x(value);

@@ -76,6 +76,12 @@
     return list;
   };
 
+  const acrossTicks = {
+    time: timeTicks,
+    percentile: percentileTicks,
+    load: (low, high) => linear(high).filter((v) => v >= low && v <= high).map((v) => [v, plain(v) + "/s"]),
+  };
+
   const escapes = { "<": "&lt;", ">": "&gt;", "&": "&amp;", '"': "&quot;", "'": "&#39;" };
   const escaped = (text) => text.replace(/[<>&"']/g, (c) => escapes[c]);
   const element = (name, properties) => Object.assign(document.createElement(name), properties);
@@ -153,7 +159,7 @@
       const [low, high] = this.range();
       const drawn = this.visible();
       const inside = drawn.flatMap((line) => line.top).filter(([x]) => x >= low && x <= high).map(([, y]) => y);
-      const log = this.across === "percentile";
+      const log = this.across !== "time";
       const list = log ? logarithmic(Math.min(...inside), Math.max(...inside)) : linear(Math.max(0, ...inside));
       const [bottom, top] = [list[0], list[list.length - 1]];
       this.x = (v) => this.left + (v - low) / (high - low) * (this.width - this.left - this.right);
@@ -193,7 +199,7 @@
         out += `<path class="grid" d="M${this.left} ${y}H${right}"/>`
           + `<text class="y" x="${this.left - 6}" y="${y + 3.5}">${value === 0 ? "0" : ticks[this.quantity](value)}</text>`;
       }
-      for (const [value, label] of this.across === "time" ? timeTicks(low, high) : percentileTicks(low, high)) {
+      for (const [value, label] of acrossTicks[this.across](low, high)) {
         const x = this.x(value);
         if (this.across === "percentile") out += `<path class="grid" d="M${x} ${this.top}V${bottom}"/>`;
         out += `<path class="tick" d="M${x} ${bottom}v4"/><text class="x" x="${x}" y="${bottom + 17}">${label}</text>`;
@@ -247,7 +253,7 @@
         rows += `<tr><td><i class="key ${line.class}"></i>${escaped(line.name)}</td><td>${formats[this.quantity](value)}</td></tr>`;
       }
       if (this.stacked && lines.length > 1) rows += `<tr><td>all</td><td><b>${formats[this.quantity](sum)}</b></td></tr>`;
-      const head = this.across === "time" ? "second " + short(x) : percentile(x);
+      const head = this.across === "time" ? "second " + short(x) : this.across === "load" ? plain(x) + "/s offered" : percentile(x);
       const warm = this.across === "time" && x < this.warm ? " (warm-up)" : "";
       this.over.setAttribute("class", "cursor");
       this.over.innerHTML = marks;

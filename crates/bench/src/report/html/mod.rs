@@ -7,8 +7,10 @@ mod escape;
 mod page;
 mod plots;
 mod scale;
+mod suite;
 
 pub use page::render;
+pub use suite::render as suite_page;
 
 #[cfg(test)]
 mod wellformed;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::model::{CpuTime, LatencySummary, Phase, RunReport};
 
 use super::super::headline::{self, COLUMNS};
-use super::super::warnings::warnings;
+use super::super::warnings::{Warning, warnings};
 use super::super::{facts, figure, resources};
 use super::{bars, escape, plots};
 
@@ -17,7 +17,19 @@ const SCRIPT: &str = include_str!("charts.js");
 #[must_use]
 pub fn render(report: &RunReport) -> String {
     let mut out = String::with_capacity(256 * 1024);
-    let title = format!("{}: {}", report.identity.name, report.configuration.target);
+    header(&mut out, report);
+    results(&mut out, report);
+    let mut data = Vec::new();
+    for (index, phase) in report.phases.iter().enumerate() {
+        section(&mut out, index, phase, &mut data);
+    }
+    about(&mut out, report);
+    document(&format!("{}: {}", report.identity.name, report.configuration.target), &out, data)
+}
+
+/// A document around `body`, with the data of its charts.
+pub(super) fn document(title: &str, body: &str, data: Vec<serde_json::Value>) -> String {
+    let mut out = String::with_capacity(body.len() + 64 * 1024);
     // The policy holds the page to its promise: the browser itself refuses to fetch anything.
     push(
         &mut out,
@@ -28,16 +40,10 @@ pub fn render(report: &RunReport) -> String {
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; \
              style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
              <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
-            escape::text(&title)
+            escape::text(title)
         ),
     );
-    header(&mut out, report);
-    results(&mut out, report);
-    let mut data = Vec::new();
-    for (index, phase) in report.phases.iter().enumerate() {
-        section(&mut out, index, phase, &mut data);
-    }
-    about(&mut out, report);
+    out.push_str(body);
     let json = escape::json(&serde_json::Value::Array(data).to_string());
     push(
         &mut out,
@@ -69,17 +75,22 @@ fn header(out: &mut String, report: &RunReport) {
             escape::text(&report.identity.date),
         ),
     );
-    let warnings = warnings(report);
-    if !warnings.is_empty() {
-        out.push_str("<ul class=\"warnings\" aria-label=\"What to know first\">\n");
-        for warning in warnings {
-            let word = warning.severity.word();
-            let text = escape::text(&warning.text);
-            push(out, format_args!("<li class=\"{word}\"><b>{word}</b><span>{text}</span></li>\n"));
-        }
-        out.push_str("</ul>\n");
-    }
+    warning_list(out, &warnings(report));
     out.push_str("</header>\n");
+}
+
+/// What to know first.
+pub(super) fn warning_list(out: &mut String, warnings: &[Warning]) {
+    if warnings.is_empty() {
+        return;
+    }
+    out.push_str("<ul class=\"warnings\" aria-label=\"What to know first\">\n");
+    for warning in warnings {
+        let word = warning.severity.word();
+        let text = escape::text(&warning.text);
+        push(out, format_args!("<li class=\"{word}\"><b>{word}</b><span>{text}</span></li>\n"));
+    }
+    out.push_str("</ul>\n");
 }
 
 fn results(out: &mut String, report: &RunReport) {
@@ -123,11 +134,11 @@ fn results(out: &mut String, report: &RunReport) {
 }
 
 /// A figure and its unit stay on one line.
-fn unbroken(cell: &str) -> String {
+pub(super) fn unbroken(cell: &str) -> String {
     escape::text(cell).replace(' ', "\u{a0}")
 }
 
-fn section(out: &mut String, index: usize, phase: &Phase, data: &mut Vec<serde_json::Value>) {
+pub(super) fn section(out: &mut String, index: usize, phase: &Phase, data: &mut Vec<serde_json::Value>) {
     let title = if phase.title.is_empty() { String::new() } else { format!(" {}", phase.title) };
     push(
         out,
@@ -278,7 +289,7 @@ fn about(out: &mut String, report: &RunReport) {
     );
 }
 
-fn pairs<'a>(out: &mut String, pairs: impl Iterator<Item = (&'a str, &'a str)>) {
+pub(super) fn pairs<'a>(out: &mut String, pairs: impl Iterator<Item = (&'a str, &'a str)>) {
     out.push_str("<table class=\"pairs\"><tbody>\n");
     for (name, value) in pairs {
         let (name, value) = (escape::text(name), escape::text(value));

@@ -8,6 +8,8 @@ use super::scale::{self, Quantity};
 
 /// Longer series are thinned: more points than pixels show nothing.
 const POINTS_MAX: usize = 1200;
+/// Colours for nodes; further ones are dashed.
+const NODE_COLOURS: usize = 6;
 /// The percentile that is shown first.
 const FIRST_VIEW: usize = 2;
 
@@ -166,31 +168,58 @@ fn spectrum(latency: &LatencySummary) -> Vec<(f64, f64)> {
     latency.spectrum.iter().map(|point| (place(point.percentile), point.value_us)).collect()
 }
 
+/// One chart a metric, one line a node.
 fn metrics(index: usize, phase: &Phase) -> Vec<Chart> {
-    let chart = |(number, metric): (usize, &crate::model::MetricSeries)| {
-        let (quantity, unit) = match metric.unit.as_str() {
+    let mut names: Vec<&str> = Vec::new();
+    for metric in phase.metrics.iter().filter(|metric| !metric.points.is_empty()) {
+        if !names.contains(&metric.name.as_str()) {
+            names.push(&metric.name);
+        }
+    }
+    let nodes = node_names(phase);
+    let chart = |(number, name): (usize, &str)| {
+        let of_name = || phase.metrics.iter().filter(|metric| metric.name == name);
+        let unit = of_name().next().map_or("", |metric| metric.unit.as_str());
+        let (quantity, unit) = match unit {
             "bytes" => (Quantity::Bytes, String::new()),
             "us" | "µs" => (Quantity::Latency, String::new()),
             "" => (Quantity::Number, String::new()),
+            "/s" => (Quantity::Rate, String::new()),
+            "bytes/s" => (Quantity::Bytes, ", a second".to_owned()),
             unit => (Quantity::Number, format!(", {unit}")),
         };
-        let points = metric.points.iter().map(|point| (point.t_s, point.value)).collect();
-        let lines = vec![Line {
-            name: metric.name.clone(),
-            class: "metric".to_owned(),
-            dashed: false,
-            points: thin(points, |values| values.iter().copied().fold(f64::MIN, f64::max)),
-        }];
+        let line = |metric: &crate::model::MetricSeries| {
+            let points = metric.points.iter().map(|point| (point.t_s, point.value)).collect();
+            let place = metric.node.as_ref().and_then(|node| nodes.iter().position(|known| known == node));
+            Line {
+                name: metric.node.clone().unwrap_or_else(|| metric.name.clone()),
+                class: place.map_or_else(|| "metric".to_owned(), |place| format!("node-{}", place % NODE_COLOURS)),
+                dashed: place.is_some_and(|place| place >= NODE_COLOURS),
+                points: thin(points, |values| values.iter().copied().fold(f64::MIN, f64::max)),
+            }
+        };
+        let longest = of_name().map(|metric| metric.points.len()).max().unwrap_or(0);
         Chart {
-            title: format!("Server: {}{unit}", metric.name),
-            summary: format!("{} over time in phase {}.", metric.name, phase.name),
+            title: format!("Store: {name}{unit}"),
+            summary: format!("{name} over time in phase {}.", phase.name),
             quantity,
-            views: vec![View { name: String::new(), lines }],
-            remark: thinned(metric.points.len(), "highest"),
+            views: vec![View { name: String::new(), lines: of_name().map(line).collect() }],
+            remark: thinned(longest, "highest"),
             ..over_time(index, &format!("metric{number}"), phase)
         }
     };
-    phase.metrics.iter().enumerate().filter(|(_, metric)| !metric.points.is_empty()).map(chart).collect()
+    names.into_iter().enumerate().map(chart).collect()
+}
+
+/// Nodes in the order in which they are met: each keeps its colour in all charts.
+fn node_names(phase: &Phase) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for node in phase.metrics.iter().filter_map(|metric| metric.node.as_ref()) {
+        if !names.contains(node) {
+            names.push(node.clone());
+        }
+    }
+    names
 }
 
 fn line(op: &str, name: &str, points: Vec<(f64, f64)>) -> Line {

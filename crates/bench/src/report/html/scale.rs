@@ -72,6 +72,13 @@ pub fn linear(max: f64) -> Vec<f64> {
     (0..=steps).map(|n| f64::from(n) * step).collect()
 }
 
+/// Ticks of an axis of operations a second.
+#[must_use]
+pub fn loads(low: f64, high: f64) -> Vec<(f64, String)> {
+    let ticks = linear(high).into_iter().filter(|tick| (low..=high).contains(tick));
+    ticks.map(|tick| (tick, format!("{}/s", Quantity::Rate.tick(tick)))).collect()
+}
+
 /// Ticks of a logarithmic axis whose ends enclose both values: 1, 10, 100, …, and 2 and 5 between while they are few.
 #[must_use]
 pub fn logarithmic(min: f64, max: f64) -> Vec<f64> {

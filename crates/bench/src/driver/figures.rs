@@ -1,0 +1,115 @@
+//! The figures of a phase, from what one process measured or from what several did: the same way.
+
+use std::time::{Instant, SystemTime};
+
+use super::phase::PhasePlan;
+use super::recorder::Recorder;
+use super::timeline::{HistogramLog, Timeline};
+use crate::model::{CpuTime, CpuUse, NodeUsage, Phase};
+use crate::report::{rfc3339, unix_ms};
+use crate::target::{Target, TargetUsage};
+use crate::usage::{ProcessUsage, cpu_between};
+
+/// What is read before and after the measured part.
+pub struct Reading {
+    pub(super) at: Instant,
+    pub(super) wall: SystemTime,
+    own: Option<ProcessUsage>,
+    target: TargetUsage,
+}
+
+impl Reading {
+    /// As of now.
+    #[must_use]
+    pub fn take(target: &dyn Target) -> Self {
+        Self { at: Instant::now(), wall: SystemTime::now(), own: ProcessUsage::own(), target: target.usage() }
+    }
+
+    /// The CPU time of this process since an earlier one.
+    #[must_use]
+    pub fn own_since(&self, before: &Self) -> Option<CpuTime> {
+        Some(cpu_between(before.own?.cpu, self.own?.cpu))
+    }
+
+    /// The same reading, said to be of another moment: when the processes that it is about began, not when it was taken.
+    #[must_use]
+    pub fn moved_to(mut self, at: Instant) -> Self {
+        self.wall = if at < self.at { self.wall - (self.at - at) } else { self.wall + (at - self.at) };
+        self.at = at;
+        self
+    }
+}
+
+/// What was measured of a phase, whoever did.
+pub(super) struct Measured {
+    pub(super) recorder: Recorder,
+    /// When the phase began, its warm-up included.
+    pub(super) start: Instant,
+    pub(super) before: Reading,
+    pub(super) after: Reading,
+    /// When the last operation ended.
+    pub(super) end: Instant,
+    /// Of all processes that made the load.
+    pub(super) client_cpu: Option<CpuTime>,
+    /// Whether client and store share a process.
+    pub(super) in_process: bool,
+}
+
+/// The figures, and each second's histograms.
+pub(super) fn figures(plan: &PhasePlan, measured: Measured, timeline: &mut Timeline) -> (Phase, HistogramLog) {
+    let Measured { recorder, start, before, after, end, client_cpu, in_process } = measured;
+    let duration = end.saturating_duration_since(before.at);
+    let phase_length = end.saturating_duration_since(start);
+    let warm_up = before.at.saturating_duration_since(start);
+    let gaps = recorder.longest_gaps(warm_up, phase_length);
+    let ops = recorder.stats();
+    let operations = ops.iter().filter(|op| op.op != "CLEANUP").map(|op| op.count() - op.parts).sum::<u64>();
+    let seconds = duration.as_secs_f64();
+    let (series, log) = timeline.finish(phase_length);
+    let between = |before: Option<_>, after: Option<_>| Some(cpu_between(before?, after?));
+    let phase = Phase {
+        name: plan.name.clone(),
+        title: plan.title.clone(),
+        started_at: rfc3339(unix_ms(before.wall)),
+        ended_at: rfc3339(unix_ms(before.wall + duration)),
+        warm_up_s: if plan.warm_up.is_some() { warm_up.as_secs_f64() } else { 0.0 },
+        duration_s: seconds,
+        operations,
+        throughput_per_s: if seconds > 0.0 { operations as f64 / seconds } else { 0.0 },
+        offered_per_s: plan.pace.offered_per_s(),
+        ops,
+        cpu: if in_process {
+            CpuUse { process: client_cpu, ..CpuUse::default() }
+        } else {
+            let server = between(before.target.server_cpu, after.target.server_cpu);
+            CpuUse { client: client_cpu, server, process: None }
+        },
+        disk_bytes: after.target.disk_bytes,
+        peak_rss_bytes: if in_process {
+            after.own.and_then(|own| own.peak_rss_bytes)
+        } else {
+            after.target.peak_rss_bytes
+        },
+        nodes: nodes(&before, &after),
+        read_gap_s_max: gaps.0.map(|gap| gap.as_secs_f64()),
+        write_gap_s_max: gaps.1.map(|gap| gap.as_secs_f64()),
+        series,
+        events: plan.events.of_phase(start, phase_length),
+        ..Phase::default()
+    };
+    (phase, HistogramLog { started: before.wall - warm_up, seconds: log })
+}
+
+/// What each node used between two readings. One that came later has used all it has.
+fn nodes(before: &Reading, after: &Reading) -> Vec<NodeUsage> {
+    let nodes = after.target.nodes.iter().map(|node| {
+        let known = before.target.nodes.iter().find(|other| other.name == node.name).and_then(|other| other.cpu);
+        NodeUsage {
+            name: node.name.clone(),
+            cpu: node.cpu.map(|cpu| cpu_between(known.unwrap_or_default(), cpu)),
+            peak_rss_bytes: node.peak_rss_bytes,
+            disk_bytes: node.disk_bytes,
+        }
+    });
+    nodes.collect()
+}

@@ -1,0 +1,41 @@
+//! What a search for a rate found.
+
+use serde::{Deserialize, Serialize};
+
+/// A search, with everything that was tried.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Search {
+    /// What it looked for, e.g. `p99 < 5 ms`; `curve` when rates were given.
+    pub goal: String,
+    /// The answer in a sentence or two.
+    pub answer: String,
+    /// The highest rate that kept the promise, in operations a second; of a curve, the highest before the knee.
+    #[serde(default)]
+    pub best_per_s: Option<f64>,
+    /// The lowest rate above it that did not.
+    #[serde(default)]
+    pub failed_per_s: Option<f64>,
+    /// How close the two had to come, as a share.
+    pub tolerance: f64,
+    /// In order.
+    pub tries: Vec<Try>,
+}
+
+/// One rate that was tried.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Try {
+    /// The phase with all its figures.
+    pub phase: String,
+    /// Operations a second that were offered.
+    pub offered_per_s: f64,
+    /// Operations a second that were done.
+    pub achieved_per_s: f64,
+    /// The median of the slowest kind of operation, from the intended start.
+    pub p50_us: f64,
+    /// Its 99th percentile.
+    pub p99_us: f64,
+    /// Whether the promise was kept; of a curve, whether the store kept up.
+    pub holds: bool,
+    /// Why, in words.
+    pub why: String,
+}

@@ -1,0 +1,251 @@
+//! A suite's report as one page: the tables that stand beside published ones, what differs, then all that was measured.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::suite::{StepRecord, SuiteReport};
+
+use super::super::suite::{Curve, Grid, beside, curves, differences, grids, per_core_s, timelines};
+use super::super::{facts, figure};
+use super::bars::{Bar, figure_of};
+use super::chart::{Across, Chart, Line, View};
+use super::scale::Quantity;
+use super::{escape, page, plots};
+
+/// The whole document.
+#[must_use]
+pub fn render(report: &SuiteReport) -> String {
+    let mut out = String::with_capacity(512 * 1024);
+    let mut data = Vec::new();
+    header(&mut out, report);
+    out.push_str("<section id=\"results\">\n");
+    for grid in grids(report) {
+        table(&mut out, &grid);
+    }
+    out.push_str("<div class=\"charts\">\n");
+    out.push_str(&per_core(report));
+    for (index, curve) in curves(report).iter().enumerate() {
+        let chart = load_chart(index, curve);
+        out.push_str(&chart.figure());
+        data.extend(chart.data());
+    }
+    out.push_str("</div>\n</section>\n");
+    differs(&mut out, report);
+    for (index, (name, phase)) in timelines(report).iter().enumerate() {
+        push(
+            &mut out,
+            format_args!(
+                "<section class=\"wide\">\n<h2>{}: all steps on one axis</h2>\n<div class=\"charts\">\n",
+                escape::text(name)
+            ),
+        );
+        for chart in plots::of_phase(report.steps.len() + index, phase) {
+            out.push_str(&chart.figure());
+            data.extend(chart.data());
+        }
+        out.push_str("</div>\n</section>\n");
+    }
+    parts(&mut out, report, &mut data);
+    about(&mut out, report);
+    page::document(&format!("{}: {}", report.about.name, report.about.title), &out, data)
+}
+
+fn push(out: &mut String, piece: std::fmt::Arguments<'_>) {
+    out.write_fmt(piece).expect("a String takes all that is written to it");
+}
+
+fn header(out: &mut String, report: &SuiteReport) {
+    let about = &report.about;
+    push(
+        out,
+        format_args!(
+            "<header>\n<p class=\"product\">Basalt bench · suite {}</p>\n<h1>{}</h1>\n<p class=\"subject\">scale {} · Basalt {} \
+             · {}</p>\n<p>{}</p>\n",
+            escape::text(&about.name),
+            escape::text(&about.title),
+            escape::text(&about.scale),
+            escape::text(&about.identity.product_version),
+            escape::text(&about.identity.date),
+            escape::text(about.about.trim()),
+        ),
+    );
+    page::warning_list(out, &report.warnings());
+    out.push_str("</header>\n");
+}
+
+fn table(out: &mut String, grid: &Grid) {
+    push(
+        out,
+        format_args!(
+            "<h2>{}</h2>\n<div class=\"scroll\"><table class=\"grid-table\">\n<thead><tr>",
+            escape::text(&grid.title)
+        ),
+    );
+    for (head, help) in &grid.heads {
+        push(out, format_args!("<th scope=\"col\" title=\"{}\">{}</th>", escape::text(help), escape::text(head)));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for row in &grid.rows {
+        out.push_str(if row.published { "<tr class=\"published\">" } else { "<tr>" });
+        for cell in &row.cells {
+            let class = if row.alarming { " class=\"alarm\"" } else { "" };
+            push(out, format_args!("<td{class}>{}</td>", page::unbroken(cell)));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+    if !grid.remark.is_empty() {
+        push(out, format_args!("<p class=\"remark\">{}</p>\n", escape::text(&grid.remark)));
+    }
+}
+
+/// Ours and theirs, core by core.
+fn per_core(report: &SuiteReport) -> String {
+    let mut bars = Vec::new();
+    for step in &report.steps {
+        let (Some(phase), Some(row)) = (step.phase(), beside(step)) else { continue };
+        let (Some(ours), Some(theirs)) = (per_core_s(phase), row.per_core_s()) else { continue };
+        let label = format!("{} {}", step.part.1, step.step.1);
+        bars.push(Bar::plain(&label, figure::rate(ours), ours, "op-read"));
+        bars.push(Bar::plain(&row.of.system, figure::rate(theirs), theirs, "op-other"));
+    }
+    if bars.is_empty() {
+        return String::new();
+    }
+    figure_of("Operations a second of one core", "ours, by busy cores; below it the published one, by all cores", &bars)
+}
+
+fn load_chart(index: usize, curve: &Curve) -> Chart {
+    let classes = ["op-read", "op-insert", "op-update", "op-scan"];
+    let line = |((name, points), class): (&(&'static str, Vec<(f64, f64)>), &str)| Line {
+        name: (*name).to_owned(),
+        class: class.to_owned(),
+        dashed: false,
+        points: points.clone(),
+    };
+    let short: Vec<String> = curve
+        .loads
+        .iter()
+        .filter(|(offered, achieved)| *achieved < offered * 0.98)
+        .map(|(offered, achieved)| format!("{} of {}", figure::rate(*achieved), figure::rate(*offered)))
+        .collect();
+    Chart {
+        id: format!("curve{index}"),
+        group: format!("curve{index}"),
+        title: format!("{}: latency from the intended start against offered load", curve.name),
+        summary: format!("Latency of {} at {} offered loads.", curve.name, curve.loads.len()),
+        across: Across::Load,
+        quantity: Quantity::Latency,
+        stacked: false,
+        views: vec![View { name: String::new(), lines: curve.lines.iter().zip(classes).map(line).collect() }],
+        shown: 0,
+        warm_up_s: 0.0,
+        events: Vec::new(),
+        remark: match short.is_empty() {
+            true => "All that was offered was done.".to_owned(),
+            false => format!("Not all was done that was offered: {} a second.", short.join(", ")),
+        },
+    }
+}
+
+fn differs(out: &mut String, report: &SuiteReport) {
+    for (of, sentences) in differences(report) {
+        push(
+            out,
+            format_args!(
+                "<section>\n<h2>What differs from {} <small>{}, {}</small></h2>\n<ul class=\"differs\">\n",
+                escape::text(&of.system),
+                escape::text(&of.source),
+                escape::text(&of.date)
+            ),
+        );
+        for sentence in sentences {
+            push(out, format_args!("<li>{}</li>\n", escape::text(&sentence)));
+        }
+        out.push_str("</ul>\n</section>\n");
+    }
+}
+
+/// Every step, closed until somebody wants to see it.
+fn parts(out: &mut String, report: &SuiteReport, data: &mut Vec<serde_json::Value>) {
+    let mut parts: BTreeMap<usize, Vec<(usize, &StepRecord)>> = BTreeMap::new();
+    for (index, step) in report.steps.iter().enumerate() {
+        parts.entry(step.part.0).or_default().push((index, step));
+    }
+    out.push_str("<section>\n<h2>All steps</h2>\n");
+    for steps in parts.values() {
+        push(out, format_args!("<h3>{}</h3>\n", escape::text(&steps[0].1.part.1)));
+        for (index, step) in steps {
+            one(out, *index, step, data);
+        }
+    }
+    out.push_str("</section>\n");
+}
+
+fn one(out: &mut String, index: usize, step: &StepRecord, data: &mut Vec<serde_json::Value>) {
+    let line = match step.phase() {
+        Some(phase) => format!(
+            "{} · {} operations/s over {}",
+            phase.title,
+            figure::rate(phase.throughput_per_s),
+            figure::span(phase.duration_s)
+        ),
+        None => format!("{} · {}", step.does, figure::span(step.took_s)),
+    };
+    let unfinished = if step.done { "" } else { " · not done" };
+    push(
+        out,
+        format_args!(
+            "<details><summary>{} <small>{}{unfinished}</small></summary>\n",
+            escape::text(&step.step.1),
+            escape::text(&line)
+        ),
+    );
+    for text in step.notes.iter().cloned().chain(step.events.iter().map(|event| format!("{}.", event.label))) {
+        push(out, format_args!("<p class=\"remark\">{}</p>\n", escape::text(&text)));
+    }
+    if let Some(report) = &step.report {
+        page::warning_list(out, &super::super::warnings(report));
+        for phase in &report.phases {
+            page::section(out, index, phase, data);
+        }
+        out.push_str("<div class=\"columns\"><section>\n");
+        let facts = facts::configuration(report);
+        page::pairs(out, facts.iter().map(|(name, value)| (*name, value.as_str())));
+        out.push_str("</section>\n<section>\n");
+        page::pairs(out, report.configuration.properties.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        out.push_str("</section></div>\n");
+    }
+    out.push_str("</details>\n");
+}
+
+fn about(out: &mut String, report: &SuiteReport) {
+    out.push_str("<div class=\"columns\">\n<section>\n<h2>Environment</h2>\n");
+    page::pairs(out, report.environment().iter().map(|(name, value)| (*name, value.as_str())));
+    push(
+        out,
+        format_args!(
+            "</section>\n<section>\n<h2>Scale {}</h2>\n<p>{}</p>\n",
+            escape::text(&report.about.scale),
+            escape::text(&report.about.takes)
+        ),
+    );
+    page::pairs(out, report.about.names.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    out.push_str("</section>\n</div>\n");
+    if let Some(first) = report.steps.iter().find_map(|step| step.report.as_ref()) {
+        out.push_str("<section class=\"method\">\n<h2>Method</h2>\n<dl>\n");
+        for (heading, paragraph) in facts::method(first) {
+            push(out, format_args!("<dt>{heading}</dt><dd>{}</dd>\n", escape::text(&paragraph)));
+        }
+        out.push_str("</dl>\n</section>\n");
+    }
+    push(
+        out,
+        format_args!(
+            "<section>\n<h2>Run it again</h2>\n<pre>{}</pre>\n<p class=\"remark\">The raw data of every step are in the folder \
+             `steps` beside this page, the suite's file is suite.toml; `basalt bench report` draws this page from them \
+             again.</p>\n</section>\n",
+            escape::text(&facts::quoted(&report.about.identity.command_line))
+        ),
+    );
+}

@@ -1,0 +1,102 @@
+//! What differs between our run and a published one, in plain words.
+
+use crate::model::{Link, RunReport};
+use crate::published::{self, Published};
+use crate::suite::{StepRecord, SuiteReport};
+
+use super::super::figure;
+use super::grid::beside;
+
+/// A publication, and what differs from it.
+#[must_use]
+pub fn differences(report: &SuiteReport) -> Vec<(&'static Published, Vec<String>)> {
+    let mut found: Vec<(&'static Published, Vec<String>)> = Vec::new();
+    for of in published::all() {
+        let steps: Vec<&StepRecord> =
+            report.steps.iter().filter(|step| beside(step).is_some_and(|row| row.of.id == of.id)).collect();
+        if !steps.is_empty() {
+            found.push((of, sentences(report, of, &steps)));
+        }
+    }
+    found
+}
+
+fn sentences(report: &SuiteReport, of: &Published, steps: &[&StepRecord]) -> Vec<String> {
+    let mut list = vec![machines(report, of)];
+    let runs: Vec<&RunReport> = steps.iter().filter_map(|step| step.report.as_ref()).collect();
+    list.extend(link(report, of));
+    list.extend(scale(&runs, steps));
+    list.extend(settings(&runs, of));
+    list.push(
+        "Per core, ours is operations by the time that the store's processes were busy, which leaves out what a real \
+         network and idle cores cost; theirs is operations by all cores that their servers had. Both leave out the clients."
+            .to_owned(),
+    );
+    list.extend(report.about.differs.iter().cloned());
+    list.extend(of.remarks.iter().map(|remark| format!("Of theirs: {remark}")));
+    list
+}
+
+fn machines(report: &SuiteReport, of: &Published) -> String {
+    let machine = &report.about.environment;
+    let theirs = match (of.cores, of.hw_threads) {
+        (Some(cores), _) => format!("{} servers with {cores} cores", of.servers),
+        (None, Some(threads)) => format!("{} servers with {threads} hardware threads", of.servers),
+        (None, None) => format!("{} servers", of.servers),
+    };
+    format!(
+        "Hardware: one machine with {} processors ({}) and {} of memory ran all nodes and the clients; theirs was {theirs}, \
+         {} GB of memory each, {}.",
+        machine.cores,
+        machine.cpu_model,
+        figure::bytes(machine.memory_bytes),
+        of.ram_gb_per_server,
+        of.storage
+    )
+}
+
+fn link(report: &SuiteReport, of: &Published) -> Option<String> {
+    let theirs = if of.network.is_empty() { "a network that is not told".to_owned() } else { of.network.clone() };
+    match report.about.environment.link {
+        Link::Network => None,
+        Link::Loopback => {
+            Some(format!("Network: none, for the loopback interface is no network; theirs was {theirs}."))
+        }
+        Link::InProcess => Some(format!("Network: none, for client and store share a process; theirs was {theirs}.")),
+    }
+}
+
+fn scale(runs: &[&RunReport], steps: &[&StepRecord]) -> Option<String> {
+    let ours = runs.iter().map(|run| run.configuration.record_count).max()?;
+    let largest = runs.iter().max_by_key(|run| run.configuration.data_bytes())?;
+    let memory = largest.configuration.memory_budget_bytes;
+    let theirs = steps.iter().filter_map(|step| beside(step)?.number("records")).reduce(f64::max);
+    let theirs = theirs.map_or_else(String::new, |theirs| {
+        format!(", {} times fewer than theirs", figure::count((theirs / ours.max(1) as f64).round() as u64))
+    });
+    let budget = memory.map_or_else(String::new, |memory| {
+        format!(
+            " The largest has {:.1} times the nodes' memory budget.",
+            largest.configuration.data_bytes() as f64 / memory.max(1) as f64
+        )
+    });
+    Some(format!(
+        "Scale: up to {} records of {}{theirs}.{budget}",
+        figure::count(ours),
+        figure::bytes(largest.configuration.record_size_bytes)
+    ))
+}
+
+fn settings(runs: &[&RunReport], of: &Published) -> Option<String> {
+    let asked = &runs.first()?.configuration;
+    Some(format!(
+        "Settings: ours is durability {}, {} copies, reads from {}; theirs acknowledged a write by {}, had {} copies and \
+         reads from {}.",
+        asked.durability,
+        asked.replication,
+        asked.consistency,
+        of.write_ack,
+        of.replication_factor,
+        of.read_consistency
+    ))
+}

@@ -1,0 +1,15 @@
+//! The report of a suite: tables beside published ones, what differs, and all that was measured.
+
+mod differences;
+mod figures;
+mod grid;
+mod markdown;
+mod median;
+mod timeline;
+
+pub(crate) use super::html::suite_page as page;
+pub(crate) use differences::differences;
+pub(crate) use figures::per_core_s;
+pub(crate) use grid::{Grid, beside, grids};
+pub(crate) use markdown::render as document;
+pub(crate) use timeline::{Curve, curves, timelines};

@@ -1,0 +1,91 @@
+//! What steps show together: one time axis for all steps of a part, and latency against offered load.
+
+use std::collections::BTreeMap;
+
+use crate::model::{Event, MetricPoint, MetricSeries, OpSeries, Phase, SeriesPoint};
+use crate::suite::{StepRecord, SuiteReport};
+
+/// All steps of each part that wants a timeline, as if they were one phase.
+#[must_use]
+pub fn timelines(report: &SuiteReport) -> Vec<(String, Phase)> {
+    let mut parts: BTreeMap<usize, Vec<&StepRecord>> = BTreeMap::new();
+    for step in report.steps.iter().filter(|step| step.timeline) {
+        parts.entry(step.part.0).or_default().push(step);
+    }
+    parts.into_values().filter_map(|steps| Some((steps.first()?.part.1.clone(), joined(&steps)))).collect()
+}
+
+fn joined(steps: &[&StepRecord]) -> Phase {
+    let start = steps.iter().map(|step| step.began_ms).min().unwrap_or(0);
+    let mut phase = Phase { name: steps[0].part.1.clone(), ..Phase::default() };
+    let mut ops: BTreeMap<&str, Vec<SeriesPoint>> = BTreeMap::new();
+    let mut metrics: BTreeMap<(usize, &str, Option<&str>), (&str, Vec<MetricPoint>)> = BTreeMap::new();
+    for step in steps {
+        let offset = (step.began_ms - start) as f64 / 1000.0;
+        phase.events.push(Event { t_s: offset, label: step.step.1.clone() });
+        let later = |event: &Event| Event { t_s: event.t_s + offset, label: event.label.clone() };
+        phase.events.extend(step.events.iter().map(later));
+        let Some(part) = step.phase() else { continue };
+        phase.events.extend(part.events.iter().map(later));
+        phase.operations += part.operations;
+        phase.duration_s += part.duration_s;
+        for series in &part.series {
+            let points = series.points.iter().map(|point| SeriesPoint { t_s: point.t_s + offset.round(), ..*point });
+            ops.entry(&series.op).or_default().extend(points);
+        }
+        for (place, metric) in part.metrics.iter().enumerate() {
+            let order = part.metrics.iter().position(|other| other.name == metric.name).unwrap_or(place);
+            let known = metrics.entry((order, &metric.name, metric.node.as_deref()));
+            let (_, points) = known.or_insert_with(|| (metric.unit.as_str(), Vec::new()));
+            points.extend(metric.points.iter().map(|point| MetricPoint { t_s: point.t_s + offset, ..*point }));
+        }
+    }
+    phase.throughput_per_s = phase.operations as f64 / phase.duration_s.max(1.0);
+    phase.events.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
+    phase.series = ops.into_iter().map(|(op, points)| OpSeries { op: op.to_owned(), points }).collect();
+    let metric = |((_, name, node), (unit, points)): ((usize, &str, Option<&str>), (&str, Vec<MetricPoint>))| {
+        MetricSeries { name: name.to_owned(), unit: unit.to_owned(), node: node.map(str::to_owned), points }
+    };
+    phase.metrics = metrics.into_iter().map(metric).collect();
+    phase
+}
+
+/// Latency against offered load, for steps of one part.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// The part.
+    pub name: String,
+    /// A percentile's name and its points: operations a second, microseconds.
+    pub lines: Vec<(&'static str, Vec<(f64, f64)>)>,
+    /// What was offered and what came of it.
+    pub loads: Vec<(f64, f64)>,
+}
+
+/// The curves of all parts that offered two loads at least.
+#[must_use]
+pub fn curves(report: &SuiteReport) -> Vec<Curve> {
+    let mut parts: BTreeMap<usize, Vec<&StepRecord>> = BTreeMap::new();
+    for step in &report.steps {
+        if step.phase().is_some_and(|phase| phase.offered_per_s.is_some()) {
+            parts.entry(step.part.0).or_default().push(step);
+        }
+    }
+    parts.into_values().filter(|steps| steps.len() >= 2).map(|steps| curve(&steps)).collect()
+}
+
+fn curve(steps: &[&StepRecord]) -> Curve {
+    let mut phases: Vec<&Phase> = steps.iter().filter_map(|step| step.phase()).collect();
+    phases.sort_by(|a, b| a.offered_per_s.unwrap_or(0.0).total_cmp(&b.offered_per_s.unwrap_or(0.0)));
+    let line = |name: &'static str, percentile: f64| {
+        let points = phases.iter().filter_map(|phase| {
+            let slowest = phase.ops.iter().map(|op| op.latency.headline().value_at(percentile)).reduce(f64::max)?;
+            Some((phase.offered_per_s?, slowest))
+        });
+        (name, points.collect())
+    };
+    Curve {
+        name: steps[0].part.1.clone(),
+        lines: vec![line("p50", 50.0), line("p95", 95.0), line("p99", 99.0), line("p99.9", 99.9)],
+        loads: phases.iter().filter_map(|phase| Some((phase.offered_per_s?, phase.throughput_per_s))).collect(),
+    }
+}

@@ -1,0 +1,240 @@
+//! Runs the tries of a search and keeps all of them in the report.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::curve;
+use super::goal::{Goal, Judged, fell_behind};
+use super::hunt::{Ended, Hunt, hunt};
+use super::options::{OfferedRate, SearchOptions};
+use crate::assemble::{Drive, begin, configuration, notes};
+use crate::cli::{Format, PhaseOptions, Program, Span, Trouble};
+use crate::coordinate::{Crew, CrewOptions, with_crew};
+use crate::driver::{HistogramLog, Pace, PhasePlan, Snapshot};
+use crate::model::{Outcome, Pacing, Phase, RunReport, Search, Try};
+use crate::report::{Progress, figure};
+use crate::single::{Measured, plan, properties, warm_up_rule};
+use crate::tell::Teller;
+use crate::workload::{Config, OpKind, Properties, Task, Workload};
+
+/// A try lasts so long if nobody says.
+const DURATION: Span = Span::Time(Duration::from_secs(10));
+/// So does its warm-up.
+const WARM_UP: Span = Span::Time(Duration::from_secs(3));
+/// Where a search begins, as a share of what a closed loop gets.
+const BEGIN_SHARE: f64 = 0.5;
+
+struct Tries<'a> {
+    options: &'a PhaseOptions,
+    program: &'a Program<'a>,
+    crew: &'a Crew<'a>,
+    base: PhasePlan,
+    properties: Properties,
+    inserts: bool,
+    report: RunReport,
+    logs: Vec<(String, HistogramLog)>,
+    search: Search,
+}
+
+/// Searches, on what the options name. What was measured, with the search in its report.
+pub(crate) fn searched(
+    name: &str,
+    options: &PhaseOptions,
+    search: &SearchOptions,
+    crew: &CrewOptions,
+    program: &Program<'_>,
+) -> Result<Measured, Trouble> {
+    search.check(options.warm_up).map_err(Trouble::Usage)?;
+    let mut options = options.clone();
+    options.duration.get_or_insert(DURATION);
+    options.warm_up.get_or_insert(WARM_UP);
+    let mut properties = properties(&options)?;
+    properties.set("operationcount", "0");
+    let config = Config::read(&properties).map_err(|bad| Trouble::Usage(bad.to_string()))?;
+    let workload = Workload::plan(config, Task::Run).map_err(|bad| Trouble::Usage(bad.to_string()))?;
+    let inserts = workload.mix().share(OpKind::Insert) > 0.0;
+    if inserts && crew.is_asked() {
+        let text = "a search over several processes needs a workload without inserts: each try would insert the same";
+        return Err(Trouble::Usage(text.to_owned()));
+    }
+    let known: Vec<&str> = workload.operation_names();
+    if let Some(op) = search.find_max_rate.as_ref().and_then(|goal| goal.unknown(&known).first().copied()) {
+        return Err(Trouble::Usage(format!("--find-max-rate: the workload has no {op}, but {}", known.join(", "))));
+    }
+    let base = plan(name, Task::Run, &options, program, &properties, &workload)?;
+    with_crew(&options, crew, &properties, &workload.config, program, &mut |crew| {
+        let rule = warm_up_rule(&base);
+        let tolerates = options.tolerate.iter().map(|tolerance| tolerance.word().to_owned()).collect();
+        let (clients, depth, threads) = (base.clients, base.depth, crew.threads(base.threads, base.clients));
+        let drive = Drive { clients, depth, threads, pace: base.pace, warm_up_rule: &rule, tolerates };
+        let asked = configuration(&workload.config, &properties, crew.target(), &drive);
+        let mut report = begin(name, base.seed, program, crew.target(), asked);
+        report.notes = notes(&workload.config);
+        let tries = Tries {
+            options: &options,
+            program,
+            crew,
+            base: base.clone(),
+            properties: properties.clone(),
+            inserts,
+            report,
+            logs: Vec::new(),
+            search: Search { tolerance: search.tolerance / 100.0, ..Search::default() },
+        };
+        tries.all(search)
+    })
+}
+
+impl Tries<'_> {
+    fn all(mut self, asked: &SearchOptions) -> Result<Measured, Trouble> {
+        let done = match &asked.find_max_rate {
+            Some(goal) => self.highest(goal, asked),
+            None => self.curve(&asked.rates),
+        };
+        if done.is_err() {
+            let what = if self.report.outcome == Outcome::Failed { "could not go on" } else { "was stopped" };
+            self.search.answer = format!("The search {what} after {} tries.", self.search.tries.len());
+        }
+        self.report.notes.push(format!("Search ({}): {}", self.search.goal, self.search.answer));
+        if let Some(offered_per_s) = self.search.best_per_s {
+            self.report.configuration.pacing = Pacing::Open { offered_per_s };
+        }
+        self.report.searches.push(self.search);
+        Ok(Measured { report: self.report, logs: self.logs })
+    }
+
+    fn highest(&mut self, goal: &Goal, asked: &SearchOptions) -> Result<(), Ended> {
+        self.search.goal = goal.to_string();
+        let start_per_s = match self.options.rate {
+            Some(rate) => rate,
+            None => self.closed()?.throughput_per_s * BEGIN_SHARE,
+        };
+        let how = Hunt { start_per_s, tolerance: asked.tolerance / 100.0, repeats: asked.repeats };
+        let mut number = 0;
+        let found = hunt(how, &mut |rate| {
+            number += 1;
+            self.one(&format!("try-{number}"), rate, &|phase| goal.judge(phase))
+        })?;
+        (self.search.best_per_s, self.search.failed_per_s) = (found.best_per_s, found.failed_per_s);
+        let rate = |rate: f64| format!("{}/s", figure::rate(rate));
+        self.search.answer = match (found.best_per_s, found.failed_per_s) {
+            (Some(best), Some(failed)) => {
+                let wide = figure::percent(failed / best - 1.0);
+                format!("{goal} holds up to {}, and not at {} ({wide} above it).", rate(best), rate(failed))
+            }
+            (Some(best), None) => format!("{goal} holds at {}, and no rate was found at which it does not.", rate(best)),
+            (None, _) => format!("{goal} holds at no rate that was tried."),
+        };
+        Ok(())
+    }
+
+    fn curve(&mut self, asked: &[OfferedRate]) -> Result<(), Ended> {
+        "curve".clone_into(&mut self.search.goal);
+        let shares = asked.iter().any(|rate| matches!(rate, OfferedRate::Share(_)));
+        let closed = if shares { Some(self.closed()?.throughput_per_s) } else { None };
+        for (index, rate) in curve::rates(asked, closed).into_iter().enumerate() {
+            let keeps_up = |phase: &Phase| match fell_behind(phase) {
+                Some(why) => Judged { holds: false, ratio: f64::INFINITY, why },
+                None => Judged { holds: true, ratio: 0.0, why: "keeps up".to_owned() },
+            };
+            if !self.one(&format!("rate-{}", index + 1), rate, &keeps_up)?.holds {
+                break;
+            }
+        }
+        (self.search.best_per_s, self.search.failed_per_s, self.search.answer) = curve::knee(&self.search.tries);
+        Ok(())
+    }
+
+    /// What a closed loop gets.
+    fn closed(&mut self) -> Result<Phase, Ended> {
+        self.phase("closed", Pace::Closed)
+    }
+
+    fn one(&mut self, name: &str, rate_per_s: f64, judge: &dyn Fn(&Phase) -> Judged) -> Result<Judged, Ended> {
+        let arrivals = self.options.arrivals.into();
+        let phase = self.phase(name, Pace::Open { rate_per_s, arrivals })?;
+        let mut judged = judge(&phase);
+        if let Some(trouble) = self.trouble(&phase) {
+            judged = Judged { holds: false, ratio: f64::INFINITY, why: trouble };
+        }
+        let slowest = |at: f64| {
+            let ops = phase.ops.iter().filter(|op| op.op != "CLEANUP");
+            ops.map(|op| op.latency.headline().value_at(at)).fold(0.0, f64::max)
+        };
+        let tried = Try {
+            phase: name.to_owned(),
+            offered_per_s: rate_per_s,
+            achieved_per_s: phase.throughput_per_s,
+            p50_us: slowest(50.0),
+            p99_us: slowest(99.0),
+            holds: judged.holds,
+            why: judged.why.clone(),
+        };
+        if !self.options.output.quiet {
+            eprintln!(
+                "{name}: {}/s offered, {}/s achieved, p99 {}: {}, {}",
+                figure::rate(tried.offered_per_s),
+                figure::rate(tried.achieved_per_s),
+                figure::latency(tried.p99_us),
+                tried.why,
+                if tried.holds { "holds" } else { "does not hold" }
+            );
+        }
+        self.search.tries.push(tried);
+        Ok(judged)
+    }
+
+    /// Wrong answers and missing records are worse than any latency; errors count unless the promise speaks of them.
+    fn trouble(&self, phase: &Phase) -> Option<String> {
+        let wrong = phase.verification_failures() + phase.not_found();
+        if wrong > 0 {
+            return Some(figure::plural(wrong, "wrong or missing answer"));
+        }
+        let kinds = phase.ops.iter().flat_map(|op| &op.errors);
+        let errors: u64 = kinds.filter(|(kind, _)| !self.report.tolerates(kind)).map(|(_, times)| times).sum();
+        (errors > 0 && !self.search.goal.contains("failed")).then(|| figure::plural(errors, "failed operation"))
+    }
+
+    fn phase(&mut self, name: &str, pace: Pace) -> Result<Phase, Ended> {
+        let number = self.report.phases.len() as u64;
+        let plan = PhasePlan {
+            name: name.to_owned(),
+            pace,
+            seed: self.base.seed ^ number.wrapping_mul(0xA076_1D64_78BD_642F),
+            ..self.base.clone()
+        };
+        let config = Config::read(&self.properties).expect("only the number of records has changed since it was read");
+        let workload = Workload::plan(config, Task::Run).expect("it was planned before, with fewer records");
+        let workload = Arc::new(workload);
+        let silent = self.options.output.quiet || self.options.output.format == Format::Ycsb;
+        let progress = if silent { Progress::silent() } else { Progress::new() };
+        let mut teller = Teller::progress(progress, &plan);
+        let mut tell = |snapshot: Snapshot| teller.tell(snapshot);
+        let measured = self.crew.run_phase(&plan, &self.properties, &workload, self.program.stop, &mut tell);
+        let result = match measured {
+            Ok((phase, log)) => {
+                teller.finish(&phase);
+                self.logs.push((plan.name, log));
+                self.report.phases.push(phase.clone());
+                Ok(phase)
+            }
+            Err(failure) => {
+                drop(teller);
+                eprintln!("basalt bench: {}", failure.error);
+                self.report.outcome = Outcome::Failed;
+                self.report.notes.push(format!("Phase {name} could not go on: {}.", failure.error));
+                self.report.phases.extend(failure.phase.map(|phase| *phase));
+                Err(Ended)
+            }
+        };
+        if self.inserts {
+            self.properties.set("recordcount", &workload.readable_end().to_string());
+        }
+        if self.program.stop.load(Ordering::Relaxed) {
+            self.report.outcome = Outcome::Interrupted;
+            return Err(Ended);
+        }
+        result
+    }
+}

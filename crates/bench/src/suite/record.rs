@@ -1,0 +1,188 @@
+//! What a suite leaves in its run folder while it runs, so that it can go on after an interruption and be drawn again:
+//! `suite.json`, the suite's file, and in `steps` one file a step with its raw data.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use toml::Value;
+
+use super::file::TableFile;
+use crate::driver::HistogramLog;
+use crate::model::{Environment, Event, Identity, Outcome, RunReport};
+
+/// The layout's number: a folder with another is refused.
+const SCHEMA: u32 = 1;
+const ABOUT: &str = "suite.json";
+const STEPS: &str = "steps";
+
+/// What a whole suite's run is, but for its steps.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SuiteRecord {
+    /// The layout of this folder.
+    pub schema: u32,
+    /// Which run this is, and how to repeat it.
+    pub identity: Identity,
+    /// The machine that it ran on.
+    pub environment: Environment,
+    /// The suite's word.
+    pub name: String,
+    /// What it is, in a line.
+    pub title: String,
+    /// What it is for.
+    pub about: String,
+    /// What differs from the published experiment, as the file says.
+    pub differs: Vec<String>,
+    /// The scale.
+    pub scale: String,
+    /// How long the file says that it takes.
+    pub takes: String,
+    /// The scale's values.
+    pub names: BTreeMap<String, String>,
+    /// What is shown first.
+    pub tables: Vec<TableFile>,
+    /// How the last run ended.
+    pub outcome: Outcome,
+    /// What the reader must know.
+    pub notes: Vec<String>,
+}
+
+/// One step that has been taken.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepRecord {
+    /// The part's number and name.
+    pub part: (usize, String),
+    /// The step's number and name within it.
+    pub step: (usize, String),
+    /// What it did, in a word.
+    pub does: String,
+    /// The store's system, as the suite names it.
+    pub system: String,
+    /// The part is to be drawn as one timeline.
+    pub timeline: bool,
+    /// Values that tables show.
+    pub shows: BTreeMap<String, String>,
+    /// The published row that it repeats.
+    pub published: BTreeMap<String, Value>,
+    /// What the reader must know of it.
+    pub notes: Vec<String>,
+    /// Whether it came to its end. What is not done is done again when the run is resumed.
+    pub done: bool,
+    /// When it began, in milliseconds since 1970.
+    pub began_ms: u64,
+    /// How long it took.
+    pub took_s: f64,
+    /// What was done to the store in it, seconds after its beginning; a phase has its own in its report.
+    pub events: Vec<Event>,
+    /// What was measured, if it measured.
+    pub report: Option<RunReport>,
+}
+
+impl StepRecord {
+    /// The one phase that it measured.
+    #[must_use]
+    pub fn phase(&self) -> Option<&crate::model::Phase> {
+        self.report.as_ref()?.phases.first()
+    }
+}
+
+/// A run folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Folder {
+    dir: PathBuf,
+}
+
+impl Folder {
+    /// A folder for a new run, which is empty.
+    pub(crate) fn create(dir: &Path, record: &mut SuiteRecord, text: &str) -> io::Result<Self> {
+        record.schema = SCHEMA;
+        fs::create_dir_all(dir.join(STEPS))?;
+        fs::write(dir.join("suite.toml"), text)?;
+        let folder = Self { dir: dir.to_owned() };
+        folder.write_about(record)?;
+        Ok(folder)
+    }
+
+    /// The folder of a run that is there.
+    pub(crate) fn open(dir: &Path) -> io::Result<(Self, SuiteRecord)> {
+        let record: SuiteRecord = read(&dir.join(ABOUT))?;
+        if record.schema != SCHEMA {
+            let text = format!("{}: layout {}; this version reads {SCHEMA}", dir.display(), record.schema);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        Ok((Self { dir: dir.to_owned() }, record))
+    }
+
+    /// Whether a suite's run is in `dir`.
+    pub(crate) fn is_at(dir: &Path) -> bool {
+        dir.join(ABOUT).is_file()
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where the data of a part's store lies.
+    pub(crate) fn store_dir(&self, part: usize) -> PathBuf {
+        self.dir.join("stores").join(part.to_string())
+    }
+
+    pub(crate) fn write_about(&self, record: &SuiteRecord) -> io::Result<()> {
+        write(&self.dir.join(ABOUT), record)
+    }
+
+    /// The suite's text as it was run.
+    pub(crate) fn text(&self) -> io::Result<String> {
+        fs::read_to_string(self.dir.join("suite.toml"))
+    }
+
+    fn step_path(&self, record: &StepRecord) -> PathBuf {
+        let safe = |c: char| if c.is_ascii_alphanumeric() || "-.".contains(c) { c } else { '-' };
+        let words: String = format!("{}-{}", record.part.1, record.step.1).chars().map(safe).take(80).collect();
+        self.dir.join(STEPS).join(format!("{:03}-{:03}-{words}.json", record.part.0, record.step.0))
+    }
+
+    /// Keeps a step, with its histograms beside it.
+    pub(crate) fn keep(&self, record: &StepRecord, logs: &[(String, HistogramLog)]) -> io::Result<()> {
+        let path = self.step_path(record);
+        for (phase, log) in logs {
+            let mut out = BufWriter::new(File::create(path.with_extension("hlog"))?);
+            log.write(&mut out, phase)?;
+            out.flush()?;
+        }
+        write(&path, record)
+    }
+
+    /// All steps that were kept, in the order of parts and steps.
+    pub(crate) fn steps(&self) -> io::Result<Vec<StepRecord>> {
+        let mut found: Vec<StepRecord> = Vec::new();
+        for entry in fs::read_dir(self.dir.join(STEPS))? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                found.push(read(&path)?);
+            }
+        }
+        found.sort_by_key(|step| (step.part.0, step.step.0));
+        Ok(found)
+    }
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
+    let named =
+        |e: &dyn std::fmt::Display| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {e}", path.display()));
+    let text = fs::read_to_string(path).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+    serde_json::from_str(&text).map_err(|e| named(&e))
+}
+
+/// The file that was there, or all of the new one.
+fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+    let new = path.with_extension("new");
+    let mut text = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
+    text.push('\n');
+    fs::write(&new, text).map_err(named)?;
+    fs::rename(&new, path).map_err(named)
+}

@@ -1,0 +1,310 @@
+//! Runs a suite: part by part, step by step, each kept as soon as it is done.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant, SystemTime};
+
+use client::StoreUrl;
+
+use super::act::{Due, play};
+use super::file::{Does, StepFile};
+use super::lent::{LentStore, Standing, words};
+use super::options::{Place, options, task};
+use super::plan::{Part, Plan, Step, shown};
+use super::record::{Folder, StepRecord, SuiteRecord};
+use super::settle::settle;
+use crate::cli::{Program, Span, Trouble};
+use crate::driver::HistogramLog;
+use crate::model::{Event, Outcome};
+use crate::report::unix_ms;
+use crate::single::{Measured, measured};
+
+/// A store comes to rest within this time, unless a step says otherwise.
+const SETTLES_WITHIN: Duration = Duration::from_secs(600);
+
+/// How a suite is run.
+pub(crate) struct Runner<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) folder: &'a Folder,
+    pub(crate) program: &'a Program<'a>,
+    /// A store that is there; otherwise each part's is started.
+    pub(crate) target: Option<&'a str>,
+    pub(crate) act_with: Option<&'a str>,
+    /// The first port of stores that are started.
+    pub(crate) port: u16,
+    pub(crate) seed: u64,
+    pub(crate) quiet: bool,
+    /// Stores' data stay when they have been measured.
+    pub(crate) keeps_data: bool,
+}
+
+/// What a part's steps run on.
+enum Ground {
+    /// Nodes over the network.
+    Nodes(Mutex<Box<dyn LentStore>>),
+    /// A store in this process, opened anew for each step.
+    Embedded,
+    /// A server that stores nothing.
+    Noop,
+}
+
+impl Ground {
+    fn url(&self) -> String {
+        match self {
+            Self::Nodes(store) => store.lock().unwrap_or_else(PoisonError::into_inner).url(),
+            Self::Embedded => "embedded".to_owned(),
+            Self::Noop => "noop://".to_owned(),
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        match self {
+            Self::Nodes(store) => store.lock().unwrap_or_else(PoisonError::into_inner).notes(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Runner<'_> {
+    /// Runs what has not been done. True when all steps were taken and all went well.
+    pub(crate) fn run(&self, about: &mut SuiteRecord) -> Result<bool, Trouble> {
+        let mut clean = true;
+        let total = self.plan.parts.len();
+        for (index, part) in self.plan.parts.iter().enumerate() {
+            if self.stopped() {
+                break;
+            }
+            let known = self.folder.steps()?;
+            let is_done = |step: &Step| {
+                known.iter().any(|known| known.done && (known.part.0, known.step.0) == (part.number, step.number))
+            };
+            if part.steps.iter().all(is_done) {
+                self.say(&format!("part {} of {total}: {}: done before", index + 1, part.name));
+                continue;
+            }
+            self.say(&format!("part {} of {total}: {}", index + 1, part.name));
+            if let Err(trouble) = self.part(part, &known) {
+                clean = false;
+                let text = match trouble {
+                    Trouble::Usage(text) => text,
+                    Trouble::Failed(error) => error.to_string(),
+                };
+                self.say(&format!("part {}: {text}", part.name));
+                about.notes.push(format!("Part {} could not go on: {text}.", part.name));
+                self.folder.write_about(about)?;
+            }
+        }
+        let steps = self.folder.steps()?;
+        let wrong = |step: &&StepRecord| step.report.as_ref().is_some_and(|report| !report.is_clean());
+        let taken = |part: &Part, step: &Step| {
+            steps.iter().any(|known| known.done && (known.part.0, known.step.0) == (part.number, step.number))
+        };
+        let whole = self.plan.parts.iter().all(|part| part.steps.iter().all(|step| taken(part, step)));
+        about.outcome = match whole {
+            true => Outcome::Completed,
+            false if self.stopped() => Outcome::Interrupted,
+            false => Outcome::Failed,
+        };
+        self.folder.write_about(about)?;
+        Ok(clean && whole && steps.iter().find(wrong).is_none())
+    }
+
+    fn stopped(&self) -> bool {
+        self.program.stop.load(Ordering::Relaxed)
+    }
+
+    fn say(&self, text: &str) {
+        if !self.quiet {
+            eprintln!("{text}");
+        }
+    }
+
+    fn part(&self, part: &Part, known: &[StepRecord]) -> Result<(), Trouble> {
+        let dir = self.folder.store_dir(part.number);
+        let first = self.first_step(part, known, &dir);
+        if first == 0 {
+            remove(&dir)?;
+        }
+        fs::create_dir_all(&dir)?;
+        let ground = self.ground(part, &dir)?;
+        let result = part.steps[first..].iter().try_for_each(|step| self.step(part, step, &ground, &dir));
+        let ended = match &ground {
+            Ground::Nodes(store) => store.lock().unwrap_or_else(PoisonError::into_inner).stop(),
+            _ => Ok(()),
+        };
+        drop(ground);
+        if let Err(e) = ended {
+            self.say(&format!("part {}: the store: {e}", part.name));
+        }
+        if result.is_ok() && !self.keeps_data {
+            remove(&dir)?;
+        }
+        result
+    }
+
+    /// The first step that must be taken: the first that is not done, if the store's data are still there and whole.
+    fn first_step(&self, part: &Part, known: &[StepRecord], dir: &Path) -> usize {
+        let is_done = |step: &Step| {
+            known.iter().any(|known| known.done && (known.part.0, known.step.0) == (part.number, step.number))
+        };
+        let undone = part.steps.iter().position(|step| !is_done(step)).unwrap_or(part.steps.len());
+        let broken_load = part.steps.get(undone).is_some_and(|step| step.file.does == Does::Load);
+        let has_data = self.target.is_some() || dir.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+        if undone > 0 && has_data && !broken_load { undone } else { 0 }
+    }
+
+    fn ground(&self, part: &Part, dir: &Path) -> Result<Ground, Trouble> {
+        if let Some(url) = self.target {
+            let standing = Standing::new(url, self.act_with.map(str::to_owned));
+            return Ok(Ground::Nodes(Mutex::new(Box::new(standing))));
+        }
+        match part.store.system.as_str() {
+            "embedded" => Ok(Ground::Embedded),
+            "noop" => Ok(Ground::Noop),
+            _ => Ok(Ground::Nodes(Mutex::new(self.program.stores.start(&part.store, dir, self.port)?))),
+        }
+    }
+
+    fn step(&self, part: &Part, step: &Step, ground: &Ground, dir: &Path) -> Result<(), Trouble> {
+        if self.stopped() {
+            let text = "stopped; --resume goes on where it was";
+            return Err(Trouble::Failed(io::Error::new(io::ErrorKind::Interrupted, text)));
+        }
+        let began = Instant::now();
+        let mut record = StepRecord {
+            part: (part.number, part.name.clone()),
+            step: (step.number, step.name.clone()),
+            does: step.file.does.word().to_owned(),
+            system: part.store.system.clone(),
+            timeline: part.timeline,
+            shows: shown(&step.file.shows),
+            published: step.file.published.clone(),
+            notes: ground.notes(),
+            began_ms: unix_ms(SystemTime::now()),
+            ..StepRecord::default()
+        };
+        let mut logs = Vec::new();
+        let result = match step.file.does {
+            Does::Settle => self.settle(&step.file, ground, &mut record),
+            Does::Act => self.act(&step.file, ground, &mut record),
+            _ => self.phase(part, step, ground, dir, &mut record).map(|kept| logs = kept),
+        };
+        record.took_s = began.elapsed().as_secs_f64();
+        if let Err(Trouble::Failed(e)) = &result {
+            record.notes.push(format!("It could not be done: {e}."));
+        }
+        self.folder.keep(&record, &logs)?;
+        self.tell(&record);
+        result
+    }
+
+    /// One line a step.
+    fn tell(&self, record: &StepRecord) {
+        let Some(phase) = record.phase() else {
+            return self.say(&format!("  {}: {:.1} s", record.step.1, record.took_s));
+        };
+        let wrong = phase.error_count() + phase.not_found() + phase.verification_failures();
+        let wrong = if wrong > 0 { format!(", {wrong} operations WENT WRONG") } else { String::new() };
+        let rate = crate::report::rate(phase.throughput_per_s);
+        self.say(&format!("  {}: {rate} operations/s over {:.1} s{wrong}", record.step.1, phase.duration_s));
+    }
+
+    fn settle(&self, step: &StepFile, ground: &Ground, record: &mut StepRecord) -> Result<(), Trouble> {
+        if let Ground::Nodes(_) = ground {
+            let store: StoreUrl =
+                ground.url().parse().map_err(|bad: client::BadAddress| Trouble::Usage(bad.to_string()))?;
+            let patience = match &step.duration {
+                Some(text) => text.parse::<Span>().and_then(|span| span.time("duration")).map_err(Trouble::Usage)?,
+                None => SETTLES_WITHIN,
+            };
+            settle(&store, patience, self.program.stop)?;
+        }
+        record.done = !self.stopped();
+        Ok(())
+    }
+
+    fn act(&self, step: &StepFile, ground: &Ground, record: &mut StepRecord) -> Result<(), Trouble> {
+        let action =
+            step.action.as_ref().ok_or_else(|| Trouble::Usage("a step that acts has an `action`".to_owned()))?;
+        let Ground::Nodes(store) = ground else {
+            return Err(Trouble::Usage(format!("`{}` needs a store of nodes", words(action).join(" "))));
+        };
+        let what = store.lock().unwrap_or_else(PoisonError::into_inner).act(action)?;
+        record.events.push(Event { t_s: 0.0, label: what });
+        record.done = true;
+        Ok(())
+    }
+
+    /// A phase, with what is done to the store meanwhile.
+    fn phase(
+        &self,
+        part: &Part,
+        step: &Step,
+        ground: &Ground,
+        dir: &Path,
+        record: &mut StepRecord,
+    ) -> Result<Vec<(String, HistogramLog)>, Trouble> {
+        let url = ground.url();
+        let settings: Vec<String> = match ground {
+            Ground::Embedded => embedded_settings(part),
+            _ => Vec::new(),
+        };
+        let seed = self.seed ^ (part.number as u64) << 32 ^ (step.number as u64) << 16;
+        let data = dir.join("embedded");
+        let place = Place { target: &url, data: Some(&data), seed, settings: &settings, quiet: self.quiet };
+        let options = options(&step.file, place).map_err(Trouble::Usage)?;
+        let task = task(step.file.does).ok_or_else(|| Trouble::Usage("not a phase".to_owned()))?;
+        let due = due(&step.file).map_err(Trouble::Usage)?;
+        let run = || measured(&step.name, task, &options, self.program);
+        let result = match ground {
+            Ground::Nodes(store) if !due.is_empty() => std::thread::scope(|scope| {
+                let (running, ended) = mpsc::channel::<()>();
+                let events = &self.program.events;
+                let actor = scope.spawn(move || play(due, store, events, &ended));
+                let result = run();
+                drop(running);
+                record.notes.extend(actor.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+                result
+            }),
+            _ => run(),
+        };
+        let Measured { report, logs } = result?;
+        record.done = report.outcome == Outcome::Completed;
+        record.report = Some(report);
+        if record.done || self.stopped() {
+            return Ok(logs);
+        }
+        Err(Trouble::Failed(io::Error::other(format!("step {} could not go on", step.name))))
+    }
+}
+
+/// What a step does to the store meanwhile, and when.
+pub(crate) fn due(step: &StepFile) -> Result<Vec<Due>, String> {
+    let each = step.events.iter().map(|event| {
+        let at = event.at.parse::<Span>()?.time("at")?;
+        Ok(Due { at, action: event.action.clone() })
+    });
+    each.collect()
+}
+
+/// A store in this process has the settings of one node.
+fn embedded_settings(part: &Part) -> Vec<String> {
+    let store = &part.store;
+    let shards = if store.shards > 0 { store.shards.to_string() } else { String::new() };
+    let named =
+        [("shards", &shards), ("durability", &store.durability), ("engine", &store.engine), ("memory", &store.memory)];
+    let named = named.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| format!("{name}={value}"));
+    named.chain(store.set.iter().map(|(name, value)| format!("{name}={}", super::names::plain(value)))).collect()
+}
+
+fn remove(dir: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            Err(io::Error::new(e.kind(), format!("{}: {e}", dir.display())))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,1 @@
+//! Suites as they are shipped, and a small one from end to end.
