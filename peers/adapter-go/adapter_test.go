@@ -111,3 +111,21 @@ func TestTroubleIsToldFromErrors(t *testing.T) {
 		t.Errorf("%v", found)
 	}
 }
+
+func TestPlaces(t *testing.T) {
+	for _, c := range []struct{ text, endpoints, user, password string }{
+		{"etcd://a:1,b:2", "a:1 b:2", "", ""},
+		{"etcd://a/", "a:2379", "", ""},
+		{"etcd://me:p%40ss@[::1]:5", "[::1]:5", "me", "p@ss"},
+	} {
+		found, err := parsePlace(c.text)
+		if err != nil || strings.Join(found.endpoints, " ") != c.endpoints || found.user != c.user || found.password != c.password {
+			t.Errorf("%s: %+v, %v", c.text, found, err)
+		}
+	}
+	for _, wrong := range []string{"etcd://", "etcd://a:1,,b", "etcd://secret@a:1", "etcd://u:%zz@a:1"} {
+		if _, err := parsePlace(wrong); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -29,10 +30,9 @@ type etcd struct {
 }
 
 func connectEtcd(greeting lines) (store, error) {
-	place, err := url.Parse(strings.ReplaceAll(greeting.get("target"), ",", "%2C"))
+	place, err := parsePlace(greeting.get("target"))
 	if err != nil {
-		// The URL may hold a password, so it is not shown.
-		return nil, errors.New("the target is not etcd://[user:password@]host:port,host:port")
+		return nil, err
 	}
 	if asked := greeting.get("durability"); asked == "nosync" {
 		return nil, errors.New("etcd syncs every write: leave --durability out, or ask for sync")
@@ -49,17 +49,13 @@ func connectEtcd(greeting lines) (store, error) {
 		return nil, errors.New("connections is not a number")
 	}
 	opened := &etcd{timeout: time.Duration(milliseconds) * time.Millisecond, stale: greeting.get("read_from") == "any"}
-	endpoints := strings.Split(place.Host, "%2C")
-	if len(endpoints) == 1 {
-		endpoints = strings.Split(place.Host, ",")
-	}
-	password, _ := place.User.Password()
+	endpoints := place.endpoints
 	for range max(connections, 1) {
 		client, err := clientv3.New(clientv3.Config{
 			Endpoints:          endpoints,
 			DialTimeout:        opened.timeout,
-			Username:           place.User.Username(),
-			Password:           password,
+			Username:           place.user,
+			Password:           place.password,
 			MaxCallRecvMsgSize: frameBytesMax,
 			Logger:             zap.NewNop(),
 		})
@@ -74,6 +70,40 @@ func connectEtcd(greeting lines) (store, error) {
 		return nil, fmt.Errorf("%s: %w", strings.Join(endpoints, ","), err)
 	}
 	return opened, nil
+}
+
+// place is where a store is and who asks.
+type place struct {
+	endpoints      []string
+	user, password string
+}
+
+// parsePlace reads etcd://user:password@host:port,host:port. Its errors do not show the text, which may hold a password.
+func parsePlace(text string) (place, error) {
+	wrong := errors.New("expected etcd://[user:password@]host:port,host:port")
+	_, rest, _ := strings.Cut(text, "://")
+	rest = strings.TrimSuffix(rest, "/")
+	var parsed place
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		user, password, found := strings.Cut(rest[:at], ":")
+		var userErr, passwordErr error
+		parsed.user, userErr = url.PathUnescape(user)
+		parsed.password, passwordErr = url.PathUnescape(password)
+		if !found || userErr != nil || passwordErr != nil {
+			return place{}, wrong
+		}
+		rest = rest[at+1:]
+	}
+	for endpoint := range strings.SplitSeq(rest, ",") {
+		if !strings.Contains(endpoint, ":") {
+			endpoint += ":2379"
+		}
+		if host, port, err := net.SplitHostPort(endpoint); err != nil || host == "" || port == "" {
+			return place{}, wrong
+		}
+		parsed.endpoints = append(parsed.endpoints, endpoint)
+	}
+	return parsed, nil
 }
 
 // ask has the store tell of itself.
