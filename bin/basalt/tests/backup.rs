@@ -1,0 +1,143 @@
+//! Backups: of one moment while a store of three nodes is written to, by file, and into a store of another shape.
+#![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
+
+mod common;
+
+use common::{Connection, Dir, Nodes, Server, Setup, Value, eventually};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Pairs of counters in different shards: a client raises the first of a pair, then the second.
+const PAIRS: usize = 4;
+/// For one request.
+const LIMIT: Duration = Duration::from_secs(5);
+
+fn ctl(arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
+    let output = command.arg("ctl").args(arguments).stdin(Stdio::null()).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stdout) + &text(&output.stderr)) }
+}
+
+fn take(port: u16, place: &str) -> serde_json::Value {
+    let said = ctl(&["backup", "take", "--to", place, "--node", &format!("127.0.0.1:{port}"), "--json"]).unwrap();
+    serde_json::from_str(&said).unwrap()
+}
+
+fn restored(dir: &Dir, name: &str, place: &str) -> Server {
+    let server = Server::start(&Setup::bare(&dir.join(name)).with("--shards", "7"));
+    let node = format!("127.0.0.1:{}", server.port());
+    ctl(&["restore", "--from", place, "--node", &node]).unwrap();
+    server
+}
+
+fn names(pair: usize) -> (String, String) {
+    (format!("first{pair}"), format!("second{pair}"))
+}
+
+#[test]
+fn a_backup_is_of_one_moment_and_fits_any_shape() {
+    let dir = Dir::new("backup");
+    let nodes = Nodes::start(&dir, 3, &[("--shards", "6")]);
+    let mut client = nodes.client();
+    client.call(LIMIT, &["SET", "expiring", "soon", "PX", "100000000"]);
+    client.call(LIMIT, &["SET", "gone", "soon", "PX", "1"]);
+    client.call(LIMIT, &["HSET", "small", "a", "1", "b", "2"]);
+    client.call(LIMIT, &["PEXPIRE", "small", "100000000"]);
+    for chunk in 0..20 {
+        let mut words = vec!["HSET".to_owned(), "large".to_owned()];
+        words.extend((0..100).flat_map(|i| [format!("field{}", chunk * 100 + i), "x".repeat(100)]));
+        client.call(LIMIT, &words.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    let place = dir.join("backups").display().to_string();
+    let stop = AtomicBool::new(false);
+    let rounds: Vec<serde_json::Value> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..PAIRS)
+            .map(|pair| {
+                let (mut client, (first, second), stop) = (nodes.client(), names(pair), &stop);
+                scope.spawn(move || {
+                    let mut count = 0i64;
+                    while !stop.load(Ordering::Relaxed) {
+                        for key in [&first, &second] {
+                            let answer = client.call(LIMIT, &["SET", key, &count.to_string()]);
+                            assert_eq!(answer, Value::ok(), "{key}: a client noticed the backup");
+                        }
+                        count += 1;
+                    }
+                    count
+                })
+            })
+            .collect();
+        let first = |pair: usize| nodes.client().call(LIMIT, &["GET", &names(pair).1]);
+        eventually("all write", Duration::from_secs(20), || {
+            (0..PAIRS).all(|pair| first(pair).bytes().is_some()).then_some(())
+        });
+        let rounds = (0..3).map(|n| take(nodes.port(n), &place)).collect();
+        stop.store(true, Ordering::Relaxed);
+        assert!(writers.into_iter().all(|writer| writer.join().unwrap() > 1));
+        rounds
+    });
+    let list: serde_json::Value = serde_json::from_str(&ctl(&["backup", "list", "--at", &place, "--json"]).unwrap()).unwrap();
+    assert_eq!(list.as_array().unwrap().len(), rounds.len());
+    for (n, round) in rounds.iter().enumerate() {
+        let server = Server::start(&Setup::bare(&dir.join(&format!("restored-{n}"))).with("--shards", "7"));
+        let node = format!("127.0.0.1:{}", server.port());
+        let id = round["backup"].as_str().unwrap();
+        ctl(&["restore", "--from", &place, "--backup", id, "--node", &node]).unwrap();
+        let mut connection = server.connect();
+        for pair in 0..PAIRS {
+            let (first, second) = names(pair);
+            let mut read = |key: &str| connection.call(&format!("GET {key}")).text().parse::<i64>().unwrap();
+            let (first, second) = (read(&first), read(&second));
+            assert!(second <= first && first <= second + 1, "backup {n}, pair {pair}: {first} and {second}");
+        }
+        let ttl = connection.call("PTTL expiring").int();
+        assert!((90_000_000..=100_000_000).contains(&ttl), "{ttl}");
+        assert!((90_000_000..=100_000_000).contains(&connection.call("PTTL small").int()));
+        assert_eq!(connection.call("EXISTS gone"), Value::Int(0));
+        assert_eq!(connection.call("HGET small b"), Value::bulk("2"));
+        assert_eq!(connection.call("HLEN large"), Value::Int(2000));
+        assert_eq!(connection.call("DBSIZE"), Value::Int(3 + 2 * PAIRS as i64));
+        let again = ctl(&["restore", "--from", &place, "--node", &node]).unwrap_err();
+        assert!(again.contains("restore into an empty one"), "{again}");
+    }
+}
+
+#[test]
+fn only_what_changed_is_written_again_and_damage_is_found() {
+    let dir = Dir::new("backup-files");
+    let server = Server::start(&Setup::bare(&dir.join("data")).with("--shards", "2"));
+    let mut connection = server.connect();
+    let value = "v".repeat(1000);
+    for i in 0..20_000 {
+        connection.send(&Connection::encode(&["SET", &format!("key{i:06}"), &value])).unwrap();
+        if i % 500 == 499 {
+            (0..500).for_each(|_| assert_eq!(connection.read().unwrap(), Value::ok()));
+        }
+    }
+    let place = dir.join("backups").display().to_string();
+    let first = take(server.port(), &place);
+    assert!(first["new_files"].as_u64().unwrap() >= 8, "{first}");
+    assert_eq!(take(server.port(), &place)["new_files"], 0);
+    connection.call("SET key000000 other");
+    let third = take(server.port(), &place);
+    assert!((1..=2).contains(&third["new_files"].as_u64().unwrap()), "{third}");
+    assert_eq!(third["rows"], 20_000);
+
+    let kept = ctl(&["backup", "remove", "--at", &place, "--keep", "1"]).unwrap();
+    assert!(kept.contains("removed 2 backups"), "{kept}");
+    ctl(&["backup", "verify", "--at", &place]).unwrap();
+    let copy = restored(&dir, "copy", &place);
+    assert_eq!(copy.connect().call("DBSIZE"), Value::Int(20_000));
+    assert_eq!(copy.connect().call("GET key000000"), Value::bulk("other"));
+
+    let file = std::fs::read_dir(Path::new(&place).join("files")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = std::fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let damaged = ctl(&["backup", "verify", "--at", &place]).unwrap_err();
+    assert!(damaged.contains("is damaged"), "{damaged}");
+}
