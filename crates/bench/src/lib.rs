@@ -1,6 +1,7 @@
 //! The laboratory: workloads, drivers, targets, verification and reports.
 
 mod access;
+mod agent;
 mod assemble;
 mod canonical;
 pub mod cli;

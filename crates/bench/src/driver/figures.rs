@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime};
 use super::phase::PhasePlan;
 use super::recorder::Recorder;
 use super::timeline::{HistogramLog, Timeline};
-use crate::model::{CpuTime, CpuUse, NodeUsage, Phase};
+use crate::model::{CpuTime, CpuUse, MetricSeries, NodeUsage, Phase};
 use crate::report::{rfc3339, unix_ms};
 use crate::target::{Target, TargetUsage};
 use crate::usage::{ProcessUsage, cpu_between};
@@ -15,6 +15,8 @@ pub struct Reading {
     pub(super) at: Instant,
     pub(super) wall: SystemTime,
     own: Option<ProcessUsage>,
+    /// CPU time of what does a part of the client's work beside this process.
+    aside: Option<CpuTime>,
     target: TargetUsage,
 }
 
@@ -22,13 +24,22 @@ impl Reading {
     /// As of now.
     #[must_use]
     pub fn take(target: &dyn Target) -> Self {
-        Self { at: Instant::now(), wall: SystemTime::now(), own: ProcessUsage::own(), target: target.usage() }
+        Self {
+            at: Instant::now(),
+            wall: SystemTime::now(),
+            own: ProcessUsage::own(),
+            aside: target.client_cpu(),
+            target: target.usage(),
+        }
     }
 
-    /// The CPU time of this process since an earlier one.
+    /// The CPU time of this process, and of what helps it, since an earlier one.
     #[must_use]
     pub fn own_since(&self, before: &Self) -> Option<CpuTime> {
-        Some(cpu_between(before.own?.cpu, self.own?.cpu))
+        let own = cpu_between(before.own?.cpu, self.own?.cpu);
+        let between = |before: Option<_>, after: Option<_>| Some(cpu_between(before?, after?));
+        let aside = between(before.aside, self.aside).unwrap_or_default();
+        Some(CpuTime { user_s: own.user_s + aside.user_s, system_s: own.system_s + aside.system_s })
     }
 
     /// The same reading, said to be of another moment: when the processes that it is about began, not when it was taken.
@@ -53,11 +64,13 @@ pub(super) struct Measured {
     pub(super) client_cpu: Option<CpuTime>,
     /// Whether client and store share a process.
     pub(super) in_process: bool,
+    /// What the store's nodes used and did meanwhile.
+    pub(super) metrics: Vec<MetricSeries>,
 }
 
 /// The figures, and each second's histograms.
 pub(super) fn figures(plan: &PhasePlan, measured: Measured, timeline: &mut Timeline) -> (Phase, HistogramLog) {
-    let Measured { recorder, start, before, after, end, client_cpu, in_process } = measured;
+    let Measured { recorder, start, before, after, end, client_cpu, in_process, metrics } = measured;
     let duration = end.saturating_duration_since(before.at);
     let phase_length = end.saturating_duration_since(start);
     let warm_up = before.at.saturating_duration_since(start);
@@ -94,6 +107,7 @@ pub(super) fn figures(plan: &PhasePlan, measured: Measured, timeline: &mut Timel
         read_gap_s_max: gaps.0.map(|gap| gap.as_secs_f64()),
         write_gap_s_max: gaps.1.map(|gap| gap.as_secs_f64()),
         series,
+        metrics,
         events: plan.events.of_phase(start, phase_length),
         ..Phase::default()
     };

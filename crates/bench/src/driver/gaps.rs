@@ -33,6 +33,17 @@ impl Successes {
         }
     }
 
+    /// As another process takes them.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        self.bits.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// What [`Successes::to_bytes`] made; more than a day of it is cut off.
+    pub(super) fn of_bytes(bytes: &[u8]) -> Self {
+        let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("chunks of eight")));
+        Self { bits: words.take((STEPS_MAX / 64) as usize + 64).collect() }
+    }
+
     /// Adds another thread's.
     pub(super) fn merge(&mut self, other: &Self) {
         self.bits.resize(self.bits.len().max(other.bits.len()), 0);

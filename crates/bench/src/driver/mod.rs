@@ -1,8 +1,10 @@
 //! Drives a workload against a target: closed or open loop, measured and recorded.
 
 mod events;
+mod figures;
 mod gaps;
 mod pace;
+mod part;
 mod phase;
 mod recorder;
 mod sampler;
@@ -11,7 +13,9 @@ mod worker;
 
 pub use events::EventLog;
 pub use pace::{Arrivals, Pace};
-pub use phase::{Limit, PhaseError, PhasePlan, PhaseResult, Snapshot, run_phase};
+pub use figures::Reading;
+pub use part::{Gathered, Meeting, Moments, OpParts, Part, PartFigures, Place, Sent, sampled};
+pub use phase::{Limit, PhaseError, PhasePlan, PhaseResult, Snapshot, run_part, run_phase};
 pub use timeline::{HistogramLog, IntervalHistogram};
 
 #[cfg(test)]

@@ -1,16 +1,20 @@
 //! What one thread has measured; and all threads' sums.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
 use super::gaps::Successes;
-use super::timeline::{KINDS, Timeline, latency_histogram};
+use super::part::OpParts;
+use super::timeline::{KINDS, Timeline, deserialized, latency_histogram, serialized};
 use crate::model::{Latency, LatencySummary, OpStats};
 use crate::target::{Fault, Outcome};
 use crate::workload::OpKind;
 
+/// YCSB's name for the client's own closing work.
+const CLEANUP: &str = "CLEANUP";
 /// Latencies are recorded in nanoseconds.
 const US_PER_VALUE: f64 = 0.001;
 
@@ -93,6 +97,74 @@ impl OpRecord {
         self.verified += other.verified;
         self.wrong += other.wrong;
         self.parts += other.parts;
+    }
+
+    fn was_made(&self) -> bool {
+        self.succeeded > 0 || !self.codes.is_empty() || self.retries > 0
+    }
+
+    fn parts(&self, op: &str) -> OpParts {
+        let bytes = |histogram: &Option<Histogram<u64>>| histogram.as_ref().map(serialized).unwrap_or_default();
+        let counts = self.counters().map(|(name, count)| (name.to_owned(), count));
+        let codes = self.codes.iter().map(|(code, count)| ((*code).to_owned(), *count));
+        OpParts {
+            op: op.to_owned(),
+            histograms: [bytes(&self.measured), bytes(&self.intended), bytes(&self.failed)],
+            counts: counts.into_iter().chain(codes).collect(),
+            errors: self.errors.iter().map(|(kind, count)| (kind.to_string(), *count)).collect(),
+        }
+    }
+
+    fn of_parts(parts: &OpParts) -> io::Result<Self> {
+        let histogram = |bytes: &Vec<u8>| (!bytes.is_empty()).then(|| deserialized(bytes)).transpose();
+        let [measured, intended, failed] = &parts.histograms;
+        let mut record = Self {
+            measured: histogram(measured)?,
+            intended: histogram(intended)?,
+            failed: histogram(failed)?,
+            errors: parts.errors.iter().map(|(kind, count)| (kind.as_str().into(), *count)).collect(),
+            ..Self::default()
+        };
+        for (name, count) in &parts.counts {
+            match record.counter(name) {
+                Some(counter) => *counter = *count,
+                None => {
+                    let code = Fault::CODES.into_iter().find(|code| code == name);
+                    let unknown = || io::Error::new(io::ErrorKind::InvalidData, format!("no count of {name}"));
+                    record.codes.insert(code.ok_or_else(unknown)?, *count);
+                }
+            }
+        }
+        Ok(record)
+    }
+
+    fn counters(&self) -> [(&'static str, u64); 9] {
+        [
+            ("succeeded", self.succeeded),
+            ("not-found", self.not_found),
+            ("retries", self.retries),
+            ("conflicts", self.conflicts),
+            ("unknown", self.unknown),
+            ("stale", self.stale),
+            ("verified", self.verified),
+            ("wrong", self.wrong),
+            ("parts", self.parts),
+        ]
+    }
+
+    fn counter(&mut self, name: &str) -> Option<&mut u64> {
+        Some(match name {
+            "succeeded" => &mut self.succeeded,
+            "not-found" => &mut self.not_found,
+            "retries" => &mut self.retries,
+            "conflicts" => &mut self.conflicts,
+            "unknown" => &mut self.unknown,
+            "stale" => &mut self.stale,
+            "verified" => &mut self.verified,
+            "wrong" => &mut self.wrong,
+            "parts" => &mut self.parts,
+            _ => return None,
+        })
     }
 
     fn stats(self, op: &str) -> Option<OpStats> {
@@ -231,9 +303,44 @@ impl Recorder {
         (self.reads.longest_gap(from, to), self.writes.longest_gap(from, to))
     }
 
+    /// Everything that was recorded, kind by kind, for another process.
+    pub(super) fn parts(&self) -> Vec<OpParts> {
+        let ops = OpKind::ALL.iter().zip(&self.ops).map(|(kind, op)| (kind.name(), op));
+        let all = ops.chain([(CLEANUP, &self.cleanup)]);
+        all.filter(|(_, op)| op.was_made()).map(|(name, op)| op.parts(name)).collect()
+    }
+
+    /// What [`Recorder::parts`] made.
+    ///
+    /// # Errors
+    /// It did not.
+    pub(super) fn of_parts(parts: &[OpParts]) -> io::Result<Self> {
+        let mut recorder = Self::default();
+        for part in parts {
+            let place = OpKind::ALL.iter().position(|kind| kind.name() == part.op);
+            let op = match place {
+                Some(place) => &mut recorder.ops[place],
+                None if part.op == CLEANUP => &mut recorder.cleanup,
+                None => return Err(io::Error::new(io::ErrorKind::InvalidData, format!("no operation {}", part.op))),
+            };
+            *op = OpRecord::of_parts(part)?;
+        }
+        Ok(recorder)
+    }
+
+    /// When reads succeeded, and writes, as bits.
+    pub(super) fn successes(&self) -> [Vec<u8>; 2] {
+        [self.reads.to_bytes(), self.writes.to_bytes()]
+    }
+
+    /// What [`Recorder::successes`] made.
+    pub(super) fn set_successes(&mut self, [reads, writes]: &[Vec<u8>; 2]) {
+        (self.reads, self.writes) = (Successes::of_bytes(reads), Successes::of_bytes(writes));
+    }
+
     /// The figures of each operation that was made.
     pub(super) fn stats(self) -> Vec<OpStats> {
         let ops = OpKind::ALL.iter().zip(self.ops).filter_map(|(kind, op)| op.stats(kind.name()));
-        ops.chain(self.cleanup.stats("CLEANUP")).collect()
+        ops.chain(self.cleanup.stats(CLEANUP)).collect()
     }
 }

@@ -77,6 +77,9 @@ fn every_workload_on_every_form_of_record_reads_what_it_wrote() {
         "basalt.update=cas",
         "dataintegrity=true",
         "fieldlengthdistribution=uniform basalt.values=page",
+        "basalt.values=page fieldlength=2000 basalt.compress=lz4",
+        "basalt.values=page fieldlength=2000 basalt.compress=zstd basalt.record=string",
+        "basalt.values=page fieldlength=2000 basalt.compress=gzip",
         "fieldlengthdistribution=zipfian basalt.values=incompressible basalt.keys=base32",
         "basalt.record=string insertorder=ordered zeropadding=6 requestdistribution=uniform",
     ] {

@@ -90,7 +90,11 @@ impl Timeline {
 
     /// Closes the seconds that nobody adds to any more, the phase being in `second`.
     pub(super) fn settle(&mut self, second: u64) {
-        let end = second.saturating_sub(SETTLED_AFTER_S);
+        self.settle_before(second.saturating_sub(SETTLED_AFTER_S));
+    }
+
+    /// Closes the seconds before `end`.
+    pub(super) fn settle_before(&mut self, end: u64) {
         while let Some(entry) = self.open.first_entry()
             && *entry.key() < end
         {

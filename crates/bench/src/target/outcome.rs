@@ -20,6 +20,9 @@ impl Fault {
         Self::Error(kind.into())
     }
 
+    /// All words that [`Fault::code`] has.
+    pub const CODES: [&'static str; 3] = ["NOT_FOUND", "UNEXPECTED_STATE", "ERROR"];
+
     /// YCSB's word for it.
     #[must_use]
     pub fn code(&self) -> &'static str {

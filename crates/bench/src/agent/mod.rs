@@ -1,0 +1,3 @@
+//! `basalt bench agent`: makes a part of the load for a coordinator, which is another process, here or elsewhere.
+
+pub(crate) mod as_base64;
