@@ -158,10 +158,11 @@ impl Map {
         if let Some((shard, _)) = self.replicas_on(node).next() {
             return Err(Refusal::HoldsReplica(node, shard));
         }
-        match self.nodes.remove(&node) {
-            Some(_) => Ok(self.changed()),
-            None => Ok(UNCHANGED),
+        if self.nodes.remove(&node).is_none() {
+            return Ok(UNCHANGED);
         }
+        self.leaving.remove(&node);
+        Ok(self.changed())
     }
 
     fn add_replica(&mut self, id: ShardId, replica: ReplicaId, node: NodeId, learner: bool) -> Result<Outcome> {

@@ -8,6 +8,10 @@ use vocab::limits::{
 };
 use vocab::{NodeId, PlanId, ReplicaId, ShardId};
 
+/// The log index of a report of members that is the first to count for a shard which is not as it was made in the store's
+/// first map: 0 stands for one that is.
+const FIRST_REPORT: u64 = 2;
+
 impl Map {
     pub(crate) fn begin_plan(&mut self, id: PlanId, kind: &PlanKind, at_ms: u64, detail: &str) -> Result<Outcome> {
         if self.plans.get(&id).is_some_and(|known| known.kind == *kind) {
@@ -108,6 +112,10 @@ impl Map {
             PlanKind::UnsafeRecover(shards) => {
                 for shard in shards {
                     self.shard_of(*shard)?;
+                }
+                // What is left of them may not have got as far as those that are gone had reported.
+                for shard in shards {
+                    self.shards.get_mut(shard).expect("it was looked up before").members_index = FIRST_REPORT - 1;
                 }
             }
             PlanKind::Rebalance | PlanKind::BalanceLeaders | PlanKind::SplitAll => {}
@@ -286,7 +294,7 @@ impl Map {
             slots: Vec::new(),
             replicas: shard.replicas.clone(),
             next_replica: shard.next_replica,
-            members_index: 0,
+            members_index: FIRST_REPORT - 1,
         };
         self.shards.insert(child, info);
         self.next_shard += 1;

@@ -63,7 +63,8 @@ pub struct ShardInfo {
     pub replicas: Vec<ReplicaInfo>,
     /// The id that the next new replica gets.
     pub next_replica: u64,
-    /// The log index of the newest change of members that was reported: an older report comes too late.
+    /// The log index of the newest change of members that was reported: an older report comes too late. 0: the members are
+    /// those of the store's first map.
     pub members_index: u64,
 }
 

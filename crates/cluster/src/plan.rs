@@ -183,6 +183,28 @@ impl PlanKind {
         }
     }
 
+    /// Whether what is to be moved for it is worked out by `placement::next_moves`.
+    #[must_use]
+    pub fn moves_replicas(&self) -> bool {
+        match self {
+            Self::AddNode(_)
+            | Self::DrainNode(_)
+            | Self::RemoveNode(_)
+            | Self::Repair(_)
+            | Self::Rebalance
+            | Self::SetReplicationFactor(_)
+            | Self::ChangeZone { .. }
+            | Self::ReplaceNode { .. } => true,
+            Self::BalanceLeaders
+            | Self::DrainLeaders(_)
+            | Self::MoveShard { .. }
+            | Self::SplitShard { .. }
+            | Self::SplitAll
+            | Self::Rebuild { .. }
+            | Self::UnsafeRecover(_) => false,
+        }
+    }
+
     /// Appends its bytes.
     pub fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.push(self.code());

@@ -4,14 +4,18 @@
 //! store (`init`) waits until enough have joined, draws the first map and gives it to each of them until all have kept
 //! it. Afterwards a node that joins is entered into the map by the metadata group. Maps spread by being asked for.
 
-use crate::peer::PeerMessage;
+use crate::director::{Director, DirectorAction, NodeReport, StorePicture};
+use crate::peer::{Order, PeerMessage};
 use cluster::{Change, Map, NodeInfo};
+use replica::Members;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use vocab::{Moment, NodeId, Prng, ShardId, StoreId};
 
 /// Ticks between two beats.
 const BEAT_TICKS: u64 = 4;
+/// Ticks between two looks of the director.
+const DIRECT_TICKS: u64 = 4;
 /// Ticks between two tries of what may have been lost.
 const RETRY_TICKS: u64 = 20;
 
@@ -24,6 +28,15 @@ pub enum Action {
     Adopt(Arc<Map>),
     /// Bring a change to the metadata group's leader.
     Propose(Change),
+    /// Tell a shard's replica on that node, which may be this one, what to do.
+    Order {
+        /// The node.
+        node: NodeId,
+        /// The shard.
+        shard: ShardId,
+        /// What.
+        order: Order,
+    },
     /// Keep a link to that node.
     Know(NodeInfo),
 }
@@ -35,6 +48,15 @@ pub struct Shape {
     pub shards: u32,
     /// Replicas of each.
     pub replication_factor: u32,
+}
+
+/// What the map is told of a shard's members, as of an entry of its log. Of a joint configuration, either half's voters are
+/// members: the one that goes is needed until the group has left it.
+#[must_use]
+pub fn report_members(shard: ShardId, index: u64, members: &Members) -> Change {
+    let mut voters = members.voters.clone();
+    voters.extend(members.voters_outgoing.iter().filter(|id| !members.voters.contains(id)));
+    Change::SetReplicas { shard, members_index: index, voters, learners: members.learners.clone() }
 }
 
 /// One node's part in the control of the store. Pure: told of time and messages, it answers actions.
@@ -49,6 +71,10 @@ pub struct Control {
     unsure: BTreeSet<NodeId>,
     prng: Prng,
     ticks: u64,
+    /// The time of the last tick.
+    now: Moment,
+    /// While this node leads the metadata group: what makes plans happen.
+    director: Option<Director>,
 }
 
 impl Control {
@@ -57,7 +83,8 @@ impl Control {
     pub fn new(me: NodeInfo, shape: Shape, map: Option<Arc<Map>>, seed: u64) -> Self {
         let init = false;
         let (joiners, unsure, prng) = (BTreeMap::new(), BTreeSet::new(), Prng::new(seed));
-        let mut control = Self { me, shape, map, joiners, init, unsure, prng, ticks: 0 };
+        let (now, director) = (Moment::default(), None);
+        let mut control = Self { me, shape, map, joiners, init, unsure, prng, ticks: 0, now, director };
         // It may have ended before all the others had kept the first map.
         control.unsure = control.others();
         control
@@ -96,6 +123,8 @@ impl Control {
     /// 50 ms have passed. `led`: the terms of the shards that this node leads.
     pub fn tick(&mut self, now: Moment, led: &[(ShardId, u64)], actions: &mut Vec<Action>) {
         self.ticks += 1;
+        self.now = now;
+        self.direct(led, actions);
         if self.ticks.is_multiple_of(BEAT_TICKS) {
             let beat = PeerMessage::Beat { sent_us: now.mono_us, wall_ms: now.wall_ms };
             actions.push(Action::Send(None, beat));
@@ -127,9 +156,56 @@ impl Control {
         }
     }
 
+    /// The store as a whole, if this node directs it.
+    #[must_use]
+    pub fn picture(&self) -> Option<StorePicture> {
+        Some(self.director.as_ref()?.picture(self.map.as_deref()?, self.now))
+    }
+
+    /// What this node tells of itself, to whoever leads the metadata group; about twice a second.
+    pub fn reported(&mut self, report: NodeReport, meta: Option<NodeId>, actions: &mut Vec<Action>) {
+        let (me, now) = (self.me.id, self.now);
+        match (&mut self.director, meta) {
+            (Some(director), _) => director.report(me, report, now),
+            (None, Some(node)) if node != me => {
+                actions.push(Action::Send(Some(node), PeerMessage::Report(report.encode())));
+            }
+            _ => {}
+        }
+    }
+
+    /// The director's part, while this node leads the metadata group. It begins anew with every term.
+    fn direct(&mut self, led: &[(ShardId, u64)], actions: &mut Vec<Action>) {
+        if !led.iter().any(|(shard, _)| *shard == ShardId::META) {
+            self.director = None;
+            return;
+        }
+        let director = self.director.get_or_insert_default();
+        director.heard(self.me.id, self.now);
+        if self.ticks.is_multiple_of(DIRECT_TICKS) {
+            self.look(actions);
+        }
+    }
+
+    fn look(&mut self, actions: &mut Vec<Action>) {
+        let (Some(director), Some(map)) = (&mut self.director, &self.map) else { return };
+        actions.extend(director.tick(self.now, map).into_iter().map(|action| match action {
+            DirectorAction::Propose(change) => Action::Propose(change),
+            DirectorAction::Order { node, shard, order } => Action::Order { node, shard, order },
+        }));
+    }
+
     /// A message of another node that is about the store as a whole.
     pub fn receive(&mut self, from: NodeId, message: &PeerMessage, actions: &mut Vec<Action>) {
+        if let Some(director) = &mut self.director {
+            director.heard(from, self.now);
+        }
         match message {
+            PeerMessage::Report(bytes) => match (NodeReport::decode(bytes), &mut self.director) {
+                (Ok(report), Some(director)) => director.report(from, report, self.now),
+                (Err(e), _) => log::warn!("node {from} sent a report that cannot be read: {e}"),
+                _ => {}
+            },
             PeerMessage::Join { node } => self.joins(from, node, actions),
             PeerMessage::Bootstrap { map } => self.bootstrap(from, map, actions),
             PeerMessage::BootstrapDone { store } => {
@@ -139,9 +215,10 @@ impl Control {
                 }
             }
             PeerMessage::MapAsked { epoch } => {
+                // Also to one that the map has forgotten: so it learns that it holds nothing any more.
                 if let Some(map) = &self.map
                     && map.epoch.0 > *epoch
-                    && map.nodes.contains_key(&from)
+                    && (map.nodes.contains_key(&from) || *epoch > 0)
                 {
                     actions.push(Action::Send(Some(from), PeerMessage::Map(map.encode())));
                 }
@@ -164,6 +241,7 @@ impl Control {
             self.adopt(map.clone(), actions);
             // Others need not wait until they ask.
             actions.push(Action::Send(None, PeerMessage::Map(map.encode())));
+            self.look(actions);
         }
     }
 
@@ -241,11 +319,16 @@ impl Control {
     }
 
     fn offered(&mut self, from: NodeId, map: Map, actions: &mut Vec<Action>) {
-        if !map.nodes.contains_key(&self.me.id) || !self.is_newer(&map) {
+        let was_in = self.map.as_ref().is_some_and(|mine| mine.nodes.contains_key(&self.me.id));
+        let is_in = map.nodes.contains_key(&self.me.id);
+        if !self.is_newer(&map) || (self.map.is_none() && !is_in) {
             return;
         }
         if let Err(e) = map.validate() {
             return log::error!("node {from} sent a map that is wrong: {e}");
+        }
+        if was_in && !is_in {
+            log::warn!("the store {} has removed this node: it holds nothing any more, and can be stopped", map.store);
         }
         self.adopt(Arc::new(map), actions);
     }

@@ -1,10 +1,12 @@
 //! The node: routes, executes and counts; no socket, no clock, no thread.
 
+mod absent_watch;
 mod commands;
 pub mod config;
 pub mod control;
 pub mod core;
 mod counters;
+pub mod director;
 mod entry;
 mod entry_space;
 pub mod exec;
@@ -16,10 +18,12 @@ mod record;
 mod remote_space;
 pub mod session;
 mod shard;
+mod slots;
 mod space;
 pub mod stats;
 mod view;
 
+pub use absent_watch::AbsentWatch;
 pub use commands::{Handlers, handlers};
 pub use config::Config;
 pub use entry::{EncodedCommand, EntryBuilder, Item, Items, decode as decode_entry};
@@ -28,8 +32,9 @@ pub use read_space::{CachedSpace, SnapshotSpace};
 pub use record::{Kind, Record, RecordView, Spread};
 pub use remote_space::{Remote, RemoteAnswer, RemoteSpace, remote_records};
 pub use shard::{
-    Answers, ArrivedSnapshot, Effects, Fact, KeyHash, LEASE_US, Shard, SnapshotTask, StoreEvent, Ticket, Write,
+    Answers, ArrivedSnapshot, Effects, Fact, KeyHash, LEASE_US, Shard, SnapshotTask, SplitTask, StoreEvent, Ticket, Write,
     events_after, key_hash, newest_events, stored_map,
 };
-pub use space::{Fault, RecordRange, Records, Shards, Space};
+pub use space::{Fault, RecordRange, Records, Shards, SmallHash, Space};
+pub use slots::Slots;
 pub use view::ShardView;

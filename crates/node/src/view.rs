@@ -1,14 +1,20 @@
 //! What all threads share of a shard: its tree, its part of the row cache, its counters and whether it may be read.
 
-use crate::counters::Counters;
+use crate::absent_watch::{AbsentKeys, AbsentWatch};
+use crate::config::Config;
+use crate::counters::{Counters, Stored};
+use crate::director::{LeaderReport, ReplicaReport};
 use crate::keys;
 use crate::shard::Fact;
+use crate::slots::{OwnedRows, Slots};
+use crate::space::SmallHash;
 use crate::{Fault, Record};
+use arc_swap::{ArcSwap, ArcSwapOption};
 use replica::ReplicaStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use storage::{Engine, RowCache, Slice, Span};
-use vocab::{ShardId, Slot};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use storage::{Engine, RowCache, Slice, Snapshot, Span};
+use vocab::{ReplicaId, ShardId, Slot, slot_of};
 
 /// The row of a key that is known not to be there: no record is as short. Only readers put it into the cache, and only
 /// while nothing newer is on its way: a removal takes the row out instead, or readers would see it too early.
@@ -17,7 +23,10 @@ pub(crate) const ABSENT: &[u8] = &[];
 /// The shared part of one shard. Only the thread that owns the shard writes; any thread reads.
 pub struct ShardView {
     id: ShardId,
-    slots: (u16, u16),
+    /// What it owns, as of the applied index.
+    slots: ArcSwap<Slots>,
+    /// Of the leader: what it has proposed to give away.
+    withheld: ArcSwapOption<Slots>,
     engine: Arc<dyn Engine>,
     cache: Arc<RowCache>,
     counters: Counters,
@@ -47,22 +56,32 @@ pub struct ShardView {
     followers: Mutex<Vec<u64>>,
     /// Where the replica stood when it last changed.
     status: Mutex<ReplicaStatus>,
+    /// What the leader knows of its group, as last told; none if this replica does not lead.
+    group: Mutex<Option<LeaderReport>>,
+    /// Why the replica is of no use, if it is not.
+    broken: Mutex<Option<String>>,
+    /// Keys that are watched while they are absent.
+    absent: Arc<AbsentKeys>,
+    /// The node's settings, for what is only told and never stored.
+    config: OnceLock<Arc<Config>>,
 }
 
 impl ShardView {
-    /// The view of a tree that has just been opened.
+    /// The view of a tree that has just been opened. `slots` are what the shard owns if the tree does not say so itself.
     pub fn open(
         id: ShardId,
-        slots: (u16, u16),
+        slots: impl Into<Slots>,
         engine: Arc<dyn Engine>,
         cache: Arc<RowCache>,
     ) -> storage::Result<Arc<Self>> {
+        let slots = slots.into();
         let view = Self {
             id,
-            slots,
+            counters: Counters::new(&slots),
+            slots: ArcSwap::from_pointee(slots),
+            withheld: ArcSwapOption::empty(),
             engine,
             cache,
-            counters: Counters::new(slots.0, slots.1),
             leading: AtomicBool::new(false),
             confirmed_us: AtomicU64::new(0),
             lease_until_us: AtomicU64::new(0),
@@ -76,25 +95,109 @@ impl ShardView {
             followers_wanted: AtomicBool::new(false),
             followers: Mutex::default(),
             status: Mutex::default(),
+            group: Mutex::default(),
+            broken: Mutex::default(),
+            absent: Arc::default(),
+            config: OnceLock::new(),
         };
         view.load_facts()?;
         Ok(Arc::new(view))
     }
 
     fn load_facts(&self) -> storage::Result<()> {
-        self.counters.clear();
-        if let Some(bytes) = self.engine.meta(keys::META_COUNTERS)? {
-            self.counters.load(&bytes).map_err(|detail| self.corrupt(detail))?;
+        if let Some(bytes) = self.engine.meta(keys::META_SLOTS)? {
+            self.set_slots(Slots::decode(&bytes).map_err(|detail| self.corrupt(detail))?);
         }
-        self.counters.set_expiring(self.stored_expiring()?);
-        Ok(())
+        self.counters.restart(&self.slots.load());
+        if let Some(bytes) = self.engine.meta(keys::META_COUNTERS)? {
+            self.counters.load_keys(&bytes).map_err(|detail| self.corrupt(detail))?;
+        }
+        match self.engine.meta(keys::META_EXPIRING)? {
+            Some(bytes) => self.counters.load_expiring(&bytes).map_err(|detail| self.corrupt(detail)),
+            None => self.count_expiries(),
+        }
+    }
+
+    fn set_slots(&self, slots: Slots) {
+        let slots = Arc::new(slots);
+        if slots.is_partial() {
+            self.engine.keep_only(slots.keep());
+        }
+        self.slots.store(slots);
     }
 
     /// What the tree is to keep beside its rows, as of the applied index: for the thread that owns the shard.
     pub(crate) fn facts(&self) -> Vec<Fact> {
-        let counters = Slice::from(self.counters.encode());
-        let expiring = Slice::from(&self.expiring().to_le_bytes()[..]);
-        vec![(Slice::from(keys::META_COUNTERS), counters), (Slice::from(keys::META_EXPIRING), expiring)]
+        facts_of(self.counters.encode(None), &self.slots.load())
+    }
+
+    /// What is kept beside the rows of a shard that gets `slots`, which are this one's now.
+    pub(crate) fn facts_of_child(&self, slots: &Slots) -> Vec<Fact> {
+        facts_of(self.counters.encode(Some(slots)), &slots.clone().of_forked())
+    }
+
+    /// What is to outlive a FLUSHALL.
+    pub(crate) fn facts_when_cleared(&self) -> Vec<Fact> {
+        vec![(Slice::from(keys::META_SLOTS), Slice::from(self.slots.load().encode()))]
+    }
+
+    /// `slots` are another shard's from entry `index` on, which is being applied.
+    pub(crate) fn give_away(&self, slots: &Slots) {
+        self.set_slots(self.slots.load().without(slots));
+        self.counters.forget(slots);
+        // What is watched there can be told no more: it counts as changed.
+        self.absent.made_all();
+        self.withhold(None);
+    }
+
+    /// The leader has proposed to give `slots` away: from now on nothing is read or written there. `None`: it has not.
+    pub(crate) fn withhold(&self, slots: Option<Slots>) {
+        self.withheld.store(slots.map(Arc::new));
+    }
+
+    /// Whether the shard answers for `slot`. To be asked before a read is made and, before `readable`, after it.
+    #[must_use]
+    pub fn owns(&self, slot: Slot) -> bool {
+        self.slots.load().owns(slot) && self.withheld.load().as_ref().is_none_or(|withheld| !withheld.owns(slot))
+    }
+
+    /// The slots that it owns; none while it is not sure.
+    #[must_use]
+    pub fn owned(&self) -> Option<Arc<Slots>> {
+        let slots = self.slots.load_full();
+        self.withheld.load().is_none().then_some(slots)
+    }
+
+    /// The slots that it owns as of the applied index.
+    pub(crate) fn applied_slots(&self) -> Arc<Slots> {
+        self.slots.load_full()
+    }
+
+    /// The first slot of the upper half, by keys: where the shard would be split. None if it has one slot only.
+    #[must_use]
+    pub fn split_slot(&self) -> Option<Slot> {
+        self.slots.load().upper_half(|slot| self.counters.in_slot(slot))
+    }
+
+    /// The slots from `at` on that it owns.
+    #[must_use]
+    pub fn slots_from(&self, at: Slot) -> Vec<(u16, u16)> {
+        let slots = self.slots.load();
+        let upper = slots.ranges().iter().filter(|range| range.1 >= at.0);
+        upper.map(|&(first, last)| (first.max(at.0), last)).collect()
+    }
+
+    /// The rows as of the applied index: those of its own slots.
+    #[must_use]
+    pub fn snapshot(&self) -> Box<dyn Snapshot> {
+        let slots = self.slots.load_full();
+        let rows = self.engine.snapshot();
+        if slots.is_partial() { Box::new(OwnedRows::of(rows, slots)) } else { rows }
+    }
+
+    /// The shard begins as a part of `parent`: time does not go back.
+    pub fn begin_after(&self, parent: &Self) {
+        self.reach(parent.clock_ms());
     }
 
     /// Replaces everything by the rows of a snapshot as of entry `index`. The rows' own facts are with them.
@@ -103,6 +206,7 @@ impl ShardView {
         // The cache goes first, so that no one sees a row of it beside the new tree; what readers of the old tree bring
         // is older than `index`, and not taken.
         self.cache.clear_shard(self.id.0);
+        self.absent.made_all();
         self.engine.install(rows)?;
         self.load_facts()?;
         self.garbage(true);
@@ -110,21 +214,18 @@ impl ShardView {
         Ok(())
     }
 
-    /// How many keys have an expiry, as the tree has it: before anything is applied.
-    fn stored_expiring(&self) -> storage::Result<u64> {
-        if let Some(bytes) = self.engine.meta(keys::META_EXPIRING)? {
-            let count = bytes[..].try_into().map_err(|_| self.corrupt("the count of expiries has a wrong length"))?;
-            return Ok(u64::from_le_bytes(count));
-        }
-        // A tree that was last sealed before this was kept, or never.
+    /// How many keys have an expiry, of a tree that was last sealed before this was kept by slot, or never: before
+    /// anything is applied.
+    fn count_expiries(&self) -> storage::Result<()> {
         let (start, end) = keys::expiries();
-        let snapshot = self.engine.snapshot();
+        let snapshot = self.snapshot();
         let mut index = snapshot.cursor(Span { start, end }, false);
-        let mut count = 0;
-        while index.advance()?.is_some() {
-            count += 1;
+        while let Some(tree_key) = index.advance()? {
+            if let Some((_, key)) = keys::parse_expiry(&tree_key) {
+                self.counters.change_expiring(slot_of(key), 1);
+            }
         }
-        Ok(count)
+        Ok(())
     }
 
     /// Its id.
@@ -136,7 +237,7 @@ impl ShardView {
     /// First and last slot, both inclusive.
     #[must_use]
     pub fn slots(&self) -> (u16, u16) {
-        self.slots
+        self.slots.load().span()
     }
 
     /// Its tree.
@@ -302,6 +403,59 @@ impl ShardView {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
 
+    /// Tells it the node's settings.
+    pub fn set_config(&self, config: Arc<Config>) {
+        // A view belongs to one node: a second call brings the same.
+        let _ = self.config.set(config);
+    }
+
+    /// What OBJECT ENCODING calls small.
+    pub(crate) fn small_hash(&self) -> SmallHash {
+        self.config.get().map_or_else(SmallHash::default, |config| SmallHash::of_settings(config))
+    }
+
+    /// Begins to watch a key that may be absent: to be called before it is looked at, and kept if it is.
+    #[must_use]
+    pub fn watch_absent(&self, key: &[u8]) -> AbsentWatch {
+        self.absent.watch(key)
+    }
+
+    pub(crate) fn absent(&self) -> &AbsentKeys {
+        &self.absent
+    }
+
+    pub(crate) fn set_group(&self, group: Option<LeaderReport>) {
+        *self.group.lock().unwrap_or_else(PoisonError::into_inner) = group;
+    }
+
+    pub(crate) fn set_broken(&self, why: &str) {
+        *self.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
+    }
+
+    /// Why the replica is of no use, if it is not.
+    #[must_use]
+    pub fn broken(&self) -> Option<String> {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What the director is told of this replica, of that id.
+    #[must_use]
+    pub fn report(&self, replica: ReplicaId) -> ReplicaReport {
+        let status = self.status();
+        let stats = self.engine.stats();
+        ReplicaReport {
+            shard: self.id,
+            replica,
+            bytes: stats.disk_bytes + stats.memtable_bytes,
+            keys: self.key_count(),
+            applied: self.engine.applied_index(),
+            last: status.last,
+            term: status.term,
+            leads: self.group.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(|_| self.leading()),
+            broken: self.broken(),
+        }
+    }
+
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -351,6 +505,15 @@ impl ShardView {
     }
 }
 
+fn facts_of(counters: Stored, slots: &Slots) -> Vec<Fact> {
+    let fact = |name: &[u8], bytes: Vec<u8>| (Slice::from(name), Slice::from(bytes));
+    vec![
+        fact(keys::META_COUNTERS, counters.keys),
+        fact(keys::META_EXPIRING, counters.expiring),
+        fact(keys::META_SLOTS, slots.encode()),
+    ]
+}
+
 /// A record that is there and whose time has not come.
 pub(crate) fn live(record: Option<Record>, now_ms: u64) -> Option<Record> {
     record.filter(|record| record.view().expire_at_ms.is_none_or(|at| at > now_ms))
@@ -372,7 +535,8 @@ mod tests {
         engine.apply(1, WriteBatch { writes });
         let open = || ShardView::open(ShardId(0), (0, 16383), engine.clone(), Arc::new(RowCache::new(0))).unwrap();
         assert_eq!(open().expiring(), 2);
-        engine.seal(vec![(Slice::from(keys::META_EXPIRING), Slice::from(&3u64.to_le_bytes()[..]))]);
+        let counted = [&slot_of(b"a").0.to_le_bytes()[..], &3u64.to_le_bytes()].concat();
+        engine.seal(vec![(Slice::from(keys::META_EXPIRING), Slice::from(counted))]);
         engine.flush().unwrap();
         assert_eq!(open().expiring(), 3);
     }

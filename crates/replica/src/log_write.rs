@@ -1,6 +1,7 @@
 //! What is to be written to the log: a list of operations of any number of groups. Cheap to make; whoever writes it
 //! encodes it.
 
+use crate::turn::SnapshotPoint;
 use raft::eraftpb::{ConfState, Entry, EntryType, HardState};
 use vocab::{ReplicaId, ShardId};
 
@@ -94,6 +95,19 @@ impl LogWrite {
         self.ops.append(&mut other.ops);
         self.bytes += other.bytes;
         self.wants_sync |= other.wants_sync;
+    }
+
+    /// Takes out what is to be written of a group.
+    pub fn drop_group(&mut self, shard: ShardId) {
+        self.ops.retain(|(of, _)| *of != shard);
+    }
+
+    /// Makes a group known whose log begins after `point`: of a replica whose tree was forked. It has promised nothing in
+    /// that term.
+    pub fn begin_at(&mut self, shard: ShardId, replica: ReplicaId, point: &SnapshotPoint) {
+        let hard_state = HardState { term: point.term, commit: point.index, ..HardState::default() };
+        let (index, term, conf_state) = (point.index, point.term, point.conf_state.clone());
+        self.install(shard, Install { replica, index, term, conf_state, hard_state });
     }
 
     /// Forgets a group: its replica is gone from this node.

@@ -1,13 +1,13 @@
 //! Work that nobody waits for: flushes, compaction, cutting the log, watching the disk.
 
 use crate::inbox::Message;
-use crate::store::Store;
+use crate::store::{Store, now_ms};
 use node::ShardView;
 use replica::{DiskState, LogStore};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often each thread looks around without being woken.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -58,7 +58,9 @@ pub(crate) fn start(store: &Arc<Store>) -> std::io::Result<Vec<std::thread::Join
         let store = store.clone();
         crate::vital::spawn(name, move || run(&store))
     };
-    Ok(vec![spawn("flush", flush_thread)?, spawn("compact", compact_thread)?, spawn("disk", disk_thread)?])
+    let held = store.clone();
+    let holdings = crate::vital::spawn("holdings", move || crate::holdings::run(&held))?;
+    Ok(vec![spawn("flush", flush_thread)?, spawn("compact", compact_thread)?, spawn("disk", disk_thread)?, holdings])
 }
 
 fn flush_thread(store: &Store) {
@@ -85,7 +87,9 @@ fn flush(store: &Store, view: &ShardView) -> bool {
         return false;
     }
     store.background.flushing.store(1, Ordering::Release);
+    let begun = Instant::now();
     let flushed = view.engine().flush();
+    store.stats.took("flush", begun.elapsed(), now_ms(), &store.config);
     store.background.flushing.store(0, Ordering::Release);
     match flushed {
         Ok(()) => {
@@ -138,8 +142,10 @@ fn compact_thread(store: &Store) {
             if store.is_stopping() || store.health.state() != DiskState::Healthy {
                 break;
             }
+            let begun = Instant::now();
             match view.engine().compact() {
                 Ok(stepped) => {
+                    store.stats.took("compaction", begun.elapsed(), now_ms(), &store.config);
                     more |= stepped;
                     if stepped {
                         store.background.compactions.fetch_add(1, Ordering::Relaxed);
@@ -163,6 +169,11 @@ fn refuse(store: &Store, error: &storage::Error) {
         storage::Error::Io { .. } | storage::Error::Poisoned { .. } => store.health.poison(&error.to_string()),
     }
     std::thread::sleep(PAUSE);
+}
+
+/// Bytes that are free on the device of the data directory, if that can be told.
+pub(crate) fn free_bytes(store: &Store) -> Option<u64> {
+    room(store.dir.root()).ok().map(|(free, _)| free)
 }
 
 /// Bytes that are free on the device of `root`, and how many are kept in reserve.

@@ -96,6 +96,7 @@ impl Worker {
     pub(crate) fn logged(&mut self, outcome: replica::Result<()>) {
         if let Some(logging) = self.logging.take() {
             self.note_logged(&logging, outcome);
+            self.release();
             self.pump();
             self.post();
         }

@@ -4,20 +4,23 @@
 //! LOCK        held while a process uses the directory
 //! basalt.node format version, node id, shards and engine, one `name value` a line, with a checksum
 //! basalt.map  the newest map that this node has heard of; absent before it belongs to a store
+//! basalt.rebuild  replicas whose log and tree were set aside (`start --rebuild`): shard and replica, one pair a line
 //! log/        the Raft log of all shards
 //! shards/N/   the tree of shard N; 0 is the metadata group's
 //! ```
 
 use cluster::Map;
 use rustix::fs::{FlockOperation, flock};
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use storage::EngineKind;
-use vocab::{NodeId, Prng, ShardId};
+use vocab::{NodeId, Prng, ReplicaId, ShardId};
 
 const IDENTITY_FILE: &str = "basalt.node";
 const MAP_FILE: &str = "basalt.map";
+const REBUILD_FILE: &str = "basalt.rebuild";
 
 /// What a data directory was made with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +40,9 @@ pub struct Identity {
 pub struct DataDir {
     root: PathBuf,
     identity: Identity,
+    /// Replicas that have lost everything: they may have promised what nobody knows any more, so they never take part
+    /// again.
+    set_aside: BTreeSet<(ShardId, ReplicaId)>,
     _lock: File,
 }
 
@@ -66,7 +72,32 @@ impl DataDir {
             let root = root.display();
             return Err(format!("{root} was made with the {made_with} engine: start it with --engine {made_with}"));
         }
-        Ok(Self { root: root.to_owned(), identity, _lock: lock })
+        let set_aside = read_set_aside(root)?;
+        Ok(Self { root: root.to_owned(), identity, set_aside, _lock: lock })
+    }
+
+    /// Sets log and trees aside, for replicas that are to be made anew from their peers; answers where they are then. The
+    /// node keeps its identity and its map.
+    pub(crate) fn rebuild(&mut self) -> Result<PathBuf, String> {
+        let fail = |e: io::Error| format!("cannot set {} aside: {e}", self.root.display());
+        let map = read_map(&self.root)?.ok_or("a node without a store has nothing to rebuild")?;
+        let mine = map.replicas_on(self.identity.node).map(|(shard, replica)| (shard, replica.id));
+        self.set_aside.extend(mine);
+        let lines: String = self.set_aside.iter().map(|(shard, replica)| format!("{shard} {replica}\n")).collect();
+        replace_file(&self.root, REBUILD_FILE, lines.as_bytes()).map_err(fail)?;
+        let folder = (1..).map(|n| self.root.join(format!("aside-{n}"))).find(|folder| !folder.exists());
+        let folder = folder.expect("there is always another number");
+        std::fs::create_dir(&folder).map_err(fail)?;
+        for name in ["log", "shards"].into_iter().filter(|name| self.root.join(name).exists()) {
+            std::fs::rename(self.root.join(name), folder.join(name)).map_err(fail)?;
+        }
+        File::open(&self.root).and_then(|root| root.sync_all()).map_err(fail)?;
+        Ok(folder)
+    }
+
+    /// Whether that replica has lost everything.
+    pub(crate) fn is_set_aside(&self, shard: ShardId, replica: ReplicaId) -> bool {
+        self.set_aside.contains(&(shard, replica))
     }
 
     /// What it was made with.
@@ -113,10 +144,17 @@ impl Identity {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(format!("{}: {e}", path.display())),
         }
-        Self::parse(&text).map(Some).map_err(|detail| format!("corrupt data in {}: {detail}", path.display()))
+        let shown = path.display();
+        match Self::parse(&text).map_err(|detail| format!("corrupt data in {shown}: {detail}"))? {
+            Ok(identity) => Ok(Some(identity)),
+            Err(format) => {
+                Err(format!("{shown} is of format {format}; this version of basalt reads format {} only", Self::FORMAT))
+            }
+        }
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
+    /// `Err` within: the number of another format, of which no more can be said.
+    fn parse(text: &str) -> Result<Result<Self, u32>, String> {
         let (body, check) = text.rsplit_once("check ").ok_or("no checksum")?;
         let expected = u32::from_str_radix(check.trim(), 16).map_err(|_| "the checksum cannot be read")?;
         if crc32fast::hash(body.as_bytes()) != expected {
@@ -128,13 +166,13 @@ impl Identity {
         };
         let format: u32 = field("format")?.parse().map_err(|_| "the format cannot be read")?;
         if format != Self::FORMAT {
-            return Err(format!("format {format}; this version of basalt reads format {} only", Self::FORMAT));
+            return Ok(Err(format));
         }
         let name = field("node")?.to_owned();
         let node = name.get(..16).and_then(|hex| u64::from_str_radix(hex, 16).ok()).ok_or("the node cannot be read")?;
         let shards = field("shards")?.parse().map_err(|_| "the shards cannot be read")?;
         let engine = field("engine")?.parse()?;
-        Ok(Self { node: NodeId(node), name, shards, engine })
+        Ok(Ok(Self { node: NodeId(node), name, shards, engine }))
     }
 
     fn write(&self, root: &Path) -> io::Result<()> {
@@ -143,6 +181,21 @@ impl Identity {
         let check = crc32fast::hash(body.as_bytes());
         replace_file(root, IDENTITY_FILE, format!("{body}check {check:08x}\n").as_bytes())
     }
+}
+
+fn read_set_aside(root: &Path) -> Result<BTreeSet<(ShardId, ReplicaId)>, String> {
+    let path = root.join(REBUILD_FILE);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        Err(e) => return Err(format!("{}: {e}", path.display())),
+    };
+    let pair = |line: &str| {
+        let (shard, replica) = line.split_once(' ')?;
+        Some((ShardId(shard.parse().ok()?), ReplicaId(replica.parse().ok()?)))
+    };
+    let pairs: Option<_> = text.lines().map(pair).collect();
+    pairs.ok_or_else(|| format!("corrupt data in {}: not a shard and a replica a line", path.display()))
 }
 
 /// The map that a directory holds; `None` if its node belongs to no store yet.
@@ -183,6 +236,11 @@ mod tests {
         let damaged = std::fs::read_to_string(&path).unwrap().replace("shards 4", "shards 5");
         std::fs::write(&path, damaged).unwrap();
         let error = DataDir::open(dir.path(), 4, EngineKind::Lsm, 1).unwrap_err();
-        assert!(error.contains(IDENTITY_FILE) && error.contains("checksum"), "{error}");
+        assert!(error.starts_with("corrupt") && error.contains(IDENTITY_FILE) && error.contains("checksum"), "{error}");
+        let body = "format 1\n";
+        std::fs::write(&path, format!("{body}check {:08x}\n", crc32fast::hash(body.as_bytes()))).unwrap();
+        let error = DataDir::open(dir.path(), 4, EngineKind::Lsm, 1).unwrap_err();
+        let other = format!("{} is of format 1; this version of basalt reads format 2 only", path.display());
+        assert_eq!(error, other);
     }
 }

@@ -5,7 +5,7 @@ use cluster::{Map, Routes};
 use node::ShardView;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use vocab::{NodeId, ShardId, Slot};
+use vocab::{NodeId, ReplicaId, ShardId, Slot};
 
 /// Who leads a shard, as far as this node has heard.
 #[derive(Debug, Default)]
@@ -58,10 +58,12 @@ impl Leader {
 }
 
 /// One shard, as this node sees it.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Place {
     /// This node's replica, if it has one.
     pub(crate) view: Option<Arc<ShardView>>,
+    /// Which replica that is.
+    pub(crate) replica: ReplicaId,
     /// Who leads.
     pub(crate) leader: Arc<Leader>,
 }
@@ -70,7 +72,7 @@ pub(crate) struct Place {
 pub(crate) struct Known {
     /// The map; none before there is a store.
     pub(crate) map: Option<Arc<Map>>,
-    routes: Option<Routes>,
+    routes: Option<Arc<Routes>>,
     /// By shard id.
     places: Vec<Place>,
 }
@@ -79,6 +81,11 @@ impl Known {
     /// The shard that owns a slot; none before there is a store.
     pub(crate) fn shard_of(&self, slot: Slot) -> Option<usize> {
         Some(self.routes.as_ref()?.shard_of(slot).0 as usize)
+    }
+
+    /// This node's replicas, with their ids.
+    pub(crate) fn replicas(&self) -> impl Iterator<Item = (ReplicaId, &Arc<ShardView>)> {
+        self.places.iter().filter_map(|place| Some((place.replica, place.view.as_ref()?)))
     }
 
     /// This node's replica of a shard.
@@ -138,19 +145,19 @@ impl Directory {
         self.replace(|known| {
             let count = map.shards.keys().last().map_or(0, |last| last.0 as usize + 1);
             let mut places = known.places.clone();
-            places.resize_with(count.max(places.len()), || Place { view: None, leader: Arc::default() });
-            Known { routes: Some(Routes::from(&*map)), map: Some(map), places }
+            places.resize_with(count.max(places.len()), Place::default);
+            Known { routes: Some(Arc::new(Routes::from(&*map))), map: Some(map), places }
         });
     }
 
     /// This node has a replica of a shard, or has it no more.
-    pub(crate) fn set_view(&self, shard: ShardId, view: Option<Arc<ShardView>>) {
+    pub(crate) fn set_view(&self, shard: ShardId, view: Option<(ReplicaId, Arc<ShardView>)>) {
         self.replace(|known| {
             let at = shard.0 as usize;
             let mut places = known.places.clone();
-            places.resize_with(places.len().max(at + 1), || Place { view: None, leader: Arc::default() });
-            places[at].view = view;
-            Known { map: known.map.clone(), routes: known.map.as_ref().map(|map| Routes::from(&**map)), places }
+            places.resize_with(places.len().max(at + 1), Place::default);
+            (places[at].replica, places[at].view) = view.map_or_else(Default::default, |(id, view)| (id, Some(view)));
+            Known { map: known.map.clone(), routes: known.routes.clone(), places }
         });
     }
 

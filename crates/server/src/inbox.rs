@@ -2,9 +2,11 @@
 
 use crate::opening::Opened;
 use crate::waits::Waiting;
+use node::director::NodeReport;
 use node::peer::PeerMessage;
 use node::{ArrivedSnapshot, Ticket, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use vocab::{NodeId, ReplicaId, ShardId};
 
@@ -46,6 +48,10 @@ pub(crate) enum Message {
     Post(NodeId, PeerMessage),
     /// A replica for this worker.
     Adopt(Box<Opened>),
+    /// A replica of this worker is to be closed: told back once nothing of it is under way any more.
+    Release(ShardId, SyncSender<()>),
+    /// What this node tells the director.
+    Report(Box<NodeReport>),
     /// There is a newer map.
     Map(Arc<cluster::Map>),
     /// The metadata group's replica on this node has applied a newer map.
@@ -64,6 +70,8 @@ pub(crate) enum Message {
     Hold(crate::backup::Asked),
     /// Let a shard's writes go on.
     EndHold(ShardId),
+    /// Hand over what the director sees, if it is here.
+    Picture(std::sync::mpsc::SyncSender<Option<Box<node::director::StorePicture>>>),
     /// Look at a connection again (it was killed, or what held it is over).
     Look,
     /// End.

@@ -1,6 +1,7 @@
 //! The shell for the real world: sockets, clocks, threads and disks around the node.
 
 mod access;
+mod admin;
 mod background;
 mod backup;
 mod calls;
@@ -10,6 +11,7 @@ mod data_dir;
 mod directory;
 mod dispatch;
 mod embedded;
+mod holdings;
 mod host;
 mod inbox;
 pub mod links;

@@ -1,5 +1,6 @@
 //! Opening this node's replicas: tree and log of each, brought up to date where nobody else is needed for that.
 
+use crate::holdings::SET_ASIDE;
 use crate::store::{Store, moment};
 use cluster::Map;
 use node::peer::PeerMessage;
@@ -18,11 +19,31 @@ pub(crate) struct Opened {
 }
 
 impl Store {
-    /// Opens all replicas that the map gives this node, and tells the directory.
+    /// Opens all replicas that the map gives this node, and tells the directory. One that is damaged is told of, and made
+    /// anew from its peers when an operator says so; a node that has no peers does not start.
     pub(crate) fn open_replicas(&self, map: &Arc<Map>) -> Result<Vec<Opened>, String> {
         self.directory.set_map(map.clone());
-        let mine = map.replicas_on(self.node()).filter(|(_, replica)| replica.member);
-        mine.map(|(shard, replica)| self.open_replica(map, shard, replica.id)).collect()
+        self.sweep(map)?;
+        let mut opened = Vec::new();
+        for (shard, replica) in map.replicas_on(self.node()) {
+            match self.open_held(map, shard, replica.id) {
+                Ok(one) => opened.extend(one),
+                Err(why) if self.is_alone() => return Err(why),
+                Err(why) => self.holdings.damaged(shard, replica.id, why),
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Opens one replica, unless it is known to be of no use, or its shard is only about to be made.
+    pub(crate) fn open_held(&self, map: &Map, shard: ShardId, me: ReplicaId) -> Result<Option<Opened>, String> {
+        if self.holdings.is_damaged(shard, me) || map.splits.contains_key(&shard) {
+            return Ok(None);
+        }
+        if self.dir.is_set_aside(shard, me) {
+            return Err(SET_ASIDE.to_owned());
+        }
+        self.open_replica(map, shard, me).map(Some)
     }
 
     /// Opens one replica; makes it if the log has never seen its group.
@@ -36,13 +57,13 @@ impl Store {
         let tree = open_engine(self.dir.identity().engine, &self.dir.shard(shard), &self.resources);
         let tree = tree.map_err(|e| e.to_string())?;
         let view = ShardView::open(shard, slots, tree, self.cache.clone()).map_err(|e| e.to_string())?;
+        view.set_config(self.config.clone());
         let fresh = self.log.state(shard).map_err(|e| e.to_string())?.is_none();
         if fresh {
-            let ids = |learner: bool| {
-                let of_kind = info.replicas.iter().filter(move |replica| replica.member && replica.learner == learner);
-                of_kind.map(|replica| replica.id).collect::<Vec<_>>()
-            };
-            Replica::bootstrap(&*self.log, shard, me, &ids(false), &ids(true)).map_err(|e| fail(&e.to_string()))?;
+            // The members of a store's first map know each other from it; any other replica is told by a snapshot.
+            let is_first = info.members_index == 0 && info.replica(me).is_some_and(|replica| replica.member);
+            let voters: Vec<ReplicaId> = info.voters().filter(|_| is_first).map(|replica| replica.id).collect();
+            Replica::bootstrap(&*self.log, shard, me, &voters, &[]).map_err(|e| fail(&e.to_string()))?;
         }
         let state = self.log.state(shard).map_err(|e| e.to_string())?.ok_or_else(|| fail("the log forgot it"))?;
         if state.replica != me {
@@ -55,7 +76,7 @@ impl Store {
         let replica = Replica::open(log, shard, state, applied, installed.as_ref(), seed).map_err(|e| e.to_string())?;
         let mut shard = Shard::new(view.clone(), replica, self.health.clone())?;
         shard.set_first_map(map);
-        self.directory.set_view(view.id(), Some(view));
+        self.directory.set_view(view.id(), Some((me, view)));
         Ok(Opened { shard, fresh })
     }
 }

@@ -238,6 +238,14 @@ impl Worker {
                     }
                 }
                 Action::Propose(change) => self.propose(&change),
+                Action::Order { node, shard, order } => {
+                    let message = PeerMessage::Order { shard, order };
+                    if node == self.store.node() {
+                        self.for_shard(shard, node, message);
+                    } else {
+                        self.outbox.post(node, message);
+                    }
+                }
                 Action::Adopt(map) => self.adopt_map(&map),
             }
         }
@@ -259,7 +267,6 @@ impl Worker {
             log::error!("{e}");
             return;
         }
-        let before = self.store.known().map.clone();
         if let Some(links) = &self.links {
             links.identity().set_store(map.store);
         }
@@ -269,15 +276,30 @@ impl Worker {
                 inbox.send(Message::Map(map.clone()));
             }
         }
-        let mine = map.replicas_on(self.store.node()).filter(|(_, replica)| replica.member || before.is_some());
-        for (shard, replica) in mine {
-            if self.store.known().view(shard.0 as usize).is_some() {
-                continue;
+        self.store.holdings.wake();
+    }
+
+    /// What this node tells the director.
+    pub(crate) fn report(&mut self, report: node::director::NodeReport) {
+        let meta = self.store.known().place(0).and_then(|place| place.leader.node());
+        let mut actions = Vec::new();
+        if let Some(control) = &mut self.control {
+            control.reported(report, meta, &mut actions);
+        }
+        self.act(actions);
+    }
+
+    /// Closes replicas that are to be closed, unless a log write is under way: it may be about them.
+    pub(crate) fn release(&mut self) {
+        if self.logging.is_some() {
+            return;
+        }
+        for (shard, back) in std::mem::take(&mut self.releases) {
+            if let Some(mut released) = self.core.release(shard) {
+                released.dismiss(&mut self.outbox);
             }
-            match self.store.open_replica(map, shard, replica.id) {
-                Ok(opened) => self.store.give_to_owner(opened),
-                Err(e) => log::error!("{e}"),
-            }
+            // It waits, unless the node is being stopped.
+            let _ = back.try_send(());
         }
     }
 }

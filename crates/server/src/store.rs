@@ -5,6 +5,7 @@ use crate::calls::Calls;
 use crate::data_dir::{DataDir, read_map};
 use crate::directory::{Directory, Known};
 use crate::embedded::Callers;
+use crate::holdings::Holdings;
 use crate::inbox::{Inbox, Message};
 use crate::log_thread::LogThread;
 use crate::neighbours::Neighbours;
@@ -48,12 +49,18 @@ pub(crate) struct Store {
     pub(crate) inboxes: OnceLock<Vec<Arc<Inbox>>>,
     pub(crate) cursors: Mutex<node::exec::ScanCursors>,
     pub(crate) clients: Clients,
-    pub(crate) stats: Stats,
+    pub(crate) stats: Arc<Stats>,
     pub(crate) background: Background,
     pub(crate) embedded: Callers,
     pub(crate) calls: Calls,
     pub(crate) backups: crate::backup::Backups,
     pub(crate) neighbours: Neighbours,
+    pub(crate) holdings: Holdings,
+    /// What the store's settings have set here.
+    pub(crate) applied: crate::admin::Applied,
+    /// What is compared with other nodes' replicas.
+    pub(crate) digests: crate::admin::Digests,
+    pub(crate) verification: crate::admin::Verification,
     pub(crate) snapshots: OnceLock<Snapshots>,
     /// Somebody wants the store to be made.
     pub(crate) init_asked: AtomicBool,
@@ -94,10 +101,11 @@ impl Store {
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
         let alone = config.text("peer-listen").unwrap_or_default().is_empty();
         let calls = if alone { 0 } else { (threads * 4).clamp(4, 32) };
+        let stats = Arc::new(Stats::new(workers));
         let store = Arc::new(Self {
             pool: Pool::start("read", (threads * 8).clamp(8, 64)).map_err(|e| e.to_string())?,
             call_pool: Pool::start("call", calls).map_err(|e| e.to_string())?,
-            log_thread: LogThread::start(log.clone()).map_err(|e| e.to_string())?,
+            log_thread: LogThread::start(log.clone(), (stats.clone(), config.clone())).map_err(|e| e.to_string())?,
             config,
             dir,
             log,
@@ -108,12 +116,16 @@ impl Store {
             inboxes: OnceLock::new(),
             cursors: Mutex::new(node::exec::ScanCursors::default()),
             clients: Clients::default(),
-            stats: Stats::new(workers),
+            stats,
             background: Background::default(),
             embedded: Callers::default(),
             calls: Calls::default(),
             backups: crate::backup::Backups::default(),
             neighbours: Neighbours::default(),
+            holdings: Holdings::default(),
+            applied: crate::admin::Applied::default(),
+            digests: crate::admin::Digests::default(),
+            verification: crate::admin::Verification::default(),
             snapshots: OnceLock::new(),
             init_asked: AtomicBool::new(false),
             started_ms: now_ms(),

@@ -23,6 +23,7 @@ use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 use vocab::{Moment, ShardId, limits};
 
@@ -68,6 +69,8 @@ pub(crate) struct Worker {
     /// Clients that wait for followers.
     pub(crate) waits: Vec<Waiting>,
     next_tick: Instant,
+    /// Replicas that are to be closed, and who waits for that.
+    pub(crate) releases: Vec<(ShardId, SyncSender<()>)>,
     /// No writes are proposed before this.
     pub(crate) paused_until: Instant,
     /// Shards whose writes are held back for a backup that has no snapshot of them yet.
@@ -117,6 +120,7 @@ impl Worker {
             delayed: Vec::new(),
             waits: Vec::new(),
             next_tick: Instant::now() + TICK,
+            releases: Vec::new(),
             paused_until: Instant::now(),
             holds: Vec::new(),
             next_accept: index,
@@ -389,6 +393,11 @@ impl Worker {
             Message::AskLease(shard) => self.core.ask_lease(ShardId(shard), self.now),
             Message::Peer(from, message) => self.core.receive(from, message, self.now, &mut self.outbox),
             Message::Post(to, message) => self.outbox.post(to, message),
+            Message::Release(shard, back) => {
+                self.releases.push((shard, back));
+                self.release();
+            }
+            Message::Report(report) => self.report(*report),
             Message::Adopt(opened) => self.core.adopt(opened.shard, opened.fresh, self.now),
             Message::Map(map) => {
                 self.core.map_changed(map);

@@ -52,6 +52,9 @@ pub const READ_ROUNDS_MAX: usize = 64;
 pub const LOG_KEEP_BYTES: u64 = 64 * 1024 * 1024;
 /// Most entries that a group keeps for a member that lacks them.
 pub const LOG_KEEP_ENTRIES: u64 = 100_000;
+/// Bytes of a group's log after which its tree is flushed, however little memory what they wrote takes: else a few keys
+/// that are written all the time, or values that compress well, would make a restart long.
+pub const LOG_UNFLUSHED_BYTES_SOFT: u64 = 64 * 1024 * 1024;
 /// Most entries of one message between replicas.
 pub const MESSAGE_ENTRIES_MAX: usize = 512 * 1024;
 /// Longest context of a message between replicas, in bytes.

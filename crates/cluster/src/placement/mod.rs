@@ -11,3 +11,4 @@ mod shares;
 
 pub use leaders::leaders_wanted;
 pub use moves::{Move, Observed, Why, next_moves};
+pub use shares::replicas_wanted;

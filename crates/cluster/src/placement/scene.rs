@@ -21,6 +21,8 @@ pub(super) struct SceneNode {
     pub(super) id: NodeId,
     pub(super) zone: usize,
     pub(super) state: NodeState,
+    /// It answers.
+    answers: bool,
     /// The bytes that it should hold.
     part: u64,
     load: u64,
@@ -72,6 +74,7 @@ impl Scene {
             id: node.id,
             zone: zones[node.zone.as_str()],
             state: observed.state(node),
+            answers: !observed.down.contains(&node.id) && !observed.lost.contains(&node.id),
             part: 0,
             load: 0,
             shards: Vec::new(),
@@ -131,10 +134,7 @@ impl Scene {
     }
 
     fn spare(&self, shard: &ShardInfo, places: &BTreeMap<NodeId, Place>) -> i64 {
-        let lives = |node: &NodeId| {
-            let state = self.node(places[node]).state;
-            state == NodeState::Able || state == NodeState::Leaving
-        };
+        let lives = |node: &NodeId| self.node(places[node]).answers;
         let voters = shard.voters().count() as i64;
         let living = shard.voters().filter(|replica| lives(&replica.node)).count() as i64;
         living - (voters / 2 + 1)

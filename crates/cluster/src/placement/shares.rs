@@ -1,5 +1,8 @@
 //! How much belongs where: dividing by weight, the rule of zones, the size of the metadata group.
 
+use crate::map::{Map, NodeInfo};
+use vocab::ShardId;
+
 /// Divides `total` things in proportion to `weights`, none getting more than its cap. The shares add up to `total`, as
 /// far as the caps allow.
 pub(super) fn shares(total: u64, weights: &[u128], caps: &[u64]) -> Vec<u64> {
@@ -49,6 +52,18 @@ pub(super) fn zone_max(sizes: &[usize], replicas: usize) -> usize {
 pub(super) fn meta_replicas(nodes: usize, replication_factor: u32) -> usize {
     let is_large = replication_factor >= 5 && nodes >= 5;
     nodes.min(if is_large { 5 } else { 3 })
+}
+
+/// How many replicas a shard is to have, with the nodes that may hold any.
+#[must_use]
+pub fn replicas_wanted(map: &Map, shard: ShardId) -> usize {
+    let may_hold = |node: &&NodeInfo| node.capacity > 0 && !map.leaving.contains(&node.id);
+    let nodes = map.nodes.values().filter(may_hold).count();
+    if shard == ShardId::META {
+        meta_replicas(nodes, map.replication_factor)
+    } else {
+        nodes.min(map.replication_factor as usize)
+    }
 }
 
 /// A number that scatters what is otherwise equal, the same on every node.

@@ -21,8 +21,8 @@ use vocab::{Moment, NodeId, ReplicaId, ShardId};
 
 /// How often `tick` is to be called, in ms: one tick of every group's clock.
 pub const TICK_MS: u64 = 50;
-/// Ticks between two looks at whether leadership is to be given back.
-const GIVE_BACK_TICKS: u64 = 20;
+/// Ticks between two looks at what need not be looked at each time.
+const LOOK_TICKS: u64 = 20;
 
 /// The log write of a round, by shard: what to hand to `logged`.
 pub type Logging = Vec<(ShardId, u64)>;
@@ -39,8 +39,6 @@ pub struct Core {
     /// To be written with the next round: what applying has changed in the log.
     later: LogWrite,
     neighbours: Neighbours,
-    /// Who should lead each shard when all is well.
-    wanted: BTreeMap<ShardId, NodeId>,
     map: Option<Arc<Map>>,
     ticks: u64,
 }
@@ -56,7 +54,6 @@ impl Core {
             collected: Vec::new(),
             later: LogWrite::default(),
             neighbours: Neighbours::default(),
-            wanted: BTreeMap::new(),
             map: None,
             ticks: 0,
         }
@@ -72,18 +69,23 @@ impl Core {
             self.seats.resize_with(at + 1, || None);
         }
         let mut seat = Seat::new(shard, fresh, now);
-        // The one that should lead need not wait for the others to time out.
-        let first = fresh && self.wanted.get(&ShardId(at as u32)).is_none_or(|node| *node == self.node);
-        if first || seat.shard.replica().is_alone() {
+        // The first voter of a store's first map leads: it need not wait for the others to time out.
+        let replica = seat.shard.replica();
+        let first = fresh && replica.members().voters.first() == Some(&replica.me());
+        if first || replica.is_alone() {
             seat.campaign();
         }
         self.seats[at] = Some(seat);
         self.touch(at);
     }
 
-    /// Gives a replica away.
+    /// Gives a replica away, and with it what was still to be written of it. Not while a log write is under way.
     pub fn release(&mut self, shard: ShardId) -> Option<Shard> {
-        Some(self.seats.get_mut(shard.0 as usize)?.take()?.shard)
+        let seat = self.seats.get_mut(shard.0 as usize)?.take()?;
+        self.later.drop_group(shard);
+        self.busy.retain(|at| *at != shard.0 as usize);
+        self.collected.retain(|at| *at != shard.0 as usize);
+        Some(seat.shard)
     }
 
     /// One of its replicas.
@@ -115,9 +117,6 @@ impl Core {
 
     /// There is a newer map.
     pub fn map_changed(&mut self, map: Arc<Map>) {
-        // The first voter, as the map lists them, so that leaders are spread as replicas are.
-        let first = |(id, info): (&ShardId, &cluster::ShardInfo)| Some((*id, info.voters().next()?.node));
-        self.wanted = map.shards.iter().filter_map(first).collect();
         for seat in self.seats.iter_mut().flatten() {
             place(&mut seat.shard, &map);
         }
@@ -155,6 +154,14 @@ impl Core {
         if let Some(Some(seat)) = self.seats.get_mut(at) {
             seat.wake();
             seat.shard.ask_lease(now);
+            self.touch(at);
+        }
+    }
+
+    /// A shard has something to do that it did not say itself.
+    pub fn look_at(&mut self, shard: ShardId) {
+        let at = shard.0 as usize;
+        if self.shard(shard).is_some() {
             self.touch(at);
         }
     }
@@ -203,7 +210,7 @@ impl Core {
                 let led_by_it = self.seats.iter_mut().flatten().filter(|seat| seat.shard.leader_node() == Some(from));
                 led_by_it.for_each(|seat| seat.shard.heard_at(wall_ms));
             }
-            PeerMessage::Order { shard, order } => self.order(shard, &order),
+            PeerMessage::Order { shard, order } => self.order(shard, &order, now),
             PeerMessage::Propose { change } => {
                 // Whoever sent it will see the map change, or send it again.
                 self.submit(ShardId::META, &Write::Change(change), &[], Ticket::NOBODY, effects);
@@ -233,7 +240,7 @@ impl Core {
     pub fn tick(&mut self, now: Moment, effects: &mut dyn Effects) {
         self.ticks += 1;
         let mut rests = Vec::new();
-        let give_back = self.ticks.is_multiple_of(GIVE_BACK_TICKS);
+        let look = self.ticks.is_multiple_of(LOOK_TICKS);
         for at in 0..self.seats.len() {
             let Some(seat) = &mut self.seats[at] else { continue };
             if seat.resting {
@@ -257,12 +264,9 @@ impl Core {
             seat.shard.housekeep(now.wall_ms);
             busy |= seat.shard.renew_lease(now);
             seat.shard.expire(now, effects);
-            if give_back {
+            if look {
                 seat.shard.tell_followers();
                 busy |= seat.hand_over_if_unable(&self.neighbours, now);
-            }
-            if give_back && let Some(wanted) = self.wanted.get(&ShardId(at as u32)) {
-                busy |= seat.give_back(self.node, *wanted, &self.neighbours, now);
             }
             if seat.rest_if_idle() {
                 rests.push(at);
@@ -349,11 +353,11 @@ impl Core {
         }
     }
 
-    fn order(&mut self, shard: ShardId, order: &Order) {
+    fn order(&mut self, shard: ShardId, order: &Order, now: Moment) {
         let at = shard.0 as usize;
         let Some(Some(seat)) = self.seats.get_mut(at) else { return };
         seat.wake();
-        seat.obey(order);
+        seat.obey(order, &self.neighbours, now);
         self.touch(at);
     }
 

@@ -3,15 +3,15 @@
 use super::rest::{Neighbours, REST_AFTER_TICKS};
 use crate::peer::Order;
 use crate::shard::{LEASE_US, Shard};
-use replica::{MemberChange, MemberKind, Message, MessageType};
+use replica::{MemberChange, MemberKind, Members, Message, MessageType};
 use vocab::{Moment, NodeId, ReplicaId};
 
 /// For how long a replica that was opened again votes for nobody, in µs: what it had promised before it may have
 /// forgotten, and a leader may hold a lease on that.
 const PROMISE_US: u64 = LEASE_US + LEASE_US / 4;
 
-/// How long a leader waits before it tries again to give leadership back, in µs: writes wait while it tries.
-const GIVE_BACK_PAUSE_US: u64 = 30_000_000;
+/// Entries that a follower may lack and still be given a vote, or the lead, or be counted on.
+const NEAR_ENTRIES: u64 = 256;
 
 pub(super) struct Seat {
     pub(super) shard: Shard,
@@ -24,8 +24,6 @@ pub(super) struct Seat {
     idle_ticks: u32,
     /// No votes before this time.
     silent_until_us: u64,
-    /// Leadership is not given back before this time: the one that should have it did not take it, or lost it again.
-    give_back_after_us: u64,
 }
 
 impl Seat {
@@ -40,7 +38,6 @@ impl Seat {
             rests_with: None,
             idle_ticks: 0,
             silent_until_us,
-            give_back_after_us: 0,
         }
     }
 
@@ -112,42 +109,83 @@ impl Seat {
         best.is_some_and(|to| self.shard.transfer(to))
     }
 
-    /// Hands leadership to the node that should have it, if that one can take it; true if it was begun.
-    pub(super) fn give_back(&mut self, me: NodeId, wanted: NodeId, neighbours: &Neighbours, now: Moment) -> bool {
-        let replica = self.shard.replica();
-        if wanted == me
-            || now.mono_us < self.give_back_after_us
-            || !replica.serves()
-            || !neighbours.settled(wanted, now)
-            || !self.shard.can_write()
-        {
-            return false;
+    pub(super) fn obey(&mut self, order: &Order, neighbours: &Neighbours, now: Moment) {
+        if !self.shard.replica().serves() || self.shard.replica().is_transferring() {
+            return;
         }
-        let Some(to) = self.shard.replica_on(wanted) else { return false };
-        let last = replica.status().last;
-        let near = |matched: u64| matched + 1000 >= last;
-        let ready = replica.followers().iter().any(|f| f.id == to && !f.learner && f.active && near(f.matched));
-        if ready {
-            self.give_back_after_us = now.mono_us + GIVE_BACK_PAUSE_US;
-        }
-        ready && self.shard.transfer(to)
-    }
-
-    pub(super) fn obey(&mut self, order: &Order) {
-        let id = self.shard.view().id();
-        let done = match order {
+        let members = self.shard.replica().members();
+        match order {
             Order::Transfer { to } => {
-                let to = self.shard.replica_on(*to);
-                to.is_some_and(|to| self.shard.transfer(to))
+                if let Some(to) = self.shard.replica_on(*to) {
+                    self.hand_to(to, &members, neighbours, now);
+                }
             }
-            Order::Add { replica, .. } => self.change(ReplicaId(*replica), MemberKind::Learner),
-            Order::Remove { replica } => self.change(ReplicaId(*replica), MemberKind::Remove),
-        };
-        log::debug!("shard {id}: {order:?}: {done}");
+            Order::Add { replica, .. } => {
+                let replica = ReplicaId(*replica);
+                if !members.contains(replica) {
+                    self.change(replica, MemberKind::Learner);
+                }
+            }
+            Order::Promote { replica } => {
+                let replica = ReplicaId(*replica);
+                if members.learners.contains(&replica) && self.holds_up(replica, neighbours, now) {
+                    self.change(replica, MemberKind::Voter);
+                }
+            }
+            Order::Remove { replica } => {
+                let replica = ReplicaId(*replica);
+                if members.contains(replica) {
+                    self.let_go(replica, &members, neighbours, now);
+                }
+            }
+            // These are not for a leader's seat alone.
+            Order::Recover { .. } | Order::Split { .. } => {}
+        }
     }
 
-    fn change(&mut self, id: ReplicaId, kind: MemberKind) -> bool {
-        let change = MemberChange { id, kind };
-        self.shard.change_members(&[change])
+    /// Hands leadership to a voter that can take it at once.
+    fn hand_to(&mut self, to: ReplicaId, members: &Members, neighbours: &Neighbours, now: Moment) {
+        let settled = self.shard.node_of(to).is_some_and(|node| neighbours.settled(node, now));
+        if settled && members.voters.contains(&to) && self.shard.can_write() && self.holds_up(to, neighbours, now) {
+            self.shard.transfer(to);
+        }
+    }
+
+    /// Whether a follower answers and has nearly everything.
+    fn holds_up(&self, id: ReplicaId, neighbours: &Neighbours, now: Moment) -> bool {
+        let replica = self.shard.replica();
+        let last = replica.status().last;
+        let lives = self.shard.node_of(id).is_some_and(|node| neighbours.lives(node, now));
+        let near = |of: &replica::FollowerState| of.active && !of.snapshot && of.matched + NEAR_ENTRIES >= last;
+        lives && replica.followers().iter().any(|of| of.id == id && of.matched > 0 && near(of))
+    }
+
+    /// Removes a member, if the voters that stay are a majority of themselves that answers and has everything. A leader
+    /// that is to go hands over instead.
+    fn let_go(&mut self, id: ReplicaId, members: &Members, neighbours: &Neighbours, now: Moment) {
+        let me = self.shard.replica().me();
+        if members.voters.contains(&id) {
+            let stay: Vec<ReplicaId> = members.voters.iter().copied().filter(|voter| *voter != id).collect();
+            let sound = stay.iter().copied().filter(|voter| *voter == me || self.holds_up(*voter, neighbours, now));
+            let sound: Vec<ReplicaId> = sound.collect();
+            if sound.len() <= stay.len() / 2 {
+                return;
+            }
+            if id == me {
+                let followers = self.shard.replica().followers();
+                let matched = |id: &ReplicaId| followers.iter().find(|of| of.id == *id).map_or(0, |of| of.matched);
+                let best = sound.into_iter().max_by_key(|id| (matched(id), std::cmp::Reverse(*id)));
+                if let Some(best) = best {
+                    self.shard.transfer(best);
+                }
+                return;
+            }
+        }
+        self.change(id, MemberKind::Remove);
+    }
+
+    fn change(&mut self, id: ReplicaId, kind: MemberKind) {
+        let done = self.shard.change_members(&[MemberChange { id, kind }]);
+        log::debug!("shard {}: replica {id} is to be {kind:?}: {done}", self.shard.view().id());
     }
 }

@@ -6,7 +6,7 @@
 use super::message::{Order, PeerMessage};
 use super::raft;
 use super::reader::Reader;
-use vocab::{NodeId, ShardId, put_varint};
+use vocab::{NodeId, SLOT_COUNT, ShardId, put_varint};
 
 const RAFT: u8 = 1;
 const REST: u8 = 2;
@@ -23,10 +23,14 @@ const ANSWER: u8 = 12;
 const JOIN: u8 = 13;
 const BOOTSTRAP: u8 = 14;
 const BOOTSTRAP_DONE: u8 = 15;
+const REPORT: u8 = 16;
 
 const TRANSFER: u8 = 1;
 const ADD: u8 = 2;
 const REMOVE: u8 = 3;
+const PROMOTE: u8 = 4;
+const SPLIT: u8 = 5;
+const RECOVER: u8 = 6;
 
 impl PeerMessage {
     /// Adds its bytes.
@@ -62,6 +66,7 @@ impl PeerMessage {
             Self::Join { node } => put_tail(bytes, JOIN, &[], node),
             Self::Bootstrap { map } => put_tail(bytes, BOOTSTRAP, &[], map),
             Self::BootstrapDone { store } => put(bytes, BOOTSTRAP_DONE, &[*store]),
+            Self::Report(report) => put_tail(bytes, REPORT, &[], report),
         }
     }
 
@@ -87,6 +92,7 @@ impl PeerMessage {
             JOIN => Self::Join { node: from.rest().to_vec() },
             BOOTSTRAP => Self::Bootstrap { map: from.rest().to_vec() },
             BOOTSTRAP_DONE => Self::BootstrapDone { store: from.varint()? },
+            REPORT => Self::Report(from.rest().to_vec()),
             _ => return Err("an unknown peer message"),
         };
         reader.end()?;
@@ -106,6 +112,12 @@ impl Order {
             Self::Transfer { to } => put(bytes, TRANSFER, &[to.0]),
             Self::Add { replica, node } => put(bytes, ADD, &[*replica, node.0]),
             Self::Remove { replica } => put(bytes, REMOVE, &[*replica]),
+            Self::Promote { replica } => put(bytes, PROMOTE, &[*replica]),
+            Self::Recover { replica } => put(bytes, RECOVER, &[*replica]),
+            Self::Split { child, slots } => {
+                put(bytes, SPLIT, &[u64::from(child.0), slots.len() as u64]);
+                slots.iter().for_each(|(first, last)| put_all(bytes, &[u64::from(*first), u64::from(*last)]));
+            }
         }
     }
 
@@ -114,6 +126,9 @@ impl Order {
             TRANSFER => Self::Transfer { to: NodeId(from.varint()?) },
             ADD => Self::Add { replica: from.varint()?, node: NodeId(from.varint()?) },
             REMOVE => Self::Remove { replica: from.varint()? },
+            PROMOTE => Self::Promote { replica: from.varint()? },
+            RECOVER => Self::Recover { replica: from.varint()? },
+            SPLIT => Self::Split { child: shard(from)?, slots: list(from, 2, |from| Ok((slot(from)?, slot(from)?)))? },
             _ => return Err("an unknown order in a peer message"),
         })
     }
@@ -135,6 +150,11 @@ fn put_tail(bytes: &mut Vec<u8>, kind: u8, numbers: &[u64], tail: &[u8]) {
 
 fn shard(from: &mut Reader) -> Result<ShardId, &'static str> {
     from.narrow().map(ShardId)
+}
+
+fn slot(from: &mut Reader) -> Result<u16, &'static str> {
+    let slot = u16::try_from(from.varint()?).ok().filter(|slot| *slot < SLOT_COUNT);
+    slot.ok_or("no such slot in a peer message")
 }
 
 fn flag(from: &mut Reader) -> Result<bool, &'static str> {
@@ -195,6 +215,10 @@ mod tests {
             PeerMessage::Order { shard: a, order: Order::Transfer { to: NodeId(u64::MAX) } },
             PeerMessage::Order { shard: a, order: Order::Add { replica: 4, node: NodeId(2) } },
             PeerMessage::Order { shard: b, order: Order::Remove { replica: 4 } },
+            PeerMessage::Order { shard: b, order: Order::Promote { replica: u64::MAX } },
+            PeerMessage::Order { shard: a, order: Order::Split { child: b, slots: vec![(0, 9), (11, 16383)] } },
+            PeerMessage::Order { shard: a, order: Order::Recover { replica: 1 } },
+            PeerMessage::Report(vec![1, 2]),
             PeerMessage::Call { id: 1 << 40, shard: a, command: vec![9; 300] },
             PeerMessage::Answer { id: 1 << 40, reply: b"+OK\r\n".to_vec() },
             PeerMessage::Join { node: vec![0] },
@@ -228,7 +252,7 @@ mod tests {
         let table: &[(&[u8], &str)] = &[
             (&[], "a peer message cut short"),
             (&[0], "an unknown peer message"),
-            (&[16], "an unknown peer message"),
+            (&[17], "an unknown peer message"),
             (&[REST, 2, 1, 1, 1], "a count too large in a peer message"),
             (&[WAKE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1], "a count too large in a peer message"),
             (&[MAP_ASKED, 0x80], "a number cut short in a peer message"),
@@ -240,6 +264,7 @@ mod tests {
             (&[MAP_ASKED, 1, 1], "more bytes in a peer message than it has room for"),
             (&[LEADING, 2, 0], "a flag that is neither 0 nor 1 in a peer message"),
             (&[ORDER, 1, 9, 1], "an unknown order in a peer message"),
+            (&[ORDER, 1, SPLIT, 2, 1, 0, 0x80, 0x80, 1], "no such slot in a peer message"),
         ];
         for (bytes, why) in table {
             assert_eq!(PeerMessage::decode(bytes), Err(*why), "{bytes:?}");

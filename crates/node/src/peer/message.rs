@@ -95,6 +95,8 @@ pub enum PeerMessage {
         /// The store.
         store: u64,
     },
+    /// What the sender tells the director of itself: a `NodeReport`, encoded.
+    Report(Vec<u8>),
 }
 
 /// What a shard's leader is told to do.
@@ -105,16 +107,33 @@ pub enum Order {
         /// The node.
         to: NodeId,
     },
-    /// Add a replica: a learner until it holds everything, then a voter.
+    /// Add a replica, as a learner.
     Add {
         /// The replica's id.
         replica: u64,
         /// Where.
         node: NodeId,
     },
-    /// Remove a replica.
+    /// Remove a replica. A leader that is to go itself hands over first.
     Remove {
         /// The replica's id.
         replica: u64,
+    },
+    /// Give a learner that holds everything a vote.
+    Promote {
+        /// The replica's id.
+        replica: u64,
+    },
+    /// Go on as the only member, whatever that loses: for a replica whose group has lost its majority for good.
+    Recover {
+        /// The replica's id.
+        replica: u64,
+    },
+    /// Give some slots to a new shard, on the same nodes.
+    Split {
+        /// The new shard.
+        child: ShardId,
+        /// The slots, as ranges of first and last.
+        slots: Vec<(u16, u16)>,
     },
 }

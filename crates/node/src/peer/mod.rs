@@ -6,3 +6,4 @@ mod raft;
 mod reader;
 
 pub use message::{Order, PeerMessage};
+pub(crate) use reader::Reader;

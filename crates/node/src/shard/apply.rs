@@ -35,7 +35,7 @@ impl Shard {
         }
     }
 
-    fn apply_nothing(&self, index: u64) {
+    pub(super) fn apply_nothing(&self, index: u64) {
         self.view.begin_write(index);
         self.view.engine().apply(index, WriteBatch::default());
     }
@@ -48,6 +48,7 @@ impl Shard {
     ) -> Result<(), ApplyError> {
         if let Some(members) = self.replica.members_changed(committed, write)? {
             effects.members(self.view.id(), committed.index, members);
+            self.tell_followers();
         }
         self.apply_nothing(committed.index);
         Ok(())
@@ -61,6 +62,7 @@ impl Shard {
         effects: &mut dyn Effects,
     ) -> Result<(), ApplyError> {
         let (now_ms, items) = entry::decode(data)?;
+        self.unsealed_bytes.update(|bytes| bytes + data.len() as u64);
         self.clock_ms = self.clock_ms.max(now_ms);
         let view = self.view.clone();
         let mut space = EntrySpace::new(&view, index, now_ms);
@@ -95,9 +97,17 @@ impl Shard {
                     self.answer_all(index, tickets, &[self.scratch.buf.len()], effects);
                     return Ok(());
                 }
+                Item::Split(split) => {
+                    self.apply_split(index, split);
+                    return Ok(());
+                }
+                Item::Seal => {
+                    self.apply_seal(index, effects);
+                    return Ok(());
+                }
                 Item::Mark(comparison) => {
                     self.apply_nothing(index);
-                    effects.marked(view.id(), *comparison, now_ms, view.engine().snapshot());
+                    effects.marked(view.id(), *comparison, now_ms, view.snapshot());
                     self.scratch.ok();
                     self.answer_all(index, tickets, &[self.scratch.buf.len()], effects);
                     return Ok(());
@@ -132,7 +142,7 @@ pub(crate) fn clear(view: &ShardView, index: u64) -> storage::Result<()> {
     // The cache goes first, so that no one sees a row of it beside the empty tree.
     view.cache().clear_shard(view.id().0);
     // As of the entry before: this one is applied, without writes, when it is committed.
-    view.engine().clear(index - 1, Vec::new())?;
+    view.engine().clear(index - 1, view.facts_when_cleared())?;
     view.counters().clear();
     view.garbage(false);
     view.next_expiry(u64::MAX);

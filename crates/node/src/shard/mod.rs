@@ -5,27 +5,31 @@
 mod apply;
 mod effects;
 mod events;
+mod hold;
 mod lease;
 mod meta;
 mod point;
 mod proposals;
+mod split;
 mod ticket;
 
 pub(crate) use apply::{clear, run, transaction};
-pub use effects::{ArrivedSnapshot, Effects, SnapshotTask};
+pub use effects::{ArrivedSnapshot, Effects, SnapshotTask, SplitTask};
 pub use events::{StoreEvent, events_after, newest_events};
 pub use lease::LEASE_US;
 pub use meta::stored_map;
 pub use ticket::{Answers, KeyHash, Ticket, Write, key_hash};
 
+use crate::director::{LeaderReport, MemberReport};
 use crate::keys;
 use crate::peer::PeerMessage;
 use crate::view::ShardView;
 use lease::Lease;
 use meta::MetaState;
 use proposals::Proposals;
-use replica::{DiskHealth, DiskState, LogWrite, MemberChange, Message, Replica, Turn};
+use replica::{DiskHealth, DiskState, FollowerState, LogWrite, MemberChange, Message, Replica, Turn};
 use resp::Reply;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use storage::Slice;
@@ -51,9 +55,13 @@ pub struct Shard {
     /// Leader and term as they were last told.
     told: (Option<NodeId>, u64),
     clock_ms: u64,
+    hold: hold::Hold,
+    splitting: split::Splitting,
     scratch: Reply,
     /// Why the shard no longer applies, if it doesn't.
     broken: Option<String>,
+    /// Bytes of the entries that were applied since the last seal.
+    unsealed_bytes: Cell<u64>,
 }
 
 impl Shard {
@@ -73,8 +81,11 @@ impl Shard {
             collected: VecDeque::new(),
             told: (None, 0),
             clock_ms: 0,
+            hold: hold::Hold::default(),
+            splitting: split::Splitting::default(),
             scratch: Reply::default(),
             broken: None,
+            unsealed_bytes: Cell::new(0),
         })
     }
 
@@ -146,11 +157,16 @@ impl Shard {
 
     /// Proposes what has been submitted: usually one entry.
     pub fn propose(&mut self, now: Moment, effects: &mut dyn Effects) {
-        if !self.proposals.has_queued() || self.replica.is_transferring() {
+        if !self.proposals.has_queued() || self.replica.is_transferring() || self.hold.holds(now) {
             // While leadership is handed over, writes wait: they go to the next leader, or here if it comes to nothing.
+            // While they are held back, they wait too.
             if self.replica.is_leader() {
                 return;
             }
+        }
+        // Only a leader that has applied all that others have proposed knows which slots are its shard's.
+        if self.replica.is_leader() && !self.replica.serves() {
+            return;
         }
         // Expiry never goes back, whatever the wall clock does.
         self.clock_ms = self.clock_ms.max(now.wall_ms).max(self.view.clock_ms());
@@ -167,6 +183,9 @@ impl Shard {
             if turn.role_changed {
                 self.lease.end(&self.view);
                 self.view.set_leading(self.replica.is_leader());
+                // After the lease: who asks whether the slot is owned, then whether the lease holds, is told no once.
+                self.stop_splitting();
+                self.tell_followers();
             }
             if let Some(point) = turn.snapshot.take() {
                 number = number.max(self.install(&point, write)?);
@@ -192,22 +211,17 @@ impl Shard {
 
     /// Applies what was collected. What that changes in the log is added to `later`.
     pub fn apply_collected(&mut self, now: Moment, later: &mut LogWrite, effects: &mut dyn Effects) {
-        while let Some(turn) = self.collected.pop_front() {
-            for committed in &turn.committed {
-                self.apply(committed, later, effects);
-            }
-            if let Some(last) = turn.committed.last()
-                && self.broken.is_none()
-            {
-                let served = self.replica.serves();
-                self.replica.applied(last);
-                if self.replica.serves() && !served {
-                    self.begin_to_serve(now);
-                }
-            }
-            for (sent_us, _) in turn.read_states {
+        while let Some(mut turn) = self.collected.pop_front() {
+            let left = self.apply_some(&turn.committed, now, later, effects);
+            for (sent_us, _) in std::mem::take(&mut turn.read_states) {
                 self.lease.confirmed(sent_us, &self.replica, &self.view);
                 effects.readable(self.view.id());
+            }
+            if left > 0 {
+                // A fork is waited for.
+                turn.committed.drain(..turn.committed.len() - left);
+                self.collected.push_front(turn);
+                break;
             }
         }
         self.proposals.settle(&self.replica, effects);
@@ -218,10 +232,35 @@ impl Shard {
         self.view.set_status(self.replica.status());
         self.refresh();
         self.tell_leader(effects);
-        if self.view.engine().wants_flush() {
+        if self.wants_seal() {
             self.seal();
             effects.sealed(self.view.id());
         }
+    }
+
+    /// Applies entries up to the first that has to wait; answers how many are left.
+    fn apply_some(
+        &mut self,
+        committed: &[replica::Entry],
+        now: Moment,
+        later: &mut LogWrite,
+        effects: &mut dyn Effects,
+    ) -> usize {
+        let mut applied = 0;
+        while applied < committed.len() && !self.waits_for_fork(&committed[applied], effects) {
+            self.apply(&committed[applied], later, effects);
+            applied += 1;
+        }
+        if let Some(last) = committed[..applied].last()
+            && self.broken.is_none()
+        {
+            let served = self.replica.serves();
+            self.replica.applied(last);
+            if self.replica.serves() && !served {
+                self.begin_to_serve(now);
+            }
+        }
+        committed.len() - applied
     }
 
     /// The log holds everything of the turns up to `number`.
@@ -262,6 +301,7 @@ impl Shard {
             log::error!("{detail}");
             self.lease.end(&self.view);
             self.view.set_leading(false);
+            self.view.set_broken(&detail);
             self.broken = Some(detail);
         }
     }
@@ -324,6 +364,13 @@ impl Shard {
         self.proposals.expire(now, effects);
     }
 
+    /// This node gives the replica up: whoever waits is sent to its leader, or told that the outcome is unknown.
+    pub fn dismiss(&mut self, effects: &mut dyn Effects) {
+        self.lease.end(&self.view);
+        self.view.set_leading(false);
+        self.proposals.dismiss(self.view.id(), effects);
+    }
+
     /// Nothing more can be written: whoever waits is told that the outcome is unknown.
     pub fn fail_pending(&mut self, reason: &str, answers: &mut dyn Answers) {
         self.proposals.fail(reason, answers);
@@ -345,12 +392,20 @@ impl Shard {
             && self.replica.can_rest()
     }
 
+    /// Whether the tree's memory is large, or the log behind it.
+    fn wants_seal(&self) -> bool {
+        let engine = self.view.engine();
+        let log_is_long = self.unsealed_bytes.get() >= limits::LOG_UNFLUSHED_BYTES_SOFT;
+        engine.wants_flush() || (log_is_long && engine.flush_is_partial())
+    }
+
     /// Seals the tree's memory for a background flush, with the shard's own facts in it.
     /// Not once an entry could not be applied as a whole: what is in the files shall be what whole entries made.
     pub fn seal(&self) {
         if self.broken.is_some() {
             return;
         }
+        self.unsealed_bytes.set(0);
         self.view.engine().seal(self.view.facts());
     }
 
@@ -421,7 +476,7 @@ impl Shard {
     fn send_snapshot(&mut self, replica: ReplicaId, node: NodeId, mut message: Message, effects: &mut dyn Effects) {
         let point = self.replica.snapshot_point();
         point.put_into(&mut message);
-        let rows = self.view.engine().snapshot();
+        let rows = self.view.snapshot();
         assert_eq!(rows.index(), point.index, "the tree is not where the replica is");
         let mut facts = self.view.facts();
         facts.push((Slice::from(keys::META_SNAPSHOT), Slice::from(point::encode(&point))));
@@ -441,12 +496,34 @@ impl Shard {
         Ok(number)
     }
 
-    /// For WAIT: what followers hold. Told about once a second even if nobody wants to know.
+    /// What followers hold: for WAIT, and for the director. Told about once a second even if nobody wants to know.
     pub(crate) fn tell_followers(&self) {
         let leads = self.replica.is_leader();
         let followers = if leads { self.replica.followers() } else { Vec::new() };
         let heard = followers.iter().filter(|follower| follower.active && !follower.learner);
         self.view.set_followers(heard.map(|follower| follower.matched).collect());
+        self.view.set_group(leads.then(|| self.group(&followers)));
+    }
+
+    fn group(&self, followers: &[FollowerState]) -> LeaderReport {
+        let (members, status) = (self.replica.members(), self.replica.status());
+        let mut ids = [&members.voters[..], &members.voters_outgoing, &members.learners].concat();
+        ids.sort_unstable();
+        ids.dedup();
+        let member = |id: ReplicaId| {
+            let follower = followers.iter().find(|follower| follower.id == id);
+            MemberReport {
+                id,
+                votes: !members.learners.contains(&id),
+                active: follower.is_none_or(|follower| follower.active),
+                matched: follower.map_or(status.last, |follower| follower.matched),
+            }
+        };
+        LeaderReport {
+            index: status.applied,
+            joint: !members.voters_outgoing.is_empty(),
+            members: ids.into_iter().map(member).collect(),
+        }
     }
 
     fn tell_leader(&mut self, effects: &mut dyn Effects) {

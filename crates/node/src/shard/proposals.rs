@@ -1,7 +1,7 @@
 //! Writes on their way through the log: queued, proposed, committed and held for more replicas; and who waits for them.
 
 use super::{Answers, Effects, KeyHash, Ticket, Write, refuse};
-use crate::entry::EntryBuilder;
+use crate::entry::{EntryBuilder, Split};
 use crate::session::Acks;
 use replica::Replica;
 use std::collections::{HashSet, VecDeque};
@@ -21,6 +21,8 @@ struct Pending {
     early: Vec<(usize, &'static [u8])>,
     /// It takes no more.
     closed: bool,
+    /// It splits the shard.
+    splits: bool,
     sync: bool,
 }
 
@@ -32,6 +34,7 @@ impl Pending {
             reported: HashSet::default(),
             early: Vec::new(),
             closed: false,
+            splits: false,
             sync: false,
         }
     }
@@ -61,6 +64,8 @@ pub(super) struct Proposals {
     proposed: VecDeque<Proposed>,
     /// Applied, but not on every replica yet, by index.
     held: VecDeque<Held>,
+    /// A split could not be proposed.
+    split_lost: bool,
     /// The last write did not ask to be on disk.
     careless: bool,
     /// Of the metadata group: the first map.
@@ -116,6 +121,32 @@ impl Proposals {
         }
     }
 
+    /// Has trees write what they have in memory to files.
+    pub(super) fn push_seal(&mut self) {
+        self.push_alone(|entry| entry.flush_trees());
+    }
+
+    /// The shard is to become two: all that was taken before goes before it.
+    pub(super) fn push_split(&mut self, split: &Split) {
+        self.push_alone(|entry| entry.split(split));
+        if let Some(last) = self.queue.back_mut() {
+            last.splits = true;
+        }
+    }
+
+    /// Whether a split could not be proposed since this was asked last.
+    pub(super) fn take_lost_split(&mut self) -> bool {
+        std::mem::take(&mut self.split_lost)
+    }
+
+    fn push_alone(&mut self, fill: impl FnOnce(&mut EntryBuilder)) {
+        let mut pending = Pending::new();
+        fill(&mut pending.entry);
+        pending.closed = true;
+        pending.sync = true;
+        self.queue.push_back(pending);
+    }
+
     pub(super) fn set_first_map(&mut self, change: Vec<u8>) {
         self.first_map = Some(change);
     }
@@ -158,6 +189,7 @@ impl Proposals {
                         tickets: std::mem::take(&mut pending.tickets),
                     });
                 }
+                Err(_) if pending.splits => self.split_lost = true,
                 Err(replica::Error::Busy) => {
                     let text = "BUSY too many writes are under way in this shard, try again later";
                     pending.tickets.iter().for_each(|ticket| refuse(text, ticket, effects));
@@ -246,6 +278,21 @@ impl Proposals {
         }
         for pending in self.queue.drain(..) {
             pending.tickets.iter().for_each(|ticket| refuse(&format!("ERR not written: {reason}"), ticket, answers));
+        }
+    }
+
+    pub(super) fn has_proposed(&self) -> bool {
+        !self.proposed.is_empty()
+    }
+
+    /// The replica goes: what was not proposed goes to the leader.
+    pub(super) fn dismiss(&mut self, shard: ShardId, effects: &mut dyn Effects) {
+        let text = "TIMEOUT the write may have been made or not: this node has given its replica of the shard up";
+        let waiting = self.proposed.drain(..).flat_map(|proposed| proposed.tickets);
+        let waiting: Vec<Ticket> = waiting.chain(self.held.drain(..).map(|held| held.ticket)).collect();
+        waiting.iter().for_each(|ticket| refuse(text, ticket, effects));
+        for pending in self.queue.drain(..) {
+            pending.tickets.iter().for_each(|ticket| effects.not_leader(shard, ticket));
         }
     }
 

@@ -1,0 +1,89 @@
+//! What the director notes for operators: nodes that fall silent, are lost and return, and leaders that change.
+
+use super::{Director, DirectorAction};
+use cluster::{Change, Map, Settings};
+use std::collections::BTreeMap;
+use vocab::limits::EVENT_BYTES_MAX;
+use vocab::{Moment, NodeId, ShardId};
+
+/// Between two events about leaders, in µs: those of one time are one event.
+const LEADERS_US: u64 = 1_000_000;
+
+/// How a node was, when it was last looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Health {
+    Answers,
+    Silent,
+    Lost,
+}
+
+/// What was noted last.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    nodes: BTreeMap<NodeId, Health>,
+    leaders: BTreeMap<ShardId, (NodeId, u64)>,
+    elected: Vec<(ShardId, NodeId)>,
+    at_us: u64,
+}
+
+impl Director {
+    /// Notes what has changed since the last time. What was so when this node began to direct is nothing new.
+    pub(super) fn tell(&mut self, map: &Map, settings: &Settings, now: Moment, actions: &mut Vec<DirectorAction>) {
+        let mut event = |kind: &str, text: String| {
+            let text = shortened(text);
+            actions.push(DirectorAction::Propose(Change::Event { at_ms: now.wall_ms, kind: kind.to_owned(), text }));
+        };
+        self.told.nodes.retain(|node, _| map.nodes.contains_key(node));
+        for &node in map.nodes.keys() {
+            let silent_us = self.seen.silent_us(node, now);
+            let health = match silent_us {
+                _ if self.seen.answers(node, now) => Health::Answers,
+                silent_us if silent_us >= settings.failure_timeout_ms * 1000 => Health::Lost,
+                _ => Health::Silent,
+            };
+            let before = self.told.nodes.insert(node, health);
+            let seconds = silent_us / 1_000_000;
+            match (before, health) {
+                (Some(Health::Silent | Health::Lost), Health::Answers) => {
+                    event("node", format!("node {node} answers again"));
+                }
+                (Some(Health::Answers), Health::Silent) => {
+                    event("failure", format!("node {node} does not answer"));
+                }
+                (Some(Health::Answers | Health::Silent), Health::Lost) => {
+                    event("failure", format!("node {node} was not heard of for {seconds} s and counts as lost"));
+                }
+                _ => {}
+            }
+        }
+        self.note_leaders(map);
+        if !self.told.elected.is_empty() && now.mono_us >= self.told.at_us + LEADERS_US {
+            self.told.at_us = now.mono_us;
+            let elected = std::mem::take(&mut self.told.elected);
+            let list: Vec<String> = elected.iter().map(|(shard, node)| format!("{shard} by {node}")).collect();
+            event("election", format!("shards led anew: {}", list.join(", ")));
+        }
+    }
+
+    fn note_leaders(&mut self, map: &Map) {
+        self.told.leaders.retain(|shard, _| map.shards.contains_key(shard));
+        for (&shard, seen) in &self.seen.shards {
+            let Some(leader) = &seen.leader else { continue };
+            let now = (leader.node, leader.term);
+            let before = self.told.leaders.insert(shard, now);
+            if before.is_some_and(|before| before != now) {
+                self.told.elected.push((shard, leader.node));
+            }
+        }
+    }
+}
+
+/// A text that is no longer than an event may be.
+fn shortened(mut text: String) -> String {
+    if text.len() > EVENT_BYTES_MAX {
+        let end = (0..=EVENT_BYTES_MAX - 4).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        text.truncate(end);
+        text.push_str(" …");
+    }
+    text
+}

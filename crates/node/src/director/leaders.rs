@@ -1,0 +1,95 @@
+//! Who is to lead what: leaders are spread by handing them over, a few at a time.
+
+use super::plans::Verdict;
+use super::{Director, DirectorAction};
+use crate::peer::Order;
+use cluster::placement::leaders_wanted;
+use cluster::{Map, Plan, PlanKind, PlanState};
+use std::collections::{BTreeMap, BTreeSet};
+use vocab::{Moment, NodeId, ShardId};
+
+/// Between two looks at who leads what, in µs.
+const LOOK_US: u64 = 500_000;
+/// Leaders that are handed over at one look; and, in a large store, one of so many shards.
+const AT_ONCE: usize = 8;
+const AT_ONCE_PART: usize = 32;
+/// How long a hand-over is given before it is asked for again, in µs: writes wait while it is tried.
+const RETRY_US: u64 = 10_000_000;
+/// For how long a node is kept from leading that was to be restarted, in ms.
+const DRAINED_MS_MAX: u64 = 15 * 60 * 1000;
+
+/// Leaders that were told to hand over.
+#[derive(Debug, Default)]
+pub(super) struct HandOvers {
+    /// When, in µs.
+    asked: BTreeMap<ShardId, u64>,
+    looked_us: u64,
+}
+
+impl Director {
+    /// Has leaders hand over where others should lead.
+    pub(super) fn spread_leaders(&mut self, map: &Map, now: Moment, actions: &mut Vec<DirectorAction>) {
+        if now.mono_us < self.hand_overs.looked_us + LOOK_US {
+            return;
+        }
+        self.hand_overs.looked_us = now.mono_us;
+        self.hand_overs.asked.retain(|_, asked_us| now.mono_us < *asked_us + RETRY_US);
+        let at_once = AT_ONCE.max(map.shards.len() / AT_ONCE_PART);
+        let mut ordered = 0;
+        for (shard, from, to) in self.misplaced(map, now) {
+            if ordered < at_once && !self.hand_overs.asked.contains_key(&shard) {
+                ordered += 1;
+                self.hand_overs.asked.insert(shard, now.mono_us);
+                actions.push(DirectorAction::Order { node: from, shard, order: Order::Transfer { to } });
+            }
+        }
+    }
+
+    /// Shards that another node should lead: shard, who leads, who should.
+    fn misplaced(&self, map: &Map, now: Moment) -> Vec<(ShardId, NodeId, NodeId)> {
+        let drained: BTreeSet<NodeId> = drained(map).collect();
+        let may_lead = |node: &NodeId| {
+            self.seen.is_settled(*node, now)
+                && !map.leaving.contains(node)
+                && !drained.contains(node)
+                && self.seen.nodes.get(node).and_then(|seen| seen.figures.as_ref()).is_some_and(|seen| seen.can_write)
+        };
+        let alive: BTreeSet<NodeId> = map.nodes.keys().copied().filter(may_lead).collect();
+        let leads = |shard: &ShardId| Some((*shard, self.seen.leader(*shard, now)?.node));
+        let leaders: BTreeMap<ShardId, NodeId> = map.shards.keys().filter_map(leads).collect();
+        let wanted = leaders_wanted(map, &alive, &leaders).into_iter();
+        let wrong = wanted.filter_map(|(shard, to)| Some((shard, *leaders.get(&shard)?, to)));
+        // A shard whose replicas are changing has its leader where its step wants it.
+        wrong.filter(|(shard, from, to)| from != to && !map.steps.contains_key(shard)).collect()
+    }
+
+    pub(super) fn leaders_are_even(&self, map: &Map, now: Moment) -> bool {
+        self.misplaced(map, now).is_empty()
+    }
+
+    /// How many shards a node leads, as far as was told.
+    pub(super) fn led_by(&self, node: NodeId, now: Moment) -> usize {
+        self.seen.shards.keys().filter(|shard| self.seen.leader(**shard, now).is_some_and(|of| of.node == node)).count()
+    }
+
+    pub(super) fn leaders_drained(&self, map: &Map, plan: &Plan, node: NodeId, now: Moment) -> Verdict {
+        let figures = self.seen.nodes.get(&node).and_then(|seen| seen.figures.as_ref());
+        if !map.nodes.contains_key(&node) {
+            Verdict::Over(PlanState::Failed, format!("the store has no node {node} any more"))
+        } else if figures.is_some_and(|of| of.started_ms > plan.began_ms) && self.seen.is_settled(node, now) {
+            Verdict::Over(PlanState::Done, format!("node {node} was restarted and may lead again"))
+        } else if now.wall_ms > plan.began_ms + DRAINED_MS_MAX {
+            Verdict::Over(PlanState::Done, format!("node {node} was not restarted, and may lead again"))
+        } else {
+            Verdict::Open
+        }
+    }
+}
+
+/// Nodes that are to lead nothing until they have been restarted.
+fn drained(map: &Map) -> impl Iterator<Item = NodeId> {
+    map.open_plans().filter(|plan| plan.state == PlanState::Running).filter_map(|plan| match plan.kind {
+        PlanKind::DrainLeaders(node) => Some(node),
+        _ => None,
+    })
+}

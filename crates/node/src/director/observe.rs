@@ -1,0 +1,198 @@
+//! What the director knows of nodes and shards, from what nodes tell it.
+
+use cluster::Settings;
+use super::report::{LeaderReport, NodeFigures, NodeReport, TransferReport};
+use cluster::placement::Observed;
+use cluster::{Map, PlanKind};
+use std::collections::{BTreeMap, BTreeSet};
+use vocab::{Moment, NodeId, ReplicaId, ShardId};
+
+/// A node that was not heard of for so long does not answer, in µs.
+pub(super) const SILENT_US: u64 = 3_000_000;
+/// A node that has answered for so long, without a pause, can be given something, in µs.
+pub(super) const SETTLED_US: u64 = 2_000_000;
+/// Who directs anew draws no conclusion from what it has not heard, for so long, in µs.
+pub(super) const GRACE_US: u64 = 4_000_000;
+/// What a shard counts for besides its rows, in bytes: small ones count alike.
+const SHARD_BYTES: u64 = 16 << 20;
+
+/// A node, as it was heard of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NodeSeen {
+    /// Since when it answers without a pause, in µs.
+    pub(super) since_us: u64,
+    pub(super) heard_us: u64,
+    pub(super) figures: Option<NodeFigures>,
+    pub(super) transfers: Vec<TransferReport>,
+    /// Commands a second, lately.
+    pub(super) rate: f64,
+    counted: (u64, u64),
+}
+
+/// A replica, as its node told of it.
+#[derive(Clone, Debug)]
+pub(super) struct ReplicaSeen {
+    pub(super) node: NodeId,
+    pub(super) bytes: u64,
+    pub(super) keys: u64,
+    pub(super) applied: u64,
+    pub(super) last: u64,
+    pub(super) broken: Option<String>,
+}
+
+/// A shard's leader, as it told of itself.
+#[derive(Clone, Debug)]
+pub(super) struct LeaderSeen {
+    pub(super) node: NodeId,
+    pub(super) replica: ReplicaId,
+    pub(super) term: u64,
+    pub(super) known: LeaderReport,
+}
+
+/// A shard, as was told of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ShardSeen {
+    pub(super) replicas: BTreeMap<ReplicaId, ReplicaSeen>,
+    pub(super) leader: Option<LeaderSeen>,
+}
+
+/// Everything that was heard.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// When this node began to direct, in µs.
+    pub(super) began_us: Option<u64>,
+    pub(super) nodes: BTreeMap<NodeId, NodeSeen>,
+    pub(super) shards: BTreeMap<ShardId, ShardSeen>,
+    /// Shards whose leader has told of itself since this was looked at.
+    pub(super) news: BTreeSet<ShardId>,
+}
+
+impl Seen {
+    pub(super) fn heard(&mut self, from: NodeId, now: Moment) {
+        let node = self.nodes.entry(from).or_default();
+        if node.since_us == 0 || now.mono_us > node.heard_us + SILENT_US {
+            node.since_us = now.mono_us;
+        }
+        node.heard_us = node.heard_us.max(now.mono_us);
+    }
+
+    pub(super) fn report(&mut self, from: NodeId, report: NodeReport, now: Moment) {
+        self.heard(from, now);
+        let node = self.nodes.entry(from).or_default();
+        node.note(&report.figures, now);
+        node.transfers = report.transfers;
+        node.figures = Some(report.figures);
+        for replica in report.replicas {
+            let shard = self.shards.entry(replica.shard).or_default();
+            if let Some(known) = replica.leads {
+                let newer = shard.leader.as_ref().is_none_or(|leader| leader.term <= replica.term);
+                if newer {
+                    self.news.insert(replica.shard);
+                    let (node, term, replica) = (from, replica.term, replica.replica);
+                    shard.leader = Some(LeaderSeen { node, replica, term, known });
+                }
+            } else if shard.leader.as_ref().is_some_and(|leader| leader.node == from) {
+                shard.leader = None;
+            }
+            let seen = ReplicaSeen {
+                node: from,
+                bytes: replica.bytes,
+                keys: replica.keys,
+                applied: replica.applied,
+                last: replica.last,
+                broken: replica.broken,
+            };
+            shard.replicas.insert(replica.replica, seen);
+        }
+    }
+
+    /// Forgets what the map no longer has.
+    pub(super) fn keep(&mut self, map: &Map) {
+        self.nodes.retain(|node, _| map.nodes.contains_key(node));
+        self.shards.retain(|id, seen| {
+            let Some(info) = map.shards.get(id) else { return false };
+            seen.replicas.retain(|replica, _| info.replica(*replica).is_some());
+            true
+        });
+    }
+
+    /// Whether enough was heard to conclude something from what was not.
+    pub(super) fn is_ready(&self, map: &Map, now: Moment) -> bool {
+        let Some(began_us) = self.began_us else { return false };
+        let told = |node: &NodeId| self.nodes.get(node).is_some_and(|node| node.figures.is_some());
+        now.mono_us >= began_us + GRACE_US || map.nodes.keys().all(told)
+    }
+
+    /// For how long a node has not been heard of, in µs.
+    pub(super) fn silent_us(&self, node: NodeId, now: Moment) -> u64 {
+        let heard_us = self.nodes.get(&node).map_or(0, |node| node.heard_us);
+        now.mono_us.saturating_sub(heard_us.max(self.began_us.unwrap_or(now.mono_us)))
+    }
+
+    pub(super) fn answers(&self, node: NodeId, now: Moment) -> bool {
+        self.nodes.contains_key(&node) && self.silent_us(node, now) < SILENT_US
+    }
+
+    /// Whether a node can be given something.
+    pub(super) fn is_settled(&self, node: NodeId, now: Moment) -> bool {
+        self.answers(node, now) && self.nodes.get(&node).is_some_and(|node| now.mono_us >= node.since_us + SETTLED_US)
+    }
+
+    /// Who leads a shard, as far as was told, and still answers.
+    pub(super) fn leader(&self, shard: ShardId, now: Moment) -> Option<&LeaderSeen> {
+        self.shards.get(&shard)?.leader.as_ref().filter(|leader| self.answers(leader.node, now))
+    }
+
+    /// The replicas of a node that are of no use, and why.
+    pub(super) fn broken_on(&self, node: NodeId) -> impl Iterator<Item = (ShardId, ReplicaId, &str)> {
+        self.shards.iter().flat_map(move |(shard, seen)| {
+            let broken = seen.replicas.iter().filter(move |(_, replica)| replica.node == node);
+            broken.filter_map(|(id, replica)| Some((*shard, *id, replica.broken.as_deref()?)))
+        })
+    }
+
+    /// Bytes of a shard's rows: what its leader holds, else the most that some replica does.
+    pub(super) fn bytes(&self, shard: ShardId) -> Option<u64> {
+        let seen = self.shards.get(&shard)?;
+        let of_leader = seen.leader.as_ref().and_then(|leader| seen.replicas.get(&leader.replica));
+        let of_others = || seen.replicas.values().map(|replica| replica.bytes).max();
+        of_leader.map(|replica| replica.bytes).or_else(of_others)
+    }
+
+    /// What placement has to know.
+    pub(super) fn observed(&self, map: &Map, settings: &Settings, now: Moment) -> Observed {
+        let mut observed = Observed { leaving: map.leaving.clone(), ..Observed::default() };
+        for node in map.nodes.keys() {
+            let silent_us = self.silent_us(*node, now);
+            if self.answers(*node, now) {
+                continue;
+            }
+            let given_up = map.open_plans().any(|plan| plan.kind == PlanKind::Repair(*node));
+            if silent_us >= settings.failure_timeout_ms * 1000 || (given_up && silent_us >= SILENT_US) {
+                observed.lost.insert(*node);
+            } else {
+                observed.down.insert(*node);
+            }
+        }
+        for (shard, _) in map.data_shards() {
+            if let Some(bytes) = self.bytes(shard) {
+                observed.bytes.insert(shard, bytes + SHARD_BYTES);
+            }
+        }
+        observed
+    }
+}
+
+impl NodeSeen {
+    /// The rate, smoothed over a few seconds.
+    fn note(&mut self, figures: &NodeFigures, now: Moment) {
+        let (before_us, before) = self.counted;
+        let passed_us = now.mono_us.saturating_sub(before_us);
+        if before_us > 0 && figures.commands >= before && passed_us > 0 {
+            let rate = (figures.commands - before) as f64 * 1e6 / passed_us as f64;
+            let weight = (passed_us as f64 / 2e6).min(1.0);
+            self.rate += (rate - self.rate) * weight;
+        }
+        self.counted = (now.mono_us, figures.commands);
+    }
+}

@@ -1,0 +1,406 @@
+//! The store as the director sees it, for operators: what `ctl`, the admin API and the metrics show.
+
+use super::Director;
+use super::plans::Left;
+use cluster::placement::replicas_wanted;
+use cluster::{Map, NodeInfo, Plan, PlanKind, PlanState, ReplicaInfo, Settings, ShardInfo};
+use serde::Serialize;
+use vocab::{Moment, ShardId};
+
+/// Entries that a replica may lack without counting as behind.
+const BEHIND: u64 = 10_000;
+
+/// The whole store.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct StorePicture {
+    /// Its id.
+    pub store: String,
+    /// The map's number.
+    pub epoch: u64,
+    /// When the picture was made, in ms since the epoch.
+    pub at_ms: u64,
+    /// Whether enough was heard since this node directs: if not, much is missing.
+    pub complete: bool,
+    /// How many replicas each shard is to have.
+    pub replication_factor: u32,
+    /// Shards with fewer replicas that are up than they are to have.
+    pub under_replicated: usize,
+    /// Shards that nobody leads.
+    pub without_leader: usize,
+    /// Shards whose majority is gone: they wait for nodes, or for an operator.
+    pub without_majority: usize,
+    /// Every node.
+    pub nodes: Vec<NodePicture>,
+    /// Every shard, the metadata group first.
+    pub shards: Vec<ShardPicture>,
+    /// Every plan that is remembered, the oldest first.
+    pub plans: Vec<PlanPicture>,
+}
+
+/// One node.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodePicture {
+    /// Its id.
+    pub id: String,
+    /// Where clients reach it.
+    pub client_address: String,
+    /// Where nodes reach it.
+    pub peer_address: String,
+    /// Its zone.
+    pub zone: String,
+    /// How much it takes, against others.
+    pub capacity: u64,
+    /// `up`, `silent` or `lost`.
+    pub state: &'static str,
+    /// For how long it was not heard of, in ms.
+    pub silent_ms: u64,
+    /// It is to hold nothing.
+    pub leaving: bool,
+    /// Replicas that it has or is about to have.
+    pub replicas: usize,
+    /// Replicas that are of no use.
+    pub broken: usize,
+    /// Shards that it leads.
+    pub leaders: usize,
+    /// Bytes of the rows of its replicas.
+    pub bytes: u64,
+    /// Keys of its replicas.
+    pub keys: u64,
+    /// Commands a second, lately.
+    pub ops_per_s: f64,
+    /// Commands since it was started.
+    pub commands: u64,
+    /// Those that were answered by an error.
+    pub errors: u64,
+    /// Clients that are connected.
+    pub clients: u64,
+    /// Bytes of its files.
+    pub disk_bytes: u64,
+    /// Bytes that are free on its device.
+    pub disk_free_bytes: u64,
+    /// Whether its disk takes writes.
+    pub can_write: bool,
+    /// Memory of the process, in bytes.
+    pub rss_bytes: u64,
+    /// Processor time, in µs.
+    pub cpu_us: u64,
+    /// When it was started, in ms since the epoch, by its own clock; 0 if that was not told.
+    pub started_ms: u64,
+    /// The version of its program.
+    pub version: String,
+    /// Snapshots on their way from or to it.
+    pub transfers: Vec<TransferPicture>,
+}
+
+/// A snapshot on its way.
+#[derive(Clone, Debug, Serialize)]
+pub struct TransferPicture {
+    /// Of which shard.
+    pub shard: u32,
+    /// The other node.
+    pub peer: String,
+    /// It comes rather than goes.
+    pub inbound: bool,
+    /// Bytes that are there.
+    pub bytes: u64,
+    /// About how many there will be; 0: nobody knows.
+    pub bytes_approx: u64,
+    /// Bytes a second.
+    pub rate: u64,
+}
+
+/// One shard.
+#[derive(Clone, Debug, Serialize)]
+pub struct ShardPicture {
+    /// Its number.
+    pub id: u32,
+    /// Ranges of first and last slot.
+    pub slots: Vec<(u16, u16)>,
+    /// The node that leads it.
+    pub leader: Option<String>,
+    /// The leader's term.
+    pub term: u64,
+    /// `ok`, `under-replicated`, `no-leader` or `no-majority`.
+    pub state: &'static str,
+    /// How many replicas it is to have.
+    pub wanted: usize,
+    /// Bytes of its rows, once.
+    pub bytes: u64,
+    /// Its keys.
+    pub keys: u64,
+    /// Of a shard without a majority: the nodes that it waits for.
+    pub waits_for: Vec<String>,
+    /// The plan that changes its replicas or its slots now.
+    pub plan: Option<u64>,
+    /// All of them.
+    pub replicas: Vec<ReplicaPicture>,
+}
+
+/// One replica.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReplicaPicture {
+    /// Its id.
+    pub id: u64,
+    /// Its node.
+    pub node: String,
+    /// `leader`, `voter`, `learner`, or `coming` if it is no member yet.
+    pub role: &'static str,
+    /// `ok`, `behind`, `broken`, `silent`, or `unknown` if nothing was told of it.
+    pub state: &'static str,
+    /// Its last applied entry.
+    pub applied: u64,
+    /// Entries that it lacks, as far as its leader knows.
+    pub lag: u64,
+    /// Bytes of its rows.
+    pub bytes: u64,
+    /// Why it is of no use.
+    pub broken: Option<String>,
+}
+
+/// One plan.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlanPicture {
+    /// Its number.
+    pub id: u64,
+    /// The word of its kind.
+    pub kind: &'static str,
+    /// What it is about.
+    pub about: String,
+    /// The word of its state.
+    pub state: &'static str,
+    /// When it was begun, in ms since the epoch.
+    pub began_ms: u64,
+    /// When it ended; 0 before.
+    pub ended_ms: u64,
+    /// What an operator should know.
+    pub detail: String,
+    /// Steps that are done.
+    pub steps_done: u64,
+    /// Steps and splits that are under way.
+    pub steps_now: usize,
+    /// Steps that are to come, as far as is known.
+    pub steps_left: usize,
+    /// Bytes that were moved since this node directs.
+    pub bytes_moved: u64,
+    /// Bytes that are to be moved.
+    pub bytes_left: u64,
+    /// Bytes a second, lately.
+    pub rate: u64,
+    /// In how many seconds it will be done, if that can be told.
+    pub eta_s: Option<u64>,
+    /// What it waits for, if it does.
+    pub waits_for: Option<String>,
+}
+
+impl Director {
+    /// The store, as far as was told.
+    #[must_use]
+    pub fn picture(&self, map: &Map, now: Moment) -> StorePicture {
+        let settings = Settings::of(map);
+        let shards: Vec<ShardPicture> = map.shards.iter().map(|(id, info)| self.shard(map, *id, info, now)).collect();
+        let count = |state: &str| shards.iter().filter(|shard| shard.state == state).count();
+        StorePicture {
+            store: map.store.to_string(),
+            epoch: map.epoch.0,
+            at_ms: now.wall_ms,
+            complete: self.seen.is_ready(map, now),
+            replication_factor: map.replication_factor,
+            under_replicated: shards.len() - count("ok") - count("no-leader"),
+            without_leader: count("no-leader") + count("no-majority"),
+            without_majority: count("no-majority"),
+            nodes: map.nodes.values().map(|info| self.node(map, info, &settings, now)).collect(),
+            plans: map.plans.values().map(|plan| self.plan(map, plan, now)).collect(),
+            shards,
+        }
+    }
+
+    fn node(&self, map: &Map, info: &NodeInfo, settings: &Settings, now: Moment) -> NodePicture {
+        let seen = self.seen.nodes.get(&info.id).cloned().unwrap_or_default();
+        let figures = seen.figures.unwrap_or_default();
+        let silent_us = self.seen.silent_us(info.id, now);
+        let replicas: Vec<_> = map.replicas_on(info.id).collect();
+        let told = || replicas.iter().filter_map(|(shard, of)| self.seen.shards.get(shard)?.replicas.get(&of.id));
+        let state = match silent_us {
+            _ if self.seen.answers(info.id, now) => "up",
+            silent_us if silent_us >= settings.failure_timeout_ms * 1000 => "lost",
+            _ => "silent",
+        };
+        let transfers = seen.transfers.iter().map(|of| TransferPicture {
+            shard: of.shard.0,
+            peer: of.peer.to_string(),
+            inbound: of.inbound,
+            bytes: of.bytes,
+            bytes_approx: of.bytes_approx,
+            rate: of.rate,
+        });
+        NodePicture {
+            id: info.id.to_string(),
+            client_address: format!("{}:{}", info.client_host, info.client_port),
+            peer_address: info.peer_address.clone(),
+            zone: info.zone.clone(),
+            capacity: info.capacity,
+            state,
+            silent_ms: if state == "up" { 0 } else { silent_us / 1000 },
+            leaving: map.leaving.contains(&info.id),
+            replicas: replicas.len(),
+            broken: told().filter(|replica| replica.broken.is_some()).count(),
+            leaders: self.led_by(info.id, now),
+            bytes: told().map(|replica| replica.bytes).sum(),
+            keys: told().map(|replica| replica.keys).sum(),
+            ops_per_s: if state == "up" { seen.rate } else { 0.0 },
+            commands: figures.commands,
+            errors: figures.errors,
+            clients: figures.clients,
+            disk_bytes: figures.disk_bytes,
+            disk_free_bytes: figures.disk_free_bytes,
+            can_write: figures.can_write,
+            rss_bytes: figures.rss_bytes,
+            cpu_us: figures.cpu_us,
+            started_ms: figures.started_ms,
+            version: figures.version,
+            transfers: if state == "up" { transfers.collect() } else { Vec::new() },
+        }
+    }
+
+    fn shard(&self, map: &Map, id: ShardId, info: &ShardInfo, now: Moment) -> ShardPicture {
+        let leader = self.seen.leader(id, now);
+        let wanted = replicas_wanted(map, id);
+        let replicas: Vec<ReplicaPicture> =
+            info.replicas.iter().map(|replica| self.replica(id, replica, now)).collect();
+        let sound = |of: &&ReplicaPicture| ["leader", "voter"].contains(&of.role) && ["ok", "behind"].contains(&of.state);
+        let state = match replicas.iter().filter(sound).count() {
+            _ if !self.has_majority(map, id, now) => "no-majority",
+            _ if leader.is_none() => "no-leader",
+            count if count < wanted => "under-replicated",
+            _ => "ok",
+        };
+        let of_leader = leader.and_then(|leader| self.seen.shards.get(&id)?.replicas.get(&leader.replica));
+        let split = map.splits.iter().find(|(child, split)| **child == id || split.parent == id);
+        let plan = map.steps.get(&id).map(|step| step.plan).or(split.map(|(_, split)| split.plan));
+        ShardPicture {
+            id: id.0,
+            slots: info.slots.clone(),
+            leader: leader.map(|leader| leader.node.to_string()),
+            term: leader.map_or(0, |leader| leader.term),
+            state,
+            wanted,
+            bytes: self.seen.bytes(id).unwrap_or(0),
+            keys: of_leader.map_or(0, |replica| replica.keys),
+            waits_for: self.waits_for(map, id, now).iter().map(ToString::to_string).collect(),
+            plan: plan.map(|plan| plan.0),
+            replicas,
+        }
+    }
+
+    fn replica(&self, shard: ShardId, info: &ReplicaInfo, now: Moment) -> ReplicaPicture {
+        let leader = self.seen.leader(shard, now);
+        let seen = self.seen.shards.get(&shard).and_then(|seen| seen.replicas.get(&info.id));
+        let matched = leader.and_then(|leader| leader.known.members.iter().find(|member| member.id == info.id));
+        let last = leader.and_then(|leader| self.seen.shards.get(&shard)?.replicas.get(&leader.replica));
+        let lag = last.zip(matched).map_or(0, |(of, matched)| of.last.saturating_sub(matched.matched));
+        let state = match seen {
+            _ if !self.seen.answers(info.node, now) => "silent",
+            None => "unknown",
+            Some(seen) if seen.broken.is_some() => "broken",
+            Some(_) if lag > BEHIND || (info.learner && seen.is_some_and(|seen| seen.applied == 0)) => "behind",
+            Some(_) => "ok",
+        };
+        let role = match info {
+            _ if leader.is_some_and(|leader| leader.replica == info.id) => "leader",
+            info if !info.member => "coming",
+            info if info.learner => "learner",
+            _ => "voter",
+        };
+        ReplicaPicture {
+            id: info.id.0,
+            node: info.node.to_string(),
+            role,
+            state,
+            applied: seen.map_or(0, |seen| seen.applied),
+            lag,
+            bytes: seen.map_or(0, |seen| seen.bytes),
+            broken: seen.and_then(|seen| seen.broken.clone()),
+        }
+    }
+
+    fn plan(&self, map: &Map, plan: &Plan, now: Moment) -> PlanPicture {
+        let moved = self.progress.of(plan.id);
+        let steps = map.steps.values().filter(|step| step.plan == plan.id).count();
+        let splits = map.splits.values().filter(|split| split.plan == plan.id).count();
+        let left = if plan.state.has_ended() { Left::default() } else { self.left(map, plan) };
+        let bytes_left = left.bytes.saturating_sub(moved.under_way);
+        let eta_s = (moved.rate >= 1.0 && bytes_left > 0).then(|| (bytes_left as f64 / moved.rate).ceil() as u64);
+        PlanPicture {
+            id: plan.id.0,
+            kind: plan.kind.word(),
+            about: about(&plan.kind),
+            state: plan.state.word(),
+            began_ms: plan.began_ms,
+            ended_ms: plan.ended_ms,
+            detail: plan.detail.clone(),
+            steps_done: plan.steps_done,
+            steps_now: steps + splits,
+            steps_left: left.steps,
+            bytes_moved: moved.bytes + moved.under_way,
+            bytes_left,
+            rate: if plan.state.has_ended() { 0 } else { moved.rate as u64 },
+            eta_s: eta_s.filter(|_| plan.state == PlanState::Running),
+            waits_for: self.plan_waits_for(map, plan, now),
+        }
+    }
+
+    /// What keeps a plan that runs from going on.
+    fn plan_waits_for(&self, map: &Map, plan: &Plan, now: Moment) -> Option<String> {
+        if plan.state != PlanState::Running {
+            return None;
+        }
+        if let PlanKind::DrainLeaders(node) = plan.kind {
+            let led = self.led_by(node, now);
+            return (led == 0).then(|| format!("node {node} leads nothing: it is to be restarted now"));
+        }
+        let node = match plan.kind {
+            PlanKind::Repair(node) | PlanKind::DrainNode(node) | PlanKind::RemoveNode(node) => Some(node),
+            PlanKind::ReplaceNode { node, .. } => Some(node),
+            _ => None,
+        };
+        let held: Vec<ShardId> = node.map(|node| map.replicas_on(node).map(|(shard, _)| shard).collect()).unwrap_or_default();
+        let stuck = held.iter().chain(map.steps.iter().filter(|(_, step)| step.plan == plan.id).map(|(shard, _)| shard));
+        for &shard in stuck {
+            let nodes = self.waits_for(map, shard, now);
+            if !nodes.is_empty() {
+                let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+                return Some(format!("shard {shard} has no majority without node {}", nodes.join(", node ")));
+            }
+            if self.seen.leader(shard, now).is_none() {
+                return Some(format!("shard {shard} has no leader"));
+            }
+        }
+        let idle = map.steps.values().all(|step| step.plan != plan.id);
+        let homeless = idle && !held.is_empty() && self.left(map, plan).steps == 0;
+        homeless.then(|| "there is no other node that may take the replicas".to_owned())
+    }
+}
+
+/// What a plan is about, in words.
+fn about(kind: &PlanKind) -> String {
+    match kind {
+        PlanKind::AddNode(node)
+        | PlanKind::DrainNode(node)
+        | PlanKind::RemoveNode(node)
+        | PlanKind::Repair(node)
+        | PlanKind::DrainLeaders(node) => format!("node {node}"),
+        PlanKind::Rebalance | PlanKind::BalanceLeaders | PlanKind::SplitAll => "all shards".to_owned(),
+        PlanKind::MoveShard { shard, from, to } => format!("shard {shard} from node {from} to node {to}"),
+        PlanKind::SplitShard { shard, at: None } => format!("shard {shard}"),
+        PlanKind::SplitShard { shard, at: Some(at) } => format!("shard {shard} at slot {at}"),
+        PlanKind::SetReplicationFactor(count) => format!("{count} replicas"),
+        PlanKind::ChangeZone { node, zone } => format!("node {node} to zone {zone:?}"),
+        PlanKind::ReplaceNode { node, with } => format!("node {node} by node {with}"),
+        PlanKind::Rebuild { node, shard: None } => format!("what is damaged on node {node}"),
+        PlanKind::Rebuild { node, shard: Some(shard) } => format!("shard {shard} on node {node}"),
+        PlanKind::UnsafeRecover(shards) => {
+            let shards: Vec<String> = shards.iter().map(ToString::to_string).collect();
+            format!("shards {}", shards.join(", "))
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Shards that have lost their majority for good, and whose operator goes on with what is left.
+
+use super::plans::Verdict;
+use super::{Director, DirectorAction};
+use crate::peer::Order;
+use cluster::{Map, PlanKind, PlanState, ReplicaInfo};
+use vocab::{Moment, NodeId, ShardId};
+
+impl Director {
+    /// Has the replica that has most of each such shard go on alone.
+    pub(super) fn recover(&self, map: &Map, now: Moment, actions: &mut Vec<DirectorAction>) {
+        for plan in map.open_plans().filter(|plan| plan.state == PlanState::Running) {
+            let PlanKind::UnsafeRecover(shards) = &plan.kind else { continue };
+            for &shard in shards {
+                if self.seen.leader(shard, now).is_some() || self.has_majority(map, shard, now) {
+                    continue;
+                }
+                if let Some(survivor) = self.survivor(map, shard, now) {
+                    let order = Order::Recover { replica: survivor.id.0 };
+                    actions.push(DirectorAction::Order { node: survivor.node, shard, order });
+                }
+            }
+        }
+    }
+
+    /// The voter with the longest log among those that answer.
+    fn survivor(&self, map: &Map, shard: ShardId, now: Moment) -> Option<ReplicaInfo> {
+        let seen = self.seen.shards.get(&shard)?;
+        let length = |replica: &&ReplicaInfo| {
+            let of = seen.replicas.get(&replica.id)?;
+            of.broken.is_none().then_some((of.last, of.applied, std::cmp::Reverse(replica.id)))
+        };
+        let voters = map.shards.get(&shard)?.voters().filter(|replica| self.seen.answers(replica.node, now));
+        voters.filter(|replica| length(replica).is_some()).max_by_key(length).copied()
+    }
+
+    /// Whether enough voters answer and are sound: then the shard heals by itself.
+    pub(super) fn has_majority(&self, map: &Map, shard: ShardId, now: Moment) -> bool {
+        let Some(info) = map.shards.get(&shard) else { return false };
+        let voters = info.voters().count();
+        info.voters().filter(|replica| self.is_sound(shard, replica, now)).count() > voters / 2
+    }
+
+    fn is_sound(&self, shard: ShardId, replica: &ReplicaInfo, now: Moment) -> bool {
+        let seen = self.seen.shards.get(&shard).and_then(|seen| seen.replicas.get(&replica.id));
+        self.seen.answers(replica.node, now) && seen.is_none_or(|seen| seen.broken.is_none())
+    }
+
+    /// The nodes that a shard without a majority waits for: none if it has one.
+    pub(super) fn waits_for(&self, map: &Map, shard: ShardId, now: Moment) -> Vec<NodeId> {
+        if self.has_majority(map, shard, now) {
+            return Vec::new();
+        }
+        let voters = map.shards.get(&shard).into_iter().flat_map(|info| info.voters());
+        voters.filter(|replica| !self.is_sound(shard, replica, now)).map(|replica| replica.node).collect()
+    }
+
+    pub(super) fn recovered(&self, map: &Map, shards: &[ShardId], now: Moment) -> Verdict {
+        let led = |shard: &ShardId| self.seen.leader(*shard, now).is_some();
+        if shards.iter().filter(|shard| map.shards.contains_key(shard)).all(led) {
+            Verdict::Over(PlanState::Done, "each shard has a leader; what it has lost, if anything, nobody knows".to_owned())
+        } else {
+            Verdict::Open
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! What a node tells the director of itself: its figures, its replicas, what its leaders know, its transfers.
+//!
+//! ```text
+//! u8 format (1), the node's figures (varints, a text), varint count of replicas and these, varint count of transfers and these
+//! ```
+//! docs/FORMATS.md, "Between nodes", has the layout. A node with many replicas tells of them in turns.
+
+use crate::peer::Reader;
+use vocab::limits::{EVENT_BYTES_MAX, MEMBERS_MAX, REPORT_REPLICAS_MAX, REPORT_TRANSFERS_MAX};
+use vocab::{NodeId, ReplicaId, ShardId, put_varint};
+
+const FORMAT: u8 = 1;
+const LEADS: u8 = 1;
+const BROKEN: u8 = 2;
+const VOTES: u8 = 1;
+const ACTIVE: u8 = 2;
+const INBOUND: u8 = 1;
+/// Longest name of a version, in bytes.
+const VERSION_BYTES_MAX: usize = 64;
+
+/// What a node tells the director, every half second.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeReport {
+    /// The node as a whole.
+    pub figures: NodeFigures,
+    /// Its replicas, or some of them: the others had their turn, or will.
+    pub replicas: Vec<ReplicaReport>,
+    /// Snapshots on their way.
+    pub transfers: Vec<TransferReport>,
+}
+
+/// Figures of a node as a whole. What is counted is counted since the process started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeFigures {
+    /// When the process was started, in ms since the epoch, by its own clock.
+    pub started_ms: u64,
+    /// Bytes of its trees and its log.
+    pub disk_bytes: u64,
+    /// Bytes that are free on its device.
+    pub disk_free_bytes: u64,
+    /// Whether its disk takes writes.
+    pub can_write: bool,
+    /// Its replicas were set aside by `start --rebuild`, and are to be made anew.
+    pub wants_rebuild: bool,
+    /// Memory of the process, in bytes.
+    pub rss_bytes: u64,
+    /// Processor time, in µs.
+    pub cpu_us: u64,
+    /// Commands that ran.
+    pub commands: u64,
+    /// Those that were answered by an error.
+    pub errors: u64,
+    /// Clients that are connected.
+    pub clients: u64,
+    /// The version of the program.
+    pub version: String,
+}
+
+/// One replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaReport {
+    /// Of which shard.
+    pub shard: ShardId,
+    /// Which.
+    pub replica: ReplicaId,
+    /// What it holds, in bytes.
+    pub bytes: u64,
+    /// How many keys it holds.
+    pub keys: u64,
+    /// Its last applied entry.
+    pub applied: u64,
+    /// Its last entry.
+    pub last: u64,
+    /// Its term.
+    pub term: u64,
+    /// What a leader knows beyond that.
+    pub leads: Option<LeaderReport>,
+    /// Why it is of no use, if it is not.
+    pub broken: Option<String>,
+}
+
+/// What the leader of a group knows of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeaderReport {
+    /// An entry as of which the members are these.
+    pub index: u64,
+    /// The group is between two sets of voters.
+    pub joint: bool,
+    /// All members, this one among them, by rising id.
+    pub members: Vec<MemberReport>,
+}
+
+/// A member of a group, as its leader knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberReport {
+    /// Which.
+    pub id: ReplicaId,
+    /// Whether it votes.
+    pub votes: bool,
+    /// Whether it was heard of lately.
+    pub active: bool,
+    /// It holds entries up to here.
+    pub matched: u64,
+}
+
+/// A snapshot on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransferReport {
+    /// Of which shard.
+    pub shard: ShardId,
+    /// The other node.
+    pub peer: NodeId,
+    /// It comes rather than goes.
+    pub inbound: bool,
+    /// Bytes that are there.
+    pub bytes: u64,
+    /// About how many there will be; 0: nobody knows.
+    pub bytes_approx: u64,
+    /// Bytes a second, lately.
+    pub rate: u64,
+}
+
+impl NodeReport {
+    /// Its bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(64 + self.replicas.len() * 48);
+        bytes.push(FORMAT);
+        self.figures.encode(&mut bytes);
+        put_varint(&mut bytes, self.replicas.len() as u64);
+        self.replicas.iter().for_each(|replica| replica.encode(&mut bytes));
+        put_varint(&mut bytes, self.transfers.len() as u64);
+        self.transfers.iter().for_each(|transfer| transfer.encode(&mut bytes));
+        bytes
+    }
+
+    /// Reads what [`NodeReport::encode`] wrote.
+    pub fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
+        let mut reader = Reader::new(bytes);
+        let from = &mut reader;
+        if from.byte()? != FORMAT {
+            return Err("a report of an unknown format");
+        }
+        let figures = NodeFigures::read(from)?;
+        let count = at_most(from.count(8)?, REPORT_REPLICAS_MAX)?;
+        let replicas = (0..count).map(|_| ReplicaReport::read(from)).collect::<Result<_, _>>()?;
+        let count = at_most(from.count(6)?, REPORT_TRANSFERS_MAX)?;
+        let transfers = (0..count).map(|_| TransferReport::read(from)).collect::<Result<_, _>>()?;
+        reader.end()?;
+        Ok(Self { figures, replicas, transfers })
+    }
+}
+
+impl NodeFigures {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        let numbers = [
+            self.started_ms,
+            self.disk_bytes,
+            self.disk_free_bytes,
+            u64::from(self.can_write),
+            u64::from(self.wants_rebuild),
+            self.rss_bytes,
+            self.cpu_us,
+            self.commands,
+            self.errors,
+            self.clients,
+        ];
+        numbers.into_iter().for_each(|number| put_varint(bytes, number));
+        put_text(bytes, &self.version, VERSION_BYTES_MAX);
+    }
+
+    fn read(from: &mut Reader) -> Result<Self, &'static str> {
+        Ok(Self {
+            started_ms: from.varint()?,
+            disk_bytes: from.varint()?,
+            disk_free_bytes: from.varint()?,
+            can_write: from.varint()? != 0,
+            wants_rebuild: from.varint()? != 0,
+            rss_bytes: from.varint()?,
+            cpu_us: from.varint()?,
+            commands: from.varint()?,
+            errors: from.varint()?,
+            clients: from.varint()?,
+            version: text(from, VERSION_BYTES_MAX)?,
+        })
+    }
+}
+
+impl ReplicaReport {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.push(u8::from(self.leads.is_some()) * LEADS + u8::from(self.broken.is_some()) * BROKEN);
+        put_varint(bytes, u64::from(self.shard.0));
+        for number in [self.replica.0, self.bytes, self.keys, self.applied, self.last, self.term] {
+            put_varint(bytes, number);
+        }
+        if let Some(leads) = &self.leads {
+            put_varint(bytes, leads.index);
+            bytes.push(u8::from(leads.joint));
+            put_varint(bytes, leads.members.len() as u64);
+            for member in &leads.members {
+                bytes.push(u8::from(member.votes) * VOTES + u8::from(member.active) * ACTIVE);
+                put_varint(bytes, member.id.0);
+                put_varint(bytes, member.matched);
+            }
+        }
+        if let Some(broken) = &self.broken {
+            put_text(bytes, broken, EVENT_BYTES_MAX);
+        }
+    }
+
+    fn read(from: &mut Reader) -> Result<Self, &'static str> {
+        let flags = from.byte()?;
+        if flags & !(LEADS | BROKEN) != 0 {
+            return Err("a replica with unknown flags in a report");
+        }
+        Ok(Self {
+            shard: ShardId(from.narrow()?),
+            replica: ReplicaId(from.varint()?),
+            bytes: from.varint()?,
+            keys: from.varint()?,
+            applied: from.varint()?,
+            last: from.varint()?,
+            term: from.varint()?,
+            leads: if flags & LEADS != 0 { Some(LeaderReport::read(from)?) } else { None },
+            broken: if flags & BROKEN != 0 { Some(text(from, EVENT_BYTES_MAX)?) } else { None },
+        })
+    }
+}
+
+impl LeaderReport {
+    fn read(from: &mut Reader) -> Result<Self, &'static str> {
+        let index = from.varint()?;
+        let joint = from.byte()? != 0;
+        let count = at_most(from.count(3)?, MEMBERS_MAX)?;
+        let member = |from: &mut Reader| {
+            let flags = from.byte()?;
+            let (id, matched) = (ReplicaId(from.varint()?), from.varint()?);
+            Ok(MemberReport { id, votes: flags & VOTES != 0, active: flags & ACTIVE != 0, matched })
+        };
+        Ok(Self { index, joint, members: (0..count).map(|_| member(from)).collect::<Result<_, &'static str>>()? })
+    }
+}
+
+impl TransferReport {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.push(u8::from(self.inbound) * INBOUND);
+        for number in [u64::from(self.shard.0), self.peer.0, self.bytes, self.bytes_approx, self.rate] {
+            put_varint(bytes, number);
+        }
+    }
+
+    fn read(from: &mut Reader) -> Result<Self, &'static str> {
+        let inbound = from.byte()? & INBOUND != 0;
+        Ok(Self {
+            shard: ShardId(from.narrow()?),
+            peer: NodeId(from.varint()?),
+            inbound,
+            bytes: from.varint()?,
+            bytes_approx: from.varint()?,
+            rate: from.varint()?,
+        })
+    }
+}
+
+fn at_most(count: usize, max: usize) -> Result<usize, &'static str> {
+    if count > max { Err("more than there may be in a report") } else { Ok(count) }
+}
+
+/// A text, cut where it is too long.
+fn put_text(bytes: &mut Vec<u8>, text: &str, bytes_max: usize) {
+    let end = (0..=text.len().min(bytes_max)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    put_varint(bytes, end as u64);
+    bytes.extend_from_slice(&text.as_bytes()[..end]);
+}
+
+fn text(from: &mut Reader, bytes_max: usize) -> Result<String, &'static str> {
+    let length = at_most(from.count(1)?, bytes_max)?;
+    let bytes = (0..length).map(|_| from.byte()).collect::<Result<Vec<u8>, _>>()?;
+    String::from_utf8(bytes).map_err(|_| "a text that is not UTF-8 in a report")
+}

@@ -1,0 +1,100 @@
+//! Plans that divide shards: which slots go, and how many splits are under way at once.
+
+use super::{Director, DirectorAction};
+use cluster::{Change, Map, Plan, PlanKind, PlanState, ShardInfo};
+use std::collections::BTreeSet;
+use vocab::{Moment, PlanId, ShardId, Slot};
+
+/// Splits that are under way at once.
+pub(super) const SPLITS_AT_ONCE: usize = 4;
+
+impl Director {
+    /// Begins splits that plans want, as many as may be under way; `left` gets the plans that still have some.
+    pub(super) fn begin_splits(
+        &self,
+        map: &Map,
+        now: Moment,
+        left: &mut BTreeSet<PlanId>,
+        actions: &mut Vec<DirectorAction>,
+    ) {
+        let mut room = SPLITS_AT_ONCE.saturating_sub(map.splits.len());
+        let mut child = map.next_shard;
+        let mut parents: BTreeSet<ShardId> = map.splits.values().map(|split| split.parent).collect();
+        for plan in map.open_plans() {
+            for (parent, at) in wanted(map, plan) {
+                left.insert(plan.id);
+                let Some(info) = map.shards.get(&parent) else { continue };
+                let free = !map.steps.contains_key(&parent) && parents.insert(parent);
+                let settled = info.replicas.iter().all(|replica| replica.member && !replica.learner);
+                if room == 0 || !free || !settled || plan.state != PlanState::Running {
+                    continue;
+                }
+                if self.seen.leader(parent, now).is_none() {
+                    continue;
+                }
+                let slots = given_away(info, at);
+                let change = Change::BeginSplit { plan: plan.id, parent, child: ShardId(child), slots };
+                actions.push(DirectorAction::Propose(change));
+                (room, child) = (room - 1, child + 1);
+            }
+        }
+    }
+}
+
+/// The shards that a plan still wants divided, and where.
+fn wanted(map: &Map, plan: &Plan) -> Vec<(ShardId, Option<Slot>)> {
+    let under_way = map.splits.values().filter(|split| split.plan == plan.id).count();
+    let begun = plan.steps_done as usize + under_way;
+    let divisible = |shard: &ShardId| map.shards.get(shard).is_some_and(|info| info.slot_count() > 1);
+    match plan.kind {
+        PlanKind::SplitShard { shard, at } if begun == 0 && divisible(&shard) => vec![(shard, at)],
+        PlanKind::SplitAll => {
+            // Numbers rise and plans go by them: what the plan has made comes last, what it found is before.
+            let count = map.data_shards().count().saturating_sub(begun);
+            let found = map.data_shards().map(|(shard, _)| shard).take(count);
+            found.skip(begun).filter(divisible).map(|shard| (shard, None)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The slots that a new shard gets: those from `at` on, or the upper half.
+fn given_away(info: &ShardInfo, at: Option<Slot>) -> Vec<(u16, u16)> {
+    let half = info.slot_count() / 2;
+    let mut before = 0;
+    let mut given = Vec::new();
+    for &(first, last) in &info.slots {
+        let count = usize::from(last - first) + 1;
+        let from = match at {
+            Some(at) => first.max(at.0),
+            None => first + half.saturating_sub(before).min(count) as u16,
+        };
+        before += count;
+        if from <= last && from >= first {
+            given.push((from, last));
+        }
+    }
+    given
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_upper_half_goes_or_what_begins_at_a_slot() {
+        let info = |slots: &[(u16, u16)]| ShardInfo { slots: slots.to_vec(), ..ShardInfo::default() };
+        let cases: &[(&[(u16, u16)], Option<u16>, &[(u16, u16)])] = &[
+            (&[(0, 99)], None, &[(50, 99)]),
+            (&[(0, 98)], None, &[(49, 98)]),
+            (&[(0, 99)], Some(10), &[(10, 99)]),
+            (&[(0, 9), (20, 29)], None, &[(20, 29)]),
+            (&[(0, 9), (20, 49)], None, &[(30, 49)]),
+            (&[(0, 9), (20, 49)], Some(5), &[(5, 9), (20, 49)]),
+            (&[(7, 8)], None, &[(8, 8)]),
+        ];
+        for (slots, at, expected) in cases {
+            assert_eq!(given_away(&info(slots), at.map(Slot)), *expected, "{slots:?} at {at:?}");
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The replicas that this node holds, brought in line with the map on a thread of their own: what the map takes away is
+//! closed and removed, what it gives is opened.
+//!
+//! Invariant: of a replica that goes, the tree is removed before the log's group. So what a crash leaves is known by the
+//! log to be of a replica that the map no longer has, and is never taken for another one's.
+
+use crate::inbox::Message;
+use crate::peers::LINKS_WORKER;
+use crate::store::Store;
+use cluster::Map;
+use node::ShardView;
+use node::director::{NodeFigures, NodeReport, ReplicaReport, TransferReport};
+use replica::{DiskState, LogStore, LogWrite};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use vocab::limits::{REPORT_REPLICAS_MAX, REPORT_TRANSFERS_MAX};
+use vocab::{ReplicaId, ShardId};
+
+/// Between two reports to the director.
+const REPORT_EVERY: Duration = Duration::from_millis(500);
+/// Between two looks at whether nobody uses a replica any more.
+const NAP: Duration = Duration::from_millis(2);
+/// After so long it is said that a replica which is to be removed is still in use.
+const IN_USE_MAX: Duration = Duration::from_secs(10);
+/// Why a replica is of no use that `start --rebuild` has set aside.
+pub(crate) const SET_ASIDE: &str = "set aside by start --rebuild, to be made anew from its peers";
+/// Ends the name of a tree's folder that is being removed.
+const GONE: &str = "gone";
+
+/// What is known of replicas beside those that are open.
+#[derive(Default)]
+pub(crate) struct Holdings {
+    /// Replicas that cannot be opened, and why.
+    damaged: Mutex<BTreeMap<ShardId, (ReplicaId, String)>>,
+    /// The map has changed since it was looked at.
+    wakes: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Holdings {
+    /// There is a newer map.
+    pub(crate) fn wake(&self) {
+        *lock(&self.wakes) = true;
+        self.changed.notify_all();
+    }
+
+    /// A replica cannot be opened.
+    pub(crate) fn damaged(&self, shard: ShardId, replica: ReplicaId, why: String) {
+        log::error!("replica {replica} of shard {shard} is of no use, the others go on: {why}");
+        lock(&self.damaged).insert(shard, (replica, why));
+    }
+
+    /// Whether a replica is known to be of no use.
+    pub(crate) fn is_damaged(&self, shard: ShardId, replica: ReplicaId) -> bool {
+        lock(&self.damaged).get(&shard).is_some_and(|(known, _)| *known == replica)
+    }
+
+    /// Why this node cannot serve a shard although it has a replica of it.
+    pub(crate) fn damage(&self, shard: ShardId) -> Option<String> {
+        lock(&self.damaged).get(&shard).map(|(_, why)| why.clone())
+    }
+
+    /// Waits until there is a newer map, or until then; true if there is one.
+    fn wait(&self, until: Instant) -> bool {
+        let mut wakes = lock(&self.wakes);
+        while !*wakes {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            wakes = self.changed.wait_timeout(wakes, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *wakes = false;
+        true
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The thread: it ends when the store stops.
+pub(crate) fn run(store: &Arc<Store>) {
+    let mut report_at = Instant::now();
+    let mut reporter = Reporter::default();
+    while !store.is_stopping() {
+        if store.holdings.wait(report_at) {
+            store.follow_map();
+        }
+        if Instant::now() >= report_at {
+            report_at = Instant::now() + REPORT_EVERY;
+            if let Some(inbox) = store.inbox(LINKS_WORKER).filter(|_| !store.is_alone()) {
+                inbox.send(Message::Report(Box::new(reporter.next(store))));
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Closes what the map has taken away, opens what it has given.
+    fn follow_map(&self) {
+        let Some(map) = self.known().map.clone() else { return };
+        let gives = |shard: ShardId| Some(map.shards.get(&shard)?.replica_on(self.node())?.id);
+        let held: Vec<(ShardId, ReplicaId)> = self.known().replicas().map(|(id, view)| (view.id(), id)).collect();
+        for (shard, replica) in held {
+            if gives(shard) != Some(replica) {
+                self.close(shard, replica);
+            }
+        }
+        lock(&self.holdings.damaged).retain(|shard, (replica, _)| gives(*shard) == Some(*replica));
+        if let Err(e) = self.sweep(&map) {
+            log::error!("{e}");
+            return;
+        }
+        for (shard, replica) in map.replicas_on(self.node()) {
+            if self.is_stopping() || self.known().view(shard.0 as usize).is_some() {
+                continue;
+            }
+            match self.open_held(&map, shard, replica.id) {
+                Ok(opened) => opened.into_iter().for_each(|opened| self.give_to_owner(opened)),
+                Err(why) => self.holdings.damaged(shard, replica.id, why),
+            }
+        }
+    }
+
+    /// Closes a replica and removes what there is of it.
+    fn close(&self, shard: ShardId, replica: ReplicaId) {
+        let Some(view) = self.known().view(shard.0 as usize).cloned() else { return };
+        log::info!("replica {replica} of shard {shard} is given up");
+        self.directory.set_view(shard, None);
+        if let Some(snapshots) = self.snapshots.get() {
+            snapshots.cancel(shard);
+        }
+        let (sender, receiver) = sync_channel(1);
+        let Some(inbox) = self.inbox(self.owner_of(shard.0 as usize)) else { return };
+        inbox.send(Message::Release(shard, sender));
+        while receiver.recv_timeout(REPORT_EVERY).is_err() {
+            if self.is_stopping() {
+                return;
+            }
+        }
+        if self.await_unused(shard, view) {
+            self.cache.clear_shard(shard.0);
+            if let Err(e) = self.remove(shard) {
+                log::error!("{e}");
+            }
+        }
+    }
+
+    /// Waits until nobody has anything of a tree: only then can its folder go, and another come in its place. False if the
+    /// node is stopped before.
+    fn await_unused(&self, shard: ShardId, mut view: Arc<ShardView>) -> bool {
+        let (since, mut said) = (Instant::now(), false);
+        let engine = view.engine().clone();
+        loop {
+            match Arc::try_unwrap(view) {
+                Ok(alone) => {
+                    drop(alone);
+                    break;
+                }
+                Err(shared) => view = shared,
+            }
+            if self.is_stopping() {
+                return false;
+            }
+            if !said && since.elapsed() > IN_USE_MAX {
+                said = true;
+                log::warn!("the replica of shard {shard} that is to be removed is still in use");
+            }
+            std::thread::sleep(NAP);
+        }
+        while Arc::strong_count(&engine) > 1 {
+            if self.is_stopping() {
+                return false;
+            }
+            std::thread::sleep(NAP);
+        }
+        true
+    }
+
+    /// Removes a tree that nobody uses, then its group from the log.
+    fn remove(&self, shard: ShardId) -> Result<(), String> {
+        self.dir.remove_tree(shard)?;
+        let mut write = LogWrite::default();
+        write.remove(shard);
+        self.log_thread.write_last(write).map_err(|e| e.to_string())
+    }
+
+    /// Removes what is left of replicas that the map does not give this node, and that are not open.
+    pub(crate) fn sweep(&self, map: &Map) -> Result<(), String> {
+        self.dir.remove_gone();
+        for shard in self.log.groups() {
+            if self.known().view(shard.0 as usize).is_some() {
+                continue;
+            }
+            let given = map.shards.get(&shard).and_then(|info| info.replica_on(self.node())).map(|replica| replica.id);
+            let here = match self.log.state(shard) {
+                Ok(state) => state.map(|state| state.replica),
+                // It is opened, and told of, as what it is.
+                Err(_) => given,
+            };
+            if here.is_some() && here != given {
+                log::info!("what is left of replica {} of shard {shard} is removed", here.unwrap_or_default());
+                self.remove(shard)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl crate::data_dir::DataDir {
+    /// Removes a tree, as one: a crash leaves it or nothing of it.
+    pub(crate) fn remove_tree(&self, shard: ShardId) -> Result<(), String> {
+        let folder = self.shard(shard);
+        if !folder.exists() {
+            return Ok(());
+        }
+        let gone = folder.with_extension(GONE);
+        let fail = |e: std::io::Error| format!("cannot remove {}: {e}", folder.display());
+        if gone.exists() {
+            std::fs::remove_dir_all(&gone).map_err(fail)?;
+        }
+        std::fs::rename(&folder, &gone).map_err(fail)?;
+        folder.parent().map_or(Ok(()), sync_folder).map_err(fail)?;
+        std::fs::remove_dir_all(&gone).map_err(fail)
+    }
+
+    /// Removes what a crash has left of trees that were being removed.
+    fn remove_gone(&self) {
+        let Ok(entries) = std::fs::read_dir(self.root().join("shards")) else { return };
+        for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.extension() == Some(GONE.as_ref())) {
+            if let Err(e) = std::fs::remove_dir_all(&path) {
+                log::warn!("cannot remove {}: {e}", path.display());
+            }
+        }
+    }
+}
+
+fn sync_folder(folder: &Path) -> std::io::Result<()> {
+    std::fs::File::open(folder)?.sync_all()
+}
+
+/// Makes reports, of some replicas at a time.
+#[derive(Default)]
+struct Reporter {
+    /// The shard that comes next.
+    next: u32,
+    /// Bytes of trees that this round has come by, and those of the last whole round.
+    counted: u64,
+    trees: u64,
+}
+
+impl Reporter {
+    fn next(&mut self, store: &Store) -> NodeReport {
+        let known = store.known();
+        let mut replicas: Vec<ReplicaReport> = Vec::new();
+        let from = known.replicas().filter(|(_, view)| view.id().0 >= self.next).take(REPORT_REPLICAS_MAX);
+        replicas.extend(from.map(|(id, view)| view.report(id)));
+        self.counted += replicas.iter().map(|replica| replica.bytes).sum::<u64>();
+        self.next = match replicas.last() {
+            Some(last) if replicas.len() == REPORT_REPLICAS_MAX => last.shard.0 + 1,
+            _ => {
+                self.trees = std::mem::take(&mut self.counted);
+                0
+            }
+        };
+        let damaged = lock(&store.holdings.damaged);
+        replicas.extend(damaged.iter().take(REPORT_REPLICAS_MAX - replicas.len().min(REPORT_REPLICAS_MAX)).map(
+            |(shard, (replica, why))| ReplicaReport {
+                shard: *shard,
+                replica: *replica,
+                bytes: 0,
+                keys: 0,
+                applied: 0,
+                last: 0,
+                term: 0,
+                leads: None,
+                broken: Some(why.clone()),
+            },
+        ));
+        drop(damaged);
+        NodeReport { figures: self.figures(store), replicas, transfers: transfers(store) }
+    }
+
+    fn figures(&self, store: &Store) -> NodeFigures {
+        let process = crate::process::facts();
+        let free = rustix::fs::statvfs(store.dir.root()).map_or(0, |device| device.f_bavail * device.f_frsize);
+        NodeFigures {
+            started_ms: store.started_ms,
+            disk_bytes: self.trees + store.log.disk_bytes(),
+            disk_free_bytes: free,
+            can_write: store.health.state() == DiskState::Healthy,
+            wants_rebuild: lock(&store.holdings.damaged).values().any(|(_, why)| why == SET_ASIDE),
+            rss_bytes: process.rss_bytes.unwrap_or(0),
+            cpu_us: process.cpu_user_us.unwrap_or(0) + process.cpu_system_us.unwrap_or(0),
+            commands: store.stats.totals().commands,
+            errors: store.stats.errors().values().sum(),
+            clients: store.clients.count() as u64,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+fn transfers(store: &Store) -> Vec<TransferReport> {
+    let all = store.snapshots.get().map(|snapshots| snapshots.transfers()).unwrap_or_default();
+    let report = |of: &crate::snapshots::TransferStatus| TransferReport {
+        shard: of.shard,
+        peer: of.peer,
+        inbound: of.direction == crate::snapshots::Direction::In,
+        bytes: of.bytes,
+        bytes_approx: of.bytes_approx,
+        rate: of.rate,
+    };
+    all.iter().take(REPORT_TRANSFERS_MAX).map(report).collect()
+}
