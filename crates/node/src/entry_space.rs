@@ -4,6 +4,7 @@ mod requests;
 
 use crate::keys;
 use crate::read_space::{element_span, record_span};
+use crate::space::SmallHash;
 use crate::view::{ShardView, live};
 use crate::{Fault, Kind, Record, Space};
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ pub struct EntrySpace<'a> {
     expiring: i64,
     /// Keys that went, or were replaced, after their time had come.
     expired: u64,
+    /// Keys that were not there when they were written.
+    made: Vec<Vec<u8>>,
     tree_key: Vec<u8>,
 }
 
@@ -36,7 +39,8 @@ impl<'a> EntrySpace<'a> {
     pub fn new(view: &'a ShardView, index: u64, now_ms: u64) -> Self {
         let prng = Prng::new(index.rotate_left(32) ^ u64::from(view.id().0));
         let (overlay, counts) = (Overlay::new(), BTreeMap::new());
-        Self { view, index, now_ms, prng, overlay, counts, expiring: 0, expired: 0, tree_key: Vec::new() }
+        let (made, tree_key) = (Vec::new(), Vec::new());
+        Self { view, index, now_ms, prng, overlay, counts, expiring: 0, expired: 0, made, tree_key }
     }
 
     /// Writes what the commands wrote to the row cache and the tree, and makes it visible.
@@ -46,6 +50,9 @@ impl<'a> EntrySpace<'a> {
     pub fn commit(self) {
         let shard = self.view.id().0;
         self.view.begin_write(self.index);
+        if self.view.absent().any() {
+            self.made.iter().for_each(|key| self.view.absent().made(key));
+        }
         for (tree_key, value) in &self.overlay {
             if let Some(key) = keys::key_of_record(tree_key) {
                 self.view.cache().put(shard, key, value.as_ref(), PutMode::Allocate);
@@ -231,6 +238,10 @@ impl Space for EntrySpace<'_> {
             (view.expire_at_ms, view.spread())
         });
         let (expiry, spread) = (record.view().expire_at_ms, record.view().spread());
+        let there = old.as_ref().is_some_and(|old| old.view().expire_at_ms.is_none_or(|at_ms| at_ms > self.now_ms));
+        if !there && self.view.absent().any() {
+            self.made.push(key.to_vec());
+        }
         if old.is_none() {
             *self.counts.entry(slot_of(key)).or_default() += 1;
         }
@@ -333,6 +344,10 @@ impl Space for EntrySpace<'_> {
 
     fn request_clients(&mut self) -> Result<u64, Fault> {
         self.request_client_count()
+    }
+
+    fn small_hash(&self) -> SmallHash {
+        self.view.small_hash()
     }
 
     fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {

@@ -2,6 +2,7 @@
 
 use crate::keys;
 use crate::space::SmallHash;
+use crate::stats::Lookups;
 use crate::view::{ABSENT, ShardView};
 use crate::{Fault, Record, Records, Space};
 use storage::{Cursor, Slice, Snapshot, Span};
@@ -15,14 +16,22 @@ pub struct CachedSpace<'a> {
     view: &'a ShardView,
     applied: u64,
     now_ms: u64,
-    hits: u64,
+    /// Rows that it has shown.
+    shown: u64,
+    lookups: Lookups,
 }
 
 impl<'a> CachedSpace<'a> {
     /// A read that begins now.
     #[must_use]
     pub fn new(view: &'a ShardView, now_ms: u64) -> Self {
-        Self { view, applied: view.engine().applied_index(), now_ms, hits: 0 }
+        Self { view, applied: view.engine().applied_index(), now_ms, shown: 0, lookups: Lookups::default() }
+    }
+
+    /// The keys that it was asked for.
+    #[must_use]
+    pub fn lookups(&self) -> Lookups {
+        self.lookups
     }
 }
 
@@ -41,20 +50,23 @@ impl Space for CachedSpace<'_> {
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
         // A second row might be of another moment than the first.
-        if self.hits > 0 {
+        if self.shown > 0 {
             return Err(Fault::WouldBlock);
         }
         let Ok(bytes) = self.view.cache().get(self.view.id().0, key) else { return Err(Fault::WouldBlock) };
         if bytes.is_empty() {
-            self.hits += 1;
+            self.shown += 1;
+            self.lookups.note(false);
             return Ok(None);
         }
         let record = self.view.decode(bytes)?;
         if record.view().version > self.applied {
             return Err(Fault::WouldBlock);
         }
-        self.hits += 1;
-        Ok(self.view.live(Some(record), self.now_ms))
+        self.shown += 1;
+        let live = self.view.live(Some(record), self.now_ms);
+        self.lookups.note(live.is_some());
+        Ok(live)
     }
 
     fn put(&mut self, _key: &[u8], _record: Record) -> Result<(), Fault> {
@@ -117,6 +129,7 @@ pub struct SnapshotSpace<'a> {
     now_ms: u64,
     prng: Prng,
     tree_key: Vec<u8>,
+    lookups: Lookups,
 }
 
 impl<'a> SnapshotSpace<'a> {
@@ -130,7 +143,39 @@ impl<'a> SnapshotSpace<'a> {
     #[must_use]
     pub fn of(view: &'a ShardView, snapshot: Box<dyn Snapshot + 'a>, now_ms: u64, seed: u64) -> Self {
         let prng = Prng::new(seed ^ snapshot.index());
-        Self { view, snapshot, now_ms, prng, tree_key: Vec::new() }
+        Self { view, snapshot, now_ms, prng, tree_key: Vec::new(), lookups: Lookups::default() }
+    }
+
+    /// The keys that it was asked for.
+    #[must_use]
+    pub fn lookups(&self) -> Lookups {
+        self.lookups
+    }
+
+    fn found(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+        let shard = self.view.id().0;
+        let stamp = match self.view.cache().get(shard, key) {
+            // It does not say since when the key is absent: it may have been there as of this snapshot.
+            Ok(bytes) if bytes.is_empty() => None,
+            Ok(bytes) => {
+                let record = self.view.decode(bytes)?;
+                if record.view().version <= self.snapshot.index() {
+                    return Ok(self.view.live(Some(record), self.now_ms));
+                }
+                None
+            }
+            Err(stamp) => Some(stamp),
+        };
+        // Only what is the newest may be cached: asked after the stamp is taken, so that a write that begins later
+        // changes the stamp.
+        let newest = self.view.is_newest(self.snapshot.index());
+        keys::record_into(&mut self.tree_key, key);
+        let found = self.snapshot.get(&self.tree_key)?;
+        if newest && let Some(stamp) = stamp {
+            self.view.cache().fill(shard, key, found.as_deref().unwrap_or(ABSENT), stamp);
+        }
+        let Some(bytes) = found else { return Ok(None) };
+        Ok(self.view.live(Some(self.view.decode(bytes)?), self.now_ms))
     }
 
     /// Its records within `start` (inclusive) .. `end` (exclusive; empty means unbounded).
@@ -171,29 +216,9 @@ impl Space for SnapshotSpace<'_> {
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
-        let shard = self.view.id().0;
-        let stamp = match self.view.cache().get(shard, key) {
-            // It does not say since when the key is absent: it may have been there as of this snapshot.
-            Ok(bytes) if bytes.is_empty() => None,
-            Ok(bytes) => {
-                let record = self.view.decode(bytes)?;
-                if record.view().version <= self.snapshot.index() {
-                    return Ok(self.view.live(Some(record), self.now_ms));
-                }
-                None
-            }
-            Err(stamp) => Some(stamp),
-        };
-        // Only what is the newest may be cached: asked after the stamp is taken, so that a write that begins later
-        // changes the stamp.
-        let newest = self.view.is_newest(self.snapshot.index());
-        keys::record_into(&mut self.tree_key, key);
-        let found = self.snapshot.get(&self.tree_key)?;
-        if newest && let Some(stamp) = stamp {
-            self.view.cache().fill(shard, key, found.as_deref().unwrap_or(ABSENT), stamp);
-        }
-        let Some(bytes) = found else { return Ok(None) };
-        Ok(self.view.live(Some(self.view.decode(bytes)?), self.now_ms))
+        let found = self.found(key)?;
+        self.lookups.note(found.is_some());
+        Ok(found)
     }
 
     fn put(&mut self, _key: &[u8], _record: Record) -> Result<(), Fault> {

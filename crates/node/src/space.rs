@@ -4,6 +4,7 @@
 //! answer `Fault::WouldBlock` rather than wait for the disk), and entries at apply.
 
 use crate::Record;
+use crate::config::Config;
 use storage::Slice;
 
 /// Why a command could not see what it needs. Never to be answered as "not found".
@@ -100,11 +101,45 @@ pub trait Space {
         Err(Fault::WouldBlock)
     }
 
+    /// What OBJECT ENCODING calls small: told, not stored, so it may differ between replicas.
+    fn small_hash(&self) -> SmallHash {
+        SmallHash::default()
+    }
+
     /// How many keys there are in `slot` (those whose time has come but are not yet collected included).
     fn keys_in_slot(&mut self, slot: vocab::Slot) -> Result<u64, Fault>;
 
     /// How many keys the shard holds (likewise).
     fn key_count(&mut self) -> Result<u64, Fault>;
+}
+
+/// How large a hash may be that Redis would keep as a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SmallHash {
+    /// Most fields.
+    pub fields: u64,
+    /// Longest field or value, in bytes.
+    pub bytes: u64,
+}
+
+impl Default for SmallHash {
+    /// As Redis 7.0 has it.
+    fn default() -> Self {
+        Self { fields: 512, bytes: 64 }
+    }
+}
+
+impl SmallHash {
+    /// As the settings have it.
+    #[must_use]
+    pub fn of_settings(config: &Config) -> Self {
+        let number = |name: &str| config.number(name).and_then(|n| u64::try_from(n).ok());
+        let default = Self::default();
+        Self {
+            fields: number("hash-max-listpack-entries").unwrap_or(default.fields),
+            bytes: number("hash-max-listpack-value").unwrap_or(default.bytes),
+        }
+    }
 }
 
 /// All shards of the store, for commands over the whole of it.

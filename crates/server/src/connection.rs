@@ -2,7 +2,7 @@
 
 use crate::requests::KeyHashes;
 use mio::net::TcpStream;
-use node::Ticket;
+use node::{Ticket, key_hash};
 use node::session::{Session, Transaction};
 use resp::table::CommandSpec;
 use resp::{ParseState, Reply};
@@ -74,6 +74,39 @@ struct Slot {
     silent: bool,
 }
 
+/// Reads that are made in the pool, and of what.
+#[derive(Default)]
+pub(crate) struct SlowReads(Vec<(u64, KeyHashes)>);
+
+impl SlowReads {
+    /// No keys: the whole store.
+    fn keys(spec: &CommandSpec, args: &[&[u8]]) -> KeyHashes {
+        let hash = |at: usize| args.get(at).map(|key| key_hash(key));
+        spec.keys(args).into_iter().flatten().filter_map(hash).collect()
+    }
+
+    fn begin(&mut self, sequence: u64, spec: &CommandSpec, args: &[&[u8]]) {
+        self.0.push((sequence, Self::keys(spec, args)));
+    }
+
+    fn end(&mut self, sequence: u64) {
+        if !self.0.is_empty() {
+            self.0.retain(|(other, _)| *other != sequence);
+        }
+    }
+
+    /// Whether one of them reads what this request is about. It may see what is written until it is made, so a later
+    /// read of the same must not be made before it: its answer, which comes second, might be the older value.
+    fn touch(&self, spec: &CommandSpec, args: &[&[u8]]) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        let keys = Self::keys(spec, args);
+        let meets = |others: &KeyHashes| keys.iter().any(|key| others.contains(key));
+        self.0.iter().any(|(_, others)| keys.is_empty() || others.is_empty() || meets(others))
+    }
+}
+
 /// A write that is not handed to its shard yet.
 pub(crate) struct Cold {
     /// What it will find is in memory.
@@ -140,6 +173,8 @@ pub(crate) struct Connection {
     first: u64,
     reads: Tally,
     writes: Tally,
+    /// Of these, the reads that are made in the pool.
+    slow_reads: SlowReads,
     /// Writes that wait for what they will find, or behind such ones.
     pub(crate) cold: VecDeque<Cold>,
     /// The transaction under way, and its request's sequence number.
@@ -180,6 +215,7 @@ impl Connection {
             first: 0,
             reads: Tally([0; 64]),
             writes: Tally([0; 64]),
+            slow_reads: SlowReads::default(),
             cold: VecDeque::new(),
             transaction: None,
             owed: 0,
@@ -215,6 +251,16 @@ impl Connection {
             Effect::Read => self.writes.touches(mask),
             Effect::Write | Effect::Unsettled => self.reads.touches(mask),
         }
+    }
+
+    /// Whether a read of the same keys is being made in the pool.
+    pub(crate) fn reads_slowly(&self, spec: &CommandSpec, args: &[&[u8]]) -> bool {
+        self.slow_reads.touch(spec, args)
+    }
+
+    /// A request that is under way is a read that is made in the pool.
+    pub(crate) fn begin_slow_read(&mut self, sequence: u64, spec: &CommandSpec, args: &[&[u8]]) {
+        self.slow_reads.begin(sequence, spec, args);
     }
 
     /// Whether nothing is under way.
@@ -273,6 +319,7 @@ impl Connection {
         if slot.reply.is_some() {
             return None;
         }
+        self.slow_reads.end(sequence);
         let (mask, effect, begun) = (slot.mask, slot.effect, slot.begun);
         let reply = if slot.silent { &[] } else { reply };
         self.likely_reply = reply.len().max(self.likely_reply - self.likely_reply / 8).max(1);

@@ -281,11 +281,14 @@ impl Worker {
         args: &[&[u8]],
         mask: Mask,
     ) -> Option<Ticket> {
-        if !self.outbox.connections.get(id)?.may_owe_more() {
+        let connection = self.outbox.connections.get(id)?;
+        if !connection.may_owe_more() || connection.reads_slowly(spec, args) {
             self.stall(id);
             return None;
         }
-        self.begin(id, spec, args, mask, Effect::Read)
+        let ticket = self.begin(id, spec, args, mask, Effect::Read)?;
+        self.outbox.connections.get_mut(id)?.begin_slow_read(ticket.sequence, spec, args);
+        Some(ticket)
     }
 
     /// Another seed for each read, so that no two draw the same at random.

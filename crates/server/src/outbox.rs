@@ -8,6 +8,7 @@ use cluster::{Change, Map};
 use node::peer::PeerMessage;
 use node::session::Effect;
 use node::{Answers, Effects, SnapshotTask, Ticket};
+use node::stats::Lookups;
 use replica::Members;
 use resp::Reply;
 use slab::Slab;
@@ -135,6 +136,11 @@ impl Outbox {
         if let Some(begun) = begun {
             if begun.spec.is_write() {
                 note_written(&self.store, connection, ticket);
+                if reads_too(begun.spec.name) {
+                    let mut lookups = Lookups::default();
+                    lookups.note(!matches!(reply, b"$-1\r\n" | b"_\r\n"));
+                    self.store.stats.worker(self.worker).looked_up(lookups);
+                }
             }
             let ns = begun.at.elapsed().as_nanos() as u64;
             self.store.stats.worker(self.worker).finished(begun.spec.id, ns, reply);
@@ -163,6 +169,11 @@ impl Outbox {
 }
 
 /// What the connection has written is in the shard's last entry, or before it: for WAIT.
+/// Writes that Redis counts as a read of their key, too.
+fn reads_too(name: &str) -> bool {
+    matches!(name, "GETDEL" | "GETEX" | "GETSET")
+}
+
 fn note_written(store: &Store, connection: &mut Connection, ticket: &Ticket) {
     let known = store.known();
     if let Some(view) = known.shard_of(ticket.slot).and_then(|shard| known.view(shard)) {

@@ -63,7 +63,8 @@ impl Worker {
     ) -> Step {
         let Target { shard, slot, mask } = target;
         let Some(connection) = self.outbox.connections.get_mut(id) else { return Step::Next };
-        if connection.must_wait(mask, Effect::Read) {
+        // Nor before one of the same key that may take a while: it would answer the newer value of the two.
+        if connection.must_wait(mask, Effect::Read) || connection.reads_slowly(spec, args) {
             self.stall(id);
             return Step::Stall;
         }
@@ -92,6 +93,7 @@ impl Worker {
         let mark = reply.buf.len();
         let mut cached = CachedSpace::new(view, self.now.wall_ms);
         let mut done = handler(&mut Call { args, space: &mut cached, reply });
+        let mut lookups = cached.lookups();
         if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {
             reply.buf.truncate(mark);
             if !self.store.reads_are_fast(self.now.wall_ms) {
@@ -105,6 +107,7 @@ impl Worker {
             let seed = self.next_seed();
             let mut space = SnapshotSpace::new(view, self.now.wall_ms, seed);
             done = handler(&mut Call { args, space: &mut space, reply });
+            lookups = space.lookups();
             drop(space);
             self.store.note_read(begun.elapsed(), self.now.wall_ms);
         }
@@ -114,6 +117,7 @@ impl Worker {
         if !counts {
             reply.buf.truncate(mark);
         } else {
+            self.store.stats.worker(self.index).looked_up(lookups);
             self.finished(id, spec, args, &reply.buf[mark..]);
         }
         if !direct {
@@ -151,6 +155,7 @@ impl Worker {
             let mut reply = Reply::new(ticket.proto);
             let mut space = SnapshotSpace::new(&view, now_ms, seed);
             let done = handler(&mut Call { args: &command.args(), space: &mut space, reply: &mut reply });
+            store.stats.looked_up(space.lookups());
             drop(space);
             conclude(done, &mut reply, 0);
             store.note_read(begun.elapsed(), now_ms);
@@ -176,8 +181,10 @@ impl Worker {
         };
         let mut versions = Vec::with_capacity(keys.len());
         for key in keys {
+            let absent = view.watch_absent(key);
             match SnapshotSpace::new(&view, self.now.wall_ms, 0).get(key) {
-                Ok(record) => versions.push(record.map_or(0, |record| record.view().version)),
+                Ok(Some(record)) => versions.push(Ok(record.view().version)),
+                Ok(None) => versions.push(Err(absent)),
                 Err(fault) => {
                     conclude(Err(Error::Fault(fault)), reply, 0);
                     break;
@@ -192,7 +199,10 @@ impl Worker {
         }
         if let Some(connection) = self.outbox.connections.get_mut(id) {
             for (key, version) in keys.iter().zip(versions) {
-                connection.session.watching(key, version);
+                match version {
+                    Ok(version) => connection.session.watching(key, version),
+                    Err(absent) => connection.session.watching_absent(key, absent),
+                }
             }
         }
         if reply.buf.is_empty() {

@@ -126,6 +126,12 @@ pub trait Engine: Send + Sync {
     /// The index that survives a crash: everything up to it is in files.
     fn flushed_index(&self) -> u64;
 
+    /// Whether a flush costs what was written since the one before, and not what there is: then it may be made for the
+    /// log's sake.
+    fn flush_is_partial(&self) -> bool {
+        true
+    }
+
     /// Whether the memory that unsealed writes take makes a `seal` worthwhile. Cheap: asked after every entry.
     fn wants_flush(&self) -> bool;
 

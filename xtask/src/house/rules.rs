@@ -97,8 +97,8 @@ fn no_utils(files: &[File]) -> Vec<Breach> {
 }
 
 fn no_machine_names(files: &[File]) -> Vec<Breach> {
-    // The lock file is cargo's, and names its registry as cargo does everywhere.
-    let ours = files.iter().filter(|file| file.path != "Cargo.lock");
+    // A lock file is cargo's, and names its registry as cargo does everywhere.
+    let ours = files.iter().filter(|file| !file.path.ends_with("Cargo.lock"));
     lines_with(ours, "machine names", &MACHINE_NAMES, "means something on one machine only")
 }
 

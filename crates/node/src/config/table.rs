@@ -99,6 +99,10 @@ pub const SETTINGS: &[Setting] = &[
     new("latency-monitor-threshold", count(0, i64::MAX), "0", "Milliseconds that make a latency event; 0: none."),
     new("latency-tracking", Bool, "yes", "Whether INFO and LATENCY HISTOGRAM show latencies by command."),
     new("latency-tracking-info-percentiles", Text, "50 99 99.9", "The percentiles that INFO shows.").fixed(),
+    new("hash-max-listpack-entries", count(0, i64::MAX), "512", "Most fields of what OBJECT ENCODING calls a listpack.")
+        .alias("hash-max-ziplist-entries"),
+    new("hash-max-listpack-value", bytes(0, i64::MAX), "64", "Longest field or value of it, in bytes.")
+        .alias("hash-max-ziplist-value"),
     // What follows from how the node was started.
     new("port", count(0, 65535), "7000", "The port of `listen`.").fixed(),
     new("bind", Text, "127.0.0.1", "The address of `listen`.").fixed(),
@@ -111,8 +115,6 @@ pub const SETTINGS: &[Setting] = &[
     new("maxmemory-samples", count(1, INT_MAX), "5", NO_EFFECT).accepted(),
     new("maxmemory-eviction-tenacity", count(0, 100), "10", NO_EFFECT).accepted(),
     new("maxmemory-clients", bytes(0, i64::MAX), "0", NO_EFFECT).accepted(),
-    new("hash-max-listpack-entries", count(0, i64::MAX), "512", NO_EFFECT).alias("hash-max-ziplist-entries").accepted(),
-    new("hash-max-listpack-value", bytes(0, i64::MAX), "64", NO_EFFECT).alias("hash-max-ziplist-value").accepted(),
     new("zset-max-listpack-entries", count(0, i64::MAX), "128", NO_EFFECT).alias("zset-max-ziplist-entries").accepted(),
     new("zset-max-listpack-value", bytes(0, i64::MAX), "64", NO_EFFECT).alias("zset-max-ziplist-value").accepted(),
     new("set-max-intset-entries", count(0, i64::MAX), "512", NO_EFFECT).accepted(),

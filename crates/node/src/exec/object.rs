@@ -3,7 +3,7 @@
 use super::args::{SYNTAX, int, is_word};
 use super::hash::Stored;
 use super::{Call, Error, Handler, Outcome};
-use crate::{Kind, Record};
+use crate::{Kind, Record, Space};
 
 /// Longest string that Redis would embed in its object, in bytes.
 const EMBEDDED_BYTES_MAX: usize = 44;
@@ -17,12 +17,12 @@ const NO_FREQUENCY: &str = "ERR An LFU maxmemory policy is not selected, access 
 
 pub(super) fn handler(name: &str) -> Option<Handler> {
     Some(match name {
-        "OBJECT|ENCODING" => |call| object(call, |key, record| encoding(key, record).map(Answer::Word)),
+        "OBJECT|ENCODING" => |call| object(call, |space, key, record| encoding(space, key, record).map(Answer::Word)),
         // One owner: values are not shared between keys.
-        "OBJECT|REFCOUNT" => |call| object(call, |_, _| Ok(Answer::Count(1))),
+        "OBJECT|REFCOUNT" => |call| object(call, |_, _, _| Ok(Answer::Count(1))),
         // A read leaves no trace, so nobody knows better than "just now".
-        "OBJECT|IDLETIME" => |call| object(call, |_, _| Ok(Answer::Count(0))),
-        "OBJECT|FREQ" => |call| object(call, |_, _| Err(NO_FREQUENCY.into())),
+        "OBJECT|IDLETIME" => |call| object(call, |_, _, _| Ok(Answer::Count(0))),
+        "OBJECT|FREQ" => |call| object(call, |_, _, _| Err(NO_FREQUENCY.into())),
         "MEMORY|USAGE" => memory_usage,
         _ => return None,
     })
@@ -35,9 +35,9 @@ enum Answer {
 }
 
 /// Answers something about the record of a key; null if it is absent.
-fn object(call: &mut Call<'_>, about: fn(&[u8], Record) -> Result<Answer, Error>) -> Outcome {
+fn object(call: &mut Call<'_>, about: fn(&mut dyn Space, &[u8], Record) -> Result<Answer, Error>) -> Outcome {
     let key = call.args[2];
-    match call.space.get(key)?.map(|record| about(key, record)).transpose()? {
+    match call.space.get(key)?.map(|record| about(call.space, key, record)).transpose()? {
         Some(Answer::Word(word)) => call.reply.bulk(word.as_bytes()),
         Some(Answer::Count(count)) => call.reply.int(count),
         None => call.reply.null(),
@@ -46,7 +46,7 @@ fn object(call: &mut Call<'_>, about: fn(&[u8], Record) -> Result<Answer, Error>
 }
 
 /// How Redis would keep such a value.
-fn encoding(key: &[u8], record: Record) -> Result<&'static str, Error> {
+fn encoding(space: &mut dyn Space, key: &[u8], record: Record) -> Result<&'static str, Error> {
     if record.view().kind == Kind::String {
         let bytes = record.view().payload;
         let short = bytes.len() <= EMBEDDED_BYTES_MAX;
@@ -59,7 +59,7 @@ fn encoding(key: &[u8], record: Record) -> Result<&'static str, Error> {
             "raw"
         });
     }
-    Stored::of(key, record)?.encoding()
+    Stored::of(key, record)?.encoding(space)
 }
 
 fn memory_usage(call: &mut Call<'_>) -> Outcome {

@@ -3,6 +3,7 @@
 use super::commands::{self, Ask, Role};
 use super::state::ReplyMode;
 use super::{Effect, Host, Queue, Session, Transaction, WaitFor, clients};
+use crate::AbsentWatch;
 use crate::exec::Handler;
 use resp::Reply;
 use resp::table::{self, CommandId, CommandSpec, flag};
@@ -183,12 +184,18 @@ impl Session {
         let Some(queue) = self.leave_multi() else {
             return self.fail(spec, "ERR EXEC without MULTI", host, reply);
         };
-        let watches = std::mem::take(&mut self.watches);
+        let (watches, absent) = (std::mem::take(&mut self.watches), std::mem::take(&mut self.absent));
         if queue.spoiled() {
             return self.fail(spec, "EXECABORT Transaction discarded because of previous errors.", host, reply);
         }
         match Transaction::new(spec, queue, watches) {
             Err(()) => self.fail(spec, CROSSSLOT, host, reply),
+            // The versions cannot tell: such a key may be absent again.
+            Ok(_) if absent.iter().any(AbsentWatch::was_made) => {
+                reply.null_array();
+                host.stats().worker(self.entry.worker).finished(spec.id, 0, b"*");
+                Admission::Answered(Effect::None)
+            }
             Ok(transaction) if transaction.slot().is_some() => Admission::Transaction(transaction),
             // Nothing in it is about data: no shard has a say.
             Ok(transaction) => {

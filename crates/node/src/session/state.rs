@@ -3,6 +3,7 @@
 use super::clients::{ClientEntry, state};
 use super::durability::{ChosenDurability, durability_of};
 use super::{Consistency, Durability, Host, Queue, Written, consistency_of};
+use crate::AbsentWatch;
 use resp::Proto;
 use resp::table::CommandSpec;
 use std::sync::Arc;
@@ -39,6 +40,8 @@ pub struct Session {
     pub(super) multi: Option<Queue>,
     /// Watched keys and the versions they had.
     pub(super) watches: Vec<(Vec<u8>, u64)>,
+    /// Watches on those of them that were absent.
+    pub(super) absent: Vec<AbsentWatch>,
     /// How far it has written: for WAIT.
     pub(super) written: Written,
 }
@@ -60,6 +63,7 @@ impl Session {
             closing: false,
             multi: None,
             watches: Vec::new(),
+            absent: Vec::new(),
             written: Written::default(),
         }
     }
@@ -156,6 +160,12 @@ impl Session {
         }
     }
 
+    /// A key handed out by `Admission::Watch` is absent, and has been watched since before that was found.
+    pub fn watching_absent(&mut self, key: &[u8], watch: AbsentWatch) {
+        self.absent.push(watch);
+        self.watching(key, 0);
+    }
+
     /// A write of this connection is answered: it is in the entry `index` of `shard`, or before that.
     pub fn wrote(&mut self, shard: ShardId, index: u64) {
         self.written.note(shard, index);
@@ -163,6 +173,7 @@ impl Session {
 
     pub(super) fn unwatch(&mut self) {
         self.watches = Vec::new();
+        self.absent = Vec::new();
     }
 
     pub(super) fn leave_multi(&mut self) -> Option<Queue> {

@@ -18,4 +18,4 @@ pub use memory::MemoryFigures;
 pub use rates::{Rates, Totals};
 pub use slowlog::{SlowCommand, Slowlog};
 pub use totals::Stats;
-pub use worker::{CommandTotals, Outcome, WorkerStats, error_code};
+pub use worker::{CommandTotals, Lookups, Outcome, WorkerStats, error_code};

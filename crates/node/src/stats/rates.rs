@@ -24,6 +24,10 @@ pub struct Totals {
     pub reads: u64,
     /// Writes to client sockets.
     pub writes: u64,
+    /// Keys that reads have looked for and found.
+    pub keyspace_hits: u64,
+    /// Keys that reads have looked for in vain.
+    pub keyspace_misses: u64,
 }
 
 impl Totals {
@@ -38,6 +42,8 @@ impl Totals {
             output_bytes: self.output_bytes.wrapping_sub(earlier.output_bytes),
             reads: self.reads.wrapping_sub(earlier.reads),
             writes: self.writes.wrapping_sub(earlier.writes),
+            keyspace_hits: self.keyspace_hits.wrapping_sub(earlier.keyspace_hits),
+            keyspace_misses: self.keyspace_misses.wrapping_sub(earlier.keyspace_misses),
         }
     }
 }

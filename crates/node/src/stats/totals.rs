@@ -1,10 +1,13 @@
 //! All counters of a node, summed over its workers.
 
 use super::rates::Sampler;
-use super::{CommandTotals, LatencyEvents, Rates, Slowlog, Totals, WorkerStats};
+use super::{CommandTotals, LatencyEvents, Lookups, Rates, Slowlog, Totals, WorkerStats};
+use crate::config::Config;
 use resp::table::{self, CommandId, CommandSpec};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// What had been counted when CONFIG RESETSTAT was sent. Counters themselves are never set back: only their own
 /// thread may write them.
@@ -23,6 +26,8 @@ pub struct Stats {
     sampler: Mutex<Sampler>,
     slowlog: Mutex<Slowlog>,
     events: Mutex<LatencyEvents>,
+    /// Keys that threads other than the workers looked up for clients: found, and not.
+    pool_lookups: [AtomicU64; 2],
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -40,6 +45,7 @@ impl Stats {
             sampler: Mutex::default(),
             slowlog: Mutex::default(),
             events: Mutex::default(),
+            pool_lookups: Default::default(),
         }
     }
 
@@ -61,7 +67,12 @@ impl Stats {
     }
 
     fn raw_totals(&self) -> Totals {
-        let mut sum = Totals::default();
+        let [hits, misses] = &self.pool_lookups;
+        let mut sum = Totals {
+            keyspace_hits: hits.load(Ordering::Relaxed),
+            keyspace_misses: misses.load(Ordering::Relaxed),
+            ..Totals::default()
+        };
         for worker in &self.workers {
             sum.commands += worker.processed.get();
             sum.connections += worker.connections.get();
@@ -70,6 +81,8 @@ impl Stats {
             sum.output_bytes += worker.output_bytes.get();
             sum.reads += worker.reads.get();
             sum.writes += worker.writes.get();
+            sum.keyspace_hits += worker.keyspace_hits.get();
+            sum.keyspace_misses += worker.keyspace_misses.get();
         }
         sum
     }
@@ -142,6 +155,21 @@ impl Stats {
         lock(&self.slowlog)
     }
 
+    /// Counts keys that were looked up for clients on a thread that is no worker's.
+    pub fn looked_up(&self, lookups: Lookups) {
+        for (count, n) in self.pool_lookups.iter().zip([lookups.hits, lookups.misses]) {
+            count.fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
+    /// Something took so long: a latency event if the settings call it one.
+    pub fn took(&self, event: &'static str, elapsed: Duration, now_ms: u64, config: &Config) {
+        let (ms, threshold_ms) = (elapsed.as_millis() as u64, config.latency_threshold_ms());
+        if threshold_ms > 0 && ms >= threshold_ms {
+            self.events().add(event, now_ms / 1000, ms);
+        }
+    }
+
     /// The latency events.
     pub fn events(&self) -> MutexGuard<'_, LatencyEvents> {
         lock(&self.events)
@@ -162,9 +190,12 @@ mod tests {
         stats.worker(1).rejected(Some(get), "ERR wrong number of arguments");
         stats.worker(0).connected();
         stats.worker(1).received(10);
+        stats.worker(0).looked_up(Lookups { hits: 2, misses: 1 });
+        stats.looked_up(Lookups { hits: 1, misses: 0 });
         let totals = stats.command(get);
         assert_eq!((totals.calls(), totals.ns, totals.failed, totals.rejected), (2, 4000, 1, 1));
-        let expected = Totals { commands: 2, connections: 1, input_bytes: 10, reads: 1, ..Totals::default() };
+        let found = Totals { keyspace_hits: 3, keyspace_misses: 1, ..Totals::default() };
+        let expected = Totals { commands: 2, connections: 1, input_bytes: 10, reads: 1, ..found };
         assert_eq!(stats.totals(), expected);
         assert_eq!(stats.errors(), BTreeMap::from([("ERR".into(), 1), ("WRONGTYPE".into(), 1)]));
         assert_eq!(stats.commands().map(|(spec, _)| spec.name).collect::<Vec<_>>(), ["GET"]);

@@ -25,6 +25,24 @@ impl Counter {
     }
 }
 
+/// Keys that reads have looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lookups {
+    /// Those that were there.
+    pub hits: u64,
+    /// Those that were not.
+    pub misses: u64,
+}
+
+impl Lookups {
+    /// One more.
+    #[inline]
+    pub fn note(&mut self, found: bool) {
+        self.hits += u64::from(found);
+        self.misses += u64::from(!found);
+    }
+}
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -114,6 +132,8 @@ pub struct WorkerStats {
     pub(super) output_bytes: Counter,
     pub(super) reads: Counter,
     pub(super) writes: Counter,
+    pub(super) keyspace_hits: Counter,
+    pub(super) keyspace_misses: Counter,
 }
 
 impl Default for WorkerStats {
@@ -129,6 +149,8 @@ impl Default for WorkerStats {
             output_bytes: counter(),
             reads: counter(),
             writes: counter(),
+            keyspace_hits: counter(),
+            keyspace_misses: counter(),
         }
     }
 }
@@ -198,6 +220,13 @@ impl WorkerStats {
     pub fn sent(&self, bytes: usize) {
         self.output_bytes.add(bytes as u64);
         self.writes.add(1);
+    }
+
+    /// Counts keys that were looked up for clients.
+    #[inline]
+    pub fn looked_up(&self, lookups: Lookups) {
+        self.keyspace_hits.add(lookups.hits);
+        self.keyspace_misses.add(lookups.misses);
     }
 
     /// Adds what was counted of one command.

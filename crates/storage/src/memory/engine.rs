@@ -220,6 +220,10 @@ impl Engine for MemoryEngine {
         self.flushed.load(Ordering::Acquire)
     }
 
+    fn flush_is_partial(&self) -> bool {
+        false
+    }
+
     fn wants_flush(&self) -> bool {
         let bytes = self.bytes_since.load(Ordering::Relaxed);
         bytes >= self.snapshot_bytes_min && bytes >= self.generation().read().bytes()

@@ -71,12 +71,17 @@ impl<'k> Stored<'k> {
     }
 
     /// The word that OBJECT ENCODING answers: what Redis would call it.
-    pub(crate) fn encoding(&self) -> Result<&'static str, Error> {
-        // Redis's default of `hash-max-listpack-value`; the fields of an inline hash are few enough for it.
-        const SHORT_BYTES_MAX: usize = 64;
-        let Form::Inline(record) = &self.form else { return Ok("hashtable") };
-        let is_short = |(field, value): &Entry<'_>| field.len().max(value.len()) <= SHORT_BYTES_MAX;
-        Ok(if self.entries(record)?.iter().all(is_short) { "listpack" } else { "hashtable" })
+    pub(crate) fn encoding(&self, space: &mut dyn Space) -> Result<&'static str, Error> {
+        let small = space.small_hash();
+        if self.count()? > small.fields {
+            return Ok("hashtable");
+        }
+        let mut longest = 0;
+        self.each(space, |_, field, value| {
+            longest = longest.max(field.len()).max(value.len());
+            Ok(())
+        })?;
+        Ok(if longest as u64 <= small.bytes { "listpack" } else { "hashtable" })
     }
 
     /// The value of `field`.

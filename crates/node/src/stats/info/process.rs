@@ -78,6 +78,8 @@ pub(super) fn stats(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("rejected_connections", totals.rejected_connections);
     lines.add_known("expired_keys", facts.node.expired_keys);
     lines.add("evicted_keys", 0);
+    lines.add("keyspace_hits", totals.keyspace_hits);
+    lines.add("keyspace_misses", totals.keyspace_misses);
     lines.add("pubsub_channels", 0);
     lines.add("pubsub_patterns", 0);
     lines.add("total_error_replies", stats.errors().values().sum::<u64>());
