@@ -11,7 +11,7 @@ use crate::environment::environment;
 use crate::model::{Configuration, Identity, Link, Outcome, Pacing, RunReport, SCHEMA};
 use crate::report::{Paint, claim, default_dir, json, rfc3339, table, unix_ms, write_run, ycsb};
 use crate::target::Target;
-use crate::workload::{Config, Distribution, Properties, RecordForm, ValueForm};
+use crate::workload::{Compression, Config, Distribution, Properties, RecordForm, ValueForm};
 
 /// A report without phases.
 pub(crate) fn begin(
@@ -23,11 +23,7 @@ pub(crate) fn begin(
 ) -> RunReport {
     let date = rfc3339(unix_ms(SystemTime::now()));
     let id = format!("{}-{name}", date.replace(':', "-"));
-    let link = match target.name() {
-        _ if target.in_process() => Link::InProcess,
-        name if name.contains("//127.") || name.contains("//localhost") || name.contains("//[::1]") => Link::Loopback,
-        _ => Link::Network,
-    };
+    let link = if target.in_process() { Link::InProcess } else { link_to(&target.name()) };
     RunReport {
         schema: SCHEMA,
         identity: Identity {
@@ -44,6 +40,12 @@ pub(crate) fn begin(
         outcome: Outcome::Completed,
         ..RunReport::default()
     }
+}
+
+/// Where a client meets what `url` names.
+pub(crate) fn link_to(url: &str) -> Link {
+    let is_here = ["//127.", "//localhost", "//[::1]"].iter().any(|here| url.contains(here));
+    if is_here { Link::Loopback } else { Link::Network }
 }
 
 /// How the load is driven, as the report tells it.
@@ -132,6 +134,13 @@ pub(crate) fn notes(config: &Config) -> Vec<String> {
              comparing versions, as YCSB's bindings of such stores do: concurrent updates may be lost."
                 .to_owned(),
         );
+    }
+    if config.compression != Compression::None {
+        notes.push(format!(
+            "The client compresses every value with {} before it writes it and decompresses it after it was read: the \
+             first is part of a write's latency, the second only of the client's CPU time.",
+            config.compression.name()
+        ));
     }
     match config.values {
         ValueForm::Ycsb => notes.push("Values are YCSB's own: they deflate to about 0.8 of their size.".to_owned()),

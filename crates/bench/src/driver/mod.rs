@@ -12,8 +12,8 @@ mod timeline;
 mod worker;
 
 pub use events::EventLog;
-pub use pace::{Arrivals, Pace};
 pub use figures::Reading;
+pub use pace::{Arrivals, Pace};
 pub use part::{Gathered, Meeting, Moments, OpParts, Part, PartFigures, Place, Sent, sampled};
 pub use phase::{Limit, PhaseError, PhasePlan, PhaseResult, Snapshot, run_part, run_phase};
 pub use timeline::{HistogramLog, IntervalHistogram};

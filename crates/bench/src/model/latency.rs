@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// Points a halving of the distance to 100 % in a spectrum: HdrHistogram's own default.
 const TICKS_PER_HALF_DISTANCE: u32 = 5;
 
+/// Percentiles that are exact in every spectrum.
+const PRINTED: [f64; 6] = [66.0, 75.0, 80.0, 98.0, 99.5, 99.95];
+
 /// Latency as measured and, where the start was scheduled, from the intended start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
@@ -82,6 +85,9 @@ impl LatencySummary {
                 value_us: us(step.value_iterated_to().min(max)),
             })
             .collect();
+        // Those that people print beside the steps of the spectrum.
+        spectrum.extend(PRINTED.map(|percentile| SpectrumPoint { percentile, value_us: at(percentile) }));
+        spectrum.sort_by(|a, b| a.percentile.total_cmp(&b.percentile).then(a.value_us.total_cmp(&b.value_us)));
         if spectrum.last().is_none_or(|last| last.percentile < 100.0) {
             spectrum.push(SpectrumPoint { percentile: 100.0, value_us: us(max) });
         }

@@ -12,6 +12,7 @@ use super::plan::{Plan, Wishes};
 use super::record::{Folder, SuiteRecord};
 use super::report::{SuiteReport, write};
 use super::runner::Runner;
+use crate::assemble::link_to;
 use crate::cli::{Program, Trouble};
 use crate::environment::environment;
 use crate::model::{Identity, Link, Outcome};
@@ -173,7 +174,7 @@ fn begin(
         seed: options.seed,
     };
     let dir = claim(&options.out.clone().unwrap_or_else(|| default_dir(&identity)))?;
-    let link = if options.target.is_some() { Link::Network } else { Link::Loopback };
+    let link = options.target.as_deref().map_or(Link::Loopback, link_to);
     let mut about = SuiteRecord {
         identity,
         environment: environment(Some(&dir), link),

@@ -4,7 +4,7 @@ use client::{Elements, Frame};
 
 use super::outcome::Fault;
 use super::packed::Unpacked;
-use crate::workload::{Fields, Operation, RecordForm, ValueForm, Verdict, Workload, key_hash};
+use crate::workload::{Compression, Fields, Operation, RecordForm, ValueForm, Verdict, Workload, key_hash};
 
 /// Checks answers against what must have been written.
 pub(super) struct Checker {
@@ -13,6 +13,8 @@ pub(super) struct Checker {
     /// Whether scans go in the order of keys.
     ordered: bool,
     scratch: Vec<u8>,
+    /// A value that the client has decompressed.
+    plain: Vec<u8>,
 }
 
 /// Where a scan is.
@@ -76,7 +78,7 @@ pub(super) fn reads_by_name(workload: &Workload) -> bool {
 
 impl Checker {
     pub(super) fn new(verifies: bool, ordered: bool) -> Self {
-        Self { verifies, ordered, scratch: Vec::new() }
+        Self { verifies, ordered, scratch: Vec::new(), plain: Vec::new() }
     }
 
     /// The answer to a write: anything but an error or nothing.
@@ -206,6 +208,17 @@ impl Checker {
         if !self.verifies {
             return true;
         }
+        if workload.config.compression == Compression::None {
+            return self.plain_value(workload, key, hash, field, value);
+        }
+        let mut plain = std::mem::take(&mut self.plain);
+        let right =
+            workload.config.compression.read(value, &mut plain) && self.plain_value(workload, key, hash, field, &plain);
+        self.plain = plain;
+        right
+    }
+
+    fn plain_value(&mut self, workload: &Workload, key: &[u8], hash: u64, field: u32, value: &[u8]) -> bool {
         let length = workload.config.field_length.constant();
         if length.is_some_and(|length| length != value.len() as u64) {
             return false;

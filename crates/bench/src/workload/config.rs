@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::compression::Compression;
 use super::key::{KeyForm, KeyNamer, KeyOrder};
 use super::length::{Histogram, Lengths};
 use super::mix::{Mix, OpKind};
@@ -86,6 +87,8 @@ pub struct Config {
     pub write_all_fields: bool,
     /// What values look like.
     pub values: ValueForm,
+    /// How the client compresses every value.
+    pub compression: Compression,
     /// The operations of a run.
     pub mix: Mix,
     /// The records that they are about.
@@ -171,6 +174,7 @@ impl Config {
             field_name_prefix: properties.get("fieldnameprefix").to_owned(),
             read_all_fields: reader.truth("readallfields"),
             write_all_fields: reader.truth("writeallfields"),
+            compression: reader.choice("basalt.compress", &Compression::ALL.map(|method| (method.name(), method)))?,
             mix: mix(&reader)?,
             distribution: distribution(&reader)?,
             scan_length: scan_length(&reader)?,

@@ -3,6 +3,7 @@
 mod acknowledged;
 mod builtin;
 mod chooser;
+mod compression;
 mod config;
 mod integrity;
 mod key;
@@ -16,6 +17,7 @@ mod zipfian;
 pub use acknowledged::{AcknowledgedCounter, WindowFull};
 pub use builtin::builtin;
 pub use chooser::KeyChooser;
+pub use compression::Compression;
 pub use config::{BadProperty, Config, Distribution, RecordForm};
 pub use integrity::Verdict;
 pub use key::{KeyForm, KeyNamer, KeyOrder, fnv};

@@ -184,13 +184,14 @@ impl Workload {
         self.task == Task::Run && number >= self.config.record_count
     }
 
-    /// Appends the value that `operation` writes to `field`.
+    /// Appends the value that `operation` writes to `field`, compressed if the client does that.
     pub fn write_value(&self, operation: &Operation, hash: u64, field: u32, out: &mut Vec<u8>) {
         let length = self.config.field_length.constant().unwrap_or_else(|| {
             // From the tag, so that a second attempt writes the same.
             self.config.field_length.next(&mut Prng::new(operation.tag ^ u64::from(field) << 40))
         });
-        self.form().write(self.cell(&operation.key, hash, field), operation.tag, length as usize, out);
+        let cell = self.cell(&operation.key, hash, field);
+        self.config.compression.write(|out| self.form().write(cell, operation.tag, length as usize, out), out);
     }
 
     /// The field `field` of the record `key`, whose hash is `hash`.

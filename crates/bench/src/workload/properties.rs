@@ -64,6 +64,7 @@ pub const KNOWN: &[Known] = &[
     known("workload", "site.ycsb.workloads.CoreWorkload", "always the core workload here"),
     known("basalt.keys", "decimal", "decimal | base32: thirteen base-32 digits, all keys of one size"),
     known("basalt.values", "ycsb", "ycsb (deflates to 0.8) | incompressible | page (about 5.6 : 1)"),
+    known("basalt.compress", "none", "none | lz4 | zstd | gzip: the client compresses every value it writes"),
     known("basalt.record", "", "hash | string: one hash a record, or one packed string; hash unless updates are cas"),
     known("basalt.update", "write", "write | cas: updates as compare-and-set by version"),
     known("basalt.retry", "safe", "safe | updates: updates too are made again when their connection dies"),
