@@ -320,9 +320,11 @@ impl Shard {
         }
     }
 
-    /// Renews the lease if it is in use and near its end; true if a round was sent.
+    /// Renews the lease if it is in use and near its end, and has a leader confirmed that is not (a change of members ends
+    /// that): the store is directed by one. True if a round was sent.
     pub(crate) fn renew_lease(&mut self, now: Moment) -> bool {
-        let due = self.replica.serves() && self.view.take_lease_use() && Lease::wants_renewal(&self.view, now.mono_us);
+        let ends = || self.view.take_lease_use() && Lease::wants_renewal(&self.view, now.mono_us);
+        let due = self.replica.serves() && (!self.view.serving() || ends());
         if due {
             self.lease.ask(&mut self.replica, now.mono_us);
         }
