@@ -63,14 +63,6 @@ impl Map {
                 self.leaving.remove(node);
             }
             PlanKind::Repair(node) | PlanKind::DrainLeaders(node) => known(self, node)?,
-            PlanKind::Rebuild { node, shard } => {
-                known(self, node)?;
-                if let Some(shard) = shard
-                    && self.shard_of(*shard)?.replica_on(*node).is_none()
-                {
-                    return Err(Refusal::Impossible(format!("node {node} has no replica of shard {shard}")));
-                }
-            }
             PlanKind::ChangeZone { node, zone } => {
                 let info = self.nodes.get(node).ok_or(Refusal::UnknownNode(*node))?;
                 let mut info = info.clone();
@@ -86,6 +78,25 @@ impl Map {
                     return Err(Refusal::OutOfBounds(text));
                 }
                 self.replication_factor = *count;
+            }
+            kind => self.intend_for_shards(kind)?,
+        }
+        Ok(())
+    }
+
+    /// The same, for plans that name shards, or none and no node.
+    fn intend_for_shards(&mut self, kind: &PlanKind) -> Result<()> {
+        let known = |map: &Self, node: &NodeId| {
+            map.nodes.contains_key(node).then_some(()).ok_or(Refusal::UnknownNode(*node))
+        };
+        match kind {
+            PlanKind::Rebuild { node, shard } => {
+                known(self, node)?;
+                if let Some(shard) = shard
+                    && self.shard_of(*shard)?.replica_on(*node).is_none()
+                {
+                    return Err(Refusal::Impossible(format!("node {node} has no replica of shard {shard}")));
+                }
             }
             PlanKind::MoveShard { shard, from, to } => {
                 known(self, to)?;
@@ -118,7 +129,7 @@ impl Map {
                     self.shards.get_mut(shard).expect("it was looked up before").members_index = FIRST_REPORT - 1;
                 }
             }
-            PlanKind::Rebalance | PlanKind::BalanceLeaders | PlanKind::SplitAll => {}
+            _ => {}
         }
         Ok(())
     }

@@ -318,6 +318,9 @@ impl Change {
                 let shard = read_shard(reader)?;
                 let step = Step::read(reader)?;
                 let node = NodeId(reader.u64()?);
+                if step.add.is_none() && node.0 != 0 {
+                    return Err("a node for no replica");
+                }
                 Self::BeginStep {
                     plan: step.plan,
                     shard,

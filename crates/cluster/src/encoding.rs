@@ -122,7 +122,7 @@ impl Map {
             rising(self.plans.last_key_value().map(|(id, _)| id), &plan.id)?;
             self.plans.insert(plan.id, plan);
         }
-        for _ in 0..reader.count(MAP_SHARDS_MAX, 5)? {
+        for _ in 0..reader.count(MAP_SHARDS_MAX, 4)? {
             let shard = read_shard(reader)?;
             rising(self.steps.last_key_value().map(|(id, _)| id), &shard)?;
             self.steps.insert(shard, Step::read(reader)?);

@@ -78,6 +78,39 @@ impl Replica {
         Ok(true)
     }
 
+    /// Makes this replica the only member, without asking anybody: for a group that has lost its majority for good, and
+    /// whose operator goes on with what is left. What only others held is lost, and they must never come back.
+    pub fn go_on_alone(&mut self, write: &mut LogWrite) -> Result<Members> {
+        self.check()?;
+        let me = self.me();
+        let members = self.members();
+        if !members.voters.contains(&me) {
+            return Err(Error::Members("only one that votes can go on alone"));
+        }
+        if !members.voters_outgoing.is_empty() {
+            self.make_change(&[])?;
+        }
+        let members = self.members();
+        for id in members.voters.into_iter().chain(members.learners).filter(|id| *id != me) {
+            self.make_change(&[MemberChange { id, kind: MemberKind::Remove }])?;
+        }
+        self.members_noted = self.members_noted.max(self.applied);
+        write.members(self.shard(), self.raw.store().conf_state().clone(), self.members_noted, true);
+        Ok(self.members())
+    }
+
+    fn make_change(&mut self, changes: &[MemberChange]) -> Result<()> {
+        let state = self.raw.apply_conf_change(&conf_change(changes));
+        self.raw.mut_store().set_conf_state(state.map_err(|e| raft_error(self.shard(), &e))?);
+        Ok(())
+    }
+
+    /// Whether the log holds a change of members that may not be applied yet.
+    #[must_use]
+    pub fn is_changing_members(&self) -> bool {
+        self.raw.raft.has_pending_conf()
+    }
+
     /// Finds out who the members are as of what the tree holds: the log may know it as of an earlier entry.
     pub(crate) fn catch_up_members(&mut self) -> Result<()> {
         const BATCH_BYTES: u64 = 4 << 20;

@@ -1,16 +1,17 @@
 //! The layouts: what is written is read, and no bytes do harm.
 
 use super::{drawn, drawn_change, small};
-use crate::{Change, Map, MapError, NodeInfo};
+use crate::{Change, Map, MapError, NodeInfo, PlanKind};
 use std::time::{Duration, Instant};
-use vocab::{Prng, ShardId};
+use vocab::{NodeId, PlanId, Prng, ReplicaId, ShardId};
 
 /// Maps that have been through some changes.
 fn worn(prng: &mut Prng) -> Map {
     let mut map = drawn(prng);
-    for _ in 0..prng.below(60) {
+    for _ in 0..prng.below(120) {
         let change = drawn_change(&map, prng);
         let _: Result<_, _> = map.apply(&change);
+        map.validate().unwrap();
     }
     map
 }
@@ -32,59 +33,116 @@ fn what_is_written_is_read() {
     }
 }
 
+/// What a map is that has just been made, without its head, its plans and its check.
+const BODY: &str = concat!(
+    "0700000000000000",
+    "01",
+    "02",
+    "02",
+    "0100000000000000",
+    "0e31302e302e302e313a3137303030",
+    "0831302e302e302e31",
+    "d836",
+    "0161",
+    "ac02",
+    "0200000000000000",
+    "0e31302e302e302e323a3137303030",
+    "0831302e302e302e32",
+    "d836",
+    "0162",
+    "01",
+    "03",
+    "00",
+    "00",
+    "03",
+    "00",
+    "02",
+    "010002",
+    "020102",
+    "00",
+    "00",
+    "03",
+    "01",
+    "00ff3f",
+    "02",
+    "010002",
+    "020102",
+    "00",
+    "00",
+    "03",
+    "01",
+    "8040ff3f",
+    "02",
+    "010002",
+    "020102",
+    "00",
+);
+
+fn laid_out() -> Map {
+    Map::initial(vocab::StoreId(7), &super::nodes(&[("a", 300), ("b", 1)]), 2, 2).unwrap()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A layout that changes needs another number in its head, and these bytes a reader of both.
 #[test]
 fn the_layout_is_what_it_was() {
-    let map = Map::initial(vocab::StoreId(7), &super::nodes(&[("a", 300), ("b", 1)]), 2, 2).unwrap();
-    let bytes = map.encode();
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let expected = concat!(
-        "4241534d415000",
-        "01",
-        "0700000000000000",
-        "01",
-        "02",
-        "02",
-        "0100000000000000",
-        "0e31302e302e302e313a3137303030",
-        "0831302e302e302e31",
-        "d836",
-        "0161",
-        "ac02",
-        "0200000000000000",
-        "0e31302e302e302e323a3137303030",
-        "0831302e302e302e32",
-        "d836",
-        "0162",
-        "01",
-        "03",
-        "00",
-        "00",
-        "03",
-        "00",
-        "02",
-        "010002",
-        "020102",
-        "00",
-        "00",
-        "03",
-        "01",
-        "00ff3f",
-        "02",
-        "010002",
-        "020102",
-        "00",
-        "00",
-        "03",
-        "01",
-        "8040ff3f",
-        "02",
-        "010002",
-        "020102",
-        "00",
-        "27ba3e56",
-    );
-    assert_eq!(hex, expected);
+    let map = laid_out();
+    let without_plans = format!("4241534d41500001{BODY}27ba3e56");
+    let bytes: Vec<u8> = (0..without_plans.len()).step_by(2).map(|at| byte(&without_plans[at..at + 2])).collect();
+    assert_eq!(Map::decode(&bytes).unwrap(), map, "format 1 is still read");
+    // No plans, steps or splits; the next plan is 1, the next shard 3.
+    assert_eq!(hex(&map.encode()), format!("4241534d41500002{BODY}000103000000{EMPTY_CHECK}"));
+}
+
+/// Plans, steps and splits.
+const PLANS: &str = concat!(
+    "01",
+    "0200000000000000", // node 2 is leaving
+    "02",               // the next plan
+    "04",               // the next shard
+    "01",
+    "01",                 // plan 1
+    "020200000000000000", // drain-node 2
+    "00",                 // running
+    "09",
+    "00",
+    "00",
+    "0178",
+    "01",
+    "01", // shard 1: a step
+    "01",
+    "00",
+    "02",
+    "01",
+    "03", // shard 3: a split
+    "01",
+    "02",
+    "01",
+    "8060ff1f",
+);
+
+#[test]
+fn the_layout_of_plans_is_what_it_was() {
+    let mut map = laid_out();
+    let apply = |map: &mut Map, change: Change| assert!(map.apply(&change).unwrap().changed, "{change:?}");
+    let (id, at_ms, detail) = (PlanId(1), 9, "x".to_owned());
+    apply(&mut map, Change::BeginPlan { id, kind: PlanKind::DrainNode(NodeId(2)), at_ms, detail });
+    let remove = Some(ReplicaId(2));
+    apply(&mut map, Change::BeginStep { plan: id, shard: ShardId(1), add: None, remove });
+    let slots = vec![(0x3000, 0x3fff)];
+    apply(&mut map, Change::BeginSplit { plan: id, parent: ShardId(2), child: ShardId(3), slots });
+    let all = hex(&map.encode());
+    let end = all.len() - 8;
+    assert_eq!(&all[end - PLANS.len()..end], PLANS);
+}
+
+const EMPTY_CHECK: &str = "fd310e61";
+
+fn byte(hex: &str) -> u8 {
+    u8::from_str_radix(hex, 16).unwrap()
 }
 
 #[test]

@@ -8,9 +8,9 @@ mod leaders;
 mod moves;
 mod rules;
 
-use crate::{Change, Map, NodeInfo};
+use crate::{Change, Map, NodeInfo, PlanKind, PlanState};
 use std::collections::BTreeSet;
-use vocab::{NodeId, Prng, ReplicaId, ShardId, StoreId};
+use vocab::{NodeId, PlanId, Prng, ReplicaId, ShardId, Slot, StoreId};
 
 /// Nodes 1, 2, 3 … of a zone and a capacity each.
 pub(crate) fn nodes(of: &[(&str, u64)]) -> Vec<NodeInfo> {
@@ -52,7 +52,8 @@ pub(crate) fn drawn_change(map: &Map, prng: &mut Prng) -> Change {
     let some_node = NodeId(1 + prng.below(map.nodes.len() as u64 + 2));
     let shard = ShardId(prng.below(map.shards.len() as u64 + 1) as u32);
     let known = map.shards.get(&shard).cloned().unwrap_or_default();
-    match prng.below(7) {
+    match prng.below(14) {
+        7.. => drawn_plan_change(map, shard, some_node, prng),
         0 => Change::RegisterNode(node(some_node.0, "z0", 100)),
         1 => {
             let was = map.nodes.get(&some_node).cloned().unwrap_or_else(|| node(some_node.0, "z0", 1));
@@ -77,6 +78,68 @@ pub(crate) fn drawn_change(map: &Map, prng: &mut Prng) -> Change {
             let now = Some(prng.below(3).to_string()).filter(|_| prng.below(3) > 0);
             Change::Setting { name, was, now }
         }
+    }
+}
+
+/// A change of plans, steps or splits that may or may not make sense for `map`.
+fn drawn_plan_change(map: &Map, shard: ShardId, some_node: NodeId, prng: &mut Prng) -> Change {
+    let known = map.shards.get(&shard).cloned().unwrap_or_default();
+    let plan = PlanId(map.next_plan.saturating_sub(1 + prng.below(3)));
+    let (at_ms, detail) = (prng.below(1 << 40), "because".to_owned());
+    let state = |prng: &mut Prng| {
+        use PlanState::{Cancelled, Done, Failed, Paused, Running};
+        [Running, Running, Paused, Done, Cancelled, Failed][prng.below(6) as usize]
+    };
+    match prng.below(7) {
+        0 | 1 => {
+            let id = PlanId(map.next_plan - prng.below(2).min(map.next_plan));
+            Change::BeginPlan { id, kind: drawn_kind(shard, some_node, prng), at_ms, detail }
+        }
+        2 => {
+            let was = map.plans.get(&plan).map_or(PlanState::Running, |plan| plan.state);
+            Change::SetPlan { id: plan, was, now: state(prng), at_ms, detail }
+        }
+        3 => {
+            let add = (prng.below(4) > 0).then_some((ReplicaId(known.next_replica), some_node));
+            let remove = known.replicas.first().map(|replica| replica.id).filter(|_| prng.below(3) > 0);
+            Change::BeginStep { plan, shard, add, remove }
+        }
+        4 => {
+            let shard = map.steps.keys().next().copied().unwrap_or(shard);
+            let plan = map.steps.get(&shard).map_or(plan, |step| step.plan);
+            Change::EndStep { plan, shard, done: prng.below(2) == 0 }
+        }
+        5 => {
+            let range = known.slots.first().copied().unwrap_or((0, 0));
+            let slots = vec![(range.1 - (range.1 - range.0) / 2, range.1)];
+            Change::BeginSplit { plan, parent: shard, child: ShardId(map.next_shard), slots }
+        }
+        _ => match map.splits.keys().next() {
+            Some(child) => Change::EndSplit { child: *child },
+            None => Change::Event { at_ms, kind: "test".to_owned(), text: "it happened".to_owned() },
+        },
+    }
+}
+
+fn drawn_kind(shard: ShardId, node: NodeId, prng: &mut Prng) -> PlanKind {
+    let other = NodeId(1 + prng.below(4));
+    match prng.below(16) {
+        0 => PlanKind::AddNode(node),
+        1 => PlanKind::DrainNode(node),
+        2 => PlanKind::RemoveNode(node),
+        3 => PlanKind::Repair(node),
+        4 => PlanKind::Rebalance,
+        5 => PlanKind::BalanceLeaders,
+        6 => PlanKind::DrainLeaders(node),
+        7 => PlanKind::MoveShard { shard, from: node, to: other },
+        8 => PlanKind::SplitShard { shard, at: None },
+        9 => PlanKind::SplitShard { shard, at: Some(Slot(prng.below(16384) as u16)) },
+        10 => PlanKind::SplitAll,
+        11 => PlanKind::SetReplicationFactor(prng.below(8) as u32),
+        12 => PlanKind::ChangeZone { node, zone: "z9".to_owned() },
+        13 => PlanKind::ReplaceNode { node, with: other },
+        14 => PlanKind::Rebuild { node, shard: Some(shard).filter(|_| prng.below(2) == 0) },
+        _ => PlanKind::UnsafeRecover(vec![shard]),
     }
 }
 

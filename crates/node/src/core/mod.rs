@@ -79,6 +79,28 @@ impl Core {
         self.touch(at);
     }
 
+    /// Takes a replica whose tree was forked. Where its parent is led, it stands for election at once, and again until
+    /// somebody leads: the others may have forked theirs a little later.
+    pub fn adopt_child(&mut self, shard: Shard, leads: bool, now: Moment) {
+        let at = shard.view().id().0 as usize;
+        self.adopt(shard, true, now);
+        if let Some(Some(seat)) = self.seats.get_mut(at)
+            && leads
+        {
+            seat.be_eager();
+        }
+    }
+
+    /// The fork that a shard waits for is made, or cannot be.
+    pub fn forked(&mut self, shard: ShardId, outcome: Result<(), String>) {
+        let at = shard.0 as usize;
+        let Some(Some(seat)) = self.seats.get_mut(at) else { return };
+        if seat.shard.forked(outcome) {
+            self.collected.push(at);
+            self.touch(at);
+        }
+    }
+
     /// Gives a replica away, and with it what was still to be written of it. Not while a log write is under way.
     pub fn release(&mut self, shard: ShardId) -> Option<Shard> {
         let seat = self.seats.get_mut(shard.0 as usize)?.take()?;
@@ -261,11 +283,16 @@ impl Core {
                 continue;
             }
             let mut busy = seat.shard.replica_mut().tick();
+            busy |= seat.stand_if_eager() | seat.shard.go_on_splitting(now);
             seat.shard.housekeep(now.wall_ms);
             busy |= seat.shard.renew_lease(now);
             seat.shard.expire(now, effects);
             if look {
                 seat.shard.tell_followers();
+                let child = ShardId(at as u32);
+                if self.map.as_ref().is_some_and(|map| map.splits.contains_key(&child)) && seat.has_begun(now) {
+                    effects.split_ended(child);
+                }
                 busy |= seat.hand_over_if_unable(&self.neighbours, now);
             }
             if seat.rest_if_idle() {
@@ -357,7 +384,10 @@ impl Core {
         let at = shard.0 as usize;
         let Some(Some(seat)) = self.seats.get_mut(at) else { return };
         seat.wake();
-        seat.obey(order, &self.neighbours, now);
+        match order {
+            Order::Recover { replica } => seat.go_on_alone(ReplicaId(*replica), &self.neighbours, now, &mut self.later),
+            order => seat.obey(order, &self.neighbours, now),
+        }
         self.touch(at);
     }
 

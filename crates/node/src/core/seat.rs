@@ -10,6 +10,11 @@ use vocab::{Moment, NodeId, ReplicaId};
 /// forgotten, and a leader may hold a lease on that.
 const PROMISE_US: u64 = LEASE_US + LEASE_US / 4;
 
+/// For how many ticks a shard that was just split off stands for election where its parent is led.
+const EAGER_TICKS: u32 = 100;
+/// How long it is waited for that every replica of such a shard has its part, in µs: it would be copied otherwise.
+const BEGUN_WITHIN_US: u64 = 10_000_000;
+
 /// Entries that a follower may lack and still be given a vote, or the lead, or be counted on.
 const NEAR_ENTRIES: u64 = 256;
 
@@ -24,6 +29,10 @@ pub(super) struct Seat {
     idle_ticks: u32,
     /// No votes before this time.
     silent_until_us: u64,
+    /// When it came here.
+    since_us: u64,
+    /// Ticks for which it stands for election as long as nobody leads.
+    eager_ticks: u32,
 }
 
 impl Seat {
@@ -38,6 +47,8 @@ impl Seat {
             rests_with: None,
             idle_ticks: 0,
             silent_until_us,
+            since_us: now.mono_us,
+            eager_ticks: 0,
         }
     }
 
@@ -45,6 +56,38 @@ impl Seat {
         self.resting = false;
         self.rests_with = None;
         self.idle_ticks = 0;
+    }
+
+    /// From now on it stands for election as long as nobody leads, for a while.
+    pub(super) fn be_eager(&mut self) {
+        self.eager_ticks = EAGER_TICKS;
+        self.campaign();
+    }
+
+    /// Stands for election if it is to; true if it does.
+    pub(super) fn stand_if_eager(&mut self) -> bool {
+        if self.eager_ticks == 0 {
+            return false;
+        }
+        self.eager_ticks -= 1;
+        if self.shard.replica().leader().is_some() {
+            self.eager_ticks = 0;
+            return false;
+        }
+        // The answers to the last attempt get the time of two ticks.
+        let stands = self.eager_ticks.is_multiple_of(2);
+        if stands {
+            self.campaign();
+        }
+        stands
+    }
+
+    /// Of a shard that was split off: whether it leads and every other replica has its part. One that is long in coming
+    /// is not waited for.
+    pub(super) fn has_begun(&self, now: Moment) -> bool {
+        let replica = self.shard.replica();
+        let everywhere = || replica.followers().iter().all(|follower| follower.matched > 0);
+        replica.serves() && (now.mono_us > self.since_us + BEGUN_WITHIN_US || everywhere())
     }
 
     pub(super) fn campaign(&mut self) {
@@ -138,8 +181,33 @@ impl Seat {
                     self.let_go(replica, &members, neighbours, now);
                 }
             }
-            // These are not for a leader's seat alone.
-            Order::Recover { .. } | Order::Split { .. } => {}
+            // This is not for a leader's seat alone.
+            Order::Recover { .. } => {}
+            Order::Split { child, slots } => _ = self.shard.split(*child, slots),
+        }
+    }
+
+    /// An operator goes on with this replica as the only member, unless its group has a leader that lives.
+    pub(super) fn go_on_alone(
+        &mut self,
+        me: ReplicaId,
+        neighbours: &Neighbours,
+        now: Moment,
+        later: &mut replica::LogWrite,
+    ) {
+        let led = self.shard.leader_node().is_some_and(|node| neighbours.lives(node, now));
+        let replica = self.shard.replica_mut();
+        if replica.me() != me || replica.is_leader() || replica.is_installing() || led {
+            return;
+        }
+        let shard = replica.shard();
+        let others = replica.members();
+        match replica.go_on_alone(later) {
+            Ok(_) => {
+                log::warn!("shard {shard}: an operator has replica {me} go on alone; it was one of {others:?}");
+                self.campaign();
+            }
+            Err(e) => log::error!("shard {shard}: replica {me} cannot go on alone: {e}"),
         }
     }
 
