@@ -100,8 +100,9 @@ impl Replica {
     }
 
     fn make_change(&mut self, changes: &[MemberChange]) -> Result<()> {
-        let state = self.raw.apply_conf_change(&conf_change(changes));
-        self.raw.mut_store().set_conf_state(state.map_err(|e| raft_error(self.shard(), &e))?);
+        let shard = self.shard();
+        let state = self.raw.apply_conf_change(&conf_change(changes)).map_err(|e| raft_error(shard, &e))?;
+        self.raw.mut_store().set_conf_state(state);
         Ok(())
     }
 
