@@ -41,6 +41,7 @@ pub const SETTINGS: &[Setting] = &[
     new("announce-host", Text, "", "The address that clients are told; empty: the one they connected to.").fixed(),
     new("announce-port", count(0, 65535), "0", "The port that clients are told; 0: the one listened on.").fixed(),
     new("cluster-slots-followers", Bool, "no", "Whether CLUSTER SLOTS lists followers behind the leader of slots."),
+    new("http-listen", Text, "", "Address and port for HTTP: metrics, health, the admin API; empty: none.").fixed(),
     // Other nodes.
     new("peer-listen", Text, "", "Address and port for other nodes; empty: a store of this node alone.").fixed(),
     new("announce-peer", Text, "", "The address that other nodes are told; empty: the one listened on.").fixed(),
@@ -157,6 +158,7 @@ pub const SETTINGS: &[Setting] = &[
     new("client-output-buffer-limit", Text, "normal 0 0 0", NO_EFFECT).accepted(),
     new("min-replicas-to-write", count(0, INT_MAX), "0", NO_EFFECT).alias("min-slaves-to-write").accepted(),
     new("min-replicas-max-lag", count(0, INT_MAX), "10", NO_EFFECT).alias("min-slaves-max-lag").accepted(),
+    new("replica-read-only", Bool, "yes", NO_EFFECT).alias("slave-read-only").accepted(),
     new("replica-serve-stale-data", Bool, "yes", NO_EFFECT).alias("slave-serve-stale-data").accepted(),
     new("repl-diskless-sync", Bool, "yes", NO_EFFECT).accepted(),
     new("repl-diskless-sync-delay", count(0, INT_MAX), "5", NO_EFFECT).accepted(),

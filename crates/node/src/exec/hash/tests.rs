@@ -353,9 +353,17 @@ fn encodings_are_named_as_in_redis() {
     {
         let mut space = space_with(2);
         run(&mut space, &[b"HSET", b"h", field, value]).unwrap();
-        assert_eq!(Stored::load(&mut space, b"h").unwrap().unwrap().encoding().unwrap(), expected);
+        assert_eq!(encoding(&mut space), expected);
     }
-    let mut space = space_with(129);
-    run(&mut space, &[b"HDEL", b"h", b"f0", b"f1", b"f2"]).unwrap();
-    assert_eq!(Stored::load(&mut space, b"h").unwrap().unwrap().encoding().unwrap(), "hashtable");
+    // However it is kept here: spread from 129 fields on.
+    for (fields, expected) in [(128, "listpack"), (129, "listpack"), (512, "listpack"), (513, "hashtable")] {
+        assert_eq!(encoding(&mut space_with(fields)), expected, "{fields} fields");
+    }
+    let mut space = space_with(300);
+    run(&mut space, &[b"HSET", b"h", b"f7", &long]).unwrap();
+    assert_eq!(encoding(&mut space), "hashtable");
+}
+
+fn encoding(space: &mut TestSpace) -> &'static str {
+    Stored::load(space, b"h").unwrap().unwrap().encoding(space).unwrap()
 }

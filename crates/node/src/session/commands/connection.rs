@@ -19,6 +19,10 @@ pub(super) fn handler(name: &str) -> Option<SessionHandler> {
         "SCRIPT|FLUSH" => |ask| flush(ask, "ERR SCRIPT FLUSH only support SYNC|ASYNC option"),
         "FUNCTION|FLUSH" => |ask| flush(ask, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option"),
         "INFO" => info,
+        "ROLE" => role,
+        "MODULE|LIST" => |ask| names(ask, &[]),
+        "ACL|USERS" => |ask| names(ask, &["default"]),
+        "ACL|WHOAMI" => whoami,
         "COMMAND" => command,
         _ if name.starts_with("COMMAND|") => command,
         _ => return None,
@@ -102,6 +106,36 @@ fn info(ask: &mut Ask<'_>) -> Outcome {
     let sections: Option<Vec<&str>> = ask.args[1..].iter().map(|arg| std::str::from_utf8(arg).ok()).collect();
     let text = stats::info(ask.host, &sections.ok_or(SYNTAX)?);
     ask.reply.verbatim(&text);
+    Ok(Effect::None)
+}
+
+/// What INFO says under Replication.
+fn role(ask: &mut Ask<'_>) -> Outcome {
+    let facts = ask.host.cluster_facts();
+    let followers = facts.followers_of_mine();
+    let led = ask.host.shard_facts().into_iter().filter(|shard| shard.status.leads);
+    let offset: u64 = led.map(|shard| shard.status.applied).sum();
+    ask.reply.array(3);
+    ask.reply.bulk(b"master");
+    ask.reply.int(offset as i64);
+    ask.reply.array(followers.len());
+    for (node, index) in followers {
+        ask.reply.array(3);
+        ask.reply.bulk(node.host.as_bytes());
+        ask.reply.bulk_int(i64::from(node.port));
+        ask.reply.bulk_int(index as i64);
+    }
+    Ok(Effect::None)
+}
+
+fn names(ask: &mut Ask<'_>, names: &[&str]) -> Outcome {
+    ask.reply.array(names.len());
+    names.iter().for_each(|name| ask.reply.bulk(name.as_bytes()));
+    Ok(Effect::None)
+}
+
+fn whoami(ask: &mut Ask<'_>) -> Outcome {
+    ask.reply.bulk(b"default");
     Ok(Effect::None)
 }
 

@@ -49,6 +49,8 @@ pub(super) fn memory(facts: &Facts<'_>, lines: &mut Lines) {
         lines.add(&format!("{name}_human"), human(bytes));
     }
     lines.add("used_memory_dataset", memory.dataset_bytes());
+    // Used memory is what is resident.
+    lines.add("mem_fragmentation_ratio", "1.00");
     if let Some(bytes) = facts.node.system_memory_bytes {
         lines.add("total_system_memory", bytes);
         lines.add("total_system_memory_human", human(bytes));
@@ -82,6 +84,8 @@ pub(super) fn stats(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("keyspace_misses", totals.keyspace_misses);
     lines.add("pubsub_channels", 0);
     lines.add("pubsub_patterns", 0);
+    lines.add("latest_fork_usec", 0);
+    lines.add("total_forks", 0);
     lines.add("total_error_replies", stats.errors().values().sum::<u64>());
     lines.add("total_reads_processed", totals.reads);
     lines.add("total_writes_processed", totals.writes);

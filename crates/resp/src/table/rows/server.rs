@@ -25,6 +25,10 @@ const TELL_ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:a
 const TELL_ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
 pub(in crate::table) const ROWS: &[CommandSpec] = &[
+    server("ACL", -2, "6.0.0", "Groups the commands about users: there is one.").cost("Depends on the subcommand."),
+    server("ACL|HELP", 2, "6.0.0", "Lists the subcommands.").flags(LOADING | STALE),
+    server("ACL|USERS", 2, "6.0.0", "Returns the names of all users.").flags(OPERATOR),
+    server("ACL|WHOAMI", 2, "6.0.0", "Returns the connection's user.").flags(NOSCRIPT | LOADING | STALE),
     catalogue("COMMAND", -1, "2.8.13", "Returns all commands as the server knows them.")
         .cost("O(N), N being the number of commands")
         .tips(ANY_ORDER),
@@ -126,6 +130,12 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .touches(&[key(2, RO)])
         .cost("O(N), N being the number of samples")
         .args("key [SAMPLES count:integer]"),
+    server("MODULE", -2, "4.0.0", "Groups the commands about modules: there are none."),
+    server("MODULE|HELP", 2, "5.0.0", "Lists the subcommands.").flags(LOADING | STALE),
+    server("MODULE|LIST", 2, "4.0.0", "Returns the modules: none.").flags(ADMIN | NOSCRIPT).tips(ANY_ORDER),
+    server("ROLE", 1, "2.8.12", "Returns that the node is a master, and the nodes that follow it.")
+        .flags(NOSCRIPT | LOADING | STALE | FAST)
+        .dangerous(),
     server("SHUTDOWN", -1, "1.0.0", "Stops the server; what was acknowledged is kept.")
         .flags(OPERATOR | NO_MULTI | ALLOW_BUSY)
         .args("[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]"),
