@@ -1,23 +1,76 @@
-//! How many keys each slot of a shard holds, and how many of the shard's keys have an expiry: exact, because every
-//! change goes through apply, and kept in the tree so that a restart need not count.
+//! How many keys each slot of a shard holds, and how many of those have an expiry: exact, because every change goes
+//! through apply, and kept in the tree so that a restart need not count.
 
+use crate::slots::Slots;
+use arc_swap::ArcSwap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vocab::Slot;
 
 /// The counts of one shard. Written by the thread that applies, read by all.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    first: u16,
-    by_slot: Box<[AtomicU64]>,
+    cells: ArcSwap<Cells>,
     total: AtomicU64,
     expiring: AtomicU64,
 }
 
+/// The counts of a range of slots. Another one takes their place when a shard comes by slots beyond them.
+#[derive(Debug)]
+struct Cells {
+    first: u16,
+    by_slot: Box<[Cell]>,
+}
+
+#[derive(Debug, Default)]
+struct Cell {
+    keys: AtomicU64,
+    expiring: AtomicU64,
+}
+
+/// Which of the two counts of a slot.
+#[derive(Clone, Copy)]
+enum Which {
+    Keys,
+    Expiring,
+}
+
+impl Cell {
+    fn of(&self, which: Which) -> &AtomicU64 {
+        match which {
+            Which::Keys => &self.keys,
+            Which::Expiring => &self.expiring,
+        }
+    }
+}
+
+impl Cells {
+    fn new((first, last): (u16, u16)) -> Self {
+        Self { first, by_slot: (first..=last).map(|_| Cell::default()).collect() }
+    }
+
+    fn cell(&self, slot: Slot) -> Option<&Cell> {
+        self.by_slot.get(usize::from(slot.0.checked_sub(self.first)?))
+    }
+
+    fn each(&self) -> impl Iterator<Item = (Slot, &Cell)> {
+        (self.first..).map(Slot).zip(&self.by_slot)
+    }
+}
+
+/// Counts by slot, as they are kept in the tree.
+pub(crate) struct Stored {
+    /// Of keys.
+    pub(crate) keys: Vec<u8>,
+    /// Of keys that have an expiry.
+    pub(crate) expiring: Vec<u8>,
+}
+
 impl Counters {
-    /// Zero for the slots `first..=last`.
-    pub(crate) fn new(first: u16, last: u16) -> Self {
-        let by_slot = (first..=last).map(|_| AtomicU64::new(0)).collect();
-        Self { first, by_slot, total: AtomicU64::new(0), expiring: AtomicU64::new(0) }
+    /// Zero for those slots.
+    pub(crate) fn new(slots: &Slots) -> Self {
+        let cells = ArcSwap::from_pointee(Cells::new(slots.span()));
+        Self { cells, total: AtomicU64::new(0), expiring: AtomicU64::new(0) }
     }
 
     pub(crate) fn total(&self) -> u64 {
@@ -29,64 +82,90 @@ impl Counters {
         self.expiring.load(Ordering::Relaxed)
     }
 
-    /// So many keys got an expiry, or lost it.
-    pub(crate) fn change_expiring(&self, by: i64) {
-        let before = self.expiring.fetch_add(by.cast_unsigned(), Ordering::Relaxed);
-        assert!(before.checked_add_signed(by).is_some(), "fewer than no keys would have an expiry");
-    }
-
-    pub(crate) fn set_expiring(&self, count: u64) {
-        self.expiring.store(count, Ordering::Relaxed);
-    }
-
     pub(crate) fn in_slot(&self, slot: Slot) -> u64 {
-        self.cell(slot).map_or(0, |count| count.load(Ordering::Relaxed))
+        self.cells.load().cell(slot).map_or(0, |cell| cell.keys.load(Ordering::Relaxed))
     }
 
     /// So many keys came, or went.
     pub(crate) fn change(&self, slot: Slot, by: i64) {
-        if let Some(count) = self.cell(slot) {
-            let before = count.fetch_add(by.cast_unsigned(), Ordering::Relaxed);
+        self.change_one(slot, by, Which::Keys);
+    }
+
+    /// So many keys got an expiry, or lost it.
+    pub(crate) fn change_expiring(&self, slot: Slot, by: i64) {
+        self.change_one(slot, by, Which::Expiring);
+    }
+
+    fn change_one(&self, slot: Slot, by: i64, which: Which) {
+        let total = match which {
+            Which::Keys => &self.total,
+            Which::Expiring => &self.expiring,
+        };
+        if let Some(cell) = self.cells.load().cell(slot) {
+            let before = cell.of(which).fetch_add(by.cast_unsigned(), Ordering::Relaxed);
             assert!(before.checked_add_signed(by).is_some(), "slot {slot} would hold fewer than no keys");
-            self.total.fetch_add(by.cast_unsigned(), Ordering::Relaxed);
+            total.fetch_add(by.cast_unsigned(), Ordering::Relaxed);
         }
     }
 
     pub(crate) fn clear(&self) {
-        for count in &self.by_slot {
-            count.store(0, Ordering::Relaxed);
+        for (_, cell) in self.cells.load().each() {
+            cell.keys.store(0, Ordering::Relaxed);
+            cell.expiring.store(0, Ordering::Relaxed);
         }
         self.total.store(0, Ordering::Relaxed);
         self.expiring.store(0, Ordering::Relaxed);
     }
 
-    /// The counts that are not zero: slot (u16) and count (u64), little-endian.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for (i, count) in self.by_slot.iter().enumerate() {
-            let count = count.load(Ordering::Relaxed);
-            if count > 0 {
-                bytes.extend_from_slice(&(self.first + i as u16).to_le_bytes());
-                bytes.extend_from_slice(&count.to_le_bytes());
-            }
-        }
-        bytes
-    }
-
-    /// Takes over what `encode` wrote.
-    pub(crate) fn load(&self, bytes: &[u8]) -> Result<(), &'static str> {
+    /// Zero again, and room for `slots`.
+    pub(crate) fn restart(&self, slots: &Slots) {
+        self.cells.store(Arc::new(Cells::new(slots.span())));
         self.clear();
-        let mut total = 0;
-        for (slot, count) in decode(bytes)? {
-            self.cell(slot).ok_or("a key counter for a slot of another shard")?.store(count, Ordering::Relaxed);
-            total += count;
-        }
-        self.total.store(total, Ordering::Relaxed);
-        Ok(())
     }
 
-    fn cell(&self, slot: Slot) -> Option<&AtomicU64> {
-        self.by_slot.get(usize::from(slot.0.checked_sub(self.first)?))
+    /// Those of `slots` are another shard's now.
+    pub(crate) fn forget(&self, slots: &Slots) {
+        for slot in slots.iter() {
+            let cells = self.cells.load();
+            let Some(cell) = cells.cell(slot) else { continue };
+            self.total.fetch_sub(cell.keys.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+            self.expiring.fetch_sub(cell.expiring.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    /// The counts of `slots`, or of all, that are not zero: slot (u16) and count (u64), little-endian.
+    pub(crate) fn encode(&self, slots: Option<&Slots>) -> Stored {
+        let cells = self.cells.load();
+        let of = |which: Which| {
+            let mut bytes = Vec::new();
+            for (slot, cell) in cells.each().filter(|(slot, _)| slots.is_none_or(|slots| slots.owns(*slot))) {
+                let count = cell.of(which).load(Ordering::Relaxed);
+                if count > 0 {
+                    bytes.extend_from_slice(&slot.0.to_le_bytes());
+                    bytes.extend_from_slice(&count.to_le_bytes());
+                }
+            }
+            bytes
+        };
+        Stored { keys: of(Which::Keys), expiring: of(Which::Expiring) }
+    }
+
+    /// Takes over what `encode` wrote of keys: after `restart`.
+    pub(crate) fn load_keys(&self, bytes: &[u8]) -> Result<(), &'static str> {
+        self.load(bytes, Which::Keys)
+    }
+
+    /// Takes over what `encode` wrote of keys that have an expiry: after `restart`.
+    pub(crate) fn load_expiring(&self, bytes: &[u8]) -> Result<(), &'static str> {
+        self.load(bytes, Which::Expiring)
+    }
+
+    fn load(&self, bytes: &[u8], which: Which) -> Result<(), &'static str> {
+        for (slot, count) in decode(bytes)? {
+            self.cells.load().cell(slot).ok_or("a key counter for a slot of another shard")?;
+            self.change_one(slot, i64::try_from(count).map_err(|_| "a key counter out of range")?, which);
+        }
+        Ok(())
     }
 }
 

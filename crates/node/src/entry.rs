@@ -7,11 +7,14 @@
 //!   3 housekeeping (collect what has expired, and garbage)
 //!   4 clear        (FLUSHALL; alone in its entry)
 //!   5 change       bytes: a change of the map, for the metadata group; alone in its entry
+//!   6 split        varint child, varint ranges of slots, each varint first, varint last, varint voters, each varint: some
+//!                  slots are another shard's from here on; alone in its entry
 //!   7 mark         varint: replicas compare what they hold at this entry; alone in its entry
+//!   8 seal         (trees write what they have in memory to files); alone in its entry
 //! args = varint count, each bytes; bytes = varint length and the bytes
 //! ```
 
-use vocab::put_varint;
+use vocab::{ReplicaId, ShardId, put_varint};
 
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 9;
@@ -22,7 +25,9 @@ const TRANSACTION: u8 = 2;
 const HOUSEKEEPING: u8 = 3;
 const CLEAR: u8 = 4;
 const CHANGE: u8 = 5;
+const SPLIT: u8 = 6;
 const MARK: u8 = 7;
+const SEAL: u8 = 8;
 
 /// The arguments of one command.
 pub type Args<'a> = Vec<&'a [u8]>;
@@ -47,6 +52,21 @@ pub enum Item<'a> {
     Change(&'a [u8]),
     /// Take a snapshot here, to be compared with those of the other replicas. Which comparison it is for.
     Mark(u64),
+    /// Some of the shard's slots are another one's from here on.
+    Split(Split),
+    /// Write what is in memory to files.
+    Seal,
+}
+
+/// A shard becomes two.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// The new one.
+    pub child: ShardId,
+    /// Its slots: ranges of first and last.
+    pub slots: Vec<(u16, u16)>,
+    /// Its members: those of the parent.
+    pub voters: Vec<ReplicaId>,
 }
 
 /// An entry under construction.
@@ -122,6 +142,24 @@ impl EntryBuilder {
     pub fn mark(&mut self, comparison: u64) {
         self.bytes.push(MARK);
         put_varint(&mut self.bytes, comparison);
+    }
+
+    /// Adds that the shard becomes two.
+    pub fn split(&mut self, split: &Split) {
+        self.bytes.push(SPLIT);
+        put_varint(&mut self.bytes, u64::from(split.child.0));
+        put_varint(&mut self.bytes, split.slots.len() as u64);
+        for (first, last) in &split.slots {
+            put_varint(&mut self.bytes, u64::from(*first));
+            put_varint(&mut self.bytes, u64::from(*last));
+        }
+        put_varint(&mut self.bytes, split.voters.len() as u64);
+        split.voters.iter().for_each(|voter| put_varint(&mut self.bytes, voter.0));
+    }
+
+    /// Adds that trees write what they have in memory to files.
+    pub fn flush_trees(&mut self) {
+        self.bytes.push(SEAL);
     }
 
     /// The entry's data, with the leader's clock.
@@ -208,6 +246,18 @@ pub fn decode(data: &[u8]) -> Result<(u64, Items<'_>), &'static str> {
     Ok((now_ms, Items { reader: Reader { bytes: rest } }))
 }
 
+/// What an entry splits, if it is one that does; such an item is alone in its entry.
+#[must_use]
+pub fn split_of(data: &[u8]) -> Option<Split> {
+    if data.get(HEAD_BYTES) != Some(&SPLIT) {
+        return None;
+    }
+    match decode(data).ok()?.1.next()? {
+        Ok(Item::Split(split)) => Some(split),
+        _ => None,
+    }
+}
+
 /// The items of an entry.
 pub struct Items<'a> {
     reader: Reader<'a>,
@@ -225,6 +275,8 @@ impl<'a> Iterator for Items<'a> {
             HOUSEKEEPING => Ok(Item::Housekeeping),
             CLEAR => Ok(Item::Clear),
             CHANGE => self.reader.bytes().map(Item::Change),
+            SPLIT => self.reader.split().map(Item::Split),
+            SEAL => Ok(Item::Seal),
             MARK => self.reader.varint().map(Item::Mark),
             _ => Err("unknown item in an entry"),
         };
@@ -276,6 +328,19 @@ impl<'a> Reader<'a> {
         (0..count).map(|_| self.bytes()).collect()
     }
 
+    fn small<T: TryFrom<u64>>(&mut self) -> Result<T, &'static str> {
+        T::try_from(self.varint()?).map_err(|_| "a number out of range in an entry")
+    }
+
+    fn split(&mut self) -> Result<Split, &'static str> {
+        let child = ShardId(self.small()?);
+        let count = self.count()?;
+        let slots = (0..count).map(|_| Ok((self.small()?, self.small()?))).collect::<Result<_, &'static str>>()?;
+        let count = self.count()?;
+        let voters = (0..count).map(|_| Ok(ReplicaId(self.varint()?))).collect::<Result<_, &'static str>>()?;
+        Ok(Split { child, slots, voters })
+    }
+
     fn transaction(&mut self) -> Result<Item<'a>, &'static str> {
         let count = self.count()?;
         let watches = (0..count).map(|_| Ok((self.bytes()?, self.varint()?))).collect::<Result<_, &'static str>>()?;
@@ -295,6 +360,11 @@ mod tests {
     use super::*;
     use vocab::Prng;
 
+    fn sample_split() -> Split {
+        let (child, voters) = (ShardId(300), vec![ReplicaId(1), ReplicaId(200)]);
+        Split { child, slots: vec![(3, 5), (900, 16383)], voters }
+    }
+
     fn sample() -> Vec<u8> {
         let mut entry = EntryBuilder::new();
         entry.command(&[b"SET", b"a", &[7; 300]]);
@@ -304,6 +374,8 @@ mod tests {
         );
         entry.housekeeping();
         entry.clear();
+        entry.split(&sample_split());
+        entry.flush_trees();
         entry.seal(1234)
     }
 
@@ -321,7 +393,7 @@ mod tests {
                 commands: vec![vec![b"INCR", b"n"], vec![b"DEL", b"a"]],
             }
         );
-        assert_eq!(items[2..], [Item::Housekeeping, Item::Clear]);
+        assert_eq!(items[2..], [Item::Housekeeping, Item::Clear, Item::Split(sample_split()), Item::Seal]);
     }
 
     #[test]

@@ -24,8 +24,8 @@ pub struct EntrySpace<'a> {
     overlay: Overlay,
     /// How many keys came and went, by slot.
     counts: BTreeMap<Slot, i64>,
-    /// How many keys got an expiry, less those that lost it.
-    expiring: i64,
+    /// How many keys got an expiry, less those that lost it, by slot.
+    expiring: BTreeMap<Slot, i64>,
     /// Keys that went, or were replaced, after their time had come.
     expired: u64,
     /// Keys that were not there when they were written.
@@ -40,7 +40,7 @@ impl<'a> EntrySpace<'a> {
         let prng = Prng::new(index.rotate_left(32) ^ u64::from(view.id().0));
         let (overlay, counts) = (Overlay::new(), BTreeMap::new());
         let (made, tree_key) = (Vec::new(), Vec::new());
-        Self { view, index, now_ms, prng, overlay, counts, expiring: 0, expired: 0, made, tree_key }
+        Self { view, index, now_ms, prng, overlay, counts, expiring: BTreeMap::new(), expired: 0, made, tree_key }
     }
 
     /// Writes what the commands wrote to the row cache and the tree, and makes it visible.
@@ -63,7 +63,9 @@ impl<'a> EntrySpace<'a> {
         for (slot, by) in self.counts {
             self.view.counters().change(slot, by);
         }
-        self.view.counters().change_expiring(self.expiring);
+        for (slot, by) in self.expiring {
+            self.view.counters().change_expiring(slot, by);
+        }
         self.view.expired(self.expired);
         self.view.reach(self.now_ms);
     }
@@ -144,7 +146,7 @@ impl<'a> EntrySpace<'a> {
 
     /// Takes a key that was to expire at `at_ms` out of the expiry index.
     fn unschedule(&mut self, at_ms: u64, key: &[u8]) {
-        self.expiring -= 1;
+        *self.expiring.entry(slot_of(key)).or_default() -= 1;
         self.expired += u64::from(at_ms <= self.now_ms);
         self.write(&keys::expiry(at_ms, key), None);
     }
@@ -158,7 +160,7 @@ impl<'a> EntrySpace<'a> {
 
     /// Up to `limit` entries of `span`: the tree's with the entry's own writes above them.
     fn merged(&self, span: &Span, reverse: bool, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
-        let snapshot = self.view.engine().snapshot();
+        let snapshot = self.view.snapshot();
         let mut tree = snapshot.iter(span.clone(), reverse);
         let range = if span.end.is_empty() {
             self.overlay.range::<[u8], _>((Bound::Included(&span.start[..]), Bound::Unbounded))
@@ -250,7 +252,7 @@ impl Space for EntrySpace<'_> {
                 self.unschedule(at_ms, key);
             }
             if let Some(at_ms) = expiry {
-                self.expiring += 1;
+                *self.expiring.entry(slot_of(key)).or_default() += 1;
                 self.write(&keys::expiry(at_ms, key), Some(Slice::from(&[][..])));
                 self.view.expires_at(at_ms);
             }

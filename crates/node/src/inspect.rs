@@ -155,7 +155,7 @@ pub fn touches(item: &Item<'_>, key: &[u8]) -> bool {
             watches.iter().any(|(watched, _)| *watched == key) || commands.iter().any(|args| names(args, key))
         }
         Item::Clear | Item::Housekeeping => true,
-        Item::Change(_) | Item::Mark(_) => false,
+        Item::Change(_) | Item::Mark(_) | Item::Seal | Item::Split(_) => false,
     }
 }
 

@@ -14,8 +14,10 @@
 
 /// The name of the meta record that holds the counters of keys by slot.
 pub(crate) const META_COUNTERS: &[u8] = b"counters";
-/// The name of the meta record that holds how many keys have an expiry.
-pub(crate) const META_EXPIRING: &[u8] = b"expiring";
+/// The name of the meta record that holds how many keys of each slot have an expiry.
+pub(crate) const META_EXPIRING: &[u8] = b"expiring-slots";
+/// The name of the meta record that holds which slots the shard owns, as of the tree's index.
+pub(crate) const META_SLOTS: &[u8] = b"slots";
 
 /// The name of the meta record that tells which snapshot the tree was filled from: index, term and members.
 pub const META_SNAPSHOT: &[u8] = b"snapshot";

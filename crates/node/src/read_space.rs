@@ -136,7 +136,7 @@ impl<'a> SnapshotSpace<'a> {
     /// A view as of the applied index now.
     #[must_use]
     pub fn new(view: &'a ShardView, now_ms: u64, seed: u64) -> Self {
-        Self::of(view, view.engine().snapshot(), now_ms, seed)
+        Self::of(view, view.snapshot(), now_ms, seed)
     }
 
     /// A view as of the moment of a snapshot of the shard.

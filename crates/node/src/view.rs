@@ -161,6 +161,12 @@ impl ShardView {
         self.slots.load().owns(slot) && self.withheld.load().as_ref().is_none_or(|withheld| !withheld.owns(slot))
     }
 
+    /// Whether `slot` is the shard's as of the applied index, whatever its leader has proposed since.
+    #[must_use]
+    pub fn has_slot(&self, slot: Slot) -> bool {
+        self.slots.load().owns(slot)
+    }
+
     /// The slots that it owns; none while it is not sure.
     #[must_use]
     pub fn owned(&self) -> Option<Arc<Slots>> {

@@ -87,7 +87,8 @@ pub(crate) fn run(store: &Arc<Store>) {
     let mut report_at = Instant::now();
     let mut reporter = Reporter::default();
     while !store.is_stopping() {
-        if store.holdings.wait(report_at) {
+        // One that was to come as a part of another may have to be sent after all.
+        if store.holdings.wait(report_at) || store.lacks_replicas() {
             store.follow_map();
         }
         if Instant::now() >= report_at {
@@ -106,7 +107,7 @@ impl Store {
         let gives = |shard: ShardId| Some(map.shards.get(&shard)?.replica_on(self.node())?.id);
         let held: Vec<(ShardId, ReplicaId)> = self.known().replicas().map(|(id, view)| (view.id(), id)).collect();
         for (shard, replica) in held {
-            if gives(shard) != Some(replica) {
+            if gives(shard) != Some(replica) && !is_to_come(&map, shard) {
                 self.close(shard, replica);
             }
         }
@@ -124,6 +125,15 @@ impl Store {
                 Err(why) => self.holdings.damaged(shard, replica.id, why),
             }
         }
+    }
+
+    /// Whether the map gives this node a replica that is not open, and nothing is known to be wrong with it.
+    fn lacks_replicas(&self) -> bool {
+        let known = self.known();
+        let lacks = |(shard, replica): (ShardId, ReplicaId)| {
+            known.view(shard.0 as usize).is_none() && !self.holdings.is_damaged(shard, replica)
+        };
+        known.map.as_ref().is_some_and(|map| map.replicas_on(self.node()).any(|(shard, here)| lacks((shard, here.id))))
     }
 
     /// Closes a replica and removes what there is of it.
@@ -202,13 +212,18 @@ impl Store {
                 // It is opened, and told of, as what it is.
                 Err(_) => given,
             };
-            if here.is_some() && here != given {
+            if here.is_some() && here != given && !is_to_come(map, shard) {
                 log::info!("what is left of replica {} of shard {shard} is removed", here.unwrap_or_default());
                 self.remove(shard)?;
             }
         }
         Ok(())
     }
+}
+
+/// Whether a map is from before a shard was split off.
+fn is_to_come(map: &Map, shard: ShardId) -> bool {
+    shard.0 >= map.next_shard
 }
 
 impl crate::data_dir::DataDir {

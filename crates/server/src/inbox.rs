@@ -1,6 +1,7 @@
 //! How threads speak to a worker: a bounded-by-its-senders queue and one wake-up for many messages.
 
 use crate::opening::Opened;
+use crate::splitting::Forked;
 use crate::waits::Waiting;
 use node::director::NodeReport;
 use node::peer::PeerMessage;
@@ -46,6 +47,10 @@ pub(crate) enum Message {
     Peer(NodeId, PeerMessage),
     /// A message for another node, for the worker with the links.
     Post(NodeId, PeerMessage),
+    /// The fork that a shard waits for is made, or cannot be.
+    Forked(Box<Forked>),
+    /// A replica whose tree was forked, and whether it is to be led here.
+    AdoptChild(Box<Opened>, bool),
     /// A replica for this worker.
     Adopt(Box<Opened>),
     /// A replica of this worker is to be closed: told back once nothing of it is under way any more.

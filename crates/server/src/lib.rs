@@ -26,6 +26,7 @@ mod reads;
 mod requests;
 mod server;
 pub mod snapshots;
+mod splitting;
 mod store;
 mod transfers;
 mod vital;

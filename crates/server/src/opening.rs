@@ -4,8 +4,8 @@ use crate::holdings::SET_ASIDE;
 use crate::store::{Store, moment};
 use cluster::Map;
 use node::peer::PeerMessage;
-use node::{Answers, Effects, Shard, ShardView, SnapshotTask, Ticket};
-use replica::{Log, LogStore, LogWrite, Members, Replica};
+use node::{Answers, Effects, Shard, ShardView, SnapshotTask, SplitTask, Ticket};
+use replica::{LogStore, LogWrite, Members, Replica};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::open_engine;
@@ -37,7 +37,7 @@ impl Store {
 
     /// Opens one replica, unless it is known to be of no use, or its shard is only about to be made.
     pub(crate) fn open_held(&self, map: &Map, shard: ShardId, me: ReplicaId) -> Result<Option<Opened>, String> {
-        if self.holdings.is_damaged(shard, me) || map.splits.contains_key(&shard) {
+        if self.holdings.is_damaged(shard, me) || self.will_be_forked(map, shard)? {
             return Ok(None);
         }
         if self.dir.is_set_aside(shard, me) {
@@ -49,10 +49,8 @@ impl Store {
     /// Opens one replica; makes it if the log has never seen its group.
     pub(crate) fn open_replica(&self, map: &Map, shard: ShardId, me: ReplicaId) -> Result<Opened, String> {
         let info = map.shards.get(&shard).ok_or_else(|| format!("the map has no shard {shard}"))?;
-        let slots = match (info.slots.first(), info.slots.last()) {
-            (Some(first), Some(last)) => (first.0, last.1),
-            _ => (0, 0),
-        };
+        // A shard that is being split off owns none yet, as far as the map says.
+        let slots = map.splits.get(&shard).map_or(&info.slots, |split| &split.slots).clone();
         let fail = |what: &str| format!("shard {shard}: {what}");
         let tree = open_engine(self.dir.identity().engine, &self.dir.shard(shard), &self.resources);
         let tree = tree.map_err(|e| e.to_string())?;
@@ -82,7 +80,10 @@ impl Store {
 }
 
 /// Nobody waits for what is replayed, and nobody is told.
-struct Nobody;
+#[derive(Default)]
+struct Nobody {
+    splits: Vec<SplitTask>,
+}
 
 impl Answers for Nobody {
     fn answer(&mut self, _ticket: &Ticket, _reply: &[u8]) {}
@@ -95,68 +96,88 @@ impl Effects for Nobody {
     fn readable(&mut self, _shard: ShardId) {}
     fn sealed(&mut self, _shard: ShardId) {}
     fn snapshot_wanted(&mut self, _task: SnapshotTask) {}
+    fn split(&mut self, task: SplitTask) {
+        self.splits.push(task);
+    }
+    fn split_ended(&mut self, _child: ShardId) {}
     fn members(&mut self, _shard: ShardId, _index: u64, _members: Members) {}
     fn map(&mut self, _map: Arc<Map>) {}
 }
 
 /// Elects every group of one, applies what its log holds beyond its tree, and says what it does. Groups of several
-/// need the others for that.
-pub(crate) fn recover(opened: &mut [Opened], log: &Log) -> Result<(), String> {
-    let mut shards: Vec<&mut Shard> = opened.iter_mut().map(|opened| &mut opened.shard).collect();
-    shards.retain(|shard| shard.replica().is_alone());
+/// need the others for that. Shards that are split off meanwhile are added.
+pub(crate) fn recover(store: &Store, opened: &mut Vec<Opened>) -> Result<(), String> {
     let started = Instant::now();
-    let left = |shards: &[&mut Shard]| -> u64 {
-        shards.iter().map(|shard| shard.replica().status()).map(|status| status.last - status.applied).sum()
+    let left = |opened: &[Opened]| -> u64 {
+        let alone = opened.iter().map(|opened| &opened.shard).filter(|shard| shard.replica().is_alone());
+        alone.map(|shard| shard.replica().status()).map(|status| status.last - status.applied).sum()
     };
-    let behind = left(&shards);
+    let behind = left(opened);
     if behind > 0 {
-        log::info!("replaying {behind} log entries of {} shards", shards.len());
+        log::info!("replaying {behind} log entries of {} shards", opened.len());
     }
     let mut shown = Instant::now();
-    for i in 0..shards.len() {
-        shards[i].replica_mut().campaign().map_err(|e| e.to_string())?;
-        while step(shards[i], log)? {
-            if shards[i].view().engine().wants_flush() {
-                shards[i].seal();
-                shards[i].view().engine().flush().map_err(|e| e.to_string())?;
+    let mut at = 0;
+    while at < opened.len() {
+        let rest = left(&opened[at + 1..]);
+        let shard = &mut opened[at].shard;
+        at += 1;
+        if !shard.replica().is_alone() {
+            continue;
+        }
+        let mut children = Vec::new();
+        shard.replica_mut().campaign().map_err(|e| e.to_string())?;
+        while step(store, shard, &mut children)? {
+            if shard.view().engine().wants_flush() {
+                shard.seal();
+                shard.view().engine().flush().map_err(|e| e.to_string())?;
             }
             if behind > 0 && shown.elapsed() > Duration::from_secs(1) {
                 shown = Instant::now();
-                log::info!(
-                    "replaying: {} of {behind} entries left, {i} shards of {} done",
-                    left(&shards),
-                    shards.len()
-                );
+                let status = shard.replica().status();
+                log::info!("replaying: {} of {behind} entries left", rest + status.last - status.applied);
             }
         }
-        if let Some(detail) = shards[i].broken() {
+        if let Some(detail) = shard.broken() {
             return Err(detail.to_owned());
         }
-        let status = shards[i].replica().status();
-        assert!(shards[i].view().serving(), "a group of one that does not serve: {status:?}");
+        let status = shard.replica().status();
+        assert!(shard.view().serving(), "a group of one that does not serve: {status:?}");
+        opened.append(&mut children);
     }
     if behind > 0 {
-        let keys: u64 = shards.iter().map(|shard| shard.view().key_count()).sum();
+        let alone = opened.iter().map(|opened| &opened.shard).filter(|shard| shard.replica().is_alone());
+        let keys: u64 = alone.map(|shard| shard.view().key_count()).sum();
         log::info!("replayed {behind} entries in {:.1} s, {keys} keys", started.elapsed().as_secs_f64());
     }
     Ok(())
 }
 
 /// One round of a group of one; false if there was nothing to do.
-fn step(shard: &mut Shard, log: &Log) -> Result<bool, String> {
+fn step(store: &Store, shard: &mut Shard, children: &mut Vec<Opened>) -> Result<bool, String> {
     let mut write = LogWrite::default();
     let now = moment();
-    shard.propose(now, &mut Nobody);
-    let number = shard.collect(&mut write, &mut Nobody)?;
+    let mut nobody = Nobody::default();
+    shard.propose(now, &mut nobody);
+    let number = shard.collect(&mut write, &mut nobody)?;
     let more = !write.is_empty() || shard.has_collected();
     if !write.is_empty() {
-        log.write(write, true).map_err(|e| e.to_string())?;
-        shard.persisted(number, &mut Nobody);
+        store.log.write(write, true).map_err(|e| e.to_string())?;
+        shard.persisted(number, &mut nobody);
     }
     let mut later = LogWrite::default();
-    shard.apply_collected(now, &mut later, &mut Nobody);
-    if !later.is_empty() {
-        log.write(later, true).map_err(|e| e.to_string())?;
+    shard.apply_collected(now, &mut later, &mut nobody);
+    for task in nobody.splits {
+        let child = store.fork(&task)?;
+        shard.forked(Ok(()));
+        if let Some(child) = child {
+            child.shard.view().begin_after(shard.view());
+            store.directory.set_view(task.child, Some((task.replica, child.shard.view().clone())));
+            children.push(child);
+        }
     }
-    Ok(more || shard.has_queued() || shard.replica().has_ready())
+    if !later.is_empty() {
+        store.log.write(later, true).map_err(|e| e.to_string())?;
+    }
+    Ok(more || shard.has_collected() || shard.has_queued() || shard.replica().has_ready())
 }

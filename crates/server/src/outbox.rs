@@ -7,7 +7,7 @@ use crate::worker::Connections;
 use cluster::{Change, Map};
 use node::peer::PeerMessage;
 use node::session::Effect;
-use node::{Answers, Effects, SnapshotTask, Ticket};
+use node::{Answers, Effects, SnapshotTask, SplitTask, Ticket};
 use node::stats::Lookups;
 use replica::Members;
 use resp::Reply;
@@ -225,6 +225,14 @@ impl Effects for Outbox {
 
     fn snapshot_wanted(&mut self, task: SnapshotTask) {
         self.snapshots.push(task);
+    }
+
+    fn split(&mut self, task: SplitTask) {
+        self.store.fork_behind(task);
+    }
+
+    fn split_ended(&mut self, child: ShardId) {
+        self.changes.push(Change::EndSplit { child });
     }
 
     fn members(&mut self, shard: ShardId, index: u64, members: Members) {

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use storage::{Compression, EngineKind, RowCache, SharedResources, StorageOptions};
-use vocab::{Moment, NodeId, Prng, StoreId, limits, wall_clock_ms};
+use vocab::{Moment, NodeId, Prng, ShardId, StoreId, limits, wall_clock_ms};
 
 /// How long a look into storage may take before it is asked whether it has waited for the disk.
 pub(crate) const SLOW_READ: Duration = Duration::from_micros(200);
@@ -56,6 +56,8 @@ pub(crate) struct Store {
     pub(crate) backups: crate::backup::Backups,
     pub(crate) neighbours: Neighbours,
     pub(crate) holdings: Holdings,
+    /// Shards that are being forked from others now: they are opened by that, and by nothing else.
+    pub(crate) forks: Mutex<std::collections::BTreeSet<ShardId>>,
     /// What the store's settings have set here.
     pub(crate) applied: crate::admin::Applied,
     /// What is compared with other nodes' replicas.
@@ -123,6 +125,7 @@ impl Store {
             backups: crate::backup::Backups::default(),
             neighbours: Neighbours::default(),
             holdings: Holdings::default(),
+            forks: Mutex::default(),
             applied: crate::admin::Applied::default(),
             digests: crate::admin::Digests::default(),
             verification: crate::admin::Verification::default(),
@@ -155,7 +158,7 @@ impl Store {
             None => return Ok(Vec::new()),
         };
         let mut opened = self.open_replicas(&Arc::new(map))?;
-        crate::opening::recover(&mut opened, &self.log)?;
+        crate::opening::recover(self, &mut opened)?;
         Ok(opened)
     }
 

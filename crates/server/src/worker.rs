@@ -398,6 +398,11 @@ impl Worker {
                 self.release();
             }
             Message::Report(report) => self.report(*report),
+            Message::Forked(forked) => self.forked(*forked),
+            Message::AdoptChild(opened, leads) => {
+                self.core.adopt_child(opened.shard, leads, self.now);
+                self.outbox.unstall_all();
+            }
             Message::Adopt(opened) => self.core.adopt(opened.shard, opened.fresh, self.now),
             Message::Map(map) => {
                 self.core.map_changed(map);
@@ -411,6 +416,11 @@ impl Worker {
             Message::SnapshotSent(shard, to, whole) => self.core.snapshot_sent(shard, to, whole),
             Message::Hold(asked) => self.begin_hold(asked),
             Message::EndHold(shard) => self.end_hold(shard),
+            Message::Picture(asked) => {
+                let picture = self.control.as_ref().and_then(Control::picture);
+                // Whoever asked may have given up.
+                let _ = asked.try_send(picture.map(Box::new));
+            }
             Message::Look => {
                 let held = self.outbox.connections.iter_mut().map(|(id, connection)| {
                     connection.held_until_ms = 0;

@@ -1,7 +1,7 @@
 //! What a node's core asks of the simulated world, kept until the world looks at it.
 
 use node::peer::PeerMessage;
-use node::{Answers, Effects, SnapshotTask, Ticket};
+use node::{Answers, Effects, SnapshotTask, SplitTask, Ticket};
 use replica::Members;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,6 +18,10 @@ pub struct Outbox {
     pub snapshots: Vec<SnapshotTask>,
     /// Shards whose waiting reads can be looked at again.
     pub readable: BTreeSet<ShardId>,
+    /// Shards that become two.
+    pub splits: Vec<SplitTask>,
+    /// Shards that were split off and need nothing from their parents.
+    pub ended: Vec<ShardId>,
     /// Shards whose members have changed, as of which entry.
     pub members: Vec<(ShardId, u64, Members)>,
 }
@@ -48,6 +52,14 @@ impl Effects for Outbox {
 
     fn snapshot_wanted(&mut self, task: SnapshotTask) {
         self.snapshots.push(task);
+    }
+
+    fn split(&mut self, task: SplitTask) {
+        self.splits.push(task);
+    }
+
+    fn split_ended(&mut self, child: ShardId) {
+        self.ended.push(child);
     }
 
     fn members(&mut self, shard: ShardId, index: u64, members: Members) {

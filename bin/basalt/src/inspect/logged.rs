@@ -38,6 +38,15 @@ pub enum LoggedItem {
     Change {
         bytes: usize,
     },
+    /// Some slots are another shard's from here on.
+    Split {
+        /// The other shard.
+        child: u32,
+        /// Which slots: first and last of each range.
+        slots: Vec<(u16, u16)>,
+    },
+    /// Trees write what they have in memory to files.
+    Seal,
     Mark {
         comparison: u64,
     },
@@ -137,6 +146,8 @@ impl LoggedItem {
             Item::Clear => Self::Clear,
             Item::Change(bytes) => Self::Change { bytes: bytes.len() },
             Item::Mark(comparison) => Self::Mark { comparison: *comparison },
+            Item::Split(split) => Self::Split { child: split.child.0, slots: split.slots.clone() },
+            Item::Seal => Self::Seal,
         }
     }
 
@@ -157,6 +168,11 @@ impl LoggedItem {
             Self::Housekeeping => writeln!(out, "      (collection of expired keys and garbage)"),
             Self::Clear => writeln!(out, "      (every key is removed)"),
             Self::Change { bytes } => writeln!(out, "      (a change of the map, {bytes} bytes)"),
+            Self::Split { child, slots } => {
+                let slots: Vec<String> = slots.iter().map(|(first, last)| format!("{first}-{last}")).collect();
+                writeln!(out, "      (slots {} are shard {child}'s from here on)", slots.join(", "))
+            }
+            Self::Seal => writeln!(out, "      (trees are flushed here)"),
             Self::Mark { comparison } => writeln!(out, "      (replicas are compared here: comparison {comparison})"),
             Self::LeaderBegins => writeln!(out, "      (a leader begins its term)"),
             Self::Members => writeln!(out, "      (a change of members)"),

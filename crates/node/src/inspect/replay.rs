@@ -40,7 +40,7 @@ impl Replay {
     /// The shard as it is now.
     #[must_use]
     pub fn snapshot(&self) -> Box<dyn Snapshot + '_> {
-        self.view.engine().snapshot()
+        self.view.snapshot()
     }
 
     fn apply_items(&self, entry: &Entry) -> Result<(), String> {
@@ -55,7 +55,14 @@ impl Replay {
                 Item::Housekeeping => space.housekeep(),
                 Item::Clear => clear(&self.view, entry.index).map_err(Fault::from),
                 // No record depends on the map, nor on what is compared.
-                Item::Change(_) | Item::Mark(_) => Ok(()),
+                Item::Change(_) | Item::Mark(_) | Item::Seal => Ok(()),
+                Item::Split(split) => {
+                    let slots = split.slots.into();
+                    if self.view.applied_slots().can_spare(&slots) {
+                        self.view.give_away(&slots);
+                    }
+                    Ok(())
+                }
             };
             done.map_err(|fault| match fault {
                 Fault::Storage(error) => error.to_string(),

@@ -2,9 +2,10 @@
 
 use super::{Answers, Fact, Ticket};
 use crate::peer::PeerMessage;
-use replica::{Members, Message, SnapshotPoint};
+use crate::slots::Slots;
+use replica::{LogWrite, Members, Message, SnapshotPoint};
 use std::sync::Arc;
-use storage::Snapshot;
+use storage::{Engine, Keep, Snapshot};
 use vocab::{NodeId, ReplicaId, ShardId};
 
 /// What shards ask of the shell: answers for clients, messages for other nodes, and news.
@@ -27,6 +28,12 @@ pub trait Effects: Answers {
     /// A follower needs everything: the rows are to be streamed, then the message is to be handed over.
     fn snapshot_wanted(&mut self, task: SnapshotTask);
 
+    /// The shard becomes two: another tree is to be made of this one's. Until that is done nothing is applied.
+    fn split(&mut self, task: SplitTask);
+
+    /// This replica leads a shard that was split off, and all its members have their part: the map may say so.
+    fn split_ended(&mut self, child: ShardId);
+
     /// The shard's members have changed.
     fn members(&mut self, shard: ShardId, index: u64, members: Members);
 
@@ -38,6 +45,40 @@ pub trait Effects: Answers {
 
     /// The map has changed.
     fn map(&mut self, map: Arc<cluster::Map>);
+}
+
+/// A shard that becomes two, at entry `point.index` of its log. What to do, in this order: the log is synced, the tree
+/// forked, the child's group made in the log by `install`, durably; then the parent goes on, and the child begins.
+/// What is there already, of an attempt before a crash, is left as it is.
+pub struct SplitTask {
+    /// Whose slots they are as yet.
+    pub parent: ShardId,
+    /// Whose they will be.
+    pub child: ShardId,
+    /// Which.
+    pub slots: Slots,
+    /// The child's replica here: it has the parent's id.
+    pub replica: ReplicaId,
+    /// The parent's tree: applied up to the entry before, and sealed.
+    pub tree: Arc<dyn Engine>,
+    /// What the child's tree keeps beside its rows.
+    pub facts: Vec<Fact>,
+    /// Which rows the child wants.
+    pub keep: Keep,
+    /// Where the child's log begins, and its members.
+    pub point: SnapshotPoint,
+    /// Whether this replica leads the parent: then it is to lead the child.
+    pub leads: bool,
+}
+
+impl SplitTask {
+    /// Makes the child's group known to the log.
+    #[must_use]
+    pub fn install(&self) -> LogWrite {
+        let mut write = LogWrite::default();
+        write.begin_at(self.child, self.replica, &self.point);
+        write
+    }
 }
 
 /// A snapshot that is to be sent.

@@ -3,7 +3,7 @@
 use node::exec::Call;
 use node::peer::PeerMessage;
 use node::session::Acks;
-use node::{Answers, CachedSpace, Effects, Fault, Shard, ShardView, SnapshotSpace, SnapshotTask, Ticket, Write};
+use node::{Answers, CachedSpace, Effects, Fault, Shard, ShardView, SnapshotSpace, SnapshotTask, SplitTask, Ticket, Write};
 use node::{handlers, key_hash};
 use replica::{DiskHealth, Log, LogOptions, LogStore, LogWrite, Members, Replica};
 use resp::{Proto, Reply, table};
@@ -16,7 +16,7 @@ use vocab::{Moment, NodeId, ReplicaId, SLOT_COUNT, ShardId, Slot};
 const SHARD: ShardId = ShardId(1);
 
 #[derive(Default)]
-struct Inbox(HashMap<u64, Vec<u8>>);
+struct Inbox(HashMap<u64, Vec<u8>>, Option<SplitTask>);
 
 impl Answers for Inbox {
     fn answer(&mut self, ticket: &Ticket, reply: &[u8]) {
@@ -38,6 +38,12 @@ impl Effects for Inbox {
     fn sealed(&mut self, _shard: ShardId) {}
     fn snapshot_wanted(&mut self, task: SnapshotTask) {
         panic!("a snapshot for {}", task.node);
+    }
+    fn split(&mut self, task: SplitTask) {
+        assert!(self.1.replace(task).is_none(), "a shard is split twice at once");
+    }
+    fn split_ended(&mut self, child: ShardId) {
+        panic!("shard {child} was not split off here");
     }
     fn members(&mut self, _shard: ShardId, _index: u64, _members: Members) {}
     fn map(&mut self, _map: Arc<cluster::Map>) {}
