@@ -10,8 +10,8 @@
 use crate::inbox::Message;
 use crate::store::{Store, now_ms, steady_us};
 use crate::worker::Worker;
-use node::exec::backup_page;
 use node::ShardView;
+use node::exec::backup_page;
 use resp::{Proto, Reply, Value};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -103,7 +103,8 @@ impl Store {
         answer.ok()
     }
 
-    fn call(&self, node: NodeId, shard: ShardId, args: &[&[u8]]) -> Result<Vec<u8>, String> {
+    /// Runs a command on a node; answers its reply, one RESP3 frame. Waits: for threads that may.
+    pub(crate) fn call(&self, node: NodeId, shard: ShardId, args: &[&[u8]]) -> Result<Vec<u8>, String> {
         let asked = self.send_call(node, shard, args);
         let answer = self.await_answer(&asked, Instant::now() + ANSWER_WITHIN);
         answer.ok_or_else(|| format!("CLUSTERDOWN node {node} does not answer for shard {shard}"))
@@ -126,6 +127,9 @@ impl Store {
 
     /// Runs a command on this node's replica of a shard, if it leads.
     fn run_here(self: &Arc<Self>, shard: ShardId, args: &[&[u8]]) -> Vec<u8> {
+        if args.first().is_some_and(|name| name.eq_ignore_ascii_case(b"KV.ADMIN")) {
+            return crate::admin::serve(self, shard, args);
+        }
         if args.first().is_some_and(|name| name.eq_ignore_ascii_case(b"KV.BACKUP")) {
             return self.backup_call(shard, args);
         }

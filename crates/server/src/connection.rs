@@ -2,8 +2,8 @@
 
 use crate::requests::KeyHashes;
 use mio::net::TcpStream;
-use node::{Ticket, key_hash};
 use node::session::{Session, Transaction};
+use node::{Ticket, key_hash};
 use resp::table::CommandSpec;
 use resp::{ParseState, Reply};
 use std::collections::VecDeque;

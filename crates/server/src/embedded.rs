@@ -204,6 +204,30 @@ impl Caller {
         done.then(|| view.engine().applied_index())
     }
 
+    /// Makes a change of the map and waits until the metadata group, which this node leads, has applied it. The error is
+    /// the text of its reply, its code first.
+    pub(crate) fn change(&mut self, change: &cluster::Change) -> Result<(), String> {
+        self.confirm(ShardId::META, Write::Change(change.encode()))
+    }
+
+    /// Has all replicas of a shard, which this node leads, take a snapshot of one moment.
+    pub(crate) fn mark(&mut self, shard: ShardId, comparison: u64) -> Result<(), String> {
+        self.confirm(shard, Write::Mark(comparison))
+    }
+
+    fn confirm(&mut self, shard: ShardId, write: Write) -> Result<(), String> {
+        let mut reply = Reply::new(Proto::Resp2);
+        if self.submit_durably(shard.0 as usize, write, &mut reply) {
+            self.wait(Some(Instant::now() + CALL_WITHIN), &mut |_, answer| reply.buf.extend_from_slice(answer));
+        }
+        let text = String::from_utf8_lossy(&reply.buf);
+        match text.trim_end().strip_prefix('-') {
+            Some(error) => Err(error.to_owned()),
+            None if text.is_empty() => Err("TIMEOUT it was not confirmed in time: it may be made later".to_owned()),
+            None => Ok(()),
+        }
+    }
+
     fn submit_durably(&mut self, shard: usize, write: Write, reply: &mut Reply) -> bool {
         let durability = Durability { sync: true, acks: Acks::Majority };
         self.send_write(0, shard, Slot(0), write, Vec::new(), durability, reply)

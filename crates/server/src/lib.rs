@@ -13,6 +13,7 @@ mod dispatch;
 mod embedded;
 mod holdings;
 mod host;
+mod http;
 mod inbox;
 pub mod links;
 mod log_thread;
@@ -37,4 +38,5 @@ mod writes;
 
 pub use data_dir::{DataDir, Identity, read_map};
 pub use embedded::Caller;
+pub use http::openapi_document;
 pub use server::Server;

@@ -5,10 +5,11 @@ use crate::inbox::Message;
 use crate::store::Store;
 use crate::worker::Connections;
 use cluster::{Change, Map};
+use node::control::report_members;
 use node::peer::PeerMessage;
 use node::session::Effect;
-use node::{Answers, Effects, SnapshotTask, SplitTask, Ticket};
 use node::stats::Lookups;
+use node::{Answers, Effects, SnapshotTask, SplitTask, Ticket};
 use replica::Members;
 use resp::Reply;
 use slab::Slab;
@@ -135,12 +136,12 @@ impl Outbox {
         };
         if let Some(begun) = begun {
             if begun.spec.is_write() {
-                note_written(&self.store, connection, ticket);
                 if reads_too(begun.spec.name) {
                     let mut lookups = Lookups::default();
                     lookups.note(!matches!(reply, b"$-1\r\n" | b"_\r\n"));
                     self.store.stats.worker(self.worker).looked_up(lookups);
                 }
+                note_written(&self.store, connection, ticket);
             }
             let ns = begun.at.elapsed().as_nanos() as u64;
             self.store.stats.worker(self.worker).finished(begun.spec.id, ns, reply);
@@ -168,12 +169,12 @@ impl Outbox {
     }
 }
 
-/// What the connection has written is in the shard's last entry, or before it: for WAIT.
 /// Writes that Redis counts as a read of their key, too.
 fn reads_too(name: &str) -> bool {
     matches!(name, "GETDEL" | "GETEX" | "GETSET")
 }
 
+/// What the connection has written is in the shard's last entry, or before it: for WAIT.
 fn note_written(store: &Store, connection: &mut Connection, ticket: &Ticket) {
     let known = store.known();
     if let Some(view) = known.shard_of(ticket.slot).and_then(|shard| known.view(shard)) {
@@ -236,8 +237,11 @@ impl Effects for Outbox {
     }
 
     fn members(&mut self, shard: ShardId, index: u64, members: Members) {
-        let (voters, learners) = (members.voters, members.learners);
-        self.changes.push(Change::SetReplicas { shard, members_index: index, voters, learners });
+        self.changes.push(report_members(shard, index, &members));
+    }
+
+    fn marked(&mut self, shard: ShardId, comparison: u64, at_ms: u64, rows: Box<dyn storage::Snapshot>) {
+        self.store.marked(shard, comparison, at_ms, rows);
     }
 
     fn map(&mut self, map: Arc<Map>) {

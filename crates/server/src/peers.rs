@@ -219,6 +219,9 @@ impl Worker {
         let mut actions = Vec::new();
         if let Some(control) = &mut self.control {
             control.map_applied(map, &mut actions);
+        } else if self.store.known().map.as_ref().is_none_or(|known| known.epoch < map.epoch) {
+            // A node that is a store by itself hears of it from nobody else.
+            self.adopt_map(map);
         }
         self.act(actions);
     }
@@ -271,6 +274,7 @@ impl Worker {
             links.identity().set_store(map.store);
         }
         self.store.directory.set_map(map.clone());
+        self.store.apply_settings(map);
         for worker in 0..self.store.workers() {
             if let Some(inbox) = self.store.inbox(worker) {
                 inbox.send(Message::Map(map.clone()));

@@ -44,7 +44,7 @@ pub(crate) fn route(store: &Store, spec: &CommandSpec, args: &[&[u8]]) -> Result
     if matches!(spec.name, "FLUSHALL" | "FLUSHDB") {
         return check_flush(args).map(|()| Routed::Clear);
     }
-    if let Some(handler) = crate::backup::handler(spec.name) {
+    if let Some(handler) = crate::backup::handler(spec.name).or_else(|| crate::admin::handler(spec.name)) {
         return Ok(Routed::Pool { handler });
     }
     let found = handlers(spec.id);

@@ -2,6 +2,7 @@
 
 use crate::background;
 use crate::embedded::Caller;
+use crate::http::HttpListener;
 use crate::inbox::{Inbox, Message};
 use crate::links::{Identity, Links, LinksOptions, Packing};
 use crate::peers::LINKS_WORKER;
@@ -28,6 +29,7 @@ pub struct Server {
     address: Option<SocketAddr>,
     workers: Vec<JoinHandle<()>>,
     background: Vec<JoinHandle<()>>,
+    http: Option<HttpListener>,
 }
 
 impl Server {
@@ -38,7 +40,15 @@ impl Server {
         let listener = bind(&listen).map_err(|e| format!("cannot listen on {listen}: {e}"))?;
         let address = listener.local_addr().map_err(|e| e.to_string())?;
         config.listening(&address.ip().to_string(), address.port());
-        Self::run(config, Some(listener))
+        let http_listen = config.text("http-listen").unwrap_or_default();
+        let http = match http_listen.as_str() {
+            "" => None,
+            listen => Some(crate::http::bind(listen).map_err(|e| format!("cannot listen for HTTP on {listen}: {e}"))?),
+        };
+        let mut server = Self::run(config, Some(listener))?;
+        let http = http.map(|listener| HttpListener::start(&server.store, listener)).transpose();
+        server.http = http.map_err(|e| format!("cannot serve HTTP: {e}"))?;
+        Ok(server)
     }
 
     /// Opens the store that `config` names for callers in this process only.
@@ -64,7 +74,16 @@ impl Server {
         if store.inboxes.set(inboxes.clone()).is_err() {
             return Err("the store is running already".to_owned());
         }
+        // Of a node that is a store by itself: what the metadata group has applied and the file does not hold yet.
+        let newest = opened.iter().find_map(|opened| opened.shard.map().cloned()).filter(|_| store.is_alone());
+        if let Some(newest) = newest.filter(|map| store.known().map.as_ref().is_none_or(|old| old.epoch < map.epoch)) {
+            store.dir.keep_map(&newest)?;
+            store.directory.set_map(newest);
+        }
         let map = store.known().map.clone();
+        if let Some(map) = &map {
+            store.apply_settings(map);
+        }
         let mut cores: Vec<Core> = (0..workers).map(|_| Core::new(store.node())).collect();
         if let Some(map) = &map {
             cores.iter_mut().for_each(|core| core.map_changed(map.clone()));
@@ -85,13 +104,25 @@ impl Server {
             threads.push(thread.map_err(|e| e.to_string())?);
         }
         let background = background::start(&store).map_err(|e| e.to_string())?;
-        Ok(Self { store, address, workers: threads, background })
+        Ok(Self { store, address, workers: threads, background, http: None })
     }
 
     /// The address that it listens on.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Where operators reach it by HTTP.
+    #[must_use]
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(HttpListener::address)
+    }
+
+    /// Its figures, in the text format of Prometheus.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        crate::http::metrics::exposition(&self.store)
     }
 
     /// What to say when it has started.
@@ -146,6 +177,9 @@ impl Server {
             }
         }
         self.store.stopping.store(true, Ordering::Release);
+        if let Some(http) = self.http {
+            http.join();
+        }
         self.store.resources.stop();
         if let Some(snapshots) = self.store.snapshots.get() {
             snapshots.stop();

@@ -166,6 +166,15 @@ pub const SNAPSHOTS_INBOUND_MAX: usize = 4;
 /// Snapshots that a node sends at once.
 pub const SNAPSHOTS_OUTBOUND_MAX: usize = 1;
 
+/// Most connections to a node's HTTP listener at once.
+pub const HTTP_CONNECTIONS_MAX: usize = 32;
+/// Longest head of an HTTP request, in bytes.
+pub const HTTP_HEAD_BYTES_MAX: usize = 16 * 1024;
+/// Most headers of an HTTP request.
+pub const HTTP_HEADERS_MAX: usize = 64;
+/// Longest body of an HTTP request, in bytes.
+pub const HTTP_BODY_BYTES_MAX: usize = 64 * 1024;
+
 const _: () = assert!(KEY_BYTES_MAX + FIELD_BYTES_MAX + 64 < u16::MAX as usize);
 const _: () = assert!(VALUE_BYTES_MAX < u32::MAX as usize / 2);
 const _: () = assert!(BULK_BYTES_MAX <= QUERY_BUFFER_BYTES_MAX);

@@ -3,6 +3,7 @@
 use super::parse::Value;
 use super::table::{SETTINGS, index_of};
 use resp::glob_matches;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -73,6 +74,8 @@ struct Cell {
 #[derive(Debug)]
 pub struct Config {
     cells: Vec<Cell>,
+    /// What settings were that the store has set for all its nodes, to go back to.
+    own: Mutex<BTreeMap<usize, Value>>,
     /// Held while several values change together.
     setting: Mutex<()>,
 }
@@ -80,7 +83,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         let cells = SETTINGS.iter().map(|_| Cell { number: AtomicI64::new(0), text: RwLock::default() }).collect();
-        let config = Self { cells, setting: Mutex::default() };
+        let config = Self { cells, own: Mutex::default(), setting: Mutex::default() };
         for (at, setting) in SETTINGS.iter().enumerate() {
             config.store(at, setting.parse(setting.default.as_bytes()).expect("defaults are valid: tested"));
         }
@@ -100,6 +103,29 @@ impl Config {
     /// Changes several settings, all or none.
     pub fn set(&self, pairs: &[(&[u8], &[u8])]) -> Result<(), SetError> {
         self.set_all(pairs, false)
+    }
+
+    /// Sets a setting to what the store says for all its nodes, whether or not it may be changed otherwise; with none it
+    /// is again what it was before the store first said something.
+    pub fn set_for_store(&self, name: &str, text: Option<&str>) -> Result<(), SetError> {
+        let at = SETTINGS.iter().position(|setting| setting.is_named(name.as_bytes()));
+        let at = at.ok_or_else(|| SetError::Unknown(name.to_owned()))?;
+        let refused = |reason: &str| SetError::Refused { name: name.to_owned(), reason: reason.to_owned() };
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = match text {
+            Some(text) => SETTINGS[at].parse(text.as_bytes()).map_err(|reason| refused(&reason))?,
+            None => match own.remove(&at) {
+                Some(value) => value,
+                None => return Ok(()),
+            },
+        };
+        let _held = self.setting.lock().unwrap_or_else(PoisonError::into_inner);
+        if text.is_some() {
+            let was = SETTINGS[at].parse(self.text_at(at).as_bytes()).map_err(|reason| refused(&reason))?;
+            own.entry(at).or_insert(was);
+        }
+        self.store(at, value);
+        Ok(())
     }
 
     /// Says where the node listens, once that is known: `listen`, `bind` and `port` follow.
@@ -350,6 +376,24 @@ mod tests {
         let found = config.matching(&[b"listen", b"PORT", b"b?nd"]);
         let expected = [("listen", "[::1]:7001"), ("port", "7001"), ("bind", "::1")];
         assert_eq!(found, expected.map(|(name, value)| (name, value.to_owned())));
+    }
+
+    #[test]
+    fn what_the_store_sets_can_be_taken_back() {
+        let config = Config::start([("durability", "nosync")]).unwrap();
+        config.set_for_store("durability", None).unwrap();
+        config.set_for_store("transfer-rate", Some("5000000")).unwrap();
+        config.set_for_store("durability", Some("sync")).unwrap();
+        config.set_for_store("durability", Some("sync")).unwrap();
+        assert!(config.sync_writes());
+        assert_eq!(config.number("transfer-rate"), Some(5_000_000));
+        for name in ["durability", "transfer-rate"] {
+            config.set_for_store(name, None).unwrap();
+        }
+        assert!(!config.sync_writes());
+        assert_eq!(config.number("transfer-rate"), Some(200 << 20));
+        assert!(config.set_for_store("durability", Some("never")).is_err());
+        assert!(config.set_for_store("nosuch", Some("1")).is_err());
     }
 
     #[test]

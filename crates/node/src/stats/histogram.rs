@@ -58,6 +58,13 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
+    /// How many took less than so many ns, as a power of two.
+    #[must_use]
+    pub fn below(&self, bits: u32) -> u64 {
+        let end = 1u64 << bits.min(63);
+        (0..BUCKETS).take_while(|bucket| end_of(*bucket) <= end).map(|bucket| self.counts[bucket]).sum()
+    }
+
     /// The latency, in ns, that `percentile` (0 to 100) of all do not exceed; 0 if there are none.
     #[must_use]
     pub fn percentile_ns(&self, percentile: f64) -> u64 {
@@ -124,6 +131,7 @@ mod tests {
         }
         let expected = vec![(1, 1), (2, 2), (4, 4), (8, 8), (16, 16), (33, 32), (66, 65), (132, 131), (264, 262)];
         assert_eq!(histogram.cumulative_us()[..9], expected[..]);
+        assert_eq!([10, 14, 20, 34].map(|bits| histogram.below(bits)), [1, 16, 1000, 1000]);
         assert_eq!(histogram.cumulative_us()[9..], [(528, 524), (1056, 1000)]);
         histogram.record(u64::MAX);
         assert_eq!(histogram.cumulative_us().last().map(|last| last.1), Some(1001));

@@ -21,12 +21,39 @@ const fn admin(name: &'static str, arity: i16, summary: &'static str) -> Command
 
 pub(in crate::table) const ROWS: &[CommandSpec] = &[
     own("KV.ADMIN", -2, "Groups the commands about the store as a whole.").cost("Depends on the subcommand."),
+    admin("KV.ADMIN|DRAIN-LEADERS", 3, "Begins the plan that has a node lead nothing until it has been restarted.")
+        .args("node:string"),
+    admin("KV.ADMIN|EVENTS", -2, "Returns what has happened to the store: elections, failures, plans, settings.")
+        .args("[AFTER number:integer] [LIMIT count:integer]"),
     own("KV.ADMIN|HELP", 2, "Lists the subcommands.").flags(LOADING | STALE),
     admin(
         "KV.ADMIN|INIT",
         2,
         "Makes the store as soon as enough nodes have joined this one; for one of its first nodes.",
     ),
+    admin("KV.ADMIN|MAP", 2, "Returns the map: nodes, shards, replicas, what is under way."),
+    admin("KV.ADMIN|NODES", 2, "Returns each node, with its figures."),
+    admin(
+        "KV.ADMIN|PLAN",
+        -3,
+        "Shows what plans there are or what one would do, begins one, pauses it, takes it up again or gives it up.",
+    )
+    .args(
+        "<LIST | SHOW plan:integer | PREVIEW kind [argument:string [argument:string ...]] | APPLY kind \
+         [argument:string [argument:string ...]] [REASON text:string] | PAUSE plan:integer | RESUME plan:integer | \
+         CANCEL plan:integer>",
+    ),
+    admin("KV.ADMIN|SETTINGS", -2, "Returns or changes what is set for the whole store.")
+        .args("[LIST | GET name:string | SET name:string value:string | RESET name:string]"),
+    admin("KV.ADMIN|SHARDS", 2, "Returns each shard, with its replicas."),
+    admin("KV.ADMIN|STATUS", 2, "Returns how the store is: nodes, zones, shards, plans, and what is wrong."),
+    admin(
+        "KV.ADMIN|VERIFY",
+        -2,
+        "Has this node compare the map with what nodes hold and the replicas of each shard with each other, or returns \
+         how far that is.",
+    )
+    .args("[START [shard:integer ...] | STATUS | STOP]"),
     own("KV.BACKUP", -2, "Groups the commands that a backup is made with.").cost("Depends on the subcommand."),
     own("KV.BACKUP|HELP", 2, "Lists the subcommands.").flags(LOADING | STALE),
     admin(

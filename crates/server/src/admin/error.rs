@@ -1,0 +1,75 @@
+//! Why an operator's request was not done.
+
+/// Why a request was not done; each is one code of error replies and one status of HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AdminError {
+    /// It is written wrongly.
+    Usage(String),
+    /// What it names is not there.
+    NotFound(String),
+    /// The store does not do that as it is.
+    Refused(String),
+    /// Who would have to answer cannot be reached, now.
+    Unavailable(String),
+    /// Something failed.
+    Failed(String),
+}
+
+impl AdminError {
+    /// The code that its error reply begins with, and the status of HTTP.
+    pub(crate) fn code(&self) -> (&'static str, u16) {
+        match self {
+            Self::Usage(_) => ("USAGE", 400),
+            Self::NotFound(_) => ("NOTFOUND", 404),
+            Self::Refused(_) => ("REFUSED", 409),
+            Self::Unavailable(_) => ("CLUSTERDOWN", 503),
+            Self::Failed(_) => ("ERR", 500),
+        }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        let (Self::Usage(text)
+        | Self::NotFound(text)
+        | Self::Refused(text)
+        | Self::Unavailable(text)
+        | Self::Failed(text)) = self;
+        text
+    }
+
+    /// The error reply, without its first byte and its end.
+    pub(crate) fn reply(&self) -> String {
+        format!("{} {}", self.code().0, self.text())
+    }
+
+    /// From an error reply of another node.
+    pub(crate) fn of_reply(reply: &str) -> Self {
+        let (code, text) = reply.split_once(' ').unwrap_or(("ERR", reply));
+        let text = text.to_owned();
+        match code {
+            "USAGE" => Self::Usage(text),
+            "NOTFOUND" => Self::NotFound(text),
+            "REFUSED" => Self::Refused(text),
+            "CLUSTERDOWN" | "MOVED" => Self::Unavailable(text),
+            _ => Self::Failed(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_survives_the_way_between_nodes() {
+        for error in [
+            AdminError::Usage("a b".to_owned()),
+            AdminError::NotFound("a".to_owned()),
+            AdminError::Refused("a".to_owned()),
+            AdminError::Unavailable("a".to_owned()),
+            AdminError::Failed("a".to_owned()),
+        ] {
+            assert_eq!(AdminError::of_reply(&error.reply()), error);
+        }
+        assert_eq!(AdminError::of_reply("odd"), AdminError::Failed("odd".to_owned()));
+    }
+}

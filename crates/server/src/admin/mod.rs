@@ -1,0 +1,37 @@
+//! What an operator asks of the store: one function behind `KV.ADMIN`, `basalt ctl` and the HTTP API.
+//!
+//! It runs on threads that may wait. What needs the newest map, or the director, is asked of the node whose replica leads the
+//! metadata group; while nobody leads it, the node that was asked says what it sees itself, and that it is no more than
+//! that.
+
+mod applied;
+mod changes;
+mod digests;
+mod error;
+mod events;
+mod findings;
+mod maps;
+mod nodes;
+mod plans;
+mod preview;
+mod request;
+mod run;
+mod settings;
+mod shards;
+mod sight;
+mod status;
+mod verify;
+
+pub(crate) use applied::Applied;
+pub(crate) use digests::Digests;
+pub(crate) use error::AdminError;
+pub(crate) use run::{admin, handler, serve};
+pub(crate) use sight::director_picture;
+pub(crate) use verify::Verification;
+
+/// Whether the admin function understands these words.
+#[cfg(test)]
+pub(crate) fn understands(words: &[String]) -> bool {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    request::AdminRequest::parse(&words).is_ok()
+}

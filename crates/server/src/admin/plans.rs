@@ -1,0 +1,96 @@
+//! Plans, for operators: begun, listed, paused, taken up again, given up.
+
+use super::changes::{change, newest_map};
+use super::error::AdminError;
+use super::nodes;
+use super::sight::Sight;
+use crate::store::{Store, now_ms};
+use cluster::{Change, Map, Plan, PlanKind, PlanState};
+use node::ShardView;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use vocab::PlanId;
+use vocab::limits::PLAN_DETAIL_BYTES_MAX;
+
+pub(super) fn list(sight: &Sight) -> Value {
+    json!({"plans": sight.picture.plans})
+}
+
+pub(super) fn show(sight: &Sight, id: u64) -> Result<Value, AdminError> {
+    let plan = sight.picture.plans.iter().find(|plan| plan.id == id).ok_or_else(|| unknown(id))?;
+    let mut shown = json!(plan);
+    let steps = sight.picture.shards.iter().filter(|shard| shard.plan == Some(id));
+    shown["shards_now"] = json!(steps.collect::<Vec<_>>());
+    Ok(shown)
+}
+
+fn unknown(id: u64) -> AdminError {
+    AdminError::NotFound(format!("there is no plan {id}, or it is forgotten; `ctl plan list` lists them"))
+}
+
+/// What these words mean.
+pub(super) fn read(map: &Map, words: &[String]) -> Result<PlanKind, AdminError> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    // A name that nobody has is told as such, whatever else is wrong.
+    let missing = std::cell::RefCell::new(None);
+    let node = |name: &str| {
+        nodes::find(map, name).map_err(|error| {
+            let text = error.text().to_owned();
+            *missing.borrow_mut() = Some(error);
+            text
+        })
+    };
+    let kind = PlanKind::from_words(&words, &node);
+    kind.map_err(|text| missing.take().unwrap_or(AdminError::Usage(text)))
+}
+
+/// Begins a plan.
+pub(super) fn apply(
+    store: &Arc<Store>,
+    view: &ShardView,
+    words: &[String],
+    reason: Option<&str>,
+) -> Result<Value, AdminError> {
+    let detail = reason.unwrap_or("asked for by an operator");
+    if detail.len() > PLAN_DETAIL_BYTES_MAX {
+        return Err(AdminError::Usage(format!("a reason has at most {PLAN_DETAIL_BYTES_MAX} bytes")));
+    }
+    let at_ms = now_ms();
+    let id = change(store, view, |map| {
+        let kind = read(map, words)?;
+        let id = PlanId(map.next_plan);
+        Ok((Some(Change::BeginPlan { id, kind, at_ms, detail: detail.to_owned() }), id))
+    })?;
+    shown(view, id)
+}
+
+/// Pauses a plan, takes it up again, or gives it up.
+pub(super) fn set(store: &Arc<Store>, view: &ShardView, id: u64, now: PlanState) -> Result<Value, AdminError> {
+    let at_ms = now_ms();
+    change(store, view, |map| {
+        let plan = map.plans.get(&PlanId(id)).ok_or_else(|| unknown(id))?;
+        if plan.state.has_ended() && plan.state != now {
+            return Err(AdminError::Refused(format!("plan {id} is {} already", plan.state.word())));
+        }
+        let (was, detail) = (plan.state, plan.detail.clone());
+        let change = (was != now).then_some(Change::SetPlan { id: PlanId(id), was, now, at_ms, detail });
+        Ok((change, ()))
+    })?;
+    shown(view, PlanId(id))
+}
+
+fn shown(view: &ShardView, id: PlanId) -> Result<Value, AdminError> {
+    let map = newest_map(view)?;
+    let plan = map.plans.get(&id).ok_or_else(|| unknown(id.0))?;
+    Ok(described(plan))
+}
+
+fn described(plan: &Plan) -> Value {
+    json!({
+        "id": plan.id.0,
+        "kind": plan.kind.word(),
+        "about": plan.kind.words()[1..].join(" "),
+        "state": plan.state.word(),
+        "detail": plan.detail,
+    })
+}

@@ -1,0 +1,121 @@
+//! What a plan would do, without beginning it.
+
+use super::changes::newest_map;
+use super::error::AdminError;
+use super::plans;
+use super::sight::Sight;
+use cluster::placement::{Move, Observed, next_moves};
+use cluster::{Change, Map, PLAN_KINDS, PlanKind, Settings};
+use node::ShardView;
+use serde_json::{Value, json};
+use vocab::{NodeId, PlanId, ShardId};
+
+/// Moves that are listed one by one.
+const MOVES_SHOWN: usize = 1000;
+/// What moves take of a node unless something else is set, in MB a second.
+const MOVE_RATE_MB: u64 = 200;
+
+/// What would happen; refusals are those of the map.
+pub(super) fn preview(sight: &Sight, view: &ShardView, words: &[String]) -> Result<Value, AdminError> {
+    let map = newest_map(view)?;
+    let kind = plans::read(&map, words)?;
+    let (id, detail) = (PlanId(map.next_plan), String::new());
+    let mut planned = map.clone();
+    let begin = Change::BeginPlan { id, kind: kind.clone(), at_ms: sight.picture.at_ms, detail };
+    planned.apply(&begin).map_err(|refusal| AdminError::Refused(refusal.to_string()))?;
+    let mut observed = observed(sight, &planned);
+    if let PlanKind::Repair(node) = &kind {
+        observed.down.remove(node);
+        observed.lost.insert(*node);
+    }
+    let moves = moves(&kind, &planned, &observed);
+    let bytes_of = |shard: ShardId| observed.bytes.get(&shard).copied().unwrap_or(0);
+    let bytes: u64 = moves.iter().filter(|step| step.add.is_some()).map(|step| bytes_of(step.shard)).sum();
+    let shown: Vec<Value> = moves
+        .iter()
+        .take(MOVES_SHOWN)
+        .map(|step| {
+            let from = step.remove.and_then(|id| planned.replica(step.shard, id)).map(|replica| replica.node);
+            let name = |node: NodeId| json!({"id": node.to_string(), "address": sight.address(&node.to_string())});
+            json!({
+                "shard": step.shard.0,
+                "from": from.map(name),
+                "to": step.add.map(name),
+                "why": format!("{:?}", step.why).to_ascii_lowercase(),
+                "bytes": bytes_of(step.shard),
+            })
+        })
+        .collect();
+    let words = PLAN_KINDS.iter().find(|words| words.word == kind.word());
+    let splits = splits(&kind, &planned);
+    Ok(json!({
+        "kind": kind.word(),
+        "about": kind.words()[1..].join(" "),
+        "help": words.map(|words| words.help),
+        "warning": words.and_then(|words| words.warning),
+        "moves": moves.len(),
+        "splits": splits,
+        "bytes": bytes,
+        "seconds": seconds(&map, &moves, &bytes_of),
+        "first_moves": shown,
+    }))
+}
+
+/// How many shards become two.
+fn splits(kind: &PlanKind, map: &Map) -> usize {
+    match kind {
+        PlanKind::SplitShard { .. } => 1,
+        PlanKind::SplitAll => map.data_shards().filter(|(_, info)| info.slot_count() > 1).count(),
+        _ => 0,
+    }
+}
+
+/// What placement knows beside the map, out of the picture.
+fn observed(sight: &Sight, map: &Map) -> Observed {
+    let mut observed = Observed { leaving: map.leaving.clone(), ..Observed::default() };
+    for node in &sight.picture.nodes {
+        let Some(id) = map.nodes.keys().find(|id| id.to_string() == node.id) else { continue };
+        match node.state {
+            "lost" => drop(observed.lost.insert(*id)),
+            "up" => {}
+            _ => drop(observed.down.insert(*id)),
+        }
+    }
+    observed.bytes =
+        sight.picture.shards.iter().filter(|shard| shard.id != 0).map(|of| (ShardId(of.id), of.bytes)).collect();
+    observed
+}
+
+fn moves(kind: &PlanKind, map: &Map, observed: &Observed) -> Vec<Move> {
+    match kind {
+        PlanKind::MoveShard { shard, from, to } => {
+            let remove = map.shards.get(shard).and_then(|info| info.replica_on(*from)).map(|replica| replica.id);
+            vec![Move { shard: *shard, add: Some(*to), remove, why: cluster::placement::Why::Balance }]
+        }
+        PlanKind::Rebuild { node, shard } => {
+            let of_plan = |(id, _): &(ShardId, _)| shard.is_none_or(|shard| shard == *id);
+            let held = map.replicas_on(*node).filter(of_plan);
+            let why = cluster::placement::Why::Repair;
+            held.map(|(shard, held)| Move { shard, add: Some(*node), remove: Some(held.id), why }).collect()
+        }
+        _ if kind.moves_replicas() => {
+            next_moves(map, observed).into_iter().filter(|step| node::director::allows(kind, step, map)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// How long it takes at least: the node that gives or takes most sets the time.
+fn seconds(map: &Map, moves: &[Move], bytes_of: &dyn Fn(ShardId) -> u64) -> u64 {
+    let rate = match Settings::of(map).move_rate_mb.unwrap_or(MOVE_RATE_MB) {
+        0 => return 0,
+        rate => rate * 1_000_000,
+    };
+    let mut of_node = std::collections::BTreeMap::<NodeId, u64>::new();
+    for step in moves {
+        if let Some(to) = step.add {
+            *of_node.entry(to).or_default() += bytes_of(step.shard);
+        }
+    }
+    of_node.values().max().copied().unwrap_or(0).div_ceil(rate)
+}

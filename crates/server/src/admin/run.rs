@@ -1,0 +1,167 @@
+//! From words to an answer: here, or by the node that has to know.
+
+use super::error::AdminError;
+use super::request::{AdminRequest, PlanRequest, SettingsRequest, VerifyRequest, Whose};
+use super::sight::Sight;
+use super::{events, maps, nodes, plans, preview, settings, shards, status, verify};
+use crate::embedded::Caller;
+use crate::store::{Store, steady_us};
+use resp::{Proto, Reply};
+use serde_json::Value;
+use std::sync::Arc;
+use vocab::ShardId;
+
+/// The name of the command.
+const NAME: &str = "KV.ADMIN";
+
+type Answer = Result<Value, AdminError>;
+
+/// Who runs the command of that name, if it is one of these. For threads of the pool.
+pub(crate) fn handler(name: &str) -> Option<fn(&Arc<Store>, &[&[u8]], &mut Reply)> {
+    let verb = name.strip_prefix(NAME)?.strip_prefix('|')?;
+    (!matches!(verb, "HELP" | "INIT")).then_some(reply as fn(&Arc<Store>, &[&[u8]], &mut Reply))
+}
+
+/// Answers a command of a client: a text of JSON, or an error.
+fn reply(store: &Arc<Store>, args: &[&[u8]], reply: &mut Reply) {
+    let words: Result<Vec<&str>, _> = args[1..].iter().map(|arg| std::str::from_utf8(arg)).collect();
+    let answer = match words {
+        Ok(words) => admin(store, &words),
+        Err(_) => Err(AdminError::Usage("an argument is not text".to_owned())),
+    };
+    put(answer, reply);
+}
+
+fn put(answer: Answer, reply: &mut Reply) {
+    match answer {
+        Ok(value) => reply.bulk(value.to_string().as_bytes()),
+        Err(error) => reply.error(&error.reply()),
+    }
+}
+
+/// Answers what an operator asks. Waits, for other nodes too.
+pub(crate) fn admin(store: &Arc<Store>, words: &[&str]) -> Answer {
+    let request = AdminRequest::parse(words)?;
+    match request.whose() {
+        Whose::Here => here(store, &request),
+        Whose::Meta => at_meta(store, words, &request),
+        Whose::MetaOrHere => match at_meta(store, words, &request) {
+            Err(AdminError::Unavailable(_)) => seen(&Sight::of(store), &request),
+            answer => answer,
+        },
+    }
+}
+
+/// Answers another node, as its command came, about a shard: one RESP3 frame.
+pub(crate) fn serve(store: &Arc<Store>, shard: ShardId, args: &[&[u8]]) -> Vec<u8> {
+    let mut reply = Reply::new(Proto::Resp3);
+    if let [_, verb, comparison] = args
+        && verb.eq_ignore_ascii_case(b"MARK")
+    {
+        put(mark(store, shard, comparison), &mut reply);
+        return reply.buf;
+    }
+    let words: Result<Vec<&str>, _> = args[1..].iter().map(|arg| std::str::from_utf8(arg)).collect();
+    let words = words.map_err(|_| AdminError::Usage("an argument is not text".to_owned()));
+    let answer = words.and_then(|words| AdminRequest::parse(&words)).and_then(|request| match request.whose() {
+        Whose::Here => here(store, &request),
+        // It was sent here because this node leads: if it does no more, whoever asks looks again.
+        Whose::Meta | Whose::MetaOrHere => leading(store, &request),
+    });
+    put(answer, &mut reply);
+    reply.buf
+}
+
+/// Has all replicas of a shard take a snapshot of the same moment, if this node leads it.
+fn mark(store: &Arc<Store>, shard: ShardId, comparison: &[u8]) -> Answer {
+    let comparison = std::str::from_utf8(comparison).ok().and_then(|text| text.parse().ok());
+    let comparison = comparison.ok_or_else(|| AdminError::Usage("MARK comparison".to_owned()))?;
+    if !store.known().view(shard.0 as usize).is_some_and(|view| view.serving()) {
+        return Err(AdminError::Unavailable(format!("this node does not lead shard {shard}")));
+    }
+    let marked = Caller::new(store.clone()).mark(shard, comparison);
+    marked.map(|()| Value::Null).map_err(|text| AdminError::of_reply(&text))
+}
+
+fn at_meta(store: &Arc<Store>, words: &[&str], request: &AdminRequest) -> Answer {
+    if store.known().map.is_none() {
+        return Err(AdminError::Unavailable(
+            "this node belongs to no store yet: `basalt ctl init` makes it".to_owned(),
+        ));
+    }
+    if leads(store) {
+        return leading(store, request);
+    }
+    let mut args: Vec<&[u8]> = vec![NAME.as_bytes()];
+    args.extend(words.iter().map(|word| word.as_bytes()));
+    let frame = store.call_leader(ShardId::META, &args).map_err(|text| AdminError::of_reply(&text))?;
+    decode(&frame)
+}
+
+/// What another node has answered.
+pub(super) fn decode(frame: &[u8]) -> Answer {
+    let wrong = || AdminError::Failed("another node's answer cannot be read".to_owned());
+    match resp::decode(frame) {
+        Ok(Some((resp::Value::Bulk(text), _))) => serde_json::from_slice(&text).map_err(|_| wrong()),
+        Ok(Some((resp::Value::Error(text), _))) => Err(AdminError::of_reply(&text)),
+        _ => Err(wrong()),
+    }
+}
+
+fn leads(store: &Store) -> bool {
+    store.known().view(0).is_some_and(|view| view.serving())
+}
+
+/// On the leader of the metadata group.
+fn leading(store: &Arc<Store>, request: &AdminRequest) -> Answer {
+    let view = store.known().view(0).filter(|view| view.serving()).cloned();
+    let nobody = || AdminError::Unavailable("this node does not lead the metadata group".to_owned());
+    let view = view.ok_or_else(nobody)?;
+    if !store.confirm_read(&view, steady_us()) {
+        return Err(nobody());
+    }
+    match request {
+        AdminRequest::Status | AdminRequest::Nodes | AdminRequest::Shards | AdminRequest::Map => {
+            seen(&Sight::of_leader(store), request)
+        }
+        AdminRequest::Events { after, limit } => events::list(&view, *after, *limit),
+        AdminRequest::Settings(SettingsRequest::List) => settings::list(&view),
+        AdminRequest::Settings(SettingsRequest::Get(name)) => settings::get(&view, name),
+        AdminRequest::Settings(SettingsRequest::Set(name, value)) => settings::set(store, &view, name, Some(value)),
+        AdminRequest::Settings(SettingsRequest::Reset(name)) => settings::set(store, &view, name, None),
+        AdminRequest::Plan(plan) => match plan {
+            PlanRequest::List => Ok(plans::list(&Sight::of_leader(store))),
+            PlanRequest::Show(id) => plans::show(&Sight::of_leader(store), *id),
+            PlanRequest::Preview(words) => preview::preview(&Sight::of_leader(store), &view, words),
+            PlanRequest::Apply { words, reason } => plans::apply(store, &view, words, reason.as_deref()),
+            PlanRequest::Pause(id) => plans::set(store, &view, *id, cluster::PlanState::Paused),
+            PlanRequest::Resume(id) => plans::set(store, &view, *id, cluster::PlanState::Running),
+            PlanRequest::Cancel(id) => plans::set(store, &view, *id, cluster::PlanState::Cancelled),
+        },
+        AdminRequest::DrainLeaders(node) => {
+            plans::apply(store, &view, &["drain-leaders".to_owned(), node.clone()], None)
+        }
+        AdminRequest::Verify(_) | AdminRequest::Replicas | AdminRequest::Digest(_) => here(store, request),
+    }
+}
+
+/// What can be answered from one node's sight of the store.
+fn seen(sight: &Sight, request: &AdminRequest) -> Answer {
+    match request {
+        AdminRequest::Status => Ok(status::status(sight)),
+        AdminRequest::Nodes => Ok(nodes::list(sight)),
+        AdminRequest::Shards => Ok(shards::list(sight)),
+        _ => maps::map(sight),
+    }
+}
+
+/// What is about this node.
+fn here(store: &Arc<Store>, request: &AdminRequest) -> Answer {
+    match request {
+        AdminRequest::Verify(VerifyRequest::Start(shards)) => verify::start(store, shards),
+        AdminRequest::Verify(VerifyRequest::Status) => Ok(verify::state(store)),
+        AdminRequest::Verify(VerifyRequest::Stop) => Ok(verify::stop(store)),
+        AdminRequest::Digest(comparison) => Ok(store.digests.found(*comparison)),
+        _ => Ok(shards::replicas_here(store)),
+    }
+}

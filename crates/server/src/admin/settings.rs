@@ -1,0 +1,52 @@
+//! The settings of the store, for operators.
+
+use super::changes::{change, newest_map};
+use super::error::AdminError;
+use crate::store::Store;
+use cluster::{Change, Map, STORE_SETTINGS, StoreSetting, setting_value, store_setting};
+use node::ShardView;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+pub(super) fn list(view: &ShardView) -> Result<Value, AdminError> {
+    let map = newest_map(view)?;
+    Ok(json!({"settings": STORE_SETTINGS.iter().map(|setting| shown(&map, setting)).collect::<Vec<_>>()}))
+}
+
+pub(super) fn get(view: &ShardView, name: &str) -> Result<Value, AdminError> {
+    Ok(shown(&newest_map(view)?, known(name)?))
+}
+
+/// Sets it, or with none lets the default hold again.
+pub(super) fn set(store: &Arc<Store>, view: &ShardView, name: &str, value: Option<&str>) -> Result<Value, AdminError> {
+    let setting = known(name)?;
+    let now = value.map(|value| setting.parse(value).map_err(AdminError::Usage)).transpose()?;
+    let was = change(store, view, |map| {
+        let (name, was) = (setting.name.to_owned(), map.settings.get(setting.name).cloned());
+        let before = setting_value(map, setting);
+        let change = (was != now).then(|| Change::Setting { name, was, now: now.clone() });
+        Ok((change, before))
+    })?;
+    let mut answer = shown(&newest_map(view)?, setting);
+    answer["was"] = json!(was);
+    Ok(answer)
+}
+
+fn known(name: &str) -> Result<&'static StoreSetting, AdminError> {
+    store_setting(&name.to_ascii_lowercase()).ok_or_else(|| {
+        let names: Vec<&str> = STORE_SETTINGS.iter().map(|setting| setting.name).collect();
+        AdminError::NotFound(format!("a store has no setting {name}; there are {}", names.join(", ")))
+    })
+}
+
+fn shown(map: &Map, setting: &StoreSetting) -> Value {
+    json!({
+        "name": setting.name,
+        "value": setting_value(map, setting),
+        "set": map.settings.contains_key(setting.name),
+        "default": setting.default,
+        "node_setting": setting.above,
+        "values": setting.range(),
+        "help": setting.help,
+    })
+}

@@ -1,0 +1,34 @@
+//! The shards with their replicas; and the replicas that a node really has.
+
+use super::sight::Sight;
+use crate::store::Store;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(super) fn list(sight: &Sight) -> Value {
+    let picture = &sight.picture;
+    let nodes = picture.nodes.iter().map(|node| (node.id.as_str(), node.client_address.as_str()));
+    let nodes: BTreeMap<&str, &str> = nodes.collect();
+    json!({"complete": sight.directed && picture.complete, "nodes": nodes, "shards": picture.shards})
+}
+
+/// This node's replicas: what it holds, whatever the map says.
+pub(super) fn replicas_here(store: &Arc<Store>) -> Value {
+    let known = store.known();
+    let replicas: Vec<Value> = known
+        .all_views()
+        .map(|view| {
+            let status = view.status();
+            json!({
+                "shard": view.id().0,
+                "leads": view.serving(),
+                "term": status.term,
+                "applied": view.engine().applied_index(),
+                "keys": view.key_count(),
+            })
+        })
+        .collect();
+    let epoch = known.map.as_ref().map_or(0, |map| map.epoch.0);
+    json!({"node": store.node().to_string(), "epoch": epoch, "replicas": replicas})
+}

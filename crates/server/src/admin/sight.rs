@@ -1,0 +1,203 @@
+//! The store as one node sees it: with the director's picture where there is one, else with what the node knows itself.
+
+use crate::inbox::Message;
+use crate::peers::LINKS_WORKER;
+use crate::store::{Store, now_ms};
+use cluster::placement::replicas_wanted;
+use cluster::{Map, NodeInfo, ReplicaInfo, ShardInfo};
+use node::director::{NodePicture, PlanPicture, ReplicaPicture, ShardPicture, StorePicture};
+use node::session::Host;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+use vocab::{NodeId, ShardId};
+
+/// How long the event loop may take to hand its picture over.
+const PICTURE_WITHIN: Duration = Duration::from_secs(2);
+
+/// What one node sees.
+pub(crate) struct Sight {
+    /// The node.
+    pub(super) node: NodeId,
+    /// The map; none before there is a store.
+    pub(super) map: Option<Arc<Map>>,
+    /// Nodes and shards.
+    pub(super) picture: StorePicture,
+    /// Whether the picture is the director's: else it has figures of this node alone.
+    pub(super) directed: bool,
+}
+
+impl Sight {
+    /// On the leader of the metadata group.
+    pub(crate) fn of_leader(store: &Arc<Store>) -> Self {
+        match director_picture(store) {
+            Some(picture) => {
+                Self { node: store.node(), map: store.known().map.clone(), picture: *picture, directed: true }
+            }
+            // A node that is a store by itself has nobody to direct.
+            None => Self { directed: store.is_alone(), ..Self::of(store) },
+        }
+    }
+
+    /// On any node.
+    pub(crate) fn of(store: &Arc<Store>) -> Self {
+        let map = store.known().map.clone();
+        let picture = match &map {
+            Some(map) => own_picture(store, map),
+            None => StorePicture { at_ms: now_ms(), nodes: strangers(store), ..StorePicture::default() },
+        };
+        Self { node: store.node(), map, picture, directed: false }
+    }
+
+    /// The address of a node, as clients know it.
+    pub(super) fn address(&self, id: &str) -> Option<&str> {
+        self.picture.nodes.iter().find(|node| node.id == id).map(|node| node.client_address.as_str())
+    }
+}
+
+/// What the director sees, if it is on this node.
+pub(crate) fn director_picture(store: &Store) -> Option<Box<StorePicture>> {
+    let (sender, receiver) = sync_channel(1);
+    store.inbox(LINKS_WORKER)?.send(Message::Picture(sender));
+    receiver.recv_timeout(PICTURE_WITHIN).ok().flatten()
+}
+
+/// Nodes without a store.
+fn strangers(store: &Store) -> Vec<NodePicture> {
+    vec![node_picture(store, &store.node_info(), None)]
+}
+
+fn own_picture(store: &Arc<Store>, map: &Arc<Map>) -> StorePicture {
+    let shards: Vec<ShardPicture> = map.shards.iter().map(|(id, info)| shard_picture(store, map, *id, info)).collect();
+    let count = |state: &str| shards.iter().filter(|shard| shard.state == state).count();
+    StorePicture {
+        store: map.store.to_string(),
+        epoch: map.epoch.0,
+        at_ms: now_ms(),
+        complete: store.is_alone(),
+        replication_factor: map.replication_factor,
+        under_replicated: count("under-replicated") + count("no-majority"),
+        without_leader: count("no-leader") + count("no-majority"),
+        without_majority: count("no-majority"),
+        nodes: map.nodes.values().map(|info| node_picture(store, info, Some(map))).collect(),
+        plans: map.plans.values().map(|plan| plan_picture(map, plan)).collect(),
+        shards,
+    }
+}
+
+fn node_picture(store: &Store, info: &NodeInfo, map: Option<&Map>) -> NodePicture {
+    let me = info.id == store.node();
+    let known = store.known();
+    let led = known.places().filter(|place| place.leader.node() == Some(info.id)).count();
+    let facts = me.then(|| store.node_facts());
+    let (totals, rates) = (store.stats.totals(), store.stats.rates());
+    let views = || known.all_views().filter(|_| me);
+    let of_facts = |figure: fn(&node::session::NodeFacts) -> Option<u64>| facts.as_ref().and_then(figure).unwrap_or(0);
+    NodePicture {
+        id: info.id.to_string(),
+        client_address: format!("{}:{}", info.client_host, info.client_port),
+        peer_address: info.peer_address.clone(),
+        zone: info.zone.clone(),
+        capacity: info.capacity,
+        state: if me || store.neighbours.is_up(info.id) { "up" } else { "silent" },
+        silent_ms: 0,
+        leaving: map.is_some_and(|map| map.leaving.contains(&info.id)),
+        replicas: map.map_or(0, |map| map.replicas_on(info.id).count()),
+        broken: 0,
+        leaders: led,
+        bytes: views().map(|view| view.engine().stats().disk_bytes).sum(),
+        keys: views().map(|view| view.key_count()).sum(),
+        ops_per_s: if me { rates.commands } else { 0.0 },
+        commands: if me { totals.commands } else { 0 },
+        errors: if me { store.stats.errors().values().sum() } else { 0 },
+        clients: if me { store.clients.count() as u64 } else { 0 },
+        disk_bytes: views().map(|view| view.engine().stats().disk_bytes).sum::<u64>()
+            + of_facts(|facts| Some(facts.log_bytes)),
+        disk_free_bytes: if me { crate::background::free_bytes(store).unwrap_or(0) } else { 0 },
+        can_write: !me || store.health.state() == replica::DiskState::Healthy,
+        rss_bytes: of_facts(|facts| facts.rss_bytes),
+        cpu_us: of_facts(|facts| Some(facts.cpu_user_us? + facts.cpu_system_us?)),
+        started_ms: of_facts(|facts| Some(facts.started_ms)),
+        version: if me { env!("CARGO_PKG_VERSION").to_owned() } else { String::new() },
+        transfers: Vec::new(),
+    }
+}
+
+fn shard_picture(store: &Store, map: &Map, id: ShardId, info: &ShardInfo) -> ShardPicture {
+    let known = store.known();
+    let place = known.place(id.0 as usize);
+    let leader = place.and_then(|place| place.leader.node());
+    let view = place.and_then(|place| place.view.as_ref());
+    let up = |replica: &&ReplicaInfo| replica.node == store.node() || store.neighbours.is_up(replica.node);
+    let (voters, voting) = (info.voters().count(), info.voters().filter(up).count());
+    let wanted = replicas_wanted(map, id);
+    let state = match leader {
+        _ if voting * 2 <= voters => "no-majority",
+        None => "no-leader",
+        Some(_) if voting < wanted => "under-replicated",
+        Some(_) => "ok",
+    };
+    let lost = info.voters().filter(|replica| !up(replica)).map(|replica| replica.node.to_string());
+    let split = map.splits.iter().find(|(child, split)| **child == id || split.parent == id);
+    let plan = map.steps.get(&id).map(|step| step.plan).or(split.map(|(_, split)| split.plan));
+    ShardPicture {
+        id: id.0,
+        slots: info.slots.clone(),
+        leader: leader.map(|leader| leader.to_string()),
+        term: place.map_or(0, |place| place.leader.term()),
+        state,
+        wanted,
+        bytes: view.map_or(0, |view| view.engine().stats().disk_bytes),
+        keys: view.map_or(0, |view| view.key_count()),
+        waits_for: if state == "no-majority" { lost.collect() } else { Vec::new() },
+        plan: plan.map(|plan| plan.0),
+        replicas: info
+            .replicas
+            .iter()
+            .map(|replica| {
+                let view = view.filter(|_| replica.node == store.node());
+                let role = match () {
+                    () if !replica.member => "coming",
+                    () if leader == Some(replica.node) => "leader",
+                    () if replica.learner => "learner",
+                    () => "voter",
+                };
+                let state = match () {
+                    () if view.is_some() => "ok",
+                    () if up(&replica) => "unknown",
+                    () => "silent",
+                };
+                ReplicaPicture {
+                    id: replica.id.0,
+                    node: replica.node.to_string(),
+                    role,
+                    state,
+                    applied: view.map_or(0, |view| view.engine().applied_index()),
+                    lag: 0,
+                    bytes: view.map_or(0, |view| view.engine().stats().disk_bytes),
+                    broken: None,
+                }
+            })
+            .collect(),
+    }
+}
+
+fn plan_picture(map: &Map, plan: &cluster::Plan) -> PlanPicture {
+    PlanPicture {
+        id: plan.id.0,
+        kind: plan.kind.word(),
+        about: plan.kind.words()[1..].join(" "),
+        state: plan.state.word(),
+        began_ms: plan.began_ms,
+        ended_ms: plan.ended_ms,
+        detail: plan.detail.clone(),
+        steps_done: plan.steps_done,
+        steps_now: map.steps.values().filter(|step| step.plan == plan.id).count(),
+        steps_left: 0,
+        bytes_moved: 0,
+        bytes_left: 0,
+        rate: 0,
+        eta_s: None,
+        waits_for: None,
+    }
+}

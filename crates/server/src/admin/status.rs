@@ -1,0 +1,129 @@
+//! How the store is, in short: everything that fits one screen, and what is wrong with it in words.
+
+use super::sight::Sight;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use vocab::{SLOT_COUNT, ShardId};
+
+/// Shards that one problem names.
+const NAMED_MAX: usize = 8;
+
+pub(super) fn status(sight: &Sight) -> Value {
+    let picture = &sight.picture;
+    let Some(map) = &sight.map else {
+        return json!({
+            "store": null,
+            "healthy": false,
+            "problems": ["there is no store yet: `basalt ctl init` makes it"],
+            "asked": sight.node.to_string(),
+            "nodes": picture.nodes,
+        });
+    };
+    let data = || picture.shards.iter().filter(|shard| shard.id != ShardId::META.0);
+    let slots_led: usize = data()
+        .filter(|shard| shard.leader.is_some())
+        .flat_map(|shard| &shard.slots)
+        .map(|(first, last)| usize::from(last - first) + 1)
+        .sum();
+    let meta = picture.shards.iter().find(|shard| shard.id == ShardId::META.0);
+    let problems = problems(sight, slots_led);
+    let open = |state: &str| ["running", "paused"].contains(&state);
+    let plans: Vec<_> = picture.plans.iter().filter(|plan| open(plan.state)).collect();
+    json!({
+        "store": picture.store,
+        "epoch": picture.epoch,
+        "at_ms": picture.at_ms,
+        "asked": sight.node.to_string(),
+        "directed_by": meta.and_then(|meta| meta.leader.clone()).filter(|_| sight.directed),
+        "complete": sight.directed && picture.complete,
+        "healthy": problems.is_empty(),
+        "problems": problems,
+        "replication_factor": picture.replication_factor,
+        "shards": data().count(),
+        "slots": SLOT_COUNT,
+        "slots_led": slots_led,
+        "under_replicated": picture.under_replicated,
+        "without_leader": picture.without_leader,
+        "without_majority": picture.without_majority,
+        "keys": data().map(|shard| shard.keys).sum::<u64>(),
+        "bytes": data().map(|shard| shard.bytes).sum::<u64>(),
+        "ops_per_s": picture.nodes.iter().map(|node| node.ops_per_s).sum::<f64>().round(),
+        "zones": zones(sight),
+        "nodes": picture.nodes,
+        "plans": plans,
+        "settings": map.settings,
+    })
+}
+
+fn zones(sight: &Sight) -> Value {
+    let mut zones: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for node in &sight.picture.nodes {
+        let zone = zones.entry(&node.zone).or_default();
+        zone.0 += 1;
+        zone.1 += usize::from(node.state == "up");
+    }
+    zones.iter().map(|(name, (nodes, up))| json!({"name": name, "nodes": nodes, "up": up})).collect()
+}
+
+/// What is wrong, the worst first.
+fn problems(sight: &Sight, slots_led: usize) -> Vec<String> {
+    let picture = &sight.picture;
+    let mut problems = Vec::new();
+    let named = |state: &str| {
+        let ids: Vec<String> =
+            picture.shards.iter().filter(|shard| shard.state == state).map(|shard| shard.id.to_string()).collect();
+        let more = ids.len().saturating_sub(NAMED_MAX);
+        let mut text = ids.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
+        if more > 0 {
+            text += &format!(" and {more} more");
+        }
+        (ids.len(), text)
+    };
+    let meta = picture.shards.iter().find(|shard| shard.id == ShardId::META.0);
+    if meta.is_some_and(|meta| meta.leader.is_none()) {
+        problems.push("the metadata group (shard 0) has no leader: plans and settings stand still".to_owned());
+    } else if !sight.directed {
+        problems.push("the leader of the metadata group does not answer: this is what one node sees".to_owned());
+    }
+    let (count, ids) = named("no-majority");
+    if count > 0 {
+        let mut nodes: Vec<&String> = picture.shards.iter().flat_map(|shard| &shard.waits_for).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let nodes: Vec<String> = nodes.into_iter().map(|id| named_node(sight, id)).collect();
+        problems.push(format!("{count} shards have lost their majority ({ids}): they wait for {}", nodes.join(", ")));
+    }
+    let (count, ids) = named("no-leader");
+    if count > 0 {
+        problems.push(format!("{count} shards have no leader ({ids})"));
+    } else if slots_led < usize::from(SLOT_COUNT) && problems.is_empty() {
+        problems.push(format!("{} slots have no leader", usize::from(SLOT_COUNT) - slots_led));
+    }
+    for node in picture.nodes.iter().filter(|node| node.state != "up") {
+        let silent = if node.silent_ms > 0 { format!(" for {} s", node.silent_ms / 1000) } else { String::new() };
+        problems.push(format!("{} is {}{silent}", named_node(sight, &node.id), node.state));
+    }
+    let (count, ids) = named("under-replicated");
+    if count > 0 {
+        problems.push(format!("{count} shards have fewer replicas than they are to have ({ids})"));
+    }
+    for node in picture.nodes.iter().filter(|node| node.state == "up") {
+        if node.broken > 0 {
+            let name = named_node(sight, &node.id);
+            problems
+                .push(format!("{name} has {} damaged replicas: `ctl plan apply rebuild` makes them anew", node.broken));
+        }
+        if !node.can_write {
+            problems.push(format!("the disk of {} takes no writes", named_node(sight, &node.id)));
+        }
+    }
+    for plan in picture.plans.iter().filter(|plan| plan.state == "failed" && plan.ended_ms + 3_600_000 > picture.at_ms)
+    {
+        problems.push(format!("plan {} ({}) has failed: {}", plan.id, plan.kind, plan.detail));
+    }
+    problems
+}
+
+fn named_node(sight: &Sight, id: &str) -> String {
+    format!("node {id} ({})", sight.address(id).unwrap_or("unknown"))
+}

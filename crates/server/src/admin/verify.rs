@@ -1,0 +1,274 @@
+//! A look at the whole store: the rules of placement, the map against what nodes have, and the replicas of each shard
+//! against each other, as of one entry. Runs aside, one shard after the other, on the node that was asked for it.
+
+use super::error::AdminError;
+use super::findings::{Finding, rules};
+use super::run::decode;
+use crate::store::{Store, now_ms};
+use cluster::Map;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use vocab::{NodeId, Prng, ShardId};
+
+/// Findings that are kept.
+const FINDINGS_MAX: usize = 1000;
+/// Between two looks at what a node has found.
+const PAUSE: Duration = Duration::from_millis(50);
+/// What differs between map and nodes counts if it still does after so long.
+const SETTLED: Duration = Duration::from_secs(3);
+/// How long a replica may take to come to the mark.
+const MARKED_WITHIN: Duration = Duration::from_secs(15);
+
+/// How far the last look is.
+#[derive(Clone, Debug, Default, Serialize)]
+struct Progress {
+    /// `never`, `running`, `done` or `stopped`.
+    state: &'static str,
+    /// Once it is done: `ok`, `wrong`, or `incomplete` if something could not be looked at.
+    result: Option<&'static str>,
+    began_ms: u64,
+    ended_ms: u64,
+    shards: usize,
+    shards_done: usize,
+    /// Bytes that were read, on all nodes.
+    bytes: u64,
+    findings: Vec<Finding>,
+    /// What could not be looked at.
+    missing: Vec<String>,
+}
+
+/// See the module's words.
+#[derive(Default)]
+pub(crate) struct Verification {
+    progress: Mutex<Progress>,
+    stop: AtomicBool,
+}
+
+impl Verification {
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn found(&self, finding: Finding) {
+        let mut progress = self.lock();
+        if progress.findings.len() < FINDINGS_MAX && !progress.findings.contains(&finding) {
+            progress.findings.push(finding);
+        }
+    }
+
+    fn missed(&self, text: String) {
+        let mut progress = self.lock();
+        if progress.missing.len() < FINDINGS_MAX && !progress.missing.contains(&text) {
+            progress.missing.push(text);
+        }
+    }
+}
+
+pub(super) fn state(store: &Store) -> Value {
+    let progress = store.verification.lock().clone();
+    let mut shown = json!(progress);
+    shown["node"] = json!(store.node().to_string());
+    if progress.state.is_empty() {
+        shown["state"] = json!("never");
+    }
+    shown
+}
+
+pub(super) fn stop(store: &Store) -> Value {
+    store.verification.stop.store(true, Ordering::Release);
+    state(store)
+}
+
+pub(super) fn start(store: &Arc<Store>, shards: &[ShardId]) -> Result<Value, AdminError> {
+    let known = store.known().map.clone();
+    let map = known.ok_or_else(|| AdminError::Unavailable("this node belongs to no store yet".to_owned()))?;
+    if let Some(unknown) = shards.iter().find(|shard| !map.shards.contains_key(shard)) {
+        return Err(AdminError::NotFound(format!("the store has no shard {unknown}")));
+    }
+    let chosen: Vec<ShardId> = if shards.is_empty() { map.shards.keys().copied().collect() } else { shards.to_vec() };
+    {
+        let mut progress = store.verification.lock();
+        if progress.state == "running" {
+            return Err(AdminError::Refused("this node compares replicas already; VERIFY STATUS tells".to_owned()));
+        }
+        let (began_ms, shards) = (now_ms(), chosen.len());
+        *progress = Progress { state: "running", began_ms, shards, ..Progress::default() };
+        store.verification.stop.store(false, Ordering::Release);
+    }
+    let running = store.clone();
+    let run = move || Look { store: running.clone(), map }.run(&chosen);
+    if let Err(e) = std::thread::Builder::new().name("verify".to_owned()).spawn(run) {
+        store.verification.lock().state = "stopped";
+        return Err(AdminError::Failed(e.to_string()));
+    }
+    Ok(state(store))
+}
+
+/// A look that is under way.
+struct Look {
+    store: Arc<Store>,
+    map: Arc<Map>,
+}
+
+impl Look {
+    fn run(mut self, shards: &[ShardId]) {
+        for finding in rules(&self.map) {
+            self.store.verification.found(finding);
+        }
+        self.compare_with_nodes();
+        let mut prng = Prng::new(now_ms() ^ self.store.node().0);
+        for shard in shards {
+            if self.is_over() {
+                break;
+            }
+            if let Some(map) = &self.store.known().map {
+                self.map = map.clone();
+            }
+            // Fits every reader of JSON.
+            self.compare_replicas(*shard, prng.next_u64() >> 12);
+            self.store.verification.lock().shards_done += 1;
+        }
+        let stopped = self.is_over();
+        let mut progress = self.store.verification.lock();
+        progress.ended_ms = now_ms();
+        progress.state = if stopped { "stopped" } else { "done" };
+        progress.result = match (progress.findings.is_empty(), progress.missing.is_empty() && !stopped) {
+            (false, _) => Some("wrong"),
+            (true, true) => Some("ok"),
+            (true, false) => Some("incomplete"),
+        };
+    }
+
+    fn is_over(&self) -> bool {
+        self.store.is_stopping() || self.store.verification.stop.load(Ordering::Acquire)
+    }
+
+    fn named(&self, node: NodeId) -> String {
+        match self.map.nodes.get(&node) {
+            Some(info) => format!("node {node} ({}:{})", info.client_host, info.client_port),
+            None => format!("node {node}"),
+        }
+    }
+
+    fn ask(&self, node: NodeId, shard: ShardId, words: &[&str]) -> Result<Value, AdminError> {
+        let mut args: Vec<&[u8]> = vec![b"KV.ADMIN"];
+        args.extend(words.iter().map(|word| word.as_bytes()));
+        if node == self.store.node() {
+            return decode(&super::serve(&self.store, shard, &args));
+        }
+        let frame = self.store.call(node, shard, &args).map_err(AdminError::Unavailable)?;
+        decode(&frame)
+    }
+
+    /// The map against the replicas that nodes have. What is on its way settles within a moment.
+    fn compare_with_nodes(&mut self) {
+        let mut before: Option<BTreeSet<Finding>> = None;
+        let until = Instant::now() + SETTLED;
+        loop {
+            if let Some(map) = &self.store.known().map {
+                self.map = map.clone();
+            }
+            let mut found = BTreeSet::new();
+            for node in self.map.nodes.keys().copied().collect::<Vec<_>>() {
+                self.compare_with_node(node, &mut found);
+            }
+            let still: BTreeSet<Finding> = match &before {
+                None => found,
+                Some(before) => found.intersection(before).cloned().collect(),
+            };
+            if still.is_empty() || Instant::now() >= until || self.is_over() {
+                still.into_iter().for_each(|finding| self.store.verification.found(finding));
+                return;
+            }
+            before = Some(still);
+            std::thread::sleep(PAUSE * 4);
+        }
+    }
+
+    fn compare_with_node(&self, node: NodeId, found: &mut BTreeSet<Finding>) {
+        let told = match self.ask(node, ShardId::META, &["REPLICAS"]) {
+            Ok(told) => told,
+            Err(error) => return self.store.verification.missed(format!("{}: {}", self.named(node), error.text())),
+        };
+        let replicas = told["replicas"].as_array().cloned().unwrap_or_default();
+        let shard_of = |replica: &Value| replica["shard"].as_u64().and_then(|id| u32::try_from(id).ok());
+        let has: BTreeSet<u32> = replicas.iter().filter_map(shard_of).collect();
+        let given: BTreeMap<u32, bool> =
+            self.map.replicas_on(node).map(|(shard, replica)| (shard.0, replica.member)).collect();
+        let name = self.named(node);
+        for (shard, _) in given.iter().filter(|(shard, member)| **member && !has.contains(shard)) {
+            let text = format!("{name} has no replica of shard {shard}, which the map gives it");
+            found.insert(Finding::new("replica", Some(*shard), text));
+        }
+        for shard in has.iter().filter(|shard| !given.contains_key(shard)) {
+            let text = format!("{name} has a replica of shard {shard}, which the map does not give it");
+            found.insert(Finding::new("replica", Some(*shard), text));
+        }
+    }
+
+    /// The replicas of one shard, as of one entry.
+    fn compare_replicas(&self, shard: ShardId, comparison: u64) {
+        let verification = &self.store.verification;
+        let Some(info) = self.map.shards.get(&shard) else { return };
+        let number = comparison.to_string();
+        let args: [&[u8]; 3] = [b"KV.ADMIN", b"MARK", number.as_bytes()];
+        let marked = self.store.call_leader(shard, &args).map_err(|text| AdminError::of_reply(&text));
+        if let Err(error) = marked.and_then(|frame| decode(&frame)) {
+            return verification.missed(format!("shard {shard}: {}", error.text()));
+        }
+        let nodes: Vec<NodeId> = info.voters().map(|replica| replica.node).collect();
+        let mut digests: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for node in nodes {
+            match self.digest(node, shard, &number) {
+                Ok(told) => {
+                    verification.lock().bytes += told["bytes"].as_u64().unwrap_or(0);
+                    let text = format!("{} ({} rows)", told["digest"].as_str().unwrap_or("?"), told["rows"]);
+                    digests.entry(text).or_default().push(self.named(node));
+                }
+                Err(Some(damage)) => {
+                    let text = format!("the replica on {} cannot be read: {damage}", self.named(node));
+                    verification.found(Finding::new("damage", Some(shard.0), text));
+                }
+                Err(None) => {}
+            }
+        }
+        if digests.len() > 1 {
+            let parts = digests.iter().map(|(digest, nodes)| format!("{digest} on {}", nodes.join(", ")));
+            let text = format!("replicas differ: {}", parts.collect::<Vec<_>>().join("; "));
+            verification.found(Finding::new("checksum", Some(shard.0), text));
+        }
+    }
+
+    /// What a replica holds, once its node has read it all; what is damaged, or none if nothing could be learned.
+    fn digest(&self, node: NodeId, shard: ShardId, comparison: &str) -> Result<Value, Option<String>> {
+        let missed = |why: &str| {
+            self.store.verification.missed(format!("shard {shard} on {}: {why}", self.named(node)));
+            Err(None)
+        };
+        let (mut until, mut last) = (Instant::now() + MARKED_WITHIN, Value::Null);
+        loop {
+            let told = self.ask(node, shard, &["DIGEST", comparison]);
+            if let Ok(told) = &told {
+                match told["state"].as_str() {
+                    Some("done") => return Ok(told.clone()),
+                    Some("failed") => return Err(Some(told["error"].as_str().unwrap_or("unknown").to_owned())),
+                    // It goes on.
+                    Some("running") if *told != last => until = Instant::now() + MARKED_WITHIN,
+                    _ => {}
+                }
+                last = told.clone();
+            }
+            if Instant::now() >= until || self.is_over() {
+                return match told {
+                    Ok(_) => missed("it did not come to the entry that is compared in time"),
+                    Err(error) => missed(error.text()),
+                };
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! A request's way: who asks, what for, and the answer.
+
+use super::body::{BodyError, Whole, read};
+use super::given::{Given, pairs};
+use super::routes::{Does, Found, Route, find};
+use super::{login, metrics, openapi, ready};
+use crate::admin::{AdminError, admin};
+use crate::store::Store;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain; charset=utf-8";
+const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
+const HTML: &str = "text/html; charset=utf-8";
+/// The console is one file that loads nothing from elsewhere.
+const CONSOLE: &str = include_str!("console.html");
+const CONSOLE_POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:";
+
+type Answer = Response<Whole>;
+
+/// Answers one request. Waits as long as that takes.
+pub(super) async fn answer(store: &Arc<Store>, request: Request<Incoming>) -> Answer {
+    let (head, body) = request.into_parts();
+    let path = head.uri.path().to_owned();
+    let (route, path_parts) = match find(head.method.as_str(), &path) {
+        Found::Route(route, parts) => (route, parts),
+        Found::OtherMethods(methods) => {
+            let mut refused = problem(StatusCode::METHOD_NOT_ALLOWED, &format!("{} is not for {path}", head.method));
+            if let Ok(allowed) = HeaderValue::from_str(&methods.join(", ")) {
+                refused.headers_mut().insert(header::ALLOW, allowed);
+            }
+            return refused;
+        }
+        Found::Nothing => return problem(StatusCode::NOT_FOUND, "there is nothing here; /openapi.json tells what is"),
+    };
+    let authorization = head.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    if !route.does.is_open() && !login::allows(&store.config, authorization) {
+        let mut refused = problem(StatusCode::UNAUTHORIZED, "a password is asked for: requirepass is set");
+        let challenge = HeaderValue::from_static("Basic realm=\"basalt\"");
+        refused.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        return refused;
+    }
+    let bytes = match read(body).await {
+        Ok(bytes) => bytes,
+        Err(BodyError::TooLong) => return problem(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long"),
+        Err(BodyError::Broken) => return problem(StatusCode::BAD_REQUEST, "the body cannot be read"),
+    };
+    if head.method != Method::GET && head.method != Method::HEAD {
+        // No page of another site can send this without being asked first whether it may.
+        let kind = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if !kind.trim_start().to_ascii_lowercase().starts_with(JSON) {
+            let text = "what changes something has to be sent with the header content-type: application/json";
+            return problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
+        }
+    }
+    let body = match &bytes[..] {
+        [] => Value::Null,
+        bytes => match serde_json::from_slice(bytes) {
+            Ok(body) => body,
+            Err(e) => return problem(StatusCode::BAD_REQUEST, &format!("the body is not JSON: {e}")),
+        },
+    };
+    let Some(query) = pairs(head.uri.query().unwrap_or_default()) else {
+        return problem(StatusCode::BAD_REQUEST, "the query cannot be read");
+    };
+    serve(store, route, &Given { path: path_parts, query, body })
+}
+
+fn serve(store: &Arc<Store>, route: &Route, given: &Given) -> Answer {
+    match route.does {
+        Does::Admin(words) => match words(given).and_then(|words| {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            admin(store, &words)
+        }) {
+            Ok(value) => told(StatusCode::OK, JSON, value.to_string()),
+            Err(error) => refusal(&error),
+        },
+        Does::Metrics => told(StatusCode::OK, EXPOSITION, metrics::exposition(store)),
+        Does::Health => told(StatusCode::OK, TEXT, "ok\n".to_owned()),
+        Does::Ready => {
+            let (is_ready, value) = ready::told(store);
+            let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+            told(status, JSON, value.to_string())
+        }
+        Does::OpenApi => told(StatusCode::OK, JSON, openapi::document().to_string()),
+        Does::Console => {
+            let mut page = told(StatusCode::OK, HTML, CONSOLE.to_owned());
+            page.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONSOLE_POLICY));
+            page
+        }
+    }
+}
+
+fn refusal(error: &AdminError) -> Answer {
+    let (code, status) = error.code();
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    told(status, JSON, json!({"error": error.text(), "code": code}).to_string())
+}
+
+fn problem(status: StatusCode, text: &str) -> Answer {
+    told(status, JSON, json!({"error": text, "code": status.as_str()}).to_string())
+}
+
+fn told(status: StatusCode, kind: &'static str, text: String) -> Answer {
+    let mut response = Response::new(Whole::new(text.into_bytes()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}

@@ -1,0 +1,120 @@
+//! Where operators' HTTP connections arrive: so many at once, and each with its own thread and time.
+
+use super::answer::answer;
+use super::drive::{ready, split};
+use crate::store::Store;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use rustix::event::PollFlags;
+use std::io::{self, ErrorKind, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use vocab::limits::{HTTP_CONNECTIONS_MAX, HTTP_HEAD_BYTES_MAX, HTTP_HEADERS_MAX};
+
+/// From one answer, or the beginning, to the end of the next request and the sending of its answer.
+const REQUEST_WITHIN: Duration = Duration::from_secs(30);
+/// How often it is looked whether the node stops.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+/// Listens on `HOST:PORT`.
+pub(crate) fn bind(listen: &str) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(listen)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// The listener's thread.
+pub(crate) struct HttpListener {
+    address: SocketAddr,
+    thread: JoinHandle<()>,
+}
+
+impl HttpListener {
+    pub(crate) fn start(store: &Arc<Store>, listener: TcpListener) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        let store = store.clone();
+        let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || accept(&store, &listener))?;
+        Ok(Self { address, thread })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits for its end, once the store stops.
+    pub(crate) fn join(self) {
+        if self.thread.join().is_err() {
+            log::error!("the HTTP listener has panicked");
+        }
+    }
+}
+
+fn accept(store: &Arc<Store>, listener: &TcpListener) {
+    let open = Arc::new(AtomicUsize::new(0));
+    while !store.is_stopping() {
+        match ready(listener, PollFlags::IN, LOOK_EVERY) {
+            Ok(false) => continue,
+            Ok(true) => {}
+            Err(e) => log::warn!("the HTTP listener: {e}"),
+        }
+        match listener.accept() {
+            Ok((stream, _)) => admit(store, stream, &open),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(e) => {
+                log::warn!("the HTTP listener cannot accept a connection: {e}");
+                // It is most likely files that are lacking: they will not be there at once.
+                std::thread::sleep(LOOK_EVERY);
+            }
+        }
+    }
+}
+
+/// One connection less when it is dropped.
+struct Seat(Arc<AtomicUsize>);
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn admit(store: &Arc<Store>, mut stream: TcpStream, open: &Arc<AtomicUsize>) {
+    let seat = Seat(open.clone());
+    if open.fetch_add(1, Ordering::AcqRel) >= HTTP_CONNECTIONS_MAX {
+        // Whether it hears it is up to the client.
+        let _ = stream.write(TOO_MANY);
+        return;
+    }
+    let store = store.clone();
+    let serve = move || {
+        let _seat = seat;
+        if let Err(e) = serve(&store, stream) {
+            log::debug!("an HTTP connection: {e}");
+        }
+    };
+    if let Err(e) = std::thread::Builder::new().name("http-client".to_owned()).spawn(serve) {
+        log::warn!("an HTTP connection cannot be served: {e}");
+    }
+}
+
+fn serve(store: &Arc<Store>, stream: TcpStream) -> io::Result<()> {
+    let (socket, driver) = split(stream, REQUEST_WITHIN)?;
+    let clock = driver.clock();
+    let service = service_fn(|request| {
+        let (store, clock) = (store.clone(), Rc::clone(&clock));
+        async move {
+            let response = answer(&store, request).await;
+            clock.set(Instant::now());
+            Ok::<_, std::convert::Infallible>(response)
+        }
+    });
+    let mut http = http1::Builder::new();
+    http.max_buf_size(HTTP_HEAD_BYTES_MAX).max_headers(HTTP_HEADERS_MAX).half_close(true);
+    let connection = http.serve_connection(socket, service);
+    driver.run(connection, &|| store.is_stopping())?.map_err(io::Error::other)
+}

@@ -1,0 +1,19 @@
+//! The HTTP listener for operators: metrics, health, the admin API, its OpenAPI document and the console.
+//!
+//! A thread a connection, and few of them: what is asked here may wait for other nodes, and never touches an event loop.
+//! hyper speaks HTTP; there is no runtime beneath it, only a wait for the socket. See docs/adr/0013.
+
+mod answer;
+mod body;
+mod drive;
+mod given;
+mod listener;
+mod login;
+pub(crate) mod metrics;
+mod openapi;
+mod ready;
+mod routes;
+mod schemas;
+
+pub(crate) use listener::{HttpListener, bind};
+pub use openapi::document as openapi_document;

@@ -1,0 +1,32 @@
+//! Whether the node lives, and whether it takes part.
+
+use crate::store::Store;
+use replica::DiskState;
+use serde_json::{Value, json};
+
+/// What keeps the node from taking part; nothing if it does.
+pub(super) fn obstacles(store: &Store) -> Vec<String> {
+    let known = store.known();
+    let mut obstacles = Vec::new();
+    if store.is_stopping() {
+        obstacles.push("the node stops".to_owned());
+    }
+    if known.map.is_none() {
+        obstacles.push("the node belongs to no store yet".to_owned());
+    }
+    if store.health.state() != DiskState::Healthy {
+        obstacles.push(format!("the disk takes no writes: {}", store.health.reason()));
+    }
+    let here = known.places().filter(|place| place.view.is_some());
+    let unled = here.filter(|place| place.leader.node().is_none()).count();
+    if unled > 0 {
+        obstacles.push(format!("{unled} of the shards with replicas here have no leader that is known"));
+    }
+    obstacles
+}
+
+/// What `/readyz` says, and whether it is a yes.
+pub(super) fn told(store: &Store) -> (bool, Value) {
+    let obstacles = obstacles(store);
+    (obstacles.is_empty(), json!({"ready": obstacles.is_empty(), "obstacles": obstacles}))
+}
