@@ -1,6 +1,9 @@
 package basalt.adapter;
 
 import basalt.adapter.cql.CqlStore;
+import basalt.adapter.oracle.OracleStore;
+import basalt.adapter.voldemort.VoldemortStore;
+import basalt.adapter.voltdb.VoltStore;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.StandardProtocolFamily;
@@ -24,6 +27,9 @@ public final class Main {
                     "cassandra", CqlStore::connect,
                     "scylla", CqlStore::connect,
                     "ycql", CqlStore::connect,
+                    "oracle-nosql", OracleStore::connect,
+                    "voltdb", VoltStore::connect,
+                    "voldemort", VoldemortStore::connect,
                     "noop+java", greeting -> new Noop());
 
     private Main() {}
