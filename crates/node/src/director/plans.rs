@@ -314,7 +314,7 @@ pub fn allows(kind: &PlanKind, step: &Move, map: &Map) -> bool {
 fn redirected(kind: &PlanKind, step: Move, map: &Map) -> Move {
     let PlanKind::ReplaceNode { with, .. } = kind else { return step };
     let has_one = map.shards.get(&step.shard).is_some_and(|info| info.replica_on(*with).is_some());
-    if has_one { step } else { Move { add: Some(*with), ..step } }
+    if has_one || map.leaving.contains(with) { step } else { Move { add: Some(*with), ..step } }
 }
 
 /// The moves of plans that say themselves what is to move.
@@ -331,7 +331,7 @@ fn moved(map: &Map, shard: ShardId, from: NodeId, to: NodeId) -> Option<Move> {
     let info = map.shards.get(&shard)?;
     let remove = info.replica_on(from)?.id;
     let why = Why::Balance;
-    info.replica_on(to).is_none().then_some(Move { shard, add: Some(to), remove: Some(remove), why })
+    (info.replica_on(to).is_none() && !map.leaving.contains(&to)).then_some(Move { shard, add: Some(to), remove: Some(remove), why })
 }
 
 /// Of a node that is rebuilt: what is damaged goes, and comes again to where it was.
@@ -343,7 +343,7 @@ fn rebuilt(map: &Map, plan: &Plan, node: NodeId, shard: Option<ShardId>, seen: &
         return match (on, plan.steps_done) {
             (Some(_), 0) if !has_others(map, shard) => Vec::new(),
             (Some(remove), 0) => vec![Move { shard, add: None, remove: Some(remove), why }],
-            (None, _) => vec![Move { shard, add: Some(node), remove: None, why }],
+            (None, _) if !map.leaving.contains(&node) => vec![Move { shard, add: Some(node), remove: None, why }],
             _ => Vec::new(),
         };
     }
@@ -353,7 +353,9 @@ fn rebuilt(map: &Map, plan: &Plan, node: NodeId, shard: Option<ShardId>, seen: &
     let goes = damaged.map(|(shard, replica, _)| Move { shard, add: None, remove: Some(replica), why });
     let mut moves: Vec<Move> = goes.collect();
     let lacking = map.shards.iter().filter(|(shard, info)| {
-        info.replicas.len() < replicas_wanted(map, **shard) && info.replica_on(node).is_none()
+        !map.leaving.contains(&node)
+            && info.replicas.len() < replicas_wanted(map, **shard)
+            && info.replica_on(node).is_none()
     });
     moves.extend(lacking.map(|(shard, _)| Move { shard: *shard, add: Some(node), remove: None, why }));
     moves
