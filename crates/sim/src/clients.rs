@@ -9,7 +9,7 @@ use crate::request::{Form, Request};
 use crate::schedule::{MILLISECOND, SECOND};
 use crate::world::{Outcome, World, place_of};
 use std::collections::BTreeMap;
-use vocab::{NodeId, ShardId, slot_of};
+use vocab::{NodeId, slot_of};
 
 /// How often a request with a number is sent at the most.
 const ATTEMPTS_MAX: u32 = 8;
@@ -19,8 +19,8 @@ const ATTEMPTS_MAX: u32 = 8;
 pub struct Client {
     /// The operation that it waits for.
     waits: Option<(usize, Request)>,
-    /// Where it believes that shards are led.
-    leaders: BTreeMap<ShardId, NodeId>,
+    /// Where it believes that the shards of groups of keys are led.
+    leaders: BTreeMap<usize, NodeId>,
     /// Reads that it has yet to make at the end.
     last: Vec<Request>,
     /// How many of its requests had a number.
@@ -57,9 +57,8 @@ impl World {
 
     /// A client sends a request, for the first time or again.
     fn send(&mut self, number: usize, operation: usize, request: Request) {
-        let shard = self.routes.shard_of(slot_of(&request.keys()[0]));
         self.clients[number].attempts += 1;
-        let known = self.clients[number].leaders.get(&shard).map(|node| place_of(*node));
+        let known = self.clients[number].leaders.get(&request.group).map(|node| place_of(*node));
         let place = known.unwrap_or_else(|| self.prng.below(self.plan.nodes as u64) as usize);
         self.clients[number].waits = Some((operation, request.clone()));
         let delay = self.prng.between(50, 1000);
@@ -76,10 +75,9 @@ impl World {
     pub(crate) fn reply(&mut self, number: usize, operation: usize, answer: Answer, leader: Option<NodeId>) -> Outcome {
         let client = &mut self.clients[number];
         let Some((_, request)) = client.waits.take_if(|(waits, _)| *waits == operation) else { return Ok(()) };
-        let shard = self.routes.shard_of(slot_of(&request.keys()[0]));
         match (&answer, leader) {
-            (Answer::Refused, Some(leader)) => _ = client.leaders.insert(shard, leader),
-            (Answer::Refused | Answer::Unknown, None) => _ = client.leaders.remove(&shard),
+            (Answer::Refused, Some(leader)) => _ = client.leaders.insert(request.group, leader),
+            (Answer::Refused | Answer::Unknown, None) => _ = client.leaders.remove(&request.group),
             _ => {}
         }
         if matches!(answer, Answer::Done(_)) {
@@ -92,7 +90,7 @@ impl World {
     pub(crate) fn impatient(&mut self, number: usize, operation: usize) -> Outcome {
         let client = &mut self.clients[number];
         let Some((_, request)) = client.waits.take_if(|(waits, _)| *waits == operation) else { return Ok(()) };
-        client.leaders.remove(&self.routes.shard_of(slot_of(&request.keys()[0])));
+        client.leaders.remove(&request.group);
         let answer = if self.bug == Some(Bug::RefuseLate) { Answer::Refused } else { Answer::Unknown };
         self.settle(number, operation, request, answer)
     }
@@ -133,7 +131,7 @@ impl World {
         self.history.end(operation, answer);
         let ended = &self.history.operations()[operation];
         self.reads.ended(operation, ended)?;
-        let shard = self.routes.shard_of(slot_of(&request.keys()[0]));
+        let shard = self.shard_of(slot_of(&request.keys()[0]));
         acknowledged::check(ended, self.groups.entry(shard).or_default().values())?;
         self.counts.answered += u64::from(done);
         if let Answer::Done(outcomes) = &ended.answer {

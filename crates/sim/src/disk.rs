@@ -2,6 +2,7 @@
 
 use crate::bug::Bug;
 use crate::tree::{Medium, SharedFiles, Tree};
+use cluster::Map;
 use replica::{Entry, GroupState, LogStore, LogWrite, MemoryLog, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,6 +61,8 @@ pub struct Disk {
     pub log: Arc<DiskLog>,
     /// How much slower than usual it is, in tenths.
     pub slowness: u64,
+    /// The map that the node has kept.
+    pub map: Option<Arc<Map>>,
     trees: BTreeMap<ShardId, SharedFiles>,
     loses_writes: bool,
 }
@@ -87,6 +90,11 @@ impl Disk {
     /// Removes the files of a shard's tree.
     pub fn forget_tree(&mut self, shard: ShardId) {
         self.trees.remove(&shard);
+    }
+
+    /// The shards whose trees have files here.
+    pub fn trees(&self) -> impl Iterator<Item = ShardId> {
+        self.trees.keys().copied()
     }
 
     /// Damages the files of a shard's tree; false if there is nothing in them.

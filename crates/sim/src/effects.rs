@@ -1,5 +1,6 @@
 //! What a node's core asks of the simulated world, kept until the world looks at it.
 
+use cluster::Map;
 use node::peer::PeerMessage;
 use node::{Answers, Effects, SnapshotTask, SplitTask, Ticket};
 use replica::Members;
@@ -18,12 +19,16 @@ pub struct Outbox {
     pub snapshots: Vec<SnapshotTask>,
     /// Shards whose waiting reads can be looked at again.
     pub readable: BTreeSet<ShardId>,
-    /// Shards that become two.
-    pub splits: Vec<SplitTask>,
-    /// Shards that were split off and need nothing from their parents.
-    pub ended: Vec<ShardId>,
     /// Shards whose members have changed, as of which entry.
     pub members: Vec<(ShardId, u64, Members)>,
+    /// Shards that were split off and need nothing from their parents.
+    pub ended: Vec<ShardId>,
+    /// Shards that become two.
+    pub splits: Vec<SplitTask>,
+    /// Shards with another leader, and in which term.
+    pub led: Vec<(ShardId, Option<NodeId>, u64)>,
+    /// The newest map that the metadata group's replica has applied.
+    pub map: Option<Arc<Map>>,
 }
 
 impl Answers for Outbox {
@@ -41,7 +46,9 @@ impl Effects for Outbox {
         self.answers.push((*ticket, None));
     }
 
-    fn led(&mut self, _shard: ShardId, _leader: Option<NodeId>, _term: u64) {}
+    fn led(&mut self, shard: ShardId, leader: Option<NodeId>, term: u64) {
+        self.led.push((shard, leader, term));
+    }
 
     fn readable(&mut self, shard: ShardId) {
         self.readable.insert(shard);
@@ -66,5 +73,7 @@ impl Effects for Outbox {
         self.members.push((shard, index, members));
     }
 
-    fn map(&mut self, _map: Arc<cluster::Map>) {}
+    fn map(&mut self, map: Arc<Map>) {
+        self.map = Some(map);
+    }
 }

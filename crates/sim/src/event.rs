@@ -3,11 +3,10 @@
 use crate::history::Answer;
 use crate::host::WaitingRead;
 use crate::request::Request;
-use cluster::Map;
+use cluster::{Change, Map};
 use node::SnapshotTask;
 use node::peer::{Order, PeerMessage};
 use std::fmt;
-use std::sync::Arc;
 use vocab::{NodeId, ShardId};
 
 /// A node's number in a run, from 0.
@@ -45,6 +44,8 @@ pub enum NodeEvent {
     Tick,
     /// A message.
     Message(NodeId, Vec<u8>),
+    /// The link to a node is there.
+    LinkUp(NodeId),
     /// The link to a node has broken.
     LinkDown(NodeId),
     /// The log write under way is done.
@@ -61,10 +62,35 @@ pub enum NodeEvent {
     Request(usize, Request),
     /// A read was made, with that answer.
     ReadMade(Box<WaitingRead>, Vec<u8>),
-    /// The map is another.
-    Map(Arc<Map>),
     /// The operator orders something.
     Order(ShardId, Order),
+}
+
+impl NodeEvent {
+    /// A message, as its bytes.
+    pub fn message(from: NodeId, message: &PeerMessage) -> Self {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        Self::Message(from, bytes)
+    }
+}
+
+/// A message about the store as a whole, without what would fill pages.
+fn brief(message: &PeerMessage) -> String {
+    match message {
+        PeerMessage::Map(bytes) | PeerMessage::Bootstrap { map: bytes } => match Map::decode(bytes) {
+            Ok(map) => format!("map {}", map.epoch),
+            Err(e) => format!("{e}"),
+        },
+        PeerMessage::Propose { change } => match Change::decode(change) {
+            Ok(Change::Begin(map)) => format!("proposes to begin with map {}", map.epoch),
+            Ok(change) => format!("proposes {change:?}"),
+            Err(e) => format!("proposes what is none: {e}"),
+        },
+        PeerMessage::Report(_) => "reports".to_owned(),
+        PeerMessage::Join { .. } => "wants to join".to_owned(),
+        other => format!("{other:?}"),
+    }
 }
 
 impl fmt::Display for NodeEvent {
@@ -86,9 +112,10 @@ impl fmt::Display for NodeEvent {
                     message.entries.len(),
                     if message.reject { " reject" } else { "" },
                 ),
-                Ok(other) => write!(f, "from {} {other:?}", from.0),
+                Ok(other) => write!(f, "from {} {}", from.0, brief(&other)),
                 Err(e) => write!(f, "from {}: {e}", from.0),
             },
+            Self::LinkUp(node) => write!(f, "link to {} up", node.0),
             Self::LinkDown(node) => write!(f, "link to {} down", node.0),
             Self::Written => f.write_str("log written"),
             Self::Flush => f.write_str("flush"),
@@ -99,7 +126,6 @@ impl fmt::Display for NodeEvent {
                 write!(f, "operation {operation}: {:?} group {} {:?}", request.form, request.group, request.actions)
             }
             Self::ReadMade(read, _) => write!(f, "read made for operation {}", read.operation),
-            Self::Map(map) => write!(f, "map {}", map.epoch),
             Self::Order(shard, order) => write!(f, "shard {shard}: {order:?}"),
         }
     }

@@ -7,8 +7,7 @@ use crate::chance::Chance;
 use crate::clock::DRIFT_PER_MILLE_MAX;
 use crate::event::{Event, Place};
 use crate::schedule::{MILLISECOND, Micros, SECOND};
-use crate::world::{Outcome, World, node_id};
-use vocab::ShardId;
+use crate::world::{Outcome, World};
 
 /// Kinds of faults.
 #[derive(Clone, Copy)]
@@ -24,9 +23,10 @@ enum Fault {
     SlowDisk,
     FullDisk,
     FailingDisk,
-    Damage,
     Transfer,
-    Replace,
+    Plan,
+    Damage,
+    Kill,
 }
 
 impl World {
@@ -44,8 +44,9 @@ impl World {
             (faults.pauses, &[Fault::Pause, Fault::Pause]),
             (faults.clocks, &[Fault::Jump, Fault::Drift]),
             (faults.disks, &[Fault::SlowDisk, Fault::SlowDisk, Fault::FullDisk, Fault::FailingDisk]),
+            (faults.changes, &[Fault::Transfer, Fault::Plan]),
             (faults.damage, &[Fault::Damage]),
-            (faults.changes, &[Fault::Transfer, Fault::Replace]),
+            (faults.deaths, &[Fault::Kill]),
         ];
         let kinds: Vec<Fault> =
             kinds.iter().filter(|(on, _)| *on).flat_map(|(_, kinds)| kinds.iter().copied()).collect();
@@ -85,9 +86,10 @@ impl World {
                 self.hosts[place].disk.fail();
                 self.note(format_args!("the disk of node {} fails", place + 1));
             }
-            Fault::Damage => self.damage(place),
             Fault::Transfer => self.transfer(),
-            Fault::Replace => self.begin_move(),
+            Fault::Plan => self.want()?,
+            Fault::Damage => self.damage(place)?,
+            Fault::Kill => self.kill(place),
         }
         Ok(())
     }
@@ -106,7 +108,7 @@ impl World {
         self.schedule.after(lasts, Event::Join);
     }
 
-    fn crash_for_a_while(&mut self, place: Place) {
+    pub(crate) fn crash_for_a_while(&mut self, place: Place) {
         if self.hosts[place].process.is_none() {
             return;
         }
@@ -122,24 +124,6 @@ impl World {
             self.note(format_args!("node {} stands still for {} ms", place + 1, lasts / MILLISECOND));
             self.schedule.after(lasts, Event::Resume(place));
         }
-    }
-
-    /// A node crashes, and when it comes back the files of one of its trees are damaged. Not while another replica of
-    /// the shard is being replaced: what a majority has lost comes back by no means.
-    fn damage(&mut self, place: Place) {
-        let id = node_id(place);
-        let shards: Vec<_> = self.map.replicas_on(id).map(|(shard, replica)| (shard, replica.id)).collect();
-        let able = shards.into_iter().find(|(shard, _)| *shard != ShardId::META && !self.moves.contains_key(shard));
-        let Some((shard, replica)) = able else { return };
-        // Nor before all replicas know of the last replacement: one that does not would wait for the lost one's vote.
-        let running = self.hosts.iter().filter_map(|host| host.process.as_ref()?.core.shard(shard));
-        let known = running.map(|shard| shard.replica().status().voters).filter(|voters| *voters >= 3).count();
-        if known < 3 || !self.hosts[place].disk.damage(shard) {
-            return;
-        }
-        self.note(format_args!("the tree of shard {shard} on node {} is damaged", place + 1));
-        self.rebuild(shard, replica);
-        self.crash_for_a_while(place);
     }
 
     fn mend_later(&mut self, place: Place) {

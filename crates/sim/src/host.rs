@@ -3,7 +3,8 @@
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::request::{Form, Request};
-use cluster::Map;
+use cluster::{Map, NodeInfo, Routes};
+use node::control::{Control, Shape};
 use node::core::{Core, Logging};
 use node::exec::{self, Call};
 use node::{CachedSpace, Fault, Shard, ShardView, SnapshotSpace, handlers};
@@ -12,7 +13,7 @@ use resp::{Proto, Reply, table};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use storage::RowCache;
-use vocab::{Moment, NodeId, ReplicaId, ShardId};
+use vocab::{Epoch, Moment, NodeId, ReplicaId, ShardId, Slot};
 
 /// Memory of a node's row cache: enough for all rows of a run.
 const CACHE_BYTES: usize = 4 << 20;
@@ -27,10 +28,49 @@ pub struct WaitingRead {
     pub arrived_us: u64,
 }
 
+/// Who leads which shard, as a node has heard: the newest term's news count.
+#[derive(Default)]
+pub struct Leaders(BTreeMap<ShardId, (u64, Option<NodeId>)>);
+
+impl Leaders {
+    /// News of a term; true if they are news.
+    pub fn learn(&mut self, shard: ShardId, leader: Option<NodeId>, term: u64) -> bool {
+        let known = self.0.entry(shard).or_default();
+        let news =
+            term >= known.0 && *known != (term, leader) && !(term == known.0 && leader.is_none() && known.1.is_none());
+        if news {
+            *known = (term, leader);
+        }
+        news
+    }
+
+    /// A node does not answer any more.
+    pub fn lost(&mut self, node: NodeId) {
+        self.0.values_mut().filter(|(_, leader)| *leader == Some(node)).for_each(|(_, leader)| *leader = None);
+    }
+
+    /// Who leads.
+    #[must_use]
+    pub fn of(&self, shard: ShardId) -> Option<NodeId> {
+        self.0.get(&shard)?.1
+    }
+}
+
 /// What only lives while the process does.
 pub struct Process {
     /// The core.
     pub core: Core,
+    /// The node's part in the control of the store.
+    pub control: Control,
+    /// Ticks since the start.
+    pub ticks: u64,
+    /// Who leads.
+    pub leaders: Leaders,
+    /// The newest map that it has.
+    pub map: Option<Arc<Map>>,
+    routes: Option<Routes>,
+    /// The core has yet to follow the newest map.
+    pub behind: bool,
     /// Whether the disk takes writes.
     pub health: Arc<DiskHealth>,
     /// The log write under way.
@@ -50,8 +90,8 @@ pub struct Process {
 
 /// See the module's words.
 pub struct Host {
-    /// Its id.
-    pub id: NodeId,
+    /// What it says of itself.
+    pub info: NodeInfo,
     /// Its clocks.
     pub clock: Clock,
     /// Its disk.
@@ -62,24 +102,35 @@ pub struct Host {
     pub paused: bool,
     /// Counts its starts: what was meant for an earlier one is void.
     pub life: u64,
-    /// The newest map that it has seen.
-    pub map: Arc<Map>,
 }
 
 impl Host {
     /// A node that has not been started.
     #[must_use]
-    pub fn new(id: NodeId, map: Arc<Map>) -> Self {
-        let clock = Clock::new(1_000_000 * id.0);
-        Self { id, clock, disk: Disk::default(), process: None, paused: false, life: 0, map }
+    pub fn new(info: NodeInfo) -> Self {
+        let clock = Clock::new(1_000_000 * info.id.0);
+        Self { info, clock, disk: Disk::default(), process: None, paused: false, life: 0 }
     }
 
-    /// Starts it: opens what the map says that it has.
-    pub fn boot(&mut self, now: Moment, seed: u64, keep_bytes: u64) {
-        assert!(self.process.is_none(), "node {} is started twice", self.id);
+    /// The number of the newest map that it has.
+    #[must_use]
+    pub fn epoch(&self) -> Option<Epoch> {
+        self.process.as_ref()?.map.as_ref().map(|map| map.epoch)
+    }
+
+    /// Starts it: opens what the map that it has kept says that it has.
+    pub fn boot(&mut self, now: Moment, seed: u64, shape: Shape, keep_bytes: u64) {
+        assert!(self.process.is_none(), "node {} is started twice", self.info.id);
         self.life += 1;
-        let mut process = Process {
-            core: Core::new(self.id),
+        let map = self.disk.map.clone();
+        let process = Process {
+            core: Core::new(self.info.id),
+            control: Control::new(self.info.clone(), shape, map.clone(), seed),
+            ticks: 0,
+            leaders: Leaders::default(),
+            routes: map.as_ref().map(|map| Routes::from(&**map)),
+            map,
+            behind: false,
             health: Arc::default(),
             writing: None,
             next: None,
@@ -89,7 +140,6 @@ impl Host {
             stuck_looks: 0,
             cache: Arc::new(RowCache::new(CACHE_BYTES)),
         };
-        process.core.map_changed(self.map.clone());
         self.process = Some(process);
         self.follow_map(now, seed, keep_bytes);
     }
@@ -100,29 +150,71 @@ impl Host {
         self.process.take()
     }
 
-    /// Opens the replicas that the map has here and the core has not, gives those away that are not in it.
+    /// Keeps a map.
+    pub fn keep(&mut self, map: Arc<Map>) {
+        self.disk.map = Some(map.clone());
+        if let Some(process) = &mut self.process {
+            process.routes = Some(Routes::from(&*map));
+            process.map = Some(map);
+            process.behind = true;
+        }
+    }
+
+    /// Opens the replicas that the map has here and the core has not, removes those that are not in it.
     pub fn follow_map(&mut self, now: Moment, seed: u64, keep_bytes: u64) {
         let Some(process) = &mut self.process else { return };
-        let (map, me) = (self.map.clone(), self.id);
+        process.behind = false;
+        let me = self.info.id;
+        let Some(map) = process.map.clone() else { return };
         process.core.map_changed(map.clone());
-        for (shard, info) in map.data_shards() {
-            let here = info.replica_on(me).map(|replica| replica.id);
-            let has = process.core.shard(shard).map(|shard| shard.replica().me());
-            if has.is_some() && has != here {
-                process.core.release(shard);
+        self.disk.remove_strangers(&map, me, process);
+        for (&shard, info) in &map.shards {
+            let Some(replica) = info.replica_on(me).map(|replica| replica.id) else { continue };
+            if process.core.shard(shard).is_some() || process.refused.contains_key(&(shard, replica)) {
+                continue;
             }
-            if let Some(replica) = here
-                && has != here
-                && !process.refused.contains_key(&(shard, replica))
-            {
-                let seed = seed ^ u64::from(shard.0) << 32 ^ replica.0;
-                match open(&mut self.disk, &map, shard, replica, process, seed) {
-                    Ok((mut opened, fresh)) => {
-                        opened.replica_mut().keep_log(keep_bytes);
-                        process.core.adopt(opened, fresh, now);
-                    }
-                    Err(why) => _ = process.refused.insert((shard, replica), why),
+            let seed = seed ^ u64::from(shard.0) << 32 ^ replica.0;
+            match open(&mut self.disk, &map, shard, replica, process, seed) {
+                Ok((mut opened, fresh)) => {
+                    opened.replica_mut().keep_log(keep_bytes);
+                    process.core.adopt(opened, fresh, now);
                 }
+                Err(why) => _ = process.refused.insert((shard, replica), why),
+            }
+        }
+    }
+}
+
+impl Process {
+    /// The shard that owns a slot, by the map of this node.
+    #[must_use]
+    pub fn shard_of(&self, slot: Slot) -> Option<ShardId> {
+        Some(self.routes.as_ref()?.shard_of(slot))
+    }
+}
+
+impl Disk {
+    /// Removes what is here of replicas that the map does not give the node. The tree goes first: one without a log could
+    /// not be told from one that has lost its log.
+    fn remove_strangers(&mut self, map: &Map, me: NodeId, process: &mut Process) {
+        let mine = |shard: ShardId| map.shards.get(&shard)?.replica_on(me).map(|replica| replica.id);
+        let groups = self.log.groups();
+        let here: Vec<ShardId> = groups.iter().copied().chain(self.trees()).collect();
+        for shard in here {
+            let holds = self.log.state(shard).ok().flatten().map(|state| state.replica);
+            if holds.is_some() && holds == mine(shard) {
+                continue;
+            }
+            if process.core.release(shard).is_some() {
+                process.cache.clear_shard(shard.0);
+            }
+            self.forget_tree(shard);
+            let mut write = LogWrite::default();
+            write.remove(shard);
+            if groups.contains(&shard)
+                && let Err(e) = self.log.write(write, true)
+            {
+                process.health.poison(&e.to_string());
             }
         }
     }
@@ -139,32 +231,29 @@ fn open(
 ) -> Result<(Shard, bool), String> {
     let log: Arc<dyn LogStore> = disk.log.clone();
     let text = |e: replica::Error| e.to_string();
-    let known = log.state(shard).map_err(text)?;
-    if known.as_ref().is_some_and(|state| state.replica != replica) {
-        // What is here is of a replica that was removed. The tree goes first: one without a log could not be told from
-        // one that has lost its log.
-        disk.forget_tree(shard);
-        let mut write = LogWrite::default();
-        write.remove(shard);
-        log.write(write, true).map_err(text)?;
-    }
-    let fresh = log.state(shard).map_err(text)?.is_none();
     let info = &map.shards[&shard];
+    let fresh = log.state(shard).map_err(text)?.is_none();
     if fresh {
         // The first replicas know each other from the first map; a later one waits to be told by a snapshot.
-        let first = replica.0 <= u64::from(map.replication_factor);
-        let voters: Vec<ReplicaId> =
-            if first { (1..=u64::from(map.replication_factor)).map(ReplicaId).collect() } else { Vec::new() };
+        let first = info.members_index == 0 && info.replica(replica).is_some_and(|replica| replica.member);
+        let voters: Vec<ReplicaId> = if first { info.voters().map(|voter| voter.id).collect() } else { Vec::new() };
         Replica::bootstrap(&*log, shard, replica, &voters, &[]).map_err(text)?;
     }
     let tree = disk.open_tree(shard).map_err(|e| e.to_string())?;
-    let slots = *info.slots.first().ok_or("a shard without slots")?;
+    let slots = (info.slots.first().map_or(0, |range| range.0), info.slots.last().map_or(0, |range| range.1));
     let view = ShardView::open(shard, slots, tree, process.cache.clone()).map_err(|e| e.to_string())?;
     let state = log.state(shard).map_err(text)?.ok_or("the log has lost the group")?;
+    if state.replica != replica {
+        return Err(format!("the log holds replica {}", state.replica));
+    }
     let flushed = view.engine().flushed_index();
     let installed = view.snapshot_point().map_err(|e| e.to_string())?;
     let replica = Replica::open(log, shard, state, flushed, installed.as_ref(), seed).map_err(text)?;
-    Ok((Shard::new(view, replica, process.health.clone())?, fresh))
+    let mut opened = Shard::new(view, replica, process.health.clone())?;
+    if shard == ShardId::META {
+        opened.set_first_map(map);
+    }
+    Ok((opened, fresh))
 }
 
 /// Runs a read on a view, as an event loop would: from the cache, else from a snapshot.

@@ -8,6 +8,10 @@ use vocab::Prng;
 pub struct Plan {
     /// Nodes.
     pub nodes: usize,
+    /// As many are there at the beginning; the others come later.
+    pub first: usize,
+    /// Zones that they are spread over; 1: none.
+    pub zones: usize,
     /// Replicas a shard.
     pub replication: u32,
     /// Data shards.
@@ -31,6 +35,8 @@ pub struct Plan {
     pub keep_bytes: u64,
     /// Whether a node goes on deciding while a log write is under way, and writes what that comes to after it.
     pub overlap: bool,
+    /// After how long a node that is not heard of counts as lost, in ms, if not after the usual time.
+    pub failure_timeout_ms: Option<u64>,
     /// Which kinds of faults there are.
     pub faults: Faults,
 }
@@ -48,8 +54,10 @@ pub struct Faults {
     pub clocks: bool,
     /// Slow, full and failing disks.
     pub disks: bool,
-    /// Leaders that are told to hand over, and replicas that are replaced.
+    /// Leaders that are told to hand over, and plans of all kinds.
     pub changes: bool,
+    /// Nodes that die for good.
+    pub deaths: bool,
     /// Bytes that are damaged on disk while a node is down.
     pub damage: bool,
 }
@@ -68,9 +76,13 @@ impl Plan {
             disks: prng.happens(400),
             changes: prng.happens(500),
             damage: prng.happens(200),
+            deaths: prng.happens(200),
         };
+        let most = nodes.min(replication as usize);
         Self {
             nodes,
+            first: if prng.happens(400) { prng.between(most as u64, nodes as u64 + 1) as usize } else { nodes },
+            zones: if prng.happens(300) { prng.between(2, 5) as usize } else { 1 },
             replication,
             shards: prng.between(1, 4) as u32,
             clients: prng.between(2, 9) as usize,
@@ -82,7 +94,14 @@ impl Plan {
             flush_every_ms: *prng.pick(&[100, 500, 3000]),
             overlap: prng.happens(500),
             keep_bytes: *prng.pick(&[0, 2_000, 1 << 20]),
+            failure_timeout_ms: prng.happens(300).then(|| prng.between(5_000, 20_000)),
             faults,
         }
+    }
+
+    /// How many replicas plans may ask for. Fewer than three bear no damage.
+    #[must_use]
+    pub fn factors(&self) -> &'static [u32] {
+        if self.faults.damage || self.faults.deaths { &[3, 3, 5] } else { &[1, 2, 3, 3, 3, 5] }
     }
 }

@@ -10,6 +10,7 @@ use crate::host::{self, WaitingRead};
 use crate::request::Request;
 use crate::schedule::MILLISECOND;
 use crate::world::{Outcome, World, node_id, place_of};
+use node::control::report_members;
 use node::core::TICK_MS;
 use node::peer::PeerMessage;
 use node::session::Acks;
@@ -28,9 +29,15 @@ impl World {
             NodeEvent::Tick => return self.tick(place),
             NodeEvent::Message(from, bytes) => {
                 let message = PeerMessage::decode(&bytes).map_err(|e| format!("a message cannot be read: {e}"))?;
-                process.core.receive(from, message, now, &mut out);
+                if is_for_shards(&message) {
+                    process.core.receive(from, message.clone(), now, &mut out);
+                }
+                if matches!(message, PeerMessage::Beat { .. }) || !is_for_shards(&message) {
+                    self.receive_control(place, from, &message)?;
+                }
             }
-            NodeEvent::LinkDown(node) => process.core.link_down(node),
+            NodeEvent::LinkUp(node) => self.linked(place, node)?,
+            NodeEvent::LinkDown(node) => self.unlinked(place, node),
             NodeEvent::Written => self.written(place, &mut out)?,
             NodeEvent::Flush => self.flush(place),
             NodeEvent::Restart => {
@@ -41,12 +48,6 @@ impl World {
             NodeEvent::RowsSent(shard, to, whole) => process.core.snapshot_sent(shard, to, whole),
             NodeEvent::Request(operation, request) => self.request(place, operation, request, &mut out)?,
             NodeEvent::ReadMade(read, reply) => self.read_made(place, *read, &reply)?,
-            NodeEvent::Map(map) => {
-                if map.epoch > self.hosts[place].map.epoch {
-                    self.hosts[place].map = map;
-                    self.follow_map(place);
-                }
-            }
             NodeEvent::Order(shard, order) => {
                 process.core.receive(node_id(place), PeerMessage::Order { shard, order }, now, &mut out);
             }
@@ -61,13 +62,10 @@ impl World {
         let interval = self.hosts[place].clock.until(TICK_MS * MILLISECOND);
         let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
         process.core.tick(now, &mut out);
-        let beat = PeerMessage::Beat { sent_us: now.mono_us, wall_ms: now.wall_ms };
-        if (now.mono_us / (TICK_MS * MILLISECOND)).is_multiple_of(2) {
-            out.messages.extend((0..self.plan.nodes).filter(|to| *to != place).map(|to| (node_id(to), beat.clone())));
-        }
         out.readable.extend(process.reads.keys().copied());
         self.later(interval, place, NodeEvent::Tick);
         self.carry_out(place, out)?;
+        self.tick_control(place)?;
         self.round(place)
     }
 
@@ -78,7 +76,9 @@ impl World {
         loop {
             let mut out = Outbox::default();
             let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
-            let may_pump = process.writing.is_none() || (self.plan.overlap && process.next.is_none());
+            // With a newer map, what is under way is let out first.
+            let may_pump =
+                process.writing.is_none() || (self.plan.overlap && process.next.is_none() && !process.behind);
             if may_pump && process.core.is_busy() {
                 let mut write = LogWrite::default();
                 let logging = process.core.pump(now, &mut write, &mut out);
@@ -92,7 +92,7 @@ impl World {
                 }
             }
             process.core.apply(now, &mut out);
-            let waits = process.writing.is_some() && (!self.plan.overlap || process.next.is_some());
+            let waits = process.writing.is_some() && (!self.plan.overlap || process.next.is_some() || process.behind);
             let done = !process.core.is_busy() || waits;
             self.check(place)?;
             self.carry_out(place, out)?;
@@ -215,7 +215,10 @@ impl World {
         let now = self.moment(place);
         let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
         let slot = slot_of(&request.keys()[0]);
-        let shard = self.routes.shard_of(slot);
+        let Some(shard) = process.shard_of(slot) else {
+            self.refuse(operation, None);
+            return Ok(());
+        };
         if !request.writes() {
             let read = WaitingRead { operation, request, arrived_us: now.mono_us };
             return self.try_read(place, shard, read);
@@ -253,7 +256,7 @@ impl World {
         let now = self.moment(place);
         let Some(process) = &self.hosts[place].process else { return Ok(()) };
         let here = process.core.shard(shard);
-        let leader = here.and_then(node::Shard::leader_node);
+        let leader = process.leaders.of(shard);
         let anywhere = self.bug == Some(Bug::ReadAnywhere);
         let Some(here) = here.filter(|here| anywhere || here.view().leading()) else {
             self.refuse(read.operation, leader);
@@ -275,7 +278,7 @@ impl World {
     /// A read has been made: its answer goes out if the node was leading all the time.
     fn read_made(&mut self, place: Place, read: WaitingRead, reply: &[u8]) -> Outcome {
         let now = self.moment(place);
-        let shard = self.routes.shard_of(slot_of(&read.request.keys()[0]));
+        let shard = self.shard_of(slot_of(&read.request.keys()[0]));
         let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
         let Some(here) = process.core.shard(shard) else {
             self.refuse(read.operation, None);
@@ -307,9 +310,10 @@ impl World {
         for task in out.snapshots {
             self.send_rows(place, task);
         }
-        for (shard, index, members) in out.members {
-            self.members_changed(shard, index, &members);
-        }
+        let members = out.members.iter().map(|(shard, index, members)| report_members(*shard, *index, members));
+        let ended = out.ended.iter().map(|child| cluster::Change::EndSplit { child: *child });
+        let changes = members.chain(ended).collect();
+        self.spread(place, out.led, changes, out.map)?;
         for (ticket, reply) in out.answers {
             self.answered(place, &ticket, reply)?;
         }
@@ -324,10 +328,10 @@ impl World {
 
     fn answered(&mut self, place: Place, ticket: &Ticket, reply: Option<Vec<u8>>) -> Outcome {
         let operation = ticket.sequence as usize;
+        let shard = self.shard_of(ticket.slot);
         let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
         let Some(request) = process.writes.remove(&operation) else { return Ok(()) };
-        let shard = self.routes.shard_of(ticket.slot);
-        let leader = process.core.shard(shard).and_then(node::Shard::leader_node);
+        let leader = process.leaders.of(shard);
         let answer = reply.map_or(Ok(Answer::Refused), |reply| request.answer(&reply))?;
         let mut told = self.history.operations()[operation].clone();
         told.answer = answer.clone();
@@ -356,7 +360,7 @@ impl World {
     }
 
     /// A message goes out, through its bytes.
-    fn post(&mut self, from: Place, to: NodeId, mut message: PeerMessage) {
+    pub(crate) fn post(&mut self, from: Place, to: NodeId, mut message: PeerMessage) {
         if self.bug == Some(Bug::TwistEntry)
             && let PeerMessage::Raft { message, .. } = &mut message
             && let Some(entry) = message.entries.iter_mut().find(|entry| entry.data.len() > 20)
@@ -366,11 +370,9 @@ impl World {
             data[4] ^= 1;
             entry.data = data.into();
         }
-        let mut bytes = Vec::new();
-        message.encode(&mut bytes);
         let to = place_of(to);
         for delay in self.network.send(from, to).into_iter().flatten() {
-            self.later(delay, to, NodeEvent::Message(node_id(from), bytes.clone()));
+            self.later(delay, to, NodeEvent::message(node_id(from), &message));
         }
     }
 
@@ -402,4 +404,10 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// Whether replicas are to see it.
+fn is_for_shards(message: &PeerMessage) -> bool {
+    use PeerMessage::{Beat, Order, Propose, Raft, Rest, Wake};
+    matches!(message, Raft { .. } | Order { .. } | Propose { .. } | Rest { .. } | Wake { .. } | Beat { .. })
 }

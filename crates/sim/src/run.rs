@@ -6,6 +6,7 @@ use crate::panics;
 use crate::schedule::{Micros, SECOND};
 use crate::trace::Trace;
 use crate::world::{Counts, World, place_of};
+use cluster::Map;
 use std::io::Write;
 use storage::Span;
 use vocab::ShardId;
@@ -63,13 +64,7 @@ pub struct Failure {
 pub fn run(options: RunOptions) -> Report {
     let seed = options.seed;
     let mut report = Report { seed, steps: 0, virtual_us: 0, hash: 0, counts: Counts::default(), failure: None };
-    let mut world = match World::new(seed, options.bug, Trace::new(options.trace)) {
-        Ok(world) => world,
-        Err(what) => {
-            report.failure = Some(Failure { what, step: 0, last: Vec::new() });
-            return report;
-        }
-    };
+    let mut world = World::new(seed, options.bug, Trace::new(options.trace));
     let mut steps = 0;
     let outcome = panics::caught(|| play(&mut world, options.steps, &mut steps)).and_then(|outcome| outcome);
     let written = world.trace.finish().map_err(|e| format!("the trace cannot be written: {e}"));
@@ -115,18 +110,23 @@ fn play(world: &mut World, faulty: u64, steps: &mut u64) -> Result<(), String> {
 impl World {
     /// Which shard has not come to rest, and what its replicas say.
     fn unsettled(&self) -> Option<String> {
-        if let Some(shard) = self.moves.keys().next() {
-            return Some(format!("a replica of shard {shard} is still being replaced:\n{}", self.describe(*shard)));
+        let Some(map) = &self.map else { return Some("no store has been made".to_owned()) };
+        if let Some(what) = self.unshaped(map) {
+            return Some(what);
         }
-        let shards = self.map.data_shards().map(|(shard, _)| shard);
-        let found = shards.into_iter().find(|shard| !self.is_settled(*shard));
+        let mine = self.hosts.iter().filter(|host| map.nodes.contains_key(&host.info.id));
+        let behind = mine.into_iter().find(|host| host.epoch() != Some(map.epoch));
+        if let Some(host) = behind {
+            return Some(format!("node {} has map {:?}, the newest is {}", host.info.id, host.epoch(), map.epoch));
+        }
+        let found = map.shards.keys().copied().find(|shard| !self.is_settled(map, *shard));
         found.map(|shard| format!("shard {shard} is not settled:\n{}", self.describe(shard)))
     }
 
-    fn is_settled(&self, shard: ShardId) -> bool {
+    fn is_settled(&self, map: &Map, shard: ShardId) -> bool {
         let mut leaders = 0;
         let mut ends = Vec::new();
-        for replica in &self.map.shards[&shard].replicas {
+        for replica in &map.shards[&shard].replicas {
             let process = self.hosts[place_of(replica.node)].process.as_ref();
             let Some(here) = process.and_then(|process| process.core.shard(shard)) else { return false };
             let status = here.replica().status();
@@ -140,7 +140,8 @@ impl World {
 
     /// All checks over the whole of what was seen.
     fn verdict(&mut self) -> Result<(), String> {
-        for (shard, info) in self.map.data_shards() {
+        let map = self.map.clone().ok_or("no store has been made")?;
+        for (&shard, info) in &map.shards {
             let mut holdings = Vec::new();
             for replica in &info.replicas {
                 let process = self.hosts[place_of(replica.node)].process.as_ref();
@@ -155,7 +156,7 @@ impl World {
         }
         for number in 0..self.plan.groups {
             let key = crate::request::key_name(number, 0);
-            let shard = self.routes.shard_of(vocab::slot_of(&key));
+            let shard = self.shard_of(vocab::slot_of(&key));
             let values = self.groups.get(&shard).map(crate::check::raft::Group::values);
             let operations = self.history.of_group(number);
             linear::check(&operations, values).map_err(|e| format!("group {number} in shard {shard}: {e}"))?;

@@ -4,6 +4,7 @@
 
 use crate::bug::Bug;
 use crate::chance::Chance;
+use crate::check::maps::Maps;
 use crate::check::raft::Group;
 use crate::check::reads::Reads;
 use crate::clients::Client;
@@ -11,16 +12,17 @@ use crate::event::{Event, NodeEvent, Place};
 use crate::history::History;
 use crate::host::Host;
 use crate::network::Network;
-use crate::operator::Move;
 use crate::plan::Plan;
-use crate::schedule::{MILLISECOND, Micros, Schedule};
+use crate::schedule::{MILLISECOND, Micros, SECOND, Schedule};
+use crate::shape::Shaping;
 use crate::trace::Trace;
 use crate::workload::Workload;
 use cluster::{Map, NodeInfo, Routes};
+use node::control::Shape;
 use node::core::TICK_MS;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use vocab::{Moment, NodeId, Prng, ShardId, StoreId};
+use vocab::{Moment, NodeId, Prng, ShardId, Slot};
 
 /// The result of anything in the world; the error is what a checker found.
 pub type Outcome = Result<(), String>;
@@ -51,14 +53,16 @@ pub struct World {
     pub(crate) held: Vec<VecDeque<NodeEvent>>,
     pub(crate) plan: Plan,
     pub(crate) bug: Option<Bug>,
-    pub(crate) map: Arc<Map>,
-    pub(crate) routes: Routes,
+    /// The newest map that the metadata group has made, and the way through it.
+    pub(crate) map: Option<Arc<Map>>,
+    pub(crate) routes: Option<Routes>,
+    pub(crate) maps: Maps,
     pub(crate) groups: BTreeMap<ShardId, Group>,
     pub(crate) history: History,
     pub(crate) reads: Reads,
     pub(crate) workload: Workload,
     pub(crate) clients: Vec<Client>,
-    pub(crate) moves: BTreeMap<ShardId, Move>,
+    pub(crate) shaping: Shaping,
     /// All faults have stopped.
     pub(crate) healing: bool,
     /// Clients ask nothing new.
@@ -78,7 +82,7 @@ pub fn place_of(node: NodeId) -> Place {
 
 impl World {
     /// The world of a seed, at its beginning.
-    pub fn new(seed: u64, bug: Option<Bug>, trace: Trace) -> Result<Self, String> {
+    pub fn new(seed: u64, bug: Option<Bug>, trace: Trace) -> Self {
         let mut prng = Prng::new(seed);
         let plan = Plan::draw(&mut prng);
         let info = |place: Place| NodeInfo {
@@ -86,28 +90,26 @@ impl World {
             peer_address: format!("node{place}:1"),
             client_host: format!("node{place}"),
             client_port: 1,
-            zone: String::new(),
+            zone: if plan.zones > 1 { format!("zone{}", place % plan.zones) } else { String::new() },
             capacity: 1,
         };
-        let nodes: Vec<NodeInfo> = (0..plan.nodes).map(info).collect();
-        let map = Map::initial(StoreId(seed), &nodes, plan.shards, plan.replication).map_err(|e| e.to_string())?;
-        let map = Arc::new(map);
         let mut world = Self {
             schedule: Schedule::default(),
             trace,
             network: Network::new(plan.nodes, prng.fork()),
-            hosts: (0..plan.nodes).map(|place| Host::new(node_id(place), map.clone())).collect(),
+            hosts: (0..plan.nodes).map(|place| Host::new(info(place))).collect(),
             held: (0..plan.nodes).map(|_| VecDeque::new()).collect(),
             plan,
             bug,
-            routes: Routes::from(&*map),
-            map,
+            routes: None,
+            map: None,
+            maps: Maps::default(),
             groups: BTreeMap::new(),
             history: History::default(),
             reads: Reads::default(),
             workload: Workload::new(plan.groups, prng.fork()),
             clients: (0..plan.clients).map(|_| Client::default()).collect(),
-            moves: BTreeMap::new(),
+            shaping: Shaping::default(),
             healing: false,
             closing: false,
             counts: Counts::default(),
@@ -122,7 +124,7 @@ impl World {
         let at = world.schedule.now();
         world.trace.line(at, format_args!("seed {seed}: {plan:?}"));
         for place in 0..plan.nodes {
-            let delay = world.prng.below(50 * MILLISECOND);
+            let delay = world.prng.below(if place < plan.first { 50 * MILLISECOND } else { 20 * SECOND });
             world.schedule.after(delay, Event::Start(place));
         }
         for client in 0..plan.clients {
@@ -130,8 +132,9 @@ impl World {
             world.schedule.after(delay, Event::Think(client));
         }
         world.schedule.after(plan.fault_every_ms * MILLISECOND, Event::Fault);
-        world.schedule.after(500 * MILLISECOND, Event::Operate);
-        Ok(world)
+        let init = world.prng.below(3 * SECOND);
+        world.schedule.after(init, Event::Operate);
+        world
     }
 
     /// Moves to the next event; false if there is none.
@@ -150,7 +153,7 @@ impl World {
             Event::Resume(place) => self.resume(place)?,
             Event::Mend(place) => self.mend(place),
             Event::Join => self.network.join(),
-            Event::Operate => self.operate(),
+            Event::Operate => self.operate()?,
         }
         Ok(true)
     }
@@ -176,10 +179,15 @@ impl World {
         self.schedule.after(delay, Event::At(place, Some(life), event));
     }
 
+    /// The shard that owns a slot, by the newest map; the metadata group as long as there is none.
+    pub(crate) fn shard_of(&self, slot: Slot) -> ShardId {
+        self.routes.as_ref().map_or(ShardId::META, |routes| routes.shard_of(slot))
+    }
+
     fn at_node(&mut self, place: Place, life: Option<u64>, event: NodeEvent) -> Outcome {
         let host = &mut self.hosts[place];
         if life.is_some_and(|life| life != host.life) || host.process.is_none() {
-            self.nobody_there(place, event);
+            self.nobody_there(event);
             return Ok(());
         }
         if host.paused {
@@ -190,9 +198,8 @@ impl World {
     }
 
     /// What comes to a node that is down.
-    fn nobody_there(&mut self, place: Place, event: NodeEvent) {
+    fn nobody_there(&mut self, event: NodeEvent) {
         match event {
-            NodeEvent::Map(map) if map.epoch > self.hosts[place].map.epoch => self.hosts[place].map = map,
             NodeEvent::Request(operation, _) => self.refuse(operation, None),
             NodeEvent::Rows(task) => {
                 let from = self.leader_place(task.shard);
@@ -206,12 +213,14 @@ impl World {
 
     /// A node that is down starts.
     pub(crate) fn start(&mut self, place: Place) -> Outcome {
-        if self.hosts[place].process.is_some() {
+        if self.hosts[place].process.is_some() || self.shaping.is_gone(place) {
             return Ok(());
         }
         let (now, seed) = (self.moment(place), self.prng.next_u64());
-        self.hosts[place].boot(now, seed, self.plan.keep_bytes);
+        let shape = Shape { shards: self.plan.shards, replication_factor: self.plan.replication };
+        self.hosts[place].boot(now, seed, shape, self.plan.keep_bytes);
         self.began(place);
+        self.link_up(place);
         let tick = self.prng.below(TICK_MS * MILLISECOND);
         self.later(tick, place, NodeEvent::Tick);
         let flush = self.prng.between(1, 2 * self.plan.flush_every_ms);
@@ -258,13 +267,9 @@ impl World {
         disk.crash_keeping(kept);
         self.note(format_args!("node {} crashes; {kept} of {unsynced} log writes are kept", place + 1));
         for event in std::mem::take(&mut self.held[place]) {
-            self.nobody_there(place, event);
+            self.nobody_there(event);
         }
-        let id = node_id(place);
-        for other in (0..self.plan.nodes).filter(|other| *other != place) {
-            let delay = self.prng.between(1, 100) * MILLISECOND;
-            self.later(delay, other, NodeEvent::LinkDown(id));
-        }
+        self.link_down(place);
     }
 
     /// The node that leads a shard, as the first node has it that believes to lead in the newest term.

@@ -2,6 +2,7 @@
 
 pub mod acknowledged;
 pub mod linear;
+pub mod maps;
 pub mod raft;
 pub mod reads;
 pub mod replicas;

@@ -1,0 +1,65 @@
+//! The map: the metadata group makes one of each epoch, whoever tells of it, and each keeps the rules of a map.
+
+use cluster::Map;
+use std::collections::BTreeMap;
+use vocab::{Epoch, StoreId};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The maps that were seen.
+#[derive(Default)]
+pub struct Maps {
+    store: Option<StoreId>,
+    by_epoch: BTreeMap<Epoch, u64>,
+}
+
+impl Maps {
+    /// A node has a map.
+    pub fn saw(&mut self, map: &Map) -> Result<(), String> {
+        let store = *self.store.get_or_insert(map.store);
+        if store != map.store {
+            return Err(format!("there are two stores: {store} and {}", map.store));
+        }
+        let bytes = map.encode();
+        let hash = xxh3_64(&bytes);
+        match self.by_epoch.get(&map.epoch) {
+            Some(known) if *known == hash => Ok(()),
+            Some(_) => Err(format!("there are two maps of epoch {}; this is one: {map:?}", map.epoch)),
+            None => {
+                self.by_epoch.insert(map.epoch, hash);
+                match Map::decode(&bytes) {
+                    Ok(read) if read == *map => {}
+                    Ok(read) => return Err(format!("a map is read as another one: {map:?}, {read:?}")),
+                    Err(e) => return Err(format!("{e}: {map:?}")),
+                }
+                map.validate().map_err(|e| format!("map {}: {e}", map.epoch))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_has_one_map() {
+        let info = cluster::NodeInfo {
+            id: vocab::NodeId(1),
+            peer_address: "a:1".to_owned(),
+            client_host: "a".to_owned(),
+            client_port: 1,
+            zone: String::new(),
+            capacity: 1,
+        };
+        let map = Map::initial(StoreId(7), &[info], 2, 1).expect("a map of one node");
+        let mut maps = Maps::default();
+        assert_eq!((maps.saw(&map), maps.saw(&map)), (Ok(()), Ok(())));
+        let other = Map { replication_factor: 2, ..map.clone() };
+        assert!(maps.saw(&other).is_err_and(|what| what.contains("two maps of epoch 1")));
+        assert!(maps.saw(&Map { store: StoreId(8), ..map.clone() }).is_err_and(|what| what.contains("two stores")));
+        assert_eq!(maps.saw(&Map { epoch: Epoch(2), ..other.clone() }), Ok(()));
+        let mut wrong = Map { epoch: Epoch(3), ..map };
+        wrong.shards.remove(&vocab::ShardId(2));
+        assert!(maps.saw(&wrong).is_err());
+    }
+}

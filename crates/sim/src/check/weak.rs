@@ -1,0 +1,136 @@
+//! What a replica that does not lead may answer: what was written and committed, nothing older than it showed before,
+//! than the token asks for, or than the lag allows.
+//!
+//! That a removed key is not shown again is not checked here: only versions are compared.
+
+use crate::history::{Key, Seen};
+use crate::schedule::Micros;
+use node::session::Consistency;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A key of a group.
+type Place = (usize, Key);
+
+/// One read by a replica, at the moment at which it was made.
+#[derive(Clone, Copy, Debug)]
+pub struct WeakRead {
+    /// Tells the replica, and how often it was opened.
+    pub replica: (usize, u64, u32),
+    /// Of which group.
+    pub group: usize,
+    /// Which key.
+    pub key: Key,
+    /// What was there.
+    pub seen: Seen,
+    /// What was promised.
+    pub consistency: Consistency,
+    /// When.
+    pub at: Micros,
+}
+
+/// What is known of keys, and what each replica has shown.
+#[derive(Default)]
+pub struct Weak {
+    /// By key: when somebody was told of a version, and of which, both rising.
+    told: BTreeMap<Place, Vec<(Micros, u64)>>,
+    /// Keys that may have been removed.
+    removed: BTreeSet<Place>,
+    shown: BTreeMap<((usize, u64, u32), Place), u64>,
+}
+
+impl Weak {
+    /// Somebody was told of a version.
+    pub fn told(&mut self, group: usize, key: Key, version: u64, at: Micros) {
+        let told = self.told.entry((group, key)).or_default();
+        if told.last().is_none_or(|(_, last)| *last < version) {
+            told.push((at, version));
+        }
+    }
+
+    /// Somebody wants a key removed, or it may expire.
+    pub fn may_go(&mut self, group: usize, key: Key) {
+        self.removed.insert((group, key));
+    }
+
+    /// The version of a key that was known at a moment; 0: none.
+    #[must_use]
+    pub fn known_at(&self, group: usize, key: Key, at: Micros) -> u64 {
+        self.newest(&(group, key), |told, _| told <= at)
+    }
+
+    fn newest(&self, place: &Place, counts: impl Fn(Micros, u64) -> bool) -> u64 {
+        let told = self.told.get(place).into_iter().flatten();
+        told.rev().find(|(at, version)| counts(*at, *version)).map_or(0, |(_, version)| *version)
+    }
+
+    /// Checks a read. `logged`: the version of the value that was seen, by the log; `slack`: how much later than the
+    /// leader a replica may learn of a write, beside the lag; none if the lag cannot be checked.
+    pub fn check(&mut self, read: &WeakRead, logged: Option<u64>, slack: Option<Micros>) -> Result<(), String> {
+        let place = (read.group, read.key);
+        let floor = match (read.consistency, slack) {
+            (Consistency::Version { token }, _) => self.newest(&place, |_, version| version <= token),
+            (Consistency::Lag { ms }, Some(slack)) => {
+                let until = read.at.saturating_sub(ms * 1000 + slack);
+                self.newest(&place, |at, _| at <= until)
+            }
+            _ => 0,
+        };
+        let Some((value, version)) = read.seen else {
+            return match floor > 0 && !self.removed.contains(&place) {
+                true => Err(format!("version {floor} was to be seen, and nothing was: {read:?}")),
+                false => Ok(()),
+            };
+        };
+        if logged != Some(version) {
+            return Err(format!("value {value} is committed as of {logged:?}, and was seen: {read:?}"));
+        }
+        if version < floor {
+            return Err(format!("version {floor} at least was to be seen: {read:?}"));
+        }
+        let shown = self.shown.entry((read.replica, place)).or_default();
+        if version < *shown {
+            return Err(format!("the replica had shown version {shown} before: {read:?}"));
+        }
+        *shown = version;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(seen: Seen, consistency: Consistency, at: Micros) -> WeakRead {
+        WeakRead { replica: (0, 1, 1), group: 3, key: 1, seen, consistency, at }
+    }
+
+    #[test]
+    fn each_promise_is_kept_or_not() {
+        let (any, token, lag) = (Consistency::Any, Consistency::Version { token: 9 }, Consistency::Lag { ms: 1 });
+        let cases: &[(Seen, Consistency, Micros, Option<u64>, bool)] = &[
+            (Some((7, 5)), any, 9_000, Some(5), true),
+            (Some((7, 5)), any, 9_000, None, false),
+            (Some((7, 5)), any, 9_000, Some(6), false),
+            (None, any, 9_000, None, true),
+            (Some((7, 5)), token, 9_000, Some(5), false),
+            (None, token, 9_000, None, false),
+            (Some((8, 9)), token, 9_000, Some(9), true),
+            (Some((7, 5)), lag, 6_400, Some(5), true),
+            (Some((7, 5)), lag, 6_500, Some(5), false),
+            (Some((8, 9)), lag, 6_500, Some(9), true),
+        ];
+        for (i, (seen, consistency, at, logged, sound)) in cases.iter().enumerate() {
+            let mut weak = Weak::default();
+            weak.told(3, 1, 5, 1_000);
+            weak.told(3, 1, 9, 5_000);
+            weak.told(3, 1, 12, 8_000);
+            assert_eq!(weak.check(&read(*seen, *consistency, *at), *logged, Some(500)).is_ok(), *sound, "case {i}");
+        }
+        let mut weak = Weak::default();
+        assert_eq!(weak.check(&read(Some((8, 9)), any, 1), Some(9), None), Ok(()));
+        assert!(weak.check(&read(Some((7, 5)), any, 2), Some(5), None).is_err(), "it goes back");
+        weak.may_go(3, 1);
+        weak.told(3, 1, 9, 3);
+        assert_eq!(weak.check(&read(None, token, 9), None, None), Ok(()), "it may have been removed");
+    }
+}

@@ -1,0 +1,240 @@
+//! What operators want of the store's shape: plans at random, damaged replicas rebuilt, dead nodes removed. They can only
+//! propose; the director does it.
+
+use crate::chance::Chance;
+use crate::event::Place;
+use crate::schedule::{Micros, SECOND};
+use crate::world::{Outcome, World, node_id, place_of};
+use cluster::{Change, Map, PlanKind, PlanState, ShardInfo};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use vocab::{NodeId, PlanId, ReplicaId, ShardId};
+
+/// Nodes that are left at the least.
+const NODES_MIN: usize = 3;
+/// After the death of a node, no plan is begun for so long: nobody has noticed yet.
+const SHOCK: Micros = 10 * SECOND;
+/// The text of the last plan of a run.
+const LAST: &str = "the last plan";
+
+/// What operators have in mind.
+#[derive(Default)]
+pub struct Shaping {
+    /// Replicas that are of no use until there is another one in their place.
+    damaged: BTreeMap<(ShardId, NodeId), ReplicaId>,
+    /// Nodes that will never come back.
+    dead: BTreeSet<Place>,
+    /// Nodes that were in the map.
+    known: BTreeSet<NodeId>,
+    /// When the last node died.
+    died_at: Option<Micros>,
+}
+
+impl Shaping {
+    /// Whether nothing runs at a place, and nothing ever will.
+    #[must_use]
+    pub fn is_gone(&self, place: Place) -> bool {
+        self.dead.contains(&place)
+    }
+}
+
+impl World {
+    /// Some node brings a change of the map to the metadata group, or tries to.
+    fn change(&mut self, change: &Change) -> Outcome {
+        let place = self.prng.below(self.plan.nodes as u64) as usize;
+        self.propose(place, change)
+    }
+
+    fn begin_plan(&mut self, map: &Map, kind: PlanKind, detail: &str) -> Outcome {
+        if map.open_plans().any(|plan| plan.kind == kind) {
+            return Ok(());
+        }
+        let (id, at_ms) = (PlanId(map.next_plan), self.moment(0).wall_ms);
+        self.note(format_args!("plan {id} is wanted: {kind:?}"));
+        self.change(&Change::BeginPlan { id, kind, at_ms, detail: detail.to_owned() })
+    }
+
+    /// An operator begins a plan, or has second thoughts about one.
+    pub(crate) fn want(&mut self) -> Outcome {
+        let Some(map) = self.map.clone() else { return Ok(()) };
+        if self.shaping.died_at.is_some_and(|at| self.now() < at + SHOCK) {
+            return Ok(());
+        }
+        let open: Vec<(PlanId, PlanState)> = map.open_plans().map(|plan| (plan.id, plan.state)).collect();
+        if !open.is_empty() && self.prng.happens(250) {
+            let (id, was) = *self.prng.pick(&open);
+            let now = *self.prng.pick(&[PlanState::Paused, PlanState::Running, PlanState::Cancelled]);
+            return self.set_plan(id, was, now);
+        }
+        match self.draw_kind(&map) {
+            Some(kind) => self.begin_plan(&map, kind, "drawn"),
+            None => Ok(()),
+        }
+    }
+
+    fn set_plan(&mut self, id: PlanId, was: PlanState, now: PlanState) -> Outcome {
+        let at_ms = self.moment(0).wall_ms;
+        self.note(format_args!("plan {id} is to be {}", now.word()));
+        self.change(&Change::SetPlan { id, was, now, at_ms, detail: now.word().to_owned() })
+    }
+
+    fn draw_kind(&mut self, map: &Arc<Map>) -> Option<PlanKind> {
+        let nodes: Vec<NodeId> = map.nodes.keys().copied().collect();
+        let shards: Vec<ShardId> = map.shards.keys().copied().collect();
+        let (node, other) = (*self.prng.pick(&nodes), *self.prng.pick(&nodes));
+        let shard = *self.prng.pick(&shards);
+        let staying = nodes.iter().filter(|id| !map.leaving.contains(id) && !self.shaping.is_gone(place_of(**id)));
+        let may_leave = staying.filter(|id| **id != node).count() >= NODES_MIN;
+        let held: Vec<NodeId> = map.shards[&shard].replicas.iter().map(|replica| replica.node).collect();
+        let from = *self.prng.pick(&held);
+        Some(match self.prng.below(100) {
+            0..20 => PlanKind::MoveShard { shard, from, to: node },
+            20..30 if may_leave => PlanKind::DrainNode(node),
+            30..42 => PlanKind::AddNode(node),
+            42..48 if may_leave => PlanKind::ReplaceNode { node, with: other },
+            48..54 if may_leave => PlanKind::RemoveNode(node),
+            54..64 => PlanKind::Rebalance,
+            64..72 => PlanKind::BalanceLeaders,
+            72..80 => PlanKind::DrainLeaders(node),
+            80..88 => PlanKind::SetReplicationFactor(*self.prng.pick(self.plan.factors())),
+            88..94 if self.plan.zones > 1 => {
+                let zone = format!("zone{}", self.prng.below(self.plan.zones as u64));
+                PlanKind::ChangeZone { node, zone }
+            }
+            94..97 => PlanKind::Rebuild { node, shard: None },
+            97..100 => PlanKind::Rebuild { node: from, shard: Some(shard) },
+            _ => return None,
+        })
+    }
+
+    /// Looks at what is still to be done for the store's shape.
+    pub(crate) fn look_at_shape(&mut self) -> Outcome {
+        let Some(map) = self.map.clone() else { return Ok(()) };
+        self.shaping.known.extend(map.nodes.keys());
+        self.take_away(&map);
+        if let Some(ms) = self.plan.failure_timeout_ms {
+            let (name, now) = ("failure-timeout-ms".to_owned(), ms.to_string());
+            if map.settings.get(&name) != Some(&now) {
+                self.change(&Change::Setting { name, was: None, now: Some(now) })?;
+            }
+        }
+        for place in self.shaping.dead.clone() {
+            if map.nodes.contains_key(&node_id(place)) && self.prng.happens(200) {
+                self.begin_plan(&map, PlanKind::RemoveNode(node_id(place)), "it is dead")?;
+            }
+        }
+        for ((shard, node), replica) in self.shaping.damaged.clone() {
+            let is_there = map.shards[&shard].replica_on(node).is_some_and(|there| there.id == replica);
+            if !is_there {
+                self.shaping.damaged.remove(&(shard, node));
+            } else if self.prng.happens(200) {
+                self.begin_plan(&map, PlanKind::Rebuild { node, shard: Some(shard) }, "it is damaged")?;
+            }
+        }
+        if !self.healing {
+            return Ok(());
+        }
+        let paused: Vec<PlanId> =
+            map.open_plans().filter(|plan| plan.state == PlanState::Paused).map(|plan| plan.id).collect();
+        for id in paused {
+            self.set_plan(id, PlanState::Paused, PlanState::Running)?;
+        }
+        if map.open_plans().next().is_none() && !map.plans.values().any(|plan| plan.detail == LAST) {
+            self.begin_plan(&map, PlanKind::Rebalance, LAST)?;
+        }
+        Ok(())
+    }
+
+    /// A node that the map has had and has no more is switched off.
+    fn take_away(&mut self, map: &Map) {
+        let gone: Vec<NodeId> =
+            self.shaping.known.iter().copied().filter(|node| !map.nodes.contains_key(node)).collect();
+        for node in gone {
+            let place = place_of(node);
+            if self.shaping.dead.insert(place) {
+                self.note(format_args!("node {node} is taken away"));
+                self.crash(place);
+            }
+        }
+    }
+
+    /// What is not yet as it should be, once nothing goes wrong any more.
+    pub(crate) fn unshaped(&self, map: &Map) -> Option<String> {
+        if let Some(plan) = map.open_plans().next() {
+            return Some(format!("a plan has not ended: {plan:?}; steps {:?}, splits {:?}", map.steps, map.splits));
+        }
+        if let Some((shard, step)) = map.steps.iter().next() {
+            return Some(format!("shard {shard} has a step: {step:?}"));
+        }
+        if !map.plans.values().any(|plan| plan.detail == LAST) {
+            return Some("the last plan was not begun".to_owned());
+        }
+        let stranger = (0..self.hosts.len())
+            .find(|place| !self.shaping.is_gone(*place) && !map.nodes.contains_key(&node_id(*place)));
+        stranger.map(|place| format!("node {} is not in the map", node_id(place)))
+    }
+
+    /// A node crashes, and when it comes back the files of one of its trees are damaged. Not while another replica of the
+    /// shard is lacking: what a majority has lost comes back by no means.
+    pub(crate) fn damage(&mut self, place: Place) -> Outcome {
+        let Some(map) = self.map.clone() else { return Ok(()) };
+        let id = node_id(place);
+        let shards: Vec<(ShardId, ReplicaId)> =
+            map.replicas_on(id).map(|(shard, replica)| (shard, replica.id)).collect();
+        let able = shards.into_iter().find(|(shard, _)| {
+            *shard != ShardId::META
+                && self.shaping.damaged.keys().all(|(damaged, _)| damaged != shard)
+                && self.is_whole(&map, *shard)
+        });
+        let Some((shard, replica)) = able else { return Ok(()) };
+        let unwell = |replica: &cluster::ReplicaInfo| self.shaping.is_gone(place_of(replica.node));
+        if map.shards[&shard].replicas.iter().any(unwell) || !self.hosts[place].disk.damage(shard) {
+            return Ok(());
+        }
+        self.note(format_args!("the tree of shard {shard} on node {} is damaged", place + 1));
+        self.shaping.damaged.insert((shard, id), replica);
+        self.crash_for_a_while(place);
+        Ok(())
+    }
+
+    /// A node dies for good, where no shard loses its majority by that.
+    pub(crate) fn kill(&mut self, place: Place) {
+        let Some(map) = self.map.clone() else { return };
+        let id = node_id(place);
+        let mourned = |place: &Place| !map.nodes.contains_key(&node_id(*place));
+        let calm = map.open_plans().next().is_none() && map.steps.is_empty() && map.splits.is_empty();
+        let whole = map.shards.keys().all(|shard| self.is_whole(&map, *shard));
+        let left = map.nodes.keys().filter(|node| **node != id && !self.shaping.is_gone(place_of(**node))).count();
+        if !map.nodes.contains_key(&id)
+            || !self.shaping.dead.iter().all(mourned)
+            || !self.shaping.damaged.is_empty()
+            || !calm
+            || !whole
+            || left < NODES_MIN
+        {
+            return;
+        }
+        self.note(format_args!("node {id} dies for good"));
+        self.shaping.dead.insert(place);
+        self.shaping.died_at = Some(self.now());
+        self.crash(place);
+    }
+
+    /// Whether all replicas of a shard vote, run, and know of the same members as the map.
+    fn is_whole(&self, map: &Map, shard: ShardId) -> bool {
+        let info: &ShardInfo = &map.shards[&shard];
+        let voters: Vec<ReplicaId> = info.voters().map(|voter| voter.id).collect();
+        let knows = |replica: &cluster::ReplicaInfo| {
+            let process = self.hosts[place_of(replica.node)].process.as_ref();
+            let here = process.and_then(|process| process.core.shard(shard)).map(node::Shard::replica);
+            here.is_some_and(|here| {
+                let members = here.members();
+                here.me() == replica.id
+                    && members.voters == voters
+                    && members.voters_outgoing.is_empty()
+                    && members.learners.is_empty()
+            })
+        };
+        voters.len() >= 3 && voters.len() == info.replicas.len() && info.replicas.iter().all(knows)
+    }
+}
