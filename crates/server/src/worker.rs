@@ -8,6 +8,8 @@ use crate::connection::{Connection, Received};
 use crate::inbox::{Inbox, Message};
 use crate::links::Links;
 use crate::outbox::Outbox;
+use crate::requests::KeyHashes;
+use crate::splitting::HeldWrite;
 use crate::store::{Store, moment};
 use crate::waits::Waiting;
 use mio::net::TcpListener;
@@ -71,6 +73,8 @@ pub(crate) struct Worker {
     next_tick: Instant,
     /// Replicas that are to be closed, and who waits for that.
     pub(crate) releases: Vec<(ShardId, SyncSender<()>)>,
+    /// Writes of slots that are between two shards.
+    pub(crate) held_writes: Vec<HeldWrite>,
     /// No writes are proposed before this.
     pub(crate) paused_until: Instant,
     /// Shards whose writes are held back for a backup that has no snapshot of them yet.
@@ -121,6 +125,7 @@ impl Worker {
             waits: Vec::new(),
             next_tick: Instant::now() + TICK,
             releases: Vec::new(),
+            held_writes: Vec::new(),
             paused_until: Instant::now(),
             holds: Vec::new(),
             next_accept: index,
@@ -188,6 +193,8 @@ impl Worker {
 
     /// Runs requests, commits writes, sends answers.
     fn serve(&mut self) {
+        self.clear_again();
+        self.send_held_writes();
         for _ in 0..ROUNDS_MAX {
             for id in std::mem::take(&mut self.ready) {
                 self.receive(id);
@@ -369,7 +376,7 @@ impl Worker {
     fn read_mail(&mut self, message: Message) {
         match message {
             Message::Connection(stream) => self.connect(mio::net::TcpStream::from_std(stream)),
-            Message::Write { shard, write, keys, ticket } => self.submit(shard as usize, &write, &keys, ticket),
+            Message::Write { shard, write, keys, ticket } => self.submit(shard as usize, write, KeyHashes::from_vec(keys), ticket),
             Message::Answer { ticket, reply } => self.outbox.deliver(&ticket, &reply),
             Message::Warm(ticket) => self.warmed(&ticket),
             Message::Logged(outcome) => self.logged(outcome),
@@ -439,6 +446,9 @@ impl Worker {
         self.core.tick(self.now, &mut self.outbox);
         self.tick_links();
         self.store.stats.tick(self.now.wall_ms);
+        if self.index == 0 {
+            self.store.backups.sweep();
+        }
         // Whoever waits for a time, for room, or was told to end.
         self.outbox.unstall_all();
         self.ready.append(&mut self.outbox.unstalled);
