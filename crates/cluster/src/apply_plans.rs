@@ -327,6 +327,20 @@ impl Map {
     }
 }
 
+impl Map {
+    /// As it will be when the splits of `children` have ended: for whoever knows before that they have.
+    #[must_use]
+    pub fn as_split(&self, children: &[ShardId]) -> Self {
+        let mut map = self.clone();
+        for child in children {
+            // One that is not there, or has ended, changes nothing.
+            let _ = map.end_split(*child);
+        }
+        map.epoch = self.epoch;
+        map
+    }
+}
+
 /// What is left of `slots` without those of `gone`, each range of which lies in one of them.
 fn without(slots: &[(u16, u16)], gone: &[(u16, u16)]) -> Vec<(u16, u16)> {
     let mut left = Vec::new();

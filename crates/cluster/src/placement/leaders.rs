@@ -109,7 +109,7 @@ impl Balance {
         }
     }
 
-    /// Hands leaders on until no node is more than one shard off its part, or it cannot be helped.
+    /// Hands leaders on until no node is a whole shard off its part, or it cannot be helped.
     fn level(&mut self) {
         let mut stuck = vec![false; self.nodes.len()];
         loop {
@@ -117,7 +117,7 @@ impl Balance {
             let Some(worst) = open.max_by_key(|&node| (self.excess[node].abs(), std::cmp::Reverse(node))) else {
                 return;
             };
-            if self.excess[worst].abs() <= self.unit {
+            if self.excess[worst].abs() < self.unit {
                 return;
             }
             match self.path(worst) {

@@ -88,7 +88,8 @@ fn laid_out(of: &[(&str, u64)], on: &[(u64, u64)]) -> (Map, Leaders) {
 fn a_node_that_is_short_takes() {
     let (map, leaders) = laid_out(&[("", 1); 3], &[(2, 1), (2, 1), (2, 1), (3, 2), (3, 2), (3, 2)]);
     let wanted = leaders_wanted(&map, &all(&map), &leaders);
-    assert_eq!(moves(&leaders, &wanted), 1, "the first is two short, and takes one: {wanted:?}");
+    assert_eq!((counts(&map, &leaders), counts(&map, &wanted)), (vec![0, 3, 3], vec![2, 2, 2]));
+    assert_eq!(moves(&leaders, &wanted), 3, "one from the second, one from the third by way of the second");
 }
 
 /// The first node has 1.1 too many, and shares shards only with the second, which has 0.4 too many itself: so that one

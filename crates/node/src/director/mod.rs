@@ -17,6 +17,8 @@ mod recovery;
 mod report;
 mod splits;
 mod steps;
+#[cfg(test)]
+mod tests;
 
 pub use picture::{NodePicture, PlanPicture, ReplicaPicture, ShardPicture, StorePicture, TransferPicture};
 pub use plans::allows;

@@ -52,7 +52,10 @@ impl Director {
             return Vec::new();
         }
         let voters = map.shards.get(&shard).into_iter().flat_map(|info| info.voters());
-        voters.filter(|replica| !self.is_sound(shard, replica, now)).map(|replica| replica.node).collect()
+        let unsound = voters.filter(|replica| !self.is_sound(shard, replica, now));
+        let mut nodes: Vec<NodeId> = unsound.map(|replica| replica.node).collect();
+        nodes.sort_unstable();
+        nodes
     }
 
     pub(super) fn recovered(&self, map: &Map, shards: &[ShardId], now: Moment) -> Verdict {
