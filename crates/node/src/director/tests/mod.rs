@@ -1,0 +1,321 @@
+//! The director in a toy store: what it does of itself, what plans come to, and that it gets there whatever is lost.
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use super::*;
+use cluster::placement::replicas_wanted;
+use cluster::{PlanKind, PlanState};
+use vocab::{Prng, ReplicaId};
+use world::World;
+
+fn even(world: &World, of: &[u64], within: usize) {
+    let loads = world.loads();
+    let (least, most) = (of.iter().map(|id| loads[id]).min().unwrap(), of.iter().map(|id| loads[id]).max().unwrap());
+    assert!(most - least <= within, "{loads:?}");
+}
+
+fn whole(world: &World) {
+    for (shard, info) in &world.map.shards {
+        let wanted = replicas_wanted(&world.map, *shard);
+        assert_eq!(info.voters().count(), wanted, "shard {shard}: {info:?}");
+        assert_eq!(info.replicas.len(), wanted, "shard {shard}: {info:?}");
+        assert!(world.groups[shard].members.keys().eq(info.replicas.iter().map(|replica| &replica.id)), "shard {shard}");
+    }
+    let picture = world.picture();
+    assert_eq!((picture.under_replicated, picture.without_leader, picture.without_majority), (0, 0, 0));
+}
+
+#[test]
+fn a_store_that_is_well_is_left_alone() {
+    let mut world = World::new(&["", "", ""], 12, 1);
+    let epoch = world.map.epoch;
+    world.run(60);
+    assert_eq!((world.map.epoch, world.events), (epoch, Vec::<String>::new()));
+}
+
+#[test]
+fn a_node_that_joins_takes_its_part_one_shard_at_a_time() {
+    let mut world = World::new(&["", "", ""], 24, 1);
+    world.run(5);
+    world.join(4, "");
+    world.run_until("the first shard", 10, |world| world.groups.values().any(|of| of.members.len() > 3));
+    world.run_until("it is even", 120, World::is_quiet);
+    assert_eq!(world.map.plans[&PlanId(1)].kind, PlanKind::AddNode(NodeId(4)));
+    assert_eq!(world.map.plans[&PlanId(1)].state, PlanState::Done);
+    even(&world, &[1, 2, 3, 4], 2);
+    whole(&world);
+    assert!(world.made <= 18 + 1 && world.busiest.0 == 1 && world.busiest.1 <= 2, "{} {:?}", world.made, world.busiest);
+    world.run(10);
+    let leads = world.leads();
+    assert!(leads.values().all(|count| (5..=7).contains(count)), "{leads:?}");
+    world.run(30);
+    assert_eq!(world.map.plans.len(), 1, "that was all");
+}
+
+#[test]
+fn whoever_returns_in_time_costs_nothing() {
+    let mut world = World::new(&["", "", "", ""], 12, 1);
+    world.run(5);
+    let replicas = world.map.shards.clone();
+    world.up.remove(&NodeId(2));
+    world.run(200);
+    assert_eq!(world.map.shards, replicas);
+    assert!(world.leads()[&2] == 0 && world.picture().under_replicated > 0);
+    world.up.insert(NodeId(2));
+    world.run(30);
+    assert_eq!(world.map.shards, replicas);
+    assert_eq!(world.leads()[&2], 3, "it leads again");
+    assert!(world.events.iter().any(|text| text.contains("does not answer")), "{:?}", world.events);
+    assert!(world.events.iter().any(|text| text.contains("answers again")), "{:?}", world.events);
+}
+
+#[test]
+fn what_a_lost_node_held_is_made_anew() {
+    let mut world = World::new(&["a", "b", "c", "a", "b", "c"], 24, 1);
+    world.set("failure-timeout-ms", "10000");
+    world.run(5);
+    world.up.remove(&NodeId(1));
+    world.run(9);
+    assert!(world.map.plans.is_empty());
+    world.run_until("repaired", 120, |world| world.map.replicas_on(NodeId(1)).next().is_none());
+    world.run_until("the plan ends", 10, World::is_quiet);
+    whole(&world);
+    assert!(world.map.shards[&ShardId::META].replica_on(NodeId(1)).is_none());
+    world.up.insert(NodeId(1));
+    world.run(30);
+    // It is there again, with nothing: it is taken in like a new one, but only once.
+    assert_eq!(world.map.plans.values().filter(|plan| plan.kind == PlanKind::AddNode(NodeId(1))).count(), 1);
+}
+
+#[test]
+fn two_of_five_are_lost() {
+    let mut world = World::new(&["", "", "", "", ""], 20, 1);
+    world.set("failure-timeout-ms", "10000");
+    world.run(5);
+    world.up.remove(&NodeId(2));
+    world.up.remove(&NodeId(3));
+    world.run(200);
+    let picture = world.picture();
+    assert!(picture.without_majority > 0 && picture.without_majority < 20, "{}", picture.without_majority);
+    for shard in &picture.shards {
+        let waits = shard.state == "no-majority";
+        let gone = [NodeId(2), NodeId(3)].map(|node| node.to_string());
+        assert!(if waits { shard.waits_for == gone } else { shard.state == "ok" }, "{shard:?}");
+    }
+    let open: Vec<_> = picture.plans.iter().filter(|plan| plan.state == "running").collect();
+    assert_eq!(open.len(), 2);
+    assert!(open.iter().all(|plan| plan.waits_for.as_deref().unwrap().contains("no majority")), "{open:?}");
+    // Its operator gives up what is lost.
+    let lost: Vec<ShardId> = picture.shards.iter().filter(|of| of.state == "no-majority").map(|of| ShardId(of.id)).collect();
+    let plan = world.begin(PlanKind::UnsafeRecover(lost));
+    world.run_until("recovered", 200, World::is_quiet);
+    assert_eq!(world.state(plan), PlanState::Done);
+    whole(&world);
+}
+
+#[test]
+fn nodes_are_drained_removed_and_replaced() {
+    let mut world = World::new(&["", "", "", "", ""], 20, 1);
+    world.run(5);
+    let drain = world.begin(PlanKind::DrainNode(NodeId(1)));
+    world.run_until("drained", 120, World::is_quiet);
+    assert_eq!((world.state(drain), world.loads()[&1]), (PlanState::Done, 0));
+    assert!(world.map.replicas_on(NodeId(1)).next().is_none() && world.leads()[&1] == 0);
+    whole(&world);
+    let remove = world.begin(PlanKind::RemoveNode(NodeId(1)));
+    world.run_until("removed", 20, World::is_quiet);
+    assert_eq!(world.state(remove), PlanState::Done);
+    assert!(!world.map.nodes.contains_key(&NodeId(1)) && world.map.leaving.is_empty());
+    // One that is dead is removed without waiting for it to be lost.
+    world.up.remove(&NodeId(1));
+    world.up.remove(&NodeId(2));
+    world.set("auto-rebalance", "no");
+    world.join(6, "");
+    let replace = world.begin(PlanKind::ReplaceNode { node: NodeId(2), with: NodeId(6) });
+    let before = world.loads()[&2];
+    world.run_until("replaced", 120, World::is_quiet);
+    assert_eq!((world.state(replace), world.loads()[&6]), (PlanState::Done, before));
+    assert!(!world.map.nodes.contains_key(&NodeId(2)));
+    whole(&world);
+}
+
+#[test]
+fn a_plan_pauses_goes_on_and_is_cancelled() {
+    let mut world = World::new(&["", "", "", ""], 40, 1);
+    world.run(5);
+    let plan = world.begin(PlanKind::DrainNode(NodeId(1)));
+    let set = |world: &mut World, was: PlanState, now: PlanState| {
+        let change = Change::SetPlan { id: plan, was, now, at_ms: 1, detail: String::new() };
+        assert!(world.map.apply(&change).unwrap().changed);
+    };
+    world.run(6);
+    set(&mut world, PlanState::Running, PlanState::Paused);
+    world.run(10);
+    assert!(world.map.steps.is_empty(), "what was under way has ended");
+    let held = world.loads()[&1];
+    world.run(10);
+    assert_eq!((world.loads()[&1], world.state(plan)), (held, PlanState::Paused));
+    set(&mut world, PlanState::Paused, PlanState::Running);
+    world.run(6);
+    assert!(world.loads()[&1] < held);
+    set(&mut world, PlanState::Running, PlanState::Cancelled);
+    world.run(20);
+    assert!(world.is_quiet() && world.map.leaving.is_empty());
+    whole(&world);
+}
+
+#[test]
+fn shards_move_and_are_rebuilt() {
+    let mut world = World::new(&["", "", "", ""], 8, 1);
+    world.run(5);
+    let shard = ShardId(3);
+    let info = world.map.shards[&shard].clone();
+    let to = *world.map.nodes.keys().find(|node| info.replica_on(**node).is_none()).unwrap();
+    let from = info.replicas[0].node;
+    let plan = world.begin(PlanKind::MoveShard { shard, from, to });
+    world.run_until("moved", 20, World::is_quiet);
+    assert_eq!(world.state(plan), PlanState::Done);
+    assert!(world.map.shards[&shard].replica_on(from).is_none() && world.map.shards[&shard].replica_on(to).is_some());
+    let damaged: Vec<(ShardId, ReplicaId)> = world.map.replicas_on(to).map(|(shard, of)| (shard, of.id)).take(3).collect();
+    world.broken.extend(damaged.iter().copied());
+    world.run(2);
+    assert_eq!(world.picture().under_replicated, 3);
+    let plan = world.begin(PlanKind::Rebuild { node: to, shard: None });
+    world.run_until("rebuilt", 60, World::is_quiet);
+    assert_eq!(world.state(plan), PlanState::Done);
+    for (shard, id) in damaged {
+        let now = world.map.shards[&shard].replica_on(to).unwrap().id;
+        assert!(now > id, "shard {shard} has another replica on the node");
+    }
+    whole(&world);
+}
+
+#[test]
+fn shapes_change_by_number_and_by_zone() {
+    let mut world = World::new(&["", "", "", "", ""], 10, 1);
+    world.run(5);
+    let plan = world.begin(PlanKind::SetReplicationFactor(5));
+    world.run_until("five replicas", 120, World::is_quiet);
+    assert_eq!(world.state(plan), PlanState::Done);
+    whole(&world);
+    world.begin(PlanKind::SetReplicationFactor(3));
+    world.run_until("three replicas", 120, World::is_quiet);
+    whole(&world);
+    for (node, zone) in [(1, "a"), (2, "a"), (3, "b"), (4, "b"), (5, "c")] {
+        world.begin(PlanKind::ChangeZone { node: NodeId(node), zone: zone.to_owned() });
+    }
+    world.run_until("in zones", 200, World::is_quiet);
+    whole(&world);
+    for (shard, info) in &world.map.shards {
+        let zones: std::collections::BTreeSet<_> =
+            info.replicas.iter().map(|replica| world.map.nodes[&replica.node].zone.as_str()).collect();
+        assert_eq!(zones.len(), 3, "shard {shard}");
+    }
+}
+
+#[test]
+fn a_node_leads_nothing_until_it_is_restarted() {
+    let mut world = World::new(&["", "", ""], 12, 1);
+    world.run(5);
+    let plan = world.begin(PlanKind::DrainLeaders(NodeId(1)));
+    world.run(10);
+    assert_eq!((world.leads()[&1], world.state(plan)), (0, PlanState::Running));
+    let leader = world.groups[&ShardId::META].leader.unwrap();
+    assert_ne!(world.map.replica(ShardId::META, leader).unwrap().node, NodeId(1));
+    assert!(world.picture().plans[0].waits_for.as_deref().unwrap().contains("restarted now"));
+    world.run(16 * 60);
+    assert_eq!((world.leads()[&1], world.state(plan)), (4, PlanState::Done));
+}
+
+/// Nodes die and return, join and leave, directors change, a third of everything is lost: in the end all is well.
+#[test]
+fn whatever_happens_it_gets_there() {
+    for seed in 1..=40 {
+        let mut prng = Prng::new(seed);
+        let zones = ["a", "b", "c", "a", "b"];
+        let mut world = World::new(&zones[..3 + prng.below(3) as usize], 4 + prng.below(12) as u32, seed);
+        world.set("failure-timeout-ms", "8000");
+        world.loss = 33;
+        let mut next = world.map.nodes.len() as u64 + 1;
+        for _ in 0..12 {
+            let nodes: Vec<NodeId> = world.map.nodes.keys().copied().collect();
+            let node = nodes[prng.below(nodes.len() as u64) as usize];
+            match prng.below(8) {
+                0 if world.up.len() > 3 => _ = world.up.remove(&node),
+                1 | 2 => world.up = world.map.nodes.keys().copied().collect(),
+                3 if next < 9 => {
+                    world.join(next, ["a", "b", "c"][(next % 3) as usize]);
+                    next += 1;
+                }
+                4 if world.map.nodes.len() - world.map.leaving.len() > 4 => {
+                    let (id, kind) = (PlanId(world.map.next_plan), PlanKind::DrainNode(node));
+                    let _: Result<_, _> = world.map.apply(&Change::BeginPlan { id, kind, at_ms: 1, detail: String::new() });
+                }
+                5 => world.director = Director::new(),
+                6 => {
+                    let open = world.map.open_plans().next().map(|plan| (plan.id, plan.state));
+                    if let Some((id, was)) = open {
+                        let (now, detail) = (PlanState::Cancelled, String::new());
+                        world.map.apply(&Change::SetPlan { id, was, now, at_ms: 1, detail }).unwrap();
+                    }
+                }
+                _ => {}
+            }
+            world.run(2 + prng.below(20));
+        }
+        world.up = world.map.nodes.keys().copied().collect();
+        world.loss = 0;
+        world.run(10);
+        world.begin(PlanKind::Rebalance);
+        world.run_until(&format!("seed {seed}: all is well"), 600, World::is_quiet);
+        whole(&world);
+    }
+}
+
+#[test]
+fn fuzz_reports_no_bytes_make_them_panic_or_run_away() {
+    let mut prng = Prng::new(1);
+    let leads = LeaderReport {
+        index: 7,
+        joint: true,
+        members: vec![MemberReport { id: ReplicaId(3), votes: true, active: false, matched: 300 }],
+    };
+    let replica = ReplicaReport {
+        shard: ShardId(5),
+        replica: ReplicaId(3),
+        bytes: 1 << 40,
+        keys: 1,
+        applied: 2,
+        last: 3,
+        term: 4,
+        leads: Some(leads),
+        broken: Some("an error — in words".to_owned()),
+    };
+    let transfer = TransferReport {
+        shard: ShardId(5),
+        peer: NodeId(u64::MAX),
+        inbound: true,
+        bytes: 1,
+        bytes_approx: 2,
+        rate: 3,
+    };
+    let figures = NodeFigures { version: "1.2.3".to_owned(), can_write: true, ..NodeFigures::default() };
+    let report = NodeReport { figures, replicas: vec![replica], transfers: vec![transfer] };
+    let bytes = report.encode();
+    assert_eq!(NodeReport::decode(&bytes).unwrap(), report);
+    for _ in 0..100_000 {
+        let mut bytes = bytes.clone();
+        for _ in 0..=prng.below(4) {
+            let at = prng.below(bytes.len() as u64) as usize;
+            match prng.below(3) {
+                0 => bytes[at] = prng.next_u64() as u8,
+                1 => bytes.truncate(at.max(1)),
+                _ => bytes.insert(at, prng.next_u64() as u8),
+            }
+        }
+        if let Ok(read) = NodeReport::decode(&bytes) {
+            assert_eq!(NodeReport::decode(&read.encode()).unwrap(), read);
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! A toy store: groups that elect, learn and obey at once, messages that may be lost, and a director in the midst.
+
+use crate::director::{
+    Director, DirectorAction, LeaderReport, MemberReport, NodeFigures, NodeReport, ReplicaReport, StorePicture,
+};
+use crate::peer::Order;
+use cluster::{Change, Map, NodeInfo, PlanKind, PlanState};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use vocab::{Moment, NodeId, PlanId, Prng, ReplicaId, ShardId, StoreId};
+
+/// One look of the director.
+pub(super) const TICK_US: u64 = 250_000;
+
+/// A shard's group as it really is.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// Members: whether they vote, and what they hold.
+    pub(super) members: BTreeMap<ReplicaId, (bool, u64)>,
+    pub(super) leader: Option<ReplicaId>,
+    index: u64,
+    term: u64,
+}
+
+pub(super) struct World {
+    pub(super) map: Map,
+    pub(super) groups: BTreeMap<ShardId, Group>,
+    /// Where each replica is or was.
+    homes: BTreeMap<(ShardId, ReplicaId), NodeId>,
+    pub(super) up: BTreeSet<NodeId>,
+    /// Replicas that are damaged.
+    pub(super) broken: BTreeSet<(ShardId, ReplicaId)>,
+    pub(super) director: Director,
+    pub(super) now_us: u64,
+    pub(super) prng: Prng,
+    /// Of a hundred proposals and orders, how many are lost.
+    pub(super) loss: u64,
+    /// Replicas that were made.
+    pub(super) made: usize,
+    /// The most that were filled at once from, and on, one node.
+    pub(super) busiest: (usize, usize),
+    pub(super) events: Vec<String>,
+}
+
+pub(super) fn info(id: u64, zone: &str) -> NodeInfo {
+    NodeInfo {
+        id: NodeId(id),
+        peer_address: format!("10.0.0.{id}:17000"),
+        client_host: format!("10.0.0.{id}"),
+        client_port: 7000,
+        zone: zone.to_owned(),
+        capacity: 1,
+    }
+}
+
+impl World {
+    pub(super) fn new(zones: &[&str], shards: u32, seed: u64) -> Self {
+        let nodes: Vec<NodeInfo> = (1..).zip(zones).map(|(id, zone)| info(id, zone)).collect();
+        let map = Map::initial(StoreId(1), &nodes, shards, 3).unwrap();
+        let groups = map.shards.iter().map(|(id, shard)| {
+            let members = shard.replicas.iter().map(|replica| (replica.id, (true, 10))).collect();
+            (*id, Group { members, leader: shard.replicas.first().map(|replica| replica.id), index: 10, term: 1 })
+        });
+        let mut world = Self {
+            groups: groups.collect(),
+            homes: BTreeMap::new(),
+            up: map.nodes.keys().copied().collect(),
+            broken: BTreeSet::new(),
+            director: Director::new(),
+            now_us: 1_000_000_000,
+            prng: Prng::new(seed),
+            loss: 0,
+            made: 0,
+            busiest: (0, 0),
+            events: Vec::new(),
+            map,
+        };
+        world.note_homes();
+        world
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        Moment { wall_ms: 1_700_000_000_000 + self.now_us / 1000, mono_us: self.now_us }
+    }
+
+    pub(super) fn join(&mut self, id: u64, zone: &str) {
+        self.apply(&Change::RegisterNode(info(id, zone)));
+        self.up.insert(NodeId(id));
+    }
+
+    pub(super) fn begin(&mut self, kind: PlanKind) -> PlanId {
+        let id = PlanId(self.map.next_plan);
+        let at_ms = self.now().wall_ms;
+        self.map.apply(&Change::BeginPlan { id, kind, at_ms, detail: "a test".to_owned() }).unwrap();
+        id
+    }
+
+    pub(super) fn set(&mut self, name: &str, value: &str) {
+        let (name, was, now) = (name.to_owned(), None, Some(value.to_owned()));
+        self.map.apply(&Change::Setting { name, was, now }).unwrap();
+    }
+
+    pub(super) fn state(&self, plan: PlanId) -> PlanState {
+        self.map.plans[&plan].state
+    }
+
+    pub(super) fn picture(&self) -> StorePicture {
+        self.director.picture(&self.map, self.now())
+    }
+
+    /// Replicas of data shards on each node.
+    pub(super) fn loads(&self) -> BTreeMap<u64, usize> {
+        let on = |node: &NodeId| self.map.replicas_on(*node).filter(|(shard, _)| *shard != ShardId::META).count();
+        self.map.nodes.keys().map(|node| (node.0, on(node))).collect()
+    }
+
+    pub(super) fn leads(&self) -> BTreeMap<u64, usize> {
+        let mut leads: BTreeMap<u64, usize> = self.map.nodes.keys().map(|node| (node.0, 0)).collect();
+        for (shard, group) in self.groups.iter().filter(|(shard, _)| **shard != ShardId::META) {
+            let node = group.leader.map(|leader| self.homes[&(*shard, leader)]);
+            node.into_iter().for_each(|node| *leads.get_mut(&node.0).unwrap() += 1);
+        }
+        leads
+    }
+
+    pub(super) fn run(&mut self, seconds: u64) {
+        let until_us = self.now_us + seconds * 1_000_000;
+        while self.now_us < until_us {
+            self.step();
+        }
+    }
+
+    /// Runs until that holds; panics if it does not come about in so many seconds.
+    pub(super) fn run_until(&mut self, what: &str, seconds: u64, holds: impl Fn(&Self) -> bool) {
+        let until_us = self.now_us + seconds * 1_000_000;
+        while !holds(self) {
+            assert!(self.now_us < until_us, "{what}: not within {seconds} s\n{:#?}\n{:?}", self.map.plans, self.map.steps);
+            self.step();
+        }
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        self.map.steps.is_empty() && self.map.open_plans().next().is_none()
+    }
+
+    fn step(&mut self) {
+        self.now_us += TICK_US;
+        self.elect();
+        self.fill();
+        if self.now_us.is_multiple_of(2 * TICK_US) {
+            self.report();
+        }
+        let (now, map) = (self.now(), Arc::new(self.map.clone()));
+        for action in self.director.tick(now, &map) {
+            if self.prng.below(100) < self.loss {
+                continue;
+            }
+            match action {
+                DirectorAction::Propose(Change::Event { kind, text, .. }) => self.events.push(format!("{kind}: {text}")),
+                DirectorAction::Propose(change) => self.apply(&change),
+                DirectorAction::Order { node, shard, order } => self.obey(node, shard, &order),
+            }
+        }
+        self.check();
+    }
+
+    fn apply(&mut self, change: &Change) {
+        let before = self.homes.len();
+        // What comes too late is refused, and asked for again if it is still wanted.
+        let _: Result<_, _> = self.map.apply(change);
+        self.note_homes();
+        self.made += self.homes.len() - before;
+    }
+
+    fn note_homes(&mut self) {
+        for (shard, info) in &self.map.shards {
+            info.replicas.iter().for_each(|replica| _ = self.homes.insert((*shard, replica.id), replica.node));
+        }
+    }
+
+    fn lives(&self, shard: ShardId, replica: ReplicaId) -> bool {
+        self.up.contains(&self.homes[&(shard, replica)]) && !self.broken.contains(&(shard, replica))
+    }
+
+    fn elect(&mut self) {
+        let shards: Vec<ShardId> = self.groups.keys().copied().collect();
+        for shard in shards {
+            let group = &self.groups[&shard];
+            let voters: Vec<ReplicaId> = group.members.iter().filter(|of| of.1.0).map(|of| *of.0).collect();
+            let alive: Vec<ReplicaId> = voters.iter().copied().filter(|id| self.lives(shard, *id)).collect();
+            let has_majority = alive.len() > voters.len() / 2;
+            let stays = group.leader.is_some_and(|leader| alive.contains(&leader) && has_majority);
+            let newest = alive.iter().copied().max_by_key(|id| (group.members[id].1, std::cmp::Reverse(*id)));
+            let group = self.groups.get_mut(&shard).unwrap();
+            if !stays {
+                group.leader = newest.filter(|_| has_majority);
+                group.term += u64::from(group.leader.is_some());
+            }
+        }
+    }
+
+    /// Followers get what they lack, at most one that is far behind from each leader's node at a time.
+    fn fill(&mut self) {
+        let shards: Vec<ShardId> = self.groups.keys().copied().collect();
+        let (mut from, mut on): (BTreeMap<NodeId, usize>, BTreeMap<NodeId, usize>) = Default::default();
+        for shard in shards {
+            let group = &self.groups[&shard];
+            let Some(leader) = group.leader else { continue };
+            let (source, index) = (self.homes[&(shard, leader)], group.index);
+            let lacking: Vec<ReplicaId> = group.members.iter().filter(|of| of.1.1 < index).map(|of| *of.0).collect();
+            for id in lacking {
+                let (home, votes) = (self.homes[&(shard, id)], self.groups[&shard].members[&id].0);
+                let is_open = self.map.replica(shard, id).is_some_and(|replica| replica.node == home);
+                if is_open && self.lives(shard, id) {
+                    let member = self.groups.get_mut(&shard).unwrap().members.get_mut(&id).unwrap();
+                    // Its rows take four looks to arrive.
+                    member.1 = if votes { index } else { (member.1 + index.div_ceil(4)).min(index) };
+                    if !votes {
+                        *from.entry(source).or_default() += 1;
+                        *on.entry(home).or_default() += 1;
+                    }
+                }
+            }
+        }
+        let most = |of: BTreeMap<NodeId, usize>| of.into_values().max().unwrap_or(0);
+        self.busiest = (self.busiest.0.max(most(from)), self.busiest.1.max(most(on)));
+    }
+
+    fn report(&mut self) {
+        for node in self.up.clone() {
+            let replicas = self.map.replicas_on(node).filter_map(|(shard, replica)| {
+                let group = &self.groups[&shard];
+                let leads = group.leader == Some(replica.id);
+                let member = |(id, (votes, matched)): (&ReplicaId, &(bool, u64))| MemberReport {
+                    id: *id,
+                    votes: *votes,
+                    active: self.lives(shard, *id),
+                    matched: *matched,
+                };
+                let known = LeaderReport {
+                    index: group.index,
+                    joint: false,
+                    members: group.members.iter().map(member).collect(),
+                };
+                let held = group.members.get(&replica.id).map_or(0, |of| of.1);
+                Some(ReplicaReport {
+                    shard,
+                    replica: replica.id,
+                    bytes: 100 << 20,
+                    keys: 1000,
+                    applied: held,
+                    last: held,
+                    term: group.term,
+                    leads: leads.then_some(known),
+                    broken: self.broken.contains(&(shard, replica.id)).then(|| "damaged".to_owned()),
+                })
+            });
+            let figures = NodeFigures { can_write: true, started_ms: 1, ..NodeFigures::default() };
+            let report = NodeReport { figures, replicas: replicas.collect(), transfers: Vec::new() };
+            let report = NodeReport::decode(&report.encode()).unwrap();
+            let now = self.now();
+            self.director.report(node, report, now);
+        }
+    }
+
+    fn obey(&mut self, node: NodeId, shard: ShardId, order: &Order) {
+        if !self.up.contains(&node) {
+            return;
+        }
+        let homes = &self.homes;
+        let alive: BTreeSet<ReplicaId> =
+            self.groups[&shard].members.keys().copied().filter(|id| self.lives(shard, *id)).collect();
+        let group = self.groups.get_mut(&shard).unwrap();
+        if let Order::Recover { replica } = order {
+            let id = ReplicaId(*replica);
+            assert!(group.leader.is_none() && homes[&(shard, id)] == node, "recovered although it is led");
+            group.members.retain(|other, _| *other == id);
+            (group.leader, group.term, group.index) = (Some(id), group.term + 1, group.index + 1);
+            return;
+        }
+        let Some(leader) = group.leader.filter(|leader| homes[&(shard, *leader)] == node) else { return };
+        let holds = |id: &ReplicaId, group: &Group| alive.contains(id) && group.members[id].1 >= group.index;
+        let changed = match order {
+            Order::Transfer { to } => {
+                let to = group.members.keys().copied().find(|id| homes[&(shard, *id)] == *to);
+                if let Some(to) = to.filter(|to| group.members[to].0 && holds(to, group)) {
+                    (group.leader, group.term) = (Some(to), group.term + 1);
+                }
+                false
+            }
+            Order::Add { replica, .. } => {
+                let id = ReplicaId(*replica);
+                !group.members.contains_key(&id) && group.members.insert(id, (false, 0)).is_none()
+            }
+            Order::Promote { replica } => {
+                let id = ReplicaId(*replica);
+                let ready = group.members.get(&id).is_some_and(|of| !of.0) && holds(&id, group);
+                ready && group.members.get_mut(&id).is_some_and(|of| std::mem::replace(&mut of.0, true) || of.0)
+            }
+            Order::Remove { replica } => {
+                let id = ReplicaId(*replica);
+                let stay: Vec<ReplicaId> = group.members.iter().filter(|of| of.1.0 && *of.0 != id).map(|of| *of.0).collect();
+                let sound: Vec<ReplicaId> = stay.iter().copied().filter(|id| holds(id, group)).collect();
+                let votes = group.members.get(&id).is_some_and(|of| of.0);
+                if votes && sound.len() <= stay.len() / 2 {
+                    false
+                } else if id == leader {
+                    (group.leader, group.term) = (sound.first().copied(), group.term + 1);
+                    false
+                } else {
+                    group.members.remove(&id).is_some()
+                }
+            }
+            Order::Recover { .. } | Order::Split { .. } => false,
+        };
+        if changed {
+            group.index += 1;
+            group.members.get_mut(&leader).unwrap().1 = group.index;
+            let of = |votes: bool| group.members.iter().filter(|of| of.1.0 == votes).map(|of| *of.0).collect();
+            let change = Change::SetReplicas { shard, members_index: group.index, voters: of(true), learners: of(false) };
+            if self.prng.below(100) >= self.loss {
+                self.apply(&change);
+            }
+        }
+    }
+
+    fn check(&self) {
+        self.map.validate().unwrap();
+        for (shard, group) in &self.groups {
+            let newest = group.members.iter().filter(|of| of.1.0 && of.1.1 >= group.index).count();
+            assert!(newest > 0, "shard {shard}: nobody holds what was written: {group:?}");
+            let homes: BTreeSet<NodeId> = group.members.keys().map(|id| self.homes[&(*shard, *id)]).collect();
+            assert_eq!(homes.len(), group.members.len(), "shard {shard}: two members on one node");
+        }
+    }
+}
