@@ -39,8 +39,10 @@ impl Store {
         if let Some(view) = view
             && view.leading()
         {
-            return Access::Leader(view);
+            // It is giving the slot away: who gets it is known in a moment.
+            return if shard == 0 || view.owns(slot) { Access::Leader(view) } else { Access::Wait };
         }
+        let view = view.filter(|view| view.has_slot(slot));
         if consistency.allows_followers() {
             return match view {
                 Some(view) => self.follower(view, consistency),
@@ -91,6 +93,25 @@ impl Store {
         match consistency {
             Consistency::Version { .. } => consistency.refusal(),
             _ => "CLUSTERDOWN The cluster is down: no leader of the shard is known".to_owned(),
+        }
+    }
+
+    /// Waits until a request for a slot can run here, on whichever shard has it by then; the error is what its client is
+    /// told. For threads that may wait.
+    pub(crate) fn await_access(&self, slot: Slot, consistency: Consistency) -> Result<(Arc<ShardView>, bool), String> {
+        let begun = Instant::now();
+        loop {
+            let known = self.known();
+            let shard = known.shard_of(slot).unwrap_or_default();
+            match self.access(&known, shard, slot, consistency) {
+                Access::Leader(view) => return Ok((view.clone(), true)),
+                Access::Follower(view) => return Ok((view.clone(), false)),
+                Access::Refused(text) => return Err(text),
+                Access::Wait if begun.elapsed() > Duration::from_micros(HOLD_US) || self.is_stopping() => {
+                    return Err(self.no_leader(consistency));
+                }
+                Access::Wait => std::thread::sleep(PAUSE),
+            }
         }
     }
 

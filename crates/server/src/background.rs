@@ -60,7 +60,7 @@ pub(crate) fn start(store: &Arc<Store>) -> std::io::Result<Vec<std::thread::Join
     };
     let held = store.clone();
     let holdings = crate::vital::spawn("holdings", move || crate::holdings::run(&held))?;
-    Ok(vec![spawn("flush", flush_thread)?, spawn("compact", compact_thread)?, spawn("disk", disk_thread)?, holdings])
+    Ok(vec![spawn("flush", flush_thread)?, spawn("compact", compact_thread)?, spawn("disk", disk_thread)?, spawn("purge", purge_thread)?, holdings])
 }
 
 fn flush_thread(store: &Store) {
@@ -155,6 +155,27 @@ fn compact_thread(store: &Store) {
             }
         }
         store.background.compacting.store(u64::from(more), Ordering::Release);
+        if !more {
+            seen = store.background.wait(seen);
+        }
+    }
+}
+
+/// Removes rows that shards have given away: on a thread of its own, for it may take minutes.
+fn purge_thread(store: &Store) {
+    let mut seen = 0;
+    while !store.is_stopping() {
+        let mut more = false;
+        let views: Vec<_> = store.known().views().cloned().collect();
+        for view in views {
+            if store.is_stopping() || store.health.state() != DiskState::Healthy {
+                break;
+            }
+            match view.engine().purge() {
+                Ok(stepped) => more |= stepped,
+                Err(e) => refuse(store, &e),
+            }
+        }
         if !more {
             seen = store.background.wait(seen);
         }

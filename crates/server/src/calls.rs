@@ -68,9 +68,18 @@ impl Store {
 
     /// Runs a command on the leaders of several shards at once; the answers are in the order of the shards.
     pub(crate) fn call_leaders(self: &Arc<Self>, shards: &[ShardId], args: &[&[u8]]) -> Vec<Result<Vec<u8>, String>> {
-        let asked: Vec<_> = shards.iter().map(|shard| self.ask(*shard, args)).collect();
+        self.call_each_leader(shards, &vec![args.to_vec(); shards.len()])
+    }
+
+    /// The same with a command of its own for each.
+    pub(crate) fn call_each_leader(
+        self: &Arc<Self>,
+        shards: &[ShardId],
+        commands: &[Vec<&[u8]>],
+    ) -> Vec<Result<Vec<u8>, String>> {
+        let asked: Vec<_> = shards.iter().zip(commands).map(|(shard, args)| self.ask(*shard, args)).collect();
         let until = Instant::now() + ANSWER_WITHIN;
-        let take = |(asked, shard): (Option<Asked>, &ShardId)| {
+        let take = |((asked, shard), args): ((Option<Asked>, &ShardId), &Vec<&[u8]>)| {
             let first = asked.and_then(|asked| self.await_answer(&asked, until));
             match first {
                 Some(reply) if !is_redirection(&reply) => Ok(reply),
@@ -78,7 +87,7 @@ impl Store {
                 _ => self.call_leader(*shard, args),
             }
         };
-        asked.into_iter().zip(shards).map(take).collect()
+        asked.into_iter().zip(shards).zip(commands).map(take).collect()
     }
 
     fn ask(&self, shard: ShardId, args: &[&[u8]]) -> Option<Asked> {

@@ -2,7 +2,8 @@
 
 use crate::background::is_short_of_room;
 use crate::worker::{TICK, Worker};
-use node::Ticket;
+use crate::requests::KeyHashes;
+use node::{ShardView, Ticket};
 use node::core::Logging;
 use replica::{LogStore, LogWrite};
 use std::time::{Duration, Instant};
@@ -103,8 +104,12 @@ impl Worker {
     }
 
     /// Hands a write to its shard, which this worker owns.
-    pub(crate) fn submit(&mut self, shard: usize, write: &node::Write, keys: &[u64], ticket: Ticket) {
-        if self.core.submit(ShardId(shard as u32), write, keys, ticket, &mut self.outbox) {
+    pub(crate) fn submit(&mut self, shard: usize, write: node::Write, keys: KeyHashes, ticket: Ticket) {
+        let id = ShardId(shard as u32);
+        let given_away = |view: &ShardView| view.leading() && !view.owns(ticket.slot);
+        if write.is_of_slot() && self.core.shard(id).is_some_and(|shard| given_away(shard.view())) {
+            self.hold_write(write, keys, ticket);
+        } else if self.core.submit(id, &write, &keys, ticket, &mut self.outbox) {
             self.queued_bytes += write.bytes();
         } else {
             self.store.write_left(write.bytes());

@@ -72,12 +72,35 @@ pub(crate) struct Place {
 pub(crate) struct Known {
     /// The map; none before there is a store.
     pub(crate) map: Option<Arc<Map>>,
+    /// The map as it will be when splits that have happened here are reported.
+    owners: Option<Arc<Map>>,
     routes: Option<Arc<Routes>>,
     /// By shard id.
     places: Vec<Place>,
 }
 
+/// The shards that were split off, as this node's replicas show, while the map does not say so yet.
+fn split_off(map: &Map, places: &[Place]) -> Vec<ShardId> {
+    let view = |shard: ShardId| places.get(shard.0 as usize)?.view.as_ref();
+    let has_happened = |child: ShardId, split: &cluster::Split| {
+        let first = split.slots.first().map(|range| Slot(range.0));
+        let given = view(split.parent).is_some_and(|view| first.is_some_and(|slot| !view.has_slot(slot)));
+        given || view(child).is_some_and(|view| view.has_joined())
+    };
+    map.splits.iter().filter(|(child, split)| has_happened(**child, split)).map(|(child, _)| *child).collect()
+}
+
 impl Known {
+    fn of(map: Option<Arc<Map>>, places: Vec<Place>) -> Self {
+        let children = map.as_ref().map_or_else(Vec::new, |map| split_off(map, &places));
+        let owners = match &map {
+            Some(map) if !children.is_empty() => Some(Arc::new(map.as_split(&children))),
+            same => same.clone(),
+        };
+        let routes = owners.as_ref().map(|map| Arc::new(Routes::from(&**map)));
+        Self { map, owners, routes, places }
+    }
+
     /// The shard that owns a slot; none before there is a store.
     pub(crate) fn shard_of(&self, slot: Slot) -> Option<usize> {
         Some(self.routes.as_ref()?.shard_of(slot).0 as usize)
@@ -113,9 +136,14 @@ impl Known {
         self.places.iter().filter_map(|place| place.view.as_ref())
     }
 
+    /// The slots of a shard, as ranges of first and last.
+    pub(crate) fn ranges(&self, shard: ShardId) -> &[(u16, u16)] {
+        self.owners.as_ref().and_then(|map| map.shards.get(&shard)).map_or(&[], |info| &info.slots)
+    }
+
     /// All data shards in the order of their slots.
     pub(crate) fn shards(&self) -> Vec<(ShardId, (u16, u16))> {
-        let shards = self.map.iter().flat_map(|map| map.data_shards());
+        let shards = self.owners.iter().flat_map(|map| map.data_shards());
         let mut shards: Vec<_> =
             shards.filter_map(|(id, info)| Some((id, (info.slots.first()?.0, info.slots.last()?.1)))).collect();
         shards.sort_unstable_by_key(|(_, slots)| *slots);
@@ -131,7 +159,7 @@ pub(crate) struct Directory {
 
 impl Directory {
     pub(crate) fn new() -> Self {
-        let nothing = Known { map: None, routes: None, places: Vec::new() };
+let nothing = Known { map: None, owners: None, routes: None, places: Vec::new() };
         Self { known: ArcSwap::from_pointee(nothing), change: Mutex::new(()) }
     }
 
@@ -146,7 +174,7 @@ impl Directory {
             let count = map.shards.keys().last().map_or(0, |last| last.0 as usize + 1);
             let mut places = known.places.clone();
             places.resize_with(count.max(places.len()), Place::default);
-            Known { routes: Some(Arc::new(Routes::from(&*map))), map: Some(map), places }
+            Known::of(Some(map), places)
         });
     }
 
@@ -157,7 +185,11 @@ impl Directory {
             let mut places = known.places.clone();
             places.resize_with(places.len().max(at + 1), Place::default);
             (places[at].replica, places[at].view) = view.map_or_else(Default::default, |(id, view)| (id, Some(view)));
-            Known { map: known.map.clone(), routes: known.routes.clone(), places }
+            if known.map.as_ref().is_some_and(|map| !map.splits.is_empty()) {
+                return Known::of(known.map.clone(), places);
+            }
+            let (map, owners, routes) = (known.map.clone(), known.owners.clone(), known.routes.clone());
+            Known { map, owners, routes, places }
         });
     }
 

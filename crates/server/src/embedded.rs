@@ -4,10 +4,10 @@ use crate::access::Access;
 use crate::outbox::EMBEDDED;
 use crate::requests::{Routed, route};
 use crate::store::{Store, now_ms, steady_us};
-use crate::whole_store::{Asked, run_on_store};
+use crate::whole_store::{Asked, DIVIDED, SLOTS, ranges_text, run_on_store};
 use node::exec::{Call, Error};
 use node::session::{Acks, Consistency, Durability};
-use node::{CachedSpace, EncodedCommand, Fault, SnapshotSpace, Ticket, Write};
+use node::{CachedSpace, EncodedCommand, Fault, ShardView, SnapshotSpace, Ticket, Write};
 use resp::{Proto, Reply, table};
 use slab::Slab;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -171,24 +171,43 @@ impl Caller {
         let mut reply = Reply::new(Proto::Resp3);
         let at = shard.0 as usize;
         let arrived_us = steady_us();
-        let leads = self.store.known().view(at).is_some_and(|view| view.leading());
-        if !leads {
+        let (args, slots) = match args {
+            [command @ .., word, slots] if *word == SLOTS => (command, Some(*slots)),
+            _ => (args, None),
+        };
+        let Some(view) = self.store.known().view(at).filter(|view| view.leading()).cloned() else {
             reply.error("CLUSTERDOWN this node does not lead the shard");
-        } else if args[0].eq_ignore_ascii_case(b"FLUSHALL") {
-            if self.submit_write(0, at, Slot(0), Write::Clear, Vec::new(), &mut reply) {
+            return reply.buf;
+        };
+        // Before and after: rows of slots that are given away meanwhile would be missed.
+        let ranges = || view.owned().map(|slots| ranges_text(slots.ranges()).into_bytes());
+        let divided = || slots.is_some_and(|slots| ranges().as_deref() != Some(slots));
+        if !divided() {
+            self.call_view(&view, args, arrived_us, &mut reply);
+        }
+        if divided() {
+            reply.buf.clear();
+            reply.error(DIVIDED);
+        }
+        reply.buf
+    }
+
+    fn call_view(&mut self, view: &ShardView, args: &[&[u8]], arrived_us: u64, reply: &mut Reply) {
+        let at = view.id().0 as usize;
+        if args[0].eq_ignore_ascii_case(b"FLUSHALL") {
+            if self.submit_write(0, at, Slot(0), Write::Clear, Vec::new(), reply) {
                 let until = Instant::now() + CALL_WITHIN;
                 self.wait(Some(until), &mut |_, answer| reply.buf.extend_from_slice(answer));
                 if reply.buf.is_empty() {
                     reply.error("TIMEOUT the write was not confirmed in time: it may be made later, or never");
                 }
             }
-        } else {
-            match node::exec::peer_handler(args) {
-                Some(handler) => self.read(at, Slot(0), handler, args, arrived_us, &mut reply),
-                None => reply.error("ERR this command is not for other nodes"),
-            }
+            return;
         }
-        reply.buf
+        match node::exec::peer_handler(args) {
+            Some(handler) => self.read(at, Slot(view.slots().0), handler, args, arrived_us, reply),
+            None => reply.error("ERR this command is not for other nodes"),
+        }
     }
 
     /// Brings everything that was written to a shard to the disks of a majority; answers the index up to which, or none
@@ -314,7 +333,7 @@ impl Caller {
             }
             done => crate::requests::conclude(done, reply, mark),
         }
-        if !view.is_unquestioned() && !self.store.confirm_read(view, arrived_us) {
+        if !view.owns(slot) || (!view.is_unquestioned() && !self.store.confirm_read(view, arrived_us)) {
             reply.buf.truncate(mark);
             reply.error(&self.store.no_leader(Consistency::Absolute));
         }

@@ -3,6 +3,7 @@
 use crate::connection::Connection;
 use crate::inbox::Message;
 use crate::store::Store;
+use crate::whole_store::DIVIDED;
 use crate::worker::Connections;
 use cluster::{Change, Map};
 use node::control::report_members;
@@ -26,6 +27,8 @@ pub(crate) const EMBEDDED: u32 = u32::MAX;
 struct Gather {
     ticket: Ticket,
     left: usize,
+    /// The shards, as they were when it began.
+    shards: Vec<(ShardId, (u16, u16))>,
     error: Option<Vec<u8>>,
 }
 
@@ -41,6 +44,8 @@ pub(crate) struct Outbox {
     /// Connections whose next request may go on.
     pub(crate) unstalled: Vec<usize>,
     gathers: Slab<Gather>,
+    /// Requests to all shards that are to be made again, for shards were split meanwhile.
+    pub(crate) divided: Vec<Ticket>,
     /// Messages for other nodes.
     pub(crate) posts: Vec<(NodeId, PeerMessage)>,
     /// Shards that have another leader since this was looked at.
@@ -63,6 +68,7 @@ impl Outbox {
             stalled: Vec::new(),
             unstalled: Vec::new(),
             gathers: Slab::new(),
+            divided: Vec::new(),
             posts: Vec::new(),
             news: Vec::new(),
             snapshots: Vec::new(),
@@ -87,8 +93,9 @@ impl Outbox {
     }
 
     /// A ticket for one of `parts` answers to the request of `ticket`: OK when all are in, or the first error.
-    pub(crate) fn gather(&mut self, ticket: Ticket, parts: usize) -> Ticket {
-        let id = self.gathers.insert(Gather { ticket, left: parts, error: None });
+    pub(crate) fn gather(&mut self, ticket: Ticket, shards: &[(ShardId, (u16, u16))]) -> Ticket {
+        let gather = Gather { ticket, left: shards.len(), shards: shards.to_vec(), error: None };
+        let id = self.gathers.insert(gather);
         Ticket { connection: GATHERED, sequence: id as u64, ..ticket }
     }
 
@@ -163,7 +170,11 @@ impl Outbox {
         }
         gather.left -= 1;
         if gather.left == 0 {
-            let Gather { ticket, error, .. } = self.gathers.remove(id);
+            let Gather { ticket, error, shards, .. } = self.gathers.remove(id);
+            let divided = |error: &Vec<u8>| error[1..].starts_with(DIVIDED.as_bytes());
+            if error.as_ref().map_or_else(|| self.store.known().shards() != shards, divided) {
+                return self.divided.push(ticket);
+            }
             self.answer(&ticket, &error.unwrap_or_else(|| b"+OK\r\n".to_vec()));
         }
     }

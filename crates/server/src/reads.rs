@@ -4,13 +4,14 @@ use crate::access::{Access, HOLD_US};
 use crate::connection::Effect;
 use crate::dispatch::{Step, Target, answer};
 use crate::requests::conclude;
-use crate::store::steady_us;
+use crate::store::{Store, steady_us};
 use crate::worker::Worker;
 use node::exec::{Call, Error, Handler};
 use node::session::Consistency;
-use node::{CachedSpace, EncodedCommand, Fault, SnapshotSpace, Space};
+use node::{CachedSpace, EncodedCommand, Fault, ShardView, SnapshotSpace, Space};
 use resp::Reply;
 use resp::table::CommandSpec;
+use std::sync::Arc;
 use std::time::Instant;
 use vocab::{ShardId, Slot};
 
@@ -100,8 +101,8 @@ impl Worker {
                 if direct {
                     std::mem::swap(reply, &mut connection.output);
                 }
-                let view = leads.then_some(arrived_us);
-                return self.read_in_pool(id, spec, target, view, handler, args);
+                let place = (view.clone(), leads);
+                return self.read_in_pool(id, spec, target, place, (arrived_us, consistency), handler, args);
             }
             let begun = Instant::now();
             let seed = self.next_seed();
@@ -112,8 +113,9 @@ impl Worker {
             self.store.note_read(begun.elapsed(), self.now.wall_ms);
         }
         conclude(done, reply, mark);
-        // Asked again, after the read: the process may have slept since.
-        let counts = !leads || view.is_unquestioned() || view.readable(arrived_us, steady_us());
+        // Asked again, after the read: the process may have slept since. The slot first, see `ShardView::owns`.
+        let owned = if leads { view.owns(slot) } else { view.has_slot(slot) };
+        let counts = owned && (!leads || view.is_unquestioned() || view.readable(arrived_us, steady_us()));
         if !counts {
             reply.buf.truncate(mark);
         } else {
@@ -135,35 +137,34 @@ impl Worker {
         since_us > 0 && self.arrived_us >= since_us + HOLD_US
     }
 
-    /// `confirm`: when the request came, if the answer counts only from a leader that was confirmed since.
+    /// `place`: the replica, and whether it leads; `asked`: when the request came, and what its client was promised.
+    #[expect(clippy::too_many_arguments, reason = "one read's facts, all of them needed")]
     pub(crate) fn read_in_pool(
         &mut self,
         id: usize,
         spec: &'static CommandSpec,
         target: Target,
-        confirm: Option<u64>,
+        place: (Arc<ShardView>, bool),
+        asked: (u64, Consistency),
         handler: Handler,
         args: &[&[u8]],
     ) -> Step {
         let Some(ticket) = self.begin_in_pool(id, spec, args, target.mask) else { return Step::Stall };
         let (store, command) = (self.store.clone(), EncodedCommand::new(args));
-        let Some(view) = self.store.known().view(target.shard).cloned() else { return Step::Next };
         let seed = self.next_seed();
         self.store.pool.run(Box::new(move || {
-            let begun = Instant::now();
-            let now_ms = crate::store::now_ms();
             let mut reply = Reply::new(ticket.proto);
-            let mut space = SnapshotSpace::new(&view, now_ms, seed);
-            let done = handler(&mut Call { args: &command.args(), space: &mut space, reply: &mut reply });
-            store.stats.looked_up(space.lookups());
-            drop(space);
-            conclude(done, &mut reply, 0);
-            store.note_read(begun.elapsed(), now_ms);
-            if confirm.is_some_and(|arrived_us| !store.confirm_read(&view, arrived_us)) {
+            let mut place = Ok(place);
+            // Again where the slot has become another shard's meanwhile.
+            while let Ok((view, leads)) = &place {
                 reply.buf.clear();
-                let moved = store.redirection(target.shard, target.slot);
-                reply.error(&moved.unwrap_or_else(|| store.no_leader(Consistency::Absolute)));
+                if store.read_view(view, seed, handler, &command, &mut reply, target.slot, leads.then_some(asked.0)) {
+                    return answer(&store, ticket, reply.buf);
+                }
+                place = store.await_access(target.slot, asked.1);
             }
+            reply.buf.clear();
+            reply.error(&place.err().unwrap_or_default());
             answer(&store, ticket, reply.buf);
         }));
         Step::Next
@@ -191,7 +192,7 @@ impl Worker {
                 }
             }
         }
-        if !view.readable(arrived_us, steady_us()) {
+        if !view.owns(slot) || !view.readable(arrived_us, steady_us()) {
             return match self.held_too_long(id) {
                 true => self.refuse(id, &self.store.no_leader(Consistency::Absolute), reply),
                 false => self.wait_for_lease(id, shard),
@@ -210,5 +211,40 @@ impl Worker {
         }
         self.put_unless_silent(id, &reply.buf);
         Step::Next
+    }
+}
+
+impl Store {
+    /// Makes a read of a slot on a replica; false if the answer does not count, for the slot is another shard's now.
+    /// `confirm`: when the request came, if it counts only from a leader that was confirmed since. May wait.
+    #[expect(clippy::too_many_arguments, reason = "one read's facts, all of them needed")]
+    fn read_view(
+        &self,
+        view: &Arc<ShardView>,
+        seed: u64,
+        handler: Handler,
+        command: &EncodedCommand,
+        reply: &mut Reply,
+        slot: Slot,
+        confirm: Option<u64>,
+    ) -> bool {
+        let begun = Instant::now();
+        let now_ms = crate::store::now_ms();
+        let mut space = SnapshotSpace::new(view, now_ms, seed);
+        let done = handler(&mut Call { args: &command.args(), space: &mut space, reply });
+        self.stats.looked_up(space.lookups());
+        drop(space);
+        conclude(done, reply, 0);
+        self.note_read(begun.elapsed(), now_ms);
+        let Some(arrived_us) = confirm else { return view.has_slot(slot) };
+        if view.leading() && !view.owns(slot) {
+            return false;
+        }
+        if !self.confirm_read(view, arrived_us) {
+            reply.buf.clear();
+            let moved = self.redirection(view.id().0 as usize, slot);
+            reply.error(&moved.unwrap_or_else(|| self.no_leader(Consistency::Absolute)));
+        }
+        true
     }
 }

@@ -1,6 +1,7 @@
 //! Commands over the whole store: the shards that this node leads are read here, the others on their leaders.
 
 use crate::access::Access;
+use crate::directory::Known;
 use crate::requests::conclude;
 use crate::store::{Store, now_ms};
 use node::exec::{ScanCursors, StoreCall, StoreHandler};
@@ -10,22 +11,43 @@ use node::{
 };
 use resp::Reply;
 use resp::table::CommandSpec;
+use arc_swap::Guard;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use vocab::{ShardId, Slot};
 
-/// The leaders of shards elsewhere.
+/// The leaders of shards elsewhere, which must still own the slots that this node believes to be theirs.
 #[derive(Clone)]
-struct Elsewhere(Arc<Store>);
+struct Elsewhere(Arc<Store>, Arc<Known>);
 
 impl Remote for Elsewhere {
     fn call(&mut self, shard: ShardId, command: &[&[u8]]) -> RemoteAnswer {
-        self.0.call_leader(shard, command)
+        let slots = ranges_text(self.1.ranges(shard));
+        self.0.call_leader(shard, &[command, &[SLOTS, slots.as_bytes()]].concat())
     }
 
     fn call_all(&mut self, shards: &[ShardId], command: &[&[u8]]) -> Vec<RemoteAnswer> {
-        self.0.call_leaders(shards, command)
+        let slots: Vec<String> = shards.iter().map(|shard| ranges_text(self.1.ranges(*shard))).collect();
+        let commands: Vec<Vec<&[u8]>> =
+            slots.iter().map(|slots| [command, &[SLOTS, slots.as_bytes()]].concat()).collect();
+        self.0.call_each_leader(shards, &commands)
     }
 }
+
+/// Before the last word of a command for another node: the slots that its sender believes to be the shard's.
+pub(crate) const SLOTS: &[u8] = b"SLOTS";
+/// The beginning of the answer if they are not.
+pub(crate) const DIVIDED: &str = "TRYAGAIN the shard's slots have changed";
+
+/// Ranges of slots as they are told to other nodes.
+pub(crate) fn ranges_text(ranges: &[(u16, u16)]) -> String {
+    ranges.iter().map(|(first, last)| format!("{first}-{last}")).collect::<Vec<_>>().join(",")
+}
+
+/// How long a command over the whole store is begun again because shards are being split.
+const SETTLE_WITHIN: Duration = Duration::from_secs(5);
+/// Before it is begun again.
+const SETTLE_PAUSE: Duration = Duration::from_millis(2);
 
 /// A shard as a command sees it.
 enum Seen<'a> {
@@ -37,6 +59,7 @@ enum Seen<'a> {
 struct Part {
     id: ShardId,
     slots: (u16, u16),
+    ranges: Vec<(u16, u16)>,
     /// Whether this node leads it.
     leads: bool,
     /// This node's replica, if it may answer.
@@ -46,6 +69,7 @@ struct Part {
 /// Views of all shards, made when they are first looked at.
 struct StoreShards<'a> {
     store: &'a Arc<Store>,
+    known: &'a Arc<Known>,
     parts: &'a [Part],
     seen: Vec<Option<Seen<'a>>>,
     now_ms: u64,
@@ -53,12 +77,16 @@ struct StoreShards<'a> {
 }
 
 impl<'a> StoreShards<'a> {
+    fn elsewhere(&self) -> Elsewhere {
+        Elsewhere(self.store.clone(), self.known.clone())
+    }
+
     fn see(&mut self, i: usize) -> &mut Seen<'a> {
-        let (store, now_ms, seed) = (self.store, self.now_ms, self.seed ^ i as u64);
+        let (elsewhere, now_ms, seed) = (self.elsewhere(), self.now_ms, self.seed ^ i as u64);
         let part = &self.parts[i];
         self.seen[i].get_or_insert_with(|| match &part.view {
             Some(view) => Seen::Here(SnapshotSpace::new(view, now_ms, seed)),
-            None => Seen::There(Box::new(RemoteSpace::new(Elsewhere(store.clone()), part.id, now_ms, seed))),
+            None => Seen::There(Box::new(RemoteSpace::new(elsewhere, part.id, now_ms, seed))),
         })
     }
 }
@@ -88,7 +116,7 @@ impl Shards for StoreShards<'_> {
             self.see(i);
         }
         let away: Vec<ShardId> = self.parts.iter().filter(|part| part.view.is_none()).map(|part| part.id).collect();
-        let mut away = remote_records(&Elsewhere(self.store.clone()), &away, range).into_iter();
+        let mut away = remote_records(&self.elsewhere(), &away, range).into_iter();
         let mut lists: Vec<Box<dyn Records + 'b>> = Vec::with_capacity(self.parts.len());
         for seen in self.seen.iter().flatten() {
             match seen {
@@ -109,7 +137,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) consistency: Consistency,
 }
 
-/// Runs a command over the whole store and writes its reply.
+/// Runs a command over the whole store and writes its reply. While a shard is being split it is begun again: its rows
+/// would be seen twice, or not at all.
 pub(crate) fn run_on_store(
     store: &Arc<Store>,
     spec: &CommandSpec,
@@ -117,27 +146,62 @@ pub(crate) fn run_on_store(
     asked: &Asked<'_>,
     reply: &mut Reply,
 ) {
-    let mark = reply.buf.len();
-    let known = store.known();
-    let shards = known.shards();
-    if shards.is_empty() {
-        return reply.error("CLUSTERDOWN The cluster is down: this node belongs to no store yet (basalt ctl init)");
+    let (mark, begun) = (reply.buf.len(), Instant::now());
+    loop {
+        let known = Guard::into_inner(store.known());
+        let parts = store.parts(&known, asked);
+        if parts.is_empty() {
+            return reply
+                .error("CLUSTERDOWN The cluster is down: this node belongs to no store yet (basalt ctl init)");
+        }
+        let whole = || parts.iter().all(Part::is_as_listed);
+        if whole() {
+            run_on_parts(store, spec, handler, asked, (&known, &parts), reply);
+            let divided = reply.buf[mark..].strip_prefix(b"-").is_some_and(|text| text.starts_with(DIVIDED.as_bytes()));
+            if whole() && !divided {
+                return;
+            }
+            reply.buf.truncate(mark);
+        }
+        if begun.elapsed() > SETTLE_WITHIN || store.is_stopping() {
+            return reply.error(DIVIDED);
+        }
+        std::thread::sleep(SETTLE_PAUSE);
     }
-    let mut confirm = Vec::new();
-    let parts: Vec<Part> = shards
-        .into_iter()
-        .map(|(id, slots)| {
-            let view = match store.access(&known, id.0 as usize, Slot(slots.0), asked.consistency) {
-                Access::Leader(view) => {
-                    confirm.push(view.clone());
-                    Some(view.clone())
-                }
-                Access::Follower(view) => Some(view.clone()),
+}
+
+impl Part {
+    /// Whether the shard here owns the slots that it is asked for.
+    fn is_as_listed(&self) -> bool {
+        self.view.as_ref().is_none_or(|view| view.owned().is_some_and(|slots| slots.ranges() == self.ranges))
+    }
+}
+
+impl Store {
+    fn parts(&self, known: &Known, asked: &Asked<'_>) -> Vec<Part> {
+        let part = |(id, slots): (ShardId, (u16, u16))| {
+            let view = match self.access(known, id.0 as usize, Slot(slots.0), asked.consistency) {
+                Access::Leader(view) | Access::Follower(view) => Some(view.clone()),
                 Access::Refused(_) | Access::Wait => None,
             };
-            Part { id, slots, leads: known.view(id.0 as usize).is_some_and(|view| view.leading()), view }
-        })
-        .collect();
+            let leads = known.view(id.0 as usize).is_some_and(|view| view.leading());
+            Part { id, slots, ranges: known.ranges(id).to_vec(), leads, view }
+        };
+        known.shards().into_iter().map(part).collect()
+    }
+}
+
+fn run_on_parts(
+    store: &Arc<Store>,
+    spec: &CommandSpec,
+    handler: StoreHandler,
+    asked: &Asked<'_>,
+    (known, parts): (&Arc<Known>, &[Part]),
+    reply: &mut Reply,
+) {
+    let mark = reply.buf.len();
+    let led = parts.iter().filter(|part| part.leads).filter_map(|part| part.view.clone());
+    let confirm: Vec<Arc<ShardView>> = led.collect();
     // One that has just begun to lead may not have applied all that was acknowledged before: it is not confirmed until
     // it has, so it is asked before its rows are looked at.
     let leads = |views: &[Arc<ShardView>]| views.iter().all(|view| store.confirm_read(view, asked.arrived_us));
@@ -145,7 +209,7 @@ pub(crate) fn run_on_store(
         return reply.error("CLUSTERDOWN The cluster is down: a shard has no leader that is confirmed, try again");
     }
     let seen = parts.iter().map(|_| None).collect();
-    let mut shards = StoreShards { store, parts: &parts, seen, now_ms: now_ms(), seed: asked.seed };
+    let mut shards = StoreShards { store, known, parts, seen, now_ms: now_ms(), seed: asked.seed };
     let mut call = |cursors: &mut ScanCursors| {
         handler(&mut StoreCall { args: asked.args, shards: &mut shards, cursors, reply: &mut *reply })
     };

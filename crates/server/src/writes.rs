@@ -5,6 +5,7 @@ use crate::connection::{ALL_KEYS, Cold, Effect};
 use crate::dispatch::{Step, Target, answer};
 use crate::inbox::Message;
 use crate::requests::KeyHashes;
+use crate::whole_store::{SLOTS, ranges_text};
 use crate::worker::Worker;
 use node::session::{Consistency, Transaction};
 use node::{EncodedCommand, ShardView, SnapshotSpace, Space, Ticket, Write, key_hash};
@@ -73,9 +74,21 @@ impl Worker {
     /// FLUSHALL: every shard removes its keys, wherever it is led.
     pub(crate) fn clear(&mut self, id: usize, spec: &'static CommandSpec, args: &[&[u8]]) -> Step {
         let Some(ticket) = self.begin(id, spec, args, ALL_KEYS, Effect::Unsettled) else { return Step::Stall };
+        self.clear_shards(ticket);
+        Step::Next
+    }
+
+    /// Begins those again that were divided while they were cleared: a part of theirs may not have been.
+    pub(crate) fn clear_again(&mut self) {
+        for ticket in std::mem::take(&mut self.outbox.divided) {
+            self.clear_shards(ticket);
+        }
+    }
+
+    fn clear_shards(&mut self, ticket: Ticket) {
         let known = self.store.known();
         let shards = known.shards();
-        let part = self.outbox.gather(ticket, shards.len());
+        let part = self.outbox.gather(ticket, &shards);
         for (shard, (first, _)) in shards {
             let at = shard.0 as usize;
             if known.view(at).is_some_and(|view| view.leading()) {
@@ -83,9 +96,10 @@ impl Worker {
                 self.hand_over(at, Write::Clear, KeyHashes::new(), Ticket { slot: Slot(first), ..part });
                 continue;
             }
-            let store = self.store.clone();
+            let (store, slots) = (self.store.clone(), ranges_text(known.ranges(shard)));
             self.store.pool.run(Box::new(move || {
-                let reply = store.call_leader(shard, &[b"FLUSHALL"]).unwrap_or_else(|text| {
+                let command: [&[u8]; 3] = [b"FLUSHALL", SLOTS, slots.as_bytes()];
+                let reply = store.call_leader(shard, &command).unwrap_or_else(|text| {
                     let mut reply = Reply::new(part.proto);
                     reply.error(&text);
                     reply.buf
@@ -93,7 +107,6 @@ impl Worker {
                 answer(&store, part, reply);
             }));
         }
-        Step::Next
     }
 
     /// What a cold write needs is in memory: it goes on, with the writes behind it that waited for it alone.
@@ -115,7 +128,7 @@ impl Worker {
     pub(crate) fn hand_over(&mut self, shard: usize, write: Write, keys: KeyHashes, ticket: Ticket) {
         let owner = self.store.owner_of(shard);
         if owner == self.index {
-            self.submit(shard, &write, &keys, ticket);
+            self.submit(shard, write, keys, ticket);
         } else if let Some(inbox) = self.store.inbox(owner) {
             inbox.send(Message::Write { shard: shard as u32, write, keys: keys.to_vec(), ticket });
         }

@@ -139,6 +139,11 @@ impl Shard {
             refuse(&refusal, &ticket, answers);
             return false;
         }
+        if write.is_of_slot() && !self.view.owns(ticket.slot) {
+            // Its shell knows better where to bring it.
+            refuse("TRYAGAIN the slot is another shard's now: nothing was written", &ticket, answers);
+            return false;
+        }
         self.proposals.push(write, keys, ticket);
         true
     }

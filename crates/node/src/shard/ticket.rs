@@ -91,6 +91,16 @@ impl Write {
         }
     }
 
+    /// Whether it is about keys of one slot, which must be the shard's.
+    #[must_use]
+    pub fn is_of_slot(&self) -> bool {
+        match self {
+            Self::Command(_) => true,
+            Self::Transaction { watches, commands } => !watches.is_empty() || !commands.is_empty(),
+            Self::Clear | Self::Change(_) | Self::Mark(_) => false,
+        }
+    }
+
     /// Whether it has an entry to itself.
     pub(crate) fn is_alone(&self) -> bool {
         matches!(self, Self::Clear | Self::Change(_) | Self::Mark(_))
