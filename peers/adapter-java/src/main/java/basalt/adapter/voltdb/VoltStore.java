@@ -142,10 +142,22 @@ public final class VoltStore implements Store {
         return new VoltRecords(client, shape);
     }
 
+    /** Its client waits half a minute for its own threads; nobody waits for that here. */
     @Override
     public void close() {
+        Thread closing =
+                new Thread(
+                        () -> {
+                            try {
+                                client.close();
+                            } catch (InterruptedException ending) {
+                                Thread.currentThread().interrupt();
+                            }
+                        });
+        closing.setDaemon(true);
+        closing.start();
         try {
-            client.close();
+            closing.join(500);
         } catch (InterruptedException ending) {
             Thread.currentThread().interrupt();
         }
