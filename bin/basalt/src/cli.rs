@@ -41,7 +41,7 @@ pub enum Command {
     Start(Box<StartOptions>),
     /// Run a store of several nodes on this machine
     Cluster(Box<ClusterOptions>),
-    /// Make a store, and see how it is
+    /// Make a store, see how it is, and change its shape and settings
     Ctl(Box<CtlOptions>),
     /// Watch a store of three nodes lose one under load, and take it back
     Demo(Box<DemoOptions>),

@@ -60,6 +60,9 @@ pub struct StartOptions {
     /// Port that clients are told, if it is not the one listened on
     #[arg(long, value_name = "PORT", default_value = "0", hide_default_value = true)]
     announce_port: String,
+    /// Address and port for HTTP: metrics, health, the admin API, the console; without it, there is none
+    #[arg(long, value_name = "HOST:PORT", default_value = "", hide_default_value = true)]
+    http_listen: String,
     /// Address and port for other nodes; without it, the node is a store by itself
     #[arg(long, value_name = "HOST:PORT", default_value = "", hide_default_value = true)]
     peer_listen: String,
@@ -94,7 +97,7 @@ pub fn pair(text: &str) -> Result<(String, String), String> {
 
 impl StartOptions {
     /// The settings that are flags of their own, with their values.
-    fn flags(&self) -> [(&str, &str); 20] {
+    fn flags(&self) -> [(&str, &str); 21] {
         [
             ("listen", &self.listen),
             ("dir", &self.dir),
@@ -116,6 +119,7 @@ impl StartOptions {
             ("init", if self.init { "yes" } else { "no" }),
             ("replication-factor", &self.replication_factor),
             ("zone", &self.zone),
+            ("http-listen", &self.http_listen),
         ]
     }
 
@@ -159,6 +163,9 @@ pub fn run(options: &StartOptions) -> ExitCode {
     };
     if let Some(address) = server.address() {
         log::info!("basalt {} serves {address}: {}", env!("CARGO_PKG_VERSION"), server.describe());
+    }
+    if let Some(address) = server.http_address() {
+        log::info!("operators find it at http://{address}");
     }
     while !asked.load(Ordering::Acquire) && !server.stop_asked() {
         std::thread::sleep(Duration::from_millis(50));

@@ -26,12 +26,12 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// The first of six ports in a row that nobody listens on.
+/// The first of nine ports in a row that nobody listens on.
 fn free_ports() -> u16 {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    eventually("six free ports in a row", PATIENCE, || {
+    eventually("nine free ports in a row", PATIENCE, || {
         let first = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        (first < 60_000 && (first..first + 6).all(is_free)).then_some(first)
+        (first < 60_000 && (first..first + 9).all(is_free)).then_some(first)
     })
 }
 
@@ -62,8 +62,9 @@ impl Cluster {
     }
 
     fn up_arguments(&self) -> Vec<String> {
-        let (port, peer_port) = (self.port.to_string(), (self.port + 3).to_string());
-        let words = ["up", "--port", &port, "--peer-port", &peer_port, "--memory", "128M", "--shards", "8"];
+        let [port, peer_port, http_port] = [0, 3, 6].map(|above| (self.port + above).to_string());
+        let ports = ["up", "--port", &port, "--peer-port", &peer_port, "--http-port", &http_port];
+        let words = [&ports[..], &["--memory", "128M", "--shards", "8"]].concat();
         words.iter().map(|word| (*word).to_owned()).collect()
     }
 

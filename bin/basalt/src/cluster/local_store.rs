@@ -140,6 +140,9 @@ impl LocalStore {
         if node.number == 1 && !self.roster.made {
             command.arg("--init");
         }
+        if let Some(port) = node.http_port {
+            command.args(["--http-listen", &local(port)]);
+        }
         for (name, value) in &self.roster.settings {
             command.args(["--set", &format!("{name}={value}")]);
         }

@@ -8,9 +8,21 @@ use std::path::PathBuf;
 
 /// Peer ports lie so far above client ports, as those of Redis Cluster do.
 const PEER_PORT_ABOVE: u16 = 10_000;
+/// HTTP ports lie so far above client ports.
+const HTTP_PORT_ABOVE: u16 = 1000;
 /// What `up` decides itself.
-const RESERVED: [&str; 9] =
-    ["listen", "dir", "peer-listen", "join", "init", "announce-host", "announce-port", "announce-peer", "zone"];
+const RESERVED: [&str; 10] = [
+    "listen",
+    "dir",
+    "peer-listen",
+    "http-listen",
+    "join",
+    "init",
+    "announce-host",
+    "announce-port",
+    "announce-peer",
+    "zone",
+];
 
 const AFTER: &str = "\
 Each node is a process of this program on 127.0.0.1: `basalt start` with an address for clients and one for other nodes.
@@ -110,6 +122,9 @@ pub struct StoreShape {
     /// The first node's port for other nodes; the others follow [default: 10000 above --port]
     #[arg(long, value_name = "PORT")]
     pub peer_port: Option<u16>,
+    /// The first node's port for HTTP (metrics, admin API, console); the others follow; 0: none [default: 1000 above --port]
+    #[arg(long, value_name = "PORT")]
+    pub http_port: Option<u16>,
     /// When a write is answered: on disk (sync), or in the operating system's memory (nosync) [default: sync]
     #[arg(long, value_name = "sync|nosync")]
     pub durability: Option<String>,
@@ -147,6 +162,7 @@ impl StoreShape {
         if !fits(port) || !fits(peer_port) || port.abs_diff(peer_port) < nodes {
             return usage(format!("--port {port}, --peer-port {peer_port}: no room for the ports of {nodes} nodes"));
         }
+        let http_port = self.http_ports(port, peer_port, nodes)?;
         let mut settings = vec![
             ("shards".to_owned(), self.shards.clone().unwrap_or_else(|| "16".to_owned())),
             ("replication-factor".to_owned(), replicas.to_string()),
@@ -155,9 +171,21 @@ impl StoreShape {
             ("memory".to_owned(), format!("{}M", (MEMORY_MB / nodes).max(64))),
         ];
         self.add_changeable(&mut settings)?;
-        let roster = Roster::new(nodes, port, peer_port, settings);
+        let roster = Roster::new(nodes, port, peer_port, http_port, settings);
         check(&roster)?;
         Ok(roster)
+    }
+
+    /// The first port for HTTP: what was asked for, else one that fits.
+    fn http_ports(&self, port: u16, peer_port: u16, nodes: u16) -> Result<Option<u16>, Trouble> {
+        let apart = |first: u16| [port, peer_port].iter().all(|other| other.abs_diff(first) >= nodes);
+        let fits = |first: &u16| first.checked_add(nodes).is_some() && apart(*first);
+        match self.http_port {
+            Some(0) => Ok(None),
+            Some(first) if fits(&first) => Ok(Some(first)),
+            Some(first) => Err(Trouble::Usage(format!("--http-port {first}: no room for the ports of {nodes} nodes"))),
+            None => Ok(port.checked_add(HTTP_PORT_ABOVE).filter(fits)),
+        }
     }
 
     /// The roster of a store that is there, with what may be different at every start.
@@ -182,6 +210,15 @@ impl StoreShape {
             }
         }
         let mut roster = known.clone();
+        if let (Some(http_port), Some(first)) = (self.http_port, first) {
+            let (nodes, last) = (known.nodes.len() as u16, known.nodes.last());
+            let peer_port = last.map_or(0, |last| last.peer_port - (nodes - 1));
+            let ports = Self { http_port: Some(http_port), ..Self::default() };
+            let first = ports.http_ports(first.port, peer_port, nodes)?;
+            for (node, above) in roster.nodes.iter_mut().zip(0..) {
+                node.http_port = first.map(|first| first + above);
+            }
+        }
         self.add_changeable(&mut roster.settings)?;
         check(&roster)?;
         Ok(roster)
@@ -218,6 +255,9 @@ mod tests {
     fn a_store_has_the_shape_that_is_asked_for_and_keeps_it() {
         let roster = StoreShape::default().fresh().unwrap();
         assert_eq!((roster.nodes.len(), roster.nodes[2].port, roster.nodes[2].peer_port), (3, 7002, 17002));
+        assert_eq!(roster.nodes[2].http_port, Some(8002));
+        let none = StoreShape { http_port: Some(0), ..StoreShape::default() };
+        assert_eq!(none.again(&roster).unwrap().nodes[1].http_port, None);
         assert_eq!((roster.setting("memory"), roster.setting("durability")), (Some("1333M"), Some("sync")));
         let set = vec![("acks".to_owned(), "all".to_owned())];
         let later = StoreShape { durability: Some("nosync".to_owned()), nodes: Some(3), set, ..StoreShape::default() };
@@ -237,6 +277,7 @@ mod tests {
             (StoreShape { port: Some(65534), ..none() }, "no room"),
             (StoreShape { port: Some(60000), ..none() }, "give --peer-port"),
             (StoreShape { port: Some(7000), peer_port: Some(7002), ..none() }, "no room"),
+            (StoreShape { http_port: Some(17_001), ..none() }, "no room"),
             (StoreShape { nodes: Some(2), replication_factor: Some(3), ..none() }, "there are 2 nodes"),
             (StoreShape { durability: Some("never".to_owned()), ..none() }, "--durability"),
             (StoreShape { set: setting("listen", "0.0.0.0:1"), ..none() }, "decides this"),

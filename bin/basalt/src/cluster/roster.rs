@@ -34,6 +34,9 @@ pub struct LocalNode {
     pub port: u16,
     /// Where other nodes reach it.
     pub peer_port: u16,
+    /// Where operators reach it by HTTP; none if they do not.
+    #[serde(default)]
+    pub http_port: Option<u16>,
     /// The process that it is, or last was.
     pub process: Option<Process>,
 }
@@ -49,11 +52,12 @@ impl LocalNode {
 impl Roster {
     /// A store that is not there yet: `nodes` nodes with ports that follow each other.
     #[must_use]
-    pub fn new(nodes: u16, port: u16, peer_port: u16, settings: Vec<(String, String)>) -> Self {
+    pub fn new(nodes: u16, port: u16, peer_port: u16, http_port: Option<u16>, settings: Vec<(String, String)>) -> Self {
         let node = |index: u16| LocalNode {
             number: usize::from(index) + 1,
             port: port + index,
             peer_port: peer_port + index,
+            http_port: http_port.map(|first| first + index),
             process: None,
         };
         Self { format: FORMAT, made: false, settings, nodes: (0..nodes).map(node).collect() }
@@ -92,7 +96,8 @@ impl Roster {
     pub fn add(&mut self) {
         if let Some(last) = self.nodes.last() {
             let (number, port, peer_port) = (last.number + 1, last.port + 1, last.peer_port + 1);
-            self.nodes.push(LocalNode { number, port, peer_port, process: None });
+            let http_port = last.http_port.map(|port| port + 1);
+            self.nodes.push(LocalNode { number, port, peer_port, http_port, process: None });
         }
     }
 
@@ -141,7 +146,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Roster::read(dir.path()), Ok(None));
         let setting = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let mut roster = Roster::new(3, 7000, 17000, vec![setting("a", "1"), setting("a", "2")]);
+        let mut roster = Roster::new(3, 7000, 17000, Some(8000), vec![setting("a", "1"), setting("a", "2")]);
         roster.nodes[1].process = Process::of(std::process::id());
         roster.write(dir.path()).unwrap();
         assert_eq!(Roster::read(dir.path()).unwrap().as_ref(), Some(&roster));

@@ -1,31 +1,55 @@
 //! `basalt ctl`: what an operator asks of a store, by any of its nodes.
 
-mod backup;
-mod picture;
+mod ask;
+mod events;
+mod map;
+mod nodes;
+mod plan;
+mod plan_table;
+mod screen;
+mod settings;
+mod shards;
 mod status;
+mod table;
+#[cfg(test)]
+mod tests;
+mod top;
+mod verify;
 
+use ask::{Asker, Failure};
 use clap::{Args, Subcommand};
-use client::{Client, StoreUrl, Value};
+use client::StoreUrl;
 use std::process::ExitCode;
-use std::time::Duration;
-
-const CONNECT_WITHIN: Duration = Duration::from_secs(3);
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 const AFTER: &str = "\
 A node is given as HOST:PORT, or as redis://USER:PASSWORD@HOST:PORT, with the address that clients use. Several, with
-commas between them, are tried in turn.
+commas between them, are tried in turn. Any node of the store will do. In arguments a node is the beginning of its id, or
+its address.
 
 Examples:
-  basalt ctl init --node 10.0.0.1:7000      make the store that three nodes are waiting to be
-  basalt ctl status --node 10.0.0.1:7000    who leads what, and whether anything is amiss
+  basalt ctl init --node 10.0.0.1:7000                make the store that three nodes are waiting to be
+  basalt ctl status --node 10.0.0.1:7000              one screen: what there is, and what is wrong
+  basalt ctl top                                      the same, live
+  basalt ctl plan preview drain-node 10.0.0.3:7000    what emptying a node would move
+  basalt ctl plan apply drain-node 10.0.0.3:7000      empty it
+  basalt ctl plan wait 7                              until plan 7 is done, with its progress
+  basalt ctl settings set failure-timeout-ms 60000    on all nodes at once, without a restart
+  basalt ctl events --follow                          elections, failures, plans, settings, as they happen
+  basalt ctl verify                                   compare all replicas with each other
 
-Exit codes: 0 done (status: all nodes are up and all shards have leaders), 1 not so, 2 the command line is wrong.";
+Exit codes: 0 done, and nothing is wrong; 1 something is wrong, or it was refused; 2 the command line is wrong; 3 it could
+not be found out, or not in time.";
 
-/// Make a store, and see how it is
+/// Make a store, see how it is, and change its shape and settings
 #[derive(Args, Debug)]
 #[command(after_help = AFTER)]
 pub struct CtlOptions {
+    /// Whom to ask: a node's address for clients
+    #[arg(long, global = true, value_name = "HOST:PORT", default_value = "127.0.0.1:7000")]
+    node: StoreUrl,
+    /// Show what the node answers, as JSON
+    #[arg(long, global = true)]
+    json: bool,
     /// What to do
     #[command(subcommand)]
     command: CtlCommand,
@@ -34,67 +58,72 @@ pub struct CtlOptions {
 #[derive(Debug, Subcommand)]
 enum CtlCommand {
     /// Make the store, as soon as enough nodes have joined the one that is asked
-    Init(NodeOptions),
-    /// Show the nodes, the shards, and who leads them
-    Status {
-        /// Whom to ask
-        #[command(flatten)]
-        node: NodeOptions,
-        /// List the shards, however many there are
-        #[arg(long)]
-        shards: bool,
-        /// Show it as JSON, shards included
-        #[arg(long)]
-        json: bool,
-    },
-    Backup(backup::BackupOptions),
-    Restore(backup::RestoreOptions),
+    Init,
+    /// Show how the store is, on one screen
+    Status(status::StatusOptions),
+    /// Show how the store is, again and again
+    Top(top::TopOptions),
+    /// Show each node, with its figures
+    Nodes,
+    /// Show each shard, with its replicas
+    Shards(shards::ShardsOptions),
+    /// Show the map: where each slot is, and what is under way
+    Map,
+    /// Show what has happened: elections, failures, plans, settings
+    Events(events::EventsOptions),
+    /// Compare the map with the nodes, and the replicas of each shard with each other
+    Verify(verify::VerifyOptions),
+    /// Change the store's shape: show, begin, pause, resume, cancel and wait for plans
+    Plan(plan::PlanOptions),
+    /// Show and change what is set for the whole store
+    Settings(settings::SettingsOptions),
+    /// Have a node lead nothing, so that it can be restarted without anybody noticing
+    DrainLeaders(plan::DrainOptions),
 }
 
-/// Whom to ask.
-#[derive(Args, Debug)]
-struct NodeOptions {
-    /// A node's address for clients
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7000")]
-    node: StoreUrl,
+/// How it went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Done, and nothing is wrong.
+    Good,
+    /// Something is wrong.
+    Bad,
+    /// It could not be found out, or not in time.
+    Unknown,
 }
 
-impl NodeOptions {
-    fn connect(&self) -> Result<Client, String> {
-        Client::open_within(&self.node, CONNECT_WITHIN, ANSWER_WITHIN).map_err(|e| e.to_string())
+impl Verdict {
+    fn of(good: bool) -> Self {
+        if good { Self::Good } else { Self::Bad }
     }
 }
 
 /// Does what the options say.
 pub fn run(options: &CtlOptions) -> ExitCode {
-    let run = || match &options.command {
-        CtlCommand::Init(node) => init(node),
-        CtlCommand::Status { node, shards, json } => status::run(&mut node.connect()?, *shards, *json),
-        CtlCommand::Backup(options) => backup::run(options),
-        CtlCommand::Restore(options) => backup::run_restore(options),
-    };
-    match run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(e) => {
-            eprintln!("basalt ctl: {e}");
-            ExitCode::FAILURE
+    match dispatch(options) {
+        Ok(Verdict::Good) => ExitCode::SUCCESS,
+        Ok(Verdict::Bad) => ExitCode::FAILURE,
+        Ok(Verdict::Unknown) => ExitCode::from(3),
+        Err(failure) => {
+            eprintln!("basalt ctl: {failure}");
+            ExitCode::from(failure.code())
         }
     }
 }
 
-fn init(node: &NodeOptions) -> Result<bool, String> {
-    let answer = ask(&mut node.connect()?, &[b"KV.ADMIN", b"INIT"])?;
-    let said = answer.as_bytes().map(|text| String::from_utf8_lossy(text).into_owned());
-    println!("{}", said.unwrap_or_default());
-    Ok(true)
-}
-
-/// The node's answer. An error reply is an error.
-pub(super) fn ask(client: &mut Client, request: &[&[u8]]) -> Result<Value, String> {
-    match client.call_here(request) {
-        Ok(Value::Error(text)) => Err(format!("{} answers: {text}", client.address())),
-        Ok(answer) => Ok(answer),
-        Err(e) => Err(format!("{}: {e}", client.address())),
+fn dispatch(options: &CtlOptions) -> Result<Verdict, Failure> {
+    let mut asker = Asker::new(&options.node, options.json)?;
+    match &options.command {
+        CtlCommand::Init => asker.init().map(|()| Verdict::Good),
+        CtlCommand::Status(options) => status::run(&mut asker, options),
+        CtlCommand::Top(options) => top::run(&mut asker, options),
+        CtlCommand::Nodes => nodes::run(&mut asker),
+        CtlCommand::Shards(options) => shards::run(&mut asker, options),
+        CtlCommand::Map => map::run(&mut asker),
+        CtlCommand::Events(options) => events::run(&mut asker, options),
+        CtlCommand::Verify(options) => verify::run(&mut asker, options),
+        CtlCommand::Plan(options) => plan::run(&mut asker, options),
+        CtlCommand::Settings(options) => settings::run(&mut asker, options),
+        CtlCommand::DrainLeaders(options) => plan::drain_leaders(&mut asker, options),
     }
 }

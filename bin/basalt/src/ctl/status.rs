@@ -1,127 +1,81 @@
-//! `basalt ctl status`: how a store is, as one of its nodes sees it.
+//! `basalt ctl status`: how the store is, on one screen.
 
-use super::ask;
-use super::picture::{NodePicture, Picture, ReplicaPicture, ShardPicture};
-use client::Client;
+use super::Verdict;
+use super::ask::{Asker, Failure};
+use super::plan_table;
+use super::table::{Tone, bytes, colours, number, painted};
+use super::{nodes, shards};
+use clap::Args;
+use serde_json::Value;
 
-/// More shards than this are counted, not listed, unless they are asked for.
-const SHARDS_LISTED: usize = 32;
+#[derive(Args, Debug)]
+pub(super) struct StatusOptions {
+    /// List the shards too, however many there are
+    #[arg(long)]
+    shards: bool,
+}
 
-/// Shows it. True if all is as it should be.
-pub fn run(client: &mut Client, all_shards: bool, json: bool) -> Result<bool, String> {
-    let text = |client: &mut Client, what: &[u8]| -> Result<String, String> {
-        let answer = ask(client, &[b"CLUSTER", what])?;
-        answer
-            .as_bytes()
-            .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
-            .ok_or_else(|| "not a text".to_owned())
+pub(super) fn run(asker: &mut Asker, options: &StatusOptions) -> Result<Verdict, Failure> {
+    let status = asker.ask(&["STATUS"])?;
+    asker.show(&status, |status| screen(status, colours()));
+    if options.shards && !status["store"].is_null() {
+        let shards = asker.ask(&["SHARDS"])?;
+        asker.show(&shards, |shards| format!("\n{}", shards::table(shards, |_| true, colours())));
+    }
+    Ok(Verdict::of(status["healthy"].as_bool() == Some(true)))
+}
+
+/// One screen.
+pub(super) fn screen(status: &Value, colours: bool) -> String {
+    let mut text = headline(status, colours);
+    if !status["store"].is_null() {
+        text += &summary(status);
+    }
+    text += &format!("\n{}", nodes::table(status, colours));
+    if status["plans"].as_array().is_some_and(|plans| !plans.is_empty()) {
+        text += &format!("\n{}", plan_table::table(status, colours));
+    }
+    text
+}
+
+/// Whether all is well, and what is not.
+pub(super) fn headline(status: &Value, colours: bool) -> String {
+    let store = status["store"].as_str();
+    let mut text = match (store, status["healthy"].as_bool()) {
+        (None, _) => "no store".to_owned(),
+        (Some(store), Some(true)) => format!("store {store}: {}", painted("all is well", Tone::Good, colours)),
+        (Some(store), _) => format!("store {store}: {}", painted("NOT WELL", Tone::Bad, colours)),
     };
-    let nodes = text(client, b"NODES")?;
-    let info = text(client, b"INFO")?;
-    let shards = ask(client, &[b"CLUSTER", b"SHARDS"])?;
-    let picture = Picture::read(&nodes, &shards, &info)?;
-    if json {
-        println!("{}", serde_json::to_string_pretty(&picture).map_err(|e| e.to_string())?);
-    } else {
-        print!("{}", picture.table(all_shards));
+    text.push('\n');
+    for problem in status["problems"].as_array().into_iter().flatten() {
+        text += &format!("  {} {}\n", painted("!", Tone::Bad, colours), problem.as_str().unwrap_or_default());
     }
-    Ok(picture.healthy)
+    text
 }
 
-impl Picture {
-    fn table(&self, all_shards: bool) -> String {
-        let up = self.nodes.iter().filter(|node| node.up).count();
-        let mut text = format!("{up} of {} nodes up; ", self.nodes.len());
-        if self.slots == 0 {
-            return text + "there is no store yet: `basalt ctl init` makes it\n";
+fn summary(status: &Value) -> String {
+    let count = |name: &str| status[name].as_u64().unwrap_or(0);
+    let nodes = status["nodes"].as_array().map_or(&[][..], Vec::as_slice);
+    let up = nodes.iter().filter(|node| node["state"] == "up").count();
+    let zones = status["zones"].as_array().map_or(&[][..], Vec::as_slice);
+    let zones: Vec<String> = zones
+        .iter()
+        .filter(|zone| zone["name"] != "")
+        .map(|zone| format!("{} {}/{}", zone["name"].as_str().unwrap_or_default(), zone["up"], zone["nodes"]))
+        .collect();
+    let zones = if zones.is_empty() { String::new() } else { format!("; zones {}", zones.join(", ")) };
+    let mut text = format!("nodes   {up} of {} up{zones}\n", nodes.len());
+    let mut shards = format!("{} with {} replicas each", count("shards"), count("replication_factor"));
+    shards += &format!("; {} of {} slots have leaders", count("slots_led"), count("slots"));
+    for (name, what) in [("under_replicated", "under-replicated"), ("without_majority", "without a majority")] {
+        if count(name) > 0 {
+            shards += &format!("; {} {what}", count(name));
         }
-        text += &format!(
-            "{} shards, {} of {} slots have leaders; epoch {}\n\n",
-            self.shards.len(),
-            self.slots_led,
-            vocab::SLOT_COUNT,
-            self.epoch
-        );
-        let wide = self.nodes.iter().map(|node| node.address.len()).max().unwrap_or(0).max("leader".len());
-        text += &format!("{:<wide$}  peer port  state  leads  replicas  id\n", "node");
-        for NodePicture { id, address, peer_port, up, leads, replicas } in &self.nodes {
-            let state = if *up { "up" } else { "down" };
-            text += &format!("{address:<wide$}  {peer_port:>9}  {state:<5}  {leads:>5}  {replicas:>8}  {id}\n");
-        }
-        if self.shards.len() > SHARDS_LISTED && !all_shards {
-            return text + "\n--shards lists the shards\n";
-        }
-        let slots: Vec<String> = self.shards.iter().map(ShardPicture::ranges).collect();
-        let slots_wide = slots.iter().map(String::len).max().unwrap_or(0).max("slots".len());
-        text += &format!("\n{:<slots_wide$}  {:<wide$}  followers\n", "slots", "leader");
-        for (slots, shard) in slots.iter().zip(&self.shards) {
-            let (leader, followers) = shard.servers();
-            text += &format!("{slots:<slots_wide$}  {leader:<wide$}  {followers}\n");
-        }
-        text
     }
-}
-
-impl ShardPicture {
-    fn ranges(&self) -> String {
-        let ranges: Vec<String> = self.slots.iter().map(|(first, last)| format!("{first}-{last}")).collect();
-        ranges.join(",")
-    }
-
-    /// The leader, and the followers.
-    fn servers(&self) -> (String, String) {
-        let named = |replica: &ReplicaPicture| match replica.health.as_str() {
-            "online" => replica.node.clone(),
-            health => format!("{} ({health})", replica.node),
-        };
-        let of = |leads: bool| {
-            let some: Vec<String> = self.replicas.iter().filter(|replica| replica.leads == leads).map(named).collect();
-            some.join(", ")
-        };
-        (of(true), of(false))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_store_as_a_table() {
-        let node = |port: u16, up, leads| NodePicture {
-            id: "ab".to_owned(),
-            address: format!("h:{port}"),
-            peer_port: port + 1,
-            up,
-            leads,
-            replicas: 1,
-        };
-        let replica =
-            |port: u16, leads, health: &str| ReplicaPicture { node: format!("h:{port}"), leads, health: health.into() };
-        let shard = ShardPicture {
-            slots: vec![(0, 99), (200, 16383)],
-            replicas: vec![replica(1, true, "online"), replica(2, false, "fail")],
-        };
-        let mut picture = Picture {
-            epoch: 7,
-            slots: 16284,
-            slots_led: 16284,
-            nodes: vec![node(1, true, 1), node(2, false, 0)],
-            shards: vec![shard],
-            healthy: false,
-        };
-        let expected = "\
-1 of 2 nodes up; 1 shards, 16284 of 16384 slots have leaders; epoch 7
-
-node    peer port  state  leads  replicas  id
-h:1             2  up         1         1  ab
-h:2             3  down       0         1  ab
-
-slots           leader  followers
-0-99,200-16383  h:1     h:2 (fail)
-";
-        assert_eq!(picture.table(false), expected);
-        picture.slots = 0;
-        assert!(picture.table(false).contains("there is no store yet"));
-    }
+    text += &format!("shards  {shards}; map {}\n", count("epoch"));
+    let ops = status["ops_per_s"].as_f64().unwrap_or(0.0);
+    let partly = if status["complete"] == true { "" } else { " (as far as this node knows)" };
+    let (data, keys) = (bytes(count("bytes")), number(count("keys") as f64));
+    text += &format!("data    {data}, {keys} keys; {} commands/s{partly}\n", number(ops));
+    text
 }

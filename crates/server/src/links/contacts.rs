@@ -185,9 +185,9 @@ mod tests {
         contacts.dial("seed:1", now);
         contacts.dial("seed:1", now);
         assert_eq!(contacts.due(now, |_| false), [0, 2]);
-        assert_eq!(contacts.due(now + ms(300), |node| node == LOW), []);
+        assert_eq!(contacts.due(now + ms(300), |node| node == LOW), [0u64; 0]);
         assert_eq!(contacts.due(now + ms(300), |_| false), [1]);
-        assert_eq!(contacts.due(now + ms(300), |_| false), []);
+        assert_eq!(contacts.due(now + ms(300), |_| false), [0u64; 0]);
     }
 
     #[test]
@@ -217,10 +217,10 @@ mod tests {
         assert_eq!(contacts.due(now, |_| false), [0]);
         contacts.answered(0, HIGH);
         contacts.know(HIGH, "h:1", now);
-        assert_eq!(contacts.due(now, |_| false), [], "the seed's call is under way");
+        assert_eq!(contacts.due(now, |_| false), [0u64; 0], "the seed's call is under way");
         assert_eq!(contacts.next(|_| false), None, "so nothing is to be waited for");
         contacts.ended(0, now);
-        assert_eq!(contacts.due(now, |node| node == HIGH), []);
+        assert_eq!(contacts.due(now, |node| node == HIGH), [0u64; 0]);
         assert_eq!(contacts.due(now + ms(50), |_| false).len(), 1);
         contacts.forget(HIGH);
         assert_eq!(contacts.next(|_| false), None);

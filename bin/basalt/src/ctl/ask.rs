@@ -1,0 +1,108 @@
+//! Asking a node, and telling why it could not be done.
+
+use client::{Client, StoreUrl, Value as Reply};
+use serde_json::Value;
+use std::fmt;
+use std::io::Write;
+use std::time::Duration;
+
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+/// A node looks for the metadata group's leader for some seconds before it answers by itself.
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+
+/// Why something was not done.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The command line, or what it names, is wrong.
+    Usage(String),
+    /// The store does not do it as it is.
+    Refused(String),
+    /// Nobody can be asked, or who would have to know does not answer.
+    Unreachable(String),
+}
+
+impl Failure {
+    pub(super) fn code(&self) -> u8 {
+        match self {
+            Self::Refused(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Unreachable(_) => 3,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Usage(text) | Self::Refused(text) | Self::Unreachable(text)) = self;
+        out.write_str(text)
+    }
+}
+
+/// A connection to some node of the store.
+pub(super) struct Asker {
+    client: Client,
+    /// Whether answers are shown as they come.
+    pub(super) json: bool,
+}
+
+impl Asker {
+    pub(super) fn new(node: &StoreUrl, json: bool) -> Result<Self, Failure> {
+        let client = Client::open_within(node, CONNECT_WITHIN, ANSWER_WITHIN);
+        let told = |e: std::io::Error| Failure::Unreachable(format!("{e}; --node names another node of the store"));
+        Ok(Self { client: client.map_err(told)?, json })
+    }
+
+    pub(super) fn init(&mut self) -> Result<(), Failure> {
+        let answer = self.call(&["INIT"])?;
+        let said = answer.as_bytes().map(|text| String::from_utf8_lossy(text).into_owned());
+        print(&format!("{}\n", said.unwrap_or_default()));
+        Ok(())
+    }
+
+    /// What the store answers to these words.
+    pub(super) fn ask(&mut self, words: &[&str]) -> Result<Value, Failure> {
+        let answer = self.call(words)?;
+        let read = answer.as_bytes().and_then(|text| serde_json::from_slice(text).ok());
+        read.ok_or_else(|| {
+            Failure::Unreachable(format!("{} answers what this version of basalt does not read", self.client.address()))
+        })
+    }
+
+    fn call(&mut self, words: &[&str]) -> Result<Reply, Failure> {
+        let mut args: Vec<&[u8]> = vec![b"KV.ADMIN"];
+        args.extend(words.iter().map(|word| word.as_bytes()));
+        match self.client.call_here(&args) {
+            Ok(Reply::Error(text)) => Err(self.refusal(&text)),
+            Ok(answer) => Ok(answer),
+            Err(e) => Err(Failure::Unreachable(format!("{}: {e}", self.client.address()))),
+        }
+    }
+
+    fn refusal(&self, text: &str) -> Failure {
+        let (code, rest) = text.split_once(' ').unwrap_or(("ERR", text));
+        match code {
+            "USAGE" | "NOTFOUND" => Failure::Usage(rest.to_owned()),
+            "REFUSED" => Failure::Refused(rest.to_owned()),
+            "CLUSTERDOWN" | "MOVED" => Failure::Unreachable(format!("{}: {rest}", self.client.address())),
+            "NOAUTH" | "WRONGPASS" => {
+                Failure::Usage(format!("{rest} Give it as --node redis://:PASSWORD@{}", self.client.address()))
+            }
+            _ => Failure::Refused(format!("{} answers: {text}", self.client.address())),
+        }
+    }
+
+    /// Shows an answer: as JSON if that is wanted, else as `show` has it.
+    pub(super) fn show(&self, answer: &Value, show: impl FnOnce(&Value) -> String) {
+        if self.json {
+            print(&format!("{answer:#}\n"));
+        } else {
+            print(&show(answer));
+        }
+    }
+}
+
+/// Says it. That nobody listens any more (`| head`) is no failure.
+pub(super) fn print(text: &str) {
+    let mut out = std::io::stdout();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

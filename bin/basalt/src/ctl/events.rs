@@ -1,0 +1,114 @@
+//! `basalt ctl events`: what has happened to the store.
+
+use super::Verdict;
+use super::ask::{Asker, Failure, print};
+use super::table::{Tone, colours, painted, time};
+use clap::Args;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Between two looks for new ones.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Events that one answer holds at most.
+const PAGE: usize = 1000;
+
+const AFTER: &str = "\
+Examples:
+  basalt ctl events                  the newest 100
+  basalt ctl events --since 2h       those of the last two hours
+  basalt ctl events --follow         and all that come, until Ctrl-C";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER)]
+pub(super) struct EventsOptions {
+    /// Only those of the last so many seconds (90s), minutes (15m), hours (2h) or days (1d)
+    #[arg(long, value_name = "TIME", value_parser = ago)]
+    since: Option<Duration>,
+    /// Only those with higher numbers
+    #[arg(long, value_name = "NUMBER", conflicts_with = "since")]
+    after: Option<u64>,
+    /// Only those of that kind: store, node, failure, election, plan, shard or setting
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+    /// How many at most
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    limit: u64,
+    /// Go on with those that come, until Ctrl-C
+    #[arg(short, long)]
+    follow: bool,
+}
+
+/// `90s`, `15m`, `2h`, `1d`.
+pub(super) fn ago(text: &str) -> Result<Duration, String> {
+    let unit = text.chars().last().and_then(|unit| match unit {
+        's' => Some(1),
+        'm' => Some(60),
+        'h' => Some(3600),
+        'd' => Some(86_400),
+        _ => None,
+    });
+    let number = |text: &str| text[..text.len() - 1].parse::<u64>().ok();
+    let seconds = unit.and_then(|unit| number(text)?.checked_mul(unit));
+    seconds.map(Duration::from_secs).ok_or_else(|| "90s, 15m, 2h or 1d is expected".to_owned())
+}
+
+pub(super) fn run(asker: &mut Asker, options: &EventsOptions) -> Result<Verdict, Failure> {
+    let limit = if options.since.is_some() { PAGE } else { options.limit as usize };
+    let mut last = 0;
+    let mut answer = ask(asker, options.after, limit)?;
+    let from_ms = options.since.map_or(0, |since| vocab::wall_clock_ms().saturating_sub(since.as_millis() as u64));
+    keep(&mut answer, options, from_ms);
+    loop {
+        let events = answer["events"].as_array().cloned().unwrap_or_default();
+        let newest = events.iter().filter_map(|event| event["number"].as_u64()).max();
+        if options.follow && asker.json {
+            // A line each, so that another program can read them as they come.
+            events.iter().for_each(|event| print(&format!("{event}\n")));
+        } else if !options.follow {
+            asker.show(&answer, |answer| text(answer, colours()));
+            return Ok(Verdict::Good);
+        } else {
+            print(&text(&answer, colours()));
+        }
+        last = newest.unwrap_or(last);
+        std::thread::sleep(LOOK_EVERY);
+        answer = ask(asker, Some(last), PAGE)?;
+        let all = answer["events"].as_array().cloned().unwrap_or_default();
+        let seen = all.iter().filter_map(|event| event["number"].as_u64()).max();
+        keep(&mut answer, options, 0);
+        last = seen.unwrap_or(last);
+    }
+}
+
+fn ask(asker: &mut Asker, after: Option<u64>, limit: usize) -> Result<Value, Failure> {
+    let (limit, after) = (limit.to_string(), after.map(|after| after.to_string()));
+    let mut words = vec!["EVENTS", "LIMIT", &limit];
+    if let Some(after) = &after {
+        words.extend(["AFTER", after]);
+    }
+    asker.ask(&words)
+}
+
+fn keep(answer: &mut Value, options: &EventsOptions, from_ms: u64) {
+    if let Some(events) = answer["events"].as_array_mut() {
+        let kind = options.kind.as_deref();
+        events.retain(|event| {
+            event["at_ms"].as_u64().unwrap_or(0) >= from_ms && kind.is_none_or(|kind| event["kind"] == kind)
+        });
+    }
+}
+
+pub(super) fn text(answer: &Value, colours: bool) -> String {
+    let line = |event: &Value| {
+        let kind = event["kind"].as_str().unwrap_or_default();
+        let tone = match kind {
+            "failure" => Tone::Bad,
+            "plan" | "setting" => Tone::Good,
+            _ => Tone::Plain,
+        };
+        let at = painted(&time(event["at_ms"].as_u64().unwrap_or(0)), Tone::Dim, colours);
+        let kind = painted(&format!("{kind:<8}"), tone, colours);
+        format!("{at}  {:>6}  {kind}  {}\n", event["number"], event["text"].as_str().unwrap_or_default())
+    };
+    answer["events"].as_array().into_iter().flatten().map(line).collect()
+}

@@ -1,0 +1,324 @@
+//! `basalt ctl plan` and `drain-leaders`: the store's shape, changed while it serves.
+
+use super::Verdict;
+use super::ask::{Asker, Failure};
+use super::plan_table::{line, one, preview, table};
+use super::screen::Progress;
+use super::table::{Tone, colours, painted};
+use clap::{Args, Subcommand};
+use cluster::{ACCEPT_DATA_LOSS, PLAN_KINDS};
+use serde_json::Value;
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+const AFTER: &str = "\
+A plan is numbered and durable: it goes on whichever node crashes, and can be paused, taken up again and cancelled at any
+time; what was done by then stays. `preview` shows what a plan would do, and begins nothing.
+
+Examples:
+  basalt ctl plan preview drain-node 10.0.0.3:7000
+  basalt ctl plan apply remove-node 10.0.0.3:7000 --wait
+  basalt ctl plan apply set-replication-factor 5
+  basalt ctl plan apply move-shard 12 10.0.0.1:7000 10.0.0.4:7000
+  basalt ctl plan list
+  basalt ctl plan pause 7
+  basalt ctl plan wait 7";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER)]
+pub(super) struct PlanOptions {
+    /// What to do
+    #[command(subcommand)]
+    command: PlanCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PlanCommand {
+    /// Show what a plan would do; nothing is begun
+    #[command(after_help = kinds())]
+    Preview(Words),
+    /// Begin a plan
+    #[command(after_help = kinds())]
+    Apply(ApplyOptions),
+    /// Show the plans that have not ended, and those that ended last
+    List,
+    /// Show one plan in full
+    Show(Id),
+    /// Begin no further steps of a plan; those under way end
+    Pause(Id),
+    /// Go on with a plan that was paused
+    Resume(Id),
+    /// Give a plan up; what was done stays
+    Cancel(Id),
+    /// Wait until a plan has ended, and show how far it is
+    Wait(WaitOptions),
+    /// Make shards without a majority go on with what is left of them: ACKNOWLEDGED WRITES MAY BE LOST
+    UnsafeRecover(RecoverOptions),
+}
+
+/// Every kind of plan.
+fn kinds() -> String {
+    let wide = PLAN_KINDS.iter().map(|kind| kind.word.len() + kind.arguments.len() + 1).max().unwrap_or(0);
+    let of = |kind: &cluster::PlanWords| {
+        format!("  {:<wide$}  {}\n", format!("{} {}", kind.word, kind.arguments), kind.help)
+    };
+    let all: String = PLAN_KINDS.iter().filter(|kind| kind.word != "unsafe-recover").map(of).collect();
+    format!(
+        "Plans:\n{all}\nA node is the beginning of its id, or its address. `basalt ctl plan unsafe-recover` is apart."
+    )
+}
+
+#[derive(Args, Debug)]
+struct Words {
+    /// Which plan
+    #[arg(value_name = "KIND")]
+    kind: String,
+    /// What it is about
+    #[arg(value_name = "ARGUMENT")]
+    arguments: Vec<String>,
+}
+
+impl Words {
+    fn all(&self) -> Vec<&str> {
+        std::iter::once(&self.kind).chain(&self.arguments).map(String::as_str).collect()
+    }
+}
+
+#[derive(Args, Debug)]
+struct ApplyOptions {
+    #[command(flatten)]
+    words: Words,
+    /// Only show what it would do
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask before what cannot be undone
+    #[arg(long)]
+    yes: bool,
+    /// Wait until it has ended, and show how far it is
+    #[arg(long)]
+    wait: bool,
+    /// Why, for those who look at it later
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+#[derive(Args, Debug)]
+struct Id {
+    /// The plan's number
+    id: u64,
+}
+
+#[derive(Args, Debug)]
+struct WaitOptions {
+    /// The plan's number
+    id: u64,
+    /// Give up waiting (exit code 3) after so long: 90s, 15m, 2h
+    #[arg(long, value_name = "TIME", value_parser = super::events::ago)]
+    timeout: Option<Duration>,
+}
+
+#[derive(Args, Debug)]
+struct RecoverOptions {
+    /// The shards
+    #[arg(value_name = "SHARD", required = true)]
+    shards: Vec<u32>,
+    /// Do not ask: acknowledged writes may be lost
+    #[arg(long)]
+    accept_data_loss: bool,
+    /// Why, for those who look at it later
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+const DRAIN_AFTER: &str = "\
+For a restart that no client notices, one node after the other:
+  basalt ctl drain-leaders 10.0.0.1:7000      comes back once the node leads nothing
+  (restart the node)
+  basalt ctl status                           wait until all is well, then go on with the next
+
+The plan ends by itself when the node has been restarted; `basalt ctl plan cancel` gives it up.";
+
+#[derive(Args, Debug)]
+#[command(after_help = DRAIN_AFTER)]
+pub(super) struct DrainOptions {
+    /// The node: the beginning of its id, or its address
+    #[arg(value_name = "NODE")]
+    which: String,
+    /// Come back at once
+    #[arg(long)]
+    no_wait: bool,
+    /// Give up waiting (exit code 3) after so long: 90s, 15m, 2h
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::events::ago)]
+    timeout: Duration,
+}
+
+pub(super) fn run(asker: &mut Asker, options: &PlanOptions) -> Result<Verdict, Failure> {
+    let said = |asker: &mut Asker, words: &[&str]| {
+        let answer = asker.ask(words)?;
+        asker.show(&answer, one);
+        Ok(Verdict::Good)
+    };
+    match &options.command {
+        PlanCommand::Preview(words) => {
+            let answer = ask_preview(asker, &words.all())?;
+            asker.show(&answer, preview);
+            Ok(Verdict::Good)
+        }
+        PlanCommand::Apply(options) => apply(asker, options),
+        PlanCommand::List => {
+            let answer = asker.ask(&["PLAN", "LIST"])?;
+            asker.show(&answer, |answer| table(answer, colours()));
+            Ok(Verdict::Good)
+        }
+        PlanCommand::Show(Id { id }) => said(asker, &["PLAN", "SHOW", &id.to_string()]),
+        PlanCommand::Pause(Id { id }) => said(asker, &["PLAN", "PAUSE", &id.to_string()]),
+        PlanCommand::Resume(Id { id }) => said(asker, &["PLAN", "RESUME", &id.to_string()]),
+        PlanCommand::Cancel(Id { id }) => said(asker, &["PLAN", "CANCEL", &id.to_string()]),
+        PlanCommand::Wait(options) => wait(asker, options.id, options.timeout),
+        PlanCommand::UnsafeRecover(options) => unsafe_recover(asker, options),
+    }
+}
+
+fn ask_preview(asker: &mut Asker, words: &[&str]) -> Result<Value, Failure> {
+    asker.ask(&[&["PLAN", "PREVIEW"], words].concat())
+}
+
+fn apply(asker: &mut Asker, options: &ApplyOptions) -> Result<Verdict, Failure> {
+    let words = options.words.all();
+    if words[0].eq_ignore_ascii_case("unsafe-recover") {
+        return Err(Failure::Usage(
+            "unsafe-recover is a command of its own: basalt ctl plan unsafe-recover".to_owned(),
+        ));
+    }
+    let planned = ask_preview(asker, &words)?;
+    if options.dry_run {
+        asker.show(&planned, preview);
+        return Ok(Verdict::Good);
+    }
+    if let Some(warning) = planned["warning"].as_str().filter(|_| !options.yes) {
+        eprint!("{}", preview(&planned));
+        confirm(&format!("This cannot be undone: {warning}."), "yes", "--yes")?;
+    }
+    begin(asker, &words, options.reason.as_deref(), options.wait)
+}
+
+fn begin(asker: &mut Asker, words: &[&str], reason: Option<&str>, waits: bool) -> Result<Verdict, Failure> {
+    let mut all = [&["PLAN", "APPLY"], words].concat();
+    if let Some(reason) = reason {
+        all.extend(["REASON", reason]);
+    }
+    let begun = asker.ask(&all)?;
+    let id = begun["id"].as_u64().unwrap_or(0);
+    if waits {
+        return wait(asker, id, None);
+    }
+    asker.show(&begun, |_| format!("plan {id} is begun; `basalt ctl plan wait {id}` waits for it\n"));
+    Ok(Verdict::Good)
+}
+
+/// Goes on only if the word is typed.
+fn confirm(warning: &str, word: &str, flag: &str) -> Result<(), Failure> {
+    eprintln!("{}", painted(warning, Tone::Bad, std::io::stderr().is_terminal()));
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::Usage(format!("nothing is done: nobody can be asked here, and {flag} is not given")));
+    }
+    eprint!("Type {word} to go on: ");
+    let _ = std::io::stderr().flush();
+    let mut typed = String::new();
+    let read = std::io::stdin().read_line(&mut typed);
+    if read.is_ok() && typed.trim() == word {
+        return Ok(());
+    }
+    Err(Failure::Refused("nothing is done".to_owned()))
+}
+
+fn wait(asker: &mut Asker, id: u64, timeout: Option<Duration>) -> Result<Verdict, Failure> {
+    let (begun, mut progress) = (Instant::now(), Progress::new());
+    let id = id.to_string();
+    loop {
+        let plan = match asker.ask(&["PLAN", "SHOW", &id]) {
+            Ok(plan) => plan,
+            // Whoever leads the metadata group may be changing just now.
+            Err(Failure::Unreachable(why)) if timeout.is_none_or(|timeout| begun.elapsed() < timeout) => {
+                progress.show(&why);
+                std::thread::sleep(LOOK_EVERY);
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
+        let verdict = match plan["state"].as_str() {
+            Some("done") => Some(Verdict::Good),
+            Some("failed" | "cancelled") => Some(Verdict::Bad),
+            _ if timeout.is_some_and(|timeout| begun.elapsed() >= timeout) => Some(Verdict::Unknown),
+            _ => None,
+        };
+        if let Some(verdict) = verdict {
+            progress.end();
+            asker.show(&plan, one);
+            return Ok(verdict);
+        }
+        progress.show(&line(&plan));
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn unsafe_recover(asker: &mut Asker, options: &RecoverOptions) -> Result<Verdict, Failure> {
+    let shards: Vec<String> = options.shards.iter().map(u32::to_string).collect();
+    let mut words = vec!["unsafe-recover"];
+    words.extend(shards.iter().map(String::as_str));
+    words.push(ACCEPT_DATA_LOSS);
+    // Whatever is refused is refused before anybody is frightened.
+    ask_preview(asker, &words)?;
+    let sight = asker.ask(&["SHARDS"])?;
+    for id in &options.shards {
+        let shard = sight["shards"].as_array().into_iter().flatten().find(|shard| shard["id"] == *id);
+        let Some(shard) = shard else { continue };
+        if shard["state"] != "no-majority" {
+            let text = format!("shard {id} has its majority ({}): there is nothing to recover", shard["state"]);
+            return Err(Failure::Refused(text));
+        }
+        let replicas = shard["replicas"].as_array().into_iter().flatten();
+        let of = |up: bool| -> Vec<String> {
+            let is = |replica: &&Value| (replica["state"] != "silent" && replica["state"] != "broken") == up;
+            let name = |replica: &Value| sight["nodes"][replica["node"].as_str().unwrap_or_default()].clone();
+            replicas.clone().filter(is).map(|replica| name(replica).as_str().unwrap_or("?").to_owned()).collect()
+        };
+        let (left, gone) = (of(true).join(", "), of(false).join(", "));
+        eprintln!("shard {id}: goes on with the replicas on {left}; those on {gone} must never come back");
+    }
+    if !options.accept_data_loss {
+        let kind = PLAN_KINDS.iter().find(|kind| kind.word == "unsafe-recover");
+        let warning = kind.and_then(|kind| kind.warning).unwrap_or_default();
+        confirm(warning, ACCEPT_DATA_LOSS, "--accept-data-loss")?;
+    }
+    begin(asker, &words, options.reason.as_deref(), false)
+}
+
+pub(super) fn drain_leaders(asker: &mut Asker, options: &DrainOptions) -> Result<Verdict, Failure> {
+    let begun = asker.ask(&["DRAIN-LEADERS", &options.which])?;
+    let (plan, node) = (begun["id"].clone(), begun["about"].as_str().unwrap_or_default().to_owned());
+    if options.no_wait {
+        asker.show(&begun, |_| format!("plan {plan} is begun\n"));
+        return Ok(Verdict::Good);
+    }
+    let (since, mut progress) = (Instant::now(), Progress::new());
+    loop {
+        let nodes = asker.ask(&["NODES"])?;
+        let leads = nodes["nodes"].as_array().into_iter().flatten().find(|known| known["id"] == node.as_str());
+        let leads = leads.and_then(|known| known["leaders"].as_u64()).unwrap_or(0);
+        if leads == 0 && nodes["complete"] == true {
+            progress.end();
+            asker.show(&begun, |_| format!("node {node} leads nothing: restart it now (plan {plan})\n"));
+            return Ok(Verdict::Good);
+        }
+        if since.elapsed() >= options.timeout {
+            progress.end();
+            eprintln!("node {node} still leads {leads} shards; plan {plan} goes on");
+            return Ok(Verdict::Unknown);
+        }
+        progress.show(&format!("node {node} leads {leads} shards"));
+        std::thread::sleep(LOOK_EVERY);
+    }
+}

@@ -1,0 +1,119 @@
+//! `basalt ctl verify`: is the store what it should be, down to the last row?
+
+use super::Verdict;
+use super::ask::{Asker, Failure};
+use super::screen::Progress;
+use super::table::{Cell, Table, Tone, bytes, colours, duration, painted};
+use clap::Args;
+use serde_json::Value;
+use std::time::Duration;
+
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+
+const AFTER: &str = "\
+Three things are looked at: the rules of placement; the replicas that the map names against those that nodes have; and what
+the replicas of each shard hold, as of one entry of its log, by checksum. The last reads all data, at no more than the
+setting verify-rate-mb on each node, while the store serves. It goes on on the node that was asked when this command ends.
+
+Exit codes: 0 all is as it should be; 1 something is not; 3 something could not be looked at, or it was stopped.";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER)]
+pub(super) struct VerifyOptions {
+    /// Only these shards; all unless some are given
+    #[arg(value_name = "SHARD")]
+    shards: Vec<u32>,
+    /// Begin, and come back at once
+    #[arg(long)]
+    background: bool,
+    /// Show how far the last look of the node is, or what it has found
+    #[arg(long, conflicts_with_all = ["background", "shards"])]
+    status: bool,
+    /// End the look that is under way
+    #[arg(long, conflicts_with_all = ["background", "shards", "status"])]
+    stop: bool,
+}
+
+pub(super) fn run(asker: &mut Asker, options: &VerifyOptions) -> Result<Verdict, Failure> {
+    if options.stop || options.status {
+        let state = asker.ask(&["VERIFY", if options.stop { "STOP" } else { "STATUS" }])?;
+        asker.show(&state, |state| report(state, colours()));
+        return Ok(verdict(&state));
+    }
+    let shards: Vec<String> = options.shards.iter().map(u32::to_string).collect();
+    let mut words = vec!["VERIFY", "START"];
+    words.extend(shards.iter().map(String::as_str));
+    match asker.ask(&words) {
+        Ok(_) => {}
+        Err(Failure::Refused(text)) => {
+            eprintln!("{text}");
+            if options.background {
+                return Ok(Verdict::Bad);
+            }
+        }
+        Err(failure) => return Err(failure),
+    }
+    let mut progress = Progress::new();
+    loop {
+        let state = asker.ask(&["VERIFY", "STATUS"])?;
+        if options.background || state["state"] != "running" {
+            progress.end();
+            asker.show(&state, |state| report(state, colours()));
+            return Ok(if options.background { Verdict::Good } else { verdict(&state) });
+        }
+        progress.show(&line(&state));
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn verdict(state: &Value) -> Verdict {
+    match state["result"].as_str() {
+        Some("ok") => Verdict::Good,
+        Some("wrong") => Verdict::Bad,
+        _ => Verdict::Unknown,
+    }
+}
+
+/// How far it is.
+pub(super) fn line(state: &Value) -> String {
+    let count = |name: &str| state[name].as_u64().unwrap_or(0);
+    let seconds = vocab::wall_clock_ms().saturating_sub(count("began_ms")) / 1000;
+    let (done, all) = (count("shards_done"), count("shards"));
+    let left = if done > 0 {
+        format!(", about {} left", duration(seconds * (all - done.min(all)) / done))
+    } else {
+        String::new()
+    };
+    let rate = count("bytes").checked_div(seconds).map(|rate| format!(" at {}/s", bytes(rate))).unwrap_or_default();
+    format!("{done} of {all} shards compared, {} read{rate}{left}", bytes(count("bytes")))
+}
+
+pub(super) fn report(state: &Value, colours: bool) -> String {
+    let count = |name: &str| state[name].as_u64().unwrap_or(0);
+    let list = |name: &str| state[name].as_array().map_or(&[][..], Vec::as_slice);
+    match state["state"].as_str() {
+        Some("never") => return "this node has not compared replicas since it was started\n".to_owned(),
+        Some("running") => return format!("under way: {}\n", line(state)),
+        _ => {}
+    }
+    let mut table = Table::new(&["what ", "shard", "finding "]);
+    for finding in list("findings") {
+        table.row(vec![
+            Cell::toned(finding["kind"].as_str().unwrap_or_default(), Tone::Bad),
+            finding["shard"].as_u64().map(|shard| shard.to_string()).unwrap_or_default().into(),
+            finding["text"].as_str().unwrap_or_default().into(),
+        ]);
+    }
+    let mut text = if list("findings").is_empty() { String::new() } else { table.text(colours) };
+    for missing in list("missing") {
+        text += &format!("not looked at: {}\n", missing.as_str().unwrap_or_default());
+    }
+    let took = duration(count("ended_ms").saturating_sub(count("began_ms")) / 1000);
+    let (done, all) = (count("shards_done"), count("shards"));
+    let outcome = match state["result"].as_str() {
+        Some("ok") => painted("all is as it should be", Tone::Good, colours),
+        Some("wrong") => painted("something is wrong", Tone::Bad, colours),
+        _ => painted("not everything was looked at", Tone::Odd, colours),
+    };
+    text + &format!("{outcome}: {done} of {all} shards compared, {} read in {took}\n", bytes(count("bytes")))
+}
