@@ -9,10 +9,14 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 
+use crate::agent::{self, AgentOptions};
 use crate::compare::{self, CompareOptions};
+use crate::coordinate::CrewOptions;
 use crate::driver::{Arrivals, EventLog, Limit};
 use crate::peer::{self, PeerCommand};
+use crate::search::SearchOptions;
 use crate::suite::{Stores, SuiteOptions};
 use crate::target::{EmbeddedStore, NoopServer, NoopShape};
 use crate::workload::{KNOWN, Task};
@@ -37,11 +41,11 @@ pub struct BenchOptions {
 #[derive(Clone, Debug, Subcommand)]
 pub enum BenchCommand {
     /// Insert a workload's records
-    Load(Box<PhaseOptions>),
+    Load(Box<LoadOptions>),
     /// Run a workload's operations on records that are there
-    Run(Box<PhaseOptions>),
+    Run(Box<RunOptions>),
     /// Remove a workload's records
-    Delete(Box<PhaseOptions>),
+    Delete(Box<LoadOptions>),
     /// Run a whole experiment from a readable file, unattended, and write one report of it
     Suite(Box<SuiteOptions>),
     /// Draw the reports of runs again, from their raw data
@@ -51,6 +55,19 @@ pub enum BenchCommand {
     /// Start and stop other systems' servers on this machine
     #[command(subcommand)]
     Peer(PeerCommand),
+    /// Make a part of the load, as a coordinator says
+    Agent(AgentOptions),
+    /// Say what differs between runs, and whether it is more than noise
+    ///
+    /// Give two sides or more; each is set against the first. A side is a run's folder, a folder of such folders, or
+    /// several joined by commas: they are pooled. The exit code is 0 when no side is worse than the first, 1 when one is
+    /// worse by more than noise, and 2 when they cannot be compared.
+    ///
+    /// How it decides: throughput is the mean of the measured seconds, with an error that allows for their likeness
+    /// (blocking after Flyvbjerg and Petersen, and a cosine estimate; the larger holds). A latency's bounds are where
+    /// the distribution has the bounds of the share of operations above it, with the same kind of error (Woodruff). Runs
+    /// of one side that differ from each other more than that widen the bounds. All questions together say "worse" or
+    /// "better" wrongly at most as often as one in twenty (Holm).
     Compare(CompareOptions),
     /// List the workload properties that mean something here
     Properties,
@@ -86,7 +103,7 @@ pub struct CanonicalOptions {
 }
 
 /// An embedded store.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
 pub struct StoreOptions {
     /// Keep the embedded store's data here; otherwise in a temporary directory that is removed
     #[arg(long, value_name = "DIR")]
@@ -97,7 +114,7 @@ pub struct StoreOptions {
 }
 
 /// What is written, and where.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 pub struct OutputOptions {
     /// What standard output shows
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -114,7 +131,7 @@ pub struct OutputOptions {
 }
 
 /// What standard output shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum Format {
     /// A table
     Table,
@@ -129,8 +146,33 @@ const TARGET_HELP: &str = "The system under test: embedded, redis://[USER:PASSWO
                            (started here), noop://HOST:PORT, or another system by the same pattern: etcd, cassandra, \
                            scylla, ycql, oracle-nosql, voltdb, voldemort, valkey (docs/PEERS.md)";
 
-/// One phase of one workload.
+/// A load, or a delete.
 #[derive(Clone, Debug, Args)]
+pub struct LoadOptions {
+    /// The phase.
+    #[command(flatten)]
+    pub phase: PhaseOptions,
+    /// Who makes it.
+    #[command(flatten)]
+    pub crew: CrewOptions,
+}
+
+/// A run.
+#[derive(Clone, Debug, Args)]
+pub struct RunOptions {
+    /// The phase.
+    #[command(flatten)]
+    pub phase: PhaseOptions,
+    /// Who makes it.
+    #[command(flatten)]
+    pub crew: CrewOptions,
+    /// What is looked for.
+    #[command(flatten)]
+    pub search: SearchOptions,
+}
+
+/// One phase of one workload.
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 pub struct PhaseOptions {
     /// The system under test.
     #[arg(long, default_value = "embedded", value_name = "URL", help = TARGET_HELP)]
@@ -186,7 +228,7 @@ pub struct PhaseOptions {
 }
 
 /// How a store over the network is spoken to.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
 pub struct AccessOptions {
     /// Connections of each thread to each node, which its clients share; 0 = one for each client
     #[arg(long, default_value_t = CONNECTIONS)]
@@ -206,7 +248,7 @@ pub struct AccessOptions {
 const CONNECTIONS: usize = 1;
 
 /// Where reads go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum ReadFromOption {
     /// To the leader of the key's shard
     Leader,
@@ -215,7 +257,7 @@ pub enum ReadFromOption {
 }
 
 /// When a write is on disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum DurabilityOption {
     /// Before it is acknowledged
     Sync,
@@ -224,7 +266,7 @@ pub enum DurabilityOption {
 }
 
 /// Which replicas hold a write before it is acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum AcksOption {
     /// A majority
     Majority,
@@ -235,7 +277,7 @@ pub enum AcksOption {
 }
 
 /// Errors that do not fail a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum Tolerance {
     /// The store could not be reached, did not answer in time, or had nobody to answer
     Unavailable,
@@ -251,7 +293,7 @@ impl Tolerance {
 }
 
 /// Something that will happen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedEvent {
     /// When, from the beginning of the phase.
     pub at: Duration,
@@ -270,7 +312,7 @@ impl FromStr for PlannedEvent {
 }
 
 /// How the arrivals of an open loop are spread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum ArrivalsOption {
     /// At even distances
     Even,
@@ -319,7 +361,7 @@ pub struct NoopOptions {
 }
 
 /// A time (`500ms`, `10s`, `2m`, `1h`) or a number of operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Span {
     /// A time.
     Time(Duration),
@@ -394,13 +436,15 @@ pub struct Program<'a> {
 pub fn run(options: &BenchOptions, program: &Program<'_>) -> ExitCode {
     let done = match &options.command {
         None => canonical::run(&options.canonical, program),
-        Some(BenchCommand::Load(options)) => single::run(Task::Load, options, program),
-        Some(BenchCommand::Run(options)) => single::run(Task::Run, options, program),
-        Some(BenchCommand::Delete(options)) => single::run(Task::Delete, options, program),
+        Some(BenchCommand::Load(options)) => single::run(Task::Load, &options.phase, &options.crew, program),
+        Some(BenchCommand::Run(options)) if options.search.is_asked() => single::search(options, program),
+        Some(BenchCommand::Run(options)) => single::run(Task::Run, &options.phase, &options.crew, program),
+        Some(BenchCommand::Delete(options)) => single::run(Task::Delete, &options.phase, &options.crew, program),
         Some(BenchCommand::Suite(options)) => suite::run(options, program),
         Some(BenchCommand::Report(options)) => redraw::run(&options.runs),
         Some(BenchCommand::NoopServer(options)) => noop_server(options),
         Some(BenchCommand::Peer(command)) => peer::run(command).map_err(Trouble::Failed),
+        Some(BenchCommand::Agent(options)) => agent::serve(options, program),
         Some(BenchCommand::Compare(options)) => compare::run(options),
         Some(BenchCommand::Properties) => {
             for known in KNOWN {
@@ -476,8 +520,8 @@ mod tests {
             "bench run --target redis://h:1 -P workloada -p recordcount=5 -p a=b --rate 100 --warm-up 10s --depth 4";
         let whole = Whole::try_parse_from(line.split(' ')).unwrap();
         let Some(BenchCommand::Run(run)) = whole.bench.command else { panic!("not run") };
-        assert_eq!((run.files.len(), run.properties.len(), run.depth), (1, 2, 4));
-        assert_eq!(run.warm_up, Some(Span::Time(Duration::from_secs(10))));
+        assert_eq!((run.phase.files.len(), run.phase.properties.len(), run.phase.depth), (1, 2, 4));
+        assert_eq!(run.phase.warm_up, Some(Span::Time(Duration::from_secs(10))));
         assert!(Whole::try_parse_from(["bench", "run", "--warm-up", "10x"]).is_err());
     }
 

@@ -6,10 +6,14 @@
 //!
 //! Invariants: see [`RunReport::validate`], which every writer calls before it writes.
 
+mod agent;
 mod latency;
+mod search;
 mod validate;
 
+pub use agent::AgentUse;
 pub use latency::{Latency, LatencySummary, SpectrumPoint};
+pub use search::{Search, Try};
 pub use validate::Invalid;
 
 use std::collections::BTreeMap;
@@ -48,6 +52,9 @@ pub struct RunReport {
     /// What the driver wants the reader to know before the figures, in whole sentences.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// Searches for a rate that the phases were tries of.
+    #[serde(default)]
+    pub searches: Vec<Search>,
 }
 
 /// Which run this is, and how to repeat it.
@@ -234,6 +241,9 @@ pub struct Phase {
     /// The same for writes.
     #[serde(default)]
     pub write_gap_s_max: Option<f64>,
+    /// The processes that made the load, when it was not one.
+    #[serde(default)]
+    pub agents: Vec<AgentUse>,
     /// Per-second series of each operation, warm-up included.
     pub series: Vec<OpSeries>,
     /// What the server told of itself, on the same axis.

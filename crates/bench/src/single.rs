@@ -7,11 +7,13 @@ use client::{Address, StoreUrl};
 
 use crate::access::access;
 use crate::assemble::{Drive, begin, configuration, distribution, finish, notes};
-use crate::cli::{Format, PhaseOptions, Program, Span, Trouble};
-use crate::driver::{EventLog, HistogramLog, Limit, Pace, PhasePlan, run_phase};
+use crate::cli::{Format, PhaseOptions, Program, RunOptions, Span, Trouble};
+use crate::coordinate::{Crew, CrewOptions, with_crew};
+use crate::driver::{EventLog, HistogramLog, Limit, Pace, PhasePlan};
 use crate::model::{Outcome, Phase, RunReport};
 use crate::peer;
-use crate::report::Progress;
+use crate::report::{Paint, Progress};
+use crate::search::{page as search_page, searched};
 use crate::store;
 use crate::target::{AdapterTarget, AdapterUrl, NoopTarget, RedisTarget, Target};
 use crate::tell::Teller;
@@ -26,14 +28,32 @@ pub(crate) struct Measured {
 }
 
 /// Runs it. True when all went well.
-pub(crate) fn run(task: Task, options: &PhaseOptions, program: &Program<'_>) -> Result<bool, Trouble> {
+pub(crate) fn run(
+    task: Task,
+    options: &PhaseOptions,
+    crew: &CrewOptions,
+    program: &Program<'_>,
+) -> Result<bool, Trouble> {
     let name = match task {
         Task::Load => "load",
         Task::Run => "run",
         Task::Delete => "delete",
     };
-    let Measured { report, logs } = measured(name, task, options, program)?;
+    let Measured { report, logs } = measured_by(name, task, options, crew, program)?;
     Ok(finish(&report, &logs, &options.output, false)?)
+}
+
+/// Looks for a rate, and shows what was found. True when there is an answer and nothing was wrong.
+pub(crate) fn search(options: &RunOptions, program: &Program<'_>) -> Result<bool, Trouble> {
+    let Measured { report, logs } = searched("search", &options.phase, &options.search, &options.crew, program)?;
+    finish(&report, &logs, &options.phase.output, false)?;
+    let found = report.searches.iter().all(|search| search.best_per_s.is_some());
+    if options.phase.output.format == Format::Table {
+        report.searches.iter().for_each(|search| print!("{}", search_page(search, Paint::of_stdout())));
+    }
+    // Tries at more than the store takes may fail: that is what they are for.
+    let right = report.phases.iter().all(|phase| phase.verification_failures() + phase.not_found() == 0);
+    Ok(found && right && report.outcome == Outcome::Completed)
 }
 
 /// Runs a phase of that name.
@@ -43,14 +63,36 @@ pub(crate) fn measured(
     options: &PhaseOptions,
     program: &Program<'_>,
 ) -> Result<Measured, Trouble> {
+    measured_by(name, task, options, &CrewOptions::default(), program)
+}
+
+/// Runs a phase of that name, here or with the processes that are asked for.
+pub(crate) fn measured_by(
+    name: &str,
+    task: Task,
+    options: &PhaseOptions,
+    crew: &CrewOptions,
+    program: &Program<'_>,
+) -> Result<Measured, Trouble> {
+    let (properties, workload, plan) = planned(name, task, options, program)?;
+    with_crew(options, crew, &properties, &workload.config, program, &mut |crew| {
+        measure(&plan, crew, &workload, &properties, options, program)
+    })
+}
+
+/// What a phase of that name will do.
+pub(crate) fn planned(
+    name: &str,
+    task: Task,
+    options: &PhaseOptions,
+    program: &Program<'_>,
+) -> Result<(Properties, Arc<Workload>, PhasePlan), Trouble> {
     let properties = properties(options)?;
     let config = Config::read(&properties).map_err(|bad| Trouble::Usage(bad.to_string()))?;
     let workload = Workload::plan(config, task).map_err(|bad| Trouble::Usage(bad.to_string()))?;
+    access(options, &properties)?;
     let plan = plan(name, task, options, program, &properties, &workload)?;
-    let workload = Arc::new(workload);
-    with_target(options, &properties, &workload.config, program, &mut |target| {
-        measure(&plan, target, &workload, &properties, options, program)
-    })
+    Ok((properties, Arc::new(workload), plan))
 }
 
 /// Opens the target that the options name, for as long as `then` takes.
@@ -196,7 +238,7 @@ pub fn title(workload: &Workload) -> String {
 
 fn measure(
     plan: &PhasePlan,
-    target: &dyn Target,
+    crew: &Crew<'_>,
     workload: &Arc<Workload>,
     properties: &Properties,
     options: &PhaseOptions,
@@ -206,8 +248,8 @@ fn measure(
     let tolerates: Vec<String> = options.tolerate.iter().map(|tolerance| tolerance.word().to_owned()).collect();
     let (clients, depth, threads) = (plan.clients, plan.depth, plan.threads);
     let drive = Drive { clients, depth, threads, pace: plan.pace, warm_up_rule: &rule, tolerates };
-    let asked = configuration(&workload.config, properties, target, &drive);
-    let mut report = begin(&plan.name, plan.seed, program, target, asked);
+    let asked = configuration(&workload.config, properties, crew.target(), &drive);
+    let mut report = begin(&plan.name, plan.seed, program, crew.target(), asked);
     report.notes = notes(&workload.config);
     let every_s = number(properties, "status.interval")? as u64;
     let mut teller = match options.output.format {
@@ -217,7 +259,8 @@ fn measure(
     };
     let interval = properties.get("measurement.interval");
     let mut logs = Vec::new();
-    match run_phase(plan, target, workload, program.stop, &mut |snapshot| teller.tell(snapshot)) {
+    let mut tell = |snapshot| teller.tell(snapshot);
+    match crew.run_phase(plan, properties, workload, program.stop, &mut tell) {
         Ok((phase, log)) => {
             teller.finish(&phase);
             logs.push((plan.name.clone(), log));
@@ -232,10 +275,19 @@ fn measure(
             report.phases.push(*phase);
         }
     }
+    threads_of_agents(&mut report);
     if program.stop.load(std::sync::atomic::Ordering::Relaxed) {
         report.outcome = Outcome::Interrupted;
     }
     Ok(Measured { report, logs })
+}
+
+/// Where other processes made the load, their threads did.
+pub(crate) fn threads_of_agents(report: &mut RunReport) {
+    let threads = report.phases.iter().map(|phase| phase.agents.iter().map(|agent| agent.threads).sum::<u32>()).max();
+    if let Some(threads) = threads.filter(|threads| *threads > 0) {
+        report.configuration.threads = threads;
+    }
 }
 
 pub(crate) fn warm_up_rule(plan: &PhasePlan) -> String {

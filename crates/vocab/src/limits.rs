@@ -157,6 +157,8 @@ pub const SNAPSHOT_CHUNK_BYTES_SOFT: usize = 256 * 1024;
 pub const SNAPSHOT_CHUNK_BYTES_MAX: usize = SNAPSHOT_CHUNK_BYTES_SOFT + STORED_BYTES_MAX + 128 * 1024;
 /// Most bytes of what a snapshot transfer begins with: the meta records and Raft's message.
 pub const SNAPSHOT_HEAD_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Most bytes of one frame between an agent of the laboratory and its coordinator: a part's figures fit.
+pub const BENCH_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Most bytes of one frame between the laboratory and an adapter: the longest scan of the largest usual records fits.
 pub const ADAPTER_FRAME_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Bytes of rows that an ingestion collects before it writes them to files.

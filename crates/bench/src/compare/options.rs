@@ -2,17 +2,7 @@
 
 use clap::Args;
 
-/// Say what differs between runs, and whether it is more than noise
-///
-/// Give two sides or more; each is set against the first. A side is a run's folder, a folder of such folders, or several
-/// joined by commas: they are pooled. The exit code is 0 when no side is worse than the first, 1 when one is worse by
-/// more than noise, and 2 when they cannot be compared.
-///
-/// How it decides: throughput is the mean of the measured seconds, with an error that allows for their likeness
-/// (blocking after Flyvbjerg and Petersen, and a cosine estimate; the larger holds). A latency's bounds are where the
-/// distribution has the bounds of the share of operations above it, with the same kind of error (Woodruff). Runs of one
-/// side that differ from each other more than that widen the bounds. All questions together say "worse" or "better"
-/// wrongly at most as often as one in twenty (Holm).
+/// What is to be compared.
 #[derive(Clone, Debug, Args)]
 pub struct CompareOptions {
     /// The sides: folders of runs, those of one side joined by commas

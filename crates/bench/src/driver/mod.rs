@@ -21,4 +21,6 @@ pub use timeline::{HistogramLog, IntervalHistogram};
 #[cfg(test)]
 mod failure_tests;
 #[cfg(test)]
+mod part_tests;
+#[cfg(test)]
 mod tests;

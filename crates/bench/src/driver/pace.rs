@@ -5,7 +5,7 @@ use std::time::Duration;
 use vocab::Prng;
 
 /// How the arrivals of an open loop are spread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Arrivals {
     /// At even distances.
     #[default]
@@ -15,7 +15,7 @@ pub enum Arrivals {
 }
 
 /// How operations are paced.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Pace {
     /// A lane's next operation starts when its last has ended.
     Closed,

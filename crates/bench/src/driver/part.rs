@@ -11,7 +11,7 @@ use super::phase::PhasePlan;
 use super::recorder::Recorder;
 use super::sampler::Sampler;
 use super::timeline::{HistogramLog, IntervalHistogram, Timeline, deserialized};
-use crate::model::{CpuTime, MetricSeries, Phase};
+use crate::model::{CpuTime, MetricSeries, OpStats, Phase};
 use crate::target::Target;
 use crate::workload::OpKind;
 
@@ -88,6 +88,14 @@ pub struct Sent {
     pub figures: PartFigures,
     /// The rest of its seconds.
     pub closed: Vec<IntervalHistogram>,
+}
+
+impl PartFigures {
+    /// The figures of each operation; none of what cannot be read.
+    #[must_use]
+    pub fn stats(&self) -> Vec<OpStats> {
+        Recorder::of_parts(&self.ops).map(Recorder::stats).unwrap_or_default()
+    }
 }
 
 impl Part {

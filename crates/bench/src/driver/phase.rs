@@ -25,7 +25,7 @@ const TELL_EVERY: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Where a stage of a phase ends: at whichever comes first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Limit {
     /// After so many operations.
     pub operations: Option<u64>,

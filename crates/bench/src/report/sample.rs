@@ -122,6 +122,7 @@ pub fn run() -> RunReport {
         phases,
         outcome: Outcome::Completed,
         notes: Vec::new(),
+        searches: Vec::new(),
     }
 }
 
@@ -273,6 +274,7 @@ fn phase(plan: &Plan, prng: &mut Prng) -> Phase {
         disk_bytes: Some(1_134_000_000),
         peak_rss_bytes: Some(1_412_000_000),
         nodes: Vec::new(),
+        agents: Vec::new(),
         read_gap_s_max: Some(0.01),
         write_gap_s_max: Some(0.02),
         series,

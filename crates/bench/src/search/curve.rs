@@ -33,7 +33,11 @@ pub(super) fn knee(tries: &[Try]) -> (Option<f64>, Option<f64>, String) {
             figure::latency(below.p99_us),
             figure::latency(first.p99_us),
             rate(beyond),
-            if beyond.holds { format!("p99 is {}", figure::latency(beyond.p99_us)) } else { format!("it {}", beyond.why) }
+            if beyond.holds {
+                format!("p99 is {}", figure::latency(beyond.p99_us))
+            } else {
+                format!("it {}", beyond.why)
+            }
         ),
         (Some(below), None) => {
             format!("Flat up to {}, the highest rate that was offered: there is no knee in sight.", rate(below))

@@ -53,7 +53,9 @@ impl FromStr for Promise {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{}`: expected a promise such as `p99 < 5ms`, `READ p99.9 < 20ms` or `failed < 0.1%`", text.trim());
+        let bad = || {
+            format!("`{}`: expected a promise such as `p99 < 5ms`, `READ p99.9 < 20ms` or `failed < 0.1%`", text.trim())
+        };
         let (left, bound) = text.split_once('<').ok_or_else(bad)?;
         let bound = bound.trim_start_matches('=').trim();
         let words: Vec<&str> = left.split_whitespace().collect();
@@ -170,7 +172,8 @@ mod tests {
     use crate::model::{Latency, LatencySummary};
 
     fn phase(p99_us: f64, achieved: f64) -> Phase {
-        let summary = LatencySummary { count: 1000, p99_us, mean_us: p99_us / 4.0, max_us: p99_us * 3.0, ..Default::default() };
+        let summary =
+            LatencySummary { count: 1000, p99_us, mean_us: p99_us / 4.0, max_us: p99_us * 3.0, ..Default::default() };
         let op = |name: &str, errors: u64| OpStats {
             op: name.to_owned(),
             latency: Latency { intended: Some(summary.clone()), ..Latency::default() },
@@ -191,7 +194,10 @@ mod tests {
         for (text, shown) in [
             ("p99 < 5ms", "p99 < 5.00 ms"),
             ("read p99.9<=250us", "READ p99.9 < 250 µs"),
-            ("p50 < 1ms and UPDATE max < 2s, failed < 0.1%", "p50 < 1.00 ms and UPDATE max < 2.00 s and failed < 0.100 %"),
+            (
+                "p50 < 1ms and UPDATE max < 2s, failed < 0.1%",
+                "p50 < 1.00 ms and UPDATE max < 2.00 s and failed < 0.100 %",
+            ),
         ] {
             assert_eq!(text.parse::<Goal>().unwrap().to_string(), shown);
         }

@@ -14,7 +14,7 @@ use crate::coordinate::{Crew, CrewOptions, with_crew};
 use crate::driver::{HistogramLog, Pace, PhasePlan, Snapshot};
 use crate::model::{Outcome, Pacing, Phase, RunReport, Search, Try};
 use crate::report::{Progress, figure};
-use crate::single::{Measured, plan, properties, warm_up_rule};
+use crate::single::{Measured, plan, properties, threads_of_agents, warm_up_rule};
 use crate::tell::Teller;
 use crate::workload::{Config, OpKind, Properties, Task, Workload};
 
@@ -58,7 +58,8 @@ pub(crate) fn searched(
         let text = "a search over several processes needs a workload without inserts: each try would insert the same";
         return Err(Trouble::Usage(text.to_owned()));
     }
-    let known: Vec<&str> = workload.operation_names();
+    let known: Vec<&str> =
+        OpKind::ALL.into_iter().filter(|&kind| workload.mix().share(kind) > 0.0).map(OpKind::name).collect();
     if let Some(op) = search.find_max_rate.as_ref().and_then(|goal| goal.unknown(&known).first().copied()) {
         return Err(Trouble::Usage(format!("--find-max-rate: the workload has no {op}, but {}", known.join(", "))));
     }
@@ -66,7 +67,7 @@ pub(crate) fn searched(
     with_crew(&options, crew, &properties, &workload.config, program, &mut |crew| {
         let rule = warm_up_rule(&base);
         let tolerates = options.tolerate.iter().map(|tolerance| tolerance.word().to_owned()).collect();
-        let (clients, depth, threads) = (base.clients, base.depth, crew.threads(base.threads, base.clients));
+        let (clients, depth, threads) = (base.clients, base.depth, base.threads);
         let drive = Drive { clients, depth, threads, pace: base.pace, warm_up_rule: &rule, tolerates };
         let asked = configuration(&workload.config, &properties, crew.target(), &drive);
         let mut report = begin(name, base.seed, program, crew.target(), asked);
@@ -100,6 +101,7 @@ impl Tries<'_> {
         if let Some(offered_per_s) = self.search.best_per_s {
             self.report.configuration.pacing = Pacing::Open { offered_per_s };
         }
+        threads_of_agents(&mut self.report);
         self.report.searches.push(self.search);
         Ok(Measured { report: self.report, logs: self.logs })
     }
@@ -123,7 +125,9 @@ impl Tries<'_> {
                 let wide = figure::percent(failed / best - 1.0);
                 format!("{goal} holds up to {}, and not at {} ({wide} above it).", rate(best), rate(failed))
             }
-            (Some(best), None) => format!("{goal} holds at {}, and no rate was found at which it does not.", rate(best)),
+            (Some(best), None) => {
+                format!("{goal} holds at {}, and no rate was found at which it does not.", rate(best))
+            }
             (None, _) => format!("{goal} holds at no rate that was tried."),
         };
         Ok(())

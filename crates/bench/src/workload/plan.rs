@@ -14,7 +14,7 @@ use super::value::{Cell, ValueForm, key_hash};
 use super::zipfian::Zipfian;
 
 /// What a phase does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Task {
     /// Inserts the records.
     Load,
