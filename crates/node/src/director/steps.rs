@@ -55,6 +55,8 @@ impl Director {
             _ => {}
         }
         match remove {
+            // The others went otherwise: a report of that was late.
+            Some(remove) if info.voters().all(|voter| voter.id == remove.id) => Next::End { done: false },
             Some(remove) => Next::Order(Order::Remove { replica: remove.id.0 }),
             None => Next::End { done: true },
         }
