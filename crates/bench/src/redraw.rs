@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::cli::Trouble;
-use crate::report::{html, markdown, parse_json};
+use crate::report::{html, images, markdown, parse_json, write_pictures};
 use crate::suite::{self, Folder};
 
 /// Draws the reports of all `runs`. True when all went well.
@@ -33,6 +33,9 @@ fn single(dir: &Path) -> Result<(), Trouble> {
     for (name, text) in [("report.md", markdown(&report)), ("report.html", html(&report))] {
         let path = dir.join(name);
         fs::write(&path, text).map_err(|e| named(&path, &e))?;
+    }
+    if let Some(lack) = write_pictures(dir, &images(&report)).map_err(Trouble::Failed)? {
+        eprintln!("{lack}");
     }
     eprintln!("the report is in {}", dir.join("report.html").display());
     Ok(())

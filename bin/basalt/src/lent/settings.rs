@@ -15,6 +15,7 @@ pub fn shape(asked: &StoreFile, port: u16) -> StoreShape {
         replication_factor: asked.replication_factor,
         port: Some(port),
         peer_port: Some(port.saturating_add(PEER_PORT_ABOVE)),
+        http_port: None,
         durability: given(&asked.durability),
         engine: given(&asked.engine),
         memory: given(&asked.memory),

@@ -9,6 +9,7 @@ mod headline;
 mod html;
 mod json;
 mod markdown;
+mod pictures;
 mod progress;
 mod resources;
 mod suite;
@@ -23,13 +24,17 @@ mod tests;
 
 pub(crate) use facts::environment;
 pub(crate) use figure::rate;
+#[cfg(test)]
+pub(crate) use suite::is_figure;
 pub(crate) use suite::{document as suite_document, grids, page as suite_page};
 
 pub use date::{rfc3339, unix_ms};
 pub use folder::{RUNS, Written, claim, default_dir, write_run};
 pub use html::render as html;
+pub(crate) use html::{images, suite_images};
 pub use json::{parse as parse_json, render as json};
 pub use markdown::render as markdown;
+pub(crate) use pictures::write as write_pictures;
 pub use progress::{PhaseProgress, Progress, ProgressTotal};
 pub use table::{Paint, render as table};
 pub use warnings::{Severity, Warning, warnings};

@@ -75,6 +75,20 @@ pub struct SuiteOptions {
     pub quiet: bool,
 }
 
+#[cfg(test)]
+impl SuiteOptions {
+    /// What the command line `bench suite NAME` gives.
+    pub(crate) fn of(name: &str) -> Self {
+        use clap::Parser;
+        #[derive(Parser)]
+        struct Whole {
+            #[command(flatten)]
+            suite: SuiteOptions,
+        }
+        Whole::parse_from(["suite", name]).suite
+    }
+}
+
 /// Runs it. True when all went well.
 pub(crate) fn run(options: &SuiteOptions, program: &Program<'_>) -> Result<bool, Trouble> {
     let Some(name) = &options.name else {

@@ -124,7 +124,9 @@ pub(crate) struct StepFile {
     pub(crate) depth: Option<usize>,
     pub(crate) threads: Option<usize>,
     pub(crate) connections: Option<usize>,
+    /// Operations a second that are offered; with `rate-of` a share of what that step of the part has reached.
     pub(crate) rate: Option<f64>,
+    pub(crate) rate_of: Option<String>,
     pub(crate) arrivals: Option<String>,
     pub(crate) warm_up: Option<String>,
     pub(crate) duration: Option<String>,

@@ -42,7 +42,7 @@ pub(crate) struct Place<'a> {
 pub(crate) fn options(step: &StepFile, place: Place<'_>) -> Result<PhaseOptions, String> {
     let span = |text: &Option<String>| text.as_deref().map(str::parse).transpose();
     let mut properties: Vec<String> =
-        step.properties.iter().map(|(name, value)| format!("{name}={}", property(value))).collect();
+        step.properties.iter().map(|(name, value)| format!("{name}={}", property(name, value))).collect();
     let ends_by_time = step.duration.is_some() && !step.properties.contains_key("operationcount");
     if ends_by_time {
         properties.push("operationcount=0".to_owned());
@@ -79,10 +79,10 @@ pub(crate) fn options(step: &StepFile, place: Place<'_>) -> Result<PhaseOptions,
     })
 }
 
-/// Numbers of properties are written without a point where they are whole.
-fn property(value: &Value) -> String {
+/// Numbers of properties are written without a point where they are whole, and counts are whole.
+fn property(name: &str, value: &Value) -> String {
     match value {
-        Value::Float(number) if number.fract() == 0.0 => format!("{number:.0}"),
+        Value::Float(number) if number.fract() == 0.0 || name.ends_with("count") => format!("{:.0}", number.floor()),
         other => plain(other),
     }
 }

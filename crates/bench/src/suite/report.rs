@@ -69,7 +69,7 @@ impl SuiteReport {
     }
 }
 
-/// Writes `report.html`, `report.md` and `report.json` into a run folder, in the place of those that were there: they
+/// Writes `report.html`, `report.md`, `report.json` and the charts into a run folder, in the place of those that were there: they
 /// come from the raw data, which stay. Where the page is.
 pub(crate) fn write(dir: &Path, report: &SuiteReport) -> io::Result<PathBuf> {
     let named = |path: &Path, e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
@@ -81,6 +81,9 @@ pub(crate) fn write(dir: &Path, report: &SuiteReport) -> io::Result<PathBuf> {
         (html.clone(), report::suite_page(report)),
     ] {
         fs::write(&path, text).map_err(|e| named(&path, e))?;
+    }
+    if let Some(lack) = report::write_pictures(dir, &report::suite_images(report))? {
+        eprintln!("{lack}");
     }
     Ok(html)
 }

@@ -13,6 +13,7 @@ use super::act::{Due, play};
 use super::file::{Does, StepFile};
 use super::lent::{LentStore, Standing, words};
 use super::options::{Place, options, task};
+use super::peer_store::{self, PeerStore};
 use super::plan::{Part, Plan, Step, shown};
 use super::record::{Folder, StepRecord, SuiteRecord};
 use super::settle::settle;
@@ -124,7 +125,9 @@ impl Runner<'_> {
 
     fn part(&self, part: &Part, known: &[StepRecord]) -> Result<(), Trouble> {
         let dir = self.folder.store_dir(part.number);
-        let first = self.first_step(part, known, &dir);
+        // A peer is not started again on its data.
+        let starts_over = peer_store::named(&part.store.system).is_some();
+        let first = if starts_over { 0 } else { self.first_step(part, known, &dir) };
         if first == 0 {
             remove(&dir)?;
         }
@@ -164,7 +167,13 @@ impl Runner<'_> {
         match part.store.system.as_str() {
             "embedded" => Ok(Ground::Embedded),
             "noop" => Ok(Ground::Noop),
-            _ => Ok(Ground::Nodes(Mutex::new(self.program.stores.start(&part.store, dir, self.port)?))),
+            name => {
+                let store: Box<dyn LentStore> = match peer_store::named(name) {
+                    Some(name) => Box::new(PeerStore::start(name, &part.store, dir, self.port)?),
+                    None => self.program.stores.start(&part.store, dir, self.port)?,
+                };
+                Ok(Ground::Nodes(Mutex::new(store)))
+            }
         }
     }
 
@@ -212,10 +221,23 @@ impl Runner<'_> {
         self.say(&format!("  {}: {rate} operations/s over {:.1} s{wrong}", record.step.1, phase.duration_s));
     }
 
+    /// A share of what an earlier step of the part has reached.
+    fn rate_of(&self, part: &Part, name: &str, share: f64) -> Result<f64, Trouble> {
+        let steps = self.folder.steps()?;
+        let earlier = steps.iter().find(|step| step.part.0 == part.number && step.step.1 == name && step.done);
+        let reached = earlier.and_then(StepRecord::phase).map(|phase| phase.throughput_per_s * share);
+        reached
+            .filter(|rate| *rate > 0.0)
+            .ok_or_else(|| Trouble::Usage(format!("rate-of {name}: no such step has been taken")))
+    }
+
     fn settle(&self, step: &StepFile, ground: &Ground, record: &mut StepRecord) -> Result<(), Trouble> {
-        if let Ground::Nodes(_) = ground {
-            let store: StoreUrl =
-                ground.url().parse().map_err(|bad: client::BadAddress| Trouble::Usage(bad.to_string()))?;
+        let url = ground.url();
+        // What is behind an adapter tells nothing of its work.
+        if let Ground::Nodes(_) = ground
+            && url.starts_with("redis://")
+        {
+            let store: StoreUrl = url.parse().map_err(|bad: client::BadAddress| Trouble::Usage(bad.to_string()))?;
             let patience = match &step.duration {
                 Some(text) => text.parse::<Span>().and_then(|span| span.time("duration")).map_err(Trouble::Usage)?,
                 None => SETTLES_WITHIN,
@@ -255,7 +277,10 @@ impl Runner<'_> {
         let seed = self.seed ^ (part.number as u64) << 32 ^ (step.number as u64) << 16;
         let data = dir.join("embedded");
         let place = Place { target: &url, data: Some(&data), seed, settings: &settings, quiet: self.quiet };
-        let options = options(&step.file, place).map_err(Trouble::Usage)?;
+        let mut options = options(&step.file, place).map_err(Trouble::Usage)?;
+        if let Some(name) = &step.file.rate_of {
+            options.rate = Some(self.rate_of(part, name, step.file.rate.unwrap_or(1.0))?);
+        }
         let task = task(step.file.does).ok_or_else(|| Trouble::Usage("not a phase".to_owned()))?;
         let due = due(&step.file).map_err(Trouble::Usage)?;
         let run = || measured(&step.name, task, &options, self.program);

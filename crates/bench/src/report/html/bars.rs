@@ -7,6 +7,7 @@ use crate::model::{OpStats, Phase, RunReport};
 
 use super::super::figure;
 use super::escape;
+use super::image::Image;
 use super::plots::class_of;
 
 const WIDTH: f64 = 560.0;
@@ -82,18 +83,30 @@ fn latency(phase: &Phase, op: &OpStats) -> Bar {
 }
 
 pub(super) fn figure_of(title: &str, remark: &str, bars: &[Bar]) -> String {
+    let spoken: Vec<String> = bars.iter().map(|bar| format!("{}: {}", bar.label, bar.figures)).collect();
+    let (inside, height) = drawing(bars);
+    format!(
+        "<figure class=\"bars\"><figcaption>{title}</figcaption><div class=\"legend\">{remark}</div>\
+         <svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}. {}\">{inside}</svg></figure>\n",
+        escape::text(title),
+        escape::text(&spoken.join("; "))
+    )
+}
+
+/// The bars as an image of their own.
+pub(super) fn image_of(id: &str, title: &str, bars: &[Bar]) -> Image {
+    let (inside, height) = drawing(bars);
+    Image::new(id, title, std::iter::empty(), (WIDTH, height), &inside)
+}
+
+/// What is inside of the picture, and how high it is.
+fn drawing(bars: &[Bar]) -> (String, f64) {
     let longest = bars.iter().flat_map(|bar| &bar.pieces).map(|piece| piece.to).fold(0.0, f64::max);
     let widest = bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0).min(LABEL_MAX);
     let labels = widest as f64 * LABEL_CHARACTER + 10.0;
     let unit = if longest > 0.0 { (WIDTH - labels - FIGURES) / longest } else { 0.0 };
     let height = bars.len() as f64 * ROW + 4.0;
-    let spoken: Vec<String> = bars.iter().map(|bar| format!("{}: {}", bar.label, bar.figures)).collect();
-    let mut out = format!(
-        "<figure class=\"bars\"><figcaption>{title}</figcaption><div class=\"legend\">{remark}</div>\
-         <svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}. {}\">",
-        escape::text(title),
-        escape::text(&spoken.join("; "))
-    );
+    let mut out = String::new();
     for (index, bar) in bars.iter().enumerate() {
         let top = index as f64 * ROW + 4.0;
         let label: String = bar.label.chars().take(LABEL_MAX).collect();
@@ -131,8 +144,8 @@ pub(super) fn figure_of(title: &str, remark: &str, bars: &[Bar]) -> String {
             ),
         );
     }
-    push(&mut out, format_args!("<path class=\"axis\" d=\"M{labels} 0V{height}\"/></svg></figure>\n"));
-    out
+    push(&mut out, format_args!("<path class=\"axis\" d=\"M{labels} 0V{height}\"/>"));
+    (out, height)
 }
 
 fn push(out: &mut String, piece: std::fmt::Arguments<'_>) {

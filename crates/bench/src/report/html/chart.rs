@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::escape;
+use super::image::Image;
 use super::scale::{self, Quantity};
 
 /// The drawing's size in its own units, and the margins of the plot inside it.
@@ -154,40 +155,64 @@ impl Chart {
             self.views.get(self.shown).map_or("", |view| &view.name),
             self.legend()
         );
-        let (frame, ticks) = self.frame();
-        let right = WIDTH - RIGHT;
         push(
             &mut out,
             format_args!(
-                "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\"><defs><clipPath id=\"{}-clip\">\
+                "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
+                escape::text(&self.summary)
+            ),
+        );
+        self.drawing(&mut out);
+        out.push_str("</svg>");
+        if !self.remark.is_empty() {
+            push(&mut out, format_args!("<p class=\"remark\">{}</p>", escape::text(&self.remark)));
+        }
+        out.push_str("</figure>\n");
+        out
+    }
+
+    /// The chart with its title and legend as an image of its own.
+    #[must_use]
+    pub fn image(&self) -> Image {
+        let lines = self.views.get(self.shown).map_or(&[][..], |view| &view.lines);
+        let view = self.views.get(self.shown).map_or("", |view| view.name.as_str());
+        let names = lines.iter().map(|line| (line.class.clone(), line.name.clone()));
+        let title = format!("{} {view}", self.title);
+        let mut out = String::new();
+        self.drawing(&mut out);
+        Image::new(&self.id, title.trim(), names, (WIDTH, HEIGHT), &out)
+    }
+
+    /// What is inside of the picture.
+    fn drawing(&self, out: &mut String) {
+        let (frame, ticks) = self.frame();
+        let right = WIDTH - RIGHT;
+        push(
+            out,
+            format_args!(
+                "<defs><clipPath id=\"{}-clip\">\
                  <rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{}\" height=\"{}\"/></clipPath></defs>",
-                escape::text(&self.summary),
                 self.id,
                 right - LEFT,
                 HEIGHT - TOP - BOTTOM,
             ),
         );
         out.push_str("<g class=\"axes\">");
-        self.axes(&mut out, &frame, &ticks);
-        push(&mut out, format_args!("</g><g class=\"plot\" clip-path=\"url(#{}-clip)\">", self.id));
+        self.axes(out, &frame, &ticks);
+        push(out, format_args!("</g><g class=\"plot\" clip-path=\"url(#{}-clip)\">", self.id));
         let lines = self.views.get(self.shown).map_or(&[][..], |view| &view.lines);
         if self.stacked {
-            areas(&mut out, lines, &frame);
+            areas(out, lines, &frame);
         } else {
             for line in lines {
                 let dashed = if line.dashed { " dashed" } else { "" };
                 let path = path(&line.points, &frame);
-                push(&mut out, format_args!("<path class=\"line {}{dashed}\" d=\"{path}\"/>", line.class));
+                push(out, format_args!("<path class=\"line {}{dashed}\" d=\"{path}\"/>", line.class));
             }
         }
         out.push_str("</g><g class=\"marks\">");
-        self.marks(&mut out, &frame);
-        out.push_str("</g></svg>");
-        if !self.remark.is_empty() {
-            push(&mut out, format_args!("<p class=\"remark\">{}</p>", escape::text(&self.remark)));
-        }
-        out.push_str("</figure>\n");
-        out
+        self.marks(out, &frame);
+        out.push_str("</g>");
     }
 
     fn legend(&self) -> String {

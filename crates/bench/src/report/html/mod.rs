@@ -4,13 +4,16 @@
 mod bars;
 mod chart;
 mod escape;
+mod image;
 mod page;
 mod plots;
 mod scale;
 mod suite;
 
+pub use image::Image;
 pub use page::render;
-pub use suite::render as suite_page;
+pub use plots::images;
+pub use suite::{images as suite_images, render as suite_page};
 
 #[cfg(test)]
 mod wellformed;

@@ -45,6 +45,13 @@ pub fn of_phase(index: usize, phase: &Phase) -> Vec<Chart> {
     charts
 }
 
+/// All charts of a run as images.
+#[must_use]
+pub fn images(report: &crate::model::RunReport) -> Vec<super::image::Image> {
+    let phases = report.phases.iter().enumerate();
+    phases.flat_map(|(index, phase)| of_phase(index, phase)).map(|chart| chart.image()).collect()
+}
+
 /// A chart over the phase's time, without its lines.
 fn over_time(index: usize, kind: &str, phase: &Phase) -> Chart {
     Chart {

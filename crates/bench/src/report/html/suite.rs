@@ -7,8 +7,9 @@ use crate::suite::{StepRecord, SuiteReport};
 
 use super::super::suite::{Curve, Grid, beside, curves, differences, grids, per_core_s, timelines};
 use super::super::{facts, figure};
-use super::bars::{Bar, figure_of};
+use super::bars::{Bar, figure_of, image_of};
 use super::chart::{Across, Chart, Line, View};
+use super::image::Image;
 use super::scale::Quantity;
 use super::{escape, page, plots};
 
@@ -99,8 +100,39 @@ fn table(out: &mut String, grid: &Grid) {
     }
 }
 
+/// Every chart as an image: those of the whole suite, then those of each step.
+#[must_use]
+pub fn images(report: &SuiteReport) -> Vec<Image> {
+    let mut found = Vec::new();
+    let bars = core_bars(report);
+    if !bars.is_empty() {
+        found.push(image_of(
+            "per-core",
+            "Operations a second of one core: ours, and the published one below it",
+            &bars,
+        ));
+    }
+    found.extend(curves(report).iter().enumerate().map(|(index, curve)| load_chart(index, curve).image()));
+    for (index, (_, phase)) in timelines(report).iter().enumerate() {
+        found.extend(plots::of_phase(report.steps.len() + index, phase).iter().map(Chart::image));
+    }
+    for (index, step) in report.steps.iter().enumerate() {
+        let Some(phase) = step.phase() else { continue };
+        found.extend(plots::of_phase(index, phase).iter().map(Chart::image));
+    }
+    found
+}
+
 /// Ours and theirs, core by core.
 fn per_core(report: &SuiteReport) -> String {
+    let bars = core_bars(report);
+    if bars.is_empty() {
+        return String::new();
+    }
+    figure_of("Operations a second of one core", "ours, by busy cores; below it the published one, by all cores", &bars)
+}
+
+fn core_bars(report: &SuiteReport) -> Vec<Bar> {
     let mut bars = Vec::new();
     for step in &report.steps {
         let (Some(phase), Some(row)) = (step.phase(), beside(step)) else { continue };
@@ -109,10 +141,7 @@ fn per_core(report: &SuiteReport) -> String {
         bars.push(Bar::plain(&label, figure::rate(ours), ours, "op-read"));
         bars.push(Bar::plain(&row.of.system, figure::rate(theirs), theirs, "op-other"));
     }
-    if bars.is_empty() {
-        return String::new();
-    }
-    figure_of("Operations a second of one core", "ours, by busy cores; below it the published one, by all cores", &bars)
+    bars
 }
 
 fn load_chart(index: usize, curve: &Curve) -> Chart {

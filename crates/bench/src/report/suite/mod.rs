@@ -12,4 +12,10 @@ pub(crate) use differences::differences;
 pub(crate) use figures::per_core_s;
 pub(crate) use grid::{Grid, beside, grids};
 pub(crate) use markdown::render as document;
+/// Whether a table's column is a figure that steps have by themselves.
+#[cfg(test)]
+pub(crate) fn is_figure(column: &str) -> bool {
+    figures::Figure::named(column).is_some()
+}
+
 pub(crate) use timeline::{Curve, curves, timelines};

@@ -1,0 +1,82 @@
+//! Other systems' stores, started on this machine as `bench peer up` does.
+
+use std::io;
+use std::path::Path;
+
+use clap::ValueEnum;
+
+use super::file::{ActionFile, StoreFile};
+use super::lent::{LentStore, words};
+use crate::peer::{DurabilityOfPeer, PeerName, Roster, UpOptions, up};
+
+/// The heap of a system that needs one told, where the suite gives none.
+const MEMORY_MIB: u32 = 512;
+
+/// A peer's servers. They end when it is dropped.
+pub(super) struct PeerStore {
+    roster: Roster,
+    ended: bool,
+}
+
+/// The system called `name`, if it is one that can be started here.
+pub(super) fn named(name: &str) -> Option<PeerName> {
+    PeerName::from_str(name, false).ok()
+}
+
+impl PeerStore {
+    /// Starts `name` in `dir`, which holds nothing.
+    pub(super) fn start(name: PeerName, shape: &StoreFile, dir: &Path, port: u16) -> io::Result<Self> {
+        let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidInput, text);
+        let durability = match shape.durability.as_str() {
+            "nosync" => DurabilityOfPeer::Nosync,
+            "sync" | "" => DurabilityOfPeer::Sync,
+            other => return Err(invalid(format!("durability `{other}`: expected sync or nosync"))),
+        };
+        let options = UpOptions {
+            name,
+            data: dir.join("peer"),
+            nodes: shape.nodes.max(1),
+            replication_factor: shape.replication_factor.unwrap_or(1),
+            port,
+            durability,
+            memory_mib: mebibytes(&shape.memory).unwrap_or(MEMORY_MIB).max(256),
+            json: false,
+        };
+        Ok(Self { roster: up(&options)?, ended: false })
+    }
+}
+
+/// `256M` as a number.
+fn mebibytes(text: &str) -> Option<u32> {
+    text.trim_end_matches(['M', 'm']).parse().ok()
+}
+
+impl LentStore for PeerStore {
+    fn url(&self) -> String {
+        self.roster.target.clone()
+    }
+
+    fn act(&mut self, action: &ActionFile) -> io::Result<String> {
+        let text = format!("`{}`: not for {}", words(action).join(" "), self.roster.name);
+        Err(io::Error::new(io::ErrorKind::Unsupported, text))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        vec![format!("{}: {}.", self.roster.name, self.roster.settings)]
+    }
+
+    fn stop(&mut self) -> io::Result<()> {
+        self.ended = true;
+        self.roster.end()
+    }
+}
+
+impl Drop for PeerStore {
+    fn drop(&mut self) {
+        if !self.ended
+            && let Err(e) = self.roster.end()
+        {
+            log::warn!("{}: {e}", self.roster.name);
+        }
+    }
+}
