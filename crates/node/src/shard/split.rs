@@ -67,7 +67,7 @@ impl Shard {
     }
 
     /// Proposes the split once the tree is flushed; true if there is something to do now.
-    pub(crate) fn go_on_splitting(&mut self, now: Moment) -> bool {
+    pub fn go_on_splitting(&mut self, now: Moment) -> bool {
         let ready = self.can_split() && !self.hold.holds(now) && !self.view.engine().needs_flush();
         let Some(wanted) = &mut self.splitting.wanted else { return false };
         if wanted.proposed {
