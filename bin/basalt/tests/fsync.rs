@@ -104,6 +104,24 @@ fn what_is_answered_with_sync_is_on_disk() {
 }
 
 #[test]
+fn a_slow_fsync_is_a_latency_event() {
+    let dir = Dir::new("fsync-slow");
+    let (_, server) = start(&dir, "sync");
+    let mut connection = server.connect();
+    assert_eq!(connection.call("CONFIG SET latency-monitor-threshold 50"), Value::ok());
+    let Some(_trace) = Trace::attach(&server, dir.path(), Some("fdatasync:delay_exit=100000")) else { return };
+    assert_eq!(connection.call("SET k v"), Value::ok());
+    let latest = eventually("the event is noted", PATIENCE, || {
+        let events = connection.call("LATENCY LATEST");
+        let fsync = events.items().iter().find(|event| event.items()[0] == Value::bulk("fsync"));
+        fsync.map(|event| event.items()[2].int())
+    });
+    assert!((100..10_000).contains(&latest), "{latest} ms");
+    assert!(!connection.call("LATENCY HISTORY fsync").items().is_empty());
+    assert!(connection.call("LATENCY DOCTOR").text().contains("fsync"));
+}
+
+#[test]
 fn a_failed_fsync_poisons_the_store_until_restart() {
     for durability in ["sync", "nosync"] {
         let dir = Dir::new("fsync-fails");

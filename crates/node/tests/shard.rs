@@ -375,3 +375,19 @@ fn what_is_collected_has_expired_and_what_is_deleted_has_not() {
     driver.validate();
     assert_eq!((driver.key_count(), driver.expired_ever()), (1, 1));
 }
+
+/// One key, and values that compress to nothing: the tree's memory stays small, and the log does not.
+#[test]
+fn a_long_log_makes_a_tree_flush() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut driver = Driver::open(dir.path(), "tree", EngineKind::Lsm, 1 << 20);
+    let value = vec![b'x'; 1 << 20];
+    for step in 0..vocab::limits::LOG_UNFLUSHED_BYTES_SOFT >> 20 {
+        assert!(!driver.wants_files(), "after {step} MB");
+        let command = EncodedCommand::new(&[b"SET", b"k", &value]);
+        let ticket = driver.submit(&Write::Command(command), &["k"]);
+        driver.run();
+        assert_eq!(driver.answer(ticket), "+OK\r\n");
+    }
+    assert!(driver.wants_files());
+}

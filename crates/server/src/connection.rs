@@ -392,3 +392,41 @@ impl Connection {
         (self.deaf || self.session.closing()) && self.slots.is_empty() && self.unsent() == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_waits_for_one_of_the_same_key_in_the_pool() {
+        let request = |words: &str| {
+            let args: Vec<Vec<u8>> = words.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+            let shown: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+            (resp::table::resolve(&shown).expect("a command"), args)
+        };
+        let with = |words: &str, run: &mut dyn FnMut(&'static CommandSpec, &[&[u8]])| {
+            let (spec, args) = request(words);
+            run(spec, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        };
+        let mut reads = SlowReads::default();
+        let expect = |reads: &SlowReads, words: &str, wanted: bool| {
+            with(words, &mut |spec, args| assert_eq!(reads.touch(spec, args), wanted, "{words}"));
+        };
+        expect(&reads, "GET a", false);
+        with("MGET a b", &mut |spec, args| reads.begin(7, spec, args));
+        with("GET c", &mut |spec, args| reads.begin(9, spec, args));
+        for (words, wanted) in [("GET a", true), ("HGET b f", true), ("MGET d c", true), ("GET d", false)] {
+            expect(&reads, words, wanted);
+        }
+        // About the whole store.
+        expect(&reads, "DBSIZE", true);
+        reads.end(7);
+        expect(&reads, "GET a", false);
+        expect(&reads, "GET c", true);
+        reads.end(9);
+        with("KEYS *", &mut |spec, args| reads.begin(10, spec, args));
+        expect(&reads, "GET a", true);
+        reads.end(10);
+        expect(&reads, "DBSIZE", false);
+    }
+}

@@ -144,6 +144,11 @@ impl Driver {
         }
     }
 
+    /// Whether something was sealed that is not yet in files.
+    pub fn wants_files(&self) -> bool {
+        self.shard.view().engine().needs_flush()
+    }
+
     pub fn last_index(&self) -> u64 {
         self.shard.replica().status().last
     }
