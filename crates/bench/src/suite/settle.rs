@@ -42,8 +42,11 @@ fn busy(store: &StoreUrl) -> io::Result<Option<String>> {
     let map = SlotMap::fetch(store, true)?;
     for address in map.nodes() {
         let one = StoreUrl { seeds: vec![address.clone()], login: store.login.clone() };
-        let mut client = Client::open_within(&one, WITHIN, WITHIN)?;
-        let info = client.call_here(&[b"INFO", b"basalt"])?;
+        let asked = Client::open_within(&one, WITHIN, WITHIN).and_then(|mut client| client.call_here(&[b"INFO", b"basalt"]));
+        let Ok(info) = asked else {
+            // As long as it holds replicas, it is waited for, or they are on their way to others.
+            return Ok(Some(format!("{address} does not answer")));
+        };
         let info = info.as_bytes().map(|text| String::from_utf8_lossy(text).into_owned()).unwrap_or_default();
         for (name, value) in info.lines().filter_map(|line| line.trim().split_once(':')) {
             if WORK.contains(&name) && value != "0" {
