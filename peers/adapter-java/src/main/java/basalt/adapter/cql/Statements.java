@@ -11,16 +11,10 @@ final class Statements {
     private Statements() {}
 
     static String createKeyspace(CqlStore.Kind kind, String keyspace, int copies) {
-        String made = "CREATE KEYSPACE IF NOT EXISTS " + quoted(keyspace);
-        return switch (kind) {
-            // Its own settings decide.
-            case YCQL -> made;
-            case CASSANDRA -> made + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': " + copies + "}";
-            case SCYLLA -> made
-                    + " WITH replication = {'class': 'NetworkTopologyStrategy', 'replication_factor': "
-                    + copies
-                    + "}";
-        };
+        // YugabyteDB takes the clause, and keeps as many copies as its cluster is set to.
+        String strategy = kind == CqlStore.Kind.SCYLLA ? "NetworkTopologyStrategy" : "SimpleStrategy";
+        return "CREATE KEYSPACE IF NOT EXISTS " + quoted(keyspace) + " WITH replication = {'class': '" + strategy
+                + "', 'replication_factor': " + copies + "}";
     }
 
     static String createTable(CqlStore store, Shape shape) {
