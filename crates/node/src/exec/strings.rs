@@ -41,7 +41,6 @@ pub(super) fn put_expiry(
     expire_at_ms: Option<u64>,
 ) -> Result<(), Fault> {
     if expire_at_ms.is_some_and(|at| at <= space.now_ms()) {
-        put_string(space, key, None, &[value])?;
         space.delete(key)?;
         return Ok(());
     }
@@ -177,6 +176,7 @@ fn set(call: &mut Call<'_>) -> Outcome {
 /// A string whose expiry has already passed is gone at once. It was there, for those who watched an absent key.
 fn put_unless_past(space: &mut dyn Space, key: &[u8], expire_at_ms: Option<u64>, value: &[u8]) -> Result<(), Fault> {
     if expire_at_ms.is_some_and(|at| at <= space.now_ms()) {
+        put_string(space, key, None, &[value])?;
         space.delete(key)?;
         return Ok(());
     }
