@@ -41,6 +41,11 @@ impl ElectionTimer {
 }
 
 impl Replica {
+    /// Its group has only just been made out of another one: it has promised nobody anything, whatever its term is.
+    pub fn begin_anew(&mut self) {
+        self.timer.mute = 0;
+    }
+
     /// Time passes: one tick of the group's clock. True if there may be something to do.
     pub fn tick(&mut self) -> bool {
         if self.has_failed() {

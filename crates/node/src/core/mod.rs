@@ -81,7 +81,8 @@ impl Core {
 
     /// Takes a replica whose tree was forked. Where its parent is led, it stands for election at once, and again until
     /// somebody leads: the others may have forked theirs a little later.
-    pub fn adopt_child(&mut self, shard: Shard, leads: bool, now: Moment) {
+    pub fn adopt_child(&mut self, mut shard: Shard, leads: bool, now: Moment) {
+        shard.replica_mut().begin_anew();
         let at = shard.view().id().0 as usize;
         self.adopt(shard, true, now);
         if let Some(Some(seat)) = self.seats.get_mut(at)
