@@ -108,7 +108,8 @@ pub(super) fn text(answer: &Value, colours: bool) -> String {
         };
         let at = painted(&time(event["at_ms"].as_u64().unwrap_or(0)), Tone::Dim, colours);
         let kind = painted(&format!("{kind:<8}"), tone, colours);
-        format!("{at}  {:>6}  {kind}  {}\n", event["number"], event["text"].as_str().unwrap_or_default())
+        let number = event["number"].as_u64().unwrap_or(0);
+        format!("{at}  {number:>6}  {kind}  {}\n", event["text"].as_str().unwrap_or_default())
     };
     answer["events"].as_array().into_iter().flatten().map(line).collect()
 }

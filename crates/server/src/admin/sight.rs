@@ -23,19 +23,19 @@ pub(crate) struct Sight {
     pub(super) map: Option<Arc<Map>>,
     /// Nodes and shards.
     pub(super) picture: StorePicture,
-    /// Whether the picture is the director's: else it has figures of this node alone.
+    /// Whether the leader of the metadata group says it.
     pub(super) directed: bool,
 }
 
 impl Sight {
     /// On the leader of the metadata group.
     pub(crate) fn of_leader(store: &Arc<Store>) -> Self {
-        match director_picture(store) {
+        match director_picture(store).filter(|picture| picture.complete) {
             Some(picture) => {
                 Self { node: store.node(), map: store.known().map.clone(), picture: *picture, directed: true }
             }
-            // A node that is a store by itself has nobody to direct.
-            None => Self { directed: store.is_alone(), ..Self::of(store) },
+            // A node that is a store by itself has nobody to direct, and who has just begun to does not know more yet.
+            None => Self { directed: true, ..Self::of(store) },
         }
     }
 
