@@ -94,7 +94,7 @@ const ANSWERS: [(&str, &str); 14] = [
     ("STRLEN empty", "(integer) 0"),
     ("HLEN spread", "(integer) 199"),
     ("HMGET spread f0 f1 f199", "changed,(nil),v199"),
-    ("OBJECT ENCODING spread", "hashtable"),
+    ("OBJECT ENCODING spread", "listpack"),
     ("GET late", "x"),
     ("GET {t}1", "1"),
     ("GET {t}2", "y"),
