@@ -75,6 +75,9 @@ pub struct StartOptions {
     /// Make the store as soon as enough nodes have joined this one: for one of its first nodes
     #[arg(long)]
     init: bool,
+    /// Set log and trees aside, which may be damaged, and take everything anew from the other nodes
+    #[arg(long)]
+    rebuild: bool,
     /// Replicas of each shard of a new store of several nodes
     #[arg(long, value_name = "N", default_value = "3")]
     replication_factor: String,
@@ -97,7 +100,7 @@ pub fn pair(text: &str) -> Result<(String, String), String> {
 
 impl StartOptions {
     /// The settings that are flags of their own, with their values.
-    fn flags(&self) -> [(&str, &str); 21] {
+    fn flags(&self) -> [(&str, &str); 22] {
         [
             ("listen", &self.listen),
             ("dir", &self.dir),
@@ -117,6 +120,7 @@ impl StartOptions {
             ("announce-peer", &self.announce_peer),
             ("join", &self.join),
             ("init", if self.init { "yes" } else { "no" }),
+            ("rebuild", if self.rebuild { "yes" } else { "no" }),
             ("replication-factor", &self.replication_factor),
             ("zone", &self.zone),
             ("http-listen", &self.http_listen),

@@ -147,12 +147,12 @@ impl Control {
             }
         }
         self.enter_joiners(&map, actions);
-        match map.nodes.get(&self.me.id) {
-            Some(known) if *known != self.me => {
-                let (was, now) = (known.clone(), self.me.clone());
-                actions.push(Action::Propose(Change::UpdateNode { was, now }));
+        if let Some(known) = map.nodes.get(&self.me.id) {
+            // Its zone and its capacity are the operators' from the moment it joins: they change them by plans.
+            let now = NodeInfo { zone: known.zone.clone(), capacity: known.capacity, ..self.me.clone() };
+            if *known != now {
+                actions.push(Action::Propose(Change::UpdateNode { was: known.clone(), now }));
             }
-            _ => {}
         }
     }
 

@@ -77,11 +77,14 @@ impl DataDir {
     }
 
     /// Sets log and trees aside, for replicas that are to be made anew from their peers; answers where they are then. The
-    /// node keeps its identity and its map.
-    pub(crate) fn rebuild(&mut self) -> Result<PathBuf, String> {
+    /// node keeps its identity and its map. None: that was done before, and they are not all made anew yet.
+    pub(crate) fn rebuild(&mut self) -> Result<Option<PathBuf>, String> {
         let fail = |e: io::Error| format!("cannot set {} aside: {e}", self.root.display());
         let map = read_map(&self.root)?.ok_or("a node without a store has nothing to rebuild")?;
-        let mine = map.replicas_on(self.identity.node).map(|(shard, replica)| (shard, replica.id));
+        let mine: Vec<_> = map.replicas_on(self.identity.node).map(|(shard, replica)| (shard, replica.id)).collect();
+        if mine.iter().any(|pair| self.set_aside.contains(pair)) {
+            return Ok(None);
+        }
         self.set_aside.extend(mine);
         let lines: String = self.set_aside.iter().map(|(shard, replica)| format!("{shard} {replica}\n")).collect();
         replace_file(&self.root, REBUILD_FILE, lines.as_bytes()).map_err(fail)?;
@@ -92,7 +95,7 @@ impl DataDir {
             std::fs::rename(self.root.join(name), folder.join(name)).map_err(fail)?;
         }
         File::open(&self.root).and_then(|root| root.sync_all()).map_err(fail)?;
-        Ok(folder)
+        Ok(Some(folder))
     }
 
     /// Whether that replica has lost everything.

@@ -58,11 +58,6 @@ impl Holdings {
         lock(&self.damaged).get(&shard).is_some_and(|(known, _)| *known == replica)
     }
 
-    /// Why this node cannot serve a shard although it has a replica of it.
-    pub(crate) fn damage(&self, shard: ShardId) -> Option<String> {
-        lock(&self.damaged).get(&shard).map(|(_, why)| why.clone())
-    }
-
     /// Waits until there is a newer map, or until then; true if there is one.
     fn wait(&self, until: Instant) -> bool {
         let mut wakes = lock(&self.wakes);

@@ -235,6 +235,11 @@ impl Effects for Outbox {
         self.store.background.wake();
     }
 
+    fn may_send(&mut self, shard: ShardId, node: NodeId) -> bool {
+        let waiting = self.snapshots.iter().filter(|task| task.shard != shard || task.node != node).count();
+        self.store.snapshots.get().is_some_and(|snapshots| snapshots.may_send(shard, node, waiting))
+    }
+
     fn snapshot_wanted(&mut self, task: SnapshotTask) {
         self.snapshots.push(task);
     }

@@ -86,7 +86,7 @@ impl Store {
         let number = |name: &str| config.number(name).unwrap_or_default();
         let engine: EngineKind = text("engine").parse()?;
         let shards = u32::try_from(number("shards")).map_err(|_| "too many shards")?;
-        let dir = DataDir::open(Path::new(&text("dir")), shards, engine, seed)?;
+        let mut dir = DataDir::open(Path::new(&text("dir")), shards, engine, seed)?;
         let budget = Budget::of(number("memory").unsigned_abs(), engine);
         let resources = SharedResources::new(StorageOptions {
             block_cache_bytes: budget.block_cache,
@@ -98,10 +98,16 @@ impl Store {
         });
         let cache = Arc::new(RowCache::new(budget.row_cache));
         let health = Arc::new(DiskHealth::default());
-        let log = Log::open(&dir.log(), &LogOptions::default(), health.clone()).map_err(|e| e.to_string())?;
+        let alone = text("peer-listen").is_empty();
+        if text("rebuild") == "yes" {
+            set_aside(&mut dir, alone)?;
+        }
+        let log = Log::open(&dir.log(), &LogOptions::default(), health.clone()).map_err(|e| match alone {
+            true => e.to_string(),
+            false => format!("{e}; its peers have what it holds: start it with --rebuild"),
+        })?;
         let log = Arc::new(log);
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
-        let alone = config.text("peer-listen").unwrap_or_default().is_empty();
         let calls = if alone { 0 } else { (threads * 4).clamp(4, 32) };
         let stats = Arc::new(Stats::new(workers));
         let store = Arc::new(Self {
@@ -283,6 +289,21 @@ impl Budget {
             EngineKind::Memory => Self { row_cache: 1 << 20, block_cache: 1 << 20, memtables: memory, queued_writes },
         }
     }
+}
+
+/// `start --rebuild`.
+fn set_aside(dir: &mut DataDir, alone: bool) -> Result<(), String> {
+    if alone {
+        return Err("--rebuild is for a node of several: this one has no peers that could give it anything".to_owned());
+    }
+    match dir.rebuild()? {
+        Some(folder) => log::warn!(
+            "log and trees are set aside in {}, to be removed when the node is whole again; its replicas are made anew",
+            folder.display()
+        ),
+        None => log::info!("log and trees were set aside before; their replicas are being made anew"),
+    }
+    Ok(())
 }
 
 fn run_id(seed: u64) -> String {

@@ -164,9 +164,9 @@ pub const ADAPTER_FRAME_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Bytes of rows that an ingestion collects before it writes them to files.
 pub const INGEST_BATCH_BYTES_SOFT: usize = 32 * 1024 * 1024;
 /// Snapshots that a node takes in at once.
-pub const SNAPSHOTS_INBOUND_MAX: usize = 4;
+pub const SNAPSHOTS_INBOUND_MAX: usize = 8;
 /// Snapshots that a node sends at once.
-pub const SNAPSHOTS_OUTBOUND_MAX: usize = 1;
+pub const SNAPSHOTS_OUTBOUND_MAX: usize = 4;
 
 /// Most connections to a node's HTTP listener at once.
 pub const HTTP_CONNECTIONS_MAX: usize = 32;

@@ -38,12 +38,18 @@ pub struct Nodes {
 impl Nodes {
     /// Starts a new store of `count` nodes and waits until all of it serves.
     pub fn start(dir: &Dir, count: usize, arguments: &[(&str, &str)]) -> Self {
+        Self::start_with(dir, count, arguments, &vec![Vec::new(); count])
+    }
+
+    /// The same, with arguments that each node has for itself.
+    pub fn start_with(dir: &Dir, count: usize, arguments: &[(&str, &str)], own: &[Vec<(String, String)>]) -> Self {
         let peers: Vec<String> = (0..count).map(|_| format!("127.0.0.1:{}", free_port())).collect();
         let seat = |n: usize| {
             let port = free_port();
             let mut setup = Setup::bare(&dir.join(&format!("node-{n}"))).on_port(port);
             setup = setup.with("--memory", "64M").with("--peer-listen", &peers[n]).with("--join", &peers.join(","));
             setup = arguments.iter().fold(setup, |setup, (name, value)| setup.with(name, value));
+            setup = own[n].iter().fold(setup, |setup, (name, value)| setup.with(name, value));
             if n == 0 {
                 setup.arguments.push("--init".to_owned());
             }
@@ -53,6 +59,52 @@ impl Nodes {
         (0..count).for_each(|n| nodes.spawn(n));
         nodes.wait_whole();
         nodes
+    }
+
+    /// Starts one more node, which joins the store; answers its number.
+    pub fn join(&mut self, dir: &Dir) -> usize {
+        let (n, port) = (self.seats.len(), free_port());
+        let mut setup = self.seats[0].setup.clone();
+        setup.arguments.retain(|argument| argument != "--init");
+        setup.dir = dir.join(&format!("node-{n}"));
+        let setup = setup.on_port(port).with("--peer-listen", &format!("127.0.0.1:{}", free_port()));
+        self.seats.push(Seat { setup, port, server: None });
+        self.spawn(n);
+        n
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub fn stop(&mut self, n: usize) {
+        assert!(self.seats[n].server.take().expect("the node runs").stop(), "node {n} does not end well");
+    }
+
+    /// Starts a node with one more argument than it usually has.
+    pub fn spawn_with(&mut self, n: usize, argument: &str) {
+        let seat = &mut self.seats[n];
+        let mut setup = seat.setup.clone();
+        setup.arguments.push(argument.to_owned());
+        seat.server = Some(Server::spawn(&setup));
+    }
+
+    /// The address for clients of a node.
+    pub fn address(&self, n: usize) -> String {
+        format!("127.0.0.1:{}", self.port(n))
+    }
+
+    /// What `basalt ctl` answers in JSON, asked of the nodes that run; none if it fails.
+    pub fn ctl(&self, words: &[&str]) -> Option<serde_json::Value> {
+        let up = (0..self.count()).filter(|n| self.seats[*n].server.is_some());
+        let nodes: Vec<String> = up.map(|n| self.address(n)).collect();
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_basalt"));
+        let output = command.arg("ctl").args(words).args(["--json", "--node", &nodes.join(",")]).output().unwrap();
+        serde_json::from_slice(&output.stdout).ok()
+    }
+
+    /// Begins a plan; answers its number.
+    pub fn plan(&self, words: &[&str]) -> u64 {
+        let begun = self.ctl(&[&["plan", "apply", "--yes"], words].concat());
+        let number = begun.as_ref().and_then(|begun| begun["id"].as_u64().or_else(|| begun["plan"].as_u64()));
+        number.unwrap_or_else(|| panic!("{words:?}: {begun:?}"))
     }
 
     pub fn count(&self) -> usize {

@@ -47,6 +47,7 @@ pub const SETTINGS: &[Setting] = &[
     new("announce-peer", Text, "", "The address that other nodes are told; empty: the one listened on.").fixed(),
     new("join", Text, "", "Peer addresses of nodes to find the store by, separated by commas.").fixed(),
     new("init", Bool, "no", "Whether this node makes the store once enough nodes have joined it.").fixed(),
+    new("rebuild", Bool, "no", "Whether this node sets its log and trees aside and takes them anew from its peers.").fixed(),
     new("replication-factor", count(1, 7), "3", "Replicas of each shard of a new store of several nodes.").fixed(),
     new("zone", Text, "", "The failure domain that this node is in.").fixed(),
     new("peer-secret", Text, "", "What nodes prove to each other that they know; empty: nothing is asked.").fixed(),

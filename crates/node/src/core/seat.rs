@@ -157,6 +157,10 @@ impl Seat {
             return;
         }
         let members = self.shard.replica().members();
+        if self.shard.replica().is_changing_members() && !matches!(order, Order::Transfer { .. }) {
+            // One after the other; this one will be asked for again.
+            return;
+        }
         match order {
             Order::Transfer { to } => {
                 if let Some(to) = self.shard.replica_on(*to) {

@@ -14,7 +14,9 @@ const LOOK_US: u64 = 500_000;
 const AT_ONCE: usize = 8;
 const AT_ONCE_PART: usize = 32;
 /// How long a hand-over is given before it is asked for again, in µs: writes wait while it is tried.
-const RETRY_US: u64 = 10_000_000;
+const RETRY_US: u64 = 5_000_000;
+/// A node that has answered for so long, without a pause, can lead, in µs: longer than leaders want it themselves.
+const SETTLED_US: u64 = 3_500_000;
 /// For how long a node is kept from leading that was to be restarted, in ms.
 const DRAINED_MS_MAX: u64 = 15 * 60 * 1000;
 
@@ -49,7 +51,7 @@ impl Director {
     fn misplaced(&self, map: &Map, now: Moment) -> Vec<(ShardId, NodeId, NodeId)> {
         let drained: BTreeSet<NodeId> = drained(map).collect();
         let may_lead = |node: &NodeId| {
-            self.seen.is_settled(*node, now)
+            self.seen.is_settled_for(*node, SETTLED_US, now)
                 && !map.leaving.contains(node)
                 && !drained.contains(node)
                 && self.seen.nodes.get(node).and_then(|seen| seen.figures.as_ref()).is_some_and(|seen| seen.can_write)

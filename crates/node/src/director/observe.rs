@@ -12,7 +12,7 @@ pub(super) const SILENT_US: u64 = 3_000_000;
 /// A node that has answered for so long, without a pause, can be given something, in µs.
 pub(super) const SETTLED_US: u64 = 2_000_000;
 /// Who directs anew draws no conclusion from what it has not heard, for so long, in µs.
-pub(super) const GRACE_US: u64 = 4_000_000;
+pub(super) const GRACE_US: u64 = 3_000_000;
 /// What a shard counts for besides its rows, in bytes: small ones count alike.
 const SHARD_BYTES: u64 = 16 << 20;
 
@@ -120,7 +120,8 @@ impl Seen {
     pub(super) fn is_ready(&self, map: &Map, now: Moment) -> bool {
         let Some(began_us) = self.began_us else { return false };
         let told = |node: &NodeId| self.nodes.get(node).is_some_and(|node| node.figures.is_some());
-        now.mono_us >= began_us + GRACE_US || map.nodes.keys().all(told)
+        let holds = |node: &NodeId| map.replicas_on(*node).next().is_some();
+        now.mono_us >= began_us + GRACE_US || map.nodes.keys().all(|node| told(node) || !holds(node))
     }
 
     /// For how long a node has not been heard of, in µs.
@@ -135,7 +136,12 @@ impl Seen {
 
     /// Whether a node can be given something.
     pub(super) fn is_settled(&self, node: NodeId, now: Moment) -> bool {
-        self.answers(node, now) && self.nodes.get(&node).is_some_and(|node| now.mono_us >= node.since_us + SETTLED_US)
+        self.is_settled_for(node, SETTLED_US, now)
+    }
+
+    /// Whether a node has answered for so long without a pause.
+    pub(super) fn is_settled_for(&self, node: NodeId, us: u64, now: Moment) -> bool {
+        self.answers(node, now) && self.nodes.get(&node).is_some_and(|node| now.mono_us >= node.since_us + us)
     }
 
     /// Who leads a shard, as far as was told, and still answers.

@@ -247,7 +247,7 @@ impl Director {
             leaders: self.led_by(info.id, now),
             bytes: told().map(|replica| replica.bytes).sum(),
             keys: told().map(|replica| replica.keys).sum(),
-            ops_per_s: if state == "up" { seen.rate } else { 0.0 },
+            ops_per_s: if state == "up" && seen.rate >= 0.05 { seen.rate } else { 0.0 },
             commands: figures.commands,
             errors: figures.errors,
             clients: figures.clients,

@@ -25,6 +25,12 @@ pub trait Effects: Answers {
     /// The tree has memory set apart for a flush.
     fn sealed(&mut self, shard: ShardId);
 
+    /// Whether a snapshot of the shard may be sent to that node now: asked before its rows are taken.
+    fn may_send(&mut self, shard: ShardId, node: NodeId) -> bool {
+        let _ = (shard, node);
+        true
+    }
+
     /// A follower needs everything: the rows are to be streamed, then the message is to be handed over.
     fn snapshot_wanted(&mut self, task: SnapshotTask);
 

@@ -169,6 +169,13 @@ impl Shard {
                 return;
             }
         }
+        if !self.replica.is_leader() {
+            // Who leads now is told to those that wait; while nobody does, they wait.
+            self.tell_leader(effects);
+            if self.replica.leader().is_none() && self.proposals.is_young(now) {
+                return;
+            }
+        }
         // Only a leader that has applied all that others have proposed knows which slots are its shard's.
         if self.replica.is_leader() && !self.replica.serves() {
             return;
@@ -481,6 +488,11 @@ impl Shard {
 
     /// The rows are taken now, so the message must speak of now.
     fn send_snapshot(&mut self, replica: ReplicaId, node: NodeId, mut message: Message, effects: &mut dyn Effects) {
+        if !effects.may_send(self.view.id(), node) {
+            // Its turn comes: raft asks again with the next heartbeat that is answered.
+            self.replica.report_snapshot(replica, false);
+            return;
+        }
         let point = self.replica.snapshot_point();
         point.put_into(&mut message);
         let rows = self.view.snapshot();

@@ -136,11 +136,12 @@ impl Snapshots {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Whether one more may be sent. Asked before a snapshot is made.
+    /// Whether a shard may be sent to that node, when `waiting` others are to be sent first. Asked before a snapshot is made.
     #[must_use]
-    pub fn may_send(&self) -> bool {
+    pub fn may_send(&self, shard: ShardId, to: NodeId, waiting: usize) -> bool {
         let state = self.shared.lock();
-        !state.stopped && state.outbound.len() < self.shared.options.outbound_max
+        let known = state.outbound.iter().any(|transfer| transfer.peer == to && transfer.shard == shard);
+        !known && !state.stopped && state.outbound.len() + waiting < self.shared.options.outbound_max
     }
 
     /// Sends a snapshot; the host hears what came of it. Given back if there is no room, or that shard is being sent

@@ -255,7 +255,7 @@ fn a_snapshot_arrives_whole_and_unchanged() {
     assert_eq!(target.host.engine.meta(b"counters").unwrap().as_deref(), Some(&b"some"[..]));
     assert_eq!(target.host.engine.snapshot().digest(all()).unwrap(), later.digest(all()).unwrap());
     until("its place is free", || target.snapshots.transfers().is_empty());
-    assert!(source.snapshots.transfers().is_empty() && source.snapshots.may_send());
+    assert!(source.snapshots.transfers().is_empty() && source.snapshots.may_send(SHARD, NodeId(2), 0));
 }
 
 #[test]
@@ -298,14 +298,15 @@ fn who_does_not_want_it_says_why() {
 #[test]
 fn there_are_no_more_at_once_than_may_be() {
     let slow = SnapshotOptions { receive_rate: 1000, inbound_max: 1, ..options() };
+    let alone = SnapshotOptions { outbound_max: 1, ..options() };
     let (first, second) = (
-        Node::start(1, Host::new(EngineKind::Memory, None), options()),
+        Node::start(1, Host::new(EngineKind::Memory, None), alone),
         Node::start(4, Host::new(EngineKind::Memory, None), options()),
     );
     let target = Node::start(2, Host::new(EngineKind::Memory, None), slow);
     first.host.fill(1000, 1000);
     assert!(first.send(&target));
-    assert!(!first.snapshots.may_send() && !first.send(&target), "one at a time");
+    assert!(!first.snapshots.may_send(SHARD, NodeId(2), 0) && !first.send(&target), "one at a time");
     until("rows come in", || !target.host.keys.lock().unwrap().is_empty());
     let mut other = second.outbound(2, &target.address);
     other.shard = ShardId(8);
@@ -339,7 +340,7 @@ fn what_is_cancelled_leaves_nothing() {
         let why = source.host.sent()[0].clone().unwrap_err();
         assert!(if by_sender { why == "cancelled" } else { why.contains("not wanted") }, "{why}");
         until("nothing is left", || target.host.alive.load(Ordering::SeqCst) == 0);
-        until("nothing goes on", || target.snapshots.transfers().is_empty() && source.snapshots.may_send());
+        until("nothing goes on", || target.snapshots.transfers().is_empty() && source.snapshots.may_send(SHARD, NodeId(2), 0));
         assert_eq!((source.host.sent().len(), target.host.received()), (1, 0));
     }
 }
@@ -357,7 +358,7 @@ fn a_stop_ends_all_and_tells() {
     assert_eq!(target.host.alive.load(Ordering::SeqCst), 0);
     source.snapshots.stop();
     assert_eq!(source.host.sent().len(), 1);
-    assert!(!source.send(&target) && !source.snapshots.may_send());
+    assert!(!source.send(&target) && !source.snapshots.may_send(SHARD, NodeId(2), 0));
 }
 
 #[test]
