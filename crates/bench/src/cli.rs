@@ -12,6 +12,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{self, AgentOptions};
+use crate::capacity::{self, ModelOptions};
 use crate::compare::{self, CompareOptions};
 use crate::coordinate::CrewOptions;
 use crate::driver::{Arrivals, EventLog, Limit};
@@ -69,6 +70,15 @@ pub enum BenchCommand {
     /// of one side that differ from each other more than that widen the bounds. All questions together say "worse" or
     /// "better" wrongly at most as often as one in twenty (Holm).
     Compare(CompareOptions),
+    /// Say what stores that were never measured would give, from runs that were
+    ///
+    /// Fits what an operation of each kind costs the store in CPU time, and how throughput grows with clients and with
+    /// nodes (the universal scalability law), by least squares and with 95 % confidence. Predicts throughput, disk and
+    /// time, and prints published results beside its predictions. What the runs do not tell is refused or said.
+    ///
+    /// It needs runs with --out against a store on this machine (their CPU time must be known) of two different mixes at
+    /// least, such as a load and workloadb; and of four different numbers of clients, or of nodes, for the law.
+    Model(ModelOptions),
     /// List the workload properties that mean something here
     Properties,
 }
@@ -445,6 +455,7 @@ pub fn run(options: &BenchOptions, program: &Program<'_>) -> ExitCode {
         Some(BenchCommand::NoopServer(options)) => noop_server(options),
         Some(BenchCommand::Peer(command)) => peer::run(command).map_err(Trouble::Failed),
         Some(BenchCommand::Agent(options)) => agent::serve(options, program),
+        Some(BenchCommand::Model(options)) => capacity::run(options),
         Some(BenchCommand::Compare(options)) => compare::run(options),
         Some(BenchCommand::Properties) => {
             for known in KNOWN {

@@ -4,6 +4,7 @@ mod access;
 mod agent;
 mod assemble;
 mod canonical;
+mod capacity;
 pub mod cli;
 mod compare;
 mod coordinate;

@@ -11,6 +11,8 @@ mod verdict;
 
 pub use options::CompareOptions;
 
+pub(crate) use run_folder::RunFolder;
+
 use std::io::{self, Write as _};
 
 use crate::cli::Trouble;

@@ -10,13 +10,16 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
-use crate::model::{Phase, RunReport, SCHEMA};
+use crate::model::{Outcome, Phase, RunReport, SCHEMA};
 use crate::report::parse_json;
+use crate::suite::{Folder, StepRecord};
 
 /// One run.
 pub(crate) struct RunFolder {
     pub(crate) path: PathBuf,
     pub(crate) report: RunReport,
+    /// Where the histogram logs of its phases are, if not below `path` by their names.
+    pub(crate) logs: BTreeMap<String, PathBuf>,
 }
 
 /// The latencies of one second: values and how often they came, ascending.
@@ -26,14 +29,26 @@ pub(crate) type Seen = Vec<(u64, u64)>;
 pub(crate) type SecondsByOp = BTreeMap<String, BTreeMap<u64, Seen>>;
 
 impl RunFolder {
-    /// The runs that `path` holds: itself, or its folders in order of their names.
+    /// The runs that `path` holds: itself, or its folders in order of their names. A suite's run is one, whose phases are
+    /// its steps.
     pub(crate) fn all_in(path: &Path) -> Result<Vec<Self>, String> {
         if path.join("report.json").is_file() {
             return Ok(vec![Self::read(path)?]);
         }
+        if Folder::is_at(path) {
+            let mut steps = Self::steps_in(path)?.into_iter();
+            let mut whole = steps.next().ok_or_else(|| format!("{}: no step has measured", path.display()))?;
+            for step in steps {
+                whole.report.phases.extend(step.report.phases);
+                whole.report.outcome =
+                    if whole.report.outcome == Outcome::Completed { step.report.outcome } else { whole.report.outcome };
+                whole.logs.extend(step.logs);
+            }
+            return Ok(vec![whole]);
+        }
         let entries = fs::read_dir(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        folders.retain(|folder| folder.join("report.json").is_file());
+        folders.retain(|folder| folder.join("report.json").is_file() || Folder::is_at(folder));
         folders.sort();
         if folders.is_empty() {
             return Err(format!(
@@ -41,7 +56,32 @@ impl RunFolder {
                 path.display()
             ));
         }
-        folders.iter().map(|folder| Self::read(folder)).collect()
+        let runs: Result<Vec<Vec<Self>>, String> = folders.iter().map(|folder| Self::all_in(folder)).collect();
+        Ok(runs?.into_iter().flatten().collect())
+    }
+
+    /// The same, but each step of a suite's run is one: they were set up differently.
+    pub(crate) fn each_in(path: &Path) -> Result<Vec<Self>, String> {
+        if Folder::is_at(path) { Self::steps_in(path) } else { Self::all_in(path) }
+    }
+
+    /// The steps of a suite's run that measured, their phases called by part and step.
+    fn steps_in(path: &Path) -> Result<Vec<Self>, String> {
+        let named = |error: std::io::Error| format!("{}: {error}", path.display());
+        let (folder, _) = Folder::open(path).map_err(named)?;
+        let records = folder.steps().map_err(named)?;
+        let step = |record: StepRecord| {
+            let log = folder.step_path(&record).with_extension("hlog");
+            let mut report = record.report?;
+            let mut logs = BTreeMap::new();
+            for phase in &mut report.phases {
+                phase.name = format!("{} / {}", record.part.1, record.step.1);
+                logs.insert(phase.name.clone(), log.clone());
+            }
+            // The tries of a search would all be called the same.
+            (report.phases.len() == 1).then(|| Self { path: path.to_owned(), report, logs })
+        };
+        Ok(records.into_iter().filter_map(step).collect())
     }
 
     fn read(path: &Path) -> Result<Self, String> {
@@ -52,7 +92,7 @@ impl RunFolder {
             let written = report.schema;
             return Err(format!("{}: written by another version (schema {written}, not {SCHEMA})", file.display()));
         }
-        Ok(Self { path: path.to_owned(), report })
+        Ok(Self { path: path.to_owned(), report, logs: BTreeMap::new() })
     }
 
     pub(crate) fn phase(&self, name: &str) -> Option<&Phase> {
@@ -61,7 +101,7 @@ impl RunFolder {
 
     /// Each second's latencies of a phase; none when the folder has no log of it.
     pub(crate) fn seconds(&self, phase: &str) -> Result<Option<SecondsByOp>, String> {
-        let file = self.path.join(format!("{phase}.hlog"));
+        let file = self.logs.get(phase).cloned().unwrap_or_else(|| self.path.join(format!("{phase}.hlog")));
         let Ok(text) = fs::read(&file) else { return Ok(None) };
         read_log(&text).map(Some).map_err(|problem| format!("{}: {problem}", file.display()))
     }

@@ -51,10 +51,45 @@ pub fn sentences(phase: &Phase) -> Vec<String> {
             figure::plural(stale, "read")
         ));
     }
+    list.extend(agents(phase));
     for event in &phase.events {
         list.push(format!("At {:.1} s: {}.", event.t_s, event.label.trim_end_matches('.')));
     }
     list
+}
+
+/// The processes that made the load, when it was not one.
+fn agents(phase: &Phase) -> Vec<String> {
+    /// More of them are summed up.
+    const SHOWN_MAX: usize = 8;
+    let count = phase.agents.len() as u64;
+    if phase.agents.len() > SHOWN_MAX {
+        let rates = || phase.agents.iter().map(|agent| agent.throughput_per_s);
+        let farthest = phase.agents.iter().map(|agent| agent.clock_offset_us.abs()).fold(0.0, f64::max);
+        return vec![format!(
+            "{} made the load, {} to {} operations/s each; clocks at most {} apart.",
+            figure::plural(count, "client process").replace("processs", "processes"),
+            figure::rate(rates().fold(f64::INFINITY, f64::min)),
+            figure::rate(rates().fold(0.0, f64::max)),
+            figure::latency(farthest)
+        )];
+    }
+    let sentence = |agent: &crate::model::AgentUse| {
+        let busy = agent.busy_share.map_or_else(String::new, |busy| format!(", busy {}", figure::percent(busy)));
+        let machine = agent
+            .machine_busy_share
+            .map_or_else(String::new, |busy| format!(" (its whole machine {})", figure::percent(busy)));
+        let sign = if agent.clock_offset_us < 0.0 { "behind" } else { "ahead" };
+        format!(
+            "Client process {}: {} operations/s, p99 {}{busy}{machine}; its clock was {} {sign}, known to {}.",
+            agent.name,
+            figure::rate(agent.throughput_per_s),
+            figure::latency(agent.p99_us),
+            figure::latency(agent.clock_offset_us.abs()),
+            figure::latency(agent.round_trip_us / 2.0)
+        )
+    };
+    phase.agents.iter().map(sentence).collect()
 }
 
 /// Shorter gaps are in the nature of things.

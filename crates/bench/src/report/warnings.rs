@@ -148,6 +148,7 @@ fn cautions(report: &RunReport, list: &mut Vec<Warning>) {
             );
             add(list, Severity::Caution, text);
         }
+        agents(phase, list);
         if let Some(offered) = phase.offered_per_s.filter(|offered| phase.throughput_per_s < offered * KEPT_UP_SHARE) {
             let text = format!(
                 "Phase {}: {} operations/s were offered and {} achieved. It fell behind, so latency from the intended \
@@ -160,6 +161,28 @@ fn cautions(report: &RunReport, list: &mut Vec<Warning>) {
         }
     }
     over_budget(report, list);
+}
+
+/// Of several client processes, each is looked at: one that is too slow spoils the figures of all.
+fn agents(phase: &Phase, list: &mut Vec<Warning>) {
+    for agent in &phase.agents {
+        if let Some(why) = &agent.lost {
+            let text = format!(
+                "Phase {}: the client process at {} was lost ({why}). What it did is in no figure.",
+                phase.name, agent.name
+            );
+            add(list, Severity::Failure, text);
+        } else if agent.is_saturated() {
+            let text = format!(
+                "Phase {}: the client process at {} was busy {} of the time that its threads had, so the figures may show \
+                 its own ceiling. Add agents, or threads.",
+                phase.name,
+                agent.name,
+                figure::percent(agent.busy_share.unwrap_or(1.0).min(1.0))
+            );
+            add(list, Severity::Caution, text);
+        }
+    }
 }
 
 fn over_budget(report: &RunReport, list: &mut Vec<Warning>) {

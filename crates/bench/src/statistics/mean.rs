@@ -96,7 +96,7 @@ fn cosines(series: &[f64], middle: f64) -> (f64, f64) {
 pub(crate) mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::statistics::two_sided_p;
+    use crate::statistics::student::two_sided_p;
     use vocab::Prng;
 
     /// Noise whose neighbours resemble each other: each is `likeness` times the last and something new.

@@ -7,11 +7,9 @@ mod noisy;
 mod student;
 
 pub(crate) use correction::holm;
-#[allow(unused_imports)]
 pub(crate) use fit::{Fitted, fit};
 #[cfg(test)]
 pub(crate) use mean::tests as mean_tests;
 pub(crate) use mean::{Estimate, POINTS_MIN, pool, steady_mean};
 pub(crate) use noisy::{Difference, Noisy, Scale};
-#[allow(unused_imports)]
-pub(crate) use student::{quantile, two_sided_p};
+pub(crate) use student::quantile;

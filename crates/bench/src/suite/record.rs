@@ -139,7 +139,7 @@ impl Folder {
         fs::read_to_string(self.dir.join("suite.toml"))
     }
 
-    fn step_path(&self, record: &StepRecord) -> PathBuf {
+    pub(crate) fn step_path(&self, record: &StepRecord) -> PathBuf {
         let safe = |c: char| if c.is_ascii_alphanumeric() || "-.".contains(c) { c } else { '-' };
         let words: String = format!("{}-{}", record.part.1, record.step.1).chars().map(safe).take(80).collect();
         self.dir.join(STEPS).join(format!("{:03}-{:03}-{words}.json", record.part.0, record.step.0))

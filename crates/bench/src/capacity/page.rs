@@ -1,0 +1,147 @@
+//! A model on the terminal.
+
+use super::prediction::{Model, Prediction};
+use super::scalability::Scalability;
+use crate::report::{Paint, figure};
+
+/// The whole text, ending in a newline.
+pub(super) fn render(model: &Model, paint: Paint) -> String {
+    let mut out = String::new();
+    for caution in &model.cautions {
+        out.push_str(&format!("{} {caution}\n", paint.with("33", "caution")));
+    }
+    demand(&mut out, model, paint);
+    for (name, law) in [("clients", &model.clients), ("nodes", &model.nodes)] {
+        match law {
+            Ok(law) => scalability(&mut out, law, paint),
+            Err(why) => {
+                out.push_str(&format!("\n{} not fitted: {why}.\n", paint.with("1", &format!("Scaling over {name}"))))
+            }
+        }
+    }
+    predictions(&mut out, model, paint);
+    out.push_str(&format!("\n{}\n", paint.with("1", "It takes for granted")));
+    for assumption in &model.assumptions {
+        out.push_str(&format!("- {assumption}\n"));
+    }
+    if !model.left_out.is_empty() {
+        out.push_str(&format!("\n{}\n", paint.with("1", "Left out")));
+        model.left_out.iter().for_each(|line| out.push_str(&format!("- {line}\n")));
+    }
+    out
+}
+
+fn demand(out: &mut String, model: &Model, paint: Paint) {
+    let demand = &model.demand;
+    let head =
+        format!("CPU time of the store for one operation, from {}", figure::plural(model.points.len() as u64, "phase"));
+    out.push_str(&format!("\n{}\n", paint.with("1", &head)));
+    for kind in &demand.kinds {
+        let range = match (kind.low_us, kind.high_us) {
+            (Some(low), Some(high)) => format!("{} to {}", figure::latency(low), figure::latency(high)),
+            _ => "no more phases than unknowns: how sure it is cannot be told".to_owned(),
+        };
+        out.push_str(&format!("  {:<8} {:>9}   {range}\n", kind.kind, figure::latency(kind.cpu_us)));
+    }
+    if let Some(client) = demand.client_s {
+        out.push_str(&format!(
+            "  {:<8} {:>9}   of the client, for any operation\n",
+            "client",
+            figure::latency(client * 1e6)
+        ));
+    }
+    if let Some(space) = demand.space {
+        out.push_str(&format!("  On disk {space:.2} bytes for each byte of a record and each copy.\n"));
+    }
+    if let Some(written) = demand.written {
+        out.push_str(&format!(
+            "  Written {written:.1} bytes for each byte of a write and each copy (log, flushes, compaction).\n"
+        ));
+    }
+    let left_out = demand.left_out_error.map_or_else(
+        || "too few phases to leave one out".to_owned(),
+        |error| format!("{} when each is predicted from the others", figure::percent(error)),
+    );
+    out.push_str(&format!("  Mean error on these phases: {}; {left_out}.\n", figure::percent(demand.own_error)));
+}
+
+fn scalability(out: &mut String, law: &Scalability, paint: Paint) {
+    let head = format!("Scaling over {}", law.axis);
+    out.push_str(&format!("\n{}  {}\n", paint.with("1", &head), paint.with("2", &law.like)));
+    let rows = [
+        ("λ", law.lambda, "operations/s of one alone"),
+        ("σ", law.sigma, "the share that waits for its turn"),
+        ("κ", law.kappa, "what agreeing costs"),
+    ];
+    for (name, of, what) in rows {
+        let text = |value: f64| if name == "λ" { figure::rate(value) } else { format!("{value:.5}") };
+        let range =
+            if of.high.is_finite() { format!("{} to {}", text(of.low), text(of.high)) } else { "any".to_owned() };
+        out.push_str(&format!("  {name} {:>10}   {range:<24} {what}\n", text(of.value)));
+    }
+    let peak = law.peak.map_or_else(
+        || "It grows as far as it was measured.".to_owned(),
+        |(n, x)| format!("Highest at {} {}: {}/s.", figure::count(n.round() as u64), law.axis, figure::rate(x)),
+    );
+    let sizes = law.points.len();
+    out.push_str(&format!("  {peak} Mean error on {sizes} points: {}.\n", figure::percent(law.error)));
+}
+
+fn predictions(out: &mut String, model: &Model, paint: Paint) {
+    let head = format!(
+        "{:<24} {:>5} {:>6} {:>14} {:>11} {:>27} {:>8} {:>8} {:>9} {:>8}",
+        "store", "nodes", "cores", "records", "ops/s", "95 % range", "/s core", "bound", "disk/node", "load"
+    );
+    out.push_str(&format!("\n{}\n{}\n", paint.with("1", "Predictions"), paint.with("2", &head)));
+    for of in &model.predictions {
+        out.push_str(&line(of));
+        if let Some(beside) = &of.published {
+            let own = Prediction {
+                name: "  published".to_owned(),
+                nodes: of.nodes,
+                cores: of.cores,
+                records: of.records,
+                ops_per_s: beside.ops_per_s,
+                per_core_s: beside.ops_per_s / (of.nodes * of.cores),
+                disk_bytes_per_node: beside.disk_bytes_per_node,
+                load_hours: beside.hours,
+                ..Prediction::default()
+            };
+            let error = format!("predicted {:+.0} %", beside.error * 100.0);
+            out.push_str(&format!("{}  {}\n", line(&own).trim_end(), paint.with("33", &error)));
+        }
+    }
+    let clients: Vec<String> = model
+        .predictions
+        .iter()
+        .filter_map(|of| Some(format!("{}: {}", of.name, figure::count(of.client_cores?.ceil() as u64))))
+        .collect();
+    if !clients.is_empty() {
+        out.push_str(&format!("\nCores that the clients need: {}.\n", clients.join("; ")));
+    }
+}
+
+fn line(of: &Prediction) -> String {
+    let range = match (of.ops_per_s_low, of.ops_per_s_high) {
+        (Some(low), Some(high)) => format!("{} to {}", figure::rate(low), figure::rate(high)),
+        (Some(low), None) => format!("{} to ?", figure::rate(low)),
+        _ => String::new(),
+    };
+    let disk = of.disk_bytes_per_node.map_or_else(String::new, |bytes| figure::bytes(bytes as u64));
+    let load = of.load_hours.map_or_else(String::new, |hours| {
+        if hours < 100.0 { format!("{hours:.1} h") } else { format!("{:.1} d", hours / 24.0) }
+    });
+    format!(
+        "{:<24} {:>5} {:>6} {:>14} {:>11} {:>27} {:>8} {:>8} {:>9} {:>8}\n",
+        of.name,
+        of.nodes,
+        of.cores,
+        figure::count(of.records as u64),
+        figure::rate(of.ops_per_s),
+        range,
+        figure::rate(of.per_core_s),
+        of.bound,
+        disk,
+        load
+    )
+}

@@ -1,0 +1,164 @@
+//! Stores to predict: one that is described, and those that others have published.
+
+use std::collections::BTreeMap;
+
+use toml::Value;
+
+use super::options::{ModelOptions, Preset};
+use crate::published;
+
+/// A hardware thread is half a core: two share its units.
+const CORES_PER_THREAD: f64 = 0.5;
+
+/// A store and what is asked of it.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    pub(super) name: String,
+    pub(super) nodes: f64,
+    /// Of each node.
+    pub(super) cores: f64,
+    pub(super) records: f64,
+    pub(super) record_bytes: f64,
+    /// Of reads, updates, inserts.
+    pub(super) shares: [f64; 3],
+    pub(super) copies: f64,
+    pub(super) published: Option<Published>,
+    /// What is taken for granted of it.
+    pub(super) assumes: Vec<String>,
+}
+
+/// What its author printed.
+#[derive(Clone, Debug)]
+pub(super) struct Published {
+    pub(super) source: String,
+    pub(super) ops_per_s: f64,
+    pub(super) hours: Option<f64>,
+    pub(super) disk_tb_per_node: Option<f64>,
+}
+
+/// Everything that is asked for.
+pub(super) fn shapes(options: &ModelOptions) -> Result<Vec<Shape>, String> {
+    let mut list = Vec::new();
+    if let (Some(nodes), Some(records)) = (options.nodes, options.records) {
+        list.push(Shape {
+            name: "the store".to_owned(),
+            nodes: f64::from(nodes),
+            cores: f64::from(options.cores),
+            records,
+            record_bytes: f64::from(options.record_bytes),
+            shares: [options.mix.reads, options.mix.writes, 0.0],
+            copies: f64::from(options.rf),
+            published: None,
+            assumes: Vec::new(),
+        });
+    }
+    let all = [Preset::Oracle, Preset::Yugabyte, Preset::Voltdb];
+    let presets = if list.is_empty() && options.preset.is_empty() { &all[..] } else { &options.preset[..] };
+    for preset in presets {
+        list.extend(match preset {
+            Preset::Oracle => oracle()?,
+            Preset::Yugabyte => yugabyte()?,
+            Preset::Voltdb => voltdb()?,
+        });
+    }
+    for shape in &list {
+        if shape.copies > shape.nodes {
+            let (copies, nodes) = (shape.copies, shape.nodes);
+            return Err(format!(
+                "{}: {copies} copies of each record need as many nodes; there are {nodes}",
+                shape.name
+            ));
+        }
+    }
+    Ok(list)
+}
+
+fn row(report: &str, pairs: &[(&str, Value)]) -> Result<published::Row<'static>, String> {
+    let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    let wanted: BTreeMap<String, Value> = pairs.chain([("report".to_owned(), Value::from(report))]).collect();
+    published::row(&wanted)
+}
+
+fn printed(row: published::Row<'_>) -> Option<Published> {
+    Some(Published {
+        source: format!("{}, {}", row.of.source, row.of.date),
+        ops_per_s: row.number("ops_per_s")?,
+        hours: row.number("hours"),
+        disk_tb_per_node: row.number("on_disk_tb_per_node"),
+    })
+}
+
+fn oracle() -> Result<Vec<Shape>, String> {
+    /// Two sockets of eight.
+    const CORES: f64 = 16.0;
+    [2i64, 4, 8, 10]
+        .into_iter()
+        .map(|shards| {
+            let row = row("oracle-nosql-1.2m", &[("shards", Value::from(shards))])?;
+            let cores = row.cores().map_or(CORES, |(cores, _)| cores);
+            Ok(Shape {
+                name: format!("oracle, {shards} shards"),
+                nodes: cores / CORES,
+                cores: CORES,
+                records: row.number("records").unwrap_or(0.0),
+                record_bytes: 1102.0 + 13.0,
+                shares: [0.95, 0.05, 0.0],
+                copies: 3.0,
+                published: printed(row),
+                assumes: vec!["oracle: its updates compare a version; ours cost what was measured.".to_owned()],
+            })
+        })
+        .collect()
+}
+
+fn yugabyte() -> Result<Vec<Shape>, String> {
+    /// Virtual CPUs of a node.
+    const THREADS: f64 = 32.0;
+    ["load", "random reads", "recent reads"]
+        .into_iter()
+        .map(|phase| {
+            let row = row("yugabytedb-30b", &[("phase", Value::from(phase))])?;
+            let shares = match (row.number("reads_per_s"), row.number("writes_per_s")) {
+                (Some(reads), Some(writes)) => [reads / (reads + writes), writes / (reads + writes), 0.0],
+                _ => [0.0, 0.0, 1.0],
+            };
+            Ok(Shape {
+                name: format!("yugabyte, {phase}"),
+                nodes: 4.0,
+                cores: THREADS * CORES_PER_THREAD,
+                records: 30e9,
+                record_bytes: 50.0 + 256.0,
+                shares,
+                copies: 3.0,
+                published: printed(row),
+                assumes: vec![
+                    "yugabyte, voltdb: a virtual CPU is taken for half a core.".to_owned(),
+                    "yugabyte: its random reads come from disk (7.9 TB a node beside 240 GB of memory); ours are taken \
+                     to cost what was measured, wherever those came from."
+                        .to_owned(),
+                ],
+            })
+        })
+        .collect()
+}
+
+fn voltdb() -> Result<Vec<Shape>, String> {
+    const THREADS: f64 = 32.0;
+    [("A", 3i64, 0.5), ("A", 12, 0.5), ("B", 3, 0.95), ("B", 12, 0.95)]
+        .into_iter()
+        .map(|(workload, nodes, reads)| {
+            let row = row("voltdb-4.2", &[("workload", Value::from(workload)), ("nodes", Value::from(nodes))])?;
+            Ok(Shape {
+                name: format!("voltdb, {workload} on {nodes}"),
+                nodes: nodes as f64,
+                cores: THREADS * CORES_PER_THREAD,
+                records: 10e6 * nodes as f64,
+                record_bytes: 1000.0 + 23.0,
+                shares: [reads, 1.0 - reads, 0.0],
+                copies: 2.0,
+                published: printed(row),
+                assumes: vec!["yugabyte, voltdb: a virtual CPU is taken for half a core.".to_owned()],
+            })
+        })
+        .collect()
+}
