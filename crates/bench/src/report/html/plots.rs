@@ -178,7 +178,8 @@ fn spectrum(latency: &LatencySummary) -> Vec<(f64, f64)> {
 /// One chart a metric, one line a node.
 fn metrics(index: usize, phase: &Phase) -> Vec<Chart> {
     let mut names: Vec<&str> = Vec::new();
-    for metric in phase.metrics.iter().filter(|metric| !metric.points.is_empty()) {
+    // One point makes no line.
+    for metric in phase.metrics.iter().filter(|metric| metric.points.len() > 1) {
         if !names.contains(&metric.name.as_str()) {
             names.push(&metric.name);
         }

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::suite::{StepRecord, SuiteReport};
+use crate::workload::KNOWN;
 
-use super::super::suite::{Curve, Grid, beside, curves, differences, grids, per_core_s, timelines};
+use super::super::suite::{Curve, Grid, beside, curves, differences, grids, median_bars, per_core_s, timelines};
+use super::super::warnings::Severity;
 use super::super::{facts, figure};
 use super::bars::{Bar, figure_of, image_of};
 use super::chart::{Across, Chart, Line, View};
@@ -25,6 +27,9 @@ pub fn render(report: &SuiteReport) -> String {
     }
     out.push_str("<div class=\"charts\">\n");
     out.push_str(&per_core(report));
+    for (title, bars) in medians(report) {
+        out.push_str(&figure_of(&title, "median; the figures have its confidence interval", &bars));
+    }
     for (index, curve) in curves(report).iter().enumerate() {
         let chart = load_chart(index, curve);
         out.push_str(&chart.figure());
@@ -112,6 +117,9 @@ pub fn images(report: &SuiteReport) -> Vec<Image> {
             &bars,
         ));
     }
+    for (index, (title, bars)) in medians(report).iter().enumerate() {
+        found.push(image_of(&format!("medians{index}"), title, bars));
+    }
     found.extend(curves(report).iter().enumerate().map(|(index, curve)| load_chart(index, curve).image()));
     for (index, (_, phase)) in timelines(report).iter().enumerate() {
         found.extend(plots::of_phase(report.steps.len() + index, phase).iter().map(Chart::image));
@@ -130,6 +138,15 @@ fn per_core(report: &SuiteReport) -> String {
         return String::new();
     }
     figure_of("Operations a second of one core", "ours, by busy cores; below it the published one, by all cores", &bars)
+}
+
+/// Systems beside each other: the medians of each workload.
+fn medians(report: &SuiteReport) -> Vec<(String, Vec<Bar>)> {
+    let bar = |(label, text, value): (String, String, f64)| {
+        let class = if label.starts_with("Basalt") { "op-read" } else { "op-other" };
+        Bar::plain(&label, text, value, class)
+    };
+    median_bars(report).into_iter().map(|(title, rows)| (title, rows.into_iter().map(bar).collect())).collect()
 }
 
 fn core_bars(report: &SuiteReport) -> Vec<Bar> {
@@ -234,7 +251,10 @@ fn one(out: &mut String, index: usize, step: &StepRecord, data: &mut Vec<serde_j
         push(out, format_args!("<p class=\"remark\">{}</p>\n", escape::text(&text)));
     }
     if let Some(report) = &step.report {
-        page::warning_list(out, &super::super::warnings(report));
+        let mut warnings = super::super::warnings(report);
+        // What holds for all steps is told once, above.
+        warnings.retain(|warning| warning.severity != Severity::Note && !warning.text.contains("debug build"));
+        page::warning_list(out, &warnings);
         for phase in &report.phases {
             page::section(out, index, phase, data);
         }
@@ -242,7 +262,10 @@ fn one(out: &mut String, index: usize, step: &StepRecord, data: &mut Vec<serde_j
         let facts = facts::configuration(report);
         page::pairs(out, facts.iter().map(|(name, value)| (*name, value.as_str())));
         out.push_str("</section>\n<section>\n");
-        page::pairs(out, report.configuration.properties.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        let chosen = report.configuration.properties.iter().filter(|(name, value)| {
+            !KNOWN.iter().any(|known| known.name == name.as_str() && known.default == value.as_str())
+        });
+        page::pairs(out, chosen.map(|(name, value)| (name.as_str(), value.as_str())));
         out.push_str("</section></div>\n");
     }
     out.push_str("</details>\n");

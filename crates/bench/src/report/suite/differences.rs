@@ -75,10 +75,8 @@ fn scale(runs: &[&RunReport], steps: &[&StepRecord]) -> Option<String> {
         format!(", {} times fewer than theirs", figure::count((theirs / ours.max(1) as f64).round() as u64))
     });
     let budget = memory.map_or_else(String::new, |memory| {
-        format!(
-            " The largest has {:.1} times the nodes' memory budget.",
-            largest.configuration.data_bytes() as f64 / memory.max(1) as f64
-        )
+        let times = largest.configuration.data_bytes() as f64 / memory.max(1) as f64;
+        format!(" One copy of the largest data is {} times the memory budget of all nodes.", figure::rate(times))
     });
     Some(format!(
         "Scale: up to {} records of {}{theirs}.{budget}",
@@ -90,8 +88,7 @@ fn scale(runs: &[&RunReport], steps: &[&StepRecord]) -> Option<String> {
 fn settings(runs: &[&RunReport], of: &Published) -> Option<String> {
     let asked = &runs.first()?.configuration;
     Some(format!(
-        "Settings: ours is durability {}, {} copies, reads from {}; theirs acknowledged a write by {}, had {} copies and \
-         reads from {}.",
+        "Settings: ours are durability {}, copies {}, reads: {}; theirs: a write was acknowledged by {}, copies {}, reads: {}.",
         asked.durability,
         asked.replication,
         asked.consistency,

@@ -174,7 +174,7 @@ impl Figure {
 }
 
 /// CPU seconds of the store's processes; of the whole process where the store is in it.
-fn store_cpu_s(phase: &Phase) -> Option<f64> {
+pub fn store_cpu_s(phase: &Phase) -> Option<f64> {
     phase.cpu.server.or(phase.cpu.process).map(|cpu| cpu.total_s())
 }
 

@@ -167,6 +167,39 @@ fn medians(steps: &[&StepRecord], table: &TableFile) -> Grid {
     Grid { heads: heads(&table.columns, &["system", "runs"]), rows, ..Grid::default() }
 }
 
+/// For each table of medians and each workload in it: the systems, their medians of operations a second, and how those
+/// are written.
+#[must_use]
+pub fn median_bars(report: &SuiteReport) -> Vec<(String, Vec<(String, String, f64)>)> {
+    let mut found: Vec<(String, Vec<(String, String, f64)>)> = Vec::new();
+    for table in report.about.tables.iter().filter(|table| table.kind == TableKind::Medians) {
+        let mut groups: BTreeMap<(String, String), Vec<&StepRecord>> = BTreeMap::new();
+        for step in report.steps.iter().filter(|step| is_of(step, table)) {
+            let values = table.columns.iter().filter(|name| Figure::named(name).is_none());
+            let values: Vec<String> = values.filter_map(|name| step.shows.get(name).cloned()).collect();
+            let first = values.first().cloned().unwrap_or_default();
+            let label = format!("{}{}", system(step), distinct(&values));
+            groups.entry((first, label)).or_default().push(step);
+        }
+        for ((workload, label), runs) in groups {
+            let Some(scatter) = Scatter::of(Figure::Rate, &runs) else { continue };
+            let title = format!("Operations a second: {workload}");
+            let bar = (label, scatter.text(), scatter.median);
+            match found.iter_mut().find(|(known, _)| *known == title) {
+                Some((_, bars)) => bars.push(bar),
+                None => found.push((title, vec![bar])),
+            }
+        }
+    }
+    found
+}
+
+/// What tells rows of one workload apart, beside the system.
+fn distinct(values: &[String]) -> String {
+    let rest = values.get(1..).unwrap_or_default();
+    if rest.is_empty() { String::new() } else { format!(", {}", rest.join(", ")) }
+}
+
 impl Grid {
     /// As lines for a terminal.
     #[must_use]

@@ -3,7 +3,7 @@
 use crate::suite::StepRecord;
 
 use super::super::figure;
-use super::figures::{Figure, per_core_s};
+use super::figures::{Figure, per_core_s, store_cpu_s};
 
 /// A figure of several runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,6 +39,9 @@ impl Scatter {
             Figure::OnDisk => figure::bytes(value as u64),
             _ => figure::latency(value),
         };
+        if self.low == self.high {
+            return print(self.median);
+        }
         format!("{} ({} to {})", print(self.median), print(self.low), print(self.high))
     }
 }
@@ -54,6 +57,7 @@ fn value(figure: Figure, step: &StepRecord) -> Option<f64> {
         Figure::Rate => Some(phase.throughput_per_s),
         Figure::PerCore => per_core_s(phase),
         Figure::PerMachineCore => Some(phase.throughput_per_s / f64::from(cores)),
+        Figure::Cpu => store_cpu_s(phase).map(|cpu| cpu / phase.duration_s),
         Figure::P95 => slowest(|latency| latency.p95_us),
         Figure::P99 => slowest(|latency| latency.p99_us),
         Figure::Max => slowest(|latency| latency.max_us),
