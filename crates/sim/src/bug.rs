@@ -19,6 +19,14 @@ pub enum Bug {
     TwistEntry,
     /// A read is answered from what the node has, whoever leads.
     ReadAnywhere,
+    /// A replica that does not lead answers whatever was promised, with what it has.
+    BlindReplica,
+    /// A read goes by a clock that stands an hour back: what has expired is still there.
+    OldClock,
+    /// What is on disk of a replica stays there when the map has it no more.
+    KeepFiles,
+    /// The director's orders do not arrive.
+    DropOrders,
     /// A request that is sent again is applied again.
     Twice,
     /// A write that was proposed is told to be refused when its client gets impatient.
@@ -34,6 +42,10 @@ pub const BUGS: &[(&str, Bug)] = &[
     ("lose-write", Bug::LoseWrite),
     ("twist-entry", Bug::TwistEntry),
     ("read-anywhere", Bug::ReadAnywhere),
+    ("blind-replica", Bug::BlindReplica),
+    ("old-clock", Bug::OldClock),
+    ("keep-files", Bug::KeepFiles),
+    ("drop-orders", Bug::DropOrders),
     ("twice", Bug::Twice),
     ("refuse-late", Bug::RefuseLate),
 ];

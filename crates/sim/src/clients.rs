@@ -4,8 +4,8 @@ use crate::bug::Bug;
 use crate::chance::Chance;
 use crate::check::acknowledged;
 use crate::event::{Event, NodeEvent};
-use crate::history::{Action, Answer, Outcome as Told};
-use crate::request::{Form, Request};
+use crate::history::{Action, Answer, KEYS, Outcome as Told};
+use crate::request::{Form, Request, key_name};
 use crate::schedule::{MILLISECOND, SECOND};
 use crate::world::{Outcome, World, place_of};
 use std::collections::BTreeMap;
@@ -23,6 +23,8 @@ pub struct Client {
     leaders: BTreeMap<usize, NodeId>,
     /// Reads that it has yet to make at the end.
     last: Vec<Request>,
+    /// Of a request that clears a shard: its operations in other groups.
+    twins: Vec<usize>,
     /// How many of its requests had a number.
     numbers: u64,
     /// How often it has sent the request that it waits for.
@@ -49,10 +51,41 @@ impl World {
             client.numbers += 1;
             request.id = Some((number, client.numbers));
         }
-        let operation = self.history.begin(number, request.group, request.actions.clone());
+        if request.form == Form::Clear && self.map.is_none() {
+            let pause = self.prng.between(100, SECOND);
+            self.schedule.after(pause, Event::Think(number));
+            return;
+        }
+        let operation = self.begin(number, &request);
         self.reads.begun(operation, &self.history.operations()[operation]);
         (self.clients[number].attempts, self.clients[number].unsure) = (0, false);
         self.send(number, operation, request);
+    }
+
+    /// The history gets to know of a request: of one that clears a shard, for each group of keys that is there.
+    fn begin(&mut self, number: usize, request: &Request) -> usize {
+        let (now_ms, weak) = (self.wall_ms(), request.weak.is_some());
+        let operation = self.history.begin(number, request.group, request.actions.clone(), weak, now_ms);
+        let mut groups = vec![request.group];
+        if request.form == Form::Clear {
+            let shard_of = |group| self.shard_of(slot_of(&key_name(group, 0)));
+            let here = shard_of(request.group);
+            groups = (0..self.plan.groups).filter(|group| shard_of(*group) == here).collect();
+        }
+        for group in groups {
+            if group != request.group {
+                let twin = self.history.begin(number, group, request.actions.clone(), weak, now_ms);
+                self.clients[number].twins.push(twin);
+            }
+            for (key, action) in &request.actions {
+                match action {
+                    Action::Clear => (0..KEYS).for_each(|key| self.weak.may_go(group, key)),
+                    Action::Delete | Action::PutFor(..) => self.weak.may_go(group, *key),
+                    _ => {}
+                }
+            }
+        }
+        operation
     }
 
     /// A client sends a request, for the first time or again.
@@ -128,7 +161,11 @@ impl World {
         let think_ms = if done { self.plan.think_ms } else { self.plan.think_ms.max(50) };
         let pause = self.prng.between(100, think_ms * MILLISECOND);
         self.schedule.after(pause, Event::Think(number));
-        self.history.end(operation, answer);
+        let now_ms = self.wall_ms();
+        for twin in std::mem::take(&mut self.clients[number].twins) {
+            self.history.end(twin, answer.clone(), now_ms);
+        }
+        self.history.end(operation, answer, now_ms);
         let ended = &self.history.operations()[operation];
         self.reads.ended(operation, ended)?;
         let shard = self.shard_of(slot_of(&request.keys()[0]));
@@ -136,6 +173,9 @@ impl World {
         self.counts.answered += u64::from(done);
         if let Answer::Done(outcomes) = &ended.answer {
             for ((key, action), outcome) in ended.actions.iter().zip(outcomes) {
+                if let Told::Written(version) | Told::Read(Some((_, version))) = outcome {
+                    self.weak.told(ended.group, *key, *version, self.schedule.now());
+                }
                 match (action, outcome) {
                     (_, Told::Read(seen)) => self.workload.learn(ended.group, *key, seen.map(|(_, version)| version)),
                     (Action::Delete, _) => self.workload.learn(ended.group, *key, None),

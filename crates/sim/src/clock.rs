@@ -8,7 +8,7 @@ use vocab::Moment;
 pub const DRIFT_PER_MILLE_MAX: u64 = 45;
 
 /// The wall clock of a run's begin, in ms since the epoch.
-const BEGIN_WALL_MS: u64 = 1_700_000_000_000;
+pub const BEGIN_WALL_MS: u64 = 1_700_000_000_000;
 
 /// See the module's words.
 #[derive(Clone, Debug)]

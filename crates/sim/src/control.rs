@@ -1,12 +1,14 @@
 //! A node's dealings with the store as a whole: its control, the map that it has, and what it knows of leaders. What a
 //! server's worker does with them, done here.
 
+use crate::bug::Bug;
 use crate::chance::Chance;
 use crate::event::{NodeEvent, Place};
 use crate::schedule::MILLISECOND;
 use crate::world::{Outcome, World, node_id, place_of};
 use cluster::{Change, Map, Routes};
 use node::control::Action;
+use node::director::NodeReport;
 use node::peer::PeerMessage;
 use std::sync::Arc;
 use vocab::{NodeId, ReplicaId, ShardId};
@@ -31,6 +33,10 @@ impl World {
     /// A node tells whoever directs of itself.
     fn report(&mut self, place: Place) -> Outcome {
         let report = self.hosts[place].report(self.moment(place));
+        let read = NodeReport::decode(&report.encode());
+        if read.as_ref() != Ok(&report) {
+            return Err(format!("a report is read as another one: {report:?}, {read:?}"));
+        }
         let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
         let mut actions = Vec::new();
         process.control.reported(report, process.leaders.of(ShardId::META), &mut actions);
@@ -147,6 +153,7 @@ impl World {
                         self.post(place, node_id(to), message.clone());
                     }
                 }
+                Action::Order { .. } if self.bug == Some(Bug::DropOrders) => {}
                 Action::Order { node, shard, order } => self.tell(place, node, PeerMessage::Order { shard, order }),
                 // Everybody can find everybody.
                 Action::Know(_) => {}

@@ -65,6 +65,8 @@ pub struct Disk {
     pub map: Option<Arc<Map>>,
     trees: BTreeMap<ShardId, SharedFiles>,
     loses_writes: bool,
+    /// What is here of replicas that are gone is left: a bug put in on purpose.
+    pub keeps: bool,
 }
 
 impl Disk {
@@ -74,6 +76,7 @@ impl Disk {
             Bug::SkipFsync => self.log.skips_fsync.store(true, Ordering::Relaxed),
             Bug::ForgetVote => self.log.forgets_votes.store(true, Ordering::Relaxed),
             Bug::LoseWrite => self.loses_writes = true,
+            Bug::KeepFiles => self.keeps = true,
             _ => {}
         }
     }

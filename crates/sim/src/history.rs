@@ -22,10 +22,14 @@ pub enum Action {
     Get,
     /// Writes a value.
     Put(u64),
+    /// Writes a value that goes by itself after so many ms.
+    PutFor(u64, u64),
     /// Writes a value if the key has this version; 0: if it is absent. Else nothing of the request is done.
     PutIf(u64, u64),
     /// Removes the key.
     Delete,
+    /// Removes all keys of the shard: FLUSHALL's part there.
+    Clear,
     /// Nothing of the request is done unless the key has this version; 0: unless it is absent.
     Check(u64),
 }
@@ -41,6 +45,8 @@ pub enum Outcome {
     Deleted(bool),
     /// The condition held.
     Held,
+    /// Everything was removed.
+    Cleared,
 }
 
 /// What a client knows of its request.
@@ -71,6 +77,10 @@ pub struct Operation {
     pub ended: u64,
     /// What it was.
     pub answer: Answer,
+    /// It may be answered by any replica: what it saw may be old.
+    pub weak: bool,
+    /// The wall clock when it was asked and when the answer came, in ms.
+    pub between_ms: (u64, u64),
 }
 
 impl Action {
@@ -78,7 +88,7 @@ impl Action {
     #[must_use]
     pub fn value(self) -> Option<u64> {
         match self {
-            Self::Put(value) | Self::PutIf(value, _) => Some(value),
+            Self::Put(value) | Self::PutFor(value, _) | Self::PutIf(value, _) => Some(value),
             _ => None,
         }
     }
@@ -125,20 +135,29 @@ pub struct History {
 
 impl History {
     /// A client asks; answers the number to `end` it by.
-    pub fn begin(&mut self, client: usize, group: usize, actions: Vec<(Key, Action)>) -> usize {
+    pub fn begin(
+        &mut self,
+        client: usize,
+        group: usize,
+        actions: Vec<(Key, Action)>,
+        weak: bool,
+        now_ms: u64,
+    ) -> usize {
         self.moment += 1;
         let (begun, ended) = (self.moment, u64::MAX);
-        self.operations.push(Operation { client, group, actions, begun, ended, answer: Answer::Unknown });
+        let (answer, between_ms) = (Answer::Unknown, (now_ms, u64::MAX));
+        self.operations.push(Operation { client, group, actions, begun, ended, answer, weak, between_ms });
         self.operations.len() - 1
     }
 
     /// The client is answered.
-    pub fn end(&mut self, number: usize, answer: Answer) {
+    pub fn end(&mut self, number: usize, answer: Answer, now_ms: u64) {
         self.moment += 1;
         let operation = &mut self.operations[number];
         assert_eq!(operation.ended, u64::MAX, "answered twice: {operation}");
         if answer != Answer::Unknown {
             operation.ended = self.moment;
+            operation.between_ms.1 = now_ms;
         }
         operation.answer = answer;
     }

@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::request::{Form, Request};
+use crate::schedule::Micros;
 use cluster::{Map, NodeInfo, Routes};
 use node::control::{Control, Shape};
 use node::core::{Core, Logging};
@@ -100,6 +101,8 @@ pub struct Host {
     pub process: Option<Process>,
     /// It stands still; events are held.
     pub paused: bool,
+    /// Since when it is down, if it is.
+    pub down_since: Option<Micros>,
     /// Counts its starts: what was meant for an earlier one is void.
     pub life: u64,
 }
@@ -109,7 +112,7 @@ impl Host {
     #[must_use]
     pub fn new(info: NodeInfo) -> Self {
         let clock = Clock::new(1_000_000 * info.id.0);
-        Self { info, clock, disk: Disk::default(), process: None, paused: false, life: 0 }
+        Self { info, clock, disk: Disk::default(), process: None, paused: false, down_since: Some(0), life: 0 }
     }
 
     /// The number of the newest map that it has.
@@ -122,6 +125,7 @@ impl Host {
     pub fn boot(&mut self, now: Moment, seed: u64, shape: Shape, keep_bytes: u64) {
         assert!(self.process.is_none(), "node {} is started twice", self.info.id);
         self.life += 1;
+        self.down_since = None;
         let map = self.disk.map.clone();
         let process = Process {
             core: Core::new(self.info.id),
@@ -145,8 +149,9 @@ impl Host {
     }
 
     /// The process is gone, and with it what it had in memory.
-    pub fn crash(&mut self) -> Option<Process> {
+    pub fn crash(&mut self, at: Micros) -> Option<Process> {
         self.paused = false;
+        self.down_since.get_or_insert(at);
         self.process.take()
     }
 
@@ -168,6 +173,9 @@ impl Host {
         let Some(map) = process.map.clone() else { return };
         process.core.map_changed(map.clone());
         self.disk.remove_strangers(&map, me, process);
+        process
+            .refused
+            .retain(|(shard, replica), _| map.replica(*shard, *replica).is_some_and(|there| there.node == me));
         for (&shard, info) in &map.shards {
             let Some(replica) = info.replica_on(me).map(|replica| replica.id) else { continue };
             if process.core.shard(shard).is_some() || process.refused.contains_key(&(shard, replica)) {
@@ -177,6 +185,7 @@ impl Host {
             match open(&mut self.disk, &map, shard, replica, process, seed) {
                 Ok((mut opened, fresh)) => {
                     opened.replica_mut().keep_log(keep_bytes);
+                    opened.view().watch_followers(true);
                     process.core.adopt(opened, fresh, now);
                 }
                 Err(why) => _ = process.refused.insert((shard, replica), why),
@@ -207,6 +216,9 @@ impl Disk {
             }
             if process.core.release(shard).is_some() {
                 process.cache.clear_shard(shard.0);
+            }
+            if self.keeps && mine(shard).is_none() {
+                continue;
             }
             self.forget_tree(shard);
             let mut write = LogWrite::default();

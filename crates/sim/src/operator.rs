@@ -85,8 +85,12 @@ impl World {
         let info = self.map.as_ref().and_then(|map| map.shards.get(&shard));
         let lines = info.into_iter().flat_map(|info| &info.replicas).map(|replica| {
             let process = self.hosts[place_of(replica.node)].process.as_ref();
-            let status = process.map(|process| process.core.shard(shard).map(|shard| shard.replica().status()));
-            format!("  {replica:?}: {status:?}")
+            let here = process.and_then(|process| process.core.shard(shard));
+            let serving = here.is_some_and(|here| here.view().serving());
+            let refused = process.and_then(|process| process.refused.get(&(shard, replica.id)));
+            let broken = here.and_then(node::Shard::broken).or(refused.map(String::as_str)).unwrap_or_default();
+            let status = here.map(|here| here.replica().status());
+            format!("  {replica:?}: serving {serving} {broken} {status:?}")
         });
         lines.collect::<Vec<_>>().join("\n")
     }

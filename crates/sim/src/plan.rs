@@ -1,7 +1,11 @@
 //! What kind of run a seed makes: how large the store is, how it is used, and what it has to bear.
 
 use crate::chance::Chance;
+use crate::workload::WorkShape;
 use vocab::Prng;
+
+/// Two ticks, and what messages take.
+const SLACK_US: u64 = 150_000;
 
 /// See the module's words. All of it follows from the seed.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +41,8 @@ pub struct Plan {
     pub overlap: bool,
     /// After how long a node that is not heard of counts as lost, in ms, if not after the usual time.
     pub failure_timeout_ms: Option<u64>,
+    /// What clients ask beside the usual.
+    pub work: WorkShape,
     /// Which kinds of faults there are.
     pub faults: Faults,
 }
@@ -94,9 +100,23 @@ impl Plan {
             flush_every_ms: *prng.pick(&[100, 500, 3000]),
             overlap: prng.happens(500),
             keep_bytes: *prng.pick(&[0, 2_000, 1 << 20]),
+            work: WorkShape {
+                // When something expires cannot be told where clocks jump.
+                expires: !faults.clocks && prng.happens(500),
+                clears: prng.happens(300),
+                careless: prng.happens(300),
+                weak: if prng.happens(500) { 300 } else { 0 },
+            },
             failure_timeout_ms: prng.happens(300).then(|| prng.between(5_000, 20_000)),
             faults,
         }
+    }
+
+    /// How much later than a leader another replica may learn of a write, beside the lag that it tells, in µs; none if its
+    /// lag means nothing: where messages are lost or clocks jump.
+    #[must_use]
+    pub fn slack(&self) -> Option<u64> {
+        (!self.faults.network && !self.faults.clocks).then_some(SLACK_US)
     }
 
     /// How many replicas plans may ask for. Fewer than three bear no damage.

@@ -1,6 +1,7 @@
 //! A client's request as Basalt's commands, and the answer as the history has it.
 
 use crate::history::{Action, Answer, Key, Outcome, Seen};
+use node::session::Consistency;
 use node::{EncodedCommand, Write};
 use resp::Value;
 
@@ -13,6 +14,10 @@ pub enum Form {
     Put,
     /// KV.EXEC: any.
     Exec,
+    /// SET without waiting for anybody: one `Put`. It may be lost.
+    Set,
+    /// FLUSHALL's part in one shard.
+    Clear,
     /// WATCH, MULTI, EXEC: any `Check`s, then `Get`s, `Put`s and `Delete`s.
     Multi,
 }
@@ -31,6 +36,8 @@ pub struct Request {
     pub actions: Vec<(Key, Action)>,
     /// The client and the number that it gave the request, if it may be sent again: of KV.PUT and KV.EXEC only.
     pub id: Option<(usize, u64)>,
+    /// Of a KV.GET that any replica may answer: what it must keep.
+    pub weak: Option<Consistency>,
 }
 
 /// The bytes of a key.
@@ -80,12 +87,19 @@ impl Request {
                 }
                 args
             }
+            Form::Set => self.actions.first().map_or(Vec::new(), |&(key, action)| {
+                let mut words = self.words(key, action);
+                words[0] = b"SET".to_vec();
+                words
+            }),
+            Form::Clear => Vec::new(),
             Form::Get | Form::Put | Form::Multi => self.actions.first().map_or(Vec::new(), |&(key, action)| {
                 let mut words = self.words(key, action);
                 words[0].splice(0..0, *b"KV.");
                 words
             }),
         };
+        args.extend(self.weak.into_iter().flat_map(weak_words));
         if let Some((client, number)) = self.id {
             args.extend([REQUEST.to_vec(), format!("client{client}").into_bytes(), number.to_string().into_bytes()]);
         }
@@ -95,6 +109,9 @@ impl Request {
     /// As a shard takes it.
     #[must_use]
     pub fn write(&self) -> Write {
+        if self.form == Form::Clear {
+            return Write::Clear;
+        }
         if self.form != Form::Multi {
             return Write::Command(encode(&self.command()));
         }
@@ -103,7 +120,7 @@ impl Request {
             _ => None,
         });
         let commands = self.commands().map(|&(key, action)| {
-            let one = Self { form: Form::Put, group: self.group, actions: vec![(key, action)], id: None };
+            let one = Self { form: Form::Put, group: self.group, actions: vec![(key, action)], id: None, weak: None };
             encode(&one.command())
         });
         Write::Transaction { watches: checks.collect(), commands: commands.collect() }
@@ -119,6 +136,10 @@ impl Request {
         match action {
             Action::Get => vec![b"GET".to_vec(), name],
             Action::Put(value) => vec![b"PUT".to_vec(), name, value_bytes(value)],
+            Action::PutFor(value, ms) => {
+                vec![b"PUT".to_vec(), name, value_bytes(value), b"TTL".to_vec(), number(ms)]
+            }
+            Action::Clear => Vec::new(),
             Action::PutIf(value, version) => {
                 let condition = [b"IFVERSION".to_vec(), number(version), b"RETURN".to_vec()];
                 [vec![b"PUT".to_vec(), name, value_bytes(value)], condition.to_vec()].concat()
@@ -166,6 +187,9 @@ impl Request {
                 let outcomes = all(values)?;
                 Some(Answer::Done([vec![Outcome::Held; checks], outcomes].concat()))
             }
+            (Form::Clear, Value::Simple(_)) => Some(Answer::Done(vec![Outcome::Cleared])),
+            // It was answered before anybody had it.
+            (Form::Set, Value::Simple(_)) => Some(Answer::Unknown),
             (Form::Get | Form::Put, value) => {
                 let (_, action) = *self.actions.first()?;
                 match (outcome(action, value), unmet(action, value)) {
@@ -176,6 +200,16 @@ impl Request {
             }
             _ => None,
         }
+    }
+}
+
+fn weak_words(consistency: Consistency) -> Vec<Vec<u8>> {
+    let number = |word: &[u8], number: u64| vec![word.to_vec(), number.to_string().into_bytes()];
+    match consistency {
+        Consistency::Absolute => vec![b"ABSOLUTE".to_vec()],
+        Consistency::Any => vec![b"ANY".to_vec()],
+        Consistency::Lag { ms } => number(b"LAG", ms),
+        Consistency::Version { token } => number(b"VERSION", token),
     }
 }
 
@@ -198,7 +232,9 @@ fn outcome(action: Action, value: &Value) -> Option<Outcome> {
             [value, version] => seen(value, version).map(Outcome::Read),
             _ => None,
         },
-        (Action::Put(_), Value::Int(version)) => u64::try_from(*version).ok().map(Outcome::Written),
+        (Action::Put(_) | Action::PutFor(..), Value::Int(version)) => {
+            u64::try_from(*version).ok().map(Outcome::Written)
+        }
         (Action::PutIf(..), Value::Array(parts)) => match &parts[..] {
             [Value::Int(version), _, _] => u64::try_from(*version).ok().map(Outcome::Written),
             _ => None,
@@ -227,6 +263,7 @@ fn refused(text: &str) -> Option<Answer> {
         "CLUSTERDOWN ",
         "BUSY ",
         "TRYAGAIN ",
+        "STALE ",
         "ERR disk full",
         "ERR writes are refused",
         "ERR not written",
@@ -240,10 +277,10 @@ fn refused(text: &str) -> Option<Answer> {
     UNKNOWN.iter().any(|prefix| text.starts_with(prefix)).then_some(Answer::Unknown)
 }
 
-/// The numbers of the values that the commands of an entry mean to write, and whether they may be in another entry too,
-/// having been sent again.
-pub fn values_of(entry: &[u8]) -> Result<Vec<(u64, bool)>, &'static str> {
-    let (_, items) = node::decode_entry(entry)?;
+/// The clock of an entry, the numbers of the values that its commands mean to write, and whether they may be in another
+/// entry too, having been sent again.
+pub fn values_of(entry: &[u8]) -> Result<(u64, Vec<(u64, bool)>), &'static str> {
+    let (clock_ms, items) = node::decode_entry(entry)?;
     let mut values = Vec::new();
     for item in items {
         match item? {
@@ -257,7 +294,7 @@ pub fn values_of(entry: &[u8]) -> Result<Vec<(u64, bool)>, &'static str> {
             _ => {}
         }
     }
-    Ok(values)
+    Ok((clock_ms, values))
 }
 
 #[cfg(test)]
@@ -268,7 +305,7 @@ mod tests {
     use Outcome::{Deleted, Held, Read, Written};
 
     fn request(form: Form, actions: &[(Key, Action)]) -> Request {
-        Request { form, group: 4, actions: actions.to_vec(), id: None }
+        Request { form, group: 4, actions: actions.to_vec(), id: None, weak: None }
     }
 
     #[test]
@@ -286,6 +323,10 @@ mod tests {
             "KV.EXEC 4 3 CHECK {g4}k0 3 6 PUT {g4}k1 8: IFVERSION 0 RETURN 2 DEL {g4}k2 2 GET {g4}k0"
         );
         assert_eq!(text(&request(Form::Get, &[(1, Get)])), "KV.GET {g4}k1");
+        let lag = Request { weak: Some(Consistency::Lag { ms: 7 }), ..request(Form::Get, &[(1, Get)]) };
+        assert_eq!(text(&lag), "KV.GET {g4}k1 LAG 7");
+        assert_eq!(text(&request(Form::Put, &[(1, Action::PutFor(8, 9))])), "KV.PUT {g4}k1 8: TTL 9");
+        assert_eq!(text(&request(Form::Set, &[(1, Put(8))])), "SET {g4}k1 8:");
         let value = |n: u64| {
             let bytes = value_bytes(n);
             format!("${}\r\n{}\r\n", bytes.len(), String::from_utf8(bytes).unwrap())
@@ -339,6 +380,6 @@ mod tests {
         let again = Request { id: Some((3, 1)), ..request(Form::Exec, &[(0, PutIf(8, 1)), (1, Put(9))]) };
         let Write::Command(command) = again.write() else { panic!() };
         entry.encoded_command(&command);
-        assert_eq!(values_of(&entry.seal(1)), Ok(vec![(77, false), (8, true), (9, true)]));
+        assert_eq!(values_of(&entry.seal(1)), Ok((1, vec![(77, false), (8, true), (9, true)])));
     }
 }

@@ -7,7 +7,7 @@ use crate::effects::Outbox;
 use crate::event::{Event, NodeEvent, Place};
 use crate::history::{Action, Answer, Outcome as Told};
 use crate::host::{self, WaitingRead};
-use crate::request::Request;
+use crate::request::{Form, Request};
 use crate::schedule::MILLISECOND;
 use crate::world::{Outcome, World, node_id, place_of};
 use node::control::report_members;
@@ -17,7 +17,7 @@ use node::session::Acks;
 use node::{ArrivedSnapshot, Ticket, key_hash};
 use replica::{DiskState, LogStore, LogWrite};
 use resp::Proto;
-use vocab::{NodeId, ShardId, slot_of};
+use vocab::{Moment, NodeId, ShardId, slot_of};
 
 impl World {
     /// An event comes to a node that runs.
@@ -62,6 +62,12 @@ impl World {
         let interval = self.hosts[place].clock.until(TICK_MS * MILLISECOND);
         let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
         process.core.tick(now, &mut out);
+        // What was written without fsync is on the disk within 100 ms.
+        let sync = !self.plan.sync && process.ticks.is_multiple_of(2) && process.health.state() == DiskState::Healthy;
+        if sync && self.hosts[place].disk.log.sync().is_err() {
+            self.poisoned(place);
+        }
+        let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
         out.readable.extend(process.reads.keys().copied());
         self.later(interval, place, NodeEvent::Tick);
         self.carry_out(place, out)?;
@@ -163,8 +169,7 @@ impl World {
         }
         // A tree must not be ahead of its log.
         if host.disk.log.sync().is_err() {
-            process.health.poison("a simulated fsync failed");
-            self.restart_soon(place);
+            self.poisoned(place);
             return;
         }
         let mut write = LogWrite::default();
@@ -181,6 +186,14 @@ impl World {
         } else if !write.is_empty() {
             process.writing = Some((write, Vec::new()));
             self.begin_write(place);
+        }
+    }
+
+    /// An fsync has failed.
+    fn poisoned(&mut self, place: Place) {
+        if let Some(process) = &self.hosts[place].process {
+            process.health.poison("a simulated fsync failed");
+            self.restart_soon(place);
         }
     }
 
@@ -224,7 +237,11 @@ impl World {
             return self.try_read(place, shard, read);
         }
         let keys: Vec<u64> = request.keys().iter().map(|key| key_hash(key)).collect();
-        let acks = if self.prng.happens(100) { Acks::All } else { Acks::Majority };
+        let acks = match request.form {
+            Form::Set => Acks::None,
+            _ if self.prng.happens(100) => Acks::All,
+            _ => Acks::Majority,
+        };
         let sync = self.plan.sync;
         let ticket = Ticket {
             worker: 0,
@@ -257,6 +274,13 @@ impl World {
         let Some(process) = &self.hosts[place].process else { return Ok(()) };
         let here = process.core.shard(shard);
         let leader = process.leaders.of(shard);
+        if let Some(consistency) = read.request.weak
+            && let Some(here) = here
+            && !here.view().leading()
+        {
+            let view = here.view().clone();
+            return self.try_weak(place, &view, read, consistency);
+        }
         let anywhere = self.bug == Some(Bug::ReadAnywhere);
         let Some(here) = here.filter(|here| anywhere || here.view().leading()) else {
             self.refuse(read.operation, leader);
@@ -268,7 +292,11 @@ impl World {
         }
         let Some(process) = &self.hosts[place].process else { return Ok(()) };
         let Some(here) = process.core.shard(shard) else { return Ok(()) };
-        let reply = host::read(here.view(), &read.request, now);
+        let clock = match self.bug {
+            Some(Bug::OldClock) => Moment { wall_ms: now.wall_ms - 3_600_000, ..now },
+            _ => now,
+        };
+        let reply = host::read(here.view(), &read.request, clock);
         // From memory, or by a thread that waits for the disk.
         let delay = if self.prng.happens(900) { 0 } else { self.prng.below(20 * MILLISECOND) };
         self.later(delay, place, NodeEvent::ReadMade(Box::new(read), reply));
@@ -310,6 +338,9 @@ impl World {
         for task in out.snapshots {
             self.send_rows(place, task);
         }
+        for (shard, index, members) in &out.members {
+            self.removed(*shard, *index, members)?;
+        }
         let members = out.members.iter().map(|(shard, index, members)| report_members(*shard, *index, members));
         let ended = out.ended.iter().map(|child| cluster::Change::EndSplit { child: *child });
         let changes = members.chain(ended).collect();
@@ -335,6 +366,7 @@ impl World {
         let answer = reply.map_or(Ok(Answer::Refused), |reply| request.answer(&reply))?;
         let mut told = self.history.operations()[operation].clone();
         told.answer = answer.clone();
+        self.check_holders(place, shard, ticket, &told)?;
         let group = self.groups.entry(shard).or_default();
         // Of a request that was sent more than once, another one may be in the log.
         if answer != Answer::Refused || request.id.is_none() {
@@ -350,7 +382,7 @@ impl World {
     }
 
     /// An answer goes to its client.
-    fn answer(&mut self, operation: usize, answer: Answer, leader: Option<NodeId>) {
+    pub(crate) fn answer(&mut self, operation: usize, answer: Answer, leader: Option<NodeId>) {
         if !self.healing && self.plan.faults.network && self.prng.happens(10) {
             return;
         }

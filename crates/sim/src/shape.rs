@@ -161,7 +161,17 @@ impl World {
     /// What is not yet as it should be, once nothing goes wrong any more.
     pub(crate) fn unshaped(&self, map: &Map) -> Option<String> {
         if let Some(plan) = map.open_plans().next() {
-            return Some(format!("a plan has not ended: {plan:?}; steps {:?}, splits {:?}", map.steps, map.splits));
+            let busy = map.steps.keys().chain(map.splits.keys());
+            let busy: Vec<String> = busy.map(|shard| format!("shard {shard}:\n{}", self.describe(*shard))).collect();
+            return Some(format!(
+                "a plan has not ended: {plan:?}; {}; {}; steps {:?}, splits {:?}\n{}\nshard 0:\n{}",
+                self.waits(plan.id),
+                layout(map),
+                map.steps,
+                map.splits,
+                busy.join("\n"),
+                self.describe(ShardId::META)
+            ));
         }
         if let Some((shard, step)) = map.steps.iter().next() {
             return Some(format!("shard {shard} has a step: {step:?}"));
@@ -172,6 +182,14 @@ impl World {
         let stranger = (0..self.hosts.len())
             .find(|place| !self.shaping.is_gone(*place) && !map.nodes.contains_key(&node_id(*place)));
         stranger.map(|place| format!("node {} is not in the map", node_id(place)))
+    }
+
+    /// What directors say that a plan waits for.
+    fn waits(&self, id: PlanId) -> String {
+        let pictures = self.hosts.iter().filter_map(|host| host.process.as_ref()?.control.picture());
+        let plans = pictures.flat_map(|picture| picture.plans).filter(|plan| plan.id == id.0);
+        let waits: Vec<String> = plans.map(|plan| format!("waits for {:?}", plan.waits_for)).collect();
+        if waits.is_empty() { "nobody directs".to_owned() } else { waits.join(", ") }
     }
 
     /// A node crashes, and when it comes back the files of one of its trees are damaged. Not while another replica of the
@@ -237,4 +255,20 @@ impl World {
         };
         voters.len() >= 3 && voters.len() == info.replicas.len() && info.replicas.iter().all(knows)
     }
+}
+
+/// Where everything is, in a few words.
+pub fn layout(map: &Map) -> String {
+    let of_shard = |(id, info): (&ShardId, &ShardInfo)| {
+        let on: Vec<String> = info
+            .replicas
+            .iter()
+            .map(|replica| format!("{}{}", replica.node, if replica.learner { "?" } else { "" }))
+            .collect();
+        format!("shard {id} on {}", on.join(" "))
+    };
+    let nodes: Vec<String> = map.nodes.values().map(|node| format!("{} {}", node.id, node.zone)).collect();
+    let shards: Vec<String> = map.shards.iter().map(of_shard).collect();
+    let (leaving, factor) = (&map.leaving, map.replication_factor);
+    format!("nodes {}, leaving {leaving:?}, {factor} replicas: {}", nodes.join(", "), shards.join(", "))
 }

@@ -7,6 +7,8 @@ use crate::chance::Chance;
 use crate::check::maps::Maps;
 use crate::check::raft::Group;
 use crate::check::reads::Reads;
+use crate::check::removals::Removals;
+use crate::check::weak::Weak;
 use crate::clients::Client;
 use crate::event::{Event, NodeEvent, Place};
 use crate::history::History;
@@ -57,9 +59,11 @@ pub struct World {
     pub(crate) map: Option<Arc<Map>>,
     pub(crate) routes: Option<Routes>,
     pub(crate) maps: Maps,
+    pub(crate) removals: Removals,
     pub(crate) groups: BTreeMap<ShardId, Group>,
     pub(crate) history: History,
     pub(crate) reads: Reads,
+    pub(crate) weak: Weak,
     pub(crate) workload: Workload,
     pub(crate) clients: Vec<Client>,
     pub(crate) shaping: Shaping,
@@ -104,10 +108,12 @@ impl World {
             routes: None,
             map: None,
             maps: Maps::default(),
+            removals: Removals::default(),
             groups: BTreeMap::new(),
             history: History::default(),
             reads: Reads::default(),
-            workload: Workload::new(plan.groups, prng.fork()),
+            weak: Weak::default(),
+            workload: Workload::new(plan.groups, plan.work, prng.fork()),
             clients: (0..plan.clients).map(|_| Client::default()).collect(),
             shaping: Shaping::default(),
             healing: false,
@@ -162,6 +168,11 @@ impl World {
     #[must_use]
     pub fn now(&self) -> Micros {
         self.schedule.now()
+    }
+
+    /// The wall clock of a node whose clock is right.
+    pub(crate) fn wall_ms(&self) -> u64 {
+        crate::clock::BEGIN_WALL_MS + self.now() / MILLISECOND
     }
 
     /// The time as a node has it.
@@ -252,7 +263,9 @@ impl World {
 
     /// The process at a place is gone. Of its log, what was written and not fsynced may be lost.
     pub(crate) fn crash(&mut self, place: Place) {
-        let Some(process) = self.hosts[place].crash() else { return };
+        let now = self.now();
+        let may_lose = self.plan.sync || self.may_lose_power(place);
+        let Some(process) = self.hosts[place].crash(now) else { return };
         self.counts.crashes += 1;
         let disk = &self.hosts[place].disk;
         if let Some((write, _)) = process.writing
@@ -263,7 +276,7 @@ impl World {
             _ = replica::LogStore::write(&*disk.log, write, false);
         }
         let unsynced = disk.log.inner().unsynced();
-        let kept = if self.plan.sync { self.prng.below(unsynced as u64 + 1) as usize } else { unsynced };
+        let kept = if may_lose { self.prng.below(unsynced as u64 + 1) as usize } else { unsynced };
         disk.crash_keeping(kept);
         self.note(format_args!("node {} crashes; {kept} of {unsynced} log writes are kept", place + 1));
         for event in std::mem::take(&mut self.held[place]) {

@@ -45,7 +45,8 @@ mod tests {
         ];
         for (value, answer, sound) in cases {
             let actions = vec![(0, Action::Put(value))];
-            let operation = Operation { client: 0, group: 0, actions, begun: 1, ended: 2, answer };
+            let operation =
+                Operation { client: 0, group: 0, actions, begun: 1, ended: 2, answer, weak: false, between_ms: (0, 0) };
             assert_eq!(check(&operation, &log).is_ok(), sound, "{operation}");
         }
     }

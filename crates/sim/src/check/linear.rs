@@ -4,6 +4,9 @@
 //! one log that a group's keys share, so writes whose versions are known have only one order. They are known if they
 //! were told, if someone saw the value, or from the log itself, which also tells what never happened. What changes
 //! nothing is taken as soon as it fits. So a choice is left only where none of these knows what a write did.
+//!
+//! Values that expire do so by the clock in entries, which the log tells, and by the leader's when it is read: in between the
+//! moments at which a read was asked and answered, both are right.
 //! <https://www.cs.ox.ac.uk/people/gavin.lowe/LinearizabiltyTesting/paper.pdf>
 
 use crate::history::{Action, Answer, KEYS, Operation, Outcome, Seen};
@@ -27,13 +30,42 @@ struct Step<'a> {
     certain: bool,
     /// Whether it does nothing there if a condition does not hold.
     may_fail: bool,
+    /// By which clock what has expired is told: not before, not after.
+    clock_ms: (u64, u64),
 }
 
-/// Checks the operations of one group, in the order in which they began. `log` has the values that the group's log
-/// holds, and their indexes, if that is known. The error tells what contradicts what.
-pub fn check(operations: &[&Operation], log: Option<&BTreeMap<u64, u64>>) -> Result<(), String> {
+/// What a group's log holds.
+#[derive(Clone, Copy)]
+pub struct Log<'a> {
+    /// Values, and the indexes of their entries.
+    pub values: &'a BTreeMap<u64, u64>,
+    /// By index, the clock in the entry.
+    pub clocks: &'a BTreeMap<u64, u64>,
+}
+
+/// When values expire, in ms.
+type Expiries = BTreeMap<u64, u64>;
+
+/// Checks the operations of one group, in the order in which they began. `log` has what the group's log holds, if that is
+/// known. The error tells what contradicts what.
+pub fn check(operations: &[&Operation], log: Option<Log<'_>>) -> Result<(), String> {
     let steps = resolve(operations, log)?;
-    Search::new(steps).run()
+    let expiries = expiries(&steps, log);
+    Search::new(steps, expiries).run()
+}
+
+/// When each value expires that does, as far as the log tells.
+fn expiries(steps: &[Step<'_>], log: Option<Log<'_>>) -> Expiries {
+    let clock = |step: &Step<'_>| log.and_then(|log| log.clocks.get(&step.version?).copied());
+    let of = |step: &Step<'_>| {
+        let clock = clock(step);
+        let actions = step.operation.actions.iter().filter_map(move |(_, action)| match action {
+            Action::PutFor(value, ms) => Some((*value, clock? + ms)),
+            _ => None,
+        });
+        actions.collect::<Vec<_>>()
+    };
+    steps.iter().flat_map(of).collect()
 }
 
 /// Every value that anyone was told, with its version.
@@ -58,7 +90,7 @@ fn values(operation: &Operation) -> impl Iterator<Item = u64> {
 }
 
 /// Finds the versions of writes whose answer is not known by what others saw of them; drops what was refused.
-fn resolve<'a>(operations: &[&'a Operation], log: Option<&BTreeMap<u64, u64>>) -> Result<Vec<Step<'a>>, String> {
+fn resolve<'a>(operations: &[&'a Operation], log: Option<Log<'_>>) -> Result<Vec<Step<'a>>, String> {
     let mut versions: BTreeMap<u64, (u64, &Operation)> = BTreeMap::new();
     for operation in operations {
         for (value, version) in seen(operation) {
@@ -71,7 +103,7 @@ fn resolve<'a>(operations: &[&'a Operation], log: Option<&BTreeMap<u64, u64>>) -
     let mut steps = Vec::new();
     for &operation in operations {
         let found = values(operation).find_map(|value| versions.get(&value));
-        let logged = log.and_then(|log| log.get(&values(operation).next()?).copied());
+        let logged = log.and_then(|log| log.values.get(&values(operation).next()?).copied());
         let version = operation.version().or(found.map(|(version, _)| *version)).or(logged);
         let certain = match (&operation.answer, found, logged) {
             (Answer::Refused | Answer::Unmet(_), Some((_, by)), _) => {
@@ -83,20 +115,64 @@ fn resolve<'a>(operations: &[&'a Operation], log: Option<&BTreeMap<u64, u64>>) -
                 return Err(format!("it was refused, and entry {index} has it:\n  {operation}"));
             }
             (Answer::Refused, None, None) => continue,
-            (Answer::Unknown, None, None) if !operation.writes() || log.is_some() => continue,
+            (Answer::Unknown, None, None) if !operation.writes() => continue,
+            // The log has every value that was written; of what clears, it does not tell whose it was.
+            (Answer::Unknown, None, None) if log.is_some() && !clears(operation) => continue,
             (Answer::Unknown, None, None) => false,
             _ => true,
         };
         // The log has it, but it may have found a condition unmet.
         let may_fail = operation.answer == Answer::Unknown && found.is_none() && logged.is_some();
-        steps.push(Step { operation, version, certain, may_fail });
+        let clock = version.and_then(|version| log?.clocks.get(&version).copied());
+        let clock_ms = clock.map_or(operation.between_ms, |clock| (clock, clock));
+        steps.push(Step { operation, version, certain, may_fail, clock_ms });
     }
     Ok(steps)
 }
 
+fn clears(operation: &Operation) -> bool {
+    operation.actions.iter().any(|(_, action)| *action == Action::Clear)
+}
+
 impl Step<'_> {
     /// The state afterwards; none if it cannot come next.
-    fn run(&self, before: &State) -> Option<State> {
+    fn run(&self, before: &State, expiries: &Expiries) -> Option<State> {
+        let expiry = |cell: &Seen| expiries.get(&cell.as_ref()?.0).copied();
+        if before.iter().all(|cell| expiry(cell).is_none()) {
+            return self.run_on(before);
+        }
+        let mut base = *before;
+        let mut unsure = Vec::new();
+        for (key, cell) in base.iter_mut().enumerate() {
+            match expiry(cell) {
+                Some(at_ms) if self.clock_ms.0 >= at_ms => *cell = None,
+                Some(at_ms) if self.clock_ms.1 >= at_ms => unsure.push(key),
+                _ => {}
+            }
+        }
+        (0..1u32 << unsure.len()).find_map(|gone| {
+            let mut state = base;
+            for (bit, key) in unsure.iter().enumerate() {
+                if gone & 1 << bit != 0 {
+                    state[*key] = None;
+                }
+            }
+            let mut after = self.run_on(&state)?;
+            // What was not seen is not gone: clocks differ, and each tells for itself.
+            for (key, cell) in after.iter_mut().enumerate() {
+                if cell.is_none() && state[key].is_none() {
+                    *cell = before[key];
+                }
+            }
+            Some(after)
+        })
+    }
+
+    /// The same, where nothing expires.
+    fn run_on(&self, before: &State) -> Option<State> {
+        if clears(self.operation) {
+            return Some([None; KEYS]);
+        }
         let version = self.version.unwrap_or(UNSEEN);
         match &self.operation.answer {
             Answer::Unmet(detail) => {
@@ -142,12 +218,12 @@ fn apply(cell: &mut Seen, action: Action, outcome: Option<Outcome>, version: u64
         return false;
     }
     match action {
-        Action::Put(value) | Action::PutIf(value, _) => *cell = Some((value, version)),
-        Action::Delete => *cell = None,
+        Action::Put(value) | Action::PutFor(value, _) | Action::PutIf(value, _) => *cell = Some((value, version)),
+        Action::Delete | Action::Clear => *cell = None,
         Action::Get | Action::Check(_) => {}
     }
     match outcome {
-        None | Some(Outcome::Held) => true,
+        None | Some(Outcome::Held | Outcome::Cleared) => true,
         Some(Outcome::Read(seen)) => seen == before,
         Some(Outcome::Written(told)) => told == version && before.is_none_or(|(_, old)| told > old),
         Some(Outcome::Deleted(was)) => was == before.is_some(),
@@ -156,6 +232,7 @@ fn apply(cell: &mut Seen, action: Action, outcome: Option<Outcome>, version: u64
 
 struct Search<'a> {
     steps: Vec<Step<'a>>,
+    expiries: Expiries,
     done: Vec<bool>,
     /// All before it are done.
     first: usize,
@@ -175,13 +252,13 @@ struct Frame {
 }
 
 impl<'a> Search<'a> {
-    fn new(steps: Vec<Step<'a>>) -> Self {
+    fn new(steps: Vec<Step<'a>>, expiries: Expiries) -> Self {
         let mut prng = Prng::new(1);
         let marks = steps.iter().map(|_| u128::from(prng.next_u64()) << 64 | u128::from(prng.next_u64())).collect();
         let left = steps.iter().filter(|step| step.certain).count();
         let mut order: Vec<usize> = (0..steps.len()).filter(|&i| steps[i].version.is_some()).collect();
         order.sort_by_key(|&i| (steps[i].version, i));
-        Self { done: vec![false; steps.len()], steps, first: 0, left, marks, set: 0, order }
+        Self { done: vec![false; steps.len()], steps, expiries, first: 0, left, marks, set: 0, order }
     }
 
     fn run(mut self) -> Result<(), String> {
@@ -220,7 +297,8 @@ impl<'a> Search<'a> {
         loop {
             let able = self.able();
             let idle = able.into_iter().filter(|&i| self.steps[i].certain && self.steps[i].version.is_none());
-            let fitting: Vec<usize> = idle.filter(|&i| self.steps[i].run(state).as_ref() == Some(state)).collect();
+            let fitting: Vec<usize> =
+                idle.filter(|&i| self.steps[i].run(state, &self.expiries).as_ref() == Some(state)).collect();
             if fitting.is_empty() {
                 return taken;
             }
@@ -253,7 +331,7 @@ impl<'a> Search<'a> {
         let mut able = self.able();
         able.retain(|&i| self.steps[i].version.is_none_or(|version| Some(version) == least));
         able.sort_by_key(|&i| (!self.steps[i].certain, self.steps[i].operation.ended));
-        let after = able.into_iter().filter_map(|i| Some((i, self.steps[i].run(state)?)));
+        let after = able.into_iter().filter_map(|i| Some((i, self.steps[i].run(state, &self.expiries)?)));
         after.filter(|(i, after)| after != state || self.steps[*i].certain).collect()
     }
 

@@ -10,7 +10,7 @@ use Outcome::{Deleted, Read, Written};
 
 fn one(begun: u64, ended: u64, actions: &[(usize, Action)], answer: Answer) -> Operation {
     let ended = if ended == 0 { u64::MAX } else { ended };
-    Operation { client: 0, group: 0, actions: actions.to_vec(), begun, ended, answer }
+    Operation { client: 0, group: 0, actions: actions.to_vec(), begun, ended, answer, weak: false, between_ms: (0, 0) }
 }
 
 fn verdict(operations: &[Operation]) -> Result<(), String> {
@@ -112,11 +112,11 @@ fn random_history(seed: u64, length: usize) -> (History, BTreeMap<u64, u64>) {
                 value += 1;
                 actions.push(((key + 1) % KEYS, Put(value)));
             }
-            open.push((history.begin(0, 0, actions.clone()), actions, None));
+            open.push((history.begin(0, 0, actions.clone(), false, 0), actions, None));
         } else if !open.is_empty() {
             let at = prng.below(open.len() as u64) as usize;
             if let Some(answer) = open[at].2.take() {
-                history.end(open.swap_remove(at).0, answer);
+                history.end(open.swap_remove(at).0, answer, 0);
                 continue;
             }
             version += 1;
@@ -124,7 +124,7 @@ fn random_history(seed: u64, length: usize) -> (History, BTreeMap<u64, u64>) {
             log.extend(actions.iter().filter_map(|(_, action)| Some((action.value()?, version))));
             *answer = Some(execute(&mut state, actions, version));
             if prng.happens(100) {
-                history.end(open.swap_remove(at).0, Unknown);
+                history.end(open.swap_remove(at).0, Unknown, 0);
             }
         }
     }
@@ -160,7 +160,7 @@ fn long_histories_of_a_sound_store_pass_and_one_wrong_answer_does_not() {
     for seed in 0..20 {
         let (history, log) = random_history(seed, 1500);
         let operations = history.of_group(0);
-        assert_eq!(check(&operations, Some(&log)), Ok(()), "seed {seed}");
+        assert_eq!(check(&operations, Some(Log { values: &log, clocks: &BTreeMap::new() })), Ok(()), "seed {seed}");
         // The last read of something that was overwritten is moved to the end.
         let reads =
             |operation: &&&Operation| matches!(&operation.answer, Done(all) if matches!(all[..], [Read(Some(_))]));
@@ -173,6 +173,49 @@ fn long_histories_of_a_sound_store_pass_and_one_wrong_answer_does_not() {
         (late.begun, late.ended) = (1_000_000, 1_000_001);
         let mut wrong = operations.clone();
         wrong.push(&late);
-        assert!(check(&wrong, Some(&log)).is_err(), "seed {seed}");
+        assert!(check(&wrong, Some(Log { values: &log, clocks: &BTreeMap::new() })).is_err(), "seed {seed}");
     }
+}
+
+#[test]
+fn what_expires_is_seen_until_then_and_not_after() {
+    let (values, clocks) = (BTreeMap::from([(7, 5), (8, 6)]), BTreeMap::from([(5, 1_000), (6, 1_200)]));
+    let put = one(1, 2, &[(0, Action::PutFor(7, 100))], Done(vec![Written(5)]));
+    let get =
+        |at_ms: (u64, u64), seen| Operation { between_ms: at_ms, ..one(3, 4, &[(0, Get)], Done(vec![Read(seen)])) };
+    let there = Some((7, 5));
+    let again = |answer| one(3, 4, &[(0, PutIf(8, 0))], answer);
+    let cases = [
+        (get((1_050, 1_099), there), true),
+        (get((1_050, 1_099), None), false),
+        (get((1_050, 1_100), there), true),
+        (get((1_050, 1_100), None), true),
+        (get((1_100, 1_101), there), false),
+        (get((1_100, 1_101), None), true),
+        (again(Done(vec![Written(6)])), true),
+    ];
+    let log = Log { values: &values, clocks: &clocks };
+    for (i, (then, sound)) in cases.iter().enumerate() {
+        assert_eq!(check(&[&put, then], Some(log)).is_ok(), *sound, "case {i}");
+    }
+    let kept = one(1, 2, &[(0, Put(7))], Done(vec![Written(5)]));
+    assert!(check(&[&kept, &again(Done(vec![Written(6)]))], Some(log)).is_err(), "it does not expire");
+}
+
+#[test]
+fn a_clear_takes_everything_and_may_come_late_or_never() {
+    let put = |begun, ended, key, value, version| one(begun, ended, &[(key, Put(value))], Done(vec![Written(version)]));
+    let get = |begun, ended, key, seen| one(begun, ended, &[(key, Get)], Done(vec![Read(seen)]));
+    let clear = |answer| one(5, 6, &[(0, Action::Clear)], answer);
+    let (a, b) = (put(1, 2, 0, 7, 5), put(3, 4, 1, 8, 6));
+    let log = BTreeMap::from([(7, 5), (8, 6)]);
+    let verdict =
+        |operations: &[&Operation]| check(operations, Some(Log { values: &log, clocks: &BTreeMap::new() })).is_ok();
+    let done = clear(Done(vec![Outcome::Cleared]));
+    assert!(verdict(&[&a, &b, &done, &get(7, 8, 0, None), &get(9, 10, 1, None)]));
+    assert!(!verdict(&[&a, &b, &done, &get(7, 8, 0, None), &get(9, 10, 1, Some((8, 6)))]));
+    let unknown = Operation { ended: u64::MAX, ..clear(Unknown) };
+    assert!(verdict(&[&a, &b, &unknown, &get(7, 8, 0, Some((7, 5))), &get(9, 10, 1, None)]));
+    assert!(verdict(&[&a, &b, &unknown, &get(7, 8, 0, Some((7, 5))), &get(9, 10, 1, Some((8, 6)))]));
+    assert!(!verdict(&[&a, &b, &unknown, &get(7, 8, 0, None), &get(9, 10, 1, Some((8, 6)))]));
 }

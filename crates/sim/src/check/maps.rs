@@ -1,8 +1,9 @@
-//! The map: the metadata group makes one of each epoch, whoever tells of it, and each keeps the rules of a map.
+//! The map: the metadata group makes one of each epoch, whoever tells of it, and each keeps the rules of a map. The id of a
+//! replica is given out once.
 
 use cluster::Map;
 use std::collections::BTreeMap;
-use vocab::{Epoch, StoreId};
+use vocab::{Epoch, NodeId, ReplicaId, ShardId, StoreId};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The maps that were seen.
@@ -10,6 +11,9 @@ use xxhash_rust::xxh3::xxh3_64;
 pub struct Maps {
     store: Option<StoreId>,
     by_epoch: BTreeMap<Epoch, u64>,
+    newest: Epoch,
+    /// Where each replica is, or was, and whether it still is.
+    replicas: BTreeMap<(ShardId, ReplicaId), (NodeId, bool)>,
 }
 
 impl Maps {
@@ -31,9 +35,37 @@ impl Maps {
                     Ok(read) => return Err(format!("a map is read as another one: {map:?}, {read:?}")),
                     Err(e) => return Err(format!("{e}: {map:?}")),
                 }
-                map.validate().map_err(|e| format!("map {}: {e}", map.epoch))
+                map.validate().map_err(|e| format!("map {}: {e}", map.epoch))?;
+                if map.epoch > self.newest { self.follow(map) } else { Ok(()) }
             }
         }
+    }
+}
+
+impl Maps {
+    /// The node of a replica that is, or was.
+    #[must_use]
+    pub fn node_of(&self, shard: ShardId, replica: ReplicaId) -> Option<NodeId> {
+        Some(self.replicas.get(&(shard, replica))?.0)
+    }
+
+    fn follow(&mut self, map: &Map) -> Result<(), String> {
+        self.newest = map.epoch;
+        for (&(shard, id), (_, there)) in &mut self.replicas {
+            *there &= map.replica(shard, id).is_some();
+        }
+        for (&shard, info) in &map.shards {
+            for replica in &info.replicas {
+                let known = *self.replicas.entry((shard, replica.id)).or_insert((replica.node, true));
+                if known != (replica.node, true) {
+                    return Err(format!(
+                        "replica {} of shard {shard} was on node {} before, and is made anew on node {}",
+                        replica.id, known.0, replica.node
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -58,7 +90,15 @@ mod tests {
         assert!(maps.saw(&other).is_err_and(|what| what.contains("two maps of epoch 1")));
         assert!(maps.saw(&Map { store: StoreId(8), ..map.clone() }).is_err_and(|what| what.contains("two stores")));
         assert_eq!(maps.saw(&Map { epoch: Epoch(2), ..other.clone() }), Ok(()));
-        let mut wrong = Map { epoch: Epoch(3), ..map };
+        let mut without = Map { epoch: Epoch(3), ..map.clone() };
+        let gone = without.shards.get_mut(&ShardId(1)).map(|info| std::mem::take(&mut info.replicas));
+        let gone = gone.expect("a shard of the map");
+        let mut maps = Maps::default();
+        assert_eq!(maps.follow(&map), Ok(()));
+        assert_eq!(maps.follow(&without), Ok(()));
+        without.shards.get_mut(&ShardId(1)).expect("it is there").replicas = gone;
+        assert!(maps.follow(&without).is_err_and(|what| what.contains("is made anew")));
+        let mut wrong = Map { epoch: Epoch(4), ..map };
         wrong.shards.remove(&vocab::ShardId(2));
         assert!(maps.saw(&wrong).is_err());
     }

@@ -5,4 +5,6 @@ pub mod linear;
 pub mod maps;
 pub mod raft;
 pub mod reads;
+pub mod removals;
 pub mod replicas;
+pub mod weak;

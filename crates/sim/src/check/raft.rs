@@ -28,6 +28,8 @@ pub struct Group {
     /// By index: the term.
     committed: BTreeMap<u64, u64>,
     values: Values,
+    /// By index: the leader's clock in the entry, in ms.
+    clocks: BTreeMap<u64, u64>,
     seen: BTreeMap<ReplicaId, Seen>,
 }
 
@@ -54,6 +56,12 @@ impl Group {
     #[must_use]
     pub fn values(&self) -> &Values {
         &self.values
+    }
+
+    /// By the index of a committed entry: the clock that it carries, in ms.
+    #[must_use]
+    pub fn clocks(&self) -> &BTreeMap<u64, u64> {
+        &self.clocks
     }
 
     /// How many terms had a leader.
@@ -198,7 +206,9 @@ impl Group {
                 None => {
                     self.committed.insert(index, term);
                     if shard != ShardId::META && replica::has_commands(&entry) {
-                        let values = request::values_of(&entry.data).map_err(|e| format!("entry {index}: {e}"))?;
+                        let (clock_ms, values) =
+                            request::values_of(&entry.data).map_err(|e| format!("entry {index}: {e}"))?;
+                        self.clocks.insert(index, clock_ms);
                         self.note(values, index)?;
                     }
                 }

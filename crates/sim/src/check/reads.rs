@@ -16,6 +16,9 @@ pub struct Reads {
 impl Reads {
     /// A request is sent.
     pub fn begun(&mut self, number: usize, operation: &Operation) {
+        if operation.weak {
+            return;
+        }
         let newest = |(key, _): &(Key, Action)| self.newest.get(&(operation.group, *key)).copied().unwrap_or(0);
         self.floors.insert(number, operation.actions.iter().map(newest).collect());
     }
@@ -38,8 +41,9 @@ impl Reads {
         };
         for (at, version, read) in told {
             let (key, _) = operation.actions[at];
-            if version < floors[at] || (!read && version == floors[at]) {
-                return Err(format!("version {} was known before, version {version} is told: {operation}", floors[at]));
+            let floor = floors.get(at).copied().unwrap_or(0);
+            if version < floor || (!read && version == floor) {
+                return Err(format!("version {floor} was known before, version {version} is told: {operation}"));
             }
             let newest = self.newest.entry((operation.group, key)).or_default();
             *newest = version.max(*newest);
@@ -59,12 +63,12 @@ mod tests {
         let read = |version| Answer::Done(vec![Outcome::Read(Some((9, version)))]);
         let (mut history, mut reads) = (History::default(), Reads::default());
         let begin = |history: &mut History, reads: &mut Reads, actions| {
-            let number = history.begin(0, 7, actions);
+            let number = history.begin(0, 7, actions, false, 0);
             reads.begun(number, &history.operations()[number]);
             number
         };
         let end = |history: &mut History, reads: &mut Reads, number, answer| {
-            history.end(number, answer);
+            history.end(number, answer, 0);
             reads.ended(number, &history.operations()[number])
         };
         let early = begin(&mut history, &mut reads, get());
