@@ -10,8 +10,14 @@ use vocab::{Moment, ShardId, limits};
 /// How long a client waits for a write that finds no majority before it is told that the outcome is unknown, in µs.
 const PATIENCE_US: u64 = 5_000_000;
 
+/// How long a write that was not proposed waits for a leader, in µs: nothing is lost by that, and it saves its client an
+/// error whenever leadership changes.
+const LEADER_WITHIN_US: u64 = 2_000_000;
+
 /// An entry that is being filled.
 struct Pending {
+    /// When it was begun.
+    since_us: u64,
     entry: EntryBuilder,
     tickets: Vec<Ticket>,
     /// Hashes of keys whose new version an item of this entry reports to its client: no later item of the entry may
@@ -27,8 +33,9 @@ struct Pending {
 }
 
 impl Pending {
-    fn new() -> Self {
+    fn new(since_us: u64) -> Self {
         Self {
+            since_us,
             entry: EntryBuilder::new(),
             tickets: Vec::new(),
             reported: HashSet::default(),
@@ -84,7 +91,7 @@ impl Proposals {
                 || (!last.reported.is_empty() && keys.iter().any(|key| last.reported.contains(key)))
         });
         if begin {
-            self.queue.push_back(Pending::new());
+            self.queue.push_back(Pending::new(self.now_us));
         }
         let last = self.queue.back_mut().expect("one was pushed if there was none");
         match write {
@@ -112,7 +119,7 @@ impl Proposals {
     /// A step of background collection. It is nobody's.
     pub(super) fn push_housekeeping(&mut self) {
         if self.queue.back().is_none_or(|last| last.closed) {
-            self.queue.push_back(Pending::new());
+            self.queue.push_back(Pending::new(self.now_us));
         }
         if let Some(last) = self.queue.back_mut() {
             last.entry.housekeeping();
@@ -140,7 +147,7 @@ impl Proposals {
     }
 
     fn push_alone(&mut self, fill: impl FnOnce(&mut EntryBuilder)) {
-        let mut pending = Pending::new();
+        let mut pending = Pending::new(self.now_us);
         fill(&mut pending.entry);
         pending.closed = true;
         pending.sync = true;
@@ -154,7 +161,7 @@ impl Proposals {
     /// The metadata group has no map yet: its first entry brings it.
     pub(super) fn begin_map(&mut self) {
         if let Some(change) = self.first_map.clone() {
-            let mut pending = Pending::new();
+            let mut pending = Pending::new(self.now_us);
             pending.entry.change(&change);
             pending.closed = true;
             pending.sync = true;
@@ -279,6 +286,11 @@ impl Proposals {
         for pending in self.queue.drain(..) {
             pending.tickets.iter().for_each(|ticket| refuse(&format!("ERR not written: {reason}"), ticket, answers));
         }
+    }
+
+    /// Whether what is queued may wait a little longer for somebody to lead.
+    pub(super) fn is_young(&self, now: Moment) -> bool {
+        self.queue.front().is_none_or(|front| now.mono_us < front.since_us + LEADER_WITHIN_US)
     }
 
     pub(super) fn has_proposed(&self) -> bool {
