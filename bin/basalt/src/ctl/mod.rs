@@ -1,6 +1,7 @@
 //! `basalt ctl`: what an operator asks of a store, by any of its nodes.
 
 mod ask;
+mod backup;
 mod events;
 mod map;
 mod nodes;
@@ -79,6 +80,8 @@ enum CtlCommand {
     Settings(settings::SettingsOptions),
     /// Have a node lead nothing, so that it can be restarted without anybody noticing
     DrainLeaders(plan::DrainOptions),
+    Backup(backup::BackupOptions),
+    Restore(backup::RestoreOptions),
 }
 
 /// How it went.
@@ -112,18 +115,20 @@ pub fn run(options: &CtlOptions) -> ExitCode {
 }
 
 fn dispatch(options: &CtlOptions) -> Result<Verdict, Failure> {
-    let mut asker = Asker::new(&options.node, options.json)?;
+    let asker = || Asker::new(&options.node, options.json);
     match &options.command {
-        CtlCommand::Init => asker.init().map(|()| Verdict::Good),
-        CtlCommand::Status(options) => status::run(&mut asker, options),
-        CtlCommand::Top(options) => top::run(&mut asker, options),
-        CtlCommand::Nodes => nodes::run(&mut asker),
-        CtlCommand::Shards(options) => shards::run(&mut asker, options),
-        CtlCommand::Map => map::run(&mut asker),
-        CtlCommand::Events(options) => events::run(&mut asker, options),
-        CtlCommand::Verify(options) => verify::run(&mut asker, options),
-        CtlCommand::Plan(options) => plan::run(&mut asker, options),
-        CtlCommand::Settings(options) => settings::run(&mut asker, options),
-        CtlCommand::DrainLeaders(options) => plan::drain_leaders(&mut asker, options),
+        CtlCommand::Init => asker()?.init().map(|()| Verdict::Good),
+        CtlCommand::Status(options) => status::run(&mut asker()?, options),
+        CtlCommand::Top(options) => top::run(&mut asker()?, options),
+        CtlCommand::Nodes => nodes::run(&mut asker()?),
+        CtlCommand::Shards(options) => shards::run(&mut asker()?, options),
+        CtlCommand::Map => map::run(&mut asker()?),
+        CtlCommand::Events(options) => events::run(&mut asker()?, options),
+        CtlCommand::Verify(options) => verify::run(&mut asker()?, options),
+        CtlCommand::Plan(options) => plan::run(&mut asker()?, options),
+        CtlCommand::Settings(options) => settings::run(&mut asker()?, options),
+        CtlCommand::DrainLeaders(options) => plan::drain_leaders(&mut asker()?, options),
+        CtlCommand::Backup(backup) => backup::run(backup, &options.node, options.json),
+        CtlCommand::Restore(restore) => backup::run_restore(restore, &options.node, options.json),
     }
 }

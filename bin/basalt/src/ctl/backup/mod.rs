@@ -7,6 +7,8 @@ mod restore;
 mod rows;
 mod take;
 
+use super::Verdict;
+use super::ask::Failure;
 use clap::{Args, Subcommand};
 use client::{Client, StoreUrl, Value};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -16,6 +18,9 @@ use serde_json::json;
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant, SystemTime};
+
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 const AFTER_BACKUP: &str = "\
 PLACE is a directory, or s3://BUCKET/PREFIX with the access in the environment, as S3's own tools read it:
@@ -45,21 +50,12 @@ enum BackupCommand {
         /// Where to
         #[arg(long, value_name = "PLACE")]
         to: PlaceUrl,
-        /// Whom to ask
-        #[command(flatten)]
-        node: super::NodeOptions,
-        /// Show what was done as JSON
-        #[arg(long)]
-        json: bool,
     },
     /// List the backups of a place
     List {
         /// Which place
         #[arg(long, value_name = "PLACE")]
         at: PlaceUrl,
-        /// Show them as JSON
-        #[arg(long)]
-        json: bool,
     },
     /// Read a backup to its last byte and check it
     Verify {
@@ -69,9 +65,6 @@ enum BackupCommand {
         /// Which backup; the newest if none is named
         #[arg(long, value_name = "ID")]
         backup: Option<String>,
-        /// Show what was found as JSON
-        #[arg(long)]
-        json: bool,
     },
     /// Remove old backups, and files that no backup needs any more
     Remove {
@@ -97,25 +90,20 @@ pub(super) struct RestoreOptions {
     /// Which backup; the newest if none is named
     #[arg(long, value_name = "ID")]
     backup: Option<String>,
-    /// Whom to ask
-    #[command(flatten)]
-    node: super::NodeOptions,
     /// Write into a store that holds keys: those of the backup overwrite them, others stay
     #[arg(long)]
     into_existing: bool,
-    /// Show what was done as JSON
-    #[arg(long)]
-    json: bool,
 }
 
-/// Does what the options say; false if something is amiss.
-pub(super) fn run(options: &BackupOptions) -> Result<bool, String> {
-    match &options.command {
-        BackupCommand::Take { to, node, json } => take(&node.node, to, *json),
-        BackupCommand::List { at, json } => list(at, *json),
-        BackupCommand::Verify { at, backup, json } => verify(at, backup.as_deref(), *json),
+/// Does what the options say.
+pub(super) fn run(options: &BackupOptions, node: &StoreUrl, as_json: bool) -> Result<Verdict, Failure> {
+    let done = match &options.command {
+        BackupCommand::Take { to } => take(node, to, as_json),
+        BackupCommand::List { at } => list(at, as_json),
+        BackupCommand::Verify { at, backup } => verify(at, backup.as_deref(), as_json),
         BackupCommand::Remove { at, keep, dry_run } => remove(at, *keep as usize, *dry_run),
-    }
+    };
+    done.map(Verdict::of).map_err(Failure::Refused)
 }
 
 fn take(node: &StoreUrl, to: &PlaceUrl, as_json: bool) -> Result<bool, String> {
@@ -218,11 +206,15 @@ fn remove(at: &PlaceUrl, keep: usize, dry_run: bool) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Does what the options say; false if something is amiss.
-pub(super) fn run_restore(options: &RestoreOptions) -> Result<bool, String> {
+/// Restores a backup.
+pub(super) fn run_restore(options: &RestoreOptions, node: &StoreUrl, as_json: bool) -> Result<Verdict, Failure> {
+    restore(options, node, as_json).map(Verdict::of).map_err(Failure::Refused)
+}
+
+fn restore(options: &RestoreOptions, node: &StoreUrl, as_json: bool) -> Result<bool, String> {
     let place = Place::open(&options.from)?;
     let manifest = Manifest::read(&place, options.backup.as_deref())?;
-    let mut client = options.node.connect()?;
+    let mut client = connect(node)?;
     let keys = |client: &mut Client| {
         let answer = said(client, &[b"DBSIZE", b"STORE"])?;
         answer.as_int().ok_or_else(|| "the store's answer to DBSIZE cannot be read".to_owned())
@@ -235,10 +227,10 @@ pub(super) fn run_restore(options: &RestoreOptions) -> Result<bool, String> {
     let progress = progress("restoring");
     progress.set_length(manifest.rows());
     let now_ms = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    let expired = restore::restore(&options.node.node, &place, &manifest, now_ms, &progress)?;
+    let expired = restore::restore(node, &place, &manifest, now_ms, &progress)?;
     progress.finish_and_clear();
     let (after, seconds) = (keys(&mut client)?, started.elapsed().as_secs_f64());
-    if options.json {
+    if as_json {
         let facts = json!({
             "backup": manifest.id, "rows": manifest.rows(), "expired": expired, "keys": after, "seconds": seconds,
         });
@@ -250,9 +242,18 @@ pub(super) fn run_restore(options: &RestoreOptions) -> Result<bool, String> {
     Ok(true)
 }
 
-/// A node's answer; an error reply is an error. Held shards are tried again by the node itself.
+/// A node's answer; an error reply is an error.
 fn said(client: &mut Client, request: &[&[u8]]) -> Result<Value, String> {
-    super::ask(client, request)
+    match client.call_here(request) {
+        Ok(Value::Error(text)) => Err(format!("{} answers: {text}", client.address())),
+        Ok(answer) => Ok(answer),
+        Err(e) => Err(format!("{}: {e}", client.address())),
+    }
+}
+
+fn connect(node: &StoreUrl) -> Result<Client, String> {
+    Client::open_within(node, CONNECT_WITHIN, ANSWER_WITHIN)
+        .map_err(|e| format!("{e}; --node names another node of the store"))
 }
 
 fn progress(what: &'static str) -> ProgressBar {

@@ -3,15 +3,12 @@
 use super::manifest::{Manifest, ShardFacts};
 use super::place::Place;
 use super::rows::{FileFacts, Packed, Packer, Row, RowValue};
-use super::said;
+use super::{connect, said};
 use client::{Client, StoreUrl, Value};
 use indicatif::ProgressBar;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
-use std::time::Duration;
 
-const CONNECT_WITHIN: Duration = Duration::from_secs(3);
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 const PAGE_BYTES: &[u8] = b"2097152";
 
 /// What a backup came to.
@@ -95,7 +92,7 @@ impl Shelf<'_> {
 /// Takes a backup. What is in `place` already is not written again.
 pub(crate) fn take(node: &StoreUrl, place: &Place, progress: &ProgressBar) -> Result<Taken, String> {
     let known = place.list("files")?.into_iter().map(|(name, _)| name).collect();
-    let mut client = Client::open_within(node, CONNECT_WITHIN, ANSWER_WITHIN).map_err(|e| e.to_string())?;
+    let mut client = connect(node)?;
     let answer = said(&mut client, &[b"KV.BACKUP", b"BEGIN"])?;
     let begun = Begun::read(&answer).ok_or("the store's answer to KV.BACKUP BEGIN cannot be read")?;
     progress.set_length(begun.parts.iter().map(|part| part.keys).sum());
@@ -132,8 +129,7 @@ fn read_node(
 ) -> Result<Vec<ShardFacts>, String> {
     let seed = address.parse().map_err(|e| format!("{address}: {e}"))?;
     let url = StoreUrl { seeds: vec![seed], login: store.login.clone() };
-    let mut client =
-        Client::open_within(&url, CONNECT_WITHIN, ANSWER_WITHIN).map_err(|e| format!("{address}: {e}"))?;
+    let mut client = connect(&url)?;
     let read = parts.iter().map(|part| read_shard(&mut client, part, begun, shelf)).collect();
     // Snapshots that nobody lets go are let go after a while.
     let _ = client.call_here(&[b"KV.BACKUP", b"END", begun.id.as_bytes()]);
