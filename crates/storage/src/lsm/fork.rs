@@ -20,6 +20,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 impl LsmEngine {
     /// See `Engine::fork`.
@@ -28,7 +29,9 @@ impl LsmEngine {
         let applied = self.applied.load(Ordering::SeqCst);
         assert_eq!(self.sealed.load(Ordering::SeqCst), applied, "a map is forked that is not sealed");
         assert_eq!(index, applied + 1, "a map is forked as of another entry than the next");
+        let begun = Instant::now();
         self.flush()?;
+        let flushed = begun.elapsed();
         let parent = self.view.load().generation.clone();
         // Leftovers of a failed write are not removed meanwhile: what is linked may look like them.
         let _writing = parent.writing.read().expect("a panic while writing is not survived");
@@ -41,6 +44,7 @@ impl LsmEngine {
         replace_file(folder, FORKING, b"")?;
         generation::remove_others(folder, 0)?;
         let child = Generation::create_with(folder, 0, &self.shared, |tree| link_tree(&parent, tree))?;
+        let linked = begun.elapsed();
         let stamped = contain(&child.folder, || self.stamp(&child, index, meta));
         stamped.map_err(|error| self.health.judge(error))?;
         // From here on both trees hold rows that they do not want.
@@ -50,6 +54,11 @@ impl LsmEngine {
         child.spare();
         generation::write_pointer(folder, child.number).inspect_err(|_| child.condemn())?;
         generation::end_fork(folder);
+        log::debug!(
+            "{}: forked: flushed after {flushed:?}, linked and opened after {linked:?}, done after {:?}",
+            folder.display(),
+            begun.elapsed()
+        );
         Ok(Self::of(folder, child, index, &self.shared))
     }
 }

@@ -1,0 +1,152 @@
+//! Shards that become two while they serve, and while their nodes are killed: no request fails, and every row is there once.
+#![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
+
+mod common;
+
+use common::{Client, Connection, Dir, Nodes, Random, Value, eventually, slot};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Longest wait for what only has to happen.
+const SOON: Duration = Duration::from_secs(40);
+const KEYS: u64 = 600;
+
+/// What a writer's keys hold; two values where it is not known which.
+type Held = BTreeMap<String, Vec<String>>;
+
+/// Writes and reads keys of its own until it is told to stop; each read must see the last write.
+fn work(client: &mut Client, stop: &AtomicBool, writer: u64) -> Held {
+    let (mut held, mut random) = (Held::new(), Random::new(writer));
+    let mut number = 0;
+    while !stop.load(Ordering::Acquire) {
+        let key = format!("key{}-{writer}", random.below(KEYS));
+        if random.below(2) == 0
+            && let Some(values) = held.get(&key)
+        {
+            let read = client.call(SOON, &["GET", &key]).text();
+            assert!(values.contains(&read), "{key} of slot {} is {read}, not {values:?}", slot(&key));
+            continue;
+        }
+        number += 1;
+        let value = format!("{number}");
+        client.call(SOON, &["SET", &key, &value]);
+        held.insert(key, vec![value]);
+    }
+    held
+}
+
+/// Requests of a client that follows redirections and does not retry anything.
+fn work_once(connection: &mut Connection, stop: &AtomicBool) -> u64 {
+    let (mut random, mut requests) = (Random::new(77), 0);
+    while !stop.load(Ordering::Acquire) {
+        let key = format!("once{}", random.below(KEYS));
+        let answer = connection.try_call(&["SET", &key, "x"]).unwrap();
+        assert_eq!(answer, Value::ok(), "{key} of slot {}", slot(&key));
+        assert_eq!(connection.try_call(&["GET", &key]).unwrap().text(), "x", "{key} of slot {}", slot(&key));
+        requests += 2;
+    }
+    requests
+}
+
+fn shards(nodes: &Nodes) -> usize {
+    let map = nodes.ctl(&["map"]);
+    let shards = map.as_ref().and_then(|map| map["shards"].as_array().map(Vec::len));
+    shards.unwrap_or_default()
+}
+
+fn wait_for_plan(nodes: &Nodes, plan: u64) {
+    eventually("the plan is done", SOON, || {
+        let plans = nodes.ctl(&["plan", "list"])?;
+        let text = plans.to_string();
+        let one = plans["plans"].as_array()?.iter().find(|one| one["id"].as_u64() == Some(plan))?.clone();
+        (one["state"] == "done").then_some(()).or_else(|| (!text.contains("running")).then_some(()))
+    });
+}
+
+/// Everything is there once, whoever asks.
+fn check(nodes: &Nodes, held: &Held, others: &BTreeSet<String>) {
+    let mut client = nodes.client();
+    for (key, values) in held {
+        let read = client.call(SOON, &["GET", key]).text();
+        assert!(values.contains(&read), "{key} of slot {} is {read}, not {values:?}", slot(key));
+    }
+    let expected: BTreeSet<String> = held.keys().chain(others).cloned().collect();
+    for n in 0..nodes.count() {
+        let mut connection = nodes.connect(n);
+        let mut scanned = Vec::new();
+        let mut cursor = "0".to_owned();
+        loop {
+            let answer = connection.call(&format!("SCAN {cursor} COUNT 97"));
+            cursor = answer.items()[0].text();
+            scanned.extend(answer.items()[1].items().iter().map(Value::text));
+            if cursor == "0" {
+                break;
+            }
+        }
+        assert_eq!(scanned.len(), expected.len(), "node {n}: a key is scanned twice");
+        assert_eq!(scanned.into_iter().collect::<BTreeSet<_>>(), expected, "node {n}");
+        assert_eq!(connection.call("DBSIZE STORE").int(), expected.len() as i64, "node {n}");
+    }
+}
+
+#[test]
+fn no_request_fails_while_a_shard_splits() {
+    let dir = Dir::new("split-one");
+    let nodes = Nodes::start(&dir, 1, &[("--shards", "1"), ("--replication-factor", "1")]);
+    let stop = AtomicBool::new(false);
+    let (mut first, mut connection) = (nodes.client(), nodes.connect(0));
+    let held = thread::scope(|scope| {
+        let writer = scope.spawn(|| work(&mut first, &stop, 1));
+        let once = scope.spawn(|| work_once(&mut connection, &stop));
+        thread::sleep(Duration::from_millis(300));
+        for shard in ["1", "1", "2"] {
+            wait_for_plan(&nodes, nodes.plan(&["split-shard", shard]));
+        }
+        stop.store(true, Ordering::Release);
+        assert!(once.join().unwrap() > 0);
+        writer.join().unwrap()
+    });
+    assert_eq!(shards(&nodes), 5, "the map's and four");
+    let once = (0..KEYS).map(|n| format!("once{n}"));
+    let mut connection = nodes.connect(0);
+    let once = once.filter(|key| connection.call(&format!("EXISTS {key}")).int() == 1).collect();
+    check(&nodes, &held, &once);
+}
+
+#[test]
+fn a_split_survives_a_node_that_is_killed_in_it() {
+    let dir = Dir::new("split-kill");
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "2")]);
+    let stop = AtomicBool::new(false);
+    let mut clients = [nodes.client(), nodes.client()];
+    let held = thread::scope(|scope| {
+        let stop = &stop;
+        let writers: Vec<_> = (0..)
+            .zip(&mut clients)
+            .map(|(n, client)| scope.spawn(move || work(client, stop, n)))
+            .collect();
+        for (round, shard) in ["1", "2", "1"].into_iter().enumerate() {
+            thread::sleep(Duration::from_millis(200));
+            let plan = nodes.plan(&["split-shard", shard]);
+            // Somewhere between the order and the map.
+            thread::sleep(Duration::from_millis([30, 250, 450][round]));
+            nodes.kill(round);
+            nodes.spawn(round);
+            wait_for_plan(&nodes, plan);
+        }
+        stop.store(true, Ordering::Release);
+        let mut held = Held::new();
+        writers.into_iter().for_each(|writer| held.extend(writer.join().unwrap()));
+        held
+    });
+    nodes.wait_whole();
+    assert_eq!(shards(&nodes), 6, "the map's and five");
+    check(&nodes, &held, &BTreeSet::new());
+    // All over again: nothing is replayed wrongly.
+    nodes.kill_all();
+    (0..3).for_each(|n| nodes.spawn(n));
+    nodes.wait_whole();
+    check(&nodes, &held, &BTreeSet::new());
+}
