@@ -6,8 +6,9 @@ use vocab::{NodeId, StoreId};
 
 /// First bytes of a connection between nodes: what does not begin so is not a node.
 const MAGIC: &[u8; 8] = b"BASALTPP";
-/// The versions of the protocol that this code speaks.
-pub(super) const VERSIONS: (u16, u16) = (1, 1);
+/// The versions of the protocol that this code speaks: its own, and the one before where nothing else has changed. Version 2
+/// has plans: reports, orders and maps that version 1 cannot read.
+pub(super) const VERSIONS: (u16, u16) = (2, 2);
 const HEAD_BYTES: usize = 3;
 /// What later versions may add to a greeting.
 const ROOM_BYTES: usize = 1024;
