@@ -68,13 +68,16 @@ impl Roster {
         process::end(&all)
     }
 
-    /// Removes the data of its servers and the roster.
+    /// Removes data and logs of its servers, and the roster.
     pub(super) fn remove(&self, dir: &Path) -> io::Result<()> {
         for node in &self.nodes {
-            fs::remove_dir_all(&node.data).or_else(|error| match error.kind() {
-                io::ErrorKind::NotFound => Ok(()),
-                _ => Err(error),
-            })?;
+            let removed = [fs::remove_dir_all(&node.data), fs::remove_file(&node.log)];
+            for result in removed {
+                result.or_else(|error| match error.kind() {
+                    io::ErrorKind::NotFound => Ok(()),
+                    _ => Err(error),
+                })?;
+            }
         }
         fs::remove_file(dir.join(FILE))
     }

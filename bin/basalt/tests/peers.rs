@@ -1,0 +1,145 @@
+//! Other systems, started, measured and stopped by `basalt bench`: those whose servers a registry has.
+#![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
+
+mod common;
+
+use common::{Dir, announce, installed};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+/// They share two cores and some ports, so one at a time.
+static ONE: Mutex<()> = Mutex::new(());
+
+fn bench(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
+    command.arg("bench").args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// The first of so many ports that nobody listens at.
+fn free_ports(count: u16) -> u16 {
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let mut bases = (17_500..19_000).step_by(usize::from(count));
+    bases.find(|&base| (base..base + count).all(is_free)).expect("there are free ports")
+}
+
+/// Whether there is no such process, or only what nobody has waited for.
+fn has_ended(process: &serde_json::Value) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_none_or(|(_, state)| state.trim_start().starts_with('Z'))
+}
+
+/// What cannot be fetched or built here is not tested here.
+fn cannot_be_had(name: &str, output: &Output) -> bool {
+    let said = text(output);
+    let lacks = !output.status.success() && (said.contains("cannot build") || said.contains("is not installed"));
+    if lacks {
+        announce(&format!("SKIPPED {name}: {said}"));
+    }
+    lacks
+}
+
+/// Starts a system, loads records, runs workloads on them, and stops it.
+fn whole_way(name: &str, needs: &[&str], workloads: &[&str], up: &[&str]) {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(lacks) = needs.iter().find(|program| !installed(program)) {
+        return announce(&format!("SKIPPED {name}: {lacks} is not installed"));
+    }
+    let dir = Dir::new(&format!("peer-{name}"));
+    let (data, port) = (dir.join("data"), free_ports(20).to_string());
+    let data = data.to_str().unwrap();
+    let output = bench(&[&["peer", "up", name, "--data", data, "--port", &port, "--json"], up].concat());
+    if cannot_be_had(name, &output) {
+        return;
+    }
+    assert!(output.status.success(), "{}", text(&output));
+    let roster: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let checked = std::panic::catch_unwind(|| measure(name, roster["target"].as_str().unwrap(), workloads));
+    let down = bench(&["peer", "down", "--data", data]);
+    assert!(down.status.success(), "{}", text(&down));
+    for node in roster["nodes"].as_array().unwrap() {
+        assert!(has_ended(&node["process"]["id"]), "process {} is still there", node["process"]["id"]);
+    }
+    assert!(!Path::new(data).join("peer.json").exists());
+    if let Err(panic) = checked {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn measure(name: &str, target: &str, workloads: &[&str]) {
+    let phase = |what: &str, more: &[&str]| {
+        let common = [what, "--target", target, "--clients", "8", "--threads", "2", "--quiet", "-p", "recordcount=300"];
+        let output = bench(&[&common[..], &["-p", "operationcount=600", "-p", "maxscanlength=20"], more].concat());
+        if cannot_be_had(name, &output) {
+            return;
+        }
+        let said = text(&output);
+        assert!(output.status.success(), "{name} {what} {more:?}: {said}");
+        assert!(what != "run" || said.contains(" 0 wrong"), "{name} {what} {more:?} verifies nothing: {said}");
+    };
+    phase("load", &[]);
+    for workload in workloads {
+        phase("run", &["-P", workload]);
+    }
+    phase("delete", &[]);
+}
+
+#[test]
+fn redis_alone() {
+    whole_way("redis", &["redis-server"], &["workloada", "workloadf"], &["--nodes", "1", "--durability", "nosync"]);
+}
+
+#[test]
+fn redis_of_three_masters_with_replicas() {
+    whole_way("redis-cluster", &["redis-server"], &["workloada", "workloadb"], &[]);
+}
+
+#[test]
+fn etcd_of_three_members() {
+    whole_way("etcd", &["etcd", "go"], &["workloada", "workloade"], &[]);
+}
+
+#[test]
+fn cassandra_of_three_nodes() {
+    whole_way("cassandra", &["java", "mvn"], &["workloada", "workloade"], &["--memory-mib", "512"]);
+}
+
+#[test]
+fn the_adapters_own_tests() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers");
+    for (folder, program, arguments) in
+        [("adapter-go", "go", &["test", "./..."][..]), ("adapter-java", "mvn", &["-q", "-B", "-Papache", "test"])]
+    {
+        if !installed(program) {
+            announce(&format!("SKIPPED {folder}: {program} is not installed"));
+            continue;
+        }
+        let output = Command::new(program).args(arguments).current_dir(peers.join(folder)).output().unwrap();
+        assert!(output.status.success(), "{folder}: {}", text(&output));
+    }
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let dir = Dir::new("peer-errors");
+    let data = dir.path().to_str().unwrap();
+    for (arguments, says) in [
+        (&["peer", "down", "--data", data][..], "no peer was started in"),
+        (&["peer", "status", "--data", data], "no peer was started in"),
+        (&["peer", "up", "redis", "--data", data, "--nodes", "3"], "use redis-cluster for more"),
+        (&["peer", "up", "redis-cluster", "--data", data, "--nodes", "2"], "three nodes at least"),
+        (
+            &["run", "--target", "mongodb://here", "-p", "recordcount=1", "-p", "operationcount=1"],
+            "expected embedded, redis://",
+        ),
+    ] {
+        let output = bench(arguments);
+        assert!(!output.status.success() && text(&output).contains(says), "{arguments:?}: {}", text(&output));
+    }
+}
