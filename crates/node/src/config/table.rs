@@ -47,7 +47,8 @@ pub const SETTINGS: &[Setting] = &[
     new("announce-peer", Text, "", "The address that other nodes are told; empty: the one listened on.").fixed(),
     new("join", Text, "", "Peer addresses of nodes to find the store by, separated by commas.").fixed(),
     new("init", Bool, "no", "Whether this node makes the store once enough nodes have joined it.").fixed(),
-    new("rebuild", Bool, "no", "Whether this node sets its log and trees aside and takes them anew from its peers.").fixed(),
+    new("rebuild", Bool, "no", "Whether this node sets its log and trees aside and takes them anew from its peers.")
+        .fixed(),
     new("replication-factor", count(1, 7), "3", "Replicas of each shard of a new store of several nodes.").fixed(),
     new("zone", Text, "", "The failure domain that this node is in.").fixed(),
     new("peer-secret", Text, "", "What nodes prove to each other that they know; empty: nothing is asked.").fixed(),
@@ -101,8 +102,13 @@ pub const SETTINGS: &[Setting] = &[
     new("latency-monitor-threshold", count(0, i64::MAX), "0", "Milliseconds that make a latency event; 0: none."),
     new("latency-tracking", Bool, "yes", "Whether INFO and LATENCY HISTOGRAM show latencies by command."),
     new("latency-tracking-info-percentiles", Text, "50 99 99.9", "The percentiles that INFO shows.").fixed(),
-    new("hash-max-listpack-entries", count(0, i64::MAX), "512", "Most fields of what OBJECT ENCODING calls a listpack.")
-        .alias("hash-max-ziplist-entries"),
+    new(
+        "hash-max-listpack-entries",
+        count(0, i64::MAX),
+        "512",
+        "Most fields of what OBJECT ENCODING calls a listpack.",
+    )
+    .alias("hash-max-ziplist-entries"),
     new("hash-max-listpack-value", bytes(0, i64::MAX), "64", "Longest field or value of it, in bytes.")
         .alias("hash-max-ziplist-value"),
     // What follows from how the node was started.

@@ -3,7 +3,9 @@
 use node::exec::Call;
 use node::peer::PeerMessage;
 use node::session::Acks;
-use node::{Answers, CachedSpace, Effects, Fault, Shard, ShardView, SnapshotSpace, SnapshotTask, SplitTask, Ticket, Write};
+use node::{
+    Answers, CachedSpace, Effects, Fault, Shard, ShardView, SnapshotSpace, SnapshotTask, SplitTask, Ticket, Write,
+};
 use node::{handlers, key_hash};
 use replica::{DiskHealth, Log, LogOptions, LogStore, LogWrite, Members, Replica};
 use resp::{Proto, Reply, table};
