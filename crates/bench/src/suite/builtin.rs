@@ -1,12 +1,13 @@
 //! The suites that every program of ours carries.
 
 /// Names and texts.
-pub(crate) const BUILTIN: [(&str, &str); 6] = [
+pub(crate) const BUILTIN: [(&str, &str); 7] = [
     ("oracle-scale", include_str!("../../../../suites/oracle-scale.toml")),
     ("oracle-flash", include_str!("../../../../suites/oracle-flash.toml")),
     ("voldemort-pages", include_str!("../../../../suites/voldemort-pages.toml")),
     ("yugabyte-growth", include_str!("../../../../suites/yugabyte-growth.toml")),
     ("voltdb-curve", include_str!("../../../../suites/voltdb-curve.toml")),
+    ("reshape", include_str!("../../../../suites/reshape.toml")),
     ("peers", include_str!("../../../../suites/peers.toml")),
 ];
 
