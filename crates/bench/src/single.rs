@@ -56,16 +56,6 @@ pub(crate) fn search(options: &RunOptions, program: &Program<'_>) -> Result<bool
     Ok(found && right && report.outcome == Outcome::Completed)
 }
 
-/// Runs a phase of that name.
-pub(crate) fn measured(
-    name: &str,
-    task: Task,
-    options: &PhaseOptions,
-    program: &Program<'_>,
-) -> Result<Measured, Trouble> {
-    measured_by(name, task, options, &CrewOptions::default(), program)
-}
-
 /// Runs a phase of that name, here or with the processes that are asked for.
 pub(crate) fn measured_by(
     name: &str,

@@ -122,7 +122,7 @@ impl Demand {
             let other =
                 || self.kinds.iter().position(|known| kind > 0 && known.members.iter().any(|member| *member > 0));
             let place =
-                place.or_else(other).ok_or_else(|| format!("no run has a {}: its cost is not known", KINDS[kind]))?;
+                place.or_else(other).ok_or_else(|| format!("no run has {}s: their cost is not known", KINDS[kind]))?;
             weights[place] += share * if kind == 0 { 1.0 } else { copies / self.copies };
         }
         let cpu_s: f64 = weights.iter().zip(&self.fitted.parameters).map(|(weight, cost)| weight * cost).sum();

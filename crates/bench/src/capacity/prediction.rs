@@ -174,6 +174,13 @@ impl Model {
                 NETWORK_SHARE * 100.0
             ),
         ];
+        if self.demand.space.is_some() {
+            list.push(
+                "Bytes on disk grow in proportion to the records. In a small store the log weighs more, so runs of a few \
+                 hundred megabytes make them look too many."
+                    .to_owned(),
+            );
+        }
         if options.disk_mb_per_s.is_none() {
             list.push("Disks are fast enough: give --disk-mb-per-s to have them count.".to_owned());
         } else if self.demand.written.is_none() {

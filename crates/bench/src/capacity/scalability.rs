@@ -107,7 +107,7 @@ pub(super) fn of(axis: &'static str, points: &[Point]) -> Result<Scalability, St
     };
     // Throughput that was given says nothing of what there is.
     let free: Vec<&Point> = points.iter().filter(|point| !point.paced).collect();
-    let mut best: Option<(usize, String, Vec<(f64, f64)>)> = None;
+    let (mut most, mut best) = (0, (String::new(), Vec::new()));
     for point in &free {
         let like = key(point);
         let alike: Vec<(f64, f64)> =
@@ -116,12 +116,11 @@ pub(super) fn of(axis: &'static str, points: &[Point]) -> Result<Scalability, St
         let mut sizes: Vec<u64> = alike.iter().map(|point| point.0 as u64).collect();
         sizes.sort_unstable();
         sizes.dedup();
-        if best.as_ref().is_none_or(|(count, ..)| sizes.len() > *count) {
-            best = Some((sizes.len(), like, alike));
+        if sizes.len() > most {
+            (most, best) = (sizes.len(), (like, alike));
         }
     }
-    let (_, like, alike) = best.unwrap_or_default();
-    Scalability::fit(axis, &like, &alike)
+    Scalability::fit(axis, &best.0, &best.1)
 }
 
 /// The highest throughput at each size.

@@ -103,7 +103,7 @@ fn too_little_is_refused_in_clear_words() {
     assert!(why.contains("CPU time is not known"), "{why}");
     let reads = [run("c", [1_000_000, 0, 0], 8, 5e4, 1.0)];
     let line = "--nodes 3 --cores 2 --records 1e6 --mix 50/50";
-    assert!(Model::of(&reads, &options(line)).unwrap_err().contains("no run has a update"));
+    assert!(Model::of(&reads, &options(line)).unwrap_err().contains("no run has updates"));
     assert!(Model::of(&reads, &options(&line.replace("50/50", "100/0"))).is_ok());
     assert!(Model::of(&reads, &options(&format!("{line} --rf 5"))).unwrap_err().contains("need as many"));
 }

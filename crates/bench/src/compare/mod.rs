@@ -36,5 +36,9 @@ pub(crate) fn run(options: &CompareOptions) -> Result<bool, Trouble> {
         page::render(&comparison, Paint::of_stdout())
     };
     io::stdout().lock().write_all(text.as_bytes())?;
+    if let Some(side) = comparison.sides.iter().find(|side| side.is_undecided) {
+        let text = format!("{} and A cannot be compared: their noise is not known. Measure for longer", side.side);
+        return Err(Trouble::Usage(text));
+    }
     Ok(!comparison.is_worse)
 }

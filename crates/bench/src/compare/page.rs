@@ -69,9 +69,9 @@ fn table(out: &mut String, side: &Against, comparison: &Comparison, paint: Paint
             );
             out.push_str(&format!("\n{}\n", paint.with("1", &head)));
         }
-        // Nothing failed on either side: nothing to say.
-        let quiet =
-            change.kind == Kind::Failures && change.before.value == Some(0.0) && change.after.value == Some(0.0);
+        // Nothing failed on either side, or nobody knows: nothing to say.
+        let nothing = |shown: &Shown| shown.value.is_none_or(|value| value == 0.0);
+        let quiet = change.kind == Kind::Failures && nothing(&change.before) && nothing(&change.after);
         if !quiet {
             out.push_str(&line(change, paint));
         }

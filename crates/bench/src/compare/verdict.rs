@@ -82,6 +82,8 @@ pub(super) struct Against {
     pub(super) faults: Vec<String>,
     pub(super) changes: Vec<Change>,
     pub(super) is_worse: bool,
+    /// No figure that decides has a known noise.
+    pub(super) is_undecided: bool,
     /// In whole sentences.
     pub(super) summary: Vec<String>,
 }
@@ -216,18 +218,23 @@ fn conclude(first: &Side, side: &Side, changes: Vec<Change>) -> Against {
     let worse: Vec<&Change> =
         changes.iter().filter(|change| change.decides && change.verdict == Verdict::Worse).collect();
     let is_worse = !worse.is_empty() || !faults.is_empty();
+    let known = |change: &&Change| change.decides && change.verdict != Verdict::Unknown;
+    let asked = changes.iter().filter(known).count();
+    let is_undecided = asked == 0 && !is_worse;
     let (a, b) = (&first.letter, &side.letter);
     let mut summary = Vec::new();
-    if is_worse {
-        summary.push(format!("{b} is WORSE than {a} by more than noise."));
-    } else {
-        summary.push(format!("{b} is no worse than {a}."));
-    }
+    summary.push(match (is_worse, is_undecided) {
+        (true, _) => format!("{b} is WORSE than {a} by more than noise."),
+        (false, true) => format!("Whether {b} is worse than {a} cannot be told."),
+        (false, false) => format!("{b} is no worse than {a}."),
+    });
     let clear = |change: &&Change| matches!(change.verdict, Verdict::Worse | Verdict::Better);
     summary.extend(changes.iter().filter(clear).map(sentence));
-    if !changes.iter().any(|change| clear(&change)) && faults.is_empty() {
-        let asked = changes.iter().filter(|change| change.verdict != Verdict::Unknown).count();
-        summary.push(format!("None of {} differs by more than noise.", figure::plural(asked as u64, "figure")));
+    if !is_undecided && !changes.iter().any(|change| clear(&change)) && faults.is_empty() {
+        summary.push(format!(
+            "None of {} that decide differs by more than noise.",
+            figure::plural(asked as u64, "figure")
+        ));
     }
     Against {
         side: b.clone(),
@@ -237,6 +244,7 @@ fn conclude(first: &Side, side: &Side, changes: Vec<Change>) -> Against {
         faults,
         changes,
         is_worse,
+        is_undecided,
         summary,
     }
 }
@@ -265,13 +273,16 @@ fn sentence(change: &Change) -> String {
     )
 }
 
+/// Something of a phase that can be counted.
+type Count = fn(&Phase) -> u64;
+
 /// What needs no statistics.
 fn faults(first: &Side, side: &Side) -> Vec<String> {
     let mut list = Vec::new();
-    let sum = |side: &Side, of: fn(&Phase) -> u64| -> u64 {
+    let sum = |side: &Side, of: Count| -> u64 {
         side.runs.iter().flat_map(|run| &run.report.phases).map(of).fold(0, u64::saturating_add)
     };
-    let counts: [(&str, fn(&Phase) -> u64); 2] = [
+    let counts: [(&str, Count); 2] = [
         ("answers that were not what had been written", Phase::verification_failures),
         ("records not found that must exist", Phase::not_found),
     ];

@@ -9,6 +9,9 @@ use crate::report::figure;
 /// A store that does less than this share of what is offered falls behind: its latencies only grow.
 pub(super) const KEPT_UP_SHARE: f64 = 0.98;
 
+/// Below this share no noise explains it.
+const FAR_BEHIND_SHARE: f64 = 0.9;
+
 /// All of it must hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Goal(Vec<Promise>);
@@ -33,7 +36,7 @@ enum Figure {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Judged {
     pub(super) holds: bool,
-    /// The worst figure as a multiple of its bound; without end when the store fell behind.
+    /// The worst figure as a multiple of its bound; without end when the store fell far behind.
     pub(super) ratio: f64,
     /// In words.
     pub(super) why: String,
@@ -134,7 +137,8 @@ impl Goal {
     /// Whether the phase kept the promise.
     pub(super) fn judge(&self, phase: &Phase) -> Judged {
         if let Some(why) = fell_behind(phase) {
-            return Judged { holds: false, ratio: f64::INFINITY, why };
+            let far = phase.offered_per_s.is_some_and(|offered| phase.throughput_per_s < offered * FAR_BEHIND_SHARE);
+            return Judged { holds: false, ratio: if far { f64::INFINITY } else { 1.0 }, why };
         }
         let mut worst: Option<Judged> = None;
         for promise in &self.0 {

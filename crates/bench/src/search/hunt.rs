@@ -2,9 +2,9 @@
 
 use super::goal::Judged;
 
-/// Beyond these multiples of the bound one try is enough: noise does not reach so far.
+/// Below this multiple of the bound one try is enough: noise makes latencies longer, seldom shorter. A try that fails is
+/// believed at once only when the store fell far behind.
 const CLEARLY_HOLDS: f64 = 0.6;
-const CLEARLY_FAILS: f64 = 1.6;
 /// From one rate to the next while there is no bound on one side.
 const STRIDE: f64 = 1.6;
 /// A search that takes more tries than this has no answer.
@@ -78,7 +78,7 @@ impl Searcher<'_> {
     /// One try if it is clear, else most of several.
     fn decide(&mut self, rate: f64) -> Result<bool, Ended> {
         let first = self.one(rate)?;
-        if first.ratio < CLEARLY_HOLDS || first.ratio > CLEARLY_FAILS {
+        if first.ratio < CLEARLY_HOLDS || first.ratio.is_infinite() {
             return Ok(first.holds);
         }
         self.most_after(rate, first.holds, self.hunt.repeats)

@@ -9,5 +9,6 @@ mod tries;
 
 pub use options::SearchOptions;
 
+pub(crate) use goal::Goal;
 pub(crate) use page::render as page;
 pub(crate) use tries::searched;

@@ -67,7 +67,7 @@ impl SearchOptions {
         if !(0.5..=100.0).contains(&self.tolerance) {
             return Err(format!("--tolerance {}: expected per cent, from 0.5 to 100", self.tolerance));
         }
-        if self.repeats % 2 == 0 || self.repeats > 15 {
+        if self.repeats.is_multiple_of(2) || self.repeats > 15 {
             return Err(format!("--repeats {}: expected an odd number up to 15", self.repeats));
         }
         if let Some(Span::Operations(_)) = warm_up {

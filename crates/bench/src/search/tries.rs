@@ -87,6 +87,19 @@ pub(crate) fn searched(
     })
 }
 
+/// A reason not to believe the answer: operations were delayed by something else than load.
+fn doubt(tries: &[Try]) -> Option<&'static str> {
+    /// So much slower a rate should be felt.
+    const APART: f64 = 4.0;
+    let failed = || tries.iter().filter(|one| !one.holds && one.why.contains(" of ") && !one.why.contains("behind"));
+    let contradicts = failed()
+        .any(|slow| failed().any(|fast| fast.offered_per_s > slow.offered_per_s * APART && fast.p99_us <= slow.p99_us));
+    contradicts.then_some(
+        " But latency did not fall with the rate: something else than this load delays operations, such as another \
+         process on the machine. Do not believe the answer before that is gone.",
+    )
+}
+
 impl Tries<'_> {
     fn all(mut self, asked: &SearchOptions) -> Result<Measured, Trouble> {
         let done = match &asked.find_max_rate {
@@ -130,6 +143,9 @@ impl Tries<'_> {
             }
             (None, _) => format!("{goal} holds at no rate that was tried."),
         };
+        if let Some(doubt) = doubt(&self.search.tries) {
+            self.search.answer.push_str(doubt);
+        }
         Ok(())
     }
 
@@ -240,5 +256,25 @@ impl Tries<'_> {
             return Err(Ended);
         }
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latency_that_does_not_fall_with_the_rate_is_doubted() {
+        let tried = |offered_per_s, p99_us, holds| Try {
+            offered_per_s,
+            p99_us,
+            holds,
+            why: format!("READ p99 {p99_us} of 5.00 ms"),
+            ..Try::default()
+        };
+        let quiet = [tried(40e3, 60e3, false), tried(25e3, 20e3, false), tried(9e3, 7e3, false), tried(5e3, 3e3, true)];
+        assert_eq!(doubt(&quiet), None);
+        let noisy = [tried(25e3, 58e3, false), tried(900.0, 474e3, false), tried(200.0, 3e3, true)];
+        assert!(doubt(&noisy).is_some());
     }
 }

@@ -115,9 +115,8 @@ fn solve(mut matrix: Vec<Vec<f64>>, mut side: Vec<f64>) -> Option<Vec<f64>> {
         side.swap(column, pivot);
         for row in column + 1..size {
             let factor = matrix[row][column] / matrix[column][column];
-            for at in column..size {
-                matrix[row][at] -= factor * matrix[column][at];
-            }
+            let pivot = matrix[column].clone();
+            matrix[row].iter_mut().zip(&pivot).skip(column).for_each(|(value, above)| *value -= factor * above);
             side[row] -= factor * side[column];
         }
     }
