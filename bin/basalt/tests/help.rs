@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// All sub-commands, but those of the laboratory that measure: their options are its own to test.
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 30] = [
     "",
     "start",
     "cluster",
@@ -18,6 +18,18 @@ const COMMANDS: [&str; 18] = [
     "ctl",
     "ctl init",
     "ctl status",
+    "ctl top",
+    "ctl nodes",
+    "ctl shards",
+    "ctl map",
+    "ctl events",
+    "ctl verify",
+    "ctl plan",
+    "ctl plan apply",
+    "ctl plan wait",
+    "ctl plan unsafe-recover",
+    "ctl settings",
+    "ctl drain-leaders",
     "demo",
     "bench",
     "bench run",

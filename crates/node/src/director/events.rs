@@ -27,7 +27,7 @@ pub(super) struct Told {
 }
 
 impl Director {
-    /// Notes what has changed since the last time. What was so when this node began to direct is nothing new.
+    /// Notes what has changed since the last time. Leaders that there were when this node began to direct are nothing new.
     pub(super) fn tell(&mut self, map: &Map, settings: &Settings, now: Moment, actions: &mut Vec<DirectorAction>) {
         let mut event = |kind: &str, text: String| {
             let text = shortened(text);
@@ -47,10 +47,11 @@ impl Director {
                 (Some(Health::Silent | Health::Lost), Health::Answers) => {
                     event("node", format!("node {node} answers again"));
                 }
-                (Some(Health::Answers), Health::Silent) => {
+                // Who has just begun to direct was not told by the one before: that one may be who is silent.
+                (Some(Health::Answers) | None, Health::Silent) => {
                     event("failure", format!("node {node} does not answer"));
                 }
-                (Some(Health::Answers | Health::Silent), Health::Lost) => {
+                (Some(Health::Answers | Health::Silent) | None, Health::Lost) => {
                     event("failure", format!("node {node} was not heard of for {seconds} s and counts as lost"));
                 }
                 _ => {}

@@ -26,7 +26,7 @@ pub(crate) use applied::Applied;
 pub(crate) use digests::Digests;
 pub(crate) use error::AdminError;
 pub(crate) use run::{admin, handler, serve};
-pub(crate) use sight::director_picture;
+pub(crate) use sight::{director_picture, leader};
 pub(crate) use verify::Verification;
 
 /// Whether the admin function understands these words.

@@ -1,5 +1,6 @@
 //! The store as one node sees it: with the director's picture where there is one, else with what the node knows itself.
 
+use crate::directory::Place;
 use crate::inbox::Message;
 use crate::peers::LINKS_WORKER;
 use crate::store::{Store, now_ms};
@@ -62,6 +63,12 @@ pub(crate) fn director_picture(store: &Store) -> Option<Box<StorePicture>> {
     receiver.recv_timeout(PICTURE_WITHIN).ok().flatten()
 }
 
+/// Who leads a shard, as far as this node knows. Where nobody else could, nobody is told.
+pub(crate) fn leader(store: &Store, place: &Place) -> Option<NodeId> {
+    let here = || place.view.as_ref().is_some_and(|view| view.serving()).then(|| store.node());
+    place.leader.node().or_else(here)
+}
+
 /// Nodes without a store.
 fn strangers(store: &Store) -> Vec<NodePicture> {
     vec![node_picture(store, &store.node_info(), None)]
@@ -88,7 +95,7 @@ fn own_picture(store: &Arc<Store>, map: &Arc<Map>) -> StorePicture {
 fn node_picture(store: &Store, info: &NodeInfo, map: Option<&Map>) -> NodePicture {
     let me = info.id == store.node();
     let known = store.known();
-    let led = known.places().filter(|place| place.leader.node() == Some(info.id)).count();
+    let led = known.places().filter(|place| leader(store, place) == Some(info.id)).count();
     let facts = me.then(|| store.node_facts());
     let (totals, rates) = (store.stats.totals(), store.stats.rates());
     let views = || known.all_views().filter(|_| me);
@@ -126,7 +133,7 @@ fn node_picture(store: &Store, info: &NodeInfo, map: Option<&Map>) -> NodePictur
 fn shard_picture(store: &Store, map: &Map, id: ShardId, info: &ShardInfo) -> ShardPicture {
     let known = store.known();
     let place = known.place(id.0 as usize);
-    let leader = place.and_then(|place| place.leader.node());
+    let leader = place.and_then(|place| leader(store, place));
     let view = place.and_then(|place| place.view.as_ref());
     let up = |replica: &&ReplicaInfo| replica.node == store.node() || store.neighbours.is_up(replica.node);
     let (voters, voting) = (info.voters().count(), info.voters().filter(up).count());

@@ -100,7 +100,7 @@ pub(super) fn start(store: &Arc<Store>, shards: &[ShardId]) -> Result<Value, Adm
         store.verification.stop.store(false, Ordering::Release);
     }
     let running = store.clone();
-    let run = move || Look { store: running.clone(), map }.run(&chosen);
+    let run = move || Look { store: running.clone(), map, unreachable: BTreeSet::new() }.run(&chosen);
     if let Err(e) = std::thread::Builder::new().name("verify".to_owned()).spawn(run) {
         store.verification.lock().state = "stopped";
         return Err(AdminError::Failed(e.to_string()));
@@ -112,6 +112,8 @@ pub(super) fn start(store: &Arc<Store>, shards: &[ShardId]) -> Result<Value, Adm
 struct Look {
     store: Arc<Store>,
     map: Arc<Map>,
+    /// Nodes that did not answer: nobody waits for them again.
+    unreachable: BTreeSet<NodeId>,
 }
 
 impl Look {
@@ -189,10 +191,13 @@ impl Look {
         }
     }
 
-    fn compare_with_node(&self, node: NodeId, found: &mut BTreeSet<Finding>) {
+    fn compare_with_node(&mut self, node: NodeId, found: &mut BTreeSet<Finding>) {
         let told = match self.ask(node, ShardId::META, &["REPLICAS"]) {
             Ok(told) => told,
-            Err(error) => return self.store.verification.missed(format!("{}: {}", self.named(node), error.text())),
+            Err(error) => {
+                self.unreachable.insert(node);
+                return self.store.verification.missed(format!("{}: {}", self.named(node), error.text()));
+            }
         };
         let replicas = told["replicas"].as_array().cloned().unwrap_or_default();
         let shard_of = |replica: &Value| replica["shard"].as_u64().and_then(|id| u32::try_from(id).ok());
@@ -220,7 +225,8 @@ impl Look {
         if let Err(error) = marked.and_then(|frame| decode(&frame)) {
             return verification.missed(format!("shard {shard}: {}", error.text()));
         }
-        let nodes: Vec<NodeId> = info.voters().map(|replica| replica.node).collect();
+        let nodes = info.voters().map(|replica| replica.node).filter(|node| !self.unreachable.contains(node));
+        let nodes: Vec<NodeId> = nodes.collect();
         let mut digests: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for node in nodes {
             match self.digest(node, shard, &number) {
