@@ -25,7 +25,7 @@ import java.util.Set;
 public final class CqlStore implements Store {
     private static final int PORT = 9042;
     private static final Duration SCHEMA_WITHIN = Duration.ofSeconds(60);
-    private static final Set<String> OPTIONS = Set.of("keyspace", "replication_factor", "datacenter", "compression");
+    private static final Set<String> OPTIONS = Set.of("keyspace", "replication_factor", "dc", "compression");
 
     /** Which of the three. */
     enum Kind {
@@ -114,8 +114,8 @@ public final class CqlStore implements Store {
         if (!url.user.isEmpty()) {
             builder.withAuthCredentials(url.user, url.password);
         }
-        if (!url.option("datacenter", "").isEmpty()) {
-            builder.withLocalDatacenter(url.option("datacenter", ""));
+        if (!url.option("dc", "").isEmpty()) {
+            builder.withLocalDatacenter(url.option("dc", ""));
         }
         return builder.build();
     }
