@@ -1,5 +1,7 @@
 //! What all threads share of a shard: its tree, its part of the row cache, its counters and whether it may be read.
 
+mod lease;
+
 use crate::absent_watch::{AbsentKeys, AbsentWatch};
 use crate::config::Config;
 use crate::counters::{Counters, Stored};
@@ -250,84 +252,6 @@ impl ShardView {
     #[must_use]
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.engine
-    }
-
-    /// Whether this replica leads, and a majority has confirmed it.
-    #[must_use]
-    pub fn serving(&self) -> bool {
-        self.leading() && self.confirmed_us.load(Ordering::Acquire) > 0
-    }
-
-    /// Whether this replica leads its group, as far as it knows.
-    #[must_use]
-    pub fn leading(&self) -> bool {
-        self.leading.load(Ordering::Acquire)
-    }
-
-    /// Whether a read that came at `arrived_us`, and has seen the shard at a moment no later than `now_us`, is
-    /// linearizable: a majority has confirmed this leader since the read came, or its lease had not ended. To be asked
-    /// after the read: a process may be stopped for any time between two instructions.
-    #[must_use]
-    pub fn readable(&self, arrived_us: u64, now_us: u64) -> bool {
-        let until_us = self.lease_until_us.load(Ordering::Acquire);
-        if until_us == u64::MAX {
-            return true;
-        }
-        if !self.lease_used.load(Ordering::Relaxed) {
-            self.lease_used.store(true, Ordering::Relaxed);
-        }
-        now_us < until_us || (self.leading() && self.confirmed_us.load(Ordering::Acquire) >= arrived_us.max(1))
-    }
-
-    /// Whether no other node could lead: then no read needs to be confirmed.
-    #[must_use]
-    pub fn is_unquestioned(&self) -> bool {
-        self.lease_until_us.load(Ordering::Acquire) == u64::MAX
-    }
-
-    /// Whether the replica has taken part in its group: before, it holds nothing that could be read.
-    #[must_use]
-    pub fn has_joined(&self) -> bool {
-        self.engine.applied_index() > 0
-    }
-
-    /// How far the replica may be behind its leader at `now_ms`, in ms: since when it is not known to have had all that
-    /// the leader's node had told by then. By the wall clocks of both nodes. `None`: that is not known at all.
-    #[must_use]
-    pub fn lag_ms(&self, now_ms: u64) -> Option<u64> {
-        let fresh_ms = self.fresh_ms.load(Ordering::Acquire);
-        (fresh_ms > 0).then(|| now_ms.saturating_sub(fresh_ms))
-    }
-
-    /// The replica has all that its leader had told at `at_ms`.
-    pub(crate) fn set_fresh(&self, at_ms: u64) {
-        self.fresh_ms.fetch_max(at_ms, Ordering::AcqRel);
-    }
-
-    /// Until when reads may be answered without asking again, in µs of the steady clock.
-    pub(crate) fn lease_until_us(&self) -> u64 {
-        self.lease_until_us.load(Ordering::Acquire)
-    }
-
-    /// Whether the lease was used since the last call.
-    pub(crate) fn take_lease_use(&self) -> bool {
-        self.lease_used.swap(false, Ordering::Relaxed)
-    }
-
-    /// A majority has answered the round that was sent at `sent_us`.
-    pub(crate) fn confirm(&self, sent_us: u64, until_us: u64) {
-        self.confirmed_us.fetch_max(sent_us, Ordering::AcqRel);
-        self.lease_until_us.fetch_max(until_us, Ordering::AcqRel);
-    }
-
-    /// No read may be answered until a majority has confirmed this replica anew.
-    pub(crate) fn end_lease(&self) {
-        self.lease_until_us.store(0, Ordering::Release);
-        self.confirmed_us.store(0, Ordering::Release);
-    }
-
-    pub(crate) fn set_leading(&self, leading: bool) {
-        self.leading.store(leading, Ordering::Release);
     }
 
     /// How many keys it holds.
