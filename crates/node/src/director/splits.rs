@@ -83,8 +83,9 @@ mod tests {
 
     #[test]
     fn the_upper_half_goes_or_what_begins_at_a_slot() {
-        let info = |slots: &[(u16, u16)]| ShardInfo { slots: slots.to_vec(), ..ShardInfo::default() };
-        let cases: &[(&[(u16, u16)], Option<u16>, &[(u16, u16)])] = &[
+        let info = |slots: Slots<'_>| ShardInfo { slots: slots.to_vec(), ..ShardInfo::default() };
+        type Slots<'a> = &'a [(u16, u16)];
+        let cases: &[(Slots<'_>, Option<u16>, Slots<'_>)] = &[
             (&[(0, 99)], None, &[(50, 99)]),
             (&[(0, 98)], None, &[(49, 98)]),
             (&[(0, 99)], Some(10), &[(10, 99)]),

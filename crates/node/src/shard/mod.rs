@@ -5,11 +5,13 @@
 mod apply;
 mod effects;
 mod events;
+mod group;
 mod hold;
 mod lease;
 mod meta;
 mod point;
 mod proposals;
+mod snapshots;
 mod split;
 mod ticket;
 
@@ -20,14 +22,12 @@ pub use lease::LEASE_US;
 pub use meta::stored_map;
 pub use ticket::{Answers, KeyHash, Ticket, Write, key_hash};
 
-use crate::director::{LeaderReport, MemberReport};
-use crate::keys;
 use crate::peer::PeerMessage;
 use crate::view::ShardView;
 use lease::Lease;
 use meta::MetaState;
 use proposals::Proposals;
-use replica::{DiskHealth, DiskState, FollowerState, LogWrite, MemberChange, Message, Replica, Turn};
+use replica::{DiskHealth, DiskState, LogWrite, Message, Replica, Turn};
 use resp::Reply;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -318,13 +318,6 @@ impl Shard {
         }
     }
 
-    /// All rows of a snapshot are here: the replica may accept them in its next turn.
-    pub fn step_snapshot(&mut self, arrived: ArrivedSnapshot) {
-        let message = arrived.message.clone();
-        self.arrived = Some(arrived);
-        self.step(message);
-    }
-
     /// A read waits for this leader to be confirmed.
     pub fn ask_lease(&mut self, now: Moment) {
         if self.replica.serves() {
@@ -341,31 +334,6 @@ impl Shard {
             self.lease.ask(&mut self.replica, now.mono_us);
         }
         due
-    }
-
-    /// Hands leadership over to another replica; false if that cannot be begun.
-    pub fn transfer(&mut self, to: ReplicaId) -> bool {
-        if !self.replica.serves() || self.replica.is_transferring() {
-            return false;
-        }
-        self.lease.spend(&self.replica, &self.view);
-        self.replica.transfer_leader(to)
-    }
-
-    /// Proposes another set of members; false if this replica cannot.
-    pub fn change_members(&mut self, changes: &[MemberChange]) -> bool {
-        if !self.replica.serves() {
-            return false;
-        }
-        // A group of one had a lease without end.
-        self.lease.end(&self.view);
-        match self.replica.propose_members(changes, Vec::new()) {
-            Ok(_) => true,
-            Err(e) => {
-                log::warn!("shard {}: its members cannot be changed now: {e}", self.view.id());
-                false
-            }
-        }
     }
 
     /// The nodes of its other replicas.
@@ -483,65 +451,6 @@ impl Shard {
             } else {
                 effects.send(node, PeerMessage::Raft { shard, message });
             }
-        }
-    }
-
-    /// The rows are taken now, so the message must speak of now.
-    fn send_snapshot(&mut self, replica: ReplicaId, node: NodeId, mut message: Message, effects: &mut dyn Effects) {
-        if !effects.may_send(self.view.id(), node) {
-            // Its turn comes: raft asks again with the next heartbeat that is answered.
-            self.replica.report_snapshot(replica, false);
-            return;
-        }
-        let point = self.replica.snapshot_point();
-        point.put_into(&mut message);
-        let rows = self.view.snapshot();
-        assert_eq!(rows.index(), point.index, "the tree is not where the replica is");
-        let mut facts = self.view.facts();
-        facts.push((Slice::from(keys::META_SNAPSHOT), Slice::from(point::encode(&point))));
-        effects.snapshot_wanted(SnapshotTask { shard: self.view.id(), replica, node, rows, facts, point, message });
-    }
-
-    fn install(&mut self, point: &replica::SnapshotPoint, write: &mut LogWrite) -> Result<u64, String> {
-        let arrived = self.arrived.take().filter(|arrived| arrived.point.index == point.index);
-        let arrived =
-            arrived.ok_or_else(|| format!("shard {}: a snapshot without rows was accepted", self.view.id()))?;
-        self.view.install(arrived.rows, point.index).map_err(|e| e.to_string())?;
-        let number = self.replica.installed(point, write).map_err(|e| e.to_string())?;
-        if self.meta.is_some() {
-            self.meta = Some(MetaState::load(&self.view)?);
-        }
-        log::info!("shard {} has taken a snapshot as of entry {}", self.view.id(), point.index);
-        Ok(number)
-    }
-
-    /// What followers hold: for WAIT, and for the director. Told about once a second even if nobody wants to know.
-    pub(crate) fn tell_followers(&self) {
-        let leads = self.replica.is_leader();
-        let followers = if leads { self.replica.followers() } else { Vec::new() };
-        let heard = followers.iter().filter(|follower| follower.active && !follower.learner);
-        self.view.set_followers(heard.map(|follower| follower.matched).collect());
-        self.view.set_group(leads.then(|| self.group(&followers)));
-    }
-
-    fn group(&self, followers: &[FollowerState]) -> LeaderReport {
-        let (members, status) = (self.replica.members(), self.replica.status());
-        let mut ids = [&members.voters[..], &members.voters_outgoing, &members.learners].concat();
-        ids.sort_unstable();
-        ids.dedup();
-        let member = |id: ReplicaId| {
-            let follower = followers.iter().find(|follower| follower.id == id);
-            MemberReport {
-                id,
-                votes: !members.learners.contains(&id),
-                active: follower.is_none_or(|follower| follower.active),
-                matched: follower.map_or(status.last, |follower| follower.matched),
-            }
-        };
-        LeaderReport {
-            index: status.applied,
-            joint: !members.voters_outgoing.is_empty(),
-            members: ids.into_iter().map(member).collect(),
         }
     }
 

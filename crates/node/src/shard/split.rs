@@ -166,6 +166,8 @@ impl Shard {
     /// The slots are the child's from here on.
     pub(super) fn apply_split(&mut self, index: u64, split: &Split) {
         if self.takes_effect(split) {
+            // Whoever had writes held back counted on other slots.
+            self.release();
             assert!(self.splitting.fork == Fork::Made(index), "a split is applied before its tree is forked");
             self.view.give_away(&Slots::from(split.slots.clone()));
             log::info!("shard {} has given slots to shard {} at entry {index}", self.view.id(), split.child);

@@ -228,7 +228,7 @@ impl World {
 
     fn report(&mut self) {
         for node in self.up.clone() {
-            let replicas = self.map.replicas_on(node).filter_map(|(shard, replica)| {
+            let replicas = self.map.replicas_on(node).map(|(shard, replica)| {
                 let group = &self.groups[&shard];
                 let leads = group.leader == Some(replica.id);
                 let member = |(id, (votes, matched)): (&ReplicaId, &(bool, u64))| MemberReport {
@@ -243,7 +243,7 @@ impl World {
                     members: group.members.iter().map(member).collect(),
                 };
                 let held = group.members.get(&replica.id).map_or(0, |of| of.1);
-                Some(ReplicaReport {
+                ReplicaReport {
                     shard,
                     replica: replica.id,
                     bytes: 100 << 20,
@@ -253,7 +253,7 @@ impl World {
                     term: group.term,
                     leads: leads.then_some(known),
                     broken: self.broken.contains(&(shard, replica.id)).then(|| "damaged".to_owned()),
-                })
+                }
             });
             let figures = NodeFigures { can_write: true, started_ms: 1, ..NodeFigures::default() };
             let report = NodeReport { figures, replicas: replicas.collect(), transfers: Vec::new() };
