@@ -1,12 +1,12 @@
 //! `basalt bench`: its options, and what it calls.
 
+mod span;
+
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -15,13 +15,15 @@ use crate::agent::{self, AgentOptions};
 use crate::capacity::{self, ModelOptions};
 use crate::compare::{self, CompareOptions};
 use crate::coordinate::CrewOptions;
-use crate::driver::{Arrivals, EventLog, Limit};
+use crate::driver::{Arrivals, EventLog};
 use crate::peer::{self, PeerCommand};
 use crate::search::SearchOptions;
 use crate::suite::{Stores, SuiteOptions};
 use crate::target::{EmbeddedStore, NoopServer, NoopShape};
 use crate::workload::{KNOWN, Task};
 use crate::{canonical, redraw, single, suite};
+
+pub use span::{PlannedEvent, Span};
 
 /// Measure an embedded store, Basalt or another server
 ///
@@ -302,25 +304,6 @@ impl Tolerance {
     }
 }
 
-/// Something that will happen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlannedEvent {
-    /// When, from the beginning of the phase.
-    pub at: Duration,
-    /// What.
-    pub text: String,
-}
-
-impl FromStr for PlannedEvent {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (at, label) = text.split_once(':').ok_or_else(|| format!("`{text}`: expected a time, `:` and a text"))?;
-        let at = at.parse::<Span>()?.time("--event")?;
-        Ok(Self { at, text: label.trim().to_owned() })
-    }
-}
-
 /// How the arrivals of an open loop are spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum ArrivalsOption {
@@ -368,57 +351,6 @@ pub struct NoopOptions {
     /// Answer GET and HGETALL with records that a client's verification accepts
     #[arg(long)]
     pub verifiable: bool,
-}
-
-/// A time (`500ms`, `10s`, `2m`, `1h`) or a number of operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Span {
-    /// A time.
-    Time(Duration),
-    /// A number of operations.
-    Operations(u64),
-}
-
-impl FromStr for Span {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        let (number, unit) = text.split_at(digits);
-        let bad = || format!("`{text}` is neither a time such as 500ms, 10s, 2m or 1h nor a number of operations");
-        let number: u64 = number.parse().map_err(|_| bad())?;
-        let seconds = |factor: u64| number.checked_mul(factor).map(Duration::from_secs).ok_or_else(bad);
-        Ok(match unit {
-            "" => Self::Operations(number),
-            "ms" => Self::Time(Duration::from_millis(number)),
-            "s" => Self::Time(seconds(1)?),
-            "m" | "min" => Self::Time(seconds(60)?),
-            "h" => Self::Time(seconds(3600)?),
-            _ => return Err(bad()),
-        })
-    }
-}
-
-impl Span {
-    /// As a limit.
-    #[must_use]
-    pub fn limit(self) -> Limit {
-        match self {
-            Self::Time(time) => Limit { time: Some(time), operations: None },
-            Self::Operations(operations) => Limit { operations: Some(operations), time: None },
-        }
-    }
-
-    /// As a time.
-    ///
-    /// # Errors
-    /// It is a number of operations.
-    pub fn time(self, option: &str) -> Result<Duration, String> {
-        match self {
-            Self::Time(time) => Ok(time),
-            Self::Operations(n) => Err(format!("{option} {n}: give a unit, such as {n}s")),
-        }
-    }
 }
 
 /// Opens an embedded store in a directory, with settings as name and value.
@@ -514,6 +446,8 @@ fn noop_server(options: &NoopOptions) -> Result<bool, Trouble> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::time::Duration;
+
     use clap::{CommandFactory, Parser};
 
     #[derive(Parser)]
@@ -534,20 +468,5 @@ mod tests {
         assert_eq!((run.phase.files.len(), run.phase.properties.len(), run.phase.depth), (1, 2, 4));
         assert_eq!(run.phase.warm_up, Some(Span::Time(Duration::from_secs(10))));
         assert!(Whole::try_parse_from(["bench", "run", "--warm-up", "10x"]).is_err());
-    }
-
-    #[test]
-    fn spans() {
-        for (text, span) in [
-            ("500ms", Some(Span::Time(Duration::from_millis(500)))),
-            ("2m", Some(Span::Time(Duration::from_secs(120)))),
-            ("1000", Some(Span::Operations(1000))),
-            ("", None),
-            ("s", None),
-            ("10 s", None),
-        ] {
-            assert_eq!(text.parse().ok(), span, "{text}");
-        }
-        assert!(Span::Operations(3).time("--timeout").is_err());
     }
 }
