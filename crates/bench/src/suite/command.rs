@@ -14,6 +14,7 @@ use super::report::{SuiteReport, write};
 use super::runner::Runner;
 use crate::assemble::link_to;
 use crate::cli::{Program, Trouble};
+use crate::coordinate::CrewOptions;
 use crate::environment::environment;
 use crate::model::{Identity, Link, Outcome};
 use crate::report::{RUNS, claim, default_dir, rfc3339, unix_ms};
@@ -61,6 +62,12 @@ pub struct SuiteOptions {
     /// With --target: a program that does things to the store, such as `PROGRAM kill 2`
     #[arg(long, value_name = "PROGRAM", requires = "target")]
     pub act_with: Option<String>,
+    /// Let these agents make the load of every step (`basalt bench agent`, here or on other hosts)
+    #[arg(long, value_name = "HOST:PORT,HOST:PORT…", value_delimiter = ',')]
+    pub agents: Vec<String>,
+    /// The file with the secret that the agents know; without it, what BASALT_BENCH_SECRET says
+    #[arg(long, value_name = "FILE", requires = "agents")]
+    pub secret_file: Option<PathBuf>,
     /// The first port of the nodes that are started
     #[arg(long, value_name = "PORT", default_value_t = 7000)]
     pub port: u16,
@@ -119,7 +126,13 @@ pub(crate) fn run(options: &SuiteOptions, program: &Program<'_>) -> Result<bool,
     if !options.quiet {
         eprintln!("{}: {}; raw data in {}", plan.name, plan.takes, folder.dir().display());
     }
+    let crew = CrewOptions {
+        agents: options.agents.clone(),
+        secret_file: options.secret_file.clone(),
+        ..CrewOptions::default()
+    };
     let runner = Runner {
+        crew: &crew,
         plan: &plan,
         folder: &folder,
         program,

@@ -123,6 +123,8 @@ pub(crate) struct StepFile {
     pub(crate) clients: Option<usize>,
     pub(crate) depth: Option<usize>,
     pub(crate) threads: Option<usize>,
+    /// Client processes of this machine that make the load together.
+    pub(crate) processes: Option<u16>,
     pub(crate) connections: Option<usize>,
     /// Operations a second that are offered; with `rate-of` a share of what that step of the part has reached.
     pub(crate) rate: Option<f64>,
@@ -137,6 +139,8 @@ pub(crate) struct StepFile {
     pub(crate) read_from: Option<String>,
     pub(crate) durability: Option<String>,
     pub(crate) acks: Option<String>,
+    /// What `does = "search"` looks for, such as `p99 < 5ms`.
+    pub(crate) goal: Option<String>,
     /// What is done to the store meanwhile.
     #[serde(default, rename = "event")]
     pub(crate) events: Vec<EventFile>,
@@ -159,6 +163,8 @@ pub(crate) enum Does {
     Load,
     /// Runs the workload.
     Run,
+    /// Looks for the highest rate that keeps a promise.
+    Search,
     /// Removes the workload's records.
     Delete,
     /// Waits until flushes, compactions and plans are done.
@@ -173,6 +179,7 @@ impl Does {
         match self {
             Self::Load => "load",
             Self::Run => "run",
+            Self::Search => "search",
             Self::Delete => "delete",
             Self::Settle => "settle",
             Self::Act => "act",

@@ -14,7 +14,7 @@ use crate::workload::Task;
 pub(crate) fn task(does: Does) -> Option<Task> {
     match does {
         Does::Load => Some(Task::Load),
-        Does::Run => Some(Task::Run),
+        Does::Run | Does::Search => Some(Task::Run),
         Does::Delete => Some(Task::Delete),
         Does::Settle | Does::Act => None,
     }

@@ -82,10 +82,14 @@ pub struct StepRecord {
 }
 
 impl StepRecord {
-    /// The one phase that it measured.
+    /// The phase that stands for the step: the one that it measured, or of a search the best that kept the promise.
     #[must_use]
     pub fn phase(&self) -> Option<&crate::model::Phase> {
-        self.report.as_ref()?.phases.first()
+        let report = self.report.as_ref()?;
+        let kept = report.searches.iter().flat_map(|search| &search.tries).filter(|tried| tried.holds);
+        let best = kept.max_by(|a, b| a.offered_per_s.total_cmp(&b.offered_per_s));
+        let found = best.and_then(|best| report.phases.iter().find(|phase| phase.name == best.phase));
+        found.or(report.phases.first())
     }
 }
 

@@ -18,11 +18,16 @@ use super::plan::{Part, Plan, Step, shown};
 use super::record::{Folder, StepRecord, SuiteRecord};
 use super::settle::settle;
 use crate::cli::{Program, Span, Trouble};
+use crate::coordinate::CrewOptions;
 use crate::driver::HistogramLog;
 use crate::model::{Event, Outcome};
 use crate::report::unix_ms;
-use crate::single::{Measured, measured};
+use crate::search::{Goal, SearchOptions, searched};
+use crate::single::{Measured, measured_by};
 
+/// How close a search comes, and how many tries of one rate decide about it.
+const SEARCH_TOLERANCE_PERCENT: f64 = 5.0;
+const SEARCH_REPEATS: u32 = 3;
 /// A store comes to rest within this time, unless a step says otherwise.
 const SETTLES_WITHIN: Duration = Duration::from_secs(600);
 
@@ -36,6 +41,8 @@ pub(crate) struct Runner<'a> {
     pub(crate) act_with: Option<&'a str>,
     /// The first port of stores that are started.
     pub(crate) port: u16,
+    /// Who makes the load, if not this process.
+    pub(crate) crew: &'a CrewOptions,
     pub(crate) seed: u64,
     pub(crate) quiet: bool,
     /// Stores' data stay when they have been measured.
@@ -242,7 +249,7 @@ impl Runner<'_> {
                 Some(text) => text.parse::<Span>().and_then(|span| span.time("duration")).map_err(Trouble::Usage)?,
                 None => SETTLES_WITHIN,
             };
-            settle(&store, patience, self.program.stop)?;
+            settle(&store, patience, self.program.stop, &|text| self.say(text))?;
         }
         record.done = !self.stopped();
         Ok(())
@@ -283,7 +290,21 @@ impl Runner<'_> {
         }
         let task = task(step.file.does).ok_or_else(|| Trouble::Usage("not a phase".to_owned()))?;
         let due = due(&step.file).map_err(Trouble::Usage)?;
-        let run = || measured(&step.name, task, &options, self.program);
+        let mut crew = self.crew.clone();
+        crew.processes = step.file.processes.filter(|_| crew.agents.is_empty());
+        if crew.is_asked() {
+            // Each of them is told which one it is.
+            options.properties.retain(|property| !property.starts_with("basalt.process"));
+        }
+        let goal = step.file.goal.as_deref().map(str::parse::<Goal>).transpose().map_err(Trouble::Usage)?;
+        let run = || match &goal {
+            Some(goal) => {
+                let (tolerance, repeats) = (SEARCH_TOLERANCE_PERCENT, SEARCH_REPEATS);
+                let search = SearchOptions { find_max_rate: Some(goal.clone()), rates: Vec::new(), tolerance, repeats };
+                searched(&step.name, &options, &search, &crew, self.program)
+            }
+            None => measured_by(&step.name, task, &options, &crew, self.program),
+        };
         let result = match ground {
             Ground::Nodes(store) if !due.is_empty() => std::thread::scope(|scope| {
                 let (running, ended) = mpsc::channel::<()>();

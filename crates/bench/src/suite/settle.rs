@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use client::{Client, SlotMap, StoreUrl, Value};
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Between two lines for somebody who watches.
+const TELL_EVERY: Duration = Duration::from_secs(10);
 /// So many looks in a row must find nothing to do.
 const QUIET_LOOKS: u32 = 3;
 const WITHIN: Duration = Duration::from_secs(5);
@@ -15,9 +17,14 @@ const WORK: [&str; 3] = ["flushes_running", "compactions_running", "store_learne
 
 /// Waits until no node flushes or compacts, no replica is on its way and no plan is under way. How long it took; none
 /// if it is to stop meanwhile.
-pub(crate) fn settle(store: &StoreUrl, patience: Duration, stop: &AtomicBool) -> io::Result<Option<Duration>> {
+pub(crate) fn settle(
+    store: &StoreUrl,
+    patience: Duration,
+    stop: &AtomicBool,
+    tell: &dyn Fn(&str),
+) -> io::Result<Option<Duration>> {
     let begun = Instant::now();
-    let mut quiet = 0;
+    let (mut quiet, mut told) = (0, Duration::ZERO);
     loop {
         if stop.load(Ordering::Relaxed) {
             return Ok(None);
@@ -27,7 +34,13 @@ pub(crate) fn settle(store: &StoreUrl, patience: Duration, stop: &AtomicBool) ->
                 let text = format!("the store has not come to rest after {} s: {what}", patience.as_secs());
                 return Err(io::Error::new(io::ErrorKind::TimedOut, text));
             }
-            Some(_) => quiet = 0,
+            Some(what) => {
+                quiet = 0;
+                if begun.elapsed() >= told + TELL_EVERY {
+                    told = begun.elapsed();
+                    tell(&format!("  waiting for {} s: {what}", told.as_secs()));
+                }
+            }
             None => quiet += 1,
         }
         if quiet == QUIET_LOOKS {
@@ -42,11 +55,10 @@ fn busy(store: &StoreUrl) -> io::Result<Option<String>> {
     let map = SlotMap::fetch(store, true)?;
     for address in map.nodes() {
         let one = StoreUrl { seeds: vec![address.clone()], login: store.login.clone() };
-        let asked = Client::open_within(&one, WITHIN, WITHIN).and_then(|mut client| client.call_here(&[b"INFO", b"basalt"]));
-        let Ok(info) = asked else {
-            // As long as it holds replicas, it is waited for, or they are on their way to others.
-            return Ok(Some(format!("{address} does not answer")));
-        };
+        let asked =
+            Client::open_within(&one, WITHIN, WITHIN).and_then(|mut client| client.call_here(&[b"INFO", b"basalt"]));
+        // One that is dead has nothing to do; what is done about it is a plan.
+        let Ok(info) = asked else { continue };
         let info = info.as_bytes().map(|text| String::from_utf8_lossy(text).into_owned()).unwrap_or_default();
         for (name, value) in info.lines().filter_map(|line| line.trim().split_once(':')) {
             if WORK.contains(&name) && value != "0" {

@@ -39,6 +39,9 @@ fn every_suite_can_be_run_at_every_scale() {
                     let place = format!("{name}, {scale}: {} / {}", part.name, step.name);
                     let file = &step.file;
                     assert_eq!(file.does == Does::Act, file.action.is_some(), "{place}");
+                    assert_eq!(file.does == Does::Search, file.goal.is_some(), "{place}");
+                    let goal = file.goal.as_deref().map(str::parse::<crate::search::Goal>).transpose();
+                    goal.unwrap_or_else(|e| panic!("{place}: {e}"));
                     due(file).unwrap_or_else(|e| panic!("{place}: {e}"));
                     if !file.published.is_empty() {
                         published::row(&file.published).unwrap_or_else(|e| panic!("{place}: {e}"));

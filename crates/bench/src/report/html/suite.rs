@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use crate::suite::{StepRecord, SuiteReport};
 use crate::workload::KNOWN;
 
-use super::super::suite::{Curve, Grid, beside, curves, differences, grids, median_bars, per_core_s, timelines};
+use super::super::suite::{
+    Curve, CurveLine, Grid, MedianRow, beside, curves, differences, grids, median_bars, per_core_s, timelines,
+};
 use super::super::warnings::Severity;
 use super::super::{facts, figure};
 use super::bars::{Bar, figure_of, image_of};
@@ -142,11 +144,11 @@ fn per_core(report: &SuiteReport) -> String {
 
 /// Systems beside each other: the medians of each workload.
 fn medians(report: &SuiteReport) -> Vec<(String, Vec<Bar>)> {
-    let bar = |(label, text, value): (String, String, f64)| {
-        let class = if label.starts_with("Basalt") { "op-read" } else { "op-other" };
-        Bar::plain(&label, text, value, class)
+    let bar = |row: MedianRow| {
+        let class = if row.label.starts_with("Basalt") { "op-read" } else { "op-other" };
+        Bar::plain(&row.label, row.text, row.median, class)
     };
-    median_bars(report).into_iter().map(|(title, rows)| (title, rows.into_iter().map(bar).collect())).collect()
+    median_bars(report).into_iter().map(|group| (group.title, group.rows.into_iter().map(bar).collect())).collect()
 }
 
 fn core_bars(report: &SuiteReport) -> Vec<Bar> {
@@ -163,11 +165,11 @@ fn core_bars(report: &SuiteReport) -> Vec<Bar> {
 
 fn load_chart(index: usize, curve: &Curve) -> Chart {
     let classes = ["op-read", "op-insert", "op-update", "op-scan"];
-    let line = |((name, points), class): (&(&'static str, Vec<(f64, f64)>), &str)| Line {
-        name: (*name).to_owned(),
+    let line = |(line, class): (&CurveLine, &str)| Line {
+        name: line.percentile.to_owned(),
         class: class.to_owned(),
         dashed: false,
-        points: points.clone(),
+        points: line.points.clone(),
     };
     let short: Vec<String> = curve
         .loads
@@ -222,13 +224,14 @@ fn parts(out: &mut String, report: &SuiteReport, data: &mut Vec<serde_json::Valu
     for steps in parts.values() {
         push(out, format_args!("<h3>{}</h3>\n", escape::text(&steps[0].1.part.1)));
         for (index, step) in steps {
-            one(out, *index, step, data);
+            // The timelines have the numbers that follow the steps' own; further phases of one step lie beyond them.
+            one(out, *index, report.steps.len() * 2, step, data);
         }
     }
     out.push_str("</section>\n");
 }
 
-fn one(out: &mut String, index: usize, step: &StepRecord, data: &mut Vec<serde_json::Value>) {
+fn one(out: &mut String, index: usize, report_steps: usize, step: &StepRecord, data: &mut Vec<serde_json::Value>) {
     let line = match step.phase() {
         Some(phase) => format!(
             "{} · {} operations/s over {}",
@@ -255,8 +258,11 @@ fn one(out: &mut String, index: usize, step: &StepRecord, data: &mut Vec<serde_j
         // What holds for all steps is told once, above.
         warnings.retain(|warning| warning.severity != Severity::Note && !warning.text.contains("debug build"));
         page::warning_list(out, &warnings);
-        for phase in &report.phases {
-            page::section(out, index, phase, data);
+        for search in &report.searches {
+            push(out, format_args!("<p><b>{}</b> {}</p>\n", escape::text(&search.goal), escape::text(&search.answer)));
+        }
+        for (number, phase) in report.phases.iter().enumerate() {
+            page::section(out, index + number * report_steps, phase, data);
         }
         out.push_str("<div class=\"columns\"><section>\n");
         let facts = facts::configuration(report);

@@ -167,11 +167,30 @@ fn medians(steps: &[&StepRecord], table: &TableFile) -> Grid {
     Grid { heads: heads(&table.columns, &["system", "runs"]), rows, ..Grid::default() }
 }
 
-/// For each table of medians and each workload in it: the systems, their medians of operations a second, and how those
-/// are written.
+/// The systems beside each other at one workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MedianGroup {
+    /// The workload.
+    pub title: String,
+    /// One a system.
+    pub rows: Vec<MedianRow>,
+}
+
+/// One system's median of operations a second.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MedianRow {
+    /// The system, and what else tells it apart.
+    pub label: String,
+    /// The median with its interval.
+    pub text: String,
+    /// The median.
+    pub median: f64,
+}
+
+/// For each table of medians and each workload in it: the systems, and their medians of operations a second.
 #[must_use]
-pub fn median_bars(report: &SuiteReport) -> Vec<(String, Vec<(String, String, f64)>)> {
-    let mut found: Vec<(String, Vec<(String, String, f64)>)> = Vec::new();
+pub fn median_bars(report: &SuiteReport) -> Vec<MedianGroup> {
+    let mut found: Vec<MedianGroup> = Vec::new();
     for table in report.about.tables.iter().filter(|table| table.kind == TableKind::Medians) {
         let mut groups: BTreeMap<(String, String), Vec<&StepRecord>> = BTreeMap::new();
         for step in report.steps.iter().filter(|step| is_of(step, table)) {
@@ -184,10 +203,10 @@ pub fn median_bars(report: &SuiteReport) -> Vec<(String, Vec<(String, String, f6
         for ((workload, label), runs) in groups {
             let Some(scatter) = Scatter::of(Figure::Rate, &runs) else { continue };
             let title = format!("Operations a second: {workload}");
-            let bar = (label, scatter.text(), scatter.median);
-            match found.iter_mut().find(|(known, _)| *known == title) {
-                Some((_, bars)) => bars.push(bar),
-                None => found.push((title, vec![bar])),
+            let row = MedianRow { label, text: scatter.text(), median: scatter.median };
+            match found.iter_mut().find(|group| group.title == title) {
+                Some(group) => group.rows.push(row),
+                None => found.push(MedianGroup { title, rows: vec![row] }),
             }
         }
     }

@@ -10,7 +10,7 @@ mod timeline;
 pub(crate) use super::html::suite_page as page;
 pub(crate) use differences::differences;
 pub(crate) use figures::per_core_s;
-pub(crate) use grid::{Grid, beside, grids, median_bars};
+pub(crate) use grid::{Grid, MedianRow, beside, grids, median_bars};
 pub(crate) use markdown::render as document;
 /// Whether a table's column is a figure that steps have by themselves.
 #[cfg(test)]
@@ -18,4 +18,4 @@ pub(crate) fn is_figure(column: &str) -> bool {
     figures::Figure::named(column).is_some()
 }
 
-pub(crate) use timeline::{Curve, curves, timelines};
+pub(crate) use timeline::{Curve, CurveLine, curves, timelines};

@@ -19,7 +19,8 @@ fn joined(steps: &[&StepRecord]) -> Phase {
     let start = steps.iter().map(|step| step.began_ms).min().unwrap_or(0);
     let mut phase = Phase { name: steps[0].part.1.clone(), ..Phase::default() };
     let mut ops: BTreeMap<&str, Vec<SeriesPoint>> = BTreeMap::new();
-    let mut metrics: BTreeMap<(usize, &str, Option<&str>), (&str, Vec<MetricPoint>)> = BTreeMap::new();
+    let mut metrics: BTreeMap<(usize, Option<&str>), MetricSeries> = BTreeMap::new();
+    let mut names: Vec<&str> = Vec::new();
     for step in steps {
         let offset = (step.began_ms - start) as f64 / 1000.0;
         phase.events.push(Event { t_s: offset, label: step.step.1.clone() });
@@ -33,21 +34,32 @@ fn joined(steps: &[&StepRecord]) -> Phase {
             let points = series.points.iter().map(|point| SeriesPoint { t_s: point.t_s + offset.round(), ..*point });
             ops.entry(&series.op).or_default().extend(points);
         }
-        for (place, metric) in part.metrics.iter().enumerate() {
-            let order = part.metrics.iter().position(|other| other.name == metric.name).unwrap_or(place);
-            let known = metrics.entry((order, &metric.name, metric.node.as_deref()));
-            let (_, points) = known.or_insert_with(|| (metric.unit.as_str(), Vec::new()));
-            points.extend(metric.points.iter().map(|point| MetricPoint { t_s: point.t_s + offset, ..*point }));
+        for metric in &part.metrics {
+            let place = names.iter().position(|name| *name == metric.name).unwrap_or_else(|| {
+                names.push(&metric.name);
+                names.len() - 1
+            });
+            let points = metric.points.iter().map(|point| MetricPoint { t_s: point.t_s + offset, ..*point });
+            let series = metrics
+                .entry((place, metric.node.as_deref()))
+                .or_insert_with(|| MetricSeries { points: Vec::new(), ..metric.clone() });
+            series.points.extend(points);
         }
     }
     phase.throughput_per_s = phase.operations as f64 / phase.duration_s.max(1.0);
     phase.events.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
     phase.series = ops.into_iter().map(|(op, points)| OpSeries { op: op.to_owned(), points }).collect();
-    let metric = |((_, name, node), (unit, points)): ((usize, &str, Option<&str>), (&str, Vec<MetricPoint>))| {
-        MetricSeries { name: name.to_owned(), unit: unit.to_owned(), node: node.map(str::to_owned), points }
-    };
-    phase.metrics = metrics.into_iter().map(metric).collect();
+    phase.metrics = metrics.into_values().collect();
     phase
+}
+
+/// One percentile at growing loads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CurveLine {
+    /// Its name.
+    pub percentile: &'static str,
+    /// Operations a second and microseconds.
+    pub points: Vec<(f64, f64)>,
 }
 
 /// Latency against offered load, for steps of one part.
@@ -55,8 +67,8 @@ fn joined(steps: &[&StepRecord]) -> Phase {
 pub struct Curve {
     /// The part.
     pub name: String,
-    /// A percentile's name and its points: operations a second, microseconds.
-    pub lines: Vec<(&'static str, Vec<(f64, f64)>)>,
+    /// One line a percentile.
+    pub lines: Vec<CurveLine>,
     /// What was offered and what came of it.
     pub loads: Vec<(f64, f64)>,
 }
@@ -81,7 +93,7 @@ fn curve(steps: &[&StepRecord]) -> Curve {
             let slowest = phase.ops.iter().map(|op| op.latency.headline().value_at(percentile)).reduce(f64::max)?;
             Some((phase.offered_per_s?, slowest))
         });
-        (name, points.collect())
+        CurveLine { percentile: name, points: points.collect() }
     };
     Curve {
         name: steps[0].part.1.clone(),
