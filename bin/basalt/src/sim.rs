@@ -25,6 +25,7 @@ Examples:
   basalt sim --forever                        hunt until something is found
   basalt sim --seed 7 --trace seven.txt       write down everything that happens
   basalt sim --seeds 200 --bug skip-fsync     show that the checkers find a bug
+  basalt sim --nodes 100 --steps 2000         a hundred nodes that come, crash, die and go
 
 Exit codes: 0 nothing was found (with --bug: it was found), 1 otherwise, 2 the command line is wrong.";
 
@@ -53,6 +54,9 @@ pub struct SimOptions {
     /// Put a bug in, and end when it is found
     #[arg(long, value_name = "NAME", value_parser = bug, long_help = bug_help())]
     bug: Option<Bug>,
+    /// A large store of so many nodes, with churn; the steps grow with the square of the nodes, as messages do
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(5..=200))]
+    nodes: Option<u16>,
     /// Go on after a failure
     #[arg(long)]
     keep_going: bool,
@@ -161,7 +165,7 @@ pub fn run(options: &SimOptions) -> ExitCode {
                 return ExitCode::FAILURE;
             }
         };
-        let report = ::sim::run(RunOptions { seed, steps: options.steps, bug: options.bug, trace });
+        let report = ::sim::run(RunOptions { seed, steps: options.steps, bug: options.bug, nodes: options.nodes.map(usize::from), trace });
         tally.add(&report);
         tally.show(terminal);
         if terminal && (report.failure.is_some() || options.seeds == 1) {
@@ -196,7 +200,8 @@ fn tell(report: &Report, options: &SimOptions) {
             println!("  {line}");
         }
         println!("{}", failure.what);
-        println!("again: basalt sim --seed {} --steps {} --trace trace.txt", report.seed, options.steps);
+        let nodes = options.nodes.map_or(String::new(), |nodes| format!(" --nodes {nodes}"));
+        println!("again: basalt sim --seed {} --steps {}{nodes} --trace trace.txt", report.seed, options.steps);
     }
     if options.seeds == 1 && !options.forever {
         println!("seed {}: {} steps, trace {:016x}", report.seed, report.steps, report.hash);

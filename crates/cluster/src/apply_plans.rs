@@ -60,6 +60,10 @@ impl Map {
             }
             PlanKind::AddNode(node) => {
                 known(self, node)?;
+                // That one would wait for ever.
+                if let Some(plan) = self.open_plans().find(|plan| plan.kind.empties(*node)) {
+                    return Err(Refusal::Impossible(format!("plan {} wants node {node} empty: cancel that first", plan.id)));
+                }
                 self.leaving.remove(node);
             }
             PlanKind::Repair(node) | PlanKind::DrainLeaders(node) => known(self, node)?,

@@ -205,6 +205,15 @@ impl PlanKind {
         }
     }
 
+    /// Whether it wants that node to hold nothing.
+    #[must_use]
+    pub fn empties(&self, node: NodeId) -> bool {
+        match self {
+            Self::DrainNode(goes) | Self::RemoveNode(goes) | Self::ReplaceNode { node: goes, .. } => *goes == node,
+            _ => false,
+        }
+    }
+
     /// Appends its bytes.
     pub fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.push(self.code());

@@ -46,7 +46,9 @@ impl World {
             (false, None) => self.workload.draw(),
         };
         let mut request = request;
-        if matches!(request.form, Form::Put | Form::Exec) && self.prng.happens(300) {
+        // What clears a shard takes the memory of numbered requests along.
+        let numbered = matches!(request.form, Form::Put | Form::Exec) && !self.plan.work.clears;
+        if numbered && self.prng.happens(300) {
             let client = &mut self.clients[number];
             client.numbers += 1;
             request.id = Some((number, client.numbers));

@@ -6,6 +6,7 @@ use crate::event::{Event, NodeEvent, Place};
 use crate::schedule::MILLISECOND;
 use crate::world::{Outcome, World, node_id, place_of};
 use node::peer::Order;
+use replica::DiskState;
 use vocab::ShardId;
 
 /// Looks of the operator after which a replica that stands still gets its node restarted.
@@ -24,7 +25,9 @@ impl World {
     fn look_after(&mut self) {
         for place in 0..self.plan.nodes {
             let Some(process) = &mut self.hosts[place].process else { continue };
-            let stuck = process.core.shards().any(|shard| shard.broken().is_some() || shard.replica().is_installing());
+            let stuck = process.health.state() == DiskState::Poisoned
+                || !process.refused.is_empty()
+                || process.core.shards().any(|shard| shard.broken().is_some() || shard.replica().is_installing());
             process.stuck_looks = if stuck { process.stuck_looks + 1 } else { 0 };
             if process.stuck_looks == STUCK_LOOKS_MAX {
                 self.restart_soon(place);

@@ -112,11 +112,37 @@ impl Plan {
         }
     }
 
+    /// The plan of a large store under churn: nodes join, crash, die and leave.
+    #[must_use]
+    pub fn large(nodes: usize, prng: &mut Prng) -> Self {
+        let few = Self::draw(prng);
+        Self {
+            nodes,
+            first: nodes - nodes / 10,
+            zones: 5,
+            replication: 3,
+            shards: nodes as u32,
+            clients: 8,
+            groups: 8,
+            think_ms: 100,
+            sync: true,
+            severity: 1,
+            fault_every_ms: 400,
+            flush_every_ms: 3000,
+            failure_timeout_ms: Some(10_000),
+            faults: Faults { crashes: true, changes: true, deaths: true, clocks: false, damage: false, ..few.faults },
+            ..few
+        }
+    }
+
     /// How much later than a leader another replica may learn of a write, beside the lag that it tells, in µs; none if its
-    /// lag means nothing: where messages are lost or clocks jump.
+    /// lag means nothing: where clocks jump, or a leader may have lost sight of how far the replica is. It then sends no
+    /// entries for a while, and its node's beats say nothing of that (seed 2098).
     #[must_use]
     pub fn slack(&self) -> Option<u64> {
-        (!self.faults.network && !self.faults.clocks).then_some(SLACK_US)
+        let Faults { network, crashes, pauses, clocks, disks, changes, deaths, damage } = self.faults;
+        let calm = !(network || crashes || pauses || clocks || disks || changes || deaths || damage);
+        calm.then_some(SLACK_US)
     }
 
     /// How many replicas plans may ask for. Fewer than three bear no damage.

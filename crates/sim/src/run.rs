@@ -17,6 +17,10 @@ use vocab::ShardId;
 const CALM: Micros = 3 * SECOND;
 /// Within this time after all faults have stopped everything is as if nothing had happened.
 const HEALING_MAX: Micros = 90 * SECOND;
+/// So much more for each node.
+const HEALING_MAX_EACH: Micros = 3 * SECOND;
+/// Nodes of a store that a seed draws, in the mean.
+const USUAL_NODES: usize = 5;
 /// How often that is looked at.
 const LOOK: Micros = SECOND / 5;
 
@@ -29,6 +33,9 @@ pub struct RunOptions {
     pub steps: u64,
     /// A bug to put in.
     pub bug: Option<Bug>,
+    /// A large store of so many nodes under churn, rather than one that the seed draws. Messages grow with the square of the
+    /// nodes, and the steps with them.
+    pub nodes: Option<usize>,
     /// Where the trace goes, if anywhere.
     pub trace: Option<Box<dyn Write>>,
 }
@@ -66,9 +73,10 @@ pub struct Failure {
 pub fn run(options: RunOptions) -> Report {
     let seed = options.seed;
     let mut report = Report { seed, steps: 0, virtual_us: 0, hash: 0, counts: Counts::default(), failure: None };
-    let mut world = World::new(seed, options.bug, Trace::new(options.trace));
+    let faulty = steps_of(&options);
+    let mut world = World::new(seed, options.bug, options.nodes, Trace::new(options.trace));
     let mut steps = 0;
-    let outcome = panics::caught(|| play(&mut world, options.steps, &mut steps)).and_then(|outcome| outcome);
+    let outcome = panics::caught(|| play(&mut world, faulty, &mut steps)).and_then(|outcome| outcome);
     let written = world.trace.finish().map_err(|e| format!("the trace cannot be written: {e}"));
     let failed = outcome.and(written).err();
     let last = if failed.is_some() { world.trace.tail() } else { Vec::new() };
@@ -76,6 +84,12 @@ pub fn run(options: RunOptions) -> Report {
     (report.steps, report.virtual_us) = (steps, world.now());
     (report.hash, report.counts) = (world.trace.hash(), world.counts);
     report
+}
+
+/// How many steps the faulty phase has.
+fn steps_of(options: &RunOptions) -> u64 {
+    let nodes = options.nodes.unwrap_or(USUAL_NODES).max(USUAL_NODES) as u64;
+    options.steps * nodes * nodes / (USUAL_NODES * USUAL_NODES) as u64
 }
 
 fn play(world: &mut World, faulty: u64, steps: &mut u64) -> Result<(), String> {
@@ -87,7 +101,8 @@ fn play(world: &mut World, faulty: u64, steps: &mut u64) -> Result<(), String> {
     }
     world.heal();
     let calm = world.now() + CALM;
-    let late = world.now() + HEALING_MAX;
+    let allowed = HEALING_MAX + world.hosts.len() as u64 * HEALING_MAX_EACH;
+    let late = world.now() + allowed;
     let mut look = calm;
     let mut closed = false;
     loop {
@@ -104,7 +119,7 @@ fn play(world: &mut World, faulty: u64, steps: &mut u64) -> Result<(), String> {
             return world.verdict();
         } else if world.now() > late {
             let why = world.unsettled().unwrap_or_else(|| "clients are not answered".to_owned());
-            return Err(format!("not healed in {} s: {why}", HEALING_MAX / SECOND));
+            return Err(format!("not healed in {} s: {why}", allowed / SECOND));
         }
     }
 }

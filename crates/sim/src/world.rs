@@ -86,9 +86,12 @@ pub fn place_of(node: NodeId) -> Place {
 
 impl World {
     /// The world of a seed, at its beginning.
-    pub fn new(seed: u64, bug: Option<Bug>, trace: Trace) -> Self {
+    pub fn new(seed: u64, bug: Option<Bug>, nodes: Option<usize>, trace: Trace) -> Self {
         let mut prng = Prng::new(seed);
-        let plan = Plan::draw(&mut prng);
+        let plan = match nodes {
+            Some(nodes) => Plan::large(nodes, &mut prng),
+            None => Plan::draw(&mut prng),
+        };
         let info = |place: Place| NodeInfo {
             id: node_id(place),
             peer_address: format!("node{place}:1"),

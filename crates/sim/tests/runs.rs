@@ -27,7 +27,7 @@ impl Write for Shared {
 
 fn traced(seed: u64) -> (Report, Vec<u8>) {
     let trace = Shared::default();
-    let report = run(RunOptions { seed, steps: STEPS, bug: None, trace: Some(Box::new(trace.clone())) });
+    let report = run(RunOptions { seed, steps: STEPS, bug: None, nodes: None, trace: Some(Box::new(trace.clone())) });
     let bytes = trace.0.borrow().clone();
     (report, bytes)
 }
@@ -51,9 +51,16 @@ fn nothing_is_found_in_a_few_seeds() {
     }
 }
 
+#[test]
+fn a_large_store_under_churn_comes_to_rest() {
+    let report = run(RunOptions { seed: 3, steps: 2_000, nodes: Some(24), ..RunOptions::default() });
+    assert_eq!(report.failure.map(|failure| failure.what), None, "basalt sim --seed 3 --steps 2000 --nodes 24");
+}
+
 /// What is said of a bug that was put in.
 fn found(bug: Bug) -> Option<String> {
-    let reports = (1..=SEEDS).map(|seed| run(RunOptions { seed, steps: STEPS, bug: Some(bug), trace: None }));
+    let reports =
+        (1..=SEEDS).map(|seed| run(RunOptions { seed, steps: STEPS, bug: Some(bug), ..RunOptions::default() }));
     reports.filter_map(|report| report.failure).map(|failure| failure.what).next()
 }
 
@@ -66,9 +73,13 @@ fn every_bug_that_is_put_in_is_found() {
         let expected: &[&str] = match bug {
             Bug::NoLease | Bug::ReadAnywhere => &["was known before", "the keys are"],
             Bug::ForgetVote => &["votes for"],
-            Bug::EarlyAck | Bug::Twice => &["in no committed entry", "is in entry"],
+            Bug::EarlyAck | Bug::Twice => &["in no committed entry", "is in entry", "is committed as of"],
             Bug::TwistEntry => &["has another entry"],
             Bug::RefuseLate => &["is in entry"],
+            Bug::BlindReplica => &["at least was to be seen", "was to be seen, and nothing was"],
+            Bug::OldClock => &["the keys are"],
+            Bug::KeepFiles => &["and holds its files", "the log holds replica"],
+            Bug::DropOrders => &["a plan has not ended"],
             // What is lost shows in many ways.
             Bug::SkipFsync | Bug::LoseWrite => &[""],
         };

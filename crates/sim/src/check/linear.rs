@@ -135,6 +135,11 @@ fn clears(operation: &Operation) -> bool {
 }
 
 impl Step<'_> {
+    /// Whether it may come as soon as it changes nothing: what clears may be meant for what comes yet.
+    fn may_be_idle(&self) -> bool {
+        self.certain && self.version.is_none() && !clears(self.operation)
+    }
+
     /// The state afterwards; none if it cannot come next.
     fn run(&self, before: &State, expiries: &Expiries) -> Option<State> {
         let expiry = |cell: &Seen| expiries.get(&cell.as_ref()?.0).copied();
@@ -225,7 +230,8 @@ fn apply(cell: &mut Seen, action: Action, outcome: Option<Outcome>, version: u64
     match outcome {
         None | Some(Outcome::Held | Outcome::Cleared) => true,
         Some(Outcome::Read(seen)) => seen == before,
-        Some(Outcome::Written(told)) => told == version && before.is_none_or(|(_, old)| told > old),
+        // One that nobody was told of may be in the same entry.
+        Some(Outcome::Written(told)) => told == version && before.is_none_or(|(_, old)| told >= old),
         Some(Outcome::Deleted(was)) => was == before.is_some(),
     }
 }
@@ -296,7 +302,7 @@ impl<'a> Search<'a> {
         chosen.into_iter().for_each(|step| self.mark(step, true));
         loop {
             let able = self.able();
-            let idle = able.into_iter().filter(|&i| self.steps[i].certain && self.steps[i].version.is_none());
+            let idle = able.into_iter().filter(|&i| self.steps[i].may_be_idle());
             let fitting: Vec<usize> =
                 idle.filter(|&i| self.steps[i].run(state, &self.expiries).as_ref() == Some(state)).collect();
             if fitting.is_empty() {

@@ -140,6 +140,7 @@ fn execute(state: &mut State, actions: &[(usize, Action)], version: u64) -> Answ
         outcomes.push(match action {
             PutIf(_, expected) if has != expected => return Unmet(Some((i, cell))),
             Check(expected) if has != expected => return Unmet(Some((i, cell))),
+            Action::PutFor(..) | Action::Clear => unreachable!("none is drawn here"),
             Get => Read(cell),
             Check(_) => Outcome::Held,
             Delete => Deleted(cell.is_some()),
