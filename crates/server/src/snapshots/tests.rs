@@ -340,7 +340,9 @@ fn what_is_cancelled_leaves_nothing() {
         let why = source.host.sent()[0].clone().unwrap_err();
         assert!(if by_sender { why == "cancelled" } else { why.contains("not wanted") }, "{why}");
         until("nothing is left", || target.host.alive.load(Ordering::SeqCst) == 0);
-        until("nothing goes on", || target.snapshots.transfers().is_empty() && source.snapshots.may_send(SHARD, NodeId(2), 0));
+        until("nothing goes on", || {
+            target.snapshots.transfers().is_empty() && source.snapshots.may_send(SHARD, NodeId(2), 0)
+        });
         assert_eq!((source.host.sent().len(), target.host.received()), (1, 0));
     }
 }
