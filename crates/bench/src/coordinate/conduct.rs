@@ -140,9 +140,7 @@ impl Conduct<'_> {
     /// Whether somebody is there of whom more is to come.
     fn waits(&self) -> bool {
         let open = self.team.members.iter().zip(&self.done).any(|(member, done)| member.is_here() && done.is_none());
-        // One that was never given a beginning has nothing to tell.
-        let begun = self.failure.is_none() || self.place.iter().any(Option::is_some);
-        open && begun && self.ending.is_none_or(|since| since.elapsed() < REST_WITHIN)
+        open && self.ending.is_none_or(|since| since.elapsed() < REST_WITHIN)
     }
 
     /// Lets all go on that have come to `place`, when all have.

@@ -155,6 +155,46 @@ fn an_agent_that_dies_fails_the_run_and_is_named() {
     });
 }
 
+#[test]
+fn what_the_others_did_is_kept_when_an_agent_dies_while_it_works() {
+    use crate::agent::{FromAgent, ToAgent, write_frame};
+    use crate::driver::Place;
+    with_agents(1, |agents, target| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mortal = listener.local_addr().unwrap().to_string();
+        let dies = std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            let mut reader = FrameReader::default();
+            answer(&mut stream, &mut reader, b"", "1").unwrap();
+            let epoch = std::time::Instant::now();
+            loop {
+                let said = match reader.next(&mut stream, 1 << 20).unwrap().unwrap() {
+                    ToAgent::Ping(token) => {
+                        FromAgent::Pong { token, at_ns: epoch.elapsed().as_nanos() as u64, unix_ns: 0 }
+                    }
+                    ToAgent::Prepare(_) => FromAgent::Ready { threads: 1, cores: 1 },
+                    ToAgent::Begin { .. } => FromAgent::At(Place::Opened),
+                    ToAgent::Go(Place::Opened) => FromAgent::At(Place::Warmed),
+                    _ => return,
+                };
+                write_frame(&mut stream, &said).unwrap();
+            }
+        });
+        let both = [agents[0].clone(), mortal.clone()];
+        let line = format!("--target {target} -P workloadc -p recordcount=100 --duration 20s --clients 4");
+        let line = format!("{line} -p operationcount=1000000000");
+        let begun = std::time::Instant::now();
+        let Measured { report, .. } = measured_with(&both, Task::Run, &line).unwrap();
+        assert!(begun.elapsed().as_secs() < 15, "it took {:?}", begun.elapsed());
+        assert_eq!(report.outcome, Outcome::Failed);
+        assert!(report.notes.iter().any(|note| note.contains(&mortal)), "{:?}", report.notes);
+        let agents = &report.phases[0].agents;
+        assert!(agents[0].lost.is_none() && agents[1].lost.is_some(), "{agents:?}");
+        assert_eq!(agents[0].operations, report.phases[0].operations);
+        dies.join().unwrap();
+    });
+}
+
 fn handshake(theirs: &'static [u8], ours: &[u8]) -> (Result<String, String>, Result<(), String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = listener.local_addr().unwrap();
