@@ -92,6 +92,8 @@ fn command(site: &Site<'_>, library: &Path, folder: &Path, file: &Path) -> io::R
     let mut java = tool("java", "default-jre-headless")?;
     let heap = site.options.memory_mib;
     java.args([format!("-Xms{heap}m"), format!("-Xmx{heap}m"), "-XX:+UseG1GC".to_owned()]).args(OPENED);
+    // A node without memory is to die rather than to limp.
+    java.arg("-XX:+ExitOnOutOfMemoryError");
     java.arg(format!("-javaagent:{}", agent(library)?.display()));
     java.arg(format!("-Dcassandra.config=file://{}", file.display()));
     java.arg(format!("-Dcassandra.storagedir={}", folder.display()));
