@@ -108,7 +108,7 @@ impl Worker {
                 Some(false) => self.holds.push(asked),
                 Some(true) => {
                     let view = shard.view().clone();
-                    let snapshot = view.engine().snapshot();
+                    let snapshot = view.snapshot();
                     let held = Held {
                         keys: view.key_count(),
                         term: view.status().term,

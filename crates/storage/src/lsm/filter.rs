@@ -17,7 +17,14 @@ const STEP_BYTES: u64 = 256 * 1024;
 const HANDLE_BYTES: u64 = 24;
 
 /// Makes a filter for every compaction.
-pub(super) struct Brake(AssertUnwindSafe<(Arc<Throttle>, Arc<BlobNames>, Arc<ArcSwapOption<Keep>>)>);
+pub(super) struct Brake(AssertUnwindSafe<Parts>);
+
+#[derive(Clone)]
+struct Parts {
+    throttle: Arc<Throttle>,
+    blob_names: Arc<BlobNames>,
+    keep: Arc<ArcSwapOption<Keep>>,
+}
 
 struct BrakeFilter {
     throttle: Arc<Throttle>,
@@ -28,7 +35,7 @@ struct BrakeFilter {
 
 impl Brake {
     pub(super) fn new(throttle: Arc<Throttle>, blob_names: Arc<BlobNames>, keep: Arc<ArcSwapOption<Keep>>) -> Self {
-        Self(AssertUnwindSafe((throttle, blob_names, keep)))
+        Self(AssertUnwindSafe(Parts { throttle, blob_names, keep }))
     }
 }
 
@@ -41,7 +48,7 @@ impl Factory for Brake {
     }
 
     fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
-        let (throttle, blob_names, keep) = self.0.0.clone();
+        let Parts { throttle, blob_names, keep } = self.0.0.clone();
         Box::new(BrakeFilter { throttle, blob_names, keep: keep.load_full(), bytes: 0 })
     }
 }
