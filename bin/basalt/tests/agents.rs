@@ -69,7 +69,9 @@ fn processes_of_this_machine_split_a_load_and_check_what_they_read() {
     let report = std::fs::read_to_string(dir.join("run").join("report.json")).unwrap();
     assert!(report.contains("\"operations\": 4000") && report.contains("clock_offset_us"), "{report}");
     let same = bench(&dir, &["compare", "run", "run"]);
-    assert!(same.status.success() && text(&same).contains("B is no worse than A"), "{}", text(&same));
+    // Too short to know its own noise, and it says so.
+    assert_eq!(same.status.code(), Some(2), "{}", text(&same));
+    assert!(text(&same).contains("Whether B is worse than A cannot be told"), "{}", text(&same));
 }
 
 #[test]
@@ -90,7 +92,7 @@ fn an_agent_that_is_killed_fails_the_run_and_is_named() {
     let load = with("load", secret, &[]).wait_with_output().unwrap();
     assert!(load.status.success(), "{}", text(&load));
     let begun = Instant::now();
-    let run = with("run", secret, &["--duration", "60s", "--out", "lost"]);
+    let run = with("run", secret, &["-p", "operationcount=0", "--duration", "60s", "--out", "lost"]);
     std::thread::sleep(Duration::from_secs(2));
     let address = dies.address.clone();
     drop(dies);
