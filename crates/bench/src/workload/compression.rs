@@ -17,9 +17,9 @@ pub enum Compression {
     /// Not at all.
     #[default]
     None,
-    /// LZ4, one block a value.
+    /// LZ4, one block a value, its length before it.
     Lz4,
-    /// Zstandard.
+    /// Zstandard, one frame a value, its length before it.
     Zstd,
     /// gzip.
     Gzip,
@@ -72,6 +72,7 @@ impl Compression {
                 Self::None => {}
                 Self::Lz4 => out.extend_from_slice(&lz4_flex::block::compress_prepend_size(&plain)),
                 Self::Zstd => {
+                    out.extend_from_slice(&(plain.len() as u32).to_le_bytes());
                     let packed = tools.zstd().0.compress(&plain);
                     out.extend_from_slice(&packed.expect("a buffer in memory takes all"));
                 }
@@ -95,16 +96,15 @@ impl Compression {
                 true
             }
             Self::Lz4 => {
-                let length = packed.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes) as usize);
-                let Some(length) = length.filter(|length| *length <= VALUE_BYTES_MAX) else { return false };
+                let Some(length) = length_before(packed) else { return false };
                 out.resize(length, 0);
                 lz4_flex::block::decompress_into(&packed[4..], out).is_ok_and(|written| written == length)
             }
             Self::Zstd => {
-                let length = zstd::bulk::Decompressor::upper_bound(packed).filter(|length| *length <= VALUE_BYTES_MAX);
-                let Some(length) = length else { return false };
+                let Some(length) = length_before(packed) else { return false };
                 out.reserve(length);
-                TOOLS.with_borrow_mut(|tools| tools.zstd().1.decompress_to_buffer(packed, out).is_ok())
+                let written = TOOLS.with_borrow_mut(|tools| tools.zstd().1.decompress_to_buffer(&packed[4..], out));
+                written.is_ok_and(|written| written == length)
             }
             Self::Gzip => {
                 let bound = VALUE_BYTES_MAX as u64 + 1;
@@ -113,6 +113,12 @@ impl Compression {
             }
         }
     }
+}
+
+/// The length that stands before a value that is packed by LZ4 or Zstandard: what it will be when it is read.
+fn length_before(packed: &[u8]) -> Option<usize> {
+    let length = packed.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes) as usize);
+    length.filter(|length| *length <= VALUE_BYTES_MAX)
 }
 
 #[cfg(test)]
