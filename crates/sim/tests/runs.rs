@@ -75,7 +75,7 @@ fn every_bug_that_is_put_in_is_found() {
             Bug::ForgetVote => &["votes for"],
             Bug::EarlyAck | Bug::Twice => &["in no committed entry", "is in entry", "is committed as of"],
             Bug::TwistEntry => &["has another entry"],
-            Bug::RefuseLate => &["is in entry"],
+            Bug::RefuseLate => &["is in entry", "it was not done, as was answered"],
             Bug::BlindReplica => &["at least was to be seen", "was to be seen, and nothing was"],
             Bug::OldClock => &["the keys are"],
             Bug::KeepFiles => &["and holds its files", "the log holds replica"],
