@@ -34,6 +34,7 @@ const COMMANDS: [&str; 30] = [
     "bench",
     "bench run",
     "bench noop-server",
+    "bench suite",
     "inspect",
     "sim",
     "completions",
