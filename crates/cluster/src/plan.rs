@@ -194,14 +194,14 @@ impl PlanKind {
             | Self::Rebalance
             | Self::SetReplicationFactor(_)
             | Self::ChangeZone { .. }
-            | Self::ReplaceNode { .. } => true,
+            | Self::ReplaceNode { .. }
+            | Self::UnsafeRecover(_) => true,
             Self::BalanceLeaders
             | Self::DrainLeaders(_)
             | Self::MoveShard { .. }
             | Self::SplitShard { .. }
             | Self::SplitAll
-            | Self::Rebuild { .. }
-            | Self::UnsafeRecover(_) => false,
+            | Self::Rebuild { .. } => false,
         }
     }
 

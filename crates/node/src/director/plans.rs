@@ -303,6 +303,8 @@ pub fn allows(kind: &PlanKind, step: &Move, map: &Map) -> bool {
             from == Some(*node)
         }
         PlanKind::Repair(_) => step.why == Why::Repair,
+        // What is left of them is filled up again.
+        PlanKind::UnsafeRecover(shards) => step.why == Why::Repair && shards.contains(&step.shard),
         PlanKind::Rebalance => true,
         PlanKind::SetReplicationFactor(_) => matches!(step.why, Why::Repair | Why::Surplus | Why::Zone),
         PlanKind::ChangeZone { .. } => matches!(step.why, Why::Zone | Why::Balance),

@@ -276,6 +276,7 @@ impl World {
             assert!(group.leader.is_none() && homes[&(shard, id)] == node, "recovered although it is led");
             group.members.retain(|other, _| *other == id);
             (group.leader, group.term, group.index) = (Some(id), group.term + 1, group.index + 1);
+            group.members.get_mut(&id).unwrap().1 = group.index;
             return;
         }
         let Some(leader) = group.leader.filter(|leader| homes[&(shard, *leader)] == node) else { return };
