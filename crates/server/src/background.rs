@@ -60,7 +60,13 @@ pub(crate) fn start(store: &Arc<Store>) -> std::io::Result<Vec<std::thread::Join
     };
     let held = store.clone();
     let holdings = crate::vital::spawn("holdings", move || crate::holdings::run(&held))?;
-    Ok(vec![spawn("flush", flush_thread)?, spawn("compact", compact_thread)?, spawn("disk", disk_thread)?, spawn("purge", purge_thread)?, holdings])
+    Ok(vec![
+        spawn("flush", flush_thread)?,
+        spawn("compact", compact_thread)?,
+        spawn("disk", disk_thread)?,
+        spawn("purge", purge_thread)?,
+        holdings,
+    ])
 }
 
 fn flush_thread(store: &Store) {

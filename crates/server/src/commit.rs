@@ -1,10 +1,10 @@
 //! How a worker's writes become durable: all of a turn are one entry a shard and one log write for all shards.
 
 use crate::background::is_short_of_room;
-use crate::worker::{TICK, Worker};
 use crate::requests::KeyHashes;
-use node::{ShardView, Ticket};
+use crate::worker::{TICK, Worker};
 use node::core::Logging;
+use node::{ShardView, Ticket};
 use replica::{LogStore, LogWrite};
 use std::time::{Duration, Instant};
 use vocab::ShardId;

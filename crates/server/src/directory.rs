@@ -159,7 +159,7 @@ pub(crate) struct Directory {
 
 impl Directory {
     pub(crate) fn new() -> Self {
-let nothing = Known { map: None, owners: None, routes: None, places: Vec::new() };
+        let nothing = Known { map: None, owners: None, routes: None, places: Vec::new() };
         Self { known: ArcSwap::from_pointee(nothing), change: Mutex::new(()) }
     }
 

@@ -17,6 +17,7 @@ mod http;
 mod inbox;
 pub mod links;
 mod log_thread;
+mod mail;
 mod neighbours;
 mod opening;
 mod outbox;

@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::directory::Known;
 use crate::requests::conclude;
 use crate::store::{Store, now_ms};
+use arc_swap::Guard;
 use node::exec::{ScanCursors, StoreCall, StoreHandler};
 use node::session::Consistency;
 use node::{
@@ -11,7 +12,6 @@ use node::{
 };
 use resp::Reply;
 use resp::table::CommandSpec;
-use arc_swap::Guard;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vocab::{ShardId, Slot};
@@ -151,8 +151,7 @@ pub(crate) fn run_on_store(
         let known = Guard::into_inner(store.known());
         let parts = store.parts(&known, asked);
         if parts.is_empty() {
-            return reply
-                .error("CLUSTERDOWN The cluster is down: this node belongs to no store yet (basalt ctl init)");
+            return reply.error("CLUSTERDOWN The cluster is down: this node belongs to no store yet (basalt ctl init)");
         }
         let whole = || parts.iter().all(Part::is_as_listed);
         if whole() {

@@ -8,7 +8,6 @@ use crate::connection::{Connection, Received};
 use crate::inbox::{Inbox, Message};
 use crate::links::Links;
 use crate::outbox::Outbox;
-use crate::requests::KeyHashes;
 use crate::splitting::HeldWrite;
 use crate::store::{Store, moment};
 use crate::waits::Waiting;
@@ -18,7 +17,6 @@ use node::Ticket;
 use node::control::Control;
 use node::core::{Core, Logging, TICK_MS};
 use node::session::Session;
-use replica::LogWrite;
 use resp::Reply;
 use slab::Slab;
 use socket2::{SockRef, TcpKeepalive};
@@ -60,7 +58,7 @@ pub(crate) struct Worker {
     /// Of writes that its shards have taken and not yet proposed.
     pub(crate) queued_bytes: usize,
     /// Connections to be looked at in this turn.
-    ready: Vec<usize>,
+    pub(crate) ready: Vec<usize>,
     buffer: Vec<u8>,
     pub(crate) scratch: Reply,
     /// When the last command was done.
@@ -84,7 +82,7 @@ pub(crate) struct Worker {
     pub(crate) now: Moment,
     /// When the requests that are being run were there, in µs of the steady clock.
     pub(crate) arrived_us: u64,
-    stopping: bool,
+    pub(crate) stopping: bool,
 }
 
 impl Worker {
@@ -237,7 +235,7 @@ impl Worker {
         }
     }
 
-    fn connect(&mut self, mut stream: mio::net::TcpStream) {
+    pub(crate) fn connect(&mut self, mut stream: mio::net::TcpStream) {
         let _ = stream.set_nodelay(true);
         let seconds = self.store.config.number("tcp-keepalive").unwrap_or_default().unsigned_abs();
         if seconds > 0 {
@@ -370,72 +368,6 @@ impl Worker {
         if let Some(connection) = self.outbox.connections.get_mut(id) {
             connection.stalled = true;
             self.outbox.stalled.push((id, connection.generation));
-        }
-    }
-
-    fn read_mail(&mut self, message: Message) {
-        match message {
-            Message::Connection(stream) => self.connect(mio::net::TcpStream::from_std(stream)),
-            Message::Write { shard, write, keys, ticket } => self.submit(shard as usize, write, KeyHashes::from_vec(keys), ticket),
-            Message::Answer { ticket, reply } => self.outbox.deliver(&ticket, &reply),
-            Message::Warm(ticket) => self.warmed(&ticket),
-            Message::Logged(outcome) => self.logged(outcome),
-            Message::Flushed(shard) => {
-                let mut write = LogWrite::default();
-                if let Some(owned) = self.core.shard_mut(ShardId(shard)) {
-                    match owned.truncate(&mut write) {
-                        // Not here: it may wait, for room or for an fsync that is under way.
-                        Ok(true) => self.store.log_thread.write_behind(write),
-                        Ok(false) => {}
-                        Err(e) => log::error!("{e}"),
-                    }
-                }
-            }
-            Message::Seal(shard) => {
-                if let Some(owned) = self.core.shard(ShardId(shard)) {
-                    owned.seal();
-                    self.store.background.wake();
-                }
-            }
-            Message::AskLease(shard) => self.core.ask_lease(ShardId(shard), self.now),
-            Message::Peer(from, message) => self.core.receive(from, message, self.now, &mut self.outbox),
-            Message::Post(to, message) => self.outbox.post(to, message),
-            Message::Release(shard, back) => {
-                self.releases.push((shard, back));
-                self.release();
-            }
-            Message::Report(report) => self.report(*report),
-            Message::Forked(forked) => self.forked(*forked),
-            Message::AdoptChild(opened, leads) => {
-                self.core.adopt_child(opened.shard, leads, self.now);
-                self.outbox.unstall_all();
-            }
-            Message::Adopt(opened) => self.core.adopt(opened.shard, opened.fresh, self.now),
-            Message::Map(map) => {
-                self.core.map_changed(map);
-                self.outbox.unstall_all();
-            }
-            Message::MapApplied(map) => self.map_applied(&map),
-            Message::LinkDown(node) => self.core.link_down(node),
-            Message::Led => self.outbox.unstall_all(),
-            Message::SnapshotArrived(shard, arrived) => self.core.snapshot_arrived(shard, *arrived),
-            Message::Wait(waiting) => self.begin_to_wait(*waiting),
-            Message::SnapshotSent(shard, to, whole) => self.core.snapshot_sent(shard, to, whole),
-            Message::Hold(asked) => self.begin_hold(asked),
-            Message::EndHold(shard) => self.end_hold(shard),
-            Message::Picture(asked) => {
-                let picture = self.control.as_ref().and_then(Control::picture);
-                // Whoever asked may have given up.
-                let _ = asked.try_send(picture.map(Box::new));
-            }
-            Message::Look => {
-                let held = self.outbox.connections.iter_mut().map(|(id, connection)| {
-                    connection.held_until_ms = 0;
-                    id
-                });
-                self.ready.extend(held);
-            }
-            Message::Stop => self.stopping = true,
         }
     }
 

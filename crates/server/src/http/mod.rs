@@ -1,7 +1,7 @@
 //! The HTTP listener for operators: metrics, health, the admin API, its OpenAPI document and the console.
 //!
 //! A thread a connection, and few of them: what is asked here may wait for other nodes, and never touches an event loop.
-//! hyper speaks HTTP; there is no runtime beneath it, only a wait for the socket. See docs/adr/0014.
+//! hyper speaks HTTP; there is no runtime beneath it, only a wait for the socket. See docs/adr/0015.
 
 mod answer;
 mod body;

@@ -1,5 +1,6 @@
 //! Whether the node lives, and whether it takes part.
 
+use crate::admin::leader;
 use crate::store::Store;
 use replica::DiskState;
 use serde_json::{Value, json};
@@ -18,7 +19,7 @@ pub(super) fn obstacles(store: &Store) -> Vec<String> {
         obstacles.push(format!("the disk takes no writes: {}", store.health.reason()));
     }
     let here = known.places().filter(|place| place.view.is_some());
-    let unled = here.filter(|place| place.leader.node().is_none()).count();
+    let unled = here.filter(|place| leader(store, place).is_none()).count();
     if unled > 0 {
         obstacles.push(format!("{unled} of the shards with replicas here have no leader that is known"));
     }

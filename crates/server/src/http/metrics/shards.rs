@@ -2,6 +2,7 @@
 
 use super::table as m;
 use super::text::Exposition;
+use crate::admin::leader;
 use crate::snapshots::Direction;
 use crate::store::Store;
 use node::ShardView;
@@ -22,7 +23,7 @@ pub(super) fn write(store: &Arc<Store>, out: &mut Exposition) {
     let leaders = leading().count();
     out.sample(&[("role", "leader")], leaders as f64);
     out.sample(&[("role", "follower")], (views.len() - leaders) as f64);
-    let unled = known.places().filter(|place| place.view.is_some() && place.leader.node().is_none()).count();
+    let unled = known.places().filter(|place| place.view.is_some() && leader(store, place).is_none()).count();
     out.one(&m::REPLICAS_UNLED, unled as f64);
     transfers(store, out);
     let shown = views.len().min(SHARDS_SHOWN_MAX);
