@@ -165,7 +165,13 @@ pub fn run(options: &SimOptions) -> ExitCode {
                 return ExitCode::FAILURE;
             }
         };
-        let report = ::sim::run(RunOptions { seed, steps: options.steps, bug: options.bug, nodes: options.nodes.map(usize::from), trace });
+        let report = ::sim::run(RunOptions {
+            seed,
+            steps: options.steps,
+            bug: options.bug,
+            nodes: options.nodes.map(usize::from),
+            trace,
+        });
         tally.add(&report);
         tally.show(terminal);
         if terminal && (report.failure.is_some() || options.seeds == 1) {

@@ -79,7 +79,8 @@ fn a_backup_is_of_one_moment_and_fits_any_shape() {
         assert!(writers.into_iter().all(|writer| writer.join().unwrap() > 1));
         rounds
     });
-    let list: serde_json::Value = serde_json::from_str(&ctl(&["backup", "list", "--at", &place, "--json"]).unwrap()).unwrap();
+    let list: serde_json::Value =
+        serde_json::from_str(&ctl(&["backup", "list", "--at", &place, "--json"]).unwrap()).unwrap();
     assert_eq!(list.as_array().unwrap().len(), rounds.len());
     for (n, round) in rounds.iter().enumerate() {
         let server = Server::start(&Setup::bare(&dir.join(&format!("restored-{n}"))).with("--shards", "7"));

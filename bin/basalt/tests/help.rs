@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// All sub-commands, but those of the laboratory that measure: their options are its own to test.
-const COMMANDS: [&str; 30] = [
+const COMMANDS: [&str; 37] = [
     "",
     "start",
     "cluster",
@@ -30,6 +30,12 @@ const COMMANDS: [&str; 30] = [
     "ctl plan unsafe-recover",
     "ctl settings",
     "ctl drain-leaders",
+    "ctl backup",
+    "ctl backup take",
+    "ctl backup list",
+    "ctl backup verify",
+    "ctl backup remove",
+    "ctl restore",
     "demo",
     "bench",
     "bench run",

@@ -136,9 +136,7 @@ fn what_a_dead_node_held_is_made_anew_and_it_returns_with_nothing() {
         assert!(began.elapsed() >= Duration::from_secs(3));
         // What it remembers is of replicas that nobody counts any more.
         nodes.spawn(2);
-        eventually("it is given something again", SOON, || {
-            (node(nodes, 2)?["replicas"].as_u64()? >= 4).then_some(())
-        });
+        eventually("it is given something again", SOON, || (node(nodes, 2)?["replicas"].as_u64()? >= 4).then_some(()));
         wait_until_whole(nodes);
     });
 }

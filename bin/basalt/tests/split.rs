@@ -123,10 +123,8 @@ fn a_split_survives_a_node_that_is_killed_in_it() {
     let mut clients = [nodes.client(), nodes.client()];
     let held = thread::scope(|scope| {
         let stop = &stop;
-        let writers: Vec<_> = (0..)
-            .zip(&mut clients)
-            .map(|(n, client)| scope.spawn(move || work(client, stop, n)))
-            .collect();
+        let writers: Vec<_> =
+            (0..).zip(&mut clients).map(|(n, client)| scope.spawn(move || work(client, stop, n))).collect();
         for (round, shard) in ["1", "2", "1"].into_iter().enumerate() {
             thread::sleep(Duration::from_millis(200));
             let plan = nodes.plan(&["split-shard", shard]);

@@ -40,9 +40,8 @@ impl Map {
 
     /// Enters what the plan wants, as far as the map can say it.
     fn intend(&mut self, kind: &PlanKind) -> Result<()> {
-        let known = |map: &Self, node: &NodeId| {
-            map.nodes.contains_key(node).then_some(()).ok_or(Refusal::UnknownNode(*node))
-        };
+        let known =
+            |map: &Self, node: &NodeId| map.nodes.contains_key(node).then_some(()).ok_or(Refusal::UnknownNode(*node));
         match kind {
             PlanKind::DrainNode(node) | PlanKind::RemoveNode(node) => {
                 known(self, node)?;
@@ -62,7 +61,10 @@ impl Map {
                 known(self, node)?;
                 // That one would wait for ever.
                 if let Some(plan) = self.open_plans().find(|plan| plan.kind.empties(*node)) {
-                    return Err(Refusal::Impossible(format!("plan {} wants node {node} empty: cancel that first", plan.id)));
+                    return Err(Refusal::Impossible(format!(
+                        "plan {} wants node {node} empty: cancel that first",
+                        plan.id
+                    )));
                 }
                 self.leaving.remove(node);
             }
@@ -90,9 +92,8 @@ impl Map {
 
     /// The same, for plans that name shards, or none and no node.
     fn intend_for_shards(&mut self, kind: &PlanKind) -> Result<()> {
-        let known = |map: &Self, node: &NodeId| {
-            map.nodes.contains_key(node).then_some(()).ok_or(Refusal::UnknownNode(*node))
-        };
+        let known =
+            |map: &Self, node: &NodeId| map.nodes.contains_key(node).then_some(()).ok_or(Refusal::UnknownNode(*node));
         match kind {
             PlanKind::Rebuild { node, shard } => {
                 known(self, node)?;
@@ -297,9 +298,9 @@ impl Map {
         if shard.replicas.iter().any(|replica| replica.learner || !replica.member) {
             return Err(Refusal::Busy(parent));
         }
-        let owned = slots.iter().all(|&(first, last)| {
-            first <= last && shard.slots.iter().any(|&(from, to)| from <= first && last <= to)
-        });
+        let owned = slots
+            .iter()
+            .all(|&(first, last)| first <= last && shard.slots.iter().any(|&(from, to)| from <= first && last <= to));
         let rising = slots.windows(2).all(|pair| u32::from(pair[0].1) + 1 < u32::from(pair[1].0));
         let count: usize = slots.iter().map(|&(first, last)| usize::from(last.saturating_sub(first)) + 1).sum();
         if parent == ShardId::META || !owned || !rising || count == 0 || count >= shard.slot_count() {

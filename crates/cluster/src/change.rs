@@ -328,11 +328,9 @@ impl Change {
                     remove: step.remove,
                 }
             }
-            END_STEP => Self::EndStep {
-                plan: PlanId(reader.varint()?),
-                shard: read_shard(reader)?,
-                done: read_flag(reader)?,
-            },
+            END_STEP => {
+                Self::EndStep { plan: PlanId(reader.varint()?), shard: read_shard(reader)?, done: read_flag(reader)? }
+            }
             BEGIN_SPLIT => {
                 let child = read_shard(reader)?;
                 let split = Split::read(reader)?;

@@ -7,9 +7,9 @@ mod bytes;
 mod change;
 mod encoding;
 mod map;
+pub mod placement;
 mod plan;
 mod plan_words;
-pub mod placement;
 mod routes;
 mod settings;
 #[cfg(test)]

@@ -337,11 +337,7 @@ impl Step {
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self> {
         let replica = |id: u64| (id > 0).then_some(ReplicaId(id));
-        Ok(Self {
-            plan: PlanId(reader.varint()?),
-            add: replica(reader.varint()?),
-            remove: replica(reader.varint()?),
-        })
+        Ok(Self { plan: PlanId(reader.varint()?), add: replica(reader.varint()?), remove: replica(reader.varint()?) })
     }
 }
 

@@ -9,8 +9,8 @@
 //! ```
 
 use crate::keys::{self, Collection};
-use storage::{Cursor, Keep, Result, Slice, Snapshot, Span};
 use std::sync::Arc;
+use storage::{Cursor, Keep, Result, Slice, Snapshot, Span};
 use vocab::{Slot, slot_of};
 
 const FORMAT: u8 = 1;
@@ -256,7 +256,8 @@ mod tests {
         for i in 0..200 {
             let key = format!("key{i}").into_bytes();
             let owned = slot_of(&key).0 < 8192;
-            let rows = [keys::record(&key), keys::expiry(7, &key), keys::garbage(&key, 1), keys::element(&key, 1, b"f")];
+            let rows =
+                [keys::record(&key), keys::expiry(7, &key), keys::garbage(&key, 1), keys::element(&key, 1, b"f")];
             assert!(rows.iter().all(|row| keep(row) == owned));
         }
         assert!(keep(&keys::requests(b"client")) && keep(&keys::forgetting(3, b"client")) && keep(keys::MAP));

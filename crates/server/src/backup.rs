@@ -8,6 +8,7 @@
 //! `[node, index, keys, term]`, `KV.BACKUP CONFIRM id term` and `KV.BACKUP DROP id`.
 
 use crate::inbox::Message;
+use crate::requests::PoolHandler;
 use crate::store::{Store, now_ms, steady_us};
 use crate::worker::Worker;
 use node::ShardView;
@@ -155,9 +156,6 @@ impl<'a> Call<'a> {
         Self { word: word(1).unwrap_or_default(), numbers: [number(2), number(3), number(4)] }
     }
 }
-
-/// What runs a command that is made in the pool.
-pub(crate) type PoolHandler = fn(&Arc<Store>, &[&[u8]], &mut Reply);
 
 /// The handler of one of these commands, by its upper-case name.
 pub(crate) fn handler(name: &str) -> Option<PoolHandler> {

@@ -1,16 +1,19 @@
 //! From a request to where it runs: its shard, the whole store, or the session itself.
 
-use crate::backup::PoolHandler;
 use crate::store::Store;
 use node::exec::{Error, Handler, Outcome, StoreHandler};
 use node::{Fault, KeyHash, handlers, key_hash};
 use resp::Reply;
 use resp::table::CommandSpec;
 use smallvec::SmallVec;
+use std::sync::Arc;
 use vocab::{Slot, limits, slot_of};
 
 /// Hashes of a request's keys; most have one.
 pub(crate) type KeyHashes = SmallVec<[KeyHash; 4]>;
+
+/// What runs a command in the pool, over what it finds out itself.
+pub(crate) type PoolHandler = fn(&Arc<Store>, &[&[u8]], &mut Reply);
 
 /// Where a request runs.
 pub(crate) enum Routed {

@@ -277,9 +277,12 @@ fn refused(text: &str) -> Option<Answer> {
     UNKNOWN.iter().any(|prefix| text.starts_with(prefix)).then_some(Answer::Unknown)
 }
 
-/// The clock of an entry, the numbers of the values that its commands mean to write, and whether they may be in another
-/// entry too, having been sent again.
-pub fn values_of(entry: &[u8]) -> Result<(u64, Vec<(u64, bool)>), &'static str> {
+/// The number of a value that a command means to write, and whether it may be in another entry too, having been sent
+/// again.
+pub type ValueSent = (u64, bool);
+
+/// The clock of an entry, and the values that its commands mean to write.
+pub fn values_of(entry: &[u8]) -> Result<(u64, Vec<ValueSent>), &'static str> {
     let (clock_ms, items) = node::decode_entry(entry)?;
     let mut values = Vec::new();
     for item in items {

@@ -178,7 +178,8 @@ fn files_are_shared_and_what_is_unwanted_goes() {
     let (at, to) = (folder.path().join("1"), folder.path().join("2"));
     let mut parent = filled(EngineKind::Lsm, &at);
     let child = fork(&mut parent, &to);
-    let tables = |folder: &Path| folders::files(folder).into_iter().filter(|path| path.parent().unwrap().ends_with("tables"));
+    let tables =
+        |folder: &Path| folders::files(folder).into_iter().filter(|path| path.parent().unwrap().ends_with("tables"));
     let linked = tables(&to).filter(|path| fs::metadata(path).unwrap().nlink() == 2).count();
     assert!(linked > 1 && linked + 1 == tables(&to).count(), "{linked} of {}", tables(&to).count());
     for side in [&parent, &child] {

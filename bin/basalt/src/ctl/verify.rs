@@ -79,11 +79,8 @@ pub(super) fn line(state: &Value) -> String {
     let count = |name: &str| state[name].as_u64().unwrap_or(0);
     let seconds = vocab::wall_clock_ms().saturating_sub(count("began_ms")) / 1000;
     let (done, all) = (count("shards_done"), count("shards"));
-    let left = if done > 0 {
-        format!(", about {} left", duration(seconds * (all - done.min(all)) / done))
-    } else {
-        String::new()
-    };
+    let left = (seconds * (all - done.min(all))).checked_div(done);
+    let left = left.map(|left| format!(", about {} left", duration(left))).unwrap_or_default();
     let rate = count("bytes").checked_div(seconds).map(|rate| format!(" at {}/s", bytes(rate))).unwrap_or_default();
     format!("{done} of {all} shards compared, {} read{rate}{left}", bytes(count("bytes")))
 }

@@ -22,9 +22,7 @@ mod tests;
 
 pub use picture::{NodePicture, PlanPicture, ReplicaPicture, ShardPicture, StorePicture, TransferPicture};
 pub use plans::allows;
-pub use report::{
-    LeaderReport, MemberReport, NodeFigures, NodeReport, ReplicaReport, TransferReport,
-};
+pub use report::{LeaderReport, MemberReport, NodeFigures, NodeReport, ReplicaReport, TransferReport};
 
 use crate::peer::Order;
 use cluster::{Change, Map, Settings};

@@ -1,7 +1,7 @@
 //! What the director knows of nodes and shards, from what nodes tell it.
 
-use cluster::Settings;
 use super::report::{LeaderReport, NodeFigures, NodeReport, TransferReport};
+use cluster::Settings;
 use cluster::placement::Observed;
 use cluster::{Map, PlanKind};
 use std::collections::{BTreeMap, BTreeSet};

@@ -267,7 +267,8 @@ impl Director {
         let wanted = replicas_wanted(map, id);
         let replicas: Vec<ReplicaPicture> =
             info.replicas.iter().map(|replica| self.replica(id, replica, now)).collect();
-        let sound = |of: &&ReplicaPicture| ["leader", "voter"].contains(&of.role) && ["ok", "behind"].contains(&of.state);
+        let sound =
+            |of: &&ReplicaPicture| ["leader", "voter"].contains(&of.role) && ["ok", "behind"].contains(&of.state);
         let state = match replicas.iter().filter(sound).count() {
             _ if !self.has_majority(map, id, now) => "no-majority",
             _ if leader.is_none() => "no-leader",
@@ -363,8 +364,10 @@ impl Director {
             PlanKind::ReplaceNode { node, .. } => Some(node),
             _ => None,
         };
-        let held: Vec<ShardId> = node.map(|node| map.replicas_on(node).map(|(shard, _)| shard).collect()).unwrap_or_default();
-        let stuck = held.iter().chain(map.steps.iter().filter(|(_, step)| step.plan == plan.id).map(|(shard, _)| shard));
+        let held: Vec<ShardId> =
+            node.map(|node| map.replicas_on(node).map(|(shard, _)| shard).collect()).unwrap_or_default();
+        let stuck =
+            held.iter().chain(map.steps.iter().filter(|(_, step)| step.plan == plan.id).map(|(shard, _)| shard));
         for &shard in stuck {
             let nodes = self.waits_for(map, shard, now);
             if !nodes.is_empty() {

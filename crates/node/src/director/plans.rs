@@ -51,7 +51,13 @@ impl Basis {
 
 impl Director {
     /// Begins plans that nobody has to ask for.
-    pub(super) fn begin_plans(&mut self, map: &Map, settings: &Settings, now: Moment, actions: &mut Vec<DirectorAction>) {
+    pub(super) fn begin_plans(
+        &mut self,
+        map: &Map,
+        settings: &Settings,
+        now: Moment,
+        actions: &mut Vec<DirectorAction>,
+    ) {
         let Some((kind, detail)) = self.wanted_plan(map, settings, now) else { return };
         let (id, at_ms) = (PlanId(map.next_plan), now.wall_ms);
         actions.push(DirectorAction::Propose(Change::BeginPlan { id, kind, at_ms, detail }));
@@ -333,7 +339,12 @@ fn moved(map: &Map, shard: ShardId, from: NodeId, to: NodeId) -> Option<Move> {
     let info = map.shards.get(&shard)?;
     let remove = info.replica_on(from)?.id;
     let why = Why::Balance;
-    (info.replica_on(to).is_none() && !map.leaving.contains(&to)).then_some(Move { shard, add: Some(to), remove: Some(remove), why })
+    (info.replica_on(to).is_none() && !map.leaving.contains(&to)).then_some(Move {
+        shard,
+        add: Some(to),
+        remove: Some(remove),
+        why,
+    })
 }
 
 /// Of a node that is rebuilt: what is damaged goes, and comes again to where it was.

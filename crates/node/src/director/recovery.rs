@@ -61,7 +61,10 @@ impl Director {
     pub(super) fn recovered(&self, map: &Map, shards: &[ShardId], now: Moment) -> Verdict {
         let led = |shard: &ShardId| self.seen.leader(*shard, now).is_some();
         if shards.iter().filter(|shard| map.shards.contains_key(shard)).all(led) {
-            Verdict::Over(PlanState::Done, "each shard has a leader; what it has lost, if anything, nobody knows".to_owned())
+            Verdict::Over(
+                PlanState::Done,
+                "each shard has a leader; what it has lost, if anything, nobody knows".to_owned(),
+            )
         } else {
             Verdict::Open
         }

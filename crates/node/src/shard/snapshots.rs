@@ -20,7 +20,13 @@ impl Shard {
     }
 
     /// The rows are taken now, so the message must speak of now.
-    pub(super) fn send_snapshot(&mut self, replica: ReplicaId, node: NodeId, mut message: Message, effects: &mut dyn Effects) {
+    pub(super) fn send_snapshot(
+        &mut self,
+        replica: ReplicaId,
+        node: NodeId,
+        mut message: Message,
+        effects: &mut dyn Effects,
+    ) {
         if !effects.may_send(self.view.id(), node) {
             // Its turn comes: raft asks again with the next heartbeat that is answered.
             self.replica.report_snapshot(replica, false);

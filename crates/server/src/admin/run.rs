@@ -5,6 +5,7 @@ use super::request::{AdminRequest, PlanRequest, SettingsRequest, VerifyRequest, 
 use super::sight::Sight;
 use super::{events, maps, nodes, plans, preview, settings, shards, status, verify};
 use crate::embedded::Caller;
+use crate::requests::PoolHandler;
 use crate::store::{Store, steady_us};
 use resp::{Proto, Reply};
 use serde_json::Value;
@@ -17,9 +18,9 @@ const NAME: &str = "KV.ADMIN";
 type Answer = Result<Value, AdminError>;
 
 /// Who runs the command of that name, if it is one of these. For threads of the pool.
-pub(crate) fn handler(name: &str) -> Option<fn(&Arc<Store>, &[&[u8]], &mut Reply)> {
+pub(crate) fn handler(name: &str) -> Option<PoolHandler> {
     let verb = name.strip_prefix(NAME)?.strip_prefix('|')?;
-    (!matches!(verb, "HELP" | "INIT")).then_some(reply as fn(&Arc<Store>, &[&[u8]], &mut Reply))
+    (!matches!(verb, "HELP" | "INIT")).then_some(reply as PoolHandler)
 }
 
 /// Answers a command of a client: a text of JSON, or an error.

@@ -114,7 +114,11 @@ impl LsmEngine {
     }
 
     /// Runs something that writes files of `generation`, and deals with its failure.
-    pub(super) fn write_files(&self, generation: &Arc<Generation>, write: impl FnOnce() -> lsm_tree::Result<()>) -> Result<()> {
+    pub(super) fn write_files(
+        &self,
+        generation: &Arc<Generation>,
+        write: impl FnOnce() -> lsm_tree::Result<()>,
+    ) -> Result<()> {
         sweep(generation, &self.views);
         let result = {
             let _writing = generation.writing.read().expect("a panic while writing is not survived");

@@ -77,8 +77,8 @@ impl Manifest {
             None => Self::list(place)?.pop().ok_or("there is no backup in that place")?,
         };
         let name = format!("{FOLDER}/{id}.json");
-        let manifest: Self = serde_json::from_slice(&place.get(&name, BYTES_MAX)?)
-            .map_err(|e| format!("{name} cannot be read: {e}"))?;
+        let manifest: Self =
+            serde_json::from_slice(&place.get(&name, BYTES_MAX)?).map_err(|e| format!("{name} cannot be read: {e}"))?;
         if manifest.format != FORMAT {
             return Err(format!("{name}: format {}; this version of basalt reads {FORMAT}", manifest.format));
         }
@@ -96,7 +96,11 @@ impl Manifest {
 
 /// Year, month, day, hour, minute, second and millisecond, as digits.
 fn name_of(at_ms: u64) -> String {
-    bench::report::rfc3339(at_ms).chars().filter(char::is_ascii_digit).chain(format!("{:03}", at_ms % 1000).chars()).collect()
+    bench::report::rfc3339(at_ms)
+        .chars()
+        .filter(char::is_ascii_digit)
+        .chain(format!("{:03}", at_ms % 1000).chars())
+        .collect()
 }
 
 #[cfg(test)]

@@ -136,8 +136,7 @@ fn take(node: &StoreUrl, to: &PlaceUrl, as_json: bool) -> Result<bool, String> {
 fn list(at: &PlaceUrl, as_json: bool) -> Result<bool, String> {
     let place = Place::open(at)?;
     let names = Manifest::list(&place)?;
-    let manifests: Vec<Manifest> =
-        names.iter().map(|id| Manifest::read(&place, Some(id))).collect::<Result<_, _>>()?;
+    let manifests: Vec<Manifest> = names.iter().map(|id| Manifest::read(&place, Some(id))).collect::<Result<_, _>>()?;
     if as_json {
         let rows: Vec<_> = manifests
             .iter()
@@ -156,7 +155,14 @@ fn list(at: &PlaceUrl, as_json: bool) -> Result<bool, String> {
     }
     for m in manifests {
         let at = bench::report::rfc3339(m.at_ms);
-        println!("{:<18} {at:<21} {:<17} {:>12} {:>10} {:>6}", m.id, m.store, m.rows(), size(m.bytes()), m.files().count());
+        println!(
+            "{:<18} {at:<21} {:<17} {:>12} {:>10} {:>6}",
+            m.id,
+            m.store,
+            m.rows(),
+            size(m.bytes()),
+            m.files().count()
+        );
     }
     Ok(true)
 }
@@ -237,7 +243,10 @@ fn restore(options: &RestoreOptions, node: &StoreUrl, as_json: bool) -> Result<b
         println!("{facts:#}");
     } else {
         let rows = manifest.rows();
-        println!("restored backup {}: {rows} rows, {expired} had expired; the store holds {after} keys; {seconds:.1} s", manifest.id);
+        println!(
+            "restored backup {}: {rows} rows, {expired} had expired; the store holds {after} keys; {seconds:.1} s",
+            manifest.id
+        );
     }
     Ok(true)
 }

@@ -70,7 +70,8 @@ impl Writer {
 
     fn write(&mut self, rows: Vec<Row>, now_ms: u64) -> Result<u64, String> {
         let before = rows.len();
-        let rows: Vec<Row> = rows.into_iter().filter(|row| row.expire_at_ms == 0 || row.expire_at_ms > now_ms).collect();
+        let rows: Vec<Row> =
+            rows.into_iter().filter(|row| row.expire_at_ms == 0 || row.expire_at_ms > now_ms).collect();
         let gone = (before - rows.len()) as u64;
         // An expiry follows its hash on the same connection, so it comes behind it; a retried one is made again later, and
         // that changes nothing. So expiries are a pass of their own.

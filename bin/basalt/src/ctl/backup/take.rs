@@ -141,8 +141,7 @@ fn read_shard(client: &mut Client, part: &Part, begun: &Begun, shelf: &Shelf<'_>
     let mut packer = Packer::default();
     let (shard, mut cursor) = (part.shard.to_string(), Vec::new());
     loop {
-        let page: [&[u8]; 6] =
-            [b"KV.BACKUP", b"PAGE", begun.id.as_bytes(), shard.as_bytes(), &cursor, PAGE_BYTES];
+        let page: [&[u8]; 6] = [b"KV.BACKUP", b"PAGE", begun.id.as_bytes(), shard.as_bytes(), &cursor, PAGE_BYTES];
         let answer = said(client, &page)?;
         let bad = || format!("{}: a page of shard {shard} cannot be read", client.address());
         let Value::Array(fields) = answer else { return Err(bad()) };

@@ -20,7 +20,10 @@ fn whole(world: &World) {
         let wanted = replicas_wanted(&world.map, *shard);
         assert_eq!(info.voters().count(), wanted, "shard {shard}: {info:?}");
         assert_eq!(info.replicas.len(), wanted, "shard {shard}: {info:?}");
-        assert!(world.groups[shard].members.keys().eq(info.replicas.iter().map(|replica| &replica.id)), "shard {shard}");
+        assert!(
+            world.groups[shard].members.keys().eq(info.replicas.iter().map(|replica| &replica.id)),
+            "shard {shard}"
+        );
     }
     let picture = world.picture();
     assert_eq!((picture.under_replicated, picture.without_leader, picture.without_majority), (0, 0, 0));
@@ -107,7 +110,8 @@ fn two_of_five_are_lost() {
     assert_eq!(open.len(), 2);
     assert!(open.iter().all(|plan| plan.waits_for.as_deref().unwrap().contains("no majority")), "{open:?}");
     // Its operator gives up what is lost.
-    let lost: Vec<ShardId> = picture.shards.iter().filter(|of| of.state == "no-majority").map(|of| ShardId(of.id)).collect();
+    let lost: Vec<ShardId> =
+        picture.shards.iter().filter(|of| of.state == "no-majority").map(|of| ShardId(of.id)).collect();
     let plan = world.begin(PlanKind::UnsafeRecover(lost));
     world.run_until("recovered", 200, World::is_quiet);
     assert_eq!(world.state(plan), PlanState::Done);
@@ -177,7 +181,8 @@ fn shards_move_and_are_rebuilt() {
     world.run_until("moved", 20, World::is_quiet);
     assert_eq!(world.state(plan), PlanState::Done);
     assert!(world.map.shards[&shard].replica_on(from).is_none() && world.map.shards[&shard].replica_on(to).is_some());
-    let damaged: Vec<(ShardId, ReplicaId)> = world.map.replicas_on(to).map(|(shard, of)| (shard, of.id)).take(3).collect();
+    let damaged: Vec<(ShardId, ReplicaId)> =
+        world.map.replicas_on(to).map(|(shard, of)| (shard, of.id)).take(3).collect();
     world.broken.extend(damaged.iter().copied());
     world.run(2);
     assert_eq!(world.picture().under_replicated, 3);
@@ -250,7 +255,8 @@ fn whatever_happens_it_gets_there() {
                 }
                 4 if world.map.nodes.len() - world.map.leaving.len() > 4 => {
                     let (id, kind) = (PlanId(world.map.next_plan), PlanKind::DrainNode(node));
-                    let _: Result<_, _> = world.map.apply(&Change::BeginPlan { id, kind, at_ms: 1, detail: String::new() });
+                    let _: Result<_, _> =
+                        world.map.apply(&Change::BeginPlan { id, kind, at_ms: 1, detail: String::new() });
                 }
                 5 => world.director = Director::new(),
                 6 => {
@@ -292,14 +298,8 @@ fn fuzz_reports_no_bytes_make_them_panic_or_run_away() {
         leads: Some(leads),
         broken: Some("an error — in words".to_owned()),
     };
-    let transfer = TransferReport {
-        shard: ShardId(5),
-        peer: NodeId(u64::MAX),
-        inbound: true,
-        bytes: 1,
-        bytes_approx: 2,
-        rate: 3,
-    };
+    let transfer =
+        TransferReport { shard: ShardId(5), peer: NodeId(u64::MAX), inbound: true, bytes: 1, bytes_approx: 2, rate: 3 };
     let figures = NodeFigures { version: "1.2.3".to_owned(), can_write: true, ..NodeFigures::default() };
     let report = NodeReport { figures, replicas: vec![replica], transfers: vec![transfer] };
     let bytes = report.encode();

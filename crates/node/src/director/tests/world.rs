@@ -134,7 +134,12 @@ impl World {
     pub(super) fn run_until(&mut self, what: &str, seconds: u64, holds: impl Fn(&Self) -> bool) {
         let until_us = self.now_us + seconds * 1_000_000;
         while !holds(self) {
-            assert!(self.now_us < until_us, "{what}: not within {seconds} s\n{:#?}\n{:?}", self.map.plans, self.map.steps);
+            assert!(
+                self.now_us < until_us,
+                "{what}: not within {seconds} s\n{:#?}\n{:?}",
+                self.map.plans,
+                self.map.steps
+            );
             self.step();
         }
     }
@@ -156,7 +161,9 @@ impl World {
                 continue;
             }
             match action {
-                DirectorAction::Propose(Change::Event { kind, text, .. }) => self.events.push(format!("{kind}: {text}")),
+                DirectorAction::Propose(Change::Event { kind, text, .. }) => {
+                    self.events.push(format!("{kind}: {text}"))
+                }
                 DirectorAction::Propose(change) => self.apply(&change),
                 DirectorAction::Order { node, shard, order } => self.obey(node, shard, &order),
             }
@@ -300,7 +307,8 @@ impl World {
             }
             Order::Remove { replica } => {
                 let id = ReplicaId(*replica);
-                let stay: Vec<ReplicaId> = group.members.iter().filter(|of| of.1.0 && *of.0 != id).map(|of| *of.0).collect();
+                let stay: Vec<ReplicaId> =
+                    group.members.iter().filter(|of| of.1.0 && *of.0 != id).map(|of| *of.0).collect();
                 let sound: Vec<ReplicaId> = stay.iter().copied().filter(|id| holds(id, group)).collect();
                 let votes = group.members.get(&id).is_some_and(|of| of.0);
                 if votes && sound.len() <= stay.len() / 2 {
@@ -318,7 +326,8 @@ impl World {
             group.index += 1;
             group.members.get_mut(&leader).unwrap().1 = group.index;
             let of = |votes: bool| group.members.iter().filter(|of| of.1.0 == votes).map(|of| *of.0).collect();
-            let change = Change::SetReplicas { shard, members_index: group.index, voters: of(true), learners: of(false) };
+            let change =
+                Change::SetReplicas { shard, members_index: group.index, voters: of(true), learners: of(false) };
             if self.prng.below(100) >= self.loss {
                 self.apply(&change);
             }
