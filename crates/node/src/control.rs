@@ -4,6 +4,9 @@
 //! store (`init`) waits until enough have joined, draws the first map and gives it to each of them until all have kept
 //! it. Afterwards a node that joins is entered into the map by the metadata group. Maps spread by being asked for.
 
+#[cfg(test)]
+mod tests;
+
 use crate::director::{Director, DirectorAction, NodeReport, StorePicture};
 use crate::peer::{Order, PeerMessage};
 use cluster::{Change, Map, NodeInfo};
@@ -24,7 +27,8 @@ const RETRY_TICKS: u64 = 20;
 pub enum Action {
     /// Send a message; to every node that can be reached if none is named.
     Send(Option<NodeId>, PeerMessage),
-    /// Keep this map, and open the replicas that it gives this node.
+    /// Keep this map, and open the replicas that it gives this node. If it cannot be kept, [`Control::not_kept`] is to be
+    /// told, and none of the actions that come after this one may be done: they may tell others of the map.
     Adopt(Arc<Map>),
     /// Bring a change to the metadata group's leader.
     Propose(Change),
@@ -64,6 +68,8 @@ pub struct Control {
     me: NodeInfo,
     shape: Shape,
     map: Option<Arc<Map>>,
+    /// A map that could not be kept, and is tried again.
+    unkept: Option<Arc<Map>>,
     /// Nodes that want to join, as they say of themselves.
     joiners: BTreeMap<NodeId, NodeInfo>,
     init: bool,
@@ -83,8 +89,8 @@ impl Control {
     pub fn new(me: NodeInfo, shape: Shape, map: Option<Arc<Map>>, seed: u64) -> Self {
         let init = false;
         let (joiners, unsure, prng) = (BTreeMap::new(), BTreeSet::new(), Prng::new(seed));
-        let (now, director) = (Moment::default(), None);
-        let mut control = Self { me, shape, map, joiners, init, unsure, prng, ticks: 0, now, director };
+        let (now, director, unkept) = (Moment::default(), None, None);
+        let mut control = Self { me, shape, map, unkept, joiners, init, unsure, prng, ticks: 0, now, director };
         // It may have ended before all the others had kept the first map.
         control.unsure = control.others();
         control
@@ -129,8 +135,14 @@ impl Control {
             let beat = PeerMessage::Beat { sent_us: now.mono_us, wall_ms: now.wall_ms };
             actions.push(Action::Send(None, beat));
         }
-        if self.init && self.map.is_none() {
+        if self.init && self.map.is_none() && self.unkept.is_none() {
             self.try_init(actions);
+        }
+        if self.ticks % RETRY_TICKS == RETRY_TICKS / 2
+            && let Some(map) = self.unkept.take()
+            && self.is_newer(&map)
+        {
+            self.adopt(map, actions);
         }
         if !self.ticks.is_multiple_of(RETRY_TICKS) {
             return;
@@ -337,7 +349,15 @@ impl Control {
         self.map.as_ref().is_none_or(|mine| mine.store == map.store && mine.epoch < map.epoch)
     }
 
+    /// The shell could not keep a map that it was to adopt: the node goes on with the one that it has kept, if any, as if
+    /// it had never heard of the other, and tries again in a while. So what a node tells others of, a crash leaves with it.
+    pub fn not_kept(&mut self, map: Arc<Map>, kept: Option<Arc<Map>>) {
+        self.map = kept;
+        self.unkept = Some(map);
+    }
+
     fn adopt(&mut self, map: Arc<Map>, actions: &mut Vec<Action>) {
+        self.unkept = None;
         self.joiners.retain(|node, _| !map.nodes.contains_key(node));
         self.map = Some(map.clone());
         for info in map.nodes.values().filter(|info| info.id != self.me.id) {

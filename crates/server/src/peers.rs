@@ -249,7 +249,17 @@ impl Worker {
                         self.outbox.post(node, message);
                     }
                 }
-                Action::Adopt(map) => self.adopt_map(&map),
+                Action::Adopt(map) => {
+                    if self.adopt_map(&map) {
+                        continue;
+                    }
+                    let kept = self.store.known().map.clone();
+                    if let Some(control) = &mut self.control {
+                        control.not_kept(map, kept);
+                    }
+                    // The rest may speak of it.
+                    return;
+                }
             }
         }
     }
@@ -265,10 +275,11 @@ impl Worker {
         }
     }
 
-    fn adopt_map(&mut self, map: &Arc<Map>) {
+    /// Keeps a map and goes by it; false if it cannot be kept.
+    fn adopt_map(&mut self, map: &Arc<Map>) -> bool {
         if let Err(e) = self.store.dir.keep_map(map) {
-            log::error!("{e}");
-            return;
+            log::error!("map {} cannot be kept, and the node goes on with the one before: {e}", map.epoch);
+            return false;
         }
         if let Some(links) = &self.links {
             links.identity().set_store(map.store);
@@ -281,6 +292,7 @@ impl Worker {
             }
         }
         self.store.holdings.wake();
+        true
     }
 
     /// What this node tells the director.

@@ -159,9 +159,12 @@ impl World {
                 Action::Know(_) => {}
                 Action::Propose(change) => self.propose(place, &change)?,
                 Action::Adopt(map) => {
+                    if !self.hosts[place].keep(&map) {
+                        self.note(format_args!("node {} cannot keep map {}", place + 1, map.epoch));
+                        return Ok(());
+                    }
                     self.made(&map)?;
                     self.note(format_args!("node {} has map {}", place + 1, map.epoch));
-                    self.hosts[place].keep(map);
                     self.follow_map(place);
                 }
             }

@@ -111,6 +111,12 @@ impl Disk {
         self.log.inner.set_full(full);
     }
 
+    /// Whether there is no room.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.log.inner.is_full()
+    }
+
     /// The next fsyncs fail.
     pub fn fail(&self) {
         self.set_medium(Medium::Failing);

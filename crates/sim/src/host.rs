@@ -155,14 +155,20 @@ impl Host {
         self.process.take()
     }
 
-    /// Keeps a map.
-    pub fn keep(&mut self, map: Arc<Map>) {
-        self.disk.map = Some(map.clone());
+    /// Keeps a map, if its disk has room.
+    pub fn keep(&mut self, map: &Arc<Map>) -> bool {
+        let is_full = self.disk.is_full();
         if let Some(process) = &mut self.process {
-            process.routes = Some(Routes::from(&*map));
-            process.map = Some(map);
+            if is_full {
+                process.control.not_kept(map.clone(), process.map.clone());
+                return false;
+            }
+            process.routes = Some(Routes::from(&**map));
+            process.map = Some(map.clone());
             process.behind = true;
         }
+        self.disk.map = Some(map.clone());
+        true
     }
 
     /// Opens the replicas that the map has here and the core has not, removes those that are not in it.

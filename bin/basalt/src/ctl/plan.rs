@@ -306,9 +306,11 @@ pub(super) fn drain_leaders(asker: &mut Asker, options: &DrainOptions) -> Result
     let (since, mut progress) = (Instant::now(), Progress::new());
     loop {
         let nodes = asker.ask(&["NODES"])?;
-        let leads = nodes["nodes"].as_array().into_iter().flatten().find(|known| known["id"] == node.as_str());
-        let leads = leads.and_then(|known| known["leaders"].as_u64()).unwrap_or(0);
-        if leads == 0 && nodes["complete"] == true {
+        let known = nodes["nodes"].as_array().into_iter().flatten().find(|known| known["id"] == node.as_str());
+        let leads = known.and_then(|known| known["leaders"].as_u64()).unwrap_or(0);
+        // A node that the store has no more leads nothing either.
+        let is_free = known.is_none_or(|known| known["leads_nothing"] == true);
+        if is_free && nodes["complete"] == true {
             progress.end();
             asker.show(&begun, |_| format!("node {node} leads nothing: restart it now (plan {plan})\n"));
             return Ok(Verdict::Good);

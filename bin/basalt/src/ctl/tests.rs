@@ -8,6 +8,7 @@ fn node(id: &str, port: u16, state: &str) -> Value {
     json!({
         "id": id, "client_address": format!("h:{port}"), "peer_address": format!("h:{}", port + 10_000), "zone": "a",
         "capacity": 1, "state": state, "silent_ms": 0, "leaving": false, "replicas": 3, "broken": 0, "leaders": 1,
+        "leads_nothing": false,
         "bytes": 1_500_000, "keys": 20_000, "ops_per_s": 12_345.6, "commands": 100, "errors": 4, "clients": 5,
         "disk_bytes": 1, "disk_free_bytes": 50_000_000_000u64, "can_write": true, "rss_bytes": 80_000_000,
         "cpu_us": 3_000_000, "started_ms": 1_000_000, "version": "0.1.0",

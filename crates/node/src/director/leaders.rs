@@ -62,7 +62,14 @@ impl Director {
         let wanted = leaders_wanted(map, &alive, &leaders).into_iter();
         let wrong = wanted.filter_map(|(shard, to)| Some((shard, *leaders.get(&shard)?, to)));
         // A shard whose replicas are changing has its leader where its step wants it.
-        wrong.filter(|(shard, from, to)| from != to && !map.steps.contains_key(shard)).collect()
+        let mut wrong: Vec<(ShardId, NodeId, NodeId)> =
+            wrong.filter(|(shard, from, to)| from != to && !map.steps.contains_key(shard)).collect();
+        // The metadata group last: whoever directs then has to be told everything first.
+        let meta = wrong.iter().find(|(shard, _, _)| *shard == ShardId::META).map(|(_, from, _)| *from);
+        if meta.is_some_and(|node| wrong.iter().any(|(shard, from, _)| *shard != ShardId::META && *from == node)) {
+            wrong.retain(|(shard, _, _)| *shard != ShardId::META);
+        }
+        wrong
     }
 
     pub(super) fn leaders_are_even(&self, map: &Map, now: Moment) -> bool {
@@ -72,6 +79,15 @@ impl Director {
     /// How many shards a node leads, as far as was told.
     pub(super) fn led_by(&self, node: NodeId, now: Moment) -> usize {
         self.seen.shards.keys().filter(|shard| self.seen.leader(**shard, now).is_some_and(|of| of.node == node)).count()
+    }
+
+    /// Whether a node leads nothing for sure: it has told of itself, or does not answer, and of each shard that it holds
+    /// another node has said that it leads it.
+    pub(super) fn leads_nothing(&self, map: &Map, node: NodeId, now: Moment) -> bool {
+        let told = self.seen.nodes.get(&node).is_some_and(|seen| seen.figures.is_some());
+        let elsewhere = |shard: ShardId| self.seen.leader(shard, now).is_some_and(|leader| leader.node != node);
+        let voters = map.shards.iter().filter(|(_, info)| info.voters().any(|voter| voter.node == node));
+        (told || !self.seen.answers(node, now)) && voters.into_iter().all(|(shard, _)| elsewhere(*shard))
     }
 
     pub(super) fn leaders_drained(&self, map: &Map, plan: &Plan, node: NodeId, now: Moment) -> Verdict {

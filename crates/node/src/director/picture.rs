@@ -1,8 +1,8 @@
 //! The store as the director sees it, for operators: what `ctl`, the admin API and the metrics show.
 
 use super::Director;
-use super::plans::Left;
-use cluster::placement::replicas_wanted;
+use super::plans::{Left, allows, own_moves};
+use cluster::placement::{Move, replicas_wanted};
 use cluster::{Map, NodeInfo, Plan, PlanKind, PlanState, ReplicaInfo, Settings, ShardInfo};
 use serde::Serialize;
 use vocab::{Moment, ShardId};
@@ -62,6 +62,8 @@ pub struct NodePicture {
     pub broken: usize,
     /// Shards that it leads.
     pub leaders: usize,
+    /// It leads nothing, and who leads what it holds is known.
+    pub leads_nothing: bool,
     /// Bytes of the rows of its replicas.
     pub bytes: u64,
     /// Keys of its replicas.
@@ -245,6 +247,7 @@ impl Director {
             replicas: replicas.len(),
             broken: told().filter(|replica| replica.broken.is_some()).count(),
             leaders: self.led_by(info.id, now),
+            leads_nothing: self.leads_nothing(map, info.id, now),
             bytes: told().map(|replica| replica.bytes).sum(),
             keys: told().map(|replica| replica.keys).sum(),
             ops_per_s: if state == "up" && seen.rate >= 0.05 { seen.rate } else { 0.0 },
@@ -356,8 +359,8 @@ impl Director {
             return None;
         }
         if let PlanKind::DrainLeaders(node) = plan.kind {
-            let led = self.led_by(node, now);
-            return (led == 0).then(|| format!("node {node} leads nothing: it is to be restarted now"));
+            let text = || format!("node {node} leads nothing: it is to be restarted now");
+            return self.leads_nothing(map, node, now).then(text);
         }
         let node = match plan.kind {
             PlanKind::Repair(node) | PlanKind::DrainNode(node) | PlanKind::RemoveNode(node) => Some(node),
@@ -379,8 +382,39 @@ impl Director {
             }
         }
         let idle = map.steps.values().all(|step| step.plan != plan.id);
-        let homeless = idle && !held.is_empty() && self.left(map, plan).steps == 0;
+        if !idle {
+            return None;
+        }
+        if let Some(text) = self.waits_for_moves(map, plan, &held, now) {
+            return Some(text);
+        }
+        let homeless = !held.is_empty() && self.left(map, plan).steps == 0;
         homeless.then(|| "there is no other node that may take the replicas".to_owned())
+    }
+
+    /// What keeps a plan from beginning any move.
+    fn waits_for_moves(&self, map: &Map, plan: &Plan, held: &[ShardId], now: Moment) -> Option<String> {
+        let first: Vec<_> = self.first_moves().copied().collect();
+        let own = own_moves(map, plan, &self.seen).into_iter().map(|(_, step)| step);
+        let of_plan: Vec<_> = own.chain(first.iter().copied().filter(|step| allows(&plan.kind, step, map))).collect();
+        if let Some(free) = of_plan.iter().find(|step| !map.steps.contains_key(&step.shard)) {
+            let vain = |step: &&Move| !self.leaves_majority(map, step, now);
+            let stuck = of_plan.iter().all(|step| vain(&step)).then_some(free)?;
+            let gone = map.shards.get(&stuck.shard).into_iter().flat_map(|info| info.voters());
+            let gone = gone.filter(|voter| Some(voter.id) != stuck.remove && !self.seen.answers(voter.node, now));
+            let gone: Vec<String> = gone.map(|voter| voter.node.to_string()).collect();
+            let text = format!("shard {} would have no majority without the replica that is to go", stuck.shard);
+            let until = if gone.is_empty() { String::new() } else { format!(": node {} is silent", gone.join(", node ")) };
+            return Some(text + &until);
+        }
+        // Moves of a shard build on each other: one that others are to make comes first.
+        let other = first.iter().find(|step| held.contains(&step.shard))?;
+        let shard = other.shard;
+        let by = map.open_plans().find(|of| of.id != plan.id && allows(&of.kind, other, map));
+        Some(match by {
+            Some(by) => format!("shard {shard} waits for plan {}, which is {}", by.id, by.state.word()),
+            None => format!("shard {shard} has to get a replica first, which no plan is about: begin a rebalance"),
+        })
     }
 }
 

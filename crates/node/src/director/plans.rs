@@ -91,6 +91,9 @@ impl Director {
                 return Some((kind, "the node has joined".to_owned()));
             }
         }
+        if let Some(wanted) = self.wanted_fill(map, settings, now) {
+            return Some(wanted);
+        }
         if settings.auto_split && map.splits.len() < super::splits::SPLITS_AT_ONCE {
             let large = map.data_shards().find(|(shard, info)| {
                 let kind = PlanKind::SplitShard { shard: *shard, at: None };
@@ -106,6 +109,25 @@ impl Director {
         None
     }
 
+    /// A plan for shards that have too few replicas and that no open plan is about, once some node can take one.
+    fn wanted_fill(&self, map: &Map, settings: &Settings, now: Moment) -> Option<(PlanKind, String)> {
+        if !settings.auto_rebalance || map.open_plans().any(|plan| plan.kind.moves_replicas()) {
+            return None;
+        }
+        let can_be = |shard: &ShardId| {
+            let mut moves = self.first_moves().filter(|step| step.shard == *shard && !is_done(map, step));
+            let free = !map.steps.contains_key(shard) && self.seen.leader(*shard, now).is_some();
+            free && moves.any(|step| {
+                step.remove.is_none() && step.add.is_some_and(|node| self.seen.is_settled(node, now))
+            })
+        };
+        let shard = lacking(map).find(can_be)?;
+        let (have, wanted) = (map.shards.get(&shard)?.replicas.len(), replicas_wanted(map, shard));
+        let others = lacking(map).count() - 1;
+        let others = if others > 0 { format!(", and {others} others lack some") } else { String::new() };
+        Some((PlanKind::Rebalance, format!("shard {shard} has {have} replicas and is to have {wanted}{others}")))
+    }
+
     /// Works out anew which moves there are, if that is due.
     pub(super) fn look(&mut self, map: &Arc<Map>, settings: &Settings, now: Moment) {
         let observed = self.seen.observed(map, settings, now);
@@ -115,8 +137,9 @@ impl Director {
         if self.outlook.basis.as_ref() == Some(&basis) && now.mono_us < self.outlook.at_us + kept_us {
             return;
         }
-        // Without a plan that moves something there is nothing to know.
+        // Without a plan that moves something, or a shard that one is to be begun for, there is nothing to know.
         let any = map.open_plans().any(|plan| plan.kind.moves_replicas());
+        let any = any || (settings.auto_rebalance && lacking(map).next().is_some());
         let moves = if any { next_moves(map, &observed) } else { Vec::new() };
         self.outlook = Outlook { moves, basis: Some(basis), at_us: now.mono_us };
     }
@@ -150,6 +173,9 @@ impl Director {
                 continue;
             }
             let Some(leader) = self.seen.leader(step.shard, now) else { continue };
+            if !self.leaves_majority(map, &step, now) {
+                continue;
+            }
             if let Some(to) = step.add {
                 let is_full = traffic.sends(leader.node) >= settings.moves_per_source
                     || traffic.takes(to) >= settings.moves_per_node;
@@ -167,8 +193,14 @@ impl Director {
         left
     }
 
+    /// Whether a move leaves its shard a majority that answers; before, it is not begun: it would be in others' way.
+    pub(super) fn leaves_majority(&self, map: &Map, step: &Move, now: Moment) -> bool {
+        let Some((info, remove)) = map.shards.get(&step.shard).zip(step.remove) else { return true };
+        self.may_let_go(info, step.shard, remove, usize::from(step.add.is_some()), now)
+    }
+
     /// The next move of each shard: later ones build on it.
-    fn first_moves(&self) -> impl Iterator<Item = &Move> {
+    pub(super) fn first_moves(&self) -> impl Iterator<Item = &Move> {
         let mut first: BTreeSet<ShardId> = BTreeSet::new();
         self.outlook.moves.iter().filter(move |step| first.insert(step.shard))
     }
@@ -255,6 +287,8 @@ impl Director {
             PlanKind::DrainLeaders(node) => self.leaders_drained(map, plan, *node, now),
             PlanKind::BalanceLeaders if self.leaders_are_even(map, now) => done(),
             PlanKind::BalanceLeaders => Verdict::Open,
+            // It was begun, but what is to go cannot go yet.
+            PlanKind::Rebuild { .. } if !own_moves(map, plan, &self.seen).is_empty() => Verdict::Open,
             PlanKind::Rebuild { node, .. } => match self.seen.broken_on(*node).next() {
                 Some((shard, _, _)) => {
                     let text = format!("shard {shard} has no other replica that it could be made from");
@@ -270,6 +304,12 @@ impl Director {
             PlanKind::UnsafeRecover(shards) => self.recovered(map, shards, now),
         }
     }
+}
+
+/// Shards that have fewer replicas than they are to have.
+fn lacking(map: &Map) -> impl Iterator<Item = ShardId> {
+    let few = |(shard, info): &(&ShardId, &cluster::ShardInfo)| info.replicas.len() < replicas_wanted(map, **shard);
+    map.shards.iter().filter(few).map(|(shard, _)| *shard)
 }
 
 /// What a plan has still to do.
@@ -306,7 +346,10 @@ pub fn allows(kind: &PlanKind, step: &Move, map: &Map) -> bool {
     match kind {
         PlanKind::AddNode(node) => step.add == Some(*node),
         PlanKind::DrainNode(node) | PlanKind::RemoveNode(node) | PlanKind::ReplaceNode { node, .. } => {
-            from == Some(*node)
+            // A shard that lacks a replica is filled up first: until then the node has to keep its own.
+            let fills = step.add.is_some() && step.remove.is_none();
+            let holds = || map.shards.get(&step.shard).is_some_and(|info| info.replica_on(*node).is_some());
+            from == Some(*node) || (fills && holds())
         }
         PlanKind::Repair(_) => step.why == Why::Repair,
         // What is left of them is filled up again.
@@ -321,12 +364,16 @@ pub fn allows(kind: &PlanKind, step: &Move, map: &Map) -> bool {
 /// The move, to where the plan wants it.
 fn redirected(kind: &PlanKind, step: Move, map: &Map) -> Move {
     let PlanKind::ReplaceNode { with, .. } = kind else { return step };
+    // What only fills a shard up goes elsewhere: that place is for what the node has.
+    if step.remove.is_none() {
+        return step;
+    }
     let has_one = map.shards.get(&step.shard).is_some_and(|info| info.replica_on(*with).is_some());
     if has_one || map.leaving.contains(with) { step } else { Move { add: Some(*with), ..step } }
 }
 
 /// The moves of plans that say themselves what is to move.
-fn own_moves(map: &Map, plan: &Plan, seen: &Seen) -> Vec<(PlanId, Move)> {
+pub(super) fn own_moves(map: &Map, plan: &Plan, seen: &Seen) -> Vec<(PlanId, Move)> {
     let moves = match &plan.kind {
         PlanKind::MoveShard { shard, from, to } => moved(map, *shard, *from, *to).into_iter().collect(),
         PlanKind::Rebuild { node, shard } => rebuilt(map, plan, *node, *shard, seen),

@@ -3,8 +3,8 @@
 use super::plans::Verdict;
 use super::{Director, DirectorAction};
 use crate::peer::Order;
-use cluster::{Map, PlanKind, PlanState, ReplicaInfo};
-use vocab::{Moment, NodeId, ShardId};
+use cluster::{Map, PlanKind, PlanState, ReplicaInfo, ShardInfo};
+use vocab::{Moment, NodeId, ReplicaId, ShardId};
 
 impl Director {
     /// Has the replica that has most of each such shard go on alone.
@@ -39,6 +39,21 @@ impl Director {
         let Some(info) = map.shards.get(&shard) else { return false };
         let voters = info.voters().count();
         info.voters().filter(|replica| self.is_sound(shard, replica, now)).count() > voters / 2
+    }
+
+    /// Whether those that vote without a replica are led on: most of them answer and are sound, with `added` that come.
+    pub(super) fn may_let_go(
+        &self,
+        info: &ShardInfo,
+        shard: ShardId,
+        remove: ReplicaId,
+        added: usize,
+        now: Moment,
+    ) -> bool {
+        let votes = info.voters().any(|voter| voter.id == remove);
+        let stay = || info.voters().filter(|voter| voter.id != remove);
+        let sound = stay().filter(|voter| self.is_sound(shard, voter, now)).count() + added;
+        !votes || sound > (stay().count() + added) / 2
     }
 
     fn is_sound(&self, shard: ShardId, replica: &ReplicaInfo, now: Moment) -> bool {

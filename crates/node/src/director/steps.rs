@@ -22,7 +22,7 @@ impl Director {
     pub(super) fn advance(&self, map: &Map, now: Moment, actions: &mut Vec<DirectorAction>) {
         for (&shard, step) in &map.steps {
             let Some(info) = map.shards.get(&shard) else { continue };
-            match self.next(map, info, step, now) {
+            match self.next(map, shard, info, step, now) {
                 Next::Order(order) => {
                     if let Some(leader) = self.seen.leader(shard, now) {
                         actions.push(DirectorAction::Order { node: leader.node, shard, order });
@@ -35,7 +35,7 @@ impl Director {
         }
     }
 
-    fn next(&self, map: &Map, info: &ShardInfo, step: &Step, now: Moment) -> Next {
+    fn next(&self, map: &Map, shard: ShardId, info: &ShardInfo, step: &Step, now: Moment) -> Next {
         let ended = map.plans.get(&step.plan).is_none_or(|plan| plan.state.has_ended());
         let replica = |id: Option<ReplicaId>| id.and_then(|id| info.replica(id)).copied();
         let (add, remove) = (replica(step.add), replica(step.remove));
@@ -57,6 +57,8 @@ impl Director {
         match remove {
             // The others went otherwise: a report of that was late.
             Some(remove) if info.voters().all(|voter| voter.id == remove.id) => Next::End { done: false },
+            // Its leader would refuse for as long as that lasts, and what would end it may need a step of its own.
+            Some(remove) if !self.may_let_go(info, shard, remove.id, 0, now) => Next::End { done: false },
             Some(remove) => Next::Order(Order::Remove { replica: remove.id.0 }),
             None => Next::End { done: true },
         }

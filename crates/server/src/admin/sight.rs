@@ -112,6 +112,7 @@ fn node_picture(store: &Store, info: &NodeInfo, map: Option<&Map>) -> NodePictur
         replicas: map.map_or(0, |map| map.replicas_on(info.id).count()),
         broken: 0,
         leaders: led,
+        leads_nothing: known.places().all(|place| leader(store, place).is_some_and(|node| node != info.id)),
         bytes: views().map(|view| view.engine().stats().disk_bytes).sum(),
         keys: views().map(|view| view.key_count()).sum(),
         ops_per_s: if me { rates.commands } else { 0.0 },

@@ -304,6 +304,7 @@ const NODE: &[Field] = &[
     field("replicas", "count", "replicas that it has or is about to have"),
     field("broken", "count", "replicas that are of no use"),
     field("leaders", "count", "shards that it leads"),
+    field("leads_nothing", "flag", "it leads nothing, and who leads what it holds is known"),
     field("bytes", "count", "bytes of the rows of its replicas"),
     field("keys", "count", "keys of its replicas"),
     field("ops_per_s", "number", "commands a second, lately"),

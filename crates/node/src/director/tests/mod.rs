@@ -233,6 +233,105 @@ fn a_node_leads_nothing_until_it_is_restarted() {
     assert_eq!((world.leads()[&1], world.state(plan)), (4, PlanState::Done));
 }
 
+/// The metadata group goes last, and whoever directs then does not say that the node leads nothing before it knows.
+#[test]
+fn the_node_that_directs_leads_nothing_either() {
+    for seed in 1..=10 {
+        let mut world = World::new(&["", "", ""], 12, seed);
+        world.run(5);
+        let node = world.directing();
+        world.begin(PlanKind::DrainLeaders(node));
+        world.loss = 50;
+        let says = |world: &World| {
+            let picture = world.picture();
+            picture.nodes.iter().any(|of| of.id == node.to_string() && of.leads_nothing)
+        };
+        let until_us = world.now_us + 200_000_000;
+        while world.directing() == node {
+            assert!(!says(&world) && world.now_us < until_us, "seed {seed}");
+            world.step();
+        }
+        assert_eq!(world.leads()[&node.0], 0, "seed {seed}: the metadata group went first");
+        world.director = Director::new();
+        assert!(!says(&world), "seed {seed}: nobody has told of anything");
+        while !says(&world) {
+            assert!(world.now_us < until_us, "seed {seed}");
+            world.step();
+        }
+        assert!(world.leads()[&node.0] == 0 && world.directing() != node, "seed {seed}");
+    }
+}
+
+/// A voter dies while another one is to be made anew: what is dead is replaced first.
+#[test]
+fn what_cannot_be_let_go_is_in_nobodys_way() {
+    let mut world = World::new(&["", "", "", ""], 8, 1);
+    world.set("failure-timeout-ms", "10000");
+    world.run(5);
+    let shard = ShardId(3);
+    let on: Vec<NodeId> = world.map.shards[&shard].replicas.iter().map(|replica| replica.node).collect();
+    world.up.remove(&on[0]);
+    let rebuild = world.begin(PlanKind::Rebuild { node: on[1], shard: Some(shard) });
+    world.run_until("it is tried", 2, |world| world.map.steps.contains_key(&shard));
+    world.run(6);
+    assert!(world.map.steps.is_empty() && world.state(rebuild) == PlanState::Running);
+    let waits = world.picture().plans[0].waits_for.clone().unwrap();
+    assert!(waits.contains("no majority") && waits.contains(&on[0].to_string()), "{waits}");
+    world.run_until("all is well", 120, World::is_quiet);
+    assert_eq!(world.state(rebuild), PlanState::Done);
+    assert!(world.map.replicas_on(on[0]).next().is_none());
+    whole(&world);
+}
+
+/// Six nodes, five replicas, and a shard that has only four; that shard, and a node that has one of them.
+fn four_of_five() -> (World, ShardId, NodeId) {
+    let mut world = World::new(&["", "", "", "", "", ""], 10, 1);
+    world.run(5);
+    world.begin(PlanKind::SetReplicationFactor(5));
+    world.run_until("five replicas", 120, World::is_quiet);
+    let shard = ShardId(3);
+    let on: Vec<NodeId> = world.map.shards[&shard].replicas.iter().map(|replica| replica.node).collect();
+    let id = world.begin(PlanKind::Rebuild { node: on[0], shard: Some(shard) });
+    let lacks = |world: &World| world.map.steps.is_empty() && world.map.shards[&shard].replicas.len() == 4;
+    world.run_until("four replicas", 20, lacks);
+    let (was, now, detail) = (PlanState::Running, PlanState::Cancelled, String::new());
+    world.map.apply(&Change::SetPlan { id, was, now, at_ms: 1, detail }).unwrap();
+    (world, shard, on[1])
+}
+
+#[test]
+fn a_shard_that_lacks_a_replica_is_drained_too() {
+    for replaced in [false, true] {
+        let (mut world, shard, node) = four_of_five();
+        world.set("auto-rebalance", "no");
+        world.run(20);
+        assert!(world.is_quiet() && world.map.shards[&shard].replicas.len() == 4, "nobody has asked for anything");
+        if replaced {
+            world.join(7, "");
+            world.run(5);
+        }
+        let replace = PlanKind::ReplaceNode { node, with: NodeId(7) };
+        let plan = world.begin(if replaced { replace } else { PlanKind::DrainNode(node) });
+        world.run_until("drained", 200, World::is_quiet);
+        assert_eq!(world.state(plan), PlanState::Done);
+        assert!(world.map.replicas_on(node).next().is_none());
+        whole(&world);
+    }
+}
+
+#[test]
+fn a_shard_that_lacks_a_replica_gets_one_unasked() {
+    let (mut world, shard, _) = four_of_five();
+    let plan = PlanId(world.map.next_plan);
+    world.run_until("a plan", 10, |world| world.map.plans.contains_key(&plan));
+    assert_eq!(world.map.plans[&plan].kind, PlanKind::Rebalance);
+    assert_eq!(world.map.plans[&plan].detail, format!("shard {shard} has 4 replicas and is to have 5"));
+    world.run_until("five replicas", 60, World::is_quiet);
+    whole(&world);
+    world.run(60);
+    assert_eq!(world.map.plans.keys().next_back(), Some(&plan), "that was all");
+}
+
 /// Nodes die and return, join and leave, directors change, a third of everything is lost: in the end all is well.
 #[test]
 fn whatever_happens_it_gets_there() {

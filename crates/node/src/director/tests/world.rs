@@ -148,7 +148,13 @@ impl World {
         self.map.steps.is_empty() && self.map.open_plans().next().is_none()
     }
 
-    fn step(&mut self) {
+    /// The node that directs.
+    pub(super) fn directing(&self) -> NodeId {
+        self.homes[&(ShardId::META, self.groups[&ShardId::META].leader.unwrap())]
+    }
+
+    /// One look of the director.
+    pub(super) fn step(&mut self) {
         self.now_us += TICK_US;
         self.elect();
         self.fill();
