@@ -83,10 +83,10 @@ impl DiskHealth {
 
     /// No room on the device. Does not hide poison.
     pub fn set_full(&self, reason: &str) {
-        if self.state.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            log::error!("disk full, refusing writes: {reason}");
-            self.note(reason);
-        }
+        self.worsen(reason, || {
+            let full = self.state.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_ok();
+            full.then_some("disk full, refusing writes")
+        });
     }
 
     /// There is room again.
@@ -98,14 +98,14 @@ impl DiskHealth {
 
     /// An fsync failed. For good.
     pub fn poison(&self, reason: &str) {
-        if self.state.swap(2, Ordering::AcqRel) != 2 {
-            log::error!("poisoned until restart: {reason}");
-            self.note(reason);
-        }
+        self.worsen(reason, || (self.state.swap(2, Ordering::AcqRel) != 2).then_some("poisoned until restart"));
     }
 
-    fn note(&self, reason: &str) {
-        if let Ok(mut text) = self.reason.lock() {
+    /// Whoever sees the new state asks for the reason next: it is there by then.
+    fn worsen(&self, reason: &str, change: impl FnOnce() -> Option<&'static str>) {
+        let mut text = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(what) = change() {
+            log::error!("{what}: {reason}");
             reason.clone_into(&mut text);
         }
     }
