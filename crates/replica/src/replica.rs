@@ -355,9 +355,14 @@ impl Replica {
         }
         let settled = !self.is_transferring()
             && !raft.has_pending_conf()
-            && self.raw.store().conf_state().voters_outgoing.is_empty()
-            && raft.pending_read_count() == 0;
+            && self.raw.store().conf_state().voters_outgoing.is_empty();
         idle && settled && self.serves() && self.followers().iter().all(|follower| follower.matched == last)
+    }
+
+    /// Whether it leads, and a round of `read_index` is not answered yet.
+    #[must_use]
+    pub fn awaits_round(&self) -> bool {
+        self.is_leader() && self.raw.raft.pending_read_count() > 0
     }
 
     /// Where it stands.

@@ -229,9 +229,9 @@ impl Core {
                 }
             }
             PeerMessage::Beat { wall_ms, .. } => {
-                // It came behind all that its sender had to say before.
-                let led_by_it = self.seats.iter_mut().flatten().filter(|seat| seat.shard.leader_node() == Some(from));
-                led_by_it.for_each(|seat| seat.shard.heard_at(wall_ms));
+                // It came behind all that its sender had to say before: none of the groups at rest was woken.
+                let at_rest = |seat: &&Seat| seat.resting && seat.rests_with == Some(from);
+                self.seats.iter().flatten().filter(at_rest).for_each(|seat| seat.shard.rested_at(wall_ms));
             }
             PeerMessage::Order { shard, order } => self.order(shard, &order, now),
             PeerMessage::Propose { change } => {
@@ -286,7 +286,7 @@ impl Core {
             let mut busy = seat.shard.replica_mut().tick();
             busy |= seat.stand_if_eager() | seat.shard.go_on_splitting(now);
             seat.shard.housekeep(now.wall_ms);
-            busy |= seat.shard.renew_lease(now);
+            busy |= seat.renew_lease(now);
             seat.shard.expire(now, effects);
             if look {
                 seat.shard.tell_followers();

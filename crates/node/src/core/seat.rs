@@ -15,6 +15,10 @@ const EAGER_TICKS: u32 = 100;
 /// How long it is waited for that every replica of such a shard has its part, in µs: it would be copied otherwise.
 const BEGUN_WITHIN_US: u64 = 10_000_000;
 
+/// A group that has been idle for so many ticks sends no more rounds for its followers' sake: it is about to rest, and
+/// their answers would wake it.
+const CONFIRM_UNTIL_TICKS: u32 = REST_AFTER_TICKS - 8;
+
 /// Entries that a follower may lack and still be given a vote, or the lead, or be counted on.
 const NEAR_ENTRIES: u64 = 256;
 
@@ -123,6 +127,15 @@ impl Seat {
         }
     }
 
+    /// Has its leader confirmed where reads or followers need that; true if something is to be sent. Reads keep it awake.
+    pub(super) fn renew_lease(&mut self, now: Moment) -> bool {
+        if self.shard.renew_lease(now) {
+            self.idle_ticks = 0;
+            return true;
+        }
+        self.idle_ticks < CONFIRM_UNTIL_TICKS && self.shard.confirm(now)
+    }
+
     /// Rests if nothing has happened for long; true if its followers are to be told.
     pub(super) fn rest_if_idle(&mut self) -> bool {
         if !self.shard.replica().is_leader() || !self.shard.can_rest() {
@@ -130,7 +143,7 @@ impl Seat {
             return false;
         }
         self.idle_ticks += 1;
-        if self.idle_ticks < REST_AFTER_TICKS {
+        if self.idle_ticks < REST_AFTER_TICKS || self.shard.replica().awaits_round() {
             return false;
         }
         self.resting = true;

@@ -8,20 +8,29 @@
 use crate::view::ShardView;
 use replica::Replica;
 use std::collections::VecDeque;
+use vocab::Moment;
 
 /// How long a confirmed leader may answer reads without asking again, in µs. Followers promise 15 ticks of 50 ms (one
 /// of the 16 may be cut short); a fifth of that is left for clocks that drift.
 pub const LEASE_US: u64 = 600_000;
 /// A lease with less left than this is renewed when it is used, in µs.
 const RENEW_BELOW_US: u64 = 350_000;
+/// So long after a round the next is sent for the followers' sake, in µs.
+const CONFIRM_EVERY_US: u64 = 200_000;
 /// Rounds that may be under way at once.
 const ROUNDS_MAX: usize = 64;
 
 /// The lease of one replica while it leads.
 #[derive(Debug, Default)]
 pub(crate) struct Lease {
-    /// When the rounds under way were sent, in µs, oldest first.
-    rounds: VecDeque<u64>,
+    /// When the rounds under way were sent, oldest first.
+    rounds: VecDeque<Moment>,
+    /// When the last round was sent, in µs.
+    asked_us: u64,
+    /// When the newest round was sent that a majority has answered, by the wall clock in ms; 0: none was.
+    confirmed_ms: u64,
+    /// A moment that has been, not long ago.
+    now: Moment,
     /// Leadership was to be handed over in that term: voters may have forgotten their promise, so there are no leases
     /// until the next term, and every read waits for a round of its own.
     spent_in_term: u64,
@@ -29,16 +38,35 @@ pub(crate) struct Lease {
 
 impl Lease {
     /// Sends a round, unless one was sent in this µs.
-    pub(crate) fn ask(&mut self, replica: &mut Replica, now_us: u64) {
-        if !replica.is_leader() || self.rounds.back().is_some_and(|&sent| sent >= now_us) {
+    pub(crate) fn ask(&mut self, replica: &mut Replica, now: Moment) {
+        if !replica.is_leader() || self.rounds.back().is_some_and(|sent| sent.mono_us >= now.mono_us) {
             return;
         }
         if self.rounds.len() == ROUNDS_MAX {
             self.rounds.pop_front();
         }
-        if replica.read_index(now_us) {
-            self.rounds.push_back(now_us);
+        if replica.read_index(now.mono_us) {
+            self.rounds.push_back(now);
+            self.asked_us = now.mono_us;
         }
+    }
+
+    /// The clocks show `now`, or later.
+    pub(crate) fn look_at(&mut self, now: Moment) {
+        self.now = now;
+    }
+
+    /// Since when nothing can have been committed that is not known here, in ms of the wall clock, as far as is sure: while
+    /// the lease holds, since the moment that was looked at; else since a majority last confirmed this leader.
+    pub(crate) fn sure_at(&self, view: &ShardView) -> Option<u64> {
+        let holds = view.leading() && self.now.mono_us < view.lease_until_us();
+        let wall_ms = if holds { self.now.wall_ms } else { self.confirmed_ms };
+        (wall_ms > 0).then_some(wall_ms)
+    }
+
+    /// Whether it is time for a round though nobody asks for one.
+    pub(crate) fn is_old(&self, view: &ShardView, now_us: u64) -> bool {
+        Self::wants_renewal(view, now_us) && now_us >= self.asked_us + CONFIRM_EVERY_US
     }
 
     /// Whether a renewal is due.
@@ -48,8 +76,8 @@ impl Lease {
 
     /// A round that was sent at `sent_us` has been answered by a majority.
     pub(crate) fn confirmed(&mut self, sent_us: u64, replica: &Replica, view: &ShardView) {
-        while self.rounds.front().is_some_and(|&round| round <= sent_us) {
-            self.rounds.pop_front();
+        while let Some(round) = self.rounds.pop_front_if(|round| round.mono_us <= sent_us) {
+            self.confirmed_ms = round.wall_ms;
         }
         if replica.serves() {
             let spent = self.spent_in_term == replica.term() || replica.is_transferring();
@@ -72,6 +100,7 @@ impl Lease {
     /// The replica does not lead any more, or leads anew.
     pub(crate) fn end(&mut self, view: &ShardView) {
         self.rounds.clear();
+        self.confirmed_ms = 0;
         view.end_lease();
     }
 }

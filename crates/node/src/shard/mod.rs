@@ -5,6 +5,7 @@
 mod apply;
 mod effects;
 mod events;
+mod fresh;
 mod group;
 mod hold;
 mod lease;
@@ -24,6 +25,7 @@ pub use ticket::{Answers, KeyHash, Ticket, Write, key_hash};
 
 use crate::peer::PeerMessage;
 use crate::view::ShardView;
+use fresh::Told;
 use lease::Lease;
 use meta::MetaState;
 use proposals::Proposals;
@@ -48,7 +50,7 @@ pub struct Shard {
     nodes: Vec<(ReplicaId, NodeId)>,
     /// A snapshot whose message has been stepped and not been accepted yet.
     arrived: Option<ArrivedSnapshot>,
-    /// The index up to which everything must be applied for the replica to be as new as its leader was, and when.
+    /// The index up to which everything must be applied for the replica to have all that was acknowledged, and by when.
     fresh: Option<(u64, u64)>,
     /// Turns whose entries are not applied yet, oldest first.
     collected: VecDeque<Turn>,
@@ -162,6 +164,7 @@ impl Shard {
 
     /// Proposes what has been submitted: usually one entry.
     pub fn propose(&mut self, now: Moment, effects: &mut dyn Effects) {
+        self.lease.look_at(now);
         if !self.proposals.has_queued() || self.replica.is_transferring() || self.hold.holds(now) {
             // While leadership is handed over, writes wait: they go to the next leader, or here if it comes to nothing.
             // While they are held back, they wait too.
@@ -194,6 +197,7 @@ impl Shard {
             number = number.max(turn.number);
             if turn.role_changed {
                 self.lease.end(&self.view);
+                self.fresh = None;
                 self.view.set_leading(self.replica.is_leader());
                 // After the lease: who asks whether the slot is owned, then whether the lease holds, is told no once.
                 self.stop_splitting();
@@ -281,27 +285,11 @@ impl Shard {
         self.post(messages, effects);
     }
 
-    /// Its leader's node lives at `wall_ms` of its clock; whatever it said before has come.
-    pub(crate) fn heard_at(&mut self, wall_ms: u64) {
-        let committed = self.replica.status().committed;
-        // An older one that is not reached yet stays: under load there is always something newer.
-        self.fresh = self.fresh.or(Some((committed, wall_ms)));
-        self.refresh();
-    }
-
-    fn refresh(&mut self) {
-        if let Some((index, wall_ms)) = self.fresh
-            && self.view.engine().applied_index() >= index
-        {
-            self.view.set_fresh(wall_ms);
-            self.fresh = None;
-        }
-    }
-
     /// A message of another replica.
     pub fn step(&mut self, message: Message) {
+        let told = Told::by(&message);
         match self.replica.step(message) {
-            Ok(()) => {}
+            Ok(()) => told.iter().for_each(|told| self.heard(told)),
             Err(e @ replica::Error::Malformed(_)) => log::warn!("shard {}: a message is dropped: {e}", self.view.id()),
             Err(e) => self.breaks(format!("shard {}: {e}", self.view.id())),
         }
@@ -321,7 +309,7 @@ impl Shard {
     /// A read waits for this leader to be confirmed.
     pub fn ask_lease(&mut self, now: Moment) {
         if self.replica.serves() {
-            self.lease.ask(&mut self.replica, now.mono_us);
+            self.lease.ask(&mut self.replica, now);
         }
     }
 
@@ -331,7 +319,16 @@ impl Shard {
         let ends = || self.view.take_lease_use() && Lease::wants_renewal(&self.view, now.mono_us);
         let due = self.replica.serves() && (!self.view.serving() || ends());
         if due {
-            self.lease.ask(&mut self.replica, now.mono_us);
+            self.lease.ask(&mut self.replica, now);
+        }
+        due
+    }
+
+    /// Has the leader confirmed for its followers' sake, who are to know how old they are, as often as that is of use.
+    pub(crate) fn confirm(&mut self, now: Moment) -> bool {
+        let due = self.replica.serves() && self.lease.is_old(&self.view, now.mono_us);
+        if due {
+            self.lease.ask(&mut self.replica, now);
         }
         due
     }
@@ -433,7 +430,7 @@ impl Shard {
 
     /// Everything that was committed before is applied: reads may be answered once this leader is confirmed.
     fn begin_to_serve(&mut self, now: Moment) {
-        self.lease.ask(&mut self.replica, now.mono_us);
+        self.lease.ask(&mut self.replica, now);
         if let Some(meta) = &self.meta
             && meta.map().is_none()
         {
@@ -443,7 +440,8 @@ impl Shard {
 
     fn post(&mut self, messages: Vec<Message>, effects: &mut dyn Effects) {
         let shard = self.view.id();
-        for message in messages {
+        for mut message in messages {
+            self.tell_commit(&mut message);
             let to = ReplicaId(message.to);
             let Some(node) = self.node_of(to) else { continue };
             if message.has_snapshot() && !message.get_snapshot().is_empty() {
