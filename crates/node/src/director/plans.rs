@@ -403,7 +403,10 @@ fn rebuilt(map: &Map, plan: &Plan, node: NodeId, shard: Option<ShardId>, seen: &
         return match (on, plan.steps_done) {
             (Some(_), 0) if !has_others(map, shard) => Vec::new(),
             (Some(remove), 0) => vec![Move { shard, add: None, remove: Some(remove), why }],
-            (None, _) if !map.leaving.contains(&node) => vec![Move { shard, add: Some(node), remove: None, why }],
+            // Unless it has got another one elsewhere: one too many would be taken away again, and so on.
+            (None, _) if !map.leaving.contains(&node) && lacking(map).any(|lacks| lacks == shard) => {
+                vec![Move { shard, add: Some(node), remove: None, why }]
+            }
             _ => Vec::new(),
         };
     }
@@ -412,12 +415,9 @@ fn rebuilt(map: &Map, plan: &Plan, node: NodeId, shard: Option<ShardId>, seen: &
         .filter(|(shard, replica, _)| map.replica(*shard, *replica).is_some() && has_others(map, *shard));
     let goes = damaged.map(|(shard, replica, _)| Move { shard, add: None, remove: Some(replica), why });
     let mut moves: Vec<Move> = goes.collect();
-    let lacking = map.shards.iter().filter(|(shard, info)| {
-        !map.leaving.contains(&node)
-            && info.replicas.len() < replicas_wanted(map, **shard)
-            && info.replica_on(node).is_none()
-    });
-    moves.extend(lacking.map(|(shard, _)| Move { shard: *shard, add: Some(node), remove: None, why }));
+    let has_none = |shard: &ShardId| map.shards.get(shard).is_some_and(|info| info.replica_on(node).is_none());
+    let comes = lacking(map).filter(|shard| !map.leaving.contains(&node) && has_none(shard));
+    moves.extend(comes.map(|shard| Move { shard, add: Some(node), remove: None, why }));
     moves
 }
 

@@ -283,26 +283,48 @@ fn what_cannot_be_let_go_is_in_nobodys_way() {
     whole(&world);
 }
 
-/// Six nodes, five replicas, and a shard that has only four; that shard, and a node that has one of them.
-fn four_of_five() -> (World, ShardId, NodeId) {
+/// Six nodes, five replicas, and a shard that has only four, since the plan that makes one anew was stopped midway: that
+/// shard, its nodes before, and the plan.
+fn four_of_five(now: PlanState) -> (World, ShardId, Vec<NodeId>, PlanId) {
     let mut world = World::new(&["", "", "", "", "", ""], 10, 1);
     world.run(5);
     world.begin(PlanKind::SetReplicationFactor(5));
     world.run_until("five replicas", 120, World::is_quiet);
     let shard = ShardId(3);
     let on: Vec<NodeId> = world.map.shards[&shard].replicas.iter().map(|replica| replica.node).collect();
-    let id = world.begin(PlanKind::Rebuild { node: on[0], shard: Some(shard) });
+    let plan = world.begin(PlanKind::Rebuild { node: on[0], shard: Some(shard) });
     let lacks = |world: &World| world.map.steps.is_empty() && world.map.shards[&shard].replicas.len() == 4;
     world.run_until("four replicas", 20, lacks);
-    let (was, now, detail) = (PlanState::Running, PlanState::Cancelled, String::new());
-    world.map.apply(&Change::SetPlan { id, was, now, at_ms: 1, detail }).unwrap();
-    (world, shard, on[1])
+    set_plan(&mut world, plan, PlanState::Running, now);
+    (world, shard, on, plan)
+}
+
+fn set_plan(world: &mut World, id: PlanId, was: PlanState, now: PlanState) {
+    let change = Change::SetPlan { id, was, now, at_ms: 1, detail: String::new() };
+    assert!(world.map.apply(&change).unwrap().changed);
+}
+
+/// What is made anew has come elsewhere in between: it is not brought and taken away in turns.
+#[test]
+fn a_rebuilt_replica_that_came_elsewhere_does_not_come_again() {
+    let (mut world, shard, on, rebuild) = four_of_five(PlanState::Paused);
+    world.map.leaving.insert(on[0]);
+    let fill = world.begin(PlanKind::Rebalance);
+    world.run_until("five elsewhere", 60, |world| world.map.shards[&shard].voters().count() == 5);
+    world.map.leaving.remove(&on[0]);
+    set_plan(&mut world, fill, PlanState::Running, PlanState::Cancelled);
+    let next = world.map.shards[&shard].next_replica;
+    set_plan(&mut world, rebuild, PlanState::Paused, PlanState::Running);
+    world.run_until("all is well", 60, World::is_quiet);
+    assert_eq!((world.state(rebuild), world.map.shards[&shard].next_replica), (PlanState::Done, next));
+    whole(&world);
 }
 
 #[test]
 fn a_shard_that_lacks_a_replica_is_drained_too() {
     for replaced in [false, true] {
-        let (mut world, shard, node) = four_of_five();
+        let (mut world, shard, on, _) = four_of_five(PlanState::Cancelled);
+        let node = on[1];
         world.set("auto-rebalance", "no");
         world.run(20);
         assert!(world.is_quiet() && world.map.shards[&shard].replicas.len() == 4, "nobody has asked for anything");
@@ -321,7 +343,7 @@ fn a_shard_that_lacks_a_replica_is_drained_too() {
 
 #[test]
 fn a_shard_that_lacks_a_replica_gets_one_unasked() {
-    let (mut world, shard, _) = four_of_five();
+    let (mut world, shard, _, _) = four_of_five(PlanState::Cancelled);
     let plan = PlanId(world.map.next_plan);
     world.run_until("a plan", 10, |world| world.map.plans.contains_key(&plan));
     assert_eq!(world.map.plans[&plan].kind, PlanKind::Rebalance);
