@@ -287,6 +287,63 @@ fn a_minority_takes_no_writes_and_answers_no_reads_that_might_be_old() {
     assert_eq!(client.call(SOON, &["GET", &key]), Value::bulk("later"));
 }
 
+/// How many reads that ask for so little lag a node refuses within a while.
+fn refused(connection: &mut Connection, within: Duration, lag_ms: u64, mut between: impl FnMut()) -> (u64, u64) {
+    let (until, mut asked, mut refused) = (Instant::now() + within, 0, 0);
+    while Instant::now() < until {
+        between();
+        let answer = connection.call(&format!("KV.GET k LAG {lag_ms}"));
+        asked += 1;
+        match &answer {
+            Value::Error(e) => {
+                assert!(e.starts_with("STALE ") || passing(e), "{answer:?}");
+                refused += 1;
+            }
+            _ => assert_ne!(answer, Value::NilBulk),
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    (asked, refused)
+}
+
+#[test]
+fn followers_know_how_old_they_are() {
+    let _alone = alone();
+    let dir = Dir::new("lag");
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "1")]);
+    let mut client = nodes.client();
+    assert_eq!(client.call(SOON, &["SET", "k", "v"]), Value::ok());
+    let leader = nodes.leader(0, "k");
+    let (follower, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    let mut connection = nodes.connect(follower);
+    eventually("a follower learns how old it is", SOON, || {
+        (!matches!(connection.call("KV.GET k LAG 1000"), Value::Error(_))).then_some(())
+    });
+    // While it is written, and then while nothing happens and the group goes to rest.
+    let mut n = 0;
+    let write = || {
+        n += 1;
+        assert_eq!(client.call(SOON, &["SET", "other", &n.to_string()]), Value::ok());
+    };
+    let busy = refused(&mut connection, Duration::from_secs(2), 1000, write);
+    let idle = refused(&mut connection, Duration::from_secs(4), 1000, || {});
+    let near = refused(&mut connection, Duration::from_secs(1), 350, || {});
+    announce(&format!(
+        "replication: {} of {} reads with LAG 1000 refused while it is written, {} of {} while nothing is, \
+         {} of {} with LAG 350",
+        busy.1, busy.0, idle.1, idle.0, near.1, near.0
+    ));
+    assert!(busy.1 + idle.1 <= (busy.0 + idle.0) / 20, "{busy:?} {idle:?}");
+    // Nobody tells it any more.
+    nodes.kill(leader);
+    nodes.kill(other);
+    eventually("a follower that is alone knows that it may be old", SOON, || {
+        matches!(connection.call("KV.GET k LAG 1000"), Value::Error(_)).then_some(())
+    });
+    let alone = refused(&mut connection, Duration::from_secs(1), 1000, || {});
+    assert_eq!(alone.0, alone.1, "it answers again");
+}
+
 /// Up to which entry the log of a node's first data shard is cut, and its last entry.
 fn log_of(nodes: &Nodes, n: usize) -> Option<(u64, u64)> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
