@@ -404,7 +404,8 @@ impl Director {
             let gone = gone.filter(|voter| Some(voter.id) != stuck.remove && !self.seen.answers(voter.node, now));
             let gone: Vec<String> = gone.map(|voter| voter.node.to_string()).collect();
             let text = format!("shard {} would have no majority without the replica that is to go", stuck.shard);
-            let until = if gone.is_empty() { String::new() } else { format!(": node {} is silent", gone.join(", node ")) };
+            let until =
+                if gone.is_empty() { String::new() } else { format!(": node {} is silent", gone.join(", node ")) };
             return Some(text + &until);
         }
         // Moves of a shard build on each other: one that others are to make comes first.

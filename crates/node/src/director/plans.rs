@@ -117,9 +117,8 @@ impl Director {
         let can_be = |shard: &ShardId| {
             let mut moves = self.first_moves().filter(|step| step.shard == *shard && !is_done(map, step));
             let free = !map.steps.contains_key(shard) && self.seen.leader(*shard, now).is_some();
-            free && moves.any(|step| {
-                step.remove.is_none() && step.add.is_some_and(|node| self.seen.is_settled(node, now))
-            })
+            free && moves
+                .any(|step| step.remove.is_none() && step.add.is_some_and(|node| self.seen.is_settled(node, now)))
         };
         let shard = lacking(map).find(can_be)?;
         let (have, wanted) = (map.shards.get(&shard)?.replicas.len(), replicas_wanted(map, shard));
