@@ -73,9 +73,10 @@ fn every_bug_that_is_put_in_is_found() {
         let expected: &[&str] = match bug {
             Bug::NoLease | Bug::ReadAnywhere => &["was known before", "the keys are"],
             Bug::ForgetVote => &["votes for"],
-            Bug::EarlyAck | Bug::Twice => &["in no committed entry", "is in entry", "is committed as of"],
+            Bug::EarlyAck => &["in no committed entry", "is in entry", "is committed as of"],
+            Bug::Twice => &["in no committed entry", "is in entry", "is committed as of", "the keys are"],
             Bug::TwistEntry => &["has another entry"],
-            Bug::RefuseLate => &["is in entry", "it was not done, as was answered"],
+            Bug::RefuseLate => &["is in entry", "it was refused, and entry", "it was not done, as was answered"],
             Bug::BlindReplica => &["at least was to be seen", "was to be seen, and nothing was"],
             Bug::OldClock => &["the keys are"],
             Bug::KeepFiles => &["and holds its files", "the log holds replica"],
