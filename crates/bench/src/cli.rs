@@ -216,7 +216,7 @@ pub struct PhaseOptions {
     /// What does not count: a time such as 10s, or a number of operations
     #[arg(long, value_name = "TIME|OPS")]
     pub warm_up: Option<Span>,
-    /// End after this time, such as 60s; the property maxexecutiontime if not given
+    /// End after this time, such as 60s, whatever operationcount a file has; the property maxexecutiontime if not given
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Span>,
     /// A request without an answer for this long fails

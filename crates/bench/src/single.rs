@@ -129,6 +129,10 @@ pub(crate) fn properties(options: &PhaseOptions) -> Result<Properties, Trouble> 
     for file in &options.files {
         properties.add_file(file).map_err(|problem| Trouble::Usage(format!("-P {problem}")))?;
     }
+    if options.duration.is_some() && !options.files.is_empty() {
+        // The files of YCSB end after a thousand operations: whoever says how long means that.
+        properties.set("operationcount", "0");
+    }
     for assignment in &options.properties {
         properties.add_assignment(assignment).map_err(Trouble::Usage)?;
     }

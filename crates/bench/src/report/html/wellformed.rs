@@ -153,7 +153,7 @@ fn a_run_without_figures_still_makes_a_page() {
     phase.ops.truncate(1);
     phase.ops[0].latency = Default::default();
     let page = checked(&report);
-    assert_eq!(page.count("svg"), 3 + 2);
+    assert_eq!(page.count("svg"), 2 + 2, "one point is no chart");
     report.phases.clear();
     checked(&report);
 }
