@@ -128,7 +128,8 @@ impl World {
     /// Which shard has not come to rest, and what its replicas say.
     fn unsettled(&self) -> Option<String> {
         let Some(map) = &self.map else { return Some("no store has been made".to_owned()) };
-        if let Some(what) = self.unshaped(map) {
+        if let Some(what) = self.unshaped(map).or_else(|| self.check_places(map).err()) {
+            // A node may not have heard of the newest map yet.
             return Some(what);
         }
         let mine = self.hosts.iter().filter(|host| map.nodes.contains_key(&host.info.id));
