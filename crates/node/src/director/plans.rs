@@ -369,7 +369,9 @@ fn redirected(kind: &PlanKind, step: Move, map: &Map) -> Move {
         return step;
     }
     let has_one = map.shards.get(&step.shard).is_some_and(|info| info.replica_on(*with).is_some());
-    if has_one || map.leaving.contains(with) { step } else { Move { add: Some(*with), ..step } }
+    // It may be leaving by now, or be gone.
+    let takes = map.nodes.contains_key(with) && !map.leaving.contains(with);
+    if has_one || !takes { step } else { Move { add: Some(*with), ..step } }
 }
 
 /// The moves of plans that say themselves what is to move.
