@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 /// How long each fuzzer runs here; the tests run each for a moment only.
 const FUZZ_SECONDS: &str = "5";
 
-/// How long the simulator hunts here.
+/// The first of the seeds that the step `sim` runs.
+const SIM_SEED: &str = "1";
+/// How long the simulator runs here.
 const SIM_SECONDS: &str = "120";
 
 /// What a step came to.
@@ -34,7 +36,7 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", what: "no warning in any target", run: clippy },
     Step { name: "test", what: "unit tests, and black-box tests of the basalt binary", run: test },
     Step { name: "fuzz", what: "every fuzzer for a few seconds", run: fuzz },
-    Step { name: "sim", what: "stores in virtual time, with faults, from new seeds for two minutes", run: sim },
+    Step { name: "sim", what: "stores in virtual time, with faults, from the same seeds for two minutes", run: sim },
     Step { name: "suite", what: "Redis's own Tcl suite against basalt", run: redis_suite },
     Step { name: "bench", what: "micro-benchmarks and the canonical run, in small", run: bench },
     Step { name: "docs", what: "rustdoc without warnings, and docs/COMMANDS.md as the table says", run: docs },
@@ -147,11 +149,10 @@ fn fuzz(root: &Path) -> Verdict {
     }
 }
 
-/// From seeds that no gate has had before; a failure names its own.
+/// From the same seeds each time, so that a red gate is the doing of the change that it looks at. New seeds are hunted
+/// by hand (docs/TESTING.md); a seed that fails there is repeated with its number.
 fn sim(root: &Path) -> Verdict {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let seed = (since.map_or(0, |since| since.as_secs()) * 1000).to_string();
-    let run = &["run", "--package", "basalt", "--locked", "--quiet", "--", "sim", "--forever", "--seed", &seed];
+    let run = &["run", "--package", "basalt", "--locked", "--quiet", "--", "sim", "--forever", "--seed", SIM_SEED];
     let mut command = process::cargo(run);
     verdict(process::run(root, command.args(["--seconds", SIM_SECONDS, "--steps", "10000"])))
 }
