@@ -51,17 +51,16 @@ fn work_once(connection: &mut Connection, stop: &AtomicBool) -> u64 {
 }
 
 fn shards(nodes: &Nodes) -> usize {
-    let map = nodes.ctl(&["map"]);
+    let map = nodes.admin(&["MAP"]);
     let shards = map.as_ref().and_then(|map| map["shards"].as_array().map(Vec::len));
     shards.unwrap_or_default()
 }
 
 fn wait_for_plan(nodes: &Nodes, plan: u64) {
     eventually("the plan is done", SOON, || {
-        let plans = nodes.ctl(&["plan", "list"])?;
-        let text = plans.to_string();
-        let one = plans["plans"].as_array()?.iter().find(|one| one["id"].as_u64() == Some(plan))?.clone();
-        (one["state"] == "done").then_some(()).or_else(|| (!text.contains("running")).then_some(()))
+        let one = nodes.admin(&["PLAN", "SHOW", &plan.to_string()])?;
+        assert!(one["state"] != "failed" && one["state"] != "cancelled", "{one}");
+        (one["state"] == "done").then_some(())
     });
 }
 

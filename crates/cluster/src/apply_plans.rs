@@ -68,7 +68,14 @@ impl Map {
                 }
                 self.leaving.remove(node);
             }
-            PlanKind::Repair(node) | PlanKind::DrainLeaders(node) => known(self, node)?,
+            PlanKind::Repair(node) => known(self, node)?,
+            PlanKind::DrainLeaders(node) => {
+                known(self, node)?;
+                if self.nodes.len() == 1 {
+                    let text = format!("node {node} is the only one: nobody else can lead what it leads");
+                    return Err(Refusal::Impossible(text));
+                }
+            }
             PlanKind::ChangeZone { node, zone } => {
                 let info = self.nodes.get(node).ok_or(Refusal::UnknownNode(*node))?;
                 let mut info = info.clone();

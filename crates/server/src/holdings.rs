@@ -88,7 +88,7 @@ pub(crate) fn run(store: &Arc<Store>) {
         }
         if Instant::now() >= report_at {
             report_at = Instant::now() + REPORT_EVERY;
-            if let Some(inbox) = store.inbox(LINKS_WORKER).filter(|_| !store.is_alone()) {
+            if let Some(inbox) = store.inbox(LINKS_WORKER) {
                 inbox.send(Message::Report(Box::new(reporter.next(store))));
             }
         }

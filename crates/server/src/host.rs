@@ -72,6 +72,7 @@ impl Host for Store {
             compactions_running: self.background.compacting.load(Ordering::Relaxed),
             compactions: self.background.compactions.load(Ordering::Relaxed),
             expired_keys: Some(self.views().iter().map(|view| view.expired_ever()).sum()),
+            transfers: self.snapshots.get().map(crate::transfers::facts).unwrap_or_default(),
         }
     }
 

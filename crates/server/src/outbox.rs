@@ -256,8 +256,8 @@ impl Effects for Outbox {
         self.changes.push(report_members(shard, index, &members));
     }
 
-    fn marked(&mut self, shard: ShardId, comparison: u64, at_ms: u64, rows: Box<dyn storage::Snapshot>) {
-        self.store.marked(shard, comparison, at_ms, rows);
+    fn marked(&mut self, _shard: ShardId, comparison: u64, at_ms: u64, rows: Box<dyn storage::Snapshot>) {
+        self.store.marked(comparison, at_ms, rows);
     }
 
     fn map(&mut self, map: Arc<Map>) {

@@ -219,9 +219,6 @@ impl Worker {
         let mut actions = Vec::new();
         if let Some(control) = &mut self.control {
             control.map_applied(map, &mut actions);
-        } else if self.store.known().map.as_ref().is_none_or(|known| known.epoch < map.epoch) {
-            // A node that is a store by itself hears of it from nobody else.
-            self.adopt_map(map);
         }
         self.act(actions);
     }
@@ -266,7 +263,7 @@ impl Worker {
 
     /// Brings a change of the map to the metadata group's leader. It may be lost: whoever wants it asks again.
     fn propose(&mut self, change: &Change) {
-        let leader = self.store.known().place(0).and_then(|place| place.leader.node());
+        let leader = self.store.meta_leader();
         let message = PeerMessage::Propose { change: change.encode() };
         match leader {
             Some(node) if node == self.store.node() => self.for_shard(ShardId::META, node, message),
@@ -297,7 +294,7 @@ impl Worker {
 
     /// What this node tells the director.
     pub(crate) fn report(&mut self, report: node::director::NodeReport) {
-        let meta = self.store.known().place(0).and_then(|place| place.leader.node());
+        let meta = self.store.meta_leader();
         let mut actions = Vec::new();
         if let Some(control) = &mut self.control {
             control.reported(report, meta, &mut actions);
@@ -327,6 +324,11 @@ impl crate::store::Store {
         if let Some(inbox) = self.inbox(self.owner_of(shard.0 as usize)) {
             inbox.send(Message::Adopt(Box::new(opened)));
         }
+    }
+
+    /// Who leads the metadata group, as far as this node knows.
+    fn meta_leader(&self) -> Option<NodeId> {
+        self.known().place(ShardId::META.0 as usize).and_then(|place| crate::admin::leader(self, place))
     }
 
     /// The shards that this node leads, and their terms.

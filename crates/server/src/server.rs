@@ -96,9 +96,9 @@ impl Server {
         let mut listener = listener;
         let mut threads = Vec::new();
         for (index, ((poll, inbox), core)) in polls.into_iter().zip(inboxes).zip(cores).enumerate() {
-            let links = if index == LINKS_WORKER { start_links(&store, &poll)? } else { None };
-            let peers = links.map(|links| (links, start_control(&store, map.clone())));
-            let worker = Worker::new(index, store.clone(), poll, inbox, listener.take(), core, peers);
+            let control = (index == LINKS_WORKER).then(|| start_control(&store, map.clone()));
+            let links = if control.is_some() { start_links(&store, &poll)? } else { None };
+            let worker = Worker::new(index, store.clone(), poll, inbox, listener.take(), core, (links, control));
             let worker = worker.map_err(|e| e.to_string())?;
             let thread = crate::vital::spawn(&format!("worker-{index}"), move || worker.run());
             threads.push(thread.map_err(|e| e.to_string())?);

@@ -2,8 +2,9 @@
 
 use crate::inbox::Message;
 use crate::links::SharedIdentity;
-use crate::snapshots::{Outbound, Received, SnapshotHost, SnapshotOptions, Snapshots};
+use crate::snapshots::{Direction, Outbound, Received, SnapshotHost, SnapshotOptions, Snapshots};
 use crate::store::Store;
+use node::session::TransferFacts;
 use node::{ArrivedSnapshot, SnapshotTask};
 use replica::{SnapshotPoint, wire};
 use std::net::TcpStream;
@@ -49,6 +50,21 @@ impl SnapshotHost for Host {
         }
         store.snapshot_done(shard, replica, outcome.is_ok());
     }
+}
+
+/// The transfers under way, for INFO.
+pub(crate) fn facts(snapshots: &Snapshots) -> Vec<TransferFacts> {
+    let all = snapshots.transfers();
+    let facts = all.iter().map(|of| TransferFacts {
+        inbound: of.direction == Direction::In,
+        shard: of.shard,
+        node: of.peer,
+        bytes: of.bytes,
+        bytes_approx: of.bytes_approx,
+        rate: of.rate,
+        seconds: of.age.as_secs(),
+    });
+    facts.collect()
 }
 
 impl Store {

@@ -44,7 +44,7 @@ pub(crate) struct Worker {
     pub(crate) outbox: Outbox,
     /// The replicas that this worker owns.
     pub(crate) core: Core,
-    /// The links to other nodes: the first worker's.
+    /// The links to other nodes: the first worker's, unless the node is a store by itself.
     pub(crate) links: Option<Links>,
     /// This node's part in the control of the store: the first worker's.
     pub(crate) control: Option<Control>,
@@ -93,9 +93,8 @@ impl Worker {
         inbox: Arc<Inbox>,
         mut listener: Option<TcpListener>,
         core: Core,
-        peers: Option<(Links, Control)>,
+        (links, control): (Option<Links>, Option<Control>),
     ) -> io::Result<Self> {
-        let (links, control) = peers.unzip();
         if let Some(listener) = &mut listener {
             poll.registry().register(listener, LISTENER, Interest::READABLE)?;
         }

@@ -7,6 +7,7 @@ mod map;
 mod nodes;
 mod plan;
 mod plan_table;
+mod recover;
 mod screen;
 mod settings;
 mod shards;

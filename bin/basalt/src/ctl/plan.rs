@@ -3,10 +3,11 @@
 use super::Verdict;
 use super::ask::{Asker, Failure};
 use super::plan_table::{line, one, preview, table};
+use super::recover;
 use super::screen::Progress;
 use super::table::{Tone, colours, painted};
 use clap::{Args, Subcommand};
-use cluster::{ACCEPT_DATA_LOSS, PLAN_KINDS};
+use cluster::PLAN_KINDS;
 use serde_json::Value;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -55,7 +56,7 @@ enum PlanCommand {
     /// Wait until a plan has ended, and show how far it is
     Wait(WaitOptions),
     /// Make shards without a majority go on with what is left of them: ACKNOWLEDGED WRITES MAY BE LOST
-    UnsafeRecover(RecoverOptions),
+    UnsafeRecover(recover::RecoverOptions),
 }
 
 /// Every kind of plan.
@@ -119,19 +120,6 @@ struct WaitOptions {
     timeout: Option<Duration>,
 }
 
-#[derive(Args, Debug)]
-struct RecoverOptions {
-    /// The shards
-    #[arg(value_name = "SHARD", required = true)]
-    shards: Vec<u32>,
-    /// Do not ask: acknowledged writes may be lost
-    #[arg(long)]
-    accept_data_loss: bool,
-    /// Why, for those who look at it later
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
-}
-
 const DRAIN_AFTER: &str = "\
 For a restart that no client notices, one node after the other:
   basalt ctl drain-leaders 10.0.0.1:7000      comes back once the node leads nothing
@@ -177,11 +165,11 @@ pub(super) fn run(asker: &mut Asker, options: &PlanOptions) -> Result<Verdict, F
         PlanCommand::Resume(Id { id }) => said(asker, &["PLAN", "RESUME", &id.to_string()]),
         PlanCommand::Cancel(Id { id }) => said(asker, &["PLAN", "CANCEL", &id.to_string()]),
         PlanCommand::Wait(options) => wait(asker, options.id, options.timeout),
-        PlanCommand::UnsafeRecover(options) => unsafe_recover(asker, options),
+        PlanCommand::UnsafeRecover(options) => recover::run(asker, options),
     }
 }
 
-fn ask_preview(asker: &mut Asker, words: &[&str]) -> Result<Value, Failure> {
+pub(super) fn ask_preview(asker: &mut Asker, words: &[&str]) -> Result<Value, Failure> {
     asker.ask(&[&["PLAN", "PREVIEW"], words].concat())
 }
 
@@ -204,7 +192,7 @@ fn apply(asker: &mut Asker, options: &ApplyOptions) -> Result<Verdict, Failure> 
     begin(asker, &words, options.reason.as_deref(), options.wait)
 }
 
-fn begin(asker: &mut Asker, words: &[&str], reason: Option<&str>, waits: bool) -> Result<Verdict, Failure> {
+pub(super) fn begin(asker: &mut Asker, words: &[&str], reason: Option<&str>, waits: bool) -> Result<Verdict, Failure> {
     let mut all = [&["PLAN", "APPLY"], words].concat();
     if let Some(reason) = reason {
         all.extend(["REASON", reason]);
@@ -219,7 +207,7 @@ fn begin(asker: &mut Asker, words: &[&str], reason: Option<&str>, waits: bool) -
 }
 
 /// Goes on only if the word is typed.
-fn confirm(warning: &str, word: &str, flag: &str) -> Result<(), Failure> {
+pub(super) fn confirm(warning: &str, word: &str, flag: &str) -> Result<(), Failure> {
     eprintln!("{}", painted(warning, Tone::Bad, std::io::stderr().is_terminal()));
     if !std::io::stdin().is_terminal() {
         return Err(Failure::Usage(format!("nothing is done: nobody can be asked here, and {flag} is not given")));
@@ -262,38 +250,6 @@ fn wait(asker: &mut Asker, id: u64, timeout: Option<Duration>) -> Result<Verdict
         progress.show(&line(&plan));
         std::thread::sleep(LOOK_EVERY);
     }
-}
-
-fn unsafe_recover(asker: &mut Asker, options: &RecoverOptions) -> Result<Verdict, Failure> {
-    let shards: Vec<String> = options.shards.iter().map(u32::to_string).collect();
-    let mut words = vec!["unsafe-recover"];
-    words.extend(shards.iter().map(String::as_str));
-    words.push(ACCEPT_DATA_LOSS);
-    // Whatever is refused is refused before anybody is frightened.
-    ask_preview(asker, &words)?;
-    let sight = asker.ask(&["SHARDS"])?;
-    for id in &options.shards {
-        let shard = sight["shards"].as_array().into_iter().flatten().find(|shard| shard["id"] == *id);
-        let Some(shard) = shard else { continue };
-        if shard["state"] != "no-majority" {
-            let text = format!("shard {id} has its majority ({}): there is nothing to recover", shard["state"]);
-            return Err(Failure::Refused(text));
-        }
-        let replicas = shard["replicas"].as_array().into_iter().flatten();
-        let of = |up: bool| -> Vec<String> {
-            let is = |replica: &&Value| (replica["state"] != "silent" && replica["state"] != "broken") == up;
-            let name = |replica: &Value| sight["nodes"][replica["node"].as_str().unwrap_or_default()].clone();
-            replicas.clone().filter(is).map(|replica| name(replica).as_str().unwrap_or("?").to_owned()).collect()
-        };
-        let (left, gone) = (of(true).join(", "), of(false).join(", "));
-        eprintln!("shard {id}: goes on with the replicas on {left}; those on {gone} must never come back");
-    }
-    if !options.accept_data_loss {
-        let kind = PLAN_KINDS.iter().find(|kind| kind.word == "unsafe-recover");
-        let warning = kind.and_then(|kind| kind.warning).unwrap_or_default();
-        confirm(warning, ACCEPT_DATA_LOSS, "--accept-data-loss")?;
-    }
-    begin(asker, &words, options.reason.as_deref(), false)
 }
 
 pub(super) fn drain_leaders(asker: &mut Asker, options: &DrainOptions) -> Result<Verdict, Failure> {

@@ -1,6 +1,7 @@
 //! A store of several nodes of a test's own, and a client that goes where it is sent.
 
 use super::{Connection, Dir, Server, Setup, Value, eventually, free_port};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -91,13 +92,28 @@ impl Nodes {
         format!("127.0.0.1:{}", self.port(n))
     }
 
-    /// What `basalt ctl` answers in JSON, asked of the nodes that run; none if it fails.
-    pub fn ctl(&self, words: &[&str]) -> Option<serde_json::Value> {
+    /// `basalt ctl`, asked of the nodes that run.
+    pub fn run_ctl(&self, words: &[&str]) -> std::process::Output {
         let up = (0..self.count()).filter(|n| self.seats[*n].server.is_some());
         let nodes: Vec<String> = up.map(|n| self.address(n)).collect();
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_basalt"));
-        let output = command.arg("ctl").args(words).args(["--json", "--node", &nodes.join(",")]).output().unwrap();
-        serde_json::from_slice(&output.stdout).ok()
+        command.arg("ctl").args(words).args(["--node", &nodes.join(",")]).stdin(std::process::Stdio::null());
+        command.output().unwrap()
+    }
+
+    /// What it answers in JSON; none if it fails.
+    pub fn ctl(&self, words: &[&str]) -> Option<serde_json::Value> {
+        serde_json::from_slice(&self.run_ctl(&[words, &["--json"]].concat()).stdout).ok()
+    }
+
+    /// What KV.ADMIN answers, asked of the first node that does; none if it is an error. Costs less than `ctl`.
+    pub fn admin(&self, words: &[&str]) -> Option<serde_json::Value> {
+        let up = self.seats.iter().filter(|seat| seat.server.is_some());
+        let mut connection = up.flat_map(|seat| Connection::open(seat.port)).next()?;
+        match connection.try_call(&[&["KV.ADMIN"], words].concat()).ok()? {
+            Value::Error(_) => None,
+            answer => serde_json::from_str(&answer.text()).ok(),
+        }
     }
 
     /// Begins a plan; answers its number.
@@ -199,7 +215,7 @@ impl Nodes {
 
     /// A client that knows the nodes' ports, and no more.
     pub fn client(&self) -> Client {
-        Client { ports: self.seats.iter().map(|seat| seat.port).collect(), at: 0, connection: None }
+        Client::of(self.seats.iter().map(|seat| seat.port).collect())
     }
 
     pub fn messages(&self, n: usize) -> PathBuf {
@@ -218,41 +234,59 @@ fn leaders(connection: &mut Connection) -> Vec<(i64, i64, u16)> {
     ranges.iter().filter_map(range).collect()
 }
 
-/// Follows MOVED, and goes to another node when one does not answer.
+/// Follows MOVED, remembers where, and goes to another node when one does not answer.
 pub struct Client {
     ports: Vec<u16>,
     at: usize,
-    connection: Option<(u16, Connection)>,
+    connections: BTreeMap<u16, Connection>,
+    /// Where the slot of a first argument was last found.
+    places: BTreeMap<u16, u16>,
 }
 
 impl Client {
-    /// One try: the answer, be it an error, unless that is to go elsewhere or the connection fails.
+    fn of(ports: Vec<u16>) -> Self {
+        Self { ports, at: 0, connections: BTreeMap::new(), places: BTreeMap::new() }
+    }
+
+    /// One try, and another one where that was sent to: the answer, be it an error, unless the connection fails.
     fn attempt(&mut self, arguments: &[&str]) -> Option<Value> {
-        if self.connection.is_none() {
-            let port = self.ports[self.at % self.ports.len()];
-            self.at += 1;
-            let connection = Connection::open(port).ok()?;
-            connection.patience(PATIENCE);
-            self.connection = Some((port, connection));
-        }
-        let (port, connection) = self.connection.as_mut()?;
-        match connection.try_call(arguments) {
-            Ok(Value::Error(text)) if text.starts_with("MOVED ") => {
-                let to: u16 = text.rsplit(':').next()?.parse().ok()?;
-                // It may be sent to where it is while leadership is on its way.
-                let connection = if to == *port { None } else { Connection::open(to).ok() };
-                self.connection = connection.map(|connection| {
-                    connection.patience(PATIENCE);
-                    (to, connection)
-                });
-                None
-            }
-            Ok(value) => Some(value),
-            Err(_) => {
-                self.connection = None;
-                None
+        let slot = arguments.get(1).map_or(0, |key| slot(key));
+        for _ in 0..2 {
+            let port = self.places.get(&slot).copied().unwrap_or(self.ports[self.at % self.ports.len()]);
+            match self.ask(port, arguments) {
+                Some(Value::Error(text)) if text.starts_with("MOVED ") => {
+                    let to: u16 = text.rsplit(':').next()?.parse().ok()?;
+                    self.places.insert(slot, to);
+                    // It may be sent to where it is while leadership is on its way.
+                    if to == port {
+                        return None;
+                    }
+                }
+                Some(answer) => return Some(answer),
+                None => {
+                    self.lost(slot);
+                    return None;
+                }
             }
         }
+        None
+    }
+
+    /// The answer of one node; none if the connection fails.
+    fn ask(&mut self, port: u16, arguments: &[&str]) -> Option<Value> {
+        let mut connection = match self.connections.remove(&port) {
+            Some(connection) => connection,
+            None => Connection::open(port).ok().inspect(|connection| connection.patience(PATIENCE))?,
+        };
+        let answer = connection.try_call(arguments).ok()?;
+        self.connections.insert(port, connection);
+        Some(answer)
+    }
+
+    /// Whoever was asked is not to be asked for that slot next.
+    fn lost(&mut self, slot: u16) {
+        self.places.remove(&slot);
+        self.at += 1;
     }
 
     /// Asks until there is an answer that is none of the passing errors; none if there is none within `limit`.
@@ -260,7 +294,7 @@ impl Client {
         let begun = Instant::now();
         loop {
             match self.attempt(arguments) {
-                Some(Value::Error(text)) if passing(&text) => self.connection = None,
+                Some(Value::Error(text)) if passing(&text) => self.lost(arguments.get(1).map_or(0, |key| slot(key))),
                 Some(answer) => return Some(answer),
                 None => {}
             }

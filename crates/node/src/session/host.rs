@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::stats::Stats;
 use replica::{DiskState, ReplicaStatus};
 use storage::EngineStats;
-use vocab::ShardId;
+use vocab::{NodeId, ShardId};
 
 /// The shell, as sessions see it.
 pub trait Host: Sync {
@@ -92,6 +92,27 @@ pub struct NodeFacts {
     pub compactions: u64,
     /// Keys that were collected because their time had come.
     pub expired_keys: Option<u64>,
+    /// Snapshots on their way from or to other nodes.
+    pub transfers: Vec<TransferFacts>,
+}
+
+/// A snapshot on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct TransferFacts {
+    /// It comes rather than goes.
+    pub inbound: bool,
+    /// Of which shard.
+    pub shard: ShardId,
+    /// The other node.
+    pub node: NodeId,
+    /// Bytes that are there.
+    pub bytes: u64,
+    /// About how many there will be; 0: nobody knows.
+    pub bytes_approx: u64,
+    /// Bytes a second, lately.
+    pub rate: u64,
+    /// For how long it has been going on, in s.
+    pub seconds: u64,
 }
 
 /// Figures of one shard's replica on this node.

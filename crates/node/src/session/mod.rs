@@ -55,7 +55,7 @@ pub use cluster_facts::{ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, 
 pub use consistency::{Consistency, consistency_of};
 pub(crate) use durability::ChosenDurability;
 pub use durability::{Acks, Durability};
-pub use host::{Host, NodeFacts, ShardFacts};
+pub use host::{Host, NodeFacts, ShardFacts, TransferFacts};
 pub use slow::is_slow;
 pub use state::Session;
 pub use transaction::Transaction;

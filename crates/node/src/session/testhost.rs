@@ -117,6 +117,15 @@ impl Host for TestHost {
             compactions_running: 0,
             compactions: 3,
             expired_keys: None,
+            transfers: vec![TransferFacts {
+                inbound: true,
+                shard: ShardId(5),
+                node: NodeId(0xA),
+                bytes: 1000,
+                bytes_approx: 4000,
+                rate: 500,
+                seconds: 2,
+            }],
         }
     }
 

@@ -2,14 +2,12 @@
 
 use crate::store::{Store, now_ms};
 use cluster::Settings;
-use node::inspect::TreeKey;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use storage::{Snapshot, Span};
-use vocab::{ShardId, slot_of};
 use xxhash_rust::xxh3::Xxh3Default;
 
 /// Marks older than this are replayed, not meant.
@@ -78,17 +76,15 @@ impl Digests {
 }
 
 impl Store {
-    /// An entry has marked this moment of a shard. Called by the thread that applies, so it only sets out.
-    pub(crate) fn marked(self: &Arc<Self>, shard: ShardId, comparison: u64, at_ms: u64, rows: Box<dyn Snapshot>) {
+    /// An entry has marked this moment of a shard, whose rows are those of its own slots. Called by the thread that applies,
+    /// so it only sets out.
+    pub(crate) fn marked(self: &Arc<Self>, comparison: u64, at_ms: u64, rows: Box<dyn Snapshot>) {
         if at_ms + FRESH_MS < now_ms() || !self.digests.begin(comparison) {
             return;
         }
-        // As of this entry: a split changes them by an entry too.
-        let slots = self.known().view(shard.0 as usize).map(|view| view.slots());
         let store = self.clone();
         let run = move || {
-            let owns = |key: &[u8]| slots.is_none_or(|(first, last)| (first..=last).contains(&slot_of(key).0));
-            let digest = read(&store, comparison, &*rows, &owns).unwrap_or_else(|e| Digest::Failed(e.to_string()));
+            let digest = read(&store, comparison, &*rows).unwrap_or_else(|e| Digest::Failed(e.to_string()));
             store.digests.set(comparison, digest);
         };
         if let Err(e) = std::thread::Builder::new().name("digest".to_owned()).spawn(run) {
@@ -97,16 +93,12 @@ impl Store {
     }
 }
 
-fn read(store: &Store, comparison: u64, rows: &dyn Snapshot, owns: &dyn Fn(&[u8]) -> bool) -> storage::Result<Digest> {
+fn read(store: &Store, comparison: u64, rows: &dyn Snapshot) -> storage::Result<Digest> {
     let mut hasher = Xxh3Default::new();
     let (mut count, mut bytes, mut paced) = (0, 0, 0);
     let began = Instant::now();
     let mut cursor = rows.cursor(Span { start: Vec::new(), end: Vec::new() }, false);
     while let Some(key) = cursor.advance()? {
-        // Rows that a split has left behind go at different times on different nodes.
-        if TreeKey::parse(&key).and_then(|parsed| parsed.key()).is_some_and(|key| !owns(key)) {
-            continue;
-        }
         let value = cursor.value()?;
         for part in [&*key, &*value] {
             // The lengths keep rows apart that only together are the same bytes.

@@ -14,6 +14,7 @@ mod maps;
 mod nodes;
 mod plans;
 mod preview;
+mod recover;
 mod request;
 mod run;
 mod settings;

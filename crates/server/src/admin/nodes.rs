@@ -13,6 +13,17 @@ pub(super) fn list(sight: &Sight) -> Value {
 /// The node that a name means: the beginning of its id, its address for clients, or that for nodes.
 pub(super) fn find(map: &Map, name: &str) -> Result<NodeId, AdminError> {
     let client = |node: &cluster::NodeInfo| format!("{}:{}", node.client_host, node.client_port) == name;
+    let there: Vec<String> = map
+        .nodes
+        .values()
+        .filter(|node| client(node) || node.peer_address == name)
+        .map(|node| node.id.to_string())
+        .collect();
+    // A dead node's address may be that of the one which came in its place: whichever was meant, it must not be guessed.
+    if there.len() > 1 {
+        let text = format!("several nodes are, or were, at {name}: give the id of one: {}", there.join(", "));
+        return Err(AdminError::Usage(text));
+    }
     if let Some(node) = map.nodes.values().find(|node| client(node) || node.peer_address == name) {
         return Ok(node.id);
     }
@@ -54,5 +65,8 @@ mod tests {
         for name in ["ff", "h:7002", "h"] {
             assert!(matches!(find(&map, name), Err(AdminError::NotFound(_))), "{name}");
         }
+        let mut twice = map.clone();
+        twice.nodes.get_mut(&nodes[1].id).unwrap().client_port = 7000;
+        assert!(matches!(find(&twice, "h:7000"), Err(AdminError::Usage(_))));
     }
 }

@@ -1,6 +1,7 @@
 //! What an operator may ask, as words: those behind KV.ADMIN, and those that routes of HTTP stand for.
 
 use super::error::AdminError;
+use super::recover::{self, RecoverRequest};
 use vocab::ShardId;
 
 /// Events of one answer, unless more are asked for.
@@ -29,6 +30,8 @@ pub(crate) enum AdminRequest {
     /// A node is to lead nothing.
     DrainLeaders(String),
     Verify(VerifyRequest),
+    /// The metadata group has lost its majority for good.
+    RecoverMap(RecoverRequest),
     /// Of another node: the replicas that this one has.
     Replicas,
     /// Of another node: what a comparison has found here.
@@ -95,6 +98,10 @@ impl AdminRequest {
                 [node] => Ok(Self::DrainLeaders((*node).to_owned())),
                 _ => Err(usage("DRAIN-LEADERS node")),
             },
+            "RECOVER-MAP" => recover::parse(rest)
+                .map(Self::RecoverMap)
+                .ok_or_else(|| usage("RECOVER-MAP PREVIEW | accept-data-loss")),
+            "RECOVER-HERE" => alone(Self::RecoverMap(RecoverRequest::Here)),
             "DIGEST" => match rest {
                 [comparison] => number(comparison).map(Self::Digest),
                 _ => Err(usage("DIGEST comparison")),
@@ -107,7 +114,7 @@ impl AdminRequest {
         match self {
             Self::Status | Self::Nodes | Self::Shards | Self::Map => Whose::MetaOrHere,
             Self::Events { .. } | Self::Settings(_) | Self::Plan(_) | Self::DrainLeaders(_) => Whose::Meta,
-            Self::Verify(_) | Self::Replicas | Self::Digest(_) => Whose::Here,
+            Self::Verify(_) | Self::RecoverMap(_) | Self::Replicas | Self::Digest(_) => Whose::Here,
         }
     }
 }

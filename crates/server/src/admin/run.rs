@@ -2,8 +2,8 @@
 
 use super::error::AdminError;
 use super::request::{AdminRequest, PlanRequest, SettingsRequest, VerifyRequest, Whose};
-use super::sight::Sight;
-use super::{events, maps, nodes, plans, preview, settings, shards, status, verify};
+use super::sight::{Sight, is_hopeless};
+use super::{events, maps, nodes, plans, preview, recover, settings, shards, status, verify};
 use crate::embedded::Caller;
 use crate::requests::PoolHandler;
 use crate::store::{Store, steady_us};
@@ -93,6 +93,10 @@ fn at_meta(store: &Arc<Store>, words: &[&str], request: &AdminRequest) -> Answer
     if leads(store) {
         return leading(store, request);
     }
+    if is_hopeless(store, ShardId::META) {
+        let text = "the metadata group (shard 0) has lost its majority: `ctl shards --unwell` says what it waits for";
+        return Err(AdminError::Unavailable(text.to_owned()));
+    }
     let mut args: Vec<&[u8]> = vec![NAME.as_bytes()];
     args.extend(words.iter().map(|word| word.as_bytes()));
     let frame = store.call_leader(ShardId::META, &args).map_err(|text| AdminError::of_reply(&text))?;
@@ -142,7 +146,10 @@ fn leading(store: &Arc<Store>, request: &AdminRequest) -> Answer {
         AdminRequest::DrainLeaders(node) => {
             plans::apply(store, &view, &["drain-leaders".to_owned(), node.clone()], None)
         }
-        AdminRequest::Verify(_) | AdminRequest::Replicas | AdminRequest::Digest(_) => here(store, request),
+        AdminRequest::Verify(_)
+        | AdminRequest::RecoverMap(_)
+        | AdminRequest::Replicas
+        | AdminRequest::Digest(_) => here(store, request),
     }
 }
 
@@ -162,6 +169,7 @@ fn here(store: &Arc<Store>, request: &AdminRequest) -> Answer {
         AdminRequest::Verify(VerifyRequest::Start(shards)) => verify::start(store, shards),
         AdminRequest::Verify(VerifyRequest::Status) => Ok(verify::state(store)),
         AdminRequest::Verify(VerifyRequest::Stop) => Ok(verify::stop(store)),
+        AdminRequest::RecoverMap(request) => recover::run(store, *request),
         AdminRequest::Digest(comparison) => Ok(store.digests.found(*comparison)),
         _ => Ok(shards::replicas_here(store)),
     }

@@ -25,6 +25,7 @@ pub(super) fn replicas_here(store: &Arc<Store>) -> Value {
                 "leads": view.serving(),
                 "term": status.term,
                 "applied": view.engine().applied_index(),
+                "last": status.last,
                 "keys": view.key_count(),
             })
         })

@@ -69,6 +69,16 @@ pub(crate) fn leader(store: &Store, place: &Place) -> Option<NodeId> {
     place.leader.node().or_else(here)
 }
 
+/// Whether nobody leads a shard and nobody can, as far as this node sees: there is no use in waiting.
+pub(crate) fn is_hopeless(store: &Store, shard: ShardId) -> bool {
+    let known = store.known();
+    let info = known.map.as_ref().and_then(|map| map.shards.get(&shard));
+    let Some((info, place)) = info.zip(known.place(shard.0 as usize)) else { return false };
+    let up = |node: NodeId| node == store.node() || store.neighbours.is_up(node);
+    let voting = info.voters().filter(|voter| up(voter.node)).count();
+    leader(store, place).is_none() && voting * 2 <= info.voters().count()
+}
+
 /// Nodes without a store.
 fn strangers(store: &Store) -> Vec<NodePicture> {
     vec![node_picture(store, &store.node_info(), None)]

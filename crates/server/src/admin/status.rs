@@ -91,7 +91,11 @@ fn problems(sight: &Sight, slots_led: usize) -> Vec<String> {
         nodes.sort_unstable();
         nodes.dedup();
         let nodes: Vec<String> = nodes.into_iter().map(|id| named_node(sight, id)).collect();
-        problems.push(format!("{count} shards have lost their majority ({ids}): they wait for {}", nodes.join(", ")));
+        problems.push(format!(
+            "{count} shards have lost their majority ({ids}): they wait for {}. Bring them back; only if they are gone for \
+             good: `ctl plan unsafe-recover --help`",
+            nodes.join(", ")
+        ));
     }
     let (count, ids) = named("no-leader");
     if count > 0 {

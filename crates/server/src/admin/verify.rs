@@ -4,6 +4,7 @@
 use super::error::AdminError;
 use super::findings::{Finding, rules};
 use super::run::decode;
+use super::sight::is_hopeless;
 use crate::store::{Store, now_ms};
 use cluster::Map;
 use serde::Serialize;
@@ -162,6 +163,9 @@ impl Look {
         if node == self.store.node() {
             return decode(&super::serve(&self.store, shard, &args));
         }
+        if !self.store.neighbours.is_up(node) {
+            return Err(AdminError::Unavailable("it cannot be talked to".to_owned()));
+        }
         let frame = self.store.call(node, shard, &args).map_err(AdminError::Unavailable)?;
         decode(&frame)
     }
@@ -219,6 +223,9 @@ impl Look {
     fn compare_replicas(&self, shard: ShardId, comparison: u64) {
         let verification = &self.store.verification;
         let Some(info) = self.map.shards.get(&shard) else { return };
+        if is_hopeless(&self.store, shard) {
+            return verification.missed(format!("shard {shard}: it has lost its majority"));
+        }
         let number = comparison.to_string();
         let args: [&[u8]; 3] = [b"KV.ADMIN", b"MARK", number.as_bytes()];
         let marked = self.store.call_leader(shard, &args).map_err(|text| AdminError::of_reply(&text));

@@ -21,7 +21,10 @@ pub fn document() -> Value {
             "version": env!("CARGO_PKG_VERSION"),
             "description": "What `basalt ctl` does, over HTTP, at any node of a store. The password that clients need \
                             (requirepass) protects it. What changes something has to be sent with the header \
-                            content-type: application/json.",
+                            content-type: application/json. Backups are not made by nodes: `basalt ctl backup` and \
+                            `basalt ctl restore` read and write the store with its commands (KV.BACKUP), from wherever \
+                            the backup is kept. Nor is a lost metadata group recovered here: that is \
+                            `basalt ctl plan unsafe-recover`.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],

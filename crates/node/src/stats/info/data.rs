@@ -98,6 +98,7 @@ pub(super) fn basalt(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("flushes", node.flushes);
     lines.add("compactions_running", node.compactions_running);
     lines.add("compactions", node.compactions);
+    transfers(facts, lines);
     lines.add("cache_bytes", node.cache_bytes);
     lines.add("cache_hits", node.cache_hits);
     lines.add("cache_misses", node.cache_misses);
@@ -116,6 +117,32 @@ pub(super) fn basalt(facts: &Facts<'_>, lines: &mut Lines) {
                 shard.engine.disk_bytes,
                 shard.engine.memtable_bytes,
                 shard.engine.l0_runs,
+            ),
+        );
+    }
+}
+
+/// Snapshots on their way: each direction as a whole, then one by one.
+fn transfers(facts: &Facts<'_>, lines: &mut Lines) {
+    let all = &facts.node.transfers;
+    for (name, inbound) in [("in", true), ("out", false)] {
+        let of = || all.iter().filter(|transfer| transfer.inbound == inbound);
+        lines.add(&format!("transfers_{name}"), of().count());
+        lines.add(&format!("transfers_{name}_bytes"), of().map(|transfer| transfer.bytes).sum::<u64>());
+        lines.add(&format!("transfers_{name}_bytes_per_sec"), of().map(|transfer| transfer.rate).sum::<u64>());
+    }
+    for (i, transfer) in all.iter().enumerate() {
+        lines.add(
+            &format!("transfer{i}"),
+            format_args!(
+                "direction={},shard={},node={},bytes={},bytes_approx={},bytes_per_sec={},seconds={}",
+                if transfer.inbound { "in" } else { "out" },
+                transfer.shard,
+                transfer.node,
+                transfer.bytes,
+                transfer.bytes_approx,
+                transfer.rate,
+                transfer.seconds,
             ),
         );
     }

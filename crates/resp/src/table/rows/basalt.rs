@@ -43,6 +43,13 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
          [argument:string [argument:string ...]] [REASON text:string] | PAUSE plan:integer | RESUME plan:integer | \
          CANCEL plan:integer>",
     ),
+    admin(
+        "KV.ADMIN|RECOVER-MAP",
+        3,
+        "Has the metadata group, which has lost its majority for good, go on with the replica that has most of it: \
+         acknowledged changes of the map may be lost.",
+    )
+    .args("<PREVIEW | ACCEPT-DATA-LOSS>"),
     admin("KV.ADMIN|SETTINGS", -2, "Returns or changes what is set for the whole store.")
         .args("[LIST | GET name:string | SET name:string value:string | RESET name:string]"),
     admin("KV.ADMIN|SHARDS", 2, "Returns each shard, with its replicas."),

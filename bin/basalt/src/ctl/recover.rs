@@ -1,0 +1,134 @@
+//! `basalt ctl plan unsafe-recover`: shards whose majority is gone for good go on with what is left of them.
+
+use super::Verdict;
+use super::ask::{Asker, Failure};
+use super::plan::{ask_preview, begin, confirm};
+use clap::Args;
+use cluster::{ACCEPT_DATA_LOSS, PLAN_KINDS};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// How long the metadata group may take to lead itself again.
+const LED_WITHIN: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+const AFTER: &str = "\
+`basalt ctl shards --unwell` lists the shards without a majority, and the nodes that each waits for. Bring one of these back
+if there is any way: that loses nothing. Only if they are gone for good, name the shards here, the metadata group (0) among
+them if it is one of them: nothing can be planned without it.
+
+Each shard goes on with the replica that has most of it, and is filled up from it. Whatever only the others held is lost.
+THE NODES THAT ARE GIVEN UP MUST NEVER BE STARTED AGAIN with their old data. `basalt ctl plan apply remove-node` has the
+store forget them.
+
+Example:
+  basalt ctl plan unsafe-recover 0 3 7 --reason \"fire in rack 4\"";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER)]
+pub(super) struct RecoverOptions {
+    /// The shards
+    #[arg(value_name = "SHARD", required = true)]
+    shards: Vec<u32>,
+    /// Do not ask: acknowledged writes may be lost
+    #[arg(long)]
+    accept_data_loss: bool,
+    /// Only say what would go on with what
+    #[arg(long)]
+    dry_run: bool,
+    /// Wait until every shard is led, and show how far it is
+    #[arg(long)]
+    wait: bool,
+    /// Why, for those who look at it later
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+pub(super) fn run(asker: &mut Asker, options: &RecoverOptions) -> Result<Verdict, Failure> {
+    let shards: Vec<String> = options.shards.iter().map(u32::to_string).collect();
+    let mut words = vec!["unsafe-recover"];
+    words.extend(shards.iter().map(String::as_str));
+    words.push(ACCEPT_DATA_LOSS);
+    let sight = asker.ask(&["SHARDS"])?;
+    let is_led = find(&sight, 0).is_some_and(|meta| meta["leader"].is_string()) && sight["complete"] == true;
+    let map = if is_led {
+        // Whatever is refused is refused before anybody is frightened.
+        ask_preview(asker, &words)?;
+        None
+    } else {
+        Some(lost_map(asker, options)?)
+    };
+    for id in options.shards.iter().filter(|id| **id != 0 || map.is_none()) {
+        eprintln!("{}", outlook(&sight, *id)?);
+    }
+    if options.dry_run {
+        return Ok(Verdict::Good);
+    }
+    if !options.accept_data_loss {
+        let kind = PLAN_KINDS.iter().find(|kind| kind.word == "unsafe-recover");
+        let warning = kind.and_then(|kind| kind.warning).unwrap_or_default();
+        confirm(warning, ACCEPT_DATA_LOSS, "--accept-data-loss")?;
+    }
+    if map.is_some() {
+        recover_map(asker)?;
+    }
+    begin(asker, &words, options.reason.as_deref(), options.wait)
+}
+
+fn find(sight: &Value, id: u32) -> Option<&Value> {
+    sight["shards"].as_array().into_iter().flatten().find(|shard| shard["id"] == id)
+}
+
+/// What one shard would go on with.
+fn outlook(sight: &Value, id: u32) -> Result<String, Failure> {
+    let shard = find(sight, id).ok_or_else(|| Failure::Usage(format!("the store has no shard {id}")))?;
+    if shard["state"] != "no-majority" {
+        let state = shard["state"].as_str().unwrap_or("unknown");
+        let text = format!("shard {id} has its majority ({state}): there is nothing to recover");
+        return Err(Failure::Refused(text));
+    }
+    let replicas = || shard["replicas"].as_array().into_iter().flatten();
+    let of = |up: bool| {
+        let is = |replica: &&Value| (replica["state"] != "silent" && replica["state"] != "broken") == up;
+        let name = |replica: &Value| sight["nodes"][replica["node"].as_str().unwrap_or_default()].clone();
+        let names = replicas().filter(is).map(|replica| name(replica).as_str().unwrap_or("?").to_owned());
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let (left, gone) = (of(true), of(false));
+    if left.is_empty() {
+        let text = format!("nothing is left of shard {id}: it waits for {gone}; restore a backup into a new store");
+        return Err(Failure::Refused(text));
+    }
+    Ok(format!("shard {id}: goes on with what is on {left}; what was on {gone} must never come back"))
+}
+
+/// The metadata group has no leader: it has to be one of those that are recovered.
+fn lost_map(asker: &mut Asker, options: &RecoverOptions) -> Result<Value, Failure> {
+    let told = asker.ask(&["RECOVER-MAP", "PREVIEW"])?;
+    if !options.shards.contains(&0) {
+        let text = "the metadata group (shard 0) has lost its majority too, and nothing can be planned without it: name it \
+                    among the shards";
+        return Err(Failure::Refused(text.to_owned()));
+    }
+    let gone: Vec<&str> = told["gone_addresses"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let left = told["survivor_address"].as_str().unwrap_or("?");
+    let text = "shard 0 (the map): goes on with what is on";
+    eprintln!("{text} {left}; what was on {} must never come back", gone.join(", "));
+    Ok(told)
+}
+
+/// Has the metadata group go on, and waits until it is led and knows what nodes have.
+fn recover_map(asker: &mut Asker) -> Result<(), Failure> {
+    let told = asker.ask(&["RECOVER-MAP", ACCEPT_DATA_LOSS])?;
+    let (since, survivor) = (Instant::now(), told["survivor_address"].as_str().unwrap_or("?").to_owned());
+    eprintln!("the metadata group goes on with what is on {survivor}");
+    while since.elapsed() < LED_WITHIN {
+        std::thread::sleep(LOOK_EVERY);
+        match asker.ask(&["STATUS"]) {
+            Ok(status) if status["complete"] == true => return Ok(()),
+            Ok(_) | Err(Failure::Unreachable(_)) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Err(Failure::Unreachable(format!("the metadata group is not led within {} s: see {survivor}", LED_WITHIN.as_secs())))
+}

@@ -1,0 +1,122 @@
+//! The metadata group without its majority, for good: an operator has the replica that has most of it go on alone. No plan
+//! can do that, for plans are the metadata group's; everything else that was lost is recovered by one afterwards.
+
+use super::error::AdminError;
+use super::run::decode;
+use super::sight::{is_hopeless, leader};
+use crate::inbox::Message;
+use crate::store::Store;
+use cluster::{ACCEPT_DATA_LOSS, Map, ReplicaInfo};
+use node::peer::{Order, PeerMessage};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use vocab::{NodeId, ReplicaId, ShardId};
+
+/// What an operator asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecoverRequest {
+    /// Which replica would go on, and which are given up.
+    Preview,
+    /// Have it go on.
+    Apply,
+    /// Of another node: this node's replica is to go on.
+    Here,
+}
+
+/// A replica of the metadata group that can be talked to.
+struct Survivor {
+    node: NodeId,
+    last: u64,
+    applied: u64,
+}
+
+pub(super) fn run(store: &Arc<Store>, request: RecoverRequest) -> Result<Value, AdminError> {
+    let map = store.known().map.clone();
+    let map = map.ok_or_else(|| AdminError::Unavailable("this node belongs to no store yet".to_owned()))?;
+    let voters = check(store, &map)?;
+    if request == RecoverRequest::Here {
+        return go_on(store, &voters);
+    }
+    let survivors: Vec<Survivor> = voters.iter().filter_map(|voter| ask(store, voter.node)).collect();
+    let order = |of: &&Survivor| (of.last, of.applied, std::cmp::Reverse(of.node));
+    let best = survivors.iter().max_by_key(order).ok_or_else(|| {
+        let nodes = named(&map, voters.iter().map(|voter| voter.node));
+        AdminError::Refused(format!("none of the nodes that hold the metadata group can be talked to: {nodes}"))
+    })?;
+    let gone: Vec<NodeId> =
+        voters.iter().map(|voter| voter.node).filter(|node| survivors.iter().all(|of| of.node != *node)).collect();
+    if request == RecoverRequest::Apply {
+        log::warn!("an operator has the metadata group go on with what node {} has of it", best.node);
+        if best.node == store.node() {
+            go_on(store, &voters)?;
+        } else {
+            let args: [&[u8]; 2] = [b"KV.ADMIN", b"RECOVER-HERE"];
+            decode(&store.call(best.node, ShardId::META, &args).map_err(AdminError::Unavailable)?)?;
+        }
+    }
+    Ok(json!({
+        "survivor": best.node.to_string(),
+        "survivor_address": address(&map, best.node),
+        "applied": best.applied,
+        "gone": gone.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "gone_addresses": gone.iter().map(|node| address(&map, *node)).collect::<Vec<_>>(),
+        "begun": request == RecoverRequest::Apply,
+    }))
+}
+
+/// The voters of the metadata group, if it cannot help itself.
+fn check(store: &Store, map: &Map) -> Result<Vec<ReplicaInfo>, AdminError> {
+    let led = store.known().place(ShardId::META.0 as usize).and_then(|place| leader(store, place));
+    if let Some(node) = led {
+        let text = format!("the metadata group is led by node {node}: there is nothing to recover");
+        return Err(AdminError::Refused(text));
+    }
+    if !is_hopeless(store, ShardId::META) {
+        let text = "a majority of the metadata group's replicas can be talked to: it elects a leader by itself";
+        return Err(AdminError::Refused(text.to_owned()));
+    }
+    Ok(map.shards.get(&ShardId::META).into_iter().flat_map(|info| info.voters()).copied().collect())
+}
+
+/// What a node has of the metadata group; none if it does not say, or has nothing that is of use.
+fn ask(store: &Arc<Store>, node: NodeId) -> Option<Survivor> {
+    let told = if node == store.node() {
+        super::shards::replicas_here(store)
+    } else {
+        let args: [&[u8]; 2] = [b"KV.ADMIN", b"REPLICAS"];
+        let frame = store.neighbours.is_up(node).then(|| store.call(node, ShardId::META, &args))?;
+        frame.map_err(AdminError::Unavailable).and_then(|frame| decode(&frame)).ok()?
+    };
+    let replica = told["replicas"].as_array()?.iter().find(|replica| replica["shard"] == ShardId::META.0)?.clone();
+    Some(Survivor { node, last: replica["last"].as_u64()?, applied: replica["applied"].as_u64()? })
+}
+
+/// Has this node's replica go on.
+fn go_on(store: &Store, voters: &[ReplicaInfo]) -> Result<Value, AdminError> {
+    let here = voters.iter().find(|voter| voter.node == store.node()).map(|voter| voter.id);
+    let ReplicaId(replica) =
+        here.ok_or_else(|| AdminError::Refused("this node has no vote in the metadata group".to_owned()))?;
+    let order = PeerMessage::Order { shard: ShardId::META, order: Order::Recover { replica } };
+    if let Some(inbox) = store.inbox(store.owner_of(ShardId::META.0 as usize)) {
+        inbox.send(Message::Peer(store.node(), order));
+    }
+    Ok(Value::Null)
+}
+
+fn address(map: &Map, node: NodeId) -> String {
+    let info = map.nodes.get(&node);
+    info.map_or_else(|| node.to_string(), |info| format!("{}:{}", info.client_host, info.client_port))
+}
+
+fn named(map: &Map, nodes: impl Iterator<Item = NodeId>) -> String {
+    nodes.map(|node| address(map, node)).collect::<Vec<_>>().join(", ")
+}
+
+/// Reads `PREVIEW` or `accept-data-loss`.
+pub(super) fn parse(words: &[&str]) -> Option<RecoverRequest> {
+    match words {
+        [word] if word.eq_ignore_ascii_case("PREVIEW") => Some(RecoverRequest::Preview),
+        [word] if word.eq_ignore_ascii_case(ACCEPT_DATA_LOSS) => Some(RecoverRequest::Apply),
+        _ => None,
+    }
+}
