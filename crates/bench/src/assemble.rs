@@ -80,6 +80,7 @@ pub(crate) fn configuration(
         consistency: facts.consistency,
         compression: facts.compression,
         memory_budget_bytes: facts.memory_budget_bytes,
+        memory_limit_bytes: None,
         engine: facts.engine,
         record_count: config.record_count,
         record_size_bytes: config.record_bytes(),

@@ -51,9 +51,7 @@ pub(crate) fn search(options: &RunOptions, program: &Program<'_>) -> Result<bool
     if options.phase.output.format == Format::Table {
         report.searches.iter().for_each(|search| print!("{}", search_page(search, Paint::of_stdout())));
     }
-    // Tries at more than the store takes may fail: that is what they are for.
-    let right = report.phases.iter().all(|phase| phase.verification_failures() + phase.not_found() == 0);
-    Ok(found && right && report.outcome == Outcome::Completed)
+    Ok(found && report.is_clean())
 }
 
 /// Runs a phase of that name, here or with the processes that are asked for.

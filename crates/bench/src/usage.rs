@@ -68,6 +68,58 @@ impl ProcessUsage {
     }
 }
 
+/// What a block device has done so far, whoever asked it to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeviceTraffic {
+    /// Its name, e.g. `vda`.
+    pub name: String,
+    /// Reads that it has answered.
+    pub reads: f64,
+    /// Writes that it has answered.
+    pub writes: f64,
+    /// Seconds in which it had something to do.
+    pub busy_s: f64,
+}
+
+impl DeviceTraffic {
+    /// Of the device below a folder; none where there is none, or it cannot be seen.
+    #[must_use]
+    pub fn below(dir: &Path) -> Option<Self> {
+        Self::in_table(&fs::read_to_string("/proc/diskstats").ok()?, device_of(dir)?)
+    }
+
+    /// From the text of /proc/diskstats.
+    fn in_table(text: &str, (major, minor): (u64, u64)) -> Option<Self> {
+        let is_it = |fields: &Vec<&str>| {
+            fields.first().and_then(|field| field.parse().ok()) == Some(major)
+                && fields.get(1).and_then(|field| field.parse().ok()) == Some(minor)
+        };
+        let line = text.lines().map(|line| line.split_whitespace().collect()).find(is_it)?;
+        let number = |place: usize| line.get(place)?.parse::<f64>().ok();
+        Some(Self {
+            name: (*line.get(2)?).to_owned(),
+            reads: number(3)?,
+            writes: number(7)?,
+            busy_s: number(12)? / 1000.0,
+        })
+    }
+}
+
+/// The numbers of the device that a folder is on, as Linux packs them into one.
+#[cfg(unix)]
+fn device_of(dir: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let packed = fs::metadata(dir).ok()?.dev();
+    let major = (packed >> 32 & 0xffff_f000) | (packed >> 8 & 0xfff);
+    let minor = (packed >> 12 & 0xffff_ff00) | (packed & 0xff);
+    Some((major, minor))
+}
+
+#[cfg(not(unix))]
+fn device_of(_dir: &Path) -> Option<(u64, u64)> {
+    None
+}
+
 /// From the text of /proc/PID/stat. The process's name may hold blanks and brackets, so count from its end.
 fn cpu_time(stat: &str) -> Option<CpuTime> {
     let (_, rest) = stat.rsplit_once(')')?;
@@ -131,6 +183,10 @@ mod tests {
         assert_eq!(cpu_time("garbage"), None);
         assert_eq!(peak_rss("Name:\tx\nVmHWM:\t  1024 kB\n"), Some(1 << 20));
         assert_eq!(peak_rss(""), None);
+        let disks = "   7 0 loop0 0 0 0 0 0 0 0 0 0 0 0\n 254 0 vda 46 17 158 139 60 15 13 55 0 2500 20396 11 4\n";
+        let vda = DeviceTraffic { name: "vda".to_owned(), reads: 46.0, writes: 60.0, busy_s: 2.5 };
+        assert_eq!(DeviceTraffic::in_table(disks, (254, 0)), Some(vda));
+        assert_eq!(DeviceTraffic::in_table(disks, (254, 1)), None);
     }
 
     #[test]

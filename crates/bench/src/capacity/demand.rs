@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::point::{KINDS, Point};
+use super::point::{DISK, INSERT, KINDS, Point, READ, ROW, SCAN, UPDATE};
 use crate::statistics::{Fitted, fit, quantile};
 
-/// CPU seconds of each kind of operation, at as many copies as were measured.
+/// CPU seconds of each kind of work, at as many copies as were measured.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Demand {
     /// Kinds that are told apart.
@@ -24,6 +24,10 @@ pub(super) struct Demand {
     pub(super) space: Option<f64>,
     /// Bytes written to disk for each byte of a write and each copy.
     pub(super) written: Option<f64>,
+    /// Reads of the device for each read that memory does not hold.
+    pub(super) reads_a_miss: Option<f64>,
+    /// Seconds that a device was busy for each of its reads.
+    pub(super) device_s: Option<f64>,
     #[serde(skip)]
     fitted: Fitted,
 }
@@ -31,7 +35,7 @@ pub(super) struct Demand {
 /// One kind.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct KindDemand {
-    /// `read`, `update`, `insert`; `write` where the last two are not told apart.
+    /// One of [`KINDS`]; `write` where updates and inserts are not told apart, `row` for scans and their rows likewise.
     pub(super) kind: &'static str,
     /// Microseconds of one core.
     pub(super) cpu_us: f64,
@@ -105,25 +109,41 @@ impl Demand {
             freedom: fitted.freedom,
             own_error: mean(&own),
             left_out_error: left_out.map(|errors| mean(&errors)),
-            client_s: sum(&|point| Some((point.client_cpu_s?, point.counts.iter().sum()))),
+            client_s: sum(&|point| {
+                Some((point.client_cpu_s?, point.operations())).filter(|_| point.counts[SCAN] == 0.0)
+            }),
             space: median(points.iter().filter_map(|point| point.space).collect()),
             written: median(points.iter().filter_map(|point| point.written).collect()),
+            reads_a_miss: median(points.iter().filter_map(|point| point.reads_a_miss).collect()),
+            device_s: median(points.iter().filter_map(|point| point.device_s).collect()),
             fitted,
         })
     }
 
+    /// Whether the CPU time of a read of the device is known.
+    pub(super) fn knows_disk_reads(&self) -> bool {
+        self.place(DISK).is_some()
+    }
+
+    fn place(&self, kind: usize) -> Option<usize> {
+        self.kinds.iter().position(|known| known.members.contains(&kind))
+    }
+
     /// What one operation costs in a mix of `shares` of [`KINDS`], with so many copies. A write is done once on each
-    /// copy, so it costs in proportion to them.
-    pub(super) fn cost(&self, shares: [f64; 3], copies: f64) -> Result<Cost, String> {
+    /// copy, so it costs in proportion to them. What a read of the device costs is left out where nobody knows it.
+    pub(super) fn cost(&self, shares: [f64; KINDS.len()], copies: f64) -> Result<Cost, String> {
         let mut weights = vec![0.0; self.kinds.len()];
         for (kind, share) in shares.iter().enumerate().filter(|(_, share)| **share > 0.0) {
-            let place = self.kinds.iter().position(|known| known.members.contains(&kind));
+            let is_write = [UPDATE, INSERT].contains(&kind);
             // An insert that was never measured is taken for an update, and the other way round.
-            let other =
-                || self.kinds.iter().position(|known| kind > 0 && known.members.iter().any(|member| *member > 0));
-            let place =
-                place.or_else(other).ok_or_else(|| format!("no run has {}s: their cost is not known", KINDS[kind]))?;
-            weights[place] += share * if kind == 0 { 1.0 } else { copies / self.copies };
+            let other = || is_write.then(|| self.place(UPDATE).or(self.place(INSERT))).flatten();
+            let Some(place) = self.place(kind).or_else(other) else {
+                if kind == DISK {
+                    continue;
+                }
+                return Err(format!("no run has {}s: their cost is not known", KINDS[kind]));
+            };
+            weights[place] += share * if is_write { copies / self.copies } else { 1.0 };
         }
         let cpu_s: f64 = weights.iter().zip(&self.fitted.parameters).map(|(weight, cost)| weight * cost).sum();
         let row = |row: usize| -> f64 {
@@ -136,17 +156,25 @@ impl Demand {
     }
 }
 
-/// The ways to tell kinds apart, the finest first.
+/// The ways to tell kinds apart, the finest first. A scan is one with its rows where all scans were of one length; what
+/// a read of the device costs is left out at last.
 fn groups(points: &[Point]) -> Vec<Vec<Vec<usize>>> {
-    let present: Vec<usize> =
-        (0..KINDS.len()).filter(|&kind| points.iter().any(|point| point.counts[kind] > 0.0)).collect();
-    let apart: Vec<Vec<usize>> = present.iter().map(|kind| vec![*kind]).collect();
-    let writes: Vec<usize> = present.iter().copied().filter(|kind| *kind > 0).collect();
-    let mut merged: Vec<Vec<usize>> = present.iter().filter(|kind| **kind == 0).map(|kind| vec![*kind]).collect();
-    if !writes.is_empty() {
-        merged.push(writes);
+    let present = |kinds: &[usize]| -> Vec<usize> {
+        kinds.iter().copied().filter(|&kind| points.iter().any(|point| point.counts[kind] > 0.0)).collect()
+    };
+    let apart = |kinds: &[usize]| -> Vec<Vec<usize>> { present(kinds).into_iter().map(|kind| vec![kind]).collect() };
+    let joined = |kinds: &[usize]| -> Vec<Vec<usize>> {
+        Some(present(kinds)).into_iter().filter(|kinds| !kinds.is_empty()).collect()
+    };
+    let mut ways = Vec::new();
+    for disk in [apart(&[DISK]), Vec::new()] {
+        for scans in [apart(&[SCAN, ROW]), joined(&[SCAN, ROW])] {
+            for writes in [apart(&[UPDATE, INSERT]), joined(&[UPDATE, INSERT])] {
+                ways.push([apart(&[READ]), writes, scans.clone(), disk.clone()].concat());
+            }
+        }
     }
-    vec![apart, merged]
+    ways
 }
 
 fn row(point: &Point, groups: &[Vec<usize>]) -> Vec<f64> {
@@ -178,8 +206,7 @@ fn predicted(point: &Point, groups: &[Vec<usize>], costs: &[f64]) -> f64 {
 }
 
 fn solve(points: &[Point], groups: &[Vec<usize>]) -> Option<Fitted> {
-    let mean = points.iter().map(|point| point.store_cpu_s / point.counts.iter().sum::<f64>()).sum::<f64>()
-        / points.len() as f64;
+    let mean = points.iter().map(|point| point.store_cpu_s / point.operations()).sum::<f64>() / points.len() as f64;
     // Relative errors: a long run is not worth more than a short one. Costs are fitted as multiples of their mean.
     let residuals = |costs: &[f64]| -> Vec<f64> {
         let costs: Vec<f64> = costs.iter().map(|cost| cost * mean).collect();
@@ -196,7 +223,11 @@ fn kinds(groups: &[Vec<usize>], fitted: &Fitted) -> Vec<KindDemand> {
         |error: f64| (fitted.freedom > 0.0 && error.is_finite()).then(|| quantile(0.95, fitted.freedom) * error);
     let each = groups.iter().zip(fitted.parameters.iter().zip(&fitted.errors));
     each.map(|(members, (&cost, &error))| KindDemand {
-        kind: if members.len() > 1 { "write" } else { KINDS[members[0]] },
+        kind: match members[..] {
+            [only] => KINDS[only],
+            [SCAN, ROW] => KINDS[ROW],
+            _ => "write",
+        },
         cpu_us: cost * 1e6,
         low_us: reach(error).map(|reach| (cost - reach).max(0.0) * 1e6),
         high_us: reach(error).map(|reach| (cost + reach) * 1e6),

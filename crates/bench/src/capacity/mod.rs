@@ -5,6 +5,7 @@
 //! Capacity Planning, 2007).
 
 mod demand;
+mod memory;
 mod options;
 mod page;
 mod point;

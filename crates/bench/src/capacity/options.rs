@@ -24,9 +24,21 @@ pub struct ModelOptions {
     /// Bytes of a record with its key
     #[arg(long, default_value_t = 1102)]
     pub record_bytes: u32,
-    /// Per cent of reads and of writes
-    #[arg(long, default_value = "95/5", value_name = "READS/WRITES")]
+    /// Per cent of reads, of writes and, if there are any, of scans
+    #[arg(long, default_value = "95/5", value_name = "READS/WRITES[/SCANS]")]
     pub mix: Mix,
+    /// Rows of a scan
+    #[arg(long, default_value_t = 50.5)]
+    pub scan_rows: f64,
+    /// Which records are asked for: any alike, or some more than others (zipfian, 0.99)
+    #[arg(long, value_enum, default_value = "uniform")]
+    pub requests: Requests,
+    /// Memory of each node in GB: what does not fit comes from disk; without it, all comes from where it came in the runs
+    #[arg(long)]
+    pub memory_gb: Option<f64>,
+    /// What each node's disks read, in reads a second; without it, they are not a bound
+    #[arg(long)]
+    pub disk_reads_per_s: Option<f64>,
     /// Copies of each record
     #[arg(long, default_value_t = 3)]
     pub rf: u32,
@@ -54,31 +66,47 @@ pub enum Preset {
     Oracle,
     /// YugabyteDB: 30 billion records on four nodes, load and reads
     Yugabyte,
-    /// VoltDB: 3 and 12 cloud nodes, workloads A and B
+    /// VoltDB: 3 and 12 cloud nodes, workloads A, B and E
     Voltdb,
+    /// Oracle NoSQL Database on three servers with flash: workloads A, B and C, data in memory and up to 8 times larger
+    Flash,
 }
 
-/// Shares of reads and writes.
+/// Which records are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Requests {
+    /// Each alike.
+    Uniform,
+    /// The n-th most popular in proportion to n to the power of -0.99.
+    Zipfian,
+}
+
+/// Shares of reads, writes and scans, which make 1 together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mix {
-    /// From 0 to 1.
+    /// Reads of one record.
     pub reads: f64,
-    /// The rest.
+    /// Updates.
     pub writes: f64,
+    /// Scans.
+    pub scans: f64,
 }
 
 impl std::str::FromStr for Mix {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}`: expected per cent of reads and writes, such as 95/5");
-        let (reads, writes) = text.split_once('/').ok_or_else(bad)?;
         let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| (0.0..=100.0).contains(number));
-        let (reads, writes) = (number(reads).ok_or_else(bad)?, number(writes).ok_or_else(bad)?);
-        if (reads + writes - 100.0).abs() > 1e-6 {
-            return Err(format!("`{text}`: reads and writes must make 100 together"));
+        let numbers: Option<Vec<f64>> = text.split('/').map(number).collect();
+        let (reads, writes, scans) = match numbers.as_deref() {
+            Some([reads, writes]) => (*reads, *writes, 0.0),
+            Some([reads, writes, scans]) => (*reads, *writes, *scans),
+            _ => return Err(format!("`{text}`: expected per cent of reads, writes and scans, such as 95/5 or 0/5/95")),
+        };
+        if (reads + writes + scans - 100.0).abs() > 1e-6 {
+            return Err(format!("`{text}`: reads, writes and scans must make 100 together"));
         }
-        Ok(Self { reads: reads / 100.0, writes: writes / 100.0 })
+        Ok(Self { reads: reads / 100.0, writes: writes / 100.0, scans: scans / 100.0 })
     }
 }
 
@@ -97,6 +125,9 @@ impl ModelOptions {
         above("core-speed", self.core_speed)?;
         above("network-gbit", self.network_gbit)?;
         above("disk-mb-per-s", self.disk_mb_per_s.unwrap_or(1.0))?;
+        above("scan-rows", self.scan_rows)?;
+        above("memory-gb", self.memory_gb.unwrap_or(1.0))?;
+        above("disk-reads-per-s", self.disk_reads_per_s.unwrap_or(1.0))?;
         above("utilisation", self.utilisation)?;
         if self.utilisation > 1.0 {
             return Err(format!("--utilisation {}: expected at most 1", self.utilisation));

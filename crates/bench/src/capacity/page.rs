@@ -33,19 +33,21 @@ pub(super) fn render(model: &Model, paint: Paint) -> String {
 
 fn demand(out: &mut String, model: &Model, paint: Paint) {
     let demand = &model.demand;
-    let head =
-        format!("CPU time of the store for one operation, from {}", figure::plural(model.points.len() as u64, "phase"));
+    let head = format!(
+        "CPU time of the store for one operation, or one row of a scan, from {}",
+        figure::plural(model.points.len() as u64, "phase")
+    );
     out.push_str(&format!("\n{}\n", paint.with("1", &head)));
     for kind in &demand.kinds {
         let range = match (kind.low_us, kind.high_us) {
             (Some(low), Some(high)) => format!("{} to {}", figure::latency(low), figure::latency(high)),
             _ => "no more phases than unknowns: how sure it is cannot be told".to_owned(),
         };
-        out.push_str(&format!("  {:<8} {:>9}   {range}\n", kind.kind, figure::latency(kind.cpu_us)));
+        out.push_str(&format!("  {:<10} {:>9}   {range}\n", kind.kind, figure::latency(kind.cpu_us)));
     }
     if let Some(client) = demand.client_s {
         out.push_str(&format!(
-            "  {:<8} {:>9}   of the client, for any operation\n",
+            "  {:<10} {:>9}   of the client, for any operation\n",
             "client",
             figure::latency(client * 1e6)
         ));
@@ -56,6 +58,16 @@ fn demand(out: &mut String, model: &Model, paint: Paint) {
     if let Some(written) = demand.written {
         out.push_str(&format!(
             "  Written {written:.1} bytes for each byte of a write and each copy (log, flushes, compaction).\n"
+        ));
+    }
+    if let Some(reads) = demand.reads_a_miss {
+        out.push_str(&format!("  {reads:.2} reads of the device for each read that memory does not answer.\n"));
+    }
+    if let Some(seconds) = demand.device_s {
+        out.push_str(&format!(
+            "  The device was busy {} for each of its reads: at most {}/s of them one after the other.\n",
+            figure::latency(seconds * 1e6),
+            figure::rate(1.0 / seconds)
         ));
     }
     let left_out = demand.left_out_error.map_or_else(
@@ -89,7 +101,7 @@ fn scalability(out: &mut String, law: &Scalability, paint: Paint) {
 
 fn predictions(out: &mut String, model: &Model, paint: Paint) {
     let head = format!(
-        "{:<24} {:>5} {:>6} {:>14} {:>11} {:>27} {:>8} {:>8} {:>9} {:>8}",
+        "{:<24} {:>5} {:>6} {:>14} {:>11} {:>27} {:>8} {:>10} {:>9} {:>8}",
         "store", "nodes", "cores", "records", "ops/s", "95 % range", "/s core", "bound", "disk/node", "load"
     );
     out.push_str(&format!("\n{}\n{}\n", paint.with("1", "Predictions"), paint.with("2", &head)));
@@ -110,6 +122,20 @@ fn predictions(out: &mut String, model: &Model, paint: Paint) {
             let error = format!("predicted {:+.0} %", beside.error * 100.0);
             out.push_str(&format!("{}  {}\n", line(&own).trim_end(), paint.with("33", &error)));
         }
+    }
+    let disks: Vec<String> = model
+        .predictions
+        .iter()
+        .filter_map(|of| {
+            let (missed, reads) = (of.miss_share.filter(|share| *share > 0.0)?, of.disk_reads_per_s_and_node?);
+            Some(format!("{}: {} of {}", of.name, figure::rate(reads), figure::percent(missed)))
+        })
+        .collect();
+    if !disks.is_empty() {
+        out.push_str(&format!(
+            "\nReads a second that each node's disks must answer, and the share of reads that memory does not: {}.\n",
+            disks.join("; ")
+        ));
     }
     let clients: Vec<String> = model
         .predictions
@@ -132,7 +158,7 @@ fn line(of: &Prediction) -> String {
         if hours < 100.0 { format!("{hours:.1} h") } else { format!("{:.1} d", hours / 24.0) }
     });
     format!(
-        "{:<24} {:>5} {:>6} {:>14} {:>11} {:>27} {:>8} {:>8} {:>9} {:>8}\n",
+        "{:<24} {:>5} {:>6} {:>14} {:>11} {:>27} {:>8} {:>10} {:>9} {:>8}\n",
         of.name,
         of.nodes,
         of.cores,

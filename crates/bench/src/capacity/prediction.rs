@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use super::demand::Demand;
+use super::memory::{CACHE_SHARE, miss_share};
 use super::options::ModelOptions;
-use super::point::{cautions, points};
+use super::point::{DISK, INSERT, KINDS, READ, ROW, SCAN, UPDATE, cautions, points};
 use super::scalability::{self, Scalability};
 use super::shape::{Shape, shapes};
 use crate::compare::RunFolder;
@@ -46,6 +47,10 @@ pub(super) struct Prediction {
     pub(super) disk_bytes_per_node: Option<f64>,
     /// Hours to insert all records.
     pub(super) load_hours: Option<f64>,
+    /// The share of reads and scans that memory does not answer, where that is told.
+    pub(super) miss_share: Option<f64>,
+    /// Reads a second that each node's disks answer.
+    pub(super) disk_reads_per_s_and_node: Option<f64>,
     /// Cores that the clients need.
     pub(super) client_cores: Option<f64>,
     pub(super) published: Option<Beside>,
@@ -86,31 +91,48 @@ impl Model {
             assumptions: Vec::new(),
         };
         let shapes = shapes(options)?;
-        let predictions: Result<Vec<Prediction>, String> =
-            shapes.iter().map(|shape| model.predict(shape, options)).collect();
-        model.predictions = predictions?;
+        let mut lacks = Vec::new();
+        for shape in &shapes {
+            match model.predict(shape, options) {
+                Ok(prediction) => model.predictions.push(prediction),
+                Err(why) => lacks.push(why),
+            }
+        }
+        if model.predictions.is_empty() {
+            return Err(lacks.join("; "));
+        }
+        model.left_out.extend(lacks);
         model.assumptions = model.assumptions(&shapes, options);
         Ok(model)
     }
 
     fn predict(&self, shape: &Shape, options: &ModelOptions) -> Result<Prediction, String> {
-        let cost = self.demand.cost(shape.shares, shape.copies).map_err(|why| format!("{}: {why}", shape.name))?;
+        let disk =
+            self.demand.space.map(|space| shape.records * shape.record_bytes * shape.copies * space / shape.nodes);
+        let miss_share = misses(shape, disk);
+        let mut shares = shape.shares;
+        shares[DISK] =
+            (shares[READ] + shares[SCAN]) * miss_share.unwrap_or(0.0) * self.demand.reads_a_miss.unwrap_or(1.0);
+        let cost = self.demand.cost(shares, shape.copies).map_err(|why| format!("{}: {why}", shape.name))?;
         let efficiency = self.nodes.as_ref().map_or(1.0, |law| law.efficiency(shape.nodes));
         let cores_s = shape.nodes * shape.cores * options.core_speed * options.utilisation * efficiency;
         let mut bounds = vec![("CPU", cores_s / cost.cpu_s), ("network", network(shape, options))];
         if let (Some(each), Some(written)) = (options.disk_mb_per_s, self.demand.written) {
-            let bytes = (shape.shares[1] + shape.shares[2]) * shape.record_bytes * shape.copies * written;
+            let bytes = (shares[UPDATE] + shares[INSERT]) * shape.record_bytes * shape.copies * written;
             bounds.push(("disk", shape.nodes * each * 1e6 / bytes.max(f64::MIN_POSITIVE)));
+        }
+        if let Some(each) = shape.disk_reads_per_s.filter(|_| shares[DISK] > 0.0) {
+            bounds.push(("disk reads", shape.nodes * each / shares[DISK]));
         }
         let (bound, ops_per_s) = bounds.into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(("CPU", 0.0));
         // A cost that may be nothing bounds nothing.
         let within = |cost: Option<f64>| cost.filter(|cost| bound == "CPU" && *cost > 0.0).map(|cost| cores_s / cost);
-        let disk =
-            self.demand.space.map(|space| shape.records * shape.record_bytes * shape.copies * space / shape.nodes);
-        let load = if shape.shares[2] == 1.0 {
+        let load = if shape.shares[INSERT] == 1.0 {
             Some(ops_per_s)
         } else {
-            self.demand.cost([0.0, 0.0, 1.0], shape.copies).ok().map(|cost| cores_s / cost.cpu_s)
+            let mut inserts = [0.0; KINDS.len()];
+            inserts[INSERT] = 1.0;
+            self.demand.cost(inserts, shape.copies).ok().map(|cost| cores_s / cost.cpu_s)
         };
         Ok(Prediction {
             name: shape.name.clone(),
@@ -124,6 +146,8 @@ impl Model {
             per_core_s: ops_per_s / (shape.nodes * shape.cores),
             disk_bytes_per_node: disk,
             load_hours: load.map(|rate| shape.records / rate / 3600.0),
+            miss_share,
+            disk_reads_per_s_and_node: miss_share.map(|_| ops_per_s * shares[DISK] / shape.nodes),
             client_cores: self.demand.client_s.map(|each| ops_per_s * each / options.core_speed),
             published: shape.published.as_ref().map(|published| Beside {
                 source: published.source.clone(),
@@ -152,9 +176,7 @@ impl Model {
                  whatever their number.",
                 self.demand.copies
             ),
-            "An operation costs the same however many records there are: where reads come from memory in the runs and \
-             from disk in the store, it does not."
-                .to_owned(),
+            self.disk_assumption(),
             match &self.nodes {
                 Ok(law) => format!(
                     "Nodes scale by the law above (σ {:.4}, κ {:.6}), which was measured up to {} nodes.",
@@ -189,6 +211,13 @@ impl Model {
                     .to_owned(),
             );
         }
+        if self.demand.kinds.iter().any(|kind| kind.kind == KINDS[ROW]) {
+            list.push(
+                "A scan costs what its rows cost, each as one of the scans that were measured; the disk is asked once for a \
+                 scan that memory does not hold."
+                    .to_owned(),
+            );
+        }
         for assumed in shapes.iter().flat_map(|shape| &shape.assumes) {
             if !list.contains(assumed) {
                 list.push(assumed.clone());
@@ -198,9 +227,40 @@ impl Model {
     }
 }
 
-/// Operations a second that the network carries: a read leaves one node once; a write comes in and goes to the others.
+impl Model {
+    /// What is taken for granted of reads that memory does not answer.
+    fn disk_assumption(&self) -> String {
+        let reads = match self.demand.reads_a_miss {
+            Some(reads) => format!("asks the disk {reads:.2} times, as in the runs with bounded memory"),
+            None => {
+                "asks the disk once, which no run tells: it takes uniform reads of data larger than a bound of memory"
+                    .to_owned()
+            }
+        };
+        let cpu = if self.demand.knows_disk_reads() {
+            "costs the CPU time above beside that"
+        } else {
+            "costs no more CPU time than one that memory answers, for no run tells what it costs"
+        };
+        format!(
+            "{:.0} % of a node's memory hold the records that are asked for most, packed without gaps; a read of another \
+             {reads}, and {cpu}.",
+            CACHE_SHARE * 100.0
+        )
+    }
+}
+
+/// The share of a store's reads that its memory does not answer, where its memory and its data are known.
+fn misses(shape: &Shape, disk_bytes_per_node: Option<f64>) -> Option<f64> {
+    let (memory, on_disk) = (shape.memory_bytes?, disk_bytes_per_node?);
+    let held = memory * CACHE_SHARE / on_disk;
+    Some(shape.requests.map_or(0.0, |requests| miss_share(requests, held, shape.records)))
+}
+
+/// Operations a second that the network carries: a read leaves one node once, a scan each of its rows; a write comes in
+/// and goes to the others.
 fn network(shape: &Shape, options: &ModelOptions) -> f64 {
-    let (reads, writes) = (shape.shares[0], shape.shares[1] + shape.shares[2]);
+    let (reads, writes) = (shape.shares[READ] + shape.shares[ROW], shape.shares[UPDATE] + shape.shares[INSERT]);
     let out = reads + writes * (shape.copies - 1.0);
     let into = writes * shape.copies;
     shape.nodes * options.network_gbit * 1e9 / 8.0 * NETWORK_SHARE / (shape.record_bytes * out.max(into))

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use toml::Value;
 
-use super::options::{ModelOptions, Preset};
+use super::options::{ModelOptions, Preset, Requests};
+use super::point::KINDS;
 use crate::published;
 
 /// A hardware thread is half a core: two share its units.
@@ -19,9 +20,15 @@ pub(super) struct Shape {
     pub(super) cores: f64,
     pub(super) records: f64,
     pub(super) record_bytes: f64,
-    /// Of reads, updates, inserts.
-    pub(super) shares: [f64; 3],
+    /// Of one operation: how many of [`KINDS`]; what comes from disk follows from the memory.
+    pub(super) shares: [f64; KINDS.len()],
     pub(super) copies: f64,
+    /// Bytes of memory of each node; none where all comes from where it came in the runs.
+    pub(super) memory_bytes: Option<f64>,
+    /// Which records are asked for; none for those that came last, which memory holds.
+    pub(super) requests: Option<Requests>,
+    /// Reads a second of each node's disks, where they are a bound.
+    pub(super) disk_reads_per_s: Option<f64>,
     pub(super) published: Option<Published>,
     /// What is taken for granted of it.
     pub(super) assumes: Vec<String>,
@@ -46,19 +53,26 @@ pub(super) fn shapes(options: &ModelOptions) -> Result<Vec<Shape>, String> {
             cores: f64::from(options.cores),
             records,
             record_bytes: f64::from(options.record_bytes),
-            shares: [options.mix.reads, options.mix.writes, 0.0],
+            shares: {
+                let (scans, rows) = (options.mix.scans, options.mix.scans * options.scan_rows);
+                [options.mix.reads, options.mix.writes, 0.0, scans, rows, 0.0]
+            },
             copies: f64::from(options.rf),
+            memory_bytes: options.memory_gb.map(|gb| gb * 1e9),
+            requests: Some(options.requests),
+            disk_reads_per_s: options.disk_reads_per_s,
             published: None,
             assumes: Vec::new(),
         });
     }
-    let all = [Preset::Oracle, Preset::Yugabyte, Preset::Voltdb];
+    let all = [Preset::Oracle, Preset::Yugabyte, Preset::Voltdb, Preset::Flash];
     let presets = if list.is_empty() && options.preset.is_empty() { &all[..] } else { &options.preset[..] };
     for preset in presets {
         list.extend(match preset {
             Preset::Oracle => oracle()?,
             Preset::Yugabyte => yugabyte()?,
             Preset::Voltdb => voltdb()?,
+            Preset::Flash => flash()?,
         });
     }
     for shape in &list {
@@ -102,8 +116,11 @@ fn oracle() -> Result<Vec<Shape>, String> {
                 cores: CORES,
                 records: row.number("records").unwrap_or(0.0),
                 record_bytes: 1102.0 + 13.0,
-                shares: [0.95, 0.05, 0.0],
+                shares: simple(0.95, 0.05, 0.0),
                 copies: 3.0,
+                memory_bytes: memory(row),
+                requests: Some(Requests::Zipfian),
+                disk_reads_per_s: None,
                 published: printed(row),
                 assumes: vec!["oracle: its updates compare a version; ours cost what was measured.".to_owned()],
             })
@@ -119,8 +136,8 @@ fn yugabyte() -> Result<Vec<Shape>, String> {
         .map(|phase| {
             let row = row("yugabytedb-30b", &[("phase", Value::from(phase))])?;
             let shares = match (row.number("reads_per_s"), row.number("writes_per_s")) {
-                (Some(reads), Some(writes)) => [reads / (reads + writes), writes / (reads + writes), 0.0],
-                _ => [0.0, 0.0, 1.0],
+                (Some(reads), Some(writes)) => simple(reads / (reads + writes), writes / (reads + writes), 0.0),
+                _ => simple(0.0, 0.0, 1.0),
             };
             Ok(Shape {
                 name: format!("yugabyte, {phase}"),
@@ -130,12 +147,13 @@ fn yugabyte() -> Result<Vec<Shape>, String> {
                 record_bytes: 50.0 + 256.0,
                 shares,
                 copies: 3.0,
+                memory_bytes: memory(row),
+                requests: (phase != "recent reads").then_some(Requests::Uniform),
+                disk_reads_per_s: None,
                 published: printed(row),
                 assumes: vec![
                     "yugabyte, voltdb: a virtual CPU is taken for half a core.".to_owned(),
-                    "yugabyte: its random reads come from disk (7.9 TB a node beside 240 GB of memory); ours are taken \
-                     to cost what was measured, wherever those came from."
-                        .to_owned(),
+                    "yugabyte: what was written last, and is read in its recent reads, is in memory.".to_owned(),
                 ],
             })
         })
@@ -144,21 +162,78 @@ fn yugabyte() -> Result<Vec<Shape>, String> {
 
 fn voltdb() -> Result<Vec<Shape>, String> {
     const THREADS: f64 = 32.0;
-    [("A", 3i64, 0.5), ("A", 12, 0.5), ("B", 3, 0.95), ("B", 12, 0.95)]
-        .into_iter()
-        .map(|(workload, nodes, reads)| {
-            let row = row("voltdb-4.2", &[("workload", Value::from(workload)), ("nodes", Value::from(nodes))])?;
-            Ok(Shape {
-                name: format!("voltdb, {workload} on {nodes}"),
-                nodes: nodes as f64,
-                cores: THREADS * CORES_PER_THREAD,
-                records: 10e6 * nodes as f64,
-                record_bytes: 1000.0 + 23.0,
-                shares: [reads, 1.0 - reads, 0.0],
-                copies: 2.0,
-                published: printed(row),
-                assumes: vec!["yugabyte, voltdb: a virtual CPU is taken for half a core.".to_owned()],
-            })
+    /// Rows of workload E's scans, of which each length up to 100 is as frequent.
+    const ROWS: f64 = 50.5;
+    let scans = [0.0, 0.0, 0.05, 0.95, 0.95 * ROWS, 0.0];
+    [
+        ("A", 3i64, simple(0.5, 0.5, 0.0)),
+        ("A", 12, simple(0.5, 0.5, 0.0)),
+        ("B", 3, simple(0.95, 0.05, 0.0)),
+        ("B", 12, simple(0.95, 0.05, 0.0)),
+        ("E", 12, scans),
+    ]
+    .into_iter()
+    .map(|(workload, nodes, shares)| {
+        let row = row("voltdb-4.2", &[("workload", Value::from(workload)), ("nodes", Value::from(nodes))])?;
+        Ok(Shape {
+            name: format!("voltdb, {workload} on {nodes}"),
+            nodes: nodes as f64,
+            cores: THREADS * CORES_PER_THREAD,
+            records: 10e6 * nodes as f64,
+            record_bytes: 1000.0 + 23.0,
+            shares,
+            copies: 2.0,
+            memory_bytes: memory(row),
+            requests: Some(Requests::Zipfian),
+            disk_reads_per_s: None,
+            published: printed(row),
+            assumes: vec!["yugabyte, voltdb: a virtual CPU is taken for half a core.".to_owned()],
         })
-        .collect()
+    })
+    .collect()
+}
+
+fn flash() -> Result<Vec<Shape>, String> {
+    /// Two sockets of eight.
+    const CORES: f64 = 16.0;
+    /// What the maker of the flash printed.
+    const READS_PER_S: f64 = 235_000.0;
+    let workloads = [("A", simple(0.5, 0.5, 0.0)), ("B", simple(0.95, 0.05, 0.0)), ("C", simple(1.0, 0.0, 0.0))];
+    let sizes = [32i64, 256, 1000];
+    let each = workloads.iter().flat_map(|workload| sizes.map(|gb| (*workload, gb)));
+    each.map(|((workload, shares), gb)| {
+        let pairs = [
+            ("workload", Value::from(workload)),
+            ("storage", Value::from("flash")),
+            ("distribution", Value::from("uniform")),
+            ("gb", Value::from(gb)),
+        ];
+        let row = row("oracle-nosql-flash", &pairs)?;
+        Ok(Shape {
+            name: format!("flash, {workload}, {gb} GB"),
+            nodes: 3.0,
+            cores: CORES,
+            records: gb as f64 * 1e6,
+            record_bytes: 1024.0,
+            shares,
+            copies: 3.0,
+            memory_bytes: memory(row),
+            requests: Some(Requests::Uniform),
+            disk_reads_per_s: Some(READS_PER_S),
+            published: printed(row),
+            assumes: vec![
+                "flash: one client machine made all of its load; ours may have as many as it takes.".to_owned(),
+            ],
+        })
+    })
+    .collect()
+}
+
+/// Shares of reads, updates and inserts.
+fn simple(reads: f64, updates: f64, inserts: f64) -> [f64; KINDS.len()] {
+    [reads, updates, inserts, 0.0, 0.0, 0.0]
+}
+
+fn memory(row: published::Row<'_>) -> Option<f64> {
+    Some(f64::from(row.of.ram_gb_per_server) * 1e9)
 }

@@ -84,12 +84,64 @@ fn costs_are_told_apart_by_different_mixes() {
     let narrow = Model::of(&runs, &options(&line.replace("--network-gbit 100", "--network-gbit 1"))).unwrap();
     assert_eq!(narrow.predictions[0].bound, "network");
     let presets = Model::of(&runs, &options("")).unwrap();
-    assert_eq!(presets.predictions.len(), 4 + 3 + 4);
+    // Scans were not measured, so workload E has no prediction.
+    assert_eq!(presets.predictions.len(), 4 + 3 + 4 + 9);
+    assert!(
+        presets.left_out.iter().any(|why| why.contains("voltdb, E on 12: no run has scans")),
+        "{:?}",
+        presets.left_out
+    );
     let oracle = presets.predictions.iter().find(|of| of.name == "oracle, 10 shards").unwrap();
     let beside = oracle.published.as_ref().unwrap();
     assert_eq!((oracle.nodes, beside.ops_per_s), (15.0, 1_244_550.0));
     let text = page::render(&presets, Paint::default());
     assert!(text.contains("published") && text.contains("It takes for granted"), "{text}");
+}
+
+/// Scans of 10 and of 100 rows, of which each costs 20 µs and each row 2 µs; and reads of which half come from disk, each
+/// for 30 µs more.
+#[test]
+fn scans_and_reads_from_disk_have_costs_of_their_own() {
+    let mut runs = vec![run("c", [1_000_000, 0, 0], 8, 5e4, 1.0), run("load", [0, 0, 1_000_000], 8, 5e4, 1.0)];
+    for rows in [10u64, 100] {
+        let mut scans = run("e", [100_000, 0, 0], 8, 5e3, 2.0 + rows as f64 / 5.0);
+        scans.report.phases[0].ops[0].op = "SCAN".to_owned();
+        let properties = [("minscanlength", rows), ("maxscanlength", rows)];
+        scans.report.configuration.properties =
+            properties.into_iter().map(|(name, value)| (name.to_owned(), value.to_string())).collect();
+        runs.push(scans);
+    }
+    let mut cold = run("cold", [1_000_000, 0, 0], 8, 2e4, 2.5);
+    let seconds = cold.report.phases[0].duration_s;
+    let series = |name: &str, unit: &str, value: f64| MetricSeries {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        node: Some("disk".to_owned()),
+        points: (0..10).map(|t| MetricPoint { t_s: f64::from(t), value }).collect(),
+    };
+    cold.report.phases[0].metrics =
+        vec![series("device reads", "/s", 500_000.0 / seconds), series("device busy", "%", 50.0)];
+    cold.report.configuration.distribution = "uniform".to_owned();
+    cold.report.configuration.memory_limit_bytes = Some(3_000_000_000);
+    runs.push(cold);
+    let line = "--nodes 3 --cores 2 --records 1e6 --record-bytes 1000 --mix 0/5/95 --scan-rows 50 --network-gbit 100";
+    let model = Model::of(&runs, &options(line)).unwrap();
+    let kinds: Vec<_> = model.demand.kinds.iter().map(|kind| (kind.kind, kind.cpu_us.round())).collect();
+    assert_eq!(kinds, [("read", 10.0), ("insert", 60.0), ("scan", 20.0), ("row", 2.0), ("disk read", 30.0)]);
+    // Half of the data fitted, and half of the reads came from disk.
+    assert!((model.demand.reads_a_miss.unwrap() - 1.0).abs() < 1e-9, "{:?}", model.demand);
+    assert!((model.demand.device_s.unwrap() - 0.5 / (500_000.0 / seconds)).abs() < 1e-9);
+    let cpu = 6.0 * 0.8 / (0.95 * (20e-6 + 50.0 * 2e-6) + 0.05 * 60e-6);
+    assert!((model.predictions[0].ops_per_s / cpu - 1.0).abs() < 0.01, "{:?}", model.predictions[0]);
+    // Data of 2 GB a node, of which 0.8 GB are in memory: six in ten reads come from disk.
+    let line =
+        "--nodes 3 --cores 2 --records 1e6 --record-bytes 1000 --mix 100/0 --memory-gb 1 --disk-reads-per-s 1000";
+    let bound = &Model::of(&runs, &options(line)).unwrap().predictions[0];
+    assert!((bound.miss_share.unwrap() - 0.6).abs() < 1e-9 && bound.bound == "disk reads", "{bound:?}");
+    assert!((bound.ops_per_s - 3000.0 / 0.6).abs() < 1e-6, "{bound:?}");
+    let one_length = Model::of(&runs[..3], &options("--nodes 3 --records 1e6 --mix 0/0/100 --scan-rows 10")).unwrap();
+    let kinds: Vec<_> = one_length.demand.kinds.iter().map(|kind| (kind.kind, kind.cpu_us.round())).collect();
+    assert_eq!(kinds, [("read", 10.0), ("insert", 60.0), ("row", 4.0)], "40 µs by ten rows and the scan itself");
 }
 
 #[test]

@@ -32,7 +32,8 @@ impl RunFolder {
     /// The runs that `path` holds: itself, or its folders in order of their names. A suite's run is one, whose phases are
     /// its steps.
     pub(crate) fn all_in(path: &Path) -> Result<Vec<Self>, String> {
-        if path.join("report.json").is_file() {
+        // A suite's report.json is another than a run's.
+        if !Folder::is_at(path) && path.join("report.json").is_file() {
             return Ok(vec![Self::read(path)?]);
         }
         if Folder::is_at(path) {

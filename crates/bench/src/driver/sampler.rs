@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::model::{MetricPoint, MetricSeries};
 use crate::target::{Target, Told};
-use crate::usage::ProcessTraffic;
+use crate::usage::{DeviceTraffic, ProcessTraffic};
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_secs(1);
@@ -84,6 +84,13 @@ impl Sampler {
         }
         for (node, told) in target.tells() {
             self.told(&node, &told);
+        }
+        if let Some(device) = target.data_dir().and_then(DeviceTraffic::below) {
+            let at = self.start.elapsed().as_secs_f64();
+            let name = format!("{} (whoever asked)", device.name);
+            self.growth(("device reads", "/s"), &name, &name, at, device.reads);
+            self.growth(("device writes", "/s"), &name, &name, at, device.writes);
+            self.growth(("device busy", "%"), &name, &name, at, device.busy_s * 100.0);
         }
     }
 

@@ -54,6 +54,7 @@ pub fn configuration(report: &RunReport) -> Vec<Fact> {
         ("consistency", asked.consistency.clone()),
         ("compression", asked.compression.clone()),
         ("memory budget", asked.memory_budget_bytes.map_or_else(|| "none".to_owned(), figure::bytes)),
+        ("memory limit", asked.memory_limit_bytes.map_or_else(|| "the machine's".to_owned(), figure::bytes)),
         ("records", figure::count(asked.record_count)),
         ("record size", figure::bytes(asked.record_size_bytes)),
         ("data", format!("{}{against_memory}", figure::bytes(data))),

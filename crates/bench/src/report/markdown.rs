@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::model::{Phase, RunReport};
+use crate::model::{Phase, RunReport, Search};
 
 use super::headline::{self, COLUMNS, Row};
 use super::warnings::warnings;
-use super::{facts, figure, resources};
+use super::{facts, figure, resources, searched};
 
 /// The whole document.
 #[must_use]
@@ -18,6 +18,9 @@ pub fn render(report: &RunReport) -> String {
     if out.ends_with(">\n") {
         out.truncate(out.len() - 2);
         out.push('\n');
+    }
+    for search in &report.searches {
+        searches(&mut out, search, 2);
     }
     push(&mut out, "## Results\n\n");
     results(&mut out, &headline::rows(report));
@@ -57,6 +60,17 @@ fn results(out: &mut String, rows: &[Row]) {
             .collect();
         push(out, &format!("| {} | {} | {} |\n", text(&row.phase), text(&row.op), cells.join(" | ")));
     }
+}
+
+/// A search with all its tries, below a heading of that level.
+pub(super) fn searches(out: &mut String, search: &Search, level: usize) {
+    push(out, &format!("{} {}\n\n**{}**", "#".repeat(level), text(&searched::title(search)), text(&search.answer)));
+    push(out, &searched::interval(search).map_or_else(String::new, |sure| format!(" {}", text(&sure))));
+    push(out, &format!("\n\n| {} |\n|-|-:|-:|-:|-:|-|-|\n", searched::HEADS.join(" | ")));
+    for row in searched::rows(search) {
+        push(out, &format!("| {} |\n", row.map(|cell| text(&cell)).join(" | ")));
+    }
+    push(out, "\n");
 }
 
 fn details(out: &mut String, phase: &Phase) {

@@ -12,6 +12,7 @@ mod markdown;
 mod pictures;
 mod progress;
 mod resources;
+mod searched;
 mod suite;
 mod table;
 mod warnings;
@@ -23,7 +24,7 @@ mod sample;
 mod tests;
 
 pub(crate) use facts::environment;
-pub(crate) use figure::rate;
+pub(crate) use figure::{count, rate, span};
 #[cfg(test)]
 pub(crate) use suite::is_figure;
 pub(crate) use suite::{document as suite_document, grids, page as suite_page};

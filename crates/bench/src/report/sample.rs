@@ -136,6 +136,7 @@ fn configuration() -> Configuration {
         consistency: "absolute".to_owned(),
         compression: "lz4".to_owned(),
         memory_budget_bytes: Some(2_000_000_000),
+        memory_limit_bytes: None,
         engine: "lsm".to_owned(),
         record_count: 1_000_000,
         record_size_bytes: 1000,
@@ -194,6 +195,34 @@ pub fn troubled_run() -> RunReport {
     read.latency.intended = Some(later);
     read.stale = 3;
     read.failed_latency = Some(LatencySummary::from_histogram(&failures(), 1.0));
+    report
+}
+
+/// A search for a rate: three tries, of which one kept the promise.
+pub fn searched_run() -> RunReport {
+    let mut report = run();
+    let b = report.phases.swap_remove(2);
+    report.phases.clear();
+    let mut search = Search {
+        goal: "p99 < 20.0 µs".to_owned(),
+        answer: "p99 < 20.0 µs holds up to 200,000/s, and not at 210,000/s (5.0 % above it).".to_owned(),
+        best_per_s: Some(200_000.0),
+        failed_per_s: Some(210_000.0),
+        tolerance: 0.05,
+        tries: Vec::new(),
+    };
+    for (number, (offered_per_s, holds)) in
+        [(200_000.0, true), (320_000.0, false), (210_000.0, false)].into_iter().enumerate()
+    {
+        let name = format!("try-{}", number + 1);
+        let why = if holds { "READ p99 12.0 µs of 20.0 µs" } else { "UPDATE p99 48.0 µs of 20.0 µs" }.to_owned();
+        let headline = b.ops[1].latency.headline();
+        let (p50_us, p99_us) = (headline.p50_us, headline.p99_us);
+        let achieved_per_s = b.throughput_per_s;
+        search.tries.push(Try { phase: name.clone(), offered_per_s, achieved_per_s, p50_us, p99_us, holds, why });
+        report.phases.push(Phase { name, offered_per_s: Some(offered_per_s), ..b.clone() });
+    }
+    report.searches.push(search);
     report
 }
 

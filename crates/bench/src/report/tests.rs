@@ -32,6 +32,8 @@ fn reports_match_their_goldens() {
     golden("troubled.table.txt", &table::render(&troubled, Paint::default()));
     golden("run.md", &markdown::render(&run));
     golden("troubled.md", &markdown::render(&troubled));
+    let searched = markdown::render(&sample::searched_run());
+    golden("searched.md", searched.split("## Results").next().unwrap());
     let a = &troubled.phases[1];
     golden("troubled.ycsb.txt", &ycsb::final_output(a, &[50.0, 95.0, 99.0, 99.9]));
 }
@@ -132,7 +134,9 @@ fn a_folder_is_claimed_once() {
 fn sample_reports_to_look_at() {
     let dir = std::env::var_os("BASALT_SAMPLE_DIR").map(PathBuf::from).unwrap();
     fs::create_dir_all(&dir).unwrap();
-    for (name, run) in [("run", sample::run()), ("troubled", sample::troubled_run())] {
+    for (name, run) in
+        [("run", sample::run()), ("troubled", sample::troubled_run()), ("searched", sample::searched_run())]
+    {
         fs::write(dir.join(format!("{name}.html")), super::html(&run)).unwrap();
     }
 }

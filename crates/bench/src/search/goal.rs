@@ -32,6 +32,41 @@ enum Figure {
     Failed,
 }
 
+/// What a promise says of one latency.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LatencyPromise {
+    promise: Promise,
+}
+
+impl LatencyPromise {
+    /// Which latency: `READ p99`.
+    pub(crate) fn name(&self) -> String {
+        let op = self.promise.op.as_ref().map_or_else(String::new, |op| format!("{op} "));
+        op + &self.promise.figure.name()
+    }
+
+    /// What it must stay below, in microseconds.
+    pub(crate) fn bound_us(&self) -> f64 {
+        self.promise.bound
+    }
+
+    /// What it was in a phase: of the slowest kind of operation, unless one is named.
+    pub(crate) fn of(&self, phase: &Phase) -> Option<f64> {
+        phase
+            .ops
+            .iter()
+            .filter(|op| self.promise.is_about(op))
+            .filter_map(|op| self.promise.figure.of(op))
+            .reduce(f64::max)
+    }
+}
+
+impl Promise {
+    fn is_about(&self, op: &OpStats) -> bool {
+        op.op != "CLEANUP" && self.op.as_ref().is_none_or(|name| *name == op.op)
+    }
+}
+
 /// What a try came to.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Judged {
@@ -142,8 +177,7 @@ impl Goal {
         }
         let mut worst: Option<Judged> = None;
         for promise in &self.0 {
-            let wanted = |op: &&OpStats| op.op != "CLEANUP" && promise.op.as_ref().is_none_or(|name| *name == op.op);
-            for op in phase.ops.iter().filter(wanted) {
+            for op in phase.ops.iter().filter(|op| promise.is_about(op)) {
                 let Some(value) = promise.figure.of(op) else { continue };
                 let ratio = value / promise.bound;
                 if worst.as_ref().is_none_or(|worst| ratio > worst.ratio) {
@@ -155,6 +189,12 @@ impl Goal {
         }
         let why = "no such operation succeeded".to_owned();
         worst.unwrap_or(Judged { holds: false, ratio: f64::INFINITY, why })
+    }
+
+    /// What it says of latencies.
+    pub(crate) fn latencies(&self) -> Vec<LatencyPromise> {
+        let of_latency = self.0.iter().filter(|promise| promise.figure != Figure::Failed);
+        of_latency.map(|promise| LatencyPromise { promise: promise.clone() }).collect()
     }
 
     /// The operations that promises name and the phase does not have.

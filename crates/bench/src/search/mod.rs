@@ -9,6 +9,6 @@ mod tries;
 
 pub use options::SearchOptions;
 
-pub(crate) use goal::Goal;
+pub(crate) use goal::{Goal, LatencyPromise};
 pub(crate) use page::render as page;
 pub(crate) use tries::searched;

@@ -1,5 +1,6 @@
 //! `basalt bench suite`: its options, and what it does.
 
+use std::cell::RefCell;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -8,6 +9,8 @@ use clap::Args;
 use toml::Value;
 
 use super::builtin::{BUILTIN, text};
+use super::file::Does;
+use super::outlook::{Outlook, records};
 use super::plan::{Plan, Wishes};
 use super::record::{Folder, SuiteRecord};
 use super::report::{SuiteReport, write};
@@ -17,7 +20,7 @@ use crate::cli::{Program, Trouble};
 use crate::coordinate::CrewOptions;
 use crate::environment::environment;
 use crate::model::{Identity, Link, Outcome};
-use crate::report::{RUNS, claim, default_dir, rfc3339, unix_ms};
+use crate::report::{RUNS, claim, count, default_dir, rfc3339, span, unix_ms};
 
 const AFTER: &str = "\
 Examples:
@@ -38,8 +41,8 @@ pub struct SuiteOptions {
     /// How large: a scale of the suite, such as default or real
     #[arg(long, value_name = "SCALE", default_value = "default")]
     pub scale: String,
-    /// Show the suites, or the parts and steps of the one that is named, and run nothing
-    #[arg(long)]
+    /// Show the suites, or the parts and steps of the one that is named and how long they take, and run nothing
+    #[arg(long, visible_alias = "dry-run")]
     pub list: bool,
     /// Only parts or steps whose name contains this, with the loads before them; may be repeated
     #[arg(long, value_name = "TEXT")]
@@ -142,6 +145,7 @@ pub(crate) fn run(options: &SuiteOptions, program: &Program<'_>) -> Result<bool,
         seed: options.seed,
         quiet: options.quiet,
         keeps_data: options.keep_data,
+        outlook: RefCell::new(Outlook::new()),
     };
     let clean = runner.run(&mut about)?;
     draw(&folder, about)?;
@@ -249,13 +253,32 @@ fn list_suites() -> Result<bool, Trouble> {
 
 fn list_steps(plan: &Plan) -> Result<bool, Trouble> {
     println!("{}: {}\n{}\n--scale {}: {}", plan.name, plan.title, plan.about.trim(), plan.scale, plan.takes);
+    println!("{}", time_text(plan));
     for part in &plan.parts {
         let store = &part.store;
         let system = if store.system.is_empty() { "basalt" } else { &store.system };
-        println!("\n{}: {system}, {} nodes, {} shards", part.name, store.nodes.max(1), store.shards);
+        let alone = Outlook::new().ahead(plan, &|other, _| other.number != part.number).all();
+        let shards = if store.shards > 0 { format!(", {} shards", store.shards) } else { String::new() };
+        println!("\n{}: {system}, {} nodes{shards}; about {}", part.name, store.nodes.max(1), span(alone));
         for step in &part.steps {
             println!("  {:<28} {}", step.name, step.file.does.word());
         }
     }
     Ok(true)
+}
+
+/// Where the time goes.
+fn time_text(plan: &Plan) -> String {
+    let ahead = Outlook::new().ahead(plan, &|_, _| false);
+    let inserts = plan.parts.iter().flat_map(|part| &part.steps).filter(|step| step.file.does == Does::Load);
+    let records: f64 = inserts.map(|step| records(&step.file)).sum();
+    format!(
+        "Worked out for two cores, before anything is known: about {}. Phases of a given length {}; loads and deletes {} \
+         ({} records inserted in all); stores that start and come to rest {}.",
+        span(ahead.all()),
+        span(ahead.phases),
+        span(ahead.loads),
+        count(records as u64),
+        span(ahead.stores)
+    )
 }

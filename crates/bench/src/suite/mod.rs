@@ -7,6 +7,7 @@ mod file;
 mod lent;
 mod names;
 mod options;
+mod outlook;
 mod peer_store;
 mod plan;
 mod record;

@@ -82,14 +82,16 @@ pub struct StepRecord {
 }
 
 impl StepRecord {
-    /// The phase that stands for the step: the one that it measured, or of a search the best that kept the promise.
+    /// The phase that stands for the step: the one that it measured; of a search a try that held at the rate that was
+    /// found, and none if none was found.
     #[must_use]
     pub fn phase(&self) -> Option<&crate::model::Phase> {
         let report = self.report.as_ref()?;
-        let kept = report.searches.iter().flat_map(|search| &search.tries).filter(|tried| tried.holds);
-        let best = kept.max_by(|a, b| a.offered_per_s.total_cmp(&b.offered_per_s));
-        let found = best.and_then(|best| report.phases.iter().find(|phase| phase.name == best.phase));
-        found.or(report.phases.first())
+        let Some(search) = report.searches.first() else { return report.phases.first() };
+        let best = search.best_per_s?;
+        let mut held = search.tries.iter().rev().filter(|tried| tried.holds && tried.offered_per_s == best);
+        let name = &held.next()?.phase;
+        report.phases.iter().find(|phase| phase.name == *name)
     }
 }
 
@@ -153,7 +155,9 @@ impl Folder {
     pub(crate) fn keep(&self, record: &StepRecord, logs: &[(String, HistogramLog)]) -> io::Result<()> {
         let path = self.step_path(record);
         for (phase, log) in logs {
-            let mut out = BufWriter::new(File::create(path.with_extension("hlog"))?);
+            // A search has a log for each of its tries.
+            let name = if logs.len() > 1 { format!("{phase}.hlog") } else { "hlog".to_owned() };
+            let mut out = BufWriter::new(File::create(path.with_extension(name))?);
             log.write(&mut out, phase)?;
             out.flush()?;
         }

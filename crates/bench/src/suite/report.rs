@@ -20,7 +20,7 @@ pub struct SuiteReport {
 }
 
 impl SuiteReport {
-    /// What to know first.
+    /// What to know first. What holds for several steps is told once, with their number.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         let mut list = Vec::new();
@@ -38,23 +38,50 @@ impl SuiteReport {
             Outcome::Failed => add(Severity::Failure, "Not all steps could be taken.".to_owned()),
         }
         self.about.notes.iter().for_each(|note| add(Severity::Failure, note.clone()));
+        self.failures().into_iter().for_each(|text| add(Severity::Failure, text));
+        self.cautions().into_iter().for_each(|text| add(Severity::Caution, text));
         for step in &self.steps {
-            let Some(report) = &step.report else { continue };
-            let place = format!("{}, {}: ", step.part.1, step.step.1);
-            for warning in report::warnings(report) {
-                match warning.severity {
-                    Severity::Failure => add(Severity::Failure, place.clone() + &warning.text),
-                    Severity::Caution if !warning.text.contains("debug build") => {
-                        add(Severity::Caution, place.clone() + &warning.text);
-                    }
-                    Severity::Caution => add(Severity::Caution, warning.text),
-                    Severity::Note => {}
-                }
-            }
             step.notes.iter().for_each(|note| add(Severity::Note, note.clone()));
         }
         list.sort_by_key(|warning| warning.severity);
         list
+    }
+
+    /// What went wrong, step by step; of a search's tries what is wrong at any load.
+    fn failures(&self) -> Vec<String> {
+        let mut list = Vec::new();
+        for step in &self.steps {
+            let Some(report) = &step.report else { continue };
+            let place = format!("{}, {}: ", step.part.1, step.step.1);
+            let found = report::warnings(report).into_iter();
+            list.extend(found.filter(|of| of.severity == Severity::Failure).map(|of| place.clone() + &of.text));
+            let searches = report.searches.iter().filter(|search| search.best_per_s.is_none());
+            list.extend(searches.map(|search| place.clone() + &search.answer));
+        }
+        list
+    }
+
+    /// What may mislead. The same of several steps is told once.
+    fn cautions(&self) -> Vec<String> {
+        let mut kinds: Vec<(Caution, Vec<String>)> = Vec::new();
+        for step in &self.steps {
+            let Some(report) = &step.report else { continue };
+            // Tries of a search are short and too much for the store by intention.
+            let tried = !report.searches.is_empty();
+            for warning in report::warnings(report).into_iter().filter(|of| of.severity == Severity::Caution) {
+                let kind = Caution::of(&warning.text);
+                if tried && kind != Caution::Debug {
+                    continue;
+                }
+                let place = format!("{}, {}", step.part.1, step.step.1);
+                match kinds.iter_mut().find(|(known, _)| *known == kind) {
+                    Some((_, places)) if places.contains(&place) => {}
+                    Some((_, places)) => places.push(place),
+                    None => kinds.push((kind, vec![place])),
+                }
+            }
+        }
+        kinds.into_iter().map(|(kind, places)| kind.text(&places)).collect()
     }
 
     /// Where and with what it ran.
@@ -66,6 +93,51 @@ impl SuiteReport {
             ..RunReport::default()
         };
         report::environment(&run)
+    }
+}
+
+/// What may mislead, by its kind: of many steps the first few are named.
+#[derive(Clone, Debug, PartialEq)]
+enum Caution {
+    Debug,
+    Short,
+    Busy,
+    Behind,
+    Own(String),
+}
+
+impl Caution {
+    /// The kind of a caution of one run.
+    fn of(text: &str) -> Self {
+        let has = |part: &str| text.contains(part);
+        match text {
+            _ if has("debug build") => Self::Debug,
+            _ if has("Measured for less than") => Self::Short,
+            _ if has("client's threads were busy") => Self::Busy,
+            _ if has("It fell behind") => Self::Behind,
+            _ => Self::Own(text.to_owned()),
+        }
+    }
+
+    fn text(&self, places: &[String]) -> String {
+        /// More are counted.
+        const NAMED: usize = 3;
+        let more = if places.len() > NAMED { format!("; and {} more", places.len() - NAMED) } else { String::new() };
+        let steps = format!("{}{more}", places[..places.len().min(NAMED)].join("; "));
+        match self {
+            Self::Debug => {
+                "This is a debug build, several times slower than a release build: its figures mean nothing.".to_owned()
+            }
+            Self::Short => format!("Measured for less than 10 s, too short to show what compaction costs: {steps}."),
+            Self::Busy => format!(
+                "The client's threads were busy more than 85 % of the time, so the figures may show its ceiling rather than \
+                 the store's; on one machine they also take their time from the store: {steps}."
+            ),
+            Self::Behind => {
+                format!("Less was done than was offered, so latency grows with the length of the step: {steps}.")
+            }
+            Self::Own(text) => format!("{steps}: {text}"),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Runs a suite: part by part, step by step, each kept as soon as it is done.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -13,6 +14,7 @@ use super::act::{Due, play};
 use super::file::{Does, StepFile};
 use super::lent::{LentStore, Standing, words};
 use super::options::{Place, options, task};
+use super::outlook::Outlook;
 use super::peer_store::{self, PeerStore};
 use super::plan::{Part, Plan, Step, shown};
 use super::record::{Folder, StepRecord, SuiteRecord};
@@ -21,7 +23,7 @@ use crate::cli::{Program, Span, Trouble};
 use crate::coordinate::CrewOptions;
 use crate::driver::HistogramLog;
 use crate::model::{Event, Outcome};
-use crate::report::unix_ms;
+use crate::report::{rate, span, unix_ms};
 use crate::search::{Goal, SearchOptions, searched};
 use crate::single::{Measured, measured_by};
 
@@ -47,6 +49,8 @@ pub(crate) struct Runner<'a> {
     pub(crate) quiet: bool,
     /// Stores' data stay when they have been measured.
     pub(crate) keeps_data: bool,
+    /// How long what is left will take.
+    pub(crate) outlook: RefCell<Outlook>,
 }
 
 /// What a part's steps run on.
@@ -81,6 +85,9 @@ impl Runner<'_> {
     pub(crate) fn run(&self, about: &mut SuiteRecord) -> Result<bool, Trouble> {
         let mut clean = true;
         let total = self.plan.parts.len();
+        for known in self.folder.steps()?.iter().filter(|known| known.done) {
+            self.outlook.borrow_mut().knew(known.part.0, known.step.0);
+        }
         for (index, part) in self.plan.parts.iter().enumerate() {
             if self.stopped() {
                 break;
@@ -139,7 +146,9 @@ impl Runner<'_> {
             remove(&dir)?;
         }
         fs::create_dir_all(&dir)?;
+        let began = Instant::now();
         let ground = self.ground(part, &dir)?;
+        self.outlook.borrow_mut().started(part, began.elapsed().as_secs_f64());
         let result = part.steps[first..].iter().try_for_each(|step| self.step(part, step, &ground, &dir));
         let ended = match &ground {
             Ground::Nodes(store) => store.lock().unwrap_or_else(PoisonError::into_inner).stop(),
@@ -213,19 +222,31 @@ impl Runner<'_> {
             record.notes.push(format!("It could not be done: {e}."));
         }
         self.folder.keep(&record, &logs)?;
+        if record.done {
+            self.outlook.borrow_mut().took(part, step, record.took_s);
+        }
         self.tell(&record);
         result
     }
 
-    /// One line a step.
+    /// One line a step, and how far the suite is.
     fn tell(&self, record: &StepRecord) {
+        let (done, all, left_s) = self.outlook.borrow().progress(self.plan);
+        let ahead = if left_s > 0.0 { format!(", about {} left", span(left_s)) } else { String::new() };
+        self.say(&format!("{}  ({done} of {all} steps{ahead})", Self::line(record)));
+    }
+
+    fn line(record: &StepRecord) -> String {
+        if let Some(search) = record.report.iter().flat_map(|report| &report.searches).next() {
+            return format!("  {}: {}", record.step.1, search.answer);
+        }
         let Some(phase) = record.phase() else {
-            return self.say(&format!("  {}: {:.1} s", record.step.1, record.took_s));
+            return format!("  {}: {:.1} s", record.step.1, record.took_s);
         };
         let wrong = phase.error_count() + phase.not_found() + phase.verification_failures();
         let wrong = if wrong > 0 { format!(", {wrong} operations WENT WRONG") } else { String::new() };
-        let rate = crate::report::rate(phase.throughput_per_s);
-        self.say(&format!("  {}: {rate} operations/s over {:.1} s{wrong}", record.step.1, phase.duration_s));
+        let rate = rate(phase.throughput_per_s);
+        format!("  {}: {rate} operations/s over {:.1} s{wrong}", record.step.1, phase.duration_s)
     }
 
     /// A share of what an earlier step of the part has reached.
@@ -317,7 +338,12 @@ impl Runner<'_> {
             }),
             _ => run(),
         };
-        let Measured { report, logs } = result?;
+        let Measured { mut report, logs } = result?;
+        let is_ours = self.target.is_none() && peer_store::named(&part.store.system).is_none();
+        if matches!(ground, Ground::Nodes(_)) && is_ours && part.store.memory_limit_mb > 0 {
+            let nodes = u64::from(part.store.nodes.max(1));
+            report.configuration.memory_limit_bytes = Some(part.store.memory_limit_mb * 1_000_000 * nodes);
+        }
         record.done = report.outcome == Outcome::Completed;
         record.report = Some(report);
         if record.done || self.stopped() {

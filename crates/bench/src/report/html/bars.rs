@@ -14,6 +14,9 @@ const WIDTH: f64 = 560.0;
 const FIGURES: f64 = 132.0;
 const LABEL_CHARACTER: f64 = 7.0;
 const LABEL_MAX: usize = 30;
+/// Longer labels stand above their bars, and are cut here.
+const LABEL_ABOVE_MAX: usize = 84;
+const LABEL_LINE: f64 = 14.0;
 const ROW: f64 = 22.0;
 const BAR: f64 = 14.0;
 
@@ -36,6 +39,18 @@ impl Bar {
     pub(super) fn plain(label: &str, figures: String, value: f64, class: &str) -> Self {
         let piece = Piece { class: class.to_owned(), from: 0.0, to: value, tooltip: format!("{label}: {figures}") };
         Self { label: label.to_owned(), figures, pieces: vec![piece] }
+    }
+
+    /// A bar within a longer and lighter one, if there is that.
+    pub(super) fn within(label: &str, value: f64, most: Option<f64>, class: &str) -> Self {
+        let mut bar = Self::plain(label, figure::rate(value), value, class);
+        if let Some(most) = most {
+            let text = figure::rate(most);
+            let tooltip = format!("{label}: {text}");
+            bar.figures = format!("{} · {text}", bar.figures);
+            bar.pieces.insert(0, Piece { class: format!("{class} light"), from: 0.0, to: most, tooltip });
+        }
+        bar
     }
 }
 
@@ -102,24 +117,22 @@ pub(super) fn image_of(id: &str, title: &str, bars: &[Bar]) -> Image {
 /// What is inside of the picture, and how high it is.
 fn drawing(bars: &[Bar]) -> (String, f64) {
     let longest = bars.iter().flat_map(|bar| &bar.pieces).map(|piece| piece.to).fold(0.0, f64::max);
-    let widest = bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0).min(LABEL_MAX);
-    let labels = widest as f64 * LABEL_CHARACTER + 10.0;
+    let widest = bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0);
+    let above = widest > LABEL_MAX;
+    let labels = if above { 2.0 } else { widest as f64 * LABEL_CHARACTER + 10.0 };
     let unit = if longest > 0.0 { (WIDTH - labels - FIGURES) / longest } else { 0.0 };
-    let height = bars.len() as f64 * ROW + 4.0;
+    let row = if above { ROW + LABEL_LINE } else { ROW };
+    let height = bars.len() as f64 * row + 4.0;
     let mut out = String::new();
     for (index, bar) in bars.iter().enumerate() {
-        let top = index as f64 * ROW + 4.0;
-        let label: String = bar.label.chars().take(LABEL_MAX).collect();
+        let top = index as f64 * row + 4.0 + if above { LABEL_LINE } else { 0.0 };
+        let label: String = bar.label.chars().take(LABEL_ABOVE_MAX).collect();
         let mut end = labels;
-        push(
-            &mut out,
-            format_args!(
-                "<text class=\"bar-label\" x=\"{}\" y=\"{:.1}\">{}</text>",
-                labels - 8.0,
-                top + BAR - 3.0,
-                escape::text(&label)
-            ),
-        );
+        let (class, x, y) = match above {
+            true => ("bar-label above", 0.0, top - 3.0),
+            false => ("bar-label", labels - 8.0, top + BAR - 3.0),
+        };
+        push(&mut out, format_args!("<text class=\"{class}\" x=\"{x}\" y=\"{y:.1}\">{}</text>", escape::text(&label)));
         for piece in &bar.pieces {
             let width = ((piece.to - piece.from) * unit).max(0.6);
             let x = labels + piece.from * unit;

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::escape;
-use super::image::Image;
+use super::events::{self, Size};
+use super::image::{self, Image};
 use super::scale::{self, Quantity};
 
 /// The drawing's size in its own units, and the margins of the plot inside it.
@@ -16,13 +17,6 @@ const LEFT: f64 = 62.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 22.0;
 const BOTTOM: f64 = 28.0;
-/// Labels of events that stand too close move down by one of these steps, in turn.
-const EVENT_ROWS: usize = 3;
-/// Room that a character of an event's label takes.
-const EVENT_CHARACTER: f64 = 5.4;
-/// Longer labels are cut; the whole one is in the tooltip and the list below the chart.
-const EVENT_LABEL_MAX: usize = 34;
-
 /// What the horizontal axis is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -35,7 +29,20 @@ pub enum Across {
     Load,
 }
 
-/// One line or area.
+/// How points are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mark {
+    /// As a line through all of them.
+    #[default]
+    Line,
+    /// Each as a disc.
+    Disc,
+    /// Each as a cross.
+    Cross,
+}
+
+/// One line or area, or points that nothing joins.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
     /// Its name in the legend.
@@ -44,6 +51,8 @@ pub struct Line {
     pub class: String,
     /// Whether it is drawn dashed.
     pub dashed: bool,
+    /// How its points are drawn.
+    pub mark: Mark,
     /// Its points, in order of x.
     pub points: Vec<(f64, f64)>,
 }
@@ -82,6 +91,12 @@ pub struct Chart {
     pub warm_up_s: f64,
     /// When what happened.
     pub events: Vec<(f64, String)>,
+    /// A height that is marked, such as a bound that is to be kept.
+    pub level: Option<(f64, String)>,
+    /// A stretch of the horizontal axis that is marked.
+    pub stretch: Option<(f64, f64)>,
+    /// It is drawn as wide as the page.
+    pub wide: bool,
     /// A line of explanation below.
     pub remark: String,
 }
@@ -98,6 +113,10 @@ struct Data<'a> {
     shown: usize,
     warm: f64,
     events: &'a [(f64, String)],
+    level: Option<&'a (f64, String)>,
+    stretch: Option<(f64, f64)>,
+    /// Room of a character of an event's label, and from one row of them to the next.
+    label: [f64; 2],
     frame: [f64; 6],
 }
 
@@ -141,6 +160,9 @@ impl Chart {
             shown: self.shown,
             warm: self.warm_up_s,
             events: &self.events,
+            level: self.level.as_ref(),
+            stretch: self.stretch,
+            label: [self.size().character, self.size().row],
             frame: [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM],
         })
     }
@@ -164,6 +186,10 @@ impl Chart {
         );
         self.drawing(&mut out);
         out.push_str("</svg>");
+        // Charts of one group have the same events: they are explained once.
+        if self.stacked && self.is_numbered() {
+            events::list(&mut out, &self.events);
+        }
         if !self.remark.is_empty() {
             push(&mut out, format_args!("<p class=\"remark\">{}</p>", escape::text(&self.remark)));
         }
@@ -180,7 +206,17 @@ impl Chart {
         let title = format!("{} {view}", self.title);
         let mut out = String::new();
         self.drawing(&mut out);
-        Image::new(&self.id, title.trim(), names, (WIDTH, HEIGHT), &out)
+        let numbered = if self.is_numbered() { &self.events[..] } else { &[] };
+        let mut height = HEIGHT;
+        for line in image::wrapped(numbered.iter().enumerate().map(|(at, (_, label))| format!("{} {label}", at + 1))) {
+            height += image::NOTE_LINE;
+            let y = height - 4.0;
+            push(
+                &mut out,
+                format_args!("<text class=\"note\" x=\"{LEFT}\" y=\"{y:.1}\">{}</text>", escape::text(&line)),
+            );
+        }
+        Image::new(&self.id, title.trim(), names, (WIDTH, height), &out)
     }
 
     /// What is inside of the picture.
@@ -204,24 +240,25 @@ impl Chart {
         if self.stacked {
             areas(out, lines, &frame);
         } else {
-            for line in lines {
-                let dashed = if line.dashed { " dashed" } else { "" };
-                let path = path(&line.points, &frame);
-                push(out, format_args!("<path class=\"line {}{dashed}\" d=\"{path}\"/>", line.class));
-            }
+            lines.iter().for_each(|line| drawn(out, line, &frame));
         }
         out.push_str("</g><g class=\"marks\">");
-        self.marks(out, &frame);
+        events::draw(out, &self.placed_events(&frame), right, (TOP, HEIGHT - BOTTOM), self.size());
         out.push_str("</g>");
     }
 
     fn legend(&self) -> String {
         let mut out = String::from("<div class=\"legend\">");
         for line in self.views.get(self.shown).map_or(&[][..], |view| &view.lines) {
-            let dashed = if line.dashed { " dashed" } else { "" };
+            let shape = match (line.mark, line.dashed) {
+                (Mark::Disc, _) => " disc",
+                (Mark::Cross, _) => " cross",
+                (Mark::Line, true) => " dashed",
+                (Mark::Line, false) => "",
+            };
             push(
                 &mut out,
-                format_args!("<span><i class=\"key {}{dashed}\"></i>{}</span>", line.class, escape::text(&line.name)),
+                format_args!("<span><i class=\"key {}{shape}\"></i>{}</span>", line.class, escape::text(&line.name)),
             );
         }
         out.push_str("</div>");
@@ -232,7 +269,8 @@ impl Chart {
     fn frame(&self) -> (Frame, Vec<f64>) {
         let lines = self.views.get(self.shown).map_or(&[][..], |view| &view.lines);
         let xs = || lines.iter().flat_map(|line| line.points.iter().map(|point| point.0));
-        let ys = || lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
+        let level = self.level.iter().map(|level| level.0);
+        let ys = || lines.iter().flat_map(|line| line.points.iter().map(|point| point.1)).chain(level.clone());
         let high_x = xs().fold(0.0, f64::max);
         let x = (0.0, if high_x > 0.0 { high_x } else { 1.0 });
         if self.across != Across::Time {
@@ -262,6 +300,17 @@ impl Chart {
                     bottom - TOP,
                     LEFT + 4.0,
                     TOP + 11.0
+                ),
+            );
+        }
+        if let Some((from, to)) = self.stretch {
+            let (from, to) = (frame.x(from).clamp(LEFT, right), frame.x(to).clamp(LEFT, right));
+            push(
+                out,
+                format_args!(
+                    "<rect class=\"stretch\" x=\"{from:.1}\" y=\"{TOP}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+                    (to - from).max(1.5),
+                    bottom - TOP
                 ),
             );
         }
@@ -299,30 +348,35 @@ impl Chart {
             );
         }
         push(out, format_args!("<path class=\"axis\" d=\"M{LEFT} {bottom}H{right}\"/>"));
-    }
-
-    fn marks(&self, out: &mut String, frame: &Frame) {
-        for (index, (t_s, label)) in self.events.iter().enumerate() {
-            let x = frame.x(*t_s);
-            if !(LEFT..=WIDTH - RIGHT).contains(&x) {
-                continue;
-            }
-            let y = TOP - 6.0 + (index % EVENT_ROWS) as f64 * 11.0;
-            let short: String = label.chars().take(EVENT_LABEL_MAX).collect();
-            let leftwards = x + short.chars().count() as f64 * EVENT_CHARACTER > WIDTH - RIGHT;
-            let (anchor, at) = if leftwards { ("end", x - 4.0) } else { ("start", x + 4.0) };
+        if let Some((height, name)) = &self.level {
+            let y = frame.y(*height);
             push(
                 out,
                 format_args!(
-                    "<g class=\"event\"><title>{}</title><path d=\"M{x:.1} {:.1}V{}\"/>\
-                     <text x=\"{at:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text></g>",
-                    escape::text(label),
-                    TOP - 14.0,
-                    HEIGHT - BOTTOM,
-                    escape::text(&short)
+                    "<g class=\"level\"><path d=\"M{LEFT} {y:.1}H{right}\"/><text x=\"{}\" y=\"{:.1}\">{}</text></g>",
+                    LEFT + 4.0,
+                    y - 4.0,
+                    escape::text(name)
                 ),
             );
         }
+    }
+
+    /// What happened, where the drawing has it.
+    fn placed_events(&self, frame: &Frame) -> Vec<(f64, String)> {
+        let at = self.events.iter().map(|(t_s, label)| (frame.x(*t_s), label.clone()));
+        at.filter(|(x, _)| (LEFT..=WIDTH - RIGHT).contains(x)).collect()
+    }
+
+    fn size(&self) -> Size {
+        if self.wide { Size::WIDE } else { Size::HALF }
+    }
+
+    /// Whether what happened is drawn as numbers, which have to be explained.
+    #[must_use]
+    fn is_numbered(&self) -> bool {
+        let (frame, _) = self.frame();
+        events::are_numbered(&self.placed_events(&frame), WIDTH - RIGHT, self.size())
     }
 }
 
@@ -337,6 +391,37 @@ fn path(points: &[(f64, f64)], frame: &Frame) -> String {
         push(&mut out, format_args!("{letter}{:.1} {:.1}", frame.x(*x), frame.y(*y)));
     }
     out
+}
+
+fn drawn(out: &mut String, line: &Line, frame: &Frame) {
+    let class = &line.class;
+    if line.mark == Mark::Line {
+        let dashed = if line.dashed { " dashed" } else { "" };
+        let path = broken_path(&line.points, frame);
+        return push(out, format_args!("<path class=\"line {class}{dashed}\" d=\"{path}\"/>"));
+    }
+    for (x, y) in &line.points {
+        let (x, y) = (frame.x(*x), frame.y(*y));
+        if line.mark == Mark::Disc {
+            push(out, format_args!("<circle class=\"bar {class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.6\"/>"));
+        } else {
+            let (left, top) = (x - 3.4, y - 3.4);
+            let strokes = "l6.8 6.8m-6.8 0l6.8 -6.8";
+            push(out, format_args!("<path class=\"line {class}\" d=\"M{left:.1} {top:.1}{strokes}\"/>"));
+        }
+    }
+}
+
+/// A line over time that ends where nothing was measured, and begins again: between points that lie farther apart than
+/// so many times the shortest step.
+fn broken_path(points: &[(f64, f64)], frame: &Frame) -> String {
+    const GAP: f64 = 4.0;
+    if frame.logarithmic {
+        return path(points, frame);
+    }
+    let step =
+        points.windows(2).map(|pair| pair[1].0 - pair[0].0).filter(|step| *step > 0.0).fold(f64::INFINITY, f64::min);
+    points.chunk_by(|a, b| b.0 - a.0 <= step * GAP).map(|points| path(points, frame)).collect()
 }
 
 /// Each line raised by the sum of those below it at the same x; a line without a point there counts as 0.
@@ -383,7 +468,13 @@ mod tests {
     use super::*;
 
     fn line(points: &[(f64, f64)]) -> Line {
-        Line { name: "x".to_owned(), class: "op-read".to_owned(), dashed: false, points: points.to_vec() }
+        Line {
+            name: "x".to_owned(),
+            class: "op-read".to_owned(),
+            dashed: false,
+            mark: Mark::Line,
+            points: points.to_vec(),
+        }
     }
 
     #[test]

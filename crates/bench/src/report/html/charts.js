@@ -158,8 +158,10 @@
     draw() {
       const [low, high] = this.range();
       const drawn = this.visible();
-      const inside = drawn.flatMap((line) => line.top).filter(([x]) => x >= low && x <= high).map(([, y]) => y);
-      const log = this.across !== "time";
+      // The points beyond either end too: what leads to them is in view.
+      const inside = drawn.flatMap((line) => line.top).map(([, y]) => y);
+      const log = this.across !== "time" || this.logarithmic;
+      if (this.level) inside.push(this.level[0]);
       const list = log ? logarithmic(Math.min(...inside), Math.max(...inside)) : linear(Math.max(0, ...inside));
       const [bottom, top] = [list[0], list[list.length - 1]];
       this.x = (v) => this.left + (v - low) / (high - low) * (this.width - this.left - this.right);
@@ -176,9 +178,31 @@
     }
 
     line(line) {
+      if (line.mark === "disc") {
+        return line.top.map(([x, y]) => `<circle class="bar ${line.class}" cx="${this.x(x)}" cy="${this.y(y)}" r="3.6"/>`).join("");
+      }
+      if (line.mark === "cross") {
+        const cross = ([x, y]) => `M${this.x(x) - 3.4} ${this.y(y) - 3.4}l6.8 6.8m-6.8 0l6.8 -6.8`;
+        return `<path class="line ${line.class}" d="${line.top.map(cross).join("")}"/>`;
+      }
       const path = (points) => points.map(([x, y], n) => (n ? "L" : "M") + this.x(x).toFixed(1) + " " + this.y(y).toFixed(1)).join("");
+      // A line over time ends where nothing was measured, and begins again, as in chart.rs.
+      const broken = (points) => {
+        if (this.across !== "time" || this.stacked) return path(points);
+        let step = Infinity;
+        points.forEach(([x], n) => { if (n && x > points[n - 1][0]) step = Math.min(step, x - points[n - 1][0]); });
+        let from = 0;
+        let out = "";
+        points.forEach(([x], n) => {
+          if (n && x - points[n - 1][0] > step * 4) {
+            out += path(points.slice(from, n));
+            from = n;
+          }
+        });
+        return out + path(points.slice(from));
+      };
       const dashed = line.dashed ? " dashed" : "";
-      const edge = `<path class="line ${line.class}${dashed}" d="${path(line.top)}"/>`;
+      const edge = `<path class="line ${line.class}${dashed}" d="${broken(line.top)}"/>`;
       if (!this.stacked) return edge;
       const ground = path([...line.ground].reverse()).replace("M", "L");
       return `<path class="area ${line.class}" d="${path(line.top)}${ground}Z"/>` + edge;
@@ -194,6 +218,11 @@
         out += `<rect class="warm" x="${this.left}" y="${this.top}" width="${end - this.left}" height="${bottom - this.top}"/>`
           + `<text class="warm-name" x="${this.left + 4}" y="${this.top + 11}">warm-up</text>`;
       }
+      const held = (x) => Math.min(Math.max(this.x(x), this.left), right);
+      if (this.stretch) {
+        const [from, to] = this.stretch.map(held);
+        out += `<rect class="stretch" x="${from}" y="${this.top}" width="${Math.max(to - from, 1.5)}" height="${bottom - this.top}"/>`;
+      }
       for (const value of list) {
         const y = this.y(value);
         out += `<path class="grid" d="M${this.left} ${y}H${right}"/>`
@@ -204,20 +233,40 @@
         if (this.across === "percentile") out += `<path class="grid" d="M${x} ${this.top}V${bottom}"/>`;
         out += `<path class="tick" d="M${x} ${bottom}v4"/><text class="x" x="${x}" y="${bottom + 17}">${label}</text>`;
       }
-      return out + `<path class="axis" d="M${this.left} ${bottom}H${right}"/>`;
+      out += `<path class="axis" d="M${this.left} ${bottom}H${right}"/>`;
+      if (this.level) {
+        const y = this.y(this.level[0]);
+        out += `<g class="level"><path d="M${this.left} ${y}H${right}"/>`
+          + `<text x="${this.left + 4}" y="${y - 4}">${escaped(this.level[1])}</text></g>`;
+      }
+      return out;
     }
 
+    /** What happened: labels where they fit without touching each other, otherwise numbers, as events.rs places them. */
     marks() {
       const right = this.width - this.right;
-      return this.events.map(([t, label], index) => {
-        const x = this.x(t);
-        if (x < this.left || x > right) return "";
-        const text = [...label].slice(0, 34).join("");
-        const leftwards = x + [...text].length * 5.4 > right;
-        return `<g class="event"><title>${escaped(label)}</title><path d="M${x} ${this.top - 14}V${this.height - this.bottom}"/>`
-          + `<text x="${x + (leftwards ? -4 : 4)}" y="${this.top - 6 + index % 3 * 11}" `
-          + `text-anchor="${leftwards ? "end" : "start"}">${escaped(text)}</text></g>`;
-      }).join("");
+      const [character, row] = this.label;
+      const events = this.events.map(([t, label], index) => ({ x: this.x(t), label, index }))
+        .filter((event) => event.x >= this.left && event.x <= right);
+      const rows = (text, squeezed) => {
+        const taken = [[], [], []];
+        for (const event of events) {
+          event.text = text(event);
+          const width = ([...event.text].length + 1) * character;
+          event.leftwards = event.x + width > right;
+          const [from, to] = event.leftwards ? [event.x - width, event.x] : [event.x, event.x + width];
+          event.row = taken.findIndex((row) => row.every(([start, end]) => end <= from || start >= to));
+          if (event.row < 0 && !squeezed) return false;
+          if (event.row < 0) event.row = event.index % 3;
+          taken[event.row].push([from, to]);
+        }
+        return true;
+      };
+      if (!rows((event) => [...event.label].slice(0, 34).join(""), false)) rows((event) => String(event.index + 1), true);
+      return events.map((event) => `<g class="event"><title>${escaped(event.label)}</title>`
+        + `<path d="M${event.x} ${this.top - 14}V${this.height - this.bottom}"/>`
+        + `<text x="${event.x + (event.leftwards ? -3 : 3)}" y="${this.top - 6 + event.row * row}" `
+        + `text-anchor="${event.leftwards ? "end" : "start"}">${escaped(event.text)}</text></g>`).join("");
     }
 
     /** All x that have a point in view. */
@@ -227,9 +276,12 @@
       return [...new Set(all)].sort((a, b) => a - b);
     }
 
-    valueAt(line, x) {
-      if (this.across === "time") return line.points.find(([at]) => at === x)?.[1];
-      return line.points.find(([at]) => at >= x - 1e-9)?.[1];
+    /** What the line is at x: one value; of points that nothing joins, all that lie there. */
+    valuesAt(line, x) {
+      if (line.mark !== "line") return line.points.filter(([at]) => at === x).map(([, y]) => y);
+      const exact = this.across === "time";
+      const found = line.points.find(([at]) => exact ? at === x : at >= x - 1e-9);
+      return found ? [found[1]] : [];
     }
 
     /** Shows the cursor and the read-out at x; hides them without one. */
@@ -246,11 +298,11 @@
       let sum = 0;
       const lines = this.lines();
       for (const line of lines) {
-        const value = this.valueAt(line, x);
-        if (value === undefined) continue;
-        sum += value;
-        marks += `<circle class="${line.class}" r="3.5" cx="${at}" cy="${this.y(this.stacked ? sum : value)}"/>`;
-        rows += `<tr><td><i class="key ${line.class}"></i>${escaped(line.name)}</td><td>${formats[this.quantity](value)}</td></tr>`;
+        for (const value of this.valuesAt(line, x)) {
+          sum += value;
+          marks += `<circle class="${line.class}" r="3.5" cx="${at}" cy="${this.y(this.stacked ? sum : value)}"/>`;
+          rows += `<tr><td><i class="key ${line.class}"></i>${escaped(line.name)}</td><td>${formats[this.quantity](value)}</td></tr>`;
+        }
       }
       if (this.stacked && lines.length > 1) rows += `<tr><td>all</td><td><b>${formats[this.quantity](sum)}</b></td></tr>`;
       const head = this.across === "time" ? "second " + short(x) : this.across === "load" ? plain(x) + "/s offered" : percentile(x);
@@ -270,14 +322,26 @@
     /** Buttons: the views, and the way back from a zoom. */
     tools() {
       const tools = this.figure.appendChild(element("div", { className: "tools" }));
-      const buttons = this.views.length < 2 ? [] : this.views.map((view, index) => {
+      const views = this.views.length < 2 ? [] : this.views.map((view, index) => {
         const button = element("button", { type: "button", textContent: view.name });
         button.onclick = () => charts.filter((chart) => chart.views.length === this.views.length).forEach((chart) => chart.show(index));
         return button;
       });
+      const buttons = [...views];
       this.reset = element("button", { type: "button", textContent: "reset zoom", hidden: true, onclick: () => this.owner.zoom(null) });
+      // Latency over time begins at zero; where one second dwarfs all others, a logarithmic axis shows them.
+      if (this.across === "time" && this.quantity === "us") {
+        const toggle = element("button", { type: "button", textContent: "log", title: "logarithmic axis" });
+        toggle.setAttribute("aria-pressed", false);
+        toggle.onclick = () => {
+          this.logarithmic = !this.logarithmic;
+          toggle.setAttribute("aria-pressed", this.logarithmic);
+          this.draw();
+        };
+        buttons.unshift(toggle);
+      }
       tools.append(this.reset, ...buttons);
-      this.pressed = () => buttons.forEach((button, index) => button.setAttribute("aria-pressed", index === this.shown));
+      this.pressed = () => views.forEach((button, index) => button.setAttribute("aria-pressed", index === this.shown));
       this.pressed();
     }
 

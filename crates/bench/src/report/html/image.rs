@@ -15,6 +15,10 @@ const HEAD: f64 = 46.0;
 /// Room that a character of the legend takes.
 const LEGEND_CHARACTER: f64 = 6.2;
 const LEGEND_LEFT: f64 = 14.0;
+/// A line of explanations below a drawing.
+pub(super) const NOTE_LINE: f64 = 13.0;
+/// Characters of such a line.
+const NOTE_CHARACTERS: usize = 92;
 
 /// Colours on white by class: style.css has the same.
 const COLOURS: [(&str, &str); 14] = [
@@ -39,8 +43,9 @@ const STYLE: &str = "text{font:11px 'Liberation Sans','DejaVu Sans',Arial,sans-s
 .x{text-anchor:middle}.y{text-anchor:end}.grid{stroke:#e8ebef;fill:none}.axis,.tick{stroke:#59636e;fill:none}\
 .warm{fill:#eef0f3}.warm-name{font-size:10px}.line{fill:none;stroke-width:1.6;stroke-linejoin:round}\
 .dashed{stroke-dasharray:5 3}.area{fill-opacity:.28;stroke:none}.light{fill-opacity:.38}\
-.bar-label{text-anchor:end;font-size:11.5px;fill:#1b1f24}.bar-figure{font-size:11.5px;fill:#1b1f24}\
-.event path{stroke:#8a3ffc;stroke-dasharray:3 2;fill:none}.event text{fill:#8a3ffc;font-size:10.5px}";
+.bar-label{text-anchor:end;font-size:11.5px;fill:#1b1f24}.bar-label.above{text-anchor:start}.bar-figure{font-size:11.5px;fill:#1b1f24}\
+.stretch{fill:#00805e;fill-opacity:.2}.level path{stroke:#b3261e;stroke-dasharray:6 3;fill:none}.level text{fill:#b3261e}\
+.note{font-size:10px}.event path{stroke:#8a3ffc;stroke-dasharray:3 2;fill:none}.event text{fill:#8a3ffc;font-size:10.5px}";
 
 /// A chart that stands alone.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,6 +115,21 @@ impl Image {
 
 fn push(out: &mut String, piece: std::fmt::Arguments<'_>) {
     out.write_fmt(piece).expect("a String takes all that is written to it");
+}
+
+/// Explanations in lines, as many on each as fit.
+pub(super) fn wrapped(notes: impl Iterator<Item = String>) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for note in notes {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + note.chars().count() + 3 <= NOTE_CHARACTERS => {
+                line.push_str(" · ");
+                line.push_str(&note);
+            }
+            _ => lines.push(note),
+        }
+    }
+    lines
 }
 
 fn colours() -> String {

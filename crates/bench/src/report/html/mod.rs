@@ -4,10 +4,12 @@
 mod bars;
 mod chart;
 mod escape;
+mod events;
 mod image;
 mod page;
 mod plots;
 mod scale;
+mod search;
 mod suite;
 
 pub use image::Image;

@@ -7,8 +7,8 @@ use crate::model::{CpuTime, LatencySummary, Phase, RunReport};
 
 use super::super::headline::{self, COLUMNS};
 use super::super::warnings::{Warning, warnings};
-use super::super::{facts, figure, resources};
-use super::{bars, escape, plots};
+use super::super::{facts, figure, resources, searched};
+use super::{bars, escape, plots, search};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("charts.js");
@@ -18,10 +18,25 @@ const SCRIPT: &str = include_str!("charts.js");
 pub fn render(report: &RunReport) -> String {
     let mut out = String::with_capacity(256 * 1024);
     header(&mut out, report);
-    results(&mut out, report);
     let mut data = Vec::new();
+    for (index, search) in report.searches.iter().enumerate() {
+        let title = escape::text(&searched::title(search));
+        push(&mut out, format_args!("<section id=\"search{index}\">\n<h2>{title}</h2>\n"));
+        search::section(&mut out, &format!("search{index}"), search, report, &mut data);
+        out.push_str("</section>\n");
+    }
+    // Of a search, the tries are what there is to see; what each of them measured is for those who doubt.
+    let closed = !report.searches.is_empty();
+    if closed {
+        let phases = figure::plural(report.phases.len() as u64, "phase");
+        push(&mut out, format_args!("<details>\n<summary>All that was measured <small>{phases}</small></summary>\n"));
+    }
+    results(&mut out, report);
     for (index, phase) in report.phases.iter().enumerate() {
         section(&mut out, index, phase, &mut data);
+    }
+    if closed {
+        out.push_str("</details>\n");
     }
     about(&mut out, report);
     document(&format!("{}: {}", report.identity.name, report.configuration.target), &out, data)

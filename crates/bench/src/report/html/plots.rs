@@ -3,7 +3,7 @@
 use crate::model::{LatencySummary, Phase, SeriesPoint};
 
 use super::super::figure;
-use super::chart::{Across, Chart, Line, View};
+use super::chart::{Across, Chart, Line, Mark, View};
 use super::scale::{self, Quantity};
 
 /// Longer series are thinned: more points than pixels show nothing.
@@ -31,7 +31,8 @@ pub fn class_of(op: &str) -> &'static str {
 #[must_use]
 pub fn of_phase(index: usize, phase: &Phase) -> Vec<Chart> {
     let mut charts = Vec::new();
-    if phase.series.iter().any(|series| !series.points.is_empty()) {
+    // One point makes no line.
+    if phase.series.iter().any(|series| series.points.len() > 1) {
         charts.push(throughput(index, phase));
         charts.push(latency(index, phase));
     }
@@ -48,8 +49,12 @@ pub fn of_phase(index: usize, phase: &Phase) -> Vec<Chart> {
 /// All charts of a run as images.
 #[must_use]
 pub fn images(report: &crate::model::RunReport) -> Vec<super::image::Image> {
+    let searches = report.searches.iter().enumerate();
+    let searches = searches.flat_map(|(index, of)| super::search::charts(&format!("search{index}"), of, report));
+    let mut found: Vec<super::image::Image> = searches.map(|chart| chart.image()).collect();
     let phases = report.phases.iter().enumerate();
-    phases.flat_map(|(index, phase)| of_phase(index, phase)).map(|chart| chart.image()).collect()
+    found.extend(phases.flat_map(|(index, phase)| of_phase(index, phase)).map(|chart| chart.image()));
+    found
 }
 
 /// A chart over the phase's time, without its lines.
@@ -66,6 +71,9 @@ fn over_time(index: usize, kind: &str, phase: &Phase) -> Chart {
         shown: 0,
         warm_up_s: phase.warm_up_s,
         events: phase.events.iter().map(|event| (event.t_s, event.label.clone())).collect(),
+        level: None,
+        stretch: None,
+        wide: false,
         remark: String::new(),
     }
 }
@@ -146,7 +154,7 @@ fn latency(index: usize, phase: &Phase) -> Chart {
 
 fn distribution(index: usize, phase: &Phase) -> Chart {
     let mut lines = Vec::new();
-    for op in &phase.ops {
+    for op in phase.ops.iter().filter(|op| op.op != "CLEANUP") {
         match &op.latency.intended {
             Some(intended) => {
                 lines.push(line(&op.op, &format!("{}, from when due", op.op), spectrum(intended)));
@@ -203,6 +211,7 @@ fn metrics(index: usize, phase: &Phase) -> Vec<Chart> {
                 name: metric.node.clone().unwrap_or_else(|| metric.name.clone()),
                 class: place.map_or_else(|| "metric".to_owned(), |place| format!("node-{}", place % NODE_COLOURS)),
                 dashed: place.is_some_and(|place| place >= NODE_COLOURS),
+                mark: Mark::Line,
                 points: thin(points, |values| values.iter().copied().fold(f64::MIN, f64::max)),
             }
         };
@@ -231,7 +240,7 @@ fn node_names(phase: &Phase) -> Vec<String> {
 }
 
 fn line(op: &str, name: &str, points: Vec<(f64, f64)>) -> Line {
-    Line { name: name.to_owned(), class: class_of(op).to_owned(), dashed: false, points }
+    Line { name: name.to_owned(), class: class_of(op).to_owned(), dashed: false, mark: Mark::Line, points }
 }
 
 /// How many neighbours one point stands for.

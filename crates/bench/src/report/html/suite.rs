@@ -7,15 +7,16 @@ use crate::suite::{StepRecord, SuiteReport};
 use crate::workload::KNOWN;
 
 use super::super::suite::{
-    Curve, CurveLine, Grid, MedianRow, beside, curves, differences, grids, median_bars, per_core_s, timelines,
+    Curve, CurveLine, Grid, MedianRow, beside, curves, differences, grids, median_bars, per_busy_core_s, per_core_s,
+    timelines,
 };
 use super::super::warnings::Severity;
 use super::super::{facts, figure};
 use super::bars::{Bar, figure_of, image_of};
-use super::chart::{Across, Chart, Line, View};
+use super::chart::{Across, Chart, Line, Mark, View};
 use super::image::Image;
 use super::scale::Quantity;
-use super::{escape, page, plots};
+use super::{escape, page, plots, search};
 
 /// The whole document.
 #[must_use]
@@ -32,6 +33,7 @@ pub fn render(report: &SuiteReport) -> String {
     for (title, bars) in medians(report) {
         out.push_str(&figure_of(&title, "median; the figures have its confidence interval", &bars));
     }
+    out.push_str(&search_bars(report).map_or_else(String::new, |bars| figure_of(SEARCHED, SEARCHED_REMARK, &bars)));
     for (index, curve) in curves(report).iter().enumerate() {
         let chart = load_chart(index, curve);
         out.push_str(&chart.figure());
@@ -47,7 +49,7 @@ pub fn render(report: &SuiteReport) -> String {
                 escape::text(name)
             ),
         );
-        for chart in plots::of_phase(report.steps.len() + index, phase) {
+        for chart in timeline_charts(report.steps.len() + index, phase) {
             out.push_str(&chart.figure());
             data.extend(chart.data());
         }
@@ -122,9 +124,17 @@ pub fn images(report: &SuiteReport) -> Vec<Image> {
     for (index, (title, bars)) in medians(report).iter().enumerate() {
         found.push(image_of(&format!("medians{index}"), title, bars));
     }
+    found.extend(search_bars(report).map(|bars| image_of("highest-rates", SEARCHED, &bars)));
     found.extend(curves(report).iter().enumerate().map(|(index, curve)| load_chart(index, curve).image()));
+    for (index, step) in report.steps.iter().enumerate() {
+        let Some(report) = &step.report else { continue };
+        let searches = report.searches.iter().enumerate();
+        let charts =
+            searches.flat_map(|(number, of)| search::charts(&format!("step{index}-search{number}"), of, report));
+        found.extend(charts.map(|chart| chart.image()));
+    }
     for (index, (_, phase)) in timelines(report).iter().enumerate() {
-        found.extend(plots::of_phase(report.steps.len() + index, phase).iter().map(Chart::image));
+        found.extend(timeline_charts(report.steps.len() + index, phase).iter().map(Chart::image));
     }
     for (index, step) in report.steps.iter().enumerate() {
         let Some(phase) = step.phase() else { continue };
@@ -133,13 +143,41 @@ pub fn images(report: &SuiteReport) -> Vec<Image> {
     found
 }
 
+/// The charts of a timeline: as wide as the page.
+fn timeline_charts(index: usize, phase: &crate::model::Phase) -> Vec<Chart> {
+    let charts = plots::of_phase(index, phase).into_iter();
+    charts.map(|chart| Chart { wide: true, ..chart }).collect()
+}
+
+const SEARCHED: &str = "The highest rate that keeps the promise";
+const SEARCHED_REMARK: &str = "operations a second: the highest that held, and the lowest that did not";
+
+/// What the searches found.
+fn search_bars(report: &SuiteReport) -> Option<Vec<Bar>> {
+    let mut bars = Vec::new();
+    for step in &report.steps {
+        for search in step.report.iter().flat_map(|report| &report.searches) {
+            let label = format!("{}: {}", step.part.1, search.goal);
+            let figures = match (search.best_per_s, search.failed_per_s) {
+                (Some(best), Some(failed)) => format!("{} to {}", figure::rate(best), figure::rate(failed)),
+                (Some(best), None) => format!("{} at least", figure::rate(best)),
+                (None, _) => "none was found".to_owned(),
+            };
+            bars.push(Bar::plain(&label, figures, search.best_per_s.unwrap_or(0.0), "op-insert"));
+        }
+    }
+    (!bars.is_empty()).then_some(bars)
+}
+
 /// Ours and theirs, core by core.
 fn per_core(report: &SuiteReport) -> String {
     let bars = core_bars(report);
     if bars.is_empty() {
         return String::new();
     }
-    figure_of("Operations a second of one core", "ours, by busy cores; below it the published one, by all cores", &bars)
+    let remark = "dark: ours by all cores of this machine, clients included; light: by the time that the store was busy; grey: \
+                  published, by all cores of the servers";
+    figure_of("Operations a second of one core", remark, &bars)
 }
 
 /// Systems beside each other: the medians of each workload.
@@ -155,9 +193,10 @@ fn core_bars(report: &SuiteReport) -> Vec<Bar> {
     let mut bars = Vec::new();
     for step in &report.steps {
         let (Some(phase), Some(row)) = (step.phase(), beside(step)) else { continue };
-        let (Some(ours), Some(theirs)) = (per_core_s(phase), row.per_core_s()) else { continue };
-        let label = format!("{} {}", step.part.1, step.step.1);
-        bars.push(Bar::plain(&label, figure::rate(ours), ours, "op-read"));
+        let ours = step.report.as_ref().and_then(|report| per_core_s(report, phase));
+        let (Some(ours), Some(theirs)) = (ours, row.per_core_s()) else { continue };
+        let label = format!("{}, {}", step.part.1, step.step.1);
+        bars.push(Bar::within(&label, ours, per_busy_core_s(phase), "op-read"));
         bars.push(Bar::plain(&row.of.system, figure::rate(theirs), theirs, "op-other"));
     }
     bars
@@ -169,6 +208,7 @@ fn load_chart(index: usize, curve: &Curve) -> Chart {
         name: line.percentile.to_owned(),
         class: class.to_owned(),
         dashed: false,
+        mark: Mark::Line,
         points: line.points.clone(),
     };
     let short: Vec<String> = curve
@@ -189,6 +229,9 @@ fn load_chart(index: usize, curve: &Curve) -> Chart {
         shown: 0,
         warm_up_s: 0.0,
         events: Vec::new(),
+        level: None,
+        stretch: None,
+        wide: false,
         remark: match short.is_empty() {
             true => "All that was offered was done.".to_owned(),
             false => format!("Not all was done that was offered: {} a second.", short.join(", ")),
@@ -258,10 +301,15 @@ fn one(out: &mut String, index: usize, report_steps: usize, step: &StepRecord, d
         // What holds for all steps is told once, above.
         warnings.retain(|warning| warning.severity != Severity::Note && !warning.text.contains("debug build"));
         page::warning_list(out, &warnings);
-        for search in &report.searches {
-            push(out, format_args!("<p><b>{}</b> {}</p>\n", escape::text(&search.goal), escape::text(&search.answer)));
+        for (number, of) in report.searches.iter().enumerate() {
+            search::section(out, &format!("step{index}-search{number}"), of, report, data);
         }
-        for (number, phase) in report.phases.iter().enumerate() {
+        // Of a search only the try that stands for it is drawn whole: the others are points of its chart.
+        let drawn: Vec<_> = match report.searches.is_empty() {
+            true => report.phases.iter().collect(),
+            false => step.phase().into_iter().collect(),
+        };
+        for (number, phase) in drawn.into_iter().enumerate() {
             page::section(out, index + number * report_steps, phase, data);
         }
         out.push_str("<div class=\"columns\"><section>\n");

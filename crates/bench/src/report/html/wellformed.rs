@@ -126,6 +126,17 @@ fn a_page_is_well_formed_and_whole() {
 }
 
 #[test]
+fn a_search_shows_its_tries_under_the_bound() {
+    let run = sample::searched_run();
+    let page = checked(&run);
+    assert_eq!(page.count("svg"), 1 + run.phases.len() * 4 + 2, "one chart more than its phases have");
+    assert_eq!((page.attributes("class").filter(|class| *class == "level").count(), page.count("details")), (1, 1));
+    for told in ["bound 20.0 µs", "in 1 of 1 try", "does not", "UPDATE p99 48.0 µs of 20.0 µs"] {
+        assert!(page.text.contains(told), "{told}");
+    }
+}
+
+#[test]
 fn what_a_run_says_stays_text() {
     let report = sample::troubled_run();
     let page = checked(&report);
@@ -153,7 +164,7 @@ fn a_run_without_figures_still_makes_a_page() {
     phase.ops.truncate(1);
     phase.ops[0].latency = Default::default();
     let page = checked(&report);
-    assert_eq!(page.count("svg"), 2 + 2, "one point is no chart");
+    assert_eq!(page.count("svg"), 2, "one point is no chart");
     report.phases.clear();
     checked(&report);
 }

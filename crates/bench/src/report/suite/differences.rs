@@ -27,14 +27,21 @@ fn sentences(report: &SuiteReport, of: &Published, steps: &[&StepRecord]) -> Vec
     list.extend(link(report, of));
     list.extend(scale(&runs, steps));
     list.extend(settings(&runs, of));
-    list.push(
-        "Per core, ours is operations by the time that the store's processes were busy, which leaves out what a real \
-         network and idle cores cost; theirs is operations by all cores that their servers had. Both leave out the clients."
-            .to_owned(),
-    );
+    list.push(per_core(report));
     list.extend(report.about.differs.iter().cloned());
     list.extend(of.remarks.iter().map(|remark| format!("Of theirs: {remark}")));
     list
+}
+
+fn per_core(report: &SuiteReport) -> String {
+    format!(
+        "Per core: ours is operations by all {} processors of this machine, which the clients needed too; theirs is operations \
+         by all cores of their servers, and their clients had machines of their own. A processor here may be a hardware \
+         thread, which is less than a core. Per busy core, ours is by the time that the store's processes were busy; that \
+         leaves out the clients, and what a real network and idle cores cost, so it is not set against theirs. Years of \
+         hardware lie between the two as well.",
+        report.about.environment.cores
+    )
 }
 
 fn machines(report: &SuiteReport, of: &Published) -> String {

@@ -1,6 +1,6 @@
 //! The figures of one step, and of the published row beside it, by the name of a table's column.
 
-use crate::model::{LatencySummary, OpStats, Phase};
+use crate::model::{LatencySummary, Link, OpStats, Phase, RunReport};
 use crate::published::Row;
 use crate::suite::StepRecord;
 
@@ -12,11 +12,15 @@ pub enum Figure {
     /// Operations a second.
     Rate,
     /// Of one busy core of the store's processes.
+    PerBusyCore,
+    /// Of one core of the machine, the clients' work included; published ones of all cores of the servers.
     PerCore,
-    /// Of one core of the machine, the clients' work included.
-    PerMachineCore,
     /// How many times the published figure per core.
     Times,
+    /// The step's name.
+    Step,
+    /// From what was done to the store until its plans were done.
+    Moved,
     /// Reads: mean, 95 % and 99 %.
     Read,
     /// Writes: the same.
@@ -58,19 +62,21 @@ pub enum Figure {
 }
 
 /// Names of columns, what they are, and what they hold.
-const NAMES: [(&str, Figure, &str); 23] = [
+const NAMES: [(&str, Figure, &str); 25] = [
     ("ops/s", Figure::Rate, "Operations a second"),
     (
         "per core",
         Figure::PerCore,
-        "Operations a second of one core: ours of the time that the store's processes were busy, the published ones of all cores that the servers had",
+        "Operations a second by all cores: ours of this machine, on which the clients ran too; the published ones of all servers, without the clients' machines",
     ),
     (
-        "per machine core",
-        Figure::PerMachineCore,
-        "Operations a second of one core of this machine, on which the clients ran too",
+        "per busy core",
+        Figure::PerBusyCore,
+        "Operations a second of one core of the time that the store's processes were busy",
     ),
-    ("times", Figure::Times, "Our figure per core by the published one"),
+    ("step", Figure::Step, "What was done"),
+    ("until moved", Figure::Moved, "From what was done to the store until all replicas were where they belong"),
+    ("times", Figure::Times, "Our figure per core (of this machine, clients included) by the published one"),
     ("read", Figure::Read, "Reads: mean, 95 % and 99 %, in ms"),
     ("write", Figure::Write, "Writes: mean, 95 % and 99 %, in ms"),
     ("reads/s", Figure::Reads, "Reads a second"),
@@ -114,10 +120,12 @@ impl Figure {
         let kind = |writes: bool| merged(phase, writes);
         match self {
             Self::Rate => rate(Some(phase.throughput_per_s)),
-            Self::PerCore => rate(per_core_s(phase)),
-            Self::PerMachineCore => rate(Some(phase.throughput_per_s / f64::from(report.environment.cores.max(1)))),
+            Self::PerBusyCore => rate(per_busy_core_s(phase)),
+            Self::PerCore => rate(per_core_s(report, phase)),
+            Self::Step => Some(step.step.1.clone()),
+            Self::Moved => moved(phase),
             Self::Times => {
-                let times = per_core_s(phase)? / beside?.per_core_s()?;
+                let times = per_core_s(report, phase)? / beside?.per_core_s()?;
                 Some(format!("{} ×", figure::rate(times)))
             }
             Self::Read => three(&kind(false)?.latency.headline().clone()),
@@ -167,7 +175,8 @@ impl Figure {
             Self::Records => row.number("records").map(|count| figure::count(count as u64)),
             Self::Threads => row.number("threads").map(|count| figure::count(count as u64)),
             Self::OnDisk => row.number("on_disk_tb_per_node").map(|tb| format!("{tb} TB a node")),
-            Self::Took => row.number("hours").map(|hours| figure::span(hours * 3600.0)),
+            Self::Step => Some(String::new()),
+            Self::Took | Self::Moved => row.number("hours").map(|hours| figure::span(hours * 3600.0)),
             _ => None,
         }
     }
@@ -180,9 +189,35 @@ pub fn store_cpu_s(phase: &Phase) -> Option<f64> {
 
 /// Operations a second of one core that the store keeps busy.
 #[must_use]
-pub fn per_core_s(phase: &Phase) -> Option<f64> {
+pub fn per_busy_core_s(phase: &Phase) -> Option<f64> {
     let cpu = store_cpu_s(phase).filter(|cpu| *cpu > 0.0)?;
     Some(phase.operations as f64 / cpu)
+}
+
+/// Operations a second of one core of the machine that ran all of it; none where the store ran on others, whose cores
+/// nobody told.
+#[must_use]
+pub fn per_core_s(report: &RunReport, phase: &Phase) -> Option<f64> {
+    let here = report.environment.link != Link::Network;
+    here.then(|| phase.throughput_per_s / f64::from(report.environment.cores.max(1)))
+}
+
+/// From the first thing that was done to the store until its last plan was done; none where no plan was seen.
+fn moved(phase: &Phase) -> Option<String> {
+    let is_plan = |label: &str| label.starts_with("plan ");
+    let done = |label: &str| is_plan(label) && label.ends_with(": done");
+    let begun = phase.events.iter().find(|event| !is_plan(&event.label))?.t_s;
+    let plans = phase.events.iter().filter(|event| is_plan(&event.label));
+    let number = |label: &str| label.split(' ').nth(1).unwrap_or_default().to_owned();
+    let ended: Vec<String> =
+        phase.events.iter().filter(|event| done(&event.label)).map(|event| number(&event.label)).collect();
+    let is_open = plans.clone().any(|event| !ended.contains(&number(&event.label)));
+    let last = plans.map(|event| event.t_s).reduce(f64::max)?;
+    if is_open {
+        let seen = phase.warm_up_s + phase.duration_s - begun;
+        return Some(format!("more than {}", figure::span(seen)));
+    }
+    Some(figure::span(last - begun))
 }
 
 fn is_write(op: &OpStats) -> bool {
@@ -222,4 +257,23 @@ fn plain_ms(list: &[f64]) -> String {
 
 fn latencies(ms: &[f64], between: &str) -> String {
     ms.iter().map(|ms| figure::latency(ms * 1e3)).collect::<Vec<_>>().join(between)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Event;
+
+    #[test]
+    fn what_a_plan_took_counts_from_what_called_for_it() {
+        let of = |list: &[(f64, &str)]| {
+            let event = |(t_s, label): &(f64, &str)| Event { t_s: *t_s, label: (*label).to_owned() };
+            moved(&Phase { duration_s: 60.0, events: list.iter().map(event).collect(), ..Phase::default() })
+        };
+        let killed = (5.0, "node 2 killed");
+        let running = (21.0, "plan 3 (repair): running");
+        assert_eq!(of(&[killed, running, (29.5, "plan 3 (repair): done")]).as_deref(), Some("24.5 s"));
+        assert_eq!(of(&[killed, running]).as_deref(), Some("more than 55.0 s"));
+        assert_eq!(of(&[killed]), None);
+    }
 }

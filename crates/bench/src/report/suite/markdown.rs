@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use crate::suite::SuiteReport;
 
-use super::super::{facts, markdown::text};
+use super::super::facts;
+use super::super::markdown::{self, text};
 use super::{Grid, differences, grids};
 
 /// The whole document.
@@ -18,6 +19,12 @@ pub fn render(report: &SuiteReport) -> String {
     }
     for grid in grids(report) {
         push_grid(&mut out, &grid);
+    }
+    for step in &report.steps {
+        for search in step.report.iter().flat_map(|report| &report.searches) {
+            push(&mut out, format_args!("\n## {}, {}\n\n", text(&step.part.1), text(&step.step.1)));
+            markdown::searches(&mut out, search, 3);
+        }
     }
     for (of, sentences) in differences(report) {
         push(

@@ -3,7 +3,7 @@
 use crate::suite::StepRecord;
 
 use super::super::figure;
-use super::figures::{Figure, per_core_s, store_cpu_s};
+use super::figures::{Figure, per_busy_core_s, per_core_s, store_cpu_s};
 
 /// A figure of several runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,7 +34,7 @@ impl Scatter {
     #[must_use]
     pub fn text(&self) -> String {
         let print = |value: f64| match self.figure {
-            Figure::Rate | Figure::PerCore | Figure::PerMachineCore | Figure::Cpu => figure::rate(value),
+            Figure::Rate | Figure::PerBusyCore | Figure::PerCore | Figure::Cpu => figure::rate(value),
             Figure::Errors => figure::count(value as u64),
             Figure::OnDisk => figure::bytes(value as u64),
             _ => figure::latency(value),
@@ -48,15 +48,14 @@ impl Scatter {
 
 fn value(figure: Figure, step: &StepRecord) -> Option<f64> {
     let phase = step.phase()?;
-    let cores = step.report.as_ref().map_or(1, |report| report.environment.cores.max(1));
     let slowest = |of: fn(&crate::model::LatencySummary) -> f64| {
         let known = phase.ops.iter().filter(|op| op.op != "CLEANUP" && op.latency.measured.count > 0);
         known.map(|op| of(op.latency.headline())).reduce(f64::max)
     };
     match figure {
         Figure::Rate => Some(phase.throughput_per_s),
-        Figure::PerCore => per_core_s(phase),
-        Figure::PerMachineCore => Some(phase.throughput_per_s / f64::from(cores)),
+        Figure::PerBusyCore => per_busy_core_s(phase),
+        Figure::PerCore => per_core_s(step.report.as_ref()?, phase),
         Figure::Cpu => store_cpu_s(phase).map(|cpu| cpu / phase.duration_s),
         Figure::P95 => slowest(|latency| latency.p95_us),
         Figure::P99 => slowest(|latency| latency.p99_us),

@@ -9,7 +9,7 @@ mod timeline;
 
 pub(crate) use super::html::suite_page as page;
 pub(crate) use differences::differences;
-pub(crate) use figures::per_core_s;
+pub(crate) use figures::{per_busy_core_s, per_core_s};
 pub(crate) use grid::{Grid, MedianRow, beside, grids, median_bars};
 pub(crate) use markdown::render as document;
 /// Whether a table's column is a figure that steps have by themselves.

@@ -23,9 +23,11 @@ fn joined(steps: &[&StepRecord]) -> Phase {
     let mut names: Vec<&str> = Vec::new();
     for step in steps {
         let offset = (step.began_ms - start) as f64 / 1000.0;
-        phase.events.push(Event { t_s: offset, label: step.step.1.clone() });
+        // What is set before anything is measured is told with the steps.
+        if step.does != "act" || !ops.is_empty() {
+            phase.events.push(Event { t_s: offset, label: step.step.1.clone() });
+        }
         let later = |event: &Event| Event { t_s: event.t_s + offset, label: event.label.clone() };
-        phase.events.extend(step.events.iter().map(later));
         let Some(part) = step.phase() else { continue };
         phase.events.extend(part.events.iter().map(later));
         phase.operations += part.operations;
@@ -73,16 +75,24 @@ pub struct Curve {
     pub loads: Vec<(f64, f64)>,
 }
 
-/// The curves of all parts that offered two loads at least.
+/// The curves of all parts that offered two loads at least: at one load there is nothing to see.
 #[must_use]
 pub fn curves(report: &SuiteReport) -> Vec<Curve> {
     let mut parts: BTreeMap<usize, Vec<&StepRecord>> = BTreeMap::new();
-    for step in &report.steps {
+    // What a search tried is a chart of its own.
+    for step in report.steps.iter().filter(|step| step.does == "run") {
         if step.phase().is_some_and(|phase| phase.offered_per_s.is_some()) {
             parts.entry(step.part.0).or_default().push(step);
         }
     }
-    parts.into_values().filter(|steps| steps.len() >= 2).map(|steps| curve(&steps)).collect()
+    parts.into_values().map(|steps| curve(&steps)).filter(is_curve).collect()
+}
+
+fn is_curve(curve: &Curve) -> bool {
+    /// Loads that differ by less are one.
+    const APART: f64 = 0.02;
+    let (low, high) = (curve.loads.first(), curve.loads.last());
+    low.zip(high).is_some_and(|(low, high)| high.0 > low.0 * (1.0 + APART))
 }
 
 fn curve(steps: &[&StepRecord]) -> Curve {

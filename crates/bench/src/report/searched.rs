@@ -1,0 +1,127 @@
+//! What a search for a rate shows: every try with its verdict, and how sure the answer is. The same in every report.
+
+use crate::model::{Phase, RunReport, Search, Try};
+use crate::search::{Goal, LatencyPromise};
+
+use super::figure;
+
+/// The heads of [`rows`].
+pub const HEADS: [&str; 7] = ["try", "offered", "achieved", "p50", "p99", "", "why"];
+/// Tries of rates that lie closer than this are of one rate.
+const SAME_RATE: f64 = 1e-9;
+
+/// Tries as points: operations a second that were offered, and microseconds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tries {
+    /// Which latency.
+    pub name: String,
+    /// What it had to stay below; none where rates were given.
+    pub bound_us: Option<f64>,
+    /// Those that kept the promise.
+    pub held: Vec<(f64, f64)>,
+    /// Those that did not.
+    pub failed: Vec<(f64, f64)>,
+}
+
+/// What is looked for, in words.
+#[must_use]
+pub fn title(search: &Search) -> String {
+    if is_curve(search) {
+        "Latency against offered load".to_owned()
+    } else {
+        format!("The highest rate at which {}", search.goal)
+    }
+}
+
+fn is_curve(search: &Search) -> bool {
+    search.goal == "curve"
+}
+
+/// The tries, once for each latency of which the promise speaks.
+#[must_use]
+pub fn pictures(search: &Search, report: &RunReport) -> Vec<Tries> {
+    let goal: Option<Goal> = search.goal.parse().ok();
+    let promises = goal.map(|goal| goal.latencies()).unwrap_or_default();
+    if promises.is_empty() {
+        // Rates were given, or failures alone were promised to be few.
+        return vec![tries(search, "p99", None, &|one, _| Some(one.p99_us), report)];
+    }
+    let of = |promise: &LatencyPromise| {
+        tries(search, &promise.name(), Some(promise.bound_us()), &|_, phase| promise.of(phase?), report)
+    };
+    promises.iter().map(of).collect()
+}
+
+fn tries(
+    search: &Search,
+    name: &str,
+    bound_us: Option<f64>,
+    value: &dyn Fn(&Try, Option<&Phase>) -> Option<f64>,
+    report: &RunReport,
+) -> Tries {
+    let mut found = Tries { name: name.to_owned(), bound_us, ..Tries::default() };
+    for one in &search.tries {
+        let phase = report.phases.iter().find(|phase| phase.name == one.phase);
+        let Some(value) = value(one, phase).filter(|value| *value > 0.0) else { continue };
+        let list = if one.holds { &mut found.held } else { &mut found.failed };
+        list.push((one.offered_per_s, value));
+    }
+    for list in [&mut found.held, &mut found.failed] {
+        list.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    }
+    found
+}
+
+/// One row a try, in the order in which they were made.
+#[must_use]
+pub fn rows(search: &Search) -> Vec<[String; HEADS.len()]> {
+    let row = |one: &Try| {
+        [
+            one.phase.clone(),
+            format!("{}/s", figure::rate(one.offered_per_s)),
+            format!("{}/s", figure::rate(one.achieved_per_s)),
+            figure::latency(one.p50_us),
+            figure::latency(one.p99_us),
+            if one.holds { "holds" } else { "does not" }.to_owned(),
+            one.why.clone(),
+        ]
+    };
+    search.tries.iter().map(row).collect()
+}
+
+/// Between which rates the answer lies, and how many tries of each say so.
+#[must_use]
+pub fn interval(search: &Search) -> Option<String> {
+    let votes = |rate: f64| {
+        let of_rate = || search.tries.iter().filter(move |one| (one.offered_per_s / rate - 1.0).abs() < SAME_RATE);
+        (of_rate().filter(|one| one.holds).count() as u64, of_rate().count() as u64)
+    };
+    let (best, failed) = (search.best_per_s?, search.failed_per_s?);
+    let ((held, tried), (held_above, tried_above)) = (votes(best), votes(failed));
+    Some(format!(
+        "It lies between {}/s, which held in {held} of {}, and {}/s, which held in {held_above} of {}.",
+        figure::rate(best),
+        figure::plural(tried, "try").replace("trys", "tries"),
+        figure::rate(failed),
+        figure::plural(tried_above, "try").replace("trys", "tries"),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_tells_how_many_tries_stand_behind_it() {
+        let tried = |offered_per_s, holds| Try { offered_per_s, holds, ..Try::default() };
+        let search = Search {
+            best_per_s: Some(1000.0),
+            failed_per_s: Some(1050.0),
+            tries: vec![tried(1000.0, true), tried(1050.0, false), tried(1000.0, false), tried(1000.0, true)],
+            ..Search::default()
+        };
+        let text = interval(&search).unwrap_or_default();
+        assert_eq!(text, "It lies between 1,000/s, which held in 2 of 3 tries, and 1,050/s, which held in 0 of 1 try.");
+        assert_eq!(interval(&Search::default()), None);
+    }
+}
