@@ -35,6 +35,10 @@ pub struct Published {
     /// The network, where it is told.
     #[serde(default)]
     pub network: String,
+    /// Whether the data that were asked for fitted into memory; a row of its own may say otherwise.
+    pub in_memory: bool,
+    /// Records, where all rows are of as many.
+    pub records: Option<u64>,
     /// Copies of each record.
     pub replication_factor: u32,
     /// When a write was acknowledged.
@@ -87,6 +91,12 @@ pub fn row(wanted: &BTreeMap<String, Value>) -> Result<Row<'static>, String> {
 }
 
 impl Row<'_> {
+    /// Whether the data that were asked for fitted into memory.
+    #[must_use]
+    pub fn in_memory(&self) -> bool {
+        self.values.get("in_memory").and_then(Value::as_bool).unwrap_or(self.of.in_memory)
+    }
+
     /// A figure, if the row has it.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<f64> {

@@ -125,6 +125,10 @@ fn failures(report: &RunReport, phase: &Phase, list: &mut Vec<Warning>) {
 }
 
 fn cautions(report: &RunReport, list: &mut Vec<Warning>) {
+    if !report.searches.is_empty() {
+        // Tries are short, and some are too much for the store by intention: each has its verdict.
+        return over_budget(report, list);
+    }
     // The load ends when the records do; how long it takes is its result.
     let measured = || report.phases.iter().filter(|phase| !phase.name.eq_ignore_ascii_case("load"));
     let short: Vec<&str> =

@@ -9,6 +9,8 @@ const CLEARLY_HOLDS: f64 = 0.6;
 const STRIDE: f64 = 1.6;
 /// A search that takes more tries than this has no answer.
 const TRIES_MAX: u32 = 60;
+/// So many steps down without a rate that holds are enough: what delays operations then is not their number.
+const STEPS_DOWN_MAX: u32 = 12;
 /// Nothing below it is tried.
 const RATE_MIN: f64 = 1.0;
 
@@ -103,13 +105,15 @@ impl Searcher<'_> {
     fn bracket(&mut self) -> Result<(Option<f64>, Option<f64>), Ended> {
         let mut rate = self.hunt.start_per_s.max(RATE_MIN);
         let (mut low, mut high) = (None, None);
+        let mut steps_down = 0;
         while self.goes_on() && (low.is_none() || high.is_none()) {
             if self.decide(rate)? {
                 low = Some(rate);
                 rate *= STRIDE;
             } else {
                 high = Some(rate);
-                if rate <= RATE_MIN {
+                steps_down += 1;
+                if rate <= RATE_MIN || steps_down > STEPS_DOWN_MAX {
                     break;
                 }
                 rate = (rate / STRIDE).max(RATE_MIN);
@@ -172,7 +176,9 @@ mod tests {
     #[test]
     fn a_promise_that_cannot_be_kept_has_no_rate() {
         let mut never = |_: f64| Ok(Judged { holds: false, ratio: 9.0, why: String::new() });
-        let hunt_it = Hunt { start_per_s: 1000.0, tolerance: 0.05, repeats: 3 };
+        let far = Hunt { start_per_s: 1e6, tolerance: 0.05, repeats: 3 };
+        assert!(hunt(far, &mut never).unwrap().failed_per_s.unwrap() > 1000.0, "it does not go down for ever");
+        let hunt_it = Hunt { start_per_s: 100.0, tolerance: 0.05, repeats: 3 };
         assert_eq!(hunt(hunt_it, &mut never), Ok(Found { best_per_s: None, failed_per_s: Some(1.0) }));
         assert_eq!(hunt(hunt_it, &mut |_| Err(Ended)), Err(Ended));
         let mut always = |_: f64| Ok(Judged { holds: true, ratio: 0.1, why: String::new() });

@@ -141,7 +141,8 @@ impl Tries<'_> {
             (Some(best), None) => {
                 format!("{goal} holds at {}, and no rate was found at which it does not.", rate(best))
             }
-            (None, _) => format!("{goal} holds at no rate that was tried."),
+            (None, Some(lowest)) => format!("{goal} holds at no rate that was tried, down to {}.", rate(lowest)),
+            (None, None) => format!("{goal} holds at no rate that was tried."),
         };
         if let Some(doubt) = doubt(&self.search.tries) {
             self.search.answer.push_str(doubt);

@@ -148,6 +148,10 @@ impl Runner<'_> {
         fs::create_dir_all(&dir)?;
         let began = Instant::now();
         let ground = self.ground(part, &dir)?;
+        // The nodes of a new store have joined it one after the other: their share is moved to them first.
+        if self.target.is_none() {
+            self.rest(&ground, SETTLES_WITHIN)?;
+        }
         self.outlook.borrow_mut().started(part, began.elapsed().as_secs_f64());
         let result = part.steps[first..].iter().try_for_each(|step| self.step(part, step, &ground, &dir));
         let ended = match &ground {
@@ -260,19 +264,24 @@ impl Runner<'_> {
     }
 
     fn settle(&self, step: &StepFile, ground: &Ground, record: &mut StepRecord) -> Result<(), Trouble> {
+        let patience = match &step.duration {
+            Some(text) => text.parse::<Span>().and_then(|span| span.time("duration")).map_err(Trouble::Usage)?,
+            None => SETTLES_WITHIN,
+        };
+        self.rest(ground, patience)?;
+        record.done = !self.stopped();
+        Ok(())
+    }
+
+    /// Waits until the store has nothing left to do. What is behind an adapter tells nothing of its work.
+    fn rest(&self, ground: &Ground, patience: Duration) -> Result<(), Trouble> {
         let url = ground.url();
-        // What is behind an adapter tells nothing of its work.
         if let Ground::Nodes(_) = ground
             && url.starts_with("redis://")
         {
             let store: StoreUrl = url.parse().map_err(|bad: client::BadAddress| Trouble::Usage(bad.to_string()))?;
-            let patience = match &step.duration {
-                Some(text) => text.parse::<Span>().and_then(|span| span.time("duration")).map_err(Trouble::Usage)?,
-                None => SETTLES_WITHIN,
-            };
             settle(&store, patience, self.program.stop, &|text| self.say(text))?;
         }
-        record.done = !self.stopped();
         Ok(())
     }
 

@@ -39,6 +39,11 @@ fn every_suite_can_be_run_at_every_scale() {
                     let place = format!("{name}, {scale}: {} / {}", part.name, step.name);
                     let file = &step.file;
                     assert_eq!(file.does == Does::Act, file.action.is_some(), "{place}");
+                    if let (Does::Settle, Some(patience)) = (file.does, &file.duration) {
+                        // What a step of every kind lasts is not how long a store may take to come to rest.
+                        let patience = patience.parse::<crate::cli::Span>().and_then(|span| span.time("duration"));
+                        assert!(patience.is_ok_and(|time| time.as_secs() >= 600), "{place}");
+                    }
                     assert_eq!(file.does == Does::Search, file.goal.is_some(), "{place}");
                     let goal = file.goal.as_deref().map(str::parse::<crate::search::Goal>).transpose();
                     goal.unwrap_or_else(|e| panic!("{place}: {e}"));

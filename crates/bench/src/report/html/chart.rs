@@ -17,6 +17,9 @@ const LEFT: f64 = 62.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 22.0;
 const BOTTOM: f64 = 28.0;
+/// How far an axis of loads goes beyond the highest.
+const LOAD_MARGIN: f64 = 1.04;
+
 /// What the horizontal axis is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -272,6 +275,8 @@ impl Chart {
         let level = self.level.iter().map(|level| level.0);
         let ys = || lines.iter().flat_map(|line| line.points.iter().map(|point| point.1)).chain(level.clone());
         let high_x = xs().fold(0.0, f64::max);
+        // Marks at the end of the axis are not cut.
+        let high_x = if self.across == Across::Load { high_x * LOAD_MARGIN } else { high_x };
         let x = (0.0, if high_x > 0.0 { high_x } else { 1.0 });
         if self.across != Across::Time {
             let ticks = scale::logarithmic(ys().fold(f64::INFINITY, f64::min), ys().fold(0.0, f64::max));

@@ -127,7 +127,7 @@
     extent() {
       let high = 0;
       for (const line of this.views[this.shown].lines) for (const [x] of line.points) high = Math.max(high, x);
-      return [0, high || 1];
+      return [0, (this.across === "load" ? high * 1.04 : high) || 1];
     }
 
     range() {

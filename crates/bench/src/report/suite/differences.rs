@@ -5,6 +5,7 @@ use crate::published::{self, Published};
 use crate::suite::{StepRecord, SuiteReport};
 
 use super::super::figure;
+use super::figures::in_memory;
 use super::grid::beside;
 
 /// A publication, and what differs from it.
@@ -25,7 +26,8 @@ fn sentences(report: &SuiteReport, of: &Published, steps: &[&StepRecord]) -> Vec
     let mut list = vec![machines(report, of)];
     let runs: Vec<&RunReport> = steps.iter().filter_map(|step| step.report.as_ref()).collect();
     list.extend(link(report, of));
-    list.extend(scale(&runs, steps));
+    list.extend(scale(&runs, steps, of));
+    list.extend(memory(steps));
     list.extend(settings(&runs, of));
     list.push(per_core(report));
     list.extend(report.about.differs.iter().cloned());
@@ -73,11 +75,12 @@ fn link(report: &SuiteReport, of: &Published) -> Option<String> {
     }
 }
 
-fn scale(runs: &[&RunReport], steps: &[&StepRecord]) -> Option<String> {
+fn scale(runs: &[&RunReport], steps: &[&StepRecord], of: &Published) -> Option<String> {
     let ours = runs.iter().map(|run| run.configuration.record_count).max()?;
     let largest = runs.iter().max_by_key(|run| run.configuration.data_bytes())?;
     let memory = largest.configuration.memory_budget_bytes;
     let theirs = steps.iter().filter_map(|step| beside(step)?.number("records")).reduce(f64::max);
+    let theirs = theirs.or(of.records.map(|records| records as f64));
     let theirs = theirs.map_or_else(String::new, |theirs| {
         format!(", {} times fewer than theirs", figure::count((theirs / ours.max(1) as f64).round() as u64))
     });
@@ -90,6 +93,23 @@ fn scale(runs: &[&RunReport], steps: &[&StepRecord]) -> Option<String> {
         figure::count(ours),
         figure::bytes(largest.configuration.record_size_bytes)
     ))
+}
+
+/// Where ours came from memory, and theirs did not.
+fn memory(steps: &[&StepRecord]) -> Option<String> {
+    let is_unlike = |step: &&&StepRecord| {
+        let ours = step.report.as_ref().zip(step.phase()).is_some_and(|(report, phase)| in_memory(report, phase));
+        ours && beside(step).is_some_and(|row| !row.in_memory())
+    };
+    let unlike = steps.iter().filter(is_unlike).count();
+    (unlike > 0).then(|| {
+        format!(
+            "Memory: in {unlike} of {} steps that have a published figure beside them all of our data fitted into memory, and \
+             theirs did not: we did not wait for disks where they did. `in memory` marks these rows; a larger scale, or a \
+             bound of memory, makes them alike.",
+            steps.len()
+        )
+    })
 }
 
 fn settings(runs: &[&RunReport], of: &Published) -> Option<String> {

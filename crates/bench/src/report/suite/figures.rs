@@ -76,7 +76,11 @@ const NAMES: [(&str, Figure, &str); 25] = [
     ),
     ("step", Figure::Step, "What was done"),
     ("until moved", Figure::Moved, "From what was done to the store until all replicas were where they belong"),
-    ("times", Figure::Times, "Our figure per core (of this machine, clients included) by the published one"),
+    (
+        "times",
+        Figure::Times,
+        "Our figure per core (of this machine, clients included) by the published one; `in memory`: ours came from memory, theirs from disk",
+    ),
     ("read", Figure::Read, "Reads: mean, 95 % and 99 %, in ms"),
     ("write", Figure::Write, "Writes: mean, 95 % and 99 %, in ms"),
     ("reads/s", Figure::Reads, "Reads a second"),
@@ -126,7 +130,9 @@ impl Figure {
             Self::Moved => moved(phase),
             Self::Times => {
                 let times = per_core_s(report, phase)? / beside?.per_core_s()?;
-                Some(format!("{} ×", figure::rate(times)))
+                // What memory answers is not set against what a disk answers without a word.
+                let unlike = !beside?.in_memory() && in_memory(report, phase);
+                Some(format!("{} ×{}", figure::rate(times), if unlike { ", in memory" } else { "" }))
             }
             Self::Read => three(&kind(false)?.latency.headline().clone()),
             Self::Write => three(&kind(true)?.latency.headline().clone()),
@@ -200,6 +206,13 @@ pub fn per_busy_core_s(phase: &Phase) -> Option<f64> {
 pub fn per_core_s(report: &RunReport, phase: &Phase) -> Option<f64> {
     let here = report.environment.link != Link::Network;
     here.then(|| phase.throughput_per_s / f64::from(report.environment.cores.max(1)))
+}
+
+/// Whether all that the nodes of this machine had on disk fitted into the memory that they had for it.
+#[must_use]
+pub fn in_memory(report: &RunReport, phase: &Phase) -> bool {
+    let memory = report.configuration.memory_limit_bytes.unwrap_or(report.environment.memory_bytes);
+    phase.disk_bytes.is_some_and(|bytes| bytes < memory)
 }
 
 /// From the first thing that was done to the store until its last plan was done; none where no plan was seen.

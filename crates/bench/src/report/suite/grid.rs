@@ -87,11 +87,17 @@ fn rows_of_steps(steps: &[&StepRecord], table: &TableFile) -> Grid {
         let cells = std::iter::once(system(step)).chain(table.columns.iter().map(cell)).collect();
         let alarming = step.report.as_ref().is_some_and(|report| !report.is_clean());
         rows.push(GridRow { cells, published: false, alarming });
-        if let Some(row) = row {
+        // One that has none of the table's figures says nothing.
+        if let Some(row) = row.filter(|row| has_figures(*row, table)) {
             rows.push(GridRow { cells: published_cells(row, step, table), published: true, alarming: false });
         }
     }
     Grid { heads: heads(&table.columns, &["system"]), rows, ..Grid::default() }
+}
+
+fn has_figures(row: Row<'_>, table: &TableFile) -> bool {
+    let mut figures = table.columns.iter().filter_map(|name| Figure::named(name));
+    figures.any(|figure| figure.published(row).is_some_and(|text| !text.is_empty()))
 }
 
 fn published_cells(row: Row<'_>, step: &StepRecord, table: &TableFile) -> Vec<String> {
