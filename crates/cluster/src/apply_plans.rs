@@ -202,13 +202,11 @@ impl Map {
         let (PlanKind::DrainNode(node) | PlanKind::RemoveNode(node) | PlanKind::ReplaceNode { node, .. }) = kind else {
             return;
         };
-        let still = self.plans.values().filter(|plan| !matches!(plan.state, PlanState::Cancelled | PlanState::Failed));
-        let still = still.map(|plan| &plan.kind).any(|other| match other {
-            PlanKind::DrainNode(other) | PlanKind::RemoveNode(other) | PlanKind::ReplaceNode { node: other, .. } => {
-                other == node
-            }
-            _ => false,
-        });
+        // What was emptied before it was added again, no plan wants empty any more.
+        let added = self.plans.values().filter(|plan| plan.kind == PlanKind::AddNode(*node)).map(|plan| plan.id).max();
+        let given_up = |plan: &Plan| matches!(plan.state, PlanState::Cancelled | PlanState::Failed);
+        let mut newer = self.plans.values().filter(|plan| !given_up(plan) && Some(plan.id) > added);
+        let still = newer.any(|plan| plan.kind.empties(*node));
         if !still {
             self.leaving.remove(node);
         }

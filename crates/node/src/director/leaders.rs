@@ -61,9 +61,13 @@ impl Director {
         let leaders: BTreeMap<ShardId, NodeId> = map.shards.keys().filter_map(leads).collect();
         let wanted = leaders_wanted(map, &alive, &leaders).into_iter();
         let wrong = wanted.filter_map(|(shard, to)| Some((shard, *leaders.get(&shard)?, to)));
-        // A shard whose replicas are changing has its leader where its step wants it.
+        // A shard whose replicas are changing has its leader where its step wants it; what is damaged cannot lead.
+        let can_take = |shard: ShardId, to: NodeId| {
+            let replica = map.shards.get(&shard).and_then(|info| info.replica_on(to));
+            !map.steps.contains_key(&shard) && replica.is_some_and(|replica| self.is_sound(shard, replica, now))
+        };
         let mut wrong: Vec<(ShardId, NodeId, NodeId)> =
-            wrong.filter(|(shard, from, to)| from != to && !map.steps.contains_key(shard)).collect();
+            wrong.filter(|(shard, from, to)| from != to && can_take(*shard, *to)).collect();
         // The metadata group last: whoever directs then has to be told everything first.
         let meta = wrong.iter().find(|(shard, _, _)| *shard == ShardId::META).map(|(_, from, _)| *from);
         if meta.is_some_and(|node| wrong.iter().any(|(shard, from, _)| *shard != ShardId::META && *from == node)) {

@@ -10,6 +10,8 @@
 mod events;
 mod leaders;
 mod observe;
+mod outlook;
+mod own;
 mod picture;
 mod plans;
 mod progress;
@@ -19,9 +21,10 @@ mod splits;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod wanted;
 
+pub use outlook::allows;
 pub use picture::{NodePicture, PlanPicture, ReplicaPicture, ShardPicture, StorePicture, TransferPicture};
-pub use plans::allows;
 pub use report::{LeaderReport, MemberReport, NodeFigures, NodeReport, ReplicaReport, TransferReport};
 
 use crate::peer::Order;
@@ -29,11 +32,14 @@ use cluster::{Change, Map, Settings};
 use events::Told;
 use leaders::HandOvers;
 use observe::Seen;
-use plans::Outlook;
+use outlook::Outlook;
 use progress::Progress;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use vocab::{Epoch, Moment, NodeId, PlanId, ShardId};
+
+/// Between two looks of the director that stood still there is more than this, in µs.
+const STOOD_US: u64 = 1_000_000;
 
 /// What is to be done for a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +68,7 @@ pub struct Director {
     /// Plans without anything to do, and since when, in µs.
     quiet: BTreeMap<PlanId, u64>,
     epoch: Epoch,
+    ticked_us: u64,
 }
 
 impl Director {
@@ -85,6 +92,10 @@ impl Director {
     pub fn tick(&mut self, now: Moment, map: &Arc<Map>) -> Vec<DirectorAction> {
         let mut actions = Vec::new();
         self.seen.began_us.get_or_insert(now.mono_us);
+        if self.ticked_us > 0 {
+            self.seen.stood_still(now.mono_us.saturating_sub(self.ticked_us + STOOD_US), now);
+        }
+        self.ticked_us = now.mono_us;
         if self.epoch != map.epoch {
             self.epoch = map.epoch;
             self.seen.keep(map);
@@ -97,9 +108,10 @@ impl Director {
         self.advance(map, now, &mut actions);
         self.advance_splits(map, now, &mut actions);
         self.reconcile(map, &mut actions);
+        self.tidy(map, now, &mut actions);
         self.recover(map, now, &mut actions);
-        self.begin_plans(map, &settings, now, &mut actions);
         self.look(map, &settings, now);
+        self.begin_plans(map, &settings, now, &mut actions);
         let mut left = self.begin_steps(map, &settings, now, &mut actions);
         self.begin_splits(map, now, &mut left, &mut actions);
         self.end_plans(map, &left, &settings, now, &mut actions);

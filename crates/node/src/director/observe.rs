@@ -76,6 +76,13 @@ impl Seen {
         node.heard_us = node.heard_us.max(now.mono_us);
     }
 
+    /// For so long nothing that was sent here was looked at, in µs: nobody was silent for that.
+    pub(super) fn stood_still(&mut self, us: u64, now: Moment) {
+        let later = |at_us: &mut u64| *at_us = (*at_us + us).min(now.mono_us);
+        self.nodes.values_mut().for_each(|node| later(&mut node.heard_us));
+        self.began_us.iter_mut().for_each(later);
+    }
+
     pub(super) fn report(&mut self, from: NodeId, report: NodeReport, now: Moment) {
         self.heard(from, now);
         let node = self.nodes.entry(from).or_default();
@@ -134,7 +141,13 @@ impl Seen {
         self.nodes.contains_key(&node) && self.silent_us(node, now) < SILENT_US
     }
 
-    /// Whether a node can be given something.
+    /// Whether a node can be given a replica.
+    pub(super) fn can_take(&self, node: NodeId, now: Moment) -> bool {
+        let figures = self.nodes.get(&node).and_then(|node| node.figures.as_ref());
+        self.is_settled(node, now) && figures.is_some_and(|figures| figures.can_write)
+    }
+
+    /// Whether a node has answered for a while.
     pub(super) fn is_settled(&self, node: NodeId, now: Moment) -> bool {
         self.is_settled_for(node, SETTLED_US, now)
     }
@@ -155,6 +168,12 @@ impl Seen {
             let broken = seen.replicas.iter().filter(move |(_, replica)| replica.node == node);
             broken.filter_map(|(id, replica)| Some((*shard, *id, replica.broken.as_deref()?)))
         })
+    }
+
+    /// Whether a replica is of no use.
+    pub(super) fn is_broken(&self, shard: ShardId, replica: ReplicaId) -> bool {
+        let seen = self.shards.get(&shard).and_then(|seen| seen.replicas.get(&replica));
+        seen.is_some_and(|seen| seen.broken.is_some())
     }
 
     /// Bytes of a shard's rows: what its leader holds, else the most that some replica does.

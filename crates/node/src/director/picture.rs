@@ -1,7 +1,9 @@
 //! The store as the director sees it, for operators: what `ctl`, the admin API and the metrics show.
 
 use super::Director;
-use super::plans::{Left, allows, own_moves};
+use super::outlook::{allows, plan_of};
+use super::own::own_moves;
+use super::plans::PlanLeft;
 use cluster::placement::{Move, replicas_wanted};
 use cluster::{Map, NodeInfo, Plan, PlanKind, PlanState, ReplicaInfo, Settings, ShardInfo};
 use serde::Serialize;
@@ -331,7 +333,7 @@ impl Director {
         let moved = self.progress.of(plan.id);
         let steps = map.steps.values().filter(|step| step.plan == plan.id).count();
         let splits = map.splits.values().filter(|split| split.plan == plan.id).count();
-        let left = if plan.state.has_ended() { Left::default() } else { self.left(map, plan) };
+        let left = if plan.state.has_ended() { PlanLeft::default() } else { self.left(map, plan) };
         let bytes_left = left.bytes.saturating_sub(moved.under_way);
         let eta_s = (moved.rate >= 1.0 && bytes_left > 0).then(|| (bytes_left as f64 / moved.rate).ceil() as u64);
         PlanPicture {
@@ -394,8 +396,8 @@ impl Director {
 
     /// What keeps a plan from beginning any move.
     fn waits_for_moves(&self, map: &Map, plan: &Plan, held: &[ShardId], now: Moment) -> Option<String> {
-        let first: Vec<_> = self.first_moves().copied().collect();
-        let own = own_moves(map, plan, &self.seen).into_iter().map(|(_, step)| step);
+        let first: Vec<_> = self.outlook.first_moves().copied().collect();
+        let own = own_moves(map, plan, &self.seen, &self.outlook.lost).into_iter();
         let of_plan: Vec<_> = own.chain(first.iter().copied().filter(|step| allows(&plan.kind, step, map))).collect();
         if let Some(free) = of_plan.iter().find(|step| !map.steps.contains_key(&step.shard)) {
             let vain = |step: &&Move| !self.leaves_majority(map, step, now);
@@ -411,7 +413,7 @@ impl Director {
         // Moves of a shard build on each other: one that others are to make comes first.
         let other = first.iter().find(|step| held.contains(&step.shard))?;
         let shard = other.shard;
-        let by = map.open_plans().find(|of| of.id != plan.id && allows(&of.kind, other, map));
+        let by = plan_of(map, other).filter(|by| by.id != plan.id);
         Some(match by {
             Some(by) => format!("shard {shard} waits for plan {}, which is {}", by.id, by.state.word()),
             None => format!("shard {shard} has to get a replica first, which no plan is about: begin a rebalance"),

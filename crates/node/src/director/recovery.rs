@@ -56,7 +56,7 @@ impl Director {
         !votes || sound > (stay().count() + added) / 2
     }
 
-    fn is_sound(&self, shard: ShardId, replica: &ReplicaInfo, now: Moment) -> bool {
+    pub(super) fn is_sound(&self, shard: ShardId, replica: &ReplicaInfo, now: Moment) -> bool {
         let seen = self.seen.shards.get(&shard).and_then(|seen| seen.replicas.get(&replica.id));
         self.seen.answers(replica.node, now) && seen.is_none_or(|seen| seen.broken.is_none())
     }

@@ -3,6 +3,7 @@
 use super::{Director, DirectorAction};
 use cluster::{Change, Map, Plan, PlanKind, PlanState, ShardInfo};
 use std::collections::BTreeSet;
+use vocab::limits::MAP_SHARDS_MAX;
 use vocab::{Moment, PlanId, ShardId, Slot};
 
 /// Splits that are under way at once. Four took so much of two processors that requests queued for seconds (the suite
@@ -46,17 +47,25 @@ impl Director {
 fn wanted(map: &Map, plan: &Plan) -> Vec<(ShardId, Option<Slot>)> {
     let under_way = map.splits.values().filter(|split| split.plan == plan.id).count();
     let begun = plan.steps_done as usize + under_way;
-    let divisible = |shard: &ShardId| map.shards.get(shard).is_some_and(|info| info.slot_count() > 1);
+    let divisible =
+        |shard: &ShardId, at: Option<Slot>| map.shards.get(shard).is_some_and(|info| is_divisible(map, info, at));
     match plan.kind {
-        PlanKind::SplitShard { shard, at } if begun == 0 && divisible(&shard) => vec![(shard, at)],
+        PlanKind::SplitShard { shard, at } if begun == 0 && divisible(&shard, at) => vec![(shard, at)],
         PlanKind::SplitAll => {
             // Numbers rise and plans go by them: what the plan has made comes last, what it found is before.
             let count = map.data_shards().count().saturating_sub(begun);
             let found = map.data_shards().map(|(shard, _)| shard).take(count);
-            found.skip(begun).filter(divisible).map(|shard| (shard, None)).collect()
+            found.skip(begun).filter(|shard| divisible(shard, None)).map(|shard| (shard, None)).collect()
         }
         _ => Vec::new(),
     }
+}
+
+/// Whether a shard can be divided there: another plan may have given those slots away.
+pub(super) fn is_divisible(map: &Map, info: &ShardInfo, at: Option<Slot>) -> bool {
+    let first = info.slots.first().map(|range| range.0);
+    let divides = |at: Slot| info.owns(at) && first != Some(at.0);
+    map.shards.len() < MAP_SHARDS_MAX && info.slot_count() > 1 && at.is_none_or(divides)
 }
 
 /// The slots that a new shard gets: those from `at` on, or the upper half.

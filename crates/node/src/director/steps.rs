@@ -1,9 +1,10 @@
 //! Steps that are under way: what the leader of the shard is to do next, until the map shows that it is done.
 
 use super::observe::{SILENT_US, Seen};
+use super::outlook::is_busy;
 use super::{Director, DirectorAction};
 use crate::peer::Order;
-use cluster::{Change, Map, ShardInfo, Step};
+use cluster::{Change, Map, ReplicaInfo, ShardInfo, Step};
 use vocab::{Moment, NodeId, ReplicaId, ShardId};
 
 /// For how long a replica that is being filled may be on a node that does not answer, in µs, before another is sought.
@@ -13,6 +14,8 @@ const PATIENCE_US: u64 = 10_000_000;
 enum Next {
     /// Its shard's leader is to do that.
     Order(Order),
+    /// The one that is to go is no member: the map can give it up.
+    Forget(ReplicaId),
     /// It is over.
     End { done: bool },
 }
@@ -27,6 +30,9 @@ impl Director {
                     if let Some(leader) = self.seen.leader(shard, now) {
                         actions.push(DirectorAction::Order { node: leader.node, shard, order });
                     }
+                }
+                Next::Forget(replica) => {
+                    actions.push(DirectorAction::Propose(Change::ForgetReplica { shard, replica }));
                 }
                 Next::End { done } => {
                     actions.push(DirectorAction::Propose(Change::EndStep { plan: step.plan, shard, done }));
@@ -43,7 +49,10 @@ impl Director {
             (Some(_), None) => return Next::End { done: false },
             (Some(id), Some(add)) if add.learner || !add.member => {
                 let silent_us = self.seen.silent_us(add.node, now);
-                let is_vain = ended || map.leaving.contains(&add.node) || silent_us > PATIENCE_US + SILENT_US;
+                let is_vain = ended
+                    || map.leaving.contains(&add.node)
+                    || silent_us > PATIENCE_US + SILENT_US
+                    || self.seen.is_broken(shard, id);
                 return match (is_vain, add.member) {
                     (false, false) => Next::Order(Order::Add { replica: id.0, node: add.node }),
                     (false, true) => Next::Order(Order::Promote { replica: id.0 }),
@@ -55,6 +64,7 @@ impl Director {
             _ => {}
         }
         match remove {
+            Some(remove) if !remove.member => Next::Forget(remove.id),
             // The others went otherwise: a report of that was late.
             Some(remove) if info.voters().all(|voter| voter.id == remove.id) => Next::End { done: false },
             // Its leader would refuse for as long as that lasts, and what would end it may need a step of its own.
@@ -96,6 +106,25 @@ impl Director {
             let (voters, learners) = (of(true), of(false));
             let change = Change::SetReplicas { shard, members_index: known.index, voters, learners };
             actions.push(DirectorAction::Propose(change));
+        }
+    }
+
+    /// Gives up replicas that were about to come when their step ended: a report that they have become members may have
+    /// been under way. With them, placement takes their shard for busy.
+    pub(super) fn tidy(&self, map: &Map, now: Moment, actions: &mut Vec<DirectorAction>) {
+        for (&shard, info) in &map.shards {
+            let mut left = info.replicas.iter().filter(|replica| replica.learner || !replica.member).peekable();
+            if left.peek().is_none() || is_busy(map, shard) {
+                continue;
+            }
+            for &ReplicaInfo { id: replica, member, .. } in left {
+                if !member {
+                    actions.push(DirectorAction::Propose(Change::ForgetReplica { shard, replica }));
+                } else if let Some(leader) = self.seen.leader(shard, now) {
+                    let order = Order::Remove { replica: replica.0 };
+                    actions.push(DirectorAction::Order { node: leader.node, shard, order });
+                }
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! The director in a toy store: what it does of itself, what plans come to, and that it gets there whatever is lost.
 #![allow(clippy::unwrap_used)]
 
+mod rest;
 mod world;
 
 use super::*;
@@ -394,7 +395,8 @@ fn whatever_happens_it_gets_there() {
         world.up = world.map.nodes.keys().copied().collect();
         world.loss = 0;
         world.run(10);
-        world.begin(PlanKind::Rebalance);
+        let (id, kind) = (PlanId(world.map.next_plan), PlanKind::Rebalance);
+        world.apply(&Change::BeginPlan { id, kind, at_ms: 1, detail: String::new() });
         world.run_until(&format!("seed {seed}: all is well"), 600, World::is_quiet);
         whole(&world);
     }

@@ -18,7 +18,7 @@ pub(super) struct Group {
     /// Members: whether they vote, and what they hold.
     pub(super) members: BTreeMap<ReplicaId, (bool, u64)>,
     pub(super) leader: Option<ReplicaId>,
-    index: u64,
+    pub(super) index: u64,
     term: u64,
 }
 
@@ -35,6 +35,15 @@ pub(super) struct World {
     pub(super) prng: Prng,
     /// Of a hundred proposals and orders, how many are lost.
     pub(super) loss: u64,
+    /// How long the others take at the most, in µs. If they take any time, some come twice, and who leads the metadata
+    /// group directs.
+    pub(super) delay_us: u64,
+    mail: Vec<(u64, DirectorAction)>,
+    directs: Option<NodeId>,
+    /// Until then, whoever directs stands still.
+    pub(super) still_until_us: u64,
+    /// When each node was started, in ms, if not long ago.
+    pub(super) started_ms: BTreeMap<NodeId, u64>,
     /// Replicas that were made.
     pub(super) made: usize,
     /// The most that were filled at once from, and on, one node.
@@ -70,6 +79,11 @@ impl World {
             now_us: 1_000_000_000,
             prng: Prng::new(seed),
             loss: 0,
+            delay_us: 0,
+            mail: Vec::new(),
+            directs: None,
+            still_until_us: 0,
+            started_ms: BTreeMap::new(),
             made: 0,
             busiest: (0, 0),
             events: Vec::new(),
@@ -158,26 +172,57 @@ impl World {
         self.now_us += TICK_US;
         self.elect();
         self.fill();
-        if self.now_us.is_multiple_of(2 * TICK_US) {
-            self.report();
+        self.mail.sort_by_key(|(at_us, _)| *at_us);
+        let due = self.mail.partition_point(|(at_us, _)| *at_us <= self.now_us);
+        for (_, action) in self.mail.drain(..due).collect::<Vec<_>>() {
+            self.act(action);
         }
-        let (now, map) = (self.now(), Arc::new(self.map.clone()));
-        for action in self.director.tick(now, &map) {
-            if self.prng.below(100) < self.loss {
-                continue;
+        if self.now_us >= self.still_until_us && self.succeed() {
+            if self.now_us.is_multiple_of(2 * TICK_US) {
+                self.report();
             }
-            match action {
-                DirectorAction::Propose(Change::Event { kind, text, .. }) => {
-                    self.events.push(format!("{kind}: {text}"))
-                }
-                DirectorAction::Propose(change) => self.apply(&change),
-                DirectorAction::Order { node, shard, order } => self.obey(node, shard, &order),
+            let (now, map) = (self.now(), Arc::new(self.map.clone()));
+            for action in self.director.tick(now, &map) {
+                self.send(action);
             }
         }
         self.check();
     }
 
-    fn apply(&mut self, change: &Change) {
+    /// Whether anybody directs. One who has just begun to knows nothing.
+    fn succeed(&mut self) -> bool {
+        let leader = self.groups[&ShardId::META].leader;
+        let directs = leader.map(|leader| self.homes[&(ShardId::META, leader)]);
+        if self.delay_us > 0 && directs != self.directs {
+            self.directs = directs;
+            self.director = Director::new();
+        }
+        self.delay_us == 0 || directs.is_some()
+    }
+
+    fn send(&mut self, action: DirectorAction) {
+        if self.prng.below(100) < self.loss {
+            return;
+        }
+        if self.delay_us == 0 {
+            return self.act(action);
+        }
+        for _ in 0..1 + self.prng.below(8) / 7 {
+            let soon = self.prng.below(3) > 0;
+            let delay_us = self.prng.below(if soon { TICK_US } else { self.delay_us });
+            self.mail.push((self.now_us + delay_us, action.clone()));
+        }
+    }
+
+    fn act(&mut self, action: DirectorAction) {
+        match action {
+            DirectorAction::Propose(Change::Event { kind, text, .. }) => self.events.push(format!("{kind}: {text}")),
+            DirectorAction::Propose(change) => self.apply(&change),
+            DirectorAction::Order { node, shard, order } => self.obey(node, shard, &order),
+        }
+    }
+
+    pub(super) fn apply(&mut self, change: &Change) {
         let before = self.homes.len();
         // What comes too late is refused, and asked for again if it is still wanted.
         let _: Result<_, _> = self.map.apply(change);
@@ -189,6 +234,10 @@ impl World {
         for (shard, info) in &self.map.shards {
             info.replicas.iter().for_each(|replica| _ = self.homes.insert((*shard, replica.id), replica.node));
         }
+    }
+
+    pub(super) fn home(&self, shard: ShardId, replica: ReplicaId) -> NodeId {
+        self.homes[&(shard, replica)]
     }
 
     fn lives(&self, shard: ShardId, replica: ReplicaId) -> bool {
@@ -241,8 +290,8 @@ impl World {
 
     fn report(&mut self) {
         for node in self.up.clone() {
-            let replicas = self.map.replicas_on(node).map(|(shard, replica)| {
-                let group = &self.groups[&shard];
+            let replicas = self.map.replicas_on(node).filter_map(|(shard, replica)| {
+                let group = self.groups.get(&shard)?;
                 let leads = group.leader == Some(replica.id);
                 let member = |(id, (votes, matched)): (&ReplicaId, &(bool, u64))| MemberReport {
                     id: *id,
@@ -256,7 +305,7 @@ impl World {
                     members: group.members.iter().map(member).collect(),
                 };
                 let held = group.members.get(&replica.id).map_or(0, |of| of.1);
-                ReplicaReport {
+                Some(ReplicaReport {
                     shard,
                     replica: replica.id,
                     bytes: 100 << 20,
@@ -266,9 +315,10 @@ impl World {
                     term: group.term,
                     leads: leads.then_some(known),
                     broken: self.broken.contains(&(shard, replica.id)).then(|| "damaged".to_owned()),
-                }
+                })
             });
-            let figures = NodeFigures { can_write: true, started_ms: 1, ..NodeFigures::default() };
+            let started_ms = self.started_ms.get(&node).copied().unwrap_or(1);
+            let figures = NodeFigures { can_write: true, started_ms, ..NodeFigures::default() };
             let report = NodeReport { figures, replicas: replicas.collect(), transfers: Vec::new() };
             let report = NodeReport::decode(&report.encode()).unwrap();
             let now = self.now();
@@ -277,8 +327,11 @@ impl World {
     }
 
     fn obey(&mut self, node: NodeId, shard: ShardId, order: &Order) {
-        if !self.up.contains(&node) {
+        if !self.up.contains(&node) || !self.groups.contains_key(&shard) {
             return;
+        }
+        if let Order::Split { child, .. } = order {
+            return self.divide(node, shard, *child);
         }
         let homes = &self.homes;
         let alive: BTreeSet<ReplicaId> =
@@ -334,9 +387,23 @@ impl World {
             let of = |votes: bool| group.members.iter().filter(|of| of.1.0 == votes).map(|of| *of.0).collect();
             let change =
                 Change::SetReplicas { shard, members_index: group.index, voters: of(true), learners: of(false) };
-            if self.prng.below(100) >= self.loss {
-                self.apply(&change);
+            self.send(DirectorAction::Propose(change));
+        }
+    }
+
+    /// A shard's leader gives slots to a new shard, whose members are its own, or says once more that it has.
+    fn divide(&mut self, node: NodeId, shard: ShardId, child: ShardId) {
+        let group = &self.groups[&shard];
+        if group.leader.is_some_and(|leader| self.homes[&(shard, leader)] == node) {
+            if !self.groups.contains_key(&child) {
+                let made = Group { members: group.members.clone(), ..*group };
+                for id in made.members.keys() {
+                    let home = self.homes[&(shard, *id)];
+                    self.homes.insert((child, *id), home);
+                }
+                self.groups.insert(child, made);
             }
+            self.send(DirectorAction::Propose(Change::EndSplit { child }));
         }
     }
 
@@ -345,8 +412,11 @@ impl World {
         for (shard, group) in &self.groups {
             let newest = group.members.iter().filter(|of| of.1.0 && of.1.1 >= group.index).count();
             assert!(newest > 0, "shard {shard}: nobody holds what was written: {group:?}");
-            let homes: BTreeSet<NodeId> = group.members.keys().map(|id| self.homes[&(*shard, *id)]).collect();
-            assert_eq!(homes.len(), group.members.len(), "shard {shard}: two members on one node");
+            // What came into the group after the map had given it up is on its way out.
+            let known: Vec<ReplicaId> =
+                group.members.keys().copied().filter(|id| self.map.replica(*shard, *id).is_some()).collect();
+            let homes: BTreeSet<NodeId> = known.iter().map(|id| self.homes[&(*shard, *id)]).collect();
+            assert_eq!(homes.len(), known.len(), "shard {shard}: two members on one node");
         }
     }
 }

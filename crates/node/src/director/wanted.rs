@@ -1,0 +1,123 @@
+//! Plans that nobody has to ask for.
+
+use super::outlook::{is_busy, lacking, plan_of};
+use super::own::{has_others, own_moves};
+use super::{Director, DirectorAction};
+use cluster::placement::{Move, Why, replicas_wanted};
+use cluster::{Change, Map, NodeInfo, PlanKind, PlanState, Settings};
+use std::collections::BTreeSet;
+use vocab::{Moment, PlanId, ReplicaId, ShardId};
+
+impl Director {
+    /// Begins a plan that nobody has to ask for, if one is wanted.
+    pub(super) fn begin_plans(
+        &mut self,
+        map: &Map,
+        settings: &Settings,
+        now: Moment,
+        actions: &mut Vec<DirectorAction>,
+    ) {
+        let of_nodes = || map.nodes.values().find_map(|info| self.wanted_for_node(map, info, settings, now));
+        let wanted = of_nodes().or_else(|| self.wanted_mending(map, settings, now));
+        let wanted = wanted.or_else(|| self.wanted_split(map, settings));
+        let Some((kind, detail)) = wanted else { return };
+        let (id, at_ms) = (PlanId(map.next_plan), now.wall_ms);
+        actions.push(DirectorAction::Propose(Change::BeginPlan { id, kind, at_ms, detail }));
+    }
+
+    /// A plan for a node that is lost, that was set aside to be rebuilt, or that has joined.
+    fn wanted_for_node(
+        &self,
+        map: &Map,
+        info: &NodeInfo,
+        settings: &Settings,
+        now: Moment,
+    ) -> Option<(PlanKind, String)> {
+        let node = info.id;
+        let is_open = |kind: &PlanKind| map.open_plans().any(|plan| plan.kind == *kind);
+        let silent_us = self.seen.silent_us(node, now);
+        let holds = map.replicas_on(node).next().is_some();
+        let kind = PlanKind::Repair(node);
+        if silent_us >= settings.failure_timeout_ms * 1000 && holds && !is_open(&kind) {
+            return Some((kind, format!("node {node} was not heard of for {} s", silent_us / 1_000_000)));
+        }
+        let kind = PlanKind::Rebuild { node, shard: None };
+        let figures = self.seen.nodes.get(&node).and_then(|seen| seen.figures.as_ref());
+        let set_aside = figures.is_some_and(|figures| figures.wants_rebuild) && self.seen.answers(node, now);
+        let can_be = |(shard, replica, _): (ShardId, ReplicaId, &str)| {
+            map.replica(shard, replica).is_some() && has_others(map, shard)
+        };
+        if set_aside && !is_open(&kind) && self.seen.broken_on(node).any(can_be) {
+            return Some((kind, "the node was started with --rebuild".to_owned()));
+        }
+        let kind = PlanKind::AddNode(node);
+        let is_new = !holds && info.capacity > 0 && !map.leaving.contains(&node);
+        let was_added = || map.plans.values().any(|plan| plan.kind == kind);
+        let is_meant =
+            || map.open_plans().any(|plan| matches!(&plan.kind, PlanKind::ReplaceNode { with, .. } if *with == node));
+        let joins = settings.auto_rebalance && is_new && self.seen.is_settled(node, now) && !was_added() && !is_meant();
+        joins.then(|| (kind, "the node has joined".to_owned()))
+    }
+
+    /// A plan for what the rules want and no open plan is about: what is left of plans that were given up, what changed
+    /// while they were under way, nodes that were given no capacity. So whatever state the map is in, it comes to rest.
+    fn wanted_mending(&self, map: &Map, settings: &Settings, now: Moment) -> Option<(PlanKind, String)> {
+        if !settings.auto_rebalance {
+            return None;
+        }
+        // Plans that say themselves what is to move may be about to do it.
+        let running = map.open_plans().filter(|plan| plan.state == PlanState::Running);
+        let own = running.flat_map(|plan| own_moves(map, plan, &self.seen, &self.outlook.lost));
+        let own: BTreeSet<ShardId> = own.map(|step| step.shard).collect();
+        let astray = |step: &&Move| {
+            step.why != Why::Balance
+                && self.outlook.holds(map, step.shard)
+                && plan_of(map, step).is_none()
+                && !own.contains(&step.shard)
+                && !is_busy(map, step.shard)
+                && self.can_begin(map, step, now)
+        };
+        let first = self.outlook.first_moves().find(astray)?;
+        Some((PlanKind::Rebalance, why_mended(map, first)))
+    }
+
+    /// Whether a move could be begun now.
+    fn can_begin(&self, map: &Map, step: &Move, now: Moment) -> bool {
+        self.seen.leader(step.shard, now).is_some()
+            && step.add.is_none_or(|node| self.seen.can_take(node, now))
+            && self.leaves_majority(map, step, now)
+    }
+
+    /// A plan for a shard that has grown too large.
+    fn wanted_split(&self, map: &Map, settings: &Settings) -> Option<(PlanKind, String)> {
+        if !settings.auto_split || map.splits.len() >= super::splits::SPLITS_AT_ONCE {
+            return None;
+        }
+        let is_open = |kind: &PlanKind| map.open_plans().any(|plan| plan.kind == *kind);
+        let (shard, _) = map.data_shards().find(|(shard, info)| {
+            let kind = PlanKind::SplitShard { shard: *shard, at: None };
+            let bytes = self.seen.bytes(*shard).unwrap_or(0);
+            bytes > settings.split_bytes && super::splits::is_divisible(map, info, None) && !is_open(&kind)
+        })?;
+        let bytes = self.seen.bytes(shard).unwrap_or(0);
+        let text = format!("the shard has {} MB, more than split-bytes", bytes / 1_000_000);
+        Some((PlanKind::SplitShard { shard, at: None }, text))
+    }
+}
+
+/// What is wrong with a shard that is to be mended.
+fn why_mended(map: &Map, step: &Move) -> String {
+    let shard = step.shard;
+    let from = step.remove.and_then(|id| map.replica(shard, id)).map(|replica| replica.node);
+    let have = map.shards.get(&shard).map_or(0, |info| info.replicas.len());
+    let wanted = replicas_wanted(map, shard);
+    match (step.why, from) {
+        (Why::Zone, _) => format!("shard {shard} has more replicas in one zone than it must"),
+        (Why::Drain, Some(node)) => format!("shard {shard} has a replica on node {node}, which is to hold nothing"),
+        _ => {
+            let others = lacking(map).filter(|other| *other != shard).count();
+            let others = if others > 0 { format!(", and {others} others lack some") } else { String::new() };
+            format!("shard {shard} has {have} replicas and is to have {wanted}{others}")
+        }
+    }
+}
