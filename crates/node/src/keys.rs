@@ -111,6 +111,11 @@ pub(crate) fn requests(client: &[u8]) -> Vec<u8> {
     with_prefix(REQUESTS, client)
 }
 
+/// First and end of all that is remembered of numbered requests.
+pub(crate) fn all_requests() -> (Vec<u8>, Vec<u8>) {
+    (vec![REQUESTS], vec![REQUESTS + 1])
+}
+
 /// Of how many clients requests are remembered.
 pub(crate) const REQUEST_CLIENTS: &[u8] = &[REQUESTS];
 

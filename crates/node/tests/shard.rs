@@ -341,6 +341,40 @@ fn a_clear_stands_alone_and_what_follows_it_stays() {
 }
 
 #[test]
+fn a_numbered_request_is_known_after_a_clear_and_a_restart() {
+    for engine in [EngineKind::Lsm, EngineKind::Memory] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut driver = Driver::open(dir.path(), "tree", engine, 1 << 20);
+        let put = |driver: &mut Driver, client: &str, number: &str| {
+            let words = ["KV.PUT", "{t}a", "v", "REQUEST", client, number].map(str::as_bytes);
+            let ticket = driver.submit(&Write::Command(EncodedCommand::new(&words)), &["{t}a"]);
+            driver.run();
+            driver.answer(ticket)
+        };
+        let answers = [put(&mut driver, "c", "1"), put(&mut driver, "d", "1")];
+        for _ in 0..2 {
+            driver.submit(&Write::Clear, &[]);
+            driver.run();
+        }
+        assert_eq!([put(&mut driver, "c", "1"), put(&mut driver, "d", "1")], answers);
+        assert_eq!(read(&driver, "{t}a"), None, "what was flushed away is back");
+        let dump = driver.dump();
+        drop(driver);
+        let mut again = Driver::open(dir.path(), "tree", engine, 0);
+        assert_eq!(again.dump(), dump);
+        assert_eq!(put(&mut again, "c", "1"), answers[0]);
+        assert_ne!(put(&mut again, "c", "2"), answers[0]);
+        // Their time comes as it would have.
+        again.submit(&Write::Clear, &[]);
+        again.run();
+        again.now_ms += vocab::limits::REQUESTS_KEPT_MS * 11 / 10;
+        again.housekeep();
+        again.run();
+        assert_eq!(again.dump().0, []);
+    }
+}
+
+#[test]
 fn a_clock_set_back_brings_no_key_back() {
     let dir = tempfile::tempdir().unwrap();
     let mut driver = Driver::open(dir.path(), "tree", EngineKind::Memory, 1 << 20);

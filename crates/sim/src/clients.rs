@@ -46,8 +46,7 @@ impl World {
             (false, None) => self.workload.draw(),
         };
         let mut request = request;
-        // What clears a shard takes the memory of numbered requests along.
-        let numbered = matches!(request.form, Form::Put | Form::Exec) && !self.plan.work.clears;
+        let numbered = matches!(request.form, Form::Put | Form::Exec);
         if numbered && self.prng.happens(300) {
             let client = &mut self.clients[number];
             client.numbers += 1;

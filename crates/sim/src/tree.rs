@@ -198,10 +198,11 @@ impl Engine for Tree {
         0.0
     }
 
-    fn clear(&self, index: u64, meta: Vec<(Slice, Slice)>) -> Result<()> {
+    fn clear(&self, index: u64, meta: Vec<(Slice, Slice)>, rows: Vec<(Slice, Slice)>) -> Result<()> {
         let mut state = lock(&self.state);
         assert!(index >= state.applied, "cleared as of {index} after {}", state.applied);
-        let image = Image { index, meta: Arc::new(meta.into_iter().collect()), ..Image::default() };
+        let (rows, meta) = (Arc::new(rows.into_iter().collect()), Arc::new(meta.into_iter().collect()));
+        let image = Image { index, meta, rows };
         self.publish(&mut state, image.clone())?;
         state.install(image);
         Ok(())
@@ -355,7 +356,7 @@ mod tests {
         let tree = Tree::open(files.clone()).unwrap();
         assert_eq!((tree.applied_index(), text(&*tree.snapshot(), true)), (3, "c=1 b=1 ".to_owned()));
         assert_eq!(&tree.meta(b"m").unwrap().unwrap()[..], b"3");
-        tree.clear(7, Vec::new()).unwrap();
+        tree.clear(7, Vec::new(), Vec::new()).unwrap();
         assert_eq!((tree.flushed_index(), text(&*tree.snapshot(), false)), (7, String::new()));
         put(&tree, 8, "a", Some("1"));
         tree.seal(Vec::new());

@@ -159,11 +159,12 @@ pub trait Engine: Send + Sync {
     /// node is willing to. Cheap.
     fn debt(&self) -> f64;
 
-    /// Removes every key, and every meta record but those of `meta`, as of entry `index`, durably: afterwards
-    /// `applied_index()` and `flushed_index()` are `index`, and a crash at any moment leaves either the old map or the
-    /// empty one with `flushed_index() == index`. An entry that clears and then writes clears as of the index before
-    /// its own, and applies its writes: so a replay repeats both. On failure nothing has changed.
-    fn clear(&self, index: u64, meta: Vec<(Slice, Slice)>) -> Result<()>;
+    /// Removes every key but those of `rows`, whose values are given anew, and every meta record but those of `meta`, as
+    /// of entry `index`, durably: afterwards `applied_index()` and `flushed_index()` are `index`, and a crash at any
+    /// moment leaves either the old map or the new one with `flushed_index() == index`. An entry that clears and then
+    /// writes clears as of the index before its own, and applies its writes: so a replay repeats both. On failure
+    /// nothing has changed.
+    fn clear(&self, index: u64, meta: Vec<(Slice, Slice)>, rows: Vec<(Slice, Slice)>) -> Result<()>;
 
     /// Begins to build another map aside, from rows of another replica. Any thread may; the map that is in use
     /// neither knows nor waits.

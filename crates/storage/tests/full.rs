@@ -111,7 +111,7 @@ fn fill_and_heal(kind: EngineKind) {
         let error = engine.flush().unwrap_err();
         assert!(matches!(error, Error::Full { .. }), "{error:?}");
         if free == 0 {
-            assert!(matches!(engine.clear(401, vec![]), Err(Error::Full { .. })));
+            assert!(matches!(engine.clear(401, vec![], vec![]), Err(Error::Full { .. })));
             assert!(!folder.join("tree-2").exists());
         }
         assert_eq!((engine.applied_index(), engine.flushed_index(), engine.needs_flush()), (400, 200, true));
@@ -207,7 +207,7 @@ fn a_write_that_fails_otherwise_poisons_and_reads_go_on() {
             EngineKind::Memory => fs::create_dir(folder.path().join("snapshot.new")).unwrap(),
         }
         engine.flush().unwrap_err();
-        for error in [engine.flush(), engine.clear(10, vec![])] {
+        for error in [engine.flush(), engine.clear(10, vec![], vec![])] {
             assert!(matches!(error, Err(Error::Poisoned { .. })), "{kind:?}: {error:?}");
         }
         apply(&*engine, 11);

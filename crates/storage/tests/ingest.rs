@@ -152,7 +152,7 @@ fn an_empty_map_and_two_at_once_can_be_installed() {
         let first = first.finish(40, meta("new")).unwrap();
         engine.install(second.finish(20, vec![]).unwrap()).unwrap();
         assert!(rows(&*engine.snapshot()).is_empty() && engine.applied_index() == 20);
-        engine.clear(30, vec![]).unwrap();
+        engine.clear(30, vec![], vec![]).unwrap();
         engine.install(first).unwrap();
         check(&*engine, 40);
         engine.compact().unwrap();
@@ -208,7 +208,7 @@ fn snapshots_outlive_installs_and_engines_and_what_they_read_goes_with_them() {
         let engine = open(kind, folder.path());
         put_all(&mut *ingest, &map(3));
         engine.install(ingest.finish(50, vec![]).unwrap()).unwrap();
-        engine.clear(60, vec![]).unwrap();
+        engine.clear(60, vec![], vec![]).unwrap();
         engine.compact().unwrap();
         assert!(rows(&*old) == both && old.index() == 8);
         assert!(rows(&*new) == map(2) && new.index() == 40);
@@ -286,7 +286,7 @@ fn replicas_with_the_same_rows_have_the_same_digest() {
     let before = engine.snapshot().digest(all()).unwrap();
     // The same bytes, otherwise cut.
     let digest = |rows: &[(&str, &str)]| {
-        engine.clear(engine.applied_index() + 1, vec![]).unwrap();
+        engine.clear(engine.applied_index() + 1, vec![], vec![]).unwrap();
         let rows = rows.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())).collect();
         apply(&*engine, engine.applied_index() + 1, &rows);
         engine.snapshot().digest(all()).unwrap()

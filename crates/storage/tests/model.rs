@@ -16,7 +16,8 @@ type Writes = Vec<(Vec<u8>, Option<Vec<u8>>)>;
 /// What happened at each index, so that a restart can replay it.
 enum Entry {
     Writes(Writes),
-    Clear,
+    /// All but these rows.
+    Clear(Map),
     /// Jumped over by an install.
     Skipped,
 }
@@ -113,6 +114,10 @@ fn apply(engine: &dyn Engine, index: u64, writes: &Writes) {
     engine.apply(index, WriteBatch { writes });
 }
 
+fn owned(rows: &Map) -> Vec<(Slice, Slice)> {
+    rows.iter().map(|(key, value)| (Slice::from(&key[..]), Slice::from(&value[..]))).collect()
+}
+
 fn scan(snapshot: &dyn Snapshot, span: &Span, reverse: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut rows: Vec<_> = snapshot
         .iter(span.clone(), reverse)
@@ -152,7 +157,7 @@ fn replay(engine: &dyn Engine, model: &Model) {
     for index in engine.flushed_index() + 1..=model.index() {
         match &model.entries[index as usize - 1] {
             Entry::Writes(writes) => apply(engine, index, writes),
-            Entry::Clear => engine.clear(index, vec![]).unwrap(),
+            Entry::Clear(rows) => engine.clear(index, vec![], owned(rows)).unwrap(),
             Entry::Skipped => panic!("an index that an install jumped over is applied"),
         }
     }
@@ -192,9 +197,10 @@ fn session(engine: &dyn Engine, model: &mut Model, prng: &mut Prng) {
             }
             78..85 => while engine.compact().unwrap() {},
             85 => {
-                engine.clear(model.index() + 1, vec![]).unwrap();
-                model.entries.push(Entry::Clear);
-                model.map.clear();
+                let rows: Map = writes(prng).into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+                engine.clear(model.index() + 1, vec![], owned(&rows)).unwrap();
+                model.map = rows.clone();
+                model.entries.push(Entry::Clear(rows));
                 model.sealed = (model.index(), 0);
                 model.flushed = model.sealed;
             }

@@ -60,7 +60,7 @@ fn write(engine: &dyn Engine) {
     while index < ENTRIES {
         index += 1;
         match prng.below(400) {
-            0 => engine.clear(index, vec![]).unwrap(),
+            0 => engine.clear(index, vec![], vec![]).unwrap(),
             1 => {
                 let mut ingest = engine.ingest().unwrap();
                 for (key, value) in batch(index, &mut prng).writes {

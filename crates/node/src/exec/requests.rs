@@ -3,7 +3,8 @@
 //! `… REQUEST client number` ends a KV.PUT, KV.DEL or KV.EXEC. The client draws an id that no other run of any client
 //! has, and numbers its requests upwards from 1. A shard remembers the answers to the last `REQUESTS_MAX` of each client
 //! until `REQUESTS_KEPT_MS` after its last one. What it can no longer tell from a retry is an error, never applied. An
-//! error is no answer: nothing was applied, and a retry is tried anew. FLUSHALL forgets all of it with the rest.
+//! error is no answer: nothing was applied, and a retry is tried anew. FLUSHALL leaves all of it: what it has removed shall
+//! not come back by a retry.
 //!
 //! The row of a client, in the tree beside the records, so that it is replicated, moved and recovered with them:
 //! ```text

@@ -88,8 +88,9 @@ impl Engine for Overlay {
         0.0
     }
 
-    fn clear(&self, index: u64, _meta: Vec<(Slice, Slice)>) -> Result<()> {
-        self.change(index, |state| *state = State { cleared: true, writes: BTreeMap::new() });
+    fn clear(&self, index: u64, _meta: Vec<(Slice, Slice)>, rows: Vec<(Slice, Slice)>) -> Result<()> {
+        let writes = rows.into_iter().map(|(key, value)| (key, Some(value))).collect();
+        self.change(index, |state| *state = State { cleared: true, writes });
         Ok(())
     }
 

@@ -1,14 +1,14 @@
 //! What a committed entry does to the tree, and what it answers.
 
-use super::{Effects, Shard, Ticket, refuse};
+use super::{Effects, Fact, Shard, Ticket, refuse};
 use crate::entry::{self, Item};
 use crate::entry_space::EntrySpace;
 use crate::exec::{Call, Error};
 use crate::view::ShardView;
-use crate::{Fault, Space};
+use crate::{Fault, Space, keys};
 use replica::{Entry, EntryType, LogWrite};
 use resp::{Proto, Reply};
-use storage::WriteBatch;
+use storage::{Span, WriteBatch};
 use vocab::limits;
 
 impl Shard {
@@ -136,17 +136,27 @@ impl Shard {
     }
 }
 
-/// Removes every key of a shard: what entry `index` begins with.
+/// Removes every key of a shard: what entry `index` begins with. What is remembered of numbered requests stays: one that
+/// was applied before is not applied again after.
 pub(crate) fn clear(view: &ShardView, index: u64) -> storage::Result<()> {
+    let requests = requests_kept(view)?;
+    let next_expiry_ms = requests.iter().find_map(|(key, _)| keys::parse_forgetting(key).map(|(at_ms, _)| at_ms));
     view.begin_write(index);
     // The cache goes first, so that no one sees a row of it beside the empty tree.
     view.cache().clear_shard(view.id().0);
     // As of the entry before: this one is applied, without writes, when it is committed.
-    view.engine().clear(index - 1, view.facts_when_cleared())?;
+    view.engine().clear(index - 1, view.facts_when_cleared(), requests)?;
     view.counters().clear();
     view.garbage(false);
-    view.next_expiry(u64::MAX);
+    view.next_expiry(next_expiry_ms.unwrap_or(u64::MAX));
     Ok(())
+}
+
+/// All rows about numbered requests, in the order of their keys.
+fn requests_kept(view: &ShardView) -> storage::Result<Vec<Fact>> {
+    let snapshot = view.engine().snapshot();
+    let of = |(start, end): (Vec<u8>, Vec<u8>)| snapshot.iter(Span { start, end }, false);
+    of(keys::all_requests()).chain(of(keys::forgettings())).collect()
 }
 
 /// Runs one command of an entry; its errors are its reply.

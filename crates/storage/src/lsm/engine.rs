@@ -322,9 +322,9 @@ impl Engine for LsmEngine {
         l0.max(self.shared.memtable_fill())
     }
 
-    fn clear(&self, index: u64, meta: Vec<(Slice, Slice)>) -> Result<()> {
+    fn clear(&self, index: u64, meta: Vec<(Slice, Slice)>, rows: Vec<(Slice, Slice)>) -> Result<()> {
         self.health.check()?;
-        let generation = self.empty(index, meta).map_err(|error| self.health.judge_write(error))?;
+        let generation = self.begun_with(index, meta, rows).map_err(|error| self.health.judge_write(error))?;
         self.replace(generation, index)
     }
 

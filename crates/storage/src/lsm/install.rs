@@ -10,10 +10,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl LsmEngine {
-    /// A new tree, empty as of `index` but for `meta`, complete and durable.
-    pub(super) fn empty(&self, index: u64, meta: Vec<(Slice, Slice)>) -> Result<Arc<Generation>> {
+    /// A new tree, empty as of `index` but for `meta` and `rows`, complete and durable.
+    pub(super) fn begun_with(
+        &self,
+        index: u64,
+        meta: Vec<(Slice, Slice)>,
+        rows: Vec<(Slice, Slice)>,
+    ) -> Result<Arc<Generation>> {
         let current = self.view.load().generation.number;
         let generation = Generation::create(&self.folder, current, &self.shared)?;
+        for (key, value) in rows {
+            generation.tree().insert(key, self.packing.pack(value), index);
+        }
         self.stamp(&generation, index, meta).map_err(|error| translate(&generation.folder, error))?;
         Ok(generation)
     }

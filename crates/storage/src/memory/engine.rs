@@ -284,10 +284,11 @@ impl Engine for MemoryEngine {
         0.0
     }
 
-    fn clear(&self, index: u64, meta: Vec<(Slice, Slice)>) -> Result<()> {
+    fn clear(&self, index: u64, meta: Vec<(Slice, Slice)>, rows: Vec<(Slice, Slice)>) -> Result<()> {
         let meta: BTreeMap<Slice, Slice> = meta.into_iter().collect();
-        let state = State::new(Vec::new(), meta.clone());
-        self.replace(index, state, || file::write_empty(&self.folder, index, &meta))
+        let rows: BTreeMap<Slice, Slice> = rows.into_iter().collect();
+        let state = State::new(rows.clone().into_iter().collect(), meta.clone());
+        self.replace(index, state, || file::write_beginning(&self.folder, index, &meta, &rows))
     }
 
     fn ingest(&self) -> Result<Box<dyn Ingest>> {

@@ -134,11 +134,19 @@ impl Finished {
     }
 }
 
-/// Makes the map of `index` that is empty but for `meta` the shard's.
-pub(super) fn write_empty(folder: &Path, index: u64, meta: &BTreeMap<Slice, Slice>) -> Result<()> {
+/// Makes the map of `index` that is empty but for `meta` and `rows` the shard's.
+pub(super) fn write_beginning(
+    folder: &Path,
+    index: u64,
+    meta: &BTreeMap<Slice, Slice>,
+    rows: &BTreeMap<Slice, Slice>,
+) -> Result<()> {
     let mut writer = Writer::create_as(folder, TEMPORARY_EMPTY, index)?;
     for (key, value) in meta {
         writer.meta(key, value)?;
+    }
+    for (key, value) in rows {
+        writer.row(key, value)?;
     }
     writer.finish()?.publish()
 }
