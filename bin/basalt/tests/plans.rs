@@ -76,8 +76,13 @@ fn node(nodes: &Nodes, n: usize) -> Option<Json> {
     all["nodes"].as_array()?.iter().find(|node| node["client_address"] == nodes.address(n)).cloned()
 }
 
+/// The same, for one that the store has.
+fn known(nodes: &Nodes, n: usize) -> Json {
+    until(&format!("node {n} is told of"), || node(nodes, n))
+}
+
 fn count(nodes: &Nodes, n: usize, what: &str) -> u64 {
-    until(&format!("node {n} has {what}"), || node(nodes, n)?[what].as_u64())
+    known(nodes, n)[what].as_u64().unwrap()
 }
 
 fn shards(nodes: &Nodes) -> Vec<Json> {
@@ -125,11 +130,13 @@ fn hurry(nodes: &Nodes) {
     set(nodes, "moves-per-node", "16");
 }
 
-/// Every shard has all its replicas, sound and up.
+/// Every shard has all its replicas, sound and up, and nothing is under way.
 fn wait_until_whole(nodes: &Nodes) {
-    until("every shard is well", || {
+    until("every shard is well, and no plan is open", || {
+        let plans = picture(nodes, "STATUS")?["plans"].as_array()?.len();
         let all = picture(nodes, "SHARDS")?;
-        all["shards"].as_array()?.iter().all(|shard| shard["state"] == "ok" && shard["plan"].is_null()).then_some(())
+        let well = all["shards"].as_array()?.iter().all(|shard| shard["state"] == "ok" && shard["plan"].is_null());
+        (well && plans == 0).then_some(())
     });
 }
 
@@ -173,14 +180,15 @@ fn a_node_joins_and_others_are_emptied_moved_replaced_and_removed() {
         wait_until_whole(nodes);
         assert!(shards(nodes).iter().all(|of| of["replicas"].as_array().unwrap().len() == 3));
         make(nodes, &["remove-node", &nodes.address(1)]);
-        assert!(node(nodes, 1).is_none(), "it is forgotten");
+        until("it is forgotten", || (picture(nodes, "NODES")?["nodes"].as_array()?.len() == 3).then_some(()));
         // It would join again, were it not told that it is to hold nothing.
         nodes.stop(1);
         set(nodes, "auto-rebalance", "no");
         let second = nodes.join(&dir);
-        until("it is known", || node(nodes, second));
+        known(nodes, second);
         make(nodes, &["replace-node", &nodes.address(2), &nodes.address(second)]);
-        assert!(node(nodes, 2).is_none() && count(nodes, second, "replicas") == 5);
+        until("it is forgotten", || (picture(nodes, "NODES")?["nodes"].as_array()?.len() == 3).then_some(()));
+        assert_eq!(count(nodes, second, "replicas"), 5);
         make(nodes, &["balance-leaders"]);
         wait_until_whole(nodes);
         verify(nodes);
@@ -208,7 +216,7 @@ fn pause_resume_and_cancel(nodes: &Nodes) {
     assert_eq!(ctl(nodes, &["plan", "resume", &id]).0, 0);
     let (code, said) = ctl(nodes, &["plan", "wait", &id]);
     assert!(code == 0 && said.contains("done"), "{code}: {said}");
-    let drained = node(nodes, 1).unwrap();
+    let drained = known(nodes, 1);
     assert_eq!((drained["replicas"].as_u64(), drained["leaders"].as_u64()), (Some(0), Some(0)));
     until("its files are gone", || {
         let left = std::fs::read_dir(nodes.dir(1).join("shards")).unwrap().count();
@@ -220,7 +228,7 @@ fn pause_resume_and_cancel(nodes: &Nodes) {
     assert_eq!(ctl(nodes, &["plan", "cancel", &number.to_string()]).0, 0);
     let (code, said) = ctl(nodes, &["plan", "wait", &number.to_string()]);
     assert!(code == 1 && said.contains("cancelled"), "{code}: {said}");
-    assert_eq!(node(nodes, 0).unwrap()["leaving"], false);
+    assert_eq!(known(nodes, 0)["leaving"], false);
     wait_until_whole(nodes);
 }
 
@@ -230,7 +238,7 @@ fn move_one(nodes: &Nodes) {
     let nodes_of = |shard: &Json| -> Vec<String> {
         shard["replicas"].as_array().unwrap().iter().map(|of| of["node"].as_str().unwrap().to_owned()).collect()
     };
-    let ids: Vec<String> = (0..4).map(|n| node(nodes, n).unwrap()["id"].as_str().unwrap().to_owned()).collect();
+    let ids: Vec<String> = (0..4).map(|n| known(nodes, n)["id"].as_str().unwrap().to_owned()).collect();
     let shard = all.last().unwrap();
     let (id, held) = (shard["id"].to_string(), nodes_of(shard));
     let to = ids.iter().find(|id| !held.contains(id)).unwrap();
@@ -249,7 +257,7 @@ fn zones_are_kept_to_and_one_may_go() {
     hurry(&nodes);
     let in_zones = |nodes: &Nodes| -> Vec<usize> {
         let zones: BTreeMap<String, String> = (0..5)
-            .map(|n| node(nodes, n).unwrap())
+            .map(|n| known(nodes, n))
             .map(|of| (of["id"].as_str().unwrap().to_owned(), of["zone"].as_str().unwrap().to_owned()))
             .collect();
         let of = |shard: &Json| {
@@ -258,15 +266,19 @@ fn zones_are_kept_to_and_one_may_go() {
         };
         shards(nodes).iter().filter(|shard| shard["id"] != 0).map(of).collect()
     };
+    (0..5).for_each(|n| drop(known(&nodes, n)));
+    until("each shard is in three zones", || (in_zones(&nodes) == [3, 3, 3]).then_some(()));
+    wait_until_whole(&nodes);
     under_load(&mut nodes, |nodes| {
-        assert_eq!(in_zones(nodes), [3, 3, 3]);
         make(nodes, &["set-replication-factor", "5"]);
         assert!(shards(nodes).iter().all(|of| of["replicas"].as_array().unwrap().len() == 5));
         make(nodes, &["set-replication-factor", "3"]);
+        wait_until_whole(nodes);
         assert_eq!(in_zones(nodes), [3, 3, 3]);
         // Two nodes are in c now, and one in b.
         make(nodes, &["change-zone", &nodes.address(3), "c"]);
-        assert_eq!((in_zones(nodes), node(nodes, 3).unwrap()["zone"].as_str()), (vec![3, 3, 3], Some("c")));
+        wait_until_whole(nodes);
+        assert_eq!((in_zones(nodes), known(nodes, 3)["zone"].as_str()), (vec![3, 3, 3], Some("c")));
         verify(nodes);
         // A whole zone goes: nothing stops, and nothing is made anew where a zone would have two.
         nodes.kill(3);
@@ -306,7 +318,7 @@ fn unsafe_recovery(nodes: &mut Nodes) {
     let meta = shards(nodes).swap_remove(0);
     let ids: Vec<&str> = meta["replicas"].as_array().unwrap().iter().map(|of| of["node"].as_str().unwrap()).collect();
     let numbers: Vec<usize> =
-        (0..4).filter(|n| ids.contains(&node(nodes, *n).unwrap()["id"].as_str().unwrap())).collect();
+        (0..4).filter(|n| ids.contains(&known(nodes, *n)["id"].as_str().unwrap())).collect();
     let (first, second) = (numbers[0], numbers[1]);
     let mut client = nodes.client();
     (0..100).for_each(|n| assert_eq!(client.call(SOON, &["SET", &format!("kept{n}"), "x"]), Value::ok()));
@@ -330,11 +342,10 @@ fn unsafe_recovery(nodes: &mut Nodes) {
     assert!(recover(nodes, &["1"]).1.contains("nothing can be planned without it"));
     let (code, said) = recover(nodes, &all);
     assert!(code == 2 && said.contains("ACKNOWLEDGED WRITES MAY BE LOST") && said.contains("must never come back"), "{said}");
-    let (code, said) = recover(nodes, &[&all[..], &["--accept-data-loss", "--reason", "a test", "--wait"]].concat());
+    let (code, said) = recover(nodes, &[&["--all"][..], &["--accept-data-loss", "--reason", "a test", "--wait"]].concat());
     assert_eq!(code, 0, "{said}");
-    for gone in [first, second] {
-        make(nodes, &["remove-node", &nodes.address(gone)]);
-    }
+    let removals = [first, second].map(|gone| nodes.plan(&["remove-node", &nodes.address(gone)]));
+    removals.into_iter().for_each(|number| wait_for(nodes, number));
     until("all is well", || (ctl(nodes, &["status"]).0 == 0).then_some(()));
     assert!(ctl(nodes, &["events", "--kind", "plan"]).1.contains("unsafe-recover"), "it is on record");
     // One that was given up comes back with all that it had.
@@ -365,7 +376,7 @@ fn damage_is_named_and_rebuilt() {
             let broken: Vec<&str> = replicas.filter_map(|replica| replica["broken"].as_str()).collect();
             (broken.len() == 1 && broken[0].contains(&damaged)).then_some(())
         });
-        assert!(node(nodes, 1).unwrap()["replicas"].as_u64() == Some(5), "the others serve");
+        assert_eq!(count(nodes, 1, "replicas"), 5, "the others serve");
         make(nodes, &["rebuild", &nodes.address(1)]);
         wait_until_whole(nodes);
     });

@@ -51,7 +51,7 @@ impl Store {
     pub(crate) fn call_leader(self: &Arc<Self>, shard: ShardId, args: &[&[u8]]) -> Result<Vec<u8>, String> {
         let until = Instant::now() + LEADER_WITHIN;
         loop {
-            let leader = self.known().place(shard.0 as usize).and_then(|place| place.leader.node());
+            let leader = self.leader_of(shard);
             let outcome = match leader {
                 Some(node) if node == self.node() => Ok(self.run_here(shard, args)),
                 Some(node) => self.call(node, shard, args),
@@ -64,6 +64,11 @@ impl Store {
                 Err(e) => return Err(e),
             }
         }
+    }
+
+    /// Who leads a shard, as far as this node knows.
+    pub(crate) fn leader_of(&self, shard: ShardId) -> Option<NodeId> {
+        self.known().place(shard.0 as usize).and_then(|place| crate::admin::leader(self, place))
     }
 
     /// Runs a command on the leaders of several shards at once; the answers are in the order of the shards.
@@ -91,7 +96,7 @@ impl Store {
     }
 
     fn ask(&self, shard: ShardId, args: &[&[u8]]) -> Option<Asked> {
-        let leader = self.known().place(shard.0 as usize).and_then(|place| place.leader.node())?;
+        let leader = self.leader_of(shard)?;
         (leader != self.node()).then(|| self.send_call(leader, shard, args))
     }
 

@@ -100,7 +100,7 @@ impl Host for Store {
         let nodes = map.nodes.values().map(|info| self.cluster_node(info)).collect();
         let shards = map.data_shards().map(|(id, info)| {
             let place = known.place(id.0 as usize);
-            let leader = place.and_then(|place| place.leader.node());
+            let leader = place.and_then(|place| crate::admin::leader(self, place));
             let last = place.and_then(|place| place.leader.last());
             let first = info.replicas.first().map(|replica| replica.node);
             let index = |node: NodeId| {

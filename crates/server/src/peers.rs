@@ -328,7 +328,7 @@ impl crate::store::Store {
 
     /// Who leads the metadata group, as far as this node knows.
     fn meta_leader(&self) -> Option<NodeId> {
-        self.known().place(ShardId::META.0 as usize).and_then(|place| crate::admin::leader(self, place))
+        self.leader_of(ShardId::META)
     }
 
     /// The shards that this node leads, and their terms.

@@ -7,9 +7,15 @@ use serde_json::Value;
 
 pub(super) fn run(asker: &mut Asker) -> Result<Verdict, Failure> {
     let answer = asker.ask(&["NODES"])?;
-    asker.show(&answer, |answer| table(answer, colours()));
+    asker.show(&answer, |answer| table(answer, colours()) + &missing(answer));
     let all_up = answer["nodes"].as_array().is_some_and(|nodes| nodes.iter().all(|node| node["state"] == "up"));
     Ok(Verdict::of(all_up))
+}
+
+/// What is to be said of figures that are not there.
+pub(super) fn missing(answer: &Value) -> String {
+    let text = "this is what one node knows: whoever leads the metadata group was not asked, or has only just begun to";
+    if answer["complete"] == false { format!("\n{text}\n") } else { String::new() }
 }
 
 pub(super) fn table(answer: &Value, colours: bool) -> String {
@@ -65,6 +71,7 @@ fn state(node: &Value) -> Cell {
     match () {
         () if word == "up" && node["can_write"] == false => Cell::toned("no writes", Tone::Bad),
         () if word == "up" && node["broken"].as_u64().unwrap_or(0) > 0 => Cell::toned("damaged", Tone::Bad),
+        () if word == "up" && node["leaving"] == true && node["replicas"] == 0 => Cell::toned("empty", Tone::Odd),
         () if word == "up" && node["leaving"] == true => Cell::toned("leaving", Tone::Odd),
         () => Cell::state(word),
     }

@@ -2,7 +2,7 @@
 
 use super::Verdict;
 use super::ask::{Asker, Failure};
-use super::plan_table::{line, one, preview, table};
+use super::plan_table::{line, one, plural, preview, table};
 use super::recover;
 use super::screen::Progress;
 use super::table::{Tone, colours, painted};
@@ -273,10 +273,10 @@ pub(super) fn drain_leaders(asker: &mut Asker, options: &DrainOptions) -> Result
         }
         if since.elapsed() >= options.timeout {
             progress.end();
-            eprintln!("node {node} still leads {leads} shards; plan {plan} goes on");
+            eprintln!("node {node} still leads {}; plan {plan} goes on", plural(leads, "shard", "shards"));
             return Ok(Verdict::Unknown);
         }
-        progress.show(&format!("node {node} leads {leads} shards"));
+        progress.show(&format!("node {node} leads {}", plural(leads, "shard", "shards")));
         std::thread::sleep(LOOK_EVERY);
     }
 }

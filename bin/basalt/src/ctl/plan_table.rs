@@ -6,6 +6,15 @@ use serde_json::Value;
 /// Moves that a preview lists.
 const MOVES_SHOWN: usize = 20;
 
+/// What is said of nodes, with their addresses in the place of their ids.
+fn addressed(answer: &Value, text: &str) -> String {
+    let listed = answer["nodes"].as_array().into_iter().flatten();
+    let listed = listed.filter_map(|node| Some((node["id"].as_str()?, node["client_address"].as_str()?)));
+    let named = answer["nodes"].as_object().into_iter().flatten();
+    let named = named.filter_map(|(id, address)| Some((id.as_str(), address.as_str()?)));
+    listed.chain(named).fold(text.to_owned(), |text, (id, address)| text.replace(id, address))
+}
+
 pub(super) fn table(answer: &Value, colours: bool) -> String {
     let head = ["plan", "kind ", "about ", "state ", "steps", "moved", "left", "rate", "done in", "detail "];
     let mut table = Table::new(&head);
@@ -17,14 +26,15 @@ pub(super) fn table(answer: &Value, colours: bool) -> String {
         table.row(vec![
             count("id").into(),
             text("kind").into(),
-            text("about").into(),
+            addressed(answer, &text("about")).into(),
             Cell::state(&text("state")),
             steps(plan).into(),
             size("bytes_moved").into(),
             size("bytes_left").into(),
             rate.into(),
             plan["eta_s"].as_u64().map(duration).unwrap_or_default().into(),
-            plan["waits_for"].as_str().map_or_else(|| text("detail"), |what| format!("waits for {what}")).into(),
+            addressed(answer, &plan["waits_for"].as_str().map_or_else(|| text("detail"), |what| format!("waits: {what}")))
+                .into(),
         ]);
     }
     table.text(colours)
@@ -40,7 +50,7 @@ fn steps(plan: &Value) -> String {
 /// One plan in full.
 pub(super) fn one(plan: &Value) -> String {
     let count = |name: &str| plan[name].as_u64().unwrap_or(0);
-    let text = |name: &str| plan[name].as_str().unwrap_or_default();
+    let text = |name: &str| addressed(plan, plan[name].as_str().unwrap_or_default());
     let mut lines = vec![
         format!("plan {}: {} {}", count("id"), text("kind"), text("about")),
         format!("state    {}", text("state")),
@@ -61,8 +71,8 @@ pub(super) fn one(plan: &Value) -> String {
     if count("bytes_moved") + count("bytes_left") > 0 {
         lines.push(format!("moved    {}", moved(plan)));
     }
-    if let Some(what) = plan["waits_for"].as_str() {
-        lines.push(format!("waits    for {what}"));
+    if plan["waits_for"].is_string() {
+        lines.push(format!("waits    {}", text("waits_for")));
     }
     let shards = plan["shards_now"].as_array().into_iter().flatten();
     let shards: Vec<String> = shards.map(|shard| shard["id"].to_string()).collect();
@@ -88,7 +98,7 @@ fn moved(plan: &Value) -> String {
 /// How far a plan is, in one line.
 pub(super) fn line(plan: &Value) -> String {
     let text = |name: &str| plan[name].as_str().unwrap_or_default();
-    let waits = plan["waits_for"].as_str().map(|what| format!("; waits for {what}")).unwrap_or_default();
+    let waits = plan["waits_for"].as_str().map(|what| format!("; waits: {}", addressed(plan, what))).unwrap_or_default();
     format!("plan {} ({}): {}, {} steps, {}{waits}", plan["id"], text("kind"), text("state"), steps(plan), moved(plan))
 }
 
@@ -102,18 +112,32 @@ pub(super) fn preview(preview: &Value) -> String {
         said += &format!("  Cannot be undone: {warning}.\n");
     }
     match (count("moves"), count("splits")) {
+        (0, 0) if count("hand_overs") > 0 => {
+            said += &format!("  Nothing moves; {} handed over to others.\n", plural(count("hand_overs"), "leader is", "leaders are"));
+        }
         (0, 0) => said += "  Nothing moves for it now.\n",
-        (0, splits) => said += &format!("  {splits} shards become two, where they are.\n"),
+        (0, splits) => {
+            said += &format!("  {} two, where the data is.\n", plural(splits, "shard becomes", "shards become"));
+        }
         (moves, _) => {
             let at_least = match count("seconds") {
                 0 => String::new(),
                 seconds => format!(", at least {} at the rate that moves may take", duration(seconds)),
             };
-            said += &format!("  {moves} replicas come, go or move: {}{at_least}.\n\n", bytes(count("bytes")));
+            let what = plural(moves, "replica comes, goes or moves", "replicas come, go or move");
+            said += &format!("  {what}: {}{at_least}.\n\n", bytes(count("bytes")));
             said += &moves_table(preview);
         }
     }
+    if let Some(note) = preview["note"].as_str() {
+        said += &format!("  Mind: {note}.\n");
+    }
     said
+}
+
+/// `1 shard`, `2 shards`.
+pub(super) fn plural(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 fn moves_table(preview: &Value) -> String {

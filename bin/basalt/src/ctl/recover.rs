@@ -21,15 +21,19 @@ Each shard goes on with the replica that has most of it, and is filled up from i
 THE NODES THAT ARE GIVEN UP MUST NEVER BE STARTED AGAIN with their old data. `basalt ctl plan apply remove-node` has the
 store forget them.
 
-Example:
-  basalt ctl plan unsafe-recover 0 3 7 --reason \"fire in rack 4\"";
+Examples:
+  basalt ctl plan unsafe-recover 0 3 7 --dry-run
+  basalt ctl plan unsafe-recover --all --reason \"fire in rack 4\"";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER)]
 pub(super) struct RecoverOptions {
     /// The shards
-    #[arg(value_name = "SHARD", required = true)]
+    #[arg(value_name = "SHARD", required_unless_present = "all")]
     shards: Vec<u32>,
+    /// Every shard that has lost its majority
+    #[arg(long, conflicts_with = "shards")]
+    all: bool,
     /// Do not ask: acknowledged writes may be lost
     #[arg(long)]
     accept_data_loss: bool,
@@ -45,20 +49,24 @@ pub(super) struct RecoverOptions {
 }
 
 pub(super) fn run(asker: &mut Asker, options: &RecoverOptions) -> Result<Verdict, Failure> {
-    let shards: Vec<String> = options.shards.iter().map(u32::to_string).collect();
+    let sight = asker.ask(&["SHARDS"])?;
+    let chosen = if options.all { lost(&sight) } else { options.shards.clone() };
+    if chosen.is_empty() {
+        return Err(Failure::Refused("every shard has its majority: there is nothing to recover".to_owned()));
+    }
+    let shards: Vec<String> = chosen.iter().map(u32::to_string).collect();
     let mut words = vec!["unsafe-recover"];
     words.extend(shards.iter().map(String::as_str));
     words.push(ACCEPT_DATA_LOSS);
-    let sight = asker.ask(&["SHARDS"])?;
     let is_led = find(&sight, 0).is_some_and(|meta| meta["leader"].is_string()) && sight["complete"] == true;
     let map = if is_led {
         // Whatever is refused is refused before anybody is frightened.
         ask_preview(asker, &words)?;
         None
     } else {
-        Some(lost_map(asker, options)?)
+        Some(lost_map(asker, &chosen)?)
     };
-    for id in options.shards.iter().filter(|id| **id != 0 || map.is_none()) {
+    for id in chosen.iter().filter(|id| **id != 0 || map.is_none()) {
         eprintln!("{}", outlook(&sight, *id)?);
     }
     if options.dry_run {
@@ -73,6 +81,13 @@ pub(super) fn run(asker: &mut Asker, options: &RecoverOptions) -> Result<Verdict
         recover_map(asker)?;
     }
     begin(asker, &words, options.reason.as_deref(), options.wait)
+}
+
+/// The shards without a majority.
+fn lost(sight: &Value) -> Vec<u32> {
+    let shards = sight["shards"].as_array().into_iter().flatten();
+    let lost = shards.filter(|shard| shard["state"] == "no-majority");
+    lost.filter_map(|shard| shard["id"].as_u64().and_then(|id| u32::try_from(id).ok())).collect()
 }
 
 fn find(sight: &Value, id: u32) -> Option<&Value> {
@@ -103,11 +118,11 @@ fn outlook(sight: &Value, id: u32) -> Result<String, Failure> {
 }
 
 /// The metadata group has no leader: it has to be one of those that are recovered.
-fn lost_map(asker: &mut Asker, options: &RecoverOptions) -> Result<Value, Failure> {
+fn lost_map(asker: &mut Asker, chosen: &[u32]) -> Result<Value, Failure> {
     let told = asker.ask(&["RECOVER-MAP", "PREVIEW"])?;
-    if !options.shards.contains(&0) {
+    if !chosen.contains(&0) {
         let text = "the metadata group (shard 0) has lost its majority too, and nothing can be planned without it: name it \
-                    among the shards";
+                    among the shards, or say --all";
         return Err(Failure::Refused(text.to_owned()));
     }
     let gone: Vec<&str> = told["gone_addresses"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();

@@ -23,13 +23,13 @@ impl Finding {
     }
 }
 
-/// The rules that a map breaks.
-pub(super) fn rules(map: &Map) -> Vec<Finding> {
+/// The rules that a map breaks. A zone without a node that is `up` is no place for anything.
+pub(super) fn rules(map: &Map, up: &dyn Fn(NodeId) -> bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Err(e) = map.validate() {
         findings.push(Finding::new("map", None, e.to_string()));
     }
-    let may_hold = |node: &&cluster::NodeInfo| node.capacity > 0 && !map.leaving.contains(&node.id);
+    let may_hold = |node: &&cluster::NodeInfo| node.capacity > 0 && !map.leaving.contains(&node.id) && up(node.id);
     let zones: BTreeSet<&str> = map.nodes.values().filter(may_hold).map(|node| node.zone.as_str()).collect();
     for (id, info) in &map.shards {
         // What a step or a split is about is on its way.
@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn what_breaks_a_rule_is_found() {
-        let texts = |map: &Map| rules(map).into_iter().map(|of| of.text).collect::<Vec<_>>();
-        assert_eq!(rules(&map()), []);
+        let texts = |map: &Map| rules(map, &|_| true).into_iter().map(|of| of.text).collect::<Vec<_>>();
+        assert_eq!(texts(&map()), Vec::<String>::new());
         let mut fewer = map();
         fewer.shards.get_mut(&ShardId(1)).unwrap().replicas.pop();
         assert_eq!(texts(&fewer), ["2 replicas vote, 3 are wanted"]);

@@ -13,7 +13,7 @@ use vocab::PlanId;
 use vocab::limits::PLAN_DETAIL_BYTES_MAX;
 
 pub(super) fn list(sight: &Sight) -> Value {
-    json!({"plans": sight.picture.plans})
+    json!({"nodes": sight.addresses(), "plans": sight.picture.plans})
 }
 
 pub(super) fn show(sight: &Sight, id: u64) -> Result<Value, AdminError> {
@@ -21,6 +21,7 @@ pub(super) fn show(sight: &Sight, id: u64) -> Result<Value, AdminError> {
     let mut shown = json!(plan);
     let steps = sight.picture.shards.iter().filter(|shard| shard.plan == Some(id));
     shown["shards_now"] = json!(steps.collect::<Vec<_>>());
+    shown["nodes"] = json!(sight.addresses());
     Ok(shown)
 }
 
@@ -44,6 +45,17 @@ pub(super) fn read(map: &Map, words: &[String]) -> Result<PlanKind, AdminError> 
     kind.map_err(|text| missing.take().unwrap_or(AdminError::Usage(text)))
 }
 
+/// Whether it makes sense as nodes are: the map does not know.
+pub(super) fn check(sight: &Sight, kind: &PlanKind) -> Result<(), AdminError> {
+    let PlanKind::Repair(node) = kind else { return Ok(()) };
+    let id = node.to_string();
+    if sight.picture.nodes.iter().any(|known| known.id == id && known.state == "up") {
+        let text = format!("node {id} answers: there is nothing to repair; `rebuild` is for damage, `drain-node` empties it");
+        return Err(AdminError::Refused(text));
+    }
+    Ok(())
+}
+
 /// Begins a plan.
 pub(super) fn apply(
     store: &Arc<Store>,
@@ -58,6 +70,9 @@ pub(super) fn apply(
     let at_ms = now_ms();
     let id = change(store, view, |map| {
         let kind = read(map, words)?;
+        if matches!(kind, PlanKind::Repair(_)) {
+            check(&Sight::of_leader(store), &kind)?;
+        }
         let id = PlanId(map.next_plan);
         Ok((Some(Change::BeginPlan { id, kind, at_ms, detail: detail.to_owned() }), id))
     })?;

@@ -19,6 +19,7 @@ const MOVE_RATE_MB: u64 = 200;
 pub(super) fn preview(sight: &Sight, view: &ShardView, words: &[String]) -> Result<Value, AdminError> {
     let map = newest_map(view)?;
     let kind = plans::read(&map, words)?;
+    plans::check(sight, &kind)?;
     let (id, detail) = (PlanId(map.next_plan), String::new());
     let mut planned = map.clone();
     let begin = Change::BeginPlan { id, kind: kind.clone(), at_ms: sight.picture.at_ms, detail };
@@ -28,7 +29,7 @@ pub(super) fn preview(sight: &Sight, view: &ShardView, words: &[String]) -> Resu
         observed.down.remove(node);
         observed.lost.insert(*node);
     }
-    let moves = moves(&kind, &planned, &observed);
+    let moves = moves(sight, &kind, &planned, &observed);
     let bytes_of = |shard: ShardId| observed.bytes.get(&shard).copied().unwrap_or(0);
     let bytes: u64 = moves.iter().filter(|step| step.add.is_some()).map(|step| bytes_of(step.shard)).sum();
     let shown: Vec<Value> = moves
@@ -55,6 +56,8 @@ pub(super) fn preview(sight: &Sight, view: &ShardView, words: &[String]) -> Resu
         "warning": words.and_then(|words| words.warning),
         "moves": moves.len(),
         "splits": splits,
+        "hand_overs": hand_overs(sight, &kind),
+        "note": note(&kind, &planned, &observed, &moves),
         "bytes": bytes,
         "seconds": seconds(&map, &moves, &bytes_of),
         "first_moves": shown,
@@ -86,23 +89,58 @@ fn observed(sight: &Sight, map: &Map) -> Observed {
     observed
 }
 
-fn moves(kind: &PlanKind, map: &Map, observed: &Observed) -> Vec<Move> {
+/// Leaders that change for it at once.
+fn hand_overs(sight: &Sight, kind: &PlanKind) -> usize {
+    let PlanKind::DrainLeaders(node) = kind else { return 0 };
+    sight.picture.nodes.iter().find(|known| known.id == node.to_string()).map_or(0, |known| known.leaders)
+}
+
+/// What the plan cannot do as things are, if anything.
+fn note(kind: &PlanKind, map: &Map, observed: &Observed, moves: &[Move]) -> Option<String> {
+    let able = map.nodes.values().filter(|node| node.capacity > 0 && !observed.leaving.contains(&node.id)).count();
+    let emptied = map.nodes.keys().find(|node| kind.empties(**node));
+    if let PlanKind::SetReplicationFactor(count) = kind
+        && able < *count as usize
+    {
+        return Some(format!("{able} nodes may hold replicas: shards get the others once there are more nodes"));
+    }
+    emptied.filter(|_| able < map.replication_factor as usize).map(|_| {
+        let lost = moves.iter().filter(|step| step.add.is_none()).count();
+        format!("{able} nodes are left: {lost} shards are left with fewer replicas than they are to have")
+    })
+}
+
+fn moves(sight: &Sight, kind: &PlanKind, map: &Map, observed: &Observed) -> Vec<Move> {
     match kind {
         PlanKind::MoveShard { shard, from, to } => {
             let remove = map.shards.get(shard).and_then(|info| info.replica_on(*from)).map(|replica| replica.id);
             vec![Move { shard: *shard, add: Some(*to), remove, why: cluster::placement::Why::Balance }]
         }
         PlanKind::Rebuild { node, shard } => {
-            let of_plan = |(id, _): &(ShardId, _)| shard.is_none_or(|shard| shard == *id);
-            let held = map.replicas_on(*node).filter(of_plan);
+            let is_broken = |id: ShardId, replica: vocab::ReplicaId| {
+                let of_shard = sight.picture.shards.iter().filter(|shard| shard.id == id.0);
+                of_shard.flat_map(|shard| &shard.replicas).any(|of| of.id == replica.0 && of.broken.is_some())
+            };
+            let held = map.replicas_on(*node).filter(|(id, held)| match shard {
+                Some(shard) => shard == id,
+                None => is_broken(*id, held.id),
+            });
             let why = cluster::placement::Why::Repair;
             held.map(|(shard, held)| Move { shard, add: Some(*node), remove: Some(held.id), why }).collect()
         }
         _ if kind.moves_replicas() => {
-            next_moves(map, observed).into_iter().filter(|step| node::director::allows(kind, step, map)).collect()
+            let all = next_moves(map, observed).into_iter().filter(|step| node::director::allows(kind, step, map));
+            all.map(|step| redirected(kind, step, map)).collect()
         }
         _ => Vec::new(),
     }
+}
+
+/// A move of a plan that says where to.
+fn redirected(kind: &PlanKind, step: Move, map: &Map) -> Move {
+    let PlanKind::ReplaceNode { with, .. } = kind else { return step };
+    let has_one = map.shards.get(&step.shard).is_some_and(|info| info.replica_on(*with).is_some());
+    if step.remove.is_none() || has_one { step } else { Move { add: Some(*with), ..step } }
 }
 
 /// How long it takes at least: the node that gives or takes most sets the time.

@@ -3,14 +3,11 @@
 use super::sight::Sight;
 use crate::store::Store;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(super) fn list(sight: &Sight) -> Value {
     let picture = &sight.picture;
-    let nodes = picture.nodes.iter().map(|node| (node.id.as_str(), node.client_address.as_str()));
-    let nodes: BTreeMap<&str, &str> = nodes.collect();
-    json!({"complete": sight.directed && picture.complete, "nodes": nodes, "shards": picture.shards})
+    json!({"complete": sight.directed && picture.complete, "nodes": sight.addresses(), "shards": picture.shards})
 }
 
 /// This node's replicas: what it holds, whatever the map says.

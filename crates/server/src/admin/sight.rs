@@ -8,6 +8,7 @@ use cluster::placement::replicas_wanted;
 use cluster::{Map, NodeInfo, ReplicaInfo, ShardInfo};
 use node::director::{NodePicture, PlanPicture, ReplicaPicture, ShardPicture, StorePicture};
 use node::session::Host;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -72,11 +73,15 @@ pub(crate) fn leader(store: &Store, place: &Place) -> Option<NodeId> {
 /// Whether nobody leads a shard and nobody can, as far as this node sees: there is no use in waiting.
 pub(crate) fn is_hopeless(store: &Store, shard: ShardId) -> bool {
     let known = store.known();
-    let info = known.map.as_ref().and_then(|map| map.shards.get(&shard));
-    let Some((info, place)) = info.zip(known.place(shard.0 as usize)) else { return false };
+    known.place(shard.0 as usize).is_some_and(|place| leader(store, place).is_none()) && lacks_majority(store, shard)
+}
+
+/// Whether most of a shard's voters are on nodes that this one cannot talk to.
+pub(super) fn lacks_majority(store: &Store, shard: ShardId) -> bool {
+    let known = store.known();
+    let Some(info) = known.map.as_ref().and_then(|map| map.shards.get(&shard)) else { return false };
     let up = |node: NodeId| node == store.node() || store.neighbours.is_up(node);
-    let voting = info.voters().filter(|voter| up(voter.node)).count();
-    leader(store, place).is_none() && voting * 2 <= info.voters().count()
+    info.voters().filter(|voter| up(voter.node)).count() * 2 <= info.voters().count()
 }
 
 /// Nodes without a store.

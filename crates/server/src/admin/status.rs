@@ -105,7 +105,12 @@ fn problems(sight: &Sight, slots_led: usize) -> Vec<String> {
     }
     for node in picture.nodes.iter().filter(|node| node.state != "up") {
         let silent = if node.silent_ms > 0 { format!(" for {} s", node.silent_ms / 1000) } else { String::new() };
-        problems.push(format!("{} is {}{silent}", named_node(sight, &node.id), node.state));
+        let word = if silent.is_empty() { "is" } else { "has been" };
+        let mut text = format!("{} {word} {}{silent}", named_node(sight, &node.id), node.state);
+        if node.state == "lost" && node.replicas == 0 {
+            text += ", and holds nothing any more: `ctl plan apply remove-node` has the store forget it";
+        }
+        problems.push(text);
     }
     let (count, ids) = named("under-replicated");
     if count > 0 {

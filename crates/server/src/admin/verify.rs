@@ -4,7 +4,7 @@
 use super::error::AdminError;
 use super::findings::{Finding, rules};
 use super::run::decode;
-use super::sight::is_hopeless;
+use super::sight::lacks_majority;
 use crate::store::{Store, now_ms};
 use cluster::Map;
 use serde::Serialize;
@@ -119,7 +119,8 @@ struct Look {
 
 impl Look {
     fn run(mut self, shards: &[ShardId]) {
-        for finding in rules(&self.map) {
+        let up = |node: NodeId| node == self.store.node() || self.store.neighbours.is_up(node);
+        for finding in rules(&self.map, &up) {
             self.store.verification.found(finding);
         }
         self.compare_with_nodes();
@@ -223,7 +224,7 @@ impl Look {
     fn compare_replicas(&self, shard: ShardId, comparison: u64) {
         let verification = &self.store.verification;
         let Some(info) = self.map.shards.get(&shard) else { return };
-        if is_hopeless(&self.store, shard) {
+        if lacks_majority(&self.store, shard) {
             return verification.missed(format!("shard {shard}: it has lost its majority"));
         }
         let number = comparison.to_string();

@@ -12,8 +12,12 @@ pub(super) fn obstacles(store: &Store) -> Vec<String> {
     if store.is_stopping() {
         obstacles.push("the node stops".to_owned());
     }
-    if known.map.is_none() {
-        obstacles.push("the node belongs to no store yet".to_owned());
+    match &known.map {
+        None => obstacles.push("the node belongs to no store yet".to_owned()),
+        Some(map) if !map.nodes.contains_key(&store.node()) => {
+            obstacles.push("the store has removed this node: it can be stopped".to_owned());
+        }
+        Some(_) => {}
     }
     if store.health.state() != DiskState::Healthy {
         obstacles.push(format!("the disk takes no writes: {}", store.health.reason()));

@@ -220,7 +220,13 @@ pub(super) const SCHEMAS: &[Schema] = &[
         ],
     ),
     asked("SetSetting", &["value"], &[field("value", "text", "the new value")]),
-    told("Plans", &[field("plans", "Plan[]", "the oldest first")]),
+    told(
+        "Plans",
+        &[
+            field("nodes", "texts", "addresses for clients, by node"),
+            field("plans", "Plan[]", "the oldest first"),
+        ],
+    ),
     told("Plan", PLAN),
     told(
         "BegunPlan",
@@ -250,6 +256,8 @@ pub(super) const SCHEMAS: &[Schema] = &[
             field("warning", "text?", "what cannot be undone"),
             field("moves", "count", "replicas that come, go or move"),
             field("splits", "count", "shards that become two"),
+            field("hand_overs", "count", "leaders that change for it at once"),
+            field("note", "text?", "what it cannot do as things are"),
             field("bytes", "count", "bytes that move"),
             field("seconds", "count", "how long that takes at least"),
             field("first_moves", "Move[]", "the first 1000"),
@@ -338,4 +346,5 @@ const PLAN: &[Field] = &[
     field("eta_s", "count?", "in how many seconds it will be done"),
     field("waits_for", "text?", "what it waits for"),
     field("shards_now", "Shard[]", "of one plan alone: the shards that it changes now"),
+    field("nodes", "texts", "of one plan alone: addresses for clients, by node"),
 ];
