@@ -51,6 +51,11 @@ impl Sight {
         Self { node: store.node(), map, picture, directed: false }
     }
 
+    /// The addresses of all nodes, as clients know them, by id.
+    pub(super) fn addresses(&self) -> BTreeMap<&str, &str> {
+        self.picture.nodes.iter().map(|node| (node.id.as_str(), node.client_address.as_str())).collect()
+    }
+
     /// The address of a node, as clients know it.
     pub(super) fn address(&self, id: &str) -> Option<&str> {
         self.picture.nodes.iter().find(|node| node.id == id).map(|node| node.client_address.as_str())
