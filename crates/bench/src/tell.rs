@@ -48,7 +48,8 @@ impl Teller {
     pub(crate) fn progress(progress: Progress, plan: &PhasePlan) -> Self {
         let total = |limit: Limit| match (limit.operations, limit.time) {
             (Some(operations), None) => ProgressTotal::Operations(operations),
-            (_, time) => ProgressTotal::Time(time.unwrap_or_default()),
+            (Some(operations), Some(time)) => ProgressTotal::Either(operations, time),
+            (None, time) => ProgressTotal::Time(time.unwrap_or_default()),
         };
         Self::Progress {
             progress,

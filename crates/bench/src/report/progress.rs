@@ -36,6 +36,8 @@ pub enum ProgressTotal {
     Operations(u64),
     /// Run for so long.
     Time(Duration),
+    /// So many operations, but no longer than that.
+    Either(u64, Duration),
 }
 
 /// The progress of one phase. Dropping it removes the bar.
@@ -143,9 +145,19 @@ struct Now {
     elapsed: Duration,
 }
 
+impl ProgressTotal {
+    /// What will end the phase, as far as can be told now: of two bounds the one that is nearer.
+    fn nearer(self, now: &Now) -> Self {
+        let Self::Either(operations, time) = self else { return self };
+        let (operations, time) = (Self::Operations(operations), Self::Time(time));
+        if share(operations, now) >= share(time, now) { operations } else { time }
+    }
+}
+
 /// How much of the whole is done, 0 to 1.
 fn share(total: ProgressTotal, now: &Now) -> f64 {
     let share = match total {
+        ProgressTotal::Either(..) => share(total.nearer(now), now),
         ProgressTotal::Operations(0) => 1.0,
         ProgressTotal::Operations(all) => now.done as f64 / all as f64,
         ProgressTotal::Time(all) if all.is_zero() => 1.0,
@@ -156,11 +168,11 @@ fn share(total: ProgressTotal, now: &Now) -> f64 {
 
 /// Seconds until the end, when that can be told.
 fn remaining_s(total: ProgressTotal, now: &Now) -> Option<f64> {
-    match total {
+    match total.nearer(now) {
         ProgressTotal::Operations(all) => {
             (now.rate_per_s > 0.0).then(|| all.saturating_sub(now.done) as f64 / now.rate_per_s)
         }
-        ProgressTotal::Time(all) => Some(all.saturating_sub(now.elapsed).as_secs_f64()),
+        ProgressTotal::Time(all) | ProgressTotal::Either(_, all) => Some(all.saturating_sub(now.elapsed).as_secs_f64()),
     }
 }
 
@@ -176,9 +188,9 @@ fn speed(now: &Now) -> String {
 }
 
 fn describe(total: ProgressTotal, now: &Now) -> String {
-    let done = match total {
+    let done = match total.nearer(now) {
         ProgressTotal::Operations(all) => format!("{} of {}", figure::count(now.done), figure::count(all)),
-        ProgressTotal::Time(all) => {
+        ProgressTotal::Time(all) | ProgressTotal::Either(_, all) => {
             format!("{} of {} s, {}", now.elapsed.as_secs(), all.as_secs(), figure::count(now.done))
         }
     };
@@ -209,6 +221,11 @@ mod tests {
                 " 75 %, 45 of 60 s, 5,000,000, 98,000/s, p99 1.20 ms, ETA 15 s",
             ),
             (minute, at(7, 1.0, 0.0, 61), "100 %, 61 of 60 s, 7, 1.00/s, ETA 0 s"),
+            (
+                ProgressTotal::Either(1000, Duration::from_secs(7200)),
+                at(500, 50.0, 0.0, 10),
+                " 50 %, 500 of 1,000, 50.0/s, ETA 10 s",
+            ),
             (ProgressTotal::Operations(0), at(0, 0.0, 0.0, 0), "100 %, 0 of 0, 0.00/s"),
         ];
         for (total, now, want) in table {

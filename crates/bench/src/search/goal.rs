@@ -191,6 +191,16 @@ impl Goal {
         worst.unwrap_or(Judged { holds: false, ratio: f64::INFINITY, why })
     }
 
+    /// Operations that a try must have for its figures to be told: ten beyond the rarest percentile.
+    pub(super) fn operations_min(&self) -> f64 {
+        const BEYOND: f64 = 10.0;
+        let rarest = self.0.iter().map(|promise| match promise.figure {
+            Figure::Percentile(p) if p < 100.0 => 1.0 - p / 100.0,
+            _ => 0.1,
+        });
+        BEYOND / rarest.fold(0.1, f64::min)
+    }
+
     /// What it says of latencies.
     pub(crate) fn latencies(&self) -> Vec<LatencyPromise> {
         let of_latency = self.0.iter().filter(|promise| promise.figure != Figure::Failed);
@@ -248,6 +258,8 @@ mod tests {
         for text in ["", "p99", "p99 < 5", "p101 < 5ms", "a b p99 < 5ms", "p99 < -1ms", "failed < 1ms", "p99 > 5ms"] {
             assert!(text.parse::<Goal>().is_err(), "{text}");
         }
+        let goal: Goal = "p99.9 < 20ms and mean < 1ms".parse().unwrap();
+        assert!((goal.operations_min() - 10_000.0).abs() < 1e-3);
         let goal: Goal = "SCAN p99 < 1s".parse().unwrap();
         assert_eq!(goal.unknown(&["READ"]), ["SCAN"]);
     }

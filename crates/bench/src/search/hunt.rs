@@ -11,8 +11,6 @@ const STRIDE: f64 = 1.6;
 const TRIES_MAX: u32 = 60;
 /// So many steps down without a rate that holds are enough: what delays operations then is not their number.
 const STEPS_DOWN_MAX: u32 = 12;
-/// Nothing below it is tried.
-const RATE_MIN: f64 = 1.0;
 
 /// How it searches.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +21,8 @@ pub(super) struct Hunt {
     pub(super) tolerance: f64,
     /// Tries of a rate that most of them decide about.
     pub(super) repeats: u32,
+    /// Nothing below it is tried: there are too few operations in a try to tell what is promised.
+    pub(super) rate_min: f64,
 }
 
 /// What was found.
@@ -62,7 +62,7 @@ pub(super) fn hunt(hunt: Hunt, measure: &mut dyn FnMut(f64) -> Result<Judged, En
             // It held by luck. A step down, as far as what is looked for is wide.
             high = Some(holds);
             let next = holds / (1.0 + hunt.tolerance);
-            low = Some(next).filter(|next| *next >= RATE_MIN);
+            low = Some(next).filter(|next| *next >= hunt.rate_min);
         }
     }
 }
@@ -103,7 +103,7 @@ impl Searcher<'_> {
 
     /// A rate that holds and one that does not, as far as there are any.
     fn bracket(&mut self) -> Result<(Option<f64>, Option<f64>), Ended> {
-        let mut rate = self.hunt.start_per_s.max(RATE_MIN);
+        let mut rate = self.hunt.start_per_s.max(self.hunt.rate_min);
         let (mut low, mut high) = (None, None);
         let mut steps_down = 0;
         while self.goes_on() && (low.is_none() || high.is_none()) {
@@ -113,10 +113,10 @@ impl Searcher<'_> {
             } else {
                 high = Some(rate);
                 steps_down += 1;
-                if rate <= RATE_MIN || steps_down > STEPS_DOWN_MAX {
+                if rate <= self.hunt.rate_min || steps_down > STEPS_DOWN_MAX {
                     break;
                 }
-                rate = (rate / STRIDE).max(RATE_MIN);
+                rate = (rate / STRIDE).max(self.hunt.rate_min);
             }
         }
         Ok((low, high))
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn the_highest_rate_is_found_from_any_start() {
         for start_per_s in [3.0, 500.0, 79_000.0, 5e6] {
-            let hunt_it = Hunt { start_per_s, tolerance: 0.05, repeats: 3 };
+            let hunt_it = Hunt { start_per_s, tolerance: 0.05, repeats: 3, rate_min: 1.0 };
             let found = hunt(hunt_it, &mut store(100_000.0, 0.0, &mut Prng::new(1))).unwrap();
             let (best, failed) = (found.best_per_s.unwrap(), found.failed_per_s.unwrap());
             assert!(best < 80_000.0 && failed >= 80_000.0 && failed / best <= 1.05, "{start_per_s}: {found:?}");
@@ -164,7 +164,7 @@ mod tests {
                 tries += 1;
                 noisy(rate)
             };
-            let hunt_it = Hunt { start_per_s: 50_000.0, tolerance: 0.05, repeats: 3 };
+            let hunt_it = Hunt { start_per_s: 50_000.0, tolerance: 0.05, repeats: 3, rate_min: 1.0 };
             let best = hunt(hunt_it, &mut counted).unwrap().best_per_s.unwrap();
             // Noise of 15 % in a p99 blurs the place where it breaks by some 3 %.
             off += u32::from(!(72_000.0..=84_000.0).contains(&best));
@@ -176,9 +176,9 @@ mod tests {
     #[test]
     fn a_promise_that_cannot_be_kept_has_no_rate() {
         let mut never = |_: f64| Ok(Judged { holds: false, ratio: 9.0, why: String::new() });
-        let far = Hunt { start_per_s: 1e6, tolerance: 0.05, repeats: 3 };
+        let far = Hunt { start_per_s: 1e6, tolerance: 0.05, repeats: 3, rate_min: 1.0 };
         assert!(hunt(far, &mut never).unwrap().failed_per_s.unwrap() > 1000.0, "it does not go down for ever");
-        let hunt_it = Hunt { start_per_s: 100.0, tolerance: 0.05, repeats: 3 };
+        let hunt_it = Hunt { start_per_s: 100.0, tolerance: 0.05, repeats: 3, rate_min: 1.0 };
         assert_eq!(hunt(hunt_it, &mut never), Ok(Found { best_per_s: None, failed_per_s: Some(1.0) }));
         assert_eq!(hunt(hunt_it, &mut |_| Err(Ended)), Err(Ended));
         let mut always = |_: f64| Ok(Judged { holds: true, ratio: 0.1, why: String::new() });

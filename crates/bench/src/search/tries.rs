@@ -125,7 +125,9 @@ impl Tries<'_> {
             Some(rate) => rate,
             None => self.closed()?.throughput_per_s * BEGIN_SHARE,
         };
-        let how = Hunt { start_per_s, tolerance: asked.tolerance / 100.0, repeats: asked.repeats };
+        let lasts_s = self.base.measure.time.map_or(1.0, |time| time.as_secs_f64().max(0.1));
+        let rate_min = (goal.operations_min() / lasts_s).max(1.0);
+        let how = Hunt { start_per_s, tolerance: asked.tolerance / 100.0, repeats: asked.repeats, rate_min };
         let mut number = 0;
         let found = hunt(how, &mut |rate| {
             number += 1;

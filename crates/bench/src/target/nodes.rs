@@ -18,6 +18,8 @@ use crate::usage::{ProcessUsage, disk_bytes};
 
 /// A node that does not answer within this time tells nothing of itself.
 const WITHIN: Duration = Duration::from_millis(250);
+/// At the beginning it is waited for: without its process its CPU time would be lacking in the whole phase.
+const AT_FIRST_WITHIN: Duration = Duration::from_secs(2);
 /// Settings worth telling, where the server knows them.
 const SETTINGS: [&str; 9] =
     ["durability", "acks", "consistency", "engine", "memory", "compression", "dir", "appendonly", "appendfsync"];
@@ -71,7 +73,7 @@ impl NodeWatch {
             state.nodes.push(Watched { address: address.clone(), local, told: None, process: None, data_dir: None });
         }
         for node in 0..state.nodes.len() {
-            state.ask(node, store);
+            state.ask(node, store, AT_FIRST_WITHIN);
         }
         let first = state.nodes.iter().find_map(|node| node.told.clone());
         let first = first.ok_or_else(|| io::Error::other(format!("no node of {store} answers INFO")))?;
@@ -119,7 +121,7 @@ impl NodeWatch {
     pub(super) fn look(&self) {
         let mut state = self.state();
         for node in state.look() {
-            state.ask(node, &self.store);
+            state.ask(node, &self.store, WITHIN);
         }
     }
 
@@ -146,7 +148,7 @@ impl NodeWatch {
         let mut state = self.state();
         state.nodes.push(Watched { address, local, told: None, process: None, data_dir: None });
         let last = state.nodes.len() - 1;
-        state.ask(last, &self.store);
+        state.ask(last, &self.store, WITHIN);
     }
 
     pub(super) fn usage(&self) -> TargetUsage {
@@ -196,10 +198,10 @@ impl State {
         lost
     }
 
-    fn ask(&mut self, index: usize, store: &StoreUrl) {
+    fn ask(&mut self, index: usize, store: &StoreUrl, within: Duration) {
         let node = &mut self.nodes[index];
         let one = StoreUrl { seeds: vec![node.address.clone()], login: store.login.clone() };
-        let Ok(told) = ask(&one) else { return };
+        let Ok(told) = ask(&one, within) else { return };
         if node.local {
             node.process = told.info.get("process_id").and_then(|id| id.parse().ok());
             node.process = node.process.filter(|&id| ProcessUsage::of(id).is_some());
@@ -209,8 +211,8 @@ impl State {
     }
 }
 
-fn ask(store: &StoreUrl) -> io::Result<Told> {
-    let mut client = Client::open_within(store, WITHIN, WITHIN)?;
+fn ask(store: &StoreUrl, within: Duration) -> io::Result<Told> {
+    let mut client = Client::open_within(store, within, within)?;
     let info = value_text(&client.call_here(&[b"INFO"])?).unwrap_or_default();
     let pairs = info.lines().filter_map(|line| line.trim().split_once(':'));
     let mut told = Told {
