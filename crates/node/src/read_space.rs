@@ -194,7 +194,7 @@ struct LiveRecords<'a> {
 
 impl Records for LiveRecords<'_> {
     fn advance(&mut self) -> Result<Option<Slice>, Fault> {
-        Ok(self.cursor.advance()?.map(|tree_key| Slice::from(&tree_key[1..])))
+        Ok(self.cursor.advance()?.map(|tree_key| storage::tail_of(tree_key, 1)))
     }
 
     fn record(&mut self) -> Result<Option<Record>, Fault> {

@@ -183,12 +183,17 @@ impl Reply {
     }
 
     fn head(&mut self, kind: u8, n: usize) {
-        // Nearly all heads are of one or two digits.
+        // Nearly all heads are of up to three digits.
         match n {
             0..10 => self.buf.extend_from_slice(&[kind, b'0' + n as u8, b'\r', b'\n']),
             10..100 => {
                 let (tens, ones) = (b'0' + (n / 10) as u8, b'0' + (n % 10) as u8);
                 self.buf.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']);
+            }
+            100..1000 => {
+                let digit = |n: usize| b'0' + (n % 10) as u8;
+                let digits = [digit(n / 100), digit(n / 10), digit(n)];
+                self.buf.extend_from_slice(&[kind, digits[0], digits[1], digits[2], b'\r', b'\n']);
             }
             _ => self.line(kind, decimal(n as i64, &mut Digits::default())),
         }

@@ -1,6 +1,7 @@
 //! The door to a tree: what the rest of Basalt asks of storage, whatever keeps it.
 
 use crate::{Ingest, Ingested, Slice};
+use byteview::ByteView;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -248,6 +249,12 @@ pub trait Snapshot: Send {
         }
         Ok(hasher.digest())
     }
+}
+
+/// The bytes from `at` on: a part of what `whole` refers to, not a copy, unless they are few.
+#[must_use]
+pub fn tail_of(whole: Slice, at: usize) -> Slice {
+    Slice::from(ByteView::from(whole).slice(at..))
 }
 
 /// Rows of a snapshot, one after the other. Nothing is read of a row before it is moved to, and its value only if it

@@ -19,7 +19,7 @@ mod resources;
 mod throttle;
 
 pub use cache::{CacheStats, PutMode, RowCache, Stamp};
-pub use engine::{Cursor, Engine, EngineStats, Error, Keep, Result, Snapshot, Span, WriteBatch};
+pub use engine::{Cursor, Engine, EngineStats, Error, Keep, Result, Snapshot, Span, WriteBatch, tail_of};
 pub use ingest::{Ingest, Ingested};
 pub use inspect::{Inspection, inspect_engine};
 pub use lsm::LsmEngine;

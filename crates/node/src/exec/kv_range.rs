@@ -20,6 +20,8 @@ use storage::Slice;
 use vocab::limits::{RANGE_BYTES_SOFT, RANGE_ROWS_MAX};
 
 const LIMIT: usize = 100;
+/// What a row's frames take in a reply, about.
+const ROW_OVERHEAD_BYTES: usize = 64;
 
 pub(super) fn handler(name: &str) -> Option<StoreHandler> {
     (name == "KV.RANGE").then_some(range)
@@ -164,6 +166,8 @@ fn range(call: &mut StoreCall<'_>) -> Outcome {
     }
     let more = merge.next()?.is_some();
     drop(merge);
+    // Lengths and line ends come on top: if that is not enough, it grows.
+    call.reply.buf.reserve(bytes + bytes / 4 + rows.len() * ROW_OVERHEAD_BYTES);
     call.reply.array(2);
     match rows.last() {
         Some(last) if more => call.reply.bulk(&[b"(", &last.key[..]].concat()),

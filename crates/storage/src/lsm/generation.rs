@@ -12,6 +12,7 @@ use super::fault::translate;
 use super::filter::Brake;
 use super::manifest::Manifest;
 use super::names::BlobNames;
+use super::table;
 use crate::files::{create_folder, replace_file, system_error};
 use crate::held::{Held, remove_or_condemn};
 use crate::resources::Usage;
@@ -56,6 +57,8 @@ pub(super) struct Generation {
     pub(super) litter_told: AtomicBool,
     strategy: Arc<Leveled>,
     pub(super) blob_names: Arc<BlobNames>,
+    /// For scans.
+    pub(super) blocks: table::Known,
     /// Which rows compaction keeps; all if it does not say.
     pub(super) keep: Arc<ArcSwapOption<Keep>>,
     /// What lsm-tree counts its own changes with. Nothing else uses it, except that an ingestion's rows get its number.
@@ -137,6 +140,7 @@ impl Generation {
                 Leveled::default().with_l0_threshold(L0_TABLES).with_table_target_size(shared.options.table_bytes),
             ),
             blob_names,
+            blocks: table::Known::default(),
             keep,
             seqno,
             held,

@@ -5,11 +5,13 @@
 
 mod archive;
 mod blob;
+mod block;
 mod engine;
 mod fault;
 mod filter;
 mod fork;
 mod generation;
+mod head;
 mod ingest;
 mod inspect;
 mod install;
@@ -20,6 +22,7 @@ mod names;
 mod purge;
 mod snapshot;
 mod sweep;
+mod table;
 mod view;
 
 pub use engine::LsmEngine;

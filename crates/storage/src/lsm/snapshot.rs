@@ -75,7 +75,7 @@ impl Cursor for Rows<'_> {
     }
 
     fn value(&mut self) -> Result<Slice> {
-        let entry = self.at.clone().expect("a value is asked of a row that the cursor is at");
+        let entry = self.at.as_ref().expect("a value is asked of a row that the cursor is at");
         Ok(self.view.value_of(entry)?.expect("a removal is no row"))
     }
 }

@@ -12,6 +12,7 @@ use super::fault::translate;
 use super::generation::Generation;
 use super::memtable::{Memtable, NEWEST};
 use super::merge::{Direction, Entries, Merge};
+use super::table::{Access, Blocks};
 use crate::envelope::unpack;
 use crate::files::verify_file;
 use crate::{EngineStats, Error, Result, Slice};
@@ -56,26 +57,32 @@ pub(super) struct Sealed {
     pub(super) bytes: u64,
 }
 
-struct Run(Vec<Table>);
+struct Run {
+    tables: Vec<Table>,
+    /// Of each of them, for scans.
+    blocks: Vec<Arc<Blocks>>,
+}
 
 impl Run {
     fn table_for(&self, key: &[u8]) -> Option<&Table> {
-        let at = self.0.partition_point(|table| &table.metadata.key_range.max()[..] < key);
-        self.0.get(at).filter(|table| &table.metadata.key_range.min()[..] <= key)
+        let at = self.tables.partition_point(|table| &table.metadata.key_range.max()[..] < key);
+        self.tables.get(at).filter(|table| &table.metadata.key_range.min()[..] <= key)
     }
 
     /// Its entries from `start` on; `None` if it has none before `end`.
-    fn entries_from<'a>(&'a self, start: &Slice, end: &Slice) -> Option<Entries<'a>> {
-        let at = self.0.partition_point(|table| table.metadata.key_range.max() < start);
-        let (first, others) = self.0[at..].split_first()?;
+    fn entries_from<'a>(&'a self, access: Access<'a>, start: &Slice, end: &Slice) -> Option<Entries<'a>> {
+        let at = self.tables.partition_point(|table| table.metadata.key_range.max() < start);
+        let first = self.tables.get(at)?;
         if !end.is_empty() && first.metadata.key_range.min() >= end {
             return None;
         }
-        let entries = first.range(start.clone()..);
-        Some(if others.is_empty() {
-            Box::new(entries)
+        let entries = self.blocks[at].rows_from(first, access, start);
+        let others = self.tables.iter().zip(&self.blocks).skip(at + 1);
+        Some(if at + 1 == self.tables.len() {
+            entries
         } else {
-            Box::new(entries.chain(others.iter().flat_map(Table::iter)))
+            let all = Slice::empty();
+            Box::new(entries.chain(others.flat_map(move |(table, blocks)| blocks.rows_from(table, access, &all))))
         })
     }
 }
@@ -97,7 +104,11 @@ impl View {
     pub(super) fn new(generation: Arc<Generation>, active: Arc<Memtable>, sealed: Vec<Sealed>, floor: u64) -> Self {
         let tree = generation.index();
         let version = tree.current_version();
-        let runs = version.iter_levels().flat_map(|level| level.iter()).map(|run| Run(run.to_vec())).collect();
+        let run = |tables: &[Table]| Run {
+            tables: tables.to_vec(),
+            blocks: tables.iter().map(|table| generation.blocks.blocks_of(table)).collect(),
+        };
+        let runs = version.iter_levels().flat_map(|level| level.iter()).map(|tables| run(tables)).collect();
         let blobs = version.blob_files.iter().map(|file| (file.id(), file.clone())).collect();
         let l0_runs = version.l0().run_count();
         let super_version = tree.get_version_history_lock().latest_version();
@@ -112,18 +123,18 @@ impl View {
     pub(super) fn get(&self, key: &[u8], index: u64) -> Result<Option<Slice>> {
         let seqno = index + 1;
         if let Some(entry) = self.active.get(key, index) {
-            return self.value_of(entry);
+            return self.value_of(&entry);
         }
         for sealed in self.sealed.iter().rev() {
             if let Some(entry) = sealed.memtable.get(key, index) {
-                return self.value_of(entry);
+                return self.value_of(&entry);
             }
         }
         let hash = xxh3_64(key);
         for table in self.runs.iter().filter_map(|run| run.table_for(key)) {
             match table.get(key, seqno, hash) {
                 Ok(None) => {}
-                Ok(Some(entry)) => return self.value_of(entry),
+                Ok(Some(entry)) => return self.value_of(&entry),
                 Err(error) => return Err(translate(&table.path, error)),
             }
         }
@@ -131,11 +142,11 @@ impl View {
     }
 
     /// The value that an entry stands for.
-    pub(super) fn value_of(&self, entry: InternalValue) -> Result<Option<Slice>> {
+    pub(super) fn value_of(&self, entry: &InternalValue) -> Result<Option<Slice>> {
         let stored = match entry.key.value_type {
-            ValueType::Value => entry.value,
+            ValueType::Value => entry.value.clone(),
             ValueType::Tombstone | ValueType::WeakTombstone => return Ok(None),
-            ValueType::Indirection => self.fetch(&entry)?,
+            ValueType::Indirection => self.fetch(entry)?,
         };
         unpack(stored).map(Some).map_err(|detail| self.misread(&entry.key.user_key, detail))
     }
@@ -173,7 +184,8 @@ impl View {
     /// are not yet resolved, and removals are among them.
     pub(super) fn rising<'a>(&'a self, start: &Slice, end: &Slice, index: u64) -> Entries<'a> {
         let memtables = self.memtables().flat_map(|memtable| memtable.entries(start, end, index, false));
-        let runs = self.runs.iter().filter_map(|run| run.entries_from(start, end));
+        let access = Access { tree: self.generation.index().id(), descriptors: &self.generation.descriptors };
+        let runs = self.runs.iter().filter_map(move |run| run.entries_from(access, start, end));
         Box::new(Merge::new(memtables.chain(runs), Direction::Rising { end: end.clone() }, index + 1))
     }
 
@@ -199,7 +211,7 @@ impl View {
     }
 
     pub(super) fn tables(&self) -> impl Iterator<Item = &Table> {
-        self.runs.iter().flat_map(|run| run.0.iter())
+        self.runs.iter().flat_map(|run| run.tables.iter())
     }
 
     pub(super) fn blob_files(&self) -> impl Iterator<Item = &BlobFile> {

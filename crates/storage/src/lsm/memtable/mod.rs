@@ -26,7 +26,8 @@ pub(super) const NEWEST: u64 = u64::MAX >> 1;
 /// See the module's words.
 pub(super) struct Memtable {
     rows: RwLock<Rows>,
-    order: Mutex<Order>,
+    /// Taken before the rows' lock, never while that is held.
+    order: RwLock<Order>,
     /// The indexes of live snapshots.
     held: Mutex<Vec<u64>>,
     /// How many they are: looked at under the lock of the rows.
@@ -43,7 +44,7 @@ impl Memtable {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             rows: RwLock::new(Rows::new()),
-            order: Mutex::default(),
+            order: RwLock::default(),
             held: Mutex::default(),
             held_count: AtomicUsize::new(0),
         })

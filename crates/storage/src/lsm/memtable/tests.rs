@@ -100,3 +100,55 @@ fn without_snapshots_a_key_that_is_written_again_keeps_one_value() {
     assert!(put(102) < 0, "both go");
     assert_eq!(memtable.len(), 1);
 }
+
+#[test]
+fn a_walk_goes_on_while_rows_come_between() {
+    let mut prng = Prng::new(7);
+    let memtable = Memtable::new();
+    let mut rows = std::collections::BTreeSet::new();
+    // Some differ in their first bytes, some only far behind them.
+    let any = |prng: &mut Prng| match prng.below(3) {
+        0 => prng.below(1 << 20).to_be_bytes()[4..].to_vec(),
+        1 => format!("a long beginning that all of them have in common {:05}", prng.below(20_000)).into_bytes(),
+        _ => vec![0; prng.below(40) as usize + 1],
+    };
+    let mut index = 0;
+    let mut write = |rows: &mut std::collections::BTreeSet<Vec<u8>>, prng: &mut Prng| {
+        index += 1;
+        let key = any(prng);
+        let row = (Slice::from(&key[..]), Slice::from(&b"v"[..]), ValueType::Value);
+        memtable.apply(index, std::iter::once(row), || ());
+        rows.insert(key);
+        index
+    };
+    for rounds in [3000, 40, 1, 400, 5000, 7] {
+        let mut last = 0;
+        for _ in 0..rounds {
+            last = write(&mut rows, &mut prng);
+        }
+        let hold = memtable.hold(|| last);
+        let then = rows.clone();
+        for reverse in [false, true] {
+            let (a, b) = (any(&mut prng), any(&mut prng));
+            let (start, end) = if a < b { (a, b) } else { (b, Vec::new()) };
+            let mut expected: Vec<_> = then.range(start.clone()..).cloned().collect();
+            expected.retain(|key| end.is_empty() || *key < end);
+            if reverse {
+                expected.reverse();
+            }
+            let walk = memtable.entries(&Slice::from(&start[..]), &Slice::from(&end[..]), hold.index(), reverse);
+            let mut found = Vec::new();
+            for entry in walk.into_iter().flatten() {
+                found.push(entry.unwrap().key.user_key.to_vec());
+                if prng.below(4) == 0 {
+                    write(&mut rows, &mut prng);
+                    // Somebody else looks, so that they are put in order.
+                    memtable.entries(&Slice::empty(), &Slice::empty(), hold.index(), false);
+                }
+            }
+            assert_eq!(found, expected);
+        }
+        drop(hold);
+    }
+    assert_eq!(memtable.len(), rows.len());
+}

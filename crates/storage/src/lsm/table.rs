@@ -1,0 +1,171 @@
+//! Scans of a table: its blocks, found and read in our own way.
+//!
+//! A scan of a few rows over many trees is seeks above all. lsm-tree's iterator reads a table's index where it lies, as
+//! bytes: each step of the search misses the processor's caches twice. Here the ends of all blocks lie side by
+//! side, by the beginnings of their keys, and a block is read from the row that is sought.
+//!
+//! They are read from the file when the table is first scanned. Tables whose index is in parts, to be read when needed,
+//! are large, and are left to lsm-tree.
+
+use super::block::Rows;
+use super::head::Head;
+use crate::Slice;
+use lsm_tree::file_accessor::FileAccessor;
+use lsm_tree::table::block::BlockType;
+use lsm_tree::table::block::decoder::ParsedItem;
+use lsm_tree::table::util::load_block;
+use lsm_tree::table::{Block, BlockHandle, BlockOffset, IndexBlock};
+use lsm_tree::{DescriptorTable, GlobalTableId, InternalValue, Table};
+use std::collections::HashMap;
+use std::fs::File;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+/// The blocks of a table, once they are needed; none of one that is left to lsm-tree.
+#[derive(Default)]
+pub(super) struct Blocks(OnceLock<Option<Ends>>);
+
+/// Of each block in order, the last key's head, and where it is.
+struct Ends {
+    heads: Vec<Head>,
+    places: Vec<(u64, u32)>,
+}
+
+/// The blocks of all tables of a tree that somebody looks at, by table.
+#[derive(Default)]
+pub(super) struct Known(Mutex<HashMap<u64, Weak<Blocks>>>);
+
+/// What tables of a tree are read with.
+#[derive(Clone, Copy)]
+pub(super) struct Access<'a> {
+    /// Its number in the block cache.
+    pub(super) tree: u64,
+    pub(super) descriptors: &'a Arc<DescriptorTable>,
+}
+
+impl Known {
+    pub(super) fn blocks_of(&self, table: &Table) -> Arc<Blocks> {
+        let mut known = self.0.lock().expect("nothing panics while it is held");
+        if let Some(blocks) = known.get(&table.id()).and_then(Weak::upgrade) {
+            return blocks;
+        }
+        known.retain(|_, blocks| blocks.strong_count() > 0);
+        let blocks = Arc::default();
+        known.insert(table.id(), Arc::downgrade(&blocks));
+        blocks
+    }
+}
+
+impl Ends {
+    fn read(table: &Table) -> lsm_tree::Result<Option<Self>> {
+        if table.regions.index.is_some() {
+            return Ok(None);
+        }
+        let file = File::open(&*table.path)?;
+        let block = Block::from_file(&file, table.regions.tli, table.metadata.index_block_compression)?;
+        if block.header.block_type != BlockType::Index {
+            return Err(lsm_tree::Error::InvalidHeader("index block"));
+        }
+        let index = IndexBlock::new(block);
+        let mut ends = Self { heads: Vec::with_capacity(index.len()), places: Vec::with_capacity(index.len()) };
+        for item in index.iter() {
+            let handle = item.materialize(index.as_slice());
+            ends.heads.push(Head::of(handle.end_key()));
+            ends.places.push((*handle.offset(), handle.size()));
+        }
+        Ok(Some(ends))
+    }
+
+    /// The first block that may hold a key that is not below `key`: it does, or the next one does.
+    fn find(&self, key: &[u8]) -> usize {
+        let head = Head::of(key);
+        self.heads.partition_point(|end| *end < head)
+    }
+}
+
+/// The rows of a table from a key on.
+struct Walk<'a> {
+    table: &'a Table,
+    access: Access<'a>,
+    ends: &'a Ends,
+    /// Not below this key; empty once it was passed.
+    start: Slice,
+    next: usize,
+    rows: Option<Rows>,
+}
+
+impl Blocks {
+    /// The rows of `table`, whose blocks these are, from `start` on.
+    pub(super) fn rows_from<'a>(
+        &'a self,
+        table: &'a Table,
+        access: Access<'a>,
+        start: &Slice,
+    ) -> Box<dyn Iterator<Item = lsm_tree::Result<InternalValue>> + 'a> {
+        match self.ends(table) {
+            Some(ends) => {
+                let next = ends.find(start);
+                Box::new(Walk { table, access, ends, start: start.clone(), next, rows: None })
+            }
+            None => Box::new(table.range(start.clone()..)),
+        }
+    }
+
+    fn ends(&self, table: &Table) -> Option<&Ends> {
+        if let Some(ends) = self.0.get() {
+            return ends.as_ref();
+        }
+        // What cannot be read now is left to lsm-tree, which says what is wrong.
+        let ends = Ends::read(table).ok()?;
+        self.0.get_or_init(|| ends).as_ref()
+    }
+}
+
+impl Walk<'_> {
+    /// Opens the next block; false if there is none.
+    fn open(&mut self) -> lsm_tree::Result<bool> {
+        let Some(&(offset, size)) = self.ends.places.get(self.next) else { return Ok(false) };
+        self.next += 1;
+        let (id, offset): (GlobalTableId, _) = ((self.access.tree, self.table.id()).into(), BlockOffset(offset));
+        let block = match self.table.cache.get_block(id, offset) {
+            Some(block) => block,
+            None => load_block(
+                id,
+                &self.table.path,
+                &FileAccessor::DescriptorTable(self.access.descriptors.clone()),
+                &self.table.cache,
+                &BlockHandle::new(offset, size),
+                BlockType::Data,
+                self.table.metadata.data_block_compression,
+            )?,
+        };
+        let mut rows = Rows::new(block.data)?;
+        if !self.start.is_empty() {
+            rows.seek(&self.start)?;
+        }
+        self.rows = Some(rows);
+        Ok(true)
+    }
+
+    fn try_next(&mut self) -> lsm_tree::Result<Option<InternalValue>> {
+        loop {
+            if let Some(rows) = &mut self.rows
+                && let Some(mut entry) = rows.next()?
+            {
+                self.start = Slice::empty();
+                entry.key.seqno += self.table.global_seqno();
+                return Ok(Some(entry));
+            }
+            if !self.open()? {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = lsm_tree::Result<InternalValue>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.try_next().inspect_err(|_| self.next = self.ends.places.len()).transpose()
+    }
+}
