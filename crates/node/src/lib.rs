@@ -32,8 +32,8 @@ pub use read_space::{CachedSpace, SnapshotSpace};
 pub use record::{Kind, Record, RecordView, Spread};
 pub use remote_space::{Remote, RemoteAnswer, RemoteSpace, remote_records};
 pub use shard::{
-    Answers, ArrivedSnapshot, Effects, Fact, KeyHash, LEASE_US, Shard, SnapshotTask, SplitTask, StoreEvent, Ticket,
-    Write, events_after, key_hash, newest_events, stored_map,
+    Answers, ArrivedSnapshot, ColdItem, Effects, Fact, KeyHash, LEASE_US, Shard, SnapshotTask, SplitTask, StoreEvent,
+    Ticket, Warmth, Write, cold_items, events_after, key_hash, newest_events, stored_map,
 };
 pub use slots::Slots;
 pub use space::{Fault, RecordRange, Records, Shards, SmallHash, Space};

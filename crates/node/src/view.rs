@@ -10,7 +10,7 @@ use crate::keys;
 use crate::shard::Fact;
 use crate::slots::{OwnedRows, Slots};
 use crate::space::SmallHash;
-use crate::{Fault, Record};
+use crate::{Fault, Kind, Record};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use replica::ReplicaStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,6 +42,8 @@ pub struct ShardView {
     fresh_ms: AtomicU64,
     /// Somebody has used the lease since this was looked at.
     lease_used: AtomicBool,
+    /// Somebody wants a read that is less old than this replica knows itself to be.
+    fresh_wanted: AtomicBool,
     /// The newest entry that is being, or has been, written to the tree: ahead of the applied index for a moment.
     writing: AtomicU64,
     /// No key expires before this time, in ms since the epoch.
@@ -89,6 +91,7 @@ impl ShardView {
             lease_until_us: AtomicU64::new(0),
             fresh_ms: AtomicU64::new(0),
             lease_used: AtomicBool::new(false),
+            fresh_wanted: AtomicBool::new(false),
             writing: AtomicU64::new(0),
             next_expiry_ms: AtomicU64::new(0),
             clock_ms: AtomicU64::new(0),
@@ -286,6 +289,12 @@ impl ShardView {
     #[must_use]
     pub fn is_cached(&self, key: &[u8]) -> bool {
         self.cache.get_with(self.id.0, key, |_| ()).is_ok()
+    }
+
+    /// What the row cache holds of `key`: its kind, none if it is known to be absent. `None` if it does not hold it.
+    pub(crate) fn cached_kind(&self, key: &[u8]) -> Option<Option<Kind>> {
+        let kind = |row: &Slice| Record::decode(row.clone()).ok().map(|record| record.view().kind);
+        self.cache.get(self.id.0, key).ok().map(|row| kind(&row))
     }
 
     /// Whether background collection has something to do at `now_ms`.

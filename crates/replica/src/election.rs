@@ -63,6 +63,20 @@ impl Replica {
         self.raw.campaign().is_ok() || ready
     }
 
+    /// The leader was not heard of for so long that this replica may vote for another, though its clock stood still.
+    pub fn end_promise(&mut self) {
+        if !self.is_leader() {
+            self.raw.raft.election_elapsed = self.raw.raft.election_elapsed.max(ELECTION_TICKS);
+        }
+    }
+
+    /// Sends a sign of life to all followers now, if this replica leads.
+    pub fn ping(&mut self) {
+        if self.is_leader() && !self.has_failed() {
+            self.raw.ping();
+        }
+    }
+
     /// Tells followers of what was committed since they were last told, if entries have not told them: once a tick rather
     /// than once an entry, which would double the messages.
     fn tell_commit(&mut self) -> bool {

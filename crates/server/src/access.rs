@@ -11,6 +11,8 @@ use vocab::Slot;
 
 /// How long a request waits for its shard to have a leader before it is refused.
 pub(crate) const HOLD_US: u64 = 2_000_000;
+/// How long a read waits until its replica has been told that it is not too old.
+const FRESH_WITHIN_US: u64 = 1_000_000;
 /// Between two looks of a thread that may wait.
 const PAUSE: Duration = Duration::from_micros(200);
 
@@ -60,10 +62,13 @@ impl Store {
             Consistency::Lag { ms } => view.lag_ms(now_ms()).is_some_and(|lag| lag <= ms),
             Consistency::Version { token } => view.engine().applied_index() >= token,
         };
+        if !ready && matches!(consistency, Consistency::Lag { .. }) {
+            view.want_fresh();
+        }
         match (ready, consistency) {
             (true, _) => Access::Follower(view),
             // It will come.
-            (false, Consistency::Version { .. }) => Access::Wait,
+            (false, Consistency::Version { .. } | Consistency::Lag { .. }) => Access::Wait,
             (false, _) => Access::Refused(consistency.refusal()),
         }
     }
@@ -88,10 +93,15 @@ impl Store {
         Some(format!("MOVED {slot} {}:{}", node.client_host, node.client_port))
     }
 
-    /// What a client is told that has waited for a leader for too long.
+    /// How long a request waits before it is refused, in µs.
+    pub(crate) fn hold_us(&self, consistency: Consistency) -> u64 {
+        if matches!(consistency, Consistency::Lag { .. }) { FRESH_WITHIN_US } else { HOLD_US }
+    }
+
+    /// What a client is told that has waited for too long.
     pub(crate) fn no_leader(&self, consistency: Consistency) -> String {
         match consistency {
-            Consistency::Version { .. } => consistency.refusal(),
+            Consistency::Version { .. } | Consistency::Lag { .. } => consistency.refusal(),
             _ => "CLUSTERDOWN The cluster is down: no leader of the shard is known".to_owned(),
         }
     }
@@ -107,7 +117,9 @@ impl Store {
                 Access::Leader(view) => return Ok((view.clone(), true)),
                 Access::Follower(view) => return Ok((view.clone(), false)),
                 Access::Refused(text) => return Err(text),
-                Access::Wait if begun.elapsed() > Duration::from_micros(HOLD_US) || self.is_stopping() => {
+                Access::Wait
+                    if begun.elapsed() > Duration::from_micros(self.hold_us(consistency)) || self.is_stopping() =>
+                {
                     return Err(self.no_leader(consistency));
                 }
                 Access::Wait => std::thread::sleep(PAUSE),

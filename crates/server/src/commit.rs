@@ -39,7 +39,9 @@ impl Worker {
             if !write.is_empty() {
                 self.write_log(write, logging);
             }
+            self.outbox.applying.begin();
             self.core.apply(self.now, &mut self.outbox);
+            self.outbox.applying.look(&self.store);
             self.after_apply();
         }
     }

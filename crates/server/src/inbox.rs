@@ -35,6 +35,8 @@ pub(crate) enum Message {
     },
     /// What a write will find is in memory.
     Warm(Ticket),
+    /// What the next entries of that shard will find is in memory.
+    RowsWarm(ShardId),
     /// The log write under way is done.
     Logged(replica::Result<()>),
     /// A shard's memory was written to files: its log can be cut.

@@ -33,6 +33,7 @@ mod store;
 mod transfers;
 mod vital;
 mod waits;
+mod warming;
 mod whole_store;
 mod worker;
 mod writes;

@@ -16,6 +16,7 @@ impl Worker {
             }
             Message::Answer { ticket, reply } => self.outbox.deliver(&ticket, &reply),
             Message::Warm(ticket) => self.warmed(&ticket),
+            Message::RowsWarm(shard) => self.core.warmed(shard),
             Message::Logged(outcome) => self.logged(outcome),
             Message::Flushed(shard) => self.flushed(ShardId(shard)),
             Message::Seal(shard) => {

@@ -3,6 +3,7 @@
 use crate::connection::Connection;
 use crate::inbox::Message;
 use crate::store::Store;
+use crate::warming::Applying;
 use crate::whole_store::DIVIDED;
 use crate::worker::Connections;
 use cluster::{Change, Map};
@@ -10,8 +11,8 @@ use node::control::report_members;
 use node::peer::PeerMessage;
 use node::session::Effect;
 use node::stats::Lookups;
-use node::{Answers, Effects, SnapshotTask, SplitTask, Ticket};
-use replica::Members;
+use node::{Answers, Effects, ShardView, SnapshotTask, SplitTask, Ticket, Warmth};
+use replica::{Entry, Members};
 use resp::Reply;
 use slab::Slab;
 use std::sync::Arc;
@@ -46,6 +47,8 @@ pub(crate) struct Outbox {
     gathers: Slab<Gather>,
     /// Requests to all shards that are to be made again, for shards were split meanwhile.
     pub(crate) divided: Vec<Ticket>,
+    /// How applying goes.
+    pub(crate) applying: Applying,
     /// Messages for other nodes.
     pub(crate) posts: Vec<(NodeId, PeerMessage)>,
     /// Shards that have another leader since this was looked at.
@@ -69,6 +72,7 @@ impl Outbox {
             unstalled: Vec::new(),
             gathers: Slab::new(),
             divided: Vec::new(),
+            applying: Applying::default(),
             posts: Vec::new(),
             news: Vec::new(),
             snapshots: Vec::new(),
@@ -229,6 +233,14 @@ impl Effects for Outbox {
 
     fn readable(&mut self, _shard: ShardId) {
         self.unstall_all();
+    }
+
+    fn warm(&mut self, view: &Arc<ShardView>, entries: &[Entry]) -> Warmth {
+        self.applying.look(&self.store);
+        match self.store.inbox(self.worker) {
+            Some(back) => self.store.warm_entries(view, entries, back),
+            None => Warmth::Unknown,
+        }
     }
 
     fn sealed(&mut self, _shard: ShardId) {

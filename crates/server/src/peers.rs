@@ -102,6 +102,11 @@ impl Worker {
                     }
                 }
             }
+            PeerMessage::Wake { shards } => {
+                for shard in shards {
+                    self.for_shard(shard, from, PeerMessage::Wake { shards: vec![shard] });
+                }
+            }
             PeerMessage::Leading { shards, .. } => {
                 let known = self.store.known();
                 for (shard, term) in shards {

@@ -23,7 +23,7 @@ impl Worker {
         if connection.waits_since_us == 0 {
             connection.waits_since_us = arrived_us;
         }
-        if arrived_us < connection.waits_since_us + HOLD_US {
+        if arrived_us < connection.waits_since_us + self.store.hold_us(consistency) {
             self.stall(id);
             return Step::Stall;
         }

@@ -32,7 +32,10 @@ impl World {
         };
         let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
         if !ready {
-            let waits = matches!(consistency, Consistency::Version { .. });
+            if matches!(consistency, Consistency::Lag { .. }) {
+                view.want_fresh();
+            }
+            let waits = !matches!(consistency, Consistency::Absolute | Consistency::Any);
             if waits && now.mono_us < read.arrived_us + HOLD_US {
                 process.reads.entry(view.id()).or_default().push(read);
             } else {

@@ -102,6 +102,16 @@ impl Core {
         }
     }
 
+    /// What a shard's next entries will find is in memory.
+    pub fn warmed(&mut self, shard: ShardId) {
+        let at = shard.0 as usize;
+        let Some(Some(seat)) = self.seats.get_mut(at) else { return };
+        if seat.shard.warmed() {
+            self.collected.push(at);
+            self.touch(at);
+        }
+    }
+
     /// Gives a replica away, and with it what was still to be written of it. Not while a log write is under way.
     pub fn release(&mut self, shard: ShardId) -> Option<Shard> {
         let seat = self.seats.get_mut(shard.0 as usize)?.take()?;
@@ -228,11 +238,7 @@ impl Core {
                     }
                 }
             }
-            PeerMessage::Beat { wall_ms, .. } => {
-                // It came behind all that its sender had to say before: none of the groups at rest was woken.
-                let at_rest = |seat: &&Seat| seat.resting && seat.rests_with == Some(from);
-                self.seats.iter().flatten().filter(at_rest).for_each(|seat| seat.shard.rested_at(wall_ms));
-            }
+            PeerMessage::Wake { shards } => shards.iter().for_each(|shard| self.woken(*shard, now)),
             PeerMessage::Order { shard, order } => self.order(shard, &order, now),
             PeerMessage::Propose { change } => {
                 // Whoever sent it will see the map change, or send it again.
@@ -265,10 +271,13 @@ impl Core {
         let mut rests = Vec::new();
         let look = self.ticks.is_multiple_of(LOOK_TICKS);
         for at in 0..self.seats.len() {
+            self.ask_how_old(at, effects);
             let Some(seat) = &mut self.seats[at] else { continue };
             if seat.resting {
                 if seat.rests_with.is_some_and(|node| !self.neighbours.lives(node, now)) {
                     seat.wake();
+                    // Nothing of its leader has come for longer than it has promised to wait.
+                    seat.shard.replica_mut().end_promise();
                 } else if self.ticks.is_multiple_of(2) {
                     seat.shard.housekeep(now.wall_ms);
                 }
@@ -283,6 +292,13 @@ impl Core {
                 seat.shard.fail_pending(&detail, effects);
                 continue;
             }
+            let child = ShardId(at as u32);
+            let splits = self.map.as_ref().is_some_and(|map| map.splits.contains_key(&child));
+            // Before the clock brings heartbeats. Of a split the map is told until it knows.
+            if !splits && seat.rest_if_idle() {
+                rests.push(at);
+                continue;
+            }
             let mut busy = seat.shard.replica_mut().tick();
             busy |= seat.stand_if_eager() | seat.shard.go_on_splitting(now);
             seat.shard.housekeep(now.wall_ms);
@@ -290,14 +306,10 @@ impl Core {
             seat.shard.expire(now, effects);
             if look {
                 seat.shard.tell_followers();
-                let child = ShardId(at as u32);
-                if self.map.as_ref().is_some_and(|map| map.splits.contains_key(&child)) && seat.has_begun(now) {
+                if splits && seat.has_begun(now) {
                     effects.split_ended(child);
                 }
                 busy |= seat.hand_over_if_unable(&self.neighbours, now);
-            }
-            if seat.rest_if_idle() {
-                rests.push(at);
             }
             if busy || seat.shard.has_queued() || seat.shard.replica().has_ready() {
                 self.touch(at);
@@ -338,7 +350,10 @@ impl Core {
         for at in collected.drain(..) {
             let Some(seat) = &mut self.seats[at] else { continue };
             seat.shard.apply_collected(now, &mut self.later, effects);
-            if seat.shard.has_queued() || seat.shard.replica().has_ready() || !self.later.is_empty() {
+            // One that waits for a fork is told when that is made; what it has queued is not looked at again and again.
+            let waits = seat.shard.has_collected();
+            let more = seat.shard.has_queued() || seat.shard.replica().has_ready();
+            if (more && !waits) || !self.later.is_empty() {
                 self.touch(at);
             }
         }

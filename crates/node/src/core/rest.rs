@@ -1,8 +1,10 @@
 //! Groups at rest, and the nodes whose life stands in for their heartbeats.
 
-use super::TICK_MS;
+use super::{Core, TICK_MS};
+use crate::peer::PeerMessage;
+use crate::shard::{Effects, LEASE_US};
 use std::collections::BTreeMap;
-use vocab::{Moment, NodeId};
+use vocab::{Moment, NodeId, ShardId};
 
 /// After so many ticks in which nothing happened, a leader tells its followers that they need no heartbeats.
 pub const REST_AFTER_TICKS: u32 = 40;
@@ -47,4 +49,35 @@ impl Neighbours {
     }
 }
 
+impl Core {
+    /// If somebody reads here who wants to know how old this replica is, its leader is asked, which may be at rest.
+    pub(super) fn ask_how_old(&mut self, at: usize, effects: &mut dyn Effects) {
+        let Some(seat) = &mut self.seats[at] else { return };
+        if !seat.shard.view().take_fresh_wanted() || seat.shard.replica().is_leader() {
+            return;
+        }
+        // If its leader is gone, it is time to find that out.
+        if seat.resting {
+            seat.wake();
+        }
+        if let Some(node) = seat.shard.leader_node() {
+            effects.send(node, PeerMessage::Wake { shards: vec![ShardId(at as u32)] });
+        }
+    }
+
+    /// A follower of a shard wants to know how old it is.
+    pub(super) fn woken(&mut self, shard: ShardId, now: Moment) {
+        let at = shard.0 as usize;
+        if let Some(Some(seat)) = self.seats.get_mut(at)
+            && seat.shard.replica().serves()
+        {
+            seat.wake();
+            seat.shard.vouch(now);
+            self.touch(at);
+        }
+    }
+}
+
 const _: () = assert!(SILENCE_US >= 10 * TICK_MS * 1000);
+// Who wakes for want of a leader has kept the promise that leases rest on.
+const _: () = assert!(SILENCE_US > LEASE_US + LEASE_US / 4);

@@ -109,11 +109,21 @@ impl Seat {
         if !mine
             || self.shard.broken().is_some()
             || kind == MessageType::MsgSnapshot
+            // They are sent again, after the heartbeats that come meanwhile.
+            || (kind == MessageType::MsgAppend && self.shard.is_behind())
             || (votes && now.mono_us < self.silent_until_us)
         {
             return;
         }
-        self.wake();
+        // What only says that all is as it was is nothing new: a group would never come to rest.
+        let replica = self.shard.replica();
+        let as_it_was = kind == MessageType::MsgHeartbeatResponse
+            && !message.reject
+            && message.term == replica.term()
+            && replica.is_leader();
+        if !as_it_was {
+            self.wake();
+        }
         self.shard.step(message);
     }
 
@@ -121,7 +131,8 @@ impl Seat {
     pub(super) fn rest_with(&mut self, node: NodeId, term: u64, committed: u64) {
         let status = self.shard.replica().status();
         let same = status.term == term && status.committed == committed && status.last == committed;
-        if same && !status.leads && status.applied == committed && self.shard.leader_node() == Some(node) {
+        let idle = status.applied == committed && self.shard.is_idle();
+        if same && !status.leads && idle && self.shard.leader_node() == Some(node) {
             self.resting = true;
             self.rests_with = Some(node);
         }

@@ -19,7 +19,8 @@ pub enum PeerMessage {
         /// Shard, term and committed index.
         shards: Vec<(ShardId, u64, u64)>,
     },
-    /// These shards are not at rest any more.
+    /// The sender follows the receiver in these shards, and wants to know how old its replicas are: if they are at rest,
+    /// that is over.
     Wake {
         /// The shards.
         shards: Vec<ShardId>,

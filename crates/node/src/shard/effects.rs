@@ -1,9 +1,10 @@
 //! What a shard asks of the world around it.
 
-use super::{Answers, Fact, Ticket};
+use super::{Answers, Fact, Ticket, Warmth};
 use crate::peer::PeerMessage;
 use crate::slots::Slots;
-use replica::{LogWrite, Members, Message, SnapshotPoint};
+use crate::view::ShardView;
+use replica::{Entry, LogWrite, Members, Message, SnapshotPoint};
 use std::sync::Arc;
 use storage::{Engine, Keep, Snapshot};
 use vocab::{NodeId, ReplicaId, ShardId};
@@ -21,6 +22,13 @@ pub trait Effects: Answers {
 
     /// Reads that wait for the shard's leader to be confirmed can be looked at again.
     fn readable(&mut self, shard: ShardId);
+
+    /// Committed entries are about to be applied: whether what they will find should be read into memory first. Until
+    /// that is done nothing of the shard is applied.
+    fn warm(&mut self, view: &Arc<ShardView>, entries: &[Entry]) -> Warmth {
+        let _ = (view, entries);
+        Warmth::Unknown
+    }
 
     /// The tree has memory set apart for a flush.
     fn sealed(&mut self, shard: ShardId);

@@ -3,11 +3,13 @@
 //! A leader's heartbeat says up to where it has committed, and since when nothing beyond that can have been: a moment of
 //! its wall clock for which a majority had confirmed it. Whoever has applied as much has all that was acknowledged by
 //! then. That stays true however late the heartbeat comes, and whether or not the leader still leads or knows how far
-//! this replica is. While the group is at rest there are no heartbeats: the beats of the leader's node stand in for them.
+//! this replica is. While the group is at rest there are no heartbeats, and nothing else can stand in for them: the node
+//! that led may lead no more, without this replica or even that node having heard of it. So whoever wants to know has
+//! the group woken.
 
 use super::Shard;
 use replica::{Message, MessageType};
-use vocab::ReplicaId;
+use vocab::{Moment, ReplicaId};
 
 /// What a heartbeat says of its leader's commits.
 pub(super) struct Told {
@@ -49,9 +51,22 @@ impl Shard {
         }
     }
 
-    /// Its group is at rest, and its leader's node has told that it lived at `wall_ms` of its clock.
-    pub(crate) fn rested_at(&self, wall_ms: u64) {
-        self.view.set_fresh(wall_ms);
+    /// A follower wants to know how old it is: this leader has itself confirmed, and then tells.
+    pub(crate) fn vouch(&mut self, now: Moment) {
+        self.vouches = true;
+        self.lease.look_at(now);
+        if self.lease.holds(&self.view) {
+            self.tell_fresh();
+        } else {
+            self.ask_lease(now);
+        }
+    }
+
+    /// Tells followers at once, if one wanted to know.
+    pub(super) fn tell_fresh(&mut self) {
+        if std::mem::take(&mut self.vouches) {
+            self.replica.ping();
+        }
     }
 
     pub(super) fn refresh(&mut self) {

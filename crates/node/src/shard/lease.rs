@@ -59,9 +59,13 @@ impl Lease {
     /// Since when nothing can have been committed that is not known here, in ms of the wall clock, as far as is sure: while
     /// the lease holds, since the moment that was looked at; else since a majority last confirmed this leader.
     pub(crate) fn sure_at(&self, view: &ShardView) -> Option<u64> {
-        let holds = view.leading() && self.now.mono_us < view.lease_until_us();
-        let wall_ms = if holds { self.now.wall_ms } else { self.confirmed_ms };
+        let wall_ms = if self.holds(view) { self.now.wall_ms } else { self.confirmed_ms };
         (wall_ms > 0).then_some(wall_ms)
+    }
+
+    /// Whether the lease held at the moment that was looked at.
+    pub(crate) fn holds(&self, view: &ShardView) -> bool {
+        view.leading() && self.now.mono_us < view.lease_until_us()
     }
 
     /// Whether it is time for a round though nobody asks for one.

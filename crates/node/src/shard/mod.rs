@@ -15,6 +15,7 @@ mod proposals;
 mod snapshots;
 mod split;
 mod ticket;
+mod warm;
 
 pub(crate) use apply::{clear, run, transaction};
 pub use effects::{ArrivedSnapshot, Effects, SnapshotTask, SplitTask};
@@ -22,6 +23,7 @@ pub use events::{StoreEvent, events_after, newest_events};
 pub use lease::LEASE_US;
 pub use meta::stored_map;
 pub use ticket::{Answers, KeyHash, Ticket, Write, key_hash};
+pub use warm::{ColdItem, Warmth, cold_items};
 
 use crate::peer::PeerMessage;
 use crate::view::ShardView;
@@ -52,6 +54,8 @@ pub struct Shard {
     arrived: Option<ArrivedSnapshot>,
     /// The index up to which everything must be applied for the replica to have all that was acknowledged, and by when.
     fresh: Option<(u64, u64)>,
+    /// Of a leader: a follower wants to know how old it is, and is to be told once a majority has confirmed this leader.
+    vouches: bool,
     /// Turns whose entries are not applied yet, oldest first.
     collected: VecDeque<Turn>,
     /// Leader and term as they were last told.
@@ -59,6 +63,7 @@ pub struct Shard {
     clock_ms: u64,
     hold: hold::Hold,
     splitting: split::Splitting,
+    warming: warm::Warming,
     scratch: Reply,
     /// Why the shard no longer applies, if it doesn't.
     broken: Option<String>,
@@ -80,11 +85,13 @@ impl Shard {
             nodes: Vec::new(),
             arrived: None,
             fresh: None,
+            vouches: false,
             collected: VecDeque::new(),
             told: (None, 0),
             clock_ms: 0,
             hold: hold::Hold::default(),
             splitting: split::Splitting::default(),
+            warming: warm::Warming::default(),
             scratch: Reply::default(),
             broken: None,
             unsealed_bytes: Cell::new(0),
@@ -231,10 +238,11 @@ impl Shard {
             let left = self.apply_some(&turn.committed, now, later, effects);
             for (sent_us, _) in std::mem::take(&mut turn.read_states) {
                 self.lease.confirmed(sent_us, &self.replica, &self.view);
+                self.tell_fresh();
                 effects.readable(self.view.id());
             }
             if left > 0 {
-                // A fork is waited for.
+                // A fork is waited for, or rows.
                 turn.committed.drain(..turn.committed.len() - left);
                 self.collected.push_front(turn);
                 break;
@@ -263,7 +271,10 @@ impl Shard {
         effects: &mut dyn Effects,
     ) -> usize {
         let mut applied = 0;
-        while applied < committed.len() && !self.waits_for_fork(&committed[applied], effects) {
+        while applied < committed.len()
+            && !self.waits_for_rows(&committed[applied..], effects)
+            && !self.waits_for_fork(&committed[applied], effects)
+        {
             self.apply(&committed[applied], later, effects);
             applied += 1;
         }
@@ -361,14 +372,15 @@ impl Shard {
         self.proposals.has_queued()
     }
 
+    /// Whether nobody waits for anything here.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.proposals.is_idle() && self.collected.is_empty() && self.arrived.is_none() && self.broken.is_none()
+    }
+
     /// Whether nothing is under way here.
     #[must_use]
     pub fn can_rest(&self) -> bool {
-        self.proposals.is_idle()
-            && self.collected.is_empty()
-            && self.arrived.is_none()
-            && self.broken.is_none()
-            && self.replica.can_rest()
+        self.is_idle() && self.replica.can_rest()
     }
 
     /// Whether the tree's memory is large, or the log behind it.

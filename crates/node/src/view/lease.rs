@@ -44,11 +44,21 @@ impl ShardView {
     }
 
     /// How far the replica may be behind its leader at `now_ms`, in ms: since when it is not known to have had all that
-    /// the leader's node had told by then. By the wall clocks of both nodes. `None`: that is not known at all.
+    /// was committed by then. By the wall clocks of both nodes. `None`: that is not known at all.
     #[must_use]
     pub fn lag_ms(&self, now_ms: u64) -> Option<u64> {
         let fresh_ms = self.fresh_ms.load(Ordering::Acquire);
         (fresh_ms > 0).then(|| now_ms.saturating_sub(fresh_ms))
+    }
+
+    /// A read waits until the replica knows that it is less old: its leader is asked.
+    pub fn want_fresh(&self) {
+        self.fresh_wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether one waits since the last call.
+    pub(crate) fn take_fresh_wanted(&self) -> bool {
+        self.fresh_wanted.load(Ordering::Relaxed) && self.fresh_wanted.swap(false, Ordering::Relaxed)
     }
 
     /// The replica has all that its leader had told at `at_ms`.

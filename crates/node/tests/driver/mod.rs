@@ -4,10 +4,11 @@ use node::exec::Call;
 use node::peer::PeerMessage;
 use node::session::Acks;
 use node::{
-    Answers, CachedSpace, Effects, Fault, Shard, ShardView, SnapshotSpace, SnapshotTask, SplitTask, Ticket, Write,
+    Answers, CachedSpace, Effects, Fault, Shard, ShardView, SnapshotSpace, SnapshotTask, SplitTask, Ticket, Warmth,
+    Write,
 };
 use node::{handlers, key_hash};
-use replica::{DiskHealth, Log, LogOptions, LogStore, LogWrite, Members, Replica};
+use replica::{DiskHealth, Entry, Log, LogOptions, LogStore, LogWrite, Members, Replica};
 use resp::{Proto, Reply, table};
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,11 +19,17 @@ use vocab::{Moment, NodeId, ReplicaId, SLOT_COUNT, ShardId, Slot};
 const SHARD: ShardId = ShardId(1);
 
 #[derive(Default)]
-struct Inbox(HashMap<u64, Vec<u8>>, Option<SplitTask>);
+struct Inbox {
+    answers: HashMap<u64, Vec<u8>>,
+    split: Option<SplitTask>,
+    /// How often it was asked whether entries can be applied, and whether it has to be told that they can.
+    asked: u64,
+    awaited: bool,
+}
 
 impl Answers for Inbox {
     fn answer(&mut self, ticket: &Ticket, reply: &[u8]) {
-        let before = self.0.insert(ticket.sequence, reply.to_vec());
+        let before = self.answers.insert(ticket.sequence, reply.to_vec());
         assert_eq!(before, None, "request {} was answered twice", ticket.sequence);
     }
 }
@@ -38,11 +45,22 @@ impl Effects for Inbox {
     fn led(&mut self, _shard: ShardId, _leader: Option<NodeId>, _term: u64) {}
     fn readable(&mut self, _shard: ShardId) {}
     fn sealed(&mut self, _shard: ShardId) {}
+    /// Every third time it has to wait.
+    fn warm(&mut self, _view: &Arc<ShardView>, _entries: &[Entry]) -> Warmth {
+        assert!(!self.awaited, "what is awaited is asked for again");
+        self.asked += 1;
+        self.awaited = self.asked.is_multiple_of(3);
+        match self.asked % 3 {
+            0 => Warmth::Awaited,
+            1 => Warmth::Warm,
+            _ => Warmth::Unknown,
+        }
+    }
     fn snapshot_wanted(&mut self, task: SnapshotTask) {
         panic!("a snapshot for {}", task.node);
     }
     fn split(&mut self, task: SplitTask) {
-        assert!(self.1.replace(task).is_none(), "a shard is split twice at once");
+        assert!(self.split.replace(task).is_none(), "a shard is split twice at once");
     }
     fn split_ended(&mut self, child: ShardId) {
         panic!("shard {child} was not split off here");
@@ -123,15 +141,21 @@ impl Driver {
             self.log.write(write, false).unwrap();
             self.shard.persisted(number, &mut self.inbox);
             let mut later = LogWrite::default();
+            let (answered, waits) = (self.inbox.answers.len(), self.inbox.awaited);
             self.shard.apply_collected(now, &mut later, &mut self.inbox);
             self.log.write(later, false).unwrap();
+            if waits {
+                assert_eq!(self.inbox.answers.len(), answered, "an entry was applied that waits for its rows");
+                self.inbox.awaited = false;
+                assert!(self.shard.warmed());
+            }
             self.shard.validate();
         }
         assert_eq!(self.shard.broken(), None);
     }
 
     pub fn answer(&mut self, ticket: u64) -> String {
-        String::from_utf8(self.inbox.0.remove(&ticket).expect("no answer")).unwrap()
+        String::from_utf8(self.inbox.answers.remove(&ticket).expect("no answer")).unwrap()
     }
 
     /// Seals the tree's memory, and writes it to files too if `whole`.

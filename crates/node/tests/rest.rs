@@ -1,0 +1,228 @@
+//! Three nodes and a shard at rest: who may say how old its replica is, when nothing is said in the group.
+#![allow(clippy::unwrap_used)]
+
+use cluster::{Map, NodeInfo};
+use node::core::{Core, TICK_MS};
+use node::peer::{Order, PeerMessage};
+use node::session::Acks;
+use node::{Answers, Effects, EncodedCommand, Shard, ShardView, SnapshotTask, SplitTask, Ticket, Write};
+use replica::{DiskHealth, LogStore, LogWrite, Members, MemoryLog, Replica};
+use resp::Proto;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
+use vocab::{Moment, NodeId, ReplicaId, ShardId, Slot, StoreId};
+
+const SHARD: ShardId = ShardId(1);
+const BEAT_TICKS: u64 = 4;
+
+#[derive(Default)]
+struct Outbox {
+    sent: Vec<(NodeId, PeerMessage)>,
+    answers: usize,
+}
+
+impl Answers for Outbox {
+    fn answer(&mut self, _ticket: &Ticket, reply: &[u8]) {
+        assert_eq!(reply, b"+OK\r\n");
+        self.answers += 1;
+    }
+}
+
+impl Effects for Outbox {
+    fn send(&mut self, to: NodeId, message: PeerMessage) {
+        self.sent.push((to, message));
+    }
+    fn not_leader(&mut self, _shard: ShardId, ticket: &Ticket) {
+        panic!("request {} was not led", ticket.sequence);
+    }
+    fn led(&mut self, _shard: ShardId, _leader: Option<NodeId>, _term: u64) {}
+    fn readable(&mut self, _shard: ShardId) {}
+    fn sealed(&mut self, _shard: ShardId) {}
+    fn snapshot_wanted(&mut self, _task: SnapshotTask) {}
+    fn split(&mut self, _task: SplitTask) {}
+    fn split_ended(&mut self, _child: ShardId) {}
+    fn members(&mut self, _shard: ShardId, _index: u64, _members: Members) {}
+    fn map(&mut self, _map: Arc<Map>) {}
+}
+
+struct Node {
+    core: Core,
+    log: Arc<MemoryLog>,
+    outbox: Outbox,
+}
+
+/// Three nodes with a clock, and links that may be cut.
+struct World {
+    nodes: Vec<Node>,
+    ticks: u64,
+    /// From and to.
+    cut: BTreeSet<(usize, usize)>,
+}
+
+fn id_of(at: usize) -> NodeId {
+    NodeId(at as u64 + 1)
+}
+
+impl World {
+    fn new(dir: &Path) -> Self {
+        let info = |at: usize| NodeInfo {
+            id: id_of(at),
+            peer_address: format!("peer{at}:1"),
+            client_host: format!("host{at}"),
+            client_port: 1,
+            zone: String::new(),
+            capacity: 1,
+        };
+        let map = Arc::new(Map::initial(StoreId(1), &[0, 1, 2].map(info), 1, 3).unwrap());
+        let resources = SharedResources::new(StorageOptions::default());
+        let open = |at: usize| {
+            let replica = map.shards[&SHARD].replica_on(id_of(at)).unwrap().id;
+            let voters: Vec<ReplicaId> = map.shards[&SHARD].replicas.iter().map(|replica| replica.id).collect();
+            let log = Arc::new(MemoryLog::default());
+            let store: Arc<dyn LogStore> = log.clone();
+            Replica::bootstrap(&*store, SHARD, replica, &voters, &[]).unwrap();
+            let tree = open_engine(EngineKind::Memory, &dir.join(at.to_string()), &resources).unwrap();
+            let view = ShardView::open(SHARD, (0, 16383), tree, Arc::new(RowCache::new(1 << 16))).unwrap();
+            let state = store.state(SHARD).unwrap().unwrap();
+            let replica = Replica::open(store, SHARD, state, 0, None, at as u64).unwrap();
+            let shard = Shard::new(view, replica, Arc::new(DiskHealth::default())).unwrap();
+            let mut core = Core::new(id_of(at));
+            core.map_changed(map.clone());
+            core.adopt(shard, true, Moment::default());
+            Node { core, log, outbox: Outbox::default() }
+        };
+        Self { nodes: [0, 1, 2].map(open).into(), ticks: 20, cut: BTreeSet::new() }
+    }
+
+    fn now(&self) -> Moment {
+        let ms = self.ticks * TICK_MS;
+        Moment { wall_ms: 1_700_000_000_000 + ms, mono_us: ms * 1000 }
+    }
+
+    fn view(&self, at: usize) -> &Arc<ShardView> {
+        self.nodes[at].core.shard(SHARD).unwrap().view()
+    }
+
+    fn leader(&self) -> Option<usize> {
+        let newest = |at: &usize| self.nodes[*at].core.shard(SHARD).unwrap().replica().term();
+        (0..3).filter(|at| self.view(*at).serving()).max_by_key(newest)
+    }
+
+    fn deliver(&mut self, from: usize, to: usize, message: PeerMessage) {
+        if !self.cut.contains(&(from, to)) {
+            let now = self.now();
+            let Node { core, outbox, .. } = &mut self.nodes[to];
+            core.receive(id_of(from), message, now, outbox);
+        }
+    }
+
+    fn tick(&mut self) {
+        self.ticks += 1;
+        let (now, beats) = (self.now(), self.ticks.is_multiple_of(BEAT_TICKS));
+        for at in 0..3 {
+            let Node { core, outbox, .. } = &mut self.nodes[at];
+            core.tick(now, outbox);
+            for to in (0..3).filter(|to| *to != at && beats) {
+                self.deliver(at, to, PeerMessage::Beat { sent_us: now.mono_us, wall_ms: now.wall_ms });
+            }
+        }
+        loop {
+            let mut quiet = true;
+            for at in 0..3 {
+                let Node { core, log, outbox } = &mut self.nodes[at];
+                let mut write = LogWrite::default();
+                let logging = core.pump(now, &mut write, outbox);
+                log.write(write, true).unwrap();
+                core.logged(&logging, outbox);
+                core.apply(now, outbox);
+                core.validate();
+                quiet &= !core.is_busy() && outbox.sent.is_empty();
+                for (to, message) in std::mem::take(&mut outbox.sent) {
+                    self.deliver(at, to.0 as usize - 1, message);
+                }
+            }
+            if quiet {
+                break;
+            }
+        }
+    }
+
+    fn run(&mut self, ms: u64) {
+        (0..ms / TICK_MS).for_each(|_| self.tick());
+    }
+
+    fn set(&mut self, at: usize) {
+        let ticket = Ticket {
+            worker: 0,
+            connection: 0,
+            generation: 0,
+            sequence: 1,
+            proto: Proto::Resp2,
+            slot: Slot(0),
+            sync: true,
+            acks: Acks::Majority,
+        };
+        let Node { core, outbox, .. } = &mut self.nodes[at];
+        let write = Write::Command(EncodedCommand::new(&[b"SET", b"k", b"v"]));
+        assert!(core.submit(SHARD, &write, &[], ticket, outbox));
+        let before = outbox.answers;
+        self.run(200);
+        assert_eq!(self.nodes[at].outbox.answers, before + 1, "not acknowledged");
+    }
+
+    fn lag_ms(&self, at: usize) -> u64 {
+        self.view(at).lag_ms(self.now().wall_ms).unwrap_or(u64::MAX)
+    }
+
+    /// All replicas have been quiet for a while.
+    fn rest(&mut self) {
+        self.run(6_000);
+        assert_eq!(self.nodes.iter().map(|node| node.core.awake()).sum::<usize>(), 0, "awake");
+    }
+}
+
+#[test]
+fn a_follower_at_rest_does_not_take_a_node_that_leads_no_more_for_its_leader() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::new(dir.path());
+    world.run(2_000);
+    let leader = world.leader().unwrap();
+    let (follower, next) = ((leader + 1) % 3, (leader + 2) % 3);
+    world.set(leader);
+    world.rest();
+    // The lead changes hands where this follower does not hear of it; whoever led goes on beating.
+    world.cut.extend([(follower, next), (next, follower)]);
+    world.deliver(next, leader, PeerMessage::Order { shard: SHARD, order: Order::Transfer { to: id_of(next) } });
+    world.run(500);
+    assert_eq!(world.leader(), Some(next));
+    world.set(next);
+    world.run(3_000);
+    let applied = |at: usize| world.view(at).engine().applied_index();
+    assert!(applied(follower) < applied(next), "it was told");
+    assert!(world.lag_ms(follower) >= 3_000, "it takes itself for {} ms old", world.lag_ms(follower));
+    // Nor does it help to ask: it cannot be known.
+    world.view(follower).want_fresh();
+    world.run(500);
+    assert!(world.lag_ms(follower) >= 3_500, "it takes itself for {} ms old", world.lag_ms(follower));
+}
+
+#[test]
+fn who_asks_a_follower_at_rest_how_old_it_is_is_told_soon() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::new(dir.path());
+    world.run(2_000);
+    let leader = world.leader().unwrap();
+    let follower = (leader + 1) % 3;
+    world.set(leader);
+    for _ in 0..2 {
+        world.rest();
+        assert!(world.lag_ms(follower) > 1_000, "nobody has asked");
+        world.view(follower).want_fresh();
+        world.run(100);
+        assert!(world.lag_ms(follower) <= 100, "{} ms", world.lag_ms(follower));
+    }
+    world.rest();
+    assert_eq!(world.leader(), Some(leader), "it was elected again for that");
+}
