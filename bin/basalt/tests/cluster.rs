@@ -268,6 +268,35 @@ fn a_store_made_by_hand() {
     }
 }
 
+/// Both nodes are told to make a store, and each makes one of itself.
+#[test]
+fn two_stores_that_meet_say_what_to_do() {
+    let dir = Dir::new("two-stores");
+    let port = free_ports();
+    let node = |n: u16| {
+        let at = |n: u16| format!("127.0.0.1:{}", port + n);
+        let messages = std::fs::File::create(dir.join(&format!("messages-{n}"))).unwrap();
+        let mut start = command(&["start", "--listen", &at(n), "--peer-listen", &at(3 + n), "--join", &at(4 - n)]);
+        start.args(["--init", "--replication-factor", "1", "--shards", "1", "--memory", "128M", "--stop-with-stdin"]);
+        start.arg("--data").arg(dir.join(&format!("data-{n}")));
+        start.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(messages).spawn().unwrap()
+    };
+    let nodes: Vec<Child> = (0..2).map(node).collect();
+    for n in 0..2u16 {
+        let words = "start them again with --join and an empty data directory";
+        eventually("status says it", PATIENCE, || {
+            let output = command(&["ctl", "status", "--node", &format!("127.0.0.1:{}", port + n)]).output().unwrap();
+            (output.status.code() == Some(1) && text(&output).contains(words)).then_some(())
+        });
+        let messages = std::fs::read_to_string(dir.join(&format!("messages-{n}"))).unwrap();
+        assert!(messages.contains(words), "{messages}");
+    }
+    for mut node in nodes {
+        drop(node.stdin.take());
+        assert!(node.wait().unwrap().success());
+    }
+}
+
 #[test]
 fn the_demonstration_in_small() {
     let dir = Dir::new("demo");

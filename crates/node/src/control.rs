@@ -320,7 +320,7 @@ impl Control {
         let store = map.store;
         match &self.map {
             Some(mine) if mine.store != store => {
-                log::warn!("node {from} makes a store {store}, but this node belongs to {}", mine.store);
+                log::debug!("node {from} makes a store {store}, but this node belongs to {}", mine.store);
                 return;
             }
             Some(_) => {}

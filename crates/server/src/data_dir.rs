@@ -150,9 +150,17 @@ impl Identity {
         let shown = path.display();
         match Self::parse(&text).map_err(|detail| format!("corrupt data in {shown}: {detail}"))? {
             Ok(identity) => Ok(Some(identity)),
-            Err(format) => {
-                Err(format!("{shown} is of format {format}; this version of basalt reads format {} only", Self::FORMAT))
-            }
+            Err(format) if format < Self::FORMAT => Err(format!(
+                "{shown} is of format {format}, which an earlier version of basalt wrote; this one reads format {} only, and \
+                 nothing was changed: start the earlier version on it and copy the data over (KV.RANGE or SCAN with DUMP \
+                 and RESTORE), or start with an empty --data",
+                Self::FORMAT
+            )),
+            Err(format) => Err(format!(
+                "{shown} is of format {format}, which a later version of basalt wrote; this one reads format {} only, and \
+                 nothing was changed: start the later version",
+                Self::FORMAT
+            )),
         }
     }
 
@@ -240,10 +248,12 @@ mod tests {
         std::fs::write(&path, damaged).unwrap();
         let error = DataDir::open(dir.path(), 4, EngineKind::Lsm, 1).unwrap_err();
         assert!(error.starts_with("corrupt") && error.contains(IDENTITY_FILE) && error.contains("checksum"), "{error}");
-        let body = "format 1\n";
-        std::fs::write(&path, format!("{body}check {:08x}\n", crc32fast::hash(body.as_bytes()))).unwrap();
-        let error = DataDir::open(dir.path(), 4, EngineKind::Lsm, 1).unwrap_err();
-        let other = format!("{} is of format 1; this version of basalt reads format 2 only", path.display());
-        assert_eq!(error, other);
+        for (format, words) in [(1, "which an earlier version of basalt wrote"), (3, "which a later version")] {
+            let body = format!("format {format}\n");
+            std::fs::write(&path, format!("{body}check {:08x}\n", crc32fast::hash(body.as_bytes()))).unwrap();
+            let error = DataDir::open(dir.path(), 4, EngineKind::Lsm, 1).unwrap_err();
+            let begins = format!("{} is of format {format}, {words}", path.display());
+            assert!(error.starts_with(&begins) && !error.contains("corrupt"), "{error}");
+        }
     }
 }

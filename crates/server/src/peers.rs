@@ -1,7 +1,7 @@
 //! A worker's dealings with other nodes: what the links bring is given to whoever it is for, what is to be said goes out.
 
 use crate::inbox::Message;
-use crate::links::LinkEvent;
+use crate::links::{LinkEvent, ONE_STORE};
 use crate::opening::Opened;
 use crate::worker::Worker;
 use cluster::{Change, Map, NodeInfo};
@@ -83,6 +83,7 @@ impl Worker {
                         }
                     }
                 }
+                LinkEvent::Stranger { about, why } => _ = self.store.neighbours.stranger(about, why),
                 LinkEvent::Snapshot { node, stream } => self.store.receive_snapshot(node, stream),
             }
         }
@@ -123,11 +124,27 @@ impl Worker {
                 if let PeerMessage::Beat { .. } = &other {
                     self.heard_by_all(from, &other);
                 }
+                if let PeerMessage::Bootstrap { map } = &other {
+                    self.note_other_store(from, map);
+                }
                 let mut actions = Vec::new();
                 if let Some(control) = &mut self.control {
                     control.receive(from, &other, &mut actions);
                 }
                 self.act(actions);
+            }
+        }
+    }
+
+    /// Two nodes may make a store at the same moment: both are to say so.
+    fn note_other_store(&self, from: NodeId, map: &[u8]) {
+        let known = self.store.known();
+        if let (Some(mine), Ok(theirs)) = (&known.map, Map::decode(map))
+            && mine.store != theirs.store
+        {
+            let why = format!("it has made store {}, this node belongs to {}; {ONE_STORE}", theirs.store, mine.store);
+            if self.store.neighbours.stranger(format!("node {from}"), why.clone()) {
+                log::error!("node {from}: {why}");
             }
         }
     }

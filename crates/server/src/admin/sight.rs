@@ -27,6 +27,8 @@ pub(crate) struct Sight {
     pub(super) picture: StorePicture,
     /// Whether the leader of the metadata group says it.
     pub(super) directed: bool,
+    /// Nodes of other stores that it has met: where, and what is wrong.
+    pub(super) strangers: Vec<(String, String)>,
 }
 
 impl Sight {
@@ -34,7 +36,8 @@ impl Sight {
     pub(crate) fn of_leader(store: &Arc<Store>) -> Self {
         match director_picture(store).filter(|picture| picture.complete) {
             Some(picture) => {
-                Self { node: store.node(), map: store.known().map.clone(), picture: *picture, directed: true }
+                let strangers = store.neighbours.strangers();
+                Self { node: store.node(), map: store.known().map.clone(), picture: *picture, directed: true, strangers }
             }
             // A node that is a store by itself has nobody to direct, and who has just begun to does not know more yet.
             None => Self { directed: true, ..Self::of(store) },
@@ -48,7 +51,7 @@ impl Sight {
             Some(map) => own_picture(store, map),
             None => StorePicture { at_ms: now_ms(), nodes: strangers(store), ..StorePicture::default() },
         };
-        Self { node: store.node(), map, picture, directed: false }
+        Self { node: store.node(), map, picture, directed: false, strangers: store.neighbours.strangers() }
     }
 
     /// The addresses of all nodes, as clients know them, by id.

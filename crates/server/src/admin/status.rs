@@ -126,6 +126,9 @@ fn problems(sight: &Sight, slots_led: usize) -> Vec<String> {
             problems.push(format!("the disk of {} takes no writes", named_node(sight, &node.id)));
         }
     }
+    for (about, why) in &sight.strangers {
+        problems.push(format!("{about} belongs to another store: {why}"));
+    }
     for plan in picture.plans.iter().filter(|plan| plan.state == "failed" && plan.ended_ms + 3_600_000 > picture.at_ms)
     {
         problems.push(format!("plan {} ({}) has failed: {}", plan.id, plan.kind, plan.detail));

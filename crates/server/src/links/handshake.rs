@@ -162,7 +162,12 @@ impl Handshake {
         if let (Some(mine), Some(their)) = (me.store, theirs.store)
             && mine != their
         {
-            let text = format!("node {} belongs to store {their}, node {} to store {mine}", theirs.node, me.node);
+            let text = format!(
+                "node {} belongs to store {their}, node {} to store {mine}; {}",
+                theirs.node,
+                me.node,
+                super::ONE_STORE
+            );
             return refuse(RefusalKind::Store, text);
         }
         if let Some(expected) = self.expected

@@ -50,6 +50,13 @@ pub enum LinkEvent {
     Message(NodeId, PeerMessage),
     /// A node cannot be talked to any more; what was sent last may be lost.
     Down(NodeId),
+    /// A node belongs to another store.
+    Stranger {
+        /// Where it is.
+        about: String,
+        /// Who belongs to what, and what to do.
+        why: String,
+    },
     /// A node wants to send a snapshot; the stream blocks.
     Snapshot {
         /// The node.

@@ -296,6 +296,11 @@ impl Links {
         };
         let was_up = link.peer().is_some();
         self.log_end(&about, met.filter(|_| was_up), &end);
+        if let End::Refuse(refusal) | End::Refused(refusal) = &end
+            && refusal.kind == RefusalKind::Store
+        {
+            hear(LinkEvent::Stranger { about: about.clone(), why: refusal.text.clone() });
+        }
         if let Some(id) = link.contact {
             match &end {
                 End::Refuse(refusal) | End::Refused(refusal) if refusal.kind == RefusalKind::Myself => {

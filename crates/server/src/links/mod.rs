@@ -20,6 +20,10 @@ pub use frame::Packing;
 pub use greeting::Purpose;
 pub use handshake::Peer;
 pub use identity::{Identity, SharedIdentity};
+/// What to do about two stores that meet.
+pub(crate) const ONE_STORE: &str = "two stores were made where one was meant (only one node is told `--init`, or `ctl \
+    init` once): stop the nodes of the one that is to go, and start them again with --join and an empty data directory";
+
 pub use links::{Hear, LinkEvent, LinkStats, Links, LinksOptions};
 pub use refusal::{Refusal, RefusalKind};
 
