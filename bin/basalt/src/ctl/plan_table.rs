@@ -33,8 +33,11 @@ pub(super) fn table(answer: &Value, colours: bool) -> String {
             size("bytes_left").into(),
             rate.into(),
             plan["eta_s"].as_u64().map(duration).unwrap_or_default().into(),
-            addressed(answer, &plan["waits_for"].as_str().map_or_else(|| text("detail"), |what| format!("waits: {what}")))
-                .into(),
+            addressed(
+                answer,
+                &plan["waits_for"].as_str().map_or_else(|| text("detail"), |what| format!("waits: {what}")),
+            )
+            .into(),
         ]);
     }
     table.text(colours)
@@ -98,7 +101,8 @@ fn moved(plan: &Value) -> String {
 /// How far a plan is, in one line.
 pub(super) fn line(plan: &Value) -> String {
     let text = |name: &str| plan[name].as_str().unwrap_or_default();
-    let waits = plan["waits_for"].as_str().map(|what| format!("; waits: {}", addressed(plan, what))).unwrap_or_default();
+    let waits =
+        plan["waits_for"].as_str().map(|what| format!("; waits: {}", addressed(plan, what))).unwrap_or_default();
     format!("plan {} ({}): {}, {} steps, {}{waits}", plan["id"], text("kind"), text("state"), steps(plan), moved(plan))
 }
 
@@ -113,7 +117,10 @@ pub(super) fn preview(preview: &Value) -> String {
     }
     match (count("moves"), count("splits")) {
         (0, 0) if count("hand_overs") > 0 => {
-            said += &format!("  Nothing moves; {} handed over to others.\n", plural(count("hand_overs"), "leader is", "leaders are"));
+            said += &format!(
+                "  Nothing moves; {} handed over to others.\n",
+                plural(count("hand_overs"), "leader is", "leaders are")
+            );
         }
         (0, 0) => said += "  Nothing moves for it now.\n",
         (0, splits) => {

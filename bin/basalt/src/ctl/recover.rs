@@ -13,13 +13,14 @@ const LED_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 const AFTER: &str = "\
-`basalt ctl shards --unwell` lists the shards without a majority, and the nodes that each waits for. Bring one of these back
-if there is any way: that loses nothing. Only if they are gone for good, name the shards here, the metadata group (0) among
-them if it is one of them: nothing can be planned without it.
+`basalt ctl shards --unwell` lists the shards without a majority, and the nodes that each waits
+for. Bring one of these back if there is any way: that loses nothing. Only if they are gone for
+good, name the shards here, the metadata group (0) among them if it is one of them: nothing can be
+planned without it.
 
-Each shard goes on with the replica that has most of it, and is filled up from it. Whatever only the others held is lost.
-THE NODES THAT ARE GIVEN UP MUST NEVER BE STARTED AGAIN with their old data. `basalt ctl plan apply remove-node` has the
-store forget them.
+Each shard goes on with the replica that has most of it, and is filled up from it. Whatever only
+the others held is lost. THE NODES THAT ARE GIVEN UP MUST NEVER BE STARTED AGAIN with their old
+data. `basalt ctl plan apply remove-node` has the store forget them.
 
 Examples:
   basalt ctl plan unsafe-recover 0 3 7 --dry-run
@@ -145,5 +146,8 @@ fn recover_map(asker: &mut Asker) -> Result<(), Failure> {
             Err(failure) => return Err(failure),
         }
     }
-    Err(Failure::Unreachable(format!("the metadata group is not led within {} s: see {survivor}", LED_WITHIN.as_secs())))
+    Err(Failure::Unreachable(format!(
+        "the metadata group is not led within {} s: see {survivor}",
+        LED_WITHIN.as_secs()
+    )))
 }

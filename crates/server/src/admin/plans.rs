@@ -50,7 +50,8 @@ pub(super) fn check(sight: &Sight, kind: &PlanKind) -> Result<(), AdminError> {
     let PlanKind::Repair(node) = kind else { return Ok(()) };
     let id = node.to_string();
     if sight.picture.nodes.iter().any(|known| known.id == id && known.state == "up") {
-        let text = format!("node {id} answers: there is nothing to repair; `rebuild` is for damage, `drain-node` empties it");
+        let text =
+            format!("node {id} answers: there is nothing to repair; `rebuild` is for damage, `drain-node` empties it");
         return Err(AdminError::Refused(text));
     }
     Ok(())

@@ -3,7 +3,7 @@
 
 use super::error::AdminError;
 use super::run::decode;
-use super::sight::{is_hopeless, leader};
+use super::sight::lacks_majority;
 use crate::inbox::Message;
 use crate::store::Store;
 use cluster::{ACCEPT_DATA_LOSS, Map, ReplicaInfo};
@@ -28,6 +28,7 @@ struct Survivor {
     node: NodeId,
     last: u64,
     applied: u64,
+    leads: bool,
 }
 
 pub(super) fn run(store: &Arc<Store>, request: RecoverRequest) -> Result<Value, AdminError> {
@@ -38,6 +39,11 @@ pub(super) fn run(store: &Arc<Store>, request: RecoverRequest) -> Result<Value, 
         return go_on(store, &voters);
     }
     let survivors: Vec<Survivor> = voters.iter().filter_map(|voter| ask(store, voter.node)).collect();
+    // This node may be cut off from others that are not from each other.
+    if let Some(leader) = survivors.iter().find(|survivor| survivor.leads) {
+        let text = format!("the metadata group is led by {}: there is nothing to recover", address(&map, leader.node));
+        return Err(AdminError::Refused(text));
+    }
     let order = |of: &&Survivor| (of.last, of.applied, std::cmp::Reverse(of.node));
     let best = survivors.iter().max_by_key(order).ok_or_else(|| {
         let nodes = named(&map, voters.iter().map(|voter| voter.node));
@@ -66,12 +72,7 @@ pub(super) fn run(store: &Arc<Store>, request: RecoverRequest) -> Result<Value, 
 
 /// The voters of the metadata group, if it cannot help itself.
 fn check(store: &Store, map: &Map) -> Result<Vec<ReplicaInfo>, AdminError> {
-    let led = store.known().place(ShardId::META.0 as usize).and_then(|place| leader(store, place));
-    if let Some(node) = led {
-        let text = format!("the metadata group is led by node {node}: there is nothing to recover");
-        return Err(AdminError::Refused(text));
-    }
-    if !is_hopeless(store, ShardId::META) {
+    if !lacks_majority(store, ShardId::META) {
         let text = "a majority of the metadata group's replicas can be talked to: it elects a leader by itself";
         return Err(AdminError::Refused(text.to_owned()));
     }
@@ -88,7 +89,8 @@ fn ask(store: &Arc<Store>, node: NodeId) -> Option<Survivor> {
         frame.map_err(AdminError::Unavailable).and_then(|frame| decode(&frame)).ok()?
     };
     let replica = told["replicas"].as_array()?.iter().find(|replica| replica["shard"] == ShardId::META.0)?.clone();
-    Some(Survivor { node, last: replica["last"].as_u64()?, applied: replica["applied"].as_u64()? })
+    let (last, applied) = (replica["last"].as_u64()?, replica["applied"].as_u64()?);
+    Some(Survivor { node, last, applied, leads: replica["leads"] == true })
 }
 
 /// Has this node's replica go on.

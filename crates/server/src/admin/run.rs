@@ -146,10 +146,9 @@ fn leading(store: &Arc<Store>, request: &AdminRequest) -> Answer {
         AdminRequest::DrainLeaders(node) => {
             plans::apply(store, &view, &["drain-leaders".to_owned(), node.clone()], None)
         }
-        AdminRequest::Verify(_)
-        | AdminRequest::RecoverMap(_)
-        | AdminRequest::Replicas
-        | AdminRequest::Digest(_) => here(store, request),
+        AdminRequest::Verify(_) | AdminRequest::RecoverMap(_) | AdminRequest::Replicas | AdminRequest::Digest(_) => {
+            here(store, request)
+        }
     }
 }
 

@@ -162,6 +162,8 @@ fn shard_picture(store: &Store, map: &Map, id: ShardId, info: &ShardInfo) -> Sha
     let up = |replica: &&ReplicaInfo| replica.node == store.node() || store.neighbours.is_up(replica.node);
     let (voters, voting) = (info.voters().count(), info.voters().filter(up).count());
     let wanted = replicas_wanted(map, id);
+    // One that was heard of before the others went does not lead without them.
+    let leader = leader.filter(|_| voting * 2 > voters);
     let state = match leader {
         _ if voting * 2 <= voters => "no-majority",
         None => "no-leader",

@@ -222,10 +222,7 @@ pub(super) const SCHEMAS: &[Schema] = &[
     asked("SetSetting", &["value"], &[field("value", "text", "the new value")]),
     told(
         "Plans",
-        &[
-            field("nodes", "texts", "addresses for clients, by node"),
-            field("plans", "Plan[]", "the oldest first"),
-        ],
+        &[field("nodes", "texts", "addresses for clients, by node"), field("plans", "Plan[]", "the oldest first")],
     ),
     told("Plan", PLAN),
     told(
