@@ -13,6 +13,8 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Within so long nodes have told of what they lead: what has just come to a node may not be known yet.
+const TOLD_WITHIN: Duration = Duration::from_millis(1000);
 
 const AFTER: &str = "\
 A plan is numbered and durable: it goes on whichever node crashes, and can be paused, taken up again and cancelled at any
@@ -259,14 +261,16 @@ pub(super) fn drain_leaders(asker: &mut Asker, options: &DrainOptions) -> Result
         asker.show(&begun, |_| format!("plan {plan} is begun\n"));
         return Ok(Verdict::Good);
     }
-    let (since, mut progress) = (Instant::now(), Progress::new());
+    let (since, mut progress, mut free_since) = (Instant::now(), Progress::new(), None::<Instant>);
     loop {
         let nodes = asker.ask(&["NODES"])?;
         let known = nodes["nodes"].as_array().into_iter().flatten().find(|known| known["id"] == node.as_str());
         let leads = known.and_then(|known| known["leaders"].as_u64()).unwrap_or(0);
         // A node that the store has no more leads nothing either.
         let is_free = known.is_none_or(|known| known["leads_nothing"] == true);
-        if is_free && nodes["complete"] == true {
+        if !is_free || nodes["complete"] != true {
+            free_since = None;
+        } else if free_since.get_or_insert_with(Instant::now).elapsed() >= TOLD_WITHIN {
             progress.end();
             asker.show(&begun, |_| format!("node {node} leads nothing: restart it now (plan {plan})\n"));
             return Ok(Verdict::Good);
