@@ -152,7 +152,9 @@ impl Director {
             PlanKind::BalanceLeaders if self.leaders_are_even(map, now) => done(),
             PlanKind::BalanceLeaders => Verdict::Open,
             // It was begun, but what is to go cannot go yet.
-            PlanKind::Rebuild { .. } if !own_moves(map, plan, &self.seen, &self.outlook.lost).is_empty() => Verdict::Open,
+            PlanKind::Rebuild { .. } if !own_moves(map, plan, &self.seen, &self.outlook.lost).is_empty() => {
+                Verdict::Open
+            }
             PlanKind::Rebuild { node, shard: named } => match self.broken_of(map, *node, *named) {
                 Some(shard) => {
                     let text = format!("shard {shard} has no other replica that it could be made from");

@@ -34,7 +34,8 @@ impl Trial {
         let of: Vec<&str> = (0..nodes).map(|at| zones[at as usize % zones.len()]).collect();
         let mut world = World::new(&of, 1 + prng.below(5) as u32, seed);
         world.set("failure-timeout-ms", "8000");
-        (world.loss, world.delay_us) = ([0, 10, 40][prng.below(3) as usize], [1, 300_000, 4_000_000][prng.below(3) as usize]);
+        (world.loss, world.delay_us) =
+            ([0, 10, 40][prng.below(3) as usize], [1, 300_000, 4_000_000][prng.below(3) as usize]);
         Self { world, prng, dead: BTreeSet::new(), zones, next: nodes + 1 }
     }
 
@@ -206,7 +207,8 @@ impl Trial {
         }
         map.shards.iter().find_map(|(shard, of)| {
             let voters = self.world.groups[shard].members.iter().filter(|of| of.1.0).map(|of| *of.0);
-            let same = of.replicas.iter().map(|replica| replica.id).eq(voters) && of.voters().count() == of.replicas.len();
+            let same =
+                of.replicas.iter().map(|replica| replica.id).eq(voters) && of.voters().count() == of.replicas.len();
             let members = self.world.groups[shard].members.len();
             (!same || members != of.replicas.len()).then(|| format!("shard {shard} is not as its group is"))
         })
@@ -257,7 +259,7 @@ impl Trial {
 #[test]
 fn when_nothing_more_happens_all_comes_to_rest() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let (first, count) = (number("BASALT_TRIAL").unwrap_or(1), number("BASALT_TRIALS").unwrap_or(200));
+    let (first, count) = (number("BASALT_TRIAL").unwrap_or(1), number("BASALT_TRIALS").unwrap_or(100));
     let mut failed = Vec::new();
     for seed in first..first + count {
         let trial = std::panic::AssertUnwindSafe(|| Trial::new(seed).run());
