@@ -281,7 +281,7 @@ impl Core {
                 } else if self.ticks.is_multiple_of(2) {
                     seat.shard.housekeep(now.wall_ms);
                 }
-                if !seat.shard.has_queued() {
+                if !seat.shard.has_queued() && (seat.rests_with.is_some() || seat.shard.can_write()) {
                     continue;
                 }
                 seat.wake();

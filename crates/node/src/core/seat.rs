@@ -149,7 +149,8 @@ impl Seat {
 
     /// Rests if nothing has happened for long; true if its followers are to be told.
     pub(super) fn rest_if_idle(&mut self) -> bool {
-        if !self.shard.replica().is_leader() || !self.shard.can_rest() {
+        // One that cannot write looks for a follower that can.
+        if !self.shard.replica().is_leader() || !self.shard.can_rest() || !self.shard.can_write() {
             self.idle_ticks = 0;
             return false;
         }
