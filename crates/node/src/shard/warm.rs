@@ -182,7 +182,8 @@ mod tests {
         }
         space.commit();
         view.cache().clear_shard(1);
-        let entries = [entry(2, &["SET a 2", "SET new 1"]), entry(3, &["HSET small f w"]), entry(4, &["INCR a", "NIL"])];
+        let entries =
+            [entry(2, &["SET a 2", "SET new 1"]), entry(3, &["HSET small f w"]), entry(4, &["INCR a", "NIL"])];
         let cold = cold_items(&view, &entries);
         assert_eq!(cold.len(), 4, "what has no keys is at hand");
         cold.iter().for_each(|item| item.warm(&view));
