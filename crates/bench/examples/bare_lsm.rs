@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What row cache and block cache of a store have together by default: 55 % of 4 GiB.
-const CACHE_BYTES: u64 = (4 << 30) / 100 * 55;
+/// What row cache and block cache of a store have together by default: 60 % of 4 GiB.
+const CACHE_BYTES: u64 = (4 << 30) / 100 * 60;
 const MEMTABLE_BYTES: u64 = 64 << 20;
 /// Gets of each thread that make the hash.
 const HASHED_GETS: u64 = 10_000;

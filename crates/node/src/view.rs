@@ -285,6 +285,11 @@ impl ShardView {
         self.counters.in_slot(slot)
     }
 
+    /// Has the disk begin to read the record of a key that is not in the row cache.
+    pub fn prefetch(&self, key: &[u8]) {
+        self.engine.prefetch(&keys::record(key));
+    }
+
     /// Whether the row cache holds the record of `key`: then a command that needs it will not wait for the disk.
     #[must_use]
     pub fn is_cached(&self, key: &[u8]) -> bool {

@@ -100,6 +100,22 @@ impl Inbox {
     /// Puts a message in and wakes the worker, unless it has been woken already.
     pub(crate) fn send(&self, message: Message) {
         self.lock().push(message);
+        self.wake();
+    }
+
+    /// The same for several at once.
+    pub(crate) fn send_all(&self, messages: impl Iterator<Item = Message>) {
+        let mut queue = self.lock();
+        let before = queue.len();
+        queue.extend(messages);
+        let grown = queue.len() > before;
+        drop(queue);
+        if grown {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
         if !self.armed.swap(true, Ordering::AcqRel)
             && let Err(e) = self.waker.wake()
         {

@@ -23,6 +23,7 @@ mod opening;
 mod outbox;
 mod peers;
 mod pool;
+mod pooled;
 mod process;
 mod reads;
 mod requests;

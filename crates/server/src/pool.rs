@@ -1,13 +1,26 @@
 //! Threads for what may wait for the disk: reads that miss the cache, scans, and looking up what a write will need.
 
+use crate::pooled::{PooledRead, make_all};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Reads that one thread takes at a time.
+const BATCH_MAX: usize = 8;
 
 /// A job; it reports back by itself.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
+enum Task {
+    Job(Job),
+    /// One of those that are made in batches.
+    Read(PooledRead),
+}
+
+/// Invariant: `wakes` threads of those that are `idle` have been woken and have not taken notice yet.
 struct Queue {
-    jobs: VecDeque<Job>,
+    tasks: VecDeque<Task>,
+    idle: usize,
+    wakes: usize,
     stopped: bool,
 }
 
@@ -16,34 +29,46 @@ struct Shared {
     ready: Condvar,
 }
 
-/// A pool of threads. The number of jobs is bounded by the requests that connections may have under way.
+/// A pool of threads. The number of tasks is bounded by the requests that connections may have under way.
+#[derive(Clone)]
 pub(crate) struct Pool {
     shared: Arc<Shared>,
-    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    threads: Arc<Mutex<Vec<std::thread::JoinHandle<()>>>>,
 }
 
 impl Pool {
     pub(crate) fn start(name: &str, threads: usize) -> std::io::Result<Self> {
-        let queue = Mutex::new(Queue { jobs: VecDeque::new(), stopped: false });
-        let shared = Arc::new(Shared { queue, ready: Condvar::new() });
+        let queue = Mutex::new(Queue { tasks: VecDeque::new(), idle: 0, wakes: 0, stopped: false });
+        let pool = Self { shared: Arc::new(Shared { queue, ready: Condvar::new() }), threads: Arc::default() };
         let start = |i| {
-            let shared = shared.clone();
-            crate::vital::spawn(&format!("{name}-{i}"), move || shared.run())
+            let pool = pool.clone();
+            crate::vital::spawn(&format!("{name}-{i}"), move || pool.serve())
         };
         let threads = (0..threads).map(start).collect::<std::io::Result<Vec<_>>>()?;
-        Ok(Self { shared, threads: Mutex::new(threads) })
+        *pool.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
+        Ok(pool)
     }
 
     pub(crate) fn run(&self, job: Job) {
-        let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.jobs.push_back(job);
-        drop(queue);
-        self.shared.ready.notify_one();
+        let mut queue = self.lock();
+        queue.tasks.push_back(Task::Job(job));
+        self.wake(queue, 1);
     }
 
-    /// Ends the threads when the jobs that are queued are done.
+    /// Makes reads in batches; `reads` is empty afterwards.
+    pub(crate) fn read(&self, reads: &mut Vec<PooledRead>) {
+        if reads.is_empty() {
+            return;
+        }
+        let batches = reads.len().div_ceil(BATCH_MAX);
+        let mut queue = self.lock();
+        queue.tasks.extend(reads.drain(..).map(Task::Read));
+        self.wake(queue, batches);
+    }
+
+    /// Ends the threads when the tasks that are queued are done.
     pub(crate) fn stop(&self) {
-        self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner).stopped = true;
+        self.lock().stopped = true;
         self.shared.ready.notify_all();
         for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             if thread.join().is_err() {
@@ -51,21 +76,98 @@ impl Pool {
             }
         }
     }
-}
 
-impl Shared {
-    fn run(&self) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Wakes so many threads, if they sleep: each wake-up is a call of the system. Those that are awake look into the
+    /// queue before they sleep.
+    fn wake(&self, mut queue: MutexGuard<'_, Queue>, wanted: usize) {
+        let woken = wanted.min(queue.idle - queue.wakes);
+        queue.wakes += woken;
+        drop(queue);
+        (0..woken).for_each(|_| self.shared.ready.notify_one());
+    }
+
+    fn serve(&self) {
+        let mut reads = Vec::with_capacity(BATCH_MAX);
+        let mut queue = self.lock();
         loop {
-            if let Some(job) = queue.jobs.pop_front() {
-                drop(queue);
-                job();
-                queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let job = queue.take(&mut reads);
+            if job.is_some() || !reads.is_empty() {
+                // What is left is for others, if there are any.
+                let more = usize::from(!queue.tasks.is_empty());
+                self.wake(queue, more);
+                match job {
+                    Some(job) => job(),
+                    None => make_all(self, &mut reads),
+                }
+                queue = self.lock();
             } else if queue.stopped {
                 return;
             } else {
-                queue = self.ready.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue.idle += 1;
+                while queue.wakes == 0 && !queue.stopped {
+                    queue = self.shared.ready.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                }
+                queue.idle -= 1;
+                queue.wakes = queue.wakes.saturating_sub(1);
             }
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    /// The next task: a job, or reads that follow each other.
+    fn take(&mut self, reads: &mut Vec<PooledRead>) -> Option<Job> {
+        while reads.len() < BATCH_MAX {
+            match self.tasks.pop_front() {
+                Some(Task::Job(job)) if reads.is_empty() => return Some(job),
+                Some(Task::Read(read)) => reads.push(read),
+                Some(job) => {
+                    self.tasks.push_front(job);
+                    break;
+                }
+                None => break,
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use std::sync::Barrier;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn jobs_that_wait_for_each_other_all_run_and_what_is_queued_is_done_before_the_end() {
+        let pool = Pool::start("test", 4).unwrap();
+        let (sender, receiver) = channel();
+        for round in 0..200 {
+            // Needs all four threads at once.
+            let barrier = Arc::new(Barrier::new(4));
+            for _ in 0..4 {
+                let (barrier, sender) = (barrier.clone(), sender.clone());
+                pool.run(Box::new(move || {
+                    barrier.wait();
+                    sender.send(round).unwrap();
+                }));
+            }
+            assert!((0..4).all(|_| receiver.recv().unwrap() == round));
+        }
+        let queue = pool.lock();
+        assert!(queue.idle <= 4 && queue.wakes <= queue.idle);
+        drop(queue);
+        for i in 0..100 {
+            let sender = sender.clone();
+            pool.run(Box::new(move || sender.send(i).unwrap()));
+        }
+        pool.stop();
+        assert_eq!(receiver.try_iter().count(), 100);
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::access::{Access, HOLD_US};
 use crate::connection::Effect;
-use crate::dispatch::{Step, Target, answer};
+use crate::dispatch::{Step, Target};
+use crate::pooled::PooledRead;
 use crate::requests::conclude;
-use crate::store::{Store, steady_us};
+use crate::store::steady_us;
 use crate::worker::Worker;
 use node::exec::{Call, Error, Handler};
 use node::session::Consistency;
@@ -150,23 +151,20 @@ impl Worker {
         args: &[&[u8]],
     ) -> Step {
         let Some(ticket) = self.begin_in_pool(id, spec, args, target.mask) else { return Step::Stall };
-        let (store, command) = (self.store.clone(), EncodedCommand::new(args));
-        let seed = self.next_seed();
-        self.store.pool.run(Box::new(move || {
-            let mut reply = Reply::new(ticket.proto);
-            let mut place = Ok(place);
-            // Again where the slot has become another shard's meanwhile.
-            while let Ok((view, leads)) = &place {
-                reply.buf.clear();
-                if store.read_view(view, seed, handler, &command, &mut reply, target.slot, leads.then_some(asked.0)) {
-                    return answer(&store, ticket, reply.buf);
-                }
-                place = store.await_access(target.slot, asked.1);
-            }
-            reply.buf.clear();
-            reply.error(&place.err().unwrap_or_default());
-            answer(&store, ticket, reply.buf);
-        }));
+        let (arrived_us, consistency) = asked;
+        let read = PooledRead {
+            store: self.store.clone(),
+            ticket,
+            spec,
+            command: EncodedCommand::new(args),
+            handler,
+            slot: target.slot,
+            place,
+            arrived_us,
+            consistency,
+            seed: self.next_seed(),
+        };
+        self.pooled.push(read);
         Step::Next
     }
 
@@ -211,40 +209,5 @@ impl Worker {
         }
         self.put_unless_silent(id, &reply.buf);
         Step::Next
-    }
-}
-
-impl Store {
-    /// Makes a read of a slot on a replica; false if the answer does not count, for the slot is another shard's now.
-    /// `confirm`: when the request came, if it counts only from a leader that was confirmed since. May wait.
-    #[expect(clippy::too_many_arguments, reason = "one read's facts, all of them needed")]
-    fn read_view(
-        &self,
-        view: &Arc<ShardView>,
-        seed: u64,
-        handler: Handler,
-        command: &EncodedCommand,
-        reply: &mut Reply,
-        slot: Slot,
-        confirm: Option<u64>,
-    ) -> bool {
-        let begun = Instant::now();
-        let now_ms = crate::store::now_ms();
-        let mut space = SnapshotSpace::new(view, now_ms, seed);
-        let done = handler(&mut Call { args: &command.args(), space: &mut space, reply });
-        self.stats.looked_up(space.lookups());
-        drop(space);
-        conclude(done, reply, 0);
-        self.note_read(begun.elapsed(), now_ms);
-        let Some(arrived_us) = confirm else { return view.has_slot(slot) };
-        if view.leading() && !view.owns(slot) {
-            return false;
-        }
-        if !self.confirm_read(view, arrived_us) {
-            reply.buf.clear();
-            let moved = self.redirection(view.id().0 as usize, slot);
-            reply.error(&moved.unwrap_or_else(|| self.no_leader(Consistency::Absolute)));
-        }
-        true
     }
 }

@@ -280,7 +280,7 @@ impl Budget {
         let queued_writes = usize::try_from(memory / 32).unwrap_or(usize::MAX).min(limits::QUEUED_WRITE_BYTES_MAX);
         match engine {
             EngineKind::Lsm => Self {
-                row_cache: (memory / 100 * 40) as usize,
+                row_cache: (memory / 100 * 45) as usize,
                 block_cache: memory / 100 * 15,
                 memtables: memory / 100 * 20,
                 queued_writes,

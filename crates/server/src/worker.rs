@@ -8,6 +8,7 @@ use crate::connection::{Connection, Received};
 use crate::inbox::{Inbox, Message};
 use crate::links::Links;
 use crate::outbox::Outbox;
+use crate::pooled::PooledRead;
 use crate::splitting::HeldWrite;
 use crate::store::{Store, moment};
 use crate::waits::Waiting;
@@ -57,6 +58,8 @@ pub(crate) struct Worker {
     pub(crate) short_of_room: bool,
     /// Of writes that its shards have taken and not yet proposed.
     pub(crate) queued_bytes: usize,
+    /// Reads for the pool: they go there together.
+    pub(crate) pooled: Vec<PooledRead>,
     /// Connections to be looked at in this turn.
     pub(crate) ready: Vec<usize>,
     buffer: Vec<u8>,
@@ -113,6 +116,7 @@ impl Worker {
             room_known_until_us: 0,
             short_of_room: false,
             queued_bytes: 0,
+            pooled: Vec::new(),
             ready: Vec::new(),
             buffer: vec![0; limits::READ_BUFFER_BYTES],
             scratch: Reply::default(),
@@ -196,6 +200,7 @@ impl Worker {
             for id in std::mem::take(&mut self.ready) {
                 self.receive(id);
             }
+            self.store.pool.read(&mut self.pooled);
             self.pump();
             self.post();
             self.ready.append(&mut self.outbox.unstalled);

@@ -120,6 +120,12 @@ pub trait Engine: Send + Sync {
     /// The value of `key` as of the applied index. May wait for the disk.
     fn get(&self, key: &[u8]) -> Result<Option<Slice>>;
 
+    /// Has the disk begin to read what `get` of `key` will need, where that can be told. A hint: it answers nothing, and
+    /// may do nothing.
+    fn prefetch(&self, key: &[u8]) {
+        let _ = key;
+    }
+
     /// A snapshot as of the applied index. Holding it keeps old versions alive: keep it short, unless it is for a
     /// transfer. It may outlive the engine.
     fn snapshot(&self) -> Box<dyn Snapshot>;

@@ -9,6 +9,9 @@ use std::sync::{Arc, Mutex, Weak};
 /// A tree smaller than this is never asked to flush for others' sake, in bytes.
 const FLUSH_BYTES_MIN: u64 = 64 * 1024;
 
+/// By how much debt rises when unflushed writes are twice what they may be.
+const OVERFILL_DEBT: f64 = 20.0;
+
 /// Made once a node; every tree is opened with it.
 pub struct SharedResources {
     pub(crate) options: StorageOptions,
@@ -33,7 +36,8 @@ impl SharedResources {
     #[must_use]
     pub fn new(options: StorageOptions) -> Arc<Self> {
         Arc::new(Self {
-            cache: Arc::new(Cache::with_capacity_bytes(options.block_cache_bytes)),
+            // It counts a block by its length: the allocator adds a tenth.
+            cache: Arc::new(Cache::with_capacity_bytes(options.block_cache_bytes / 10 * 9)),
             descriptors: Arc::new(DescriptorTable::new(options.open_files_max)),
             throttle: Arc::new(Throttle::new(options.rate_limit_bytes_per_s)),
             options,
@@ -64,6 +68,12 @@ impl SharedResources {
     pub fn memtable_fill(&self) -> f64 {
         let bytes = self.active_bytes.load(Ordering::Relaxed) + self.sealed_bytes.load(Ordering::Relaxed);
         bytes as f64 / self.options.memtable_bytes_total.max(1) as f64
+    }
+
+    /// How far flushing is behind. It rises steeply where the budget ends: what is above that is memory nobody gave.
+    pub(crate) fn memtable_debt(&self) -> f64 {
+        let fill = self.memtable_fill();
+        fill + (fill - 1.0).max(0.0) * OVERFILL_DEBT
     }
 
     /// Bytes of blocks held by the block cache.

@@ -4,12 +4,8 @@
 
 use super::{CacheStats, SEGMENT_PART_MAX};
 use crate::Slice;
+use crate::allocation::heap_bytes;
 use hashbrown::HashTable;
-
-/// What an allocation takes beyond its length: the reference count and the allocator's own.
-const ALLOCATION_BYTES: usize = 16;
-/// Up to this length, bytes are held inline.
-const INLINE_BYTES: usize = 20;
 
 /// The smallest table, in bytes.
 const TABLE_BYTES_MIN: usize = 512;
@@ -46,12 +42,8 @@ impl Row {
     }
 
     fn cost(&self) -> usize {
-        cost(self.key.len()) + cost(self.value.len())
+        heap_bytes(self.key.len()) + heap_bytes(self.value.len())
     }
-}
-
-fn cost(length: usize) -> usize {
-    if length <= INLINE_BYTES { 0 } else { (length + ALLOCATION_BYTES).next_multiple_of(16) }
 }
 
 impl Segment {
@@ -92,7 +84,7 @@ impl Segment {
             return false;
         }
         if let Some(row) = self.rows.find_mut(hash, |row| row.is(hash, shard, key)) {
-            self.row_bytes = self.row_bytes - cost(row.value.len()) + cost(value.len());
+            self.row_bytes = self.row_bytes - heap_bytes(row.value.len()) + heap_bytes(value.len());
             row.value = value;
             row.epoch = epoch;
             self.make_room(0);

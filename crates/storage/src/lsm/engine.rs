@@ -210,6 +210,10 @@ impl Engine for LsmEngine {
         self.current().get(key, NEWEST)
     }
 
+    fn prefetch(&self, key: &[u8]) {
+        self.current().prefetch(key);
+    }
+
     fn snapshot(&self) -> Box<dyn Snapshot> {
         loop {
             let view = self.view.load_full();
@@ -319,7 +323,7 @@ impl Engine for LsmEngine {
     fn debt(&self) -> f64 {
         let runs = self.view.load().l0_runs as f64;
         let l0 = (runs - f64::from(L0_TABLES)).max(0.0) / (L0_RUNS_MAX - f64::from(L0_TABLES));
-        l0.max(self.shared.memtable_fill())
+        l0.max(self.shared.memtable_debt())
     }
 
     fn clear(&self, index: u64, meta: Vec<(Slice, Slice)>, rows: Vec<(Slice, Slice)>) -> Result<()> {

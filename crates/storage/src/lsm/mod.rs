@@ -19,6 +19,7 @@ mod manifest;
 mod memtable;
 mod merge;
 mod names;
+mod prefetch;
 mod purge;
 mod snapshot;
 mod sweep;

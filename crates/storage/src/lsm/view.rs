@@ -131,7 +131,7 @@ impl View {
             }
         }
         let hash = xxh3_64(key);
-        for table in self.runs.iter().filter_map(|run| run.table_for(key)) {
+        for table in self.tables_for(key) {
             match table.get(key, seqno, hash) {
                 Ok(None) => {}
                 Ok(Some(entry)) => return self.value_of(&entry),
@@ -139,6 +139,16 @@ impl View {
             }
         }
         Ok(None)
+    }
+
+    /// The tables that may have `key`, newest first.
+    pub(super) fn tables_for<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = &'a Table> {
+        self.runs.iter().filter_map(move |run| run.table_for(key))
+    }
+
+    /// Whether the newest version of `key` is in a memtable.
+    pub(super) fn is_unflushed(&self, key: &[u8]) -> bool {
+        self.memtables().any(|memtable| memtable.get(key, NEWEST).is_some())
     }
 
     /// The value that an entry stands for.

@@ -3,6 +3,7 @@
 //! A row keeps its newest version, and of older ones those that a live snapshot sees.
 
 use crate::Slice;
+use crate::allocation::heap_bytes;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use lsm_tree::{InternalValue, ValueType};
@@ -10,8 +11,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::mem;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// What a row takes beyond its key and value, in bytes: itself, its place in the table, its allocations.
-const ROW_BYTES: i64 = 120;
+/// What a row takes beyond the heap of its key and value, in bytes: itself, its place in a table, its place in order.
+const ROW_BYTES: i64 = 100;
 /// What an older version takes beyond its value, in bytes.
 const OLDER_BYTES: i64 = 64;
 /// What a version that takes the place of another is counted with beyond its value, in bytes: its entry's part of the
@@ -92,7 +93,7 @@ impl Row {
 }
 
 fn bytes(version: &Version) -> i64 {
-    version.value.len() as i64
+    heap_bytes(version.value.len()) as i64
 }
 
 /// A table's hash of a place: all its bits matter to the table.
@@ -136,7 +137,7 @@ impl Rows {
             Entry::Vacant(place) => {
                 assert!(next < u32::MAX, "more rows than can be numbered");
                 place.insert(Place { hash, row: next });
-                let grown = key.len() as i64 + bytes(&version) + ROW_BYTES;
+                let grown = heap_bytes(key.len()) as i64 + bytes(&version) + ROW_BYTES;
                 if chunks.last().is_none_or(|chunk| chunk.len() == CHUNK_ROWS) {
                     // The first grows: most trees of a node with many are small.
                     let capacity = if chunks.is_empty() { 0 } else { CHUNK_ROWS };
