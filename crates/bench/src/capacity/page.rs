@@ -123,27 +123,19 @@ fn predictions(out: &mut String, model: &Model, paint: Paint) {
             out.push_str(&format!("{}  {}\n", line(&own).trim_end(), paint.with("33", &error)));
         }
     }
-    let disks: Vec<String> = model
-        .predictions
-        .iter()
-        .filter_map(|of| {
-            let (missed, reads) = (of.miss_share.filter(|share| *share > 0.0)?, of.disk_reads_per_s_and_node?);
-            Some(format!("{}: {} of {}", of.name, figure::rate(reads), figure::percent(missed)))
-        })
-        .collect();
-    if !disks.is_empty() {
-        out.push_str(&format!(
-            "\nReads a second that each node's disks must answer, and the share of reads that memory does not: {}.\n",
-            disks.join("; ")
-        ));
-    }
-    let clients: Vec<String> = model
-        .predictions
-        .iter()
-        .filter_map(|of| Some(format!("{}: {}", of.name, figure::count(of.client_cores?.ceil() as u64))))
-        .collect();
-    if !clients.is_empty() {
-        out.push_str(&format!("\nCores that the clients need: {}.\n", clients.join("; ")));
+    asks(out, model, paint);
+}
+
+/// What a predicted store asks of its disks and of its clients.
+fn asks(out: &mut String, model: &Model, paint: Paint) {
+    let head =
+        format!("{:<24} {:>16} {:>22} {:>14}", "store", "not from memory", "disk reads/s and node", "client cores");
+    out.push_str(&format!("\n{}\n{}\n", paint.with("1", "What that asks for"), paint.with("2", &head)));
+    for of in &model.predictions {
+        let missed = of.miss_share.map_or_else(|| "not told".to_owned(), figure::percent);
+        let reads = of.disk_reads_per_s_and_node.map_or_else(String::new, figure::rate);
+        let clients = of.client_cores.map_or_else(String::new, |cores| figure::count(cores.ceil() as u64));
+        out.push_str(&format!("{:<24} {missed:>16} {reads:>22} {clients:>14}\n", of.name));
     }
 }
 

@@ -76,7 +76,7 @@ fn point(name: &str, report: &RunReport, phase: &Phase) -> Result<Point, &'stati
     let asked = &report.configuration;
     let of = |ops: &[&str]| -> f64 {
         let stats = phase.ops.iter().filter(|stats| ops.contains(&stats.op.as_str()));
-        stats.map(|stats| stats.count() as f64).sum()
+        stats.map(|stats| stats.count()).sum::<u64>() as f64
     };
     // A read-modify-write is its parts, which are counted.
     let mut counts = [of(&["READ"]), of(&["UPDATE", "DELETE"]), of(&["INSERT"]), of(&["SCAN"]), 0.0, 0.0];

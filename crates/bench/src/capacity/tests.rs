@@ -95,7 +95,9 @@ fn costs_are_told_apart_by_different_mixes() {
     let beside = oracle.published.as_ref().unwrap();
     assert_eq!((oracle.nodes, beside.ops_per_s), (15.0, 1_244_550.0));
     let text = page::render(&presets, Paint::default());
-    assert!(text.contains("published") && text.contains("It takes for granted"), "{text}");
+    for part in ["published", "What that asks for", "not from memory", "It takes for granted"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }
 
 /// Scans of 10 and of 100 rows, of which each costs 20 µs and each row 2 µs; and reads of which half come from disk, each
