@@ -153,7 +153,43 @@ fn verify(nodes: &Nodes) {
     assert_eq!(code, 0, "{said}");
 }
 
+/// Each has a store of its own.
+const SCENARIOS: [(&str, fn()); 5] = [
+    (
+        "a_node_joins_and_others_are_emptied_moved_replaced_and_removed",
+        a_node_joins_and_others_are_emptied_moved_replaced_and_removed,
+    ),
+    ("zones_are_kept_to_and_one_may_go", zones_are_kept_to_and_one_may_go),
+    (
+        "what_a_dead_node_held_is_made_anew_and_it_returns_with_nothing",
+        what_a_dead_node_held_is_made_anew_and_it_returns_with_nothing,
+    ),
+    ("damage_is_named_and_rebuilt", damage_is_named_and_rebuilt),
+    (
+        "nodes_are_restarted_one_after_the_other_and_no_request_fails",
+        nodes_are_restarted_one_after_the_other_and_no_request_fails,
+    ),
+];
+
+/// All at the same time: what they do most is wait. `BASALT_PLANS=zones` runs those with that in their names.
 #[test]
+fn stores_change_shape_while_they_serve() {
+    let chosen = std::env::var("BASALT_PLANS").unwrap_or_default();
+    let begin = |(name, scenario): &(&'static str, fn())| {
+        let (name, scenario) = (*name, *scenario);
+        let run = move || {
+            let began = Instant::now();
+            scenario();
+            announce(&format!("plans: {name}: {:.1?}", began.elapsed()));
+        };
+        (name, thread::Builder::new().name(name.to_owned()).spawn(run).unwrap())
+    };
+    let begun: Vec<_> = SCENARIOS.iter().filter(|(name, _)| name.contains(&chosen)).map(begin).collect();
+    assert!(!begun.is_empty(), "BASALT_PLANS={chosen} chooses nothing");
+    let failed: Vec<&str> = begun.into_iter().filter_map(|(name, thread)| thread.join().err().map(|_| name)).collect();
+    assert!(failed.is_empty(), "{failed:?}: see above");
+}
+
 fn a_node_joins_and_others_are_emptied_moved_replaced_and_removed() {
     let dir = Dir::new("plans-join");
     let mut nodes = Nodes::start(&dir, 3, &[("--shards", "4")]);
@@ -250,7 +286,6 @@ fn move_one(nodes: &Nodes) {
     assert!(held_now.contains(to) && !held_now.contains(&held[0]), "{held:?} became {held_now:?}");
 }
 
-#[test]
 fn zones_are_kept_to_and_one_may_go() {
     let dir = Dir::new("plans-zones");
     let zone = |name: &str| vec![("--zone".to_owned(), name.to_owned())];
@@ -292,7 +327,6 @@ fn zones_are_kept_to_and_one_may_go() {
     });
 }
 
-#[test]
 fn what_a_dead_node_held_is_made_anew_and_it_returns_with_nothing() {
     let dir = Dir::new("plans-death");
     let mut nodes = Nodes::start(&dir, 4, &[("--shards", "4")]);
@@ -365,7 +399,6 @@ fn unsafe_recovery(nodes: &mut Nodes) {
     verify(nodes);
 }
 
-#[test]
 fn damage_is_named_and_rebuilt() {
     let dir = Dir::new("plans-rebuild");
     let mut nodes = Nodes::start(&dir, 3, &[("--shards", "4")]);
@@ -433,7 +466,6 @@ fn damage_the_log(nodes: &Nodes, n: usize) {
     }
 }
 
-#[test]
 fn nodes_are_restarted_one_after_the_other_and_no_request_fails() {
     let dir = Dir::new("plans-rolling");
     let mut nodes = Nodes::start(&dir, 3, &[("--shards", "3")]);
