@@ -84,6 +84,7 @@ struct Tally {
     snapshots: u64,
     elections: u64,
     changes: u64,
+    splits: u64,
 }
 
 impl Tally {
@@ -102,6 +103,7 @@ impl Tally {
             snapshots: zero,
             elections: zero,
             changes: zero,
+            splits: zero,
         }
     }
 
@@ -115,6 +117,7 @@ impl Tally {
         self.snapshots += report.counts.snapshots;
         self.elections += report.counts.elections;
         self.changes += report.counts.changes;
+        self.splits += report.counts.splits;
     }
 
     fn line(&self) -> String {
@@ -122,7 +125,7 @@ impl Tally {
         let hours = self.virtual_us as f64 / 3.6e9;
         format!(
             "{} seeds, {} failed, {:.2} h simulated in {wall:.0} s: {:.0} h/h, {:.0} k events/s; {} requests, {} elections, \
-             {} crashes, {} snapshots, {} changes of the map",
+             {} crashes, {} snapshots, {} changes of the map, {} splits",
             self.runs,
             self.failed,
             hours,
@@ -133,6 +136,7 @@ impl Tally {
             self.crashes,
             self.snapshots,
             self.changes,
+            self.splits,
         )
     }
 

@@ -197,8 +197,9 @@ impl Store {
     /// Removes what is left of replicas that the map does not give this node, and that are not open.
     pub(crate) fn sweep(&self, map: &Map) -> Result<(), String> {
         self.dir.remove_gone();
+        let in_use = |shard: ShardId| self.known().view(shard.0 as usize).is_some() || self.is_forking(shard);
         for shard in self.log.groups() {
-            if self.known().view(shard.0 as usize).is_some() {
+            if in_use(shard) {
                 continue;
             }
             let given = map.shards.get(&shard).and_then(|info| info.replica_on(self.node())).map(|replica| replica.id);
@@ -210,6 +211,15 @@ impl Store {
             if here.is_some() && here != given && !is_to_come(map, shard) {
                 log::info!("what is left of replica {} of shard {shard} is removed", here.unwrap_or_default());
                 self.remove(shard)?;
+            }
+        }
+        // One that was forked right before a crash has no group yet; where it is wanted it is taken as it is.
+        for shard in self.dir.trees() {
+            let given = map.shards.get(&shard).is_some_and(|info| info.replica_on(self.node()).is_some());
+            let stays = given || in_use(shard) || is_to_come(map, shard);
+            if !stays && self.log.state(shard).is_ok_and(|state| state.is_none()) {
+                log::info!("a tree of shard {shard} without a group is removed");
+                self.dir.remove_tree(shard)?;
             }
         }
         Ok(())
@@ -236,6 +246,13 @@ impl crate::data_dir::DataDir {
         std::fs::rename(&folder, &gone).map_err(fail)?;
         folder.parent().map_or(Ok(()), sync_folder).map_err(fail)?;
         std::fs::remove_dir_all(&gone).map_err(fail)
+    }
+
+    /// The shards that have a folder.
+    fn trees(&self) -> Vec<ShardId> {
+        let Ok(entries) = std::fs::read_dir(self.root().join("shards")) else { return Vec::new() };
+        let shard = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok().map(ShardId);
+        entries.flatten().filter_map(shard).collect()
     }
 
     /// Removes what a crash has left of trees that were being removed.

@@ -167,6 +167,11 @@ impl Store {
         Ok(Some(Opened { shard, fresh: true }))
     }
 
+    /// Whether a shard is just being split off here.
+    pub(crate) fn is_forking(&self, shard: ShardId) -> bool {
+        self.forks().contains(&shard)
+    }
+
     fn forks(&self) -> MutexGuard<'_, BTreeSet<ShardId>> {
         self.forks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -195,7 +200,7 @@ impl Store {
     /// Whether a replica that the map gives this node will come by itself, as a part of another shard's that is here: then
     /// it must not be begun with nothing.
     pub(crate) fn will_be_forked(&self, map: &Map, shard: ShardId) -> Result<bool, String> {
-        if self.forks().contains(&shard) {
+        if self.is_forking(shard) {
             return Ok(true);
         }
         let Some(info) = map.shards.get(&shard) else { return Ok(false) };

@@ -31,6 +31,10 @@ pub enum Bug {
     Twice,
     /// A write that was proposed is told to be refused when its client gets impatient.
     RefuseLate,
+    /// A shard that is split off lacks what the last entry before the split wrote.
+    ForgetLast,
+    /// A shard goes on answering reads of slots that it has given away.
+    KeepSlots,
 }
 
 /// All of them, with their names.
@@ -48,6 +52,8 @@ pub const BUGS: &[(&str, Bug)] = &[
     ("drop-orders", Bug::DropOrders),
     ("twice", Bug::Twice),
     ("refuse-late", Bug::RefuseLate),
+    ("forget-last", Bug::ForgetLast),
+    ("keep-slots", Bug::KeepSlots),
 ];
 
 impl FromStr for Bug {

@@ -69,7 +69,8 @@ impl World {
         let operation = self.history.begin(number, request.group, request.actions.clone(), weak, now_ms);
         let mut groups = vec![request.group];
         if request.form == Form::Clear {
-            let shard_of = |group| self.shard_of(slot_of(&key_name(group, 0)));
+            // What the shard is split into meanwhile may be cleared or not.
+            let shard_of = |group| self.splits.root(self.shard_of(slot_of(&key_name(group, 0))));
             let here = shard_of(request.group);
             groups = (0..self.plan.groups).filter(|group| shard_of(*group) == here).collect();
         }
@@ -99,7 +100,7 @@ impl World {
         let lost = !self.healing && self.plan.faults.network && self.prng.happens(10);
         if !lost {
             // It goes to whatever process runs there then.
-            self.schedule.after(delay, Event::At(place, None, NodeEvent::Request(operation, request)));
+            self.schedule.after(delay, Event::At(place, None, NodeEvent::Request(operation, request, None)));
         }
         let patience = *self.prng.pick(&[300 * MILLISECOND, 2 * SECOND, 7 * SECOND]);
         self.schedule.after(patience, Event::Impatient(number, operation));
@@ -163,10 +164,17 @@ impl World {
         let pause = self.prng.between(100, think_ms * MILLISECOND);
         self.schedule.after(pause, Event::Think(number));
         let now_ms = self.wall_ms();
-        for twin in std::mem::take(&mut self.clients[number].twins) {
-            self.history.end(twin, answer.clone(), now_ms);
+        let cleared = self.cleared.remove(&operation);
+        for each in std::mem::take(&mut self.clients[number].twins).into_iter().chain([operation]) {
+            let slot = slot_of(&key_name(self.history.operations()[each].group, 0));
+            let answer = match cleared {
+                // Before or after, nobody knows.
+                Some(shard) if self.splits.gave_away(shard, slot) => Answer::Unknown,
+                Some(shard) if self.shard_of(slot) != shard => Answer::Refused,
+                _ => answer.clone(),
+            };
+            self.history.end(each, answer, now_ms);
         }
-        self.history.end(operation, answer, now_ms);
         let ended = &self.history.operations()[operation];
         self.reads.ended(operation, ended)?;
         let shard = self.shard_of(slot_of(&request.keys()[0]));

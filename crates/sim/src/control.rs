@@ -27,7 +27,11 @@ impl World {
         process.ticks += 1;
         let ticks = process.ticks;
         self.act(place, actions)?;
-        if ticks.is_multiple_of(REPORT_TICKS) { self.report(place) } else { Ok(()) }
+        if ticks.is_multiple_of(REPORT_TICKS) {
+            self.look_for_lacking(place);
+            self.report(place)?;
+        }
+        Ok(())
     }
 
     /// A node tells whoever directs of itself.

@@ -1,10 +1,9 @@
 //! A node's disk: the log and the trees' files. It survives the node, and has accidents.
 
 use crate::bug::Bug;
-use crate::tree::{Medium, SharedFiles, Tree};
+use crate::tree::{Flaw, Folders, Medium, Tree};
 use cluster::Map;
 use replica::{Entry, GroupState, LogStore, LogWrite, MemoryLog, Result};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use storage::Engine;
@@ -63,8 +62,8 @@ pub struct Disk {
     pub slowness: u64,
     /// The map that the node has kept.
     pub map: Option<Arc<Map>>,
-    trees: BTreeMap<ShardId, SharedFiles>,
-    loses_writes: bool,
+    trees: Folders,
+    flaw: Flaw,
     /// What is here of replicas that are gone is left: a bug put in on purpose.
     pub keeps: bool,
 }
@@ -75,7 +74,8 @@ impl Disk {
         match bug {
             Bug::SkipFsync => self.log.skips_fsync.store(true, Ordering::Relaxed),
             Bug::ForgetVote => self.log.forgets_votes.store(true, Ordering::Relaxed),
-            Bug::LoseWrite => self.loses_writes = true,
+            Bug::LoseWrite => self.flaw = Flaw::LosesWrites,
+            Bug::ForgetLast => self.flaw = Flaw::ForgetsLast,
             Bug::KeepFiles => self.keeps = true,
             _ => {}
         }
@@ -83,26 +83,23 @@ impl Disk {
 
     /// The tree of a shard.
     pub fn open_tree(&mut self, shard: ShardId) -> storage::Result<Arc<dyn Engine>> {
-        let tree = Tree::open(self.trees.entry(shard).or_default().clone())?;
-        if self.loses_writes {
-            tree.lose_writes();
-        }
-        Ok(Arc::new(tree))
+        Ok(Arc::new(Tree::open(&self.trees, shard, self.flaw)?))
     }
 
     /// Removes the files of a shard's tree.
     pub fn forget_tree(&mut self, shard: ShardId) {
-        self.trees.remove(&shard);
+        self.trees.remove(shard);
     }
 
     /// The shards whose trees have files here.
-    pub fn trees(&self) -> impl Iterator<Item = ShardId> {
-        self.trees.keys().copied()
+    #[must_use]
+    pub fn trees(&self) -> Vec<ShardId> {
+        self.trees.shards()
     }
 
     /// Damages the files of a shard's tree; false if there is nothing in them.
     pub fn damage(&mut self, shard: ShardId) -> bool {
-        self.trees.get(&shard).is_some_and(|files| files.lock().is_ok_and(|mut files| files.damage()))
+        self.trees.shards().contains(&shard) && self.trees.of(shard).lock().is_ok_and(|mut files| files.damage())
     }
 
     /// There is no room, or there is again.
@@ -132,10 +129,6 @@ impl Disk {
     }
 
     fn set_medium(&self, medium: Medium) {
-        for files in self.trees.values() {
-            if let Ok(mut files) = files.lock() {
-                files.set_medium(medium);
-            }
-        }
+        self.trees.each(|files| files.set_medium(medium));
     }
 }

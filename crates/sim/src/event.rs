@@ -3,6 +3,7 @@
 use crate::history::Answer;
 use crate::host::WaitingRead;
 use crate::request::Request;
+use crate::splitting::Fork;
 use cluster::{Change, Map};
 use node::SnapshotTask;
 use node::peer::{Order, PeerMessage};
@@ -58,10 +59,12 @@ pub enum NodeEvent {
     Rows(Box<SnapshotTask>),
     /// A snapshot was sent as a whole, or not.
     RowsSent(ShardId, vocab::ReplicaId, bool),
-    /// A client asks: operation and request.
-    Request(usize, Request),
-    /// A read was made, with that answer.
-    ReadMade(Box<WaitingRead>, Vec<u8>),
+    /// A client asks: operation and request; since when it is held, if it is.
+    Request(usize, Request, Option<u64>),
+    /// A read was made on a shard, with that answer.
+    ReadMade(Box<WaitingRead>, ShardId, Vec<u8>),
+    /// The next part of a split is due.
+    Fork(Box<Fork>),
     /// The operator orders something.
     Order(ShardId, Order),
 }
@@ -122,10 +125,16 @@ impl fmt::Display for NodeEvent {
             Self::Restart => f.write_str("restart"),
             Self::Rows(task) => write!(f, "rows of shard {} as of {}", task.shard, task.point.index),
             Self::RowsSent(shard, to, whole) => write!(f, "rows of shard {shard} sent to replica {to}: {whole}"),
-            Self::Request(operation, request) => {
-                write!(f, "operation {operation}: {:?} group {} {:?}", request.form, request.group, request.actions)
+            Self::Request(operation, request, since_us) => {
+                let held = if since_us.is_some() { " was held" } else { "" };
+                write!(
+                    f,
+                    "operation {operation}{held}: {:?} group {} {:?}",
+                    request.form, request.group, request.actions
+                )
             }
-            Self::ReadMade(read, _) => write!(f, "read made for operation {}", read.operation),
+            Self::ReadMade(read, ..) => write!(f, "read made for operation {}", read.operation),
+            Self::Fork(fork) => write!(f, "split of shard {}: {}", fork.child(), fork.word()),
             Self::Order(shard, order) => write!(f, "shard {shard}: {order:?}"),
         }
     }

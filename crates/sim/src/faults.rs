@@ -25,8 +25,10 @@ enum Fault {
     FailingDisk,
     Transfer,
     Plan,
+    Split,
     Damage,
     Kill,
+    Destroy,
 }
 
 impl World {
@@ -45,8 +47,10 @@ impl World {
             (faults.clocks, &[Fault::Jump, Fault::Drift]),
             (faults.disks, &[Fault::SlowDisk, Fault::SlowDisk, Fault::FullDisk, Fault::FailingDisk]),
             (faults.changes, &[Fault::Transfer, Fault::Plan]),
+            (faults.splits, &[Fault::Split]),
             (faults.damage, &[Fault::Damage]),
             (faults.deaths, &[Fault::Kill]),
+            (faults.disaster, &[Fault::Destroy]),
         ];
         let kinds: Vec<Fault> =
             kinds.iter().filter(|(on, _)| *on).flat_map(|(_, kinds)| kinds.iter().copied()).collect();
@@ -88,8 +92,10 @@ impl World {
             }
             Fault::Transfer => self.transfer(),
             Fault::Plan => self.want()?,
+            Fault::Split => self.want_split()?,
             Fault::Damage => self.damage(place)?,
             Fault::Kill => self.kill(place),
+            Fault::Destroy => self.destroy(),
         }
         Ok(())
     }

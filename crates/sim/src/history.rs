@@ -150,6 +150,12 @@ impl History {
         self.operations.len() - 1
     }
 
+    /// The number of what happened last.
+    #[must_use]
+    pub fn moment(&self) -> u64 {
+        self.moment
+    }
+
     /// The client is answered.
     pub fn end(&mut self, number: usize, answer: Answer, now_ms: u64) {
         self.moment += 1;

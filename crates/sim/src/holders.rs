@@ -51,7 +51,9 @@ impl World {
         if counted > holding {
             return Err(format!("{counted} followers are told to hold entry {version}, {holding} do: {told}"));
         }
-        if ticket.acks == Acks::All && here.replica().is_leader() && holding + 1 < voters.len() as u64 {
+        // Who votes since then was not asked.
+        let as_then = self.removals.newest(shard) < version;
+        if ticket.acks == Acks::All && as_then && here.replica().is_leader() && holding + 1 < voters.len() as u64 {
             return Err(format!("acknowledged as held by all of {voters:?}, and {holding} followers do: {told}"));
         }
         Ok(())

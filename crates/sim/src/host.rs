@@ -8,13 +8,13 @@ use cluster::{Map, NodeInfo, Routes};
 use node::control::{Control, Shape};
 use node::core::{Core, Logging};
 use node::exec::{self, Call};
-use node::{CachedSpace, Fault, Shard, ShardView, SnapshotSpace, handlers};
+use node::{CachedSpace, Fault, Shard, ShardView, Slots, SnapshotSpace, handlers};
 use replica::{DiskHealth, LogStore, LogWrite, Replica};
 use resp::{Proto, Reply, table};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use storage::RowCache;
-use vocab::{Epoch, Moment, NodeId, ReplicaId, ShardId, Slot};
+use storage::{Engine, RowCache};
+use vocab::{Epoch, Moment, NodeId, ReplicaId, ShardId};
 
 /// Memory of a node's row cache: enough for all rows of a run.
 const CACHE_BYTES: usize = 4 << 20;
@@ -27,6 +27,8 @@ pub struct WaitingRead {
     pub request: Request,
     /// When it came, by the steady clock.
     pub arrived_us: u64,
+    /// Since when it is held, by the steady clock.
+    pub since_us: u64,
 }
 
 /// Who leads which shard, as a node has heard: the newest term's news count.
@@ -69,7 +71,7 @@ pub struct Process {
     pub leaders: Leaders,
     /// The newest map that it has.
     pub map: Option<Arc<Map>>,
-    routes: Option<Routes>,
+    pub(crate) routes: Option<Routes>,
     /// The core has yet to follow the newest map.
     pub behind: bool,
     /// Whether the disk takes writes.
@@ -80,13 +82,15 @@ pub struct Process {
     pub next: Option<(LogWrite, Logging)>,
     /// Reads whose leader is not confirmed yet, by shard.
     pub reads: BTreeMap<ShardId, Vec<WaitingRead>>,
-    /// Writes under way, by operation.
-    pub writes: BTreeMap<usize, Request>,
+    /// Writes under way, by operation, and the shard that they were brought to.
+    pub writes: BTreeMap<usize, (Request, ShardId)>,
+    /// Shards that are being split off.
+    pub forks: BTreeSet<ShardId>,
     /// Replicas that could not be opened, and why.
     pub refused: BTreeMap<(ShardId, ReplicaId), String>,
     /// How often in a row the operator found a replica here that stands still.
     pub stuck_looks: u32,
-    cache: Arc<RowCache>,
+    pub(crate) cache: Arc<RowCache>,
 }
 
 /// See the module's words.
@@ -140,6 +144,7 @@ impl Host {
             next: None,
             reads: BTreeMap::new(),
             writes: BTreeMap::new(),
+            forks: BTreeSet::new(),
             refused: BTreeMap::new(),
             stuck_looks: 0,
             cache: Arc::new(RowCache::new(CACHE_BYTES)),
@@ -184,7 +189,10 @@ impl Host {
             .retain(|(shard, replica), _| map.replica(*shard, *replica).is_some_and(|there| there.node == me));
         for (&shard, info) in &map.shards {
             let Some(replica) = info.replica_on(me).map(|replica| replica.id) else { continue };
-            if process.core.shard(shard).is_some() || process.refused.contains_key(&(shard, replica)) {
+            if process.core.shard(shard).is_some()
+                || process.refused.contains_key(&(shard, replica))
+                || process.will_be_forked(&self.disk, &map, shard)
+            {
                 continue;
             }
             let seed = seed ^ u64::from(shard.0) << 32 ^ replica.0;
@@ -200,24 +208,18 @@ impl Host {
     }
 }
 
-impl Process {
-    /// The shard that owns a slot, by the map of this node.
-    #[must_use]
-    pub fn shard_of(&self, slot: Slot) -> Option<ShardId> {
-        Some(self.routes.as_ref()?.shard_of(slot))
-    }
-}
-
 impl Disk {
     /// Removes what is here of replicas that the map does not give the node. The tree goes first: one without a log could
-    /// not be told from one that has lost its log.
+    /// not be told from one that has lost its log. A tree without a group that it is given, or may be yet, was forked right
+    /// before a crash.
     fn remove_strangers(&mut self, map: &Map, me: NodeId, process: &mut Process) {
         let mine = |shard: ShardId| map.shards.get(&shard)?.replica_on(me).map(|replica| replica.id);
         let groups = self.log.groups();
         let here: Vec<ShardId> = groups.iter().copied().chain(self.trees()).collect();
         for shard in here {
             let holds = self.log.state(shard).ok().flatten().map(|state| state.replica);
-            if holds.is_some() && holds == mine(shard) {
+            let is_mine = mine(shard).is_some_and(|mine| holds.is_none_or(|holds| holds == mine));
+            if is_mine || shard.0 >= map.next_shard || process.forks.contains(&shard) {
                 continue;
             }
             if process.core.release(shard).is_some() {
@@ -258,7 +260,26 @@ fn open(
         Replica::bootstrap(&*log, shard, replica, &voters, &[]).map_err(text)?;
     }
     let tree = disk.open_tree(shard).map_err(|e| e.to_string())?;
-    let slots = (info.slots.first().map_or(0, |range| range.0), info.slots.last().map_or(0, |range| range.1));
+    // A shard that is being split off owns none yet, as far as the map says.
+    let slots = map.splits.get(&shard).map_or(&info.slots, |split| &split.slots).clone();
+    let mut opened = begin(disk, process, (shard, replica), slots, tree, seed)?;
+    if shard == ShardId::META {
+        opened.set_first_map(map);
+    }
+    Ok((opened, fresh))
+}
+
+/// Opens a replica whose tree and group are there.
+pub fn begin(
+    disk: &Disk,
+    process: &Process,
+    (shard, replica): (ShardId, ReplicaId),
+    slots: impl Into<Slots>,
+    tree: Arc<dyn Engine>,
+    seed: u64,
+) -> Result<Shard, String> {
+    let log: Arc<dyn LogStore> = disk.log.clone();
+    let text = |e: replica::Error| e.to_string();
     let view = ShardView::open(shard, slots, tree, process.cache.clone()).map_err(|e| e.to_string())?;
     let state = log.state(shard).map_err(text)?.ok_or("the log has lost the group")?;
     if state.replica != replica {
@@ -267,11 +288,7 @@ fn open(
     let flushed = view.engine().flushed_index();
     let installed = view.snapshot_point().map_err(|e| e.to_string())?;
     let replica = Replica::open(log, shard, state, flushed, installed.as_ref(), seed).map_err(text)?;
-    let mut opened = Shard::new(view, replica, process.health.clone())?;
-    if shard == ShardId::META {
-        opened.set_first_map(map);
-    }
-    Ok((opened, fresh))
+    Shard::new(view, replica, process.health.clone())
 }
 
 /// Runs a read on a view, as an event loop would: from the cache, else from a snapshot.

@@ -62,8 +62,12 @@ pub struct Faults {
     pub disks: bool,
     /// Leaders that are told to hand over, and plans of all kinds.
     pub changes: bool,
+    /// Shards that are divided.
+    pub splits: bool,
     /// Nodes that die for good.
     pub deaths: bool,
+    /// So many nodes die for good at once that shards lose their majority.
+    pub disaster: bool,
     /// Bytes that are damaged on disk while a node is down.
     pub damage: bool,
 }
@@ -81,8 +85,15 @@ impl Plan {
             clocks: prng.happens(500),
             disks: prng.happens(400),
             changes: prng.happens(500),
+            splits: prng.happens(400),
             damage: prng.happens(200),
             deaths: prng.happens(200),
+            disaster: nodes >= 5 && prng.happens(150),
+        };
+        let faults = match faults.disaster {
+            // What else may be lost would not be known.
+            true => Faults { damage: false, deaths: false, ..faults },
+            false => faults,
         };
         let most = nodes.min(replication as usize);
         Self {
@@ -94,7 +105,7 @@ impl Plan {
             clients: prng.between(2, 9) as usize,
             groups: prng.between(2, 7) as usize,
             think_ms: *prng.pick(&[2, 20, 100]),
-            sync: prng.happens(800),
+            sync: prng.happens(800) || faults.disaster,
             severity: prng.below(4),
             fault_every_ms: *prng.pick(&[100, 400, 1500]),
             flush_every_ms: *prng.pick(&[100, 500, 3000]),
@@ -102,8 +113,8 @@ impl Plan {
             keep_bytes: *prng.pick(&[0, 2_000, 1 << 20]),
             work: WorkShape {
                 // When something expires cannot be told where clocks jump.
-                expires: !faults.clocks && prng.happens(500),
-                clears: prng.happens(300),
+                expires: prng.happens(500) && !faults.clocks && !faults.disaster,
+                clears: prng.happens(300) && !faults.disaster,
                 careless: prng.happens(300),
                 weak: if prng.happens(500) { 300 } else { 0 },
             },
@@ -130,7 +141,15 @@ impl Plan {
             fault_every_ms: 400,
             flush_every_ms: 3000,
             failure_timeout_ms: Some(10_000),
-            faults: Faults { crashes: true, changes: true, deaths: true, clocks: false, damage: false, ..few.faults },
+            faults: Faults {
+                crashes: true,
+                changes: true,
+                deaths: true,
+                clocks: false,
+                damage: false,
+                disaster: false,
+                ..few.faults
+            },
             ..few
         }
     }
@@ -145,6 +164,6 @@ impl Plan {
     /// How many replicas plans may ask for. Fewer than three bear no damage.
     #[must_use]
     pub fn factors(&self) -> &'static [u32] {
-        if self.faults.damage || self.faults.deaths { &[3, 3, 5] } else { &[1, 2, 3, 3, 3, 5] }
+        if self.faults.damage || self.faults.deaths || self.faults.disaster { &[3, 3, 5] } else { &[1, 2, 3, 3, 3, 5] }
     }
 }

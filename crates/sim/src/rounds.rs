@@ -2,22 +2,17 @@
 
 use crate::bug::Bug;
 use crate::chance::Chance;
-use crate::check::acknowledged;
 use crate::effects::Outbox;
 use crate::event::{Event, NodeEvent, Place};
-use crate::history::{Action, Answer, Outcome as Told};
-use crate::host::{self, WaitingRead};
-use crate::request::{Form, Request};
+use crate::history::Answer;
 use crate::schedule::MILLISECOND;
 use crate::world::{Outcome, World, node_id, place_of};
+use node::ArrivedSnapshot;
 use node::control::report_members;
 use node::core::TICK_MS;
-use node::peer::PeerMessage;
-use node::session::Acks;
-use node::{ArrivedSnapshot, Ticket, key_hash};
+use node::peer::{Order, PeerMessage};
 use replica::{DiskState, LogStore, LogWrite};
-use resp::Proto;
-use vocab::{Moment, NodeId, ShardId, slot_of};
+use vocab::NodeId;
 
 impl World {
     /// An event comes to a node that runs.
@@ -30,7 +25,7 @@ impl World {
             NodeEvent::Message(from, bytes) => {
                 let message = PeerMessage::decode(&bytes).map_err(|e| format!("a message cannot be read: {e}"))?;
                 if is_for_shards(&message) {
-                    process.core.receive(from, message.clone(), now, &mut out);
+                    self.bring(place, from, &message, &mut out)?;
                 }
                 if matches!(message, PeerMessage::Beat { .. }) || !is_for_shards(&message) {
                     self.receive_control(place, from, &message)?;
@@ -46,14 +41,31 @@ impl World {
             }
             NodeEvent::Rows(task) => self.rows(place, *task)?,
             NodeEvent::RowsSent(shard, to, whole) => process.core.snapshot_sent(shard, to, whole),
-            NodeEvent::Request(operation, request) => self.request(place, operation, request, &mut out)?,
-            NodeEvent::ReadMade(read, reply) => self.read_made(place, *read, &reply)?,
+            NodeEvent::Request(operation, request, since_us) => {
+                self.request(place, operation, request, since_us.unwrap_or(now.mono_us), &mut out)?;
+            }
+            NodeEvent::ReadMade(read, shard, reply) => self.read_made(place, shard, *read, &reply)?,
+            NodeEvent::Fork(fork) => self.fork(place, *fork),
             NodeEvent::Order(shard, order) => {
-                process.core.receive(node_id(place), PeerMessage::Order { shard, order }, now, &mut out);
+                self.bring(place, node_id(place), &PeerMessage::Order { shard, order }, &mut out)?;
             }
         }
         self.carry_out(place, out)?;
         self.round(place)
+    }
+
+    /// A message is for the core of a node.
+    fn bring(&mut self, place: Place, from: NodeId, message: &PeerMessage, out: &mut Outbox) -> Outcome {
+        let now = self.moment(place);
+        let recovers = match message {
+            PeerMessage::Order { shard, order: Order::Recover { .. } } => Some(*shard),
+            _ => None,
+        };
+        let before = recovers.and_then(|shard| Some((shard, self.voters_at(place, shard)?.1)));
+        if let Some(process) = &mut self.hosts[place].process {
+            process.core.receive(from, message.clone(), now, out);
+        }
+        before.map_or(Ok(()), |(shard, voters)| self.ordered_alone(place, shard, &voters))
     }
 
     fn tick(&mut self, place: Place) -> Outcome {
@@ -175,7 +187,10 @@ impl World {
         let mut write = LogWrite::default();
         for shard in process.core.shards_mut() {
             shard.seal();
-            match shard.view().engine().flush() {
+            let engine = shard.view().engine();
+            // Rows that a split has left behind go some time.
+            let flushed = engine.flush().and_then(|()| if self.prng.happens(200) { engine.purge() } else { Ok(false) });
+            match flushed.map(drop) {
                 Ok(()) => _ = shard.truncate(&mut write),
                 Err(storage::Error::Full { .. }) => process.health.set_full("a simulated disk"),
                 Err(e) => process.health.poison(&e.to_string()),
@@ -223,113 +238,6 @@ impl World {
         Ok(())
     }
 
-    /// A client's request comes to a node.
-    fn request(&mut self, place: Place, operation: usize, request: Request, out: &mut Outbox) -> Outcome {
-        let now = self.moment(place);
-        let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
-        let slot = slot_of(&request.keys()[0]);
-        let Some(shard) = process.shard_of(slot) else {
-            self.refuse(operation, None);
-            return Ok(());
-        };
-        if !request.writes() {
-            let read = WaitingRead { operation, request, arrived_us: now.mono_us };
-            return self.try_read(place, shard, read);
-        }
-        let keys: Vec<u64> = request.keys().iter().map(|key| key_hash(key)).collect();
-        let acks = match request.form {
-            Form::Set => Acks::None,
-            _ if self.prng.happens(100) => Acks::All,
-            _ => Acks::Majority,
-        };
-        let sync = self.plan.sync;
-        let ticket = Ticket {
-            worker: 0,
-            connection: 0,
-            generation: 0,
-            sequence: operation as u64,
-            proto: Proto::Resp2,
-            slot,
-            sync,
-            acks,
-        };
-        let early = (self.bug == Some(Bug::EarlyAck)).then(|| process.core.shard(shard)).flatten();
-        let early = early.filter(|shard| shard.replica().serves()).map(|shard| shard.replica().status().last + 1);
-        let write = request.write();
-        process.writes.insert(operation, request);
-        process.core.submit(shard, &write, &keys, ticket, out);
-        if let Some(version) = early
-            && let Some(request) = process.writes.get(&operation)
-            && let [(_, Action::Put(_))] = request.actions[..]
-        {
-            process.writes.remove(&operation);
-            self.answer(operation, Answer::Done(vec![Told::Written(version)]), None);
-        }
-        Ok(())
-    }
-
-    /// Makes a read, if this node leads the shard.
-    fn try_read(&mut self, place: Place, shard: ShardId, read: WaitingRead) -> Outcome {
-        let now = self.moment(place);
-        let Some(process) = &self.hosts[place].process else { return Ok(()) };
-        let here = process.core.shard(shard);
-        let leader = process.leaders.of(shard);
-        if let Some(consistency) = read.request.weak
-            && let Some(here) = here
-            && !here.view().leading()
-        {
-            let view = here.view().clone();
-            return self.try_weak(place, &view, read, consistency);
-        }
-        let anywhere = self.bug == Some(Bug::ReadAnywhere);
-        let Some(here) = here.filter(|here| anywhere || here.view().leading()) else {
-            self.refuse(read.operation, leader);
-            return Ok(());
-        };
-        // What a leader has that was not confirmed yet may be old.
-        if !anywhere && self.bug != Some(Bug::NoLease) && !here.view().readable(read.arrived_us, now.mono_us) {
-            return self.wait_for_lease(place, shard, read);
-        }
-        let Some(process) = &self.hosts[place].process else { return Ok(()) };
-        let Some(here) = process.core.shard(shard) else { return Ok(()) };
-        let clock = match self.bug {
-            Some(Bug::OldClock) => Moment { wall_ms: now.wall_ms - 3_600_000, ..now },
-            _ => now,
-        };
-        let reply = host::read(here.view(), &read.request, clock);
-        // From memory, or by a thread that waits for the disk.
-        let delay = if self.prng.happens(900) { 0 } else { self.prng.below(20 * MILLISECOND) };
-        self.later(delay, place, NodeEvent::ReadMade(Box::new(read), reply));
-        Ok(())
-    }
-
-    /// A read has been made: its answer goes out if the node was leading all the time.
-    fn read_made(&mut self, place: Place, read: WaitingRead, reply: &[u8]) -> Outcome {
-        let now = self.moment(place);
-        let shard = self.shard_of(slot_of(&read.request.keys()[0]));
-        let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
-        let Some(here) = process.core.shard(shard) else {
-            self.refuse(read.operation, None);
-            return Ok(());
-        };
-        let careless = matches!(self.bug, Some(Bug::NoLease | Bug::ReadAnywhere));
-        if careless || here.view().readable(read.arrived_us, now.mono_us) {
-            let answer = read.request.answer(reply)?;
-            self.answer(read.operation, answer, None);
-            Ok(())
-        } else {
-            self.wait_for_lease(place, shard, read)
-        }
-    }
-
-    fn wait_for_lease(&mut self, place: Place, shard: ShardId, read: WaitingRead) -> Outcome {
-        let now = self.moment(place);
-        let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
-        process.reads.entry(shard).or_default().push(read);
-        process.core.ask_lease(shard, now);
-        Ok(())
-    }
-
     /// Does what the core of a node has asked for.
     pub(crate) fn carry_out(&mut self, place: Place, out: Outbox) -> Outcome {
         for (to, message) in out.messages {
@@ -337,6 +245,9 @@ impl World {
         }
         for task in out.snapshots {
             self.send_rows(place, task);
+        }
+        for task in out.splits {
+            self.begin_fork(place, task)?;
         }
         for (shard, index, members) in &out.members {
             self.removed(*shard, *index, members)?;
@@ -351,28 +262,9 @@ impl World {
         for shard in out.readable {
             let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
             for read in process.reads.remove(&shard).unwrap_or_default() {
-                self.try_read(place, shard, read)?;
+                self.try_read(place, read)?;
             }
         }
-        Ok(())
-    }
-
-    fn answered(&mut self, place: Place, ticket: &Ticket, reply: Option<Vec<u8>>) -> Outcome {
-        let operation = ticket.sequence as usize;
-        let shard = self.shard_of(ticket.slot);
-        let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
-        let Some(request) = process.writes.remove(&operation) else { return Ok(()) };
-        let leader = process.leaders.of(shard);
-        let answer = reply.map_or(Ok(Answer::Refused), |reply| request.answer(&reply))?;
-        let mut told = self.history.operations()[operation].clone();
-        told.answer = answer.clone();
-        self.check_holders(place, shard, ticket, &told)?;
-        let group = self.groups.entry(shard).or_default();
-        // Of a request that was sent more than once, another one may be in the log.
-        if answer != Answer::Refused || request.id.is_none() {
-            acknowledged::check(&told, group.values())?;
-        }
-        self.answer(operation, answer, leader);
         Ok(())
     }
 

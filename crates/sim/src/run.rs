@@ -1,7 +1,7 @@
 //! One run: a faulty phase of so many steps, then healing, then the verdict over everything that was seen.
 
 use crate::bug::Bug;
-use crate::check::{linear, replicas};
+use crate::check::replicas;
 use crate::panics;
 use crate::schedule::{Micros, SECOND};
 use crate::trace::Trace;
@@ -182,7 +182,7 @@ impl World {
             for replica in &info.replicas {
                 let process = self.hosts[place_of(replica.node)].process.as_ref();
                 let Some(here) = process.and_then(|process| process.core.shard(shard)) else { continue };
-                let snapshot = here.view().engine().snapshot();
+                let snapshot = here.view().snapshot();
                 let all = Span { start: vec![1], end: Vec::new() };
                 let digest = snapshot.digest(all).map_err(|e| e.to_string())?;
                 let holding = replicas::Holding { index: snapshot.index(), digest, keys: here.view().key_count() };
@@ -191,14 +191,8 @@ impl World {
             replicas::check(shard, &holdings)?;
         }
         for number in 0..self.plan.groups {
-            let key = crate::request::key_name(number, 0);
-            let shard = self.shard_of(vocab::slot_of(&key));
-            let log =
-                self.groups.get(&shard).map(|group| linear::Log { values: group.values(), clocks: group.clocks() });
-            let mut operations = self.history.of_group(number);
-            operations.retain(|operation| !operation.weak);
-            linear::check(&operations, log).map_err(|e| format!("group {number} in shard {shard}: {e}"))?;
+            self.check_history(number)?;
         }
-        Ok(())
+        self.check_record()
     }
 }

@@ -3,15 +3,20 @@
 
 use crate::chance::Chance;
 use crate::event::Place;
+use crate::request::key_name;
 use crate::schedule::{Micros, SECOND};
 use crate::world::{Outcome, World, node_id, place_of};
 use cluster::{Change, Map, PlanKind, PlanState, ShardInfo};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use vocab::{NodeId, PlanId, ReplicaId, ShardId};
+use vocab::{NodeId, PlanId, ReplicaId, SLOT_COUNT, ShardId, Slot, slot_of};
 
 /// Nodes that are left at the least.
 const NODES_MIN: usize = 3;
+/// Data shards that splits make at the most; twice as many as there were, if that is more.
+const SHARDS_MAX: usize = 8;
+/// How many of a thousand looks want a shard divided, where shards are.
+const SPLITS_PER_MILLE: u64 = 60;
 /// After the death of a node, no plan is begun for so long: nobody has noticed yet.
 const SHOCK: Micros = 10 * SECOND;
 /// The text of the last plan of a run.
@@ -27,7 +32,9 @@ pub struct Shaping {
     /// Nodes that were in the map.
     known: BTreeSet<NodeId>,
     /// When the last node died.
-    died_at: Option<Micros>,
+    pub died_at: Option<Micros>,
+    /// Shards that have lost their majority for good.
+    pub lost: Vec<ShardId>,
 }
 
 impl Shaping {
@@ -45,7 +52,7 @@ impl World {
         self.propose(place, change)
     }
 
-    fn begin_plan(&mut self, map: &Map, kind: PlanKind, detail: &str) -> Outcome {
+    pub(crate) fn begin_plan(&mut self, map: &Map, kind: PlanKind, detail: &str) -> Outcome {
         if map.open_plans().any(|plan| plan.kind == kind) {
             return Ok(());
         }
@@ -87,7 +94,7 @@ impl World {
         let may_leave = staying.filter(|id| **id != node).count() >= NODES_MIN;
         let held: Vec<NodeId> = map.shards[&shard].replicas.iter().map(|replica| replica.node).collect();
         let from = *self.prng.pick(&held);
-        Some(match self.prng.below(100) {
+        Some(match self.prng.below(106) {
             0..20 => PlanKind::MoveShard { shard, from, to: node },
             20..30 if may_leave => PlanKind::DrainNode(node),
             30..42 => PlanKind::AddNode(node),
@@ -103,8 +110,36 @@ impl World {
             }
             94..97 => PlanKind::Rebuild { node, shard: None },
             97..100 => PlanKind::Rebuild { node: from, shard: Some(shard) },
+            100..106 => return self.draw_split(map),
             _ => return None,
         })
+    }
+
+    /// An operator wants a shard divided, or all.
+    pub(crate) fn want_split(&mut self) -> Outcome {
+        let Some(map) = self.map.clone() else { return Ok(()) };
+        match self.draw_split(&map) {
+            Some(kind) => self.begin_plan(&map, kind, "drawn"),
+            None => Ok(()),
+        }
+    }
+
+    /// At a slot that has keys, at any, or in the middle.
+    fn draw_split(&mut self, map: &Map) -> Option<PlanKind> {
+        let shards: Vec<ShardId> = map.data_shards().map(|(shard, _)| shard).collect();
+        if shards.len() >= SHARDS_MAX.max(2 * self.plan.shards as usize) {
+            return None;
+        }
+        if self.prng.happens(100) {
+            return Some(PlanKind::SplitAll);
+        }
+        let shard = *self.prng.pick(&shards);
+        let used = |group: usize| slot_of(&key_name(group, 0));
+        let groups = (0..self.plan.groups).map(used).filter(|slot| map.shards[&shard].owns(*slot));
+        let mut slots: Vec<Slot> = groups.collect();
+        slots.push(Slot(self.prng.below(u64::from(SLOT_COUNT)) as u16));
+        let at = if self.prng.happens(600) { Some(*self.prng.pick(&slots)) } else { None };
+        Some(PlanKind::SplitShard { shard, at })
     }
 
     /// Looks at what is still to be done for the store's shape.
@@ -118,6 +153,7 @@ impl World {
                 self.change(&Change::Setting { name, was: None, now: Some(now) })?;
             }
         }
+        self.recover(&map)?;
         for place in self.shaping.dead.clone() {
             if map.nodes.contains_key(&node_id(place)) && self.prng.happens(200) {
                 self.begin_plan(&map, PlanKind::RemoveNode(node_id(place)), "it is dead")?;
@@ -132,7 +168,8 @@ impl World {
             }
         }
         if !self.healing {
-            return Ok(());
+            let divides = self.plan.faults.splits && self.prng.happens(SPLITS_PER_MILLE);
+            return if divides { self.want_split() } else { Ok(()) };
         }
         let paused: Vec<PlanId> =
             map.open_plans().filter(|plan| plan.state == PlanState::Paused).map(|plan| plan.id).collect();
@@ -172,6 +209,9 @@ impl World {
                 busy.join("\n"),
                 self.describe(ShardId::META)
             ));
+        }
+        if let Some((shard, split)) = map.splits.iter().next() {
+            return Some(format!("shard {shard} is being split off: {split:?}\n{}", self.describe(split.parent)));
         }
         if let Some((shard, step)) = map.steps.iter().next() {
             return Some(format!("shard {shard} has a step: {step:?}"));
@@ -219,23 +259,30 @@ impl World {
     pub(crate) fn kill(&mut self, place: Place) {
         let Some(map) = self.map.clone() else { return };
         let id = node_id(place);
-        let mourned = |place: &Place| !map.nodes.contains_key(&node_id(*place));
-        let calm = map.open_plans().next().is_none() && map.steps.is_empty() && map.splits.is_empty();
-        let whole = map.shards.keys().all(|shard| self.is_whole(&map, *shard));
         let left = map.nodes.keys().filter(|node| **node != id && !self.shaping.is_gone(place_of(**node))).count();
-        if !map.nodes.contains_key(&id)
-            || !self.shaping.dead.iter().all(mourned)
-            || !self.shaping.damaged.is_empty()
-            || !calm
-            || !whole
-            || left < NODES_MIN
-        {
+        if !map.nodes.contains_key(&id) || !self.is_calm(&map) || left < NODES_MIN {
             return;
         }
         self.note(format_args!("node {id} dies for good"));
+        self.die(place);
+    }
+
+    /// Nothing will ever run there again.
+    pub(crate) fn die(&mut self, place: Place) {
         self.shaping.dead.insert(place);
         self.shaping.died_at = Some(self.now());
         self.crash(place);
+    }
+
+    /// Whether nothing is under way or lacking: then it is known what a death takes.
+    pub(crate) fn is_calm(&self, map: &Map) -> bool {
+        let mourned = |place: &Place| !map.nodes.contains_key(&node_id(*place));
+        self.shaping.dead.iter().all(mourned)
+            && self.shaping.damaged.is_empty()
+            && map.open_plans().next().is_none()
+            && map.steps.is_empty()
+            && map.splits.is_empty()
+            && map.shards.keys().all(|shard| self.is_whole(map, *shard))
     }
 
     /// Whether all replicas of a shard vote, run, and know of the same members as the map.

@@ -1,13 +1,14 @@
 //! A shard's tree in the simulator: a sorted map whose files are an image in memory that outlives the node's crash.
 //!
-//! Maps are shared and copied when they are written to, so that snapshots, seals and images cost nothing to take.
+//! Maps are shared and copied when they are written to, so that snapshots, seals, images and forks cost nothing to take.
 //! Invariant: the image is of one index, whole; a crash leaves it, and nothing else.
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use storage::{Cursor, Engine, EngineStats, Error, Ingest, Ingested, Result, Slice, Snapshot, Span, WriteBatch};
+use storage::{Cursor, Engine, EngineStats, Error, Ingest, Ingested, Keep, Result, Slice, Snapshot, Span, WriteBatch};
+use vocab::ShardId;
 
 type Rows = Arc<BTreeMap<Slice, Slice>>;
 
@@ -44,10 +45,55 @@ pub struct TreeFiles {
 /// A disk's part for one tree: survives crashes.
 pub type SharedFiles = Arc<Mutex<TreeFiles>>;
 
+/// A disk's part for all trees.
+#[derive(Clone, Default)]
+pub struct Folders(Arc<Mutex<BTreeMap<ShardId, SharedFiles>>>);
+
+impl Folders {
+    /// The files of a shard's tree, of which there may be none yet.
+    #[must_use]
+    pub fn of(&self, shard: ShardId) -> SharedFiles {
+        lock(&self.0).entry(shard).or_default().clone()
+    }
+
+    /// The shards that have a tree.
+    #[must_use]
+    pub fn shards(&self) -> Vec<ShardId> {
+        lock(&self.0).keys().copied().collect()
+    }
+
+    /// Removes a shard's tree.
+    pub fn remove(&self, shard: ShardId) {
+        lock(&self.0).remove(&shard);
+    }
+
+    /// Does something to each that is there.
+    pub fn each(&self, mut what: impl FnMut(&mut TreeFiles)) {
+        lock(&self.0).values().for_each(|files| what(&mut lock(files)));
+    }
+
+    /// The name of a shard's folder.
+    #[must_use]
+    pub fn path(shard: ShardId) -> PathBuf {
+        PathBuf::from(shard.0.to_string())
+    }
+
+    fn at(&self, path: &Path) -> SharedFiles {
+        let number = path.to_str().and_then(|name| name.parse().ok()).expect("it is the name of a shard's folder");
+        self.of(ShardId(number))
+    }
+}
+
 impl TreeFiles {
     /// Changes whether they can be written.
     pub fn set_medium(&mut self, medium: Medium) {
         self.medium = medium;
+    }
+
+    /// Whether they hold a tree.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.image.index == 0
     }
 
     /// Damages them; true if there is anything to damage.
@@ -74,32 +120,49 @@ struct State {
     sealed: u64,
     pending: Option<Image>,
     poisoned: bool,
-    /// Writes that are dropped: a bug put in on purpose.
-    loses_writes: bool,
+    /// Which rows are wanted, if not all of them.
+    keep: Option<Keep>,
+    /// A bug that was put in on purpose.
+    flaw: Flaw,
+    /// With a tree that forgets: the rows before the last entry.
+    before: Rows,
+}
+
+/// A bug of a tree, put in on purpose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flaw {
+    /// None.
+    #[default]
+    None,
+    /// One write in a hundred is lost.
+    LosesWrites,
+    /// What is forked of it lacks the last entry.
+    ForgetsLast,
 }
 
 /// See the module's words.
 pub struct Tree {
+    folders: Folders,
     files: SharedFiles,
     state: Mutex<State>,
 }
 
 impl Tree {
-    /// Opens what is in the files.
-    pub fn open(files: SharedFiles) -> Result<Self> {
+    /// Opens what a disk has of a shard.
+    pub fn open(folders: &Folders, shard: ShardId, flaw: Flaw) -> Result<Self> {
+        Self::read(folders, folders.of(shard), flaw)
+    }
+
+    fn read(folders: &Folders, files: SharedFiles, flaw: Flaw) -> Result<Self> {
         let held = lock(&files);
         if held.damaged {
             return Err(Error::Corrupt { path: place(), detail: "a checksum does not match".to_owned() });
         }
         let Image { rows, meta, index } = held.image.clone();
-        let state = State { rows, meta, applied: index, sealed: index, ..State::default() };
+        let before = rows.clone();
+        let state = State { rows, meta, applied: index, sealed: index, flaw, before, ..State::default() };
         drop(held);
-        Ok(Self { files, state: Mutex::new(state) })
-    }
-
-    /// From now on one write in a hundred is lost: a bug put in on purpose.
-    pub fn lose_writes(&self) {
-        lock(&self.state).loses_writes = true;
+        Ok(Self { folders: folders.clone(), files, state: Mutex::new(state) })
     }
 
     /// Puts `image` in the place of the files.
@@ -126,11 +189,14 @@ impl Engine for Tree {
         let mut state = lock(&self.state);
         assert!(index > state.applied, "entry {index} applied after {}", state.applied);
         state.applied = index;
-        if state.loses_writes && index.is_multiple_of(100) {
+        if state.flaw == Flaw::LosesWrites && index.is_multiple_of(100) {
             return;
         }
         if batch.writes.is_empty() {
             return;
+        }
+        if state.flaw == Flaw::ForgetsLast {
+            state.before = state.rows.clone();
         }
         let rows = Arc::make_mut(&mut state.rows);
         for (key, value) in batch.writes {
@@ -220,6 +286,43 @@ impl Engine for Tree {
         self.publish(&mut state, built.0.clone())?;
         state.install(built.0);
         Ok(())
+    }
+
+    fn fork(&self, folder: &Path, index: u64, meta: Vec<(Slice, Slice)>, _keep: &Keep) -> Result<Arc<dyn Engine>> {
+        self.flush()?;
+        let state = lock(&self.state);
+        assert_eq!((state.sealed, index), (state.applied, state.applied + 1), "forked where it is not to be");
+        let mut all = BTreeMap::clone(&state.meta);
+        all.extend(meta);
+        let rows = if state.flaw == Flaw::ForgetsLast { state.before.clone() } else { state.rows.clone() };
+        let files = self.folders.at(folder);
+        let mut held = lock(&files);
+        if !held.is_empty() {
+            return Err(Error::Mismatch { path: folder.to_path_buf(), detail: "holds a tree".to_owned() });
+        }
+        held.medium = lock(&self.files).medium;
+        match held.medium {
+            // As with links: rows that nobody wants are among them.
+            Medium::Sound => held.image = Image { rows, meta: Arc::new(all), index },
+            Medium::Full => return Err(Error::Full { path: place() }),
+            Medium::Failing => {
+                return Err(Error::Io { path: place(), source: std::io::Error::other("a simulated fsync failed") });
+            }
+        }
+        drop(held);
+        Ok(Arc::new(Self::read(&self.folders, files, state.flaw)?))
+    }
+
+    fn keep_only(&self, keep: Keep) {
+        lock(&self.state).keep = Some(keep);
+    }
+
+    fn purge(&self) -> Result<bool> {
+        let mut state = lock(&self.state);
+        if let Some(keep) = state.keep.clone() {
+            Arc::make_mut(&mut state.rows).retain(|key, _| keep(key));
+        }
+        Ok(false)
     }
 
     fn stats(&self) -> EngineStats {
@@ -319,61 +422,5 @@ impl Cursor for Range<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    fn put(tree: &Tree, index: u64, key: &str, value: Option<&str>) {
-        let value = value.map(|text| Slice::from(text.as_bytes()));
-        tree.apply(index, WriteBatch { writes: vec![(Slice::from(key.as_bytes()), value)] });
-    }
-
-    fn text(snapshot: &dyn Snapshot, reverse: bool) -> String {
-        let rows = snapshot.iter(Span { start: b"b".to_vec(), end: b"d".to_vec() }, reverse);
-        let rows = rows.map(|row| row.unwrap());
-        rows.map(|(k, v)| format!("{}={} ", String::from_utf8_lossy(&k), String::from_utf8_lossy(&v))).collect()
-    }
-
-    #[test]
-    fn a_crash_leaves_what_was_flushed() {
-        let files = SharedFiles::default();
-        let tree = Tree::open(files.clone()).unwrap();
-        for (index, key) in [(1, "a"), (2, "b"), (3, "c")] {
-            put(&tree, index, key, Some("1"));
-        }
-        tree.seal(vec![(Slice::from(&b"m"[..]), Slice::from(&b"3"[..]))]);
-        put(&tree, 4, "b", None);
-        put(&tree, 5, "c", Some("2"));
-        let old = tree.snapshot();
-        lock(&files).set_medium(Medium::Full);
-        assert!(matches!(tree.flush(), Err(Error::Full { .. })));
-        lock(&files).set_medium(Medium::Sound);
-        tree.flush().unwrap();
-        put(&tree, 6, "c", None);
-        assert_eq!((tree.applied_index(), tree.flushed_index()), (6, 3));
-        assert_eq!((text(&*old, false), text(&*tree.snapshot(), false)), ("c=2 ".to_owned(), String::new()));
-        drop(tree);
-        let tree = Tree::open(files.clone()).unwrap();
-        assert_eq!((tree.applied_index(), text(&*tree.snapshot(), true)), (3, "c=1 b=1 ".to_owned()));
-        assert_eq!(&tree.meta(b"m").unwrap().unwrap()[..], b"3");
-        tree.clear(7, Vec::new(), Vec::new()).unwrap();
-        assert_eq!((tree.flushed_index(), text(&*tree.snapshot(), false)), (7, String::new()));
-        put(&tree, 8, "a", Some("1"));
-        tree.seal(Vec::new());
-        lock(&files).set_medium(Medium::Failing);
-        assert!(matches!(tree.flush(), Err(Error::Io { .. })));
-        lock(&files).set_medium(Medium::Sound);
-        assert!(matches!(tree.flush(), Err(Error::Poisoned { .. })));
-        let mut rows = Tree::open(files.clone()).unwrap().ingest().unwrap();
-        rows.put(Slice::from(&b"c"[..]), Slice::from(&b"9"[..])).unwrap();
-        assert!(rows.put(Slice::from(&b"b"[..]), Slice::from(&b"9"[..])).is_err());
-        let tree = Tree::open(files.clone()).unwrap();
-        tree.install(rows.finish(20, Vec::new()).unwrap()).unwrap();
-        assert_eq!(
-            (tree.applied_index(), tree.flushed_index(), text(&*tree.snapshot(), false)),
-            (20, 20, "c=9 ".to_owned())
-        );
-        assert!(lock(&files).damage());
-        assert!(matches!(Tree::open(files), Err(Error::Corrupt { .. })));
-    }
-}
+#[path = "tree_tests.rs"]
+mod tests;

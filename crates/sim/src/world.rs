@@ -8,8 +8,10 @@ use crate::check::maps::Maps;
 use crate::check::raft::Group;
 use crate::check::reads::Reads;
 use crate::check::removals::Removals;
+use crate::check::splits::Splits;
 use crate::check::weak::Weak;
 use crate::clients::Client;
+use crate::disaster::Recovery;
 use crate::event::{Event, NodeEvent, Place};
 use crate::history::History;
 use crate::host::Host;
@@ -42,6 +44,10 @@ pub struct Counts {
     pub answered: u64,
     /// Elections that were won.
     pub elections: u64,
+    /// Shards that were split off.
+    pub splits: u64,
+    /// Shards that went on without their majority.
+    pub recoveries: u64,
 }
 
 /// See the module's words.
@@ -60,8 +66,13 @@ pub struct World {
     pub(crate) routes: Option<Routes>,
     pub(crate) maps: Maps,
     pub(crate) removals: Removals,
+    pub(crate) splits: Splits,
     pub(crate) groups: BTreeMap<ShardId, Group>,
     pub(crate) history: History,
+    /// Operations that have cleared a shard, and which.
+    pub(crate) cleared: BTreeMap<usize, ShardId>,
+    /// Groups of keys that began anew, by an operator's order.
+    pub(crate) recoveries: BTreeMap<usize, Recovery>,
     pub(crate) reads: Reads,
     pub(crate) weak: Weak,
     pub(crate) workload: Workload,
@@ -112,6 +123,9 @@ impl World {
             map: None,
             maps: Maps::default(),
             removals: Removals::default(),
+            splits: Splits::default(),
+            cleared: BTreeMap::new(),
+            recoveries: BTreeMap::new(),
             groups: BTreeMap::new(),
             history: History::default(),
             reads: Reads::default(),
@@ -193,9 +207,10 @@ impl World {
         self.schedule.after(delay, Event::At(place, Some(life), event));
     }
 
-    /// The shard that owns a slot, by the newest map; the metadata group as long as there is none.
+    /// The shard that owns a slot, by the newest map and the splits that have been seen since; the metadata group as long
+    /// as there is none.
     pub(crate) fn shard_of(&self, slot: Slot) -> ShardId {
-        self.routes.as_ref().map_or(ShardId::META, |routes| routes.shard_of(slot))
+        self.routes.as_ref().map_or(ShardId::META, |routes| self.splits.owner(routes.shard_of(slot), slot))
     }
 
     fn at_node(&mut self, place: Place, life: Option<u64>, event: NodeEvent) -> Outcome {
@@ -214,7 +229,7 @@ impl World {
     /// What comes to a node that is down.
     fn nobody_there(&mut self, event: NodeEvent) {
         match event {
-            NodeEvent::Request(operation, _) => self.refuse(operation, None),
+            NodeEvent::Request(operation, ..) => self.refuse(operation, None),
             NodeEvent::Rows(task) => {
                 let from = self.leader_place(task.shard);
                 if let Some(from) = from {

@@ -81,8 +81,9 @@ fn every_bug_that_is_put_in_is_found() {
             Bug::OldClock => &["the keys are"],
             Bug::KeepFiles => &["and holds its files", "the log holds replica"],
             Bug::DropOrders => &["a plan has not ended"],
+            Bug::KeepSlots => &["was known before", "the keys are"],
             // What is lost shows in many ways.
-            Bug::SkipFsync | Bug::LoseWrite => &[""],
+            Bug::SkipFsync | Bug::LoseWrite | Bug::ForgetLast => &[""],
         };
         assert!(expected.iter().any(|text| what.contains(text)), "{name}: {what}");
     }

@@ -51,7 +51,72 @@ type Expiries = BTreeMap<u64, u64>;
 pub fn check(operations: &[&Operation], log: Option<Log<'_>>) -> Result<(), String> {
     let steps = resolve(operations, log)?;
     let expiries = expiries(&steps, log);
-    Search::new(steps, expiries).run()
+    Search::new(steps, expiries).run([None; KEYS])
+}
+
+/// The same where what was there before is not known, but that it was written up to entry `last`: the operations must fit to
+/// one state to begin with, of those that they tell of.
+pub fn check_after(operations: &[&Operation], log: Option<Log<'_>>, last: u64) -> Result<(), String> {
+    let steps = resolve(operations, log)?;
+    let expiries = expiries(&steps, log);
+    let mut result = Ok(());
+    for initial in beginnings(operations, last) {
+        let steps = steps.iter().map(Step::again).collect();
+        result = Search::new(steps, expiries.clone()).run(initial);
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+/// What the keys may have held at first: of each, nothing, what somebody saw or asked for that was written before, or
+/// something else.
+fn beginnings(operations: &[&Operation], last: u64) -> Vec<State> {
+    let mut cells: [BTreeMap<u64, u64>; KEYS] = Default::default();
+    for operation in operations {
+        let actions = operation.actions.iter().enumerate();
+        for (at, (key, action)) in actions {
+            let seen = match &operation.answer {
+                Answer::Done(outcomes) => match outcomes.get(at) {
+                    Some(Outcome::Read(seen)) => *seen,
+                    _ => None,
+                },
+                Answer::Unmet(Some((told, seen))) if *told == at => *seen,
+                _ => None,
+            };
+            if let Some((value, version)) = seen.filter(|(_, version)| *version <= last) {
+                cells[*key].insert(version, value);
+            }
+            if let Action::PutIf(_, version) | Action::Check(version) = action
+                && (1..=last).contains(version)
+            {
+                // What nobody sees has a number of its own.
+                cells[*key].entry(*version).or_insert(u64::MAX);
+            }
+        }
+    }
+    let of = |cells: &BTreeMap<u64, u64>| {
+        let mut of: Vec<Seen> = cells.iter().rev().map(|(version, value)| Some((*value, *version))).collect();
+        // What was seen is likelier than what was only asked for.
+        of.sort_by_key(|seen| seen.is_some_and(|(value, _)| value == u64::MAX));
+        // Nothing, or what nobody asks for: it is only found that there was something.
+        of.extend([None, Some((u64::MAX, 1))]);
+        of
+    };
+    let mut states = vec![[None; KEYS]];
+    for (key, cells) in cells.iter().enumerate() {
+        let with = |state: &State| {
+            let state = *state;
+            of(cells).into_iter().map(move |seen| {
+                let mut state = state;
+                state[key] = seen;
+                state
+            })
+        };
+        states = states.iter().flat_map(with).collect();
+    }
+    states
 }
 
 /// When each value expires that does, as far as the log tells.
@@ -134,7 +199,13 @@ fn clears(operation: &Operation) -> bool {
     operation.actions.iter().any(|(_, action)| *action == Action::Clear)
 }
 
-impl Step<'_> {
+impl<'a> Step<'a> {
+    /// The same, for another search.
+    fn again(&self) -> Step<'a> {
+        let Step { operation, version, certain, may_fail, clock_ms } = *self;
+        Step { operation, version, certain, may_fail, clock_ms }
+    }
+
     /// Whether it may come as soon as it changes nothing: what clears may be meant for what comes yet.
     fn may_be_idle(&self) -> bool {
         self.certain && self.version.is_none() && !clears(self.operation)
@@ -267,8 +338,8 @@ impl<'a> Search<'a> {
         Self { done: vec![false; steps.len()], steps, expiries, first: 0, left, marks, set: 0, order }
     }
 
-    fn run(mut self) -> Result<(), String> {
-        let mut state: State = [None; KEYS];
+    fn run(mut self, initial: State) -> Result<(), String> {
+        let mut state = initial;
         let mut been: HashSet<(u128, State)> = HashSet::new();
         let mut frames: Vec<Frame> = Vec::new();
         let mut chosen = None;

@@ -220,3 +220,28 @@ fn a_clear_takes_everything_and_may_come_late_or_never() {
     assert!(verdict(&[&a, &b, &unknown, &get(7, 8, 0, Some((7, 5))), &get(9, 10, 1, Some((8, 6)))]));
     assert!(!verdict(&[&a, &b, &unknown, &get(7, 8, 0, None), &get(9, 10, 1, Some((8, 6)))]));
 }
+
+#[test]
+fn what_was_there_before_a_recovery_is_unknown_and_one_thing() {
+    let after = |operations: &[Operation]| check_after(&operations.iter().collect::<Vec<_>>(), None, 10);
+    let get = |begun, seen| one(begun, begun + 1, &[(0, Get)], Done(vec![Read(seen)]));
+    let delete = || one(1, 2, &[(0, Delete)], Done(vec![Deleted(true)]));
+    let put_if = |version| one(1, 2, &[(0, PutIf(9, version))], Done(vec![Written(12)]));
+    for sound in [
+        vec![get(1, Some((7, 5))), get(3, Some((7, 5)))],
+        vec![delete(), get(3, None)],
+        vec![put_if(4), get(3, Some((9, 12)))],
+        vec![put_if(0), get(3, Some((9, 12)))],
+    ] {
+        assert_eq!(after(&sound), Ok(()), "{sound:?}");
+    }
+    for unsound in [
+        vec![get(1, Some((7, 5))), get(3, Some((8, 6)))],
+        vec![get(1, None), get(3, Some((7, 5)))],
+        vec![get(1, Some((7, 12)))],
+        vec![delete(), get(3, Some((7, 5)))],
+        vec![put_if(4), get(3, Some((7, 4)))],
+    ] {
+        assert!(after(&unsound).is_err(), "{unsound:?}");
+    }
+}

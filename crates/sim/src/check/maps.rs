@@ -12,6 +12,8 @@ pub struct Maps {
     store: Option<StoreId>,
     by_epoch: BTreeMap<Epoch, u64>,
     newest: Epoch,
+    /// The slots of each shard that has some, by the newest map.
+    slots: BTreeMap<ShardId, Vec<(u16, u16)>>,
     /// Where each replica is, or was, and whether it still is.
     replicas: BTreeMap<(ShardId, ReplicaId), (NodeId, bool)>,
 }
@@ -51,6 +53,19 @@ impl Maps {
 
     fn follow(&mut self, map: &Map) -> Result<(), String> {
         self.newest = map.epoch;
+        for (shard, info) in &map.shards {
+            let within = |&(first, last): &(u16, u16), before: &[(u16, u16)]| {
+                before.iter().any(|&(from, to)| from <= first && last <= to)
+            };
+            if let Some(before) = self.slots.get(shard)
+                && !info.slots.iter().all(|range| within(range, before))
+            {
+                return Err(format!("shard {shard} had the slots {before:?}, and has {:?}", info.slots));
+            }
+            if !info.slots.is_empty() {
+                self.slots.insert(*shard, info.slots.clone());
+            }
+        }
         for (&(shard, id), (_, there)) in &mut self.replicas {
             *there &= map.replica(shard, id).is_some();
         }
@@ -98,6 +113,13 @@ mod tests {
         assert_eq!(maps.follow(&without), Ok(()));
         without.shards.get_mut(&ShardId(1)).expect("it is there").replicas = gone;
         assert!(maps.follow(&without).is_err_and(|what| what.contains("is made anew")));
+        let mut maps = Maps::default();
+        let mut grown = Map { epoch: Epoch(5), ..map.clone() };
+        for (shard, slots) in [(1, (0, 9)), (2, (10, 16383))] {
+            grown.shards.get_mut(&ShardId(shard)).expect("a shard of the map").slots = vec![slots];
+        }
+        assert_eq!(maps.follow(&map), Ok(()));
+        assert!(maps.follow(&grown).is_err_and(|what| what.contains("had the slots")));
         let mut wrong = Map { epoch: Epoch(4), ..map };
         wrong.shards.remove(&vocab::ShardId(2));
         assert!(maps.saw(&wrong).is_err());

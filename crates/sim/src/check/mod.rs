@@ -7,4 +7,5 @@ pub mod raft;
 pub mod reads;
 pub mod removals;
 pub mod replicas;
+pub mod splits;
 pub mod weak;

@@ -64,6 +64,38 @@ impl Group {
         &self.clocks
     }
 
+    /// The group of a shard that is split off this one's at entry `index` of `term`: its log begins there, and what was
+    /// committed before is its own too.
+    #[must_use]
+    pub fn split_off(&self, index: u64, term: u64) -> Self {
+        let before = |values: &BTreeMap<u64, u64>| values.iter().map(|(key, value)| (*key, *value)).collect::<Vec<_>>();
+        Self {
+            committed: BTreeMap::from([(index, term)]),
+            values: before(&self.values).into_iter().filter(|(_, at)| *at < index).collect(),
+            clocks: before(&self.clocks).into_iter().filter(|(at, _)| *at < index).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// A replica goes on as the group's only one, with what is in `log`: what was committed and is not there is lost, and
+    /// so is all that happened in terms that it has not heard of. Answers the last entry that is not.
+    pub fn recovered(&mut self, shard: ShardId, status: &ReplicaStatus, log: &dyn LogStore) -> u64 {
+        let truncated = log.state(shard).ok().flatten().map_or(0, |state| state.truncated.0);
+        let held = |index: u64, term: u64| {
+            index <= truncated || fetch(shard, index, index + 1, log).first().is_some_and(|entry| entry.term == term)
+        };
+        let mut committed = self.committed.range(..=status.last).rev();
+        let cut = committed.find(|(index, term)| held(**index, **term)).map_or(0, |(index, _)| *index);
+        let heard = status.term;
+        self.committed.retain(|index, _| *index <= cut);
+        self.values.retain(|_, index| *index <= cut);
+        self.clocks.retain(|index, _| *index <= cut);
+        self.entries.retain(|(index, term), _| *index <= cut || *term <= heard);
+        self.leaders.retain(|term, _| *term <= heard);
+        self.votes.retain(|(_, term), _| *term <= heard);
+        cut
+    }
+
     /// How many terms had a leader.
     #[must_use]
     pub fn terms(&self) -> u64 {

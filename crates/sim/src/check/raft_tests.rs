@@ -101,3 +101,35 @@ fn a_write_is_in_one_entry() {
     assert_eq!(group.values()[&7], 3);
     assert!(group.note(vec![(8, false)], 4).is_err());
 }
+
+#[test]
+fn a_group_that_is_split_off_has_what_its_parent_had_before() {
+    let mut parent = Group::default();
+    let log = log_of(5);
+    assert_eq!(parent.did(SHARD, ONE, &status(1, true, 3, 3, 5), &log), Ok(()));
+    assert_eq!(parent.note(vec![(7, false)], 2), Ok(()));
+    assert_eq!(parent.note(vec![(8, false)], 5), Ok(()));
+    let mut child = parent.split_off(4, 1);
+    assert_eq!(child.values(), &Values::from([(7, 2)]));
+    assert_eq!(child.clocks().keys().max(), Some(&3));
+    assert!(child.did(SHARD, TWO, &status(2, true, 0, 0, 3), &log).unwrap_err().contains("lacks"));
+    assert_eq!(child.did(SHARD, ONE, &status(3, true, 0, 0, 4), &log), Ok(()));
+}
+
+#[test]
+fn what_a_survivor_lacks_is_lost_and_nothing_else() {
+    let (whole, short) = (log_of(5), log_of(3));
+    let mut group = Group::default();
+    assert_eq!(group.did(SHARD, ONE, &status(1, true, 5, 5, 5), &whole), Ok(()));
+    assert_eq!(group.note(vec![(7, false)], 3), Ok(()));
+    assert_eq!(group.note(vec![(8, false)], 4), Ok(()));
+    let (_, last) = short.state(SHARD).unwrap().unwrap().bounds;
+    let mut cautious = group.split_off(9, 1);
+    assert_eq!(group.recovered(SHARD, &status(1, false, 2, 2, last), &short), last);
+    let left: Vec<u64> = [(7, 3), (8, 4)].iter().filter(|(_, index)| *index <= last).map(|(value, _)| *value).collect();
+    assert_eq!(group.values().keys().copied().collect::<Vec<_>>(), left);
+    assert!(group.committed.keys().all(|index| *index <= last));
+    // One whose log is of another term from some entry on.
+    cautious.committed.insert(1, 7);
+    assert_eq!(cautious.recovered(SHARD, &status(1, false, 0, 0, last), &short), 0);
+}

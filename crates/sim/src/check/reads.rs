@@ -14,6 +14,13 @@ pub struct Reads {
 }
 
 impl Reads {
+    /// What was written to a group after entry `cut` is lost.
+    pub fn forget(&mut self, group: usize, cut: u64) {
+        self.newest.retain(|(of, _), version| *of != group || *version <= cut);
+        // Those under way in other groups are asked a little less by that.
+        self.floors.values_mut().flatten().filter(|floor| **floor > cut).for_each(|floor| *floor = 0);
+    }
+
     /// A request is sent.
     pub fn begun(&mut self, number: usize, operation: &Operation) {
         if operation.weak {

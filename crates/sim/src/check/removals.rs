@@ -8,6 +8,12 @@ use vocab::{ReplicaId, ShardId};
 pub struct Removals(BTreeMap<ShardId, (u64, Vec<ReplicaId>)>);
 
 impl Removals {
+    /// The entry that has changed the members of a shard last.
+    #[must_use]
+    pub fn newest(&self, shard: ShardId) -> u64 {
+        self.0.get(&shard).map_or(0, |known| known.0)
+    }
+
     /// A replica has applied that entry `index` makes these the voters. `is_dead`: of a replica whose node has been down for
     /// so long that everybody knows.
     pub fn changed(

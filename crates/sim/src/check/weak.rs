@@ -7,6 +7,7 @@ use crate::history::{Key, Seen};
 use crate::schedule::Micros;
 use node::session::Consistency;
 use std::collections::{BTreeMap, BTreeSet};
+use vocab::ShardId;
 
 /// A key of a group.
 type Place = (usize, Key);
@@ -45,6 +46,12 @@ impl Weak {
         if told.last().is_none_or(|(_, last)| *last < version) {
             told.push((at, version));
         }
+    }
+
+    /// What was written to a group after entry `cut` of its shard is lost.
+    pub fn forget(&mut self, group: usize, shard: ShardId, cut: u64) {
+        self.told.iter_mut().filter(|((of, _), _)| *of == group).for_each(|(_, told)| told.retain(|(_, v)| *v <= cut));
+        self.shown.retain(|((_, _, of), _), _| *of != shard.0);
     }
 
     /// Somebody wants a key removed, or it may expire.

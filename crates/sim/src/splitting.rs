@@ -1,0 +1,238 @@
+//! A shard becomes two on a node: what the threads of a server do about it, in parts between which the node may crash.
+//!
+//! The tree is forked; the child's group is made in the log, and the child opened; the parent goes on; the child is given
+//! to the core. Between two parts it takes a while, at times a long one.
+
+use crate::chance::Chance;
+use crate::disk::Disk;
+use crate::event::{NodeEvent, Place};
+use crate::host::{self, Process};
+use crate::schedule::{MILLISECOND, SECOND};
+use crate::tree::Folders;
+use crate::world::{Outcome, World, node_id};
+use cluster::{Map, Split};
+use node::{Shard, SplitTask};
+use replica::LogStore;
+use std::sync::Arc;
+use storage::{Engine, Error};
+use vocab::{ShardId, Slot};
+
+/// How long it is waited between two attempts when there is no room.
+const PAUSE: u64 = 200 * MILLISECOND;
+
+/// What is to be done next about a split.
+pub enum Fork {
+    /// The tree is to be forked.
+    Tree(SplitTask),
+    /// It is; the child's group is to be made.
+    Group(SplitTask, Arc<dyn Engine>),
+    /// The parent is to go on, the child to be opened, if there is one.
+    Parent(Made),
+    /// The child is to be given to the core; whether it is to be led here.
+    Child(Box<Shard>, bool),
+}
+
+/// What became of a split's first parts.
+pub struct Made {
+    task: SplitTask,
+    outcome: Result<Option<Shard>, String>,
+}
+
+impl Fork {
+    /// The shard that is being split off.
+    #[must_use]
+    pub fn child(&self) -> ShardId {
+        match self {
+            Self::Tree(task) | Self::Group(task, _) | Self::Parent(Made { task, .. }) => task.child,
+            Self::Child(shard, _) => shard.view().id(),
+        }
+    }
+
+    /// In a word.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Tree(_) => "the tree",
+            Self::Group(..) => "the group",
+            Self::Parent(Made { outcome: Ok(_), .. }) => "the parent goes on",
+            Self::Parent(_) => "it fails",
+            Self::Child(..) => "the child begins",
+        }
+    }
+}
+
+impl World {
+    /// A replica has come to a split.
+    pub(crate) fn begin_fork(&mut self, place: Place, task: SplitTask) -> Outcome {
+        if self.splits.saw(&task)? {
+            self.counts.splits += 1;
+            let parent = self.groups.entry(task.parent).or_default();
+            let child = parent.split_off(task.point.index, task.point.term);
+            self.groups.insert(task.child, child);
+        }
+        let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
+        process.forks.insert(task.child);
+        self.fork_later(place, Fork::Tree(task));
+        Ok(())
+    }
+
+    fn fork_later(&mut self, place: Place, fork: Fork) {
+        let most = *self.prng.pick(&[1, 5, 50, if self.healing { 50 } else { 2000 }]);
+        let delay = self.prng.below(most * MILLISECOND) * (10 + self.hosts[place].disk.slowness / 10) / 10;
+        self.later(delay.min(10 * SECOND), place, NodeEvent::Fork(Box::new(fork)));
+    }
+
+    /// The next part of a split is due.
+    pub(crate) fn fork(&mut self, place: Place, fork: Fork) {
+        if self.plan.faults.crashes && !self.healing && self.prng.happens(60) {
+            return self.crash_for_a_while(place);
+        }
+        match fork {
+            Fork::Tree(task) => self.fork_tree(place, task),
+            Fork::Group(task, tree) => self.make_group(place, task, tree),
+            Fork::Parent(made) => self.go_on(place, made),
+            Fork::Child(child, leads) => self.adopt(place, *child, leads),
+        }
+    }
+
+    fn fork_tree(&mut self, place: Place, task: SplitTask) {
+        let host = &mut self.hosts[place];
+        let Some(process) = &host.process else { return };
+        let given = process.map.as_ref().and_then(|map| map.shards.get(&task.child));
+        let given = given.map(|info| info.replica_on(host.info.id).map(|replica| replica.id));
+        let has_gone = given.is_some_and(|given| given != Some(task.replica));
+        // Made before a crash, and opened at the start.
+        let is_there = || host.disk.log.state(task.child).is_ok_and(|state| state.is_some());
+        if has_gone || is_there() {
+            return self.fork_later(place, Fork::Parent(Made { task, outcome: Ok(None) }));
+        }
+        if let Err(e) = host.disk.log.sync() {
+            return self.fork_later(place, Fork::Parent(Made { task, outcome: Err(e.to_string()) }));
+        }
+        let (index, facts) = (task.point.index, task.facts.clone());
+        let next = match task.tree.fork(&Folders::path(task.child), index, facts, &task.keep) {
+            Ok(tree) => Fork::Group(task, tree),
+            // A crash came between the tree and the log.
+            Err(Error::Mismatch { .. }) => match host.disk.open_tree(task.child) {
+                Ok(tree) => Fork::Group(task, tree),
+                Err(e) => Fork::Parent(Made { task, outcome: Err(e.to_string()) }),
+            },
+            Err(Error::Full { .. }) => {
+                process.health.set_full("a simulated disk");
+                return self.later(PAUSE, place, NodeEvent::Fork(Box::new(Fork::Tree(task))));
+            }
+            Err(e) => Fork::Parent(Made { task, outcome: Err(e.to_string()) }),
+        };
+        if !host.disk.is_full() {
+            process.health.set_room();
+        }
+        self.fork_later(place, next);
+    }
+
+    fn make_group(&mut self, place: Place, task: SplitTask, tree: Arc<dyn Engine>) {
+        let (seed, keep_bytes) = (self.prng.next_u64(), self.plan.keep_bytes);
+        let host = &mut self.hosts[place];
+        let Some(process) = &host.process else { return };
+        if host.disk.is_full() {
+            return self.later(PAUSE, place, NodeEvent::Fork(Box::new(Fork::Group(task, tree))));
+        }
+        let written = host.disk.log.write(task.install(), true).map_err(|e| e.to_string());
+        let open = || host::begin(&host.disk, process, (task.child, task.replica), task.slots.clone(), tree, seed);
+        let mut outcome = written.and_then(|()| open());
+        if let Ok(child) = &mut outcome {
+            child.replica_mut().keep_log(keep_bytes);
+            child.view().watch_followers(true);
+        }
+        self.fork_later(place, Fork::Parent(Made { task, outcome: outcome.map(Some) }));
+    }
+
+    fn go_on(&mut self, place: Place, made: Made) {
+        let Made { task, outcome } = made;
+        let Some(process) = &mut self.hosts[place].process else { return };
+        let (child, outcome) = match outcome {
+            Ok(child) => (child, Ok(())),
+            Err(detail) => (None, Err(detail)),
+        };
+        let parent = process.core.shard(task.parent).map(|shard| shard.view().clone());
+        if let (Some(parent), Some(child)) = (&parent, &child) {
+            child.view().begin_after(parent);
+        }
+        // It gives the slots away in this round, before the child answers for them.
+        process.core.forked(task.parent, outcome);
+        match child.filter(|_| parent.is_some()) {
+            Some(child) => self.fork_later(place, Fork::Child(Box::new(child), task.leads)),
+            None => self.fork_ends(place, task.child),
+        }
+    }
+
+    fn adopt(&mut self, place: Place, child: Shard, leads: bool) {
+        let now = self.moment(place);
+        let Some(process) = &mut self.hosts[place].process else { return };
+        let (shard, me) = (child.view().id(), child.replica().me());
+        process.core.adopt_child(child, leads, now);
+        self.groups.entry(shard).or_default().began(me);
+        self.fork_ends(place, shard);
+    }
+
+    /// The map is looked at again: it may give the node a replica that was not made here, or take away one that was.
+    fn fork_ends(&mut self, place: Place, child: ShardId) {
+        if let Some(process) = &mut self.hosts[place].process {
+            process.forks.remove(&child);
+            process.behind = true;
+        }
+        self.follow_map(place);
+    }
+
+    /// A node looks whether the map gives it a replica that is to come by itself and cannot any more.
+    pub(crate) fn look_for_lacking(&mut self, place: Place) {
+        let Some(process) = &mut self.hosts[place].process else { return };
+        let Some(map) = process.map.clone() else { return };
+        let lacks = map.replicas_on(node_id(place)).any(|(shard, replica)| {
+            process.core.shard(shard).is_none()
+                && !process.refused.contains_key(&(shard, replica.id))
+                && !process.forks.contains(&shard)
+        });
+        if lacks {
+            process.behind = true;
+            self.follow_map(place);
+        }
+    }
+}
+
+impl Process {
+    /// The shard that owns a slot, as far as this node knows: by the map, and by what its replicas show.
+    #[must_use]
+    pub fn shard_of(&self, slot: Slot) -> Option<ShardId> {
+        let shard = self.routes.as_ref()?.shard_of(slot);
+        let has = |split: &Split| split.slots.iter().any(|&(first, last)| (first..=last).contains(&slot.0));
+        let splits = self.map.iter().flat_map(|map| &map.splits);
+        let mut of_slot = splits.filter(|(_, split)| split.parent == shard && has(split));
+        let child = of_slot.find(|(child, split)| self.has_happened(**child, split));
+        Some(child.map_or(shard, |(child, _)| *child))
+    }
+
+    fn has_happened(&self, child: ShardId, split: &Split) -> bool {
+        let first = split.slots.first().map(|range| Slot(range.0));
+        let given = |parent: &Shard| first.is_some_and(|slot| !parent.view().has_slot(slot));
+        self.core.shard(split.parent).is_some_and(given)
+            || self.core.shard(child).is_some_and(|child| child.view().has_joined())
+    }
+
+    /// Whether a replica that the map gives this node will come by itself, as a part of another shard's that is here: then
+    /// it must not be begun with nothing.
+    #[must_use]
+    pub fn will_be_forked(&self, disk: &Disk, map: &Map, shard: ShardId) -> bool {
+        if self.forks.contains(&shard) {
+            return true;
+        }
+        if disk.log.state(shard).is_ok_and(|state| state.is_some()) {
+            return false;
+        }
+        let slots = map.splits.get(&shard).map_or_else(|| &map.shards[&shard].slots, |split| &split.slots);
+        let first = slots.first().map(|range| Slot(range.0));
+        let others =
+            self.core.shards().map(Shard::view).filter(|view| view.id() != ShardId::META && view.id() != shard);
+        let mut parents = others.filter(|view| first.is_some_and(|slot| view.has_slot(slot)));
+        parents.next().is_some_and(|view| view.has_joined())
+    }
+}
