@@ -67,6 +67,8 @@ pub struct Director {
     told: Told,
     /// Plans without anything to do, and since when, in µs.
     quiet: BTreeMap<PlanId, u64>,
+    /// Shards that have been divided, and when last, in µs.
+    divided: BTreeMap<ShardId, u64>,
     epoch: Epoch,
     ticked_us: u64,
 }
@@ -107,6 +109,8 @@ impl Director {
         self.progress.note(map, &self.seen, now);
         self.advance(map, now, &mut actions);
         self.advance_splits(map, now, &mut actions);
+        let halves = map.splits.iter().flat_map(|(child, split)| [*child, split.parent]);
+        self.divided.extend(halves.map(|shard| (shard, now.mono_us)));
         self.reconcile(map, &mut actions);
         self.tidy(map, now, &mut actions);
         self.recover(map, now, &mut actions);

@@ -8,6 +8,10 @@ use cluster::{Change, Map, NodeInfo, PlanKind, PlanState, Settings};
 use std::collections::BTreeSet;
 use vocab::{Moment, PlanId, ReplicaId, ShardId};
 
+/// For so long a shard that was divided is not divided again for its size, in µs: until the rows that it has given away are
+/// removed, both halves count them.
+const DIVIDED_US: u64 = 10 * 60 * 1_000_000;
+
 impl Director {
     /// Begins a plan that nobody has to ask for, if one is wanted.
     pub(super) fn begin_plans(
@@ -19,7 +23,7 @@ impl Director {
     ) {
         let of_nodes = || map.nodes.values().find_map(|info| self.wanted_for_node(map, info, settings, now));
         let wanted = of_nodes().or_else(|| self.wanted_mending(map, settings, now));
-        let wanted = wanted.or_else(|| self.wanted_split(map, settings));
+        let wanted = wanted.or_else(|| self.wanted_split(map, settings, now));
         let Some((kind, detail)) = wanted else { return };
         let (id, at_ms) = (PlanId(map.next_plan), now.wall_ms);
         actions.push(DirectorAction::Propose(Change::BeginPlan { id, kind, at_ms, detail }));
@@ -89,7 +93,7 @@ impl Director {
     }
 
     /// A plan for a shard that has grown too large.
-    fn wanted_split(&self, map: &Map, settings: &Settings) -> Option<(PlanKind, String)> {
+    fn wanted_split(&self, map: &Map, settings: &Settings, now: Moment) -> Option<(PlanKind, String)> {
         if !settings.auto_split || map.splits.len() >= super::splits::SPLITS_AT_ONCE {
             return None;
         }
@@ -97,7 +101,9 @@ impl Director {
         let (shard, _) = map.data_shards().find(|(shard, info)| {
             let kind = PlanKind::SplitShard { shard: *shard, at: None };
             let bytes = self.seen.bytes(*shard).unwrap_or(0);
-            bytes > settings.split_bytes && super::splits::is_divisible(map, info, None) && !is_open(&kind)
+            let just_divided = self.divided.get(shard).is_some_and(|at_us| now.mono_us < at_us + DIVIDED_US);
+            let may_be = super::splits::is_divisible(map, info, None) && !is_open(&kind) && !just_divided;
+            bytes > settings.split_bytes && may_be
         })?;
         let bytes = self.seen.bytes(shard).unwrap_or(0);
         let text = format!("the shard has {} MB, more than split-bytes", bytes / 1_000_000);
