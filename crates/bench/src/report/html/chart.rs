@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::bounds;
 use super::escape;
 use super::events::{self, Size};
 use super::image::{self, Image};
@@ -310,14 +311,7 @@ impl Chart {
         }
         if let Some((from, to)) = self.stretch {
             let (from, to) = (frame.x(from).clamp(LEFT, right), frame.x(to).clamp(LEFT, right));
-            push(
-                out,
-                format_args!(
-                    "<rect class=\"stretch\" x=\"{from:.1}\" y=\"{TOP}\" width=\"{:.1}\" height=\"{:.1}\"/>",
-                    (to - from).max(1.5),
-                    bottom - TOP
-                ),
-            );
+            bounds::stretch(out, (from, to), (TOP, bottom));
         }
         for tick in ticks {
             let y = frame.y(*tick);
@@ -354,16 +348,7 @@ impl Chart {
         }
         push(out, format_args!("<path class=\"axis\" d=\"M{LEFT} {bottom}H{right}\"/>"));
         if let Some((height, name)) = &self.level {
-            let y = frame.y(*height);
-            push(
-                out,
-                format_args!(
-                    "<g class=\"level\"><path d=\"M{LEFT} {y:.1}H{right}\"/><text x=\"{}\" y=\"{:.1}\">{}</text></g>",
-                    LEFT + 4.0,
-                    y - 4.0,
-                    escape::text(name)
-                ),
-            );
+            bounds::level(out, frame.y(*height), (LEFT, right), name);
         }
     }
 

@@ -2,6 +2,7 @@
 //! is drawn here; `charts.js` adds the read-out, the zoom and the choice of percentile.
 
 mod bars;
+mod bounds;
 mod chart;
 mod escape;
 mod events;
