@@ -98,7 +98,7 @@ impl Shard {
                     return Ok(());
                 }
                 Item::Split(split) => {
-                    self.apply_split(index, split);
+                    self.apply_split(index, split, effects);
                     return Ok(());
                 }
                 Item::Seal => {

@@ -3,6 +3,7 @@
 use super::{Answers, Effects, KeyHash, Ticket, Write, refuse};
 use crate::entry::{EntryBuilder, Split};
 use crate::session::Acks;
+use crate::slots::Slots;
 use replica::Replica;
 use std::collections::{HashSet, VecDeque};
 use vocab::{Moment, ShardId, limits};
@@ -306,6 +307,19 @@ impl Proposals {
         for pending in self.queue.drain(..) {
             pending.tickets.iter().for_each(|ticket| effects.not_leader(shard, ticket));
         }
+    }
+
+    /// Slots are another shard's now: what is queued for them, as a leader does that has not got as far, would be written
+    /// where nobody looks for it. It goes back, with what shares its entry.
+    pub(super) fn give_back(&mut self, gone: &Slots, answers: &mut dyn Answers) {
+        let text = "TRYAGAIN the slot is another shard's now: nothing was written";
+        self.queue.retain(|pending| {
+            let stays = !pending.tickets.iter().any(|ticket| gone.owns(ticket.slot));
+            if !stays {
+                pending.tickets.iter().for_each(|ticket| refuse(text, ticket, answers));
+            }
+            stays
+        });
     }
 
     pub(super) fn has_queued(&self) -> bool {

@@ -164,12 +164,14 @@ impl Shard {
     }
 
     /// The slots are the child's from here on.
-    pub(super) fn apply_split(&mut self, index: u64, split: &Split) {
+    pub(super) fn apply_split(&mut self, index: u64, split: &Split, effects: &mut dyn Effects) {
         if self.takes_effect(split) {
             // Whoever had writes held back counted on other slots.
             self.release();
             assert!(self.splitting.fork == Fork::Made(index), "a split is applied before its tree is forked");
-            self.view.give_away(&Slots::from(split.slots.clone()));
+            let gone = Slots::from(split.slots.clone());
+            self.view.give_away(&gone);
+            self.proposals.give_back(&gone, effects);
             log::info!("shard {} has given slots to shard {} at entry {index}", self.view.id(), split.child);
         }
         self.splitting.fork = Fork::None;
