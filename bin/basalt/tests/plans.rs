@@ -332,6 +332,9 @@ fn what_a_dead_node_held_is_made_anew_and_it_returns_with_nothing() {
     let mut nodes = Nodes::start(&dir, 4, &[("--shards", "4")]);
     hurry(&nodes);
     set(&nodes, "failure-timeout-ms", "2000");
+    // Three make the store, and not always the same: the fourth takes its part a little later.
+    until("it holds something that can be lost", || (node(&nodes, 2)?["replicas"].as_u64()? > 2).then_some(()));
+    wait_until_whole(&nodes);
     under_load(&mut nodes, |nodes| {
         nodes.kill(2);
         let began = Instant::now();
