@@ -175,9 +175,11 @@ fn evicting<T>(data: &Path, work: impl FnOnce() -> T) -> T {
 
 fn fio_command(fio: &Path, folder: &Path, size: &Size) -> Command {
     let mut command = Command::new(fio);
-    command.args(["--name=random-reads", "--filename=data", "--rw=randread", "--bs=4k", "--direct=1"]);
+    // The folder first: a file name that comes before it is one of the working directory.
+    command.arg("--name=random-reads").arg(format!("--directory={}", folder.display()));
+    command.args(["--filename=data", "--rw=randread", "--bs=4k", "--direct=1"]);
     command.args(["--ioengine=libaio", "--iodepth=64", "--randrepeat=0", "--output-format=json"]);
-    command.arg(format!("--size={}", size.data_bytes())).arg(format!("--directory={}", folder.display()));
+    command.arg(format!("--size={}", size.data_bytes()));
     command
 }
 
