@@ -211,7 +211,10 @@ impl Shard {
                 self.tell_followers();
             }
             if let Some(point) = turn.snapshot.take() {
+                let before = self.view.applied_slots();
                 number = number.max(self.install(&point, write)?);
+                // A split that this replica was sent past: as where it is applied.
+                self.proposals.give_back(&before.without(&self.view.applied_slots()), effects);
             }
             self.post(std::mem::take(&mut turn.messages), effects);
             if !turn.committed.is_empty() || !turn.read_states.is_empty() {
