@@ -278,11 +278,12 @@ fn move_one(nodes: &Nodes) {
     };
     let ids: Vec<String> = (0..4).map(|n| known(nodes, n)["id"].as_str().unwrap().to_owned()).collect();
     let shard = all.last().unwrap();
-    let (id, held) = (shard["id"].to_string(), nodes_of(shard));
+    let (number, held) = (&shard["id"], nodes_of(shard));
+    let id = number.to_string();
     let to = ids.iter().find(|id| !held.contains(id)).unwrap();
     make(nodes, &["move-shard", &id, &held[0], to]);
     let now = shards(nodes);
-    let held_now = nodes_of(now.iter().find(|shard| shard["id"].to_string() == id).unwrap());
+    let held_now = nodes_of(now.iter().find(|shard| shard["id"] == *number).unwrap());
     assert!(held_now.contains(to) && !held_now.contains(&held[0]), "{held:?} became {held_now:?}");
 }
 

@@ -29,6 +29,13 @@ pub struct Recovery {
     last: u64,
 }
 
+/// A replica, its shard's voters as it has them, and the term that it is in.
+pub struct Standing {
+    me: ReplicaId,
+    voters: Vec<ReplicaId>,
+    term: u64,
+}
+
 impl World {
     /// Nodes die for good, so many that some shards lose their majority by that, the metadata group not.
     pub(crate) fn destroy(&mut self) {
@@ -74,17 +81,19 @@ impl World {
         self.begin_plan(map, PlanKind::UnsafeRecover(lost), "a majority is lost")
     }
 
-    /// The voters of a shard, as one of its replicas has them.
-    pub(crate) fn voters_at(&self, place: Place, shard: ShardId) -> Option<(ReplicaId, Vec<ReplicaId>)> {
+    /// What a replica says of itself.
+    pub(crate) fn standing_at(&self, place: Place, shard: ShardId) -> Option<Standing> {
         let replica = self.hosts[place].process.as_ref()?.core.shard(shard)?.replica();
         let members = replica.members();
-        Some((replica.me(), [members.voters, members.voters_outgoing].concat()))
+        let voters = [members.voters, members.voters_outgoing].concat();
+        Some(Standing { me: replica.me(), voters, term: replica.status().term })
     }
 
-    /// A replica has been ordered to go on alone; `before`: its voters before that.
-    pub(crate) fn ordered_alone(&mut self, place: Place, shard: ShardId, before: &[ReplicaId]) -> Outcome {
-        let Some((me, after)) = self.voters_at(place, shard) else { return Ok(()) };
-        if after != [me] || before == after {
+    /// A replica has been ordered to go on alone; `before`: what it was before that. It may lead by now, in a term that
+    /// others led in before it and that it had not heard of.
+    pub(crate) fn ordered_alone(&mut self, place: Place, shard: ShardId, before: &Standing) -> Outcome {
+        let Some(Standing { me, voters: after, .. }) = self.standing_at(place, shard) else { return Ok(()) };
+        if after != [me] || before.voters == after {
             return Ok(());
         }
         if !self.shaping.lost.contains(&shard) {
@@ -97,7 +106,7 @@ impl World {
             self.check_history(*group).map_err(|e| format!("before shard {shard} was recovered: {e}"))?;
         }
         let log = self.hosts[place].disk.log.clone();
-        let cut = self.groups.entry(shard).or_default().recovered(shard, &status, &*log);
+        let cut = self.groups.entry(shard).or_default().recovered(shard, (before.term, status.last), &*log);
         self.note(format_args!("shard {shard} goes on with replica {me} alone; what came after entry {cut} is lost"));
         self.counts.recoveries += 1;
         let recovery = Recovery { moment: self.history.moment(), last: status.last };

@@ -83,7 +83,7 @@ pub struct Process {
     /// Reads whose leader is not confirmed yet, by shard.
     pub reads: BTreeMap<ShardId, Vec<WaitingRead>>,
     /// Writes under way, by operation, and the shard that they were brought to.
-    pub writes: BTreeMap<usize, (Request, ShardId)>,
+    pub writes: BTreeMap<(usize, ShardId), Request>,
     /// Shards that are being split off.
     pub forks: BTreeSet<ShardId>,
     /// Replicas that could not be opened, and why.

@@ -61,11 +61,11 @@ impl World {
             PeerMessage::Order { shard, order: Order::Recover { .. } } => Some(*shard),
             _ => None,
         };
-        let before = recovers.and_then(|shard| Some((shard, self.voters_at(place, shard)?.1)));
+        let before = recovers.and_then(|shard| Some((shard, self.standing_at(place, shard)?)));
         if let Some(process) = &mut self.hosts[place].process {
             process.core.receive(from, message.clone(), now, out);
         }
-        before.map_or(Ok(()), |(shard, voters)| self.ordered_alone(place, shard, &voters))
+        before.map_or(Ok(()), |(shard, before)| self.ordered_alone(place, shard, &before))
     }
 
     fn tick(&mut self, place: Place) -> Outcome {

@@ -59,7 +59,7 @@ impl World {
         let ticket = Ticket {
             worker: 0,
             connection: 0,
-            generation: 0,
+            generation: shard.0,
             sequence: operation as u64,
             proto: Proto::Resp2,
             slot,
@@ -69,11 +69,11 @@ impl World {
         let early = (self.bug == Some(Bug::EarlyAck)).then(|| process.core.shard(shard)).flatten();
         let early = early.filter(|shard| shard.replica().serves()).map(|shard| shard.replica().status().last + 1);
         let put = matches!(request.actions[..], [(_, Action::Put(_))]);
-        process.writes.insert(operation, (request, shard));
+        process.writes.insert((operation, shard), request);
         process.core.submit(shard, &write, &keys, ticket, out);
         if let Some(version) = early
             && put
-            && process.writes.remove(&operation).is_some()
+            && process.writes.remove(&(operation, shard)).is_some()
         {
             self.answer(operation, Answer::Done(vec![Told::Written(version)]), None);
         }
@@ -167,7 +167,9 @@ impl World {
     pub(crate) fn answered(&mut self, place: Place, ticket: &Ticket, reply: Option<Vec<u8>>) -> Outcome {
         let operation = ticket.sequence as usize;
         let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
-        let Some((request, shard)) = process.writes.remove(&operation) else { return Ok(()) };
+        // One that was sent again may have come to a shard that was split off meanwhile, and wait there too.
+        let shard = ShardId(ticket.generation);
+        let Some(request) = process.writes.remove(&(operation, shard)) else { return Ok(()) };
         let leader = process.leaders.of(shard);
         let answer = reply.map_or(Ok(Answer::Refused), |reply| request.answer(&reply))?;
         let mut told = self.history.operations()[operation].clone();

@@ -35,7 +35,7 @@ pub enum Fork {
 /// What became of a split's first parts.
 pub struct Made {
     task: SplitTask,
-    outcome: Result<Option<Shard>, String>,
+    outcome: Result<Option<Box<Shard>>, String>,
 }
 
 impl Fork {
@@ -143,7 +143,7 @@ impl World {
             child.replica_mut().keep_log(keep_bytes);
             child.view().watch_followers(true);
         }
-        self.fork_later(place, Fork::Parent(Made { task, outcome: outcome.map(Some) }));
+        self.fork_later(place, Fork::Parent(Made { task, outcome: outcome.map(|shard| Some(Box::new(shard))) }));
     }
 
     fn go_on(&mut self, place: Place, made: Made) {
@@ -160,7 +160,7 @@ impl World {
         // It gives the slots away in this round, before the child answers for them.
         process.core.forked(task.parent, outcome);
         match child.filter(|_| parent.is_some()) {
-            Some(child) => self.fork_later(place, Fork::Child(Box::new(child), task.leads)),
+            Some(child) => self.fork_later(place, Fork::Child(child, task.leads)),
             None => self.fork_ends(place, task.child),
         }
     }

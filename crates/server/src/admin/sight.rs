@@ -37,7 +37,13 @@ impl Sight {
         match director_picture(store).filter(|picture| picture.complete) {
             Some(picture) => {
                 let strangers = store.neighbours.strangers();
-                Self { node: store.node(), map: store.known().map.clone(), picture: *picture, directed: true, strangers }
+                Self {
+                    node: store.node(),
+                    map: store.known().map.clone(),
+                    picture: *picture,
+                    directed: true,
+                    strangers,
+                }
             }
             // A node that is a store by itself has nobody to direct, and who has just begun to does not know more yet.
             None => Self { directed: true, ..Self::of(store) },

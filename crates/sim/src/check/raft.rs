@@ -78,15 +78,14 @@ impl Group {
     }
 
     /// A replica goes on as the group's only one, with what is in `log`: what was committed and is not there is lost, and
-    /// so is all that happened in terms that it has not heard of. Answers the last entry that is not.
-    pub fn recovered(&mut self, shard: ShardId, status: &ReplicaStatus, log: &dyn LogStore) -> u64 {
+    /// so is all that happened in terms later than `heard`, its own before it was told to. Answers the last entry that is not.
+    pub fn recovered(&mut self, shard: ShardId, (heard, last): (u64, u64), log: &dyn LogStore) -> u64 {
         let truncated = log.state(shard).ok().flatten().map_or(0, |state| state.truncated.0);
         let held = |index: u64, term: u64| {
             index <= truncated || fetch(shard, index, index + 1, log).first().is_some_and(|entry| entry.term == term)
         };
-        let mut committed = self.committed.range(..=status.last).rev();
+        let mut committed = self.committed.range(..=last).rev();
         let cut = committed.find(|(index, term)| held(**index, **term)).map_or(0, |(index, _)| *index);
-        let heard = status.term;
         self.committed.retain(|index, _| *index <= cut);
         self.values.retain(|_, index| *index <= cut);
         self.clocks.retain(|index, _| *index <= cut);
