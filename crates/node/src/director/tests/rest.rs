@@ -142,7 +142,7 @@ impl Trial {
                 home != node && !self.dead.contains(&home) && !world.broken.contains(&(*id, *replica))
             };
             let newest = |replica: &ReplicaId| sound(replica) && group.members[replica].1 >= group.index;
-            voters.iter().filter(|id| sound(id)).count() > voters.len() / 2 && voters.iter().any(|id| newest(id))
+            voters.iter().filter(|id| sound(id)).count() > voters.len() / 2 && voters.iter().any(newest)
         })
     }
 
@@ -238,14 +238,12 @@ impl Trial {
             self.world.step();
             let unrest = self.unrest();
             let epoch = self.world.map.epoch;
-            match (&unrest, since) {
-                (None, Some((since_us, before))) if before == epoch => {
-                    if self.world.now_us >= since_us + STAY_S * 1_000_000 {
-                        return Ok(());
-                    }
+            if unrest.is_none() {
+                match since.filter(|(_, before)| *before == epoch) {
+                    Some((since_us, _)) if self.world.now_us >= since_us + STAY_S * 1_000_000 => return Ok(()),
+                    Some(_) => {}
+                    None => since = Some((self.world.now_us, epoch)),
                 }
-                (None, _) => since = Some((self.world.now_us, epoch)),
-                _ => {}
             }
             if self.world.now_us > until_us {
                 let what = unrest.unwrap_or_else(|| "it does not stay at rest".to_owned());
