@@ -48,8 +48,8 @@ node    zone  state   leads  replicas    data   keys  ops/s  clients   memory  d
 h:7000  a     up          1         3  1.5 MB  20.0k  12.3k        5  80.0 MB    50.0 GB  1d 1h  0.1.0    aa
 h:7001  a     silent      1         3  1.5 MB  20.0k  12.3k        5  80.0 MB    50.0 GB  1d 1h  0.1.0    bb
 
-plan  kind        about  state     steps   moved    left        rate  done in  detail
-   7  drain-node  bb     running  3 of 8  1.0 GB  2.0 GB  200.0 MB/s      10s  asked for
+plan  kind        about   state     steps   moved    left        rate  done in  detail
+   7  drain-node  h:7001  running  3 of 8  1.0 GB  2.0 GB  200.0 MB/s      10s  asked for
 ";
     assert_eq!(status::screen(&status(), false), expected);
     assert!(status::screen(&status(), true).contains("\x1b[1;31mNOT WELL"));
