@@ -82,7 +82,7 @@ pub struct Process {
     pub next: Option<(LogWrite, Logging)>,
     /// Reads whose leader is not confirmed yet, by shard.
     pub reads: BTreeMap<ShardId, Vec<WaitingRead>>,
-    /// Writes under way, by operation, and the shard that they were brought to.
+    /// Writes under way, by operation and the shard that they were brought to.
     pub writes: BTreeMap<(usize, ShardId), Request>,
     /// Shards that are being split off.
     pub forks: BTreeSet<ShardId>,
@@ -191,7 +191,7 @@ impl Host {
             let Some(replica) = info.replica_on(me).map(|replica| replica.id) else { continue };
             if process.core.shard(shard).is_some()
                 || process.refused.contains_key(&(shard, replica))
-                || process.will_be_forked(&self.disk, &map, shard)
+                || process.will_be_forked(&self.disk, &map, me, shard)
             {
                 continue;
             }

@@ -125,11 +125,21 @@ fn what_a_survivor_lacks_is_lost_and_nothing_else() {
     assert_eq!(group.note(vec![(8, false)], 4), Ok(()));
     let (_, last) = short.state(SHARD).unwrap().unwrap().bounds;
     let mut cautious = group.split_off(9, 1);
-    assert_eq!(group.recovered(SHARD, &status(1, false, 2, 2, last), &short), last);
+    assert_eq!(group.recovered(SHARD, (1, last), &short), last);
     let left: Vec<u64> = [(7, 3), (8, 4)].iter().filter(|(_, index)| *index <= last).map(|(value, _)| *value).collect();
     assert_eq!(group.values().keys().copied().collect::<Vec<_>>(), left);
     assert!(group.committed.keys().all(|index| *index <= last));
     // One whose log is of another term from some entry on.
     cautious.committed.insert(1, 7);
-    assert_eq!(cautious.recovered(SHARD, &status(1, false, 0, 0, last), &short), 0);
+    assert_eq!(cautious.recovered(SHARD, (1, last), &short), 0);
+}
+
+#[test]
+fn terms_that_a_survivor_had_not_heard_of_are_free() {
+    let (mut group, log) = (Group::default(), MemoryLog::default());
+    assert_eq!(group.did(SHARD, ONE, &status(2, true, 0, 0, 0), &log), Ok(()));
+    assert_eq!(group.recovered(SHARD, (2, 0), &log), 0);
+    assert!(group.did(SHARD, TWO, &status(2, true, 0, 0, 0), &log).unwrap_err().contains("two leaders"));
+    assert_eq!(group.recovered(SHARD, (1, 0), &log), 0);
+    assert_eq!(group.did(SHARD, TWO, &status(2, true, 0, 0, 0), &log), Ok(()));
 }
