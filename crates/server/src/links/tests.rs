@@ -218,7 +218,9 @@ fn who_must_not_talk_does_not_and_it_is_said_once() {
         for node in [a, b] {
             let complaints: Vec<_> = world.links(node).complaints.all().collect();
             assert_eq!(complaints, [complaints::Complaint::Refusal(kind)]);
-            assert!(world.heard[node].is_empty());
+            // Of another store the operator is told.
+            let told = |event: &LinkEvent| kind == RefusalKind::Store && matches!(event, LinkEvent::Stranger { .. });
+            assert!(world.heard[node].iter().all(told) && world.heard[node].is_empty() == (kind != RefusalKind::Store));
         }
     }
 }
