@@ -207,11 +207,19 @@ impl Store {
         if self.log.state(shard).map_err(|e| e.to_string())?.is_some() {
             return Ok(false);
         }
+        let known = self.known();
+        let first = |slots: &[(u16, u16)]| slots.first().map(|range| Slot(range.0));
+        if let Some(split) = map.splits.get(&shard) {
+            // Until it is over the parent has the same replicas. One that has applied nothing since the node's start, or
+            // cannot be opened, may come to the entry yet: were the child begun on a majority, it would have no leader.
+            let given = map.shards.get(&split.parent).is_some_and(|parent| parent.replica_on(self.node()).is_some());
+            let parent = known.views().find(|view| view.id() == split.parent);
+            let gone_by = parent.is_some_and(|view| first(&split.slots).is_some_and(|slot| !view.has_slot(slot)));
+            return Ok(given && !gone_by);
+        }
         // A replica here that it was a part of, and that has not come so far yet. Where there is none, or where it has gone
         // by with a snapshot, the child is sent by its leader.
-        let slots = map.splits.get(&shard).map_or(&info.slots, |split| &split.slots);
-        let first = slots.first().map(|range| Slot(range.0));
-        let known = self.known();
+        let first = first(&info.slots);
         let parent = known.views().find(|view| view.id() != shard && first.is_some_and(|slot| view.has_slot(slot)));
         Ok(parent.is_some_and(|view| view.has_joined()))
     }

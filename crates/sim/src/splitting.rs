@@ -15,7 +15,7 @@ use node::{Shard, SplitTask};
 use replica::LogStore;
 use std::sync::Arc;
 use storage::{Engine, Error};
-use vocab::{ShardId, Slot};
+use vocab::{NodeId, ShardId, Slot};
 
 /// How long it is waited between two attempts when there is no room.
 const PAUSE: u64 = 200 * MILLISECOND;
@@ -221,15 +221,23 @@ impl Process {
     /// Whether a replica that the map gives this node will come by itself, as a part of another shard's that is here: then
     /// it must not be begun with nothing.
     #[must_use]
-    pub fn will_be_forked(&self, disk: &Disk, map: &Map, shard: ShardId) -> bool {
+    pub fn will_be_forked(&self, disk: &Disk, map: &Map, me: NodeId, shard: ShardId) -> bool {
         if self.forks.contains(&shard) {
             return true;
         }
         if disk.log.state(shard).is_ok_and(|state| state.is_some()) {
             return false;
         }
-        let slots = map.splits.get(&shard).map_or_else(|| &map.shards[&shard].slots, |split| &split.slots);
-        let first = slots.first().map(|range| Slot(range.0));
+        let first = |slots: &[(u16, u16)]| slots.first().map(|range| Slot(range.0));
+        if let Some(split) = map.splits.get(&shard) {
+            // Until it is over the parent has the same replicas. One that has applied nothing since the node's start, or
+            // cannot be opened, may come to the entry yet: were the child begun on a majority, it would have no leader.
+            let given = map.shards.get(&split.parent).is_some_and(|parent| parent.replica_on(me).is_some());
+            let parent = self.core.shard(split.parent).map(Shard::view);
+            let gone_by = parent.is_some_and(|view| first(&split.slots).is_some_and(|slot| !view.has_slot(slot)));
+            return given && !gone_by;
+        }
+        let first = first(&map.shards[&shard].slots);
         let others =
             self.core.shards().map(Shard::view).filter(|view| view.id() != ShardId::META && view.id() != shard);
         let mut parents = others.filter(|view| first.is_some_and(|slot| view.has_slot(slot)));
