@@ -4,7 +4,7 @@ use super::outlook::{is_busy, lacking, plan_of};
 use super::own::{has_others, own_moves};
 use super::{Director, DirectorAction};
 use cluster::placement::{Move, Why, replicas_wanted};
-use cluster::{Change, Map, NodeInfo, PlanKind, PlanState, Settings};
+use cluster::{Change, Map, NodeInfo, Plan, PlanKind, PlanState, Settings};
 use std::collections::BTreeSet;
 use vocab::{Moment, PlanId, ReplicaId, ShardId};
 
@@ -56,7 +56,12 @@ impl Director {
         }
         let kind = PlanKind::AddNode(node);
         let is_new = !holds && info.capacity > 0 && !map.leaving.contains(&node);
-        let was_added = || map.plans.values().any(|plan| plan.kind == kind);
+        // What was lost since then has to be added again, and so has what was lost before it held anything.
+        let newest =
+            |wanted: &PlanKind| map.plans.values().filter(|plan| plan.kind == *wanted).map(|plan| plan.id).max();
+        let repaired = newest(&PlanKind::Repair(node));
+        let counts = |plan: &Plan| plan.state != PlanState::Failed && repaired.is_none_or(|repair| plan.id > repair);
+        let was_added = || map.plans.values().any(|plan| plan.kind == kind && counts(plan));
         let is_meant =
             || map.open_plans().any(|plan| matches!(&plan.kind, PlanKind::ReplaceNode { with, .. } if *with == node));
         let joins = settings.auto_rebalance && is_new && self.seen.is_settled(node, now) && !was_added() && !is_meant();

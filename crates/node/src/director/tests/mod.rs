@@ -89,7 +89,32 @@ fn what_a_lost_node_held_is_made_anew() {
     world.up.insert(NodeId(1));
     world.run(30);
     // It is there again, with nothing: it is taken in like a new one, but only once.
-    assert_eq!(world.map.plans.values().filter(|plan| plan.kind == PlanKind::AddNode(NodeId(1))).count(), 1);
+    let added =
+        |world: &World| world.map.plans.values().filter(|plan| plan.kind == PlanKind::AddNode(NodeId(1))).count();
+    assert_eq!(added(&world), 1);
+    world.run_until("it has its part", 120, |world| {
+        world.is_quiet() && world.map.replicas_on(NodeId(1)).next().is_some()
+    });
+    // And so each time that it was lost.
+    world.up.remove(&NodeId(1));
+    world.run_until("repaired again", 120, |world| {
+        world.map.replicas_on(NodeId(1)).next().is_none() && world.is_quiet()
+    });
+    world.up.insert(NodeId(1));
+    world.run_until("it is taken in again", 10, |world| !world.is_quiet());
+    world.run_until("it has its part again", 120, World::is_quiet);
+    assert!(added(&world) == 2 && world.map.replicas_on(NodeId(1)).next().is_some());
+    whole(&world);
+    world.run(30);
+    assert_eq!(added(&world), 2);
+    // One that an operator has emptied is left empty, however it returns.
+    let drain = world.begin(PlanKind::DrainNode(NodeId(1)));
+    world.run_until("drained", 120, World::is_quiet);
+    world.up.remove(&NodeId(1));
+    world.run(20);
+    world.up.insert(NodeId(1));
+    world.run(30);
+    assert_eq!((world.state(drain), added(&world)), (PlanState::Done, 2));
 }
 
 #[test]
