@@ -176,7 +176,7 @@ fn a_format_that_is_not_known_is_refused_by_name() {
     let dir = Dir::new("unknown");
     let data = unpack("format-1", &dir);
     let before = fingerprint(&data);
-    let refused = "basalt.node is of format 1; this version of basalt reads format 2 only";
+    let refused = "basalt.node is of format 1, which an earlier version of basalt wrote; this one reads format 2 only";
     let output = inspect(&data, &[]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output).contains(refused), "{}", text(&output));

@@ -300,9 +300,11 @@ impl Worker {
             log::error!("map {} cannot be kept, and the node goes on with the one before: {e}", map.epoch);
             return false;
         }
-        if let Some(links) = &self.links {
-            links.identity().set_store(map.store);
+        let mut heard = Vec::new();
+        if let Some(links) = &mut self.links {
+            links.set_store(map.store, Instant::now(), &mut |event| heard.push(event));
         }
+        self.hear(heard);
         self.store.directory.set_map(map.clone());
         self.store.apply_settings(map);
         for worker in 0..self.store.workers() {

@@ -193,6 +193,23 @@ impl Links {
         }
     }
 
+    /// The node belongs to this store from now on. Links to nodes that said that they belong to another one end: where they
+    /// meet again each says so.
+    pub fn set_store(&mut self, store: StoreId, now: Instant, hear: &mut Hear) {
+        if self.identity.now().store == Some(store) {
+            return;
+        }
+        self.identity.set_store(store);
+        let is_strange = |key: &usize| {
+            let peer = self.links.get(*key).and_then(Link::peer);
+            peer.and_then(|peer| peer.store).is_some_and(|theirs| theirs != store)
+        };
+        let strange: Vec<usize> = self.up.values().copied().filter(is_strange).collect();
+        for key in strange {
+            self.end(key, End::Forgotten, now, hear);
+        }
+    }
+
     /// When frames are packed, from now on.
     pub fn set_packing(&mut self, packing: Packing) {
         self.packer.set(packing);
