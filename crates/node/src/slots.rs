@@ -79,6 +79,12 @@ impl Slots {
         !other.ranges.is_empty() && rises && other.ranges.iter().all(within) && other.count() < self.count()
     }
 
+    /// Whether none of `other` is owned.
+    #[must_use]
+    pub(crate) fn has_none_of(&self, other: &Self) -> bool {
+        other.iter().all(|slot| !self.owns(slot))
+    }
+
     /// What is left without `gone`, of a tree that still holds rows of it.
     #[must_use]
     pub(crate) fn without(&self, gone: &Self) -> Self {
@@ -229,6 +235,8 @@ mod tests {
             assert_eq!((rest.ranges(), rest.is_partial()), (&left[..], true));
             assert_eq!(rest.count() + gone.count(), all.count());
             assert!(!rest.can_spare(&gone), "twice");
+            assert!(rest.has_none_of(&gone) && !all.has_none_of(&gone));
+            assert_eq!(Slots::from(left).without(&gone), rest, "known to be gone, their rows are not yet hidden");
             assert_eq!(Slots::decode(&rest.encode()), Ok(rest));
         }
         for not in [vec![], vec![(10, 29)], vec![(9, 12)], vec![(15, 14)], vec![(12, 13), (11, 11)], vec![(28, 30)]] {

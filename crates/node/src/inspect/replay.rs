@@ -58,7 +58,8 @@ impl Replay {
                 Item::Change(_) | Item::Mark(_) | Item::Seal => Ok(()),
                 Item::Split(split) => {
                     let slots = split.slots.into();
-                    if self.view.applied_slots().can_spare(&slots) {
+                    let applied = self.view.applied_slots();
+                    if applied.can_spare(&slots) || applied.has_none_of(&slots) {
                         self.view.give_away(&slots);
                     }
                     Ok(())

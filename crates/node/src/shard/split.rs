@@ -165,14 +165,18 @@ impl Shard {
 
     /// The slots are the child's from here on.
     pub(super) fn apply_split(&mut self, index: u64, split: &Split, effects: &mut dyn Effects) {
+        let gone = Slots::from(split.slots.clone());
         if self.takes_effect(split) {
             // Whoever had writes held back counted on other slots.
             self.release();
             assert!(self.splitting.fork == Fork::Made(index), "a split is applied before its tree is forked");
-            let gone = Slots::from(split.slots.clone());
             self.view.give_away(&gone);
             self.proposals.give_back(&gone, effects);
             log::info!("shard {} has given slots to shard {} at entry {index}", self.view.id(), split.child);
+        } else if self.view.applied_slots().has_none_of(&gone) {
+            // A tree that has kept nothing yet has its slots of the map, which may know of the split already: then the
+            // entries before it have brought rows of those slots back, and nothing hides them.
+            self.view.give_away(&gone);
         }
         self.splitting.fork = Fork::None;
         self.splitting.wanted = None;
