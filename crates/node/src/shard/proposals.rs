@@ -30,6 +30,8 @@ struct Pending {
     closed: bool,
     /// It splits the shard.
     splits: bool,
+    /// It brings the first map.
+    begins: bool,
     sync: bool,
 }
 
@@ -43,6 +45,7 @@ impl Pending {
             early: Vec::new(),
             closed: false,
             splits: false,
+            begins: false,
             sync: false,
         }
     }
@@ -164,6 +167,7 @@ impl Proposals {
         if let Some(change) = self.first_map.clone() {
             let mut pending = Pending::new(self.now_us);
             pending.entry.change(&change);
+            pending.begins = true;
             pending.closed = true;
             pending.sync = true;
             self.queue.push_front(pending);
@@ -284,9 +288,11 @@ impl Proposals {
         for held in self.held.drain(..) {
             refuse(&format!("ERR the outcome of this write is unknown: {reason}"), &held.ticket, answers);
         }
-        for pending in self.queue.drain(..) {
+        // Nobody would ask for the first map again before the next election: it waits until there is room.
+        self.queue.retain(|pending| {
             pending.tickets.iter().for_each(|ticket| refuse(&format!("ERR not written: {reason}"), ticket, answers));
-        }
+            pending.begins
+        });
     }
 
     /// Whether what is queued may wait a little longer for somebody to lead.
