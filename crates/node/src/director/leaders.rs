@@ -17,6 +17,8 @@ const AT_ONCE_PART: usize = 32;
 const RETRY_US: u64 = 5_000_000;
 /// A node that has answered for so long, without a pause, can lead, in µs: longer than leaders want it themselves.
 const SETTLED_US: u64 = 3_500_000;
+/// Who directs anew has not heard of all nodes at the same time: some would have settled before others, in µs.
+const FIRST_HEARD_US: u64 = 1_000_000;
 /// For how long a node is kept from leading that was to be restarted, in ms.
 const DRAINED_MS_MAX: u64 = 15 * 60 * 1000;
 
@@ -31,7 +33,8 @@ pub(super) struct HandOvers {
 impl Director {
     /// Has leaders hand over where others should lead.
     pub(super) fn spread_leaders(&mut self, map: &Map, now: Moment, actions: &mut Vec<DirectorAction>) {
-        if now.mono_us < self.hand_overs.looked_us + LOOK_US {
+        let may_begin_us = self.seen.began_us.unwrap_or(now.mono_us) + SETTLED_US + FIRST_HEARD_US;
+        if now.mono_us < may_begin_us.max(self.hand_overs.looked_us + LOOK_US) {
             return;
         }
         self.hand_overs.looked_us = now.mono_us;
