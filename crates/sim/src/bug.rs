@@ -33,8 +33,6 @@ pub enum Bug {
     RefuseLate,
     /// A shard that is split off lacks what the last entry before the split wrote.
     ForgetLast,
-    /// A shard goes on answering reads of slots that it has given away.
-    KeepSlots,
 }
 
 /// All of them, with their names.
@@ -53,7 +51,6 @@ pub const BUGS: &[(&str, Bug)] = &[
     ("twice", Bug::Twice),
     ("refuse-late", Bug::RefuseLate),
     ("forget-last", Bug::ForgetLast),
-    ("keep-slots", Bug::KeepSlots),
 ];
 
 impl FromStr for Bug {

@@ -109,7 +109,7 @@ impl World {
             self.refuse(read.operation, leader);
             return Ok(());
         };
-        if !self.answers_for(here.view(), slot) {
+        if !here.view().owns(slot) {
             self.hold(place, read.operation, read.request, read.since_us);
             return Ok(());
         }
@@ -128,10 +128,6 @@ impl World {
         Ok(())
     }
 
-    fn answers_for(&self, view: &ShardView, slot: Slot) -> bool {
-        self.bug == Some(Bug::KeepSlots) || view.owns(slot)
-    }
-
     /// A read has been made: its answer goes out if the node was leading all the time, and the slot was the shard's.
     pub(crate) fn read_made(&mut self, place: Place, shard: ShardId, read: WaitingRead, reply: &[u8]) -> Outcome {
         let now = self.moment(place);
@@ -141,7 +137,7 @@ impl World {
             return Ok(());
         };
         // The slot first, see `ShardView::owns`.
-        if !self.answers_for(&view, slot_of(&read.request.keys()[0])) {
+        if !view.owns(slot_of(&read.request.keys()[0])) {
             self.hold(place, read.operation, read.request, read.since_us);
             return Ok(());
         }
