@@ -12,9 +12,9 @@ use crate::request::{Form, Request};
 use crate::schedule::MILLISECOND;
 use crate::world::{Outcome, World};
 use node::session::Acks;
-use node::{ShardView, Ticket, key_hash};
+use node::{Ticket, key_hash};
 use resp::Proto;
-use vocab::{Moment, ShardId, Slot, slot_of};
+use vocab::{Moment, ShardId, slot_of};
 
 /// How long a request waits for the shard that its slot is given to, in µs.
 const HOLD_US: u64 = 5_000_000;
