@@ -268,33 +268,41 @@ fn a_store_made_by_hand() {
     }
 }
 
-/// Both nodes are told to make a store, and each makes one of itself.
+/// Both nodes make a store of themselves before they hear of each other.
 #[test]
 fn two_stores_that_meet_say_what_to_do() {
     let dir = Dir::new("two-stores");
     let port = free_ports();
-    let node = |n: u16| {
-        let at = |n: u16| format!("127.0.0.1:{}", port + n);
+    let at = |n: u16| format!("127.0.0.1:{}", port + n);
+    let node = |n: u16, more: &[&str]| {
         let messages = std::fs::File::create(dir.join(&format!("messages-{n}"))).unwrap();
-        let mut start = command(&["start", "--listen", &at(n), "--peer-listen", &at(3 + n), "--join", &at(4 - n)]);
-        start.args(["--init", "--replication-factor", "1", "--shards", "1", "--memory", "128M", "--stop-with-stdin"]);
+        let mut start = command(&["start", "--listen", &at(n), "--peer-listen", &at(3 + n), "--stop-with-stdin"]);
+        start.args(["--replication-factor", "1", "--shards", "1", "--memory", "128M"]).args(more);
         start.arg("--data").arg(dir.join(&format!("data-{n}")));
         start.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(messages).spawn().unwrap()
     };
-    let nodes: Vec<Child> = (0..2).map(node).collect();
-    for n in 0..2u16 {
-        let words = "start them again with --join and an empty data directory";
+    let end = |mut node: Child| {
+        drop(node.stdin.take());
+        assert!(node.wait().unwrap().success());
+    };
+    let status = |n: u16, code: i32, words: &str| {
         eventually("status says it", PATIENCE, || {
-            let output = command(&["ctl", "status", "--node", &format!("127.0.0.1:{}", port + n)]).output().unwrap();
-            (output.status.code() == Some(1) && text(&output).contains(words)).then_some(())
+            let output = command(&["ctl", "status", "--node", &at(n)]).output().unwrap();
+            (output.status.code() == Some(code) && text(&output).contains(words)).then_some(())
         });
+    };
+    let (first, second) = (node(0, &["--init"]), node(1, &["--init"]));
+    (0..2).for_each(|n| status(n, 0, "all is well"));
+    end(second);
+    let second = node(1, &["--join", &at(3)]);
+    for n in 0..2 {
+        let words = "start them again with --join and an empty data directory";
+        status(n, 1, words);
         let messages = std::fs::read_to_string(dir.join(&format!("messages-{n}"))).unwrap();
         assert!(messages.contains(words), "{messages}");
     }
-    for mut node in nodes {
-        drop(node.stdin.take());
-        assert!(node.wait().unwrap().success());
-    }
+    end(first);
+    end(second);
 }
 
 #[test]
