@@ -130,7 +130,13 @@ fn only_what_changed_is_written_again_and_damage_is_found() {
     let kept = ctl(&["backup", "remove", "--at", &place, "--keep", "1"]).unwrap();
     assert!(kept.contains("removed 2 backups"), "{kept}");
     ctl(&["backup", "verify", "--at", &place]).unwrap();
+    let events =
+        |port: u16, kind: &str| ctl(&["events", "--kind", kind, "--node", &format!("127.0.0.1:{port}")]).unwrap();
+    let told = events(server.port(), "backup");
+    assert!(told.matches("was taken to").count() == 3 && told.contains("20000 rows"), "{told}");
     let copy = restored(&dir, "copy", &place);
+    let told = events(copy.port(), "restore");
+    assert!(told.contains("is being restored: 20000 rows") && told.contains("is restored"), "{told}");
     assert_eq!(copy.connect().call("DBSIZE"), Value::Int(20_000));
     assert_eq!(copy.connect().call("GET key000000"), Value::bulk("other"));
 

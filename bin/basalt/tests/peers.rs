@@ -110,6 +110,16 @@ fn cassandra_of_three_nodes() {
 }
 
 #[test]
+fn voltdb_of_three_nodes() {
+    whole_way(
+        "voltdb",
+        &["java", "mvn"],
+        &["workloada", "workloade"],
+        &["--durability", "nosync", "--memory-mib", "512"],
+    );
+}
+
+#[test]
 fn the_adapters_own_tests() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers");

@@ -147,3 +147,28 @@ fn a_split_survives_a_node_that_is_killed_in_it() {
     nodes.wait_whole();
     check(&nodes, &held, &BTreeSet::new());
 }
+
+/// A shard that is asked too often becomes two by itself, where its keys are asked; one hot key alone changes nothing.
+#[test]
+fn a_shard_splits_by_itself_when_it_is_asked_too_often() {
+    let dir = Dir::new("split-load");
+    let nodes = Nodes::start(&dir, 1, &[("--shards", "1"), ("--replication-factor", "1")]);
+    for (name, value) in [("split-rest-ms", "2000"), ("split-ops", "20")] {
+        eventually("it is set", SOON, || nodes.admin(&["SETTINGS", "SET", name, value]).map(drop));
+    }
+    let mut client = nodes.client();
+    let before = shards(&nodes);
+    let until = std::time::Instant::now() + Duration::from_secs(12);
+    while std::time::Instant::now() < until {
+        client.call(SOON, &["SET", "hot", "x"]);
+    }
+    assert_eq!(shards(&nodes), before, "one key cannot be divided");
+    let stop = AtomicBool::new(false);
+    let held = thread::scope(|scope| {
+        let worker = scope.spawn(|| work(&mut nodes.client(), &stop, 1));
+        eventually("it is split", SOON, || (shards(&nodes) > before).then_some(()));
+        stop.store(true, Ordering::Release);
+        worker.join().unwrap()
+    });
+    check(&nodes, &held, &BTreeSet::from(["hot".to_owned()]));
+}

@@ -81,8 +81,19 @@ fn disk(device: &str, source: &str) -> String {
     let folders = [block.clone(), block.join("..")];
     let read = |name: &str| folders.iter().find_map(|folder| fs::read_to_string(folder.join(name)).ok());
     let model = read("device/model").map(|model| model.trim().to_owned()).filter(|model| !model.is_empty());
-    let kind = read("queue/rotational").map(|flag| if flag.trim() == "1" { "rotating" } else { "solid state" });
+    let name = source.rsplit('/').next().unwrap_or(source);
+    let kind = read("queue/rotational").map(|flag| kind(name, flag.trim() == "1"));
     [Some(source.to_owned()), model, kind.map(str::to_owned)].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// What kind of disk it is. Of a virtual machine's nothing is known: its flag is set whatever lies below.
+fn kind(name: &str, is_rotating: bool) -> &'static str {
+    let is_virtual = ["vd", "xvd"].iter().any(|start| name.starts_with(start));
+    match (is_virtual, is_rotating) {
+        (true, _) => "virtual: what lies below is not known",
+        (false, true) => "rotating",
+        (false, false) => "solid state",
+    }
 }
 
 #[cfg(test)]
@@ -101,6 +112,8 @@ mod tests {
         let found = mount_of(mounts, Path::new("/database")).map(|mount| mount.filesystem);
         assert_eq!(found.as_deref(), Some("ext4"));
         assert_eq!(mount_of("", Path::new("/")), None);
+        assert_eq!((kind("sda1", true), kind("nvme0n1p1", false)), ("rotating", "solid state"));
+        assert!(kind("vda", true).starts_with("virtual"));
     }
 
     #[test]

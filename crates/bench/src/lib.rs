@@ -10,6 +10,7 @@ mod compare;
 mod coordinate;
 pub mod driver;
 mod environment;
+mod machine;
 pub mod model;
 pub mod peer;
 pub mod published;

@@ -7,11 +7,13 @@
 //! Invariants: see [`RunReport::validate`], which every writer calls before it writes.
 
 mod agent;
+mod cpu;
 mod latency;
 mod search;
 mod validate;
 
 pub use agent::AgentUse;
+pub use cpu::{CpuTime, CpuUse};
 pub use latency::{Latency, LatencySummary, SpectrumPoint};
 pub use search::{Search, Try};
 pub use validate::Invalid;
@@ -311,26 +313,6 @@ pub struct OpStats {
     pub verification_failures: u64,
 }
 
-/// CPU time by whose it is. Client and server apart when they are two processes, `process` when they are one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CpuUse {
-    /// The load generator's, when the store is another process.
-    pub client: Option<CpuTime>,
-    /// The store's, when it is another process that tells.
-    pub server: Option<CpuTime>,
-    /// Client and embedded store together.
-    pub process: Option<CpuTime>,
-}
-
-/// CPU time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CpuTime {
-    /// Seconds in user mode.
-    pub user_s: f64,
-    /// Seconds in the kernel.
-    pub system_s: f64,
-}
-
 /// One operation's series.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OpSeries {
@@ -391,23 +373,6 @@ pub struct Event {
     pub t_s: f64,
     /// What, in a few words.
     pub label: String,
-}
-
-impl CpuTime {
-    /// User and kernel together.
-    #[must_use]
-    pub fn total_s(&self) -> f64 {
-        self.user_s + self.system_s
-    }
-}
-
-impl CpuUse {
-    /// All CPU time that is known: the process's, or client's and server's together.
-    #[must_use]
-    pub fn total_s(&self) -> Option<f64> {
-        let known = [self.client, self.server, self.process];
-        known.iter().flatten().map(CpuTime::total_s).reduce(|sum, next| sum + next)
-    }
 }
 
 impl OpStats {

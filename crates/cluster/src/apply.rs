@@ -112,6 +112,7 @@ impl Map {
             Change::EndStep { plan, shard, done } => self.end_step(*plan, *shard, *done),
             Change::BeginSplit { plan, parent, child, slots } => self.begin_split(*plan, *parent, *child, slots),
             Change::EndSplit { child } => self.end_split(*child),
+            Change::ChooseSurvivor { plan, shard, replica } => self.choose_survivor(*plan, *shard, *replica),
             Change::Event { .. } => Ok(UNCHANGED),
         }?;
         assert_eq!(outcome.changed, self.epoch.0 == epoch.0 + 1, "a change raises the epoch, nothing else does");

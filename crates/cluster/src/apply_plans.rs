@@ -191,9 +191,32 @@ impl Map {
             plan.ended_ms = at_ms;
         }
         let kind = plan.kind.clone();
+        if now.has_ended() {
+            self.survivors.retain(|_, (of, _)| *of != id);
+        }
         if now == PlanState::Cancelled {
             self.intend_no_more(&kind);
         }
+        Ok(self.changed())
+    }
+
+    /// The first choice of a plan stays: another replica may go on only for another plan, which somebody has to want.
+    pub(crate) fn choose_survivor(&mut self, plan: PlanId, id: ShardId, replica: ReplicaId) -> Result<Outcome> {
+        let recovers = |plan: &Plan| matches!(&plan.kind, PlanKind::UnsafeRecover(shards) if shards.contains(&id));
+        if !self.plans.get(&plan).is_some_and(|plan| plan.state == PlanState::Running && recovers(plan)) {
+            return Err(Refusal::PlanChanged(plan));
+        }
+        let votes = self.shard_of(id)?.voters().any(|voter| voter.id == replica);
+        match self.survivors.get(&id) {
+            Some(known) if *known == (plan, replica) => return Ok(UNCHANGED),
+            // Two plans that run want it.
+            Some((other, chosen)) => {
+                return Err(Refusal::Impossible(format!("plan {other} has replica {chosen} of shard {id} go on")));
+            }
+            None if !votes => return Err(Refusal::UnknownReplica(id, replica)),
+            None => {}
+        }
+        self.survivors.insert(id, (plan, replica));
         Ok(self.changed())
     }
 

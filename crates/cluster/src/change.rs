@@ -27,6 +27,7 @@ const END_STEP: u8 = 12;
 const BEGIN_SPLIT: u8 = 13;
 const END_SPLIT: u8 = 14;
 const EVENT: u8 = 15;
+const CHOOSE_SURVIVOR: u8 = 16;
 
 /// A change of the map.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,6 +144,16 @@ pub enum Change {
         /// The new shard.
         child: ShardId,
     },
+    /// One replica of a shard that has lost its majority is chosen to go on alone. As long as the plan runs, no other may:
+    /// this one may have, although nobody has heard of it.
+    ChooseSurvivor {
+        /// For which plan.
+        plan: PlanId,
+        /// Of which shard.
+        shard: ShardId,
+        /// Which replica.
+        replica: ReplicaId,
+    },
     /// Something that operators may want to know of later. Does not change the map.
     Event {
         /// When, in ms since the epoch.
@@ -250,6 +261,12 @@ impl Change {
                 bytes.push(END_SPLIT);
                 put_varint(bytes, u64::from(child.0));
             }
+            Self::ChooseSurvivor { plan, shard, replica } => {
+                bytes.push(CHOOSE_SURVIVOR);
+                put_varint(bytes, plan.0);
+                put_varint(bytes, u64::from(shard.0));
+                put_varint(bytes, replica.0);
+            }
             Self::Event { at_ms, kind, text } => {
                 bytes.push(EVENT);
                 put_varint(bytes, *at_ms);
@@ -337,6 +354,11 @@ impl Change {
                 Self::BeginSplit { plan: split.plan, parent: split.parent, child, slots: split.slots }
             }
             END_SPLIT => Self::EndSplit { child: read_shard(reader)? },
+            CHOOSE_SURVIVOR => Self::ChooseSurvivor {
+                plan: PlanId(reader.varint()?),
+                shard: read_shard(reader)?,
+                replica: ReplicaId(reader.varint()?),
+            },
             EVENT => Self::Event {
                 at_ms: reader.varint()?,
                 kind: reader.text(SETTING_NAME_BYTES_MAX)?,

@@ -8,10 +8,12 @@ use vocab::limits::{
     ADDRESS_BYTES_MAX, MAP_BYTES_MAX, MAP_SETTINGS_MAX, MAP_SHARDS_MAX, NODES_MAX, PLANS_MAX, REPLICAS_MAX,
     REPLICATION_FACTOR_MAX, SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX, ZONE_BYTES_MAX,
 };
-use vocab::{Epoch, NodeId, ReplicaId, ShardId, StoreId, put_varint};
+use vocab::{Epoch, NodeId, PlanId, ReplicaId, ShardId, StoreId, put_varint};
 
 const MAGIC: &[u8; 7] = b"BASMAP\0";
+/// Of a map without survivors.
 const FORMAT: u8 = 2;
+const FORMAT_WITH_SURVIVORS: u8 = 3;
 /// Had no plans.
 const FORMAT_WITHOUT_PLANS: u8 = 1;
 const CHECK_BYTES: usize = 4;
@@ -24,7 +26,7 @@ impl Map {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64 + self.nodes.len() * 96 + self.shards.len() * 32);
         bytes.extend_from_slice(MAGIC);
-        bytes.push(FORMAT);
+        bytes.push(if self.survivors.is_empty() { FORMAT } else { FORMAT_WITH_SURVIVORS });
         bytes.extend_from_slice(&self.store.0.to_le_bytes());
         put_varint(&mut bytes, self.epoch.0);
         put_varint(&mut bytes, u64::from(self.replication_factor));
@@ -71,7 +73,7 @@ impl Map {
             return Err("it is no map");
         }
         let format = reader.u8()?;
-        if ![FORMAT, FORMAT_WITHOUT_PLANS].contains(&format) {
+        if ![FORMAT_WITH_SURVIVORS, FORMAT, FORMAT_WITHOUT_PLANS].contains(&format) {
             return Err("its format is unknown");
         }
         let store = StoreId(reader.u64()?);
@@ -81,10 +83,13 @@ impl Map {
         let shards = read_shards(reader, &nodes.keys().copied().collect::<Vec<_>>())?;
         let settings = read_settings(reader)?;
         let mut map = Self { store, epoch, nodes, shards, replication_factor, settings, ..Self::default() };
-        if format == FORMAT {
-            map.read_plans(reader)?;
-        } else {
+        if format == FORMAT_WITHOUT_PLANS {
             map.number_shards();
+        } else {
+            map.read_plans(reader)?;
+        }
+        if format == FORMAT_WITH_SURVIVORS {
+            map.read_survivors(reader)?;
         }
         reader.end()?;
         Ok(map)
@@ -107,6 +112,25 @@ impl Map {
             put_varint(bytes, u64::from(child.0));
             split.encode(bytes);
         }
+        if !self.survivors.is_empty() {
+            put_varint(bytes, self.survivors.len() as u64);
+        }
+        for (shard, (plan, replica)) in &self.survivors {
+            [u64::from(shard.0), plan.0, replica.0].into_iter().for_each(|number| put_varint(bytes, number));
+        }
+    }
+
+    fn read_survivors(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        let count = reader.count(MAP_SHARDS_MAX, 3)?;
+        if count == 0 {
+            return Err("a map of this format has survivors");
+        }
+        for _ in 0..count {
+            let shard = read_shard(reader)?;
+            rising(self.survivors.last_key_value().map(|(id, _)| id), &shard)?;
+            self.survivors.insert(shard, (PlanId(reader.varint()?), ReplicaId(reader.varint()?)));
+        }
+        Ok(())
     }
 
     fn read_plans(&mut self, reader: &mut Reader<'_>) -> Result<()> {

@@ -31,6 +31,8 @@ pub struct Map {
     pub steps: BTreeMap<ShardId, Step>,
     /// Shards that are about to be made out of others. Each is in the map, without slots.
     pub splits: BTreeMap<ShardId, Split>,
+    /// Of shards that are recovered unsafely: for which plan, and the one replica that may go on alone.
+    pub survivors: BTreeMap<ShardId, (PlanId, ReplicaId)>,
     /// The number that the next plan gets.
     pub next_plan: u64,
     /// The number that the next shard gets: none is used twice.

@@ -85,7 +85,25 @@ pub const STORE_SETTINGS: &[StoreSetting] = &[
         "How long a node may be silent before its replicas are made anew elsewhere. If it returns earlier, nothing moves.",
     ),
     row("split-bytes", Bytes(MIB, TIB), "4gb", "A shard that holds more becomes two, if auto-split is on."),
-    row("auto-split", Flag, "yes", "Whether shards that have grown too large are split without being asked."),
+    row(
+        "split-ops",
+        Count(0, 100_000_000),
+        "0",
+        "A shard that is asked for more operations a second, for a minute on end, becomes two, if auto-split is on and \
+         neither half would be asked for more than three quarters of them; 0: however often it is asked.",
+    ),
+    row(
+        "split-rest-ms",
+        Count(1000, DAY_MS),
+        "600000",
+        "For how long the halves of a shard that was split are not split again without being asked.",
+    ),
+    row(
+        "auto-split",
+        Flag,
+        "yes",
+        "Whether shards that have grown too large, or are asked too often, are split without being asked.",
+    ),
     row("auto-rebalance", Flag, "yes", "Whether a node that joins takes its part of the data without being asked."),
     row("verify-rate-mb", Count(1, 100_000), "50", "Megabytes a second that `ctl verify` may read on a node."),
 ];
@@ -144,6 +162,10 @@ pub struct Settings {
     pub failure_timeout_ms: u64,
     /// A shard with more bytes becomes two.
     pub split_bytes: u64,
+    /// A shard that is asked for more operations a second becomes two; 0: none does for that.
+    pub split_ops: u64,
+    /// For how long what was divided is not divided again by itself.
+    pub split_rest_ms: u64,
     /// Whether that happens by itself.
     pub auto_split: bool,
     /// Whether a node that joins takes its part by itself.
@@ -164,6 +186,8 @@ impl Settings {
             moves_per_node: number("moves-per-node") as usize,
             failure_timeout_ms: number("failure-timeout-ms"),
             split_bytes: number("split-bytes"),
+            split_ops: number("split-ops"),
+            split_rest_ms: number("split-rest-ms"),
             auto_split: flag("auto-split"),
             auto_rebalance: flag("auto-rebalance"),
             verify_rate_mb: number("verify-rate-mb"),
@@ -213,6 +237,8 @@ mod tests {
             moves_per_node: 2,
             failure_timeout_ms: 300_000,
             split_bytes: 4 << 30,
+            split_ops: 0,
+            split_rest_ms: 600_000,
             auto_split: true,
             auto_rebalance: true,
             verify_rate_mb: 50,

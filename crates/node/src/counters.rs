@@ -1,5 +1,6 @@
 //! How many keys each slot of a shard holds, and how many of those have an expiry: exact, because every change goes
-//! through apply, and kept in the tree so that a restart need not count.
+//! through apply, and kept in the tree so that a restart need not count. And how often each slot was asked lately: about,
+//! and in memory only.
 
 use crate::slots::Slots;
 use arc_swap::ArcSwap;
@@ -13,7 +14,14 @@ pub(crate) struct Counters {
     cells: ArcSwap<Cells>,
     total: AtomicU64,
     expiring: AtomicU64,
+    /// Operations since the shard was opened.
+    operations: AtomicU64,
+    /// How often those of slots were looked at since they faded.
+    looks: AtomicU64,
 }
+
+/// For so many looks at where a slot's operations lie, they are remembered whole; then half of them is forgotten.
+const LOOKS_REMEMBERED: u64 = 60;
 
 /// The counts of a range of slots. Another one takes their place when a shard comes by slots beyond them.
 #[derive(Debug)]
@@ -26,6 +34,8 @@ struct Cells {
 struct Cell {
     keys: AtomicU64,
     expiring: AtomicU64,
+    /// Operations, those of long ago counted less.
+    operations: AtomicU64,
 }
 
 /// Which of the two counts of a slot.
@@ -70,7 +80,40 @@ impl Counters {
     /// Zero for those slots.
     pub(crate) fn new(slots: &Slots) -> Self {
         let cells = ArcSwap::from_pointee(Cells::new(slots.span()));
-        Self { cells, total: AtomicU64::new(0), expiring: AtomicU64::new(0) }
+        let zero = || AtomicU64::new(0);
+        Self { cells, total: zero(), expiring: zero(), operations: zero(), looks: zero() }
+    }
+
+    /// So many operations were asked of a slot.
+    pub(crate) fn note_operations(&self, slot: Slot, count: u64) {
+        self.operations.fetch_add(count, Ordering::Relaxed);
+        if let Some(cell) = self.cells.load().cell(slot) {
+            cell.operations.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    /// Operations since the shard was opened.
+    pub(crate) fn operations(&self) -> u64 {
+        self.operations.load(Ordering::Relaxed)
+    }
+
+    /// Where `slots` fall into two parts with as many keys each.
+    pub(crate) fn halves_by_keys(&self, slots: &Slots) -> Option<(Slot, u16)> {
+        let cells = self.cells.load();
+        slots.halves(|slot| cells.cell(slot).map_or(0, |cell| cell.keys.load(Ordering::Relaxed)))
+    }
+
+    /// Where they fall into two parts that were asked as often lately: to be looked at in about equal intervals.
+    pub(crate) fn halves_by_load(&self, slots: &Slots) -> Option<(Slot, u16)> {
+        let cells = self.cells.load();
+        let halves = slots.halves(|slot| cells.cell(slot).map_or(0, |cell| cell.operations.load(Ordering::Relaxed)));
+        if self.looks.fetch_add(1, Ordering::Relaxed) % LOOKS_REMEMBERED == LOOKS_REMEMBERED - 1 {
+            for (_, cell) in cells.each() {
+                let half = |count: u64| Some(count / 2);
+                let _ = cell.operations.fetch_update(Ordering::Relaxed, Ordering::Relaxed, half);
+            }
+        }
+        halves
     }
 
     pub(crate) fn total(&self) -> u64 {
@@ -130,6 +173,7 @@ impl Counters {
             let Some(cell) = cells.cell(slot) else { continue };
             self.total.fetch_sub(cell.keys.swap(0, Ordering::Relaxed), Ordering::Relaxed);
             self.expiring.fetch_sub(cell.expiring.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+            cell.operations.store(0, Ordering::Relaxed);
         }
     }
 

@@ -50,6 +50,7 @@ impl<'a> EntrySpace<'a> {
     pub fn commit(self) {
         let shard = self.view.id().0;
         self.view.begin_write(self.index);
+        self.view.expect_rows(self.counts.keys().copied());
         if self.view.absent().any() {
             self.made.iter().for_each(|key| self.view.absent().made(key));
         }

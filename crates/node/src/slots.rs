@@ -105,22 +105,25 @@ impl Slots {
         self
     }
 
-    /// The upper part of them, which begins where `weight` of a slot, added up, passes half; none if there is only one.
+    /// Where they fall into two parts whose weights are the most alike: the first slot of the upper part, and the weight of
+    /// the heavier one, of a thousand. None if there is only one slot.
     #[must_use]
-    pub(crate) fn upper_half(&self, weight: impl Fn(Slot) -> u64) -> Option<Slot> {
+    pub(crate) fn halves(&self, weight: impl Fn(Slot) -> u64) -> Option<(Slot, u16)> {
         // Empty slots count a little, so that a shard without rows is halved by slots.
         let weight = |slot: Slot| 1024 * u128::from(weight(slot)) + 1;
         let total: u128 = self.iter().map(weight).sum();
         let mut below = 0;
-        for slot in self.iter().skip(1).zip(self.iter()).map(|(slot, before)| {
+        let mut best: Option<(Slot, u128)> = None;
+        for (before, slot) in self.iter().zip(self.iter().skip(1)) {
             below += weight(before);
-            (slot, below)
-        }) {
-            if 2 * slot.1 >= total {
-                return Some(slot.0);
+            let heavier = below.max(total - below);
+            if best.is_some_and(|(_, best)| best <= heavier) {
+                // The lower part only grows from here on.
+                break;
             }
+            best = Some((slot, heavier));
         }
-        self.iter().last().filter(|_| self.count() > 1)
+        best.map(|(slot, heavier)| (slot, (heavier * 1000 / total) as u16))
     }
 
     /// Whether the row of a tree key is one of these slots', or of none.
@@ -250,11 +253,15 @@ mod tests {
     #[test]
     fn halves_weigh_the_same() {
         let slots = Slots::from(vec![(0, 3), (8, 11)]);
-        assert_eq!(slots.upper_half(|_| 0), Some(Slot(8)), "by slots where there is nothing");
-        assert_eq!(slots.upper_half(|slot| u64::from(slot.0 == 0) * 100), Some(Slot(1)));
-        assert_eq!(slots.upper_half(|slot| u64::from(slot.0 == 11) * 100), Some(Slot(11)));
-        assert_eq!(slots.upper_half(|slot| u64::from(slot.0)), Some(Slot(10)));
-        assert_eq!(Slots::from((5, 5)).upper_half(|_| 7), None);
+        assert_eq!(slots.halves(|_| 0), Some((Slot(8), 500)), "by slots where there is nothing");
+        assert_eq!(slots.halves(|slot| u64::from(slot.0 == 0) * 100), Some((Slot(1), 999)));
+        assert_eq!(slots.halves(|slot| u64::from(slot.0 == 11) * 100), Some((Slot(11), 999)));
+        assert_eq!(slots.halves(|slot| u64::from(slot.0)), Some((Slot(10), 522)));
+        // The heaviest goes to where it makes the parts more alike.
+        let weights = [35, 0, 0, 40, 25, 0, 0, 0];
+        let heavy = |slot: Slot| slots.iter().zip(weights).find(|(of, _)| *of == slot).map_or(0, |(_, weight)| weight);
+        assert_eq!(slots.halves(heavy), Some((Slot(3), 649)));
+        assert_eq!(Slots::from((5, 5)).halves(|_| 7), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What all threads share of a shard: its tree, its part of the row cache, its counters and whether it may be read.
 
 mod lease;
+mod load;
 
 use crate::absent_watch::{AbsentKeys, AbsentWatch};
 use crate::config::Config;
@@ -155,6 +156,15 @@ impl ShardView {
         self.withhold(None);
     }
 
+    /// Rows of those slots are about to be written. A tree that has kept nothing yet has its slots of the map, which may
+    /// know of a split that the entries, from the first on, have yet to come to: until then its rows must be told apart.
+    pub(crate) fn expect_rows(&self, mut slots: impl Iterator<Item = Slot>) {
+        let owned = self.slots.load();
+        if !owned.is_partial() && slots.any(|slot| !owned.owns(slot)) {
+            self.slots.store(Arc::new(Slots::clone(&owned).of_forked()));
+        }
+    }
+
     /// The leader has proposed to give `slots` away: from now on nothing is read or written there. `None`: it has not.
     pub(crate) fn withhold(&self, slots: Option<Slots>) {
         self.withheld.store(slots.map(Arc::new));
@@ -184,26 +194,13 @@ impl ShardView {
         self.slots.load_full()
     }
 
-    /// The first slot of the upper half, by keys: where the shard would be split. None if it has one slot only.
-    #[must_use]
-    pub fn split_slot(&self) -> Option<Slot> {
-        self.slots.load().upper_half(|slot| self.counters.in_slot(slot))
-    }
-
-    /// The slots from `at` on that it owns.
-    #[must_use]
-    pub fn slots_from(&self, at: Slot) -> Vec<(u16, u16)> {
-        let slots = self.slots.load();
-        let upper = slots.ranges().iter().filter(|range| range.1 >= at.0);
-        upper.map(|&(first, last)| (first.max(at.0), last)).collect()
-    }
-
     /// The rows as of the applied index: those of its own slots.
     #[must_use]
     pub fn snapshot(&self) -> Box<dyn Snapshot> {
         let slots = self.slots.load_full();
         let rows = self.engine.snapshot();
-        if slots.is_partial() { Box::new(OwnedRows::of(rows, slots)) } else { rows }
+        // Asked again: the first row of another slot may have come in between.
+        if slots.is_partial() || self.slots.load().is_partial() { Box::new(OwnedRows::of(rows, slots)) } else { rows }
     }
 
     /// The shard begins as a part of `parent`: time does not go back.
@@ -396,6 +393,7 @@ impl ShardView {
             last: status.last,
             term: status.term,
             leads: self.group.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(|_| self.leading()),
+            division: self.division(),
             broken: self.broken(),
         }
     }

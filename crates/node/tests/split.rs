@@ -288,3 +288,48 @@ fn a_tree_that_had_kept_nothing_hides_what_the_map_knows_to_be_split_off() {
         assert!(records > parent.keys().filter(|key| key[0] == b'r').count());
     }
 }
+
+/// Its replica was down when the shard was split, and has its map of afterwards, and its rows of the entries before.
+#[test]
+fn a_tree_that_had_kept_nothing_hides_what_is_to_be_split_off_before_it_is() {
+    for kind in [EngineKind::Lsm, EngineKind::Memory] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut node = Node::start(dir.path(), kind, 9);
+        fill(&mut node);
+        let all = node.rows(PARENT);
+        drop(node);
+        std::fs::remove_dir_all(dir.path().join(PARENT.to_string())).unwrap();
+        let records = |rows: &BTreeMap<Vec<u8>, Vec<u8>>| rows.keys().filter(|key| key[0] == b'r').count();
+        for _ in 0..2 {
+            let mut node = Node::start_with(dir.path(), kind, 9, HALF - 1);
+            // As many as the counters say, which count its own slots only.
+            let rows = node.rows(PARENT);
+            assert!(records(&rows) > 0 && records(&rows) < records(&all));
+            // And what it has kept says so.
+            node.flush(PARENT);
+        }
+    }
+}
+
+/// Others may have the entry in their log, and not have come to it.
+#[test]
+fn the_log_is_kept_until_the_map_says_that_the_split_has_happened() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut node = Node::start(dir.path(), EngineKind::Lsm, 9);
+    fill(&mut node);
+    node.split();
+    node.flush(PARENT);
+    let mut map = cluster::Map { next_shard: CHILD.0, ..cluster::Map::default() };
+    let cuts = |node: &mut Node<'_>, map: &cluster::Map| {
+        let parent = node.shards.get_mut(&PARENT).unwrap();
+        parent.note_splits(map);
+        parent.truncate(&mut LogWrite::default()).unwrap()
+    };
+    assert!(!cuts(&mut node, &map), "the map is older than the split");
+    let split = cluster::Split { plan: vocab::PlanId(1), parent: PARENT, slots: vec![(HALF, SLOT_COUNT - 1)] };
+    map.next_shard = CHILD.0 + 1;
+    map.splits.insert(CHILD, split);
+    assert!(!cuts(&mut node, &map), "it is under way");
+    map.splits.clear();
+    assert!(cuts(&mut node, &map));
+}

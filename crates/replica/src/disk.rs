@@ -8,7 +8,7 @@ use raft_engine::env::{DefaultFileSystem, FileSystem, Handle, Permission, WriteE
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Whether the device takes writes.
@@ -116,6 +116,15 @@ pub(crate) struct GuardedFs {
     health: Arc<DiskHealth>,
     /// The file that entries are appended to. Those before it were fsynced when it took their place.
     active: Mutex<Option<Arc<GuardedHandle>>>,
+    /// The same file, opened once more for each fsync that was ever under way at the same time.
+    lanes: Mutex<Vec<Lane>>,
+}
+
+/// A file opened for its fsyncs alone. The kernel tells of a page that it could not write once for each open file: two
+/// threads that fsync the same one at a time would share one answer, and the other would hear of success.
+struct Lane {
+    of: Arc<GuardedHandle>,
+    file: std::fs::File,
 }
 
 pub(crate) struct GuardedHandle {
@@ -132,13 +141,34 @@ pub(crate) struct GuardedWriter {
 
 impl GuardedFs {
     pub(crate) fn new(health: Arc<DiskHealth>) -> Self {
-        Self { health, active: Mutex::new(None) }
+        Self { health, active: Mutex::new(None), lanes: Mutex::default() }
     }
 
-    /// Fsyncs all entries that were appended before. raft-engine's own way does nothing at all.
+    /// Fsyncs all entries that were appended before. raft-engine's own way does nothing at all. May be under way
+    /// several times at once.
     pub(crate) fn sync_active(&self) -> io::Result<()> {
         let active = self.active.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        active.map_or(Ok(()), |file| file.sync())
+        let Some(active) = active else { return Ok(()) };
+        let lane = self.lane_of(&active);
+        let synced = lane.and_then(|lane| lane.file.sync_data().map(|()| lane));
+        let lane = active.judge_sync(synced)?;
+        self.lanes().push(lane);
+        Ok(())
+    }
+
+    fn lane_of(&self, file: &Arc<GuardedHandle>) -> io::Result<Lane> {
+        let mut lanes = self.lanes();
+        // Those of files that are full by now were fsynced when another took their place.
+        lanes.retain(|lane| Arc::ptr_eq(&lane.of, file));
+        if let Some(lane) = lanes.pop() {
+            return Ok(lane);
+        }
+        let opened = std::fs::OpenOptions::new().write(true).open(&file.path)?;
+        Ok(Lane { of: file.clone(), file: opened })
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, Vec<Lane>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wrap(&self, path: &Path, handle: <DefaultFileSystem as FileSystem>::Handle) -> GuardedHandle {
@@ -186,6 +216,15 @@ impl FileSystem for GuardedFs {
     }
 }
 
+impl GuardedHandle {
+    /// What came of an fsync of this file: a failed one poisons the store.
+    fn judge_sync<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
+        let outcome = outcome.inspect_err(|e| self.health.poison(&format!("fsync of {}: {e}", self.path.display())))?;
+        self.health.log_fsyncs.fetch_add(1, Ordering::Relaxed);
+        Ok(outcome)
+    }
+}
+
 impl Handle for GuardedHandle {
     /// raft-engine cuts a log file short at the first record that does not check. That is right for the torn end of
     /// the last write, and loses acknowledged writes if whole records follow: then this refuses.
@@ -208,9 +247,7 @@ impl Handle for GuardedHandle {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.inner.sync().inspect_err(|e| self.health.poison(&format!("fsync of {}: {e}", self.path.display())))?;
-        self.health.log_fsyncs.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        self.judge_sync(self.inner.sync())
     }
 }
 
@@ -261,7 +298,7 @@ const FSYNCS_THAT_PAY: u64 = 4;
 
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
-/// Tries `call` until the device has room for it. The log thread waits here; the shards refuse writes meanwhile.
+/// Tries `call` until the device has room for it. A log thread waits here; the shards refuse writes meanwhile.
 fn wait_for_room<T>(health: &DiskHealth, path: &Path, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     const PAUSE: Duration = Duration::from_millis(100);
     loop {

@@ -110,6 +110,14 @@ impl LogWrite {
         self.install(shard, Install { replica, index, term, conf_state, hard_state });
     }
 
+    /// Makes a group known that begins with nothing. Without voters its replica waits for a snapshot that says who the
+    /// members are: so is one begun that is added to a group.
+    pub fn begin(&mut self, shard: ShardId, replica: ReplicaId, voters: &[ReplicaId], learners: &[ReplicaId]) {
+        let ids = |ids: &[ReplicaId]| ids.iter().map(|id| id.0).collect();
+        let conf_state = ConfState { voters: ids(voters), learners: ids(learners), ..ConfState::default() };
+        self.install(shard, Install { replica, conf_state, ..Install::default() });
+    }
+
     /// Forgets a group: its replica is gone from this node.
     pub fn remove(&mut self, shard: ShardId) {
         self.push(shard, Op::Remove, OP_BYTES, true);

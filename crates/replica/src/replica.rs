@@ -6,13 +6,13 @@
 use crate::election::{ELECTION_TICKS, ElectionTimer, HEARTBEAT_TICKS, NEVER_TICKS};
 use crate::error::{Error, Result};
 use crate::log_store::{GroupState, LogStore};
-use crate::log_write::{Install, LogWrite, SYNC};
+use crate::log_write::{LogWrite, SYNC};
 use crate::members::Members;
 use crate::progress::LogMarks;
 use crate::snapshot::{Installing, restart_after};
 use crate::tail::Tail;
 use crate::turn::{ReplicaStatus, SnapshotPoint, Turn};
-use raft::eraftpb::{ConfState, Entry, EntryType, HardState, Message, MessageType};
+use raft::eraftpb::{Entry, EntryType, HardState, Message, MessageType};
 use raft::{Config, RawNode, Ready, StateRole, Storage};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -55,8 +55,7 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Makes the group known to the log, as its replica `me`, if the log does not know it. Without voters it waits for
-    /// a snapshot that says who its members are: so is one begun that is added to a group.
+    /// Makes the group known to the log, as its replica `me`, if the log does not know it: see [`LogWrite::begin`].
     pub fn bootstrap(
         log: &dyn LogStore,
         shard: ShardId,
@@ -67,10 +66,8 @@ impl Replica {
         if log.state(shard)?.is_some() {
             return Ok(());
         }
-        let ids = |ids: &[ReplicaId]| ids.iter().map(|id| id.0).collect();
-        let conf_state = ConfState { voters: ids(voters), learners: ids(learners), ..ConfState::default() };
         let mut write = LogWrite::default();
-        write.install(shard, Install { replica: me, conf_state, ..Install::default() });
+        write.begin(shard, me, voters, learners);
         log.write(write, true)
     }
 

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// How often each thread looks around without being woken.
 const PAUSE: Duration = Duration::from_millis(200);
+/// For every tree that it looks at, a thread that found nothing to do waits so much longer.
+const PAUSE_EACH: Duration = Duration::from_micros(100);
 /// Free space below which writes are refused, so that what is in memory can still go to files.
 const RESERVE_BYTES: u64 = 64 << 20;
 /// The same, as a part of a small device.
@@ -41,13 +43,14 @@ impl Background {
         self.compacting.load(Ordering::Acquire) == 0
     }
 
-    /// Waits until woken since `seen`, or for a pause; answers what has been seen now.
-    fn wait(&self, seen: u64) -> u64 {
+    /// Waits until woken since `seen`, or for a pause after a look at so many trees; answers what has been seen now.
+    fn wait(&self, seen: u64, trees: usize) -> u64 {
         let wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
         if *wakes != seen {
             return *wakes;
         }
-        let (wakes, _) = self.changed.wait_timeout(wakes, PAUSE).unwrap_or_else(PoisonError::into_inner);
+        let pause = PAUSE + PAUSE_EACH * trees as u32;
+        let (wakes, _) = self.changed.wait_timeout(wakes, pause).unwrap_or_else(PoisonError::into_inner);
         *wakes
     }
 }
@@ -81,7 +84,11 @@ fn flush_thread(store: &Store) {
         if flushed || seen % 8 == 0 {
             purge(store);
         }
-        seen = store.background.wait(seen);
+        if flushed {
+            // There may be something to compact.
+            store.background.wake();
+        }
+        seen = store.background.wait(seen, 0);
     }
 }
 
@@ -143,26 +150,28 @@ fn purge(store: &Store) {
 fn compact_thread(store: &Store) {
     let mut seen = 0;
     while !store.is_stopping() {
-        let mut more = false;
+        let (mut more, mut trees) = (false, 0);
+        let mut begun = Instant::now();
         for view in store.known().all_views() {
             if store.is_stopping() || store.health.state() != DiskState::Healthy {
                 break;
             }
-            let begun = Instant::now();
+            trees += 1;
             match view.engine().compact() {
-                Ok(stepped) => {
+                // The clock is not asked for trees that have nothing to compact: there may be thousands.
+                Ok(false) => {}
+                Ok(true) => {
                     store.stats.took("compaction", begun.elapsed(), now_ms(), &store.config);
-                    more |= stepped;
-                    if stepped {
-                        store.background.compactions.fetch_add(1, Ordering::Relaxed);
-                    }
+                    more = true;
+                    store.background.compactions.fetch_add(1, Ordering::Relaxed);
+                    begun = Instant::now();
                 }
                 Err(e) => refuse(store, &e),
             }
         }
         store.background.compacting.store(u64::from(more), Ordering::Release);
         if !more {
-            seen = store.background.wait(seen);
+            seen = store.background.wait(seen, trees);
         }
     }
 }
@@ -173,7 +182,7 @@ fn purge_thread(store: &Store) {
     while !store.is_stopping() {
         let mut more = false;
         let views: Vec<_> = store.known().views().cloned().collect();
-        for view in views {
+        for view in &views {
             if store.is_stopping() || store.health.state() != DiskState::Healthy {
                 break;
             }
@@ -183,7 +192,10 @@ fn purge_thread(store: &Store) {
             }
         }
         if !more {
-            seen = store.background.wait(seen);
+            // Nobody is kept from giving up a replica meanwhile.
+            let trees = views.len();
+            drop(views);
+            seen = store.background.wait(seen, trees);
         }
     }
 }

@@ -17,6 +17,9 @@ const DEBT_MAX: f64 = 25.0;
 /// How long clients wait for a log write that has no room before they are told.
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 
+/// Log writes that a worker may have under way: while one is being fsynced, the next is written.
+const LOG_WRITES_MAX: usize = 2;
+
 /// Rounds of one call: what is left has its turn after the sockets.
 const ROUNDS_MAX: usize = 16;
 
@@ -29,7 +32,7 @@ impl Worker {
     /// or the log has to be waited for.
     pub(crate) fn pump(&mut self) {
         for _ in 0..ROUNDS_MAX {
-            if self.logging.is_some() || !self.core.is_busy() || self.paused_until > Instant::now() {
+            if !self.may_log() || !self.core.is_busy() || self.paused_until > Instant::now() {
                 return;
             }
             self.hold_back();
@@ -46,17 +49,25 @@ impl Worker {
         }
     }
 
+    /// Whether a log write may begin. Not if another is to end first: a replica is closed only where none is under way.
+    pub(crate) fn may_log(&self) -> bool {
+        self.logging.is_empty() || (self.logging.len() < LOG_WRITES_MAX && self.releases.is_empty())
+    }
+
     fn write_log(&mut self, write: LogWrite, logging: Logging) {
-        self.logging_since = Instant::now();
-        if write.wants_sync() || self.is_short_of_room() {
+        // What follows one that is not in the file yet must not get there before it.
+        if write.wants_sync() || !self.logging.is_empty() || self.is_short_of_room() {
             // The others write while this node waits for its disk.
             self.post();
-            self.logging = Some(logging);
-            self.store.log_thread.write(write, self.inbox.clone());
+            if self.logging.is_empty() {
+                self.logging_since = Instant::now();
+            }
+            self.logging.push_back(logging);
+            self.store.log_threads.write(write, self.inbox.clone());
             return;
         }
         let outcome = self.store.log.write(write, false);
-        self.store.log_thread.unsynced();
+        self.store.log_threads.unsynced();
         self.note_logged(&logging, outcome);
     }
 
@@ -79,7 +90,7 @@ impl Worker {
     /// The log write under way waits for room: nobody waits with it for ever. It goes on by itself when there is some.
     pub(crate) fn answer_for_want_of_room(&mut self) {
         let health = self.store.health.clone();
-        if self.logging.is_some() && health.log_waits() && self.logging_since.elapsed() > ROOM_PATIENCE {
+        if !self.logging.is_empty() && health.log_waits() && self.logging_since.elapsed() > ROOM_PATIENCE {
             let reason = format!("disk full ({})", health.reason());
             self.core.fail_pending(&reason, &mut self.outbox);
         }
@@ -95,9 +106,10 @@ impl Worker {
         }
     }
 
-    /// The log write under way is done: what waited for it goes on.
+    /// The oldest log write under way is done: what waited for it goes on.
     pub(crate) fn logged(&mut self, outcome: replica::Result<()>) {
-        if let Some(logging) = self.logging.take() {
+        if let Some(logging) = self.logging.pop_front() {
+            self.logging_since = Instant::now();
             self.note_logged(&logging, outcome);
             self.release();
             self.pump();

@@ -180,11 +180,19 @@ impl Directory {
 
     /// This node has a replica of a shard, or has it no more.
     pub(crate) fn set_view(&self, shard: ShardId, view: Option<(ReplicaId, Arc<ShardView>)>) {
+        self.set_views([(shard, view)]);
+    }
+
+    /// The same of several shards at once: each change costs a copy of everything that is known.
+    pub(crate) fn set_views(&self, views: impl IntoIterator<Item = (ShardId, Option<(ReplicaId, Arc<ShardView>)>)>) {
         self.replace(|known| {
-            let at = shard.0 as usize;
             let mut places = known.places.clone();
-            places.resize_with(places.len().max(at + 1), Place::default);
-            (places[at].replica, places[at].view) = view.map_or_else(Default::default, |(id, view)| (id, Some(view)));
+            for (shard, view) in views {
+                let at = shard.0 as usize;
+                places.resize_with(places.len().max(at + 1), Place::default);
+                (places[at].replica, places[at].view) =
+                    view.map_or_else(Default::default, |(id, view)| (id, Some(view)));
+            }
             if known.map.as_ref().is_some_and(|map| !map.splits.is_empty()) {
                 return Known::of(known.map.clone(), places);
             }

@@ -111,15 +111,15 @@ impl Store {
             log::error!("{e}");
             return;
         }
-        for (shard, replica) in map.replicas_on(self.node()) {
-            if self.is_stopping() || self.known().view(shard.0 as usize).is_some() {
-                continue;
-            }
-            match self.open_held(&map, shard, replica.id) {
-                Ok(opened) => opened.into_iter().for_each(|opened| self.give_to_owner(opened)),
-                Err(why) => self.holdings.damaged(shard, replica.id, why),
-            }
-        }
+        let known = self.known().clone();
+        let lacks = |(shard, _): &(ShardId, ReplicaId)| known.view(shard.0 as usize).is_none();
+        let given = map.replicas_on(self.node()).map(|(shard, replica)| (shard, replica.id));
+        let given: Vec<_> = given.filter(lacks).collect();
+        drop(known);
+        self.open_held(&map, &given, &mut |(shard, replica), opened| match opened {
+            Ok(opened) => self.give_to_owner(opened),
+            Err(why) => self.holdings.damaged(shard, replica, why),
+        });
     }
 
     /// Whether the map gives this node a replica that is not open, and nothing is known to be wrong with it.
@@ -191,7 +191,7 @@ impl Store {
         self.dir.remove_tree(shard)?;
         let mut write = LogWrite::default();
         write.remove(shard);
-        self.log_thread.write_last(write).map_err(|e| e.to_string())
+        self.log_threads.write_last(write).map_err(|e| e.to_string())
     }
 
     /// Removes what is left of replicas that the map does not give this node, and that are not open.
@@ -305,6 +305,7 @@ impl Reporter {
                 last: 0,
                 term: 0,
                 leads: None,
+                division: None,
                 broken: Some(why.clone()),
             },
         ));

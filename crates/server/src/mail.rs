@@ -67,7 +67,7 @@ impl Worker {
         let Some(owned) = self.core.shard_mut(shard) else { return };
         match owned.truncate(&mut write) {
             // Not here: it may wait, for room or for an fsync that is under way.
-            Ok(true) => self.store.log_thread.write_behind(write),
+            Ok(true) => self.store.log_threads.write_behind(write),
             Ok(false) => {}
             Err(e) => log::error!("{e}"),
         }

@@ -8,7 +8,7 @@ use node::{Answers, Effects, Shard, ShardView, SnapshotTask, SplitTask, Ticket};
 use replica::{LogStore, LogWrite, Members, Replica};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use storage::open_engine;
+use storage::{Engine, open_engine};
 use vocab::{NodeId, Prng, ReplicaId, ShardId};
 
 /// A replica that has been opened, on its way to its worker.
@@ -18,42 +18,117 @@ pub(crate) struct Opened {
     pub(crate) fresh: bool,
 }
 
+/// A replica that the map gives this node.
+pub(crate) type Given = (ShardId, ReplicaId);
+
+/// A tree, or why it cannot be opened.
+type TreeOpened = Result<Arc<dyn Engine>, String>;
+
+/// A replica whose tree is open, on its way to its group.
+struct Begun {
+    given: Given,
+    view: Arc<ShardView>,
+    fresh: bool,
+}
+
+/// So many replicas are opened together: they share fsyncs, and one change of what is known. What has been opened serves
+/// while the next are.
+const TOGETHER_MAX: usize = 256;
+/// Threads that open trees: they wait for the disk, and what they wait for at the same time is one wait.
+const OPENERS_MAX: usize = 16;
+
 impl Store {
     /// Opens all replicas that the map gives this node, and tells the directory. One that is damaged is told of, and made
     /// anew from its peers when an operator says so; a node that has no peers does not start.
     pub(crate) fn open_replicas(&self, map: &Arc<Map>) -> Result<Vec<Opened>, String> {
         self.directory.set_map(map.clone());
         self.sweep(map)?;
-        let mut opened = Vec::new();
-        for (shard, replica) in map.replicas_on(self.node()) {
-            match self.open_held(map, shard, replica.id) {
-                Ok(one) => opened.extend(one),
-                Err(why) if self.is_alone() => return Err(why),
-                Err(why) => self.holdings.damaged(shard, replica.id, why),
+        let given: Vec<Given> = map.replicas_on(self.node()).map(|(shard, replica)| (shard, replica.id)).collect();
+        let (mut opened, mut failed) = (Vec::with_capacity(given.len()), None);
+        self.open_held(map, &given, &mut |(shard, replica), one| match one {
+            Ok(one) => opened.push(one),
+            Err(why) if self.is_alone() => _ = failed.get_or_insert(why),
+            Err(why) => self.holdings.damaged(shard, replica, why),
+        });
+        opened.sort_unstable_by_key(|opened| opened.shard.view().id());
+        failed.map_or(Ok(opened), Err)
+    }
+
+    /// Opens replicas, except those that are known to be of no use, and those whose shard is only about to be made. Each is
+    /// given to `take`, or why it cannot be opened. It goes on until the store stops.
+    pub(crate) fn open_held(&self, map: &Map, given: &[Given], take: &mut dyn FnMut(Given, Result<Opened, String>)) {
+        let of_use = given.iter().copied().filter(|(shard, replica)| !self.holdings.is_damaged(*shard, *replica));
+        // Whether a shard is about to be made out of another shows only once that one is open: those without a group last.
+        let is_known = |(shard, _): &Given| !matches!(self.log.state(*shard), Ok(None));
+        let (known, new): (Vec<Given>, Vec<Given>) = of_use.partition(is_known);
+        for together in known.chunks(TOGETHER_MAX).chain(new.chunks(TOGETHER_MAX)) {
+            if self.is_stopping() {
+                return;
+            }
+            self.open_together(map, together, take);
+        }
+    }
+
+    fn open_together(&self, map: &Map, given: &[Given], take: &mut dyn FnMut(Given, Result<Opened, String>)) {
+        let joined = self.joined_slots();
+        let mut wanted = Vec::with_capacity(given.len());
+        for &(shard, me) in given {
+            match self.will_be_forked(map, shard, &joined) {
+                Ok(true) => {}
+                Ok(false) if self.dir.is_set_aside(shard, me) => take((shard, me), Err(SET_ASIDE.to_owned())),
+                Ok(false) => wanted.push((shard, me)),
+                Err(why) => take((shard, me), Err(why)),
             }
         }
-        Ok(opened)
+        let mut write = LogWrite::default();
+        let mut begun = Vec::with_capacity(wanted.len());
+        for ((shard, me), tree) in self.open_trees(&wanted) {
+            match tree.and_then(|tree| self.begin(map, (shard, me), tree, &mut write)) {
+                Ok(one) => begun.push(one),
+                Err(why) => take((shard, me), Err(why)),
+            }
+        }
+        let written = if write.is_empty() { Ok(()) } else { self.log.write(write, true).map_err(|e| e.to_string()) };
+        let mut opened = Vec::with_capacity(begun.len());
+        for one in begun {
+            let given = one.given;
+            let written = if one.fresh { written.clone() } else { Ok(()) };
+            match written.and_then(|()| self.join(map, one)) {
+                Ok(one) => opened.push((given, one)),
+                Err(why) => take(given, Err(why)),
+            }
+        }
+        let view = |((shard, me), one): &(Given, Opened)| (*shard, Some((*me, one.shard.view().clone())));
+        self.directory.set_views(opened.iter().map(view));
+        opened.into_iter().for_each(|(given, one)| take(given, Ok(one)));
     }
 
-    /// Opens one replica, unless it is known to be of no use, or its shard is only about to be made.
-    pub(crate) fn open_held(&self, map: &Map, shard: ShardId, me: ReplicaId) -> Result<Option<Opened>, String> {
-        if self.holdings.is_damaged(shard, me) || self.will_be_forked(map, shard)? {
-            return Ok(None);
+    /// Opens trees, or makes them, several at a time.
+    fn open_trees(&self, wanted: &[Given]) -> Vec<(Given, TreeOpened)> {
+        if let Err(why) = self.dir.make_folders(wanted.iter().map(|(shard, _)| *shard)) {
+            return wanted.iter().map(|given| (*given, Err(why.clone()))).collect();
         }
-        if self.dir.is_set_aside(shard, me) {
-            return Err(SET_ASIDE.to_owned());
-        }
-        self.open_replica(map, shard, me).map(Some)
+        let engine = self.dir.identity().engine;
+        let open =
+            |shard: ShardId| open_engine(engine, &self.dir.shard(shard), &self.resources).map_err(|e| e.to_string());
+        let share = wanted.len().div_ceil(OPENERS_MAX).max(1);
+        std::thread::scope(|scope| {
+            let open_all =
+                |given: &[Given]| given.iter().map(|&(shard, me)| ((shard, me), open(shard))).collect::<Vec<_>>();
+            let openers: Vec<_> = wanted.chunks(share).map(|given| scope.spawn(move || open_all(given))).collect();
+            openers
+                .into_iter()
+                .flat_map(|opener| opener.join().expect("a panic while opening is not survived"))
+                .collect()
+        })
     }
 
-    /// Opens one replica; makes it if the log has never seen its group.
-    pub(crate) fn open_replica(&self, map: &Map, shard: ShardId, me: ReplicaId) -> Result<Opened, String> {
+    /// Makes the group of a tree known to the log, if it has never seen it, by `write`.
+    fn begin(&self, map: &Map, given: Given, tree: Arc<dyn Engine>, write: &mut LogWrite) -> Result<Begun, String> {
+        let (shard, me) = given;
         let info = map.shards.get(&shard).ok_or_else(|| format!("the map has no shard {shard}"))?;
         // A shard that is being split off owns none yet, as far as the map says.
         let slots = map.splits.get(&shard).map_or(&info.slots, |split| &split.slots).clone();
-        let fail = |what: &str| format!("shard {shard}: {what}");
-        let tree = open_engine(self.dir.identity().engine, &self.dir.shard(shard), &self.resources);
-        let tree = tree.map_err(|e| e.to_string())?;
         let view = ShardView::open(shard, slots, tree, self.cache.clone()).map_err(|e| e.to_string())?;
         view.set_config(self.config.clone());
         let fresh = self.log.state(shard).map_err(|e| e.to_string())?.is_none();
@@ -61,8 +136,15 @@ impl Store {
             // The members of a store's first map know each other from it; any other replica is told by a snapshot.
             let is_first = info.members_index == 0 && info.replica(me).is_some_and(|replica| replica.member);
             let voters: Vec<ReplicaId> = info.voters().filter(|_| is_first).map(|replica| replica.id).collect();
-            Replica::bootstrap(&*self.log, shard, me, &voters, &[]).map_err(|e| fail(&e.to_string()))?;
+            write.begin(shard, me, &voters, &[]);
         }
+        Ok(Begun { given, view, fresh })
+    }
+
+    /// Opens the replica of a tree whose group the log knows.
+    fn join(&self, map: &Map, begun: Begun) -> Result<Opened, String> {
+        let Begun { given: (shard, me), view, fresh } = begun;
+        let fail = |what: &str| format!("shard {shard}: {what}");
         let state = self.log.state(shard).map_err(|e| e.to_string())?.ok_or_else(|| fail("the log forgot it"))?;
         if state.replica != me {
             return Err(fail(&format!("the log holds replica {}, the map gives this node {me}", state.replica)));
@@ -72,9 +154,8 @@ impl Store {
         let seed = Prng::new(self.node().0 ^ u64::from(shard.0)).next_u64();
         let log: Arc<dyn LogStore> = self.log.clone();
         let replica = Replica::open(log, shard, state, applied, installed.as_ref(), seed).map_err(|e| e.to_string())?;
-        let mut shard = Shard::new(view.clone(), replica, self.health.clone())?;
+        let mut shard = Shard::new(view, replica, self.health.clone())?;
         shard.set_first_map(map);
-        self.directory.set_view(view.id(), Some((me, view)));
         Ok(Opened { shard, fresh })
     }
 }

@@ -121,6 +121,7 @@ impl Worker {
             reply.buf.truncate(mark);
         } else {
             self.store.stats.worker(self.index).looked_up(lookups);
+            self.sampler.note(view, slot);
             self.finished(id, spec, args, &reply.buf[mark..]);
         }
         if !direct {
@@ -151,6 +152,7 @@ impl Worker {
         args: &[&[u8]],
     ) -> Step {
         let Some(ticket) = self.begin_in_pool(id, spec, args, target.mask) else { return Step::Stall };
+        self.sampler.note(&place.0, target.slot);
         let (arrived_us, consistency) = asked;
         let read = PooledRead {
             store: self.store.clone(),

@@ -193,7 +193,7 @@ impl Server {
             }
         }
         self.store.health.stop_waiting();
-        self.store.log_thread.stop();
+        self.store.log_threads.stop();
         background::flush_rest(&self.store);
     }
 }

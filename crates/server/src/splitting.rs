@@ -99,6 +99,16 @@ impl Worker {
 /// How long a write waits for the shard that has its slot now to be led, in µs.
 const HELD_WITHIN_US: u64 = 5_000_000;
 
+/// Some slots: looked for much more often than made.
+#[derive(Default)]
+pub(crate) struct SlotSet(BTreeSet<u16>);
+
+impl SlotSet {
+    fn contains(&self, slot: Slot) -> bool {
+        self.0.contains(&slot.0)
+    }
+}
+
 /// A fork that was made, or could not be.
 pub(crate) struct Forked {
     /// The shard that waits for it.
@@ -199,7 +209,8 @@ impl Store {
 
     /// Whether a replica that the map gives this node will come by itself, as a part of another shard's that is here: then
     /// it must not be begun with nothing.
-    pub(crate) fn will_be_forked(&self, map: &Map, shard: ShardId) -> Result<bool, String> {
+    /// `joined` are the slots of replicas here that have come to some entry.
+    pub(crate) fn will_be_forked(&self, map: &Map, shard: ShardId, joined: &SlotSet) -> Result<bool, String> {
         if self.is_forking(shard) {
             return Ok(true);
         }
@@ -207,20 +218,28 @@ impl Store {
         if self.log.state(shard).map_err(|e| e.to_string())?.is_some() {
             return Ok(false);
         }
-        let known = self.known();
         let first = |slots: &[(u16, u16)]| slots.first().map(|range| Slot(range.0));
         if let Some(split) = map.splits.get(&shard) {
             // Until it is over the parent has the same replicas. One that has applied nothing since the node's start, or
             // cannot be opened, may come to the entry yet: were the child begun on a majority, it would have no leader.
             let given = map.shards.get(&split.parent).is_some_and(|parent| parent.replica_on(self.node()).is_some());
-            let parent = known.views().find(|view| view.id() == split.parent);
+            let known = self.known();
+            let parent = known.view(split.parent.0 as usize);
             let gone_by = parent.is_some_and(|view| first(&split.slots).is_some_and(|slot| !view.has_slot(slot)));
             return Ok(given && !gone_by);
         }
         // A replica here that it was a part of, and that has not come so far yet. Where there is none, or where it has gone
         // by with a snapshot, the child is sent by its leader.
-        let first = first(&info.slots);
-        let parent = known.views().find(|view| view.id() != shard && first.is_some_and(|slot| view.has_slot(slot)));
-        Ok(parent.is_some_and(|view| view.has_joined()))
+        Ok(first(&info.slots).is_some_and(|slot| joined.contains(slot)))
+    }
+
+    /// The slots of this node's replicas that have come to some entry.
+    pub(crate) fn joined_slots(&self) -> SlotSet {
+        let mut joined = SlotSet::default();
+        for view in self.known().views().filter(|view| view.has_joined()) {
+            let (first, last) = view.slots();
+            joined.0.extend((first..=last).filter(|slot| view.has_slot(Slot(*slot))));
+        }
+        joined
     }
 }

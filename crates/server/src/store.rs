@@ -7,7 +7,7 @@ use crate::directory::{Directory, Known};
 use crate::embedded::Callers;
 use crate::holdings::Holdings;
 use crate::inbox::{Inbox, Message};
-use crate::log_thread::LogThread;
+use crate::log_threads::LogThreads;
 use crate::neighbours::Neighbours;
 use crate::opening::Opened;
 use crate::pool::Pool;
@@ -45,7 +45,7 @@ pub(crate) struct Store {
     pub(crate) pool: Pool,
     /// For what other nodes ask: it waits for none of them.
     pub(crate) call_pool: Pool,
-    pub(crate) log_thread: LogThread,
+    pub(crate) log_threads: LogThreads,
     pub(crate) inboxes: OnceLock<Vec<Arc<Inbox>>>,
     pub(crate) cursors: Mutex<node::exec::ScanCursors>,
     pub(crate) clients: Clients,
@@ -113,7 +113,7 @@ impl Store {
         let store = Arc::new(Self {
             pool: Pool::start("read", (threads * 8).clamp(8, 64)).map_err(|e| e.to_string())?,
             call_pool: Pool::start("call", calls).map_err(|e| e.to_string())?,
-            log_thread: LogThread::start(log.clone(), (stats.clone(), config.clone())).map_err(|e| e.to_string())?,
+            log_threads: LogThreads::start(log.clone(), (stats.clone(), config.clone())).map_err(|e| e.to_string())?,
             config,
             dir,
             log,

@@ -2,11 +2,12 @@
 //!
 //! One turn of the loop: sockets and mail are read and requests run; all writes of the turn become one entry a shard
 //! and one log write for all shards; what is committed is applied; answers are sent. With `sync` the fsync happens on
-//! the log thread while the loop goes on; what arrives meanwhile is the next entry.
+//! a log thread while the loop goes on; what arrives meanwhile is the next entry.
 
 use crate::connection::{Connection, Received};
 use crate::inbox::{Inbox, Message};
 use crate::links::Links;
+use crate::load::ReadSampler;
 use crate::outbox::Outbox;
 use crate::pooled::PooledRead;
 use crate::splitting::HeldWrite;
@@ -21,6 +22,7 @@ use node::session::Session;
 use resp::Reply;
 use slab::Slab;
 use socket2::{SockRef, TcpKeepalive};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -49,9 +51,9 @@ pub(crate) struct Worker {
     pub(crate) links: Option<Links>,
     /// This node's part in the control of the store: the first worker's.
     pub(crate) control: Option<Control>,
-    /// The log write under way.
-    pub(crate) logging: Option<Logging>,
-    /// When it began.
+    /// The log writes under way, oldest first.
+    pub(crate) logging: VecDeque<Logging>,
+    /// When the oldest of them began, or the one before it ended.
     pub(crate) logging_since: Instant,
     /// Until when it is known whether there is room for a log write, and whether there is none.
     pub(crate) room_known_until_us: u64,
@@ -67,6 +69,8 @@ pub(crate) struct Worker {
     /// When the last command was done.
     pub(crate) clock: Instant,
     pub(crate) seed: u64,
+    /// Which slots it reads of.
+    pub(crate) sampler: ReadSampler,
     /// Replies that are held back: until when, for whom.
     pub(crate) delayed: Vec<(Instant, Ticket, Vec<u8>)>,
     /// Clients that wait for followers.
@@ -111,7 +115,7 @@ impl Worker {
             core,
             links,
             control,
-            logging: None,
+            logging: VecDeque::new(),
             logging_since: Instant::now(),
             room_known_until_us: 0,
             short_of_room: false,
@@ -122,6 +126,7 @@ impl Worker {
             scratch: Reply::default(),
             clock: Instant::now(),
             seed: index as u64,
+            sampler: ReadSampler::new(index as u64),
             delayed: Vec::new(),
             waits: Vec::new(),
             next_tick: Instant::now() + TICK,
@@ -147,7 +152,7 @@ impl Worker {
         let mut mail = Vec::new();
         while !self.stopping {
             let mut next = self.send_delayed().map_or(self.next_tick, |at| at.min(self.next_tick));
-            if self.core.is_busy() && self.logging.is_none() {
+            if self.core.is_busy() && self.may_log() {
                 next = next.min(self.paused_until);
             }
             let deadline = self.links.as_ref().and_then(Links::deadline);
@@ -383,6 +388,7 @@ impl Worker {
         self.tick_links();
         self.store.stats.tick(self.now.wall_ms);
         if self.index == 0 {
+            self.store.log_threads.tick();
             self.store.backups.sweep();
         }
         // Whoever waits for a time, for room, or was told to end.
@@ -434,7 +440,7 @@ impl Worker {
     }
 
     fn finish(&mut self) {
-        // What is under way is finished: the log thread outlives the workers.
+        // What is under way is finished: the log threads outlive the workers.
         self.flush_all();
         for id in self.outbox.connections.iter().map(|(id, _)| id).collect::<Vec<_>>() {
             self.close(id);

@@ -17,6 +17,7 @@ impl World {
     pub(crate) fn operate(&mut self) -> Outcome {
         self.schedule.after(200 * MILLISECOND, Event::Operate);
         self.init();
+        self.check_split_rows()?;
         self.look_after();
         self.look_at_shape()
     }

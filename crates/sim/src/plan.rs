@@ -41,6 +41,8 @@ pub struct Plan {
     pub overlap: bool,
     /// After how long a node that is not heard of counts as lost, in ms, if not after the usual time.
     pub failure_timeout_ms: Option<u64>,
+    /// From so many operations a second on shards are divided unasked, and for how long the halves rest, in ms.
+    pub split_ops: Option<(u64, u64)>,
     /// What clients ask beside the usual.
     pub work: WorkShape,
     /// Which kinds of faults there are.
@@ -119,8 +121,14 @@ impl Plan {
                 weak: if prng.happens(500) { 300 } else { 0 },
             },
             failure_timeout_ms: prng.happens(300).then(|| prng.between(5_000, 20_000)),
+            split_ops: Self::draw_split_ops(&mut prng.clone()),
             faults,
         }
+    }
+
+    /// Of a generator of its own: what else a seed makes is as it was before there was this.
+    fn draw_split_ops(prng: &mut Prng) -> Option<(u64, u64)> {
+        prng.happens(300).then(|| (prng.between(1, 30), prng.between(1_000, 5_000)))
     }
 
     /// The plan of a large store under churn: nodes join, crash, die and leave.

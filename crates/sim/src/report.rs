@@ -24,6 +24,7 @@ impl Host {
             last: 0,
             term: 0,
             leads: None,
+            division: None,
             broken: Some(why.clone()),
         });
         let figures = NodeFigures {
@@ -48,6 +49,7 @@ fn one(shard: &Shard) -> ReplicaReport {
         last: status.last,
         term: status.term,
         leads: (replica.serves() && shard.broken().is_none()).then(|| leads(shard)),
+        division: view.division(),
         broken: shard.broken().map(str::to_owned),
     }
 }

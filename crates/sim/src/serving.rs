@@ -121,6 +121,7 @@ impl World {
             Some(Bug::OldClock) => Moment { wall_ms: now.wall_ms - 3_600_000, ..now },
             _ => now,
         };
+        here.view().note_operations(slot, 1);
         let reply = host::read(here.view(), &read.request, clock);
         // From memory, or by a thread that waits for the disk.
         let delay = if self.prng.happens(900) { 0 } else { self.prng.below(20 * MILLISECOND) };

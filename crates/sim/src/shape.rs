@@ -147,12 +147,7 @@ impl World {
         let Some(map) = self.map.clone() else { return Ok(()) };
         self.shaping.known.extend(map.nodes.keys());
         self.take_away(&map);
-        if let Some(ms) = self.plan.failure_timeout_ms {
-            let (name, now) = ("failure-timeout-ms".to_owned(), ms.to_string());
-            if map.settings.get(&name) != Some(&now) {
-                self.change(&Change::Setting { name, was: None, now: Some(now) })?;
-            }
-        }
+        self.want_settings(&map)?;
         self.recover(&map)?;
         for place in self.shaping.dead.clone() {
             if map.nodes.contains_key(&node_id(place)) && self.prng.happens(200) {
@@ -178,6 +173,22 @@ impl World {
         }
         if map.open_plans().next().is_none() && !map.plans.values().any(|plan| plan.detail == LAST) {
             self.begin_plan(&map, PlanKind::Rebalance, LAST)?;
+        }
+        Ok(())
+    }
+
+    /// What is to be set for the whole store. Once it is to come to rest, nothing is divided any more.
+    fn want_settings(&mut self, map: &Map) -> Outcome {
+        let (ops, rest_ms) = self.plan.split_ops.unzip();
+        let ops = ops.map(|ops| if self.healing { 0 } else { ops });
+        let wanted =
+            [("failure-timeout-ms", self.plan.failure_timeout_ms), ("split-ops", ops), ("split-rest-ms", rest_ms)];
+        for (name, value) in wanted {
+            let Some(now) = value.map(|value| value.to_string()) else { continue };
+            let was = map.settings.get(name);
+            if was != Some(&now) {
+                self.change(&Change::Setting { name: name.to_owned(), was: was.cloned(), now: Some(now) })?;
+            }
         }
         Ok(())
     }
@@ -233,14 +244,23 @@ impl World {
     }
 
     /// A node crashes, and when it comes back the files of one of its trees are damaged. Not while another replica of the
-    /// shard is lacking: what a majority has lost comes back by no means.
+    /// shard is lacking, or about to be taken away to be made anew: what a majority has lost comes back by no means.
     pub(crate) fn damage(&mut self, place: Place) -> Outcome {
         let Some(map) = self.map.clone() else { return Ok(()) };
         let id = node_id(place);
         let shards: Vec<(ShardId, ReplicaId)> =
             map.replicas_on(id).map(|(shard, replica)| (shard, replica.id)).collect();
+        let rebuilt = |shard: ShardId| {
+            map.open_plans().any(|plan| match plan.kind {
+                PlanKind::Rebuild { shard: Some(of), .. } => of == shard,
+                PlanKind::Rebuild { node, shard: None } => map.replicas_on(node).any(|(of, _)| of == shard),
+                _ => false,
+            })
+        };
         let able = shards.into_iter().find(|(shard, _)| {
             *shard != ShardId::META
+                && !rebuilt(*shard)
+                && !map.steps.contains_key(shard)
                 && self.shaping.damaged.keys().all(|(damaged, _)| damaged != shard)
                 && self.is_whole(&map, *shard)
         });

@@ -174,6 +174,34 @@ impl World {
         self.fork_ends(place, shard);
     }
 
+    /// Until the map says that a split has happened, a majority holds its rows: the part itself, or the parent's log up to
+    /// the entry that makes it.
+    pub(crate) fn check_split_rows(&self) -> Outcome {
+        let faults = &self.plan.faults;
+        if !self.plan.sync || faults.damage || faults.disaster || self.bug.is_some() {
+            return Ok(());
+        }
+        for child in self.map.iter().flat_map(|map| map.splits.keys()) {
+            let Some((parent, point, voters)) = self.splits.origin(*child) else { continue };
+            let holds = |place: &Place| {
+                let log = &self.hosts[*place].disk.log;
+                let state = |shard: ShardId| log.state(shard).ok().flatten();
+                let is_part = state(*child).is_some_and(|state| state.truncated.0 >= point.0);
+                let entry = || log.fetch(parent, point.0, point.0 + 1, 1).ok()?.pop();
+                is_part
+                    || state(parent).is_some_and(|state| state.truncated.0 < point.0 && state.bounds.1 >= point.0)
+                        && entry().is_some_and(|entry| entry.term == point.1)
+            };
+            let holding = (0..self.hosts.len()).filter(holds).count();
+            if holding <= voters / 2 {
+                return Err(format!(
+                    "of {voters} nodes only {holding} hold the rows of shard {child}, split off {parent}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// The map is looked at again: it may give the node a replica that was not made here, or take away one that was.
     fn fork_ends(&mut self, place: Place, child: ShardId) {
         if let Some(process) = &mut self.hosts[place].process {

@@ -1,6 +1,7 @@
 //! The measurement behind docs/PERFORMANCE.md: each bar, both sides in one run, alternating.
 
 mod bar;
+mod death;
 mod embedded;
 mod etcd;
 mod floor;
@@ -36,11 +37,13 @@ struct Findings {
     bars: Vec<bar::Bar>,
     /// For each core.
     floors: Vec<floor::Floor>,
+    /// While a node dies.
+    deaths: Vec<death::Death>,
 }
 
 impl From<Vec<bar::Bar>> for Findings {
     fn from(bars: Vec<bar::Bar>) -> Self {
-        Self { bars, floors: Vec::new() }
+        Self { bars, ..Self::default() }
     }
 }
 
@@ -74,6 +77,7 @@ const MEASUREMENTS: &[Measurement] = &[
     Measurement { name: "nodes/scans", what: "YCSB E on three nodes, 16 shards and 3, per core", run: nodes::scans },
     Measurement { name: "nodes/inserts", what: "inserts into three nodes, per core", run: nodes::inserts },
     Measurement { name: "nodes/sync", what: "90/10 sync on three nodes, per core", run: nodes::mixed_sync },
+    Measurement { name: "nodes/death", what: "reads and writes while one of three nodes dies", run: death::measure },
     Measurement { name: "nodes/etcd", what: "writes sync on three nodes against etcd", run: nodes::etcd },
 ];
 
@@ -128,6 +132,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
             Ok(found) => {
                 findings.bars.extend(found.bars);
                 findings.floors.extend(found.floors);
+                findings.deaths.extend(found.deaths);
             }
             Err(why) => {
                 eprintln!("error: {}: {why}", measurement.name);

@@ -3,7 +3,7 @@
 use crate::process;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// How often an end is looked for.
@@ -51,7 +51,20 @@ pub fn end(child: &mut Child) {
 
 /// Runs a command to its end and gives its standard output; an error if it fails or takes longer than `bound`.
 pub fn output(command: &mut Command, bound: Duration) -> Result<String, String> {
-    let name = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    match finished(command, bound)? {
+        (status, stdout, _) if status.success() => Ok(stdout),
+        (status, _, stderr) => Err(format!("{}: {status}\n{}", name_of(command), tail(&stderr))),
+    }
+}
+
+fn name_of(command: &Command) -> String {
+    Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Runs a command to its end, however that is: how it ended, its standard output, and its messages. An error if it takes
+/// longer than `bound`.
+pub fn finished(command: &mut Command, bound: Duration) -> Result<(ExitStatus, String, String), String> {
+    let name = name_of(command);
     let failed = |error: std::io::Error| format!("{name}: {error}");
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(failed)?;
@@ -69,8 +82,7 @@ pub fn output(command: &mut Command, bound: Duration) -> Result<String, String> 
         }
         std::thread::sleep(POLL);
     };
-    let (stdout, stderr) = (text_of(stdout), text_of(stderr));
-    if status.success() { Ok(stdout) } else { Err(format!("{name}: {status}\n{}", tail(&stderr))) }
+    Ok((status, text_of(stdout), text_of(stderr)))
 }
 
 fn reader(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {

@@ -2,6 +2,7 @@
 
 use super::Findings;
 use super::bar::{Bar, Spread};
+use super::death::Death;
 use super::floor::Floor;
 use super::machine::Machine;
 use super::options::Options;
@@ -17,6 +18,7 @@ pub fn markdown(machine: &Machine, options: &Options, findings: &Findings) -> St
     if !findings.floors.is_empty() {
         push_floors(&findings.floors, &mut text);
     }
+    findings.deaths.iter().for_each(|death| text += &death.markdown());
     text
 }
 
@@ -67,8 +69,12 @@ fn push_bars(bars: &[Bar], text: &mut String) {
 pub fn json(machine: &Machine, options: &Options, findings: &Findings) -> String {
     let bars: Vec<_> = findings.bars.iter().map(Bar::json).collect();
     let floors: Vec<_> = findings.floors.iter().map(Floor::json).collect();
+    let deaths: Vec<_> = findings.deaths.iter().map(Death::json).collect();
     let (machine, runs, quick) = (machine.line(), options.runs, options.quick);
-    format!("{:#}", json!({ "machine": machine, "runs": runs, "quick": quick, "bars": bars, "floors": floors }))
+    format!(
+        "{:#}",
+        json!({ "machine": machine, "runs": runs, "quick": quick, "bars": bars, "floors": floors, "deaths": deaths })
+    )
 }
 
 fn runs(options: &Options) -> String {

@@ -92,6 +92,11 @@ impl Server {
         Err(format!("{}: not quiet within {} s", self.name, QUIET_BOUND.as_secs()))
     }
 
+    /// Ends it at once (kill -9).
+    pub fn kill(&mut self) {
+        end(&mut self.child);
+    }
+
     /// Ends it in order, so that it leaves nothing half-written; its data is for the caller to remove.
     pub fn stop(mut self) -> Result<(), String> {
         // The answer to SHUTDOWN is that the connection ends.

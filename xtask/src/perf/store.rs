@@ -5,6 +5,7 @@ use super::phase::Phase;
 use super::program;
 use super::server::{Server, free_ports};
 use super::wire::Connection;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,10 @@ const MEMORY: &str = "1G";
 pub struct Store<'a> {
     bench: &'a Bench,
     nodes: Vec<Server>,
+    /// Where each node listens for the others.
+    peers: Vec<String>,
     durability: &'static str,
+    shards: u32,
 }
 
 impl<'a> Store<'a> {
@@ -31,13 +35,10 @@ impl<'a> Store<'a> {
             (all[..NODES].to_vec(), all[NODES..].to_vec())
         };
         let join: Vec<String> = peer_ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-        let mut store = Self { bench, nodes: Vec::new(), durability };
-        for (number, (&port, peer)) in ports.iter().zip(&join).enumerate() {
+        let mut store = Self { bench, nodes: Vec::new(), peers: join, durability, shards };
+        for (number, &port) in ports.iter().enumerate() {
             let folder = bench.empty_folder(&folder_name(number))?;
-            let mut command = Command::new(&bench.basalt);
-            command.args(["start", "--listen", &format!("127.0.0.1:{port}"), "--peer-listen", peer]);
-            command.args(["--join", &join.join(","), "--durability", durability, "--memory", MEMORY]);
-            command.args(["--shards", &shards.to_string(), "--dir"]).arg(folder.join("data"));
+            let mut command = store.command(number, port, &folder);
             if number == 0 {
                 command.arg("--init");
             }
@@ -47,7 +48,34 @@ impl<'a> Store<'a> {
         Ok(store)
     }
 
-    fn wait_until_up(&self) -> Result<(), String> {
+    fn command(&self, number: usize, port: u16, folder: &Path) -> Command {
+        let mut command = Command::new(&self.bench.basalt);
+        command.args(["start", "--listen", &format!("127.0.0.1:{port}"), "--peer-listen", &self.peers[number]]);
+        command.args(["--join", &self.peers.join(","), "--durability", self.durability, "--memory", MEMORY]);
+        command.args(["--shards", &self.shards.to_string(), "--dir"]).arg(folder.join("data"));
+        command
+    }
+
+    /// The port of each node for clients.
+    pub fn ports(&self) -> Vec<u16> {
+        self.nodes.iter().map(|node| node.port).collect()
+    }
+
+    /// Kills a node at once.
+    pub fn kill(&mut self, number: usize) {
+        self.nodes[number].kill();
+    }
+
+    /// Starts a node again that was killed, with its data, and waits until it answers.
+    pub fn restart(&mut self, number: usize) -> Result<(), String> {
+        let (port, folder) = (self.nodes[number].port, self.bench.folder.join(folder_name(number)));
+        let mut command = self.command(number, port, &folder);
+        self.nodes[number] = Server::start("basalt", &mut command, port, &folder)?;
+        Ok(())
+    }
+
+    /// Waits until every node says that every slot is served.
+    pub fn wait_until_up(&self) -> Result<(), String> {
         let start = Instant::now();
         let up = |node: &Server| Connection::open(node.port)?.store_is_up(NODES);
         while !self.nodes.iter().all(|node| up(node).unwrap_or(false)) {
@@ -69,15 +97,21 @@ impl<'a> Store<'a> {
 
     /// `basalt bench load` or `run` with these properties and options.
     pub fn bench(&self, task: &str, properties: &[String], options: &[&str]) -> Result<Phase, String> {
+        let mut command = self.bench_command(task, "nodes-report", properties)?;
+        Phase::read(&program::output(command.args(options), PHASE_BOUND)?)
+    }
+
+    /// The command of that, with its report in a folder of that name.
+    pub fn bench_command(&self, task: &str, report: &str, properties: &[String]) -> Result<Command, String> {
         let addresses: Vec<String> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
         let mut command = Command::new(&self.bench.basalt);
         command.args(["bench", task, "--target", &format!("redis://{}", addresses.join(",")), "--quiet"]);
         command.args(["--threads", "1", "--durability", self.durability, "--acks", "majority", "--format", "json"]);
-        command.arg("--out").arg(self.bench.empty_folder("nodes-report")?);
+        command.arg("--out").arg(self.bench.empty_folder(report)?);
         for property in properties {
             command.args(["-p", property]);
         }
-        Phase::read(&program::output(command.args(options), PHASE_BOUND)?)
+        Ok(command)
     }
 
     /// Ends the nodes, and removes their data.

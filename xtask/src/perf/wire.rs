@@ -61,6 +61,28 @@ impl Connection {
         self.line().map(|_| ())
     }
 
+    /// Writes a key: an error if it is not taken here, also because another node has it.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        self.write(&request(&["SET", key, value]))?;
+        self.expect("+OK")
+    }
+
+    /// From now on this node's followers answer reads, too.
+    pub fn read_only(&mut self) -> Result<(), String> {
+        self.write(&request(&["READONLY"]))?;
+        self.expect("+OK")
+    }
+
+    /// What a key holds: an error if nothing, or if it is not told here.
+    pub fn get(&mut self, key: &str) -> Result<String, String> {
+        self.text(&request(&["GET", key])).map(|text| text.trim_end().to_owned())
+    }
+
+    fn expect(&mut self, answer: &str) -> Result<(), String> {
+        let line = self.line()?;
+        if line == answer { Ok(()) } else { Err(format!("port {}: answered with {line}", self.port)) }
+    }
+
     /// How many keys the server holds.
     pub fn key_count(&mut self) -> Result<u64, String> {
         self.write(b"*1\r\n$6\r\nDBSIZE\r\n")?;
@@ -113,6 +135,12 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+fn request(args: &[&str]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", args.len());
+    args.iter().for_each(|arg| bytes += &format!("${}\r\n{arg}\r\n", arg.len()));
+    bytes.into_bytes()
 }
 
 fn works_in_background(info: &str) -> bool {

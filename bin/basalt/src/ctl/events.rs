@@ -27,7 +27,7 @@ pub(super) struct EventsOptions {
     /// Only those with higher numbers
     #[arg(long, value_name = "NUMBER", conflicts_with = "since")]
     after: Option<u64>,
-    /// Only those of that kind: store, node, failure, election, plan, shard or setting
+    /// Only those of that kind: store, node, failure, election, plan, shard, setting, backup or restore
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
     /// How many at most

@@ -102,10 +102,22 @@ impl Group {
         self.folders.iter().try_for_each(|folder| set(&folder.join("cgroup.procs"), &pid.to_string()))
     }
 
+    /// How many processes the kernel has ended because together they needed more memory than the bound.
+    pub fn killed_for_memory(&self) -> u64 {
+        let files =
+            self.folders.iter().flat_map(|folder| ["memory.events", "memory.oom_control"].map(|f| folder.join(f)));
+        files.filter_map(|file| kills(&fs::read_to_string(file).ok()?)).sum()
+    }
+
     /// What the reader must know of it.
     pub fn notes(&self) -> Vec<String> {
         self.notes.clone()
     }
+}
+
+/// From the text in which the kernel counts them.
+fn kills(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
 }
 
 impl Drop for Group {
@@ -136,4 +148,16 @@ fn device_of(dir: &Path) -> io::Result<String> {
     }
     let text = format!("{}: its file system lies on no device that could be slowed down", dir.display());
     Err(io::Error::new(io::ErrorKind::Unsupported, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_killed_is_counted() {
+        assert_eq!(kills("low 0\nhigh 0\nmax 310\noom 3\noom_kill 2\noom_group_kill 0\n"), Some(2));
+        assert_eq!(kills("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"), Some(1));
+        assert_eq!(kills("oom_kill_disable 0\n"), None);
+    }
 }

@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 /// A node that was started again serves within this time.
 const SERVES_WITHIN: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// In the store's folder: the nodes that were killed on purpose and stay dead when the suite goes on later.
+const KILLED: &str = "killed.json";
 
 /// Starts stores of this program's nodes.
 pub struct Lender {
@@ -30,6 +32,7 @@ struct Lent {
     store: LocalStore,
     group: Option<Group>,
     paused: BTreeSet<usize>,
+    killed: BTreeSet<usize>,
     stop: Arc<AtomicBool>,
 }
 
@@ -40,17 +43,24 @@ impl Stores for Lender {
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
         let usage = |e: crate::cluster::Trouble| io::Error::new(io::ErrorKind::InvalidInput, e.to_string());
-        let asked = settings::shape(shape, port);
+        let mut asked = settings::shape(shape, port);
         let store = match LocalStore::open(dir).map_err(io::Error::other)? {
             Some(mut known) => {
+                // It may have grown since.
+                asked.nodes = None;
                 let roster = asked.again(known.roster()).map_err(usage)?;
                 known.change(|roster_on_disk| *roster_on_disk = roster).map_err(io::Error::other)?;
                 known
             }
             None => LocalStore::create(dir, asked.fresh().map_err(usage)?).map_err(io::Error::other)?,
         };
-        let mut lent =
-            Lent { store, group: Group::of(shape, dir)?, paused: BTreeSet::new(), stop: Arc::clone(&self.stop) };
+        let killed = match fs::read(store.dir().join(KILLED)) {
+            Ok(text) => serde_json::from_slice(&text)?,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => BTreeSet::new(),
+            Err(e) => return Err(e),
+        };
+        let group = Group::of(shape, dir)?;
+        let mut lent = Lent { store, group, paused: BTreeSet::new(), killed, stop: Arc::clone(&self.stop) };
         lent.start_all().map_err(io::Error::other)?;
         Ok(Box::new(lent))
     }
@@ -58,8 +68,13 @@ impl Stores for Lender {
 
 impl Lent {
     fn start_all(&mut self) -> Result<(), String> {
-        for number in self.store.numbers() {
-            self.start(number)?;
+        let wanted: Vec<usize> =
+            self.store.numbers().into_iter().filter(|number| !self.killed.contains(number)).collect();
+        for number in &wanted {
+            self.start(*number)?;
+        }
+        if !self.killed.is_empty() {
+            return wanted.into_iter().try_for_each(|number| self.wait_for(number));
         }
         if !wait_until_healthy(&mut self.store, &self.stop)? {
             return Err("stopped while the store was coming up".to_owned());
@@ -71,11 +86,21 @@ impl Lent {
     /// Starts a node, within the bounds of its group.
     fn start(&mut self, number: usize) -> Result<(), String> {
         self.store.start(number, Lifetime::Ours)?;
+        if self.killed.remove(&number) {
+            self.remember()?;
+        }
         let process = self.store.roster().node(number).and_then(|node| node.process);
         match (&self.group, process) {
             (Some(group), Some(process)) => group.take_in(process.pid).map_err(|e| e.to_string()),
             _ => Ok(()),
         }
+    }
+
+    /// Writes down who was killed.
+    fn remember(&self) -> Result<(), String> {
+        let path = self.store.dir().join(KILLED);
+        let text = serde_json::to_vec(&self.killed).map_err(|e| e.to_string())?;
+        fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))
     }
 
     /// Waits until a node knows a leader of every shard.
@@ -104,7 +129,11 @@ impl Lent {
         let leading = leading.and_then(|node| node.told).map_or(0, |told| told.leading);
         self.paused.remove(&number);
         match self.store.kill(number)? {
-            true => Ok(format!("node {number} killed, which led {leading} shards")),
+            true => {
+                self.killed.insert(number);
+                self.remember()?;
+                Ok(format!("node {number} killed, which led {leading} shards"))
+            }
             false => Err(format!("node {number} does not run")),
         }
     }
@@ -137,7 +166,9 @@ impl Lent {
 
     /// One node after the other, so that the store serves meanwhile.
     fn flush_cache(&mut self) -> Result<String, String> {
-        for number in self.store.numbers() {
+        for number in
+            self.store.numbers().into_iter().filter(|number| !self.killed.contains(number)).collect::<Vec<_>>()
+        {
             self.resume(number)?;
             self.store.stop(&[number])?;
             forget(&self.store.node_dir(number)).map_err(|e| format!("the system's cache of node {number}: {e}"))?;
@@ -190,6 +221,21 @@ impl LentStore for Lent {
 
     fn notes(&self) -> Vec<String> {
         self.group.as_ref().map(Group::notes).unwrap_or_default()
+    }
+
+    fn ended(&self) -> Vec<String> {
+        // One that was ended on purpose has no process any more.
+        let nodes = self.store.roster().nodes.iter().filter(|node| node.process.is_some() && !node.runs());
+        let why = match self.group.as_ref().map_or(0, Group::killed_for_memory) {
+            0 => "",
+            _ => ": the kernel ended it, for the nodes needed more memory than they were given",
+        };
+        let told = nodes.map(|node| {
+            let words = self.store.last_words(node.number);
+            let words = if words.is_empty() { String::new() } else { format!("; it said last:{words}") };
+            format!("node {} has ended by itself{why}{words}", node.number)
+        });
+        told.collect()
     }
 
     fn stop(&mut self) -> io::Result<()> {

@@ -9,7 +9,6 @@ mod converse;
 mod frame;
 pub(crate) mod handshake;
 mod job;
-mod machine;
 mod message;
 mod options;
 mod serve;

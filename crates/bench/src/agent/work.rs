@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use super::frame::write_frame;
 use super::job::Job;
-use super::machine::CoreTime;
 use super::message::{Done, FromAgent};
 use crate::cli::{Program, Trouble};
 use crate::driver::{EventLog, IntervalHistogram, Meeting, PhasePlan, Place, run_part};
+use crate::machine::CoreTime;
 use crate::single::{title, with_target};
 use crate::workload::{Config, Properties, Task, Workload};
 

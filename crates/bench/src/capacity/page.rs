@@ -101,7 +101,7 @@ fn scalability(out: &mut String, law: &Scalability, paint: Paint) {
 
 fn predictions(out: &mut String, model: &Model, paint: Paint) {
     let head = format!(
-        "{:<24} {:>5} {:>6} {:>14} {:>11} {:>27} {:>8} {:>10} {:>9} {:>8}",
+        "{:<24} {:>5} {:>6} {:>14} {:>11} {:>27} {:>8} {:>10} {:>9} {:>11}",
         "store", "nodes", "cores", "records", "ops/s", "95 % range", "/s core", "bound", "disk/node", "load"
     );
     out.push_str(&format!("\n{}\n{}\n", paint.with("1", "Predictions"), paint.with("2", &head)));
@@ -131,26 +131,43 @@ fn asks(out: &mut String, model: &Model, paint: Paint) {
     let head =
         format!("{:<24} {:>16} {:>22} {:>14}", "store", "not from memory", "disk reads/s and node", "client cores");
     out.push_str(&format!("\n{}\n{}\n", paint.with("1", "What that asks for"), paint.with("2", &head)));
+    let measured = model.demand.device_s.map_or(f64::INFINITY, |seconds| 1.0 / seconds);
+    let mut unheld = false;
     for of in &model.predictions {
+        let too_many = of.bound != "disk reads" && of.disk_reads_per_s_and_node.is_some_and(|reads| reads > measured);
+        unheld |= too_many;
         let missed = of.miss_share.map_or_else(|| "not told".to_owned(), figure::percent);
         let reads = of.disk_reads_per_s_and_node.map_or_else(String::new, figure::rate);
         let clients = of.client_cores.map_or_else(String::new, |cores| figure::count(cores.ceil() as u64));
-        out.push_str(&format!("{:<24} {missed:>16} {reads:>22} {clients:>14}\n", of.name));
+        out.push_str(&format!(
+            "{:<24} {missed:>16} {reads:>22} {clients:>14}{}\n",
+            of.name,
+            if too_many { "  !" } else { "" }
+        ));
+    }
+    if unheld {
+        out.push_str(&format!(
+            "  ! More reads than the device here gives one after the other ({}/s). Where the published disks are known to give \
+             fewer than it\n    takes, --disk-reads-per-s has them count; until then the prediction is one of processors alone.\n",
+            figure::rate(measured)
+        ));
     }
 }
 
 fn line(of: &Prediction) -> String {
     let range = match (of.ops_per_s_low, of.ops_per_s_high) {
         (Some(low), Some(high)) => format!("{} to {}", figure::rate(low), figure::rate(high)),
-        (Some(low), None) => format!("{} to ?", figure::rate(low)),
+        (Some(low), None) => format!("{} or more", figure::rate(low)),
         _ => String::new(),
     };
     let disk = of.disk_bytes_per_node.map_or_else(String::new, |bytes| figure::bytes(bytes as u64));
-    let load = of.load_hours.map_or_else(String::new, |hours| {
-        if hours < 100.0 { format!("{hours:.1} h") } else { format!("{:.1} d", hours / 24.0) }
+    let load = of.load_hours.map_or_else(String::new, |hours| match hours {
+        hours if hours < 1.0 => figure::span(hours * 3600.0),
+        hours if hours < 100.0 => format!("{hours:.1} h"),
+        hours => format!("{:.1} d", hours / 24.0),
     });
     format!(
-        "{:<24} {:>5} {:>6} {:>14} {:>11} {:>27} {:>8} {:>10} {:>9} {:>8}\n",
+        "{:<24} {:>5} {:>6} {:>14} {:>11} {:>27} {:>8} {:>10} {:>9} {:>11}\n",
         of.name,
         of.nodes,
         of.cores,

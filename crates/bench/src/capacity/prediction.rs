@@ -198,8 +198,9 @@ impl Model {
         ];
         if self.demand.space.is_some() {
             list.push(
-                "Bytes on disk grow in proportion to the records. In a small store the log weighs more, so runs of a few \
-                 hundred megabytes make them look too many."
+                "Bytes on disk grow in proportion to the records; they are those of the trees, where the store tells, and \
+                 its log comes on top. What updates leave behind weighs more in a small store, so runs of a few hundred \
+                 megabytes make them look too many."
                     .to_owned(),
             );
         }

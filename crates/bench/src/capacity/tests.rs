@@ -37,7 +37,7 @@ fn run(name: &str, counts: [u64; 3], clients: u32, per_s: f64, noise: f64) -> Ru
         operations: all,
         throughput_per_s: per_s,
         ops: kinds.map(|(name, count)| op(name, count)).collect(),
-        cpu: CpuUse { client: cpu(all as f64 * 5e-6), server: cpu(cost), process: None },
+        cpu: CpuUse { client: cpu(all as f64 * 5e-6), server: cpu(cost), ..CpuUse::default() },
         disk_bytes: Some(6_000_000_000),
         nodes: vec![NodeUsage::default(); 3],
         ..Phase::default()

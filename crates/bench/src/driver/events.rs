@@ -27,6 +27,11 @@ impl EventLog {
         self.push(When::At(Instant::now()), what);
     }
 
+    /// Something has happened that began then: what it did is seen from there on.
+    pub fn note_from(&self, begun: Instant, what: &str) {
+        self.push(When::At(begun), what);
+    }
+
     /// Something will happen, so long after the phase begins, its warm-up included.
     pub fn plan(&self, after: Duration, what: &str) {
         self.push(When::After(after), what);

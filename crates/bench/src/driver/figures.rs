@@ -5,6 +5,7 @@ use std::time::{Instant, SystemTime};
 use super::phase::PhasePlan;
 use super::recorder::Recorder;
 use super::timeline::{HistogramLog, Timeline};
+use crate::machine::CoreTime;
 use crate::model::{CpuTime, CpuUse, MetricSeries, NodeUsage, Phase};
 use crate::report::{rfc3339, unix_ms};
 use crate::target::{Target, TargetUsage};
@@ -18,6 +19,7 @@ pub struct Reading {
     /// CPU time of what does a part of the client's work beside this process.
     aside: Option<CpuTime>,
     target: TargetUsage,
+    machine: Option<CoreTime>,
 }
 
 impl Reading {
@@ -30,6 +32,7 @@ impl Reading {
             own: ProcessUsage::own(),
             aside: target.client_cpu(),
             target: target.usage(),
+            machine: CoreTime::of_ours(),
         }
     }
 
@@ -91,11 +94,11 @@ pub(super) fn figures(plan: &PhasePlan, measured: Measured, timeline: &mut Timel
         throughput_per_s: if seconds > 0.0 { operations as f64 / seconds } else { 0.0 },
         offered_per_s: plan.pace.offered_per_s(),
         ops,
-        cpu: if in_process {
-            CpuUse { process: client_cpu, ..CpuUse::default() }
-        } else {
-            let server = between(before.target.server_cpu, after.target.server_cpu);
-            CpuUse { client: client_cpu, server, process: None }
+        cpu: CpuUse {
+            client: client_cpu.filter(|_| !in_process),
+            server: between(before.target.server_cpu, after.target.server_cpu).filter(|_| !in_process),
+            process: client_cpu.filter(|_| in_process),
+            machine_s: before.machine.zip(after.machine).map(|(before, after)| after.busy_s_since(before)),
         },
         disk_bytes: after.target.disk_bytes,
         peak_rss_bytes: if in_process {

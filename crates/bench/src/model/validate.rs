@@ -146,6 +146,9 @@ impl CpuUse {
             amount(time.user_s, place, "user CPU seconds")?;
             amount(time.system_s, place, "kernel CPU seconds")?;
         }
+        if let Some(machine_s) = self.machine_s {
+            amount(machine_s, place, "the machine's CPU seconds")?;
+        }
         let twice = self.process.is_some() && (self.client.is_some() || self.server.is_some());
         check(!twice, place, || "CPU time is counted for the process and again for a part of it".to_owned())
     }

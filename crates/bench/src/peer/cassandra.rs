@@ -2,15 +2,13 @@
 
 use std::fs;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use super::build::{done, make, tool};
 use super::folder;
-use super::roster::PeerNode;
-use super::site::{Site, Up};
+use super::site::{Site, Up, listens};
 
 /// A node on two cores with others starting beside it.
 const UP_WITHIN: Duration = Duration::from_secs(180);
@@ -145,9 +143,4 @@ fn configuration(site: &Site<'_>, number: u16, folder: &Path) -> String {
         hints = dir("hints"),
         cdc = dir("cdc"),
     )
-}
-
-fn listens(node: &PeerNode) -> bool {
-    let place = node.address.parse::<SocketAddr>();
-    place.is_ok_and(|place| TcpStream::connect_timeout(&place, Duration::from_secs(1)).is_ok())
 }

@@ -31,7 +31,7 @@ pub struct UpOptions {
     /// Nodes; of a cluster of Redis as many masters
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub nodes: u16,
-    /// Copies of each record in a cluster of Redis; the others have their own ways
+    /// Copies of each record in a cluster of Redis, and of VoltDB; the others have their own ways
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=5))]
     pub replication_factor: u16,
     /// The first of its ports; it takes as many as it needs from there on, on loopback addresses
@@ -40,7 +40,7 @@ pub struct UpOptions {
     /// When a write is on disk
     #[arg(long, value_enum, default_value_t = DurabilityOfPeer::Sync)]
     pub durability: DurabilityOfPeer,
-    /// Heap of each of Cassandra's nodes, in MiB
+    /// Heap of each of Cassandra's and VoltDB's nodes, in MiB
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(256..))]
     pub memory_mib: u32,
     /// Print the roster as JSON
@@ -85,6 +85,8 @@ pub enum PeerName {
     Etcd,
     /// Apache Cassandra, from its Maven artefact
     Cassandra,
+    /// VoltDB's community edition, from its Maven artefact
+    Voltdb,
 }
 
 impl fmt::Display for PeerName {

@@ -9,6 +9,7 @@ mod process;
 mod redis;
 mod roster;
 mod site;
+mod voltdb;
 
 pub use build::adapter;
 pub(crate) use cli::run;

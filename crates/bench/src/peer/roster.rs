@@ -56,7 +56,12 @@ impl Roster {
     /// How many of its servers are up.
     #[must_use]
     pub fn alive(&self) -> usize {
-        self.nodes.iter().filter(|node| process::is_alive(node.process)).count()
+        self.nodes.len() - self.ended().count()
+    }
+
+    /// Its servers that are not up.
+    pub fn ended(&self) -> impl Iterator<Item = &PeerNode> {
+        self.nodes.iter().filter(|node| !process::is_alive(node.process))
     }
 
     /// Ends its servers; their data stays.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use super::cli::{DurabilityOfPeer, PeerName, UpOptions};
 use super::process;
 use super::roster::{PeerNode, Roster};
-use super::{cassandra, etcd, redis};
+use super::{cassandra, etcd, redis, voltdb};
 
 /// How a store is wanted, and the servers that have been started.
 pub(super) struct Site<'a> {
@@ -65,6 +66,12 @@ impl Site<'_> {
     }
 }
 
+/// Whether somebody can connect to it.
+pub(super) fn listens(node: &PeerNode) -> bool {
+    let place = node.address.parse::<SocketAddr>();
+    place.is_ok_and(|place| TcpStream::connect_timeout(&place, Duration::from_secs(1)).is_ok())
+}
+
 /// Starts a store and waits until it serves. If that fails, what was started is ended.
 ///
 /// # Errors
@@ -87,6 +94,7 @@ pub fn up(options: &UpOptions) -> io::Result<Roster> {
         PeerName::ValkeyCluster => redis::cluster(&mut site, "valkey-server"),
         PeerName::Etcd => etcd::up(&mut site),
         PeerName::Cassandra => cassandra::up(&mut site),
+        PeerName::Voltdb => voltdb::up(&mut site),
     };
     let Site { dir, nodes, .. } = site;
     let mut roster = Roster { name: options.name.to_string(), target: String::new(), settings: String::new(), nodes };

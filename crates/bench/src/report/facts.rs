@@ -43,6 +43,7 @@ pub fn configuration(report: &RunReport) -> Vec<Fact> {
     let data = asked.data_bytes();
     let against_memory = match report.environment.memory_bytes {
         0 => String::new(),
+        memory if data * 100 < memory => ", less than 0.01 × memory".to_owned(),
         memory => format!(", {:.2} × memory", data as f64 / memory as f64),
     };
     vec![

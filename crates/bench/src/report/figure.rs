@@ -46,7 +46,13 @@ pub fn latency(us: f64) -> String {
     }
 }
 
-/// Milliseconds without their unit, for columns that name it: `0.76`, `3.1`, `35`.
+/// Milliseconds as measured, without their unit: as many digits in one row as in the next.
+#[must_use]
+pub fn measured_milliseconds(ms: f64) -> String {
+    significant(ms)
+}
+
+/// Milliseconds as somebody printed them, without their unit: `0.76`, `3.1`, `35`.
 #[must_use]
 pub fn milliseconds(ms: f64) -> String {
     let text = significant(ms);
@@ -114,6 +120,7 @@ mod tests {
             (latency(999_999.0), "1.00 s"),
             (milliseconds(0.764), "0.76"),
             (milliseconds(3.0), "3"),
+            (measured_milliseconds(3.0), "3.00"),
             (milliseconds(120.0), "120"),
             (bytes(999), "999 B"),
             (bytes(1_234_567_890), "1.23 GB"),

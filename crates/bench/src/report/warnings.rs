@@ -8,6 +8,8 @@ use super::figure;
 const SHORT_PHASE_S: f64 = 10.0;
 /// A client busier than this share of its threads measures itself.
 const SATURATED_SHARE: f64 = 0.85;
+/// Others that use more than this share of the machine's cores take part in the figures.
+const OTHERS_SHARE: f64 = 0.15;
 /// An open loop that achieves less than this share of what it offers has fallen behind.
 const KEPT_UP_SHARE: f64 = 0.98;
 /// Memory above this multiple of the budget breaks the budget's promise.
@@ -154,6 +156,7 @@ fn cautions(report: &RunReport, list: &mut Vec<Warning>) {
             add(list, Severity::Caution, text);
         }
         agents(phase, list);
+        others(report, phase, list);
         if let Some(offered) = phase.offered_per_s.filter(|offered| phase.throughput_per_s < offered * KEPT_UP_SHARE) {
             let text = format!(
                 "Phase {}: {} operations/s were offered and {} achieved. It fell behind, so latency from the intended \
@@ -166,6 +169,26 @@ fn cautions(report: &RunReport, list: &mut Vec<Warning>) {
         }
     }
     over_budget(report, list);
+}
+
+/// Whoever else used the machine took that from the store, or from the client.
+fn others(report: &RunReport, phase: &Phase, list: &mut Vec<Warning>) {
+    let here = report.environment.link != Link::Network && phase.agents.iter().all(|agent| is_here(&agent.name));
+    let cores = phase.cpu.others_s().filter(|_| here).map_or(0.0, |others| others / phase.duration_s.max(1e-9));
+    if cores > f64::from(report.environment.cores.max(1)) * OTHERS_SHARE {
+        let text = format!(
+            "Phase {}: other processes, or the kernel for them, used {cores:.2} of this machine's {} meanwhile: the figures \
+             are lower, and scatter more, than they would on a machine of one's own.",
+            phase.name,
+            figure::plural(u64::from(report.environment.cores), "core")
+        );
+        add(list, Severity::Caution, text);
+    }
+}
+
+/// Whether an agent's address is of this machine.
+fn is_here(address: &str) -> bool {
+    ["127.", "localhost:", "[::1]"].iter().any(|here| address.starts_with(here))
 }
 
 /// Of several client processes, each is looked at: one that is too slow spoils the figures of all.

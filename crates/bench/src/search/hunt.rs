@@ -28,10 +28,12 @@ pub(super) struct Hunt {
 /// What was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Found {
-    /// The highest rate that holds, tried as often as was asked.
+    /// The highest rate that holds: it was tried, as often as was asked unless the search had to be ended.
     pub(super) best_per_s: Option<f64>,
     /// The lowest above it that does not.
     pub(super) failed_per_s: Option<f64>,
+    /// It took too many tries and was ended.
+    pub(super) ended: bool,
 }
 
 /// Nobody answers any more: the run was stopped, or failed.
@@ -48,23 +50,24 @@ struct Searcher<'a> {
 pub(super) fn hunt(hunt: Hunt, measure: &mut dyn FnMut(f64) -> Result<Judged, Ended>) -> Result<Found, Ended> {
     let mut searcher = Searcher { hunt, tries: 0, measure };
     let (mut low, mut high) = searcher.bracket()?;
-    loop {
-        let Some(holds) = low else { return Ok(Found { best_per_s: None, failed_per_s: high }) };
-        let Some(fails) = high.filter(|_| searcher.goes_on()) else {
-            return Ok(Found { best_per_s: low, failed_per_s: high });
-        };
+    let mut sure = None;
+    // It held by luck: the first step down is as far as what is looked for is wide.
+    let mut step = 1.0 + hunt.tolerance;
+    while let (Some(holds), Some(fails)) = (low, high) {
+        if !searcher.goes_on() {
+            break;
+        }
         if fails / holds > 1.0 + hunt.tolerance {
             let middle = (holds * fails).sqrt();
             if searcher.decide(middle)? { low = Some(middle) } else { high = Some(middle) }
-        } else if searcher.most_of(holds, hunt.repeats)? {
-            return Ok(Found { best_per_s: low, failed_per_s: high });
+        } else if sure == low || searcher.most_of(holds, hunt.repeats)? {
+            return Ok(Found { best_per_s: low, failed_per_s: high, ended: false });
         } else {
-            // It held by luck. A step down, as far as what is looked for is wide.
-            high = Some(holds);
-            let next = holds / (1.0 + hunt.tolerance);
-            low = Some(next).filter(|next| *next >= hunt.rate_min);
+            (low, high) = searcher.below(holds, &mut step)?;
+            sure = low;
         }
     }
+    Ok(Found { best_per_s: low, failed_per_s: high, ended: !searcher.goes_on() })
 }
 
 impl Searcher<'_> {
@@ -99,6 +102,22 @@ impl Searcher<'_> {
             if self.one(rate)?.holds { held += 1 } else { failed += 1 }
         }
         Ok(held >= enough)
+    }
+
+    /// A lower rate that holds as often as was asked, and the lowest above it that does not. Steps grow: a store that has
+    /// become slower since is not followed down by a twentieth at a time.
+    fn below(&mut self, from: f64, step: &mut f64) -> Result<(Option<f64>, Option<f64>), Ended> {
+        let mut fails = from;
+        while self.goes_on() && fails > self.hunt.rate_min {
+            let rate = (fails / *step).max(self.hunt.rate_min);
+            *step = (*step * *step).min(STRIDE);
+            let first = self.one(rate)?;
+            if first.ratio.is_finite() && self.most_after(rate, first.holds, self.hunt.repeats)? {
+                return Ok((Some(rate), Some(fails)));
+            }
+            fails = rate;
+        }
+        Ok((None, Some(fails)))
     }
 
     /// A rate that holds and one that does not, as far as there are any.
@@ -179,9 +198,36 @@ mod tests {
         let far = Hunt { start_per_s: 1e6, tolerance: 0.05, repeats: 3, rate_min: 1.0 };
         assert!(hunt(far, &mut never).unwrap().failed_per_s.unwrap() > 1000.0, "it does not go down for ever");
         let hunt_it = Hunt { start_per_s: 100.0, tolerance: 0.05, repeats: 3, rate_min: 1.0 };
-        assert_eq!(hunt(hunt_it, &mut never), Ok(Found { best_per_s: None, failed_per_s: Some(1.0) }));
+        let nothing = Found { best_per_s: None, failed_per_s: Some(1.0), ended: false };
+        assert_eq!(hunt(hunt_it, &mut never), Ok(nothing));
         assert_eq!(hunt(hunt_it, &mut |_| Err(Ended)), Err(Ended));
         let mut always = |_: f64| Ok(Judged { holds: true, ratio: 0.1, why: String::new() });
-        assert_eq!(hunt(hunt_it, &mut always).unwrap().failed_per_s, None, "it ends all the same");
+        let found = hunt(hunt_it, &mut always).unwrap();
+        assert!(found.failed_per_s.is_none() && found.ended, "it ends all the same");
+    }
+
+    #[test]
+    fn the_answer_was_tried_and_held_even_if_the_store_becomes_slower_meanwhile() {
+        let mut ended = 0;
+        for (seed, good_for) in (0..200).map(|seed| (seed, seed % 40)) {
+            let (mut early, mut late) = (Prng::new(seed), Prng::new(seed + 1000));
+            let mut held = Vec::new();
+            let mut tries = 0;
+            let mut before = store(100_000.0, 0.15, &mut early);
+            let mut after = store(20_000.0, 0.25, &mut late);
+            let mut changing = |rate| {
+                tries += 1;
+                let judged = if tries <= good_for { before(rate) } else { after(rate) }?;
+                held.extend(judged.holds.then_some(rate));
+                Ok(judged)
+            };
+            let hunt_it = Hunt { start_per_s: 50_000.0, tolerance: 0.05, repeats: 3, rate_min: 100.0 };
+            let found = hunt(hunt_it, &mut changing).unwrap();
+            assert!(found.best_per_s.is_none_or(|best| held.contains(&best)), "seed {seed}: {found:?} never held");
+            assert!(found.best_per_s.is_some() || found.ended, "seed {seed}: some rate holds");
+            assert!((!found.ended || tries >= 60) && tries <= 65, "seed {seed}: {tries} tries");
+            ended += u32::from(found.ended);
+        }
+        assert!(ended <= 20, "{ended} of 200 did not come to an end");
     }
 }

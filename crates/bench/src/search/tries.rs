@@ -143,9 +143,16 @@ impl Tries<'_> {
             (Some(best), None) => {
                 format!("{goal} holds at {}, and no rate was found at which it does not.", rate(best))
             }
+            (None, _) if found.ended => format!("{goal}: no rate was found that keeps holding."),
             (None, Some(lowest)) => format!("{goal} holds at no rate that was tried, down to {}.", rate(lowest)),
             (None, None) => format!("{goal} holds at no rate that was tried."),
         };
+        if found.ended && found.failed_per_s.is_some() {
+            self.search.answer.push_str(
+                " The search was ended after so many tries, before a rate had held as often as it should: measure longer, or on \
+                 a machine that is quiet.",
+            );
+        }
         if let Some(doubt) = doubt(&self.search.tries) {
             self.search.answer.push_str(doubt);
         }

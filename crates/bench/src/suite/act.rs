@@ -43,9 +43,10 @@ pub(crate) fn play(
             _ => break,
         }
         while let Some(due) = due.next_if(|due| due.at <= begun.elapsed()) {
+            let began = Instant::now();
             let done = store.lock().unwrap_or_else(PoisonError::into_inner).act(&due.action);
             match done {
-                Ok(what) => events.note(&what),
+                Ok(what) => events.note_from(began, &what),
                 Err(e) => problems.push(format!("`{}` could not be done: {e}.", words(&due.action).join(" "))),
             }
         }

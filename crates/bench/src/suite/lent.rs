@@ -32,6 +32,11 @@ pub trait LentStore: Send {
         Vec::new()
     }
 
+    /// Its nodes that have ended though nobody ended them, in sentences: what is measured without them is another store.
+    fn ended(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Ends it in order.
     ///
     /// # Errors

@@ -117,6 +117,7 @@ fn start_s(part: &Part) -> f64 {
     match part.store.system.as_str() {
         "embedded" | "noop" => 0.0,
         "cassandra" => 20.0 * f64::from(part.store.nodes.max(1)),
+        "voltdb" => 12.0 * f64::from(part.store.nodes.max(1)),
         _ => 4.0,
     }
 }

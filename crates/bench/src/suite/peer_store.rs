@@ -65,6 +65,13 @@ impl LentStore for PeerStore {
         vec![format!("{}: {}.", self.roster.name, self.roster.settings)]
     }
 
+    fn ended(&self) -> Vec<String> {
+        let told = self.roster.ended().map(|node| {
+            format!("{} at {} has ended by itself, see {}", self.roster.name, node.address, node.log.display())
+        });
+        told.collect()
+    }
+
     fn stop(&mut self) -> io::Result<()> {
         self.ended = true;
         self.roster.end()

@@ -37,7 +37,7 @@ impl SuiteReport {
             ),
             Outcome::Failed => add(Severity::Failure, "Not all steps could be taken.".to_owned()),
         }
-        self.about.notes.iter().for_each(|note| add(Severity::Failure, note.clone()));
+        stops(&self.about.notes).into_iter().for_each(|text| add(Severity::Failure, text));
         self.failures().into_iter().for_each(|text| add(Severity::Failure, text));
         self.cautions().into_iter().for_each(|text| add(Severity::Caution, text));
         for step in &self.steps {
@@ -96,13 +96,37 @@ impl SuiteReport {
     }
 }
 
+/// Between a part's name and why it was left.
+pub(super) const STOPPED: &str = " could not go on: ";
+
+/// Why parts were left: what kept several of them is told once.
+fn stops(notes: &[String]) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for note in notes {
+        let (part, why) = note.split_once(STOPPED).unwrap_or(("", note));
+        let part = part.trim_start_matches("Part ");
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, parts)) => parts.push(part),
+            None => reasons.push((why, vec![part])),
+        }
+    }
+    let told = |(why, parts): (&str, Vec<&str>)| match parts.as_slice() {
+        [""] => why.to_owned(),
+        [part] => format!("Part {part}{STOPPED}{why}"),
+        parts => format!("{} parts{STOPPED}{why} They are: {}.", parts.len(), parts.join("; ")),
+    };
+    reasons.into_iter().map(told).collect()
+}
+
 /// What may mislead, by its kind: of many steps the first few are named.
 #[derive(Clone, Debug, PartialEq)]
 enum Caution {
     Debug,
     Short,
     Busy,
+    Others,
     Behind,
+    Memory,
     Own(String),
 }
 
@@ -114,6 +138,8 @@ impl Caution {
             _ if has("debug build") => Self::Debug,
             _ if has("Measured for less than") => Self::Short,
             _ if has("client's threads were busy") => Self::Busy,
+            _ if has("used") && has("of one's own") => Self::Others,
+            _ if has("Peak memory") && has("times the budget") => Self::Memory,
             _ if has("It fell behind") => Self::Behind,
             _ => Self::Own(text.to_owned()),
         }
@@ -133,6 +159,13 @@ impl Caution {
                 "The client's threads were busy more than 85 % of the time, so the figures may show its ceiling rather than \
                  the store's; on one machine they also take their time from the store: {steps}."
             ),
+            Self::Others => format!(
+                "Other processes than the store and its clients, or the kernel for them, used more than 15 % of this machine's \
+                 cores, so the figures are lower, and scatter more, than they would on a machine of one's own: {steps}."
+            ),
+            Self::Memory => {
+                format!("Peak memory was more than 1.3 times what the nodes were given (--memory): {steps}.")
+            }
             Self::Behind => {
                 format!("Less was done than was offered, so latency grows with the length of the step: {steps}.")
             }
@@ -171,4 +204,19 @@ pub(crate) fn tables_text(report: &SuiteReport) -> String {
         out.push_str(&grid.text());
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stops_several_parts_is_told_once() {
+        let notes =
+            ["Part a could not go on: no disk.", "Part b could not go on: no net.", "Part c could not go on: no disk."];
+        let told = stops(&notes.map(str::to_owned));
+        let expected = ["2 parts could not go on: no disk. They are: a; c.", "Part b could not go on: no net."];
+        assert_eq!(told, expected);
+        assert_eq!(stops(&["Otherwise.".to_owned()]), ["Otherwise."]);
+    }
 }

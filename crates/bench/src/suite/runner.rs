@@ -18,6 +18,7 @@ use super::outlook::Outlook;
 use super::peer_store::{self, PeerStore};
 use super::plan::{Part, Plan, Step, shown};
 use super::record::{Folder, StepRecord, SuiteRecord};
+use super::report::STOPPED;
 use super::settle::settle;
 use crate::cli::{Program, Span, Trouble};
 use crate::coordinate::CrewOptions;
@@ -78,6 +79,13 @@ impl Ground {
             _ => Vec::new(),
         }
     }
+
+    fn ended(&self) -> Vec<String> {
+        match self {
+            Self::Nodes(store) => store.lock().unwrap_or_else(PoisonError::into_inner).ended(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 impl Runner<'_> {
@@ -108,7 +116,7 @@ impl Runner<'_> {
                     Trouble::Failed(error) => error.to_string(),
                 };
                 self.say(&format!("part {}: {text}", part.name));
-                about.notes.push(format!("Part {} could not go on: {text}.", part.name));
+                about.notes.push(format!("Part {}{STOPPED}{text}.", part.name));
                 self.folder.write_about(about)?;
             }
         }
@@ -168,15 +176,18 @@ impl Runner<'_> {
         result
     }
 
-    /// The first step that must be taken: the first that is not done, if the store's data are still there and whole.
+    /// The first step that must be taken: the first that is not done, if the store's data are still there and whole, and
+    /// the store has the shape that the steps before gave it.
     fn first_step(&self, part: &Part, known: &[StepRecord], dir: &Path) -> usize {
         let is_done = |step: &Step| {
             known.iter().any(|known| known.done && (known.part.0, known.step.0) == (part.number, step.number))
         };
         let undone = part.steps.iter().position(|step| !is_done(step)).unwrap_or(part.steps.len());
-        let broken_load = part.steps.get(undone).is_some_and(|step| step.file.does == Does::Load);
+        let begun = |step: &Step| known.iter().any(|known| (known.part.0, known.step.0) == (part.number, step.number));
+        let broken = |step: &Step| step.file.does == Does::Load || (reshapes(&step.file) && begun(step));
+        let broken = part.steps.get(undone).is_some_and(broken);
         let has_data = self.target.is_some() || dir.read_dir().is_ok_and(|mut entries| entries.next().is_some());
-        if undone > 0 && has_data && !broken_load { undone } else { 0 }
+        if undone > 0 && has_data && !broken { undone } else { 0 }
     }
 
     fn ground(&self, part: &Part, dir: &Path) -> Result<Ground, Trouble> {
@@ -215,12 +226,20 @@ impl Runner<'_> {
             began_ms: unix_ms(SystemTime::now()),
             ..StepRecord::default()
         };
+        if reshapes(&step.file) {
+            // Whoever goes on after an interruption must know that it had begun.
+            self.folder.keep(&record, &[])?;
+        }
         let mut logs = Vec::new();
         let result = match step.file.does {
             Does::Settle => self.settle(&step.file, ground, &mut record),
             Does::Act => self.act(&step.file, ground, &mut record),
             _ => self.phase(part, step, ground, dir, &mut record).map(|kept| logs = kept),
         };
+        // Whatever else went wrong, that is why.
+        let ended = ground.ended();
+        let result = if ended.is_empty() { result } else { Err(Trouble::Failed(io::Error::other(ended.join("; ")))) };
+        record.done &= ended.is_empty();
         record.took_s = began.elapsed().as_secs_f64();
         if let Err(Trouble::Failed(e)) = &result {
             record.notes.push(format!("It could not be done: {e}."));
@@ -369,6 +388,12 @@ pub(crate) fn due(step: &StepFile) -> Result<Vec<Due>, String> {
         Ok(Due { at, action: event.action.clone() })
     });
     each.collect()
+}
+
+/// Whether a step leaves the store in another shape than it found it in: it cannot be taken twice.
+fn reshapes(step: &StepFile) -> bool {
+    use super::file::ActionFile::{AddNode, Ctl, Kill};
+    step.events.iter().any(|event| matches!(event.action, AddNode | Ctl { .. } | Kill { .. }))
 }
 
 /// A store in this process has the settings of one node.

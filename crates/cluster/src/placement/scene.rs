@@ -81,7 +81,7 @@ impl Scene {
         });
         let nodes: Vec<SceneNode> = nodes.collect();
         let mut scene = Self { nodes, shards: Vec::new(), order: BTreeSet::new(), moves: Vec::new() };
-        let sizes = scene.zone_sizes(zones.len());
+        let sizes = scene.zone_sizes(map, zones.len());
         scene.add_shards(map, observed, &sizes);
         scene.set_parts(map, &sizes);
         for place in 0..scene.nodes.len() as Place {
@@ -92,10 +92,13 @@ impl Scene {
         scene
     }
 
-    /// How many nodes each zone has that count.
-    fn zone_sizes(&self, zones: usize) -> Vec<usize> {
+    /// How many nodes each zone has that count. One that does not answer and holds nothing makes no zone to spread over: what
+    /// has to move now would wait for it.
+    fn zone_sizes(&self, map: &Map, zones: usize) -> Vec<usize> {
         let mut sizes = vec![0; zones];
-        self.nodes.iter().filter(|node| node.state.counts()).for_each(|node| sizes[node.zone] += 1);
+        let holds = |node: &SceneNode| map.replicas_on(node.id).next().is_some();
+        let counts = |node: &&SceneNode| node.state.counts() && (node.state == NodeState::Able || holds(node));
+        self.nodes.iter().filter(counts).for_each(|node| sizes[node.zone] += 1);
         sizes
     }
 

@@ -1,8 +1,8 @@
 //! Changes: what each does and refuses, and that repeating one does nothing.
 
 use super::{drawn, drawn_change, node, small};
-use crate::{Change, Map, Refusal};
-use vocab::{NodeId, Prng, ReplicaId, ShardId};
+use crate::{Change, Map, PlanKind, PlanState, Refusal};
+use vocab::{NodeId, PlanId, Prng, ReplicaId, ShardId};
 
 const SHARD: ShardId = ShardId(1);
 
@@ -198,4 +198,40 @@ fn drawn_changes_keep_the_rules_and_nothing_happens_twice() {
         }
     }
     assert!(changed > 1000, "only {changed} changes did anything");
+}
+
+/// The choice is one plan's, and goes with it.
+#[test]
+fn one_replica_is_chosen_to_go_on_alone() {
+    let mut map = small();
+    let choose = |plan: u64, replica: u64| Change::ChooseSurvivor {
+        plan: PlanId(plan),
+        shard: SHARD,
+        replica: ReplicaId(replica),
+    };
+    let begin = |id: u64, shards: Vec<ShardId>| Change::BeginPlan {
+        id: PlanId(id),
+        kind: PlanKind::UnsafeRecover(shards),
+        at_ms: 1,
+        detail: String::new(),
+    };
+    let end = |id: u64| Change::SetPlan {
+        id: PlanId(id),
+        was: PlanState::Running,
+        now: PlanState::Cancelled,
+        at_ms: 2,
+        detail: String::new(),
+    };
+    assert_eq!(map.apply(&choose(1, 2)), Err(Refusal::PlanChanged(PlanId(1))));
+    for change in [begin(1, vec![SHARD]), begin(2, vec![SHARD, ShardId(2)]), choose(1, 2)] {
+        assert!(map.apply(&change).unwrap().changed, "{change:?}");
+        assert_eq!(Map::decode(&map.encode()).as_ref(), Ok(&map));
+    }
+    assert!(!map.apply(&choose(1, 2)).unwrap().changed);
+    assert!(matches!(map.apply(&choose(1, 3)), Err(Refusal::Impossible(_))), "another replica");
+    assert!(matches!(map.apply(&choose(2, 3)), Err(Refusal::Impossible(_))), "for another plan");
+    assert!(map.apply(&end(1)).unwrap().changed && map.survivors.is_empty());
+    assert!(matches!(map.apply(&choose(2, 9)), Err(Refusal::UnknownReplica(..))));
+    assert!(map.apply(&choose(2, 3)).unwrap().changed);
+    assert_eq!(Map::decode(&map.encode()), Ok(map));
 }

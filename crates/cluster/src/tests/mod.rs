@@ -8,7 +8,7 @@ mod leaders;
 mod moves;
 mod rules;
 
-use crate::{Change, Map, NodeInfo, PlanKind, PlanState};
+use crate::{Change, Map, NodeInfo, Plan, PlanKind, PlanState};
 use std::collections::BTreeSet;
 use vocab::{NodeId, PlanId, Prng, ReplicaId, ShardId, Slot, StoreId};
 
@@ -90,7 +90,7 @@ fn drawn_plan_change(map: &Map, shard: ShardId, some_node: NodeId, prng: &mut Pr
         use PlanState::{Cancelled, Done, Failed, Paused, Running};
         [Running, Running, Paused, Done, Cancelled, Failed][prng.below(6) as usize]
     };
-    match prng.below(7) {
+    match prng.below(8) {
         0 | 1 => {
             let id = PlanId(map.next_plan - prng.below(2).min(map.next_plan));
             Change::BeginPlan { id, kind: drawn_kind(shard, some_node, prng), at_ms, detail }
@@ -113,6 +113,17 @@ fn drawn_plan_change(map: &Map, shard: ShardId, some_node: NodeId, prng: &mut Pr
             let range = known.slots.first().copied().unwrap_or((0, 0));
             let slots = vec![(range.1 - (range.1 - range.0) / 2, range.1)];
             Change::BeginSplit { plan, parent: shard, child: ShardId(map.next_shard), slots }
+        }
+        6 => {
+            let recovers = |plan: &&Plan| matches!(plan.kind, PlanKind::UnsafeRecover(_));
+            let open = map.open_plans().find(recovers);
+            let shard = open.map_or(shard, |plan| match &plan.kind {
+                PlanKind::UnsafeRecover(shards) => shards[0],
+                _ => shard,
+            });
+            let replica = map.shards.get(&shard).and_then(|info| info.replicas.last());
+            let replica = replica.map_or(ReplicaId(1), |replica| replica.id);
+            Change::ChooseSurvivor { plan: open.map_or(plan, |plan| plan.id), shard, replica }
         }
         _ => match map.splits.keys().next() {
             Some(child) => Change::EndSplit { child: *child },

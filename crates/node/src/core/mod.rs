@@ -431,4 +431,5 @@ fn place(shard: &mut Shard, map: &Map) {
     let info = map.shards.get(&shard.view().id());
     let replicas = info.into_iter().flat_map(|info| &info.replicas);
     shard.place(replicas.map(|replica| (replica.id, replica.node)).collect());
+    shard.note_splits(map);
 }

@@ -8,6 +8,7 @@
 //! that is ordered to remove a voter looks itself whether the others are a majority without it.
 
 mod events;
+mod growth;
 mod leaders;
 mod observe;
 mod outlook;
@@ -25,11 +26,12 @@ mod wanted;
 
 pub use outlook::allows;
 pub use picture::{NodePicture, PlanPicture, ReplicaPicture, ShardPicture, StorePicture, TransferPicture};
-pub use report::{LeaderReport, MemberReport, NodeFigures, NodeReport, ReplicaReport, TransferReport};
+pub use report::{DivisionReport, LeaderReport, MemberReport, NodeFigures, NodeReport, ReplicaReport, TransferReport};
 
 use crate::peer::Order;
 use cluster::{Change, Map, Settings};
 use events::Told;
+use growth::Growth;
 use leaders::HandOvers;
 use observe::Seen;
 use outlook::Outlook;
@@ -67,8 +69,7 @@ pub struct Director {
     told: Told,
     /// Plans without anything to do, and since when, in µs.
     quiet: BTreeMap<PlanId, u64>,
-    /// Shards that have been divided, and when last, in µs.
-    divided: BTreeMap<ShardId, u64>,
+    growth: Growth,
     epoch: Epoch,
     ticked_us: u64,
 }
@@ -109,8 +110,7 @@ impl Director {
         self.progress.note(map, &self.seen, now);
         self.advance(map, now, &mut actions);
         self.advance_splits(map, now, &mut actions);
-        let halves = map.splits.iter().flat_map(|(child, split)| [*child, split.parent]);
-        self.divided.extend(halves.map(|shard| (shard, now.mono_us)));
+        self.note_growth(map, &settings, now);
         self.reconcile(map, &mut actions);
         self.tidy(map, now, &mut actions);
         self.recover(map, now, &mut actions);

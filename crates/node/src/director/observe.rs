@@ -1,6 +1,6 @@
 //! What the director knows of nodes and shards, from what nodes tell it.
 
-use super::report::{LeaderReport, NodeFigures, NodeReport, TransferReport};
+use super::report::{DivisionReport, LeaderReport, NodeFigures, NodeReport, TransferReport};
 use cluster::Settings;
 use cluster::placement::Observed;
 use cluster::{Map, PlanKind};
@@ -13,6 +13,11 @@ pub(super) const SILENT_US: u64 = 3_000_000;
 pub(super) const SETTLED_US: u64 = 2_000_000;
 /// Who directs anew draws no conclusion from what it has not heard, for so long, in µs.
 pub(super) const GRACE_US: u64 = 3_000_000;
+/// Over how long the operations a second of a shard are counted, in µs.
+const RATE_US: u64 = 5_000_000;
+/// So long it may take until the next leader of a shard has told of itself, when the one before leads no more, in µs: an
+/// election, and the time between reports.
+const HANDED_US: u64 = 2_500_000;
 /// What a shard counts for besides its rows, in bytes: small ones count alike.
 const SHARD_BYTES: u64 = 16 << 20;
 
@@ -54,6 +59,20 @@ pub(super) struct LeaderSeen {
 pub(super) struct ShardSeen {
     pub(super) replicas: BTreeMap<ReplicaId, ReplicaSeen>,
     pub(super) leader: Option<LeaderSeen>,
+    pub(super) division: Option<DivisionSeen>,
+    /// When its leader said that it leads no more, in µs.
+    let_go_us: Option<u64>,
+}
+
+/// Where a shard would be divided, as its leader told.
+#[derive(Clone, Debug)]
+pub(super) struct DivisionSeen {
+    pub(super) known: DivisionReport,
+    /// Operations a second, lately.
+    pub(super) rate: f64,
+    replica: ReplicaId,
+    /// From when on operations are counted for the next rate, and how many there were, in µs.
+    since: (u64, u64),
 }
 
 /// Everything that was heard.
@@ -99,7 +118,13 @@ impl Seen {
                     shard.leader = Some(LeaderSeen { node, replica, term, known });
                 }
             } else if shard.leader.as_ref().is_some_and(|leader| leader.node == from) {
-                shard.leader = None;
+                (shard.leader, shard.division) = (None, None);
+                shard.let_go_us = Some(now.mono_us);
+            }
+            if let Some(division) = replica.division
+                && shard.leader.as_ref().is_some_and(|leader| leader.replica == replica.replica)
+            {
+                shard.note_division(division, replica.replica, now);
             }
             let seen = ReplicaSeen {
                 node: from,
@@ -176,12 +201,23 @@ impl Seen {
         seen.is_some_and(|seen| seen.broken.is_some())
     }
 
+    /// Whether its leader has said just now that it leads no more: whoever leads next is about to say so.
+    pub(super) fn is_handed_over(&self, shard: ShardId, now: Moment) -> bool {
+        let let_go_us = self.shards.get(&shard).and_then(|seen| seen.let_go_us);
+        let_go_us.is_some_and(|at_us| now.mono_us < at_us + HANDED_US)
+    }
+
     /// Bytes of a shard's rows: what its leader holds, else the most that some replica does.
     pub(super) fn bytes(&self, shard: ShardId) -> Option<u64> {
         let seen = self.shards.get(&shard)?;
         let of_leader = seen.leader.as_ref().and_then(|leader| seen.replicas.get(&leader.replica));
         let of_others = || seen.replicas.values().map(|replica| replica.bytes).max();
         of_leader.map(|replica| replica.bytes).or_else(of_others)
+    }
+
+    /// Where a shard would be divided, and how often it is asked; none if whoever leads it has not told.
+    pub(super) fn division(&self, shard: ShardId) -> Option<&DivisionSeen> {
+        self.shards.get(&shard)?.division.as_ref()
     }
 
     /// What placement has to know.
@@ -205,6 +241,20 @@ impl Seen {
             }
         }
         observed
+    }
+}
+
+impl ShardSeen {
+    /// The rate is that of the last few seconds, and begins anew with another leader, or after a restart.
+    fn note_division(&mut self, known: DivisionReport, replica: ReplicaId, now: Moment) {
+        let before = self.division.take().filter(|of| of.replica == replica && of.known.operations <= known.operations);
+        let (mut rate, mut since) = before.map_or((0.0, (now.mono_us, known.operations)), |of| (of.rate, of.since));
+        let passed_us = now.mono_us.saturating_sub(since.0);
+        if passed_us >= RATE_US {
+            rate = (known.operations - since.1) as f64 * 1e6 / passed_us as f64;
+            since = (now.mono_us, known.operations);
+        }
+        self.division = Some(DivisionSeen { known, rate, replica, since });
     }
 }
 

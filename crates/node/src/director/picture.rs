@@ -276,7 +276,7 @@ impl Director {
             |of: &&ReplicaPicture| ["leader", "voter"].contains(&of.role) && ["ok", "behind"].contains(&of.state);
         let state = match replicas.iter().filter(sound).count() {
             _ if !self.has_majority(map, id, now) => "no-majority",
-            _ if leader.is_none() => "no-leader",
+            _ if leader.is_none() && !self.changes_hands(map, id, now) => "no-leader",
             count if count < wanted => "under-replicated",
             _ => "ok",
         };
@@ -364,6 +364,9 @@ impl Director {
             let text = || format!("node {node} leads nothing: it is to be restarted now");
             return self.leads_nothing(map, node, now).then(text);
         }
+        if let Some(text) = self.awaited_survivor(map, plan.id, now) {
+            return Some(text);
+        }
         let node = match plan.kind {
             PlanKind::Repair(node) | PlanKind::DrainNode(node) | PlanKind::RemoveNode(node) => Some(node),
             PlanKind::ReplaceNode { node, .. } => Some(node),
@@ -391,7 +394,11 @@ impl Director {
             return Some(text);
         }
         let homeless = !held.is_empty() && self.left(map, plan).steps == 0;
-        homeless.then(|| "there is no other node that may take the replicas".to_owned())
+        let silent: Vec<String> =
+            map.nodes.keys().filter(|id| !self.seen.answers(**id, now)).map(ToString::to_string).collect();
+        let but =
+            if silent.is_empty() { String::new() } else { format!(": node {} is silent", silent.join(", node ")) };
+        homeless.then(|| format!("there is no other node that may take the replicas{but}"))
     }
 
     /// What keeps a plan from beginning any move.

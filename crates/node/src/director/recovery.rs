@@ -3,11 +3,12 @@
 use super::plans::Verdict;
 use super::{Director, DirectorAction};
 use crate::peer::Order;
-use cluster::{Map, PlanKind, PlanState, ReplicaInfo, ShardInfo};
-use vocab::{Moment, NodeId, ReplicaId, ShardId};
+use cluster::{Change, Map, PlanKind, PlanState, ReplicaInfo, ShardInfo};
+use vocab::{Moment, NodeId, PlanId, ReplicaId, ShardId};
 
 impl Director {
-    /// Has the replica that has most of each such shard go on alone.
+    /// Has the replica that has most of each such shard go on alone. Which one that is, the map says before it is told: it
+    /// may obey and be heard of no more, and then another one that went on too would lead the same shard besides it.
     pub(super) fn recover(&self, map: &Map, now: Moment, actions: &mut Vec<DirectorAction>) {
         for plan in map.open_plans().filter(|plan| plan.state == PlanState::Running) {
             let PlanKind::UnsafeRecover(shards) = &plan.kind else { continue };
@@ -15,12 +16,36 @@ impl Director {
                 if self.seen.leader(shard, now).is_some() || self.has_majority(map, shard, now) {
                     continue;
                 }
-                if let Some(survivor) = self.survivor(map, shard, now) {
-                    let order = Order::Recover { replica: survivor.id.0 };
-                    actions.push(DirectorAction::Order { node: survivor.node, shard, order });
+                match map.survivors.get(&shard) {
+                    Some((_, chosen)) => {
+                        if let Some(of) = map.replica(shard, *chosen) {
+                            let order = Order::Recover { replica: chosen.0 };
+                            actions.push(DirectorAction::Order { node: of.node, shard, order });
+                        }
+                    }
+                    None => {
+                        if let Some(of) = self.survivor(map, shard, now) {
+                            let change = Change::ChooseSurvivor { plan: plan.id, shard, replica: of.id };
+                            actions.push(DirectorAction::Propose(change));
+                        }
+                    }
                 }
             }
         }
+    }
+
+    /// What such a plan waits for: a replica that was chosen, and does not answer.
+    pub(super) fn awaited_survivor(&self, map: &Map, plan: PlanId, now: Moment) -> Option<String> {
+        let of_plan = map.survivors.iter().filter(|(_, (of, _))| *of == plan);
+        let node = |shard: ShardId, replica: ReplicaId| map.replica(shard, replica).map(|replica| replica.node);
+        let mut silent = of_plan.filter(|(shard, _)| self.seen.leader(**shard, now).is_none()).filter_map(
+            |(shard, (_, replica))| {
+                let node = node(*shard, *replica).filter(|node| !self.seen.answers(*node, now))?;
+                let text = format!("shard {shard} is to go on with what node {node} has of it, which is silent");
+                Some(format!("{text}: bring it back, or, if it is gone for good, cancel this plan and begin another"))
+            },
+        );
+        silent.next()
     }
 
     /// The voter with the longest log among those that answer.

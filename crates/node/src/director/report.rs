@@ -1,17 +1,20 @@
 //! What a node tells the director of itself: its figures, its replicas, what its leaders know, its transfers.
 //!
 //! ```text
-//! u8 format (1), the node's figures (varints, a text), varint count of replicas and these, varint count of transfers and these
+//! u8 format (2), the node's figures (varints, a text), varint count of replicas and these, varint count of transfers and these
 //! ```
 //! docs/FORMATS.md, "Between nodes", has the layout. A node with many replicas tells of them in turns.
 
 use crate::peer::Reader;
 use vocab::limits::{EVENT_BYTES_MAX, MEMBERS_MAX, REPORT_REPLICAS_MAX, REPORT_TRANSFERS_MAX};
-use vocab::{NodeId, ReplicaId, ShardId, put_varint};
+use vocab::{NodeId, ReplicaId, SLOT_COUNT, ShardId, Slot, put_varint};
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
+/// Without the place at which a shard would be divided.
+const FORMAT_BEFORE: u8 = 1;
 const LEADS: u8 = 1;
 const BROKEN: u8 = 2;
+const DIVISION: u8 = 4;
 const VOTES: u8 = 1;
 const ACTIVE: u8 = 2;
 const INBOUND: u8 = 1;
@@ -75,8 +78,22 @@ pub struct ReplicaReport {
     pub term: u64,
     /// What a leader knows beyond that.
     pub leads: Option<LeaderReport>,
+    /// Of a leader: where the shard would be divided.
+    pub division: Option<DivisionReport>,
     /// Why it is of no use, if it is not.
     pub broken: Option<String>,
+}
+
+/// Where a shard would be divided, as its leader knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DivisionReport {
+    /// Operations that it was asked for since it was opened, about.
+    pub operations: u64,
+    /// From which slot on it has as many keys as before that; none if it has one slot only.
+    pub by_keys: Option<Slot>,
+    /// From which slot on it was asked as often lately as before that; and of a thousand operations, how many the busier of
+    /// the two parts had.
+    pub by_load: Option<(Slot, u16)>,
 }
 
 /// What the leader of a group knows of it.
@@ -138,7 +155,7 @@ impl NodeReport {
     pub fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let mut reader = Reader::new(bytes);
         let from = &mut reader;
-        if from.byte()? != FORMAT {
+        if ![FORMAT, FORMAT_BEFORE].contains(&from.byte()?) {
             return Err("a report of an unknown format");
         }
         let figures = NodeFigures::read(from)?;
@@ -188,7 +205,9 @@ impl NodeFigures {
 
 impl ReplicaReport {
     fn encode(&self, bytes: &mut Vec<u8>) {
-        bytes.push(u8::from(self.leads.is_some()) * LEADS + u8::from(self.broken.is_some()) * BROKEN);
+        let flag = |is: bool, flag: u8| u8::from(is) * flag;
+        let divides = flag(self.division.is_some(), DIVISION);
+        bytes.push(flag(self.leads.is_some(), LEADS) + flag(self.broken.is_some(), BROKEN) + divides);
         put_varint(bytes, u64::from(self.shard.0));
         for number in [self.replica.0, self.bytes, self.keys, self.applied, self.last, self.term] {
             put_varint(bytes, number);
@@ -203,6 +222,9 @@ impl ReplicaReport {
                 put_varint(bytes, member.matched);
             }
         }
+        if let Some(division) = &self.division {
+            division.encode(bytes);
+        }
         if let Some(broken) = &self.broken {
             put_text(bytes, broken, EVENT_BYTES_MAX);
         }
@@ -210,7 +232,7 @@ impl ReplicaReport {
 
     fn read(from: &mut Reader) -> Result<Self, &'static str> {
         let flags = from.byte()?;
-        if flags & !(LEADS | BROKEN) != 0 {
+        if flags & !(LEADS | BROKEN | DIVISION) != 0 {
             return Err("a replica with unknown flags in a report");
         }
         Ok(Self {
@@ -222,8 +244,38 @@ impl ReplicaReport {
             last: from.varint()?,
             term: from.varint()?,
             leads: if flags & LEADS != 0 { Some(LeaderReport::read(from)?) } else { None },
+            division: if flags & DIVISION != 0 { Some(DivisionReport::read(from)?) } else { None },
             broken: if flags & BROKEN != 0 { Some(text(from, EVENT_BYTES_MAX)?) } else { None },
         })
+    }
+}
+
+impl DivisionReport {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        put_varint(bytes, self.operations);
+        // 0 stands for none: no part begins at the first slot.
+        put_varint(bytes, self.by_keys.map_or(0, |slot| u64::from(slot.0)));
+        put_varint(bytes, self.by_load.map_or(0, |(slot, _)| u64::from(slot.0)));
+        if let Some((_, of_thousand)) = self.by_load {
+            put_varint(bytes, u64::from(of_thousand));
+        }
+    }
+
+    fn read(from: &mut Reader) -> Result<Self, &'static str> {
+        let slot = |from: &mut Reader| match from.varint()? {
+            0 => Ok(None),
+            slot if slot < u64::from(SLOT_COUNT) => Ok(Some(Slot(slot as u16))),
+            _ => Err("a slot that is none in a report"),
+        };
+        let (operations, by_keys) = (from.varint()?, slot(from)?);
+        let by_load = match slot(from)? {
+            None => None,
+            Some(slot) => match from.varint()? {
+                of_thousand @ 0..=1000 => Some((slot, of_thousand as u16)),
+                _ => return Err("more than all in a report"),
+            },
+        };
+        Ok(Self { operations, by_keys, by_load })
     }
 }
 

@@ -34,6 +34,9 @@ impl Director {
                 if self.seen.leader(parent, now).is_none() {
                     continue;
                 }
+                // Where nobody says otherwise, both get as many keys, as far as the leader has told.
+                let by_keys = || self.seen.division(parent)?.known.by_keys;
+                let at = at.or_else(|| by_keys().filter(|at| is_divisible(map, info, Some(*at))));
                 let slots = given_away(info, at);
                 let change = Change::BeginSplit { plan: plan.id, parent, child: ShardId(child), slots };
                 actions.push(DirectorAction::Propose(change));
@@ -68,7 +71,7 @@ pub(super) fn is_divisible(map: &Map, info: &ShardInfo, at: Option<Slot>) -> boo
     map.shards.len() < MAP_SHARDS_MAX && info.slot_count() > 1 && at.is_none_or(divides)
 }
 
-/// The slots that a new shard gets: those from `at` on, or the upper half.
+/// The slots that a new shard gets: those from `at` on, or the upper half of them.
 fn given_away(info: &ShardInfo, at: Option<Slot>) -> Vec<(u16, u16)> {
     let half = info.slot_count() / 2;
     let mut before = 0;

@@ -8,10 +8,6 @@ use cluster::{Change, Map, NodeInfo, Plan, PlanKind, PlanState, Settings};
 use std::collections::BTreeSet;
 use vocab::{Moment, PlanId, ReplicaId, ShardId};
 
-/// For so long a shard that was divided is not divided again for its size, in µs: until the rows that it has given away are
-/// removed, both halves count them.
-const DIVIDED_US: u64 = 10 * 60 * 1_000_000;
-
 impl Director {
     /// Begins a plan that nobody has to ask for, if one is wanted.
     pub(super) fn begin_plans(
@@ -95,24 +91,6 @@ impl Director {
         self.seen.leader(step.shard, now).is_some()
             && step.add.is_none_or(|node| self.seen.can_take(node, now))
             && self.leaves_majority(map, step, now)
-    }
-
-    /// A plan for a shard that has grown too large.
-    fn wanted_split(&self, map: &Map, settings: &Settings, now: Moment) -> Option<(PlanKind, String)> {
-        if !settings.auto_split || map.splits.len() >= super::splits::SPLITS_AT_ONCE {
-            return None;
-        }
-        let is_open = |kind: &PlanKind| map.open_plans().any(|plan| plan.kind == *kind);
-        let (shard, _) = map.data_shards().find(|(shard, info)| {
-            let kind = PlanKind::SplitShard { shard: *shard, at: None };
-            let bytes = self.seen.bytes(*shard).unwrap_or(0);
-            let just_divided = self.divided.get(shard).is_some_and(|at_us| now.mono_us < at_us + DIVIDED_US);
-            let may_be = super::splits::is_divisible(map, info, None) && !is_open(&kind) && !just_divided;
-            bytes > settings.split_bytes && may_be
-        })?;
-        let bytes = self.seen.bytes(shard).unwrap_or(0);
-        let text = format!("the shard has {} MB, more than split-bytes", bytes / 1_000_000);
-        Some((PlanKind::SplitShard { shard, at: None }, text))
     }
 }
 

@@ -157,6 +157,11 @@ pub(super) fn told(before: &Map, after: &Map, change: &Change, changed: bool, no
             let parent = before.splits.get(child)?.parent;
             (now_ms, "shard", format!("shard {child} has been split off shard {parent}"))
         }
+        Change::ChooseSurvivor { plan, shard, replica } => {
+            let node = after.replica(*shard, *replica).map(|replica| named(after, replica.node));
+            let on = node.map_or_else(|| format!("replica {replica}"), |node| format!("the replica on {node}"));
+            (now_ms, "plan", format!("shard {shard} is to go on with {on} alone (plan {plan})"))
+        }
         Change::Begin(_)
         | Change::AddReplica { .. }
         | Change::SetReplicas { .. }

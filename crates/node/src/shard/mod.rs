@@ -153,6 +153,7 @@ impl Shard {
             refuse("TRYAGAIN the slot is another shard's now: nothing was written", &ticket, answers);
             return false;
         }
+        self.view.note_operations(ticket.slot, write.operations());
         self.proposals.push(write, keys, ticket);
         true
     }
@@ -405,7 +406,8 @@ impl Shard {
 
     /// Drops log that the tree's files made unnecessary; true if something was added to `write`.
     pub fn truncate(&mut self, write: &mut LogWrite) -> replica::Result<bool> {
-        self.replica.truncate(self.view.engine().flushed_index(), write)
+        let flushed = self.view.engine().flushed_index();
+        if self.keeps_log() { Ok(false) } else { self.replica.truncate(flushed, write) }
     }
 
     /// Why the shard has stopped applying entries, if it has.
@@ -475,9 +477,12 @@ impl Shard {
         }
     }
 
-    /// The first map, to be proposed by the metadata group's first leader.
+    /// The first map, to be proposed by the metadata group's first leader: nothing to any other group, of which there may be
+    /// thousands, each with a map that tells of all of them.
     pub fn set_first_map(&mut self, map: &cluster::Map) {
-        self.proposals.set_first_map(cluster::Change::Begin(map.clone()).encode());
+        if self.meta.is_some() {
+            self.proposals.set_first_map(cluster::Change::Begin(map.clone()).encode());
+        }
     }
 }
 

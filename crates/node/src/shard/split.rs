@@ -9,6 +9,7 @@ use crate::entry::{self, Split};
 use crate::keys;
 use crate::shard::point;
 use crate::slots::Slots;
+use cluster::Map;
 use replica::{ConfState, Entry, SnapshotPoint};
 use std::sync::Arc;
 use storage::Slice;
@@ -19,6 +20,10 @@ use vocab::{Moment, ShardId};
 pub(super) struct Splitting {
     wanted: Option<Wanted>,
     fork: Fork,
+    /// What was split off here, and the map does not know to be done.
+    made: Option<ShardId>,
+    /// Whether the map says that the shard is being split.
+    in_map: bool,
 }
 
 /// Of a leader: what it was ordered to do.
@@ -53,6 +58,21 @@ impl Shard {
         // What is in memory when the tree is forked has to be written while writes wait: the less the better.
         self.proposals.push_seal();
         true
+    }
+
+    /// What the map says of the shard's splits.
+    pub fn note_splits(&mut self, map: &Map) {
+        let shard = self.view.id();
+        self.splitting.in_map = map.splits.values().any(|split| split.parent == shard);
+        let is_over = |child: &ShardId| child.0 < map.next_shard && !map.splits.contains_key(child);
+        self.splitting.made = self.splitting.made.filter(|child| !is_over(child));
+    }
+
+    /// Whether some replicas may have the entry of a split in their log, and nothing of it yet, while the part that it makes
+    /// is not on a majority. They are to come to the entry: one that is sent past it by a snapshot loses its rows of the
+    /// part, and if all others do, they are on one node alone.
+    pub(super) fn keeps_log(&self) -> bool {
+        self.splitting.in_map || self.splitting.made.is_some()
     }
 
     fn can_split(&self) -> bool {
@@ -172,6 +192,7 @@ impl Shard {
             assert!(self.splitting.fork == Fork::Made(index), "a split is applied before its tree is forked");
             self.view.give_away(&gone);
             self.proposals.give_back(&gone, effects);
+            self.splitting.made = Some(split.child);
             log::info!("shard {} has given slots to shard {} at entry {index}", self.view.id(), split.child);
         } else if self.view.applied_slots().has_none_of(&gone) {
             // A tree that has kept nothing yet has its slots of the map, which may know of the split already: then the

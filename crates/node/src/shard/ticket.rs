@@ -77,6 +77,16 @@ pub enum Write {
 }
 
 impl Write {
+    /// How many operations on keys it is.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        match self {
+            Self::Command(_) => 1,
+            Self::Transaction { commands, .. } => commands.len() as u64,
+            Self::Clear | Self::Change(_) | Self::Mark(_) => 0,
+        }
+    }
+
     /// About how many bytes it takes in an entry.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -1,8 +1,12 @@
 //! What has happened to the store.
 
+use super::changes::change;
 use super::error::AdminError;
+use crate::store::{Store, now_ms};
+use cluster::Change;
 use node::{ShardView, StoreEvent, events_after, newest_events};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// Those after the event of that number, or the newest; the oldest first.
 pub(super) fn list(view: &ShardView, after: Option<u64>, limit: usize) -> Result<Value, AdminError> {
@@ -13,4 +17,11 @@ pub(super) fn list(view: &ShardView, after: Option<u64>, limit: usize) -> Result
     let events = events.map_err(|e| AdminError::Failed(e.to_string()))?;
     let shown = |event: &StoreEvent| json!({"number": event.number, "at_ms": event.at_ms, "kind": event.kind, "text": event.text});
     Ok(json!({"events": events.iter().map(shown).collect::<Vec<_>>()}))
+}
+
+/// Has something remembered that was done from outside.
+pub(super) fn note(store: &Arc<Store>, view: &ShardView, kind: &str, text: &str) -> Result<Value, AdminError> {
+    let event = || Change::Event { at_ms: now_ms(), kind: kind.to_owned(), text: text.to_owned() };
+    change(store, view, |_| Ok((Some(event()), ())))?;
+    Ok(json!({"noted": true}))
 }

@@ -3,6 +3,7 @@
 use super::error::AdminError;
 use super::recover::{self, RecoverRequest};
 use vocab::ShardId;
+use vocab::limits::EVENT_BYTES_MAX;
 
 /// Events of one answer, unless more are asked for.
 const EVENTS_SHOWN: usize = 100;
@@ -24,6 +25,11 @@ pub(crate) enum AdminRequest {
     Events {
         after: Option<u64>,
         limit: usize,
+    },
+    /// Somebody who did something with the store from outside has it remembered: one word, and what it was.
+    Note {
+        kind: &'static str,
+        text: String,
     },
     Settings(SettingsRequest),
     Plan(PlanRequest),
@@ -91,6 +97,7 @@ impl AdminRequest {
             "MAP" => alone(Self::Map),
             "REPLICAS" => alone(Self::Replicas),
             "EVENTS" => events(rest),
+            "NOTE" => note(rest),
             "SETTINGS" => settings(rest).map(Self::Settings),
             "PLAN" => plan(rest).map(Self::Plan),
             "VERIFY" => verify(rest).map(Self::Verify),
@@ -113,7 +120,9 @@ impl AdminRequest {
     pub(crate) fn whose(&self) -> Whose {
         match self {
             Self::Status | Self::Nodes | Self::Shards | Self::Map => Whose::MetaOrHere,
-            Self::Events { .. } | Self::Settings(_) | Self::Plan(_) | Self::DrainLeaders(_) => Whose::Meta,
+            Self::Events { .. } | Self::Note { .. } | Self::Settings(_) | Self::Plan(_) | Self::DrainLeaders(_) => {
+                Whose::Meta
+            }
             Self::Verify(_) | Self::RecoverMap(_) | Self::Replicas | Self::Digest(_) => Whose::Here,
         }
     }
@@ -140,6 +149,20 @@ fn events(words: &[&str]) -> Result<AdminRequest, AdminError> {
         }
     }
     Ok(AdminRequest::Events { after, limit })
+}
+
+/// `BACKUP text`, `RESTORE text`
+fn note(words: &[&str]) -> Result<AdminRequest, AdminError> {
+    let kinds = ["backup", "restore"];
+    match words {
+        [word, text] if text.len() <= EVENT_BYTES_MAX => {
+            let kind = kinds.into_iter().find(|kind| word.eq_ignore_ascii_case(kind));
+            let note = |kind| AdminRequest::Note { kind, text: (*text).to_owned() };
+            kind.map(note).ok_or_else(|| usage("NOTE BACKUP | RESTORE text"))
+        }
+        [_, _] => Err(usage(&format!("a note has at most {EVENT_BYTES_MAX} bytes"))),
+        _ => Err(usage("NOTE BACKUP | RESTORE text")),
+    }
 }
 
 fn settings(words: &[&str]) -> Result<SettingsRequest, AdminError> {
@@ -209,10 +232,20 @@ mod tests {
             ),
             ("VERIFY START 1 2", AdminRequest::Verify(VerifyRequest::Start(vec![ShardId(1), ShardId(2)]))),
             ("DIGEST 9", AdminRequest::Digest(9)),
+            ("note Backup taken", AdminRequest::Note { kind: "backup", text: "taken".to_owned() }),
         ] {
             assert_eq!(read(text), Ok(request), "{text}");
         }
-        for text in ["nosuch", "STATUS x", "EVENTS AFTER", "EVENTS AFTER x", "SETTINGS SET a", "PLAN", "PLAN SHOW x"] {
+        for text in [
+            "nosuch",
+            "STATUS x",
+            "EVENTS AFTER",
+            "EVENTS AFTER x",
+            "SETTINGS SET a",
+            "PLAN",
+            "PLAN SHOW x",
+            "NOTE plan x",
+        ] {
             assert!(matches!(read(text), Err(AdminError::Usage(_))), "{text}");
         }
         assert_eq!(read("STATUS").unwrap().whose(), Whose::MetaOrHere);

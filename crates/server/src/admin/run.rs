@@ -130,6 +130,7 @@ fn leading(store: &Arc<Store>, request: &AdminRequest) -> Answer {
             seen(&Sight::of_leader(store), request)
         }
         AdminRequest::Events { after, limit } => events::list(&view, *after, *limit),
+        AdminRequest::Note { kind, text } => events::note(store, &view, kind, text),
         AdminRequest::Settings(SettingsRequest::List) => settings::list(&view),
         AdminRequest::Settings(SettingsRequest::Get(name)) => settings::get(&view, name),
         AdminRequest::Settings(SettingsRequest::Set(name, value)) => settings::set(store, &view, name, Some(value)),

@@ -11,11 +11,15 @@ use node::session::Host;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vocab::{NodeId, ShardId};
 
 /// How long the event loop may take to hand its picture over.
 const PICTURE_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long a new director is given to hear of all nodes: they tell of themselves twice a second.
+const COMPLETE_WITHIN: Duration = Duration::from_millis(1500);
+const COMPLETE_PAUSE: Duration = Duration::from_millis(20);
 
 /// What one node sees.
 pub(crate) struct Sight {
@@ -32,9 +36,20 @@ pub(crate) struct Sight {
 }
 
 impl Sight {
-    /// On the leader of the metadata group.
+    /// On the leader of the metadata group. Waits a little if it has just begun to lead and was not told of all nodes yet.
     pub(crate) fn of_leader(store: &Arc<Store>) -> Self {
-        match director_picture(store).filter(|picture| picture.complete) {
+        let begun = Instant::now();
+        let complete = loop {
+            let picture = director_picture(store);
+            let directs = picture.is_some() || !store.is_alone();
+            match picture.filter(|picture| picture.complete) {
+                None if directs && begun.elapsed() < COMPLETE_WITHIN && !store.is_stopping() => {
+                    std::thread::sleep(COMPLETE_PAUSE);
+                }
+                complete => break complete,
+            }
+        };
+        match complete {
             Some(picture) => {
                 let strangers = store.neighbours.strangers();
                 Self {

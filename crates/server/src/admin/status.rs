@@ -26,7 +26,7 @@ pub(super) fn status(sight: &Sight) -> Value {
         .map(|(first, last)| usize::from(last - first) + 1)
         .sum();
     let meta = picture.shards.iter().find(|shard| shard.id == ShardId::META.0);
-    let problems = problems(sight, slots_led);
+    let problems = problems(sight);
     let open = |state: &str| ["running", "paused"].contains(&state);
     let plans: Vec<_> = picture.plans.iter().filter(|plan| open(plan.state)).collect();
     json!({
@@ -66,7 +66,7 @@ fn zones(sight: &Sight) -> Value {
 }
 
 /// What is wrong, the worst first.
-fn problems(sight: &Sight, slots_led: usize) -> Vec<String> {
+fn problems(sight: &Sight) -> Vec<String> {
     let picture = &sight.picture;
     let mut problems = Vec::new();
     let named = |state: &str| {
@@ -80,7 +80,7 @@ fn problems(sight: &Sight, slots_led: usize) -> Vec<String> {
         (ids.len(), text)
     };
     let meta = picture.shards.iter().find(|shard| shard.id == ShardId::META.0);
-    if meta.is_some_and(|meta| meta.leader.is_none()) {
+    if meta.is_some_and(|meta| ["no-leader", "no-majority"].contains(&meta.state)) {
         problems.push("the metadata group (shard 0) has no leader: plans and settings stand still".to_owned());
     } else if !sight.directed {
         problems.push("the leader of the metadata group does not answer: this is what one node sees".to_owned());
@@ -100,8 +100,6 @@ fn problems(sight: &Sight, slots_led: usize) -> Vec<String> {
     let (count, ids) = named("no-leader");
     if count > 0 {
         problems.push(format!("{count} shards have no leader ({ids})"));
-    } else if slots_led < usize::from(SLOT_COUNT) && problems.is_empty() {
-        problems.push(format!("{} slots have no leader", usize::from(SLOT_COUNT) - slots_led));
     }
     for node in picture.nodes.iter().filter(|node| node.state != "up") {
         let silent = if node.silent_ms > 0 { format!(" for {} s", node.silent_ms / 1000) } else { String::new() };

@@ -43,6 +43,12 @@ impl Splits {
         }
     }
 
+    /// Of a shard that was split off: whose part it was, the index and term of the entry, and how many voted.
+    #[must_use]
+    pub fn origin(&self, child: ShardId) -> Option<(ShardId, (u64, u64), usize)> {
+        self.0.get(&child).map(|origin| (origin.parent, (origin.index, origin.term), origin.voters.len()))
+    }
+
     /// Who owns a slot that `shard` owned once.
     #[must_use]
     pub fn owner(&self, shard: ShardId, slot: Slot) -> ShardId {

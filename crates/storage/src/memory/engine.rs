@@ -35,6 +35,8 @@ pub struct MemoryEngine {
     pub(super) applied: AtomicU64,
     pub(super) sealed: AtomicU64,
     flushed: AtomicU64,
+    /// Of its files: asked for much more often than they change.
+    disk_bytes: AtomicU64,
     /// Bytes applied since the last seal.
     bytes_since: AtomicU64,
     /// What the next flush writes.
@@ -88,6 +90,7 @@ impl MemoryEngine {
             applied: AtomicU64::new(index),
             sealed: AtomicU64::new(index),
             flushed: AtomicU64::new(index),
+            disk_bytes: AtomicU64::new(file::bytes_in(folder)),
             bytes_since: AtomicU64::new(0),
             pending: Mutex::new(None),
             has_pending: AtomicBool::new(false),
@@ -117,7 +120,9 @@ impl MemoryEngine {
         let applied = self.applied.load(Ordering::Relaxed);
         assert!(index >= applied, "a map of {index} installed, or cleared to, after {applied}");
         let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
-        publish().map_err(|error| self.health.judge(error))?;
+        let published = publish();
+        self.disk_bytes.store(file::bytes_in(&self.folder), Ordering::Relaxed);
+        published.map_err(|error| self.health.judge(error))?;
         let mut current = self.current.write().expect("nothing panics while it is held");
         let old = std::mem::replace(&mut *current, Generation::new(state));
         self.applied.store(index, Ordering::SeqCst);
@@ -152,7 +157,9 @@ impl MemoryEngine {
         let finished = writer.finish()?;
         let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
         if seal.snapshot.is_of(&self.generation()) {
-            finished.publish()?;
+            let published = finished.publish();
+            self.disk_bytes.store(file::bytes_in(&self.folder), Ordering::Relaxed);
+            published?;
             self.flushed.store(index, Ordering::Release);
         }
         Ok(())
@@ -316,10 +323,8 @@ impl Engine for MemoryEngine {
     fn stats(&self) -> EngineStats {
         let generation = self.generation();
         let state = generation.read();
-        let files = file::list(&self.folder).unwrap_or_default();
-        let sizes = files.iter().filter_map(|(_, path)| fs::metadata(path).ok());
         EngineStats {
-            disk_bytes: sizes.map(|file| file.len()).sum(),
+            disk_bytes: self.disk_bytes.load(Ordering::Relaxed),
             memtable_bytes: state.bytes(),
             entries_approx: state.len() as u64,
             ..EngineStats::default()

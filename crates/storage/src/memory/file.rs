@@ -172,6 +172,12 @@ pub(crate) fn is_in(folder: &Path) -> bool {
     list(folder).is_ok_and(|files| !files.is_empty())
 }
 
+/// Bytes of a folder's snapshot files.
+pub(super) fn bytes_in(folder: &Path) -> u64 {
+    let files = list(folder).unwrap_or_default();
+    files.iter().filter_map(|(_, path)| fs::metadata(path).ok()).map(|file| file.len()).sum()
+}
+
 /// The snapshot files of a folder by index, newest first.
 pub(super) fn list(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let index_of = |path: &Path| path.file_name()?.to_str()?.strip_prefix(PREFIX)?.parse().ok();

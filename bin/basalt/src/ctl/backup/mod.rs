@@ -18,6 +18,7 @@ use serde_json::json;
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant, SystemTime};
+use vocab::limits::EVENT_BYTES_MAX;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -110,9 +111,13 @@ fn take(node: &StoreUrl, to: &PlaceUrl, as_json: bool) -> Result<bool, String> {
     let place = Place::open(to)?;
     let started = Instant::now();
     let progress = progress("backing up");
-    let taken = take::take(node, &place, &progress)?;
+    let taken = take::take(node, &place, &progress).inspect_err(|e| {
+        note(node, "BACKUP", &format!("a backup to {to} has failed: {e}"));
+    })?;
     progress.finish_and_clear();
     let (manifest, seconds) = (&taken.manifest, started.elapsed().as_secs_f64());
+    let (id, rows) = (&manifest.id, manifest.rows());
+    note(node, "BACKUP", &format!("backup {id} was taken to {to}: {rows} rows, {}", size(manifest.bytes())));
     if as_json {
         let facts = json!({
             "backup": manifest.id, "rows": manifest.rows(), "bytes": manifest.bytes(), "files": manifest.files().count(),
@@ -233,8 +238,13 @@ fn restore(options: &RestoreOptions, node: &StoreUrl, as_json: bool) -> Result<b
     let progress = progress("restoring");
     progress.set_length(manifest.rows());
     let now_ms = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    let expired = restore::restore(node, &place, &manifest, now_ms, &progress)?;
+    let (id, from) = (&manifest.id, &options.from);
+    note(node, "RESTORE", &format!("backup {id} of {from} is being restored: {} rows", manifest.rows()));
+    let expired = restore::restore(node, &place, &manifest, now_ms, &progress).inspect_err(|e| {
+        note(node, "RESTORE", &format!("the restore of backup {id} has failed: {e}"));
+    })?;
     progress.finish_and_clear();
+    note(node, "RESTORE", &format!("backup {id} is restored; {expired} rows had expired"));
     let (after, seconds) = (keys(&mut client)?, started.elapsed().as_secs_f64());
     if as_json {
         let facts = json!({
@@ -257,6 +267,15 @@ fn said(client: &mut Client, request: &[&[u8]]) -> Result<Value, String> {
         Ok(Value::Error(text)) => Err(format!("{} answers: {text}", client.address())),
         Ok(answer) => Ok(answer),
         Err(e) => Err(format!("{}: {e}", client.address())),
+    }
+}
+
+/// Has the store remember it, among its events. What was done is done whether or not that can be noted.
+fn note(node: &StoreUrl, kind: &str, text: &str) {
+    let end = (0..=text.len().min(EVENT_BYTES_MAX)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let request: [&[u8]; 4] = [b"KV.ADMIN", b"NOTE", kind.as_bytes(), &text.as_bytes()[..end]];
+    if let Err(e) = connect(node).and_then(|mut client| said(&mut client, &request)) {
+        eprintln!("basalt ctl: the store's events do not have this: {e}");
     }
 }
 

@@ -11,7 +11,9 @@ use super::image::Image;
 use super::plots::class_of;
 
 const WIDTH: f64 = 560.0;
+/// Room for figures beside the longest bar, at least.
 const FIGURES: f64 = 132.0;
+const FIGURE_CHARACTER: f64 = 7.0;
 const LABEL_CHARACTER: f64 = 7.0;
 const LABEL_MAX: usize = 30;
 /// Longer labels stand above their bars, and are cut here.
@@ -32,13 +34,20 @@ pub(super) struct Bar {
     label: String,
     figures: String,
     pieces: Vec<Piece>,
+    /// Where the true value lies, as far as is known.
+    interval: Option<(f64, f64)>,
 }
 
 impl Bar {
     /// A bar of one piece from zero on.
     pub(super) fn plain(label: &str, figures: String, value: f64, class: &str) -> Self {
         let piece = Piece { class: class.to_owned(), from: 0.0, to: value, tooltip: format!("{label}: {figures}") };
-        Self { label: label.to_owned(), figures, pieces: vec![piece] }
+        Self { label: label.to_owned(), figures, pieces: vec![piece], interval: None }
+    }
+
+    /// The same bar with a whisker over it.
+    pub(super) fn between(self, low: f64, high: f64) -> Self {
+        Self { interval: (low < high).then_some((low, high)), ..self }
     }
 
     /// A bar within a longer and lighter one, if there is that.
@@ -51,6 +60,14 @@ impl Bar {
             bar.pieces.insert(0, Piece { class: format!("{class} light"), from: 0.0, to: most, tooltip });
         }
         bar
+    }
+}
+
+impl Bar {
+    /// How far it reaches.
+    fn end(&self) -> f64 {
+        let pieces = self.pieces.iter().map(|piece| piece.to).fold(0.0, f64::max);
+        self.interval.map_or(pieces, |(_, high)| pieces.max(high))
     }
 }
 
@@ -78,7 +95,7 @@ fn throughput(phase: &Phase) -> Bar {
             Piece { class: class_of(&op.op).to_owned(), from, to: end, tooltip }
         })
         .collect();
-    Bar { label: phase.name.clone(), figures: figure::rate(phase.throughput_per_s), pieces }
+    Bar { label: phase.name.clone(), figures: figure::rate(phase.throughput_per_s), pieces, interval: None }
 }
 
 fn latency(phase: &Phase, op: &OpStats) -> Bar {
@@ -94,6 +111,7 @@ fn latency(phase: &Phase, op: &OpStats) -> Bar {
         label: format!("{} {op_name}", phase.name),
         figures: format!("{} / {}", figure::latency(shown.p50_us), figure::latency(shown.p99_us)),
         pieces: vec![piece("p99", " light", shown.p99_us), piece("p50", "", shown.p50_us)],
+        interval: None,
     }
 }
 
@@ -116,11 +134,13 @@ pub(super) fn image_of(id: &str, title: &str, bars: &[Bar]) -> Image {
 
 /// What is inside of the picture, and how high it is.
 fn drawing(bars: &[Bar]) -> (String, f64) {
-    let longest = bars.iter().flat_map(|bar| &bar.pieces).map(|piece| piece.to).fold(0.0, f64::max);
+    let longest = bars.iter().map(Bar::end).fold(0.0, f64::max);
     let widest = bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0);
     let above = widest > LABEL_MAX;
     let labels = if above { 2.0 } else { widest as f64 * LABEL_CHARACTER + 10.0 };
-    let unit = if longest > 0.0 { (WIDTH - labels - FIGURES) / longest } else { 0.0 };
+    let figures =
+        bars.iter().map(|bar| bar.figures.chars().count() as f64 * FIGURE_CHARACTER + 8.0).fold(FIGURES, f64::max);
+    let unit = if longest > 0.0 { (WIDTH - labels - figures).max(WIDTH / 5.0) / longest } else { 0.0 };
     let row = if above { ROW + LABEL_LINE } else { ROW };
     let height = bars.len() as f64 * row + 4.0;
     let mut out = String::new();
@@ -129,7 +149,7 @@ fn drawing(bars: &[Bar]) -> (String, f64) {
         let label: String = bar.label.chars().take(LABEL_ABOVE_MAX).collect();
         let mut end = labels;
         let (class, x, y) = match above {
-            true => ("bar-label above", 0.0, top - 3.0),
+            true => ("bar-label above", labels + 4.0, top - 3.0),
             false => ("bar-label", labels - 8.0, top + BAR - 3.0),
         };
         push(&mut out, format_args!("<text class=\"{class}\" x=\"{x}\" y=\"{y:.1}\">{}</text>", escape::text(&label)));
@@ -144,6 +164,18 @@ fn drawing(bars: &[Bar]) -> (String, f64) {
                      </title></rect>",
                     piece.class,
                     escape::text(&piece.tooltip)
+                ),
+            );
+        }
+        if let Some((low, high)) = bar.interval {
+            let (from, to, middle) = (labels + low * unit, labels + high * unit, top + BAR / 2.0);
+            end = f64::max(end, to);
+            push(
+                &mut out,
+                format_args!(
+                    "<path class=\"whisker\" d=\"M{from:.1} {middle:.1}H{to:.1}M{from:.1} {:.1}v8M{to:.1} {:.1}v8\"/>",
+                    middle - 4.0,
+                    middle - 4.0
                 ),
             );
         }

@@ -93,6 +93,8 @@ pub struct Chart {
     pub shown: usize,
     /// Where the measured part begins.
     pub warm_up_s: f64,
+    /// Where the horizontal axis ends at least.
+    pub until_s: f64,
     /// When what happened.
     pub events: Vec<(f64, String)>,
     /// A height that is marked, such as a bound that is to be kept.
@@ -116,6 +118,7 @@ struct Data<'a> {
     views: &'a [View],
     shown: usize,
     warm: f64,
+    until: f64,
     events: &'a [(f64, String)],
     level: Option<&'a (f64, String)>,
     stretch: Option<(f64, f64)>,
@@ -163,6 +166,7 @@ impl Chart {
             views: &self.views,
             shown: self.shown,
             warm: self.warm_up_s,
+            until: self.until_s,
             events: &self.events,
             level: self.level.as_ref(),
             stretch: self.stretch,
@@ -275,7 +279,7 @@ impl Chart {
         let xs = || lines.iter().flat_map(|line| line.points.iter().map(|point| point.0));
         let level = self.level.iter().map(|level| level.0);
         let ys = || lines.iter().flat_map(|line| line.points.iter().map(|point| point.1)).chain(level.clone());
-        let high_x = xs().fold(0.0, f64::max);
+        let high_x = xs().fold(self.until_s, f64::max);
         // Marks at the end of the axis are not cut.
         let high_x = if self.across == Across::Load { high_x * LOAD_MARGIN } else { high_x };
         let x = (0.0, if high_x > 0.0 { high_x } else { 1.0 });
@@ -403,14 +407,16 @@ fn drawn(out: &mut String, line: &Line, frame: &Frame) {
 }
 
 /// A line over time that ends where nothing was measured, and begins again: between points that lie farther apart than
-/// so many times the shortest step.
+/// so many times the usual step.
 fn broken_path(points: &[(f64, f64)], frame: &Frame) -> String {
     const GAP: f64 = 4.0;
     if frame.logarithmic {
         return path(points, frame);
     }
-    let step =
-        points.windows(2).map(|pair| pair[1].0 - pair[0].0).filter(|step| *step > 0.0).fold(f64::INFINITY, f64::min);
+    // The shortest may be a splinter, where one phase followed another.
+    let mut steps: Vec<f64> = points.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    steps.sort_by(f64::total_cmp);
+    let step = steps.get(steps.len() / 2).copied().unwrap_or(f64::INFINITY);
     points.chunk_by(|a, b| b.0 - a.0 <= step * GAP).map(|points| path(points, frame)).collect()
 }
 

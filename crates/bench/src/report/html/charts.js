@@ -125,7 +125,7 @@
 
     /** Everything there is, from left to right. */
     extent() {
-      let high = 0;
+      let high = this.until;
       for (const line of this.views[this.shown].lines) for (const [x] of line.points) high = Math.max(high, x);
       return [0, (this.across === "load" ? high * 1.04 : high) || 1];
     }
@@ -189,8 +189,8 @@
       // A line over time ends where nothing was measured, and begins again, as in chart.rs.
       const broken = (points) => {
         if (this.across !== "time" || this.stacked) return path(points);
-        let step = Infinity;
-        points.forEach(([x], n) => { if (n && x > points[n - 1][0]) step = Math.min(step, x - points[n - 1][0]); });
+        const steps = points.slice(1).map(([x], n) => x - points[n][0]).sort((a, b) => a - b);
+        const step = steps.length ? steps[Math.floor(steps.length / 2)] : Infinity;
         let from = 0;
         let out = "";
         points.forEach(([x], n) => {
@@ -305,7 +305,7 @@
         }
       }
       if (this.stacked && lines.length > 1) rows += `<tr><td>all</td><td><b>${formats[this.quantity](sum)}</b></td></tr>`;
-      const head = this.across === "time" ? "second " + short(x) : this.across === "load" ? plain(x) + "/s offered" : percentile(x);
+      const head = this.across === "time" ? "second " + Math.floor(x) : this.across === "load" ? plain(x) + "/s offered" : percentile(x);
       const warm = this.across === "time" && x < this.warm ? " (warm-up)" : "";
       this.over.setAttribute("class", "cursor");
       this.over.innerHTML = marks;

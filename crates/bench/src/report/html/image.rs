@@ -44,7 +44,7 @@ const STYLE: &str = "text{font:11px 'Liberation Sans','DejaVu Sans',Arial,sans-s
 .warm{fill:#eef0f3}.warm-name{font-size:10px}.line{fill:none;stroke-width:1.6;stroke-linejoin:round}\
 .dashed{stroke-dasharray:5 3}.area{fill-opacity:.28;stroke:none}.light{fill-opacity:.38}\
 .bar-label{text-anchor:end;font-size:11.5px;fill:#1b1f24}.bar-label.above{text-anchor:start}.bar-figure{font-size:11.5px;fill:#1b1f24}\
-.stretch{fill:#00805e;fill-opacity:.2}.level path{stroke:#b3261e;stroke-dasharray:6 3;fill:none}.level text{fill:#b3261e}\
+.whisker{stroke:#1b1f24;fill:none}.stretch{fill:#00805e;fill-opacity:.2}.level path{stroke:#b3261e;stroke-dasharray:6 3;fill:none}.level text{fill:#b3261e}\
 .note{font-size:10px}.event path{stroke:#8a3ffc;stroke-dasharray:3 2;fill:none}.event text{fill:#8a3ffc;font-size:10.5px}";
 
 /// A chart that stands alone.

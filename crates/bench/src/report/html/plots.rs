@@ -70,6 +70,7 @@ fn over_time(index: usize, kind: &str, phase: &Phase) -> Chart {
         views: Vec::new(),
         shown: 0,
         warm_up_s: phase.warm_up_s,
+        until_s: until(phase),
         events: phase.events.iter().map(|event| (event.t_s, event.label.clone())).collect(),
         level: None,
         stretch: None,
@@ -78,13 +79,26 @@ fn over_time(index: usize, kind: &str, phase: &Phase) -> Chart {
     }
 }
 
+/// A second's figure stands in its middle: drawn at its beginning, what an event did would be seen before the event.
+fn middle(point: &SeriesPoint) -> f64 {
+    point.t_s + 0.5
+}
+
+/// Where the axes of all charts over the phase's time end, so that what stands above one another happened at one time.
+fn until(phase: &Phase) -> f64 {
+    let seconds = phase.series.iter().filter_map(|series| series.points.last()).map(|point| point.t_s + 1.0);
+    let samples = phase.metrics.iter().filter_map(|metric| metric.points.last()).map(|point| point.t_s);
+    let told = phase.events.iter().map(|event| event.t_s);
+    seconds.chain(samples).chain(told).fold(0.0, f64::max)
+}
+
 fn throughput(index: usize, phase: &Phase) -> Chart {
     let longest = phase.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
     let lines = phase
         .series
         .iter()
         .map(|series| {
-            let points = series.points.iter().map(|point| (point.t_s, point.ops as f64)).collect();
+            let points = series.points.iter().map(|point| (middle(point), point.ops as f64)).collect();
             line(&series.op, &series.op, thin(points, |values| values.iter().sum::<f64>() / values.len() as f64))
         })
         .collect();
@@ -106,7 +120,7 @@ fn errors(index: usize, phase: &Phase) -> Chart {
     let failing = phase.series.iter().filter(|series| series.points.iter().any(|point| point.errors > 0));
     let longest = phase.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
     let lines = failing.map(|series| {
-        let points = series.points.iter().map(|point| (point.t_s, point.errors as f64)).collect();
+        let points = series.points.iter().map(|point| (middle(point), point.errors as f64)).collect();
         line(&series.op, &series.op, thin(points, |values| values.iter().copied().fold(0.0, f64::max)))
     });
     Chart {
@@ -131,7 +145,7 @@ fn latency(index: usize, phase: &Phase) -> Chart {
     let view = |(name, pick): (&str, Pick)| {
         let lines = phase.series.iter().map(|series| {
             let known = series.points.iter().filter(|point| point.ops > 0);
-            let points = known.map(|point| (point.t_s, pick(point))).collect();
+            let points = known.map(|point| (middle(point), pick(point))).collect();
             line(&series.op, &series.op, thin(points, |values| values.iter().copied().fold(0.0, f64::max)))
         });
         View { name: name.to_owned(), lines: lines.collect() }
@@ -169,6 +183,7 @@ fn distribution(index: usize, phase: &Phase) -> Chart {
         title: "Latency distribution of the measured part".to_owned(),
         summary: format!("Latency by percentile in phase {}; the table below has the figures.", phase.name),
         across: Across::Percentile,
+        until_s: 0.0,
         quantity: Quantity::Latency,
         views: vec![View { name: String::new(), lines }],
         warm_up_s: 0.0,

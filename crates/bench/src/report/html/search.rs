@@ -65,6 +65,7 @@ fn chart(id: &str, search: &Search, tries: &Tries) -> Chart {
         views: vec![View { name: String::new(), lines: lines.into_iter().filter(|line| !line.points.is_empty()).collect() }],
         shown: 0,
         warm_up_s: 0.0,
+        until_s: 0.0,
         events: Vec::new(),
         level: bound,
         stretch: search.best_per_s.zip(search.failed_per_s),

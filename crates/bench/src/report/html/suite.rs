@@ -31,7 +31,7 @@ pub fn render(report: &SuiteReport) -> String {
     out.push_str("<div class=\"charts\">\n");
     out.push_str(&per_core(report));
     for (title, bars) in medians(report) {
-        out.push_str(&figure_of(&title, "median; the figures have its confidence interval", &bars));
+        out.push_str(&figure_of(&title, "median; the whisker and the figures have its confidence interval", &bars));
     }
     out.push_str(&search_bars(report).map_or_else(String::new, |bars| figure_of(SEARCHED, SEARCHED_REMARK, &bars)));
     for (index, curve) in curves(report).iter().enumerate() {
@@ -98,14 +98,27 @@ fn table(out: &mut String, grid: &Grid) {
     for row in &grid.rows {
         out.push_str(if row.published { "<tr class=\"published\">" } else { "<tr>" });
         for cell in &row.cells {
-            let class = if row.alarming { " class=\"alarm\"" } else { "" };
-            push(out, format_args!("<td{class}>{}</td>", page::unbroken(cell)));
+            out.push_str(&table_cell(cell, row.alarming));
         }
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody>\n</table></div>\n");
     if !grid.remark.is_empty() {
         push(out, format_args!("<p class=\"remark\">{}</p>\n", escape::text(&grid.remark)));
+    }
+}
+
+/// A cell that breaks, where the table would be wider than the page, before an interval or a remark and nowhere else.
+fn table_cell(cell: &str, alarming: bool) -> String {
+    let alarm = if alarming { " class=\"alarm\"" } else { "" };
+    let place = cell.find(" (").or_else(|| cell.find("×, ").map(|at| at + "×,".len()));
+    match place.map(|at| (&cell[..at], &cell[at + 1..])) {
+        Some((figure, rest)) => format!(
+            "<td{alarm}><span class=\"piece\">{}</span> <span class=\"piece\">{}</span></td>",
+            escape::text(figure),
+            escape::text(rest)
+        ),
+        None => format!("<td{alarm}>{}</td>", page::unbroken(cell)),
     }
 }
 
@@ -184,7 +197,7 @@ fn per_core(report: &SuiteReport) -> String {
 fn medians(report: &SuiteReport) -> Vec<(String, Vec<Bar>)> {
     let bar = |row: MedianRow| {
         let class = if row.label.starts_with("Basalt") { "op-read" } else { "op-other" };
-        Bar::plain(&row.label, row.text, row.median, class)
+        Bar::plain(&row.label, row.text, row.median, class).between(row.interval.0, row.interval.1)
     };
     median_bars(report).into_iter().map(|group| (group.title, group.rows.into_iter().map(bar).collect())).collect()
 }
@@ -228,6 +241,7 @@ fn load_chart(index: usize, curve: &Curve) -> Chart {
         views: vec![View { name: String::new(), lines: curve.lines.iter().zip(classes).map(line).collect() }],
         shown: 0,
         warm_up_s: 0.0,
+        until_s: 0.0,
         events: Vec::new(),
         level: None,
         stretch: None,

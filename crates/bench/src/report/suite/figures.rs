@@ -261,7 +261,8 @@ fn slowest(phase: &Phase, of: fn(&LatencySummary) -> f64) -> Option<String> {
 
 /// Mean, 95 % and 99 %, as Oracle printed them: in milliseconds.
 fn three(latency: &LatencySummary) -> Option<String> {
-    (latency.count > 0).then(|| plain_ms(&[latency.mean_us / 1e3, latency.p95_us / 1e3, latency.p99_us / 1e3]))
+    let list = [latency.mean_us, latency.p95_us, latency.p99_us];
+    (latency.count > 0).then(|| list.map(|us| figure::measured_milliseconds(us / 1e3)).join(" / "))
 }
 
 fn plain_ms(list: &[f64]) -> String {

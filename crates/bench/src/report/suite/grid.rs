@@ -149,7 +149,7 @@ fn ladders(steps: &[&StepRecord], table: &TableFile) -> Grid {
 }
 
 fn ladder_cell(op: &OpStats, percentile: f64) -> String {
-    figure::milliseconds(op.latency.headline().value_at(percentile) / 1e3)
+    figure::measured_milliseconds(op.latency.headline().value_at(percentile) / 1e3)
 }
 
 /// One row for all runs that show the same values, but for `run`.
@@ -191,6 +191,8 @@ pub struct MedianRow {
     pub text: String,
     /// The median.
     pub median: f64,
+    /// The ends of its interval.
+    pub interval: (f64, f64),
 }
 
 /// For each table of medians and each workload in it: the systems, and their medians of operations a second.
@@ -201,15 +203,21 @@ pub fn median_bars(report: &SuiteReport) -> Vec<MedianGroup> {
         let mut groups: BTreeMap<(String, String), Vec<&StepRecord>> = BTreeMap::new();
         for step in report.steps.iter().filter(|step| is_of(step, table)) {
             let values = table.columns.iter().filter(|name| Figure::named(name).is_none());
-            let values: Vec<String> = values.filter_map(|name| step.shows.get(name).cloned()).collect();
-            let first = values.first().cloned().unwrap_or_default();
+            let values: Vec<(&str, &str)> =
+                values.filter_map(|name| Some((name.as_str(), step.shows.get(name)?.as_str()))).collect();
+            let first = values.first().map(|(_, value)| (*value).to_owned()).unwrap_or_default();
             let label = format!("{}{}", system(step), distinct(&values));
             groups.entry((first, label)).or_default().push(step);
         }
         for ((workload, label), runs) in groups {
             let Some(scatter) = Scatter::of(Figure::Rate, &runs) else { continue };
             let title = format!("Operations a second: {workload}");
-            let row = MedianRow { label, text: scatter.text(), median: scatter.median };
+            let row = MedianRow {
+                label,
+                text: scatter.text(),
+                median: scatter.median,
+                interval: (scatter.low, scatter.high),
+            };
             match found.iter_mut().find(|group| group.title == title) {
                 Some(group) => group.rows.push(row),
                 None => found.push(MedianGroup { title, rows: vec![row] }),
@@ -219,10 +227,13 @@ pub fn median_bars(report: &SuiteReport) -> Vec<MedianGroup> {
     found
 }
 
-/// What tells rows of one workload apart, beside the system.
-fn distinct(values: &[String]) -> String {
-    let rest = values.get(1..).unwrap_or_default();
-    if rest.is_empty() { String::new() } else { format!(", {}", rest.join(", ")) }
+/// What tells rows of one workload apart, beside the system. A number says nothing without its name.
+fn distinct(values: &[(&str, &str)]) -> String {
+    let named = |(name, value): &(&str, &str)| match value.parse::<f64>() {
+        Ok(_) => format!(", {name} {value}"),
+        Err(_) => format!(", {value}"),
+    };
+    values.get(1..).unwrap_or_default().iter().map(named).collect()
 }
 
 impl Grid {

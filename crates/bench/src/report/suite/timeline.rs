@@ -33,7 +33,7 @@ fn joined(steps: &[&StepRecord]) -> Phase {
         phase.operations += part.operations;
         phase.duration_s += part.duration_s;
         for series in &part.series {
-            let points = series.points.iter().map(|point| SeriesPoint { t_s: point.t_s + offset.round(), ..*point });
+            let points = series.points.iter().map(|point| SeriesPoint { t_s: point.t_s + offset, ..*point });
             ops.entry(&series.op).or_default().extend(points);
         }
         for metric in &part.metrics {
@@ -51,8 +51,26 @@ fn joined(steps: &[&StepRecord]) -> Phase {
     phase.throughput_per_s = phase.operations as f64 / phase.duration_s.max(1.0);
     phase.events.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
     phase.series = ops.into_iter().map(|(op, points)| OpSeries { op: op.to_owned(), points }).collect();
+    rests(&mut phase.series);
     phase.metrics = metrics.into_values().collect();
     phase
+}
+
+/// Puts the points in order of time, and seconds in which nothing was asked for between phases that lie apart: a line from
+/// one to the other would tell of operations that nobody made.
+fn rests(series: &mut [OpSeries]) {
+    /// Seconds that lie closer are neighbours.
+    const APART_S: f64 = 2.5;
+    series.iter_mut().for_each(|of| of.points.sort_by(|a, b| a.t_s.total_cmp(&b.t_s)));
+    let mut times: Vec<f64> = series.iter().flat_map(|of| of.points.iter().map(|point| point.t_s)).collect();
+    times.sort_by(f64::total_cmp);
+    let apart = times.windows(2).filter(|pair| pair[1] - pair[0] > APART_S);
+    let nothing = |t_s: f64| SeriesPoint { t_s, ..SeriesPoint::default() };
+    let rests: Vec<SeriesPoint> = apart.flat_map(|pair| [nothing(pair[0] + 1.0), nothing(pair[1] - 1.0)]).collect();
+    if let Some(first) = series.first_mut() {
+        first.points.extend(rests);
+        first.points.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
+    }
 }
 
 /// One percentile at growing loads.
@@ -109,5 +127,23 @@ fn curve(steps: &[&StepRecord]) -> Curve {
         name: steps[0].part.1.clone(),
         lines: vec![line("p50", 50.0), line("p95", 95.0), line("p99", 99.0), line("p99.9", 99.9)],
         loads: phases.iter().filter_map(|phase| Some((phase.offered_per_s?, phase.throughput_per_s))).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn between_phases_that_lie_apart_nothing_is_done() {
+        let of = |op: &str, times: &[f64]| OpSeries {
+            op: op.to_owned(),
+            points: times.iter().map(|t_s| SeriesPoint { t_s: *t_s, ops: 5, ..SeriesPoint::default() }).collect(),
+        };
+        let mut series = [of("INSERT", &[0.0, 1.0]), of("READ", &[10.5, 9.5, 11.5, 11.2])];
+        rests(&mut series);
+        let seen: Vec<(f64, u64)> = series[0].points.iter().map(|point| (point.t_s, point.ops)).collect();
+        assert_eq!(seen, [(0.0, 5), (1.0, 5), (2.0, 0), (8.5, 0)]);
+        assert!(series[1].points.is_sorted_by(|a, b| a.t_s < b.t_s) && series[1].points.len() == 4);
     }
 }

@@ -1,13 +1,16 @@
 //! The director in a toy store: what it does of itself, what plans come to, and that it gets there whatever is lost.
 #![allow(clippy::unwrap_used)]
 
+mod growth;
+mod picture;
+mod recovery;
 mod rest;
 mod world;
 
 use super::*;
 use cluster::placement::replicas_wanted;
 use cluster::{PlanKind, PlanState};
-use vocab::{Prng, ReplicaId};
+use vocab::{Prng, ReplicaId, Slot};
 use world::World;
 
 fn even(world: &World, of: &[u64], within: usize) {
@@ -444,6 +447,7 @@ fn fuzz_reports_no_bytes_make_them_panic_or_run_away() {
         last: 3,
         term: 4,
         leads: Some(leads),
+        division: Some(DivisionReport { operations: 300, by_keys: None, by_load: Some((Slot(7), 999)) }),
         broken: Some("an error — in words".to_owned()),
     };
     let transfer =

@@ -1,10 +1,12 @@
 //! A toy store: groups that elect, learn and obey at once, messages that may be lost, and a director in the midst.
 
 use crate::director::{
-    Director, DirectorAction, LeaderReport, MemberReport, NodeFigures, NodeReport, ReplicaReport, StorePicture,
+    Director, DirectorAction, DivisionReport, LeaderReport, MemberReport, NodeFigures, NodeReport, ReplicaReport,
+    StorePicture,
 };
 use crate::peer::Order;
-use cluster::{Change, Map, NodeInfo, PlanKind, PlanState};
+use crate::slots::Slots;
+use cluster::{Change, Map, NodeInfo, PlanKind, PlanState, ShardInfo};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use vocab::{Moment, NodeId, PlanId, Prng, ReplicaId, ShardId, StoreId};
@@ -42,10 +44,22 @@ pub(super) struct World {
     directs: Option<NodeId>,
     /// Until then, whoever directs stands still.
     pub(super) still_until_us: u64,
+    /// Shards that elect nobody.
+    pub(super) unelected: BTreeSet<ShardId>,
+    /// Nobody obeys.
+    pub(super) deaf: bool,
     /// When each node was started, in ms, if not long ago.
     pub(super) started_ms: BTreeMap<NodeId, u64>,
     /// Replicas that were made.
     pub(super) made: usize,
+    /// Operations a second that are asked of slots, and keys in slots, if that matters.
+    pub(super) asked: BTreeMap<u16, u64>,
+    pub(super) keys: BTreeMap<u16, u64>,
+    /// Operations of each shard since its leader leads.
+    done: BTreeMap<(ShardId, ReplicaId), u64>,
+    halves: BTreeMap<ShardId, (Vec<(u16, u16)>, DivisionReport)>,
+    /// What each key takes, in bytes.
+    pub(super) key_bytes: u64,
     /// The most that were filled at once from, and on, one node.
     pub(super) busiest: (usize, usize),
     pub(super) events: Vec<String>,
@@ -60,6 +74,10 @@ pub(super) fn info(id: u64, zone: &str) -> NodeInfo {
         zone: zone.to_owned(),
         capacity: 1,
     }
+}
+
+fn weight(info: &ShardInfo, weights: &BTreeMap<u16, u64>) -> u64 {
+    info.slots.iter().flat_map(|&(first, last)| weights.range(first..=last)).map(|(_, weight)| weight).sum()
 }
 
 impl World {
@@ -83,8 +101,15 @@ impl World {
             mail: Vec::new(),
             directs: None,
             still_until_us: 0,
+            unelected: BTreeSet::new(),
+            deaf: false,
             started_ms: BTreeMap::new(),
             made: 0,
+            asked: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            done: BTreeMap::new(),
+            halves: BTreeMap::new(),
+            key_bytes: 1,
             busiest: (0, 0),
             events: Vec::new(),
             map,
@@ -110,7 +135,8 @@ impl World {
     }
 
     pub(super) fn set(&mut self, name: &str, value: &str) {
-        let (name, was, now) = (name.to_owned(), None, Some(value.to_owned()));
+        let was = self.map.settings.get(name).cloned();
+        let (name, now) = (name.to_owned(), Some(value.to_owned()));
         self.map.apply(&Change::Setting { name, was, now }).unwrap();
     }
 
@@ -172,6 +198,7 @@ impl World {
         self.now_us += TICK_US;
         self.elect();
         self.fill();
+        self.ask();
         self.mail.sort_by_key(|(at_us, _)| *at_us);
         let due = self.mail.partition_point(|(at_us, _)| *at_us <= self.now_us);
         for (_, action) in self.mail.drain(..due).collect::<Vec<_>>() {
@@ -251,6 +278,7 @@ impl World {
             let voters: Vec<ReplicaId> = group.members.iter().filter(|of| of.1.0).map(|of| *of.0).collect();
             let alive: Vec<ReplicaId> = voters.iter().copied().filter(|id| self.lives(shard, *id)).collect();
             let has_majority = alive.len() > voters.len() / 2;
+            let has_majority = has_majority && !self.unelected.contains(&shard);
             let stays = group.leader.is_some_and(|leader| alive.contains(&leader) && has_majority);
             let newest = alive.iter().copied().max_by_key(|id| (group.members[id].1, std::cmp::Reverse(*id)));
             let group = self.groups.get_mut(&shard).unwrap();
@@ -288,7 +316,48 @@ impl World {
         self.busiest = (self.busiest.0.max(most(from)), self.busiest.1.max(most(on)));
     }
 
+    fn ask(&mut self) {
+        if self.asked.is_empty() {
+            return;
+        }
+        for (shard, group) in &self.groups {
+            let Some((leader, info)) = group.leader.zip(self.map.shards.get(shard)) else { continue };
+            let rate = weight(info, &self.asked);
+            *self.done.entry((*shard, leader)).or_default() += rate * TICK_US / 1_000_000;
+        }
+    }
+
+    /// What a shard is asked a second, and how many keys it has.
+    pub(super) fn weights(&self, shard: ShardId) -> (u64, u64) {
+        let info = &self.map.shards[&shard];
+        (weight(info, &self.asked), weight(info, &self.keys))
+    }
+
+    fn division(&mut self, shard: ShardId) -> Option<DivisionReport> {
+        let leader = self.groups[&shard].leader?;
+        if self.asked.is_empty() && self.keys.is_empty() {
+            return None;
+        }
+        let slots = &self.map.shards.get(&shard)?.slots;
+        let operations = self.done.get(&(shard, leader)).copied().unwrap_or_default();
+        if let Some((of, halves)) = self.halves.get(&shard)
+            && of == slots
+        {
+            return Some(DivisionReport { operations, ..*halves });
+        }
+        let all = Slots::from(slots.clone());
+        let halves =
+            |weights: &BTreeMap<u16, u64>| all.halves(|slot| weights.get(&slot.0).copied().unwrap_or_default());
+        let (by_keys, by_load) = (halves(&self.keys).map(|(slot, _)| slot), halves(&self.asked));
+        let division = DivisionReport { operations, by_keys, by_load };
+        self.halves.insert(shard, (slots.clone(), division));
+        Some(division)
+    }
+
     fn report(&mut self) {
+        let shards: Vec<ShardId> = self.groups.keys().copied().collect();
+        let divisions: BTreeMap<ShardId, DivisionReport> =
+            shards.into_iter().filter_map(|shard| Some((shard, self.division(shard)?))).collect();
         for node in self.up.clone() {
             let replicas = self.map.replicas_on(node).filter_map(|(shard, replica)| {
                 let group = self.groups.get(&shard)?;
@@ -308,12 +377,13 @@ impl World {
                 Some(ReplicaReport {
                     shard,
                     replica: replica.id,
-                    bytes: 100 << 20,
+                    bytes: (100 << 20) + self.weights(shard).1 * self.key_bytes,
                     keys: 1000,
                     applied: held,
                     last: held,
                     term: group.term,
                     leads: leads.then_some(known),
+                    division: divisions.get(&shard).copied().filter(|_| leads),
                     broken: self.broken.contains(&(shard, replica.id)).then(|| "damaged".to_owned()),
                 })
             });
@@ -327,7 +397,7 @@ impl World {
     }
 
     fn obey(&mut self, node: NodeId, shard: ShardId, order: &Order) {
-        if !self.up.contains(&node) || !self.groups.contains_key(&shard) {
+        if self.deaf || !self.up.contains(&node) || !self.groups.contains_key(&shard) {
             return;
         }
         if let Order::Split { child, .. } = order {
@@ -339,7 +409,11 @@ impl World {
         let group = self.groups.get_mut(&shard).unwrap();
         if let Order::Recover { replica } = order {
             let id = ReplicaId(*replica);
+            if group.members.keys().eq([&id]) {
+                return;
+            }
             assert!(group.leader.is_none() && homes[&(shard, id)] == node, "recovered although it is led");
+            assert!(group.members.contains_key(&id), "another one goes on alone already: {:?}", group.members);
             group.members.retain(|other, _| *other == id);
             (group.leader, group.term, group.index) = (Some(id), group.term + 1, group.index + 1);
             group.members.get_mut(&id).unwrap().1 = group.index;

@@ -23,8 +23,12 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     own("KV.ADMIN", -2, "Groups the commands about the store as a whole.").cost("Depends on the subcommand."),
     admin("KV.ADMIN|DRAIN-LEADERS", 3, "Begins the plan that has a node lead nothing until it has been restarted.")
         .args("node:string"),
-    admin("KV.ADMIN|EVENTS", -2, "Returns what has happened to the store: elections, failures, plans, settings.")
-        .args("[AFTER number:integer] [LIMIT count:integer]"),
+    admin(
+        "KV.ADMIN|EVENTS",
+        -2,
+        "Returns what has happened to the store: elections, failures, plans, settings, backups.",
+    )
+    .args("[AFTER number:integer] [LIMIT count:integer]"),
     own("KV.ADMIN|HELP", 2, "Lists the subcommands.").flags(LOADING | STALE),
     admin(
         "KV.ADMIN|INIT",
@@ -33,6 +37,8 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     ),
     admin("KV.ADMIN|MAP", 2, "Returns the map: nodes, shards, replicas, what is under way."),
     admin("KV.ADMIN|NODES", 2, "Returns each node, with its figures."),
+    admin("KV.ADMIN|NOTE", 4, "Notes a backup or a restore among the events of the store.")
+        .args("<BACKUP | RESTORE> text:string"),
     admin(
         "KV.ADMIN|PLAN",
         -3,

@@ -4,15 +4,22 @@ use std::fs;
 
 /// What the cores had done by some moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct CoreTime {
+pub(crate) struct CoreTime {
     all: f64,
     idle: f64,
 }
 
 impl CoreTime {
     /// As of now; none where the system does not tell.
-    pub(super) fn now() -> Option<Self> {
+    pub(crate) fn now() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    /// As of now, where this process may use all of the machine's cores: else others may be busy beside it.
+    pub(crate) fn of_ours() -> Option<Self> {
+        let stat = fs::read_to_string("/proc/stat").ok()?;
+        let ours = std::thread::available_parallelism().map_or(0, usize::from);
+        Self::parse(&stat).filter(|_| cores(&stat) == ours)
     }
 
     /// From the text of /proc/stat. Waiting for a disk is idling.
@@ -24,11 +31,25 @@ impl CoreTime {
         Some(Self { all: times.iter().take(8).sum(), idle })
     }
 
+    /// Seconds that all cores together have been busy since `before`.
+    pub(crate) fn busy_s_since(self, before: Self) -> f64 {
+        /// Linux counts in hundredths of a second, whatever the kernel's own tick.
+        const TICKS_PER_S: f64 = 100.0;
+        ((self.all - before.all) - (self.idle - before.idle)).max(0.0) / TICKS_PER_S
+    }
+
     /// The share of the time since `before` in which the cores were busy.
-    pub(super) fn busy_since(self, before: Self) -> Option<f64> {
+    pub(crate) fn busy_since(self, before: Self) -> Option<f64> {
         let all = self.all - before.all;
         (all > 0.0).then(|| (1.0 - (self.idle - before.idle) / all).clamp(0.0, 1.0))
     }
+}
+
+/// How many cores /proc/stat tells of.
+fn cores(stat: &str) -> usize {
+    let is_core =
+        |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    stat.lines().filter(is_core).count()
 }
 
 #[cfg(test)]
@@ -41,6 +62,8 @@ mod tests {
         let after = CoreTime::parse("cpu  40 0 20 120 20 0 0 0 5 0\n");
         let busy = after.zip(before).and_then(|(after, before)| after.busy_since(before));
         assert_eq!(busy, Some(0.4));
+        assert_eq!(after.zip(before).map(|(after, before)| after.busy_s_since(before)), Some(0.4));
         assert_eq!(CoreTime::parse("intr 5"), None);
+        assert_eq!(cores("cpu  1 2\ncpu0 1 2\ncpu1 1 2\nintr 5\n"), 2);
     }
 }

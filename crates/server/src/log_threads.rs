@@ -1,0 +1,348 @@
+//! The threads that wait for the log's fsyncs, so that the event loops never do.
+//!
+//! There are a few, and they take turns: one takes all that is waiting and writes it, which is quick, and then waits for
+//! the disk, while the next one writes what has come since. A device serves several fsyncs at a time: two that overlap
+//! take little longer than one. Writes are made in the order in which they were handed over, and told to be done in
+//! that order too, so whoever hears of one knows that those before it are on the disk.
+
+use crate::inbox::{Inbox, Message};
+use crate::store::now_ms;
+use node::Config;
+use node::stats::Stats;
+use replica::{Log, LogStore, LogWrite, Result};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a `nosync` write may stay in the operating system's memory only.
+const NOSYNC_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Most writes that one fsync covers.
+const GROUP_MAX: usize = 64;
+
+/// Fsyncs that may be under way at a time.
+const THREADS: usize = 2;
+
+/// Who is told that a write is done.
+enum Back {
+    Worker(Arc<Inbox>),
+    Caller(SyncSender<Result<()>>),
+}
+
+enum Task {
+    /// To be written and fsynced.
+    Write(LogWrite, Back),
+    /// To be written.
+    Behind(LogWrite),
+    /// What was written by others is to be fsynced.
+    Sync,
+}
+
+/// What threads and writers share.
+struct Shared {
+    log: Arc<Log>,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    /// Something was written without fsync. A flag rather than a task: writers need not wake a thread.
+    unsynced: AtomicBool,
+    done: Mutex<Done>,
+    /// Where fsyncs that take long are noted.
+    latency: (Arc<Stats>, Arc<Config>),
+}
+
+/// Invariant: groups are taken, numbered and written by one thread at a time.
+struct Queue {
+    tasks: VecDeque<Task>,
+    /// A thread is writing what it took.
+    writing: bool,
+    /// The number of the next group.
+    next: u64,
+    synced_at: Instant,
+    stopped: bool,
+}
+
+/// Groups whose fsync is over, and whose turn to be told it is not.
+#[derive(Default)]
+struct Done {
+    /// The next group that is to be told.
+    next: u64,
+    waiting: BTreeMap<u64, Vec<(Back, Result<()>)>>,
+}
+
+/// What one fsync covers.
+struct Group {
+    number: u64,
+    tasks: Vec<Task>,
+}
+
+/// The way to the log threads.
+pub(crate) struct LogThreads {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+}
+
+impl LogThreads {
+    /// `latency`: where fsyncs that take long are noted.
+    pub(crate) fn start(log: Arc<Log>, latency: (Arc<Stats>, Arc<Config>)) -> std::io::Result<Self> {
+        let queue =
+            Queue { tasks: VecDeque::new(), writing: false, next: 0, synced_at: Instant::now(), stopped: false };
+        let shared = Arc::new(Shared {
+            log,
+            queue: Mutex::new(queue),
+            changed: Condvar::new(),
+            unsynced: AtomicBool::new(false),
+            done: Mutex::default(),
+            latency,
+        });
+        let start = |number| {
+            let shared = shared.clone();
+            crate::vital::spawn(&format!("log-{number}"), move || shared.run())
+        };
+        let threads = (0..THREADS).map(start).collect::<std::io::Result<_>>()?;
+        Ok(Self { shared, threads: Mutex::new(threads) })
+    }
+
+    /// Writes and fsyncs; `Message::Logged` comes back.
+    pub(crate) fn write(&self, write: LogWrite, back: Arc<Inbox>) {
+        self.shared.send(Task::Write(write, Back::Worker(back)));
+    }
+
+    /// Writes what nobody waits for.
+    pub(crate) fn write_behind(&self, write: LogWrite) {
+        self.shared.send(Task::Behind(write));
+    }
+
+    /// Writes and fsyncs, behind everything that was handed over before; waits for it.
+    pub(crate) fn write_last(&self, write: LogWrite) -> Result<()> {
+        let (sender, receiver) = sync_channel(1);
+        self.shared.send(Task::Write(write, Back::Caller(sender)));
+        receiver.recv().unwrap_or_else(|_| Err(replica::Error::Poisoned("the log threads are gone".to_owned())))
+    }
+
+    /// Something was written without fsync: a tick after the interval has it fsynced.
+    pub(crate) fn unsynced(&self) {
+        self.shared.unsynced.store(true, Ordering::Release);
+    }
+
+    /// To be called twice in the interval or more often.
+    pub(crate) fn tick(&self) {
+        // Half a tick early is better than almost a whole one late.
+        let due = || self.shared.queue().synced_at.elapsed() >= NOSYNC_INTERVAL - crate::worker::TICK / 2;
+        // Taken before the fsync: what is written during it waits for the next one.
+        if self.shared.unsynced.load(Ordering::Acquire) && due() && self.shared.unsynced.swap(false, Ordering::AcqRel) {
+            self.shared.queue().synced_at = Instant::now();
+            self.shared.send(Task::Sync);
+        }
+    }
+
+    /// Ends the threads when what was handed over is on the disk.
+    pub(crate) fn stop(&self) {
+        self.shared.queue().stopped = true;
+        self.shared.changed.notify_all();
+        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            if thread.join().is_err() {
+                log::error!("a log thread has panicked");
+            }
+        }
+        if let Err(e) = self.shared.log.sync() {
+            log::error!("{e}");
+        }
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, task: Task) {
+        let mut queue = self.queue();
+        if queue.stopped {
+            // Whoever waits for it sees that its sender is gone.
+            return log::error!("a log write after the end");
+        }
+        queue.tasks.push_back(task);
+        let wake = !queue.writing;
+        drop(queue);
+        if wake {
+            self.changed.notify_one();
+        }
+    }
+
+    fn run(&self) {
+        while let Some(group) = self.take() {
+            let begun = Instant::now();
+            let wants_sync = group.tasks.iter().any(|task| !matches!(task, Task::Behind(_)));
+            let written: Vec<_> = group.tasks.into_iter().filter_map(|task| self.write(task)).collect();
+            self.let_next_write();
+            let synced = !wants_sync || self.sync(begun);
+            let outcome = |written: Result<()>| {
+                let failed = || replica::Error::Poisoned(self.log.health().reason());
+                written.and_then(|()| if synced { Ok(()) } else { Err(failed()) })
+            };
+            self.tell(group.number, written.into_iter().map(|(back, result)| (back, outcome(result))).collect());
+        }
+    }
+
+    /// The next group, whose time to be written it is; `None` at the end.
+    fn take(&self) -> Option<Group> {
+        let mut queue = self.queue();
+        loop {
+            if !queue.writing && !queue.tasks.is_empty() {
+                return Some(queue.begin());
+            }
+            if !queue.writing && queue.stopped {
+                return None;
+            }
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn sync(&self, begun: Instant) -> bool {
+        let synced = self.log.sync();
+        self.latency.0.took("fsync", begun.elapsed(), now_ms(), &self.latency.1);
+        if let Err(e) = &synced {
+            log::error!("{e}");
+        }
+        synced.is_ok()
+    }
+
+    /// Writes a task; answers who is to be told after the fsync, if anyone.
+    fn write(&self, task: Task) -> Option<(Back, Result<()>)> {
+        match task {
+            Task::Write(write, back) => Some((back, self.log.write(write, false))),
+            Task::Behind(write) => {
+                if let Err(e) = self.log.write(write, false) {
+                    log::error!("{e}");
+                }
+                None
+            }
+            Task::Sync => None,
+        }
+    }
+
+    /// The files have what was taken; what comes now may be written while this thread waits for the disk.
+    fn let_next_write(&self) {
+        let mut queue = self.queue();
+        queue.writing = false;
+        let (more, stopped) = (!queue.tasks.is_empty(), queue.stopped);
+        drop(queue);
+        if stopped {
+            self.changed.notify_all();
+        } else if more {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Tells what became of a group, once all before it have been told.
+    fn tell(&self, number: u64, outcomes: Vec<(Back, Result<()>)>) {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = done.next;
+        done.waiting.insert(number, outcomes);
+        while let Some(entry) = done.waiting.first_entry().filter(|entry| *entry.key() == next) {
+            let outcomes = entry.remove();
+            next += 1;
+            for (back, outcome) in outcomes {
+                match back {
+                    Back::Worker(inbox) => inbox.send(Message::Logged(outcome)),
+                    // Whoever asked waits.
+                    Back::Caller(caller) => _ = caller.try_send(outcome),
+                }
+            }
+        }
+        done.next = next;
+    }
+}
+
+impl Queue {
+    fn begin(&mut self) -> Group {
+        self.writing = true;
+        let number = self.next;
+        self.next += 1;
+        let count = self.tasks.len().min(GROUP_MAX);
+        Group { number, tasks: self.tasks.drain(..count).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use replica::{DiskHealth, LogOptions, SnapshotPoint};
+    use vocab::{ReplicaId, ShardId};
+
+    /// Makes a group known: one write.
+    fn group(shard: u32) -> LogWrite {
+        let mut write = LogWrite::default();
+        write.begin_at(ShardId(shard), ReplicaId(1), &point());
+        write
+    }
+
+    fn point() -> SnapshotPoint {
+        let mut point = SnapshotPoint { index: 5, term: 2, ..SnapshotPoint::default() };
+        point.conf_state.voters.push(1);
+        point
+    }
+
+    fn start(dir: &std::path::Path) -> (LogThreads, Arc<DiskHealth>) {
+        let health = Arc::new(DiskHealth::default());
+        let options = LogOptions { file_bytes: 16 << 10, ..LogOptions::default() };
+        let log = Arc::new(Log::open(dir, &options, health.clone()).unwrap());
+        let threads = LogThreads::start(log, (Arc::new(Stats::new(1)), Arc::new(Config::default()))).unwrap();
+        (threads, health)
+    }
+
+    #[test]
+    fn who_is_told_finds_what_it_wrote_on_the_disk_and_the_rest_is_there_after_the_end() {
+        const WRITERS: u32 = 8;
+        const WRITES: u32 = 50;
+        let dir = tempfile::tempdir().unwrap();
+        let (threads, health) = start(dir.path());
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let (threads, health) = (&threads, &health);
+                scope.spawn(move || {
+                    for n in 0..WRITES {
+                        let shard = writer * 2 * WRITES + n * 2;
+                        threads.write_behind(group(shard + 1));
+                        let before = health.log_fsyncs();
+                        threads.write_last(group(shard)).unwrap();
+                        assert!(health.log_fsyncs() > before, "an fsync since it was handed over");
+                    }
+                });
+            }
+        });
+        threads.stop();
+        drop(threads);
+        let log = Log::open(dir.path(), &LogOptions::default(), Arc::default()).unwrap();
+        assert_eq!(log.groups().len() as u32, 2 * WRITERS * WRITES);
+    }
+
+    #[test]
+    fn groups_are_told_of_in_the_order_in_which_they_were_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let (threads, _) = start(dir.path());
+        let (sender, receiver) = sync_channel(2);
+        let later = vec![(Back::Caller(sender.clone()), Err(replica::Error::Poisoned("the later one".to_owned())))];
+        threads.shared.tell(1, later);
+        assert!(receiver.try_recv().is_err(), "one before it is not done");
+        threads.shared.tell(0, vec![(Back::Caller(sender), Ok(()))]);
+        assert!(receiver.recv().unwrap().is_ok());
+        assert!(receiver.recv().unwrap().is_err());
+        threads.stop();
+    }
+
+    #[test]
+    fn nobody_is_told_of_success_once_an_fsync_has_failed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (threads, health) = start(dir.path());
+        threads.write_last(group(1)).unwrap();
+        health.poison("an fsync of another thread");
+        assert!(threads.write_last(group(2)).is_err());
+        threads.stop();
+        assert!(threads.write_last(group(3)).is_err(), "after the end");
+    }
+}
