@@ -63,6 +63,12 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
 }
 
 fn summary(results: &[(&Step, Duration, Verdict)], took: Duration) -> Result<(), String> {
+    // Said again here: the end of a long log is what people see of it.
+    for (step, _, verdict) in results {
+        if let Verdict::Failed(_, why) = verdict {
+            println!("\n=== {} FAILED\n{}", step.name, why.trim_end());
+        }
+    }
     let mut total = Count::default();
     println!("\n{:<10} {:>8} {:>8} {:>9}", "step", "passed", "failed", "seconds");
     for (step, took, verdict) in results {

@@ -28,7 +28,39 @@ impl Count {
     }
 }
 
-/// Runs `command` in `root` without input and passes its output on. An error if it fails.
+/// What the tests that failed printed: libtest's sections from `failures:` to the result.
+#[derive(Default)]
+struct Failures {
+    inside: bool,
+    text: String,
+    left_out: usize,
+}
+
+impl Failures {
+    /// Most lines kept of one run.
+    const LINES: usize = 120;
+
+    fn add_line(&mut self, line: &str) {
+        if line.starts_with("test result: ") {
+            self.inside = false;
+        } else if line.trim_end() == "failures:" {
+            // The second such line begins the list of names, which the sections have said.
+            self.inside = !self.inside;
+        } else if self.inside && !line.trim().is_empty() {
+            if self.text.lines().count() < Self::LINES { self.text += line } else { self.left_out += 1 }
+        }
+    }
+
+    fn said(self) -> String {
+        match self.left_out {
+            0 => self.text,
+            n => format!("{}… and {n} lines more, above\n", self.text),
+        }
+    }
+}
+
+/// Runs `command` in `root` without input and passes its output on. An error, with what the failed tests printed, if
+/// it fails.
 pub fn run(root: &Path, command: &mut Command) -> Result<Count, (Count, String)> {
     let shown = shown(command);
     println!("$ {shown}");
@@ -44,14 +76,17 @@ pub fn run(root: &Path, command: &mut Command) -> Result<Count, (Count, String)>
     let mut reader = BufReader::new(output);
     let mut line = Vec::new();
     let mut stdout = std::io::stdout();
+    let mut failures = Failures::default();
     while reader.read_until(b'\n', &mut line).map_err(|error| (count, format!("{shown}: {error}")))? > 0 {
-        count.add_line(&String::from_utf8_lossy(&line));
+        let text = String::from_utf8_lossy(&line);
+        count.add_line(&text);
+        failures.add_line(&text);
         // A closed standard output must not stop the gate from answering by its exit code.
         let _ = stdout.write_all(&line).and_then(|()| stdout.flush());
         line.clear();
     }
     let status = child.wait().map_err(|error| (count, format!("{shown}: {error}")))?;
-    if status.success() { Ok(count) } else { Err((count, format!("{shown}: {status}"))) }
+    if status.success() { Ok(count) } else { Err((count, format!("{shown}: {status}\n{}", failures.said()))) }
 }
 
 /// A cargo command, by the cargo that runs us.
@@ -82,7 +117,7 @@ fn shown(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Count;
+    use super::{Count, Failures};
 
     #[test]
     fn counts_what_cargo_test_says() {
@@ -95,5 +130,16 @@ mod tests {
             count.add_line(line);
         }
         assert_eq!(count, Count { passed: 13, failed: 2 });
+    }
+
+    #[test]
+    fn keeps_what_failed_tests_printed() {
+        let mut failures = Failures::default();
+        let printed = "running 3 tests\n.F.\nfailures:\n\n---- a::b stdout ----\nthread panicked\n\n\nfailures:\n    \
+                       a::b\n\ntest result: FAILED. 2 passed; 1 failed\nfailures of another kind\n";
+        for line in printed.split_inclusive('\n') {
+            failures.add_line(line);
+        }
+        assert_eq!(failures.said(), "---- a::b stdout ----\nthread panicked\n");
     }
 }

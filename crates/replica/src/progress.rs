@@ -72,6 +72,45 @@ impl Replica {
         (holding, voters.len())
     }
 
+    /// Whether a follower lacks entries that only the log has: they are sent by `send_from_log`.
+    #[must_use]
+    pub fn is_to_read_log(&self) -> bool {
+        self.raw.store().lacking().get()
+    }
+
+    /// Sends followers entries that only the log has. About `allowance` bytes are read, of which what was read is taken:
+    /// who was away lacks more of it than may be read while everyone waits. They are in the messages of the next turn.
+    pub fn send_from_log(&mut self, allowance: &mut u64) {
+        if !self.raw.store().lacking().replace(false) || !self.is_leader() || self.has_failed() {
+            return;
+        }
+        self.raw.store().allow(*allowance);
+        let me = self.me().0;
+        let others: Vec<u64> = self.raw.raft.prs().iter().map(|(id, _)| *id).filter(|id| *id != me).collect();
+        for id in others {
+            while let Some(next) = self.next_in_log(id) {
+                if self.raw.store().allowed() == 0 {
+                    self.raw.store().lacking().set(true);
+                    break;
+                }
+                self.raw.raft.send_append(id);
+                if self.next_in_log(id).is_some_and(|then| then <= next) {
+                    break;
+                }
+            }
+        }
+        *allowance = self.raw.store().allowed();
+        self.raw.store().allow(0);
+    }
+
+    /// The next entry that `id` is to be sent, if only the log has it and it may be sent now.
+    fn next_in_log(&self, id: u64) -> Option<u64> {
+        let of = self.raw.raft.prs().get(id)?;
+        let (tail, is_sent_rows) = (self.raw.store(), of.pending_request_snapshot != raft::INVALID_INDEX);
+        let in_log = of.next_idx > tail.truncated().0 && of.next_idx < tail.memory_first();
+        Some(of.next_idx).filter(|_| in_log && !is_sent_rows && !of.is_paused())
+    }
+
     /// The snapshot that was sent to `to` has arrived there, or never will.
     pub fn report_snapshot(&mut self, to: ReplicaId, ok: bool) {
         let status = if ok { raft::SnapshotStatus::Finish } else { raft::SnapshotStatus::Failure };

@@ -5,7 +5,7 @@ use crate::log_store::{GroupState, LogStore};
 use crate::turn::SnapshotPoint;
 use raft::eraftpb::{ConfState, Entry, HardState, Message, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use vocab::ShardId;
@@ -23,6 +23,10 @@ pub(crate) struct Tail {
     entries: VecDeque<Entry>,
     /// Why entries could not be read. raft-rs would end the process; its caller asks instead, and refuses to go on.
     failure: RefCell<Option<Error>>,
+    /// Bytes of entries for followers that may be read from the log now.
+    allowance: Cell<u64>,
+    /// A follower lacks entries that are to be read from the log, and was sent none.
+    lacking: Cell<bool>,
 }
 
 impl Tail {
@@ -38,6 +42,8 @@ impl Tail {
             applied: (0, 0),
             entries: VecDeque::new(),
             failure: RefCell::new(None),
+            allowance: Cell::new(0),
+            lacking: Cell::new(false),
         };
         tail.last.1 = tail.stored_term(last)?;
         tail.applied = (applied, tail.stored_term(applied)?);
@@ -116,7 +122,22 @@ impl Tail {
         self.failure.borrow_mut().take()
     }
 
-    fn memory_first(&self) -> u64 {
+    /// About so many bytes of entries may be read for followers.
+    pub(crate) fn allow(&self, bytes: u64) {
+        self.allowance.set(bytes);
+    }
+
+    pub(crate) fn allowed(&self) -> u64 {
+        self.allowance.get()
+    }
+
+    /// Whether entries for a follower were to be read from the log since this was last set, and were not.
+    pub(crate) fn lacking(&self) -> &Cell<bool> {
+        &self.lacking
+    }
+
+    /// The first entry that is in memory.
+    pub(crate) fn memory_first(&self) -> u64 {
         self.entries.front().map_or(self.last.0 + 1, |entry| entry.index)
     }
 }
@@ -131,16 +152,27 @@ impl Storage for Tail {
         low: u64,
         high: u64,
         max_size: impl Into<Option<u64>>,
-        _context: GetEntriesContext,
+        context: GetEntriesContext,
     ) -> raft::Result<Vec<Entry>> {
         if low <= self.truncated.0 {
             return Err(raft::Error::Store(StorageError::Compacted));
         }
         assert!(high <= self.last.0 + 1, "entries up to {high} asked for, the last is {}", self.last.0);
-        let bytes_max = max_size.into().unwrap_or(u64::MAX);
+        let mut bytes_max = max_size.into().unwrap_or(u64::MAX);
         let memory_first = self.memory_first();
         if low < memory_first {
+            // For a follower that is behind, which may lack a lot: a little at a time, when its turn has come.
+            if context.can_async() {
+                bytes_max = bytes_max.min(self.allowance.get());
+                if bytes_max == 0 {
+                    self.lacking.set(true);
+                    return Err(raft::Error::Store(StorageError::LogTemporarilyUnavailable));
+                }
+            }
             let fetched = self.log.fetch(self.shard, low, high.min(memory_first), bytes_max);
+            let bytes = |entries: &Vec<Entry>| entries.iter().map(|entry| entry.data.len() as u64 + 8).sum();
+            let read: u64 = fetched.as_ref().map_or(0, bytes);
+            self.allowance.set(self.allowance.get().saturating_sub(read));
             return Ok(fetched.unwrap_or_else(|e| {
                 *self.failure.borrow_mut() = Some(e);
                 Vec::new()

@@ -166,6 +166,58 @@ fn who_was_away_is_served_from_the_log_while_it_is_kept() {
 }
 
 #[test]
+fn what_is_read_from_the_log_at_a_time_is_bounded_and_all_of_it_comes() {
+    const ENTRIES: u64 = 40;
+    const BYTES: u64 = 1000;
+    let log = Arc::new(MemoryLog::default());
+    Replica::bootstrap(&*log, SHARD, ReplicaId(1), &[ReplicaId(1)], &[ReplicaId(2)]).unwrap();
+    let state = log.state(SHARD).unwrap().unwrap();
+    let mut leader = Replica::open(log.clone(), SHARD, state, 0, None, 1).unwrap();
+    let turns = |replica: &mut Replica| {
+        let (mut write, mut number, mut sent) = (LogWrite::default(), 0, Vec::new());
+        while let Some(turn) = replica.turn(&mut write).unwrap() {
+            number = number.max(turn.number);
+            sent.extend(turn.messages);
+            turn.committed.last().into_iter().for_each(|last| replica.applied(last));
+        }
+        log.write(write, true).unwrap();
+        sent.extend(replica.persisted(number));
+        sent
+    };
+    leader.campaign().unwrap();
+    for _ in 0..ENTRIES {
+        turns(&mut leader);
+        leader.propose(vec![7; BYTES as usize], true).unwrap();
+    }
+    turns(&mut leader);
+    // The learner has the first, and says so late.
+    let term = leader.term();
+    let has = |index: u64| {
+        let mut message = Message { from: 2, to: 1, term, index, ..Message::default() };
+        message.set_msg_type(MessageType::MsgAppendResponse);
+        message
+    };
+    leader.step(has(1)).unwrap();
+    let (mut had, mut rounds) = (1, 0);
+    while had < leader.status().last {
+        rounds += 1;
+        assert!(rounds <= 2 * ENTRIES, "only {had} entries came");
+        let mut allowance = 3 * BYTES;
+        leader.send_from_log(&mut allowance);
+        let messages = turns(&mut leader);
+        let entries = messages.iter().flat_map(|message| message.entries.iter());
+        let news: Vec<u64> = entries.map(|entry| entry.index).filter(|index| *index > had).collect();
+        assert!(news.len() <= 5, "{} entries at once", news.len());
+        for index in news {
+            assert_eq!(index, had + 1);
+            had = index;
+        }
+        leader.step(has(had)).unwrap();
+    }
+    assert!(rounds > ENTRIES / 5);
+}
+
+#[test]
 fn changes_of_members_that_are_refused() {
     let (mut group, leader, other) = settled(true, 3);
     let refused = |group: &mut Group, at: ReplicaId, changes: &[MemberChange]| {

@@ -23,6 +23,9 @@ use vocab::{Moment, NodeId, ReplicaId, ShardId};
 pub const TICK_MS: u64 = 50;
 /// Ticks between two looks at what need not be looked at each time.
 const LOOK_TICKS: u64 = 20;
+/// Of one pump, bytes of entries that are read from the log for followers that were away. More are read from the disk: each
+/// of its blocks has entries of many shards.
+const LOG_READ_BYTES: u64 = 128 << 10;
 
 /// The log write of a round, by shard: what to hand to `logged`.
 pub type Logging = Vec<(ShardId, u64)>;
@@ -324,6 +327,7 @@ impl Core {
         write.append(&mut self.later);
         let mut logging = Logging::new();
         let mut busy = std::mem::take(&mut self.busy);
+        let (mut allowance, mut read) = (LOG_READ_BYTES, Vec::new());
         for at in busy.drain(..) {
             let Some(seat) = &mut self.seats[at] else { continue };
             seat.busy = false;
@@ -331,6 +335,10 @@ impl Core {
                 continue;
             }
             seat.shard.propose(now, effects);
+            if seat.shard.replica().is_to_read_log() {
+                seat.shard.replica_mut().send_from_log(&mut allowance);
+                read.push(at);
+            }
             match seat.shard.collect(write, effects) {
                 Ok(0) => {}
                 Ok(number) => logging.push((ShardId(at as u32), number)),
@@ -341,6 +349,11 @@ impl Core {
             }
         }
         self.busy = busy;
+        // Those that were sent nothing have their turn first.
+        let one = read.len().min(1);
+        read.rotate_left(one);
+        read.retain(|at| self.seats[*at].as_ref().is_some_and(|seat| seat.shard.replica().is_to_read_log()));
+        read.into_iter().for_each(|at| self.touch(at));
         logging
     }
 

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use vocab::{ReplicaId, ShardId};
 
 pub const SHARD: ShardId = ShardId(1);
+/// Little: so that who was away gets what it lacks in many parts.
+pub const LOG_READ_BYTES: u64 = 100;
 
 /// What a tree would hold: where it is, and a hash over all that brought it there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -156,6 +158,8 @@ impl Node {
     pub fn pump(&mut self, history: &mut History) {
         let mut write = LogWrite::default();
         let mut number = 0;
+        let mut allowance = LOG_READ_BYTES;
+        self.replica().send_from_log(&mut allowance);
         while let Some(turn) = self.replica().turn(&mut write).unwrap() {
             number = number.max(turn.number);
             if let Some(point) = turn.snapshot {
