@@ -3,11 +3,10 @@
 
 mod common;
 
-use common::{Connection, Dir, Value, eventually};
+use common::{Connection, Dir, Value, eventually, free_ports};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// Writes to a dead leader's shards are taken again within twice what is promised: tests share the machine.
@@ -27,18 +26,6 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// The first of nine ports in a row that nobody listens on.
-fn free_ports() -> u16 {
-    // Below those that the system gives to connections that go out: one of these may take a port that was free.
-    static NEXT: AtomicU16 = AtomicU16::new(24_000);
-    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    eventually("nine free ports in a row", PATIENCE, || {
-        let first = NEXT.fetch_add(9, Ordering::Relaxed);
-        assert!(first < 32_000, "tests take fewer");
-        (first..first + 9).all(is_free).then_some(first)
-    })
-}
-
 /// A store in a directory of its own; what still runs of it when the test ends is ended.
 struct Cluster {
     dir: Dir,
@@ -47,7 +34,7 @@ struct Cluster {
 
 impl Cluster {
     fn new(name: &str) -> Self {
-        Self { dir: Dir::new(name), port: free_ports() }
+        Self { dir: Dir::new(name), port: free_ports(9) }
     }
 
     fn data(&self) -> String {
@@ -237,7 +224,7 @@ fn nodes_do_not_outlive_the_program_that_shows_them() {
 #[test]
 fn a_store_made_by_hand() {
     let dir = Dir::new("by-hand");
-    let port = free_ports();
+    let port = free_ports(9);
     let join = (3..6).map(|n| format!("127.0.0.1:{}", port + n)).collect::<Vec<_>>().join(",");
     let node = |n: u16| {
         let (listen, peer) = (format!("127.0.0.1:{}", port + n), format!("127.0.0.1:{}", port + 3 + n));
@@ -276,7 +263,7 @@ fn a_store_made_by_hand() {
 #[test]
 fn two_stores_that_meet_say_what_to_do() {
     let dir = Dir::new("two-stores");
-    let port = free_ports();
+    let port = free_ports(9);
     let at = |n: u16| format!("127.0.0.1:{}", port + n);
     let node = |n: u16, more: &[&str]| {
         let messages = std::fs::File::create(dir.join(&format!("messages-{n}"))).unwrap();

@@ -3,8 +3,7 @@
 
 mod common;
 
-use common::{Dir, announce, installed};
-use std::net::TcpListener;
+use common::{Dir, announce, free_ports, installed};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -19,13 +18,6 @@ fn bench(arguments: &[&str]) -> Output {
 
 fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
-/// The first of so many ports that nobody listens at.
-fn free_ports(count: u16) -> u16 {
-    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let mut bases = (17_500..19_000).step_by(usize::from(count));
-    bases.find(|&base| (base..base + count).all(is_free)).expect("there are free ports")
 }
 
 /// Whether there is no such process, or only what nobody has waited for.

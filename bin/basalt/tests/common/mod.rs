@@ -8,6 +8,7 @@
 
 mod dir;
 mod nodes;
+mod ports;
 mod random;
 mod server;
 mod transcript;
@@ -15,8 +16,9 @@ mod wire;
 
 pub use dir::{Dir, tree_hash};
 pub use nodes::{Client, Nodes, passing, slot};
+pub use ports::{free_port, free_ports};
 pub use random::Random;
-pub use server::{Server, Setup, free_port};
+pub use server::{Server, Setup};
 pub use transcript::replay;
 pub use wire::{Connection, Value};
 

@@ -3,8 +3,7 @@
 //! With `BASALT_BLACKBOX_PEER=redis-server` the peer is started in Basalt's place: what a transcript says of both
 //! must hold for both.
 
-use super::{Connection, Value, eventually};
-use std::net::TcpListener;
+use super::{Connection, Value, eventually, free_port};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -71,11 +70,6 @@ impl Setup {
         ]);
         command
     }
-}
-
-/// A port that nobody has now.
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A running server.
