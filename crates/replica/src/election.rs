@@ -80,10 +80,10 @@ impl Replica {
     /// Tells followers of what was committed since they were last told, if entries have not told them: once a tick rather
     /// than once an entry, which would double the messages.
     fn tell_commit(&mut self) -> bool {
-        let committed = self.raw.raft.raft_log.committed;
-        let news = self.is_leader() && !self.is_alone() && committed > self.timer.told;
+        let tellable = self.tellable();
+        let news = self.is_leader() && !self.is_alone() && tellable > self.timer.told;
         if news {
-            self.timer.told = committed;
+            self.timer.told = tellable;
             self.raw.ping();
         }
         news

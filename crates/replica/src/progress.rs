@@ -5,6 +5,7 @@ use crate::log_write::LogWrite;
 use crate::replica::{Replica, raft_error};
 use crate::turn::FollowerState;
 use raft::ProgressState;
+use raft::eraftpb::Message;
 use std::collections::VecDeque;
 use vocab::{ReplicaId, limits};
 
@@ -109,6 +110,27 @@ impl Replica {
         let (tail, is_sent_rows) = (self.raw.store(), of.pending_request_snapshot != raft::INVALID_INDEX);
         let in_log = of.next_idx > tail.truncated().0 && of.next_idx < tail.memory_first();
         Some(of.next_idx).filter(|_| in_log && !is_sent_rows && !of.is_paused())
+    }
+
+    /// Followers may be told that entries up to `index` are committed, which this leader has not applied: they change
+    /// nothing that a read could show. Of others they are told once those are applied here. A leader answers reads from
+    /// what it has applied, and that may be long behind what is committed (its log is slow or cannot be written, rows
+    /// come from the disk): a follower that had applied more would show what the leader's clients do not see yet.
+    pub fn lets_tell(&mut self, index: u64) {
+        self.told_max = self.told_max.max(index);
+    }
+
+    /// Up to where others may take this leader's entries as committed.
+    #[must_use]
+    pub fn tellable(&self) -> u64 {
+        self.told_max.min(self.raw.raft.raft_log.committed)
+    }
+
+    /// Takes back what raft-rs would have followers told beyond that.
+    pub(crate) fn tell_no_more<'a>(&self, messages: impl Iterator<Item = &'a mut Message>) {
+        if self.is_leader() {
+            messages.for_each(|message| message.commit = message.commit.min(self.told_max));
+        }
     }
 
     /// The snapshot that was sent to `to` has arrived there, or never will.

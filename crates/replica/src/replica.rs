@@ -28,6 +28,8 @@ pub struct Replica {
     shard: ShardId,
     pub(crate) raw: RawNode<Tail>,
     pub(crate) applied: u64,
+    /// Of a leader: followers are told that entries up to here are committed, and of none after.
+    pub(crate) told_max: u64,
     /// The term of the last entry applied since the replica was opened; 0 before the first.
     applied_term: u64,
     /// Entries up to here have been given to the log.
@@ -100,6 +102,7 @@ impl Replica {
             shard,
             raw,
             applied,
+            told_max: applied,
             applied_term: 0,
             handed,
             delivered: applied,
@@ -126,7 +129,8 @@ impl Replica {
     }
 
     /// Whether everything committed when this replica began to lead is applied: only then may it answer reads. That is
-    /// so from the first entry of its own term on. What is committed and not yet applied was acknowledged to nobody.
+    /// so from the first entry of its own term on. What is committed since and not yet applied here was acknowledged to
+    /// nobody, and no follower shows it: see `lets_tell`.
     #[must_use]
     pub fn serves(&self) -> bool {
         self.is_leader() && self.applied_term == self.raw.raft.term
@@ -272,6 +276,7 @@ impl Replica {
     /// Which messages may go out now; the others wait for the log. A leader's wait only for its term, and so do
     /// answers that say no more than that a leader was heard.
     fn sendable(&mut self, raft_number: u64, mut now: Vec<Message>, mut held: Vec<Message>) -> Vec<Message> {
+        self.tell_no_more(now.iter_mut().chain(&mut held));
         if self.outstanding == 0 {
             self.raw.on_persist_ready(raft_number);
             now.append(&mut held);
@@ -325,6 +330,7 @@ impl Replica {
         assert!(index >= self.applied, "applied goes back from {} to {index}", self.applied);
         self.applied = index;
         self.applied_term = term;
+        self.lets_tell(index);
         self.raw.mut_store().applied_to(index, term);
         self.raw.advance_apply_to(index);
     }

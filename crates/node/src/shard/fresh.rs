@@ -1,8 +1,7 @@
 //! How old a replica's rows may be, which is what `lag` asks.
 //!
-//! A leader's heartbeat says up to where it has committed, and since when nothing beyond that can have been: a moment of
-//! its wall clock for which a majority had confirmed it. Whoever has applied as much has all that was acknowledged by
-//! then. That stays true however late the heartbeat comes, and whether or not the leader still leads or knows how far
+//! A leader's heartbeat says up to where it has applied, and since when nothing beyond that can have been acknowledged: a
+//! moment of its wall clock for which a majority had confirmed it. Whoever has applied as much has all of that. That stays true however late the heartbeat comes, and whether or not the leader still leads or knows how far
 //! this replica is. While the group is at rest there are no heartbeats, and nothing else can stand in for them: the node
 //! that led may lead no more, without this replica or even that node having heard of it. So whoever wants to know has
 //! the group woken.
@@ -33,12 +32,12 @@ impl Told {
 }
 
 impl Shard {
-    /// Has a heartbeat say how far this leader has committed, if it can be sure of that. raft-rs leaves both fields empty.
+    /// Has a heartbeat say how far this leader has come, if it can be sure of that. raft-rs leaves both fields empty.
     pub(super) fn tell_commit(&self, message: &mut Message) {
         if message.get_msg_type() == MessageType::MsgHeartbeat
             && let Some(wall_ms) = self.lease.sure_at(&self.view)
         {
-            (message.index, message.log_term) = (self.replica.status().committed, wall_ms);
+            (message.index, message.log_term) = (self.replica.tellable(), wall_ms);
         }
     }
 

@@ -138,6 +138,8 @@ impl Shard {
             Fork::Made(index) if index == committed.index => false,
             Fork::Made(_) | Fork::None => {
                 self.splitting.fork = Fork::Awaited(committed.index);
+                // They fork meanwhile: the child is led once a majority has.
+                self.replica.lets_tell(committed.index);
                 self.seal();
                 effects.split(self.task(committed, split));
                 true

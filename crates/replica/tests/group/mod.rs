@@ -323,8 +323,11 @@ impl Group {
         self.run(TICK_STEPS * 30);
         // Who applied, and dropped from its log, an entry that a crash has taken back from the others hears of it when the
         // one after is compared.
-        for _ in 0..2 {
+        let furthest = self.nodes.values().map(|node| node.tree.index).max().unwrap_or_default();
+        let mut compared = false;
+        while !compared {
             let (index, _) = self.propose().expect("a leader takes proposals");
+            compared = index > furthest + 1;
             self.run_until("everyone has everything", |group| {
                 let Some(members) = group.members() else { return false };
                 let up = |id: &ReplicaId| !group.nodes[id].diverged;

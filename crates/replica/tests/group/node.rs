@@ -184,8 +184,9 @@ impl Node {
             if let Some(last) = turn.committed.last() {
                 self.replica().applied(last);
             }
-            for (context, index) in turn.read_states {
-                history.read(context, index);
+            // A leader answers from what it has applied, as soon as it is confirmed.
+            for (context, _) in turn.read_states {
+                history.read(context, self.tree.index);
             }
             let replica = self.replica();
             if turn.role_changed && replica.is_leader() {
