@@ -7,6 +7,7 @@ use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 const START_BOUND: Duration = Duration::from_secs(60);
@@ -34,13 +35,15 @@ pub fn free_port() -> Result<u16, String> {
 
 /// Different ports that nobody listens on now.
 pub fn free_ports<const N: usize>() -> Result<[u16; N], String> {
-    let failed = |error: std::io::Error| format!("a free port: {error}");
-    let (mut ports, mut held) = ([0; N], Vec::new());
+    /// Below those of connections that go out, which might take one before its server does.
+    const PORTS: std::ops::Range<u16> = 20_000..32_700;
+    static NEXT: AtomicU16 = AtomicU16::new(PORTS.start);
+    let mut ports = [0; N];
     for port in &mut ports {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
-        *port = listener.local_addr().map_err(failed)?.port();
-        // Until all are found, so that none is found twice.
-        held.push(listener);
+        let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+        let mut left =
+            std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed)).take_while(|at| PORTS.contains(at));
+        *port = left.find(is_free).ok_or("no port below 32,700 is free")?;
     }
     Ok(ports)
 }

@@ -68,8 +68,7 @@ impl Stores for Lender {
 
 impl Lent {
     fn start_all(&mut self) -> Result<(), String> {
-        let wanted: Vec<usize> =
-            self.store.numbers().into_iter().filter(|number| !self.killed.contains(number)).collect();
+        let wanted = self.not_killed();
         for number in &wanted {
             self.start(*number)?;
         }
@@ -81,6 +80,10 @@ impl Lent {
         }
         // The node that made the store is not to make another when it comes back.
         self.store.change(|roster| roster.made = true)
+    }
+
+    fn not_killed(&self) -> Vec<usize> {
+        self.store.numbers().into_iter().filter(|number| !self.killed.contains(number)).collect()
     }
 
     /// Starts a node, within the bounds of its group.
@@ -166,9 +169,7 @@ impl Lent {
 
     /// One node after the other, so that the store serves meanwhile.
     fn flush_cache(&mut self) -> Result<String, String> {
-        for number in
-            self.store.numbers().into_iter().filter(|number| !self.killed.contains(number)).collect::<Vec<_>>()
-        {
+        for number in self.not_killed() {
             self.resume(number)?;
             self.store.stop(&[number])?;
             forget(&self.store.node_dir(number)).map_err(|e| format!("the system's cache of node {number}: {e}"))?;

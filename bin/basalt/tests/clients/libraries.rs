@@ -24,23 +24,23 @@ struct Library {
     reads_followers: bool,
 }
 
-const fn library(name: &'static str, program: &'static [&'static str]) -> Library {
+const fn usual(name: &'static str, program: &'static [&'static str]) -> Library {
     Library { name, program, required: false, reads_followers: true }
 }
 
 const LIBRARIES: &[Library] = &[
-    Library { required: true, ..library("redis-py", &["venv/bin/python", "program.py"]) },
-    Library { required: true, ..library("go-redis", &["./program"]) },
-    Library { required: true, ..library("jedis", &["java", "-cp", ".:lib/*", "Program"]) },
+    Library { required: true, ..usual("redis-py", &["venv/bin/python", "program.py"]) },
+    Library { required: true, ..usual("go-redis", &["./program"]) },
+    Library { required: true, ..usual("jedis", &["java", "-cp", ".:lib/*", "Program"]) },
     // It knows one role of each node: here nodes lead and follow.
-    Library { required: true, reads_followers: false, ..library("ioredis", &["node", "program.js"]) },
+    Library { required: true, reads_followers: false, ..usual("ioredis", &["node", "program.js"]) },
     // It has no reads from replicas.
-    Library { reads_followers: false, ..library("jedis-2.9", &["java", "-cp", ".:lib/*", "Program"]) },
-    library("lettuce", &["java", "-cp", ".:lib/*", "Program"]),
-    library("node-redis", &["node", "program.js"]),
-    library("redis-rs", &["debug/programs", "redis-rs"]),
+    Library { reads_followers: false, ..usual("jedis-2.9", &["java", "-cp", ".:lib/*", "Program"]) },
+    usual("lettuce", &["java", "-cp", ".:lib/*", "Program"]),
+    usual("node-redis", &["node", "program.js"]),
+    usual("redis-rs", &["debug/programs", "redis-rs"]),
     // It knows one leader of each follower: here a node follows several.
-    Library { reads_followers: false, ..library("fred", &["debug/programs", "fred"]) },
+    Library { reads_followers: false, ..usual("fred", &["debug/programs", "fred"]) },
 ];
 
 /// Where libraries and built programs stay from one run to the next.
