@@ -59,9 +59,12 @@ impl Replica {
         self.members_noted = entry.index;
         let members = Members::from(&state);
         write.members(self.shard(), state, entry.index, true);
-        // raft-rs goes on leading without a vote, and ends the process where it looks for its own progress.
+        // raft-rs goes on leading without a vote, and ends the process where it looks for its own progress. Those that stay
+        // are told before: the last of them may not know that it needs nobody's vote, and wait for that of one who is gone.
         if self.is_leader() && !self.raw.raft.promotable() {
             let term = self.term();
+            self.lets_tell(entry.index);
+            self.ping();
             self.raw.raft.become_follower(term, raft::INVALID_ID);
         }
         Ok(Some(members))

@@ -241,6 +241,41 @@ fn changes_of_members_that_are_refused() {
     assert_eq!((status.voters, status.applied), (1, status.last));
 }
 
+/// A leader never removes itself; but who was to be removed may have come to lead before that was committed.
+#[test]
+fn who_leads_and_is_removed_tells_those_that_stay() {
+    let (mut group, leader, other) = settled(true, 5);
+    let third = *group.nodes.keys().find(|id| **id != leader && **id != other).unwrap();
+    let remove = |group: &mut Group, id: ReplicaId| {
+        let changes = [change(id.0, MemberKind::Remove)];
+        group.node(leader.0).replica().propose_members(&changes, b"why".to_vec()).unwrap();
+    };
+    remove(&mut group, third);
+    group.pump(leader);
+    group.run_until("two are left", |group| {
+        [leader, other].iter().all(|id| group.nodes[id].replica.as_ref().unwrap().members().voters.len() == 2)
+    });
+    // It gets the entry, its leader does not hear of that and gives up, and it leads.
+    remove(&mut group, other);
+    group.pump(leader);
+    let proposed = group.node(leader.0).replica().status().last;
+    group
+        .run_until("it has the entry", |group| group.nodes[&other].replica.as_ref().unwrap().status().last == proposed);
+    group.cut.insert(leader);
+    group.run_until("nobody leads", |group| !group.nodes[&leader].leads());
+    group.cut.remove(&leader);
+    group.node(other.0).replica().campaign().unwrap();
+    group.pump(other);
+    group.run_until("it is removed by itself", |group| {
+        let removed = group.nodes[&other].replica.as_ref().unwrap();
+        removed.term() > 1 && !removed.members().contains(other)
+    });
+    // What it says at once is all that it says.
+    group.run(5);
+    group.cut.extend([other, third]);
+    group.run_until("the last one leads alone", |group| group.leader() == Some(leader));
+}
+
 #[test]
 fn leadership_is_handed_over_and_rest_follows() {
     let (mut group, leader, other) = settled(true, 3);

@@ -47,7 +47,11 @@ impl Shard {
         effects: &mut dyn Effects,
     ) -> Result<(), ApplyError> {
         if let Some(members) = self.replica.members_changed(committed, write)? {
-            effects.members(self.view.id(), committed.index, members);
+            // Of one that is removed, those that stay tell: until they know, they may need its vote, and its node is told by
+            // the map that it can forget it.
+            if members.contains(self.replica.me()) {
+                effects.members(self.view.id(), committed.index, members);
+            }
             self.tell_followers();
         }
         self.apply_nothing(committed.index);
