@@ -101,6 +101,62 @@ fn a_server_that_dies_is_an_error_and_not_a_hang() {
     assert!(begun.elapsed() < Duration::from_secs(20), "it took {:?} to notice", begun.elapsed());
 }
 
+/// A store of three nodes, of which one is killed in one step, stays dead in the next, and comes back in the last.
+const KILLS: &str = r#"
+name = "kills"
+title = "A node dies and comes back"
+about = "Nobody else notices."
+[scales.default]
+takes = "some seconds"
+[every-step]
+clients = 4
+read-from = "any"
+tolerate = ["unavailable"]
+timeout = "1s"
+retry-for = "10s"
+[every-step.properties]
+recordcount = 2000
+readproportion = 1.0
+updateproportion = 0
+[[part]]
+name = "kills"
+[part.store]
+nodes = 3
+shards = 3
+replication-factor = 3
+durability = "nosync"
+[[part.step]]
+name = "load"
+does = "load"
+[[part.step]]
+name = "a node dies"
+does = "run"
+duration = "2s"
+event = [{ at = "1s", do = "kill", node = 2 }]
+[[part.step]]
+name = "without it"
+does = "run"
+duration = "2s"
+[[part.step]]
+name = "it comes back"
+does = "run"
+duration = "2s"
+event = [{ at = "1s", do = "restart", node = 2 }]
+"#;
+
+#[test]
+fn a_suite_goes_on_after_it_has_killed_a_node() {
+    let dir = Dir::new("bench-kills");
+    std::fs::write(dir.path().join("kills.toml"), KILLS).unwrap();
+    // The peers' ports are 50 above.
+    let port = common::free_ports(60).to_string();
+    let output = bench(&dir, &["suite", "./kills.toml", "--port", &port, "--out", "run", "--quiet"]);
+    assert!(output.status.success(), "{}", text(&output));
+    reports(&dir.join("run"));
+    let said = std::fs::read_to_string(dir.join("run").join("report.md")).unwrap();
+    assert!(said.contains("node 2 killed") && said.contains("node 2 started again"), "{said}");
+}
+
 #[test]
 fn the_ceiling() {
     let dir = Dir::new("bench-noop");

@@ -1,6 +1,7 @@
 //! Threads that the node cannot do without: if one panics, the process ends, and a restart recovers from the log.
 //!
-//! The alternative is a node that looks alive while a part of its clients wait for ever.
+//! The alternative is a node that looks alive while a part of its clients wait for ever. And threads that nobody waits
+//! for, which give way to those.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
@@ -23,4 +24,15 @@ pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Resu
         let _vital = vital;
         run();
     })
+}
+
+/// What a thread that gives way takes of a busy processor beside others: about a tenth of theirs (see nice(2)).
+const NICENESS: i32 = 10;
+
+/// From now on the calling thread gives way to threads that serve clients: it copies or compares in the background.
+pub(crate) fn give_way() {
+    // On Linux this is the thread and not the process, whose other threads go on as they were.
+    if let Err(e) = rustix::process::setpriority_process(None, NICENESS) {
+        log::debug!("a thread in the background cannot give way: {e}");
+    }
 }

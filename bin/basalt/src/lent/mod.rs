@@ -225,8 +225,8 @@ impl LentStore for Lent {
     }
 
     fn ended(&self) -> Vec<String> {
-        // One that was ended on purpose has no process any more.
         let nodes = self.store.roster().nodes.iter().filter(|node| node.process.is_some() && !node.runs());
+        let nodes = nodes.filter(|node| !self.killed.contains(&node.number));
         let why = match self.group.as_ref().map_or(0, Group::killed_for_memory) {
             0 => "",
             _ => ": the kernel ended it, for the nodes needed more memory than they were given",

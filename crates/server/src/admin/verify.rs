@@ -101,7 +101,10 @@ pub(super) fn start(store: &Arc<Store>, shards: &[ShardId]) -> Result<Value, Adm
         store.verification.stop.store(false, Ordering::Release);
     }
     let running = store.clone();
-    let run = move || Look { store: running.clone(), map, unreachable: BTreeSet::new() }.run(&chosen);
+    let run = move || {
+        crate::vital::give_way();
+        Look { store: running.clone(), map, unreachable: BTreeSet::new() }.run(&chosen);
+    };
     if let Err(e) = std::thread::Builder::new().name("verify".to_owned()).spawn(run) {
         store.verification.lock().state = "stopped";
         return Err(AdminError::Failed(e.to_string()));
