@@ -153,8 +153,8 @@ fn a_suite_goes_on_after_it_has_killed_a_node() {
     let output = bench(&dir, &["suite", "./kills.toml", "--port", &port, "--out", "run", "--quiet"]);
     assert!(output.status.success(), "{}", text(&output));
     reports(&dir.join("run"));
-    let said = std::fs::read_to_string(dir.join("run").join("report.md")).unwrap();
-    assert!(said.contains("node 2 killed") && said.contains("node 2 started again"), "{said}");
+    let said = std::fs::read_to_string(dir.join("run").join("report.json")).unwrap();
+    assert!(said.contains("node 2 killed") && said.contains("node 2 started again"), "no events");
 }
 
 #[test]
