@@ -311,6 +311,29 @@ fn a_tree_that_had_kept_nothing_hides_what_is_to_be_split_off_before_it_is() {
     }
 }
 
+/// A disk that was full for a moment takes what was queued: the next order begins anew.
+#[test]
+fn a_split_whose_entries_were_refused_is_made_by_the_next_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut node = Node::start(dir.path(), EngineKind::Lsm, 9);
+    fill(&mut node);
+    let now = Moment { wall_ms: NOW_MS, mono_us: NOW_MS * 1000 };
+    let parent = node.shards.get_mut(&PARENT).unwrap();
+    assert!(parent.split(CHILD, &[(HALF, SLOT_COUNT - 1)]));
+    parent.fail_pending("the disk is full", &mut node.inbox);
+    assert!(!parent.go_on_splitting(now));
+    assert!(parent.split(CHILD, &[(HALF, SLOT_COUNT - 1)]), "the first part was lost");
+    node.run();
+    node.flush(PARENT);
+    let parent = node.shards.get_mut(&PARENT).unwrap();
+    assert!(parent.go_on_splitting(now));
+    parent.fail_pending("the disk is full", &mut node.inbox);
+    assert!(!parent.go_on_splitting(now));
+    assert!(parent.view().owns(Slot(HALF)), "the second part was lost: the slots are its own again");
+    node.split();
+    assert!(!node.rows(CHILD).is_empty());
+}
+
 /// Others may have the entry in their log, and not have come to it.
 #[test]
 fn the_log_is_kept_until_the_map_says_that_the_split_has_happened() {

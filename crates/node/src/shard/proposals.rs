@@ -28,7 +28,7 @@ struct Pending {
     early: Vec<(usize, &'static [u8])>,
     /// It takes no more.
     closed: bool,
-    /// It splits the shard.
+    /// It splits the shard, or has all trees flushed for that.
     splits: bool,
     /// It brings the first map.
     begins: bool,
@@ -75,7 +75,7 @@ pub(super) struct Proposals {
     proposed: VecDeque<Proposed>,
     /// Applied, but not on every replica yet, by index.
     held: VecDeque<Held>,
-    /// A split could not be proposed.
+    /// A part of a split could not be proposed.
     split_lost: bool,
     /// The last write did not ask to be on disk.
     careless: bool,
@@ -135,6 +135,9 @@ impl Proposals {
     /// Has trees write what they have in memory to files.
     pub(super) fn push_seal(&mut self) {
         self.push_alone(|entry| entry.flush_trees());
+        if let Some(last) = self.queue.back_mut() {
+            last.splits = true;
+        }
     }
 
     /// The shard is to become two: all that was taken before goes before it.
@@ -145,7 +148,7 @@ impl Proposals {
         }
     }
 
-    /// Whether a split could not be proposed since this was asked last.
+    /// Whether a part of a split could not be proposed since this was asked last.
     pub(super) fn take_lost_split(&mut self) -> bool {
         std::mem::take(&mut self.split_lost)
     }
@@ -291,6 +294,7 @@ impl Proposals {
         // Nobody would ask for the first map again before the next election: it waits until there is room.
         self.queue.retain(|pending| {
             pending.tickets.iter().for_each(|ticket| refuse(&format!("ERR not written: {reason}"), ticket, answers));
+            self.split_lost |= pending.splits;
             pending.begins
         });
     }

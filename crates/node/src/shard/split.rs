@@ -55,6 +55,7 @@ impl Shard {
             return false;
         }
         self.splitting.wanted = Some(Wanted { child, slots, sealed: false, proposed: false });
+        self.proposals.take_lost_split();
         // What is in memory when the tree is forked has to be written while writes wait: the less the better.
         self.proposals.push_seal();
         true
@@ -90,18 +91,15 @@ impl Shard {
     pub fn go_on_splitting(&mut self, now: Moment) -> bool {
         let ready = self.can_split() && !self.hold.holds(now) && !self.view.engine().needs_flush();
         let Some(wanted) = &mut self.splitting.wanted else { return false };
-        if wanted.proposed {
-            // It was refused, for there was too much under way: the next order begins anew.
-            if self.proposals.take_lost_split() {
-                self.stop_splitting();
-            }
+        if self.proposals.take_lost_split() {
+            // Too much was under way, or the disk was full: the next order begins anew.
+            self.stop_splitting();
             return false;
         }
-        if !ready || !wanted.sealed {
+        if wanted.proposed || !ready || !wanted.sealed {
             return false;
         }
         wanted.proposed = true;
-        self.proposals.take_lost_split();
         let voters = self.replica.members().voters;
         let split = Split { child: wanted.child, slots: wanted.slots.ranges().to_vec(), voters };
         self.view.withhold(Some(wanted.slots.clone()));
