@@ -99,7 +99,8 @@ impl Director {
     }
 
     pub(super) fn recovered(&self, map: &Map, shards: &[ShardId], now: Moment) -> Verdict {
-        let led = |shard: &ShardId| self.seen.leader(*shard, now).is_some();
+        // One that stood still while the others were destroyed says for a moment that it leads, as it did before.
+        let led = |shard: &ShardId| self.seen.leader(*shard, now).is_some() && self.has_majority(map, *shard, now);
         if shards.iter().filter(|shard| map.shards.contains_key(shard)).all(led) {
             Verdict::Over(
                 PlanState::Done,
