@@ -134,18 +134,12 @@ impl Proposals {
 
     /// Has trees write what they have in memory to files.
     pub(super) fn push_seal(&mut self) {
-        self.push_alone(|entry| entry.flush_trees());
-        if let Some(last) = self.queue.back_mut() {
-            last.splits = true;
-        }
+        self.push_part_of_split(|entry| entry.flush_trees());
     }
 
     /// The shard is to become two: all that was taken before goes before it.
     pub(super) fn push_split(&mut self, split: &Split) {
-        self.push_alone(|entry| entry.split(split));
-        if let Some(last) = self.queue.back_mut() {
-            last.splits = true;
-        }
+        self.push_part_of_split(|entry| entry.split(split));
     }
 
     /// Whether a part of a split could not be proposed since this was asked last.
@@ -153,9 +147,10 @@ impl Proposals {
         std::mem::take(&mut self.split_lost)
     }
 
-    fn push_alone(&mut self, fill: impl FnOnce(&mut EntryBuilder)) {
+    fn push_part_of_split(&mut self, fill: impl FnOnce(&mut EntryBuilder)) {
         let mut pending = Pending::new(self.now_us);
         fill(&mut pending.entry);
+        pending.splits = true;
         pending.closed = true;
         pending.sync = true;
         self.queue.push_back(pending);
