@@ -238,7 +238,7 @@ impl Replica {
             number = raft_number;
         }
         let role_changed = ready.ss().is_some();
-        let read_states = ready.take_read_states().iter().map(read_state).collect();
+        let read_states = ready.take_read_states().iter().map(context_of).collect();
         let committed = ready.take_committed_entries();
         self.delivered = committed.last().map_or(self.delivered, |entry| entry.index);
         let (messages, held) = (ready.take_messages(), ready.take_persisted_messages());
@@ -476,9 +476,8 @@ fn check_bounds(shard: ShardId, state: &GroupState, applied: u64) -> Result<()> 
     Ok(())
 }
 
-fn read_state(state: &raft::ReadState) -> (u64, u64) {
-    let context = state.request_ctx[..].try_into().map_or(0, u64::from_le_bytes);
-    (context, state.index)
+fn context_of(state: &raft::ReadState) -> u64 {
+    state.request_ctx[..].try_into().map_or(0, u64::from_le_bytes)
 }
 
 /// Whether an entry carries commands (rather than being the group's own).

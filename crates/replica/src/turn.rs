@@ -13,8 +13,8 @@ pub struct Turn {
     pub committed: Vec<Entry>,
     /// Messages for other replicas, to be sent now.
     pub messages: Vec<Message>,
-    /// Answers to `read_index`: its context, and the entry that must be applied before the read is made.
-    pub read_states: Vec<(u64, u64)>,
+    /// Answers to `read_index`: its context. A read may be made from what is applied: no replica shows more.
+    pub read_states: Vec<u64>,
     /// The role of this replica or its leader is not what it was.
     pub role_changed: bool,
     /// A snapshot was accepted: its rows are to be installed, then `installed` called, and `number` handed back when

@@ -240,7 +240,7 @@ impl Shard {
     pub fn apply_collected(&mut self, now: Moment, later: &mut LogWrite, effects: &mut dyn Effects) {
         while let Some(mut turn) = self.collected.pop_front() {
             let left = self.apply_some(&turn.committed, now, later, effects);
-            for (sent_us, _) in std::mem::take(&mut turn.read_states) {
+            for sent_us in std::mem::take(&mut turn.read_states) {
                 self.lease.confirmed(sent_us, &self.replica, &self.view);
                 self.tell_fresh();
                 effects.readable(self.view.id());

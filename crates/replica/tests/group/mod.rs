@@ -323,7 +323,7 @@ impl Group {
         self.run(TICK_STEPS * 30);
         // Who applied, and dropped from its log, an entry that a crash has taken back from the others hears of it when the
         // one after is compared.
-        let furthest = self.nodes.values().map(|node| node.tree.index).max().unwrap_or_default();
+        let furthest = self.history.last_applied();
         let mut compared = false;
         while !compared {
             let (index, _) = self.propose().expect("a leader takes proposals");

@@ -185,7 +185,7 @@ impl Node {
                 self.replica().applied(last);
             }
             // A leader answers from what it has applied, as soon as it is confirmed.
-            for (context, _) in turn.read_states {
+            for context in turn.read_states {
                 history.read(context, self.tree.index);
             }
             let replica = self.replica();
