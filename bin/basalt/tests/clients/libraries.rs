@@ -92,7 +92,7 @@ fn alone() -> RwLockWriteGuard<'static, ()> {
 
 /// A library's program under way. What it prints goes to the test, line by line.
 struct Program {
-    library: &'static Library,
+    of: &'static Library,
     child: Child,
     lines: Receiver<String>,
     messages: PathBuf,
@@ -109,14 +109,14 @@ impl Program {
         let (sender, lines) = channel();
         let output = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        Self { library, child, lines, messages }
+        Self { of: library, child, lines, messages }
     }
 
     /// Waits until it writes.
     fn wait_writing(&self) -> Result<(), String> {
         match self.lines.recv_timeout(BEGUN_WITHIN) {
             Ok(line) if line == "WRITING" => Ok(()),
-            said => Err(format!("{}: {said:?} instead of writing\n{}", self.library.name, self.messages())),
+            said => Err(format!("{}: {said:?} instead of writing\n{}", self.of.name, self.messages())),
         }
     }
 
@@ -126,12 +126,12 @@ impl Program {
         for line in &self.lines {
             last = line;
             if last != "OK" && last != "WRITING" {
-                announce(&format!("{}: {last}", self.library.name));
+                announce(&format!("{}: {last}", self.of.name));
             }
         }
         let status = self.child.wait().unwrap();
         let well = status.success() && last == "OK";
-        if well { Ok(()) } else { Err(format!("{}: {status}\n{}", self.library.name, self.messages())) }
+        if well { Ok(()) } else { Err(format!("{}: {status}\n{}", self.of.name, self.messages())) }
     }
 
     fn messages(&self) -> String {

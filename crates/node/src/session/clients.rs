@@ -14,9 +14,9 @@ pub struct About {
     /// CLIENT SETNAME.
     pub name: String,
     /// CLIENT SETINFO LIB-NAME.
-    pub library: String,
+    pub lib_name: String,
     /// CLIENT SETINFO LIB-VER.
-    pub library_version: String,
+    pub lib_ver: String,
 }
 
 /// States of a connection that CLIENT LIST shows; bits of `ClientEntry::has`.
@@ -149,8 +149,8 @@ impl ClientEntry {
             self.queued.load(Ordering::Relaxed),
             query + output,
             if self.has(state::RESP3) { 3 } else { 2 },
-            about.library,
-            about.library_version,
+            about.lib_name,
+            about.lib_ver,
             self.commands.load(Ordering::Relaxed),
         )
     }

@@ -65,9 +65,9 @@ fn setinfo(ask: &mut Ask<'_>) -> Outcome {
     let (option, value) = (ask.args[2], word(ask.args[3]));
     let mut about = ask.session.entry().about();
     let (field, shown_name) = if is_word(option, "LIB-NAME") {
-        (&mut about.library, "lib-name")
+        (&mut about.lib_name, "lib-name")
     } else if is_word(option, "LIB-VER") {
-        (&mut about.library_version, "lib-ver")
+        (&mut about.lib_ver, "lib-ver")
     } else {
         return Err(format!("ERR Unrecognized option '{}'", shown(option)).into());
     };
