@@ -1,7 +1,8 @@
-//! Three nodes and a shard at rest: who may say how old its replica is, when nothing is said in the group.
+//! Three nodes and a shard: who may say how old its replica is when nothing is said in the group, and who leads one that
+//! was just split off.
 #![allow(clippy::unwrap_used)]
 
-use cluster::{Map, NodeInfo};
+use cluster::{Map, NodeInfo, Split};
 use node::core::{Core, TICK_MS};
 use node::peer::{Order, PeerMessage};
 use node::session::Acks;
@@ -12,7 +13,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
-use vocab::{Moment, NodeId, ReplicaId, ShardId, Slot, StoreId};
+use vocab::{Moment, NodeId, PlanId, ReplicaId, ShardId, Slot, StoreId};
 
 const SHARD: ShardId = ShardId(1);
 const BEAT_TICKS: u64 = 4;
@@ -66,7 +67,7 @@ fn id_of(at: usize) -> NodeId {
 }
 
 impl World {
-    fn new(dir: &Path) -> Self {
+    fn map() -> Map {
         let info = |at: usize| NodeInfo {
             id: id_of(at),
             peer_address: format!("peer{at}:1"),
@@ -75,7 +76,16 @@ impl World {
             zone: String::new(),
             capacity: 1,
         };
-        let map = Arc::new(Map::initial(StoreId(1), &[0, 1, 2].map(info), 1, 3).unwrap());
+        Map::initial(StoreId(1), &[0, 1, 2].map(info), 1, 3).unwrap()
+    }
+
+    fn new(dir: &Path) -> Self {
+        let map = Arc::new(Self::map());
+        Self::with(dir, map, |core, shard| core.adopt(shard, true, Moment::default()))
+    }
+
+    /// Each node takes its replica by `adopt`, or keeps it for later.
+    fn with(dir: &Path, map: Arc<Map>, mut adopt: impl FnMut(&mut Core, Shard)) -> Self {
         let resources = SharedResources::new(StorageOptions::default());
         let open = |at: usize| {
             let replica = map.shards[&SHARD].replica_on(id_of(at)).unwrap().id;
@@ -90,7 +100,7 @@ impl World {
             let shard = Shard::new(view, replica, Arc::new(DiskHealth::default())).unwrap();
             let mut core = Core::new(id_of(at));
             core.map_changed(map.clone());
-            core.adopt(shard, true, Moment::default());
+            adopt(&mut core, shard);
             Node { core, log, outbox: Outbox::default() }
         };
         Self { nodes: [0, 1, 2].map(open).into(), ticks: 20, cut: BTreeSet::new() }
@@ -106,8 +116,8 @@ impl World {
     }
 
     fn leader(&self) -> Option<usize> {
-        let newest = |at: &usize| self.nodes[*at].core.shard(SHARD).unwrap().replica().term();
-        (0..3).filter(|at| self.view(*at).serving()).max_by_key(newest)
+        let serving = |at: usize| self.nodes[at].core.shard(SHARD).filter(|shard| shard.view().serving());
+        (0..3).filter_map(|at| Some((serving(at)?.replica().term(), at))).max().map(|(_, at)| at)
     }
 
     fn deliver(&mut self, from: usize, to: usize, message: PeerMessage) {
@@ -128,6 +138,12 @@ impl World {
                 self.deliver(at, to, PeerMessage::Beat { sent_us: now.mono_us, wall_ms: now.wall_ms });
             }
         }
+        self.settle();
+    }
+
+    /// Everything happens that needs no time.
+    fn settle(&mut self) {
+        let now = self.now();
         loop {
             let mut quiet = true;
             for at in 0..3 {
@@ -225,4 +241,21 @@ fn who_asks_a_follower_at_rest_how_old_it_is_is_told_soon() {
     }
     world.rest();
     assert_eq!(world.leader(), Some(leader), "it was elected again for that");
+}
+
+#[test]
+fn who_leads_a_part_that_was_split_off_has_the_votes_of_those_that_make_theirs_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut map = World::map();
+    map.splits.insert(SHARD, Split { plan: PlanId(1), parent: ShardId(9), slots: vec![(0, 16383)] });
+    let mut parts = Vec::new();
+    let mut world = World::with(dir.path(), Arc::new(map), |_, shard| parts.push(shard));
+    for (at, leads) in [(1, true), (0, false)] {
+        assert_eq!(world.leader(), None);
+        let now = world.now();
+        world.nodes[at].core.adopt_child(parts.remove(at), leads, now);
+        world.settle();
+    }
+    // No time has passed, and the first voter has not stood.
+    assert_eq!(world.leader(), Some(1));
 }

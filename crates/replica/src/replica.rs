@@ -128,6 +128,12 @@ impl Replica {
         self.raw.raft.state == StateRole::Leader
     }
 
+    /// Whether it stands for election, and others may have voted for it.
+    #[must_use]
+    pub fn is_candidate(&self) -> bool {
+        self.raw.raft.state == StateRole::Candidate
+    }
+
     /// Whether everything committed when this replica began to lead is applied: only then may it answer reads. That is
     /// so from the first entry of its own term on. What is committed since and not yet applied here was acknowledged to
     /// nobody, and no follower shows it: see `lets_tell`.

@@ -12,7 +12,7 @@ pub use rest::REST_AFTER_TICKS;
 use crate::peer::{Order, PeerMessage};
 use crate::shard::{ArrivedSnapshot, Effects, KeyHash, Shard, Ticket, Write};
 use cluster::Map;
-use replica::LogWrite;
+use replica::{LogWrite, Message, MessageType};
 use rest::Neighbours;
 use seat::Seat;
 use std::collections::BTreeMap;
@@ -43,6 +43,8 @@ pub struct Core {
     later: LogWrite,
     neighbours: Neighbours,
     map: Option<Arc<Map>>,
+    /// The last request for a vote to each part that is being split off and is not here yet. It may be half a moment late.
+    early: BTreeMap<ShardId, Message>,
     ticks: u64,
 }
 
@@ -58,12 +60,21 @@ impl Core {
             later: LogWrite::default(),
             neighbours: Neighbours::default(),
             map: None,
+            early: BTreeMap::new(),
             ticks: 0,
         }
     }
 
     /// Takes a replica that has been opened. `fresh`: it has never been part of anything, so it has promised nothing.
-    pub fn adopt(&mut self, mut shard: Shard, fresh: bool, now: Moment) {
+    pub fn adopt(&mut self, shard: Shard, fresh: bool, now: Moment) {
+        let replica = shard.replica();
+        let first = fresh && replica.members().voters.first() == Some(&replica.me());
+        // The first voter of a store's first map leads: it need not wait for the others to time out.
+        let stands = first || replica.is_alone();
+        self.take(shard, fresh, stands, now);
+    }
+
+    fn take(&mut self, mut shard: Shard, fresh: bool, stands: bool, now: Moment) {
         if let Some(map) = &self.map {
             place(&mut shard, map);
         }
@@ -72,10 +83,7 @@ impl Core {
             self.seats.resize_with(at + 1, || None);
         }
         let mut seat = Seat::new(shard, fresh, now);
-        // The first voter of a store's first map leads: it need not wait for the others to time out.
-        let replica = seat.shard.replica();
-        let first = fresh && replica.members().voters.first() == Some(&replica.me());
-        if first || replica.is_alone() {
+        if stands {
             seat.campaign();
         }
         self.seats[at] = Some(seat);
@@ -86,12 +94,15 @@ impl Core {
     /// somebody leads: the others may have forked theirs a little later.
     pub fn adopt_child(&mut self, mut shard: Shard, leads: bool, now: Moment) {
         shard.replica_mut().begin_anew();
-        let at = shard.view().id().0 as usize;
-        self.adopt(shard, true, now);
-        if let Some(Some(seat)) = self.seats.get_mut(at)
-            && leads
-        {
+        let (id, alone) = (shard.view().id(), shard.replica().is_alone());
+        self.take(shard, true, alone, now);
+        let early = self.early.remove(&id);
+        let Some(Some(seat)) = self.seats.get_mut(id.0 as usize) else { return };
+        if leads {
             seat.be_eager();
+        }
+        if let Some(message) = early {
+            seat.step(message, now);
         }
     }
 
@@ -161,6 +172,7 @@ impl Core {
                 self.touch(at);
             }
         }
+        self.early.retain(|shard, _| map.splits.contains_key(shard));
         self.map = Some(map);
     }
 
@@ -232,6 +244,10 @@ impl Core {
                 if let Some(Some(seat)) = self.seats.get_mut(at) {
                     seat.step(message, now);
                     self.touch(at);
+                } else if self.map.as_ref().is_some_and(|map| map.splits.contains_key(&shard))
+                    && asks_for_vote(&message)
+                {
+                    self.early.insert(shard, message);
                 }
             }
             PeerMessage::Rest { shards } => {
@@ -445,4 +461,9 @@ fn place(shard: &mut Shard, map: &Map) {
     let replicas = info.into_iter().flat_map(|info| &info.replicas);
     shard.place(replicas.map(|replica| (replica.id, replica.node)).collect());
     shard.note_splits(map);
+}
+
+/// Whether a replica asks for a vote, or whether it would be given one.
+fn asks_for_vote(message: &Message) -> bool {
+    matches!(message.get_msg_type(), MessageType::MsgRequestVote | MessageType::MsgRequestPreVote)
 }

@@ -78,8 +78,8 @@ impl Seat {
             self.eager_ticks = 0;
             return false;
         }
-        // The answers to the last attempt get the time of two ticks.
-        let stands = self.eager_ticks.is_multiple_of(2);
+        // It is asked again at every tick whether it would win; once it stands, the answers get the time of two.
+        let stands = self.eager_ticks.is_multiple_of(2) || !self.shard.replica().is_candidate();
         if stands {
             self.campaign();
         }
@@ -102,8 +102,7 @@ impl Seat {
 
     pub(super) fn step(&mut self, message: Message, now: Moment) {
         let kind = message.get_msg_type();
-        let votes =
-            matches!(kind, MessageType::MsgRequestVote | MessageType::MsgRequestPreVote | MessageType::MsgTimeoutNow);
+        let votes = super::asks_for_vote(&message) || kind == MessageType::MsgTimeoutNow;
         let mine = message.to == self.shard.replica().me().0;
         // Rows come by another way, and their message with them.
         if !mine

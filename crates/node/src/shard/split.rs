@@ -138,6 +138,7 @@ impl Shard {
                 self.splitting.fork = Fork::Awaited(committed.index);
                 // They fork meanwhile: the child is led once a majority has.
                 self.replica.lets_tell(committed.index);
+                self.replica.ping();
                 self.seal();
                 effects.split(self.task(committed, split));
                 true
