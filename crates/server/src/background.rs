@@ -6,7 +6,7 @@ use node::ShardView;
 use replica::{DiskState, LogStore};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often each thread looks around without being woken.
@@ -182,9 +182,8 @@ fn purge_thread(store: &Store) {
     let mut seen = 0;
     while !store.is_stopping() {
         let mut more = false;
-        // Of the other trees nobody is kept from giving one up.
-        let views: Vec<_> = store.known().views().map(Arc::downgrade).collect();
-        for view in views.iter().filter_map(Weak::upgrade) {
+        let views: Vec<_> = store.known().views().cloned().collect();
+        for view in &views {
             if store.is_stopping() || store.health.state() != DiskState::Healthy {
                 break;
             }
@@ -194,7 +193,10 @@ fn purge_thread(store: &Store) {
             }
         }
         if !more {
-            seen = store.background.wait(seen, views.len());
+            // Nobody is kept from giving up a replica meanwhile.
+            let trees = views.len();
+            drop(views);
+            seen = store.background.wait(seen, trees);
         }
     }
 }

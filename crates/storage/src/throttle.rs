@@ -45,11 +45,7 @@ impl Throttle {
 
     /// Takes `bytes` and waits until they are paid for; false if the node is being stopped.
     pub(crate) fn take(&self, bytes: u64) -> bool {
-        self.rest(self.withdraw(bytes, f64::INFINITY))
-    }
-
-    /// Waits; false if the node is being stopped.
-    pub(crate) fn rest(&self, mut wait: Duration) -> bool {
+        let mut wait = self.withdraw(bytes, f64::INFINITY);
         while !self.is_stopped() {
             if wait.is_zero() {
                 return true;

@@ -297,12 +297,7 @@ impl Engine for LsmEngine {
         self.health.check()?;
         let generation = self.view.load().generation.clone();
         // A purge of it may take long; the other trees do not wait for it.
-        let Ok(_one) = generation.compacting.try_lock() else {
-            if self.debt() > 0.0 {
-                generation.pace.hurry();
-            }
-            return Ok(false);
-        };
+        let Ok(_one) = generation.compacting.try_lock() else { return Ok(false) };
         let tables = |generation: &Generation| -> Vec<u64> {
             generation.index().current_version().iter_tables().map(lsm_tree::Table::id).collect()
         };

@@ -9,7 +9,7 @@
 //! not name, and that nobody in this process holds, are rubbish and are removed.
 
 use super::fault::translate;
-use super::filter::{Brake, Pace};
+use super::filter::Brake;
 use super::manifest::Manifest;
 use super::names::BlobNames;
 use super::table;
@@ -49,8 +49,6 @@ pub(super) struct Generation {
     pub(super) flushing: Mutex<()>,
     /// One compaction at a time.
     pub(super) compacting: Mutex<()>,
-    /// How it goes about it.
-    pub(super) pace: Arc<Pace>,
     /// Held for reading while files are written, for writing while leftovers are removed.
     pub(super) writing: RwLock<()>,
     /// A write failed and may have left files behind.
@@ -124,8 +122,7 @@ impl Generation {
     fn begin(number: u64, folder: &Path, held: Held, shared: &Arc<SharedResources>) -> lsm_tree::Result<Arc<Self>> {
         let (seqno, blob_names) = (SequenceNumberCounter::default(), Arc::new(BlobNames::new(folder)));
         let keep: Arc<ArcSwapOption<Keep>> = Arc::default();
-        let pace: Arc<Pace> = Arc::default();
-        let brake = Brake::new(shared.throttle.clone(), pace.clone(), blob_names.clone(), keep.clone());
+        let brake = Brake::new(shared.throttle.clone(), blob_names.clone(), keep.clone());
         let tree = config(folder, shared, &seqno, brake).open()?;
         Ok(Arc::new(Self {
             number,
@@ -136,7 +133,6 @@ impl Generation {
             flushed: AtomicU64::new(0),
             flushing: Mutex::new(()),
             compacting: Mutex::new(()),
-            pace,
             writing: RwLock::new(()),
             littered: AtomicBool::new(false),
             litter_told: AtomicBool::new(false),

@@ -69,12 +69,10 @@ impl LsmEngine {
             log::info!("{}: rows that another shard has now are gone", self.folder.display());
             return Ok(false);
         };
-        generation.pace.slow_down();
         let result = self.write_files(&generation, || {
             generation.tree().compact(Arc::new(PullDown(from, to)), u64::MAX)?;
             Ok(generation.blob_names.check()?)
         });
-        generation.pace.hurry();
         if self.shared.throttle.is_stopped() {
             return Ok(false);
         }
@@ -96,34 +94,4 @@ fn next_levels(generation: &Generation, last: u64) -> Option<(u8, u8)> {
     let mut below = (1u8..).zip(version.iter_levels().skip(1));
     let lowest = version.level_count() as u8 - 1;
     Some((0, below.find(|(_, level)| !level.is_empty()).map_or(lowest, |(to, _)| to)))
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-    use crate::{Engine, SharedResources, Slice, StorageOptions, WriteBatch};
-
-    #[test]
-    fn a_purge_hurries_when_compaction_waits_for_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let engine = LsmEngine::open(folder.path(), &SharedResources::new(StorageOptions::default())).unwrap();
-        let generation = engine.view.load().generation.clone();
-        let under_way = generation.compacting.lock().unwrap();
-        generation.pace.slow_down();
-        assert!(!engine.compact().unwrap());
-        assert!(generation.pace.is_unhurried(), "nothing is to be compacted");
-        let mut entry = 0;
-        while engine.debt() == 0.0 {
-            entry += 1;
-            engine.apply(entry, WriteBatch { writes: vec![(Slice::from(b"key"), Some(Slice::from(b"value")))] });
-            engine.seal(Vec::new());
-            engine.flush().unwrap();
-        }
-        assert!(!engine.compact().unwrap());
-        assert!(!generation.pace.is_unhurried(), "{entry} tables wait");
-        drop(under_way);
-        assert!(engine.compact().unwrap());
-    }
 }
