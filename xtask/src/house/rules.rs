@@ -21,13 +21,13 @@ const MACHINE_NAMES: [&str; 12] = [
     concat!("/ho", "me/"),
     concat!("/ro", "ot/"),
     concat!("/t", "mp/"),
-    concat!("index.crates", ".io"),
-    concat!("static.crates", ".io"),
-    concat!("registry", ".npmjs"),
+    concat!("index.cra", "tes.io"),
+    concat!("static.cra", "tes.io"),
+    concat!("registry.np", "mjs"),
     concat!("py", "pi.org"),
     concat!("deb.de", "bian.org"),
     concat!("archive.ubu", "ntu.com"),
-    concat!("proxy.golang", ".org"),
+    concat!("proxy.gol", "ang.org"),
     concat!("repo1.ma", "ven.org"),
 ];
 const UNFINISHED: [&str; 5] = [

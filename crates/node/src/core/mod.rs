@@ -68,12 +68,12 @@ impl Core {
     /// Takes a replica that has been opened. `fresh`: it has never been part of anything, so it has promised nothing.
     pub fn adopt(&mut self, shard: Shard, fresh: bool, now: Moment) {
         let replica = shard.replica();
-        let first = fresh && replica.members().voters.first() == Some(&replica.me());
         // The first voter of a store's first map leads: it need not wait for the others to time out.
-        let stands = first || replica.is_alone();
+        let stands = fresh && replica.members().voters.first() == Some(&replica.me());
         self.take(shard, fresh, stands, now);
     }
 
+    /// `stands`: for election, at once. The only voter does anyway.
     fn take(&mut self, mut shard: Shard, fresh: bool, stands: bool, now: Moment) {
         if let Some(map) = &self.map {
             place(&mut shard, map);
@@ -83,7 +83,7 @@ impl Core {
             self.seats.resize_with(at + 1, || None);
         }
         let mut seat = Seat::new(shard, fresh, now);
-        if stands {
+        if stands || seat.shard.replica().is_alone() {
             seat.campaign();
         }
         self.seats[at] = Some(seat);
@@ -94,8 +94,8 @@ impl Core {
     /// somebody leads: the others may have forked theirs a little later.
     pub fn adopt_child(&mut self, mut shard: Shard, leads: bool, now: Moment) {
         shard.replica_mut().begin_anew();
-        let (id, alone) = (shard.view().id(), shard.replica().is_alone());
-        self.take(shard, true, alone, now);
+        let id = shard.view().id();
+        self.take(shard, true, false, now);
         let early = self.early.remove(&id);
         let Some(Some(seat)) = self.seats.get_mut(id.0 as usize) else { return };
         if leads {
