@@ -105,6 +105,12 @@ pub const STORE_SETTINGS: &[StoreSetting] = &[
         "Whether shards that have grown too large, or are asked too often, are split without being asked.",
     ),
     row("auto-rebalance", Flag, "yes", "Whether a node that joins takes its part of the data without being asked."),
+    row(
+        "purge-rate-mb",
+        Count(0, 100_000),
+        "64",
+        "Megabytes a second that a node looks through for rows that a split has given away, to remove them; 0: no limit.",
+    ),
     row("verify-rate-mb", Count(1, 100_000), "50", "Megabytes a second that `ctl verify` may read on a node."),
 ];
 
@@ -170,6 +176,8 @@ pub struct Settings {
     pub auto_split: bool,
     /// Whether a node that joins takes its part by itself.
     pub auto_rebalance: bool,
+    /// Megabytes a second that a node looks through for rows to purge; 0: no limit.
+    pub purge_rate_mb: u64,
     /// Megabytes a second that a comparison of replicas may read on a node.
     pub verify_rate_mb: u64,
 }
@@ -190,6 +198,7 @@ impl Settings {
             split_rest_ms: number("split-rest-ms"),
             auto_split: flag("auto-split"),
             auto_rebalance: flag("auto-rebalance"),
+            purge_rate_mb: number("purge-rate-mb"),
             verify_rate_mb: number("verify-rate-mb"),
         }
     }
@@ -241,6 +250,7 @@ mod tests {
             split_rest_ms: 600_000,
             auto_split: true,
             auto_rebalance: true,
+            purge_rate_mb: 64,
             verify_rate_mb: 50,
         };
         assert_eq!(Settings::default(), expected);

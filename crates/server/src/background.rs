@@ -178,7 +178,7 @@ fn compact_thread(store: &Store) {
 
 /// Removes rows that shards have given away: on a thread of its own, for it may take minutes.
 fn purge_thread(store: &Store) {
-    crate::vital::give_way();
+    crate::vital::give_way(crate::vital::SOME_TIME);
     let mut seen = 0;
     while !store.is_stopping() {
         let mut more = false;

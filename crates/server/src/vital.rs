@@ -26,13 +26,15 @@ pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Resu
     })
 }
 
-/// What a thread that gives way takes of a busy processor beside others: about a tenth of theirs (see nice(2)).
-const NICENESS: i32 = 10;
+/// What a thread that somebody waits for takes of a busy processor beside others: about a tenth of theirs (see nice(2)).
+pub(crate) const SOON: i32 = 10;
+/// One that nobody waits for takes next to nothing: a seventieth.
+pub(crate) const SOME_TIME: i32 = 19;
 
 /// From now on the calling thread gives way to threads that serve clients: it copies or compares in the background.
-pub(crate) fn give_way() {
+pub(crate) fn give_way(niceness: i32) {
     // On Linux this is the thread and not the process, whose other threads go on as they were.
-    if let Err(e) = rustix::process::setpriority_process(None, NICENESS) {
+    if let Err(e) = rustix::process::setpriority_process(None, niceness) {
         log::debug!("a thread in the background cannot give way: {e}");
     }
 }

@@ -184,6 +184,9 @@ pub trait Engine: Send + Sync {
     /// the engine is poisoned.
     fn install(&self, ingested: Box<dyn Ingested>) -> Result<()>;
 
+    /// A fork is about to be asked for: what it and the purge after it make vain may wait, for a while. Cheap.
+    fn expect_fork(&self) {}
+
     /// Makes another map in `folder`, which holds none: this one's rows, as of entry `index`, which is the one after
     /// the applied index, with `meta` above its meta records. Rows that `keep` does not want may be among them. Durably:
     /// a crash before the end leaves a folder that holds none. Files are shared, not copied, where they never change.

@@ -18,6 +18,8 @@ pub struct SharedResources {
     pub(crate) cache: Arc<Cache>,
     pub(crate) descriptors: Arc<DescriptorTable>,
     pub(crate) throttle: Arc<Throttle>,
+    /// Of purges, besides: of the bytes that they look at.
+    pub(crate) purge_throttle: Arc<Throttle>,
     /// Bytes of all trees' unflushed writes: active, and sealed but not yet in files.
     active_bytes: AtomicU64,
     sealed_bytes: AtomicU64,
@@ -40,6 +42,7 @@ impl SharedResources {
             cache: Arc::new(Cache::with_capacity_bytes(options.block_cache_bytes / 10 * 9)),
             descriptors: Arc::new(DescriptorTable::new(options.open_files_max)),
             throttle: Arc::new(Throttle::new(options.rate_limit_bytes_per_s)),
+            purge_throttle: Arc::new(Throttle::new(0)),
             options,
             active_bytes: AtomicU64::new(0),
             sealed_bytes: AtomicU64::new(0),
@@ -58,9 +61,15 @@ impl SharedResources {
         self.throttle.set_rate(bytes_per_s);
     }
 
+    /// Changes how many bytes a second purges look at, over all trees; 0, as at first, means no limit.
+    pub fn set_purge_rate(&self, bytes_per_s: u64) {
+        self.purge_throttle.set_rate(bytes_per_s);
+    }
+
     /// Makes compactions under way end early, so that a node can stop. There is no way back.
     pub fn stop(&self) {
         self.throttle.stop();
+        self.purge_throttle.stop();
     }
 
     /// Bytes of unflushed writes over all trees, as a share of their budget: writers should be slowed as it nears 1.

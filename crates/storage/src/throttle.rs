@@ -45,9 +45,14 @@ impl Throttle {
 
     /// Takes `bytes` and waits until they are paid for; false if the node is being stopped.
     pub(crate) fn take(&self, bytes: u64) -> bool {
+        self.take_unless(bytes, || false)
+    }
+
+    /// The same, and waits no longer once `hurried` says so: what is owed then is owed by whoever takes next.
+    pub(crate) fn take_unless(&self, bytes: u64, hurried: impl Fn() -> bool) -> bool {
         let mut wait = self.withdraw(bytes, f64::INFINITY);
         while !self.is_stopped() {
-            if wait.is_zero() {
+            if wait.is_zero() || hurried() {
                 return true;
             }
             let nap = wait.min(NAP);
@@ -103,6 +108,7 @@ mod tests {
     #[test]
     fn no_limit_and_a_stop_do_not_wait() {
         assert!(Throttle::new(0).take(u64::MAX));
+        assert!(Throttle::new(1).take_unless(1_000_000, || true));
         let throttle = Throttle::new(1);
         throttle.stop();
         assert!(!throttle.take(1_000_000));

@@ -193,6 +193,47 @@ fn files_are_shared_and_what_is_unwanted_goes() {
     assert_eq!(tables(&to).filter(|path| fs::metadata(path).unwrap().nlink() == 2).count(), 0);
 }
 
+/// Both would rewrite the same: compaction leaves it to the purge, which has time, until the first level is too full.
+#[test]
+fn compaction_leaves_a_forked_tree_to_its_purge_and_hurries_it_when_it_cannot() {
+    let folder = tempfile::tempdir().unwrap();
+    let shared = shared();
+    let engine = open_engine(EngineKind::Lsm, &folder.path().join("1"), &shared).unwrap();
+    let mut parent = Side { engine, keep: Arc::new(|_| true), map: Map::new(), index: 0 };
+    let flush_more = |parent: &mut Side, tables: u64| {
+        for _ in 0..tables {
+            parent.index += 1;
+            let rows = (0..800).map(|i| (format!("key{i:04}").into_bytes(), vec![parent.index as u8; 1500]));
+            let rows: Vec<_> = rows.filter(|(key, _)| (parent.keep)(key)).collect();
+            parent.map.extend(rows.iter().cloned());
+            let writes = rows.into_iter().map(|(key, value)| (Slice::from(key), Some(Slice::from(value)))).collect();
+            parent.engine.apply(parent.index, WriteBatch { writes });
+            parent.seal();
+            parent.engine.flush().unwrap();
+        }
+        parent.engine.stats().l0_runs
+    };
+    flush_more(&mut parent, 3);
+    parent.engine.expect_fork();
+    assert_eq!(flush_more(&mut parent, 2), 5);
+    assert!(!parent.engine.compact().unwrap(), "a fork is to come");
+    let child = fork(&mut parent, &folder.path().join("2"));
+    assert!(!parent.engine.compact().unwrap(), "a purge is to come");
+    shared.set_purge_rate(1);
+    let engine = parent.engine.clone();
+    std::thread::scope(|scope| {
+        let purge = scope.spawn(|| while engine.purge().unwrap() {});
+        assert!(flush_more(&mut parent, 5) >= 5);
+        while !purge.is_finished() {
+            if !engine.compact().unwrap() {
+                flush_more(&mut parent, 1);
+            }
+        }
+    });
+    parent.check();
+    child.check();
+}
+
 /// A crash at any moment of a fork leaves a folder that holds nothing, or all: and the fork is made again.
 #[test]
 fn a_fork_is_whole_or_not_at_all() {

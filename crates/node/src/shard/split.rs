@@ -116,6 +116,7 @@ impl Shard {
     /// Every replica flushes at this entry.
     pub(super) fn apply_seal(&mut self, index: u64, effects: &mut dyn Effects) {
         self.apply_nothing(index);
+        self.view.engine().expect_fork();
         self.seal();
         if let Some(wanted) = &mut self.splitting.wanted {
             wanted.sealed = true;

@@ -1,7 +1,7 @@
 //! The store's settings on this node: what a new map brings holds at once, without a restart.
 
 use crate::store::Store;
-use cluster::{Map, STORE_SETTINGS, StoreSetting, setting_value};
+use cluster::{Map, STORE_SETTINGS, Settings, StoreSetting, setting_value};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -14,6 +14,7 @@ pub(crate) struct Applied(Mutex<BTreeMap<&'static str, Option<String>>>);
 impl Store {
     /// Applies what the map sets for the whole store.
     pub(crate) fn apply_settings(&self, map: &Map) {
+        self.resources.set_purge_rate(Settings::of(map).purge_rate_mb * MB);
         let mut applied = self.applied.0.lock().unwrap_or_else(PoisonError::into_inner);
         for setting in STORE_SETTINGS.iter().filter(|setting| setting.above.is_some()) {
             let value = setting_value(map, setting);

@@ -84,7 +84,7 @@ impl Store {
         }
         let store = self.clone();
         let run = move || {
-            crate::vital::give_way();
+            crate::vital::give_way(crate::vital::SOON);
             let digest = read(&store, comparison, &*rows).unwrap_or_else(|e| Digest::Failed(e.to_string()));
             store.digests.set(comparison, digest);
         };

@@ -102,7 +102,7 @@ pub(super) fn start(store: &Arc<Store>, shards: &[ShardId]) -> Result<Value, Adm
     }
     let running = store.clone();
     let run = move || {
-        crate::vital::give_way();
+        crate::vital::give_way(crate::vital::SOON);
         Look { store: running.clone(), map, unreachable: BTreeSet::new() }.run(&chosen);
     };
     if let Err(e) = std::thread::Builder::new().name("verify".to_owned()).spawn(run) {

@@ -4,7 +4,7 @@
 //! lock: they load the published view, then the applied index (see `view`). Publishing is serialised by `publishing`.
 
 use super::fault::translate;
-use super::generation::{self, Generation, L0_TABLES};
+use super::generation::{self, Generation, L0_TABLES, L0_TABLES_UNPURGED};
 use super::ingest::LsmIngested;
 use super::manifest::Manifest;
 use super::memtable::{Memtable, NEWEST};
@@ -21,10 +21,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Runs in the first level at which writers are held up.
 const L0_RUNS_MAX: f64 = 24.0;
+/// For how long compaction makes way for a fork that is expected.
+const FORK_PATIENCE: Duration = Duration::from_secs(10);
 
 /// See `Engine`.
 pub struct LsmEngine {
@@ -42,6 +44,8 @@ pub struct LsmEngine {
     /// What a clear or an install replaced: dropped, with its files, where that may take its time.
     pub(super) cleared: Mutex<Vec<Arc<View>>>,
     pub(super) health: Arc<Health>,
+    /// When a fork was last said to be near.
+    fork_expected: Mutex<Option<Instant>>,
 }
 
 impl LsmEngine {
@@ -84,6 +88,7 @@ impl LsmEngine {
             publishing: Mutex::new(()),
             cleared: Mutex::new(Vec::new()),
             health: Arc::default(),
+            fork_expected: Mutex::new(None),
         }
     }
 
@@ -144,6 +149,13 @@ impl LsmEngine {
             other => other,
         };
         Err(self.health.judge(error))
+    }
+
+    /// Whether a purge is to come by that rewrites what compaction would, and readers can wait for it.
+    fn is_left_to_purge(&self, generation: &Generation) -> bool {
+        let expected = *self.fork_expected.lock().expect("nothing panics while it is held");
+        let is_to_come = || expected.is_some_and(|since| since.elapsed() < FORK_PATIENCE);
+        (generation.unwanted().is_some() || is_to_come()) && self.view.load().l0_runs < L0_TABLES_UNPURGED
     }
 
     /// The view, whose index is published: just after a clear or an install it is not yet.
@@ -297,11 +309,14 @@ impl Engine for LsmEngine {
         self.health.check()?;
         let generation = self.view.load().generation.clone();
         // A purge of it may take long; the other trees do not wait for it.
-        let Ok(_one) = generation.compacting.try_lock() else { return Ok(false) };
+        let Ok(_one) = generation.compacting.try_lock() else {
+            generation.pace.hurried.store(!self.is_left_to_purge(&generation), Ordering::Relaxed);
+            return Ok(false);
+        };
         let tables = |generation: &Generation| -> Vec<u64> {
             generation.index().current_version().iter_tables().map(lsm_tree::Table::id).collect()
         };
-        if self.shared.throttle.is_stopped() {
+        if self.shared.throttle.is_stopped() || self.is_left_to_purge(&generation) {
             return Ok(false);
         }
         let (before, depth) = (tables(&generation), levels(&generation));
@@ -339,6 +354,10 @@ impl Engine for LsmEngine {
     fn install(&self, ingested: Box<dyn Ingested>) -> Result<()> {
         let (generation, index) = LsmIngested::take(ingested, &self.folder);
         self.replace(generation, index)
+    }
+
+    fn expect_fork(&self) {
+        *self.fork_expected.lock().expect("nothing panics while it is held") = Some(Instant::now());
     }
 
     fn fork(&self, folder: &Path, index: u64, meta: Vec<(Slice, Slice)>, _keep: &Keep) -> Result<Arc<dyn Engine>> {

@@ -1,6 +1,7 @@
 //! Slows compaction: lsm-tree has no rate limit, but shows every value it moves to a filter. It also tells the filter when
 //! all is written and not yet in the manifest. Rows that a forked tree does not want end here: all versions of their
-//! keys are unwanted, so that it does not matter which of them comes by first.
+//! keys are unwanted, so that it does not matter which of them comes by first. A purge has a limit of its own, which it
+//! heeds until its tree is in a hurry.
 
 use super::names::BlobNames;
 use crate::Keep;
@@ -10,37 +11,58 @@ use lsm_tree::compaction::filter::Context;
 use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
 use std::panic::{AssertUnwindSafe, RefUnwindSafe};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes between two looks at the bucket.
 const STEP_BYTES: u64 = 256 * 1024;
 /// What a value kept elsewhere costs the level: its handle.
 const HANDLE_BYTES: u64 = 24;
 
+/// How a tree's rewriting under way goes.
+#[derive(Default)]
+pub(super) struct Pace {
+    /// It is a purge, which nobody waits for.
+    pub(super) purging: AtomicBool,
+    /// Somebody does wait: compaction, for its turn.
+    pub(super) hurried: AtomicBool,
+}
+
 /// Makes a filter for every compaction.
 pub(super) struct Brake(AssertUnwindSafe<Parts>);
 
 #[derive(Clone)]
-struct Parts {
-    throttle: Arc<Throttle>,
-    blob_names: Arc<BlobNames>,
-    keep: Arc<ArcSwapOption<Keep>>,
+pub(super) struct Parts {
+    pub(super) throttle: Arc<Throttle>,
+    pub(super) purge_throttle: Arc<Throttle>,
+    pub(super) pace: Arc<Pace>,
+    pub(super) blob_names: Arc<BlobNames>,
+    pub(super) keep: Arc<ArcSwapOption<Keep>>,
 }
 
 struct BrakeFilter {
-    throttle: Arc<Throttle>,
-    blob_names: Arc<BlobNames>,
+    parts: Parts,
+    /// As it was when the compaction began.
     keep: Option<Arc<Keep>>,
     bytes: u64,
 }
 
 impl Brake {
-    pub(super) fn new(throttle: Arc<Throttle>, blob_names: Arc<BlobNames>, keep: Arc<ArcSwapOption<Keep>>) -> Self {
-        Self(AssertUnwindSafe(Parts { throttle, blob_names, keep }))
+    pub(super) fn new(parts: Parts) -> Self {
+        Self(AssertUnwindSafe(parts))
     }
 }
 
 const fn assert_unwind_safe<T: RefUnwindSafe>() {}
 const _: () = assert_unwind_safe::<Brake>();
+
+impl Parts {
+    /// Waits as long as so many bytes are to take; false if the node is being stopped.
+    fn take(&self, bytes: u64) -> bool {
+        let hurried = || self.pace.hurried.load(Ordering::Relaxed);
+        let paced = !self.pace.purging.load(Ordering::Relaxed) || self.purge_throttle.take_unless(bytes, hurried);
+        paced && self.throttle.take(bytes)
+    }
+}
 
 impl Factory for Brake {
     fn name(&self) -> &str {
@@ -48,8 +70,8 @@ impl Factory for Brake {
     }
 
     fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
-        let Parts { throttle, blob_names, keep } = self.0.0.clone();
-        Box::new(BrakeFilter { throttle, blob_names, keep: keep.load_full(), bytes: 0 })
+        let parts = self.0.0.clone();
+        Box::new(BrakeFilter { keep: parts.keep.load_full(), parts, bytes: 0 })
     }
 }
 
@@ -58,7 +80,7 @@ impl CompactionFilter for BrakeFilter {
         let value = if item.is_indirection() { HANDLE_BYTES } else { item.value()?.len() as u64 };
         self.bytes += item.key().len() as u64 + value;
         if self.bytes >= STEP_BYTES {
-            if !self.throttle.take(self.bytes) {
+            if !self.parts.take(self.bytes) {
                 // The node is stopping: an error is the only way to end a compaction.
                 return Err(std::io::Error::from(std::io::ErrorKind::Interrupted).into());
             }
@@ -70,6 +92,6 @@ impl CompactionFilter for BrakeFilter {
     }
 
     fn finish(self: Box<Self>) {
-        self.blob_names.sync_later_checked();
+        self.parts.blob_names.sync_later_checked();
     }
 }

@@ -9,10 +9,10 @@
 //! not name, and that nobody in this process holds, are rubbish and are removed.
 
 use super::fault::translate;
-use super::filter::Brake;
+use super::filter::{Brake, Pace, Parts};
 use super::manifest::Manifest;
 use super::names::BlobNames;
-use super::table;
+use super::{purge, table};
 use crate::files::{create_folder, replace_file, system_error};
 use crate::held::{Held, remove_or_condemn};
 use crate::resources::Usage;
@@ -35,6 +35,8 @@ const POINTER_HEAD: &str = "basalt lsm 1";
 const TREE_PREFIX: &str = "tree-";
 /// Tables in the first level that start a compaction.
 pub(super) const L0_TABLES: u8 = 4;
+/// The same for a tree that is to be purged: a purge rewrites the first levels as well, and in no hurry.
+pub(super) const L0_TABLES_UNPURGED: usize = 10;
 
 /// See the module's words.
 pub(super) struct Generation {
@@ -49,6 +51,8 @@ pub(super) struct Generation {
     pub(super) flushing: Mutex<()>,
     /// One compaction at a time.
     pub(super) compacting: Mutex<()>,
+    /// Of that compaction, if it is a purge.
+    pub(super) pace: Arc<Pace>,
     /// Held for reading while files are written, for writing while leftovers are removed.
     pub(super) writing: RwLock<()>,
     /// A write failed and may have left files behind.
@@ -61,6 +65,8 @@ pub(super) struct Generation {
     pub(super) blocks: table::Known,
     /// Which rows compaction keeps; all if it does not say.
     pub(super) keep: Arc<ArcSwapOption<Keep>>,
+    /// Tables up to this number may hold rows that are not kept: as the file says (see `purge`).
+    unwanted: Mutex<Option<u64>>,
     /// What lsm-tree counts its own changes with. Nothing else uses it, except that an ingestion's rows get its number.
     seqno: SequenceNumberCounter,
     /// Condemned, its folder is removed when the last reader lets go. The last field: the tree goes first.
@@ -102,6 +108,7 @@ impl Generation {
             if matches!(error, Error::Corrupt { .. }) { manifest.verify().err().unwrap_or(error) } else { error }
         })?;
         generation.check_references()?;
+        generation.note_unwanted(purge::read_mark(&folder)?);
         Ok(generation)
     }
 
@@ -122,7 +129,14 @@ impl Generation {
     fn begin(number: u64, folder: &Path, held: Held, shared: &Arc<SharedResources>) -> lsm_tree::Result<Arc<Self>> {
         let (seqno, blob_names) = (SequenceNumberCounter::default(), Arc::new(BlobNames::new(folder)));
         let keep: Arc<ArcSwapOption<Keep>> = Arc::default();
-        let brake = Brake::new(shared.throttle.clone(), blob_names.clone(), keep.clone());
+        let pace = Arc::new(Pace::default());
+        let brake = Brake::new(Parts {
+            throttle: shared.throttle.clone(),
+            purge_throttle: shared.purge_throttle.clone(),
+            pace: pace.clone(),
+            blob_names: blob_names.clone(),
+            keep: keep.clone(),
+        });
         let tree = config(folder, shared, &seqno, brake).open()?;
         Ok(Arc::new(Self {
             number,
@@ -133,6 +147,7 @@ impl Generation {
             flushed: AtomicU64::new(0),
             flushing: Mutex::new(()),
             compacting: Mutex::new(()),
+            pace,
             writing: RwLock::new(()),
             littered: AtomicBool::new(false),
             litter_told: AtomicBool::new(false),
@@ -142,6 +157,7 @@ impl Generation {
             blob_names,
             blocks: table::Known::default(),
             keep,
+            unwanted: Mutex::new(None),
             seqno,
             held,
         }))
@@ -162,6 +178,15 @@ impl Generation {
 
     pub(super) fn strategy(&self) -> Arc<Leveled> {
         self.strategy.clone()
+    }
+
+    /// Up to which table there may be rows that are to be purged.
+    pub(super) fn unwanted(&self) -> Option<u64> {
+        *self.unwanted.lock().expect("nothing panics while it is held")
+    }
+
+    pub(super) fn note_unwanted(&self, last: Option<u64>) {
+        *self.unwanted.lock().expect("nothing panics while it is held") = last;
     }
 
     /// Begins an ingestion whose rows get the sequence number 0, whenever it ends: unless another one, a flush or a

@@ -4,7 +4,8 @@
 //! <tree>/unwanted   "basalt unwanted 1\n<number>\n": tables up to that number may hold such rows
 //! ```
 //!
-//! The file goes when no such table is left. It is a hint: without it, unwanted rows go as compaction meets them.
+//! The file goes when no such table is left. It is a hint: without it, unwanted rows go as compaction meets them. With it,
+//! compaction leaves the first level to the purge as long as it can: what is rewritten once need not be rewritten twice.
 
 use super::engine::LsmEngine;
 use super::generation::Generation;
@@ -14,7 +15,9 @@ use lsm_tree::AbstractTree;
 use lsm_tree::compaction::PullDown;
 use std::fs;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 const FILE: &str = "unwanted";
 const HEAD: &str = "basalt unwanted 1";
@@ -28,12 +31,14 @@ pub(super) fn of_all_tables(generation: &Generation) -> u64 {
 
 /// Tables up to number `last` may hold unwanted rows.
 pub(super) fn mark(generation: &Generation, last: u64) -> Result<()> {
-    replace_file(&generation.folder, FILE, format!("{HEAD}\n{last}\n").as_bytes())
+    replace_file(&generation.folder, FILE, format!("{HEAD}\n{last}\n").as_bytes())?;
+    generation.note_unwanted(Some(last));
+    Ok(())
 }
 
-/// What `mark` said; a file that cannot be read says that all tables are to be looked at.
-fn marked(generation: &Generation) -> Result<Option<u64>> {
-    let path = generation.folder.join(FILE);
+/// What `mark` said of the tree in `folder`; a file that cannot be read says that all tables are to be looked at.
+pub(super) fn read_mark(folder: &Path) -> Result<Option<u64>> {
+    let path = folder.join(FILE);
     match fs::read_to_string(&path) {
         Ok(text) => {
             let number = text.strip_prefix(HEAD).and_then(|rest| rest.trim().parse().ok());
@@ -45,6 +50,14 @@ fn marked(generation: &Generation) -> Result<Option<u64>> {
     }
 }
 
+/// No table holds unwanted rows any more.
+fn unmark(generation: &Generation) -> Result<()> {
+    let path = generation.folder.join(FILE);
+    fs::remove_file(&path).map_err(|error| system_error(&path, error))?;
+    generation.note_unwanted(None);
+    Ok(())
+}
+
 impl LsmEngine {
     /// See `Engine::purge`.
     pub(super) fn purge_step(&self) -> Result<bool> {
@@ -53,7 +66,7 @@ impl LsmEngine {
         if generation.keep.load().is_none() || self.shared.throttle.is_stopped() {
             return Ok(false);
         }
-        let Some(last) = marked(&generation)? else { return Ok(false) };
+        let Some(last) = generation.unwanted() else { return Ok(false) };
         let _one = generation.compacting.lock().expect("a panic while compacting is not survived");
         let last = if last == EVERYTHING {
             // Nothing is being compacted now that does not know what is wanted.
@@ -64,15 +77,17 @@ impl LsmEngine {
             last
         };
         let Some((from, to)) = next_levels(&generation, last) else {
-            let path = generation.folder.join(FILE);
-            fs::remove_file(&path).map_err(|error| system_error(&path, error))?;
+            unmark(&generation)?;
             log::info!("{}: rows that another shard has now are gone", self.folder.display());
             return Ok(false);
         };
+        generation.pace.hurried.store(false, Ordering::Relaxed);
+        generation.pace.purging.store(true, Ordering::Relaxed);
         let result = self.write_files(&generation, || {
             generation.tree().compact(Arc::new(PullDown(from, to)), u64::MAX)?;
             Ok(generation.blob_names.check()?)
         });
+        generation.pace.purging.store(false, Ordering::Relaxed);
         if self.shared.throttle.is_stopped() {
             return Ok(false);
         }
