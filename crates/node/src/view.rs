@@ -387,7 +387,7 @@ impl ShardView {
         ReplicaReport {
             shard: self.id,
             replica,
-            bytes: stats.disk_bytes + stats.memtable_bytes,
+            bytes: stats.wanted_bytes() + stats.memtable_bytes,
             keys: self.key_count(),
             applied: self.engine.applied_index(),
             last: status.last,

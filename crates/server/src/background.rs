@@ -6,7 +6,7 @@ use node::ShardView;
 use replica::{DiskState, LogStore};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// How often each thread looks around without being woken.
@@ -182,8 +182,9 @@ fn purge_thread(store: &Store) {
     let mut seen = 0;
     while !store.is_stopping() {
         let mut more = false;
-        let views: Vec<_> = store.known().views().cloned().collect();
-        for view in &views {
+        // Nobody is kept from giving up a replica until its turn has come.
+        let views: Vec<_> = store.known().views().map(Arc::downgrade).collect();
+        for view in views.iter().filter_map(Weak::upgrade) {
             if store.is_stopping() || store.health.state() != DiskState::Healthy {
                 break;
             }
@@ -193,10 +194,7 @@ fn purge_thread(store: &Store) {
             }
         }
         if !more {
-            // Nobody is kept from giving up a replica meanwhile.
-            let trees = views.len();
-            drop(views);
-            seen = store.background.wait(seen, trees);
+            seen = store.background.wait(seen, views.len());
         }
     }
 }

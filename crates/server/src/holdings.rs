@@ -160,6 +160,7 @@ impl Store {
     fn await_unused(&self, shard: ShardId, mut view: Arc<ShardView>) -> bool {
         let (since, mut said) = (Instant::now(), false);
         let engine = view.engine().clone();
+        engine.abandon();
         loop {
             match Arc::try_unwrap(view) {
                 Ok(alone) => {

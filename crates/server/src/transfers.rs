@@ -82,7 +82,7 @@ impl Store {
         let address = self.known().map.as_ref().and_then(|map| Some(map.nodes.get(&task.node)?.peer_address.clone()));
         let mut message = Vec::new();
         wire::encode(&task.message, &mut message);
-        let bytes_approx = self.known().view(shard.0 as usize).map_or(0, |view| view.engine().stats().disk_bytes);
+        let bytes_approx = self.known().view(shard.0 as usize).map_or(0, |view| view.engine().stats().wanted_bytes());
         let taken = address.zip(self.snapshots.get()).is_some_and(|(address, snapshots)| {
             let outbound = Outbound {
                 to: task.node,

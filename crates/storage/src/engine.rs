@@ -85,6 +85,8 @@ pub type Keep = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 pub struct EngineStats {
     /// Bytes of files on disk.
     pub disk_bytes: u64,
+    /// About how many of them are of rows that are to be purged.
+    pub unwanted_bytes: u64,
     /// Bytes in memtables (or, for the memory engine, in the map).
     pub memtable_bytes: u64,
     /// Tables (files) in each level.
@@ -97,6 +99,14 @@ pub struct EngineStats {
     pub l0_runs: usize,
     /// Entries, versions and tombstones included.
     pub entries_approx: u64,
+}
+
+impl EngineStats {
+    /// About how many bytes of files there will be when what is to be purged is gone.
+    #[must_use]
+    pub fn wanted_bytes(&self) -> u64 {
+        self.disk_bytes.saturating_sub(self.unwanted_bytes)
+    }
 }
 
 /// One shard's ordered map of tree keys to values, each write stamped with its Raft index.
@@ -210,6 +220,9 @@ pub trait Engine: Send + Sync {
     fn purge(&self) -> Result<bool> {
         Ok(false)
     }
+
+    /// The map is to be removed: compactions and purges of it end early, and no other begins. There is no way back.
+    fn abandon(&self) {}
 
     /// Figures of the tree.
     fn stats(&self) -> EngineStats;

@@ -64,6 +64,21 @@ impl Side {
         self.engine.seal(vec![(Slice::from(&b"at"[..]), Slice::from(&self.index.to_le_bytes()[..]))]);
     }
 
+    /// Writes so many tables of the same keys; answers how many the first level has then.
+    fn flush_tables(&mut self, tables: u64) -> usize {
+        for _ in 0..tables {
+            self.index += 1;
+            let rows = (0..800).map(|i| (format!("key{i:04}").into_bytes(), vec![self.index as u8; 1500]));
+            let rows: Vec<_> = rows.filter(|(key, _)| (self.keep)(key)).collect();
+            self.map.extend(rows.iter().cloned());
+            let writes = rows.into_iter().map(|(key, value)| (Slice::from(key), Some(Slice::from(value)))).collect();
+            self.engine.apply(self.index, WriteBatch { writes });
+            self.seal();
+            self.engine.flush().unwrap();
+        }
+        self.engine.stats().l0_runs
+    }
+
     fn step(&mut self, prng: &mut Prng, own: bool) {
         match prng.below(20) {
             0 | 1 => self.seal(),
@@ -183,10 +198,12 @@ fn files_are_shared_and_what_is_unwanted_goes() {
     let linked = tables(&to).filter(|path| fs::metadata(path).unwrap().nlink() == 2).count();
     assert!(linked > 1 && linked + 1 == tables(&to).count(), "{linked} of {}", tables(&to).count());
     for side in [&parent, &child] {
-        let before = side.engine.stats().entries_approx;
+        let before = side.engine.stats();
         while side.engine.purge().unwrap() {}
-        let after = side.engine.stats().entries_approx;
-        assert!(after < before * 2 / 3, "{before} entries before, {after} after");
+        let after = side.engine.stats();
+        assert!(after.entries_approx < before.entries_approx * 2 / 3, "{before:?}, {after:?}");
+        let wanted = before.wanted_bytes() as f64 / after.disk_bytes as f64;
+        assert!(after.unwanted_bytes == 0 && (0.5..1.5).contains(&wanted), "{before:?}, {after:?}");
         side.check();
     }
     assert!(folders::files(folder.path()).iter().all(|path| !path.ends_with("unwanted")));
@@ -200,22 +217,9 @@ fn compaction_leaves_a_forked_tree_to_its_purge_and_hurries_it_when_it_cannot() 
     let shared = shared();
     let engine = open_engine(EngineKind::Lsm, &folder.path().join("1"), &shared).unwrap();
     let mut parent = Side { engine, keep: Arc::new(|_| true), map: Map::new(), index: 0 };
-    let flush_more = |parent: &mut Side, tables: u64| {
-        for _ in 0..tables {
-            parent.index += 1;
-            let rows = (0..800).map(|i| (format!("key{i:04}").into_bytes(), vec![parent.index as u8; 1500]));
-            let rows: Vec<_> = rows.filter(|(key, _)| (parent.keep)(key)).collect();
-            parent.map.extend(rows.iter().cloned());
-            let writes = rows.into_iter().map(|(key, value)| (Slice::from(key), Some(Slice::from(value)))).collect();
-            parent.engine.apply(parent.index, WriteBatch { writes });
-            parent.seal();
-            parent.engine.flush().unwrap();
-        }
-        parent.engine.stats().l0_runs
-    };
-    flush_more(&mut parent, 3);
+    parent.flush_tables(3);
     parent.engine.expect_fork();
-    assert_eq!(flush_more(&mut parent, 2), 5);
+    assert_eq!(parent.flush_tables(2), 5);
     assert!(!parent.engine.compact().unwrap(), "a fork is to come");
     let child = fork(&mut parent, &folder.path().join("2"));
     assert!(!parent.engine.compact().unwrap(), "a purge is to come");
@@ -223,14 +227,34 @@ fn compaction_leaves_a_forked_tree_to_its_purge_and_hurries_it_when_it_cannot() 
     let engine = parent.engine.clone();
     std::thread::scope(|scope| {
         let purge = scope.spawn(|| while engine.purge().unwrap() {});
-        assert!(flush_more(&mut parent, 5) >= 5);
+        assert!(parent.flush_tables(5) >= 5);
         while !purge.is_finished() {
             if !engine.compact().unwrap() {
-                flush_more(&mut parent, 1);
+                parent.flush_tables(1);
             }
         }
     });
     parent.check();
+    child.check();
+}
+
+/// Whoever removes a replica waits for nothing that its tree does in no hurry.
+#[test]
+fn an_abandoned_tree_ends_its_purge() {
+    let folder = tempfile::tempdir().unwrap();
+    let shared = shared();
+    let engine = open_engine(EngineKind::Lsm, &folder.path().join("1"), &shared).unwrap();
+    let mut parent = Side { engine, keep: Arc::new(|_| true), map: Map::new(), index: 0 };
+    parent.flush_tables(5);
+    let child = fork(&mut parent, &folder.path().join("2"));
+    shared.set_purge_rate(1);
+    std::thread::scope(|scope| {
+        let purge = scope.spawn(|| parent.engine.purge().unwrap());
+        // Whether it is waiting by then or has not begun, it ends.
+        parent.engine.abandon();
+        assert!(!purge.join().unwrap());
+    });
+    assert!(!parent.engine.compact().unwrap());
     child.check();
 }
 

@@ -1,7 +1,7 @@
 //! Shards that are divided unasked: those that have grown too large, and those that are asked too often.
 //!
-//! What was divided rests: until the rows that it has given away are removed, both halves count them, and who asks for
-//! what shows only after a while. A shard that is asked too often because of one slot is left as it is: no division helps.
+//! What was divided rests: how many bytes each half has is an estimate until the rows that it has given away are removed,
+//! and who asks for what shows only after a while. A shard that is asked too often because of one slot is left as it is: no division helps.
 
 use super::Director;
 use super::splits::{SPLITS_AT_ONCE, is_divisible};

@@ -157,7 +157,7 @@ fn node_picture(store: &Store, info: &NodeInfo, map: Option<&Map>) -> NodePictur
         broken: 0,
         leaders: led,
         leads_nothing: known.places().all(|place| leader(store, place).is_some_and(|node| node != info.id)),
-        bytes: views().map(|view| view.engine().stats().disk_bytes).sum(),
+        bytes: views().map(|view| view.engine().stats().wanted_bytes()).sum(),
         keys: views().map(|view| view.key_count()).sum(),
         ops_per_s: if me { rates.commands } else { 0.0 },
         commands: if me { totals.commands } else { 0 },
@@ -201,7 +201,7 @@ fn shard_picture(store: &Store, map: &Map, id: ShardId, info: &ShardInfo) -> Sha
         term: place.map_or(0, |place| place.leader.term()),
         state,
         wanted,
-        bytes: view.map_or(0, |view| view.engine().stats().disk_bytes),
+        bytes: view.map_or(0, |view| view.engine().stats().wanted_bytes()),
         keys: view.map_or(0, |view| view.key_count()),
         waits_for: if state == "no-majority" { lost.collect() } else { Vec::new() },
         plan: plan.map(|plan| plan.0),
@@ -228,7 +228,7 @@ fn shard_picture(store: &Store, map: &Map, id: ShardId, info: &ShardInfo) -> Sha
                     state,
                     applied: view.map_or(0, |view| view.engine().applied_index()),
                     lag: 0,
-                    bytes: view.map_or(0, |view| view.engine().stats().disk_bytes),
+                    bytes: view.map_or(0, |view| view.engine().stats().wanted_bytes()),
                     broken: None,
                 }
             })

@@ -151,6 +151,11 @@ impl LsmEngine {
         Err(self.health.judge(error))
     }
 
+    /// Whether nothing is to be rewritten any more: then what ended early has not failed.
+    pub(super) fn is_ending(&self, generation: &Generation) -> bool {
+        self.shared.throttle.is_stopped() || generation.pace.abandoned.load(Ordering::Relaxed)
+    }
+
     /// Whether a purge is to come by that rewrites what compaction would, and readers can wait for it.
     fn is_left_to_purge(&self, generation: &Generation) -> bool {
         let expected = *self.fork_expected.lock().expect("nothing panics while it is held");
@@ -316,7 +321,7 @@ impl Engine for LsmEngine {
         let tables = |generation: &Generation| -> Vec<u64> {
             generation.index().current_version().iter_tables().map(lsm_tree::Table::id).collect()
         };
-        if self.shared.throttle.is_stopped() || self.is_left_to_purge(&generation) {
+        if self.is_ending(&generation) || self.is_left_to_purge(&generation) {
             return Ok(false);
         }
         let (before, depth) = (tables(&generation), levels(&generation));
@@ -324,7 +329,7 @@ impl Engine for LsmEngine {
             generation.tree().compact(generation.strategy(), u64::MAX)?;
             Ok(generation.blob_names.check()?)
         });
-        if self.shared.throttle.is_stopped() {
+        if self.is_ending(&generation) {
             return Ok(false);
         }
         result?;
@@ -372,6 +377,10 @@ impl Engine for LsmEngine {
 
     fn purge(&self) -> Result<bool> {
         self.purge_step()
+    }
+
+    fn abandon(&self) {
+        self.view.load().generation.pace.abandoned.store(true, Ordering::Relaxed);
     }
 
     fn stats(&self) -> EngineStats {

@@ -25,6 +25,8 @@ pub(super) struct Pace {
     pub(super) purging: AtomicBool,
     /// Somebody does wait: compaction, for its turn.
     pub(super) hurried: AtomicBool,
+    /// The tree is to be removed: it is to end.
+    pub(super) abandoned: AtomicBool,
 }
 
 /// Makes a filter for every compaction.
@@ -56,11 +58,13 @@ const fn assert_unwind_safe<T: RefUnwindSafe>() {}
 const _: () = assert_unwind_safe::<Brake>();
 
 impl Parts {
-    /// Waits as long as so many bytes are to take; false if the node is being stopped.
+    /// Waits as long as so many bytes are to take; false if this is to end, with the node or with the tree.
     fn take(&self, bytes: u64) -> bool {
-        let hurried = || self.pace.hurried.load(Ordering::Relaxed);
-        let paced = !self.pace.purging.load(Ordering::Relaxed) || self.purge_throttle.take_unless(bytes, hurried);
-        paced && self.throttle.take(bytes)
+        let is_abandoned = || self.pace.abandoned.load(Ordering::Relaxed);
+        let is_hurried = || self.pace.hurried.load(Ordering::Relaxed) || is_abandoned();
+        let is_purge = self.pace.purging.load(Ordering::Relaxed);
+        let paced = !is_purge || self.purge_throttle.take_unless(bytes, is_hurried);
+        paced && self.throttle.take_unless(bytes, is_abandoned) && !is_abandoned()
     }
 }
 
@@ -81,7 +85,7 @@ impl CompactionFilter for BrakeFilter {
         self.bytes += item.key().len() as u64 + value;
         if self.bytes >= STEP_BYTES {
             if !self.parts.take(self.bytes) {
-                // The node is stopping: an error is the only way to end a compaction.
+                // An error is the only way to end a compaction.
                 return Err(std::io::Error::from(std::io::ErrorKind::Interrupted).into());
             }
             self.bytes = 0;

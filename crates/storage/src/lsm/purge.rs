@@ -50,6 +50,19 @@ pub(super) fn read_mark(folder: &Path) -> Result<Option<u64>> {
     }
 }
 
+/// Of the bytes on disk, about how many are of rows that are to go: half of what the tables that are marked hold, since a
+/// fork is made to halve.
+pub(super) fn unwanted_bytes(generation: &Generation) -> u64 {
+    let Some(last) = generation.unwanted() else { return 0 };
+    let bytes = |last: u64| -> u64 {
+        let version = generation.index().current_version();
+        version.iter_tables().filter(|table| table.id() <= last).map(|table| table.metadata.file_size).sum()
+    };
+    let (marked, all) = (bytes(last), bytes(EVERYTHING).max(1));
+    // What is kept out of the levels is shared out as they are.
+    (generation.tree().disk_space() as f64 * marked as f64 / all as f64 / 2.0) as u64
+}
+
 /// No table holds unwanted rows any more.
 fn unmark(generation: &Generation) -> Result<()> {
     let path = generation.folder.join(FILE);
@@ -63,7 +76,7 @@ impl LsmEngine {
     pub(super) fn purge_step(&self) -> Result<bool> {
         self.health.check()?;
         let generation = self.view.load().generation.clone();
-        if generation.keep.load().is_none() || self.shared.throttle.is_stopped() {
+        if generation.keep.load().is_none() || self.is_ending(&generation) {
             return Ok(false);
         }
         let Some(last) = generation.unwanted() else { return Ok(false) };
@@ -88,7 +101,7 @@ impl LsmEngine {
             Ok(generation.blob_names.check()?)
         });
         generation.pace.purging.store(false, Ordering::Relaxed);
-        if self.shared.throttle.is_stopped() {
+        if self.is_ending(&generation) {
             return Ok(false);
         }
         result?;

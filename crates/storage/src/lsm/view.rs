@@ -12,6 +12,7 @@ use super::fault::translate;
 use super::generation::Generation;
 use super::memtable::{Memtable, NEWEST};
 use super::merge::{Direction, Entries, Merge};
+use super::purge;
 use super::table::{Access, Blocks};
 use crate::envelope::unpack;
 use crate::files::verify_file;
@@ -181,6 +182,7 @@ impl View {
         let version = tree.current_version();
         EngineStats {
             disk_bytes: tree.disk_space(),
+            unwanted_bytes: purge::unwanted_bytes(&self.generation),
             memtable_bytes: self.generation.usage.bytes(),
             level_tables: version.iter_levels().map(|level| level.table_count()).collect(),
             blob_files: tree.blob_file_count(),

@@ -293,7 +293,9 @@ impl Chart {
         } else {
             ys().fold(0.0, f64::max)
         };
-        let ticks = scale::linear(high_y);
+        // Leaders, shards: there is no half of one.
+        let whole = self.quantity == Quantity::Number && ys().all(|y| y.fract() == 0.0);
+        let ticks = scale::linear(high_y, whole);
         (Frame { x, y: (0.0, ticks[ticks.len() - 1]), logarithmic: false }, ticks)
     }
 

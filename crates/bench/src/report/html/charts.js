@@ -24,11 +24,12 @@
   };
 
   // Axes, as scale.rs divides them.
-  const linear = (max) => {
+  const linear = (max, whole) => {
     if (!(max > 0)) max = 1;
     const rough = max / 5;
     const power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 2.5, 5, 10].map((d) => d * power).find((s) => s >= rough * 0.999) || power * 10;
+    const step = [1, 2, 2.5, 5, 10].map((d) => d * power)
+      .find((s) => s >= rough * 0.999 && (!whole || Number.isInteger(s))) || power * 10;
     return Array.from({ length: Math.ceil(max / step - 1e-9) + 1 }, (_, n) => n * step);
   };
   const logarithmic = (min, max) => {
@@ -162,7 +163,9 @@
       const inside = drawn.flatMap((line) => line.top).map(([, y]) => y);
       const log = this.across !== "time" || this.logarithmic;
       if (this.level) inside.push(this.level[0]);
-      const list = log ? logarithmic(Math.min(...inside), Math.max(...inside)) : linear(Math.max(0, ...inside));
+      // Leaders, shards: there is no half of one.
+      const whole = this.quantity === "number" && drawn.every((line) => line.points.every(([, y]) => Number.isInteger(y)));
+      const list = log ? logarithmic(Math.min(...inside), Math.max(...inside)) : linear(Math.max(0, ...inside), whole);
       const [bottom, top] = [list[0], list[list.length - 1]];
       this.x = (v) => this.left + (v - low) / (high - low) * (this.width - this.left - this.right);
       this.y = (v) => {

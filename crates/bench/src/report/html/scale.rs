@@ -60,13 +60,14 @@ fn short(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Ticks from 0 to the first one at or above `max`, about five of them.
+/// Ticks from 0 to the first one at or above `max`, about five of them; whole ones where there are only `whole` values.
 #[must_use]
-pub fn linear(max: f64) -> Vec<f64> {
+pub fn linear(max: f64, whole: bool) -> Vec<f64> {
     let max = if max > 0.0 { max } else { 1.0 };
     let rough = max / 5.0;
     let power = 10f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|step| *step >= rough * 0.999);
+    let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|digit| digit * power);
+    let step = steps.into_iter().find(|step| *step >= rough * 0.999 && (!whole || step.fract() == 0.0));
     let step = step.unwrap_or(power * 10.0);
     let steps = (max / step - 1e-9).ceil() as u32;
     (0..=steps).map(|n| f64::from(n) * step).collect()
@@ -75,7 +76,7 @@ pub fn linear(max: f64) -> Vec<f64> {
 /// Ticks of an axis of operations a second.
 #[must_use]
 pub fn loads(low: f64, high: f64) -> Vec<(f64, String)> {
-    let ticks = linear(high).into_iter().filter(|tick| (low..=high).contains(tick));
+    let ticks = linear(high, false).into_iter().filter(|tick| (low..=high).contains(tick));
     ticks.map(|tick| (tick, format!("{}/s", Quantity::Rate.tick(tick)))).collect()
 }
 
@@ -154,9 +155,11 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_enclose() {
-        assert_eq!(rounded(&linear(98_000.0)), [0.0, 20e3, 40e3, 60e3, 80e3, 100e3]);
-        assert_eq!(rounded(&linear(0.0)), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
-        assert_eq!(rounded(&linear(124.0)), [0.0, 25.0, 50.0, 75.0, 100.0, 125.0]);
+        assert_eq!(rounded(&linear(98_000.0, false)), [0.0, 20e3, 40e3, 60e3, 80e3, 100e3]);
+        assert_eq!(rounded(&linear(0.0, false)), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
+        assert_eq!(rounded(&linear(124.0, true)), [0.0, 25.0, 50.0, 75.0, 100.0, 125.0]);
+        assert_eq!(rounded(&linear(2.0, true)), [0.0, 1.0, 2.0]);
+        assert_eq!(rounded(&linear(12.0, true)), [0.0, 5.0, 10.0, 15.0]);
         assert_eq!(rounded(&logarithmic(0.38, 8360.0)), [0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0]);
         assert_eq!(rounded(&logarithmic(3.0, 180.0)), [2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0]);
         assert_eq!(rounded(&logarithmic(0.0, 0.0)), [0.1, 0.2, 0.5, 1.0]);

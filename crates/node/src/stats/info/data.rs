@@ -93,6 +93,7 @@ pub(super) fn basalt(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("l0_runs_max", shards.iter().map(|shard| shard.engine.l0_runs).max().unwrap_or(0));
     lines.add("blob_files", shards.iter().map(|shard| shard.engine.blob_files).sum::<usize>());
     lines.add("blob_stale_bytes", shards.iter().map(|shard| shard.engine.blob_stale_bytes).sum::<u64>());
+    lines.add("unwanted_bytes", shards.iter().map(|shard| shard.engine.unwanted_bytes).sum::<u64>());
     lines.add("debt_max", format_args!("{:.3}", shards.iter().map(|shard| shard.debt).fold(0.0, f64::max)));
     lines.add("flushes_running", node.flushes_running);
     lines.add("flushes", node.flushes);

@@ -16,6 +16,7 @@ pub(super) fn write(store: &Arc<Store>, out: &mut Exposition) {
     let views: Vec<Arc<ShardView>> = known.all_views().cloned().collect();
     let stats: Vec<_> = views.iter().map(|view| view.engine().stats()).collect();
     out.one(&m::TREE_BYTES, stats.iter().map(|stats| stats.disk_bytes as f64).sum());
+    out.one(&m::UNWANTED_BYTES, stats.iter().map(|stats| stats.unwanted_bytes as f64).sum());
     out.one(&m::DEBT, views.iter().map(|view| view.engine().debt()).fold(0.0, f64::max));
     let leading = || views.iter().filter(|view| view.serving());
     out.one(&m::KEYS, leading().map(|view| view.key_count() as f64).sum());
