@@ -145,6 +145,10 @@ pub fn run(options: &StartOptions) -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    // They take up to twice the memory that was given, and stalls to be made: as Redis does, and whatever the system's default.
+    if let Err(e) = rustix::thread::disable_transparent_huge_pages(true) {
+        log::debug!("transparent huge pages stay as the system has them: {e}");
+    }
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         if let Err(e) = signal_hook::flag::register(signal, asked.clone()) {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -31,6 +31,8 @@ use crate::single::{Measured, measured_by};
 /// How close a search comes, and how many tries of one rate decide about it.
 const SEARCH_TOLERANCE_PERCENT: f64 = 5.0;
 const SEARCH_REPEATS: u32 = 3;
+/// How often a step looks whether it is to end early.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A store comes to rest within this time, unless a step says otherwise.
 const SETTLES_WITHIN: Duration = Duration::from_secs(600);
 
@@ -346,14 +348,15 @@ impl Runner<'_> {
             options.properties.retain(|property| !property.starts_with("basalt.process"));
         }
         let goal = step.file.goal.as_deref().map(str::parse::<Goal>).transpose().map_err(Trouble::Usage)?;
-        let run = || match &goal {
+        let measure = |program: &Program<'_>| match &goal {
             Some(goal) => {
                 let (tolerance, repeats) = (SEARCH_TOLERANCE_PERCENT, SEARCH_REPEATS);
                 let search = SearchOptions { find_max_rate: Some(goal.clone()), rates: Vec::new(), tolerance, repeats };
-                searched(&step.name, &options, &search, &crew, self.program)
+                searched(&step.name, &options, &search, &crew, program)
             }
-            None => measured_by(&step.name, task, &options, &crew, self.program),
+            None => measured_by(&step.name, task, &options, &crew, program),
         };
+        let run = || self.while_all_run(ground, measure);
         let result = match ground {
             Ground::Nodes(store) if !due.is_empty() => std::thread::scope(|scope| {
                 let (running, ended) = mpsc::channel::<()>();
@@ -378,6 +381,28 @@ impl Runner<'_> {
             return Ok(logs);
         }
         Err(Trouble::Failed(io::Error::other(format!("step {} could not go on", step.name))))
+    }
+}
+
+impl Runner<'_> {
+    /// Measures until somebody stops it, or a node has ended by itself: a load that waits for it might never end.
+    fn while_all_run<T>(&self, ground: &Ground, measure: impl FnOnce(&Program<'_>) -> T) -> T {
+        let stop = AtomicBool::new(false);
+        let program = Program { stop: &stop, events: self.program.events.clone(), ..*self.program };
+        let (asked, stop) = (self.program.stop, &stop);
+        let (running, over) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                while over.recv_timeout(LOOK_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    if asked.load(Ordering::Relaxed) || !ground.ended().is_empty() {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                }
+            });
+            let measured = measure(&program);
+            drop(running);
+            measured
+        })
     }
 }
 
