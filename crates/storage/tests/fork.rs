@@ -144,8 +144,7 @@ fn both_sides_are_their_models() {
             let folder = tempfile::tempdir().unwrap();
             let (at, to) = (folder.path().join("1"), folder.path().join("2"));
             let mut prng = Prng::new(seed);
-            let engine = open_engine(kind, &at, &shared()).unwrap();
-            let mut parent = Side { engine, keep: Arc::new(|_| true), map: Map::new(), index: 0 };
+            let mut parent = empty(kind, &at, &shared());
             (0..400).for_each(|_| parent.step(&mut prng, false));
             let mut before = Some(parent.engine.snapshot());
             let whole = parent.map.clone();
@@ -172,9 +171,13 @@ fn both_sides_are_their_models() {
     }
 }
 
+fn empty(kind: EngineKind, folder: &Path, shared: &Arc<SharedResources>) -> Side {
+    let engine = open_engine(kind, folder, shared).unwrap();
+    Side { engine, keep: Arc::new(|_| true), map: Map::new(), index: 0 }
+}
+
 fn filled(kind: EngineKind, folder: &Path) -> Side {
-    let engine = open_engine(kind, folder, &shared()).unwrap();
-    let mut side = Side { engine, keep: Arc::new(|_| true), map: Map::new(), index: 0 };
+    let mut side = empty(kind, folder, &shared());
     let mut prng = Prng::new(9);
     for i in 0..600 {
         side.write(&mut prng, false);
@@ -214,8 +217,7 @@ fn files_are_shared_and_what_is_unwanted_goes() {
 fn compaction_leaves_a_forked_tree_to_its_purge_and_hurries_it_when_it_cannot() {
     let folder = tempfile::tempdir().unwrap();
     let shared = shared();
-    let engine = open_engine(EngineKind::Lsm, &folder.path().join("1"), &shared).unwrap();
-    let mut parent = Side { engine, keep: Arc::new(|_| true), map: Map::new(), index: 0 };
+    let mut parent = empty(EngineKind::Lsm, &folder.path().join("1"), &shared);
     parent.flush_tables(3);
     parent.engine.expect_fork();
     assert_eq!(parent.flush_tables(2), 5);
@@ -242,8 +244,7 @@ fn compaction_leaves_a_forked_tree_to_its_purge_and_hurries_it_when_it_cannot() 
 fn an_abandoned_tree_ends_its_purge() {
     let folder = tempfile::tempdir().unwrap();
     let shared = shared();
-    let engine = open_engine(EngineKind::Lsm, &folder.path().join("1"), &shared).unwrap();
-    let mut parent = Side { engine, keep: Arc::new(|_| true), map: Map::new(), index: 0 };
+    let mut parent = empty(EngineKind::Lsm, &folder.path().join("1"), &shared);
     parent.flush_tables(5);
     let child = fork(&mut parent, &folder.path().join("2"));
     shared.set_purge_rate(1);
