@@ -157,6 +157,59 @@ fn a_suite_goes_on_after_it_has_killed_a_node() {
     assert!(said.contains("node 2 killed") && said.contains("node 2 started again"), "no events");
 }
 
+/// Two minutes of a load that waits two minutes for a node that is gone.
+const WAITS: &str = r#"
+name = "waits"
+title = "A node ends, and nobody meant it to"
+about = "Nobody waits for it."
+[scales.default]
+takes = "two minutes"
+[every-step]
+clients = 4
+tolerate = ["unavailable"]
+retry-for = "2m"
+[every-step.properties]
+recordcount = 2000
+[[part]]
+name = "waits"
+[part.store]
+nodes = 1
+durability = "nosync"
+[[part.step]]
+name = "load"
+does = "load"
+[[part.step]]
+name = "a node is gone"
+does = "run"
+duration = "2m"
+"#;
+
+#[test]
+fn a_suite_ends_when_a_node_has_ended_by_itself() {
+    let dir = Dir::new("bench-waits");
+    std::fs::write(dir.path().join("waits.toml"), WAITS).unwrap();
+    let port = common::free_ports(60);
+    let shown = port.to_string();
+    let suite = ["suite", "./waits.toml", "--port", &shown, "--out", "run", "--quiet"];
+    let killed = std::thread::scope(|scope| {
+        let running = scope.spawn(|| bench(&dir, &suite));
+        let server = common::eventually("the load", Duration::from_secs(60), || {
+            let mut connection = common::Connection::open(port).ok()?;
+            let loaded = connection.try_call(&[b"DBSIZE".as_slice()]).ok()?;
+            (loaded == Value::Int(2000)).then(|| connection.call("INFO server").text())
+        });
+        let process = server.lines().find_map(|line| line.strip_prefix("process_id:")).unwrap().trim().to_owned();
+        assert!(Command::new("kill").args(["-9", &process]).status().unwrap().success());
+        let killed = Instant::now();
+        let output = running.join().unwrap();
+        assert!(!output.status.success(), "{}", text(&output));
+        killed.elapsed()
+    });
+    assert!(killed < Duration::from_secs(30), "it took {killed:?} to notice");
+    let said = std::fs::read_to_string(dir.join("run").join("report.json")).unwrap();
+    assert!(said.contains("has ended by itself"), "{said}");
+}
+
 #[test]
 fn the_ceiling() {
     let dir = Dir::new("bench-noop");

@@ -382,9 +382,7 @@ impl Runner<'_> {
         }
         Err(Trouble::Failed(io::Error::other(format!("step {} could not go on", step.name))))
     }
-}
 
-impl Runner<'_> {
     /// Measures until somebody stops it, or a node has ended by itself: a load that waits for it might never end.
     fn while_all_run<T>(&self, ground: &Ground, measure: impl FnOnce(&Program<'_>) -> T) -> T {
         let stop = AtomicBool::new(false);
