@@ -1,5 +1,6 @@
 //! What processes use, as Linux's /proc tells. Elsewhere nothing is known, and reports say so.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
@@ -145,19 +146,37 @@ pub fn cpu_between(before: CpuTime, after: CpuTime) -> CpuTime {
 }
 
 /// The bytes that the files below `dir` take on their disk; none when it cannot be read. Files that vanish while they
-/// are counted are not.
+/// are counted are not. A file of several names, as those that the halves of a split share, counts once.
 #[must_use]
 pub fn disk_bytes(dir: &Path) -> Option<u64> {
+    let mut linked = HashSet::new();
+    bytes_below(dir, &mut linked)
+}
+
+/// `linked`: what has been counted of files of several names, by device and inode.
+fn bytes_below(dir: &Path, linked: &mut HashSet<(u64, u64)>) -> Option<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(dir).ok()?.flatten() {
         let Ok(metadata) = entry.metadata() else { continue };
         if metadata.is_dir() {
-            sum += disk_bytes(&entry.path()).unwrap_or(0);
-        } else {
+            sum += bytes_below(&entry.path(), linked).unwrap_or(0);
+        } else if linked_file(&metadata).is_none_or(|file| linked.insert(file)) {
             sum += allocated(&metadata);
         }
     }
     Some(sum)
+}
+
+/// Which file it is, if it has several names.
+#[cfg(unix)]
+fn linked_file(metadata: &fs::Metadata) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    (metadata.nlink() > 1).then(|| (metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn linked_file(_: &fs::Metadata) -> Option<(u64, u64)> {
+    None
 }
 
 #[cfg(unix)]
@@ -175,6 +194,17 @@ fn allocated(metadata: &fs::Metadata) -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_file_of_two_names_is_counted_once() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("one"), [1; 100_000]).unwrap();
+        let alone = disk_bytes(dir.path()).unwrap();
+        assert!(alone >= 100_000);
+        fs::create_dir(dir.path().join("half")).unwrap();
+        fs::hard_link(dir.path().join("one"), dir.path().join("half").join("two")).unwrap();
+        assert_eq!(disk_bytes(dir.path()), Some(alone));
+    }
 
     #[test]
     fn proc_files() {

@@ -14,6 +14,7 @@ pub struct Machine {
     pub cores: usize,
     pub memory_bytes: u64,
     pub kernel: String,
+    since: (Instant, u64),
 }
 
 impl Machine {
@@ -27,13 +28,20 @@ impl Machine {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_bytes: field_kib(Path::new("/proc/meminfo"), "MemTotal").unwrap_or(0),
             kernel: kernel.trim().to_owned(),
+            since: (Instant::now(), stolen_ticks()),
         }
     }
 
-    /// One line.
+    /// One line, with how much of its processors' time its host has given to other machines since it was read.
     pub fn line(&self) -> String {
         let gib = self.memory_bytes as f64 / f64::from(1 << 30);
-        format!("{}, {} cores, {gib:.0} GiB, Linux {}", self.processor, self.cores, self.kernel)
+        let (since, stolen) = self.since;
+        let stolen_us = (stolen_ticks() - stolen) * MICROSECONDS_PER_TICK;
+        let percent = stolen_us as f64 / 1e4 / (since.elapsed().as_secs_f64() * self.cores as f64);
+        let (processor, cores, kernel) = (&self.processor, self.cores, &self.kernel);
+        format!(
+            "{processor}, {cores} cores ({percent:.1} % of their time given to other machines), {gib:.0} GiB, Linux {kernel}"
+        )
     }
 }
 
@@ -102,11 +110,19 @@ impl Gauge {
     }
 }
 
-fn busy_ticks() -> u64 {
+/// Of all processors together: user, nice, system, idle, iowait, irq, softirq, steal.
+fn processor_ticks() -> Vec<u64> {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let fields = text.lines().next().unwrap_or_default().split_whitespace().skip(1);
-    // user, nice, system, idle, iowait, irq, softirq
-    fields.take(7).enumerate().filter(|(i, _)| ![3, 4].contains(i)).filter_map(|(_, n)| n.parse::<u64>().ok()).sum()
+    fields.take(8).map_while(|field| field.parse().ok()).collect()
+}
+
+fn busy_ticks() -> u64 {
+    processor_ticks().iter().take(7).enumerate().filter(|(i, _)| ![3, 4].contains(i)).map(|(_, ticks)| ticks).sum()
+}
+
+fn stolen_ticks() -> u64 {
+    processor_ticks().get(7).copied().unwrap_or(0)
 }
 
 fn disk_reads(device: &str) -> Option<u64> {

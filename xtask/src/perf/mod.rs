@@ -124,6 +124,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
         folder: root.join("target").join("perf"),
         options,
     };
+    let machine = machine::Machine::read();
     let chosen = MEASUREMENTS.iter().filter(|measurement| bench.options.chose(measurement.name));
     let (mut findings, mut failures) = (Findings::default(), Vec::new());
     for measurement in chosen {
@@ -140,7 +141,6 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
             }
         }
     }
-    let machine = machine::Machine::read();
     if bench.options.json {
         println!("{}", report::json(&machine, &bench.options, &findings));
     } else {

@@ -82,6 +82,7 @@ pub(super) fn figures(plan: &PhasePlan, measured: Measured, timeline: &mut Timel
     let operations = ops.iter().filter(|op| op.op != "CLEANUP").map(|op| op.count() - op.parts).sum::<u64>();
     let seconds = duration.as_secs_f64();
     let (series, log) = timeline.finish(phase_length);
+    let machine = before.machine.zip(after.machine);
     let between = |before: Option<_>, after: Option<_>| Some(cpu_between(before?, after?));
     let phase = Phase {
         name: plan.name.clone(),
@@ -98,7 +99,8 @@ pub(super) fn figures(plan: &PhasePlan, measured: Measured, timeline: &mut Timel
             client: client_cpu.filter(|_| !in_process),
             server: between(before.target.server_cpu, after.target.server_cpu).filter(|_| !in_process),
             process: client_cpu.filter(|_| in_process),
-            machine_s: before.machine.zip(after.machine).map(|(before, after)| after.busy_s_since(before)),
+            machine_s: machine.map(|(before, after)| after.busy_s_since(before)),
+            stolen_s: machine.map(|(before, after)| after.stolen_s_since(before)),
         },
         disk_bytes: after.target.disk_bytes,
         peak_rss_bytes: if in_process {

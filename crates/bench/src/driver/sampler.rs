@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use crate::machine::CoreTime;
 use crate::model::{MetricPoint, MetricSeries};
 use crate::target::{Target, Told};
 use crate::usage::{DeviceTraffic, ProcessTraffic};
@@ -14,6 +15,8 @@ const EVERY: Duration = Duration::from_secs(1);
 const POINTS_MAX: usize = 4000;
 /// The client's own line.
 const CLIENT: &str = "client";
+/// The line of what the host takes.
+const HOST: &str = "this machine's host";
 
 /// How a figure of INFO is drawn.
 enum Kind {
@@ -84,6 +87,10 @@ impl Sampler {
         }
         for (node, told) in target.tells() {
             self.told(&node, &told);
+        }
+        if let Some(time) = CoreTime::of_ours() {
+            let at = self.start.elapsed().as_secs_f64();
+            self.growth(("CPU given to other machines", "cores"), HOST, HOST, at, time.stolen_s());
         }
         if let Some(device) = target.data_dir().and_then(DeviceTraffic::below) {
             let at = self.start.elapsed().as_secs_f64();

@@ -14,6 +14,9 @@ pub struct CpuUse {
     /// What all cores of this machine were busy, whoever used them; none where all of the load came from elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_s: Option<f64>,
+    /// What a host took from this machine's cores for others while it had something to do; none where `machine_s` is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen_s: Option<f64>,
 }
 
 /// CPU time.
@@ -61,7 +64,7 @@ mod tests {
     #[test]
     fn others_are_what_is_left_of_the_machine() {
         let time = |user_s| Some(CpuTime { user_s, system_s: 0.5 });
-        let known = CpuUse { client: time(1.0), server: time(2.0), process: None, machine_s: Some(6.0) };
+        let known = CpuUse { client: time(1.0), server: time(2.0), machine_s: Some(6.0), ..CpuUse::default() };
         assert_eq!(known.others_s(), Some(2.0));
         assert_eq!(CpuUse { machine_s: Some(1.0), ..known }.others_s(), Some(0.0));
         assert_eq!(CpuUse { server: None, ..known }.others_s(), None);

@@ -149,6 +149,9 @@ impl CpuUse {
         if let Some(machine_s) = self.machine_s {
             amount(machine_s, place, "the machine's CPU seconds")?;
         }
+        if let Some(stolen_s) = self.stolen_s {
+            amount(stolen_s, place, "CPU seconds that were taken from the machine")?;
+        }
         let twice = self.process.is_some() && (self.client.is_some() || self.server.is_some());
         check(!twice, place, || "CPU time is counted for the process and again for a part of it".to_owned())
     }

@@ -95,6 +95,18 @@ fn the_gravest_warning_comes_first() {
 }
 
 #[test]
+fn what_a_host_takes_for_others_is_a_caution() {
+    let mut run = sample::run();
+    let phase = &mut run.phases[2];
+    let all_s = phase.duration_s * f64::from(run.environment.cores);
+    phase.cpu.stolen_s = Some(0.02 * all_s);
+    let said = |run: &RunReport| warnings(run).iter().filter(|warning| warning.text.contains("steal time")).count();
+    assert_eq!(said(&run), 0);
+    run.phases[2].cpu.stolen_s = Some(0.04 * all_s);
+    assert_eq!(said(&run), 1);
+}
+
+#[test]
 fn a_run_never_overwrites_another() {
     let root = tempfile::tempdir().unwrap();
     let run = sample::run();

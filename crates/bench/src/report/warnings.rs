@@ -10,6 +10,9 @@ const SHORT_PHASE_S: f64 = 10.0;
 const SATURATED_SHARE: f64 = 0.85;
 /// Others that use more than this share of the machine's cores take part in the figures.
 const OTHERS_SHARE: f64 = 0.15;
+/// A host that takes more than this share of the machine's cores for others takes part in the figures: it comes in bursts,
+/// in which the disk is slower too.
+const STOLEN_SHARE: f64 = 0.03;
 /// An open loop that achieves less than this share of what it offers has fallen behind.
 const KEPT_UP_SHARE: f64 = 0.98;
 /// Memory above this multiple of the budget breaks the budget's promise.
@@ -157,6 +160,7 @@ fn cautions(report: &RunReport, list: &mut Vec<Warning>) {
         }
         agents(phase, list);
         others(report, phase, list);
+        stolen(report, phase, list);
         if let Some(offered) = phase.offered_per_s.filter(|offered| phase.throughput_per_s < offered * KEPT_UP_SHARE) {
             let text = format!(
                 "Phase {}: {} operations/s were offered and {} achieved. It fell behind, so latency from the intended \
@@ -179,6 +183,20 @@ fn others(report: &RunReport, phase: &Phase, list: &mut Vec<Warning>) {
         let text = format!(
             "Phase {}: other processes, or the kernel for them, used {cores:.2} of this machine's {} meanwhile: the figures \
              are lower, and scatter more, than they would on a machine of one's own.",
+            phase.name,
+            figure::plural(u64::from(report.environment.cores), "core")
+        );
+        add(list, Severity::Caution, text);
+    }
+}
+
+/// Whoever else the host serves took it from the store, or from the client.
+fn stolen(report: &RunReport, phase: &Phase, list: &mut Vec<Warning>) {
+    let cores = phase.cpu.stolen_s.map_or(0.0, |stolen| stolen / phase.duration_s.max(1e-9));
+    if cores > f64::from(report.environment.cores.max(1)) * STOLEN_SHARE {
+        let text = format!(
+            "Phase {}: this machine's host gave {cores:.2} of its {} to other machines meanwhile (steal time): the figures are \
+             lower, and scatter more, than they would on a machine of one's own.",
             phase.name,
             figure::plural(u64::from(report.environment.cores), "core")
         );

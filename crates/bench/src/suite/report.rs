@@ -125,6 +125,7 @@ enum Caution {
     Short,
     Busy,
     Others,
+    Stolen,
     Behind,
     Memory,
     Own(String),
@@ -138,6 +139,7 @@ impl Caution {
             _ if has("debug build") => Self::Debug,
             _ if has("Measured for less than") => Self::Short,
             _ if has("client's threads were busy") => Self::Busy,
+            _ if has("steal time") => Self::Stolen,
             _ if has("used") && has("of one's own") => Self::Others,
             _ if has("Peak memory") && has("times the budget") => Self::Memory,
             _ if has("It fell behind") => Self::Behind,
@@ -162,6 +164,10 @@ impl Caution {
             Self::Others => format!(
                 "Other processes than the store and its clients, or the kernel for them, used more than 15 % of this machine's \
                  cores, so the figures are lower, and scatter more, than they would on a machine of one's own: {steps}."
+            ),
+            Self::Stolen => format!(
+                "This machine's host gave more than 3 % of its cores to other machines (steal time), so the figures are lower, and \
+                 scatter more, than they would on a machine of one's own: {steps}."
             ),
             Self::Memory => {
                 format!("Peak memory was more than 1.3 times what the nodes were given (--memory): {steps}.")

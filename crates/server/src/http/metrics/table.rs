@@ -48,7 +48,7 @@ metrics! {
     COMMAND_SECONDS Histogram "basalt_command_duration_seconds" "How long commands took, by command."
     ERRORS Counter "basalt_errors_total" "Errors that were answered, by code."
     LOG_BYTES Gauge "basalt_log_bytes" "Bytes of the log on disk."
-    TREE_BYTES Gauge "basalt_tree_bytes" "Bytes of the trees on disk."
+    TREE_BYTES Gauge "basalt_tree_bytes" "Bytes of the trees on disk; a file that the halves of a split share counts in each."
     UNWANTED_BYTES Gauge "basalt_tree_unwanted_bytes" "About how many of them are of rows that splits have given away, and that are yet to be removed."
     DISK_FREE Gauge "basalt_disk_free_bytes" "Bytes that are free on the device of the data directory."
     DISK_WRITABLE Gauge "basalt_disk_writable" "1 if the disk takes writes, 0 if it is full or has failed."
