@@ -71,7 +71,7 @@ pub struct SuiteOptions {
     /// The file with the secret that the agents know; without it, what BASALT_BENCH_SECRET says
     #[arg(long, value_name = "FILE", requires = "agents")]
     pub secret_file: Option<PathBuf>,
-    /// The first port of the nodes that are started
+    /// The first port of the nodes that are started; between each other they use those 50 above
     #[arg(long, value_name = "PORT", default_value_t = 7000)]
     pub port: u16,
     /// Keep the stores' data in the run folder
