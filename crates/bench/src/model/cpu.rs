@@ -37,6 +37,16 @@ impl CpuTime {
 }
 
 impl CpuUse {
+    /// A host that takes more than this share of the machine's cores for others takes part in the figures: it comes in
+    /// bursts, in which the disk is slower too.
+    pub const STOLEN_SHARE_MAX: f64 = 0.03;
+
+    /// The share of the time of `cores` cores in `duration_s` that a host took for others; 0 where nobody knows.
+    #[must_use]
+    pub fn stolen_share(&self, duration_s: f64, cores: u32) -> f64 {
+        self.stolen_s.map_or(0.0, |stolen| stolen / (duration_s.max(1e-9) * f64::from(cores.max(1))))
+    }
+
     /// All CPU time that is known: the process's, or client's and server's together.
     #[must_use]
     pub fn total_s(&self) -> Option<f64> {

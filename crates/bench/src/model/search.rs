@@ -21,6 +21,18 @@ pub struct Search {
     pub tries: Vec<Try>,
 }
 
+impl Try {
+    /// In a word or two.
+    #[must_use]
+    pub fn verdict(&self) -> &'static str {
+        match (self.set_aside, self.holds) {
+            (true, _) => "set aside",
+            (false, true) => "holds",
+            (false, false) => "does not",
+        }
+    }
+}
+
 /// One rate that was tried.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Try {
@@ -38,4 +50,7 @@ pub struct Try {
     pub holds: bool,
     /// Why, in words.
     pub why: String,
+    /// It did not hold while the machine's host gave cores to other machines: it decides nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub set_aside: bool,
 }

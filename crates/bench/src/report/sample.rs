@@ -219,7 +219,16 @@ pub fn searched_run() -> RunReport {
         let headline = b.ops[1].latency.headline();
         let (p50_us, p99_us) = (headline.p50_us, headline.p99_us);
         let achieved_per_s = b.throughput_per_s;
-        search.tries.push(Try { phase: name.clone(), offered_per_s, achieved_per_s, p50_us, p99_us, holds, why });
+        search.tries.push(Try {
+            phase: name.clone(),
+            offered_per_s,
+            achieved_per_s,
+            p50_us,
+            p99_us,
+            holds,
+            why,
+            set_aside: false,
+        });
         report.phases.push(Phase { name, offered_per_s: Some(offered_per_s), ..b.clone() });
     }
     report.searches.push(search);

@@ -60,7 +60,7 @@ fn tries(
     report: &RunReport,
 ) -> Tries {
     let mut found = Tries { name: name.to_owned(), bound_us, ..Tries::default() };
-    for one in &search.tries {
+    for one in search.tries.iter().filter(|one| !one.set_aside) {
         let phase = report.phases.iter().find(|phase| phase.name == one.phase);
         let Some(value) = value(one, phase).filter(|value| *value > 0.0) else { continue };
         let list = if one.holds { &mut found.held } else { &mut found.failed };
@@ -82,7 +82,7 @@ pub fn rows(search: &Search) -> Vec<[String; HEADS.len()]> {
             format!("{}/s", figure::rate(one.achieved_per_s)),
             figure::latency(one.p50_us),
             figure::latency(one.p99_us),
-            if one.holds { "holds" } else { "does not" }.to_owned(),
+            one.verdict().to_owned(),
             one.why.clone(),
         ]
     };
@@ -93,7 +93,9 @@ pub fn rows(search: &Search) -> Vec<[String; HEADS.len()]> {
 #[must_use]
 pub fn interval(search: &Search) -> Option<String> {
     let votes = |rate: f64| {
-        let of_rate = || search.tries.iter().filter(move |one| (one.offered_per_s / rate - 1.0).abs() < SAME_RATE);
+        let of_rate = || {
+            search.tries.iter().filter(move |one| !one.set_aside && (one.offered_per_s / rate - 1.0).abs() < SAME_RATE)
+        };
         (of_rate().filter(|one| one.holds).count() as u64, of_rate().count() as u64)
     };
     let (best, failed) = (search.best_per_s?, search.failed_per_s?);

@@ -1,6 +1,6 @@
 //! What a reader must know before the figures: what is wrong, what may mislead, and what is merely worth knowing.
 
-use crate::model::{BuildProfile, Link, Outcome, Phase, RunReport};
+use crate::model::{BuildProfile, CpuUse, Link, Outcome, Phase, RunReport};
 
 use super::figure;
 
@@ -10,9 +10,6 @@ const SHORT_PHASE_S: f64 = 10.0;
 const SATURATED_SHARE: f64 = 0.85;
 /// Others that use more than this share of the machine's cores take part in the figures.
 const OTHERS_SHARE: f64 = 0.15;
-/// A host that takes more than this share of the machine's cores for others takes part in the figures: it comes in bursts,
-/// in which the disk is slower too.
-const STOLEN_SHARE: f64 = 0.03;
 /// An open loop that achieves less than this share of what it offers has fallen behind.
 const KEPT_UP_SHARE: f64 = 0.98;
 /// Memory above this multiple of the budget breaks the budget's promise.
@@ -192,13 +189,13 @@ fn others(report: &RunReport, phase: &Phase, list: &mut Vec<Warning>) {
 
 /// Whoever else the host serves took it from the store, or from the client.
 fn stolen(report: &RunReport, phase: &Phase, list: &mut Vec<Warning>) {
-    let cores = phase.cpu.stolen_s.map_or(0.0, |stolen| stolen / phase.duration_s.max(1e-9));
-    if cores > f64::from(report.environment.cores.max(1)) * STOLEN_SHARE {
+    let share = phase.cpu.stolen_share(phase.duration_s, report.environment.cores);
+    if share > CpuUse::STOLEN_SHARE_MAX {
         let text = format!(
-            "Phase {}: this machine's host gave {cores:.2} of its {} to other machines meanwhile (steal time): the figures are \
-             lower, and scatter more, than they would on a machine of one's own.",
+            "Phase {}: this machine's host gave {} of its cores' time to other machines (steal time): the figures are lower, and \
+             scatter more, than they would on a machine of one's own.",
             phase.name,
-            figure::plural(u64::from(report.environment.cores), "core")
+            figure::percent(share)
         );
         add(list, Severity::Caution, text);
     }

@@ -12,7 +12,7 @@ use crate::assemble::{Drive, begin, configuration, notes};
 use crate::cli::{Format, PhaseOptions, Program, Span, Trouble};
 use crate::coordinate::{Crew, CrewOptions, with_crew};
 use crate::driver::{HistogramLog, Pace, PhasePlan, Snapshot};
-use crate::model::{Outcome, Pacing, Phase, RunReport, Search, Try};
+use crate::model::{CpuUse, Outcome, Pacing, Phase, RunReport, Search, Try};
 use crate::report::{Progress, figure};
 use crate::single::{Measured, plan, properties, threads_of_agents, warm_up_rule};
 use crate::tell::Teller;
@@ -22,8 +22,13 @@ use crate::workload::{Config, OpKind, Properties, Task, Workload};
 const DURATION: Span = Span::Time(Duration::from_secs(10));
 /// So does its warm-up.
 const WARM_UP: Span = Span::Time(Duration::from_secs(3));
+/// So many tries of a search may be set aside because the machine was not its own: then it takes what there is.
+const SET_ASIDE_MAX: u32 = 20;
 /// Where a search begins, as a share of what a closed loop gets.
 const BEGIN_SHARE: f64 = 0.5;
+
+/// What a search for no goal is called.
+const CURVE: &str = "curve";
 
 struct Tries<'a> {
     options: &'a PhaseOptions,
@@ -35,6 +40,8 @@ struct Tries<'a> {
     report: RunReport,
     logs: Vec<(String, HistogramLog)>,
     search: Search,
+    /// How many tries have been set aside.
+    set_aside: u32,
 }
 
 /// Searches, on what the options name. What was measured, with the search in its report.
@@ -82,6 +89,7 @@ pub(crate) fn searched(
             report,
             logs: Vec::new(),
             search: Search { tolerance: search.tolerance / 100.0, ..Search::default() },
+            set_aside: 0,
         };
         tries.all(search)
     })
@@ -91,13 +99,22 @@ pub(crate) fn searched(
 fn doubt(tries: &[Try]) -> Option<&'static str> {
     /// So much slower a rate should be felt.
     const APART: f64 = 4.0;
-    let failed = || tries.iter().filter(|one| !one.holds && one.why.contains(" of ") && !one.why.contains("behind"));
+    let failed = || {
+        tries
+            .iter()
+            .filter(|one| !one.holds && !one.set_aside && one.why.contains(" of ") && !one.why.contains("behind"))
+    };
     let contradicts = failed()
         .any(|slow| failed().any(|fast| fast.offered_per_s > slow.offered_per_s * APART && fast.p99_us <= slow.p99_us));
     contradicts.then_some(
         " But latency did not fall with the rate: something else than this load delays operations, such as another \
          process on the machine. Do not believe the answer before that is gone.",
     )
+}
+
+/// Whether a try decides nothing: it did not hold, and its machine was not its own. One that holds all the same does.
+fn is_set_aside(judged: &Judged, stolen_share: f64, set_aside: u32) -> bool {
+    !judged.holds && stolen_share > CpuUse::STOLEN_SHARE_MAX && set_aside < SET_ASIDE_MAX
 }
 
 impl Tries<'_> {
@@ -130,8 +147,13 @@ impl Tries<'_> {
         let how = Hunt { start_per_s, tolerance: asked.tolerance / 100.0, repeats: asked.repeats, rate_min };
         let mut number = 0;
         let found = hunt(how, &mut |rate| {
-            number += 1;
-            self.one(&format!("try-{number}"), rate, &|phase| goal.judge(phase))
+            loop {
+                number += 1;
+                let judged = self.one(&format!("try-{number}"), rate, &|phase| goal.judge(phase))?;
+                if !self.search.tries.last().is_some_and(|one| one.set_aside) {
+                    return Ok(judged);
+                }
+            }
         })?;
         (self.search.best_per_s, self.search.failed_per_s) = (found.best_per_s, found.failed_per_s);
         let rate = |rate: f64| format!("{}/s", figure::rate(rate));
@@ -153,6 +175,12 @@ impl Tries<'_> {
                  a machine that is quiet.",
             );
         }
+        if self.set_aside > 0 {
+            self.search.answer.push_str(&format!(
+                " {} did not hold while this machine's host gave its cores to other machines (steal time), and decided nothing.",
+                figure::plural(u64::from(self.set_aside), "try").replace("trys", "tries")
+            ));
+        }
         if let Some(doubt) = doubt(&self.search.tries) {
             self.search.answer.push_str(doubt);
         }
@@ -160,7 +188,7 @@ impl Tries<'_> {
     }
 
     fn curve(&mut self, asked: &[OfferedRate]) -> Result<(), Ended> {
-        "curve".clone_into(&mut self.search.goal);
+        CURVE.clone_into(&mut self.search.goal);
         let shares = asked.iter().any(|rate| matches!(rate, OfferedRate::Share(_)));
         let closed = if shares { Some(self.closed()?.throughput_per_s) } else { None };
         for (index, rate) in curve::rates(asked, closed).into_iter().enumerate() {
@@ -185,8 +213,19 @@ impl Tries<'_> {
         let arrivals = self.options.arrivals.into();
         let phase = self.phase(name, Pace::Open { rate_per_s, arrivals })?;
         let mut judged = judge(&phase);
-        if let Some(trouble) = self.trouble(&phase) {
+        let trouble = self.trouble(&phase);
+        let stolen = phase.cpu.stolen_share(phase.duration_s, self.report.environment.cores);
+        // Of a curve nothing is tried again.
+        let may_wait = trouble.is_none() && self.search.goal != CURVE;
+        if let Some(trouble) = trouble {
             judged = Judged { holds: false, ratio: f64::INFINITY, why: trouble };
+        }
+        let set_aside = may_wait && is_set_aside(&judged, stolen, self.set_aside);
+        if set_aside {
+            self.set_aside += 1;
+            judged
+                .why
+                .push_str(&format!("; the host took {} of the machine: to be tried again", figure::percent(stolen)));
         }
         let slowest = |at: f64| {
             let ops = phase.ops.iter().filter(|op| op.op != "CLEANUP");
@@ -200,6 +239,7 @@ impl Tries<'_> {
             p99_us: slowest(99.0),
             holds: judged.holds,
             why: judged.why.clone(),
+            set_aside,
         };
         if !self.options.output.quiet {
             eprintln!(
@@ -272,6 +312,15 @@ impl Tries<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_try_on_a_machine_that_is_not_its_own_decides_only_if_it_holds() {
+        let judged = |holds| Judged { holds, ratio: 2.0, why: String::new() };
+        assert!(is_set_aside(&judged(false), 0.1, 0));
+        assert!(!is_set_aside(&judged(true), 0.1, 0));
+        assert!(!is_set_aside(&judged(false), 0.01, 0));
+        assert!(!is_set_aside(&judged(false), 0.1, SET_ASIDE_MAX));
+    }
 
     #[test]
     fn latency_that_does_not_fall_with_the_rate_is_doubted() {

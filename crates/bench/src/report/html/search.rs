@@ -86,7 +86,7 @@ fn table(out: &mut String, search: &Search) {
     for (row, one) in searched::rows(search).iter().zip(&search.tries) {
         out.push_str("<tr>");
         for (index, cell) in row.iter().enumerate() {
-            let more = if index == VERDICT && !one.holds { " alarm" } else { "" };
+            let more = if index == VERDICT && !one.holds && !one.set_aside { " alarm" } else { "" };
             let text = if index == WHY { escape::text(cell) } else { page::unbroken(cell) };
             push(out, format_args!("<td{}>{text}</td>", class(index, more)));
         }
