@@ -14,12 +14,13 @@ pub struct Machine {
     pub cores: usize,
     pub memory_bytes: u64,
     pub kernel: String,
-    since: (Instant, u64),
+    /// How much of its processors' time its host gave to other machines during the measurements.
+    pub stolen_percent: f64,
 }
 
 impl Machine {
     /// What /proc says; "unknown" for what it does not.
-    pub fn read() -> Self {
+    pub fn read(stolen_percent: f64) -> Self {
         let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let processor = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -28,20 +29,36 @@ impl Machine {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_bytes: field_kib(Path::new("/proc/meminfo"), "MemTotal").unwrap_or(0),
             kernel: kernel.trim().to_owned(),
-            since: (Instant::now(), stolen_ticks()),
+            stolen_percent,
         }
     }
 
-    /// One line, with how much of its processors' time its host has given to other machines since it was read.
+    /// One line.
     pub fn line(&self) -> String {
         let gib = self.memory_bytes as f64 / f64::from(1 << 30);
-        let (since, stolen) = self.since;
-        let stolen_us = (stolen_ticks() - stolen) * MICROSECONDS_PER_TICK;
-        let percent = stolen_us as f64 / 1e4 / (since.elapsed().as_secs_f64() * self.cores as f64);
-        let (processor, cores, kernel) = (&self.processor, self.cores, &self.kernel);
+        let (processor, cores, stolen, kernel) = (&self.processor, self.cores, self.stolen_percent, &self.kernel);
         format!(
-            "{processor}, {cores} cores ({percent:.1} % of their time given to other machines), {gib:.0} GiB, Linux {kernel}"
+            "{processor}, {cores} cores ({stolen:.1} % of their time given to other machines), {gib:.0} GiB, Linux {kernel}"
         )
+    }
+}
+
+/// Processor time that the machine's host gives to other machines, from some moment on.
+pub struct Stolen {
+    start: Instant,
+    ticks: u64,
+}
+
+impl Stolen {
+    pub fn start() -> Self {
+        Self { start: Instant::now(), ticks: stolen_ticks() }
+    }
+
+    /// Of the time that all processors have had since.
+    pub fn percent(&self) -> f64 {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let stolen_us = (stolen_ticks() - self.ticks) * MICROSECONDS_PER_TICK;
+        stolen_us as f64 / 1e4 / (self.start.elapsed().as_secs_f64() * cores)
     }
 }
 

@@ -124,7 +124,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
         folder: root.join("target").join("perf"),
         options,
     };
-    let machine = machine::Machine::read();
+    let stolen = machine::Stolen::start();
     let chosen = MEASUREMENTS.iter().filter(|measurement| bench.options.chose(measurement.name));
     let (mut findings, mut failures) = (Findings::default(), Vec::new());
     for measurement in chosen {
@@ -141,6 +141,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
             }
         }
     }
+    let machine = machine::Machine::read(stolen.percent());
     if bench.options.json {
         println!("{}", report::json(&machine, &bench.options, &findings));
     } else {

@@ -120,12 +120,17 @@ mod tests {
         }
     }
 
+    fn machine() -> Machine {
+        let (processor, kernel) = ("a processor".into(), "6".into());
+        Machine { processor, cores: 2, memory_bytes: 1 << 30, kernel, stolen_percent: 1.25 }
+    }
+
     #[test]
     fn a_row_says_all_of_a_floor() {
         let phase =
             Phase { rate: 60_000.0, per_core: 31_000.0, client_us_per_op: 4.0, nodes_us_per_op: 28.26, p99_ms: 2.5 };
         let floor = Floor::measure("reads", 52_000.0, 1, || Ok(phase)).unwrap();
-        let machine = Machine { processor: "a processor".into(), cores: 2, memory_bytes: 1 << 30, kernel: "6".into() };
+        let machine = machine();
         let findings = Findings { floors: vec![floor], ..Findings::default() };
         let text = markdown(&machine, &Options { runs: 1, ..Options::default() }, &findings);
         let row = "| reads | ≥ 52,000 | 31,000 (31,000–31,000) | 60,000 (60,000–60,000) | 4.00; 28.26 \
@@ -139,11 +144,15 @@ mod tests {
         let sample = |rate| Ok(Sample { rate, cpu_us_per_op: Some(2.5) });
         let mut bar = Bar::new("GET", "redis-server", 1.0).alternate(1, || sample(1500.0), || sample(1000.0)).unwrap();
         bar.notes.push("noted".to_owned());
-        let machine = Machine { processor: "a processor".into(), cores: 2, memory_bytes: 1 << 30, kernel: "6".into() };
+        let machine = machine();
         let text = markdown(&machine, &Options { runs: 1, ..Options::default() }, &vec![bar].into());
         let row = "| GET; against redis-server | ≥ 1.0 × | 1.50 (1.50–1.50) | 1,500 (1,500–1,500) | 1,000 (1,000–1,000) \
                    | 2.50; 2.50 | held |\n";
         assert!(text.contains(row), "{text}");
         assert!(text.ends_with("\n- GET: noted.\n"), "{text}");
+        assert!(
+            text.starts_with("a processor, 2 cores (1.2 % of their time given to other machines), 1 GiB, Linux 6; "),
+            "{text}"
+        );
     }
 }

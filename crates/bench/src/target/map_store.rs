@@ -25,7 +25,7 @@ pub(crate) enum Mischief {
     /// Nothing.
     #[default]
     None,
-    /// Somebody else writes before every so many compare-and-set.
+    /// Somebody else writes before one in so many writes, drawn at random: clients that take turns must not meet every one.
     Rivals(u64),
     /// Every so many requests fail.
     Errors(u64),
@@ -103,7 +103,7 @@ impl State {
     fn put(&mut self, key: Vec<u8>, args: &[&[u8]], reply: &mut Reply) {
         self.version += 1;
         if let (Mischief::Rivals(every), Some(Held::Text(_, version))) = (self.mischief, self.map.get_mut(&key))
-            && self.version.is_multiple_of(every)
+            && vocab::Prng::new(self.version).below(every) == 0
         {
             *version = self.version;
             self.version += 1;
