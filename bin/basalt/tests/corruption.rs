@@ -7,6 +7,7 @@ mod common;
 use common::{Connection, Dir, Random, Server, Setup, Value, announce, number, tree_hash};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 const KEYS: u64 = 3_000;
 
@@ -138,6 +139,43 @@ fn a_flipped_byte_in_the_tree_is_never_a_wrong_answer() {
         |folder: &str| files.iter().any(|(path, _, _)| path.components().any(|part| part.as_os_str() == folder));
     assert!(kept_in("tables") && kept_in("blobs"), "nothing was flushed: {files:?}");
     hunt("after a stop", &data, &dir, number("BASALT_CORRUPTION_SEED", 1));
+}
+
+/// A write looks up what it replaces. Where that is damaged the shard's only replica cannot go on, and nobody waits for
+/// another leader: there will be none.
+#[test]
+fn a_shard_that_cannot_go_on_says_why_at_once() {
+    let dir = Dir::new("corrupt-gone");
+    let data = dir.join("data");
+    let server = Server::start(&setup(&data));
+    fill(&mut server.connect());
+    assert!(server.stop());
+    for (file, length, _) in tree_hash(&data) {
+        // Shard 0 has the map, without which no node starts.
+        let of_data = !file.starts_with("shards/0");
+        if of_data && file.components().any(|part| part.as_os_str() == "tables") {
+            let mut bytes = std::fs::read(data.join(&file)).unwrap();
+            // Rows are there; what a start looks at is before and after them.
+            let half = length as usize / 2;
+            bytes[half / 4..half].iter_mut().step_by(512).for_each(|byte| *byte ^= 0x5A);
+            std::fs::write(data.join(&file), bytes).unwrap();
+        }
+    }
+    let server = Server::start(&setup(&data));
+    let mut connection = server.connect();
+    let refused = |answer: &Value| matches!(answer, Value::Error(text) if text.contains("tables"));
+    let gone = (0..KEYS).map(|n| format!("key{n}")).find(|key| {
+        let answer = connection.call(&format!("SET {key} new"));
+        assert!(answer == Value::ok() || answer.is_error(), "{answer:?}");
+        answer.is_error()
+    });
+    let gone = gone.expect("a write that looks up a damaged row");
+    for read in ["GET", "STRLEN", "EXISTS"] {
+        let begun = Instant::now();
+        let answer = connection.call(&format!("{read} {gone}"));
+        assert!(refused(&answer), "{read}: {answer:?}");
+        assert!(begun.elapsed() < Duration::from_secs(1), "{read} waited for {:?}", begun.elapsed());
+    }
 }
 
 /// Killed: what was written is in the log.

@@ -7,7 +7,7 @@ use node::ShardView;
 use node::session::Consistency;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vocab::Slot;
+use vocab::{ShardId, Slot};
 
 /// How long a request waits for its shard to have a leader before it is refused.
 pub(crate) const HOLD_US: u64 = 2_000_000;
@@ -81,8 +81,16 @@ impl Store {
         }
         match self.redirection(shard, slot) {
             Some(text) => Access::Refused(text),
-            None => Access::Wait,
+            None => self.given_up(known, shard).map_or(Access::Wait, Access::Refused),
         }
+    }
+
+    /// Why a shard will have no leader again, if the only replica that it has is here and cannot go on.
+    fn given_up(&self, known: &Known, shard: usize) -> Option<String> {
+        let why = known.view(shard)?.broken()?;
+        let shards = &known.map.as_ref()?.shards;
+        let voters = shards.get(&ShardId(shard as u32))?.voters().count();
+        (voters == 1).then(|| format!("ERR {why}"))
     }
 
     /// What a client is told of a shard that another node leads; `None` if no such node is known.
