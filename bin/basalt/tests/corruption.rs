@@ -37,6 +37,19 @@ fn fill(connection: &mut Connection) {
     }
 }
 
+/// A store that was filled and stopped politely: what was written is in tables.
+fn stopped_store(dir: &Dir) -> PathBuf {
+    let data = dir.join("data");
+    let server = Server::start(&setup(&data));
+    fill(&mut server.connect());
+    assert!(server.stop());
+    data
+}
+
+fn is_below(file: &Path, folder: &str) -> bool {
+    file.components().any(|part| part.as_os_str() == folder)
+}
+
 /// What reading everything came to.
 #[derive(Debug, Default)]
 struct Reads {
@@ -126,17 +139,12 @@ fn hunt(name: &str, source: &Path, dir: &Dir, seed: u64) {
     assert!(failures.is_empty(), "{} flips:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// Stopped politely: what was written is in tables.
 #[test]
 fn a_flipped_byte_in_the_tree_is_never_a_wrong_answer() {
     let dir = Dir::new("corrupt-tree");
-    let data = dir.join("data");
-    let server = Server::start(&setup(&data));
-    fill(&mut server.connect());
-    assert!(server.stop());
+    let data = stopped_store(&dir);
     let files = tree_hash(&data);
-    let kept_in =
-        |folder: &str| files.iter().any(|(path, _, _)| path.components().any(|part| part.as_os_str() == folder));
+    let kept_in = |folder: &str| files.iter().any(|(path, _, _)| is_below(path, folder));
     assert!(kept_in("tables") && kept_in("blobs"), "nothing was flushed: {files:?}");
     hunt("after a stop", &data, &dir, number("BASALT_CORRUPTION_SEED", 1));
 }
@@ -146,14 +154,11 @@ fn a_flipped_byte_in_the_tree_is_never_a_wrong_answer() {
 #[test]
 fn a_shard_that_cannot_go_on_says_why_at_once() {
     let dir = Dir::new("corrupt-gone");
-    let data = dir.join("data");
-    let server = Server::start(&setup(&data));
-    fill(&mut server.connect());
-    assert!(server.stop());
+    let data = stopped_store(&dir);
     for (file, length, _) in tree_hash(&data) {
         // Shard 0 has the map, without which no node starts.
         let of_data = !file.starts_with("shards/0");
-        if of_data && file.components().any(|part| part.as_os_str() == "tables") {
+        if of_data && is_below(&file, "tables") {
             let mut bytes = std::fs::read(data.join(&file)).unwrap();
             // Rows are there; what a start looks at is before and after them.
             let half = length as usize / 2;

@@ -11,7 +11,7 @@ pub(crate) struct CoreTime {
 }
 
 /// Linux counts in hundredths of a second, whatever the kernel's own tick.
-const TICKS_PER_S: f64 = 100.0;
+pub(crate) const TICKS_PER_S: f64 = 100.0;
 
 impl CoreTime {
     /// As of now; none where the system does not tell.
@@ -43,7 +43,7 @@ impl CoreTime {
 
     /// Seconds since `before` in which this machine had something to do on a core and its host gave the core to another.
     pub(crate) fn stolen_s_since(self, before: Self) -> f64 {
-        (self.stolen - before.stolen).max(0.0) / TICKS_PER_S
+        (self.stolen_s() - before.stolen_s()).max(0.0)
     }
 
     /// Seconds that the host has given to others since the machine came up.

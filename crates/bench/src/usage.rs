@@ -4,10 +4,8 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
+use crate::machine::TICKS_PER_S;
 use crate::model::CpuTime;
-
-/// Linux counts a process's CPU time in hundredths of a second, whatever the kernel's own tick.
-const TICKS_PER_S: f64 = 100.0;
 
 /// CPU time and memory of one process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -28,7 +28,7 @@ pub use commands::{Handlers, handlers};
 pub use config::Config;
 pub use entry::{EncodedCommand, EntryBuilder, Item, Items, decode as decode_entry};
 pub use entry_space::EntrySpace;
-pub use read_space::{CachedSpace, SnapshotSpace};
+pub use read_space::{CachedSpace, Held, SnapshotSpace};
 pub use record::{Kind, Record, RecordView, Spread};
 pub use remote_space::{Remote, RemoteAnswer, RemoteSpace, remote_records};
 pub use shard::{

@@ -5,7 +5,7 @@ use crate::space::SmallHash;
 use crate::stats::Lookups;
 use crate::view::{ABSENT, ShardView};
 use crate::{Fault, Record, Records, Space};
-use storage::{Cursor, Slice, Snapshot, Span};
+use storage::{BlockRead, Cursor, HeldBlock, Look, Slice, Snapshot, Span};
 use vocab::{Prng, Slot};
 
 /// Answers from memory or with `Fault::WouldBlock`: what the event loop runs reads on.
@@ -130,6 +130,17 @@ pub struct SnapshotSpace<'a> {
     prng: Prng,
     tree_key: Vec<u8>,
     lookups: Lookups,
+    /// Where it may not wait for the disk: what was read for it.
+    held: Option<&'a mut Held>,
+}
+
+/// What was read from disk for a read that does not wait, and what it lacks.
+#[derive(Default)]
+pub struct Held {
+    /// Blocks of the tree.
+    pub blocks: Vec<HeldBlock>,
+    /// The one that is wanted next, if that is known.
+    pub lacking: Option<BlockRead>,
 }
 
 impl<'a> SnapshotSpace<'a> {
@@ -139,11 +150,17 @@ impl<'a> SnapshotSpace<'a> {
         Self::of(view, view.snapshot(), now_ms, seed)
     }
 
+    /// The same, with what is in memory or held: anything else is `Fault::WouldBlock`.
+    #[must_use]
+    pub fn without_waiting(view: &'a ShardView, now_ms: u64, seed: u64, held: &'a mut Held) -> Self {
+        Self { held: Some(held), ..Self::new(view, now_ms, seed) }
+    }
+
     /// A view as of the moment of a snapshot of the shard.
     #[must_use]
     pub fn of(view: &'a ShardView, snapshot: Box<dyn Snapshot + 'a>, now_ms: u64, seed: u64) -> Self {
         let prng = Prng::new(seed ^ snapshot.index());
-        Self { view, snapshot, now_ms, prng, tree_key: Vec::new(), lookups: Lookups::default() }
+        Self { view, snapshot, now_ms, prng, tree_key: Vec::new(), lookups: Lookups::default(), held: None }
     }
 
     /// The keys that it was asked for.
@@ -169,13 +186,34 @@ impl<'a> SnapshotSpace<'a> {
         // Only what is the newest may be cached: asked after the stamp is taken, so that a write that begins later
         // changes the stamp.
         let newest = self.view.is_newest(self.snapshot.index());
-        keys::record_into(&mut self.tree_key, key);
-        let found = self.snapshot.get(&self.tree_key)?;
+        let mut tree_key = std::mem::take(&mut self.tree_key);
+        keys::record_into(&mut tree_key, key);
+        let found = self.value(&tree_key);
+        self.tree_key = tree_key;
+        let found = found?;
         if newest && let Some(stamp) = stamp {
             self.view.cache().fill(shard, key, found.as_deref().unwrap_or(ABSENT), stamp);
         }
         let Some(bytes) = found else { return Ok(None) };
         Ok(self.view.live(Some(self.view.decode(bytes)?), self.now_ms))
+    }
+
+    /// The value of a key of the tree.
+    fn value(&mut self, tree_key: &[u8]) -> Result<Option<Slice>, Fault> {
+        let Some(held) = &mut self.held else { return Ok(self.snapshot.get(tree_key)?) };
+        match self.snapshot.look(tree_key, &held.blocks) {
+            Look::Found(value) => Ok(value),
+            Look::Missing(block) => {
+                held.lacking = Some(block);
+                Err(Fault::WouldBlock)
+            }
+            Look::Unknown => Err(Fault::WouldBlock),
+        }
+    }
+
+    /// Before many rows are read: which blocks they are in is not known.
+    fn may_wait(&self) -> Result<(), Fault> {
+        if self.held.is_some() { Err(Fault::WouldBlock) } else { Ok(()) }
     }
 
     /// Its records within `start` (inclusive) .. `end` (exclusive; empty means unbounded).
@@ -230,7 +268,7 @@ impl Space for SnapshotSpace<'_> {
     }
 
     fn element_get(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<Option<Slice>, Fault> {
-        Ok(self.snapshot.get(&keys::element(key, generation, element))?)
+        self.value(&keys::element(key, generation, element))
     }
 
     fn element_put(&mut self, _key: &[u8], _generation: u64, _element: &[u8], _value: &[u8]) -> Result<(), Fault> {
@@ -248,12 +286,14 @@ impl Space for SnapshotSpace<'_> {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<(Slice, Slice)>, Fault> {
+        self.may_wait()?;
         let (span, prefix) = element_span(key, generation, after);
         let rows = self.snapshot.iter(span, false).take(limit);
         rows.map(|row| row.map(|(k, v)| (Slice::from(&k[prefix..]), v)).map_err(Fault::from)).collect()
     }
 
     fn scan(&mut self, start: &[u8], end: &[u8], reverse: bool, limit: usize) -> Result<Vec<(Slice, Record)>, Fault> {
+        self.may_wait()?;
         let mut found = Vec::with_capacity(limit.min(1024));
         let mut records = self.records(start, end, reverse);
         while found.len() < limit
@@ -265,6 +305,7 @@ impl Space for SnapshotSpace<'_> {
     }
 
     fn walk<'b>(&'b mut self, start: &[u8], end: &[u8], reverse: bool) -> Result<Box<dyn Records + 'b>, Fault> {
+        self.may_wait()?;
         Ok(self.records(start, end, reverse))
     }
 

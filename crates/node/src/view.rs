@@ -16,7 +16,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use replica::ReplicaStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use storage::{Engine, RowCache, Slice, Snapshot, Span};
+use storage::{BlockRead, Engine, Look, RowCache, Slice, Snapshot, Span};
 use vocab::{ReplicaId, ShardId, Slot, slot_of};
 
 /// The row of a key that is known not to be there: no record is as short. Only readers put it into the cache, and only
@@ -280,6 +280,18 @@ impl ShardView {
     #[must_use]
     pub fn keys_in_slot(&self, slot: Slot) -> u64 {
         self.counters.in_slot(slot)
+    }
+
+    /// The first block that reading the record of a key would wait for, where that can be told. Does not wait.
+    #[must_use]
+    pub fn missing(&self, key: &[u8]) -> Option<BlockRead> {
+        if self.is_cached(key) {
+            return None;
+        }
+        match self.engine.look(&keys::record(key), &[]) {
+            Look::Missing(block) => Some(block),
+            Look::Found(_) | Look::Unknown => None,
+        }
     }
 
     /// Has the disk begin to read the record of a key that is not in the row cache.

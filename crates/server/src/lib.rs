@@ -9,6 +9,7 @@ mod commit;
 mod connection;
 mod data_dir;
 mod directory;
+mod disk_reader;
 mod dispatch;
 mod embedded;
 mod holdings;

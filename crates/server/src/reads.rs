@@ -165,6 +165,7 @@ impl Worker {
             arrived_us,
             consistency,
             seed: self.next_seed(),
+            held: Vec::new(),
         };
         self.pooled.push(read);
         Step::Next

@@ -261,8 +261,13 @@ impl Store {
     pub(crate) fn note_read(&self, took: Duration, now_ms: u64) {
         if took > SLOW_READ && crate::process::waited_for_disk() {
             log::debug!("slow read {took:?}");
-            self.slow_until_ms.store(now_ms + SLOW_SPELL_MS, Ordering::Relaxed);
+            self.note_slow_read(now_ms);
         }
+    }
+
+    /// Tells that a read has waited for the disk.
+    pub(crate) fn note_slow_read(&self, now_ms: u64) {
+        self.slow_until_ms.store(now_ms + SLOW_SPELL_MS, Ordering::Relaxed);
     }
 }
 

@@ -5,11 +5,12 @@
 //! a log thread while the loop goes on; what arrives meanwhile is the next entry.
 
 use crate::connection::{Connection, Received};
+use crate::disk_reader::DiskReader;
 use crate::inbox::{Inbox, Message};
 use crate::links::Links;
 use crate::load::ReadSampler;
 use crate::outbox::Outbox;
-use crate::pooled::PooledRead;
+use crate::pooled::{Answer, PooledRead};
 use crate::splitting::HeldWrite;
 use crate::store::{Store, moment};
 use crate::waits::Waiting;
@@ -60,8 +61,12 @@ pub(crate) struct Worker {
     pub(crate) short_of_room: bool,
     /// Of writes that its shards have taken and not yet proposed.
     pub(crate) queued_bytes: usize,
-    /// Reads for the pool: they go there together.
+    /// Reads that wait for the disk: they begin together.
     pub(crate) pooled: Vec<PooledRead>,
+    /// None where the kernel has no rings.
+    disk: Option<DiskReader>,
+    /// What it has made.
+    made: Vec<Answer>,
     /// Connections to be looked at in this turn.
     pub(crate) ready: Vec<usize>,
     buffer: Vec<u8>,
@@ -121,6 +126,8 @@ impl Worker {
             short_of_room: false,
             queued_bytes: 0,
             pooled: Vec::new(),
+            disk: None,
+            made: Vec::new(),
             ready: Vec::new(),
             buffer: vec![0; limits::READ_BUFFER_BYTES],
             scratch: Reply::default(),
@@ -148,6 +155,10 @@ impl Worker {
 
     /// Runs until told to stop.
     pub(crate) fn run(mut self) {
+        match DiskReader::new(&self.store, self.poll.registry(), MAIL) {
+            Ok(disk) => self.disk = Some(disk),
+            Err(e) => log::info!("no io_uring here ({e}): threads read from disk instead"),
+        }
         let mut events = Events::with_capacity(1024);
         let mut mail = Vec::new();
         while !self.stopping {
@@ -159,7 +170,8 @@ impl Worker {
             next = deadline.map_or(next, |deadline| next.min(deadline));
             self.ready.append(&mut self.outbox.unstalled);
             let unfinished = self.links.as_ref().is_some_and(Links::is_unfinished);
-            let wait = if self.ready.is_empty() && self.outbox.dirty.is_empty() && !unfinished {
+            let behind = unfinished || self.disk.as_mut().is_some_and(DiskReader::is_behind);
+            let wait = if self.ready.is_empty() && self.outbox.dirty.is_empty() && !behind {
                 next.saturating_duration_since(Instant::now())
             } else {
                 Duration::ZERO
@@ -205,7 +217,7 @@ impl Worker {
             for id in std::mem::take(&mut self.ready) {
                 self.receive(id);
             }
-            self.store.pool.read(&mut self.pooled);
+            self.read_from_disk();
             self.pump();
             self.post();
             self.ready.append(&mut self.outbox.unstalled);
@@ -218,6 +230,15 @@ impl Worker {
             self.check_holds();
         }
         self.flush_all();
+    }
+
+    /// Begins reads that wait for the disk, and answers those that need not wait any longer.
+    fn read_from_disk(&mut self) {
+        let Some(disk) = &mut self.disk else { return self.store.pool.read(&mut self.pooled) };
+        disk.go(&mut self.pooled, &mut self.made);
+        for (ticket, reply) in self.made.drain(..) {
+            self.outbox.deliver(&ticket, &reply);
+        }
     }
 
     fn accept(&mut self, announced: bool) {

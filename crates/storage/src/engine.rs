@@ -1,8 +1,9 @@
 //! The door to a tree: what the rest of Basalt asks of storage, whatever keeps it.
 
-use crate::{Ingest, Ingested, Slice};
+use crate::{BlockRead, HeldBlock, Ingest, Ingested, Slice};
 use byteview::ByteView;
 use std::fmt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3Default;
@@ -109,6 +110,31 @@ impl EngineStats {
     }
 }
 
+/// Blocks that are read for one key before the last of them is known: parts of filters and indexes.
+const BLOCKS_AHEAD_MAX: usize = 16;
+
+/// How a look-up that does not wait came out.
+pub enum Look {
+    /// What `get` answers.
+    Found(Option<Slice>),
+    /// It needs this block. With that held, it may need another one.
+    Missing(BlockRead),
+    /// What it needs cannot be told.
+    Unknown,
+}
+
+/// Some bytes of a file.
+pub struct Extent {
+    /// The file, open.
+    pub file: Arc<File>,
+    /// Where they begin.
+    pub offset: u64,
+    /// How many they are; fewer where the file ends.
+    pub bytes: usize,
+    /// What offset and length are multiples of.
+    pub grain: u64,
+}
+
 /// One shard's ordered map of tree keys to values, each write stamped with its Raft index.
 ///
 /// Invariants: `apply`, `seal`, `clear` and `install` are called by one thread, `apply` with rising indexes; any thread may read
@@ -130,10 +156,21 @@ pub trait Engine: Send + Sync {
     /// The value of `key` as of the applied index. May wait for the disk.
     fn get(&self, key: &[u8]) -> Result<Option<Slice>>;
 
+    /// As `get`, but it does not wait: what is neither in memory nor in `held` it tells.
+    fn look(&self, key: &[u8], held: &[HeldBlock]) -> Look {
+        let _ = (key, held);
+        Look::Unknown
+    }
+
     /// Has the disk begin to read what `get` of `key` will need, where that can be told. A hint: it answers nothing, and
     /// may do nothing.
     fn prefetch(&self, key: &[u8]) {
-        let _ = key;
+        for _ in 0..BLOCKS_AHEAD_MAX {
+            match self.look(key, &[]) {
+                Look::Missing(block) if !block.ask_for() => {}
+                _ => return,
+            }
+        }
     }
 
     /// A snapshot as of the applied index. Holding it keeps old versions alive: keep it short, unless it is for a
@@ -238,6 +275,12 @@ pub trait Snapshot: Send {
 
     /// The value of `key` then.
     fn get(&self, key: &[u8]) -> Result<Option<Slice>>;
+
+    /// As `get`, but it does not wait: see `Engine::look`.
+    fn look(&self, key: &[u8], held: &[HeldBlock]) -> Look {
+        let _ = (key, held);
+        Look::Unknown
+    }
 
     /// The rows of `span` in order, or in reverse order.
     fn cursor(&self, span: Span, reverse: bool) -> Box<dyn Cursor + '_>;

@@ -1,6 +1,7 @@
 //! Small durable files, and what the system's errors mean to a store.
 
 use crate::{Error, Result};
+use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
@@ -14,6 +15,11 @@ pub(crate) fn system_error(path: &Path, source: io::Error) -> Error {
         }
         _ => Error::Io { path: path.to_path_buf(), source },
     }
+}
+
+/// Opens a file to be read past the page cache.
+pub(crate) fn open_direct(path: &Path) -> io::Result<File> {
+    Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty())?.into())
 }
 
 /// Makes the entries of a folder durable.

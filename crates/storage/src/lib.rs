@@ -17,16 +17,18 @@ mod memory;
 mod open;
 mod options;
 mod resources;
+mod ring;
 mod throttle;
 
 pub use cache::{CacheStats, PutMode, RowCache, Stamp};
-pub use engine::{Cursor, Engine, EngineStats, Error, Keep, Result, Snapshot, Span, WriteBatch, tail_of};
+pub use engine::{Cursor, Engine, EngineStats, Error, Extent, Keep, Look, Result, Snapshot, Span, WriteBatch, tail_of};
 pub use ingest::{Ingest, Ingested};
 pub use inspect::{Inspection, inspect_engine};
-pub use lsm::LsmEngine;
+pub use lsm::{BlockRead, HeldBlock, LsmEngine};
 /// Reference-counted bytes; short ones are held inline.
 pub use lsm_tree::Slice;
 pub use memory::MemoryEngine;
 pub use open::open_engine;
 pub use options::{Compression, EngineKind, StorageOptions};
 pub use resources::SharedResources;
+pub use ring::{Buffer, Ring};

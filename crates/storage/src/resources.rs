@@ -1,6 +1,7 @@
 //! What the trees of one node share: block cache, open files, the write rate, and the memory for unflushed writes.
 
 use crate::StorageOptions;
+use crate::lsm::DirectFiles;
 use crate::throttle::Throttle;
 use lsm_tree::{Cache, DescriptorTable};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,7 @@ pub struct SharedResources {
     pub(crate) options: StorageOptions,
     pub(crate) cache: Arc<Cache>,
     pub(crate) descriptors: Arc<DescriptorTable>,
+    pub(crate) direct: Arc<DirectFiles>,
     pub(crate) throttle: Arc<Throttle>,
     /// Of purges, besides: of the bytes that they look at.
     pub(crate) purge_throttle: Arc<Throttle>,
@@ -41,6 +43,7 @@ impl SharedResources {
             // It counts a block by its length: the allocator adds a tenth.
             cache: Arc::new(Cache::with_capacity_bytes(options.block_cache_bytes / 10 * 9)),
             descriptors: Arc::new(DescriptorTable::new(options.open_files_max)),
+            direct: DirectFiles::new(options.open_files_max / 2),
             throttle: Arc::new(Throttle::new(options.rate_limit_bytes_per_s)),
             purge_throttle: Arc::new(Throttle::new(0)),
             options,

@@ -57,7 +57,7 @@ impl Stolen {
     /// Of the time that all processors have had since.
     pub fn percent(&self) -> f64 {
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-        let stolen_us = (stolen_ticks() - self.ticks) * MICROSECONDS_PER_TICK;
+        let stolen_us = stolen_ticks().saturating_sub(self.ticks) * MICROSECONDS_PER_TICK;
         stolen_us as f64 / 1e4 / (self.start.elapsed().as_secs_f64() * cores)
     }
 }

@@ -21,15 +21,20 @@ pub struct Search {
     pub tries: Vec<Try>,
 }
 
-impl Try {
-    /// In a word or two.
+impl Search {
+    /// The goal of one that looks for nothing.
+    pub(crate) const CURVE: &str = "curve";
+
+    /// Whether rates were given rather than looked for.
     #[must_use]
-    pub fn verdict(&self) -> &'static str {
-        match (self.set_aside, self.holds) {
-            (true, _) => "set aside",
-            (false, true) => "holds",
-            (false, false) => "does not",
-        }
+    pub fn is_curve(&self) -> bool {
+        self.goal == Self::CURVE
+    }
+
+    /// How many tries decide nothing.
+    #[must_use]
+    pub fn set_aside(&self) -> usize {
+        self.tries.iter().filter(|one| one.set_aside).count()
     }
 }
 
@@ -53,4 +58,16 @@ pub struct Try {
     /// It did not hold while the machine's host gave cores to other machines: it decides nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub set_aside: bool,
+}
+
+impl Try {
+    /// In a word or two.
+    #[must_use]
+    pub fn verdict(&self) -> &'static str {
+        match (self.set_aside, self.holds) {
+            (true, _) => "set aside",
+            (false, true) => "holds",
+            (false, false) => "does not",
+        }
+    }
 }

@@ -24,10 +24,14 @@ pub fn count(value: u64) -> String {
     out
 }
 
-/// So many of a thing: `1 answer`, `2,000 answers`.
+/// So many of a thing: `1 answer`, `2,000 answers`, `2 tries`.
 #[must_use]
 pub fn plural(value: u64, thing: &str) -> String {
-    format!("{} {thing}{}", count(value), if value == 1 { "" } else { "s" })
+    match (value, thing.strip_suffix("ry")) {
+        (1, _) => format!("1 {thing}"),
+        (_, Some(beginning)) => format!("{} {beginning}ries", count(value)),
+        (_, None) => format!("{} {thing}s", count(value)),
+    }
 }
 
 /// A rate a second: whole from a hundred on.
@@ -110,6 +114,8 @@ mod tests {
             (count(3_000_000_000), "3,000,000,000"),
             (plural(1, "answer"), "1 answer"),
             (plural(2000, "answer"), "2,000 answers"),
+            (plural(1, "try"), "1 try"),
+            (plural(2, "try"), "2 tries"),
             (rate(0.5), "0.50"),
             (rate(99.96), "100"),
             (rate(243_120.4), "243,120"),

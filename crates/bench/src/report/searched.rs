@@ -26,15 +26,11 @@ pub struct Tries {
 /// What is looked for, in words.
 #[must_use]
 pub fn title(search: &Search) -> String {
-    if is_curve(search) {
+    if search.is_curve() {
         "Latency against offered load".to_owned()
     } else {
         format!("The highest rate at which {}", search.goal)
     }
-}
-
-fn is_curve(search: &Search) -> bool {
-    search.goal == "curve"
 }
 
 /// The tries, once for each latency of which the promise speaks.
@@ -103,9 +99,9 @@ pub fn interval(search: &Search) -> Option<String> {
     Some(format!(
         "It lies between {}/s, which held in {held} of {}, and {}/s, which held in {held_above} of {}.",
         figure::rate(best),
-        figure::plural(tried, "try").replace("trys", "tries"),
+        figure::plural(tried, "try"),
         figure::rate(failed),
-        figure::plural(tried_above, "try").replace("trys", "tries"),
+        figure::plural(tried_above, "try"),
     ))
 }
 

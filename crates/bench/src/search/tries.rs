@@ -23,12 +23,9 @@ const DURATION: Span = Span::Time(Duration::from_secs(10));
 /// So does its warm-up.
 const WARM_UP: Span = Span::Time(Duration::from_secs(3));
 /// So many tries of a search may be set aside because the machine was not its own: then it takes what there is.
-const SET_ASIDE_MAX: u32 = 20;
+const SET_ASIDE_MAX: usize = 20;
 /// Where a search begins, as a share of what a closed loop gets.
 const BEGIN_SHARE: f64 = 0.5;
-
-/// What a search for no goal is called.
-const CURVE: &str = "curve";
 
 struct Tries<'a> {
     options: &'a PhaseOptions,
@@ -40,8 +37,6 @@ struct Tries<'a> {
     report: RunReport,
     logs: Vec<(String, HistogramLog)>,
     search: Search,
-    /// How many tries have been set aside.
-    set_aside: u32,
 }
 
 /// Searches, on what the options name. What was measured, with the search in its report.
@@ -89,7 +84,6 @@ pub(crate) fn searched(
             report,
             logs: Vec::new(),
             search: Search { tolerance: search.tolerance / 100.0, ..Search::default() },
-            set_aside: 0,
         };
         tries.all(search)
     })
@@ -113,7 +107,7 @@ fn doubt(tries: &[Try]) -> Option<&'static str> {
 }
 
 /// Whether a try decides nothing: it did not hold, and its machine was not its own. One that holds all the same does.
-fn is_set_aside(judged: &Judged, stolen_share: f64, set_aside: u32) -> bool {
+fn is_set_aside(judged: &Judged, stolen_share: f64, set_aside: usize) -> bool {
     !judged.holds && stolen_share > CpuUse::STOLEN_SHARE_MAX && set_aside < SET_ASIDE_MAX
 }
 
@@ -175,10 +169,11 @@ impl Tries<'_> {
                  a machine that is quiet.",
             );
         }
-        if self.set_aside > 0 {
+        let set_aside = self.search.set_aside();
+        if set_aside > 0 {
             self.search.answer.push_str(&format!(
                 " {} did not hold while this machine's host gave its cores to other machines (steal time), and decided nothing.",
-                figure::plural(u64::from(self.set_aside), "try").replace("trys", "tries")
+                figure::plural(set_aside as u64, "try")
             ));
         }
         if let Some(doubt) = doubt(&self.search.tries) {
@@ -188,7 +183,7 @@ impl Tries<'_> {
     }
 
     fn curve(&mut self, asked: &[OfferedRate]) -> Result<(), Ended> {
-        CURVE.clone_into(&mut self.search.goal);
+        Search::CURVE.clone_into(&mut self.search.goal);
         let shares = asked.iter().any(|rate| matches!(rate, OfferedRate::Share(_)));
         let closed = if shares { Some(self.closed()?.throughput_per_s) } else { None };
         for (index, rate) in curve::rates(asked, closed).into_iter().enumerate() {
@@ -216,13 +211,12 @@ impl Tries<'_> {
         let trouble = self.trouble(&phase);
         let stolen = phase.cpu.stolen_share(phase.duration_s, self.report.environment.cores);
         // Of a curve nothing is tried again.
-        let may_wait = trouble.is_none() && self.search.goal != CURVE;
+        let may_wait = trouble.is_none() && !self.search.is_curve();
         if let Some(trouble) = trouble {
             judged = Judged { holds: false, ratio: f64::INFINITY, why: trouble };
         }
-        let set_aside = may_wait && is_set_aside(&judged, stolen, self.set_aside);
+        let set_aside = may_wait && is_set_aside(&judged, stolen, self.search.set_aside());
         if set_aside {
-            self.set_aside += 1;
             judged
                 .why
                 .push_str(&format!("; the host took {} of the machine: to be tried again", figure::percent(stolen)));

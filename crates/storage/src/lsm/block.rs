@@ -99,6 +99,16 @@ impl Rows {
         self.try_seek(key).ok_or(MALFORMED)
     }
 
+    /// The newest version of `key`, if the block has one.
+    pub(super) fn get(&mut self, key: &[u8]) -> lsm_tree::Result<Option<InternalValue>> {
+        self.seek(key)?;
+        let row = self.parse(self.at, self.left == 0).ok_or(MALFORMED)?;
+        match row {
+            Some((row, _)) if self.compare(&row, key).is_eq() => self.next(),
+            _ => Ok(None),
+        }
+    }
+
     fn try_seek(&mut self, key: &[u8]) -> Option<()> {
         let (mut low, mut high) = (0, self.pointers.len() / self.pointer_bytes);
         // After that, the row of pointer `low - 1` is the last with a whole key that is below.

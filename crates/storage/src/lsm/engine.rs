@@ -14,7 +14,10 @@ use super::view::{APPLIED_KEY, Sealed, View, applied_record, meta_key, newest_of
 use crate::envelope::Packing;
 use crate::files::create_folder;
 use crate::health::Health;
-use crate::{Engine, EngineStats, Error, Ingest, Ingested, Keep, Result, SharedResources, Slice, Snapshot, WriteBatch};
+use crate::{
+    Engine, EngineStats, Error, HeldBlock, Ingest, Ingested, Keep, Look, Result, SharedResources, Slice, Snapshot,
+    WriteBatch,
+};
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use lsm_tree::{AbstractTree, ValueType};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -227,8 +230,8 @@ impl Engine for LsmEngine {
         self.current().get(key, NEWEST)
     }
 
-    fn prefetch(&self, key: &[u8]) {
-        self.current().prefetch(key);
+    fn look(&self, key: &[u8], held: &[HeldBlock]) -> Look {
+        self.current().look(key, NEWEST, held)
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {

@@ -8,6 +8,7 @@
 //! Invariant: the pointer is switched only after the tree that it names is complete and durable; trees that it does
 //! not name, and that nobody in this process holds, are rubbish and are removed.
 
+use super::direct::DirectFiles;
 use super::fault::translate;
 use super::filter::{Brake, Pace, Parts};
 use super::manifest::Manifest;
@@ -44,6 +45,8 @@ pub(super) struct Generation {
     pub(super) folder: PathBuf,
     tree: AnyTree,
     pub(super) descriptors: Arc<DescriptorTable>,
+    /// The same files, for reading past the page cache.
+    pub(super) direct: Arc<DirectFiles>,
     pub(super) usage: Arc<Usage>,
     /// The index that its files hold.
     pub(super) flushed: AtomicU64,
@@ -143,6 +146,7 @@ impl Generation {
             folder: folder.to_path_buf(),
             tree,
             descriptors: shared.descriptors.clone(),
+            direct: shared.direct.clone(),
             usage: shared.usage(),
             flushed: AtomicU64::new(0),
             flushing: Mutex::new(()),

@@ -6,6 +6,7 @@
 mod archive;
 mod blob;
 mod block;
+mod direct;
 mod engine;
 mod fault;
 mod filter;
@@ -15,17 +16,19 @@ mod head;
 mod ingest;
 mod inspect;
 mod install;
+mod look;
 mod manifest;
 mod memtable;
 mod merge;
 mod names;
-mod prefetch;
 mod purge;
 mod snapshot;
 mod sweep;
 mod table;
 mod view;
 
+pub(crate) use direct::DirectFiles;
 pub use engine::LsmEngine;
 pub(crate) use generation::is_in;
 pub(crate) use inspect::LsmInspection;
+pub use look::{BlockRead, HeldBlock};

@@ -3,7 +3,7 @@
 use super::memtable::Hold;
 use super::merge::Entries;
 use super::view::View;
-use crate::{Cursor, Result, Slice, Snapshot, Span};
+use crate::{Cursor, HeldBlock, Look, Result, Slice, Snapshot, Span};
 use lsm_tree::InternalValue;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -33,6 +33,10 @@ impl Snapshot for LsmSnapshot {
 
     fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
         self.view.get(key, self.index)
+    }
+
+    fn look(&self, key: &[u8], held: &[HeldBlock]) -> Look {
+        self.view.look(key, self.index, held)
     }
 
     fn cursor(&self, span: Span, reverse: bool) -> Box<dyn Cursor + '_> {

@@ -8,6 +8,7 @@
 //! are large, and are left to lsm-tree.
 
 use super::block::Rows;
+use super::direct::Closing;
 use super::head::Head;
 use crate::Slice;
 use lsm_tree::file_accessor::FileAccessor;
@@ -20,9 +21,14 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-/// The blocks of a table, once they are needed; none of one that is left to lsm-tree.
+/// What is known of a table's blocks, once it is needed.
 #[derive(Default)]
-pub(super) struct Blocks(OnceLock<Option<Ends>>);
+pub(super) struct Blocks {
+    /// None of a table that is left to lsm-tree.
+    ends: OnceLock<Option<Ends>>,
+    /// Of its file for reading past the page cache, if it was read so.
+    closing: OnceLock<Closing>,
+}
 
 /// Of each block in order, the last key's head, and where it is.
 struct Ends {
@@ -110,13 +116,19 @@ impl Blocks {
         }
     }
 
+    /// Keeps what closes the table's file.
+    pub(super) fn keep(&self, closing: Closing) {
+        // If there is one, it does the same: what is too much only closes the file early.
+        let _ = self.closing.set(closing);
+    }
+
     fn ends(&self, table: &Table) -> Option<&Ends> {
-        if let Some(ends) = self.0.get() {
+        if let Some(ends) = self.ends.get() {
             return ends.as_ref();
         }
         // What cannot be read now is left to lsm-tree, which says what is wrong.
         let ends = Ends::read(table).ok()?;
-        self.0.get_or_init(|| ends).as_ref()
+        self.ends.get_or_init(|| ends).as_ref()
     }
 }
 

@@ -60,14 +60,15 @@ pub(super) struct Sealed {
 
 struct Run {
     tables: Vec<Table>,
-    /// Of each of them, for scans.
+    /// Of each of them.
     blocks: Vec<Arc<Blocks>>,
 }
 
 impl Run {
-    fn table_for(&self, key: &[u8]) -> Option<&Table> {
+    fn table_for(&self, key: &[u8]) -> Option<(&Table, &Arc<Blocks>)> {
         let at = self.tables.partition_point(|table| &table.metadata.key_range.max()[..] < key);
-        self.tables.get(at).filter(|table| &table.metadata.key_range.min()[..] <= key)
+        let table = self.tables.get(at).filter(|table| &table.metadata.key_range.min()[..] <= key)?;
+        Some((table, &self.blocks[at]))
     }
 
     /// Its entries from `start` on; `None` if it has none before `end`.
@@ -122,17 +123,11 @@ impl View {
     /// The value of `key` as of `index`: one that is held and was the applied index after this view was loaded, or
     /// `NEWEST`.
     pub(super) fn get(&self, key: &[u8], index: u64) -> Result<Option<Slice>> {
-        let seqno = index + 1;
-        if let Some(entry) = self.active.get(key, index) {
+        if let Some(entry) = self.unflushed(key, index) {
             return self.value_of(&entry);
         }
-        for sealed in self.sealed.iter().rev() {
-            if let Some(entry) = sealed.memtable.get(key, index) {
-                return self.value_of(&entry);
-            }
-        }
-        let hash = xxh3_64(key);
-        for table in self.tables_for(key) {
+        let (seqno, hash) = (index + 1, xxh3_64(key));
+        for (table, _) in self.tables_for(key) {
             match table.get(key, seqno, hash) {
                 Ok(None) => {}
                 Ok(Some(entry)) => return self.value_of(&entry),
@@ -143,13 +138,13 @@ impl View {
     }
 
     /// The tables that may have `key`, newest first.
-    pub(super) fn tables_for<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = &'a Table> {
+    pub(super) fn tables_for<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = (&'a Table, &'a Arc<Blocks>)> {
         self.runs.iter().filter_map(move |run| run.table_for(key))
     }
 
-    /// Whether the newest version of `key` is in a memtable.
-    pub(super) fn is_unflushed(&self, key: &[u8]) -> bool {
-        self.memtables().any(|memtable| memtable.get(key, NEWEST).is_some())
+    /// What memtables have of `key` as of `index`.
+    pub(super) fn unflushed(&self, key: &[u8], index: u64) -> Option<InternalValue> {
+        self.memtables().find_map(|memtable| memtable.get(key, index))
     }
 
     /// The value that an entry stands for.
@@ -233,7 +228,7 @@ impl View {
     /// Checksums hold but the content makes no sense: names the first table that has the key.
     fn misread(&self, key: &[u8], detail: &str) -> Error {
         let table = self.runs.iter().find_map(|run| run.table_for(key));
-        let path: &Path = table.map_or(&self.generation.folder, |table| &table.path);
+        let path: &Path = table.map_or(&self.generation.folder, |(table, _)| &table.path);
         Error::Corrupt { path: path.to_path_buf(), detail: detail.into() }
     }
 

@@ -1,0 +1,315 @@
+//! Look-ups that do not wait: what is not in memory is told, so that one thread waits for the disk for many at once.
+//!
+//! Rows that are read so are not put into the block cache: the row cache holds those that are asked for, and what the
+//! block cache has room for is filters and indexes first, without which a row costs several reads.
+
+use super::block::Rows;
+use super::direct::{DirectFiles, TableKey};
+use super::table::Blocks;
+use super::view::View;
+use crate::{Extent, Look};
+use lsm_tree::table::block::BlockType;
+use lsm_tree::table::filter::block::FilterBlock;
+use lsm_tree::table::{Block, BlockHandle, IndexBlock};
+use lsm_tree::{AbstractTree, CompressionType, DescriptorTable, InternalValue, SeqNo, Table, ValueType};
+use rustix::fs::{Advice, fadvise};
+use std::fs::File;
+use std::num::NonZeroU64;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A larger block is not read ahead of a `get`, in bytes.
+const BLOCK_BYTES_MAX: u32 = 1024 * 1024;
+
+/// Why a look-up goes no further.
+enum Stop {
+    /// A block is in no memory.
+    Missing(BlockAt),
+    /// What was read makes no sense.
+    Malformed,
+}
+
+impl From<lsm_tree::Error> for Stop {
+    fn from(_: lsm_tree::Error) -> Self {
+        Self::Malformed
+    }
+}
+
+type Looked<T> = std::result::Result<T, Stop>;
+
+/// Where a block is and what it is.
+#[derive(Clone, Copy)]
+struct BlockAt {
+    handle: BlockHandle,
+    kind: BlockType,
+    compression: CompressionType,
+}
+
+/// One table, for one look-up.
+struct Lookup<'a> {
+    table: &'a Table,
+    key: TableKey,
+    held: &'a [HeldBlock],
+}
+
+/// A block that is to be read.
+pub struct BlockRead {
+    table: Table,
+    key: TableKey,
+    at: BlockAt,
+    descriptors: Arc<DescriptorTable>,
+    direct: Arc<DirectFiles>,
+    blocks: Arc<Blocks>,
+}
+
+/// A block that was read, for those look-ups that wanted it.
+pub struct HeldBlock {
+    key: TableKey,
+    offset: u64,
+    block: Block,
+}
+
+impl View {
+    /// The value of `key` as of `index`, without waiting. As with `get`, the newest version is the one that is wanted.
+    pub(super) fn look(&self, key: &[u8], index: u64, held: &[HeldBlock]) -> Look {
+        let value = |entry: InternalValue| match entry.key.value_type {
+            // Such a value is in a file that has no blocks.
+            ValueType::Indirection => Look::Unknown,
+            // What makes no sense is left to `get`, which says where it is.
+            _ => self.value_of(&entry).map_or(Look::Unknown, Look::Found),
+        };
+        if let Some(entry) = self.unflushed(key, index) {
+            return value(entry);
+        }
+        let (hash, tree) = (xxh3_64(key), self.generation.index().id());
+        for (table, blocks) in self.tables_for(key) {
+            match (Lookup { table, key: (tree, table.id()), held }).find(key, hash) {
+                Ok(None) => {}
+                Ok(Some(entry)) => return value(entry),
+                Err(Stop::Missing(at)) if at.handle.size() <= BLOCK_BYTES_MAX => {
+                    let (descriptors, direct) = (self.generation.descriptors.clone(), self.generation.direct.clone());
+                    let (key, table, blocks) = ((tree, table.id()), table.clone(), blocks.clone());
+                    return Look::Missing(BlockRead { table, key, at, descriptors, direct, blocks });
+                }
+                Err(Stop::Missing(_) | Stop::Malformed) => return Look::Unknown,
+            }
+        }
+        Look::Found(None)
+    }
+}
+
+impl Lookup<'_> {
+    /// The table's newest version of `key`.
+    fn find(&self, key: &[u8], hash: u64) -> Looked<Option<InternalValue>> {
+        if !self.may_have(key, hash)? {
+            return Ok(None);
+        }
+        let regions = &self.table.regions;
+        let mut found = self.entry_of(regions.tli, key)?;
+        // The index is in parts, and what was looked into is the index of these.
+        if regions.index.is_some()
+            && let Some(part) = found
+        {
+            found = self.entry_of(part, key)?;
+        }
+        let Some(handle) = found else { return Ok(None) };
+        let block = self.block(handle, BlockType::Data, self.table.metadata.data_block_compression)?;
+        Ok(Rows::new(block.data)?.get(key)?)
+    }
+
+    /// What the table's filter says.
+    fn may_have(&self, key: &[u8], hash: u64) -> Looked<bool> {
+        if let Some(filter) = &self.table.pinned_filter_block {
+            return Ok(filter.maybe_contains_hash(hash)?);
+        }
+        let Some(parts) = self.table.regions.filter_tli else { return Ok(true) };
+        let Some(part) = self.entry_of(parts, key)? else { return Ok(true) };
+        let filter = FilterBlock::new(self.block(part, BlockType::Filter, CompressionType::None)?);
+        Ok(filter.maybe_contains_hash(hash)?)
+    }
+
+    /// The first block of an index that may have `key`.
+    fn entry_of(&self, index: BlockHandle, key: &[u8]) -> Looked<Option<BlockHandle>> {
+        let block = self.block(index, BlockType::Index, self.table.metadata.index_block_compression)?;
+        let index = IndexBlock::new(block);
+        let mut entries = index.iter();
+        let found = if entries.seek(key, SeqNo::MAX) { entries.next() } else { None };
+        Ok(found.map(|entry| BlockHandle::new(entry.offset, entry.size)))
+    }
+
+    /// A block that is held, or in the block cache.
+    fn block(&self, handle: BlockHandle, kind: BlockType, compression: CompressionType) -> Looked<Block> {
+        let held = self.held.iter().find(|held| held.key == self.key && held.offset == *handle.offset());
+        let held = held.map(|held| held.block.clone());
+        let block = held.or_else(|| self.table.cache.get_block(self.key.into(), handle.offset()));
+        block.ok_or(Stop::Missing(BlockAt { handle, kind, compression }))
+    }
+}
+
+impl BlockRead {
+    /// Its bytes and those around them, to be read past the page cache, if that can be done here.
+    #[must_use]
+    pub fn direct(&self) -> Option<Extent> {
+        let grain = self.direct.grain()?;
+        let file = self.direct.open(self.key, &self.table.path, |closing| self.blocks.keep(closing))?;
+        let (start, end) = (*self.at.handle.offset(), *self.at.handle.offset() + u64::from(self.at.handle.size()));
+        let offset = start / grain * grain;
+        Some(Extent { file, offset, bytes: (end.next_multiple_of(grain) - offset) as usize, grain })
+    }
+
+    /// Its bytes, to be read through the page cache.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn cached(&self) -> std::io::Result<Extent> {
+        let id = self.key.into();
+        let file = match self.descriptors.access_for_table(&id) {
+            Some(file) => file,
+            None => {
+                let file = Arc::new(File::open(&*self.table.path)?);
+                self.descriptors.insert_for_table(id, file.clone());
+                file
+            }
+        };
+        Ok(Extent { file, offset: *self.at.handle.offset(), bytes: self.at.handle.size() as usize, grain: 1 })
+    }
+
+    /// `direct` was not taken by the file's system: it tells another one from now on, or none.
+    pub fn refused(&self, extent: &Extent) {
+        self.direct.refused(extent.grain);
+    }
+
+    /// What was read from `offset` on, if that has the whole block and its checksum holds. Parts of filters and indexes
+    /// are put into the block cache besides.
+    #[must_use]
+    pub fn accept(&self, offset: u64, bytes: &[u8]) -> Option<HeldBlock> {
+        let start = (*self.at.handle.offset() - offset) as usize;
+        let mut bytes = bytes.get(start..start + self.at.handle.size() as usize)?;
+        let block = Block::from_reader(&mut bytes, self.at.compression).ok()?;
+        if block.header.block_type != self.at.kind {
+            return None;
+        }
+        if self.at.kind != BlockType::Data {
+            self.table.cache.insert_block(self.key.into(), self.at.handle.offset(), block.clone());
+        }
+        Some(HeldBlock { key: self.key, offset: *self.at.handle.offset(), block })
+    }
+
+    /// Has the disk begin to read it, if it has rows; reads any other now. False if more may be wanted for the same key.
+    pub(crate) fn ask_for(&self) -> bool {
+        let Ok(extent) = self.cached() else { return true };
+        if self.at.kind == BlockType::Data {
+            // Refused, the block is read by whoever needs it.
+            let _ = fadvise(&*extent.file, extent.offset, NonZeroU64::new(extent.bytes as u64), Advice::WillNeed);
+            return true;
+        }
+        let mut bytes = vec![0; extent.bytes];
+        extent.file.read_exact_at(&mut bytes, extent.offset).is_err() || self.accept(extent.offset, &bytes).is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::{Engine, LsmEngine, SharedResources, Slice, StorageOptions, WriteBatch};
+
+    const ENTRIES: u64 = 12;
+    const ROWS: u64 = 500;
+
+    fn key(i: u64) -> Vec<u8> {
+        format!("key{i:08}").into_bytes()
+    }
+
+    fn value(i: u64) -> Vec<u8> {
+        // Some are kept out of the levels.
+        [&key(i)[..], &vec![7; if i % 50 == 49 { 5_000 } else { 500 }]].concat()
+    }
+
+    /// Each entry writes every twelfth key; the last ones stay in the first level and in memory.
+    fn filled(folder: &std::path::Path) -> LsmEngine {
+        let options = StorageOptions { table_bytes: 256 << 10, block_cache_bytes: 64 << 20, ..Default::default() };
+        let engine = LsmEngine::open(folder, &SharedResources::new(options)).unwrap();
+        for entry in 1..=ENTRIES {
+            let rows = (0..ROWS).map(|row| row * ENTRIES + entry);
+            let writes = rows.map(|i| (Slice::from(&key(i)[..]), Some(value(i).into()))).collect();
+            engine.apply(entry, WriteBatch { writes });
+            if entry < ENTRIES {
+                engine.seal(Vec::new());
+                engine.flush().unwrap();
+            }
+            while entry < ENTRIES - 1 && engine.compact().unwrap() {}
+        }
+        engine
+    }
+
+    /// Reads a block in one of the two ways.
+    fn fetch(block: &BlockRead, directly: bool) -> Option<HeldBlock> {
+        let direct = if directly { block.direct() } else { None };
+        let extent = direct.unwrap_or_else(|| block.cached().unwrap());
+        let Ok(mut ring) = crate::Ring::new(1) else { return read_plainly(block) };
+        ring.read(&extent.file, extent.offset, extent.bytes, ());
+        ring.wait().unwrap();
+        match ring.take().unwrap().1 {
+            Ok(bytes) => Some(block.accept(extent.offset, &bytes).unwrap()),
+            Err(error) => {
+                assert!(extent.grain > 1 && error.kind() == std::io::ErrorKind::InvalidInput, "{error}");
+                block.refused(&extent);
+                None
+            }
+        }
+    }
+
+    /// Where the kernel has no rings.
+    fn read_plainly(block: &BlockRead) -> Option<HeldBlock> {
+        let extent = block.cached().unwrap();
+        let mut bytes = vec![0; extent.bytes];
+        extent.file.read_exact_at(&mut bytes, extent.offset).unwrap();
+        block.accept(extent.offset, &bytes)
+    }
+
+    #[test]
+    fn with_what_it_wants_held_a_look_finds_what_a_get_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = filled(folder.path());
+        let (mut fetched, mut unknown) = (0, 0);
+        for i in 1..(ROWS + 2) * ENTRIES {
+            let (key, snapshot) = (key(i), engine.snapshot());
+            let mut held = Vec::new();
+            let found = loop {
+                // The engine and its snapshot say the same.
+                let look = if i % 2 == 0 { engine.look(&key, &held) } else { snapshot.look(&key, &held) };
+                match look {
+                    Look::Missing(block) => held.extend(fetch(&block, fetched % 3 > 0)),
+                    Look::Found(found) => break found,
+                    Look::Unknown => {
+                        assert_eq!(i % 50, 49, "{i}: its value is in the levels");
+                        unknown += 1;
+                        break engine.get(&key).unwrap();
+                    }
+                }
+                fetched += 1;
+            };
+            assert_eq!(found.as_deref(), (i <= ROWS * ENTRIES).then(|| value(i)).as_deref(), "{i}");
+        }
+        assert!(fetched > ROWS * ENTRIES / 2 && unknown > ROWS / 10, "{fetched} blocks, {unknown} values apart");
+        engine.prefetch(&key(1));
+    }
+
+    #[test]
+    fn a_block_that_is_not_whole_or_not_itself_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = filled(folder.path());
+        let Look::Missing(block) = engine.look(&key(1), &[]) else { panic!("all blocks are on disk") };
+        let extent = block.cached().unwrap();
+        let mut bytes = vec![0; extent.bytes];
+        extent.file.read_exact_at(&mut bytes, extent.offset).unwrap();
+        assert!(block.accept(extent.offset, &bytes[..extent.bytes - 1]).is_none());
+        bytes[extent.bytes / 2] ^= 1;
+        assert!(block.accept(extent.offset, &bytes).is_none());
+        bytes[extent.bytes / 2] ^= 1;
+        assert!(block.accept(extent.offset, &bytes).is_some());
+    }
+}

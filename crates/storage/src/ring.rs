@@ -1,0 +1,227 @@
+//! Reads of files that one thread has under way side by side: io_uring(7), of which this is all that the store uses.
+//!
+//! The store's only unsafe code: the kernel writes into a buffer while nobody here looks at it. So a ring owns the
+//! buffer and the file of each read until the kernel says that it is done, and waits for that before it goes.
+
+use io_uring::{IoUring, opcode, types};
+use slab::Slab;
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+
+/// Where buffers begin: what any device wants of a read past the page cache.
+const ALIGN: usize = 4096;
+/// Buffers of this size are used again.
+const USUAL_BYTES: usize = 16 * 1024;
+
+/// Reads under way, each with what it is for. Used by the thread that made it.
+pub struct Ring<T> {
+    ring: IoUring,
+    reads_max: usize,
+    underway: Slab<Underway<T>>,
+    spare: Vec<Buffer>,
+}
+
+struct Underway<T> {
+    buffer: Buffer,
+    /// Open until the kernel is done with it.
+    _file: Arc<File>,
+    tag: T,
+}
+
+/// What was read.
+pub struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl Buffer {
+    fn new(bytes: usize) -> Self {
+        let bytes = vec![0; bytes + ALIGN];
+        let start = bytes.as_ptr().align_offset(ALIGN);
+        Self { bytes, start, length: 0 }
+    }
+
+    fn room(&self) -> usize {
+        self.bytes.len() - ALIGN
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.length]
+    }
+}
+
+impl<T> Ring<T> {
+    /// Of so many reads at a time.
+    ///
+    /// # Errors
+    /// The kernel has none, or does not let this process have one: then files are to be read in another way.
+    pub fn new(reads_max: u32) -> io::Result<Self> {
+        // This thread is not interrupted for what is done: it is told with its next call of the system, and one that
+        // waits is woken. Kernels before 6.0 do not know all of that.
+        let patient = IoUring::builder().setup_single_issuer().setup_coop_taskrun().build(reads_max);
+        let ring = patient.or_else(|_| IoUring::new(reads_max))?;
+        Ok(Self { ring, reads_max: reads_max as usize, underway: Slab::new(), spare: Vec::new() })
+    }
+
+    /// How many more reads may be begun.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.reads_max - self.underway.len()
+    }
+
+    /// Begins a read of `bytes` bytes of `file` from `offset` on; fewer are read where the file ends. The kernel hears
+    /// of it with the next `submit` or `wait`.
+    ///
+    /// # Panics
+    /// When there is no room for it.
+    #[expect(unsafe_code, reason = "the kernel writes into the buffer")]
+    pub fn read(&mut self, file: &Arc<File>, offset: u64, bytes: usize, tag: T) {
+        assert!(self.room() > 0, "more reads than the ring has room for");
+        let usual = if bytes <= USUAL_BYTES { self.spare.pop() } else { None };
+        let mut buffer = usual.unwrap_or_else(|| Buffer::new(bytes.max(USUAL_BYTES)));
+        let start = buffer.start;
+        let target = buffer.bytes[start..start + bytes].as_mut_ptr();
+        let length = u32::try_from(bytes).expect("a read of less than 4 GiB");
+        let entry = opcode::Read::new(types::Fd(file.as_raw_fd()), target, length).offset(offset);
+        let key = self.underway.insert(Underway { buffer, _file: file.clone(), tag });
+        // SAFETY: buffer and file are in `underway`, where nobody touches them, until the completion with this key: the
+        // buffer's bytes are on the heap and do not move with it. `drop` waits, or gives them up for good.
+        let pushed = unsafe { self.ring.submission().push(&entry.build().user_data(key as u64)) };
+        assert!(pushed.is_ok(), "a ring has room for as many reads as it was made for");
+    }
+
+    /// Hands over what was begun, if anything.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn submit(&mut self) -> io::Result<()> {
+        if self.ring.submission().is_empty() { Ok(()) } else { self.enter(0) }
+    }
+
+    /// The same, and waits until some read is done.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn wait(&mut self) -> io::Result<()> {
+        self.enter(1)
+    }
+
+    fn enter(&mut self, done_min: usize) -> io::Result<()> {
+        match self.ring.submit_and_wait(done_min) {
+            Ok(_) => Ok(()),
+            // What is not handed over yet is with the next call.
+            Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ResourceBusy) => Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// A read that is done, if there is one; not in the order in which they were begun.
+    pub fn take(&mut self) -> Option<(T, io::Result<Buffer>)> {
+        let done = self.ring.completion().next()?;
+        let Underway { mut buffer, tag, .. } = self.underway.remove(done.user_data() as usize);
+        let Ok(length) = usize::try_from(done.result()) else {
+            self.give_back(buffer);
+            return Some((tag, Err(io::Error::from_raw_os_error(-done.result()))));
+        };
+        buffer.length = length;
+        Some((tag, Ok(buffer)))
+    }
+
+    /// Whether there is something to take.
+    pub fn has_done(&mut self) -> bool {
+        !self.ring.completion().is_empty()
+    }
+
+    /// For another read.
+    pub fn give_back(&mut self, buffer: Buffer) {
+        if buffer.room() == USUAL_BYTES && self.spare.len() < self.reads_max {
+            self.spare.push(buffer);
+        }
+    }
+}
+
+/// Readable, as epoll(7) says it, when a read is done.
+impl<T> AsRawFd for Ring<T> {
+    fn as_raw_fd(&self) -> RawFd {
+        self.ring.as_raw_fd()
+    }
+}
+
+impl<T> Drop for Ring<T> {
+    fn drop(&mut self) {
+        while !self.underway.is_empty() {
+            if self.wait().is_err() {
+                // The kernel may still write there.
+                std::mem::take(&mut self.underway).into_iter().for_each(std::mem::forget);
+                return;
+            }
+            while self.take().is_some() {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use std::io::Write;
+    use vocab::Prng;
+
+    /// A file of numbers, each of 8 bytes and that of its place.
+    fn numbers(count: u64) -> Arc<File> {
+        let mut file = tempfile::tempfile().unwrap();
+        let bytes: Vec<u8> = (0..count).flat_map(u64::to_le_bytes).collect();
+        file.write_all(&bytes).unwrap();
+        Arc::new(file)
+    }
+
+    #[test]
+    fn reads_side_by_side_each_have_their_bytes() {
+        // Where the kernel has no such rings, the store does without, too.
+        let Ok(mut ring) = Ring::new(8) else { return };
+        let (file, mut prng) = (numbers(100_000), Prng::new(1));
+        let (mut begun, mut done) = (0, 0);
+        while done < 2_000 {
+            while ring.room() > 0 && begun < 2_000 {
+                let (first, count) = (prng.below(100_000), 1 + prng.below(5_000) as usize);
+                ring.read(&file, first * 8, count * 8, (first, count));
+                begun += 1;
+            }
+            ring.wait().unwrap();
+            while let Some(((first, count), outcome)) = ring.take() {
+                let read = outcome.unwrap();
+                let expected: Vec<u8> =
+                    (first..(first + count as u64).min(100_000)).flat_map(u64::to_le_bytes).collect();
+                assert_eq!(read[..], expected);
+                ring.give_back(read);
+                done += 1;
+            }
+        }
+        assert_eq!((ring.room(), ring.take().is_none()), (8, true));
+        assert!(ring.spare.len() <= 8 && ring.spare.iter().all(|buffer| buffer.room() == USUAL_BYTES));
+    }
+
+    #[test]
+    fn a_failed_read_is_told_and_a_ring_that_goes_waits_for_the_others() {
+        let Ok(mut ring) = Ring::new(4) else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Arc::new(File::open(folder.path()).unwrap());
+        ring.read(&folder, 0, 100, "a folder");
+        ring.wait().unwrap();
+        let (tag, outcome) = ring.take().unwrap();
+        assert_eq!((tag, outcome.err().map(|e| e.kind())), ("a folder", Some(io::ErrorKind::IsADirectory)));
+        ring.read(&numbers(10), 0, 80, "never taken");
+        drop(ring);
+        assert_eq!(Arc::strong_count(&folder), 1);
+    }
+}
