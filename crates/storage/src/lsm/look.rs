@@ -215,6 +215,7 @@ mod tests {
 
     use super::*;
     use crate::{Engine, LsmEngine, SharedResources, Slice, StorageOptions, WriteBatch};
+    use vocab::Prng;
 
     const ENTRIES: u64 = 12;
     const ROWS: u64 = 500;
@@ -224,8 +225,10 @@ mod tests {
     }
 
     fn value(i: u64) -> Vec<u8> {
-        // Some are kept out of the levels.
-        [&key(i)[..], &vec![7; if i % 50 == 49 { 5_000 } else { 500 }]].concat()
+        // Some are kept out of the levels: those that are long and do not shrink.
+        let mut prng = Prng::new(i);
+        let rest = if i % 50 == 49 { 5_000 } else { 500 };
+        key(i).into_iter().chain((0..rest).map(|_| prng.next_u64() as u8)).collect()
     }
 
     /// Each entry writes every twelfth key; the last ones stay in the first level and in memory.
