@@ -135,7 +135,6 @@ pub struct SnapshotSpace<'a> {
 }
 
 /// What was read from disk for a read that does not wait, and what it lacks.
-#[derive(Default)]
 pub struct Held {
     /// Blocks of the tree.
     pub blocks: Vec<HeldBlock>,
@@ -186,29 +185,13 @@ impl<'a> SnapshotSpace<'a> {
         // Only what is the newest may be cached: asked after the stamp is taken, so that a write that begins later
         // changes the stamp.
         let newest = self.view.is_newest(self.snapshot.index());
-        let mut tree_key = std::mem::take(&mut self.tree_key);
-        keys::record_into(&mut tree_key, key);
-        let found = self.value(&tree_key);
-        self.tree_key = tree_key;
-        let found = found?;
+        keys::record_into(&mut self.tree_key, key);
+        let found = value_of(&*self.snapshot, self.held.as_deref_mut(), &self.tree_key)?;
         if newest && let Some(stamp) = stamp {
             self.view.cache().fill(shard, key, found.as_deref().unwrap_or(ABSENT), stamp);
         }
         let Some(bytes) = found else { return Ok(None) };
         Ok(self.view.live(Some(self.view.decode(bytes)?), self.now_ms))
-    }
-
-    /// The value of a key of the tree.
-    fn value(&mut self, tree_key: &[u8]) -> Result<Option<Slice>, Fault> {
-        let Some(held) = &mut self.held else { return Ok(self.snapshot.get(tree_key)?) };
-        match self.snapshot.look(tree_key, &held.blocks) {
-            Look::Found(value) => Ok(value),
-            Look::Missing(block) => {
-                held.lacking = Some(block);
-                Err(Fault::WouldBlock)
-            }
-            Look::Unknown => Err(Fault::WouldBlock),
-        }
     }
 
     /// Before many rows are read: which blocks they are in is not known.
@@ -221,6 +204,19 @@ impl<'a> SnapshotSpace<'a> {
     pub fn records(&self, start: &[u8], end: &[u8], reverse: bool) -> Box<dyn Records + '_> {
         let cursor = self.snapshot.cursor(record_span(start, end), reverse);
         Box::new(LiveRecords { view: self.view, cursor, now_ms: self.now_ms })
+    }
+}
+
+/// The value of a key of the tree; where the disk may not be waited for, from memory and what is held.
+fn value_of(snapshot: &dyn Snapshot, held: Option<&mut Held>, tree_key: &[u8]) -> Result<Option<Slice>, Fault> {
+    let Some(held) = held else { return Ok(snapshot.get(tree_key)?) };
+    match snapshot.look(tree_key, &held.blocks) {
+        Look::Found(value) => Ok(value),
+        Look::Missing(block) => {
+            held.lacking = Some(block);
+            Err(Fault::WouldBlock)
+        }
+        Look::Unknown => Err(Fault::WouldBlock),
     }
 }
 
@@ -268,7 +264,7 @@ impl Space for SnapshotSpace<'_> {
     }
 
     fn element_get(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<Option<Slice>, Fault> {
-        self.value(&keys::element(key, generation, element))
+        value_of(&*self.snapshot, self.held.as_deref_mut(), &keys::element(key, generation, element))
     }
 
     fn element_put(&mut self, _key: &[u8], _generation: u64, _element: &[u8], _value: &[u8]) -> Result<(), Fault> {

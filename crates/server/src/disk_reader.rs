@@ -21,6 +21,7 @@ use std::io::{ErrorKind, IoSliceMut};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Instant;
+use std::vec::Drain;
 use storage::{BlockRead, Buffer, Extent, HeldBlock, Ring};
 
 /// Blocks that are read side by side.
@@ -102,7 +103,7 @@ impl PageCache {
 }
 
 impl DiskReader {
-    /// To be made by the worker's thread. `token`: an event of this kind comes when there is something to `reap`.
+    /// To be made by the worker's thread. `token`: an event of this kind comes when `go` has something to do.
     pub(crate) fn new(store: &Arc<Store>, registry: &Registry, token: Token) -> std::io::Result<Self> {
         let ring = Ring::new(BLOCKS_MAX)?;
         registry.register(&mut SourceFd(&ring.as_raw_fd()), token, Interest::READABLE)?;
@@ -124,8 +125,8 @@ impl DiskReader {
     }
 
     /// Begins reads, makes those that have what they lacked, and tells the disk what others lack; `reads` is empty
-    /// afterwards. What is made is put into `answers`.
-    pub(crate) fn go(&mut self, reads: &mut Vec<PooledRead>, answers: &mut Vec<Answer>) {
+    /// afterwards. What comes back is the answers of those that are made.
+    pub(crate) fn go(&mut self, reads: &mut Vec<PooledRead>) -> Drain<'_, Answer> {
         self.fresh.extend(reads.drain(..));
         for _ in 0..TURN_MAX {
             let Some((asked, outcome)) = self.ring.take() else { break };
@@ -136,12 +137,12 @@ impl DiskReader {
         {
             self.go_on(read, 0);
         }
-        answers.append(&mut self.answers);
         self.store.pool.read(&mut self.left_over);
         if let Err(e) = self.ring.submit() {
             // Nothing of it is lost: it is handed over with the next call.
             log::error!("the kernel takes no reads: {e}");
         }
+        self.answers.drain(..)
     }
 
     /// Makes a read, or has read what it lacks.

@@ -27,7 +27,7 @@ use vocab::{Moment, NodeId, Prng, ShardId, StoreId, limits, wall_clock_ms};
 
 /// How long a look into storage may take before it is asked whether it has waited for the disk.
 pub(crate) const SLOW_READ: Duration = Duration::from_micros(200);
-/// How long after a slow read others are sent to the pool rather than made on an event loop.
+/// How long after a slow read others wait for the disk reader or the pool rather than be made on an event loop.
 const SLOW_SPELL_MS: u64 = 1000;
 
 /// The peer address of a node that has none.

@@ -10,7 +10,7 @@ use crate::inbox::{Inbox, Message};
 use crate::links::Links;
 use crate::load::ReadSampler;
 use crate::outbox::Outbox;
-use crate::pooled::{Answer, PooledRead};
+use crate::pooled::PooledRead;
 use crate::splitting::HeldWrite;
 use crate::store::{Store, moment};
 use crate::waits::Waiting;
@@ -65,8 +65,6 @@ pub(crate) struct Worker {
     pub(crate) pooled: Vec<PooledRead>,
     /// None where the kernel has no rings.
     disk: Option<DiskReader>,
-    /// What it has made.
-    made: Vec<Answer>,
     /// Connections to be looked at in this turn.
     pub(crate) ready: Vec<usize>,
     buffer: Vec<u8>,
@@ -127,7 +125,6 @@ impl Worker {
             queued_bytes: 0,
             pooled: Vec::new(),
             disk: None,
-            made: Vec::new(),
             ready: Vec::new(),
             buffer: vec![0; limits::READ_BUFFER_BYTES],
             scratch: Reply::default(),
@@ -235,8 +232,7 @@ impl Worker {
     /// Begins reads that wait for the disk, and answers those that need not wait any longer.
     fn read_from_disk(&mut self) {
         let Some(disk) = &mut self.disk else { return self.store.pool.read(&mut self.pooled) };
-        disk.go(&mut self.pooled, &mut self.made);
-        for (ticket, reply) in self.made.drain(..) {
+        for (ticket, reply) in disk.go(&mut self.pooled) {
             self.outbox.deliver(&ticket, &reply);
         }
     }

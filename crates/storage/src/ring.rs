@@ -118,9 +118,10 @@ impl<T> Ring<T> {
         match self.ring.submit_and_wait(done_min) {
             Ok(_) => Ok(()),
             // What is not handed over yet is with the next call.
-            Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ResourceBusy) => Ok(()),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            Err(e) => Err(e),
+            Err(e) => match e.kind() {
+                io::ErrorKind::Interrupted | io::ErrorKind::ResourceBusy | io::ErrorKind::WouldBlock => Ok(()),
+                _ => Err(e),
+            },
         }
     }
 

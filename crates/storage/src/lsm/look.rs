@@ -298,7 +298,22 @@ mod tests {
             assert_eq!(found.as_deref(), (i <= ROWS * ENTRIES).then(|| value(i)).as_deref(), "{i}");
         }
         assert!(fetched > ROWS * ENTRIES / 2 && unknown > ROWS / 10, "{fetched} blocks, {unknown} values apart");
+        let is_absent = |i: &u64| matches!(engine.look(format!("key{i:08}x").as_bytes(), &[]), Look::Found(None));
+        let absent = (0..ROWS).filter(is_absent).count();
+        assert!(absent as u64 > ROWS * 9 / 10, "the filters know {absent} of {ROWS} absent keys");
+    }
+
+    #[test]
+    fn what_is_asked_for_ahead_leaves_only_the_row_to_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = filled(folder.path());
+        let missing = |key: &[u8]| match engine.look(key, &[]) {
+            Look::Missing(block) => block.at.kind,
+            _ => panic!("all rows are on disk"),
+        };
+        assert!(missing(&key(1)) != BlockType::Data, "an index is in memory");
         engine.prefetch(&key(1));
+        assert!(missing(&key(1)) == BlockType::Data, "an index is missing");
     }
 
     #[test]
