@@ -1,10 +1,11 @@
-//! Data that are larger than memory and in no page cache: whatever way a read takes to the disk, it answers what was
-//! written, and others are answered meanwhile.
+//! Data that are larger than memory and in no page cache: whatever way a request takes to the disk, it is answered as
+//! what was written says, and others are answered meanwhile.
 #![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
 
 mod common;
 
 use common::{Connection, Dir, Random, Server, Setup, Value, announce};
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -30,6 +31,11 @@ fn is_hash(n: u64) -> bool {
     n.is_multiple_of(3)
 }
 
+/// The client that appends to the string of a number, which no other client asks for then.
+fn owner(n: u64) -> Option<u64> {
+    (n < KEYS && n.is_multiple_of(16) && !is_hash(n)).then_some(n / 16 % CLIENTS)
+}
+
 fn fill(connection: &mut Connection) {
     for batch in (0..KEYS).collect::<Vec<_>>().chunks(100) {
         for &n in batch {
@@ -53,11 +59,21 @@ fn evict(data: &Path) {
     Command::new("find").arg(data).args(["-type", "f"]).args(dd).stderr(Stdio::null()).status().unwrap();
 }
 
-/// A request and what it must be answered with.
-fn request(random: &mut Random) -> (Vec<Vec<u8>>, Value) {
-    let n = random.below(KEYS + KEYS / 10);
-    let written = |n: u64| (n < KEYS).then(|| value(n)).map_or(Value::NilBulk, Value::bulk);
+/// A request of a client and what it must be answered with. `appended`: to which of its numbers it has appended, and how
+/// often.
+fn request(random: &mut Random, client: u64, appended: &mut HashMap<u64, usize>) -> (Vec<Vec<u8>>, Value) {
+    let mut n = random.below(KEYS + KEYS / 10);
+    while owner(n).is_some_and(|owner| owner != client) {
+        n = random.below(KEYS);
+    }
     let key = |n: u64| format!("key{n}").into_bytes();
+    if owner(n).is_some() && random.below(2) == 0 {
+        let times = appended.entry(n).or_default();
+        *times += 1;
+        return (vec![b"APPEND".to_vec(), key(n), b"x".to_vec()], Value::Int((value(n).len() + *times) as i64));
+    }
+    let value = |n: u64| [value(n), vec![b'x'; appended.get(&n).copied().unwrap_or_default()]].concat();
+    let written = |n: u64| (n < KEYS).then(|| value(n)).map_or(Value::NilBulk, Value::bulk);
     if n < KEYS && is_hash(n) {
         return (vec![b"HGET".to_vec(), key(n), b"field".to_vec()], written(n));
     }
@@ -73,11 +89,13 @@ fn request(random: &mut Random) -> (Vec<Vec<u8>>, Value) {
     }
 }
 
-/// Reads in pipelines until told to stop; how many.
-fn read(server: &Server, seed: u64, stop: &AtomicBool) -> u64 {
-    let (mut connection, mut random, mut reads) = (server.connect(), Random::new(seed), 0);
+/// Asks in pipelines until told to stop; how often.
+fn ask(server: &Server, client: u64, stop: &AtomicBool) -> u64 {
+    let (mut connection, mut random, mut appended) = (server.connect(), Random::new(client), HashMap::new());
+    let mut asked = 0;
     while !stop.load(Ordering::Relaxed) {
-        let requests: Vec<_> = (0..=random.below(20)).map(|_| request(&mut random)).collect();
+        let requests: Vec<_> =
+            (0..=random.below(20)).map(|_| request(&mut random, client, &mut appended)).collect();
         for (words, _) in &requests {
             connection.send(&Connection::encode(words)).unwrap();
         }
@@ -85,9 +103,9 @@ fn read(server: &Server, seed: u64, stop: &AtomicBool) -> u64 {
             let answer = connection.read().unwrap();
             assert_eq!(answer, *expected, "{}", words.join(&b' ').escape_ascii());
         }
-        reads += requests.len() as u64;
+        asked += requests.len() as u64;
     }
-    reads
+    asked
 }
 
 /// Files of the server that are read past the page cache: flag `O_DIRECT` of open(2).
@@ -101,7 +119,7 @@ fn direct_files(server: &Server) -> usize {
 }
 
 #[test]
-fn reads_beyond_memory_answer_what_was_written() {
+fn requests_beyond_memory_are_answered_as_what_was_written_says() {
     let dir = Dir::new("beyond-memory");
     let data = dir.join("data");
     let server = Server::start(&setup(&data));
@@ -109,24 +127,24 @@ fn reads_beyond_memory_answer_what_was_written() {
     assert!(server.stop());
     let server = Server::start(&setup(&data));
     let (stop, begun) = (AtomicBool::new(false), Instant::now());
-    let (reads, direct) = std::thread::scope(|scope| {
-        let readers: Vec<_> = (0..CLIENTS)
-            .map(|seed| {
+    let (asked, direct) = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
                 let (server, stop) = (&server, &stop);
-                scope.spawn(move || read(server, seed, stop))
+                scope.spawn(move || ask(server, client, stop))
             })
             .collect();
         let mut direct = 0;
-        while begun.elapsed() < LASTS && !readers.iter().any(std::thread::ScopedJoinHandle::is_finished) {
+        while begun.elapsed() < LASTS && !clients.iter().any(std::thread::ScopedJoinHandle::is_finished) {
             evict(&data);
             direct = direct.max(direct_files(&server));
         }
         stop.store(true, Ordering::Relaxed);
-        let reads: u64 = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
-        (reads, direct)
+        let asked: u64 = clients.into_iter().map(|client| client.join().unwrap()).sum();
+        (asked, direct)
     });
     // None where the kernel has no rings, or the disk is so fast that nobody waits for it.
-    announce(&format!("beyond memory: {reads} reads, {direct} files read past the page cache"));
-    assert!(reads > 100, "{reads} reads");
+    announce(&format!("beyond memory: {asked} requests, {direct} files read past the page cache"));
+    assert!(asked > 100, "{asked} requests");
     assert!(server.stop());
 }

@@ -33,7 +33,7 @@ pub use record::{Kind, Record, RecordView, Spread};
 pub use remote_space::{Remote, RemoteAnswer, RemoteSpace, remote_records};
 pub use shard::{
     Answers, ArrivedSnapshot, ColdItem, Effects, Fact, KeyHash, LEASE_US, Shard, SnapshotTask, SplitTask, StoreEvent,
-    Ticket, Warmth, Write, cold_items, events_after, key_hash, newest_events, stored_map,
+    Ticket, Warmed, Warmth, Write, cold_items, events_after, key_hash, newest_events, stored_map,
 };
 pub use slots::Slots;
 pub use space::{Fault, RecordRange, Records, Shards, SmallHash, Space};

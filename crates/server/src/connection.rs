@@ -108,7 +108,7 @@ impl SlowReads {
 }
 
 /// A write that is not handed to its shard yet.
-pub(crate) struct Cold {
+pub(crate) struct ColdWrite {
     /// What it will find is in memory.
     pub(crate) ready: bool,
     pub(crate) shard: usize,
@@ -176,7 +176,7 @@ pub(crate) struct Connection {
     /// Of these, the reads that are made in the pool.
     slow_reads: SlowReads,
     /// Writes that wait for what they will find, or behind such ones.
-    pub(crate) cold: VecDeque<Cold>,
+    pub(crate) cold: VecDeque<ColdWrite>,
     /// The transaction under way, and its request's sequence number.
     pub(crate) transaction: Option<(u64, Transaction)>,
     /// Bytes of answers that wait for earlier ones.

@@ -1,16 +1,17 @@
-//! Reads blocks for reads that wait for the disk, many side by side, beside the sockets of an event loop: a wait costs
-//! no thread, and one call of the system hands over what many reads want.
+//! Reads blocks for what waits for the disk, many side by side, beside the sockets of an event loop: a wait costs no
+//! thread, and one call of the system hands over what many want.
 //!
-//! A read is tried with what is in memory (`PooledRead::make_now`); it says which block it lacks, and with that held is
-//! tried again. One that cannot say (it wants rows of which the keys are not known, or values that are kept out of the
-//! tree's levels) goes to the pool, as all do where the kernel has no rings.
+//! Each is tried with what is in memory (`Cold::go_on`); it says which block it lacks, and with that held is tried
+//! again. One that cannot say (it wants rows of which the keys are not known, or a very large value) goes to the pool, as
+//! all do where the kernel has no rings.
 //!
-//! **Past the page cache.** What reads want beyond the memory that the store was given is hardly ever in the page cache,
+//! **Past the page cache.** What is wanted beyond the memory that the store was given is hardly ever in the page cache,
 //! and to read through it takes three times the processor time. But where a machine has memory to spare, the page
 //! cache is where data end up that nobody planned for. So one block in sixteen is read through it, which fills it
 //! in time with what is asked for most; and as long as half of those are found there, all are read so.
 
-use crate::pooled::{Answer, Outcome, PooledRead};
+use crate::cold::{Cold, Outcome};
+use crate::inbox::Message;
 use crate::store::{SLOW_READ, Store, now_ms};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
@@ -21,13 +22,14 @@ use std::io::{ErrorKind, IoSliceMut};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Instant;
-use std::vec::Drain;
 use storage::{BlockRead, Buffer, Extent, HeldBlock, Ring};
 
 /// Blocks that are read side by side.
 const BLOCKS_MAX: u32 = 256;
 /// Of these, the ones that a read may want at once are kept free before another read begins.
 const BLOCKS_SPARE: usize = 64;
+/// Bytes that are read side by side, but for what one read may want at once: values may be larger than blocks.
+const BYTES_MAX: usize = 8 << 20;
 /// Blocks that are taken in one turn of the loop: some clients ask for the next while others are answered, and the disk has
 /// something to do meanwhile. A virtual disk may tell of all that it was asked for at once.
 const TURN_MAX: usize = 16;
@@ -38,17 +40,17 @@ const SAMPLE: u32 = 16;
 /// How slowly what is known of the page cache follows what is found: a share of so many blocks.
 const MEMORY: f32 = 64.0;
 
-/// What the kernel was asked for: a block for a read.
+/// What the kernel was asked for: a block, and for which of the waiting.
 struct Asked {
-    read: usize,
+    key: usize,
     block: BlockRead,
     extent: Extent,
     since: Instant,
 }
 
-/// A read that waits for blocks.
+/// Waits for blocks.
 struct Waiting {
-    read: PooledRead,
+    cold: Cold,
     /// How many.
     blocks: usize,
     rounds: u32,
@@ -59,7 +61,7 @@ struct Waiting {
 impl Waiting {
     fn take(&mut self, block: Option<HeldBlock>) {
         match block {
-            Some(block) => self.read.hold(block),
+            Some(block) => self.cold.hold(block),
             None => self.failed = true,
         }
     }
@@ -69,13 +71,12 @@ impl Waiting {
 pub(crate) struct DiskReader {
     store: Arc<Store>,
     ring: Ring<Asked>,
-    /// Not begun yet: there was no room. Bounded by the requests that connections may have under way.
-    fresh: VecDeque<PooledRead>,
+    /// Not begun yet: there was no room. Bounded by the requests that connections may have under way, and by the entries
+    /// that shards may leave unapplied.
+    fresh: VecDeque<Cold>,
     waiting: Slab<Waiting>,
-    /// Of reads that are made.
-    answers: Vec<Answer>,
     /// For the pool.
-    left_over: Vec<PooledRead>,
+    left_over: Vec<Cold>,
     page_cache: PageCache,
     /// For what is in the page cache.
     buffer: Vec<u8>,
@@ -112,7 +113,6 @@ impl DiskReader {
             ring,
             fresh: VecDeque::new(),
             waiting: Slab::new(),
-            answers: Vec::new(),
             left_over: Vec::new(),
             page_cache: PageCache { found: 0.0, passed: 0 },
             buffer: Vec::new(),
@@ -124,39 +124,39 @@ impl DiskReader {
         self.ring.has_done()
     }
 
-    /// Begins reads, makes those that have what they lacked, and tells the disk what others lack; `reads` is empty
-    /// afterwards. What comes back is the answers of those that are made.
-    pub(crate) fn go(&mut self, reads: &mut Vec<PooledRead>) -> Drain<'_, Answer> {
-        self.fresh.extend(reads.drain(..));
+    /// Begins what is in `cold`, goes on with those that have what they lacked, and tells the disk what others lack;
+    /// `cold` is empty afterwards. What their worker is to be told of those that are over is added to `messages`.
+    pub(crate) fn go(&mut self, cold: &mut Vec<Cold>, messages: &mut Vec<Message>) {
+        self.fresh.extend(cold.drain(..));
         for _ in 0..TURN_MAX {
             let Some((asked, outcome)) = self.ring.take() else { break };
-            self.arrived(asked, outcome);
+            self.arrived(asked, outcome, messages);
         }
         while self.ring.room() > BLOCKS_SPARE
-            && let Some(read) = self.fresh.pop_front()
+            && self.ring.bytes() < BYTES_MAX
+            && let Some(cold) = self.fresh.pop_front()
         {
-            self.go_on(read, 0);
+            self.go_on(cold, 0, messages);
         }
-        self.store.pool.read(&mut self.left_over);
+        self.store.pool.wait_for(&mut self.left_over);
         if let Err(e) = self.ring.submit() {
             // Nothing of it is lost: it is handed over with the next call.
             log::error!("the kernel takes no reads: {e}");
         }
-        self.answers.drain(..)
     }
 
-    /// Makes a read, or has read what it lacks.
-    fn go_on(&mut self, mut read: PooledRead, mut rounds: u32) {
+    /// Has one go on, or has read what it lacks.
+    fn go_on(&mut self, mut cold: Cold, mut rounds: u32, messages: &mut Vec<Message>) {
         while rounds < ROUNDS_MAX {
-            let mut blocks = if rounds == 0 { read.ahead() } else { Vec::new() };
+            let mut blocks = if rounds == 0 { cold.ahead() } else { Vec::new() };
             rounds += 1;
             if blocks.is_empty() {
-                match read.make_now() {
-                    Outcome::Answered(answer) => return self.answers.push(answer),
+                match cold.go_on() {
+                    Outcome::Over(message) => return messages.extend(message),
                     Outcome::Patient(job) => return self.store.pool.run(job),
                     Outcome::WouldWait(back) => return self.left_over.push(back),
                     Outcome::Lacks(back, block) => {
-                        read = back;
+                        cold = back;
                         blocks.push(block);
                     }
                 }
@@ -164,23 +164,23 @@ impl DiskReader {
             if blocks.len() > self.ring.room() {
                 break;
             }
-            let key = self.waiting.insert(Waiting { read, blocks: 0, rounds, failed: false });
+            let key = self.waiting.insert(Waiting { cold, blocks: 0, rounds, failed: false });
             blocks.into_iter().for_each(|block| self.fetch(key, block));
             if self.waiting[key].blocks > 0 {
                 return;
             }
             let waiting = self.waiting.remove(key);
-            read = waiting.read;
+            cold = waiting.cold;
             if waiting.failed {
                 break;
             }
         }
-        self.left_over.push(read);
+        self.left_over.push(cold);
     }
 
-    /// Has a block read for a waiting read; it may be there at once.
-    fn fetch(&mut self, read: usize, block: BlockRead) {
-        let waiting = &mut self.waiting[read];
+    /// Has a block read for one that waits; it may be there at once.
+    fn fetch(&mut self, key: usize, block: BlockRead) {
+        let waiting = &mut self.waiting[key];
         let direct = if self.page_cache.is_asked() { None } else { block.direct() };
         let extent = match direct.map_or_else(|| block.cached(), Ok) {
             Ok(extent) => extent,
@@ -197,16 +197,16 @@ impl DiskReader {
         }
         waiting.blocks += 1;
         let (file, offset, bytes) = (extent.file.clone(), extent.offset, extent.bytes);
-        self.ring.read(&file, offset, bytes, Asked { read, block, extent, since: Instant::now() });
+        self.ring.read(&file, offset, bytes, Asked { key, block, extent, since: Instant::now() });
     }
 
     /// A block is there, or could not be read.
-    fn arrived(&mut self, asked: Asked, outcome: std::io::Result<Buffer>) {
-        let Asked { read, block, extent, since } = asked;
+    fn arrived(&mut self, asked: Asked, outcome: std::io::Result<Buffer>, messages: &mut Vec<Message>) {
+        let Asked { key, block, extent, since } = asked;
         if since.elapsed() > SLOW_READ {
             self.store.note_slow_read(now_ms());
         }
-        let waiting = &mut self.waiting[read];
+        let waiting = &mut self.waiting[key];
         waiting.blocks -= 1;
         match outcome {
             Ok(bytes) => {
@@ -219,8 +219,8 @@ impl DiskReader {
             Err(_) => waiting.failed = true,
         }
         if waiting.blocks == 0 {
-            let Waiting { read, rounds, failed, .. } = self.waiting.remove(read);
-            if failed { self.left_over.push(read) } else { self.go_on(read, rounds) }
+            let Waiting { cold, rounds, failed, .. } = self.waiting.remove(key);
+            if failed { self.left_over.push(cold) } else { self.go_on(cold, rounds, messages) }
         }
     }
 }

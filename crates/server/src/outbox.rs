@@ -1,9 +1,10 @@
 //! Where answers go: to this worker's connections, to another worker, or to a caller in this process.
 
+use crate::cold::Cold;
+use crate::cold_rows::{Applying, warm_entries};
 use crate::connection::Connection;
 use crate::inbox::Message;
 use crate::store::Store;
-use crate::warming::Applying;
 use crate::whole_store::DIVIDED;
 use crate::worker::Connections;
 use cluster::{Change, Map};
@@ -47,6 +48,8 @@ pub(crate) struct Outbox {
     gathers: Slab<Gather>,
     /// Requests to all shards that are to be made again, for shards were split meanwhile.
     pub(crate) divided: Vec<Ticket>,
+    /// What waits for the disk: it begins together.
+    pub(crate) cold: Vec<Cold>,
     /// How applying goes.
     pub(crate) applying: Applying,
     /// Messages for other nodes.
@@ -72,6 +75,7 @@ impl Outbox {
             unstalled: Vec::new(),
             gathers: Slab::new(),
             divided: Vec::new(),
+            cold: Vec::new(),
             applying: Applying::default(),
             posts: Vec::new(),
             news: Vec::new(),
@@ -237,10 +241,7 @@ impl Effects for Outbox {
 
     fn warm(&mut self, view: &Arc<ShardView>, entries: &[Entry]) -> Warmth {
         self.applying.look(&self.store);
-        match self.store.inbox(self.worker) {
-            Some(back) => self.store.warm_entries(view, entries, back),
-            None => Warmth::Unknown,
-        }
+        warm_entries(&self.store, self.worker, view, entries, &mut self.cold)
     }
 
     fn sealed(&mut self, _shard: ShardId) {

@@ -1,10 +1,10 @@
 //! Threads for what may wait for the disk: reads that miss the cache, scans, and looking up what a write will need.
 
-use crate::pooled::{PooledRead, make_all};
+use crate::cold::{Cold, wait_for_all};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Reads that one thread takes at a time.
+/// What waits for the disk, and one thread takes at a time.
 const BATCH_MAX: usize = 8;
 
 /// A job; it reports back by itself.
@@ -12,8 +12,8 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 enum Task {
     Job(Job),
-    /// One of those that are made in batches.
-    Read(PooledRead),
+    /// One of those that are taken in batches.
+    Cold(Cold),
 }
 
 /// Invariant: `wakes` threads of those that are `idle` have been woken and have not taken notice yet.
@@ -55,14 +55,14 @@ impl Pool {
         self.wake(queue, 1);
     }
 
-    /// Makes reads in batches; `reads` is empty afterwards.
-    pub(crate) fn read(&self, reads: &mut Vec<PooledRead>) {
-        if reads.is_empty() {
+    /// Has what waits for the disk go on, in batches; `cold` is empty afterwards.
+    pub(crate) fn wait_for(&self, cold: &mut Vec<Cold>) {
+        if cold.is_empty() {
             return;
         }
-        let batches = reads.len().div_ceil(BATCH_MAX);
+        let batches = cold.len().div_ceil(BATCH_MAX);
         let mut queue = self.lock();
-        queue.tasks.extend(reads.drain(..).map(Task::Read));
+        queue.tasks.extend(cold.drain(..).map(Task::Cold));
         self.wake(queue, batches);
     }
 
@@ -87,17 +87,17 @@ impl Pool {
     }
 
     fn serve(&self) {
-        let mut reads = Vec::with_capacity(BATCH_MAX);
+        let mut batch = Vec::with_capacity(BATCH_MAX);
         let mut queue = self.lock();
         loop {
-            let job = queue.take(&mut reads);
-            if job.is_some() || !reads.is_empty() {
+            let job = queue.take(&mut batch);
+            if job.is_some() || !batch.is_empty() {
                 // What is left is for others, if there are any.
                 let more = usize::from(!queue.tasks.is_empty());
                 self.wake(queue, more);
                 match job {
                     Some(job) => job(),
-                    None => make_all(self, &mut reads),
+                    None => wait_for_all(self, &mut batch),
                 }
                 queue = self.lock();
             } else if queue.stopped {
@@ -119,12 +119,12 @@ impl Pool {
 }
 
 impl Queue {
-    /// The next task: a job, or reads that follow each other.
-    fn take(&mut self, reads: &mut Vec<PooledRead>) -> Option<Job> {
-        while reads.len() < BATCH_MAX {
+    /// The next task: a job, or what follows each other and waits for the disk alone.
+    fn take(&mut self, batch: &mut Vec<Cold>) -> Option<Job> {
+        while batch.len() < BATCH_MAX {
             match self.tasks.pop_front() {
-                Some(Task::Job(job)) if reads.is_empty() => return Some(job),
-                Some(Task::Read(read)) => reads.push(read),
+                Some(Task::Job(job)) if batch.is_empty() => return Some(job),
+                Some(Task::Cold(cold)) => batch.push(cold),
                 Some(job) => {
                     self.tasks.push_front(job);
                     break;

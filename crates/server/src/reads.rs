@@ -1,9 +1,10 @@
 //! Reads of one shard: on the event loop where memory answers, in the pool where not; confirmed where they must be.
 
 use crate::access::{Access, HOLD_US};
+use crate::cold::Cold;
+use crate::cold_reads::ColdRead;
 use crate::connection::Effect;
 use crate::dispatch::{Step, Target};
-use crate::pooled::PooledRead;
 use crate::requests::conclude;
 use crate::store::steady_us;
 use crate::worker::Worker;
@@ -154,7 +155,7 @@ impl Worker {
         let Some(ticket) = self.begin_in_pool(id, spec, args, target.mask) else { return Step::Stall };
         self.sampler.note(&place.0, target.slot);
         let (arrived_us, consistency) = asked;
-        let read = PooledRead {
+        let read = ColdRead {
             store: self.store.clone(),
             ticket,
             spec,
@@ -167,7 +168,7 @@ impl Worker {
             seed: self.next_seed(),
             held: Vec::new(),
         };
-        self.pooled.push(read);
+        self.outbox.cold.push(Cold::Read(read));
         Step::Next
     }
 

@@ -10,7 +10,6 @@ use crate::inbox::{Inbox, Message};
 use crate::links::Links;
 use crate::load::ReadSampler;
 use crate::outbox::Outbox;
-use crate::pooled::PooledRead;
 use crate::splitting::HeldWrite;
 use crate::store::{Store, moment};
 use crate::waits::Waiting;
@@ -61,10 +60,10 @@ pub(crate) struct Worker {
     pub(crate) short_of_room: bool,
     /// Of writes that its shards have taken and not yet proposed.
     pub(crate) queued_bytes: usize,
-    /// Reads that wait for the disk: they begin together.
-    pub(crate) pooled: Vec<PooledRead>,
     /// None where the kernel has no rings.
     disk: Option<DiskReader>,
+    /// What is told of those that waited for the disk and need not any longer.
+    thawed: Vec<Message>,
     /// Connections to be looked at in this turn.
     pub(crate) ready: Vec<usize>,
     buffer: Vec<u8>,
@@ -123,8 +122,8 @@ impl Worker {
             room_known_until_us: 0,
             short_of_room: false,
             queued_bytes: 0,
-            pooled: Vec::new(),
             disk: None,
+            thawed: Vec::new(),
             ready: Vec::new(),
             buffer: vec![0; limits::READ_BUFFER_BYTES],
             scratch: Reply::default(),
@@ -167,7 +166,8 @@ impl Worker {
             next = deadline.map_or(next, |deadline| next.min(deadline));
             self.ready.append(&mut self.outbox.unstalled);
             let unfinished = self.links.as_ref().is_some_and(Links::is_unfinished);
-            let behind = unfinished || self.disk.as_mut().is_some_and(DiskReader::is_behind);
+            let behind =
+                unfinished || !self.outbox.cold.is_empty() || self.disk.as_mut().is_some_and(DiskReader::is_behind);
             let wait = if self.ready.is_empty() && self.outbox.dirty.is_empty() && !behind {
                 next.saturating_duration_since(Instant::now())
             } else {
@@ -229,12 +229,13 @@ impl Worker {
         self.flush_all();
     }
 
-    /// Begins reads that wait for the disk, and answers those that need not wait any longer.
+    /// Begins what waits for the disk, and has that go on which need not wait any longer.
     fn read_from_disk(&mut self) {
-        let Some(disk) = &mut self.disk else { return self.store.pool.read(&mut self.pooled) };
-        for (ticket, reply) in disk.go(&mut self.pooled) {
-            self.outbox.deliver(&ticket, &reply);
-        }
+        let Some(disk) = &mut self.disk else { return self.store.pool.wait_for(&mut self.outbox.cold) };
+        let mut thawed = std::mem::take(&mut self.thawed);
+        disk.go(&mut self.outbox.cold, &mut thawed);
+        thawed.drain(..).for_each(|message| self.read_mail(message));
+        self.thawed = thawed;
     }
 
     fn accept(&mut self, announced: bool) {

@@ -1,18 +1,19 @@
 //! Writes of one shard, and of all: from the request to the shard's next entry.
 
 use crate::access::Access;
-use crate::connection::{ALL_KEYS, Cold, Effect};
+use crate::cold::Cold;
+use crate::cold_rows::ColdRows;
+use crate::connection::{ALL_KEYS, ColdWrite, Effect};
 use crate::dispatch::{Step, Target, answer};
 use crate::inbox::Message;
 use crate::requests::KeyHashes;
 use crate::whole_store::{SLOTS, ranges_text};
 use crate::worker::Worker;
 use node::session::{Consistency, Transaction};
-use node::{EncodedCommand, ShardView, SnapshotSpace, Space, Ticket, Write, key_hash};
+use node::{EncodedCommand, ShardView, Ticket, Write, key_hash};
 use resp::Reply;
 use resp::table::{self, CommandSpec};
 use std::sync::Arc;
-use std::time::Instant;
 use vocab::Slot;
 
 impl Worker {
@@ -61,13 +62,16 @@ impl Worker {
         // What the command will find is brought into the cache first, so that applying it need not wait for the disk;
         // the connection's later writes queue up behind it.
         if !ready {
-            let (store, command, inbox) = (self.store.clone(), command.clone(), self.inbox.clone());
-            self.store.pool.run(Box::new(move || {
-                warm(&store, spec, &view, &command);
-                inbox.send(Message::Warm(ticket));
-            }));
+            let rows = ColdRows::of_write(&self.store, view, command.clone(), self.now.wall_ms, ticket);
+            self.outbox.cold.push(Cold::Rows(rows));
         }
-        connection.cold.push_back(Cold { ready, shard, write: Write::Command(command), keys: keys.clone(), ticket });
+        connection.cold.push_back(ColdWrite {
+            ready,
+            shard,
+            write: Write::Command(command),
+            keys: keys.clone(),
+            ticket,
+        });
         Step::Next
     }
 
@@ -156,16 +160,4 @@ impl Worker {
         self.hand_over(shard, write, keys, ticket);
         Step::Next
     }
-}
-
-/// Reads what a write will find, so that it is in memory when the write is applied.
-fn warm(store: &crate::store::Store, spec: &CommandSpec, view: &ShardView, command: &EncodedCommand) {
-    let begun = Instant::now();
-    let now_ms = crate::store::now_ms();
-    let args = command.args();
-    for at in spec.keys(&args).into_iter().flatten() {
-        // A failure shows when the command is applied.
-        let _ = SnapshotSpace::new(view, now_ms, 0).get(args[at]);
-    }
-    store.note_read(begun.elapsed(), now_ms);
 }

@@ -21,6 +21,8 @@ pub struct Ring<T> {
     ring: IoUring,
     reads_max: usize,
     underway: Slab<Underway<T>>,
+    /// Of their buffers.
+    bytes: usize,
     spare: Vec<Buffer>,
 }
 
@@ -68,13 +70,19 @@ impl<T> Ring<T> {
         // waits is woken. Kernels before 6.0 do not know all of that.
         let patient = IoUring::builder().setup_single_issuer().setup_coop_taskrun().build(reads_max);
         let ring = patient.or_else(|_| IoUring::new(reads_max))?;
-        Ok(Self { ring, reads_max: reads_max as usize, underway: Slab::new(), spare: Vec::new() })
+        Ok(Self { ring, reads_max: reads_max as usize, underway: Slab::new(), bytes: 0, spare: Vec::new() })
     }
 
     /// How many more reads may be begun.
     #[must_use]
     pub fn room(&self) -> usize {
         self.reads_max - self.underway.len()
+    }
+
+    /// Bytes of memory that the reads under way take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Begins a read of `bytes` bytes of `file` from `offset` on; fewer are read where the file ends. The kernel hears
@@ -87,6 +95,7 @@ impl<T> Ring<T> {
         assert!(self.room() > 0, "more reads than the ring has room for");
         let usual = if bytes <= USUAL_BYTES { self.spare.pop() } else { None };
         let mut buffer = usual.unwrap_or_else(|| Buffer::new(bytes.max(USUAL_BYTES)));
+        self.bytes += buffer.room();
         let start = buffer.start;
         let target = buffer.bytes[start..start + bytes].as_mut_ptr();
         let length = u32::try_from(bytes).expect("a read of less than 4 GiB");
@@ -129,6 +138,7 @@ impl<T> Ring<T> {
     pub fn take(&mut self) -> Option<(T, io::Result<Buffer>)> {
         let done = self.ring.completion().next()?;
         let Underway { mut buffer, tag, .. } = self.underway.remove(done.user_data() as usize);
+        self.bytes -= buffer.room();
         let Ok(length) = usize::try_from(done.result()) else {
             self.give_back(buffer);
             return Some((tag, Err(io::Error::from_raw_os_error(-done.result()))));
@@ -197,6 +207,7 @@ mod tests {
                 let (first, count) = (prng.below(100_000), 1 + prng.below(5_000) as usize);
                 ring.read(&file, first * 8, count * 8, (first, count));
                 begun += 1;
+                assert!(ring.bytes() >= count * 8);
             }
             ring.wait().unwrap();
             while let Some(((first, count), outcome)) = ring.take() {
@@ -208,7 +219,7 @@ mod tests {
                 done += 1;
             }
         }
-        assert_eq!((ring.room(), ring.take().is_none()), (8, true));
+        assert_eq!((ring.room(), ring.bytes(), ring.take().is_none()), (8, 0, true));
         assert!(ring.spare.len() <= 8 && ring.spare.iter().all(|buffer| buffer.room() == USUAL_BYTES));
     }
 

@@ -151,6 +151,9 @@ impl<'a> Worker<'a> {
             if self.ended {
                 self.drop_parked();
             }
+            if self.is_stopped() {
+                self.session.hurry();
+            }
             self.release(stage, now);
             let arrival = schedule.as_mut().and_then(|schedule| self.arrivals(stage, schedule, begun, now));
             if self.ended && self.in_flight == 0 {
@@ -176,9 +179,11 @@ impl<'a> Worker<'a> {
 
     /// Whether nothing more may be started, whatever is left to do.
     fn is_over(&self, stage: &Stage, now: Instant) -> bool {
-        stage.deadline.is_some_and(|deadline| now >= deadline)
-            || self.shared.stop.load(Ordering::Relaxed)
-            || self.shared.failed.load(Ordering::Relaxed)
+        stage.deadline.is_some_and(|deadline| now >= deadline) || self.is_stopped()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.shared.stop.load(Ordering::Relaxed) || self.shared.failed.load(Ordering::Relaxed)
     }
 
     fn publish(&mut self) {

@@ -43,6 +43,9 @@ pub trait Session {
     /// # Errors
     /// The target is no longer there, or the system fails.
     fn wait(&mut self, until: Option<Instant>, done: &mut Vec<Completion>) -> io::Result<()>;
+
+    /// Somebody wants the run to end: what was refused is attempted once more at the most.
+    fn hurry(&mut self);
 }
 
 /// What a lane waits for.
@@ -314,6 +317,11 @@ impl<T: Transport> Session for RecordSession<T> {
             self.send(lane);
         }
         Ok(())
+    }
+
+    fn hurry(&mut self) {
+        self.manner.patience = Some(Duration::ZERO);
+        self.again.extend(self.waiting.drain(..).map(|(_, lane)| lane));
     }
 }
 

@@ -55,8 +55,8 @@ impl Transport for Script {
     }
 }
 
-/// How an operation ends that meets these fates.
-fn end(kind: OpKind, fates: &[Fate], patience: Duration) -> Outcome {
+/// An operation that is under way and will meet these fates.
+fn begun(kind: OpKind, fates: &[Fate], patience: Duration) -> RecordSession<Script> {
     let mut properties = Properties::new();
     properties.set("recordcount", "10");
     let task = if kind == OpKind::Delete { Task::Delete } else { Task::Run };
@@ -66,6 +66,12 @@ fn end(kind: OpKind, fates: &[Fate], patience: Duration) -> Outcome {
     let mut session = RecordSession::new(script, workload, 1, manner);
     *session.operation(0) = Operation { kind, key: b"user1".to_vec(), ..Operation::default() };
     session.start(0);
+    session
+}
+
+/// How an operation ends that meets these fates.
+fn end(kind: OpKind, fates: &[Fate], patience: Duration) -> Outcome {
+    let mut session = begun(kind, fates, patience);
     let (mut done, end) = (Vec::new(), Instant::now() + Duration::from_secs(10));
     while done.is_empty() && Instant::now() < end {
         session.wait(Some(end), &mut done).unwrap();
@@ -101,4 +107,18 @@ fn patience_ends_with_the_last_error_and_tells_what_is_unknown() {
     let mut fates = endless;
     fates[0] = Fate::Again(Failure::Disconnected);
     assert!(end(OpKind::Insert, &fates, Duration::from_millis(30)).unknown, "the first attempt may have been done");
+}
+
+#[test]
+fn a_run_that_is_to_end_does_not_wait_for_what_is_refused_again_and_again() {
+    let mut session = begun(OpKind::Update, &[Fate::Again(Failure::Down); 100], Duration::MAX);
+    let mut done = Vec::new();
+    session.wait(Some(Instant::now()), &mut done).unwrap();
+    assert!(done.is_empty() && session.waiting.len() == 1, "it waits for its next attempt");
+    session.hurry();
+    // The first sends what waited.
+    for _ in 0..2 {
+        session.wait(Some(Instant::now()), &mut done).unwrap();
+    }
+    assert_eq!(done.remove(0).outcome.result, Err(Fault::error("CLUSTERDOWN")));
 }

@@ -23,7 +23,7 @@ pub use events::{StoreEvent, events_after, newest_events};
 pub use lease::LEASE_US;
 pub use meta::stored_map;
 pub use ticket::{Answers, KeyHash, Ticket, Write, key_hash};
-pub use warm::{ColdItem, Warmth, cold_items};
+pub use warm::{ColdItem, Warmed, Warmth, cold_items};
 
 use crate::peer::PeerMessage;
 use crate::view::ShardView;

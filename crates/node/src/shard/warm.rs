@@ -8,7 +8,7 @@ use super::apply::{run, transaction};
 use crate::entry::{Args, EncodedCommand, Item, decode};
 use crate::entry_space::EntrySpace;
 use crate::view::ShardView;
-use crate::{Kind, SnapshotSpace, Space};
+use crate::{Fault, Held, Kind, SnapshotSpace, Space};
 use replica::{Entry, has_commands};
 use resp::Reply;
 use resp::table;
@@ -74,9 +74,10 @@ impl Shard {
     }
 }
 
-/// One thing to be read before an entry is applied.
+/// What a write will find, to be read before it is applied.
 pub struct ColdItem {
-    index: u64,
+    /// Of its entry; none if it is not in one yet.
+    index: Option<u64>,
     now_ms: u64,
     what: What,
 }
@@ -84,6 +85,17 @@ pub struct ColdItem {
 enum What {
     Commands(Vec<EncodedCommand>),
     Housekeeping,
+}
+
+/// How far the reading of a `ColdItem` has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Warmed {
+    /// All that is known of is in memory.
+    Done,
+    /// It would have to wait for the disk.
+    Lacking,
+    /// What else it will find is only known by doing it: `ColdItem::read_rest`.
+    More,
 }
 
 /// The items of entries whose keys are not all at hand.
@@ -98,14 +110,14 @@ pub fn cold_items(view: &ShardView, entries: &[Entry]) -> Vec<ColdItem> {
                 Item::Command(args) => vec![args],
                 Item::Transaction { commands, .. } => commands,
                 Item::Housekeeping => {
-                    cold.push(ColdItem { index: entry.index, now_ms, what: What::Housekeeping });
+                    cold.push(ColdItem { index: Some(entry.index), now_ms, what: What::Housekeeping });
                     continue;
                 }
                 _ => continue,
             };
             if !commands.iter().all(|args| is_at_hand(view, args)) {
                 let commands = commands.iter().map(|args| EncodedCommand::new(args)).collect();
-                cold.push(ColdItem { index: entry.index, now_ms, what: What::Commands(commands) });
+                cold.push(ColdItem { index: Some(entry.index), now_ms, what: What::Commands(commands) });
             }
         }
     }
@@ -123,30 +135,61 @@ fn is_at_hand(view: &ShardView, args: &Args<'_>) -> bool {
 }
 
 impl ColdItem {
-    /// Reads what it will find. For a thread that may wait.
-    pub fn warm(&self, view: &ShardView) {
-        // A failure shows when the entry is applied.
-        match &self.what {
-            What::Housekeeping => _ = EntrySpace::new(view, self.index, self.now_ms).housekeep(),
-            What::Commands(commands) => self.warm_commands(view, commands),
+    /// Of a command that is in no entry yet: the records of its keys.
+    #[must_use]
+    pub fn of(command: EncodedCommand, now_ms: u64) -> Self {
+        Self { index: None, now_ms, what: What::Commands(vec![command]) }
+    }
+
+    /// The keys that are known to be looked up.
+    pub fn each_key(&self, mut each: impl FnMut(&[u8])) {
+        let What::Commands(commands) = &self.what else { return };
+        for command in commands {
+            keys_of(&command.args()).for_each(&mut each);
         }
     }
 
-    fn warm_commands(&self, view: &ShardView, commands: &[EncodedCommand]) {
-        let commands: Vec<Args<'_>> = commands.iter().map(EncodedCommand::args).collect();
+    /// Reads the records of its keys; with `held` it does not wait for the disk, and tells there what it lacks.
+    pub fn read(&self, view: &ShardView, held: Option<&mut Held>) -> Warmed {
+        let What::Commands(commands) = &self.what else { return Warmed::More };
+        let waits = held.is_none();
+        let mut rows = match held {
+            Some(held) => SnapshotSpace::without_waiting(view, self.now_ms, 0, held),
+            None => SnapshotSpace::new(view, self.now_ms, 0),
+        };
         let mut spreads = false;
-        let mut rows = SnapshotSpace::new(view, self.now_ms, 0);
-        for key in commands.iter().flat_map(keys_of) {
-            spreads |= rows.get(key).is_ok_and(|found| found.is_some_and(|record| record.view().spread().is_some()));
+        for command in commands {
+            for key in keys_of(&command.args()) {
+                match rows.get(key) {
+                    Err(Fault::WouldBlock) => return Warmed::Lacking,
+                    // A failure shows when the entry is applied.
+                    Ok(None) | Err(_) => {}
+                    Ok(Some(record)) => spreads |= record.view().spread().is_some(),
+                }
+                // The cache has not taken it: it is read again, so the kernel should have it.
+                if !waits && !view.is_cached(key) {
+                    return Warmed::Lacking;
+                }
+            }
         }
-        if spreads {
-            // Elements are found by doing it, for nothing.
-            let mut space = EntrySpace::new(view, self.index, self.now_ms);
-            let mut reply = Reply::default();
-            let _ = match &commands[..] {
-                [args] => run(&mut space, args, &mut reply),
-                commands => transaction(&mut space, &[], commands, &mut reply),
-            };
+        if spreads && self.index.is_some() { Warmed::More } else { Warmed::Done }
+    }
+
+    /// Finds the rows that are not records by doing what the entry says, for nothing. For a thread that may wait.
+    pub fn read_rest(&self, view: &ShardView) {
+        let Some(index) = self.index else { return };
+        let mut space = EntrySpace::new(view, index, self.now_ms);
+        // A failure shows when the entry is applied.
+        match &self.what {
+            What::Housekeeping => _ = space.housekeep(),
+            What::Commands(commands) => {
+                let commands: Vec<Args<'_>> = commands.iter().map(EncodedCommand::args).collect();
+                let mut reply = Reply::default();
+                let _ = match &commands[..] {
+                    [args] => run(&mut space, args, &mut reply),
+                    commands => transaction(&mut space, &[], commands, &mut reply),
+                };
+            }
         }
     }
 }
@@ -186,11 +229,15 @@ mod tests {
             [entry(2, &["SET a 2", "SET new 1"]), entry(3, &["HSET small f w"]), entry(4, &["INCR a", "NIL"])];
         let cold = cold_items(&view, &entries);
         assert_eq!(cold.len(), 4, "what has no keys is at hand");
-        cold.iter().for_each(|item| item.warm(&view));
+        let warm = |item: &ColdItem| match item.read(&view, None) {
+            Warmed::More => item.read_rest(&view),
+            warmed => assert_eq!(warmed, Warmed::Done),
+        };
+        cold.iter().for_each(warm);
         assert!(cold_items(&view, &entries).is_empty());
         // Elements are not in the cache, so nobody knows.
         let spread = [entry(2, &["HSET large f7 w"])];
-        (0..2).for_each(|_| cold_items(&view, &spread).iter().for_each(|item| item.warm(&view)));
+        (0..2).for_each(|_| cold_items(&view, &spread).iter().for_each(warm));
         assert_eq!(cold_items(&view, &spread).len(), 1);
         assert_eq!(view.engine().applied_index(), 1, "it was done");
     }

@@ -6,14 +6,13 @@
 //!          stored length (u32), key, value; little-endian
 //! ```
 
+use super::direct::FileKey;
 use super::fault::translate;
 use crate::files::system_error;
 use crate::{Error, Result, Slice};
 use byteview::ByteView;
 use lsm_tree::{BlobFile, DescriptorTable};
-use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3Default;
 
 const MAGIC: &[u8; 4] = b"BLOB";
@@ -22,7 +21,7 @@ const HEAD_BYTES: usize = 4 + 16 + 8 + 2 + 4 + 4;
 /// Where a value is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Handle {
-    offset: u64,
+    pub(super) offset: u64,
     pub(super) file: u64,
     stored_bytes: u32,
 }
@@ -36,35 +35,43 @@ impl Handle {
         rest.is_empty().then_some(Self { offset, file, stored_bytes })
     }
 
+    /// How many bytes the record of the value of `key` takes.
+    pub(super) fn record_bytes(&self, key: &[u8]) -> usize {
+        HEAD_BYTES + key.len() + self.stored_bytes as usize
+    }
+
     /// The stored form of the value of `key`.
     pub(super) fn read(&self, key: &[u8], blob: &BlobFile, tree: u64, descriptors: &DescriptorTable) -> Result<Slice> {
-        let id = (tree, blob.id()).into();
-        let file = match descriptors.access_for_blob_file(&id) {
-            Some(file) => file,
-            None => {
-                let file = Arc::new(File::open(blob.path()).map_err(|error| system_error(blob.path(), error))?);
-                descriptors.insert_for_blob_file(id, file.clone());
-                file
-            }
-        };
-        let mut record = vec![0; HEAD_BYTES + key.len() + self.stored_bytes as usize];
+        let file = FileKey::Values((tree, blob.id())).open(blob.path(), descriptors);
+        let file = file.map_err(|error| system_error(blob.path(), error))?;
+        let mut record = vec![0; self.record_bytes(key)];
         file.read_exact_at(&mut record, self.offset).map_err(|error| translate(blob.path(), error.into()))?;
-        let corrupt = |detail: &str| Error::Corrupt { path: blob.path().to_path_buf(), detail: detail.into() };
-        let body = HEAD_BYTES + key.len();
-        if &record[..4] != MAGIC {
-            return Err(corrupt("no value where a handle points"));
-        }
-        let sum = u128::from_le_bytes(record[4..20].try_into().expect("16 bytes"));
-        let mut hasher = Xxh3Default::new();
-        hasher.update(&record[HEAD_BYTES..]);
-        if hasher.digest128() != sum {
-            return Err(corrupt("checksum mismatch"));
-        }
-        if &record[HEAD_BYTES..body] != key {
-            return Err(corrupt("the value of another key where a handle points"));
-        }
-        Ok(Slice::from(ByteView::from(record).slice(body..)))
+        check_record(&record, key)
+            .map_err(|detail| Error::Corrupt { path: blob.path().to_path_buf(), detail: detail.into() })?;
+        Ok(Slice::from(ByteView::from(record).slice(HEAD_BYTES + key.len()..)))
     }
+}
+
+/// The stored form of the value of `key`, of its record.
+pub(super) fn value_in<'a>(record: &'a [u8], key: &[u8]) -> std::result::Result<&'a [u8], &'static str> {
+    check_record(record, key)?;
+    Ok(&record[HEAD_BYTES + key.len()..])
+}
+
+fn check_record(record: &[u8], key: &[u8]) -> std::result::Result<(), &'static str> {
+    if record.len() < HEAD_BYTES + key.len() || &record[..4] != MAGIC {
+        return Err("no value where a handle points");
+    }
+    let sum = u128::from_le_bytes(record[4..20].try_into().expect("16 bytes"));
+    let mut hasher = Xxh3Default::new();
+    hasher.update(&record[HEAD_BYTES..]);
+    if hasher.digest128() != sum {
+        return Err("checksum mismatch");
+    }
+    if &record[HEAD_BYTES..HEAD_BYTES + key.len()] != key {
+        return Err("the value of another key where a handle points");
+    }
+    Ok(())
 }
 
 fn varint(bytes: &mut &[u8]) -> Option<u64> {

@@ -5,16 +5,58 @@ use crate::files::open_direct;
 use lsm_tree::DescriptorTable;
 use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The units in which files are read so, smallest first: a device has one of these.
 const GRAINS: [u64; 2] = [512, 4096];
 /// Files are not read so here.
 const NEVER: u64 = 0;
 
-/// A tree's number in the block cache, and a table's in the tree.
-pub(super) type TableKey = (u64, u64);
+/// A tree's number in the block cache, and a file's in the tree.
+pub(super) type Place = (u64, u64);
+
+/// Which file it is: tables and value files are numbered apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum FileKey {
+    Table(Place),
+    Values(Place),
+}
+
+impl FileKey {
+    /// The file at `path`, which this is, as `descriptors` has it, or opened for it.
+    pub(super) fn open(self, path: &Path, descriptors: &DescriptorTable) -> std::io::Result<Arc<File>> {
+        self.open_with(descriptors, || File::open(path))
+    }
+
+    fn open_with(
+        self,
+        descriptors: &DescriptorTable,
+        open: impl FnOnce() -> std::io::Result<File>,
+    ) -> std::io::Result<Arc<File>> {
+        let known = match self {
+            Self::Table(place) => descriptors.access_for_table(&place.into()),
+            Self::Values(place) => descriptors.access_for_blob_file(&place.into()),
+        };
+        if let Some(file) = known {
+            return Ok(file);
+        }
+        let file = Arc::new(open()?);
+        match self {
+            Self::Table(place) => descriptors.insert_for_table(place.into(), file.clone()),
+            Self::Values(place) => descriptors.insert_for_blob_file(place.into(), file.clone()),
+        }
+        Ok(file)
+    }
+
+    /// Closes it, if it is open.
+    pub(super) fn close(self, descriptors: &DescriptorTable) {
+        match self {
+            Self::Table(place) => descriptors.remove_for_table(&place.into()),
+            Self::Values(place) => descriptors.remove_for_blob_file(&place.into()),
+        }
+    }
+}
 
 /// The files of all trees that are open so. Bounded: what was not used for long is closed.
 pub(crate) struct DirectFiles {
@@ -22,10 +64,17 @@ pub(crate) struct DirectFiles {
     grain: AtomicU64,
 }
 
-/// Closes a table's file with the last that knows of the table: else a file that is removed would keep its room.
-pub(super) struct Closing {
-    files: Arc<DirectFiles>,
-    table: TableKey,
+/// Of one file, kept by whoever knows of it: with the last of them it is closed. Else a file that is removed would keep its
+/// room.
+#[derive(Default)]
+pub(super) struct Closing(OnceLock<(Arc<DirectFiles>, FileKey)>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        if let Some((files, file)) = self.0.take() {
+            file.close(&files.open);
+        }
+    }
 }
 
 impl DirectFiles {
@@ -45,37 +94,19 @@ impl DirectFiles {
         let _ = self.grain.compare_exchange(grain, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// The file of a table; whoever keeps what `closing` is given to lets go of it with the table.
-    pub(super) fn open(
-        self: &Arc<Self>,
-        table: TableKey,
-        path: &Path,
-        closing: impl FnOnce(Closing),
-    ) -> Option<Arc<File>> {
-        if let Some(file) = self.open.access_for_table(&table.into()) {
-            return Some(file);
+    /// The file at `path`, which is `key`; closed with `closing`.
+    pub(super) fn open(self: &Arc<Self>, key: FileKey, path: &Path, closing: &Closing) -> Option<Arc<File>> {
+        let opened = key.open_with(&self.open, || {
+            let file = open_direct(path)?;
+            // If it is known already, it is the same.
+            closing.0.get_or_init(|| (self.clone(), key));
+            Ok(file)
+        });
+        // The file system may not know this way of reading. Anything else is for a plain read to tell.
+        if opened.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::InvalidInput) {
+            self.grain.store(NEVER, Ordering::Relaxed);
         }
-        match open_direct(path) {
-            Ok(file) => {
-                let file = Arc::new(file);
-                closing(Closing { files: self.clone(), table });
-                self.open.insert_for_table(table.into(), file.clone());
-                Some(file)
-            }
-            Err(error) => {
-                // The file system does not know this way of reading. Anything else is for a plain read to tell.
-                if error.kind() == std::io::ErrorKind::InvalidInput {
-                    self.grain.store(NEVER, Ordering::Relaxed);
-                }
-                None
-            }
-        }
-    }
-}
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        self.files.open.remove_for_table(&self.table.into());
+        opened.ok()
     }
 }
 

@@ -8,12 +8,13 @@
 //! Invariant: the pointer is switched only after the tree that it names is complete and durable; trees that it does
 //! not name, and that nobody in this process holds, are rubbish and are removed.
 
-use super::direct::DirectFiles;
+use super::direct::{Closing, DirectFiles, FileKey};
 use super::fault::translate;
 use super::filter::{Brake, Pace, Parts};
 use super::manifest::Manifest;
 use super::names::BlobNames;
-use super::{purge, table};
+use super::purge;
+use super::table::{Blocks, Known};
 use crate::files::{create_folder, replace_file, system_error};
 use crate::held::{Held, remove_or_condemn};
 use crate::resources::Usage;
@@ -64,8 +65,10 @@ pub(super) struct Generation {
     pub(super) litter_told: AtomicBool,
     strategy: Arc<Leveled>,
     pub(super) blob_names: Arc<BlobNames>,
-    /// For scans.
-    pub(super) blocks: table::Known,
+    /// Of its tables, for scans.
+    pub(super) blocks: Known<Blocks>,
+    /// Of its value files.
+    pub(super) values: Known<Closing>,
     /// Which rows compaction keeps; all if it does not say.
     pub(super) keep: Arc<ArcSwapOption<Keep>>,
     /// Tables up to this number may hold rows that are not kept: as the file says (see `purge`).
@@ -159,7 +162,8 @@ impl Generation {
                 Leveled::default().with_l0_threshold(L0_TABLES).with_table_target_size(shared.options.table_bytes),
             ),
             blob_names,
-            blocks: table::Known::default(),
+            blocks: Known::default(),
+            values: Known::default(),
             keep,
             unwanted: Mutex::new(None),
             seqno,
@@ -217,8 +221,9 @@ impl Drop for Generation {
         // After a panic in there its locks may be poisoned: then they stay open until others push them out.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             let (tree, version) = (self.index().id(), self.index().current_version());
-            version.iter_tables().for_each(|table| self.descriptors.remove_for_table(&(tree, table.id()).into()));
-            version.blob_files.iter().for_each(|file| self.descriptors.remove_for_blob_file(&(tree, file.id()).into()));
+            let tables = version.iter_tables().map(|table| FileKey::Table((tree, table.id())));
+            let values = version.blob_files.iter().map(|file| FileKey::Values((tree, file.id())));
+            tables.chain(values).for_each(|file| file.close(&self.descriptors));
         }));
     }
 }

@@ -3,24 +3,28 @@
 //! Rows that are read so are not put into the block cache: the row cache holds those that are asked for, and what the
 //! block cache has room for is filters and indexes first, without which a row costs several reads.
 
+use super::blob::value_in;
 use super::block::Rows;
-use super::direct::{DirectFiles, TableKey};
+use super::direct::{DirectFiles, FileKey, Place};
 use super::table::Blocks;
-use super::view::View;
-use crate::{Extent, Look};
+use super::view::{ValueFile, View};
+use crate::envelope::unpack;
+use crate::{Extent, Look, Slice};
 use lsm_tree::table::block::BlockType;
 use lsm_tree::table::filter::block::FilterBlock;
-use lsm_tree::table::{Block, BlockHandle, IndexBlock};
+use lsm_tree::table::{Block, BlockHandle, BlockOffset, IndexBlock};
 use lsm_tree::{AbstractTree, CompressionType, DescriptorTable, InternalValue, SeqNo, Table, ValueType};
 use rustix::fs::{Advice, fadvise};
-use std::fs::File;
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A larger block is not read ahead of a `get`, in bytes.
 const BLOCK_BYTES_MAX: u32 = 1024 * 1024;
+/// Nor a larger value: a reader has hundreds under way, and memory has a bound.
+const VALUE_BYTES_MAX: usize = 64 * 1024;
 
 /// Why a look-up goes no further.
 enum Stop {
@@ -49,53 +53,86 @@ struct BlockAt {
 /// One table, for one look-up.
 struct Lookup<'a> {
     table: &'a Table,
-    key: TableKey,
+    place: Place,
     held: &'a [HeldBlock],
 }
 
-/// A block that is to be read.
+/// A block that is to be read, or a value that is kept out of the levels.
 pub struct BlockRead {
-    table: Table,
-    key: TableKey,
-    at: BlockAt,
+    file: FileKey,
+    offset: u64,
+    bytes: usize,
+    wanted: Wanted,
     descriptors: Arc<DescriptorTable>,
     direct: Arc<DirectFiles>,
-    blocks: Arc<Blocks>,
 }
 
-/// A block that was read, for those look-ups that wanted it.
+enum Wanted {
+    Block { table: Table, kind: BlockType, compression: CompressionType, blocks: Arc<Blocks> },
+    Value { key: Slice, values: ValueFile },
+}
+
+/// What was read, for those look-ups that wanted it.
 pub struct HeldBlock {
-    key: TableKey,
+    file: FileKey,
     offset: u64,
-    block: Block,
+    content: Content,
+}
+
+enum Content {
+    Block(Block),
+    /// As it is stored.
+    Value(Slice),
 }
 
 impl View {
     /// The value of `key` as of `index`, without waiting. As with `get`, the newest version is the one that is wanted.
     pub(super) fn look(&self, key: &[u8], index: u64, held: &[HeldBlock]) -> Look {
-        let value = |entry: InternalValue| match entry.key.value_type {
-            // Such a value is in a file that has no blocks.
-            ValueType::Indirection => Look::Unknown,
-            // What makes no sense is left to `get`, which says where it is.
-            _ => self.value_of(&entry).map_or(Look::Unknown, Look::Found),
-        };
         if let Some(entry) = self.unflushed(key, index) {
-            return value(entry);
+            return self.look_at(&entry, held);
         }
         let (hash, tree) = (xxh3_64(key), self.generation.index().id());
         for (table, blocks) in self.tables_for(key) {
-            match (Lookup { table, key: (tree, table.id()), held }).find(key, hash) {
+            let place = (tree, table.id());
+            match (Lookup { table, place, held }).find(key, hash) {
                 Ok(None) => {}
-                Ok(Some(entry)) => return value(entry),
+                Ok(Some(entry)) => return self.look_at(&entry, held),
                 Err(Stop::Missing(at)) if at.handle.size() <= BLOCK_BYTES_MAX => {
-                    let (descriptors, direct) = (self.generation.descriptors.clone(), self.generation.direct.clone());
-                    let (key, table, blocks) = ((tree, table.id()), table.clone(), blocks.clone());
-                    return Look::Missing(BlockRead { table, key, at, descriptors, direct, blocks });
+                    let (offset, bytes) = (*at.handle.offset(), at.handle.size() as usize);
+                    let BlockAt { kind, compression, .. } = at;
+                    let wanted = Wanted::Block { table: table.clone(), kind, compression, blocks: blocks.clone() };
+                    return Look::Missing(self.to_read(FileKey::Table(place), offset, bytes, wanted));
                 }
                 Err(Stop::Missing(_) | Stop::Malformed) => return Look::Unknown,
             }
         }
         Look::Found(None)
+    }
+
+    /// The value that an entry stands for.
+    fn look_at(&self, entry: &InternalValue, held: &[HeldBlock]) -> Look {
+        // What makes no sense is left to `get`, which says where it is.
+        if entry.key.value_type != ValueType::Indirection {
+            return self.value_of(entry).map_or(Look::Unknown, Look::Found);
+        }
+        let Ok((handle, values)) = self.place_of(entry) else { return Look::Unknown };
+        let (key, file) = (&entry.key.user_key, FileKey::Values((self.generation.index().id(), handle.file)));
+        match held.iter().find(|held| held.file == file && held.offset == handle.offset).map(|held| &held.content) {
+            Some(Content::Value(stored)) => {
+                unpack(stored.clone()).map_or(Look::Unknown, |value| Look::Found(Some(value)))
+            }
+            Some(Content::Block(_)) => Look::Unknown,
+            None if handle.record_bytes(key) <= VALUE_BYTES_MAX => {
+                let wanted = Wanted::Value { key: key.clone(), values: values.clone() };
+                Look::Missing(self.to_read(file, handle.offset, handle.record_bytes(key), wanted))
+            }
+            None => Look::Unknown,
+        }
+    }
+
+    fn to_read(&self, file: FileKey, offset: u64, bytes: usize, wanted: Wanted) -> BlockRead {
+        let (descriptors, direct) = (self.generation.descriptors.clone(), self.generation.direct.clone());
+        BlockRead { file, offset, bytes, wanted, descriptors, direct }
     }
 }
 
@@ -140,21 +177,34 @@ impl Lookup<'_> {
 
     /// A block that is held, or in the block cache.
     fn block(&self, handle: BlockHandle, kind: BlockType, compression: CompressionType) -> Looked<Block> {
-        let held = self.held.iter().find(|held| held.key == self.key && held.offset == *handle.offset());
-        let held = held.map(|held| held.block.clone());
-        let block = held.or_else(|| self.table.cache.get_block(self.key.into(), handle.offset()));
+        let is_it = |held: &&HeldBlock| held.file == FileKey::Table(self.place) && held.offset == *handle.offset();
+        let held = self.held.iter().find(is_it).and_then(|held| match &held.content {
+            Content::Block(block) => Some(block.clone()),
+            Content::Value(_) => None,
+        });
+        let block = held.or_else(|| self.table.cache.get_block(self.place.into(), handle.offset()));
         block.ok_or(Stop::Missing(BlockAt { handle, kind, compression }))
     }
 }
 
 impl BlockRead {
+    fn path(&self) -> &Path {
+        match &self.wanted {
+            Wanted::Block { table, .. } => &table.path,
+            Wanted::Value { values, .. } => values.file.path(),
+        }
+    }
+
     /// Its bytes and those around them, to be read past the page cache, if that can be done here.
     #[must_use]
     pub fn direct(&self) -> Option<Extent> {
         let grain = self.direct.grain()?;
-        let file = self.direct.open(self.key, &self.table.path, |closing| self.blocks.keep(closing))?;
-        let (start, end) = (*self.at.handle.offset(), *self.at.handle.offset() + u64::from(self.at.handle.size()));
-        let offset = start / grain * grain;
+        let closing = match &self.wanted {
+            Wanted::Block { blocks, .. } => &blocks.closing,
+            Wanted::Value { values, .. } => &*values.closing,
+        };
+        let file = self.direct.open(self.file, self.path(), closing)?;
+        let (offset, end) = (self.offset / grain * grain, self.offset + self.bytes as u64);
         Some(Extent { file, offset, bytes: (end.next_multiple_of(grain) - offset) as usize, grain })
     }
 
@@ -163,16 +213,8 @@ impl BlockRead {
     /// # Errors
     /// The file cannot be opened.
     pub fn cached(&self) -> std::io::Result<Extent> {
-        let id = self.key.into();
-        let file = match self.descriptors.access_for_table(&id) {
-            Some(file) => file,
-            None => {
-                let file = Arc::new(File::open(&*self.table.path)?);
-                self.descriptors.insert_for_table(id, file.clone());
-                file
-            }
-        };
-        Ok(Extent { file, offset: *self.at.handle.offset(), bytes: self.at.handle.size() as usize, grain: 1 })
+        let file = self.file.open(self.path(), &self.descriptors)?;
+        Ok(Extent { file, offset: self.offset, bytes: self.bytes, grain: 1 })
     }
 
     /// `direct` was not taken by the file's system: it tells another one from now on, or none.
@@ -180,26 +222,37 @@ impl BlockRead {
         self.direct.refused(extent.grain);
     }
 
-    /// What was read from `offset` on, if that has the whole block and its checksum holds. Parts of filters and indexes
+    /// What was read from `offset` on, if that has the whole of it and its checksum holds. Parts of filters and indexes
     /// are put into the block cache besides.
     #[must_use]
     pub fn accept(&self, offset: u64, bytes: &[u8]) -> Option<HeldBlock> {
-        let start = (*self.at.handle.offset() - offset) as usize;
-        let mut bytes = bytes.get(start..start + self.at.handle.size() as usize)?;
-        let block = Block::from_reader(&mut bytes, self.at.compression).ok()?;
-        if block.header.block_type != self.at.kind {
-            return None;
-        }
-        if self.at.kind != BlockType::Data {
-            self.table.cache.insert_block(self.key.into(), self.at.handle.offset(), block.clone());
-        }
-        Some(HeldBlock { key: self.key, offset: *self.at.handle.offset(), block })
+        let start = (self.offset - offset) as usize;
+        let mut bytes = bytes.get(start..start + self.bytes)?;
+        let content = match &self.wanted {
+            Wanted::Block { table, kind, compression, .. } => {
+                let block = Block::from_reader(&mut bytes, *compression).ok()?;
+                if block.header.block_type != *kind {
+                    return None;
+                }
+                if let (FileKey::Table(place), false) = (self.file, *kind == BlockType::Data) {
+                    table.cache.insert_block(place.into(), BlockOffset(self.offset), block.clone());
+                }
+                Content::Block(block)
+            }
+            Wanted::Value { key, .. } => Content::Value(Slice::from(value_in(bytes, key).ok()?)),
+        };
+        Some(HeldBlock { file: self.file, offset: self.offset, content })
+    }
+
+    /// Whether nothing more is known to be wanted of the same key once this is there.
+    fn is_last(&self) -> bool {
+        !matches!(&self.wanted, Wanted::Block { kind, .. } if *kind != BlockType::Data)
     }
 
     /// Has the disk begin to read it, if it has rows; reads any other now. False if more may be wanted for the same key.
     pub(crate) fn ask_for(&self) -> bool {
         let Ok(extent) = self.cached() else { return true };
-        if self.at.kind == BlockType::Data {
+        if self.is_last() {
             // Refused, the block is read by whoever needs it.
             let _ = fadvise(&*extent.file, extent.offset, NonZeroU64::new(extent.bytes as u64), Advice::WillNeed);
             return true;
@@ -214,7 +267,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::{Engine, LsmEngine, SharedResources, Slice, StorageOptions, WriteBatch};
+    use crate::{Engine, LsmEngine, SharedResources, StorageOptions, WriteBatch};
     use vocab::Prng;
 
     const ENTRIES: u64 = 12;
@@ -225,9 +278,15 @@ mod tests {
     }
 
     fn value(i: u64) -> Vec<u8> {
-        // Some are kept out of the levels: those that are long and do not shrink.
+        // Some are kept out of the levels, those that are long and do not shrink; few are too long to be held.
         let mut prng = Prng::new(i);
-        let rest = if i % 50 == 49 { 5_000 } else { 500 };
+        let rest = if i % 500 == 49 {
+            VALUE_BYTES_MAX
+        } else if i % 50 == 49 {
+            5_000
+        } else {
+            500
+        };
         key(i).into_iter().chain((0..rest).map(|_| prng.next_u64() as u8)).collect()
     }
 
@@ -288,7 +347,7 @@ mod tests {
                     Look::Missing(block) => held.extend(fetch(&block, fetched % 3 > 0)),
                     Look::Found(found) => break found,
                     Look::Unknown => {
-                        assert_eq!(i % 50, 49, "{i}: its value is in the levels");
+                        assert_eq!(i % 500, 49, "{i}: its value is not too long");
                         unknown += 1;
                         break engine.get(&key).unwrap();
                     }
@@ -297,7 +356,10 @@ mod tests {
             };
             assert_eq!(found.as_deref(), (i <= ROWS * ENTRIES).then(|| value(i)).as_deref(), "{i}");
         }
-        assert!(fetched > ROWS * ENTRIES / 2 && unknown > ROWS / 10, "{fetched} blocks, {unknown} values apart");
+        assert!(
+            fetched > ROWS * ENTRIES / 2 && unknown >= ROWS * ENTRIES / 500,
+            "{fetched} blocks, {unknown} long values"
+        );
         let is_absent = |i: &u64| matches!(engine.look(format!("key{i:08}x").as_bytes(), &[]), Look::Found(None));
         let absent = (0..ROWS).filter(is_absent).count();
         assert!(absent as u64 > ROWS * 9 / 10, "the filters know {absent} of {ROWS} absent keys");
@@ -308,12 +370,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let engine = filled(folder.path());
         let missing = |key: &[u8]| match engine.look(key, &[]) {
-            Look::Missing(block) => block.at.kind,
+            Look::Missing(block) => block,
             _ => panic!("all rows are on disk"),
         };
-        assert!(missing(&key(1)) != BlockType::Data, "an index is in memory");
+        assert!(!missing(&key(1)).is_last(), "an index is in memory");
         engine.prefetch(&key(1));
-        assert!(missing(&key(1)) == BlockType::Data, "an index is missing");
+        assert!(missing(&key(1)).is_last(), "an index is missing");
     }
 
     #[test]

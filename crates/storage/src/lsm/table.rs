@@ -26,8 +26,8 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 pub(super) struct Blocks {
     /// None of a table that is left to lsm-tree.
     ends: OnceLock<Option<Ends>>,
-    /// Of its file for reading past the page cache, if it was read so.
-    closing: OnceLock<Closing>,
+    /// Of its file for reading past the page cache.
+    pub(super) closing: Closing,
 }
 
 /// Of each block in order, the last key's head, and where it is.
@@ -36,9 +36,9 @@ struct Ends {
     places: Vec<(u64, u32)>,
 }
 
-/// The blocks of all tables of a tree that somebody looks at, by table.
+/// What is known of all files of a kind, of a tree, that somebody looks at, by the file's number.
 #[derive(Default)]
-pub(super) struct Known(Mutex<HashMap<u64, Weak<Blocks>>>);
+pub(super) struct Known<T>(Mutex<HashMap<u64, Weak<T>>>);
 
 /// What tables of a tree are read with.
 #[derive(Clone, Copy)]
@@ -48,16 +48,16 @@ pub(super) struct Access<'a> {
     pub(super) descriptors: &'a Arc<DescriptorTable>,
 }
 
-impl Known {
-    pub(super) fn blocks_of(&self, table: &Table) -> Arc<Blocks> {
+impl<T: Default> Known<T> {
+    pub(super) fn of(&self, file: u64) -> Arc<T> {
         let mut known = self.0.lock().expect("nothing panics while it is held");
-        if let Some(blocks) = known.get(&table.id()).and_then(Weak::upgrade) {
-            return blocks;
+        if let Some(found) = known.get(&file).and_then(Weak::upgrade) {
+            return found;
         }
-        known.retain(|_, blocks| blocks.strong_count() > 0);
-        let blocks = Arc::default();
-        known.insert(table.id(), Arc::downgrade(&blocks));
-        blocks
+        known.retain(|_, one| one.strong_count() > 0);
+        let fresh = Arc::default();
+        known.insert(file, Arc::downgrade(&fresh));
+        fresh
     }
 }
 
@@ -114,12 +114,6 @@ impl Blocks {
             }
             None => Box::new(table.range(start.clone()..)),
         }
-    }
-
-    /// Keeps what closes the table's file.
-    pub(super) fn keep(&self, closing: Closing) {
-        // If there is one, it does the same: what is too much only closes the file early.
-        let _ = self.closing.set(closing);
     }
 
     fn ends(&self, table: &Table) -> Option<&Ends> {

@@ -8,6 +8,7 @@
 //! its last reader lets go.
 
 use super::blob::Handle;
+use super::direct::Closing;
 use super::fault::translate;
 use super::generation::Generation;
 use super::memtable::{Memtable, NEWEST};
@@ -41,7 +42,7 @@ pub(super) struct View {
     pub(super) sealed: Vec<Sealed>,
     /// Newest first; within a run no two tables overlap, and they are in order.
     runs: Vec<Run>,
-    blobs: HashMap<u64, BlobFile>,
+    blobs: HashMap<u64, ValueFile>,
     /// Of the files: the newest version below a seqno of each key between two bounds, in falling order, without removals.
     falling: Box<Scan>,
     pub(super) l0_runs: usize,
@@ -56,6 +57,14 @@ pub(super) struct Sealed {
     /// The applied index when it was sealed.
     pub(super) index: u64,
     pub(super) bytes: u64,
+}
+
+/// A file of values that are kept out of the levels.
+#[derive(Clone)]
+pub(super) struct ValueFile {
+    pub(super) file: BlobFile,
+    /// Of the same file for reading past the page cache.
+    pub(super) closing: Arc<Closing>,
 }
 
 struct Run {
@@ -108,10 +117,11 @@ impl View {
         let version = tree.current_version();
         let run = |tables: &[Table]| Run {
             tables: tables.to_vec(),
-            blocks: tables.iter().map(|table| generation.blocks.blocks_of(table)).collect(),
+            blocks: tables.iter().map(|table| generation.blocks.of(table.id())).collect(),
         };
         let runs = version.iter_levels().flat_map(|level| level.iter()).map(|tables| run(tables)).collect();
-        let blobs = version.blob_files.iter().map(|file| (file.id(), file.clone())).collect();
+        let values = |file: &BlobFile| ValueFile { file: file.clone(), closing: generation.values.of(file.id()) };
+        let blobs = version.blob_files.iter().map(|file| (file.id(), values(file))).collect();
         let l0_runs = version.l0().run_count();
         let super_version = tree.get_version_history_lock().latest_version();
         let falling = move |low, high, seqno| -> Entries<'static> {
@@ -159,11 +169,16 @@ impl View {
 
     /// Reads a value that is kept out of the levels.
     fn fetch(&self, entry: &InternalValue) -> Result<Slice> {
-        let key = &entry.key.user_key;
-        let handle = Handle::decode(&entry.value).ok_or_else(|| self.misread(key, "a malformed value handle"))?;
-        let file =
-            self.blobs.get(&handle.file).ok_or_else(|| self.misread(key, "a value handle to a file not known"))?;
-        handle.read(key, file, self.generation.index().id(), &self.generation.descriptors)
+        let (handle, values) = self.place_of(entry)?;
+        handle.read(&entry.key.user_key, &values.file, self.generation.index().id(), &self.generation.descriptors)
+    }
+
+    /// Where a value is that is kept out of the levels.
+    pub(super) fn place_of(&self, entry: &InternalValue) -> Result<(Handle, &ValueFile)> {
+        let misread = |detail| self.misread(&entry.key.user_key, detail);
+        let handle = Handle::decode(&entry.value).ok_or_else(|| misread("a malformed value handle"))?;
+        let values = self.blobs.get(&handle.file).ok_or_else(|| misread("a value handle to a file not known"))?;
+        Ok((handle, values))
     }
 
     /// The value of a meta record.
@@ -222,7 +237,7 @@ impl View {
     }
 
     pub(super) fn blob_files(&self) -> impl Iterator<Item = &BlobFile> {
-        self.blobs.values()
+        self.blobs.values().map(|values| &values.file)
     }
 
     /// Checksums hold but the content makes no sense: names the first table that has the key.

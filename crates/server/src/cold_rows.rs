@@ -1,0 +1,145 @@
+//! Rows that writes will find, read before they are applied: the loop that applies them serves other shards meanwhile.
+//!
+//! Only while the disk is being waited for: else it would cost more than it saves. A write's leader has its keys read
+//! before it takes the write; entries have theirs read on every replica, for its followers, and for what is not to be told
+//! from the keys alone.
+
+use crate::cold::{Cold, Outcome};
+use crate::inbox::Message;
+use crate::pool::Job;
+use crate::store::{Store, now_ms};
+use node::{ColdItem, EncodedCommand, Held, ShardView, Ticket, Warmed, Warmth, cold_items};
+use replica::Entry;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+use storage::HeldBlock;
+
+/// How a worker's applying goes.
+pub(crate) struct Applying {
+    /// When it was last looked at.
+    since: Instant,
+}
+
+impl Default for Applying {
+    fn default() -> Self {
+        Self { since: Instant::now() }
+    }
+}
+
+impl Applying {
+    /// A round of applying begins.
+    pub(crate) fn begin(&mut self) {
+        self.since = Instant::now();
+    }
+
+    /// A round is over, or goes on with the next entry: if it had to wait for the disk, the next ones are not to.
+    pub(crate) fn look(&mut self, store: &Store) {
+        let now = Instant::now();
+        store.note_read(now - self.since, now_ms());
+        self.since = now;
+    }
+}
+
+/// Who waits for rows.
+enum Awaiting {
+    /// A write of one of the worker's connections.
+    Write(Ticket),
+    /// The entries of a shard of the worker, together with so many others.
+    Entries(Arc<AtomicUsize>),
+}
+
+/// Rows that are to be brought into memory.
+pub(crate) struct ColdRows {
+    pub(crate) store: Arc<Store>,
+    pub(crate) view: Arc<ShardView>,
+    pub(crate) item: ColdItem,
+    /// Whose they are.
+    pub(crate) worker: usize,
+    awaiting: Awaiting,
+    /// What was read from disk for them.
+    pub(crate) held: Vec<HeldBlock>,
+}
+
+impl ColdRows {
+    /// Of a write that `ticket`'s connection waits for.
+    pub(crate) fn of_write(
+        store: &Arc<Store>,
+        view: Arc<ShardView>,
+        command: EncodedCommand,
+        now_ms: u64,
+        ticket: Ticket,
+    ) -> Self {
+        let item = ColdItem::of(command, now_ms);
+        let (worker, awaiting) = (ticket.worker as usize, Awaiting::Write(ticket));
+        Self { store: store.clone(), view, item, worker, awaiting, held: Vec::new() }
+    }
+
+    /// Reads them, if what that needs is in memory or held.
+    pub(crate) fn read_now(mut self) -> Outcome {
+        let mut held = Held { blocks: std::mem::take(&mut self.held), lacking: None };
+        match (self.item.read(&self.view, Some(&mut held)), held.lacking) {
+            (Warmed::Done, _) => Outcome::Over(self.end()),
+            (Warmed::Lacking, Some(block)) => {
+                self.held = held.blocks;
+                Outcome::Lacks(Cold::Rows(self), block)
+            }
+            (Warmed::Lacking, None) => Outcome::WouldWait(Cold::Rows(self)),
+            (Warmed::More, _) => Outcome::Patient(self.rest()),
+        }
+    }
+
+    /// Reads them; where that is more than the records of some keys, it is a job.
+    pub(crate) fn read(self) -> Result<Option<Message>, Job> {
+        let begun = Instant::now();
+        let warmed = self.item.read(&self.view, None);
+        self.store.note_read(begun.elapsed(), now_ms());
+        if warmed == Warmed::More { Err(self.rest()) } else { Ok(self.end()) }
+    }
+
+    fn rest(self) -> Job {
+        Box::new(move || {
+            let begun = Instant::now();
+            self.item.read_rest(&self.view);
+            self.store.note_read(begun.elapsed(), now_ms());
+            if let (Some(message), Some(inbox)) = (self.end(), self.store.inbox(self.worker)) {
+                inbox.send(message);
+            }
+        })
+    }
+
+    /// What their worker is to be told, now that they are in memory.
+    fn end(&self) -> Option<Message> {
+        match &self.awaiting {
+            Awaiting::Write(ticket) => Some(Message::Warm(*ticket)),
+            Awaiting::Entries(left) if left.fetch_sub(1, Ordering::AcqRel) == 1 => {
+                Some(Message::RowsWarm(self.view.id()))
+            }
+            Awaiting::Entries(_) => None,
+        }
+    }
+}
+
+/// What `entries` will find, where that takes the disk: added to `cold`, for their shard's worker, which is told when it is
+/// in memory.
+pub(crate) fn warm_entries(
+    store: &Arc<Store>,
+    worker: usize,
+    view: &Arc<ShardView>,
+    entries: &[Entry],
+    cold: &mut Vec<Cold>,
+) -> Warmth {
+    if store.reads_are_fast(now_ms()) {
+        return Warmth::Unknown;
+    }
+    let items = cold_items(view, entries);
+    if items.is_empty() {
+        return Warmth::Warm;
+    }
+    let left = Arc::new(AtomicUsize::new(items.len()));
+    cold.extend(items.into_iter().map(|item| {
+        let (store, view, awaiting) = (store.clone(), view.clone(), Awaiting::Entries(left.clone()));
+        Cold::Rows(ColdRows { store, view, item, worker, awaiting, held: Vec::new() })
+    }));
+    Warmth::Awaited
+}
