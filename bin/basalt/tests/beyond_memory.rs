@@ -94,8 +94,7 @@ fn ask(server: &Server, client: u64, stop: &AtomicBool) -> u64 {
     let (mut connection, mut random, mut appended) = (server.connect(), Random::new(client), HashMap::new());
     let mut asked = 0;
     while !stop.load(Ordering::Relaxed) {
-        let requests: Vec<_> =
-            (0..=random.below(20)).map(|_| request(&mut random, client, &mut appended)).collect();
+        let requests: Vec<_> = (0..=random.below(20)).map(|_| request(&mut random, client, &mut appended)).collect();
         for (words, _) in &requests {
             connection.send(&Connection::encode(words)).unwrap();
         }

@@ -30,6 +30,8 @@ const BLOCKS_MAX: u32 = 256;
 const BLOCKS_SPARE: usize = 64;
 /// Bytes that are read side by side, but for what one read may want at once: values may be larger than blocks.
 const BYTES_MAX: usize = 8 << 20;
+/// Blocks that the kernel is asked for with one call: the disk begins with the first ones while more are thought of.
+const CALL_MAX: usize = 4;
 /// Blocks that are taken in one turn of the loop: some clients ask for the next while others are answered, and the disk has
 /// something to do meanwhile. A virtual disk may tell of all that it was asked for at once.
 const TURN_MAX: usize = 16;
@@ -139,6 +141,10 @@ impl DiskReader {
             self.go_on(cold, 0, messages);
         }
         self.store.pool.wait_for(&mut self.left_over);
+        self.submit();
+    }
+
+    fn submit(&mut self) {
         if let Err(e) = self.ring.submit() {
             // Nothing of it is lost: it is handed over with the next call.
             log::error!("the kernel takes no reads: {e}");
@@ -198,6 +204,9 @@ impl DiskReader {
         waiting.blocks += 1;
         let (file, offset, bytes) = (extent.file.clone(), extent.offset, extent.bytes);
         self.ring.read(&file, offset, bytes, Asked { key, block, extent, since: Instant::now() });
+        if self.ring.unsubmitted() >= CALL_MAX {
+            self.submit();
+        }
     }
 
     /// A block is there, or could not be read.
