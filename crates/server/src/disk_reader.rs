@@ -5,10 +5,12 @@
 //! again. One that cannot say (it wants rows of which the keys are not known, or a very large value) goes to the pool, as
 //! all do where the kernel has no rings.
 //!
-//! **Past the page cache.** What is wanted beyond the memory that the store was given is hardly ever in the page cache,
-//! and to read through it takes three times the processor time. But where a machine has memory to spare, the page
-//! cache is where data end up that nobody planned for. So one block in sixteen is read through it, which fills it
-//! in time with what is asked for most; and as long as half of those are found there, all are read so.
+//! **Past the page cache.** The rows that are wanted beyond the memory that the store was given are hardly ever in the page
+//! cache, and to read through it takes three times the processor time. But where a machine has memory to spare, the
+//! page cache is where data end up that nobody planned for. So one block of rows in sixteen is read through it, which
+//! fills it in time with what is asked for most; and as long as half of those are found there, all are read so. Parts of
+//! indexes and filters, which a hundred blocks share, are always read through it: what the block cache has no room for is
+//! there, and costs no read of the disk.
 
 use crate::cold::{Cold, Outcome};
 use crate::inbox::Message;
@@ -187,7 +189,8 @@ impl DiskReader {
     /// Has a block read for one that waits; it may be there at once.
     fn fetch(&mut self, key: usize, block: BlockRead) {
         let waiting = &mut self.waiting[key];
-        let direct = if self.page_cache.is_asked() { None } else { block.direct() };
+        let is_shared = !block.has_rows();
+        let direct = if is_shared || self.page_cache.is_asked() { None } else { block.direct() };
         let extent = match direct.map_or_else(|| block.cached(), Ok) {
             Ok(extent) => extent,
             Err(_) => return waiting.failed = true,
@@ -196,7 +199,9 @@ impl DiskReader {
             self.buffer.resize(extent.bytes, 0);
             let mut bytes = [IoSliceMut::new(&mut self.buffer)];
             let found = preadv2(&*extent.file, &mut bytes, extent.offset, ReadWriteFlags::NOWAIT);
-            self.page_cache.note(found == Ok(extent.bytes));
+            if !is_shared {
+                self.page_cache.note(found == Ok(extent.bytes));
+            }
             if found == Ok(extent.bytes) {
                 return waiting.take(block.accept(extent.offset, &self.buffer));
             }

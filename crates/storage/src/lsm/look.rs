@@ -244,15 +244,16 @@ impl BlockRead {
         Some(HeldBlock { file: self.file, offset: self.offset, content })
     }
 
-    /// Whether nothing more is known to be wanted of the same key once this is there.
-    fn is_last(&self) -> bool {
+    /// Whether it holds rows or a value, rather than a part of an index or a filter, which many keys want.
+    #[must_use]
+    pub fn has_rows(&self) -> bool {
         !matches!(&self.wanted, Wanted::Block { kind, .. } if *kind != BlockType::Data)
     }
 
     /// Has the disk begin to read it, if it has rows; reads any other now. False if more may be wanted for the same key.
     pub(crate) fn ask_for(&self) -> bool {
         let Ok(extent) = self.cached() else { return true };
-        if self.is_last() {
+        if self.has_rows() {
             // Refused, the block is read by whoever needs it.
             let _ = fadvise(&*extent.file, extent.offset, NonZeroU64::new(extent.bytes as u64), Advice::WillNeed);
             return true;
@@ -373,9 +374,9 @@ mod tests {
             Look::Missing(block) => block,
             _ => panic!("all rows are on disk"),
         };
-        assert!(!missing(&key(1)).is_last(), "an index is in memory");
+        assert!(!missing(&key(1)).has_rows(), "an index is in memory");
         engine.prefetch(&key(1));
-        assert!(missing(&key(1)).is_last(), "an index is missing");
+        assert!(missing(&key(1)).has_rows(), "an index is missing");
     }
 
     #[test]
