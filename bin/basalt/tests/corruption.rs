@@ -158,7 +158,8 @@ fn a_shard_that_cannot_go_on_says_why_at_once() {
     for (file, length, _) in tree_hash(&data) {
         // Shard 0 has the map, without which no node starts.
         let of_data = !file.starts_with("shards/0");
-        if of_data && is_below(&file, "tables") {
+        // In a table of a few writes, the last ones, a start looks at every block.
+        if of_data && is_below(&file, "tables") && length > 64 << 10 {
             let mut bytes = std::fs::read(data.join(&file)).unwrap();
             // Rows are there; what a start looks at is before and after them.
             let half = length as usize / 2;
