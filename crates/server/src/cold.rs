@@ -16,7 +16,7 @@ use std::sync::Arc;
 use storage::{BlockRead, HeldBlock};
 
 /// Of one request, the keys that the disk is asked for ahead.
-pub(crate) const KEYS_AHEAD_MAX: usize = 64;
+const KEYS_AHEAD_MAX: usize = 64;
 
 /// See the module's words.
 pub(crate) enum Cold {

@@ -1,4 +1,4 @@
-//! Reads of one shard: on the event loop where memory answers, in the pool where not; confirmed where they must be.
+//! Reads of one shard: on the event loop where memory answers, by way of the disk where not; confirmed where they must be.
 
 use crate::access::{Access, HOLD_US};
 use crate::cold::Cold;
