@@ -21,7 +21,6 @@ pub struct StartOptions {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7000")]
     listen: String,
     /// Data directory; made if it is not there
-    /// Data directory; made if it is not there
     #[arg(long = "data", alias = "dir", value_name = "DIR", default_value = "./basalt-data")]
     dir: String,
     /// Shards of a new store: Raft groups that share the slots evenly

@@ -1,9 +1,12 @@
 //! The log that all groups of a node share: one write and one fsync for all of them.
 
-use crate::disk::{DiskHealth, GuardedFs, damaged_record};
+use crate::disk::GuardedFs;
+use crate::disk_health::DiskHealth;
 use crate::error::{Error, Result};
 use crate::log_store::{GroupState, LogStore};
 use crate::log_write::{LogWrite, Op};
+use crate::records::damaged_record;
+use crate::spare_file::SpareFile;
 use protobuf::Message;
 use raft::eraftpb::{ConfState, Entry, HardState};
 use raft_engine::internals::FilePipeLog;
@@ -48,6 +51,7 @@ pub struct Log {
     engine: Engine<GuardedFs, FilePipeLog<GuardedFs>>,
     fs: Arc<GuardedFs>,
     dir: PathBuf,
+    file_bytes: u64,
     health: Arc<DiskHealth>,
 }
 
@@ -70,7 +74,8 @@ impl Log {
             Error::Io(detail) => Error::Io(format!("{}: {detail}", dir.display())),
             other => other,
         })?;
-        Ok(Self { engine, fs, dir: dir.to_owned(), health })
+        SpareFile::clear(dir).map_err(|e| Error::Io(format!("{}: {e}", dir.display())))?;
+        Ok(Self { engine, fs, dir: dir.to_owned(), file_bytes: options.file_bytes, health })
     }
 
     fn write_batch(&self, batch: &mut LogBatch, sync: bool) -> Result<()> {
@@ -112,6 +117,15 @@ impl Log {
         };
         let groups = groups?;
         Ok(groups.into_iter().map(|group| ShardId((group - 1) as u32)).collect())
+    }
+
+    /// Makes the next log file ahead, if that is worth it; takes as long as it takes to write one, unless `go_on` says no.
+    /// Without it writers wait for a piece of the file now and then.
+    pub fn make_spare(&self, go_on: impl FnMut() -> bool) -> Result<()> {
+        self.check()?;
+        self.fs
+            .make_spare(&self.dir, self.file_bytes, go_on)
+            .map_err(|e| Error::Io(format!("{}: {e}", self.dir.display())))
     }
 
     /// Bytes of log files.

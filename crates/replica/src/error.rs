@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Why the log could not be opened, written or read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Error {
     /// The log is damaged; names the file where it can be told.
     Corrupt(String),

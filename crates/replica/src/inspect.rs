@@ -9,10 +9,10 @@ mod item;
 #[cfg(test)]
 mod tests;
 
-use crate::disk::record_after;
 use crate::disk_log::{decode_state, region};
 use crate::error::{Error, Result};
 use crate::log_store::GroupState;
+use crate::records::record_after;
 use file::{Block, LogFile, Record, Stop};
 use group::{Group, Place};
 use item::{Item, What};

@@ -3,7 +3,9 @@
 //! `Replica` is pure: it decides, the shell writes. `Log` is the shared log file set (raft-engine), `DiskHealth` what
 //! is known of the device below it. <https://raft.github.io/raft.pdf>
 
+mod direct_file;
 mod disk;
+mod disk_health;
 mod disk_log;
 mod election;
 mod error;
@@ -15,13 +17,16 @@ mod member_change;
 mod members;
 mod memory_log;
 mod progress;
+mod records;
 mod replica;
 mod snapshot;
+mod spare_file;
+mod sync_pace;
 mod tail;
 mod turn;
 pub mod wire;
 
-pub use disk::{DiskHealth, DiskState};
+pub use disk_health::{DiskHealth, DiskState};
 pub use disk_log::{Log, LogOptions};
 pub use error::{Error, Result};
 pub use inspect::{LogEnd, LogFileInfo, LogInspection};

@@ -17,6 +17,8 @@ const PAUSE_EACH: Duration = Duration::from_micros(100);
 const RESERVE_BYTES: u64 = 64 << 20;
 /// The same, as a part of a small device.
 const RESERVE_PART: u64 = 16;
+/// Free space below this many times the reserve is left to what has to be written.
+const LOG_ROOM_PART: u64 = 8;
 
 /// How background threads are woken, and what they have done.
 #[derive(Default)]
@@ -68,6 +70,7 @@ pub(crate) fn start(store: &Arc<Store>) -> std::io::Result<Vec<std::thread::Join
         spawn("compact", compact_thread)?,
         spawn("disk", disk_thread)?,
         spawn("purge", purge_thread)?,
+        spawn("log-spare", log_spare_thread)?,
         holdings,
     ])
 }
@@ -196,6 +199,18 @@ fn purge_thread(store: &Store) {
         if !more {
             seen = store.background.wait(seen, views.len());
         }
+    }
+}
+
+/// Makes log files ahead. Not on a device that is filling up: what has no other place needs the room.
+fn log_spare_thread(store: &Store) {
+    let has_room = || room(store.dir.root()).is_ok_and(|(free, reserve)| free / LOG_ROOM_PART > reserve);
+    while !store.is_stopping() {
+        let go_on = || !store.is_stopping() && store.health.state() == DiskState::Healthy && has_room();
+        if let Err(e) = store.log.make_spare(go_on) {
+            log::debug!("no log file is made ahead: {e}");
+        }
+        std::thread::sleep(PAUSE);
     }
 }
 

@@ -77,6 +77,23 @@ struct Group {
     tasks: Vec<Task>,
 }
 
+impl Group {
+    /// One write of all there is to write, in order, and who is to be told of it.
+    fn join(self) -> (LogWrite, Vec<Back>) {
+        let (mut whole, mut backs) = (LogWrite::default(), Vec::new());
+        for task in self.tasks {
+            let (mut write, back) = match task {
+                Task::Write(write, back) => (write, Some(back)),
+                Task::Behind(write) => (write, None),
+                Task::Sync => continue,
+            };
+            whole.append(&mut write);
+            backs.extend(back);
+        }
+        (whole, backs)
+    }
+}
+
 /// The way to the log threads.
 pub(crate) struct LogThreads {
     shared: Arc<Shared>,
@@ -175,14 +192,19 @@ impl Shared {
         while let Some(group) = self.take() {
             let begun = Instant::now();
             let wants_sync = group.tasks.iter().any(|task| !matches!(task, Task::Behind(_)));
-            let written: Vec<_> = group.tasks.into_iter().filter_map(|task| self.write(task)).collect();
+            let number = group.number;
+            let (write, backs) = group.join();
+            let written = if write.is_empty() { Ok(()) } else { self.log.write(write, false) };
             self.let_next_write();
-            let synced = !wants_sync || self.sync(begun);
-            let outcome = |written: Result<()>| {
-                let failed = || replica::Error::Poisoned(self.log.health().reason());
-                written.and_then(|()| if synced { Ok(()) } else { Err(failed()) })
+            let outcome = match written {
+                Ok(()) if wants_sync => self.sync(begun),
+                Err(e) if backs.is_empty() => {
+                    log::error!("{e}");
+                    Err(e)
+                }
+                written => written,
             };
-            self.tell(group.number, written.into_iter().map(|(back, result)| (back, outcome(result))).collect());
+            self.tell(number, backs.into_iter().map(|back| (back, outcome.clone())).collect());
         }
     }
 
@@ -200,27 +222,10 @@ impl Shared {
         }
     }
 
-    fn sync(&self, begun: Instant) -> bool {
+    fn sync(&self, begun: Instant) -> Result<()> {
         let synced = self.log.sync();
         self.latency.0.took("fsync", begun.elapsed(), now_ms(), &self.latency.1);
-        if let Err(e) = &synced {
-            log::error!("{e}");
-        }
-        synced.is_ok()
-    }
-
-    /// Writes a task; answers who is to be told after the fsync, if anyone.
-    fn write(&self, task: Task) -> Option<(Back, Result<()>)> {
-        match task {
-            Task::Write(write, back) => Some((back, self.log.write(write, false))),
-            Task::Behind(write) => {
-                if let Err(e) = self.log.write(write, false) {
-                    log::error!("{e}");
-                }
-                None
-            }
-            Task::Sync => None,
-        }
+        synced.inspect_err(|e| log::error!("{e}"))
     }
 
     /// The files have what was taken; what comes now may be written while this thread waits for the disk.
