@@ -119,6 +119,20 @@ impl Log {
         Ok(groups.into_iter().map(|group| ShardId((group - 1) as u32)).collect())
     }
 
+    /// Writes as `write` does, for somebody who tells nobody of it before the next `sync`: until then it may be
+    /// in the memory of this process only.
+    pub fn stage(&self, write: LogWrite) -> Result<()> {
+        self.append(write, false)
+    }
+
+    fn append(&self, write: LogWrite, sync: bool) -> Result<()> {
+        let mut batch = LogBatch::with_capacity(write.ops().len());
+        for (shard, op) in write.ops() {
+            add(&mut batch, *shard, op)?;
+        }
+        self.write_batch(&mut batch, sync)
+    }
+
     /// Makes the next log file ahead, if that is worth it; takes as long as it takes to write one, unless `go_on` says no.
     /// Without it writers wait for a piece of the file now and then.
     pub fn make_spare(&self, go_on: impl FnMut() -> bool) -> Result<()> {
@@ -143,11 +157,9 @@ impl Log {
 
 impl LogStore for Log {
     fn write(&self, write: LogWrite, sync: bool) -> Result<()> {
-        let mut batch = LogBatch::with_capacity(write.ops().len());
-        for (shard, op) in write.ops() {
-            add(&mut batch, *shard, op)?;
-        }
-        self.write_batch(&mut batch, sync)
+        self.append(write, sync)?;
+        // Also without fsync it has to outlive this process.
+        self.fs.write_staged().map_err(|_| Error::Poisoned(self.health.reason()))
     }
 
     fn sync(&self) -> Result<()> {

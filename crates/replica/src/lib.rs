@@ -3,7 +3,6 @@
 //! `Replica` is pure: it decides, the shell writes. `Log` is the shared log file set (raft-engine), `DiskHealth` what
 //! is known of the device below it. <https://raft.github.io/raft.pdf>
 
-mod direct_file;
 mod disk;
 mod disk_health;
 mod disk_log;
@@ -21,6 +20,7 @@ mod records;
 mod replica;
 mod snapshot;
 mod spare_file;
+mod staging;
 mod sync_pace;
 mod tail;
 mod turn;

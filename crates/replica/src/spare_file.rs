@@ -1,7 +1,7 @@
 //! The next log file, made ahead: filled with zeros, so that an fsync of what is written over them changes no metadata.
 //! Filling it while it is appended to, a piece at a time, keeps writers waiting for each piece.
 
-use crate::direct_file::{self, UnitBuffer};
+use crate::staging::{UnitBuffer, open_direct};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -61,17 +61,16 @@ impl SpareFile {
 /// Whether the file was filled and is on the disk; not if it was told not to go on.
 fn fill(path: &Path, bytes: u64, go_on: &mut impl FnMut() -> bool) -> io::Result<bool> {
     File::create(path)?;
-    let file = direct_file::open(path)?;
+    let file = open_direct(path)?;
     let mut zeros = UnitBuffer::default();
-    let zeros = zeros.take(PIECE);
-    zeros.fill(0);
+    zeros.extend(&[0; PIECE]);
     let mut at = 0;
     while at < bytes {
         if !go_on() {
             return Ok(false);
         }
         let begun = Instant::now();
-        file.write_all_at(zeros, at)?;
+        file.write_all_at(zeros.units(), at)?;
         at += PIECE as u64;
         std::thread::sleep(begun.elapsed());
     }

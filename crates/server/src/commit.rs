@@ -27,6 +27,35 @@ const ROUNDS_MAX: usize = 16;
 /// what writes may be queued, which is less than the reserve.
 const ROOM_KNOWN_US: u64 = 5_000;
 
+/// How long writes gather before the fsync that they share, while more come.
+const GATHER_MAX: Duration = Duration::from_micros(200);
+/// What an fsync takes where it is quicker made than handed to another thread.
+const FSYNC_SHORT: Duration = Duration::from_micros(500);
+
+/// Log writes whose fsync is under way.
+pub(crate) struct UnderWay {
+    what: Vec<Logging>,
+    /// A log thread makes the write too.
+    handed_over: bool,
+}
+
+/// Log writes whose fsync has not begun.
+#[derive(Default)]
+pub(crate) struct Staged {
+    what: Vec<Logging>,
+    /// When the first was made.
+    since: Option<Instant>,
+    /// Other requests than writes were served meanwhile.
+    pub(crate) served_others: bool,
+}
+
+impl Staged {
+    /// What was served before the first of them was made has nothing to do with them.
+    pub(crate) fn begin_turn(&mut self) {
+        self.served_others &= !self.what.is_empty();
+    }
+}
+
 impl Worker {
     /// Proposes what was submitted, sends what there is to send, and applies what is committed, until nothing is left
     /// or the log has to be waited for.
@@ -51,24 +80,77 @@ impl Worker {
 
     /// Whether a log write may begin. Not if another is to end first: a replica is closed only where none is under way.
     pub(crate) fn may_log(&self) -> bool {
-        self.logging.is_empty() || (self.logging.len() < LOG_WRITES_MAX && self.releases.is_empty())
+        !self.is_logging() || (self.logging.len() < LOG_WRITES_MAX && self.releases.is_empty())
     }
 
-    fn write_log(&mut self, write: LogWrite, logging: Logging) {
-        // What follows one that is not in the file yet must not get there before it.
-        if write.wants_sync() || !self.logging.is_empty() || self.is_short_of_room() {
+    /// Whether a log write is under way.
+    pub(crate) fn is_logging(&self) -> bool {
+        !self.logging.is_empty() || !self.staged.what.is_empty()
+    }
+
+    pub(crate) fn write_log(&mut self, write: LogWrite, logging: Logging) {
+        // A write that has to wait for room must not do so here, nor must one that follows it get there before it.
+        if self.is_short_of_room() || self.logging.back().is_some_and(|last| last.handed_over) {
+            self.hand_over_sync();
+            self.post();
+            self.store.log_threads.write(write, self.inbox.clone());
+            return self.wait_for_log(vec![logging], true);
+        }
+        if write.wants_sync() || self.is_logging() {
             // The others write while this node waits for its disk.
             self.post();
-            if self.logging.is_empty() {
-                self.logging_since = Instant::now();
+            match self.store.log.stage(write) {
+                Ok(()) => {
+                    self.staged.since.get_or_insert_with(Instant::now);
+                    self.staged.what.push(logging);
+                }
+                failed => self.note_logged(&logging, failed),
             }
-            self.logging.push_back(logging);
-            self.store.log_threads.write(write, self.inbox.clone());
             return;
         }
         let outcome = self.store.log.write(write, false);
         self.store.log_threads.unsynced();
         self.note_logged(&logging, outcome);
+    }
+
+    fn wait_for_log(&mut self, what: Vec<Logging>, handed_over: bool) {
+        if self.logging.is_empty() {
+            self.logging_since = Instant::now();
+        }
+        self.logging.push_back(UnderWay { what, handed_over });
+    }
+
+    /// Whether log writes wait for their fsync, which this thread makes if nothing else comes to be done.
+    pub(crate) fn gathers(&self) -> bool {
+        !self.staged.what.is_empty()
+    }
+
+    /// At the end of a turn: a log thread fsyncs what was written, unless it is better made here, as it is if it is short
+    /// and all that clients want is writes: then who waits for this thread waits for the log anyway.
+    pub(crate) fn look_at_staged(&mut self) {
+        let Some(since) = self.staged.since else { return };
+        let here = self.logging.is_empty()
+            && !self.staged.served_others
+            && self.store.log_threads.fsync_time() < FSYNC_SHORT
+            && since.elapsed() < GATHER_MAX;
+        if !here {
+            self.hand_over_sync();
+        }
+    }
+
+    fn hand_over_sync(&mut self) {
+        if self.gathers() {
+            let staged = std::mem::take(&mut self.staged);
+            self.store.log_threads.sync(self.inbox.clone());
+            self.wait_for_log(staged.what, false);
+        }
+    }
+
+    /// Nothing has come while log writes wait for their fsync: it is made here.
+    pub(crate) fn sync_staged(&mut self) {
+        let staged = std::mem::take(&mut self.staged);
+        let outcome = self.store.log_threads.sync_here();
+        self.note_all_logged(&staged.what, outcome);
     }
 
     /// Asked now and then: a device does not fill up within the reserve faster than that.
@@ -108,13 +190,19 @@ impl Worker {
 
     /// The oldest log write under way is done: what waited for it goes on.
     pub(crate) fn logged(&mut self, outcome: replica::Result<()>) {
-        if let Some(logging) = self.logging.pop_front() {
+        if let Some(under_way) = self.logging.pop_front() {
             self.logging_since = Instant::now();
-            self.note_logged(&logging, outcome);
-            self.release();
-            self.pump();
-            self.post();
+            self.note_all_logged(&under_way.what, outcome);
         }
+    }
+
+    fn note_all_logged(&mut self, all: &[Logging], outcome: replica::Result<()>) {
+        for logging in all {
+            self.note_logged(logging, outcome.clone());
+        }
+        self.release();
+        self.pump();
+        self.post();
     }
 
     /// Hands a write to its shard, which this worker owns.

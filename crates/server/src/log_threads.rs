@@ -11,7 +11,7 @@ use node::Config;
 use node::stats::Stats;
 use replica::{Log, LogStore, LogWrite, Result};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,6 +21,10 @@ const NOSYNC_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Most writes that one fsync covers.
 const GROUP_MAX: usize = 64;
+
+/// Fsyncs that tell what one takes of late; and the longest that one is taken for, so that it is soon forgotten.
+const FSYNCS_NOTED: u32 = 8;
+const FSYNC_NOTED_MAX: Duration = Duration::from_millis(4);
 
 /// Fsyncs that may be under way at a time.
 const THREADS: usize = 2;
@@ -34,10 +38,8 @@ enum Back {
 enum Task {
     /// To be written and fsynced.
     Write(LogWrite, Back),
-    /// To be written.
-    Behind(LogWrite),
-    /// What was written by others is to be fsynced.
-    Sync,
+    /// What was written by others is to be fsynced, for somebody who waits, or nobody.
+    Sync(Option<Back>),
 }
 
 /// What threads and writers share.
@@ -50,6 +52,8 @@ struct Shared {
     done: Mutex<Done>,
     /// Where fsyncs that take long are noted.
     latency: (Arc<Stats>, Arc<Config>),
+    /// What one takes, of late.
+    fsync_us: AtomicU32,
 }
 
 /// Invariant: groups are taken, numbered and written by one thread at a time.
@@ -84,8 +88,7 @@ impl Group {
         for task in self.tasks {
             let (mut write, back) = match task {
                 Task::Write(write, back) => (write, Some(back)),
-                Task::Behind(write) => (write, None),
-                Task::Sync => continue,
+                Task::Sync(back) => (LogWrite::default(), back),
             };
             whole.append(&mut write);
             backs.extend(back);
@@ -112,6 +115,7 @@ impl LogThreads {
             unsynced: AtomicBool::new(false),
             done: Mutex::default(),
             latency,
+            fsync_us: AtomicU32::new(FSYNC_NOTED_MAX.as_micros() as u32),
         });
         let start = |number| {
             let shared = shared.clone();
@@ -126,9 +130,19 @@ impl LogThreads {
         self.shared.send(Task::Write(write, Back::Worker(back)));
     }
 
-    /// Writes what nobody waits for.
-    pub(crate) fn write_behind(&self, write: LogWrite) {
-        self.shared.send(Task::Behind(write));
+    /// Fsyncs what the log was given before; `Message::Logged` comes back.
+    pub(crate) fn sync(&self, back: Arc<Inbox>) {
+        self.shared.send(Task::Sync(Some(Back::Worker(back))));
+    }
+
+    /// The same on the caller's thread, which waits for it. Nothing that was handed over may be waited for yet.
+    pub(crate) fn sync_here(&self) -> Result<()> {
+        self.shared.sync(Instant::now())
+    }
+
+    /// How long an fsync takes of late.
+    pub(crate) fn fsync_time(&self) -> Duration {
+        Duration::from_micros(self.shared.fsync_us.load(Ordering::Relaxed).into())
     }
 
     /// Writes and fsyncs, behind everything that was handed over before; waits for it.
@@ -150,7 +164,7 @@ impl LogThreads {
         // Taken before the fsync: what is written during it waits for the next one.
         if self.shared.unsynced.load(Ordering::Acquire) && due() && self.shared.unsynced.swap(false, Ordering::AcqRel) {
             self.shared.queue().synced_at = Instant::now();
-            self.shared.send(Task::Sync);
+            self.shared.send(Task::Sync(None));
         }
     }
 
@@ -191,19 +205,11 @@ impl Shared {
     fn run(&self) {
         while let Some(group) = self.take() {
             let begun = Instant::now();
-            let wants_sync = group.tasks.iter().any(|task| !matches!(task, Task::Behind(_)));
             let number = group.number;
             let (write, backs) = group.join();
-            let written = if write.is_empty() { Ok(()) } else { self.log.write(write, false) };
+            let written = if write.is_empty() { Ok(()) } else { self.log.stage(write) };
             self.let_next_write();
-            let outcome = match written {
-                Ok(()) if wants_sync => self.sync(begun),
-                Err(e) if backs.is_empty() => {
-                    log::error!("{e}");
-                    Err(e)
-                }
-                written => written,
-            };
+            let outcome = written.and_then(|()| self.sync(begun));
             self.tell(number, backs.into_iter().map(|back| (back, outcome.clone())).collect());
         }
     }
@@ -224,7 +230,10 @@ impl Shared {
 
     fn sync(&self, begun: Instant) -> Result<()> {
         let synced = self.log.sync();
-        self.latency.0.took("fsync", begun.elapsed(), now_ms(), &self.latency.1);
+        let took = begun.elapsed();
+        self.latency.0.took("fsync", took, now_ms(), &self.latency.1);
+        let (before, us) = (self.fsync_us.load(Ordering::Relaxed), took.min(FSYNC_NOTED_MAX).as_micros() as u32);
+        self.fsync_us.store(before - before / FSYNCS_NOTED + us / FSYNCS_NOTED, Ordering::Relaxed);
         synced.inspect_err(|e| log::error!("{e}"))
     }
 
@@ -312,7 +321,7 @@ mod tests {
                 scope.spawn(move || {
                     for n in 0..WRITES {
                         let shard = writer * 2 * WRITES + n * 2;
-                        threads.write_behind(group(shard + 1));
+                        threads.shared.log.stage(group(shard + 1)).unwrap();
                         let before = health.log_fsyncs();
                         threads.write_last(group(shard)).unwrap();
                         assert!(health.log_fsyncs() > before, "an fsync since it was handed over");

@@ -4,6 +4,7 @@ use crate::inbox::Message;
 use crate::requests::KeyHashes;
 use crate::worker::Worker;
 use node::control::Control;
+use node::core::Logging;
 use replica::LogWrite;
 use vocab::ShardId;
 
@@ -66,8 +67,7 @@ impl Worker {
         let mut write = LogWrite::default();
         let Some(owned) = self.core.shard_mut(shard) else { return };
         match owned.truncate(&mut write) {
-            // Not here: it may wait, for room or for an fsync that is under way.
-            Ok(true) => self.store.log_threads.write_behind(write),
+            Ok(true) => self.write_log(write, Logging::default()),
             Ok(false) => {}
             Err(e) => log::error!("{e}"),
         }

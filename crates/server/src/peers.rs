@@ -328,7 +328,7 @@ impl Worker {
 
     /// Closes replicas that are to be closed, unless a log write is under way: it may be about them.
     pub(crate) fn release(&mut self) {
-        if !self.logging.is_empty() {
+        if self.is_logging() {
             return;
         }
         for (shard, back) in std::mem::take(&mut self.releases) {
