@@ -27,8 +27,6 @@ const ROUNDS_MAX: usize = 16;
 /// what writes may be queued, which is less than the reserve.
 const ROOM_KNOWN_US: u64 = 5_000;
 
-/// How long writes gather before the fsync that they share, while more come.
-const GATHER_MAX: Duration = Duration::from_micros(200);
 /// What an fsync takes where it is quicker made than handed to another thread.
 const FSYNC_SHORT: Duration = Duration::from_micros(500);
 
@@ -37,23 +35,6 @@ pub(crate) struct UnderWay {
     what: Vec<Logging>,
     /// A log thread makes the write too.
     handed_over: bool,
-}
-
-/// Log writes whose fsync has not begun.
-#[derive(Default)]
-pub(crate) struct Staged {
-    what: Vec<Logging>,
-    /// When the first was made.
-    since: Option<Instant>,
-    /// Other requests than writes were served meanwhile.
-    pub(crate) served_others: bool,
-}
-
-impl Staged {
-    /// What was served before the first of them was made has nothing to do with them.
-    pub(crate) fn begin_turn(&mut self) {
-        self.served_others &= !self.what.is_empty();
-    }
 }
 
 impl Worker {
@@ -85,7 +66,7 @@ impl Worker {
 
     /// Whether a log write is under way.
     pub(crate) fn is_logging(&self) -> bool {
-        !self.logging.is_empty() || !self.staged.what.is_empty()
+        !self.logging.is_empty() || !self.staged.is_empty()
     }
 
     pub(crate) fn write_log(&mut self, write: LogWrite, logging: Logging) {
@@ -100,10 +81,7 @@ impl Worker {
             // The others write while this node waits for its disk.
             self.post();
             match self.store.log.stage(write) {
-                Ok(()) => {
-                    self.staged.since.get_or_insert_with(Instant::now);
-                    self.staged.what.push(logging);
-                }
+                Ok(()) => self.staged.push(logging),
                 failed => self.note_logged(&logging, failed),
             }
             return;
@@ -120,37 +98,30 @@ impl Worker {
         self.logging.push_back(UnderWay { what, handed_over });
     }
 
-    /// Whether log writes wait for their fsync, which this thread makes if nothing else comes to be done.
-    pub(crate) fn gathers(&self) -> bool {
-        !self.staged.what.is_empty()
-    }
-
-    /// At the end of a turn: a log thread fsyncs what was written, unless it is better made here, as it is if it is short
-    /// and all that clients want is writes: then who waits for this thread waits for the log anyway.
-    pub(crate) fn look_at_staged(&mut self) {
-        let Some(since) = self.staged.since else { return };
-        let here = self.logging.is_empty()
-            && !self.staged.served_others
-            && self.store.log_threads.fsync_time() < FSYNC_SHORT
-            && since.elapsed() < GATHER_MAX;
-        if !here {
-            self.hand_over_sync();
+    /// At the end of a turn: has what it wrote fsynced, by a log thread while this one goes on, or here. Here if that is
+    /// short, no other worker's writes could share it, and no client wanted anything but writes in this turn: then who
+    /// waits for this thread waits for the log anyway, and the processors are spared three switches of threads.
+    pub(crate) fn sync_staged(&mut self) {
+        if self.staged.is_empty() {
+            return;
         }
+        let alone = self.store.workers() == 1 && self.logging.is_empty() && !self.served_others;
+        if !alone || self.store.log_threads.fsync_time() >= FSYNC_SHORT {
+            return self.hand_over_sync();
+        }
+        let staged = std::mem::take(&mut self.staged);
+        let outcome = self.store.log_threads.sync_here();
+        self.note_all_logged(&staged, &outcome);
+        // What followed from that does not wait for the next turn.
+        self.hand_over_sync();
     }
 
     fn hand_over_sync(&mut self) {
-        if self.gathers() {
+        if !self.staged.is_empty() {
             let staged = std::mem::take(&mut self.staged);
             self.store.log_threads.sync(self.inbox.clone());
-            self.wait_for_log(staged.what, false);
+            self.wait_for_log(staged, false);
         }
-    }
-
-    /// Nothing has come while log writes wait for their fsync: it is made here.
-    pub(crate) fn sync_staged(&mut self) {
-        let staged = std::mem::take(&mut self.staged);
-        let outcome = self.store.log_threads.sync_here();
-        self.note_all_logged(&staged.what, outcome);
     }
 
     /// Asked now and then: a device does not fill up within the reserve faster than that.
@@ -192,11 +163,11 @@ impl Worker {
     pub(crate) fn logged(&mut self, outcome: replica::Result<()>) {
         if let Some(under_way) = self.logging.pop_front() {
             self.logging_since = Instant::now();
-            self.note_all_logged(&under_way.what, outcome);
+            self.note_all_logged(&under_way.what, &outcome);
         }
     }
 
-    fn note_all_logged(&mut self, all: &[Logging], outcome: replica::Result<()>) {
+    fn note_all_logged(&mut self, all: &[Logging], outcome: &replica::Result<()>) {
         for logging in all {
             self.note_logged(logging, outcome.clone());
         }

@@ -109,7 +109,7 @@ impl Worker {
         reply.buf.clear();
         reply.proto = connection.session.proto();
         let admission = connection.session.admit(args, &*self.store, &mut reply);
-        self.staged.served_others |= !matches!(admission, Admission::Execute(spec) if spec.is_write());
+        self.served_others |= !matches!(admission, Admission::Execute(spec) if spec.is_write());
         let step = match admission {
             Admission::Execute(spec) => self.execute(id, spec, args, &mut reply),
             Admission::Answered(effect) => {

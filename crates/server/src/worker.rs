@@ -4,7 +4,7 @@
 //! and one log write for all shards; what is committed is applied; answers are sent. With `sync` the fsync happens on
 //! a log thread while the loop goes on; what arrives meanwhile is the next entry.
 
-use crate::commit::{Staged, UnderWay};
+use crate::commit::UnderWay;
 use crate::connection::{Connection, Received};
 use crate::disk_reader::DiskReader;
 use crate::inbox::{Inbox, Message};
@@ -18,7 +18,7 @@ use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use node::Ticket;
 use node::control::Control;
-use node::core::{Core, TICK_MS};
+use node::core::{Core, Logging, TICK_MS};
 use node::session::Session;
 use resp::Reply;
 use slab::Slab;
@@ -52,8 +52,10 @@ pub(crate) struct Worker {
     pub(crate) links: Option<Links>,
     /// This node's part in the control of the store: the first worker's.
     pub(crate) control: Option<Control>,
-    /// Log writes whose fsync has not begun.
-    pub(crate) staged: Staged,
+    /// Log writes of this turn whose fsync has not begun.
+    pub(crate) staged: Vec<Logging>,
+    /// Clients wanted other things than writes in this turn.
+    pub(crate) served_others: bool,
     /// Those that log threads have, oldest first.
     pub(crate) logging: VecDeque<UnderWay>,
     /// When the oldest of them began, or the one before it ended.
@@ -120,7 +122,8 @@ impl Worker {
             core,
             links,
             control,
-            staged: Staged::default(),
+            staged: Vec::new(),
+            served_others: false,
             logging: VecDeque::new(),
             logging_since: Instant::now(),
             room_known_until_us: 0,
@@ -170,10 +173,8 @@ impl Worker {
             next = deadline.map_or(next, |deadline| next.min(deadline));
             self.ready.append(&mut self.outbox.unstalled);
             let unfinished = self.links.as_ref().is_some_and(Links::is_unfinished);
-            let behind = self.gathers()
-                || unfinished
-                || !self.outbox.cold.is_empty()
-                || self.disk.as_mut().is_some_and(DiskReader::is_behind);
+            let behind =
+                unfinished || !self.outbox.cold.is_empty() || self.disk.as_mut().is_some_and(DiskReader::is_behind);
             let wait = if self.ready.is_empty() && self.outbox.dirty.is_empty() && !behind {
                 next.saturating_duration_since(Instant::now())
             } else {
@@ -186,9 +187,6 @@ impl Worker {
                 return;
             }
             self.now = moment();
-            if events.is_empty() && self.gathers() {
-                self.sync_staged();
-            }
             for event in &events {
                 match event.token() {
                     LISTENER => self.accept(true),
@@ -217,7 +215,7 @@ impl Worker {
 
     /// Runs requests, commits writes, sends answers.
     fn serve(&mut self) {
-        self.staged.begin_turn();
+        self.served_others = false;
         self.clear_again();
         self.send_held_writes();
         for _ in 0..ROUNDS_MAX {
@@ -236,7 +234,7 @@ impl Worker {
         if !self.holds.is_empty() {
             self.check_holds();
         }
-        self.look_at_staged();
+        self.sync_staged();
         self.flush_all();
     }
 
