@@ -60,8 +60,10 @@ impl Drop for Trace {
     }
 }
 
-fn start(dir: &Dir, durability: &str) -> (Setup, Server) {
-    let setup = Setup::new(&dir.join("data")).with("--durability", durability).with("--workers", "4");
+/// With as many workers as fsync together, or with one, which may fsync itself.
+fn start(dir: &Dir, durability: &str, workers: u8) -> (Setup, Server) {
+    let workers = workers.to_string();
+    let setup = Setup::new(&dir.join("data")).with("--durability", durability).with("--workers", &workers);
     let server = Server::start(&setup);
     (setup, server)
 }
@@ -69,7 +71,7 @@ fn start(dir: &Dir, durability: &str) -> (Setup, Server) {
 #[test]
 fn an_unsynced_write_is_soon_on_disk_even_if_nothing_follows() {
     let dir = Dir::new("fsync-idle");
-    let (_, server) = start(&dir, "nosync");
+    let (_, server) = start(&dir, "nosync", 4);
     let Some(trace) = Trace::attach(&server, dir.path(), None) else { return };
     assert_eq!(server.connect().call("SET k v"), Value::ok());
     eventually("the log is fsynced", PATIENCE, || {
@@ -79,34 +81,67 @@ fn an_unsynced_write_is_soon_on_disk_even_if_nothing_follows() {
     });
 }
 
-/// Writes of several workers share an fsync; each must have one nevertheless.
+/// Writes of several workers share an fsync, and so do writes of several clients; each must have one nevertheless.
 #[test]
 fn what_is_answered_with_sync_is_on_disk() {
-    let dir = Dir::new("fsync-company");
-    let (_, server) = start(&dir, "sync");
-    let Some(trace) = Trace::attach(&server, dir.path(), None) else { return };
-    let port = server.port();
-    std::thread::scope(|scope| {
-        for writer in 0..12 {
-            scope.spawn(move || {
-                let mut connection = Connection::open(port).unwrap();
-                for i in 0..15 {
-                    assert_eq!(connection.call(&format!("SET k{writer}:{i} v")), Value::ok());
-                }
-            });
+    for workers in [1, 4] {
+        let dir = Dir::new(&format!("fsync-company-{workers}"));
+        let (_, server) = start(&dir, "sync", workers);
+        // So many that it is known how long an fsync takes and how often there is one.
+        let rounds = if workers == 1 { 60 } else { 15 };
+        let Some(trace) = Trace::attach(&server, dir.path(), None) else { return };
+        let port = server.port();
+        std::thread::scope(|scope| {
+            for writer in 0..12 {
+                scope.spawn(move || {
+                    let mut connection = Connection::open(port).unwrap();
+                    for i in 0..rounds {
+                        assert_eq!(connection.call(&format!("SET k{writer}:{i} v")), Value::ok());
+                    }
+                });
+            }
+        });
+        let calls = trace.of_log();
+        let last = calls.last().map(String::as_str);
+        assert_eq!(last, Some("fdatasync"), "the last write was answered without an fsync");
+        let longest = calls.split(|call| call == "fdatasync").map(<[_]>::len).max().unwrap();
+        // Each worker writes again only when it was answered. One more may have begun while an fsync was under way.
+        assert!(longest <= 2 * usize::from(workers), "{longest} writes without an fsync between them");
+    }
+}
+
+/// The kill of a process takes nothing that was answered, whatever was asked for: `nosync` writes among `sync` ones.
+#[test]
+fn what_is_answered_without_sync_outlives_the_process() {
+    let dir = Dir::new("fsync-mixed");
+    let (setup, mut server) = start(&dir, "sync", 1);
+    for round in 0..5 {
+        let port = server.port();
+        std::thread::scope(|scope| {
+            for writer in 0..6 {
+                scope.spawn(move || {
+                    let mut connection = Connection::open(port).unwrap();
+                    let durability = if writer == 0 { "nosync" } else { "sync" };
+                    for i in 0..40 {
+                        let write = format!("KV.PUT k{round}:{writer}:{i} v DURABILITY {durability}");
+                        assert!(!connection.call(&write).is_error(), "{write}");
+                    }
+                });
+            }
+        });
+        server.kill();
+        server = Server::start(&setup);
+        let mut connection = server.connect();
+        for (writer, i) in (0..6).flat_map(|writer| (0..40).map(move |i| (writer, i))) {
+            assert_eq!(connection.call(&format!("GET k{round}:{writer}:{i}")), Value::bulk("v"), "{writer}, {i}");
         }
-    });
-    let calls = trace.of_log();
-    assert_eq!(calls.last().map(String::as_str), Some("fdatasync"), "the last write was answered without an fsync");
-    let longest = calls.split(|call| call == "fdatasync").map(<[_]>::len).max().unwrap();
-    // Each worker writes again only when it was answered. One more may have begun while an fsync was under way.
-    assert!(longest <= 2 * 4, "{longest} writes without an fsync between them");
+    }
 }
 
 #[test]
 fn a_slow_fsync_is_a_latency_event() {
     let dir = Dir::new("fsync-slow");
-    let (_, server) = start(&dir, "sync");
+    let (_, server) = start(&dir, "sync", 4);
     let mut connection = server.connect();
     assert_eq!(connection.call("CONFIG SET latency-monitor-threshold 50"), Value::ok());
     let Some(_trace) = Trace::attach(&server, dir.path(), Some("fdatasync:delay_exit=100000")) else { return };
@@ -125,7 +160,7 @@ fn a_slow_fsync_is_a_latency_event() {
 fn a_failed_fsync_poisons_the_store_until_restart() {
     for durability in ["sync", "nosync"] {
         let dir = Dir::new("fsync-fails");
-        let (setup, server) = start(&dir, durability);
+        let (setup, server) = start(&dir, durability, if durability == "sync" { 1 } else { 4 });
         let mut connection = server.connect();
         for i in 0..100 {
             assert_eq!(connection.call(&format!("SET before{i} {i}")), Value::ok());

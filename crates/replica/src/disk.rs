@@ -87,6 +87,12 @@ impl GuardedFs {
         Ok(())
     }
 
+    /// Whether something is staged.
+    #[cfg(test)]
+    pub(crate) fn stages(&self) -> bool {
+        self.active().is_some_and(|active| active.staging.holds())
+    }
+
     fn active(&self) -> Option<Arc<GuardedHandle>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

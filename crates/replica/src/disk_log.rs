@@ -310,6 +310,35 @@ mod tests {
         }
     }
 
+    /// As many a kill of the process finds it: what nobody was told of may be missing, all else is in the file.
+    #[test]
+    fn what_is_staged_is_read_at_once_and_is_in_the_file_after_a_write_or_a_sync() {
+        const BYTES: usize = 1000;
+        let dir = tempfile::tempdir().unwrap();
+        let log = Log::open(dir.path(), &LogOptions::default(), Arc::default()).unwrap();
+        let entry = |index: u64| {
+            let data = vec![index as u8; BYTES].into();
+            let mut write = LogWrite::default();
+            write.entries(ShardId(0), vec![Entry { index, term: 1, data, ..Entry::default() }]);
+            write
+        };
+        let in_file = |index: u64| {
+            let bytes = std::fs::read(dir.path().join("0000000000000001.raftlog")).unwrap();
+            bytes.windows(BYTES).any(|window| window == vec![index as u8; BYTES])
+        };
+        for index in 1..60 {
+            log.stage(entry(index)).unwrap();
+            assert_eq!(log.fetch(ShardId(0), index, index + 1, 1).unwrap()[0].data[..], [index as u8; BYTES]);
+            log.sync().unwrap();
+        }
+        assert!(in_file(59));
+        log.stage(entry(60)).unwrap();
+        // Where the file system knows O_DIRECT.
+        assert!(!log.fs.stages() || !in_file(60), "it is not used");
+        log.write(entry(61), false).unwrap();
+        assert!(in_file(60) && in_file(61));
+    }
+
     #[test]
     fn nothing_is_written_once_an_fsync_has_failed() {
         let dir = tempfile::tempdir().unwrap();

@@ -127,6 +127,12 @@ impl Staging {
         Ok(count)
     }
 
+    /// Whether there is something that the file has not.
+    #[cfg(test)]
+    pub(crate) fn holds(&self) -> bool {
+        self.state().open.as_ref().is_some_and(|open| open.bytes.all().len() > open.known)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
