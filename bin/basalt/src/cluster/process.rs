@@ -75,8 +75,9 @@ fn started(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name stands in parentheses and may hold anything; the fields behind it begin with the third, the state.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X") {
+    // The first thread may have ended before the others, which have the files and ports for as long as they wait for a disk.
+    let has_threads = || std::fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|tasks| tasks.count() > 1);
+    if matches!(fields.next()?, "Z" | "X") && !has_threads() {
         return None;
     }
     fields.nth(18)?.parse().ok()
