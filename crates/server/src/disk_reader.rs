@@ -1,5 +1,5 @@
 //! Reads blocks for what waits for the disk, many side by side, beside the sockets of an event loop: a wait costs no
-//! thread, and one call of the system hands over what many want.
+//! thread.
 //!
 //! Each is tried with what is in memory (`Cold::go_on`); it says which block it lacks, and with that held is tried
 //! again. One that cannot say (it wants rows of which the keys are not known, or a very large value) goes to the pool, as
@@ -32,8 +32,6 @@ const BLOCKS_MAX: u32 = 256;
 const BLOCKS_SPARE: usize = 64;
 /// Bytes that are read side by side, but for what one read may want at once: values may be larger than blocks.
 const BYTES_MAX: usize = 8 << 20;
-/// Blocks that the kernel is asked for with one call: the disk begins with the first ones while more are thought of.
-const CALL_MAX: usize = 4;
 /// Blocks that are taken in one turn of the loop: some clients ask for the next while others are answered, and the disk has
 /// something to do meanwhile. A virtual disk may tell of all that it was asked for at once.
 const TURN_MAX: usize = 16;
@@ -209,9 +207,8 @@ impl DiskReader {
         waiting.blocks += 1;
         let (file, offset, bytes) = (extent.file.clone(), extent.offset, extent.bytes);
         self.ring.read(&file, offset, bytes, Asked { key, block, extent, since: Instant::now() });
-        if self.ring.unsubmitted() >= CALL_MAX {
-            self.submit();
-        }
+        // Each with a call of its own: the disk begins with it while the next one is thought of.
+        self.submit();
     }
 
     /// A block is there, or could not be read.
