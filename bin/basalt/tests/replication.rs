@@ -396,3 +396,42 @@ fn a_follower_far_behind_gets_a_snapshot() {
     assert_eq!(client.call(SOON, &["SET", "after", "all"]), Value::ok());
     eventually("it follows again", SOON, || (connection.call("GET after") == Value::bulk("all")).then_some(()));
 }
+
+/// Reads that take any replica's answer, from the moment on at which a node that was killed takes connections again: it may
+/// refuse, and may not have gone back to what it was long ago.
+#[test]
+fn a_node_that_comes_back_answers_with_no_less_than_it_had() {
+    let _alone = alone();
+    let dir = Dir::new("replayed");
+    let mut nodes = Nodes::start(&dir, 3, &[("--shards", "3"), ("--durability", "nosync")]);
+    nodes.wait_spread();
+    let mut client = nodes.client();
+    let large = "x".repeat(1 << 20);
+    let written = number("BASALT_REPLAY_MIB", 60);
+    for n in 0..written {
+        assert_eq!(client.call(SOON, &["SET", &format!("large{n}"), &large]), Value::ok());
+    }
+    // What is committed is written down with later entries.
+    for n in 0..20 {
+        assert_eq!(client.call(SOON, &["SET", &format!("small{n}"), "v"]), Value::ok());
+    }
+    nodes.kill(2);
+    nodes.spawn(2);
+    let port = nodes.port(2);
+    let mut connection = eventually("it takes connections", SOON, || Connection::open(port).ok());
+    let (mut answered, mut refused) = (0, 0);
+    while answered < 3 * written {
+        match connection.try_call(&["READONLY"]).and_then(|_| {
+            let key = format!("large{}", (answered + refused) % written);
+            connection.try_call(&["STRLEN", &key])
+        }) {
+            Ok(Value::Int(length)) => {
+                assert_eq!(length, 1 << 20, "after {answered} answers and {refused} refusals");
+                answered += 1;
+            }
+            Ok(Value::Error(_)) => refused += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    announce(&format!("replication: {refused} reads refused while the log was applied again"));
+}

@@ -41,6 +41,8 @@ pub struct ShardView {
     lease_until_us: AtomicU64,
     /// When the leader's node last said something that is all applied here, by its wall clock, in ms.
     fresh_ms: AtomicU64,
+    /// Up to which entry the replica had known all to be committed before it was started.
+    replayed_at: AtomicU64,
     /// Somebody has used the lease since this was looked at.
     lease_used: AtomicBool,
     /// Somebody wants a read that is less old than this replica knows itself to be.
@@ -91,6 +93,7 @@ impl ShardView {
             confirmed_us: AtomicU64::new(0),
             lease_until_us: AtomicU64::new(0),
             fresh_ms: AtomicU64::new(0),
+            replayed_at: AtomicU64::new(0),
             lease_used: AtomicBool::new(false),
             fresh_wanted: AtomicBool::new(false),
             writing: AtomicU64::new(0),

@@ -42,6 +42,8 @@ pub struct Replica {
     vote_outstanding: u64,
     /// Term and vote that were given to the log last.
     voted: (u64, u64),
+    /// The commit index that was last written.
+    commit_written: u64,
     /// Messages that may go out once the turn of that number is persisted.
     held: VecDeque<(u64, Vec<Message>)>,
     pub(crate) timer: ElectionTimer,
@@ -109,6 +111,7 @@ impl Replica {
             outstanding: 0,
             vote_outstanding: 0,
             voted,
+            commit_written: 0,
             held: VecDeque::new(),
             timer: ElectionTimer::new(seed, was_member),
             verified: (0, 0),
@@ -231,11 +234,11 @@ impl Replica {
             write.entries(self.shard, entries);
             number = raft_number;
         }
-        // The commit index alone need not be written: it is found again by the next election.
-        if let Some(hard_state) = ready.hs()
-            && ready.must_sync()
-        {
-            let mut hard_state = hard_state.clone();
+        // The commit index is written with other things only: what it lacks is found again by the next election.
+        let hard_state = ready.hs().cloned().unwrap_or_else(|| self.raw.raft.hard_state());
+        if ready.must_sync() && (ready.hs().is_some() || hard_state.commit > self.commit_written) {
+            let mut hard_state = hard_state;
+            self.commit_written = hard_state.commit;
             if snapshot.is_some() {
                 // Should its rows never be installed, the log holds other entries up to there, which are not committed.
                 hard_state.commit = self.applied;

@@ -58,7 +58,7 @@ impl Store {
     fn follower<'a>(&self, view: &'a Arc<ShardView>, consistency: Consistency) -> Access<'a> {
         let ready = match consistency {
             Consistency::Absolute => false,
-            Consistency::Any => view.has_joined(),
+            Consistency::Any => view.has_replayed(),
             Consistency::Lag { ms } => view.lag_ms(now_ms()).is_some_and(|lag| lag <= ms),
             Consistency::Version { token } => view.engine().applied_index() >= token,
         };

@@ -75,6 +75,7 @@ impl Shard {
     /// A shard whose tree and log have been opened.
     pub fn new(view: Arc<ShardView>, replica: Replica, health: Arc<DiskHealth>) -> Result<Self, String> {
         let meta = if view.id() == ShardId::META { Some(MetaState::load(&view)?) } else { None };
+        view.set_replayed_at(replica.status().committed);
         Ok(Self {
             view,
             replica,

@@ -43,6 +43,18 @@ impl ShardView {
         self.engine.applied_index() > 0
     }
 
+    /// The replica has been started, and knew before that entries up to `committed` were.
+    pub(crate) fn set_replayed_at(&self, committed: u64) {
+        self.replayed_at.store(committed, Ordering::Release);
+    }
+
+    /// Whether a read may be answered that does not ask how old the answer is: not before all has been applied again that
+    /// had been before the replica was started, for a replica does not go back to what it was long ago.
+    #[must_use]
+    pub fn has_replayed(&self) -> bool {
+        self.has_joined() && self.engine.applied_index() >= self.replayed_at.load(Ordering::Acquire)
+    }
+
     /// How far the replica may be behind its leader at `now_ms`, in ms: since when it is not known to have had all that
     /// was committed by then. By the wall clocks of both nodes. `None`: that is not known at all.
     #[must_use]
