@@ -47,6 +47,10 @@ impl Store {
         let view = view.filter(|view| view.has_slot(slot));
         if consistency.allows_followers() {
             return match view {
+                // It applies its log again: the leader answers meanwhile.
+                Some(view) if consistency == Consistency::Any && view.is_replaying() => {
+                    self.elsewhere(known, shard, slot)
+                }
                 Some(view) => self.follower(view, consistency),
                 // This node has no replica of it.
                 None => self.elsewhere(known, shard, slot),
@@ -58,7 +62,7 @@ impl Store {
     fn follower<'a>(&self, view: &'a Arc<ShardView>, consistency: Consistency) -> Access<'a> {
         let ready = match consistency {
             Consistency::Absolute => false,
-            Consistency::Any => view.has_replayed(),
+            Consistency::Any => view.has_joined(),
             Consistency::Lag { ms } => view.lag_ms(now_ms()).is_some_and(|lag| lag <= ms),
             Consistency::Version { token } => view.engine().applied_index() >= token,
         };

@@ -26,7 +26,7 @@ impl World {
         let blind = self.bug == Some(Bug::BlindReplica);
         let ready = match consistency {
             Consistency::Absolute => false,
-            Consistency::Any => view.has_replayed(),
+            Consistency::Any => view.has_joined() && !view.is_replaying(),
             Consistency::Lag { ms } => blind || view.lag_ms(now.wall_ms).is_some_and(|lag| lag <= ms),
             Consistency::Version { token } => blind || view.engine().applied_index() >= token,
         };

@@ -48,11 +48,11 @@ impl ShardView {
         self.replayed_at.store(committed, Ordering::Release);
     }
 
-    /// Whether a read may be answered that does not ask how old the answer is: not before all has been applied again that
-    /// had been before the replica was started, for a replica does not go back to what it was long ago.
+    /// Whether the replica, which was started again, has yet to apply some of what it knew then to be committed. No read is
+    /// answered before, however old its answer may be: a replica does not go back to what it was long ago.
     #[must_use]
-    pub fn has_replayed(&self) -> bool {
-        self.has_joined() && self.engine.applied_index() >= self.replayed_at.load(Ordering::Acquire)
+    pub fn is_replaying(&self) -> bool {
+        self.engine.applied_index() < self.replayed_at.load(Ordering::Acquire)
     }
 
     /// How far the replica may be behind its leader at `now_ms`, in ms: since when it is not known to have had all that
