@@ -236,7 +236,7 @@ impl Write for GuardedWriter {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         let (handle, end) = (&self.handle, self.end);
         // What was rewritten is fsynced once, when it is all there.
-        let soon_fsynced = self.pace.wrote(buf.len()) && is_appended(&handle.path);
+        let soon_fsynced = is_appended(&handle.path) && self.pace.wrote(buf.len());
         let written = if soon_fsynced && handle.staging.take(self.at, buf, end)? {
             buf.len()
         } else {

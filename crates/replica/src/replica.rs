@@ -235,9 +235,9 @@ impl Replica {
             number = raft_number;
         }
         // The commit index is written with other things only: what it lacks is found again by the next election.
-        let hard_state = ready.hs().cloned().unwrap_or_else(|| self.raw.raft.hard_state());
-        if ready.must_sync() && (ready.hs().is_some() || hard_state.commit > self.commit_written) {
-            let mut hard_state = hard_state;
+        let is_told_late = self.raw.raft.raft_log.committed > self.commit_written;
+        if ready.must_sync() && (ready.hs().is_some() || is_told_late) {
+            let mut hard_state = self.raw.raft.hard_state();
             self.commit_written = hard_state.commit;
             if snapshot.is_some() {
                 // Should its rows never be installed, the log holds other entries up to there, which are not committed.

@@ -1,7 +1,7 @@
-//! The threads that wait for the log's fsyncs, so that the event loops never do.
+//! The threads that wait for the log's fsyncs, so that the event loops need not.
 //!
-//! There are a few, and they take turns: one takes all that is waiting and writes it, which is quick, and then waits for
-//! the disk, while the next one writes what has come since. A device serves several fsyncs at a time: two that overlap
+//! There are a few, and they take turns: one takes all that is waiting, hands it to the log, which is quick, and then waits
+//! for the disk, while the next one takes what has come since. A device serves several fsyncs at a time: two that overlap
 //! take little longer than one. Writes are made in the order in which they were handed over, and told to be done in
 //! that order too, so whoever hears of one knows that those before it are on the disk.
 
@@ -237,7 +237,7 @@ impl Shared {
         synced.inspect_err(|e| log::error!("{e}"))
     }
 
-    /// The files have what was taken; what comes now may be written while this thread waits for the disk.
+    /// The log has what was taken; what comes now may be given to it while this thread waits for the disk.
     fn let_next_write(&self) {
         let mut queue = self.queue();
         queue.writing = false;
