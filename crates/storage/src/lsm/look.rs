@@ -6,7 +6,7 @@
 use super::blob::value_in;
 use super::block::Rows;
 use super::direct::{DirectFiles, FileKey, Place};
-use super::table::Blocks;
+use super::table::{Blocks, Ends};
 use super::view::{ValueFile, View};
 use crate::envelope::unpack;
 use crate::{Extent, Look, Slice};
@@ -18,7 +18,7 @@ use rustix::fs::{Advice, fadvise};
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A larger block is not read ahead of a `get`, in bytes.
@@ -53,8 +53,19 @@ struct BlockAt {
 /// One table, for one look-up.
 struct Lookup<'a> {
     table: &'a Table,
+    blocks: &'a Blocks,
     place: Place,
     held: &'a [HeldBlock],
+}
+
+/// The key that a block of rows was wanted for, and how far the look-up had come: no newer table of its view has the key.
+/// Whoever looks again with that block begins there.
+#[derive(Clone)]
+struct Sought {
+    key: Slice,
+    /// The view's number.
+    view: u64,
+    run: usize,
 }
 
 /// A block that is to be read, or a value that is kept out of the levels.
@@ -68,7 +79,7 @@ pub struct BlockRead {
 }
 
 enum Wanted {
-    Block { table: Table, kind: BlockType, compression: CompressionType, blocks: Arc<Blocks> },
+    Block { table: Table, kind: BlockType, compression: CompressionType, blocks: Arc<Blocks>, sought: Sought },
     Value { key: Slice, values: ValueFile },
 }
 
@@ -80,7 +91,9 @@ pub struct HeldBlock {
 }
 
 enum Content {
-    Block(Block),
+    Rows(Block, Sought),
+    /// A part of an index or a filter.
+    Shared(Block),
     /// As it is stored.
     Value(Slice),
 }
@@ -91,16 +104,25 @@ impl View {
         if let Some(entry) = self.unflushed(key, index) {
             return self.look_at(&entry, held);
         }
+        let mut first = 0;
+        if let Some((block, run)) = held.iter().rev().find_map(|held| held.rows_for(key, self.number)) {
+            match Rows::new(block.data.clone()).and_then(|mut rows| rows.get(key)) {
+                Ok(Some(entry)) => return self.look_at(&entry, held),
+                Ok(None) => first = run + 1,
+                Err(_) => return Look::Unknown,
+            }
+        }
         let (hash, tree) = (xxh3_64(key), self.generation.index().id());
-        for (table, blocks) in self.tables_for(key) {
+        for (run, table, blocks) in self.tables_for(key, first) {
             let place = (tree, table.id());
-            match (Lookup { table, place, held }).find(key, hash) {
+            match (Lookup { table, blocks, place, held }).find(key, hash) {
                 Ok(None) => {}
                 Ok(Some(entry)) => return self.look_at(&entry, held),
                 Err(Stop::Missing(at)) if at.handle.size() <= BLOCK_BYTES_MAX => {
                     let (offset, bytes) = (*at.handle.offset(), at.handle.size() as usize);
-                    let BlockAt { kind, compression, .. } = at;
-                    let wanted = Wanted::Block { table: table.clone(), kind, compression, blocks: blocks.clone() };
+                    let (BlockAt { kind, compression, .. }, blocks) = (at, blocks.clone());
+                    let sought = Sought { key: key.into(), view: self.number, run };
+                    let wanted = Wanted::Block { table: table.clone(), kind, compression, blocks, sought };
                     return Look::Missing(self.to_read(FileKey::Table(place), offset, bytes, wanted));
                 }
                 Err(Stop::Missing(_) | Stop::Malformed) => return Look::Unknown,
@@ -121,7 +143,7 @@ impl View {
             Some(Content::Value(stored)) => {
                 unpack(stored.clone()).map_or(Look::Unknown, |value| Look::Found(Some(value)))
             }
-            Some(Content::Block(_)) => Look::Unknown,
+            Some(Content::Rows(..) | Content::Shared(_)) => Look::Unknown,
             None if handle.record_bytes(key) <= VALUE_BYTES_MAX => {
                 let wanted = Wanted::Value { key: key.clone(), values: values.clone() };
                 Look::Missing(self.to_read(file, handle.offset, handle.record_bytes(key), wanted))
@@ -143,13 +165,14 @@ impl Lookup<'_> {
             return Ok(None);
         }
         let regions = &self.table.regions;
-        let mut found = self.entry_of(regions.tli, key)?;
-        // The index is in parts, and what was looked into is the index of these.
-        if regions.index.is_some()
-            && let Some(part) = found
-        {
-            found = self.entry_of(part, key)?;
-        }
+        let found = match regions.index {
+            // The index is in parts, and what is looked into first is the index of these.
+            Some(_) => match self.part_of(&self.blocks.index_parts, regions.tli, key)? {
+                Some(part) => self.entry_of(part, key)?,
+                None => None,
+            },
+            None => self.entry_of(regions.tli, key)?,
+        };
         let Some(handle) = found else { return Ok(None) };
         let block = self.block(handle, BlockType::Data, self.table.metadata.data_block_compression)?;
         Ok(Rows::new(block.data)?.get(key)?)
@@ -161,9 +184,22 @@ impl Lookup<'_> {
             return Ok(filter.maybe_contains_hash(hash)?);
         }
         let Some(parts) = self.table.regions.filter_tli else { return Ok(true) };
-        let Some(part) = self.entry_of(parts, key)? else { return Ok(true) };
+        let Some(part) = self.part_of(&self.blocks.filter_parts, parts, key)? else { return Ok(true) };
         let filter = FilterBlock::new(self.block(part, BlockType::Filter, CompressionType::None)?);
         Ok(filter.maybe_contains_hash(hash)?)
+    }
+
+    /// The part that may have `key`: by the heads of the parts' ends, which are kept from the first look on, or if these
+    /// do not say by `index`, the index of the parts.
+    fn part_of(&self, heads: &OnceLock<Ends>, index: BlockHandle, key: &[u8]) -> Looked<Option<BlockHandle>> {
+        let ends = match heads.get() {
+            Some(ends) => ends,
+            None => {
+                let block = self.block(index, BlockType::Index, self.table.metadata.index_block_compression)?;
+                heads.get_or_init(|| Ends::of(self.table, &IndexBlock::new(block)))
+            }
+        };
+        ends.only(key).map_or_else(|| self.entry_of(index, key), Ok)
     }
 
     /// The first block of an index that may have `key`.
@@ -179,11 +215,21 @@ impl Lookup<'_> {
     fn block(&self, handle: BlockHandle, kind: BlockType, compression: CompressionType) -> Looked<Block> {
         let is_it = |held: &&HeldBlock| held.file == FileKey::Table(self.place) && held.offset == *handle.offset();
         let held = self.held.iter().find(is_it).and_then(|held| match &held.content {
-            Content::Block(block) => Some(block.clone()),
+            Content::Rows(block, _) | Content::Shared(block) => Some(block.clone()),
             Content::Value(_) => None,
         });
         let block = held.or_else(|| self.table.cache.get_block(self.place.into(), handle.offset()));
         block.ok_or(Stop::Missing(BlockAt { handle, kind, compression }))
+    }
+}
+
+impl HeldBlock {
+    /// The rows that were wanted for `key` by a look-up in the view of that number, and the run of their table.
+    fn rows_for(&self, key: &[u8], view: u64) -> Option<(&Block, usize)> {
+        match &self.content {
+            Content::Rows(block, sought) if sought.view == view && sought.key == key => Some((block, sought.run)),
+            _ => None,
+        }
     }
 }
 
@@ -229,15 +275,18 @@ impl BlockRead {
         let start = (self.offset - offset) as usize;
         let mut bytes = bytes.get(start..start + self.bytes)?;
         let content = match &self.wanted {
-            Wanted::Block { table, kind, compression, .. } => {
+            Wanted::Block { table, kind, compression, sought, .. } => {
                 let block = Block::from_reader(&mut bytes, *compression).ok()?;
                 if block.header.block_type != *kind {
                     return None;
                 }
-                if let (FileKey::Table(place), false) = (self.file, *kind == BlockType::Data) {
-                    table.cache.insert_block(place.into(), BlockOffset(self.offset), block.clone());
+                match self.file {
+                    FileKey::Table(place) if *kind != BlockType::Data => {
+                        table.cache.insert_block(place.into(), BlockOffset(self.offset), block.clone());
+                        Content::Shared(block)
+                    }
+                    _ => Content::Rows(block, sought.clone()),
                 }
-                Content::Block(block)
             }
             Wanted::Value { key, .. } => Content::Value(Slice::from(value_in(bytes, key).ok()?)),
         };

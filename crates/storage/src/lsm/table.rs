@@ -5,7 +5,7 @@
 //! side, by the beginnings of their keys, and a block is read from the row that is sought.
 //!
 //! They are read from the file when the table is first scanned. Tables whose index is in parts, to be read when needed,
-//! are large, and are left to lsm-tree.
+//! are large, and their scans are left to lsm-tree; but of them, too, the ends of the parts are kept, for look-ups.
 
 use super::block::Rows;
 use super::direct::Closing;
@@ -26,12 +26,17 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 pub(super) struct Blocks {
     /// None of a table that is left to lsm-tree.
     ends: OnceLock<Option<Ends>>,
+    /// Of a table whose index and filter are in parts: those of the parts.
+    pub(super) index_parts: OnceLock<Ends>,
+    pub(super) filter_parts: OnceLock<Ends>,
     /// Of its file for reading past the page cache.
     pub(super) closing: Closing,
 }
 
 /// Of each block in order, the last key's head, and where it is.
-struct Ends {
+pub(super) struct Ends {
+    /// What all keys of the table begin with. Heads are of what follows it, or they would tell few keys apart.
+    prefix: Slice,
     heads: Vec<Head>,
     places: Vec<(u64, u32)>,
 }
@@ -71,20 +76,46 @@ impl Ends {
         if block.header.block_type != BlockType::Index {
             return Err(lsm_tree::Error::InvalidHeader("index block"));
         }
-        let index = IndexBlock::new(block);
-        let mut ends = Self { heads: Vec::with_capacity(index.len()), places: Vec::with_capacity(index.len()) };
+        Ok(Some(Self::of(table, &IndexBlock::new(block))))
+    }
+
+    /// Those of an index of `table`.
+    pub(super) fn of(table: &Table, index: &IndexBlock) -> Self {
+        let (min, max) = (table.metadata.key_range.min(), table.metadata.key_range.max());
+        let shared = min.iter().zip(max.iter()).take_while(|(a, b)| a == b).count();
+        let mut ends = Self {
+            prefix: Slice::from(&min[..shared]),
+            heads: Vec::with_capacity(index.len()),
+            places: Vec::with_capacity(index.len()),
+        };
         for item in index.iter() {
             let handle = item.materialize(index.as_slice());
-            ends.heads.push(Head::of(handle.end_key()));
+            ends.heads.push(Head::of(handle.end_key().get(shared..).unwrap_or_default()));
             ends.places.push((*handle.offset(), handle.size()));
         }
-        Ok(Some(ends))
+        ends
     }
 
     /// The first block that may hold a key that is not below `key`: it does, or the next one does.
     fn find(&self, key: &[u8]) -> usize {
-        let head = Head::of(key);
-        self.heads.partition_point(|end| *end < head)
+        match key.strip_prefix(&self.prefix[..]) {
+            Some(rest) => {
+                let head = Head::of(rest);
+                self.heads.partition_point(|end| *end < head)
+            }
+            None if *key < self.prefix[..] => 0,
+            None => self.heads.len(),
+        }
+    }
+
+    /// The block that holds `key` if any does; `None` if heads do not tell.
+    #[expect(clippy::option_option, reason = "not to be told is not the same as none")]
+    pub(super) fn only(&self, key: &[u8]) -> Option<Option<BlockHandle>> {
+        let head = Head::of(key.strip_prefix(&self.prefix[..])?);
+        let at = self.heads.partition_point(|end| *end < head);
+        let Some(end) = self.heads.get(at) else { return Some(None) };
+        let (offset, bytes) = self.places[at];
+        (*end != head).then(|| Some(BlockHandle::new(BlockOffset(offset), bytes)))
     }
 }
 

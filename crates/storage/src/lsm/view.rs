@@ -24,6 +24,7 @@ use std::collections::HashMap;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The record that says what the files hold.
@@ -34,8 +35,13 @@ const META_PREFIX: &[u8] = b"\0meta\0";
 
 type Scan = dyn Fn(Bound<Slice>, Bound<Slice>, u64) -> Entries<'static> + Send + Sync;
 
+/// Views of this process so far.
+static VIEWS: AtomicU64 = AtomicU64::new(0);
+
 /// See the module's words.
 pub(super) struct View {
+    /// Of all views of this process, no other has this one.
+    pub(super) number: u64,
     pub(super) generation: Arc<Generation>,
     pub(super) active: Arc<Memtable>,
     /// Oldest first.
@@ -127,7 +133,8 @@ impl View {
         let falling = move |low, high, seqno| -> Entries<'static> {
             Box::new(Tree::create_internal_range(super_version.clone(), &(low, high), seqno, None).rev())
         };
-        Self { generation, active, sealed, runs, blobs, falling: Box::new(falling), l0_runs, floor }
+        let number = VIEWS.fetch_add(1, Ordering::Relaxed);
+        Self { number, generation, active, sealed, runs, blobs, falling: Box::new(falling), l0_runs, floor }
     }
 
     /// The value of `key` as of `index`: one that is held and was the applied index after this view was loaded, or
@@ -137,7 +144,7 @@ impl View {
             return self.value_of(&entry);
         }
         let (seqno, hash) = (index + 1, xxh3_64(key));
-        for (table, _) in self.tables_for(key) {
+        for (_, table, _) in self.tables_for(key, 0) {
             match table.get(key, seqno, hash) {
                 Ok(None) => {}
                 Ok(Some(entry)) => return self.value_of(&entry),
@@ -147,9 +154,14 @@ impl View {
         Ok(None)
     }
 
-    /// The tables that may have `key`, newest first.
-    pub(super) fn tables_for<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = (&'a Table, &'a Arc<Blocks>)> {
-        self.runs.iter().filter_map(move |run| run.table_for(key))
+    /// The tables that may have `key`, newest first, each with the number of its run, which is at least `first`.
+    pub(super) fn tables_for<'a>(
+        &'a self,
+        key: &'a [u8],
+        first: usize,
+    ) -> impl Iterator<Item = (usize, &'a Table, &'a Arc<Blocks>)> {
+        let runs = self.runs.iter().enumerate().skip(first);
+        runs.filter_map(move |(at, run)| run.table_for(key).map(|(table, blocks)| (at, table, blocks)))
     }
 
     /// What memtables have of `key` as of `index`.
