@@ -5,7 +5,7 @@ use crate::space::SmallHash;
 use crate::stats::Lookups;
 use crate::view::{ABSENT, ShardView};
 use crate::{Fault, Record, Records, Space};
-use storage::{BlockRead, Cursor, HeldBlock, Look, Slice, Snapshot, Span};
+use storage::{BlockRead, Cursor, FillMode, HeldBlock, Look, Slice, Snapshot, Span};
 use vocab::{Prng, Slot};
 
 /// Answers from memory or with `Fault::WouldBlock`: what the event loop runs reads on.
@@ -132,6 +132,8 @@ pub struct SnapshotSpace<'a> {
     lookups: Lookups,
     /// Where it may not wait for the disk: what was read for it.
     held: Option<&'a mut Held>,
+    /// What becomes of rows that the row cache does not have.
+    fill: FillMode,
 }
 
 /// What was read from disk for a read that does not wait, and what it lacks.
@@ -159,7 +161,14 @@ impl<'a> SnapshotSpace<'a> {
     #[must_use]
     pub fn of(view: &'a ShardView, snapshot: Box<dyn Snapshot + 'a>, now_ms: u64, seed: u64) -> Self {
         let prng = Prng::new(seed ^ snapshot.index());
-        Self { view, snapshot, now_ms, prng, tree_key: Vec::new(), lookups: Lookups::default(), held: None }
+        let (lookups, fill) = (Lookups::default(), FillMode::Again);
+        Self { view, snapshot, now_ms, prng, tree_key: Vec::new(), lookups, held: None, fill }
+    }
+
+    /// The same view, of which all rows are brought into the row cache: for what will be looked up at once.
+    #[must_use]
+    pub fn bringing_in(self) -> Self {
+        Self { fill: FillMode::Always, ..self }
     }
 
     /// The keys that it was asked for.
@@ -188,7 +197,7 @@ impl<'a> SnapshotSpace<'a> {
         keys::record_into(&mut self.tree_key, key);
         let found = value_of(&*self.snapshot, self.held.as_deref_mut(), &self.tree_key)?;
         if newest && let Some(stamp) = stamp {
-            self.view.cache().fill(shard, key, found.as_deref().unwrap_or(ABSENT), stamp);
+            self.view.cache().fill(shard, key, found.as_deref().unwrap_or(ABSENT), stamp, self.fill);
         }
         let Some(bytes) = found else { return Ok(None) };
         Ok(self.view.live(Some(self.view.decode(bytes)?), self.now_ms))

@@ -20,7 +20,7 @@ mod resources;
 mod ring;
 mod throttle;
 
-pub use cache::{CacheStats, PutMode, RowCache, Stamp};
+pub use cache::{CacheStats, FillMode, PutMode, RowCache, Stamp};
 pub use engine::{Cursor, Engine, EngineStats, Error, Extent, Keep, Look, Result, Snapshot, Span, WriteBatch, tail_of};
 pub use ingest::{Ingest, Ingested};
 pub use inspect::{Inspection, inspect_engine};

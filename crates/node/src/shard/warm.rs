@@ -153,11 +153,11 @@ impl ColdItem {
     pub fn read(&self, view: &ShardView, held: Option<&mut Held>) -> Warmed {
         let What::Commands(commands) = &self.what else { return Warmed::More };
         let waits = held.is_none();
-        let mut rows = match held {
+        let rows = match held {
             Some(held) => SnapshotSpace::without_waiting(view, self.now_ms, 0, held),
             None => SnapshotSpace::new(view, self.now_ms, 0),
         };
-        let mut spreads = false;
+        let (mut rows, mut spreads) = (rows.bringing_in(), false);
         for command in commands {
             for key in keys_of(&command.args()) {
                 match rows.get(key) {

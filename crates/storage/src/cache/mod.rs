@@ -7,7 +7,8 @@
 //!   that shares its stripe) was put since, or the shard cleared.
 //!
 //! The keys are spread over segments, each with a mutex of its own; within one, CLOCK evicts: a row that was not hit
-//! since the hand last passed goes first.
+//! since the hand last passed goes first. And a row that is read for the first time of late does not make another go: most
+//! of what is read beyond memory is not read again soon (the doorkeeper of TinyLFU, Einziger, Friedman and Manes 2017).
 
 mod segment;
 
@@ -56,6 +57,15 @@ pub enum PutMode {
     Update,
     /// Brings it in.
     Allocate,
+}
+
+/// What `fill` does with a row that others would have to go for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FillMode {
+    /// Brings it in if it was to be filled before, not long ago.
+    Again,
+    /// Brings it in: it will be looked up at once.
+    Always,
 }
 
 /// Figures of the cache.
@@ -110,14 +120,16 @@ impl RowCache {
     }
 
     /// Brings in a copy of what a reader found in the tree after it got `stamp`; false if it may be out of date by now,
-    /// or is too large.
-    pub fn fill(&self, shard: u32, key: &[u8], value: &[u8], stamp: Stamp) -> bool {
+    /// is too large, or if there is no room for a row that is new.
+    pub fn fill(&self, shard: u32, key: &[u8], value: &[u8], stamp: Stamp, mode: FillMode) -> bool {
         let slot = self.slot(stamp.hash);
         let mut segment = slot.lock();
         let current = slot.stripe(stamp.hash).load(Ordering::Relaxed) == stamp.puts
             && self.epoch(shard).load(Ordering::SeqCst) == stamp.epoch;
         // A copy, for what was found may be a part of a block.
-        current && segment.insert(stamp.hash, shard, stamp.epoch, key, Slice::from(value))
+        current
+            && (mode == FillMode::Always || segment.admits(stamp.hash, key, value))
+            && segment.insert(stamp.hash, shard, stamp.epoch, key, Slice::from(value))
     }
 
     /// Tells the cache what the tree holds from now on; `None`: nothing. The value is shared, so it must own its bytes:
@@ -204,7 +216,7 @@ mod tests {
     fn what_is_put_or_filled_is_found_until_it_is_removed() {
         let cache = RowCache::new(8 * MIB);
         let stamp = cache.get(1, b"a").unwrap_err();
-        assert!(cache.fill(1, b"a", b"one", stamp));
+        assert!(cache.fill(1, b"a", b"one", stamp, FillMode::Again));
         assert_eq!(cache.get(1, b"a").unwrap(), b"one");
         assert_eq!(cache.get_with(1, b"a", <[u8]>::len).unwrap(), 3);
         assert!(cache.get(2, b"a").is_err(), "another shard's");
@@ -226,10 +238,10 @@ mod tests {
         let cache = RowCache::new(8 * MIB);
         let stamp = cache.stamp(1, b"a");
         cache.put(1, b"a", Some(&"new".into()), PutMode::Update);
-        assert!(!cache.fill(1, b"a", b"old", stamp));
+        assert!(!cache.fill(1, b"a", b"old", stamp, FillMode::Always));
         let stamp = cache.stamp(1, b"a");
         cache.clear_shard(1);
-        assert!(!cache.fill(1, b"a", b"old", stamp));
+        assert!(!cache.fill(1, b"a", b"old", stamp, FillMode::Always));
         cache.put(1, b"a", Some(&"new".into()), PutMode::Allocate);
         cache.put(2, b"a", Some(&"other".into()), PutMode::Allocate);
         cache.clear_shard(1);
@@ -264,6 +276,23 @@ mod tests {
     }
 
     #[test]
+    fn once_it_is_full_a_row_comes_in_that_is_read_again_soon() {
+        let cache = RowCache::new(16 * MIB);
+        let fill = |i: u64, mode| match cache.get(0, &i.to_le_bytes()) {
+            Ok(_) => true,
+            Err(stamp) => cache.fill(0, &i.to_le_bytes(), &[7; 1000], stamp, mode),
+        };
+        let taken = (0..50_000).filter(|i| fill(*i, FillMode::Again)).count() as u64;
+        let rows = cache.stats().rows;
+        assert!(taken < 20_000 && rows > 10_000, "{taken} of 50,000 taken, {rows} held");
+        for i in 60_000..60_100 {
+            assert!(fill(i, FillMode::Always), "{i} would be looked up at once");
+        }
+        let again = (70_000..70_100).filter(|i| !fill(*i, FillMode::Again) && fill(*i, FillMode::Again)).count();
+        assert!(again > 95, "{again} of 100 came in with the second read");
+    }
+
+    #[test]
     fn a_huge_value_is_not_cached_and_its_old_self_goes() {
         let cache = RowCache::new(8 * MIB);
         cache.put(0, b"a", Some(&"small".into()), PutMode::Allocate);
@@ -293,7 +322,7 @@ mod tests {
                         let seen = cache.get_with(0, &key, word).unwrap_or_else(|stamp| {
                             let value = tree[at].load(Ordering::SeqCst);
                             std::hint::black_box(stamp);
-                            cache.fill(0, &key, &value.to_le_bytes(), stamp);
+                            cache.fill(0, &key, &value.to_le_bytes(), stamp, FillMode::Always);
                             value
                         });
                         assert!(seen >= least, "read {seen} after {least} was acknowledged");

@@ -7,11 +7,17 @@ use crate::Slice;
 use crate::allocation::heap_bytes;
 use hashbrown::HashTable;
 
+/// For so many bytes of rows, one that was refused is remembered.
+const BYTES_PER_REFUSED: usize = 512;
 /// The smallest table, in bytes.
 const TABLE_BYTES_MIN: usize = 512;
 
 pub(super) struct Segment {
     rows: HashTable<Row>,
+    /// Of rows that were refused of late, a part of the hash, at a place that the hash says; 0: none.
+    refused: Box<[u16]>,
+    /// From so many rows on, the table has no place for more unless others go.
+    places: usize,
     /// Of the rows' own allocations.
     row_bytes: usize,
     bytes_max: usize,
@@ -48,7 +54,18 @@ impl Row {
 
 impl Segment {
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self { rows: HashTable::new(), row_bytes: 0, bytes_max, hand: 0, hits: 0, misses: 0, evictions: 0 }
+        let refused = refused_for(bytes_max);
+        Self {
+            rows: HashTable::new(),
+            refused,
+            places: usize::MAX,
+            row_bytes: 0,
+            bytes_max,
+            hand: 0,
+            hits: 0,
+            misses: 0,
+            evictions: 0,
+        }
     }
 
     /// The row, marked as hit.
@@ -101,8 +118,23 @@ impl Segment {
         true
     }
 
+    /// Whether a row may come in: there is room for it, or it was refused before, not long ago.
+    pub(super) fn admits(&mut self, hash: u64, key: &[u8], value: &[u8]) -> bool {
+        let added = heap_bytes(key.len()) + heap_bytes(value.len());
+        let has_room = self.bytes() + added <= self.bytes_max && self.rows.len() < self.places;
+        if has_room || self.refused.is_empty() {
+            return true;
+        }
+        // Segments and stripes are by higher bits, places in the table by lower ones.
+        let (place, tag) = ((hash >> 8) as usize % self.refused.len(), (hash >> 24) as u16 | 1);
+        let known = self.refused[place] == tag;
+        self.refused[place] = if known { 0 } else { tag };
+        known
+    }
+
     pub(super) fn resize(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
+        (self.refused, self.places) = (refused_for(bytes_max), usize::MAX);
         while self.bytes() > bytes_max {
             let keep = self.rows.len() / 4 * 3;
             while self.rows.len() > keep && self.evict() {}
@@ -120,7 +152,7 @@ impl Segment {
     }
 
     fn bytes(&self) -> usize {
-        self.row_bytes + self.rows.allocation_size()
+        self.row_bytes + self.rows.allocation_size() + size_of_val(&*self.refused)
     }
 
     /// Evicts until `added` bytes fit.
@@ -140,9 +172,14 @@ impl Segment {
         let buckets = self.rows.num_buckets();
         let full = self.rows.len() >= buckets / 4 * 3;
         if full && self.row_bytes + (self.rows.allocation_size() * 2).max(TABLE_BYTES_MIN) <= self.bytes_max {
+            self.places = usize::MAX;
             return true;
         }
-        while self.rows.len() > buckets / 8 * 5 && self.evict() {}
+        let kept = buckets / 8 * 5;
+        if full {
+            self.places = kept;
+        }
+        while self.rows.len() > kept && self.evict() {}
         if self.rows.capacity() == 0 {
             return false;
         }
@@ -173,4 +210,8 @@ impl Segment {
             return true;
         }
     }
+}
+
+fn refused_for(bytes_max: usize) -> Box<[u16]> {
+    vec![0; bytes_max / BYTES_PER_REFUSED].into()
 }
