@@ -63,7 +63,7 @@ impl ColdRead {
     }
 
     fn attempt(&self, view: &Arc<ShardView>, leads: bool, held: Option<&mut Held>, reply: &mut Reply) -> Made {
-        let (begun, now_ms) = (Instant::now(), now_ms());
+        let (begun, now_ms) = (held.is_none().then(Instant::now), now_ms());
         reply.buf.clear();
         let mut space = match held {
             Some(held) => SnapshotSpace::without_waiting(view, now_ms, self.seed, held),
@@ -76,7 +76,8 @@ impl ColdRead {
         self.store.stats.looked_up(space.lookups());
         drop(space);
         conclude(done, reply, 0);
-        self.store.note_read(begun.elapsed(), now_ms);
+        // What does not wait tells nothing of the disk.
+        begun.inspect(|begun| self.store.note_read(begun.elapsed(), now_ms));
         if !leads {
             return if view.has_slot(self.slot) { Made::Counts } else { Made::Elsewhere };
         }

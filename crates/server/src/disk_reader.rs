@@ -87,6 +87,8 @@ pub(crate) struct DiskReader {
     page_cache: PageCache,
     /// For what is in the page cache.
     buffer: Vec<u8>,
+    /// When this turn began.
+    now: Instant,
 }
 
 /// What reading through the page cache brings.
@@ -124,6 +126,7 @@ impl DiskReader {
             left_over: Vec::new(),
             page_cache: PageCache { found: 0.0, passed: 0 },
             buffer: Vec::new(),
+            now: Instant::now(),
         })
     }
 
@@ -136,6 +139,7 @@ impl DiskReader {
     /// `cold` is empty afterwards. What their worker is to be told of those that are over is added to `messages`.
     pub(crate) fn go(&mut self, cold: &mut Vec<Cold>, messages: &mut Vec<Message>) {
         self.fresh.extend(cold.drain(..));
+        self.now = Instant::now();
         for _ in 0..TURN_MAX {
             let Some((asked, outcome)) = self.ring.take() else { break };
             self.arrived(asked, outcome, messages);
@@ -212,7 +216,7 @@ impl DiskReader {
         }
         waiting.blocks += 1;
         let (file, offset, bytes) = (extent.file.clone(), extent.offset, extent.bytes);
-        self.ring.read(&file, offset, bytes, Asked { key, block, extent, since: Instant::now() });
+        self.ring.read(&file, offset, bytes, Asked { key, block, extent, since: self.now });
         // Each with a call of its own: the disk begins with it while the next one is thought of.
         self.submit();
     }
@@ -220,7 +224,7 @@ impl DiskReader {
     /// A block is there, or could not be read.
     fn arrived(&mut self, asked: Asked, outcome: std::io::Result<Buffer>, messages: &mut Vec<Message>) {
         let Asked { key, block, extent, since } = asked;
-        if since.elapsed() > SLOW_READ {
+        if self.now - since > SLOW_READ {
             self.store.note_slow_read(now_ms());
         }
         let waiting = &mut self.waiting[key];
