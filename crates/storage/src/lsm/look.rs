@@ -323,11 +323,24 @@ mod tests {
     const ENTRIES: u64 = 12;
     const ROWS: u64 = 500;
 
-    fn key(i: u64) -> Vec<u8> {
-        format!("key{i:08}").into_bytes()
+    /// Names of keys, in order.
+    type Keys = fn(u64) -> String;
+
+    fn short(i: u64) -> String {
+        format!("key{i:08}")
     }
 
-    fn value(i: u64) -> Vec<u8> {
+    /// They have much in common, all of them; and they are so long that an index has several parts.
+    fn long(i: u64) -> String {
+        format!("{:p<500}{i:08}", "")
+    }
+
+    /// They have much in common with their neighbours alone.
+    fn grouped(i: u64) -> String {
+        format!("{:05}{:g<500}{:02}", i / 20, "", i % 20)
+    }
+
+    fn value(key: Keys, i: u64) -> Vec<u8> {
         // Some are kept out of the levels, those that are long and do not shrink; few are too long to be held.
         let mut prng = Prng::new(i);
         let rest = if i % 500 == 49 {
@@ -337,16 +350,16 @@ mod tests {
         } else {
             500
         };
-        key(i).into_iter().chain((0..rest).map(|_| prng.next_u64() as u8)).collect()
+        key(i).into_bytes().into_iter().chain((0..rest).map(|_| prng.next_u64() as u8)).collect()
     }
 
     /// Each entry writes every twelfth key; the last ones stay in the first level and in memory.
-    fn filled(folder: &std::path::Path) -> LsmEngine {
-        let options = StorageOptions { table_bytes: 256 << 10, block_cache_bytes: 64 << 20, ..Default::default() };
+    fn filled(folder: &std::path::Path, key: Keys) -> LsmEngine {
+        let options = StorageOptions { table_bytes: 64 << 10, block_cache_bytes: 64 << 20, ..Default::default() };
         let engine = LsmEngine::open(folder, &SharedResources::new(options)).unwrap();
         for entry in 1..=ENTRIES {
             let rows = (0..ROWS).map(|row| row * ENTRIES + entry);
-            let writes = rows.map(|i| (Slice::from(&key(i)[..]), Some(value(i).into()))).collect();
+            let writes = rows.map(|i| (Slice::from(key(i).as_bytes()), Some(value(key, i).into()))).collect();
             engine.apply(entry, WriteBatch { writes });
             if entry < ENTRIES {
                 engine.seal(Vec::new());
@@ -354,6 +367,8 @@ mod tests {
             }
             while entry < ENTRIES - 1 && engine.compact().unwrap() {}
         }
+        let in_parts = |table: &Table| table.regions.index.is_some() && table.regions.filter_tli.is_some();
+        assert!(engine.view.load().tables().any(in_parts), "an index and a filter are in parts: {:?}", engine.stats());
         engine
     }
 
@@ -384,55 +399,80 @@ mod tests {
 
     #[test]
     fn with_what_it_wants_held_a_look_finds_what_a_get_does() {
-        let folder = tempfile::tempdir().unwrap();
-        let engine = filled(folder.path());
-        let (mut fetched, mut unknown) = (0, 0);
-        for i in 1..(ROWS + 2) * ENTRIES {
-            let (key, snapshot) = (key(i), engine.snapshot());
-            let mut held = Vec::new();
-            let found = loop {
-                // The engine and its snapshot say the same.
-                let look = if i % 2 == 0 { engine.look(&key, &held) } else { snapshot.look(&key, &held) };
-                match look {
-                    Look::Missing(block) => held.extend(fetch(&block, fetched % 3 > 0)),
-                    Look::Found(found) => break found,
-                    Look::Unknown => {
-                        assert_eq!(i % 500, 49, "{i}: its value is not too long");
-                        unknown += 1;
-                        break engine.get(&key).unwrap();
+        for key in [short as Keys, long, grouped] {
+            let folder = tempfile::tempdir().unwrap();
+            let engine = filled(folder.path(), key);
+            let snapshot = engine.snapshot();
+            let (mut fetched, mut unknown) = (0, 0);
+            for i in 1..(ROWS + 2) * ENTRIES {
+                let (name, mut held) = (key(i), Vec::new());
+                let found = loop {
+                    // The engine and its snapshot say the same.
+                    let key = name.as_bytes();
+                    let look = if i % 2 == 0 { engine.look(key, &held) } else { snapshot.look(key, &held) };
+                    match look {
+                        Look::Missing(block) => held.extend(fetch(&block, fetched % 3 > 0)),
+                        Look::Found(found) => break found,
+                        Look::Unknown => {
+                            assert_eq!(i % 500, 49, "{i}: its value is not too long");
+                            unknown += 1;
+                            break engine.get(key).unwrap();
+                        }
                     }
-                }
-                fetched += 1;
-            };
-            assert_eq!(found.as_deref(), (i <= ROWS * ENTRIES).then(|| value(i)).as_deref(), "{i}");
+                    fetched += 1;
+                };
+                assert_eq!(found.as_deref(), (i <= ROWS * ENTRIES).then(|| value(key, i)).as_deref(), "{i}");
+            }
+            assert!(
+                fetched > ROWS * ENTRIES / 2 && unknown >= ROWS * ENTRIES / 500,
+                "{fetched} blocks, {unknown} long values"
+            );
+            let is_absent = |i: &u64| matches!(engine.look(format!("{}x", key(*i)).as_bytes(), &[]), Look::Found(None));
+            let absent = (0..ROWS).filter(is_absent).count();
+            assert!(absent as u64 > ROWS * 9 / 10, "the filters know {absent} of {ROWS} absent keys");
         }
-        assert!(
-            fetched > ROWS * ENTRIES / 2 && unknown >= ROWS * ENTRIES / 500,
-            "{fetched} blocks, {unknown} long values"
-        );
-        let is_absent = |i: &u64| matches!(engine.look(format!("key{i:08}x").as_bytes(), &[]), Look::Found(None));
-        let absent = (0..ROWS).filter(is_absent).count();
-        assert!(absent as u64 > ROWS * 9 / 10, "the filters know {absent} of {ROWS} absent keys");
+    }
+
+    #[test]
+    fn a_look_that_goes_on_in_another_view_begins_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = filled(folder.path(), short);
+        let name = short(ENTRIES);
+        let mut held = Vec::new();
+        while let Look::Missing(block) = engine.look(name.as_bytes(), &held) {
+            held.extend(fetch(&block, false));
+        }
+        // A newer value, in a newer table.
+        engine.apply(ENTRIES + 1, WriteBatch { writes: vec![(name.as_bytes().into(), Some("new".into()))] });
+        engine.seal(Vec::new());
+        engine.flush().unwrap();
+        loop {
+            match engine.look(name.as_bytes(), &held) {
+                Look::Missing(block) => held.extend(fetch(&block, false)),
+                Look::Found(found) => break assert_eq!(found.as_deref(), Some(&b"new"[..])),
+                Look::Unknown => panic!("it is short"),
+            }
+        }
     }
 
     #[test]
     fn what_is_asked_for_ahead_leaves_only_the_row_to_be_read() {
         let folder = tempfile::tempdir().unwrap();
-        let engine = filled(folder.path());
-        let missing = |key: &[u8]| match engine.look(key, &[]) {
+        let engine = filled(folder.path(), short);
+        let missing = |key: &str| match engine.look(key.as_bytes(), &[]) {
             Look::Missing(block) => block,
             _ => panic!("all rows are on disk"),
         };
-        assert!(!missing(&key(1)).has_rows(), "an index is in memory");
-        engine.prefetch(&key(1));
-        assert!(missing(&key(1)).has_rows(), "an index is missing");
+        assert!(!missing(&short(1)).has_rows(), "an index is in memory");
+        engine.prefetch(short(1).as_bytes());
+        assert!(missing(&short(1)).has_rows(), "an index is missing");
     }
 
     #[test]
     fn a_block_that_is_not_whole_or_not_itself_is_not_taken() {
         let folder = tempfile::tempdir().unwrap();
-        let engine = filled(folder.path());
-        let Look::Missing(block) = engine.look(&key(1), &[]) else { panic!("all blocks are on disk") };
+        let engine = filled(folder.path(), short);
+        let Look::Missing(block) = engine.look(short(1).as_bytes(), &[]) else { panic!("all blocks are on disk") };
         let extent = block.cached().unwrap();
         let mut bytes = vec![0; extent.bytes];
         extent.file.read_exact_at(&mut bytes, extent.offset).unwrap();
