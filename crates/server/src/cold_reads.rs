@@ -77,7 +77,9 @@ impl ColdRead {
         drop(space);
         conclude(done, reply, 0);
         // What does not wait tells nothing of the disk.
-        begun.inspect(|begun| self.store.note_read(begun.elapsed(), now_ms));
+        if let Some(begun) = begun {
+            self.store.note_read(begun.elapsed(), now_ms);
+        }
         if !leads {
             return if view.has_slot(self.slot) { Made::Counts } else { Made::Elsewhere };
         }

@@ -7,11 +7,10 @@
 //!
 //! **Past the page cache.** The rows that are wanted beyond the memory that the store was given are hardly ever in the page
 //! cache, and to read through it takes three times the processor time. But where a machine has memory to spare, the
-//! page cache is where data end up that nobody planned for. So one block of rows in sixteen is read through it (in 64, while
-//! none is found), which fills it in time with what is asked for most; and as long as half of those are found there, all
-//! are read so. Parts of
-//! indexes and filters, which a hundred blocks share, are always read through it: what the block cache has no room for is
-//! there, and costs no read of the disk.
+//! page cache is where data end up that nobody planned for. So one block of rows in sixteen is read through it (in 64,
+//! while hardly any is found), which fills it in time with what is asked for most; and as long as half of those are found
+//! there, all are read so. Parts of indexes and filters, which a hundred blocks share, are always read through it: what the
+//! block cache has no room for is there, and costs no read of the disk.
 
 use crate::cold::{Cold, Outcome};
 use crate::inbox::Message;

@@ -48,7 +48,7 @@ impl Row {
     }
 
     fn cost(&self) -> usize {
-        heap_bytes(self.key.len()) + heap_bytes(self.value.len())
+        cost(&self.key, &self.value)
     }
 }
 
@@ -120,7 +120,7 @@ impl Segment {
 
     /// Whether a row may come in: there is room for it, or it was refused before, not long ago.
     pub(super) fn admits(&mut self, hash: u64, key: &[u8], value: &[u8]) -> bool {
-        let added = heap_bytes(key.len()) + heap_bytes(value.len());
+        let added = cost(key, value);
         let has_room = self.bytes() + added <= self.bytes_max && self.rows.len() < self.places;
         if has_room || self.refused.is_empty() {
             return true;
@@ -214,4 +214,9 @@ impl Segment {
 
 fn refused_for(bytes_max: usize) -> Box<[u16]> {
     vec![0; bytes_max / BYTES_PER_REFUSED].into()
+}
+
+/// Bytes of a row's own allocations.
+fn cost(key: &[u8], value: &[u8]) -> usize {
+    heap_bytes(key.len()) + heap_bytes(value.len())
 }

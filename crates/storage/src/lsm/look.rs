@@ -437,22 +437,20 @@ mod tests {
     fn a_look_that_goes_on_in_another_view_begins_anew() {
         let folder = tempfile::tempdir().unwrap();
         let engine = filled(folder.path(), short);
-        let name = short(ENTRIES);
-        let mut held = Vec::new();
-        while let Look::Missing(block) = engine.look(name.as_bytes(), &held) {
-            held.extend(fetch(&block, false));
-        }
+        let (name, mut held) = (short(1), Vec::new());
+        let mut find = || loop {
+            match engine.look(name.as_bytes(), &held) {
+                Look::Missing(block) => held.extend(fetch(&block, false)),
+                Look::Found(found) => break found,
+                Look::Unknown => panic!("it is short"),
+            }
+        };
+        assert_eq!(find().as_deref(), Some(&value(short, 1)[..]));
         // A newer value, in a newer table.
         engine.apply(ENTRIES + 1, WriteBatch { writes: vec![(name.as_bytes().into(), Some("new".into()))] });
         engine.seal(Vec::new());
         engine.flush().unwrap();
-        loop {
-            match engine.look(name.as_bytes(), &held) {
-                Look::Missing(block) => held.extend(fetch(&block, false)),
-                Look::Found(found) => break assert_eq!(found.as_deref(), Some(&b"new"[..])),
-                Look::Unknown => panic!("it is short"),
-            }
-        }
+        assert_eq!(find().as_deref(), Some(&b"new"[..]));
     }
 
     #[test]

@@ -98,11 +98,8 @@ impl Ends {
 
     /// The first block that may hold a key that is not below `key`: it does, or the next one does.
     fn find(&self, key: &[u8]) -> usize {
-        match key.strip_prefix(&self.prefix[..]) {
-            Some(rest) => {
-                let head = Head::of(rest);
-                self.heads.partition_point(|end| *end < head)
-            }
+        match self.head_of(key) {
+            Some(head) => self.first_from(head),
             None if *key < self.prefix[..] => 0,
             None => self.heads.len(),
         }
@@ -111,11 +108,21 @@ impl Ends {
     /// The block that holds `key` if any does; `None` if heads do not tell.
     #[expect(clippy::option_option, reason = "not to be told is not the same as none")]
     pub(super) fn only(&self, key: &[u8]) -> Option<Option<BlockHandle>> {
-        let head = Head::of(key.strip_prefix(&self.prefix[..])?);
-        let at = self.heads.partition_point(|end| *end < head);
+        let head = self.head_of(key)?;
+        let at = self.first_from(head);
         let Some(end) = self.heads.get(at) else { return Some(None) };
         let (offset, bytes) = self.places[at];
         (*end != head).then(|| Some(BlockHandle::new(BlockOffset(offset), bytes)))
+    }
+
+    /// That of a key which begins as all of the table do.
+    fn head_of(&self, key: &[u8]) -> Option<Head> {
+        key.strip_prefix(&self.prefix[..]).map(Head::of)
+    }
+
+    /// The first block whose end's head is not below `head`.
+    fn first_from(&self, head: Head) -> usize {
+        self.heads.partition_point(|end| *end < head)
     }
 }
 
