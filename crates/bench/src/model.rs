@@ -299,7 +299,7 @@ pub struct OpStats {
     /// Writes that failed and may have been done all the same: a reader may find the value before or after.
     #[serde(default)]
     pub unknown: u64,
-    /// Reads of a replica that did not have the run's own insert yet.
+    /// Reads of a replica that did not have the record yet; the leader had it.
     #[serde(default)]
     pub stale: u64,
     /// Operations of this kind that were parts of a READ-MODIFY-WRITE, which counts itself.

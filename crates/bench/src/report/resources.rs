@@ -47,7 +47,7 @@ pub fn sentences(phase: &Phase) -> Vec<String> {
     let stale: u64 = phase.ops.iter().map(|op| op.stale).sum();
     if stale > 0 {
         list.push(format!(
-            "{} met a replica that did not have the run's own insert yet.",
+            "{} met a replica that did not have the record yet; the leader had it.",
             figure::plural(stale, "read")
         ));
     }

@@ -41,7 +41,7 @@ pub struct Outcome {
     pub result: Result<(), Fault>,
     /// Whether what was read has been checked.
     pub verified: bool,
-    /// What was read was a state before the record's insert, as a replica that is behind may tell.
+    /// A replica that is behind did not have the record; the leader did.
     pub stale: bool,
     /// Attempts beyond the first, lost races excluded.
     pub retries: u32,

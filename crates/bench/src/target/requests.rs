@@ -8,10 +8,11 @@ use super::session::{Lane, Step};
 use super::transport::{About, ArgumentSink, Transport};
 use crate::workload::{Fields, OpKind, Operation, RecordForm, Workload, key_hash};
 
-/// What an operation's step does to the store.
-pub(super) fn access(workload: &Workload, step: Step, kind: OpKind) -> Access {
-    match (step, kind) {
+/// What a lane's next request does to the store.
+pub(super) fn access(workload: &Workload, lane: &Lane) -> Access {
+    match (lane.step, lane.operation.kind) {
         (Step::ReadFirst, _) => Access::LeaderRead,
+        _ if lane.stale => Access::LeaderRead,
         (Step::Only, OpKind::Read | OpKind::Scan) => Access::Read,
         // Nobody else writes a record before its insert is acknowledged, or deletes what this lane deletes.
         (_, OpKind::Insert | OpKind::Delete) => Access::Repeatable,
@@ -31,7 +32,7 @@ pub(super) fn send<T: Transport>(
     let operation = &state.operation;
     let config = &workload.config;
     let key = operation.key.as_slice();
-    let access = access(workload, state.step, operation.kind);
+    let access = access(workload, state);
     let about = |arguments: usize| About { lane, key: Some(key), access, arguments };
     match (state.step, operation.kind) {
         (Step::ReadFirst, _) | (Step::Only, OpKind::Read) => match config.record {
@@ -43,8 +44,8 @@ pub(super) fn send<T: Transport>(
             }
         },
         (Step::Only, OpKind::Scan) => {
-            // It is about the order of all keys, which any node knows.
-            let mut request = transport.request(About { key: None, ..about(6) });
+            // It is about the order of all keys, which any node knows; the first of them is looked for at its leader.
+            let mut request = transport.request(About { key: state.stale.then_some(key), ..about(6) });
             request.arg(b"KV.RANGE");
             request.arg(&state.page.bound);
             request.arg(b"+");

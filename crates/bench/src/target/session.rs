@@ -66,7 +66,7 @@ pub(super) struct Manner {
     pub(super) verifies: bool,
     /// An operation is attempted again for so long; none = for as long as it takes.
     pub(super) patience: Option<Duration>,
-    /// Reads may be behind: a record of this run need not be there yet.
+    /// Any replica answers reads, and may be behind: one that lacks a record is not believed before the leader was asked.
     pub(super) may_lag: bool,
     /// Scans go in an order of the store's own, from the record asked for on.
     pub(super) scans_unordered: bool,
@@ -86,7 +86,8 @@ pub(super) struct Lane {
     pub(super) version: u64,
     pub(super) page: Page,
     verified: bool,
-    stale: bool,
+    /// A replica did not have the record: the leader is asked.
+    pub(super) stale: bool,
     retries: u32,
     conflicts: u32,
     /// When the first attempt failed.
@@ -208,9 +209,10 @@ impl Lane {
             Err(Fault::NotFound) if !workload.must_exist(self.operation.number) => Next::End(Ok(())),
             // An attempt without an answer has removed it.
             Err(Fault::NotFound) if self.operation.kind == OpKind::Delete && self.perhaps_done => Next::End(Ok(())),
-            Err(Fault::NotFound) if manner.may_lag && workload.is_new(self.operation.number) => {
+            Err(Fault::NotFound) if manner.may_lag && requests::access(workload, self) == Access::Read => {
                 self.stale = true;
-                Next::End(Ok(()))
+                self.page.begin(&self.operation.key);
+                Next::Request
             }
             result => Next::End(result),
         }
@@ -219,7 +221,7 @@ impl Lane {
     /// Nothing was done, or it does no harm twice.
     #[cold]
     fn on_refusal(&mut self, failure: Failure, at: Instant, workload: &Workload, manner: Manner) -> Next {
-        let access = requests::access(workload, self.step, self.operation.kind);
+        let access = requests::access(workload, self);
         let sent = matches!(failure, Failure::Disconnected | Failure::TimedOut | Failure::Protocol);
         self.perhaps_done |= sent && access == Access::Repeatable;
         let since = *self.troubled.get_or_insert(at);
@@ -254,9 +256,9 @@ impl Lane {
     fn outcome(&self, result: Result<(), Fault>) -> Outcome {
         let unknown = self.perhaps_done && result.is_err();
         Outcome {
+            stale: self.stale && result.is_ok(),
             result,
             verified: self.verified,
-            stale: self.stale,
             retries: self.retries,
             conflicts: self.conflicts,
             unknown,

@@ -12,6 +12,8 @@ use crate::workload::{Config, Properties, Task};
 enum Fate {
     Done,
     Missing,
+    Absent,
+    Record,
     Again(Failure),
     Lost(Failure),
 }
@@ -19,6 +21,8 @@ enum Fate {
 struct Script {
     fates: VecDeque<Fate>,
     asked: Vec<(u32, Access)>,
+    /// What was asked and is answered.
+    answered: Vec<Access>,
 }
 
 struct Ignored;
@@ -39,10 +43,13 @@ impl Transport for Script {
     fn finish(&mut self) {}
 
     fn wait(&mut self, until: Option<Instant>, each: &mut dyn FnMut(u32, Answer<'_>, Instant)) -> io::Result<()> {
-        for (lane, _) in std::mem::take(&mut self.asked) {
+        for (lane, access) in std::mem::take(&mut self.asked) {
+            self.answered.push(access);
             let answer = match self.fates.pop_front().unwrap_or(Fate::Done) {
                 Fate::Done => Answer::Reply(Frame::Int(1)),
                 Fate::Missing => Answer::Reply(Frame::Int(0)),
+                Fate::Absent => Answer::Reply(Frame::Null),
+                Fate::Record => Answer::Reply(Frame::Bulk(b"")),
                 Fate::Again(failure) => Answer::Again(failure),
                 Fate::Lost(failure) => Answer::Failed(failure),
             };
@@ -59,9 +66,10 @@ impl Transport for Script {
 fn begun(kind: OpKind, fates: &[Fate], patience: Duration) -> RecordSession<Script> {
     let mut properties = Properties::new();
     properties.set("recordcount", "10");
+    properties.set("basalt.record", "string");
     let task = if kind == OpKind::Delete { Task::Delete } else { Task::Run };
     let workload = Arc::new(Workload::plan(Config::read(&properties).unwrap(), task).unwrap());
-    let script = Script { fates: fates.iter().copied().collect(), asked: Vec::new() };
+    let script = Script { fates: fates.iter().copied().collect(), asked: Vec::new(), answered: Vec::new() };
     let manner = Manner { verifies: false, patience: Some(patience), ..Manner::default() };
     let mut session = RecordSession::new(script, workload, 1, manner);
     *session.operation(0) = Operation { kind, key: b"user1".to_vec(), ..Operation::default() };
@@ -71,12 +79,34 @@ fn begun(kind: OpKind, fates: &[Fate], patience: Duration) -> RecordSession<Scri
 
 /// How an operation ends that meets these fates.
 fn end(kind: OpKind, fates: &[Fate], patience: Duration) -> Outcome {
-    let mut session = begun(kind, fates, patience);
+    end_of(&mut begun(kind, fates, patience))
+}
+
+fn end_of(session: &mut RecordSession<Script>) -> Outcome {
     let (mut done, end) = (Vec::new(), Instant::now() + Duration::from_secs(10));
     while done.is_empty() && Instant::now() < end {
         session.wait(Some(end), &mut done).unwrap();
     }
     done.remove(0).outcome
+}
+
+#[test]
+fn the_leader_is_asked_for_what_a_replica_does_not_have() {
+    use Access::{LeaderRead, Read};
+    use Fate::{Absent, Again, Record};
+    for (may_lag, fates, expected, asked) in [
+        (true, vec![Record], (Ok(()), false), vec![Read]),
+        (true, vec![Absent, Record], (Ok(()), true), vec![Read, LeaderRead]),
+        (true, vec![Absent, Absent], (Err(Fault::NotFound), false), vec![Read, LeaderRead]),
+        (true, vec![Absent, Again(Failure::Moved), Record], (Ok(()), true), vec![Read, LeaderRead, LeaderRead]),
+        (false, vec![Absent], (Err(Fault::NotFound), false), vec![Read]),
+    ] {
+        let mut session = begun(OpKind::Read, &fates, Duration::MAX);
+        session.manner.may_lag = may_lag;
+        let outcome = end_of(&mut session);
+        assert_eq!((outcome.result, outcome.stale), expected, "{fates:?}");
+        assert_eq!(session.transport.answered, asked, "{fates:?}");
+    }
 }
 
 #[test]

@@ -178,12 +178,6 @@ impl Workload {
         !self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).contains(&number)
     }
 
-    /// Whether the run inserted the record, so that a replica which is behind may not have it.
-    #[must_use]
-    pub fn is_new(&self, number: u64) -> bool {
-        self.task == Task::Run && number >= self.config.record_count
-    }
-
     /// Appends the value that `operation` writes to `field`, compressed if the client does that.
     pub fn write_value(&self, operation: &Operation, hash: u64, field: u32, out: &mut Vec<u8>) {
         let length = self.config.field_length.constant().unwrap_or_else(|| {
