@@ -9,10 +9,13 @@ use crate::records::record_after;
 use crate::spare_file::SpareFile;
 use crate::staging::Staging;
 use crate::sync_pace::SyncPace;
+use crate::sync_ring::{Ended, SyncRing};
 use raft_engine::env::{DefaultFileSystem, FileSystem, Handle, Permission, WriteExt};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use storage::UnitBuffer;
 
 /// The default file system with the rules above.
 pub(crate) struct GuardedFs {
@@ -25,6 +28,8 @@ pub(crate) struct GuardedFs {
     pace: Arc<SyncPace>,
     /// What takes its place when it is full.
     spare: SpareFile,
+    /// Fsyncs that no thread waits for.
+    ring: Arc<SyncRing>,
 }
 
 /// A file opened for its fsyncs alone. The kernel tells of a page that it could not write once for each open file: two
@@ -66,6 +71,7 @@ impl GuardedFs {
             lanes: Mutex::default(),
             pace: Arc::default(),
             spare: SpareFile::default(),
+            ring: Arc::default(),
         }
     }
 
@@ -81,10 +87,34 @@ impl GuardedFs {
         self.pace.synced();
         active.write_staged()?;
         let lane = self.lane_of(&active);
-        let synced = lane.and_then(|lane| lane.file.sync_data().map(|()| lane));
+        let synced = lane.and_then(|lane| active.staging.sync(|| lane.file.sync_data()).map(|()| lane));
         let lane = active.judge_sync(synced)?;
         self.lanes().push(lane);
         Ok(())
+    }
+
+    /// See `SyncRing::open`.
+    pub(crate) fn open_ring(&self) -> io::Result<RawFd> {
+        self.ring.open()
+    }
+
+    /// Begins an fsync that no thread waits for. False if there can be none now.
+    pub(crate) fn begin_sync(&self) -> bool {
+        let begun = self.active().is_some_and(|active| self.ring.begin(&active));
+        if begun {
+            self.pace.synced();
+        }
+        begun
+    }
+
+    /// What came of it, if it is over; told once.
+    pub(crate) fn ended_sync(&self) -> Option<Ended> {
+        self.ring.take()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn active_file(&self) -> Arc<GuardedHandle> {
+        self.active().unwrap()
     }
 
     /// Whether something is staged.
@@ -122,7 +152,7 @@ impl GuardedFs {
     }
 
     fn wrap(&self, path: &Path, handle: <DefaultFileSystem as FileSystem>::Handle) -> GuardedHandle {
-        let staging = Staging::new(path, self.health.clone());
+        let staging = Staging::new(path, self.health.clone(), self.ring.clone());
         GuardedHandle { inner: Arc::new(handle), health: self.health.clone(), path: path.to_owned(), staging }
     }
 }
@@ -182,6 +212,25 @@ impl GuardedHandle {
             .inspect_err(|e| self.health.poison(&format!("writing {} before its fsync: {e}", self.path.display())))
     }
 
+    pub(crate) fn staging(&self) -> &Staging {
+        &self.staging
+    }
+
+    /// A write by the ring is over; answers whether it is on the disk. If the kernel does not take such writes, or not all
+    /// of it, another fsync makes it; any other failure may be the flush's, and is that of an fsync.
+    pub(crate) fn end_aside(&self, bytes: Arc<UnitBuffer>, outcome: io::Result<()>) -> bool {
+        use io::ErrorKind::{InvalidInput, QuotaExceeded, StorageFull, Unsupported, WriteZero};
+        let is_made = match outcome {
+            Err(e) if matches!(e.kind(), InvalidInput | QuotaExceeded | StorageFull | Unsupported | WriteZero) => {
+                self.staging.refuse_if_invalid(&e);
+                false
+            }
+            outcome => self.judge_sync(outcome).is_ok(),
+        };
+        self.staging.end_aside(bytes, is_made);
+        is_made
+    }
+
     /// What came of an fsync of this file: a failed one poisons the store.
     fn judge_sync<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
         let outcome = outcome.inspect_err(|e| self.health.poison(&format!("fsync of {}: {e}", self.path.display())))?;
@@ -213,7 +262,7 @@ impl Handle for GuardedHandle {
 
     fn sync(&self) -> io::Result<()> {
         self.write_staged()?;
-        self.judge_sync(self.inner.sync())
+        self.judge_sync(self.staging.sync(|| self.inner.sync()))
     }
 }
 
@@ -242,7 +291,7 @@ impl Write for GuardedWriter {
         } else {
             handle.staging.close()?;
             self.inner.seek(SeekFrom::Start(self.at))?;
-            handle.health.wait_for_room(&handle.path, || self.inner.write(buf))?
+            handle.staging.unsynced(|| handle.health.wait_for_room(&handle.path, || self.inner.write(buf)))?
         };
         self.at += written as u64;
         self.end = self.end.max(self.at);
@@ -265,7 +314,7 @@ impl Seek for GuardedWriter {
 impl WriteExt for GuardedWriter {
     fn truncate(&mut self, offset: usize) -> io::Result<()> {
         self.handle.staging.close()?;
-        self.inner.truncate(offset)?;
+        self.handle.staging.unsynced(|| self.inner.truncate(offset))?;
         (self.at, self.end) = (offset as u64, offset as u64);
         Ok(())
     }
@@ -277,14 +326,16 @@ impl WriteExt for GuardedWriter {
         if !self.handle.health.grows_between_fsyncs() {
             return Ok(());
         }
-        self.handle.health.wait_for_room(&self.handle.path, || {
+        let handle = self.handle.clone();
+        let mut fill = || {
             self.inner.seek(SeekFrom::Start(offset as u64))?;
             let mut left = size;
             while left > 0 {
                 left -= self.inner.write(&ZEROS[..left.min(ZEROS.len())])?;
             }
             Ok(())
-        })?;
+        };
+        handle.staging.unsynced(|| handle.health.wait_for_room(&handle.path, &mut fill))?;
         self.end = self.end.max((offset + size) as u64);
         Ok(())
     }

@@ -11,8 +11,10 @@ use protobuf::Message;
 use raft::eraftpb::{ConfState, Entry, HardState};
 use raft_engine::internals::FilePipeLog;
 use raft_engine::{Command, Config, Engine, LogBatch, MessageExt, ReadableSize, RecoveryMode};
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use vocab::{ReplicaId, ShardId};
 
 const KEY_HARD_STATE: &[u8] = b"hard";
@@ -131,6 +133,28 @@ impl Log {
             add(&mut batch, *shard, op)?;
         }
         self.write_batch(&mut batch, sync)
+    }
+
+    /// From now on `begin_sync` may begin fsyncs; an event of this descriptor says that one is over. It is open as long as
+    /// the log is.
+    ///
+    /// # Errors
+    /// The kernel has no io_uring, or does not let this process have one.
+    pub fn open_ring(&self) -> std::io::Result<RawFd> {
+        self.fs.open_ring()
+    }
+
+    /// Begins an fsync of all that was staged, which no thread waits for; one at a time. False if there can be none now:
+    /// then `sync` makes one.
+    pub fn begin_sync(&self) -> bool {
+        self.health.state() == crate::DiskState::Healthy && self.fs.begin_sync()
+    }
+
+    /// What came of the fsync that was begun, if it is over, and what it took; told once. `Ok(false)`: all is as if it had
+    /// not been begun.
+    pub fn ended_sync(&self) -> Option<(Result<bool>, Duration)> {
+        let ended = self.fs.ended_sync()?;
+        Some((self.check().map(|()| ended.is_made), ended.took))
     }
 
     /// Makes the next log file ahead, if that is worth it; takes as long as it takes to write one, unless `go_on` says no.

@@ -22,6 +22,7 @@ mod snapshot;
 mod spare_file;
 mod staging;
 mod sync_pace;
+mod sync_ring;
 mod tail;
 mod turn;
 pub mod wire;

@@ -1,13 +1,13 @@
 //! The next log file, made ahead: filled with zeros, so that an fsync of what is written over them changes no metadata.
 //! Filling it while it is appended to, a piece at a time, keeps writers waiting for each piece.
 
-use crate::staging::{UnitBuffer, open_direct};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use storage::{UnitBuffer, open_direct_to_write};
 
 /// Its name until it is taken: nothing that reads a log knows it.
 const NAME: &str = "spare.zeros";
@@ -61,7 +61,7 @@ impl SpareFile {
 /// Whether the file was filled and is on the disk; not if it was told not to go on.
 fn fill(path: &Path, bytes: u64, go_on: &mut impl FnMut() -> bool) -> io::Result<bool> {
     File::create(path)?;
-    let file = open_direct(path)?;
+    let file = open_direct_to_write(path)?;
     let mut zeros = UnitBuffer::default();
     zeros.extend(&[0; PIECE]);
     let mut at = 0;

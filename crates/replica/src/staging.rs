@@ -6,15 +6,15 @@
 //! file has already: such a write changes neither its length nor where it lies.
 
 use crate::disk_health::DiskHealth;
-use rustix::fs::{Mode, OFlags};
+use crate::sync_ring::SyncRing;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use storage::{UNIT, UnitBuffer, open_direct_to_write};
 
-/// Files are written so in units of this many bytes: of as many as any device asks for.
-pub(crate) const UNIT: usize = 4096;
 /// A buffer that has become larger than this is not kept for what comes next.
 const KEPT_BYTES: usize = 4 << 20;
 
@@ -25,12 +25,24 @@ pub(crate) struct Staging {
     state: Mutex<State>,
     /// Held while the file is written: the unit that one write ends in is the one that the next begins with.
     writing: Mutex<()>,
+    /// Who else may write it; its writes are over before another begins.
+    ring: Arc<SyncRing>,
+    /// Writes of the file that are durable with the next fsync only; and how many of them were there at the last one.
+    unsynced: AtomicU64,
+    synced: AtomicU64,
+}
+
+/// What is to be written, and where.
+pub(crate) struct StagedWrite {
+    pub(crate) file: Arc<File>,
+    pub(crate) start: u64,
+    pub(crate) bytes: Arc<UnitBuffer>,
 }
 
 #[derive(Default)]
 struct State {
     open: Option<Open>,
-    /// What is being written, and where.
+    /// What is being written, and where; or was to be, if nobody writes: that comes before all else.
     under_way: Option<(u64, Arc<UnitBuffer>)>,
     /// To be used again.
     spare: UnitBuffer,
@@ -49,8 +61,51 @@ struct Open {
 }
 
 impl Staging {
-    pub(crate) fn new(path: &Path, health: Arc<DiskHealth>) -> Self {
-        Self { path: path.to_owned(), health, state: Mutex::default(), writing: Mutex::default() }
+    pub(crate) fn new(path: &Path, health: Arc<DiskHealth>, ring: Arc<SyncRing>) -> Self {
+        // What an earlier process wrote may not be durable either.
+        let (unsynced, synced) = (AtomicU64::new(1), AtomicU64::new(0));
+        Self {
+            path: path.to_owned(),
+            health,
+            state: Mutex::default(),
+            writing: Mutex::default(),
+            ring,
+            unsynced,
+            synced,
+        }
+    }
+
+    /// Writes the file in some way that leaves it to an fsync to make that durable: one that begins afterwards.
+    pub(crate) fn unsynced<T>(&self, write: impl FnOnce() -> T) -> T {
+        // Twice: neither before it is over nor by an fsync that began before is it taken for durable.
+        self.unsynced.fetch_add(1, Ordering::SeqCst);
+        let written = write();
+        self.unsynced.fetch_add(1, Ordering::SeqCst);
+        written
+    }
+
+    /// Makes an fsync of the file, by `fsync`.
+    pub(crate) fn sync<T>(&self, fsync: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let covered = self.unsynced.load(Ordering::SeqCst);
+        let synced = fsync()?;
+        self.synced.fetch_max(covered, Ordering::SeqCst);
+        Ok(synced)
+    }
+
+    /// What was taken until now, to be written by the ring; whoever gets it calls `end_aside` when that is over. None if
+    /// somebody else writes, or an fsync is wanted for what is in the file already.
+    pub(crate) fn begin_aside(&self) -> Option<StagedWrite> {
+        let _writing = self.writing.try_lock().ok()?;
+        let mut state = self.state();
+        let is_durable = self.unsynced.load(Ordering::SeqCst) == self.synced.load(Ordering::SeqCst);
+        if state.under_way.is_some() || !is_durable { None } else { state.begin() }
+    }
+
+    /// The ring's write is over; if it was not made, the next one who writes makes it.
+    pub(crate) fn end_aside(&self, bytes: Arc<UnitBuffer>, is_made: bool) {
+        if is_made {
+            self.state().end(bytes);
+        }
     }
 
     /// Takes bytes that are to be at `at` in the file, which is `end` long. False if it does not: then what it took before
@@ -79,22 +134,35 @@ impl Staging {
     /// Writes what was taken until now.
     pub(crate) fn write(&self) -> io::Result<()> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((file, start, bytes)) = self.state().begin() else { return Ok(()) };
-        let written = match file.write_all_at(bytes.units(), start) {
-            Err(e) => self.write_otherwise(&e, start, bytes.all()),
+        self.ring.finish();
+        let left = self.state().under_way.clone();
+        if let Some((start, bytes)) = left {
+            self.write_otherwise(start, bytes.all())?;
+            self.state().end(bytes);
+        }
+        let Some(StagedWrite { file, start, bytes }) = self.state().begin() else { return Ok(()) };
+        let written = match self.unsynced(|| file.write_all_at(bytes.units(), start)) {
+            Err(e) => {
+                self.refuse_if_invalid(&e);
+                self.write_otherwise(start, bytes.all())
+            }
             written => written,
         };
         self.state().end(bytes);
         written
     }
 
-    /// Not a word of the device, it may be: whatever is wrong shows this way too, and no room is waited for.
-    fn write_otherwise(&self, error: &io::Error, start: u64, bytes: &[u8]) -> io::Result<()> {
+    /// Writes past the page cache are not known here, if that is what the error says.
+    pub(crate) fn refuse_if_invalid(&self, error: &io::Error) {
         if error.kind() == io::ErrorKind::InvalidInput {
             self.state().refused = true;
         }
+    }
+
+    /// Not a word of the device, it may be: whatever is wrong shows this way too, and room is waited for.
+    fn write_otherwise(&self, start: u64, bytes: &[u8]) -> io::Result<()> {
         let file = File::options().write(true).open(&self.path)?;
-        self.health.wait_for_room(&self.path, || file.write_all_at(bytes, start))
+        self.unsynced(|| self.health.wait_for_room(&self.path, || file.write_all_at(bytes, start)))
     }
 
     /// Writes what was taken, and goes on as if nothing had ever been.
@@ -150,10 +218,10 @@ fn overlay(bytes: &mut [u8], at: u64, staged: &[u8], start: u64) {
 
 impl State {
     /// What is to be written, and where. The unit that it ends in stays, for what follows.
-    fn begin(&mut self) -> Option<(Arc<File>, u64, Arc<UnitBuffer>)> {
+    fn begin(&mut self) -> Option<StagedWrite> {
         let open = self.open.as_mut().filter(|open| open.bytes.all().len() > open.known)?;
         let mut next = std::mem::take(&mut self.spare);
-        next.clear();
+        next.truncate(0);
         open.known = open.bytes.all().len() % UNIT;
         let whole = open.bytes.all().len() - open.known;
         next.extend(&open.bytes.all()[whole..]);
@@ -161,7 +229,7 @@ impl State {
         open.start += whole as u64;
         let bytes = Arc::new(std::mem::replace(&mut open.bytes, next));
         self.under_way = Some((start, bytes.clone()));
-        Some((open.file.clone(), start, bytes))
+        Some(StagedWrite { file: open.file.clone(), start, bytes })
     }
 
     fn end(&mut self, bytes: Arc<UnitBuffer>) {
@@ -177,7 +245,7 @@ impl State {
 impl Open {
     /// Fails with `InvalidInput` where the file system knows no such way.
     fn new(path: &Path, at: u64) -> io::Result<Self> {
-        let file = open_direct(path)?;
+        let file = open_direct_to_write(path)?;
         let known = at as usize % UNIT;
         let start = at - known as u64;
         let mut bytes = UnitBuffer::default();
@@ -195,65 +263,6 @@ impl Open {
     }
 }
 
-/// Opens a file to be read and written past the page cache.
-pub(crate) fn open_direct(path: &Path) -> io::Result<File> {
-    Ok(rustix::fs::open(path, OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty())?.into())
-}
-
-/// Bytes that begin in memory where a device wants them to, and have zeros after them up to the end of a unit.
-#[derive(Default)]
-pub(crate) struct UnitBuffer {
-    memory: Vec<u8>,
-    /// Where in it they begin.
-    start: usize,
-    length: usize,
-}
-
-impl UnitBuffer {
-    pub(crate) fn extend(&mut self, bytes: &[u8]) {
-        let length = self.length + bytes.len();
-        if self.memory.len() < self.start + length.next_multiple_of(UNIT) {
-            self.grow(length.next_multiple_of(UNIT).max(2 * self.memory.len()));
-        }
-        self.memory[self.start + self.length..self.start + length].copy_from_slice(bytes);
-        self.length = length;
-        let end = self.start + length.next_multiple_of(UNIT);
-        self.memory[self.start + length..end].fill(0);
-    }
-
-    fn grow(&mut self, room: usize) {
-        let mut memory = vec![0; room + UNIT];
-        let start = memory.as_ptr().align_offset(UNIT);
-        memory[start..start + self.length].copy_from_slice(self.all());
-        (self.memory, self.start) = (memory, start);
-    }
-
-    pub(crate) fn all(&self) -> &[u8] {
-        &self.memory[self.start..self.start + self.length]
-    }
-
-    fn all_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[self.start..self.start + self.length]
-    }
-
-    /// With the zeros after them.
-    pub(crate) fn units(&self) -> &[u8] {
-        &self.memory[self.start..self.start + self.length.next_multiple_of(UNIT)]
-    }
-
-    fn room(&self) -> usize {
-        self.memory.len()
-    }
-
-    fn truncate(&mut self, length: usize) {
-        self.length = self.length.min(length);
-    }
-
-    fn clear(&mut self) {
-        self.truncate(0);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -267,7 +276,7 @@ mod tests {
         let mut bytes = expected.to_vec();
         bytes.resize(END, 0);
         std::fs::write(&path, &bytes).unwrap();
-        let staging = Staging::new(&path, Arc::default());
+        let staging = Staging::new(&path, Arc::default(), Arc::default());
         (dir, staging)
     }
 

@@ -3,6 +3,8 @@
 use crate::background::is_short_of_room;
 use crate::requests::KeyHashes;
 use crate::worker::{TICK, Worker};
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
 use node::core::Logging;
 use node::{ShardView, Ticket};
 use replica::{LogStore, LogWrite};
@@ -27,14 +29,23 @@ const ROUNDS_MAX: usize = 16;
 /// what writes may be queued, which is less than the reserve.
 const ROOM_KNOWN_US: u64 = 5_000;
 
-/// What an fsync takes where it is quicker made than handed to another thread.
+/// An fsync that takes less is not handed to another thread.
 const FSYNC_SHORT: Duration = Duration::from_micros(500);
 
 /// Log writes whose fsync is under way.
 pub(crate) struct UnderWay {
     what: Vec<Logging>,
-    /// A log thread makes the write too.
-    handed_over: bool,
+    by: SyncedBy,
+}
+
+/// Who makes an fsync.
+#[derive(PartialEq, Eq)]
+enum SyncedBy {
+    /// The kernel, which tells when it is made.
+    Ring,
+    LogThread,
+    /// A log thread, which makes the write too.
+    LogThreadThatWrites,
 }
 
 impl Worker {
@@ -60,8 +71,14 @@ impl Worker {
     }
 
     /// Whether a log write may begin. Not if another is to end first: a replica is closed only where none is under way.
+    /// While the ring makes an fsync, what comes becomes one log write.
     pub(crate) fn may_log(&self) -> bool {
-        !self.is_logging() || (self.logging.len() < LOG_WRITES_MAX && self.releases.is_empty())
+        let may_follow = || self.logging.len() < LOG_WRITES_MAX && !self.ring_is_at_work() && self.releases.is_empty();
+        !self.is_logging() || may_follow()
+    }
+
+    fn ring_is_at_work(&self) -> bool {
+        self.logging.front().is_some_and(|oldest| oldest.by == SyncedBy::Ring)
     }
 
     /// Whether a log write is under way.
@@ -71,11 +88,12 @@ impl Worker {
 
     pub(crate) fn write_log(&mut self, write: LogWrite, logging: Logging) {
         // A write that has to wait for room must not do so here, nor must one that follows it get there before it.
-        if self.is_short_of_room() || self.logging.back().is_some_and(|last| last.handed_over) {
+        let last_by = self.logging.back().map(|last| &last.by);
+        if last_by == Some(&SyncedBy::LogThreadThatWrites) || self.is_short_of_room() {
             self.hand_over_sync();
             self.post();
             self.store.log_threads.write(write, self.inbox.clone());
-            return self.wait_for_log(vec![logging], true);
+            return self.wait_for_log(vec![logging], SyncedBy::LogThreadThatWrites);
         }
         if write.wants_sync() || self.is_logging() {
             // The others write while this node waits for its disk.
@@ -91,36 +109,85 @@ impl Worker {
         self.note_logged(&logging, outcome);
     }
 
-    fn wait_for_log(&mut self, what: Vec<Logging>, handed_over: bool) {
+    fn wait_for_log(&mut self, what: Vec<Logging>, by: SyncedBy) {
         if self.logging.is_empty() {
             self.logging_since = Instant::now();
         }
-        self.logging.push_back(UnderWay { what, handed_over });
+        self.logging.push_back(UnderWay { what, by });
     }
 
-    /// At the end of a turn: has what it wrote fsynced, by a log thread while this one goes on, or here. Here if that is
-    /// short, no other worker's writes could share it, and no client wanted anything but writes in this turn: then who
-    /// waits for this thread waits for the log anyway, and the processors are spared three switches of threads.
+    /// At the end of a turn: has what it wrote fsynced.
+    ///
+    /// By log threads, if other workers' writes can share that, or if it takes long: a device serves several at a time.
+    /// Otherwise by the ring, and this thread goes on; or here, if no client wanted anything but writes in this turn: then
+    /// who waits for this thread waits for the log anyway, and more writes share the next fsync.
     pub(crate) fn sync_staged(&mut self) {
-        if self.staged.is_empty() {
+        if self.note_ring() {
+            self.pump();
+        }
+        if self.staged.is_empty() || self.ring_is_at_work() {
             return;
         }
-        let alone = self.store.workers() == 1 && self.logging.is_empty() && !self.served_others;
-        if !alone || self.store.log_threads.fsync_time() >= FSYNC_SHORT {
+        let is_short = self.store.log_threads.fsync_time() < FSYNC_SHORT;
+        if self.store.workers() > 1 || !self.logging.is_empty() || !is_short {
             return self.hand_over_sync();
+        }
+        if self.served_others {
+            return self.begin_sync();
         }
         let staged = std::mem::take(&mut self.staged);
         let outcome = self.store.log_threads.sync_here();
         self.note_all_logged(&staged, &outcome);
         // What followed from that does not wait for the next turn.
+        self.pump();
+        self.post();
         self.hand_over_sync();
+    }
+
+    fn begin_sync(&mut self) {
+        if self.has_ring && self.store.log.begin_sync() {
+            let staged = std::mem::take(&mut self.staged);
+            self.wait_for_log(staged, SyncedBy::Ring);
+        } else {
+            self.hand_over_sync();
+        }
+    }
+
+    /// Lets the log have a ring, whose events come as mail does.
+    pub(crate) fn open_ring(&mut self, registry: &Registry, token: Token) {
+        if self.store.workers() > 1 {
+            return;
+        }
+        let opened = self.store.log.open_ring();
+        let registered = opened.and_then(|fd| registry.register(&mut SourceFd(&fd), token, Interest::READABLE));
+        match registered {
+            Ok(()) => self.has_ring = true,
+            Err(e) => log::info!("no io_uring here ({e}): threads make all fsyncs of the log"),
+        }
+    }
+
+    /// If the ring's fsync is over, what waited for it may go on. Answers whether it is.
+    pub(crate) fn note_ring(&mut self) -> bool {
+        if !self.has_ring {
+            return false;
+        }
+        let Some((outcome, took)) = self.store.log.ended_sync() else { return false };
+        self.store.log_threads.note_fsync(took);
+        match (outcome, self.logging.front_mut()) {
+            (Ok(false), Some(oldest)) => {
+                oldest.by = SyncedBy::LogThread;
+                self.store.log_threads.sync(self.inbox.clone());
+            }
+            (outcome, _) => self.logged(outcome.map(|_| ())),
+        }
+        true
     }
 
     fn hand_over_sync(&mut self) {
         if !self.staged.is_empty() {
             let staged = std::mem::take(&mut self.staged);
             self.store.log_threads.sync(self.inbox.clone());
-            self.wait_for_log(staged, false);
+            self.wait_for_log(staged, SyncedBy::LogThread);
         }
     }
 
@@ -172,8 +239,6 @@ impl Worker {
             self.note_logged(logging, outcome.clone());
         }
         self.release();
-        self.pump();
-        self.post();
     }
 
     /// Hands a write to its shard, which this worker owns.

@@ -140,6 +140,11 @@ impl LogThreads {
         self.shared.sync(Instant::now())
     }
 
+    /// Notes what an fsync took that was made elsewhere.
+    pub(crate) fn note_fsync(&self, took: Duration) {
+        self.shared.note_fsync(took);
+    }
+
     /// How long an fsync takes of late.
     pub(crate) fn fsync_time(&self) -> Duration {
         Duration::from_micros(self.shared.fsync_us.load(Ordering::Relaxed).into())
@@ -230,11 +235,14 @@ impl Shared {
 
     fn sync(&self, begun: Instant) -> Result<()> {
         let synced = self.log.sync();
-        let took = begun.elapsed();
+        self.note_fsync(begun.elapsed());
+        synced.inspect_err(|e| log::error!("{e}"))
+    }
+
+    fn note_fsync(&self, took: Duration) {
         self.latency.0.took("fsync", took, now_ms(), &self.latency.1);
         let (before, us) = (self.fsync_us.load(Ordering::Relaxed), took.min(FSYNC_NOTED_MAX).as_micros() as u32);
         self.fsync_us.store(before - before / FSYNCS_NOTED + us / FSYNCS_NOTED, Ordering::Relaxed);
-        synced.inspect_err(|e| log::error!("{e}"))
     }
 
     /// The log has what was taken; what comes now may be given to it while this thread waits for the disk.

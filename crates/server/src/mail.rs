@@ -18,7 +18,11 @@ impl Worker {
             Message::Answer { ticket, reply } => self.outbox.deliver(&ticket, &reply),
             Message::Warm(ticket) => self.warmed(&ticket),
             Message::RowsWarm(shard) => self.core.warmed(shard),
-            Message::Logged(outcome) => self.logged(outcome),
+            Message::Logged(outcome) => {
+                // The ring's was before it.
+                self.note_ring();
+                self.logged(outcome);
+            }
             Message::Flushed(shard) => self.flushed(ShardId(shard)),
             Message::Seal(shard) => {
                 if let Some(owned) = self.core.shard(ShardId(shard)) {

@@ -56,6 +56,8 @@ pub(crate) struct Worker {
     pub(crate) staged: Vec<Logging>,
     /// Clients wanted other things than writes in this turn.
     pub(crate) served_others: bool,
+    /// The log has a ring, of which this worker hears.
+    pub(crate) has_ring: bool,
     /// Those that log threads have, oldest first.
     pub(crate) logging: VecDeque<UnderWay>,
     /// When the oldest of them began, or the one before it ended.
@@ -124,6 +126,7 @@ impl Worker {
             control,
             staged: Vec::new(),
             served_others: false,
+            has_ring: false,
             logging: VecDeque::new(),
             logging_since: Instant::now(),
             room_known_until_us: 0,
@@ -162,6 +165,9 @@ impl Worker {
             Ok(disk) => self.disk = Some(disk),
             Err(e) => log::info!("no io_uring here ({e}): threads read from disk instead"),
         }
+        if let Ok(registry) = self.poll.registry().try_clone() {
+            self.open_ring(&registry, MAIL);
+        }
         let mut events = Events::with_capacity(1024);
         let mut mail = Vec::new();
         while !self.stopping {
@@ -197,6 +203,7 @@ impl Worker {
                     token => self.notice(token.0 - FIRST_CONNECTION, event),
                 }
             }
+            self.note_ring();
             self.inbox.take(&mut mail);
             for message in mail.drain(..) {
                 self.read_mail(message);

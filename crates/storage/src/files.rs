@@ -29,6 +29,14 @@ pub(crate) fn open_direct(path: &Path) -> io::Result<File> {
     Ok(file.into())
 }
 
+/// Opens a file to be read and written past the page cache.
+///
+/// # Errors
+/// The system's; `InvalidInput` where the file system knows no such way.
+pub fn open_direct_to_write(path: &Path) -> io::Result<File> {
+    Ok(rustix::fs::open(path, OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty())?.into())
+}
+
 /// Makes the entries of a folder durable.
 pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     File::open(folder).and_then(|file| file.sync_all()).map_err(|error| system_error(folder, error))

@@ -5,6 +5,7 @@
 
 mod allocation;
 mod cache;
+mod durable_write;
 mod engine;
 mod envelope;
 mod files;
@@ -19,9 +20,12 @@ mod options;
 mod resources;
 mod ring;
 mod throttle;
+mod unit_buffer;
 
 pub use cache::{CacheStats, FillMode, PutMode, RowCache, Stamp};
+pub use durable_write::DurableWriter;
 pub use engine::{Cursor, Engine, EngineStats, Error, Extent, Keep, Look, Result, Snapshot, Span, WriteBatch, tail_of};
+pub use files::open_direct_to_write;
 pub use ingest::{Ingest, Ingested};
 pub use inspect::{Inspection, inspect_engine};
 pub use lsm::{BlockRead, HeldBlock, LsmEngine};
@@ -32,3 +36,4 @@ pub use open::open_engine;
 pub use options::{Compression, EngineKind, StorageOptions};
 pub use resources::SharedResources;
 pub use ring::{Buffer, Ring};
+pub use unit_buffer::{UNIT, UnitBuffer};
