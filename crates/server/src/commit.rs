@@ -1,6 +1,7 @@
 //! How a worker's writes become durable: all of a turn are one entry a shard and one log write for all shards.
 
 use crate::background::is_short_of_room;
+use crate::process::forget_waits;
 use crate::requests::KeyHashes;
 use crate::worker::{TICK, Worker};
 use mio::unix::SourceFd;
@@ -62,6 +63,7 @@ impl Worker {
             self.store.write_left(std::mem::take(&mut self.queued_bytes));
             if !write.is_empty() {
                 self.write_log(write, logging);
+                forget_waits();
             }
             self.outbox.applying.begin();
             self.core.apply(self.now, &mut self.outbox);

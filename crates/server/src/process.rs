@@ -40,6 +40,12 @@ pub(crate) fn waited_for_disk() -> bool {
     BLOCKS.with(|before| before.replace(Some(blocks)).is_some_and(|before| before != blocks))
 }
 
+/// What was read from a disk until now was for something else: the log, which reads the block that a write ends in, if the
+/// system has given its page away.
+pub(crate) fn forget_waits() {
+    waited_for_disk();
+}
+
 fn capitalised(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map(|first| first.to_ascii_uppercase().to_string() + letters.as_str()).unwrap_or_default()
