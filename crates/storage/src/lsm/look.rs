@@ -171,7 +171,7 @@ impl Lookup<'_> {
                 Some(part) => self.entry_of(part, key)?,
                 None => None,
             },
-            None => self.entry_of(regions.tli, key)?,
+            None => self.part_of(&self.blocks.ends, regions.tli, key)?,
         };
         let Some(handle) = found else { return Ok(None) };
         let block = self.block(handle, BlockType::Data, self.table.metadata.data_block_compression)?;
@@ -189,8 +189,8 @@ impl Lookup<'_> {
         Ok(filter.maybe_contains_hash(hash)?)
     }
 
-    /// The part that may have `key`: by the heads of the parts' ends, which are kept from the first look on, or if these
-    /// do not say by `index`, the index of the parts.
+    /// The part, or block of rows, that may have `key`: by the heads of the parts' ends, which are kept from the first look
+    /// on, or if these do not say by `index`, the index of the parts. A search in that is a dozen waits for memory.
     fn part_of(&self, heads: &OnceLock<Ends>, index: BlockHandle, key: &[u8]) -> Looked<Option<BlockHandle>> {
         let ends = match heads.get() {
             Some(ends) => ends,

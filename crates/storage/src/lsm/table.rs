@@ -5,7 +5,8 @@
 //! side, by the beginnings of their keys, and a block is read from the row that is sought.
 //!
 //! They are read from the file when the table is first scanned. Tables whose index is in parts, to be read when needed,
-//! are large, and their scans are left to lsm-tree; but of them, too, the ends of the parts are kept, for look-ups.
+//! are large, and their scans are left to lsm-tree; but of them, too, the ends of the parts are kept, for look-ups. These
+//! keep what they have read for themselves.
 
 use super::block::Rows;
 use super::direct::Closing;
@@ -24,8 +25,8 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 /// What is known of a table's blocks, once it is needed.
 #[derive(Default)]
 pub(super) struct Blocks {
-    /// None of a table that is left to lsm-tree.
-    ends: OnceLock<Option<Ends>>,
+    /// Of a table whose index is one block: those of the blocks of rows.
+    pub(super) ends: OnceLock<Ends>,
     /// Of a table whose index and filter are in parts: those of the parts.
     pub(super) index_parts: OnceLock<Ends>,
     pub(super) filter_parts: OnceLock<Ends>,
@@ -67,16 +68,13 @@ impl<T: Default> Known<T> {
 }
 
 impl Ends {
-    fn read(table: &Table) -> lsm_tree::Result<Option<Self>> {
-        if table.regions.index.is_some() {
-            return Ok(None);
-        }
+    fn read(table: &Table) -> lsm_tree::Result<Self> {
         let file = File::open(&*table.path)?;
         let block = Block::from_file(&file, table.regions.tli, table.metadata.index_block_compression)?;
         if block.header.block_type != BlockType::Index {
             return Err(lsm_tree::Error::InvalidHeader("index block"));
         }
-        Ok(Some(Self::of(table, &IndexBlock::new(block))))
+        Ok(Self::of(table, &IndexBlock::new(block)))
     }
 
     /// Those of an index of `table`.
@@ -154,13 +152,17 @@ impl Blocks {
         }
     }
 
+    /// None of a table that is left to lsm-tree.
     fn ends(&self, table: &Table) -> Option<&Ends> {
+        if table.regions.index.is_some() {
+            return None;
+        }
         if let Some(ends) = self.ends.get() {
-            return ends.as_ref();
+            return Some(ends);
         }
         // What cannot be read now is left to lsm-tree, which says what is wrong.
         let ends = Ends::read(table).ok()?;
-        self.ends.get_or_init(|| ends).as_ref()
+        Some(self.ends.get_or_init(|| ends))
     }
 }
 
