@@ -32,6 +32,11 @@ const BLOCKS_MAX: u32 = 256;
 const BLOCKS_SPARE: usize = 64;
 /// Bytes that are read side by side, but for what one read may want at once: values may be larger than blocks.
 const BYTES_MAX: usize = 8 << 20;
+/// Blocks that the disk has at a time, or half of what is wanted if that is more. The rest is held back: a virtual disk may
+/// tell of all that it has at once, and what is given to it then keeps it busy while answers are made and clients think.
+/// With all of it there, clients, store and disk wait for each other in turns. Few devices serve more side by side than
+/// one thread asks for in the time of a read.
+const DISK_AT_ONCE: usize = 32;
 /// Blocks that are taken in one turn of the loop: some clients ask for the next while others are answered, and the disk has
 /// something to do meanwhile. A virtual disk may tell of all that it was asked for at once.
 const TURN_MAX: usize = 16;
@@ -80,6 +85,8 @@ pub(crate) struct DiskReader {
     /// Not begun yet: there was no room. Bounded by the requests that connections may have under way, and by the entries
     /// that shards may leave unapplied.
     fresh: VecDeque<Cold>,
+    /// Reads that the disk is to have later. They count as under way.
+    held_back: VecDeque<Asked>,
     waiting: Slab<Waiting>,
     /// For the pool.
     left_over: Vec<Cold>,
@@ -121,6 +128,7 @@ impl DiskReader {
             store: store.clone(),
             ring,
             fresh: VecDeque::new(),
+            held_back: VecDeque::new(),
             waiting: Slab::new(),
             left_over: Vec::new(),
             page_cache: PageCache { found: 0.0, passed: 0 },
@@ -139,11 +147,13 @@ impl DiskReader {
     pub(crate) fn go(&mut self, cold: &mut Vec<Cold>, messages: &mut Vec<Message>) {
         self.fresh.extend(cold.drain(..));
         self.now = Instant::now();
+        self.feed();
         for _ in 0..TURN_MAX {
             let Some((asked, outcome)) = self.ring.take() else { break };
+            self.feed();
             self.arrived(asked, outcome, messages);
         }
-        while self.ring.room() > BLOCKS_SPARE
+        while self.room() > BLOCKS_SPARE
             && self.ring.bytes() < BYTES_MAX
             && let Some(cold) = self.fresh.pop_front()
         {
@@ -151,6 +161,11 @@ impl DiskReader {
         }
         self.store.pool.wait_for(&mut self.left_over);
         self.submit();
+    }
+
+    /// How many more blocks may be asked for.
+    fn room(&self) -> usize {
+        self.ring.room().saturating_sub(self.held_back.len())
     }
 
     fn submit(&mut self) {
@@ -176,7 +191,7 @@ impl DiskReader {
                     }
                 }
             }
-            if blocks.len() > self.ring.room() {
+            if blocks.len() > self.room() {
                 break;
             }
             let key = self.waiting.insert(Waiting { cold, blocks: 0, rounds, failed: false });
@@ -214,10 +229,24 @@ impl DiskReader {
             }
         }
         waiting.blocks += 1;
-        let (file, offset, bytes) = (extent.file.clone(), extent.offset, extent.bytes);
-        self.ring.read(&file, offset, bytes, Asked { key, block, extent, since: self.now });
-        // Each with a call of its own: the disk begins with it while the next one is thought of.
-        self.submit();
+        self.held_back.push_back(Asked { key, block, extent, since: self.now });
+        self.feed();
+    }
+
+    /// Gives the disk what was held back, as far as it is to have more.
+    fn feed(&mut self) {
+        let wanted = self.ring.with_disk() + self.held_back.len();
+        let at_once = DISK_AT_ONCE.max(wanted / 2);
+        while self.ring.with_disk() < at_once
+            && self.ring.bytes() < BYTES_MAX
+            && let Some(mut asked) = self.held_back.pop_front()
+        {
+            asked.since = self.now;
+            let (file, offset, bytes) = (asked.extent.file.clone(), asked.extent.offset, asked.extent.bytes);
+            self.ring.read(&file, offset, bytes, asked);
+            // Each with a call of its own: the disk begins with it while the next one is thought of.
+            self.submit();
+        }
     }
 
     /// A block is there, or could not be read.

@@ -79,6 +79,12 @@ impl<T> Ring<T> {
         self.reads_max - self.underway.len()
     }
 
+    /// How many of those begun are not done yet.
+    #[must_use]
+    pub fn with_disk(&mut self) -> usize {
+        self.underway.len() - self.ring.completion().len()
+    }
+
     /// Bytes of memory that the reads under way take.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -210,6 +216,7 @@ mod tests {
                 assert!(ring.bytes() >= count * 8);
             }
             ring.wait().unwrap();
+            assert!(ring.with_disk() < 8 - ring.room(), "one of them is done");
             while let Some(((first, count), outcome)) = ring.take() {
                 let read = outcome.unwrap();
                 let expected: Vec<u8> =
