@@ -1,8 +1,9 @@
 //! A worker: one thread, one event loop, some connections, some shards.
 //!
 //! One turn of the loop: sockets and mail are read and requests run; all writes of the turn become one entry a shard
-//! and one log write for all shards; what is committed is applied; answers are sent. With `sync` the fsync happens on
-//! a log thread while the loop goes on; what arrives meanwhile is the next entry.
+//! and one log write for all shards; what is committed is applied; answers are sent. With `sync` the
+//! kernel or a log thread makes the fsync while the loop goes on, and what arrives meanwhile is the next entry; or the loop
+//! makes it, if nobody wants anything else (`commit.rs`).
 
 use crate::commit::UnderWay;
 use crate::connection::{Connection, Received};
