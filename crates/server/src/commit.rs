@@ -63,7 +63,6 @@ impl Worker {
             self.store.write_left(std::mem::take(&mut self.queued_bytes));
             if !write.is_empty() {
                 self.write_log(write, logging);
-                forget_waits();
             }
             self.outbox.applying.begin();
             self.core.apply(self.now, &mut self.outbox);
@@ -100,13 +99,16 @@ impl Worker {
         if write.wants_sync() || self.is_logging() {
             // The others write while this node waits for its disk.
             self.post();
-            match self.store.log.stage(write) {
+            let staged = self.store.log.stage(write);
+            forget_waits();
+            match staged {
                 Ok(()) => self.staged.push(logging),
                 failed => self.note_logged(&logging, failed),
             }
             return;
         }
         let outcome = self.store.log.write(write, false);
+        forget_waits();
         self.store.log_threads.unsynced();
         self.note_logged(&logging, outcome);
     }
