@@ -246,6 +246,23 @@ pub fn decode(data: &[u8]) -> Result<(u64, Items<'_>), &'static str> {
     Ok((now_ms, Items { reader: Reader { bytes: rest } }))
 }
 
+/// The first arguments of the commands at the beginning of an entry, which are keys as a rule: for a hint. Ends where there
+/// is something else.
+pub(crate) fn first_arguments(data: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut reader = Reader { bytes: data.get(HEAD_BYTES..).unwrap_or_default() };
+    std::iter::from_fn(move || {
+        let (&COMMAND, rest) = reader.bytes.split_first()? else { return None };
+        reader.bytes = rest;
+        let count = reader.count().ok()?;
+        let mut first = None;
+        for at in 0..count {
+            let argument = reader.bytes().ok()?;
+            first = if at == 1 { Some(argument) } else { first };
+        }
+        first
+    })
+}
+
 /// What an entry splits, if it is one that does; such an item is alone in its entry.
 #[must_use]
 pub fn split_of(data: &[u8]) -> Option<Split> {

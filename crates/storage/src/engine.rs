@@ -1,6 +1,6 @@
 //! The door to a tree: what the rest of Basalt asks of storage, whatever keeps it.
 
-use crate::{BlockRead, HeldBlock, Ingest, Ingested, Slice};
+use crate::{BlockRead, HeldBlock, Ingest, Ingested, Lines, Slice, Step};
 use byteview::ByteView;
 use std::fmt;
 use std::fs::File;
@@ -171,6 +171,11 @@ pub trait Engine: Send + Sync {
                 _ => return,
             }
         }
+    }
+
+    /// Notes what `apply` of a write of `key` will look at in memory, for one step. A hint.
+    fn note(&self, key: &[u8], step: Step, lines: &mut Lines) {
+        let _ = (key, step, lines);
     }
 
     /// A snapshot as of the applied index. Holding it keeps old versions alive: keep it short, unless it is for a

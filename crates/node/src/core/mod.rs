@@ -17,6 +17,7 @@ use rest::Neighbours;
 use seat::Seat;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use storage::{Lines, Step};
 use vocab::{Moment, NodeId, ReplicaId, ShardId};
 
 /// How often `tick` is to be called, in ms: one tick of every group's clock.
@@ -46,6 +47,9 @@ pub struct Core {
     /// The last request for a vote to each part that is being split off and is not here yet. It may be half a moment late.
     early: BTreeMap<ShardId, Message>,
     ticks: u64,
+    /// Used again.
+    tree_key: Vec<u8>,
+    lines: Lines,
 }
 
 impl Core {
@@ -62,6 +66,8 @@ impl Core {
             map: None,
             early: BTreeMap::new(),
             ticks: 0,
+            tree_key: Vec::new(),
+            lines: Lines::default(),
         }
     }
 
@@ -373,9 +379,23 @@ impl Core {
         logging
     }
 
+    /// Rows that are not in the processor's caches take it longer than all else about a write: those of all shards are
+    /// fetched side by side.
+    fn fetch(&mut self, collected: &[usize]) {
+        for step in Step::ALL {
+            for at in collected {
+                if let Some(Some(seat)) = self.seats.get(*at) {
+                    seat.shard.note(&mut self.tree_key, step, &mut self.lines);
+                }
+            }
+            self.lines.fetch();
+        }
+    }
+
     /// Applies what is committed.
     pub fn apply(&mut self, now: Moment, effects: &mut dyn Effects) {
         let mut collected = std::mem::take(&mut self.collected);
+        self.fetch(&collected);
         for at in collected.drain(..) {
             let Some(seat) = &mut self.seats[at] else { continue };
             seat.shard.apply_collected(now, &mut self.later, effects);

@@ -25,6 +25,7 @@ pub use meta::stored_map;
 pub use ticket::{Answers, KeyHash, Ticket, Write, key_hash};
 pub use warm::{ColdItem, Warmed, Warmth, cold_items};
 
+use crate::entry;
 use crate::peer::PeerMessage;
 use crate::view::ShardView;
 use fresh::Told;
@@ -36,8 +37,11 @@ use resp::Reply;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use storage::Slice;
+use storage::{Lines, Slice, Step};
 use vocab::{Moment, NodeId, ReplicaId, ShardId, limits};
+
+/// Keys of a shard that are fetched at once: of more, the first would be gone from the processor's caches again.
+const FETCH_MAX: usize = 128;
 
 /// One replica of a shard on its owning thread.
 pub struct Shard {
@@ -235,6 +239,13 @@ impl Shard {
     #[must_use]
     pub fn has_collected(&self) -> bool {
         !self.collected.is_empty()
+    }
+
+    /// Notes what applying will look at, for one step.
+    pub fn note(&self, tree_key: &mut Vec<u8>, step: Step, lines: &mut Lines) {
+        let entries = self.collected.iter().flat_map(|turn| &turn.committed).filter(|entry| replica::has_commands(entry));
+        let keys = entries.flat_map(|entry| entry::first_arguments(&entry.data));
+        keys.take(FETCH_MAX).for_each(|key| self.view.note(key, tree_key, step, lines));
     }
 
     /// Applies what was collected. What that changes in the log is added to `later`.

@@ -13,6 +13,7 @@
 mod segment;
 
 use crate::Slice;
+use crate::fetch::{Lines, Step};
 use segment::Segment;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -117,6 +118,12 @@ impl RowCache {
     #[must_use]
     pub fn stamp(&self, shard: u32, key: &[u8]) -> Stamp {
         self.stamp_of(shard, key).1
+    }
+
+    /// Notes what the other calls will look at for a row, for one step.
+    pub fn note(&self, shard: u32, key: &[u8], step: Step, lines: &mut Lines) {
+        let hash = self.hash(shard, key);
+        self.slot(hash).lock().note(hash, step, lines);
     }
 
     /// Brings in a copy of what a reader found in the tree after it got `stamp`; false if it may be out of date by now,

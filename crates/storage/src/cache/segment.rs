@@ -5,46 +5,53 @@
 use super::{CacheStats, SEGMENT_PART_MAX};
 use crate::Slice;
 use crate::allocation::heap_bytes;
-use hashbrown::HashTable;
+use crate::fetch::{Lines, Step};
+use crate::places::Places;
 
 /// For so many bytes of rows, one that was refused is remembered.
 const BYTES_PER_REFUSED: usize = 512;
-/// The smallest table, in bytes.
-const TABLE_BYTES_MIN: usize = 512;
+/// Rows in one allocation. The first grows: a small cache has many segments, too.
+const CHUNK_ROWS: usize = 512;
+const CHUNK_ROWS_MIN: usize = 4;
 
 pub(super) struct Segment {
-    rows: HashTable<Row>,
+    places: Places,
+    /// All are full but the last, or the one before an empty one, which is kept for the next row.
+    chunks: Vec<Vec<Row>>,
+    count: usize,
     /// Of rows that were refused of late, a part of the hash, at a place that the hash says; 0: none.
     refused: Box<[u16]>,
-    /// From so many rows on, the table has no place for more unless others go.
-    places: usize,
     /// Of the rows' own allocations.
     row_bytes: usize,
     bytes_max: usize,
-    /// The bucket that is looked at next when there is no room.
+    /// The row that is looked at next when there is no room.
     hand: usize,
     hits: u64,
     misses: u64,
     evictions: u64,
 }
 
-/// A short key lies in the table. The value is shared with whoever wrote it, as a rule the tree's memtable.
+/// A short key lies in the row, which is one line of memory. The value is shared with whoever wrote it, as a rule the tree's
+/// memtable.
+#[repr(align(64))]
 pub(super) struct Row {
-    hash: u64,
     key: Slice,
     value: Slice,
+    hash: u32,
     shard: u32,
     epoch: u32,
     hit: bool,
 }
+
+const _: () = assert!(size_of::<Row>() == 64);
 
 impl Row {
     pub(super) fn value(&self) -> &Slice {
         &self.value
     }
 
-    fn is(&self, hash: u64, shard: u32, key: &[u8]) -> bool {
-        self.hash == hash && self.shard == shard && self.key == key
+    fn is(&self, shard: u32, key: &[u8]) -> bool {
+        self.shard == shard && self.key == key
     }
 
     fn cost(&self) -> usize {
@@ -54,11 +61,11 @@ impl Row {
 
 impl Segment {
     pub(super) fn new(bytes_max: usize) -> Self {
-        let refused = refused_for(bytes_max);
         Self {
-            rows: HashTable::new(),
-            refused,
-            places: usize::MAX,
+            places: Places::default(),
+            chunks: Vec::new(),
+            count: 0,
+            refused: refused_for(bytes_max),
             row_bytes: 0,
             bytes_max,
             hand: 0,
@@ -70,27 +77,34 @@ impl Segment {
 
     /// The row, marked as hit.
     pub(super) fn find(&mut self, hash: u64, shard: u32, epoch: u32, key: &[u8]) -> Option<&Row> {
-        let found = self.rows.find_mut(hash, |row| row.is(hash, shard, key) && row.epoch == epoch);
-        match found {
-            Some(row) => {
-                self.hits += 1;
-                row.hit = true;
-                Some(row)
-            }
-            None => {
-                self.misses += 1;
-                None
-            }
-        }
+        let found = self.at(hash, shard, key).filter(|at| self.row(*at).epoch == epoch);
+        let Some(at) = found else {
+            self.misses += 1;
+            return None;
+        };
+        self.hits += 1;
+        let row = self.row_mut(at);
+        row.hit = true;
+        Some(row)
     }
 
     pub(super) fn contains(&self, hash: u64, shard: u32, epoch: u32, key: &[u8]) -> bool {
-        self.rows.find(hash, |row| row.is(hash, shard, key) && row.epoch == epoch).is_some()
+        self.at(hash, shard, key).is_some_and(|at| self.row(at).epoch == epoch)
+    }
+
+    /// Notes what is looked at for that hash.
+    pub(super) fn note(&self, hash: u64, step: Step, lines: &mut Lines) {
+        let row = || self.places.find(low(hash), |_| true).map(|at| self.row(at));
+        match step {
+            Step::Place => self.places.note(low(hash), lines),
+            Step::Row => row().into_iter().for_each(|row| lines.add(row)),
+            Step::Value => row().into_iter().for_each(|row| lines.add_first(&row.value)),
+        }
     }
 
     pub(super) fn remove(&mut self, hash: u64, shard: u32, key: &[u8]) {
-        if let Ok(entry) = self.rows.find_entry(hash, |row| row.is(hash, shard, key)) {
-            self.row_bytes -= entry.remove().0.cost();
+        if let Some(at) = self.at(hash, shard, key) {
+            self.take(at);
         }
     }
 
@@ -100,29 +114,29 @@ impl Segment {
             self.remove(hash, shard, key);
             return false;
         }
-        if let Some(row) = self.rows.find_mut(hash, |row| row.is(hash, shard, key)) {
-            self.row_bytes = self.row_bytes - heap_bytes(row.value.len()) + heap_bytes(value.len());
+        if let Some(at) = self.at(hash, shard, key) {
+            let row = self.row_mut(at);
+            let (before, after) = (heap_bytes(row.value.len()), heap_bytes(value.len()));
             row.value = value;
             row.epoch = epoch;
-            self.make_room(0);
+            self.row_bytes = self.row_bytes - before + after;
+            while self.bytes() > self.bytes_max && self.evict() {}
             return true;
         }
-        let new = Row { hash, key: Slice::from(key), value, shard, epoch, hit: false };
+        let new = Row { hash: low(hash), key: Slice::from(key), value, shard, epoch, hit: false };
         let added = new.cost();
-        self.make_room(added);
-        if !self.has_place() {
+        while !self.has_room(added) && self.evict() {}
+        if !self.has_room(added) {
             return false;
         }
-        self.rows.insert_unique(hash, new, |row| row.hash);
+        self.push(new);
         self.row_bytes += added;
         true
     }
 
     /// Whether a row may come in: there is room for it, or it was refused before, not long ago.
     pub(super) fn admits(&mut self, hash: u64, key: &[u8], value: &[u8]) -> bool {
-        let added = cost(key, value);
-        let has_room = self.bytes() + added <= self.bytes_max && self.rows.len() < self.places;
-        if has_room || self.refused.is_empty() {
+        if self.has_room(cost(key, value)) || self.refused.is_empty() {
             return true;
         }
         // Segments and stripes are by higher bits, places in the table by lower ones.
@@ -134,11 +148,11 @@ impl Segment {
 
     pub(super) fn resize(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
-        (self.refused, self.places) = (refused_for(bytes_max), usize::MAX);
+        self.refused = refused_for(bytes_max);
         while self.bytes() > bytes_max {
-            let keep = self.rows.len() / 4 * 3;
-            while self.rows.len() > keep && self.evict() {}
-            self.rows.shrink_to(0, |row| row.hash);
+            let keep = self.count / 4 * 3;
+            while self.count > keep && self.evict() {}
+            self.rebuild();
         }
     }
 
@@ -146,70 +160,99 @@ impl Segment {
         sum.hits += self.hits;
         sum.misses += self.misses;
         sum.evictions += self.evictions;
-        sum.rows += self.rows.len() as u64;
+        sum.rows += self.count as u64;
         sum.bytes += self.bytes() as u64;
         sum.bytes_max += self.bytes_max as u64;
     }
 
     fn bytes(&self) -> usize {
-        self.row_bytes + self.rows.allocation_size() + size_of_val(&*self.refused)
+        let full = self.chunks.len().saturating_sub(1) * CHUNK_ROWS;
+        let chunks = self.chunks.first().map_or(0, Vec::capacity).min(CHUNK_ROWS);
+        self.row_bytes + self.places.bytes() + (full + chunks) * size_of::<Row>() + size_of_val(&*self.refused)
     }
 
-    /// Evicts until `added` bytes fit.
-    fn make_room(&mut self, added: usize) {
-        while self.bytes() + added > self.bytes_max && self.evict() {}
+    fn has_room(&self, added: usize) -> bool {
+        let has_place = self.count < self.chunks.len() * CHUNK_ROWS;
+        let chunk = match self.chunks.first() {
+            None => CHUNK_ROWS_MIN,
+            Some(first) if first.capacity() < CHUNK_ROWS => first.capacity() * usize::from(first.len() == first.capacity()),
+            Some(_) => CHUNK_ROWS * usize::from(!has_place),
+        };
+        self.bytes() + added + self.places.growth() + chunk * size_of::<Row>() <= self.bytes_max
     }
 
-    /// Makes a place in the table for one more row; false if there is no memory for a table at all.
-    ///
-    /// A table fills up with the places of rows that are gone. Left to itself it would then double; here it is built
-    /// anew, and grows only if it is full of rows and a larger one fits. (For a moment both exist: that is a
-    /// thousandth of the cache.)
-    fn has_place(&mut self) -> bool {
-        if self.rows.len() < self.rows.capacity() {
-            return true;
-        }
-        let buckets = self.rows.num_buckets();
-        let full = self.rows.len() >= buckets / 4 * 3;
-        if full && self.row_bytes + (self.rows.allocation_size() * 2).max(TABLE_BYTES_MIN) <= self.bytes_max {
-            self.places = usize::MAX;
-            return true;
-        }
-        let kept = buckets / 8 * 5;
-        if full {
-            self.places = kept;
-        }
-        while self.rows.len() > kept && self.evict() {}
-        if self.rows.capacity() == 0 {
-            return false;
-        }
-        self.rebuild(buckets / 8 * 7);
-        self.rows.len() < self.rows.capacity()
+    fn at(&self, hash: u64, shard: u32, key: &[u8]) -> Option<u32> {
+        self.places.find(low(hash), |at| self.row(at).is(shard, key))
     }
 
-    fn rebuild(&mut self, capacity: usize) {
-        let old = std::mem::replace(&mut self.rows, HashTable::with_capacity(capacity));
-        for row in old {
-            self.rows.insert_unique(row.hash, row, |row| row.hash);
+    fn row(&self, at: u32) -> &Row {
+        &self.chunks[at as usize / CHUNK_ROWS][at as usize % CHUNK_ROWS]
+    }
+
+    fn row_mut(&mut self, at: u32) -> &mut Row {
+        &mut self.chunks[at as usize / CHUNK_ROWS][at as usize % CHUNK_ROWS]
+    }
+
+    fn push(&mut self, row: Row) {
+        let (chunk, within) = (self.count / CHUNK_ROWS, self.count % CHUNK_ROWS);
+        if chunk == self.chunks.len() {
+            self.chunks.push(Vec::with_capacity(if chunk == 0 { CHUNK_ROWS_MIN } else { CHUNK_ROWS }));
         }
+        let rows = &mut self.chunks[chunk];
+        if within == rows.capacity() {
+            rows.reserve_exact(within);
+        }
+        self.places.insert(row.hash, self.count as u32);
+        rows.push(row);
+        self.count += 1;
+    }
+
+    /// Removes a row; the last one takes its place.
+    fn take(&mut self, at: u32) {
+        self.count -= 1;
+        let (chunk, last) = (self.count / CHUNK_ROWS, self.count as u32);
+        let moved = self.chunks[chunk].pop().expect("as many rows as are counted");
+        let keep = if self.chunks[chunk].is_empty() { chunk + 1 } else { chunk + 2 };
+        self.chunks.truncate(keep);
+        // What takes another's number has it only when that has none.
+        let taken = if at == last { moved } else { std::mem::replace(self.row_mut(at), moved) };
+        self.places.remove(taken.hash, at);
+        if at != last {
+            let hash = self.row(at).hash;
+            self.places.renumber(hash, last, at);
+        }
+        self.row_bytes -= taken.cost();
+    }
+
+    /// Gives back what the table and the rows do not need.
+    fn rebuild(&mut self) {
+        self.places = Places::default();
+        let rows = std::mem::take(&mut self.chunks).into_iter().flatten();
+        self.count = 0;
+        rows.for_each(|row| self.push(row));
     }
 
     /// Removes the next row that was not hit since the hand last passed; false if there is none at all.
     fn evict(&mut self) -> bool {
-        if self.rows.is_empty() {
+        if self.count == 0 {
             return false;
         }
         loop {
-            self.hand = (self.hand + 1) % self.rows.num_buckets();
-            let Ok(mut entry) = self.rows.get_bucket_entry(self.hand) else { continue };
-            if std::mem::take(&mut entry.get_mut().hit) {
+            self.hand = (self.hand + 1) % self.count;
+            let at = self.hand as u32;
+            if std::mem::take(&mut self.row_mut(at).hit) {
                 continue;
             }
-            self.row_bytes -= entry.remove().0.cost();
+            self.take(at);
             self.evictions += 1;
             return true;
         }
     }
+}
+
+/// A table's part of a hash.
+fn low(hash: u64) -> u32 {
+    hash as u32
 }
 
 fn refused_for(bytes_max: usize) -> Box<[u16]> {

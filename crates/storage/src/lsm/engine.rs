@@ -15,7 +15,7 @@ use crate::envelope::Packing;
 use crate::files::create_folder;
 use crate::health::Health;
 use crate::{
-    Engine, EngineStats, Error, HeldBlock, Ingest, Ingested, Keep, Look, Result, SharedResources, Slice, Snapshot,
+    Engine, EngineStats, Error, HeldBlock, Ingest, Ingested, Keep, Lines, Look, Result, SharedResources, Slice, Snapshot, Step,
     WriteBatch,
 };
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
@@ -232,6 +232,10 @@ impl Engine for LsmEngine {
 
     fn look(&self, key: &[u8], held: &[HeldBlock]) -> Look {
         self.current().look(key, NEWEST, held)
+    }
+
+    fn note(&self, key: &[u8], step: Step, lines: &mut Lines) {
+        self.view.load().active.note(key, step, lines);
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {

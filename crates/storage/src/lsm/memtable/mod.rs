@@ -14,6 +14,7 @@ mod rows;
 mod tests;
 
 use crate::Slice;
+use crate::fetch::{Lines, Step};
 use lsm_tree::{InternalValue, ValueType};
 use order::Order;
 use rows::{Rows, Version};
@@ -69,6 +70,11 @@ impl Memtable {
     /// What is under `key` as of `index`: one that is held, or `NEWEST`.
     pub(super) fn get(&self, key: &[u8], index: u64) -> Option<InternalValue> {
         self.read().find(key)?.as_of(index)
+    }
+
+    /// See `Engine::note`.
+    pub(super) fn note(&self, key: &[u8], step: Step, lines: &mut Lines) {
+        self.read().note(key, step, lines);
     }
 
     pub(super) fn len(&self) -> usize {

@@ -4,8 +4,8 @@
 
 use crate::Slice;
 use crate::allocation::heap_bytes;
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
+use crate::fetch::{Lines, Step};
+use crate::places::Places;
 use lsm_tree::{InternalValue, ValueType};
 use std::hash::{BuildHasher, RandomState};
 use std::mem;
@@ -40,14 +40,9 @@ pub(super) struct Row {
 /// Newest first; never empty.
 struct Older(Vec<Version>);
 
-struct Place {
-    hash: u32,
-    row: u32,
-}
-
 /// See the module's words.
 pub(super) struct Rows {
-    tables: Box<[HashTable<Place>]>,
+    tables: Box<[Places]>,
     chunks: Vec<Vec<Row>>,
     /// Not known to clients: they cannot choose keys that meet.
     seed: u64,
@@ -96,14 +91,9 @@ fn bytes(version: &Version) -> i64 {
     heap_bytes(version.value.len()) as i64
 }
 
-/// A table's hash of a place: all its bits matter to the table.
-fn spread(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-}
-
 impl Rows {
     pub(super) fn new() -> Self {
-        let tables = (0..TABLES).map(|_| HashTable::new()).collect();
+        let tables = (0..TABLES).map(|_| Places::default()).collect();
         Self { tables, chunks: Vec::new(), seed: RandomState::new().hash_one(0) }
     }
 
@@ -113,47 +103,51 @@ impl Rows {
     }
 
     pub(super) fn row(&self, at: u32) -> &Row {
-        row(&self.chunks, at)
+        let at = at as usize;
+        &self.chunks[at / CHUNK_ROWS][at % CHUNK_ROWS]
     }
 
     pub(super) fn find(&self, key: &[u8]) -> Option<&Row> {
         let (table, hash) = place_of(key, self.seed);
-        let is = |place: &Place| place.hash == hash && row(&self.chunks, place.row).key == key;
-        self.tables[table].find(spread(hash), is).map(|place| self.row(place.row))
+        self.at(table, hash, key).map(|at| self.row(at))
+    }
+
+    fn at(&self, table: usize, hash: u32, key: &[u8]) -> Option<u32> {
+        self.tables[table].find(hash, |at| self.row(at).key == key)
+    }
+
+    /// See `Engine::note`.
+    pub(super) fn note(&self, key: &[u8], step: Step, lines: &mut Lines) {
+        let (table, hash) = place_of(key, self.seed);
+        let table = &self.tables[table];
+        // Which of the rows with that hash it is, the key itself must tell; as a rule there is one.
+        let row = || table.find(hash, |_| true).map(|at| self.row(at));
+        match step {
+            Step::Place => table.note(hash, lines),
+            Step::Row => row().into_iter().for_each(|row| lines.add(row)),
+            Step::Value => row().into_iter().for_each(|row| lines.add_first(&row.newest.value)),
+        }
     }
 
     /// Writes `version` of `key`, which is newer than all that is here; tells by how many bytes the rows grew. `live`
     /// are the indexes of the snapshots that may look at older versions.
     pub(super) fn put(&mut self, key: Slice, version: Version, live: &[u64]) -> i64 {
         let (table, hash) = place_of(&key, self.seed);
-        let next = self.len();
-        let chunks = &mut self.chunks;
-        let is = |place: &Place| place.hash == hash && row(chunks, place.row).key == key;
-        match self.tables[table].entry(spread(hash), is, |place| spread(place.hash)) {
-            Entry::Occupied(found) => {
-                let at = found.get().row as usize;
-                chunks[at / CHUNK_ROWS][at % CHUNK_ROWS].replace(version, live)
-            }
-            Entry::Vacant(place) => {
-                assert!(next < u32::MAX, "more rows than can be numbered");
-                place.insert(Place { hash, row: next });
-                let grown = heap_bytes(key.len()) as i64 + bytes(&version) + ROW_BYTES;
-                if chunks.last().is_none_or(|chunk| chunk.len() == CHUNK_ROWS) {
-                    // The first grows: most trees of a node with many are small.
-                    let capacity = if chunks.is_empty() { 0 } else { CHUNK_ROWS };
-                    chunks.push(Vec::with_capacity(capacity));
-                }
-                let chunk = chunks.last_mut().expect("one was pushed if there was none");
-                chunk.push(Row { key, newest: version, older: None });
-                grown
-            }
+        if let Some(at) = self.at(table, hash, &key) {
+            let at = at as usize;
+            return self.chunks[at / CHUNK_ROWS][at % CHUNK_ROWS].replace(version, live);
         }
+        self.tables[table].insert(hash, self.len());
+        let grown = heap_bytes(key.len()) as i64 + bytes(&version) + ROW_BYTES;
+        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK_ROWS) {
+            // The first grows: most trees of a node with many are small.
+            let capacity = if self.chunks.is_empty() { 0 } else { CHUNK_ROWS };
+            self.chunks.push(Vec::with_capacity(capacity));
+        }
+        let chunk = self.chunks.last_mut().expect("one was pushed if there was none");
+        chunk.push(Row { key, newest: version, older: None });
+        grown
     }
-}
-
-fn row(chunks: &[Vec<Row>], at: u32) -> &Row {
-    let at = at as usize;
-    &chunks[at / CHUNK_ROWS][at % CHUNK_ROWS]
 }
 
 /// A key's table, and its hash there.
