@@ -32,11 +32,13 @@ const BLOCKS_MAX: u32 = 256;
 const BLOCKS_SPARE: usize = 64;
 /// Bytes that are read side by side, but for what one read may want at once: values may be larger than blocks.
 const BYTES_MAX: usize = 8 << 20;
-/// Blocks that the disk has at a time, or half of what is wanted if that is more. The rest is held back: a virtual disk may
+/// Blocks that the disk has at a time of all workers, or half of what one wants if that is more than its share. The rest is held back: a virtual disk may
 /// tell of all that it has at once, and what is given to it then keeps it busy while answers are made and clients think.
 /// With all of it there, clients, store and disk wait for each other in turns. Few devices serve more side by side than
 /// one thread asks for in the time of a read.
 const DISK_AT_ONCE: usize = 32;
+/// What each of many workers may give it at least.
+const DISK_AT_ONCE_MIN: usize = 8;
 /// Blocks that are taken in one turn of the loop: some clients ask for the next while others are answered, and the disk has
 /// something to do meanwhile. A virtual disk may tell of all that it was asked for at once.
 const TURN_MAX: usize = 16;
@@ -236,7 +238,7 @@ impl DiskReader {
     /// Gives the disk what was held back, as far as it is to have more.
     fn feed(&mut self) {
         let wanted = self.ring.with_disk() + self.held_back.len();
-        let at_once = DISK_AT_ONCE.max(wanted / 2);
+        let at_once = (DISK_AT_ONCE / self.store.workers()).max(DISK_AT_ONCE_MIN).max(wanted / 2);
         while self.ring.with_disk() < at_once
             && self.ring.bytes() < BYTES_MAX
             && let Some(mut asked) = self.held_back.pop_front()
