@@ -260,10 +260,7 @@ impl DiskReader {
         let waiting = &mut self.waiting[key];
         waiting.blocks -= 1;
         match outcome {
-            Ok(bytes) => {
-                waiting.take(block.accept(extent.offset, &bytes));
-                self.ring.give_back(bytes);
-            }
+            Ok(bytes) => waiting.take(block.accept(extent.offset, &bytes)),
             // It is asked for again: in larger units, or through the page cache.
             Err(e) if e.kind() == ErrorKind::InvalidInput && extent.grain > 1 => block.refused(&extent),
             // Who waits for the disk by himself hears why.

@@ -21,6 +21,7 @@ mod options;
 mod places;
 mod resources;
 mod ring;
+mod slots;
 mod throttle;
 mod unit_buffer;
 

@@ -1,8 +1,9 @@
 //! Reads of files that one thread has under way side by side: io_uring(7), of which this is all that the store uses.
 //!
-//! The store's only unsafe code: the kernel writes into a buffer while nobody here looks at it. So a ring owns the
+//! Unsafe code is needed for it: the kernel writes into a buffer while nobody here looks at it. So a ring owns the
 //! buffer and the file of each read until the kernel says that it is done, and waits for that before it goes.
 
+use crate::slots::{SLOT_BYTES, Slot, Slots};
 use io_uring::{IoUring, opcode, types};
 use slab::Slab;
 use std::fs::File;
@@ -13,9 +14,6 @@ use std::sync::Arc;
 
 /// Where buffers begin: what any device wants of a read past the page cache.
 const ALIGN: usize = 4096;
-/// Buffers of this size are used again.
-const USUAL_BYTES: usize = 16 * 1024;
-
 /// Reads under way, each with what it is for. Used by the thread that made it.
 pub struct Ring<T> {
     ring: IoUring,
@@ -23,7 +21,15 @@ pub struct Ring<T> {
     underway: Slab<Underway<T>>,
     /// Of their buffers.
     bytes: usize,
-    spare: Vec<Buffer>,
+    /// From the first read on.
+    buffers: Option<Buffers>,
+}
+
+/// What reads of a usual size are made into.
+struct Buffers {
+    slots: Option<Slots>,
+    /// The kernel keeps them ready, as buffer 0.
+    registered: bool,
 }
 
 struct Underway<T> {
@@ -35,20 +41,34 @@ struct Underway<T> {
 
 /// What was read.
 pub struct Buffer {
-    bytes: Vec<u8>,
-    start: usize,
+    memory: Memory,
     length: usize,
 }
 
-impl Buffer {
-    fn new(bytes: usize) -> Self {
+enum Memory {
+    Slot(Slot),
+    Own { bytes: Vec<u8>, start: usize },
+}
+
+impl Memory {
+    fn of(bytes: usize) -> Self {
         let bytes = vec![0; bytes + ALIGN];
         let start = bytes.as_ptr().align_offset(ALIGN);
-        Self { bytes, start, length: 0 }
+        Self::Own { bytes, start }
     }
 
     fn room(&self) -> usize {
-        self.bytes.len() - ALIGN
+        match self {
+            Self::Slot(_) => SLOT_BYTES,
+            Self::Own { bytes, .. } => bytes.len() - ALIGN,
+        }
+    }
+
+    fn target(&mut self) -> *mut u8 {
+        match self {
+            Self::Slot(slot) => slot.target(),
+            Self::Own { bytes, start } => bytes[*start..].as_mut_ptr(),
+        }
     }
 }
 
@@ -56,7 +76,10 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.bytes[self.start..self.start + self.length]
+        match &self.memory {
+            Memory::Slot(slot) => &slot[..self.length],
+            Memory::Own { bytes, start } => &bytes[*start..*start + self.length],
+        }
     }
 }
 
@@ -70,7 +93,7 @@ impl<T> Ring<T> {
         // waits is woken. Kernels before 6.0 do not know all of that.
         let patient = IoUring::builder().setup_single_issuer().setup_coop_taskrun().build(reads_max);
         let ring = patient.or_else(|_| IoUring::new(reads_max))?;
-        Ok(Self { ring, reads_max: reads_max as usize, underway: Slab::new(), bytes: 0, spare: Vec::new() })
+        Ok(Self { ring, reads_max: reads_max as usize, underway: Slab::new(), bytes: 0, buffers: None })
     }
 
     /// How many more reads may be begun.
@@ -99,18 +122,28 @@ impl<T> Ring<T> {
     #[expect(unsafe_code, reason = "the kernel writes into the buffer")]
     pub fn read(&mut self, file: &Arc<File>, offset: u64, bytes: usize, tag: T) {
         assert!(self.room() > 0, "more reads than the ring has room for");
-        let usual = if bytes <= USUAL_BYTES { self.spare.pop() } else { None };
-        let mut buffer = usual.unwrap_or_else(|| Buffer::new(bytes.max(USUAL_BYTES)));
-        self.bytes += buffer.room();
-        let start = buffer.start;
-        let target = buffer.bytes[start..start + bytes].as_mut_ptr();
+        let (mut memory, is_registered) = self.memory_for(bytes);
+        self.bytes += memory.room();
+        let (fd, target) = (types::Fd(file.as_raw_fd()), memory.target());
         let length = u32::try_from(bytes).expect("a read of less than 4 GiB");
-        let entry = opcode::Read::new(types::Fd(file.as_raw_fd()), target, length).offset(offset);
+        let entry = match is_registered {
+            true => opcode::ReadFixed::new(fd, target, length, 0).offset(offset).build(),
+            false => opcode::Read::new(fd, target, length).offset(offset).build(),
+        };
+        let buffer = Buffer { memory, length: 0 };
         let key = self.underway.insert(Underway { buffer, _file: file.clone(), tag });
         // SAFETY: buffer and file are in `underway`, where nobody touches them, until the completion with this key: the
-        // buffer's bytes are on the heap and do not move with it. `drop` waits, or gives them up for good.
-        let pushed = unsafe { self.ring.submission().push(&entry.build().user_data(key as u64)) };
+        // buffer's bytes do not move with it. `drop` waits, or gives them up for good.
+        let pushed = unsafe { self.ring.submission().push(&entry.user_data(key as u64)) };
         assert!(pushed.is_ok(), "a ring has room for as many reads as it was made for");
+    }
+
+    /// Memory for a read of so many bytes, and whether the kernel keeps it ready.
+    fn memory_for(&mut self, bytes: usize) -> (Memory, bool) {
+        let ring = &self.ring;
+        let buffers = self.buffers.get_or_insert_with(|| Buffers::of(ring));
+        let slot = if bytes <= SLOT_BYTES { buffers.slots.as_ref().and_then(Slots::take) } else { None };
+        slot.map_or_else(|| (Memory::of(bytes), false), |slot| (Memory::Slot(slot), buffers.registered))
     }
 
     /// Hands over what was begun, if anything.
@@ -144,9 +177,8 @@ impl<T> Ring<T> {
     pub fn take(&mut self) -> Option<(T, io::Result<Buffer>)> {
         let done = self.ring.completion().next()?;
         let Underway { mut buffer, tag, .. } = self.underway.remove(done.user_data() as usize);
-        self.bytes -= buffer.room();
+        self.bytes -= buffer.memory.room();
         let Ok(length) = usize::try_from(done.result()) else {
-            self.give_back(buffer);
             return Some((tag, Err(io::Error::from_raw_os_error(-done.result()))));
         };
         buffer.length = length;
@@ -157,12 +189,20 @@ impl<T> Ring<T> {
     pub fn has_done(&mut self) -> bool {
         !self.ring.completion().is_empty()
     }
+}
 
-    /// For another read.
-    pub fn give_back(&mut self, buffer: Buffer) {
-        if buffer.room() == USUAL_BYTES && self.spare.len() < self.reads_max {
-            self.spare.push(buffer);
-        }
+impl Buffers {
+    #[expect(unsafe_code, reason = "the kernel writes into the buffers")]
+    fn of(ring: &IoUring) -> Self {
+        let slots = Slots::new().ok();
+        // It may keep no memory ready for this process: there is a limit (RLIMIT_MEMLOCK).
+        let registered = slots.as_ref().is_some_and(|slots| {
+            let (start, length) = slots.memory();
+            let all = libc::iovec { iov_base: start.cast(), iov_len: length };
+            // SAFETY: mapped until the last slot is gone and `Slots` with it, which the ring has as long as it lives.
+            unsafe { ring.submitter().register_buffers(&[all]) }.is_ok()
+        });
+        Self { slots, registered }
     }
 }
 
@@ -222,12 +262,10 @@ mod tests {
                 let expected: Vec<u8> =
                     (first..(first + count as u64).min(100_000)).flat_map(u64::to_le_bytes).collect();
                 assert_eq!(read[..], expected);
-                ring.give_back(read);
                 done += 1;
             }
         }
         assert_eq!((ring.room(), ring.bytes(), ring.take().is_none()), (8, 0, true));
-        assert!(ring.spare.len() <= 8 && ring.spare.iter().all(|buffer| buffer.room() == USUAL_BYTES));
     }
 
     #[test]
