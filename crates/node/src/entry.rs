@@ -375,6 +375,24 @@ fn put_bytes(bytes: &mut Vec<u8>, part: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn first_arguments_are_those_of_the_commands_at_the_beginning() {
+        let mut entry = EntryBuilder::new();
+        entry.command(&[b"SET", b"a", b"1"]);
+        entry.command(&[b"MSET", b"b", b"2", b"c", b"3"]);
+        let sealed = |entry: EntryBuilder| entry.seal(0);
+        let mut more = EntryBuilder::new();
+        more.command(&[b"DEL", b"d"]);
+        more.housekeeping();
+        more.command(&[b"DEL", b"e"]);
+        let (two, one) = (sealed(entry), sealed(more));
+        assert_eq!(first_arguments(&two).collect::<Vec<_>>(), [b"a", b"b"]);
+        assert_eq!(first_arguments(&one).collect::<Vec<_>>(), [b"d"]);
+        // What makes no sense ends it.
+        (0..two.len()).for_each(|length| assert!(first_arguments(&two[..length]).count() < 2));
+        assert_eq!(first_arguments(&[]).count(), 0);
+    }
     use vocab::Prng;
 
     fn sample_split() -> Split {

@@ -95,7 +95,11 @@ impl Places {
 
     /// By how many bytes one more row makes it grow.
     pub(crate) fn growth(&self) -> usize {
-        if (self.taken + 1) * 4 <= self.places.len() * 3 { 0 } else { self.places.len().max(LEAST) * size_of::<Place>() }
+        if (self.taken + 1) * 4 <= self.places.len() * 3 {
+            0
+        } else {
+            self.places.len().max(LEAST) * size_of::<Place>()
+        }
     }
 
     fn grow(&mut self) {

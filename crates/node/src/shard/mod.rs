@@ -243,7 +243,8 @@ impl Shard {
 
     /// Notes what applying will look at, for one step.
     pub fn note(&self, tree_key: &mut Vec<u8>, step: Step, lines: &mut Lines) {
-        let entries = self.collected.iter().flat_map(|turn| &turn.committed).filter(|entry| replica::has_commands(entry));
+        let entries =
+            self.collected.iter().flat_map(|turn| &turn.committed).filter(|entry| replica::has_commands(entry));
         let keys = entries.flat_map(|entry| entry::first_arguments(&entry.data));
         keys.take(FETCH_MAX).for_each(|key| self.view.note(key, tree_key, step, lines));
     }

@@ -175,7 +175,9 @@ impl Segment {
         let has_place = self.count < self.chunks.len() * CHUNK_ROWS;
         let chunk = match self.chunks.first() {
             None => CHUNK_ROWS_MIN,
-            Some(first) if first.capacity() < CHUNK_ROWS => first.capacity() * usize::from(first.len() == first.capacity()),
+            Some(first) if first.capacity() < CHUNK_ROWS => {
+                first.capacity() * usize::from(first.len() == first.capacity())
+            }
             Some(_) => CHUNK_ROWS * usize::from(!has_place),
         };
         self.bytes() + added + self.places.growth() + chunk * size_of::<Row>() <= self.bytes_max

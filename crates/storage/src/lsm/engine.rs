@@ -15,8 +15,8 @@ use crate::envelope::Packing;
 use crate::files::create_folder;
 use crate::health::Health;
 use crate::{
-    Engine, EngineStats, Error, HeldBlock, Ingest, Ingested, Keep, Lines, Look, Result, SharedResources, Slice, Snapshot, Step,
-    WriteBatch,
+    Engine, EngineStats, Error, HeldBlock, Ingest, Ingested, Keep, Lines, Look, Result, SharedResources, Slice,
+    Snapshot, Step, WriteBatch,
 };
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use lsm_tree::{AbstractTree, ValueType};
