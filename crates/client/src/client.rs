@@ -243,6 +243,18 @@ impl Link {
         self.stream.write_all(&self.output)
     }
 
+    /// That nothing came in time is not what the system calls it.
+    fn told(&self, error: io::Error) -> io::Error {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                let waited = self.stream.read_timeout().ok().flatten().unwrap_or_default();
+                let text = format!("{} has not answered within {waited:?}", self.address);
+                io::Error::new(io::ErrorKind::TimedOut, text)
+            }
+            _ => error,
+        }
+    }
+
     fn receive(&mut self) -> io::Result<Value> {
         let invalid = |error: resp::ProtocolError| io::Error::new(io::ErrorKind::InvalidData, error);
         let mut room = [0u8; 16 * 1024];
@@ -251,7 +263,7 @@ impl Link {
                 self.input.drain(..length);
                 return Ok(value);
             }
-            match self.stream.read(&mut room)? {
+            match self.stream.read(&mut room).map_err(|error| self.told(error))? {
                 0 => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("{} hung up", self.address))),
                 read => self.input.extend_from_slice(&room[..read]),
             }
