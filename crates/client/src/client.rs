@@ -240,7 +240,7 @@ impl Link {
         for args in requests {
             encode_request(&mut self.output, args);
         }
-        self.stream.write_all(&self.output)
+        self.stream.write_all(&self.output).map_err(|error| self.told(error))
     }
 
     /// That nothing came in time is not what the system calls it.

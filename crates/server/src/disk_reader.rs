@@ -32,12 +32,12 @@ const BLOCKS_MAX: u32 = 256;
 const BLOCKS_SPARE: usize = 64;
 /// Bytes that are read side by side, but for what one read may want at once: values may be larger than blocks.
 const BYTES_MAX: usize = 8 << 20;
-/// Blocks that the disk has at a time of all workers, or half of what one wants if that is more than its share. The rest is held back: a virtual disk may
+/// Blocks that the disk has at a time of all workers together: a share of each, or half of what it wants if that is more. The rest is held back: a virtual disk may
 /// tell of all that it has at once, and what is given to it then keeps it busy while answers are made and clients think.
 /// With all of it there, clients, store and disk wait for each other in turns. Few devices serve more side by side than
 /// one thread asks for in the time of a read.
 const DISK_AT_ONCE: usize = 32;
-/// What each of many workers may give it at least.
+/// The least share, where workers are many.
 const DISK_AT_ONCE_MIN: usize = 8;
 /// Blocks that are taken in one turn of the loop: some clients ask for the next while others are answered, and the disk has
 /// something to do meanwhile. A virtual disk may tell of all that it was asked for at once.

@@ -12,6 +12,7 @@ mod fetch;
 mod files;
 mod health;
 mod held;
+mod huge_page;
 mod ingest;
 mod inspect;
 mod lsm;
@@ -21,7 +22,7 @@ mod options;
 mod places;
 mod resources;
 mod ring;
-mod slots;
+
 mod throttle;
 mod unit_buffer;
 

@@ -3,7 +3,7 @@
 //! Unsafe code is needed for it: the kernel writes into a buffer while nobody here looks at it. So a ring owns the
 //! buffer and the file of each read until the kernel says that it is done, and waits for that before it goes.
 
-use crate::slots::{SLOT_BYTES, Slot, Slots};
+use crate::huge_page::{HugePage, PIECE_BYTES, Piece};
 use io_uring::{IoUring, opcode, types};
 use slab::Slab;
 use std::fs::File;
@@ -27,7 +27,7 @@ pub struct Ring<T> {
 
 /// What reads of a usual size are made into.
 struct Buffers {
-    slots: Option<Slots>,
+    page: Option<HugePage>,
     /// The kernel keeps them ready, as buffer 0.
     registered: bool,
 }
@@ -46,7 +46,7 @@ pub struct Buffer {
 }
 
 enum Memory {
-    Slot(Slot),
+    Piece(Piece),
     Own { bytes: Vec<u8>, start: usize },
 }
 
@@ -59,14 +59,14 @@ impl Memory {
 
     fn room(&self) -> usize {
         match self {
-            Self::Slot(_) => SLOT_BYTES,
+            Self::Piece(_) => PIECE_BYTES,
             Self::Own { bytes, .. } => bytes.len() - ALIGN,
         }
     }
 
     fn target(&mut self) -> *mut u8 {
         match self {
-            Self::Slot(slot) => slot.target(),
+            Self::Piece(piece) => piece.target(),
             Self::Own { bytes, start } => bytes[*start..].as_mut_ptr(),
         }
     }
@@ -77,7 +77,7 @@ impl Deref for Buffer {
 
     fn deref(&self) -> &[u8] {
         match &self.memory {
-            Memory::Slot(slot) => &slot[..self.length],
+            Memory::Piece(piece) => &piece[..self.length],
             Memory::Own { bytes, start } => &bytes[*start..*start + self.length],
         }
     }
@@ -142,8 +142,8 @@ impl<T> Ring<T> {
     fn memory_for(&mut self, bytes: usize) -> (Memory, bool) {
         let ring = &self.ring;
         let buffers = self.buffers.get_or_insert_with(|| Buffers::of(ring));
-        let slot = if bytes <= SLOT_BYTES { buffers.slots.as_ref().and_then(Slots::take) } else { None };
-        slot.map_or_else(|| (Memory::of(bytes), false), |slot| (Memory::Slot(slot), buffers.registered))
+        let piece = if bytes <= PIECE_BYTES { buffers.page.as_ref().and_then(HugePage::take) } else { None };
+        piece.map_or_else(|| (Memory::of(bytes), false), |piece| (Memory::Piece(piece), buffers.registered))
     }
 
     /// Hands over what was begun, if anything.
@@ -194,15 +194,15 @@ impl<T> Ring<T> {
 impl Buffers {
     #[expect(unsafe_code, reason = "the kernel writes into the buffers")]
     fn of(ring: &IoUring) -> Self {
-        let slots = Slots::new().ok();
+        let page = HugePage::new().ok();
         // It may keep no memory ready for this process: there is a limit (RLIMIT_MEMLOCK).
-        let registered = slots.as_ref().is_some_and(|slots| {
-            let (start, length) = slots.memory();
+        let registered = page.as_ref().is_some_and(|page| {
+            let (start, length) = page.memory();
             let all = libc::iovec { iov_base: start.cast(), iov_len: length };
-            // SAFETY: mapped until the last slot is gone and `Slots` with it, which the ring has as long as it lives.
+            // SAFETY: mapped as long as the ring has the page, which is as long as it lives.
             unsafe { ring.submitter().register_buffers(&[all]) }.is_ok()
         });
-        Self { slots, registered }
+        Self { page, registered }
     }
 }
 

@@ -28,6 +28,9 @@ const LOOK_TICKS: u64 = 20;
 /// of its blocks has entries of many shards.
 const LOG_READ_BYTES: u64 = 128 << 10;
 
+/// Keys of a round that are fetched at once: of more, the first would be gone from the processor's caches again.
+const FETCH_MAX: usize = 256;
+
 /// The log write of a round, by shard: what to hand to `logged`.
 pub type Logging = Vec<(ShardId, u64)>;
 
@@ -383,9 +386,10 @@ impl Core {
     /// fetched side by side.
     fn fetch(&mut self, collected: &[usize]) {
         for step in Step::ALL {
+            let mut left = FETCH_MAX;
             for at in collected {
                 if let Some(Some(seat)) = self.seats.get(*at) {
-                    seat.shard.note(&mut self.tree_key, step, &mut self.lines);
+                    left -= seat.shard.note(left, &mut self.tree_key, step, &mut self.lines);
                 }
             }
             self.lines.fetch();

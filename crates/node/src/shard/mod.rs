@@ -40,9 +40,6 @@ use std::sync::Arc;
 use storage::{Lines, Slice, Step};
 use vocab::{Moment, NodeId, ReplicaId, ShardId, limits};
 
-/// Keys of a shard that are fetched at once: of more, the first would be gone from the processor's caches again.
-const FETCH_MAX: usize = 128;
-
 /// One replica of a shard on its owning thread.
 pub struct Shard {
     view: Arc<ShardView>,
@@ -241,12 +238,15 @@ impl Shard {
         !self.collected.is_empty()
     }
 
-    /// Notes what applying will look at, for one step.
-    pub fn note(&self, tree_key: &mut Vec<u8>, step: Step, lines: &mut Lines) {
+    /// Notes what applying will look at, for one step and at most so many keys; answers how many there were.
+    pub fn note(&self, keys_max: usize, tree_key: &mut Vec<u8>, step: Step, lines: &mut Lines) -> usize {
+        if self.warming.is_awaited() {
+            return 0;
+        }
         let entries =
             self.collected.iter().flat_map(|turn| &turn.committed).filter(|entry| replica::has_commands(entry));
         let keys = entries.flat_map(|entry| entry::first_arguments(&entry.data));
-        keys.take(FETCH_MAX).for_each(|key| self.view.note(key, tree_key, step, lines));
+        keys.take(keys_max).map(|key| self.view.note(key, tree_key, step, lines)).count()
     }
 
     /// Applies what was collected. What that changes in the log is added to `later`.

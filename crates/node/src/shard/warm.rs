@@ -34,6 +34,12 @@ pub(super) struct Warming {
     awaited: Option<u64>,
 }
 
+impl Warming {
+    pub(super) fn is_awaited(&self) -> bool {
+        self.awaited.is_some()
+    }
+}
+
 impl Shard {
     /// Whether the first of `committed` has to wait until what it will find is in memory.
     pub(super) fn waits_for_rows(&mut self, committed: &[Entry], effects: &mut dyn super::Effects) -> bool {

@@ -183,7 +183,7 @@ impl RowCache {
     }
 
     fn slot(&self, hash: u64) -> &Slot {
-        // The table takes the highest bits and the lowest; these are between.
+        // The table takes the lowest 32 bits.
         &self.segments[(hash >> 40) as usize % SEGMENTS]
     }
 

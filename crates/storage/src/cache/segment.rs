@@ -10,12 +10,16 @@ use crate::places::Places;
 
 /// For so many bytes of rows, one that was refused is remembered.
 const BYTES_PER_REFUSED: usize = 512;
-/// Rows in one allocation. The first grows: a small cache has many segments, too.
-const CHUNK_ROWS: usize = 512;
+/// Rows in one allocation, a power of two: by how large the segment is, for what lies idle in the last one is a part of it. The first
+/// grows from the least: a small cache has as many segments as a large one.
+const CHUNK_ROWS_MAX: usize = 512;
 const CHUNK_ROWS_MIN: usize = 4;
+const CHUNK_PART: usize = 64;
 
 pub(super) struct Segment {
     places: Places,
+    /// Of the rows in a chunk, the logarithm.
+    chunk_bits: u32,
     /// All are full but the last, or the one before an empty one, which is kept for the next row.
     chunks: Vec<Vec<Row>>,
     count: usize,
@@ -63,6 +67,7 @@ impl Segment {
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
             places: Places::default(),
+            chunk_bits: chunk_bits_for(bytes_max),
             chunks: Vec::new(),
             count: 0,
             refused: refused_for(bytes_max),
@@ -149,6 +154,7 @@ impl Segment {
     pub(super) fn resize(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
         self.refused = refused_for(bytes_max);
+        self.rebuild();
         while self.bytes() > bytes_max {
             let keep = self.count / 4 * 3;
             while self.count > keep && self.evict() {}
@@ -166,19 +172,19 @@ impl Segment {
     }
 
     fn bytes(&self) -> usize {
-        let full = self.chunks.len().saturating_sub(1) * CHUNK_ROWS;
-        let chunks = self.chunks.first().map_or(0, Vec::capacity).min(CHUNK_ROWS);
+        let full = self.chunks.len().saturating_sub(1) * self.chunk_rows();
+        let chunks = self.chunks.first().map_or(0, Vec::capacity).min(self.chunk_rows());
         self.row_bytes + self.places.bytes() + (full + chunks) * size_of::<Row>() + size_of_val(&*self.refused)
     }
 
     fn has_room(&self, added: usize) -> bool {
-        let has_place = self.count < self.chunks.len() * CHUNK_ROWS;
+        let has_place = self.count < self.chunks.len() * self.chunk_rows();
         let chunk = match self.chunks.first() {
             None => CHUNK_ROWS_MIN,
-            Some(first) if first.capacity() < CHUNK_ROWS => {
+            Some(first) if first.capacity() < self.chunk_rows() => {
                 first.capacity() * usize::from(first.len() == first.capacity())
             }
-            Some(_) => CHUNK_ROWS * usize::from(!has_place),
+            Some(_) => self.chunk_rows() * usize::from(!has_place),
         };
         self.bytes() + added + self.places.growth() + chunk * size_of::<Row>() <= self.bytes_max
     }
@@ -187,18 +193,29 @@ impl Segment {
         self.places.find(low(hash), |at| self.row(at).is(shard, key))
     }
 
+    fn chunk_rows(&self) -> usize {
+        1 << self.chunk_bits
+    }
+
+    /// The chunk of a row, and where it is there.
+    fn spot(&self, at: usize) -> (usize, usize) {
+        (at >> self.chunk_bits, at & (self.chunk_rows() - 1))
+    }
+
     fn row(&self, at: u32) -> &Row {
-        &self.chunks[at as usize / CHUNK_ROWS][at as usize % CHUNK_ROWS]
+        let (chunk, within) = self.spot(at as usize);
+        &self.chunks[chunk][within]
     }
 
     fn row_mut(&mut self, at: u32) -> &mut Row {
-        &mut self.chunks[at as usize / CHUNK_ROWS][at as usize % CHUNK_ROWS]
+        let (chunk, within) = self.spot(at as usize);
+        &mut self.chunks[chunk][within]
     }
 
     fn push(&mut self, row: Row) {
-        let (chunk, within) = (self.count / CHUNK_ROWS, self.count % CHUNK_ROWS);
+        let (chunk, within) = self.spot(self.count);
         if chunk == self.chunks.len() {
-            self.chunks.push(Vec::with_capacity(if chunk == 0 { CHUNK_ROWS_MIN } else { CHUNK_ROWS }));
+            self.chunks.push(Vec::with_capacity(if chunk == 0 { CHUNK_ROWS_MIN } else { self.chunk_rows() }));
         }
         let rows = &mut self.chunks[chunk];
         if within == rows.capacity() {
@@ -212,7 +229,7 @@ impl Segment {
     /// Removes a row; the last one takes its place.
     fn take(&mut self, at: u32) {
         self.count -= 1;
-        let (chunk, last) = (self.count / CHUNK_ROWS, self.count as u32);
+        let (chunk, last) = (self.spot(self.count).0, self.count as u32);
         let moved = self.chunks[chunk].pop().expect("as many rows as are counted");
         let keep = if self.chunks[chunk].is_empty() { chunk + 1 } else { chunk + 2 };
         self.chunks.truncate(keep);
@@ -228,6 +245,7 @@ impl Segment {
 
     /// Gives back what the table and the rows do not need.
     fn rebuild(&mut self) {
+        self.chunk_bits = chunk_bits_for(self.bytes_max);
         self.places = Places::default();
         let rows = std::mem::take(&mut self.chunks).into_iter().flatten();
         self.count = 0;
@@ -255,6 +273,11 @@ impl Segment {
 /// A table's part of a hash.
 fn low(hash: u64) -> u32 {
     hash as u32
+}
+
+fn chunk_bits_for(bytes_max: usize) -> u32 {
+    let rows = bytes_max / CHUNK_PART / size_of::<Row>();
+    rows.next_power_of_two().clamp(CHUNK_ROWS_MIN, CHUNK_ROWS_MAX).ilog2()
 }
 
 fn refused_for(bytes_max: usize) -> Box<[u16]> {

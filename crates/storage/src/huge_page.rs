@@ -14,36 +14,36 @@ use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Of each, in bytes.
-pub(crate) const SLOT_BYTES: usize = 16 * 1024;
+pub(crate) const PIECE_BYTES: usize = 16 * 1024;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 const PAGE_BYTES: usize = 4096;
-const SLOTS: usize = HUGE_PAGE_BYTES / SLOT_BYTES;
+const PIECES: usize = HUGE_PAGE_BYTES / PIECE_BYTES;
 
 /// The memory of some buffers, and which of them are free.
-pub(crate) struct Slots(Arc<Area>);
+pub(crate) struct HugePage(Arc<Area>);
 
 struct Area {
     mapped: *mut c_void,
-    /// The first byte of a page that is as large as all slots.
+    /// The first byte of a page that is as large as all pieces.
     start: *mut u8,
     free: Mutex<Vec<usize>>,
 }
 
 /// One buffer. When it goes, another one may have its place: one that the kernel may still write into is to be forgotten.
-pub(crate) struct Slot {
+pub(crate) struct Piece {
     area: Arc<Area>,
     at: usize,
 }
 
-impl Slots {
+impl HugePage {
     /// Takes its memory from the system.
     pub(crate) fn new() -> io::Result<Self> {
         Area::new().map(|area| Self(Arc::new(area)))
     }
 
-    pub(crate) fn take(&self) -> Option<Slot> {
+    pub(crate) fn take(&self) -> Option<Piece> {
         let at = self.0.free().pop()?;
-        Some(Slot { area: self.0.clone(), at })
+        Some(Piece { area: self.0.clone(), at })
     }
 
     /// All of them.
@@ -68,7 +68,7 @@ impl Area {
                 unsafe { start.wrapping_add(page * PAGE_BYTES).write(0) };
             }
         });
-        Ok(Self { mapped, start, free: Mutex::new((0..SLOTS).rev().collect()) })
+        Ok(Self { mapped, start, free: Mutex::new((0..PIECES).rev().collect()) })
     }
 
     fn free(&self) -> std::sync::MutexGuard<'_, Vec<usize>> {
@@ -85,45 +85,45 @@ fn with_huge_pages(touch: impl FnOnce()) {
         let _ = disable_transparent_huge_pages(false);
     }
     touch();
-    if disabled {
-        let _ = disable_transparent_huge_pages(true);
+    if disabled && let Err(e) = disable_transparent_huge_pages(true) {
+        log::warn!("the system may give huge pages to all of this process from now on: {e}");
     }
 }
 
 impl Drop for Area {
     #[expect(unsafe_code, reason = "memory of the system's")]
     fn drop(&mut self) {
-        // SAFETY: as it was mapped; each slot keeps the area, so there is none.
+        // SAFETY: as it was mapped; each piece keeps the area, so there is none.
         let _ = unsafe { munmap(self.mapped, 2 * HUGE_PAGE_BYTES) };
     }
 }
 
-// SAFETY: the memory is of whoever has a slot; which are free is behind a lock.
-#[expect(unsafe_code, reason = "a slot is its owner's alone")]
+// SAFETY: the memory is of whoever has a piece; which are free is behind a lock.
+#[expect(unsafe_code, reason = "a piece is its owner's alone")]
 unsafe impl Send for Area {}
 // SAFETY: as before.
-#[expect(unsafe_code, reason = "a slot is its owner's alone")]
+#[expect(unsafe_code, reason = "a piece is its owner's alone")]
 unsafe impl Sync for Area {}
 
-impl Slot {
+impl Piece {
     /// Where the kernel is to write. Not while anybody looks at it.
     pub(crate) fn target(&mut self) -> *mut u8 {
-        self.area.start.wrapping_add(self.at * SLOT_BYTES)
+        self.area.start.wrapping_add(self.at * PIECE_BYTES)
     }
 }
 
-impl Deref for Slot {
+impl Deref for Piece {
     type Target = [u8];
 
     #[expect(unsafe_code, reason = "memory of the system's")]
     fn deref(&self) -> &[u8] {
-        let start = self.area.start.wrapping_add(self.at * SLOT_BYTES);
-        // SAFETY: within the area, which the slot keeps; initialised when that was made; no other slot has this place.
-        unsafe { std::slice::from_raw_parts(start, SLOT_BYTES) }
+        let start = self.area.start.wrapping_add(self.at * PIECE_BYTES);
+        // SAFETY: within the area, which the piece keeps; initialised when that was made; no other piece has this place.
+        unsafe { std::slice::from_raw_parts(start, PIECE_BYTES) }
     }
 }
 
-impl Drop for Slot {
+impl Drop for Piece {
     fn drop(&mut self) {
         self.area.free().push(self.at);
     }
@@ -136,18 +136,18 @@ mod tests {
 
     #[test]
     fn each_has_a_place_of_its_own_until_it_goes() {
-        let slots = Slots::new().unwrap();
-        let (start, length) = slots.memory();
-        let mut taken: Vec<Slot> = std::iter::from_fn(|| slots.take()).collect();
-        assert_eq!(taken.len(), SLOTS);
-        let mut places: Vec<usize> = taken.iter_mut().map(|slot| slot.target().addr() - start.addr()).collect();
+        let page = HugePage::new().unwrap();
+        let (start, length) = page.memory();
+        let mut taken: Vec<Piece> = std::iter::from_fn(|| page.take()).collect();
+        assert_eq!(taken.len(), PIECES);
+        let mut places: Vec<usize> = taken.iter_mut().map(|piece| piece.target().addr() - start.addr()).collect();
         places.sort_unstable();
-        assert!(places.iter().enumerate().all(|(i, place)| *place == i * SLOT_BYTES), "{places:?}");
-        assert_eq!(length, SLOTS * SLOT_BYTES);
-        assert!(taken.iter().all(|slot| slot.len() == SLOT_BYTES && slot.iter().all(|byte| *byte == 0)));
+        assert!(places.iter().enumerate().all(|(i, place)| *place == i * PIECE_BYTES), "{places:?}");
+        assert_eq!(length, PIECES * PIECE_BYTES);
+        assert!(taken.iter().all(|piece| piece.len() == PIECE_BYTES && piece.iter().all(|byte| *byte == 0)));
         let again = taken.swap_remove(5).target().addr();
-        assert_eq!(slots.take().unwrap().target().addr(), again);
-        drop(slots);
-        assert_eq!(taken[0][0], 0, "a slot keeps the memory");
+        assert_eq!(page.take().unwrap().target().addr(), again);
+        drop(page);
+        assert_eq!(taken[0][0], 0, "a piece keeps the memory");
     }
 }
