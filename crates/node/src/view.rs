@@ -16,7 +16,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use replica::ReplicaStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use storage::{BlockRead, Engine, Lines, Look, RowCache, Slice, Snapshot, Span, Step};
+use storage::{BlockRead, Engine, Look, RowCache, Slice, Snapshot, Span};
 use vocab::{ReplicaId, ShardId, Slot, slot_of};
 
 /// The row of a key that is known not to be there: no record is as short. Only readers put it into the cache, and only
@@ -312,13 +312,6 @@ impl ShardView {
     pub(crate) fn cached_kind(&self, key: &[u8]) -> Option<Option<Kind>> {
         let kind = |row: &Slice| Record::decode(row.clone()).ok().map(|record| record.view().kind);
         self.cache.get(self.id.0, key).ok().map(|row| kind(&row))
-    }
-
-    /// Notes what a write of `key` will look at, for one step. `tree_key` is used again.
-    pub(crate) fn note(&self, key: &[u8], tree_key: &mut Vec<u8>, step: Step, lines: &mut Lines) {
-        self.cache.note(self.id.0, key, step, lines);
-        keys::record_into(tree_key, key);
-        self.engine.note(tree_key, step, lines);
     }
 
     /// Whether background collection has something to do at `now_ms`.

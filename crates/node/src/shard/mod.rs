@@ -5,6 +5,7 @@
 mod apply;
 mod effects;
 mod events;
+mod fetch;
 mod fresh;
 mod group;
 mod hold;
@@ -25,7 +26,6 @@ pub use meta::stored_map;
 pub use ticket::{Answers, KeyHash, Ticket, Write, key_hash};
 pub use warm::{ColdItem, Warmed, Warmth, cold_items};
 
-use crate::entry;
 use crate::peer::PeerMessage;
 use crate::view::ShardView;
 use fresh::Told;
@@ -37,7 +37,7 @@ use resp::Reply;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use storage::{Lines, Slice, Step};
+use storage::Slice;
 use vocab::{Moment, NodeId, ReplicaId, ShardId, limits};
 
 /// One replica of a shard on its owning thread.
@@ -236,17 +236,6 @@ impl Shard {
     #[must_use]
     pub fn has_collected(&self) -> bool {
         !self.collected.is_empty()
-    }
-
-    /// Notes what applying will look at, for one step and at most so many keys; answers how many there were.
-    pub fn note(&self, keys_max: usize, tree_key: &mut Vec<u8>, step: Step, lines: &mut Lines) -> usize {
-        if self.warming.is_awaited() {
-            return 0;
-        }
-        let entries =
-            self.collected.iter().flat_map(|turn| &turn.committed).filter(|entry| replica::has_commands(entry));
-        let keys = entries.flat_map(|entry| entry::first_arguments(&entry.data));
-        keys.take(keys_max).map(|key| self.view.note(key, tree_key, step, lines)).count()
     }
 
     /// Applies what was collected. What that changes in the log is added to `later`.
