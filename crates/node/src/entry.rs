@@ -375,6 +375,7 @@ fn put_bytes(bytes: &mut Vec<u8>, part: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vocab::Prng;
 
     #[test]
     fn first_arguments_are_those_of_the_commands_at_the_beginning() {
@@ -393,7 +394,6 @@ mod tests {
         (0..two.len()).for_each(|length| assert!(first_arguments(&two[..length]).count() < 2));
         assert_eq!(first_arguments(&[]).count(), 0);
     }
-    use vocab::Prng;
 
     fn sample_split() -> Split {
         let (child, voters) = (ShardId(300), vec![ReplicaId(1), ReplicaId(200)]);

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 /// Where buffers begin: what any device wants of a read past the page cache.
 const ALIGN: usize = 4096;
+
 /// Reads under way, each with what it is for. Used by the thread that made it.
 pub struct Ring<T> {
     ring: IoUring,
@@ -266,6 +267,7 @@ mod tests {
             }
         }
         assert_eq!((ring.room(), ring.bytes(), ring.take().is_none()), (8, 0, true));
+        assert!(matches!(ring.memory_for(8).0, Memory::Piece(_)), "buffers are used again: there are fewer than reads");
     }
 
     #[test]

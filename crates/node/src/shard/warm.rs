@@ -47,7 +47,7 @@ impl Shard {
         if self.broken.is_some() || self.warming.warm >= first {
             return false;
         }
-        if self.warming.awaited.is_some() {
+        if self.warming.is_awaited() {
             return true;
         }
         let mut bytes = 0;
@@ -63,7 +63,7 @@ impl Shard {
             Warmth::Warm => self.warming.warm = last,
             Warmth::Awaited => self.warming.awaited = Some(last),
         }
-        self.warming.awaited.is_some()
+        self.warming.is_awaited()
     }
 
     /// What was waited for is in memory; true if there is something to apply now.
@@ -76,7 +76,7 @@ impl Shard {
     /// Whether so much waits to be applied that no more should come.
     pub(crate) fn is_behind(&self) -> bool {
         let waiting = || self.collected.iter().flat_map(|turn| &turn.committed).map(|entry| entry.data.len());
-        self.warming.awaited.is_some() && waiting().sum::<usize>() > APPLY_BACKLOG_BYTES_MAX
+        self.warming.is_awaited() && waiting().sum::<usize>() > APPLY_BACKLOG_BYTES_MAX
     }
 }
 
