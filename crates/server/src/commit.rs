@@ -140,6 +140,7 @@ impl Worker {
             return self.begin_sync();
         }
         let staged = std::mem::take(&mut self.staged);
+        self.synced_here = true;
         let outcome = self.store.log_threads.sync_here();
         self.note_all_logged(&staged, &outcome);
         // What followed from that does not wait for the next turn.

@@ -15,6 +15,7 @@ mod directory;
 mod disk_reader;
 mod dispatch;
 mod embedded;
+mod event_wait;
 mod holdings;
 mod host;
 mod http;

@@ -8,6 +8,7 @@
 use crate::commit::UnderWay;
 use crate::connection::{Connection, Received};
 use crate::disk_reader::DiskReader;
+use crate::event_wait::EventWait;
 use crate::inbox::{Inbox, Message};
 use crate::links::Links;
 use crate::load::ReadSampler;
@@ -57,6 +58,8 @@ pub(crate) struct Worker {
     pub(crate) staged: Vec<Logging>,
     /// Clients wanted other things than writes in this turn.
     pub(crate) served_others: bool,
+    /// This thread made an fsync in the last turn: the more writes are there for the next one, the better.
+    pub(crate) synced_here: bool,
     /// The log has a ring, of which this worker hears.
     pub(crate) has_ring: bool,
     /// Those that log threads have, oldest first.
@@ -127,6 +130,7 @@ impl Worker {
             control,
             staged: Vec::new(),
             served_others: false,
+            synced_here: false,
             has_ring: false,
             logging: VecDeque::new(),
             logging_since: Instant::now(),
@@ -170,6 +174,7 @@ impl Worker {
             self.open_ring(&registry, MAIL);
         }
         let mut events = Events::with_capacity(1024);
+        let mut event_wait = EventWait::new(self.store.workers() == 1 && self.links.is_none());
         let mut mail = Vec::new();
         while !self.stopping {
             let mut next = self.send_delayed().map_or(self.next_tick, |at| at.min(self.next_tick));
@@ -187,7 +192,7 @@ impl Worker {
             } else {
                 Duration::ZERO
             };
-            if let Err(e) = self.poll.poll(&mut events, Some(wait))
+            if let Err(e) = event_wait.poll(&mut self.poll, &mut events, wait, self.synced_here)
                 && e.kind() != io::ErrorKind::Interrupted
             {
                 log::error!("the event loop fails: {e}");
@@ -223,7 +228,7 @@ impl Worker {
 
     /// Runs requests, commits writes, sends answers.
     fn serve(&mut self) {
-        self.served_others = false;
+        (self.served_others, self.synced_here) = (false, false);
         self.clear_again();
         self.send_held_writes();
         for _ in 0..ROUNDS_MAX {
