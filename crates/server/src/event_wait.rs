@@ -31,26 +31,26 @@ impl EventWait {
         &mut self,
         poll: &mut Poll,
         events: &mut Events,
-        timeout: Duration,
+        mut timeout: Duration,
         patient: bool,
     ) -> io::Result<()> {
-        if !self.looks || patient || timeout < LOOK {
-            return poll.poll(events, Some(timeout));
-        }
-        if self.without > 0 {
-            self.without -= 1;
-            return poll.poll(events, Some(timeout));
-        }
-        let begun = Instant::now();
-        while begun.elapsed() < LOOK {
-            poll.poll(events, Some(Duration::ZERO))?;
-            if !events.is_empty() {
-                return Ok(());
+        if self.looks && !patient && timeout >= LOOK {
+            if let Some(left) = self.without.checked_sub(1) {
+                self.without = left;
+            } else {
+                let begun = Instant::now();
+                while begun.elapsed() < LOOK {
+                    poll.poll(events, Some(Duration::ZERO))?;
+                    if !events.is_empty() {
+                        return Ok(());
+                    }
+                    std::hint::spin_loop();
+                }
+                self.without = WITHOUT;
+                timeout -= LOOK;
             }
-            std::hint::spin_loop();
         }
-        self.without = WITHOUT;
-        poll.poll(events, Some(timeout - LOOK))
+        poll.poll(events, Some(timeout))
     }
 }
 
