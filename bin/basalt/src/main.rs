@@ -16,9 +16,14 @@ use clap::Parser;
 use cli::{Cli, Command};
 use std::process::ExitCode;
 
-/// Faster than the system's, and it gives memory back: measured in docs/PERFORMANCE.md.
+/// It lists what is free beside the blocks, not in them: memory is not touched to be taken or given back. docs/adr/0019.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// How it begins, jemalloc(3): what has been free for a second goes back to the system, whether or not anything is called.
+#[expect(unsafe_code, reason = "the name under which the allocator looks for its settings, a C string")]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+pub static ALLOCATOR_SETTINGS: &[u8; 53] = b"background_thread:true,dirty_decay_ms:1000,thp:never\0";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// The allocator that the binary has.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// What row cache and block cache of a store have together by default: 60 % of 4 GiB.
 const CACHE_BYTES: u64 = (4 << 30) / 100 * 60;
