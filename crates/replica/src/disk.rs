@@ -7,7 +7,7 @@
 use crate::disk_health::DiskHealth;
 use crate::records::record_after;
 use crate::spare_file::SpareFile;
-use crate::staging::Staging;
+use crate::staging::{Staging, StagingMemory};
 use crate::sync_pace::SyncPace;
 use crate::sync_ring::{Ended, SyncRing};
 use raft_engine::env::{DefaultFileSystem, FileSystem, Handle, Permission, WriteExt};
@@ -30,6 +30,7 @@ pub(crate) struct GuardedFs {
     spare: SpareFile,
     /// Fsyncs that no thread waits for.
     ring: Arc<SyncRing>,
+    staging_memory: Arc<StagingMemory>,
 }
 
 /// A file opened for its fsyncs alone. The kernel tells of a page that it could not write once for each open file: two
@@ -72,6 +73,7 @@ impl GuardedFs {
             pace: Arc::default(),
             spare: SpareFile::default(),
             ring: Arc::default(),
+            staging_memory: Arc::default(),
         }
     }
 
@@ -152,7 +154,7 @@ impl GuardedFs {
     }
 
     fn wrap(&self, path: &Path, handle: <DefaultFileSystem as FileSystem>::Handle) -> GuardedHandle {
-        let staging = Staging::new(path, self.health.clone(), self.ring.clone());
+        let staging = Staging::new(path, self.health.clone(), self.ring.clone(), self.staging_memory.clone());
         GuardedHandle { inner: Arc::new(handle), health: self.health.clone(), path: path.to_owned(), staging }
     }
 }

@@ -13,7 +13,7 @@ use raft_engine::internals::FilePipeLog;
 use raft_engine::{Command, Config, Engine, LogBatch, MessageExt, ReadableSize, RecoveryMode};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vocab::{ReplicaId, ShardId};
 
@@ -55,6 +55,8 @@ pub struct Log {
     dir: PathBuf,
     file_bytes: u64,
     health: Arc<DiskHealth>,
+    /// To be used again: what a batch is encoded into grows to what a turn takes.
+    spare_batch: Mutex<Option<LogBatch>>,
 }
 
 impl Log {
@@ -77,7 +79,14 @@ impl Log {
             other => other,
         })?;
         SpareFile::clear(dir).map_err(|e| Error::Io(format!("{}: {e}", dir.display())))?;
-        Ok(Self { engine, fs, dir: dir.to_owned(), file_bytes: options.file_bytes, health })
+        Ok(Self {
+            engine,
+            fs,
+            dir: dir.to_owned(),
+            file_bytes: options.file_bytes,
+            health,
+            spare_batch: Mutex::default(),
+        })
     }
 
     fn write_batch(&self, batch: &mut LogBatch, sync: bool) -> Result<()> {
@@ -128,11 +137,18 @@ impl Log {
     }
 
     fn append(&self, write: LogWrite, sync: bool) -> Result<()> {
-        let mut batch = LogBatch::with_capacity(write.ops().len());
+        let mut batch = self.spare_batch().take().unwrap_or_default();
         for (shard, op) in write.ops() {
             add(&mut batch, *shard, op)?;
         }
-        self.write_batch(&mut batch, sync)
+        self.write_batch(&mut batch, sync)?;
+        // Only one that was written: raft-engine has emptied it.
+        *self.spare_batch() = Some(batch);
+        Ok(())
+    }
+
+    fn spare_batch(&self) -> MutexGuard<'_, Option<LogBatch>> {
+        self.spare_batch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From now on `begin_sync` may begin fsyncs; an event of this descriptor says that one is over. It is open as long as

@@ -12,11 +12,24 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use storage::{UNIT, UnitBuffer, open_direct_to_write};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use storage::{HugePage, UNIT, UnitBuffer, open_direct_to_write};
 
 /// A buffer that has become larger than this is not kept for what comes next.
 const KEPT_BYTES: usize = 4 << 20;
+/// Of each buffer in a huge page: there are two, for what is being written and for what comes meanwhile.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Memory for what is staged, of whichever file is appended to: in one huge page, so that a device takes a write as one piece.
+#[derive(Default)]
+pub(crate) struct StagingMemory(OnceLock<Option<HugePage>>);
+
+impl StagingMemory {
+    fn take(&self) -> UnitBuffer {
+        let page = self.0.get_or_init(|| HugePage::new(BUFFER_BYTES).ok());
+        page.as_ref().and_then(HugePage::take).map(UnitBuffer::within).unwrap_or_default()
+    }
+}
 
 /// The end of one file, as far as it is not written.
 pub(crate) struct Staging {
@@ -27,6 +40,7 @@ pub(crate) struct Staging {
     writing: Mutex<()>,
     /// Who else may write it; its writes are over before another begins.
     ring: Arc<SyncRing>,
+    memory: Arc<StagingMemory>,
     /// Writes of the file that are durable with the next fsync only; and how many of them were there at the last one.
     unsynced: AtomicU64,
     synced: AtomicU64,
@@ -44,8 +58,8 @@ struct State {
     open: Option<Open>,
     /// What is being written, and where; or was to be, if nobody writes: that comes before all else.
     under_way: Option<(u64, Arc<UnitBuffer>)>,
-    /// To be used again.
-    spare: UnitBuffer,
+    /// To be used again, if there is one.
+    spare: Option<UnitBuffer>,
     /// Such writes are known not to work here.
     refused: bool,
 }
@@ -61,7 +75,7 @@ struct Open {
 }
 
 impl Staging {
-    pub(crate) fn new(path: &Path, health: Arc<DiskHealth>, ring: Arc<SyncRing>) -> Self {
+    pub(crate) fn new(path: &Path, health: Arc<DiskHealth>, ring: Arc<SyncRing>, memory: Arc<StagingMemory>) -> Self {
         // What an earlier process wrote may not be durable either.
         let (unsynced, synced) = (AtomicU64::new(1), AtomicU64::new(0));
         Self {
@@ -70,6 +84,7 @@ impl Staging {
             state: Mutex::default(),
             writing: Mutex::default(),
             ring,
+            memory,
             unsynced,
             synced,
         }
@@ -98,7 +113,7 @@ impl Staging {
         let _writing = self.writing.try_lock().ok()?;
         let mut state = self.state();
         let is_durable = self.unsynced.load(Ordering::SeqCst) == self.synced.load(Ordering::SeqCst);
-        if state.under_way.is_some() || !is_durable { None } else { state.begin() }
+        if state.under_way.is_some() || !is_durable { None } else { state.begin(&self.memory) }
     }
 
     /// The ring's write is over; if it was not made, the next one who writes makes it.
@@ -118,7 +133,7 @@ impl Staging {
             return self.close().map(|()| false);
         }
         if state.open.is_none() {
-            match Open::new(&self.path, at) {
+            match Open::new(&self.path, at, self.memory.take()) {
                 Ok(open) => state.open = Some(open),
                 Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
                     state.refused = true;
@@ -140,7 +155,7 @@ impl Staging {
             self.write_otherwise(start, bytes.all())?;
             self.state().end(bytes);
         }
-        let Some(StagedWrite { file, start, bytes }) = self.state().begin() else { return Ok(()) };
+        let Some(StagedWrite { file, start, bytes }) = self.state().begin(&self.memory) else { return Ok(()) };
         let written = match self.unsynced(|| file.write_all_at(bytes.units(), start)) {
             Err(e) => {
                 self.refuse_if_invalid(&e);
@@ -168,7 +183,8 @@ impl Staging {
     /// Writes what was taken, and goes on as if nothing had ever been.
     pub(crate) fn close(&self) -> io::Result<()> {
         self.write()?;
-        self.state().open = None;
+        let mut state = self.state();
+        (state.open, state.spare) = (None, None);
         Ok(())
     }
 
@@ -218,9 +234,9 @@ fn overlay(bytes: &mut [u8], at: u64, staged: &[u8], start: u64) {
 
 impl State {
     /// What is to be written, and where. The unit that it ends in stays, for what follows.
-    fn begin(&mut self) -> Option<StagedWrite> {
+    fn begin(&mut self, memory: &StagingMemory) -> Option<StagedWrite> {
         let open = self.open.as_mut().filter(|open| open.bytes.all().len() > open.known)?;
-        let mut next = std::mem::take(&mut self.spare);
+        let mut next = self.spare.take().unwrap_or_else(|| memory.take());
         next.truncate(0);
         open.known = open.bytes.all().len() % UNIT;
         let whole = open.bytes.all().len() - open.known;
@@ -237,18 +253,17 @@ impl State {
         if let Ok(bytes) = Arc::try_unwrap(bytes)
             && bytes.room() <= KEPT_BYTES
         {
-            self.spare = bytes;
+            self.spare = Some(bytes);
         }
     }
 }
 
 impl Open {
     /// Fails with `InvalidInput` where the file system knows no such way.
-    fn new(path: &Path, at: u64) -> io::Result<Self> {
+    fn new(path: &Path, at: u64, mut bytes: UnitBuffer) -> io::Result<Self> {
         let file = open_direct_to_write(path)?;
         let known = at as usize % UNIT;
         let start = at - known as u64;
-        let mut bytes = UnitBuffer::default();
         if known > 0 {
             bytes.extend(&[0; UNIT]);
             file.read_exact_at(bytes.all_mut(), start)?;
@@ -276,7 +291,7 @@ mod tests {
         let mut bytes = expected.to_vec();
         bytes.resize(END, 0);
         std::fs::write(&path, &bytes).unwrap();
-        let staging = Staging::new(&path, Arc::default(), Arc::default());
+        let staging = Staging::new(&path, Arc::default(), Arc::default(), Arc::default());
         (dir, staging)
     }
 

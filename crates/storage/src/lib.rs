@@ -31,6 +31,7 @@ pub use durable_write::DurableWriter;
 pub use engine::{Cursor, Engine, EngineStats, Error, Extent, Keep, Look, Result, Snapshot, Span, WriteBatch, tail_of};
 pub use fetch::{Lines, Step};
 pub use files::open_direct_to_write;
+pub use huge_page::{HugePage, Piece};
 pub use ingest::{Ingest, Ingested};
 pub use inspect::{Inspection, inspect_engine};
 pub use lsm::{BlockRead, HeldBlock, LsmEngine};

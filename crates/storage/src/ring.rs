@@ -3,7 +3,7 @@
 //! Unsafe code is needed for it: the kernel writes into a buffer while nobody here looks at it. So a ring owns the
 //! buffer and the file of each read until the kernel says that it is done, and waits for that before it goes.
 
-use crate::huge_page::{HugePage, PIECE_BYTES, Piece};
+use crate::huge_page::{HugePage, Piece};
 use io_uring::{IoUring, opcode, types};
 use slab::Slab;
 use std::fs::File;
@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// Where buffers begin: what any device wants of a read past the page cache.
 const ALIGN: usize = 4096;
+/// Of each buffer in the huge page: most reads fit.
+const PIECE_BYTES: usize = 16 << 10;
 
 /// Reads under way, each with what it is for. Used by the thread that made it.
 pub struct Ring<T> {
@@ -195,7 +197,7 @@ impl<T> Ring<T> {
 impl Buffers {
     #[expect(unsafe_code, reason = "the kernel writes into the buffers")]
     fn of(ring: &IoUring) -> Self {
-        let page = HugePage::new().ok();
+        let page = HugePage::new(PIECE_BYTES).ok();
         // It may keep no memory ready for this process: there is a limit (RLIMIT_MEMLOCK).
         let registered = page.as_ref().is_some_and(|page| {
             let (start, length) = page.memory();
