@@ -58,7 +58,7 @@ impl DurableWriter {
         let entry = entry.offset(offset).rw_flags(DSYNC).build();
         self.under_way = Some(UnderWay { _file: file.clone(), bytes: bytes.clone() });
         // SAFETY: file and bytes are in `under_way` until the write is over; nobody changes bytes that are shared, and they
-        // are on the heap. `drop` waits, or gives them up for good.
+        // do not move. `drop` waits, or gives them up for good.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         assert!(pushed.is_ok(), "a ring has room for the one write that it was made for");
         self.enter(0)

@@ -1,10 +1,10 @@
 //! Bytes for a device: in memory where it wants them to begin, in units of which it takes whole ones.
 
-/// Files are written past the page cache in units of this many bytes: of as many as any device asks for.
-pub const UNIT: usize = 4096;
-
 use crate::huge_page::Piece;
 use std::ops::{Deref, DerefMut};
+
+/// Files are written past the page cache in units of this many bytes: of as many as any device asks for.
+pub const UNIT: usize = 4096;
 
 /// Bytes that begin in memory where a device wants them to, and have zeros after them up to the end of a unit.
 #[derive(Default)]
