@@ -133,7 +133,7 @@ impl Staging {
             return self.close().map(|()| false);
         }
         if state.open.is_none() {
-            match Open::new(&self.path, at, self.memory.take()) {
+            match Open::new(&self.path, at, &self.memory) {
                 Ok(open) => state.open = Some(open),
                 Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
                     state.refused = true;
@@ -260,10 +260,11 @@ impl State {
 
 impl Open {
     /// Fails with `InvalidInput` where the file system knows no such way.
-    fn new(path: &Path, at: u64, mut bytes: UnitBuffer) -> io::Result<Self> {
+    fn new(path: &Path, at: u64, memory: &StagingMemory) -> io::Result<Self> {
         let file = open_direct_to_write(path)?;
         let known = at as usize % UNIT;
         let start = at - known as u64;
+        let mut bytes = memory.take();
         if known > 0 {
             bytes.extend(&[0; UNIT]);
             file.read_exact_at(bytes.all_mut(), start)?;

@@ -3,6 +3,7 @@
 //! `Engine` is the map of tree keys to values at an index; `LsmEngine` keeps it on disk, `MemoryEngine` in memory.
 //! `RowCache` holds hot values above either. docs/FORMATS.md has the byte layouts.
 
+mod aligned;
 mod allocation;
 mod cache;
 mod durable_write;

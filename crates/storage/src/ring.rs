@@ -3,7 +3,8 @@
 //! Unsafe code is needed for it: the kernel writes into a buffer while nobody here looks at it. So a ring owns the
 //! buffer and the file of each read until the kernel says that it is done, and waits for that before it goes.
 
-use crate::huge_page::{HugePage, Piece};
+use crate::aligned::Memory;
+use crate::huge_page::HugePage;
 use io_uring::{IoUring, opcode, types};
 use slab::Slab;
 use std::fs::File;
@@ -12,8 +13,6 @@ use std::ops::Deref;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
-/// Where buffers begin: what any device wants of a read past the page cache.
-const ALIGN: usize = 4096;
 /// Of each buffer in the huge page: most reads fit.
 const PIECE_BYTES: usize = 16 << 10;
 
@@ -48,41 +47,11 @@ pub struct Buffer {
     length: usize,
 }
 
-enum Memory {
-    Piece(Piece),
-    Own { bytes: Vec<u8>, start: usize },
-}
-
-impl Memory {
-    fn of(bytes: usize) -> Self {
-        let bytes = vec![0; bytes + ALIGN];
-        let start = bytes.as_ptr().align_offset(ALIGN);
-        Self::Own { bytes, start }
-    }
-
-    fn room(&self) -> usize {
-        match self {
-            Self::Piece(_) => PIECE_BYTES,
-            Self::Own { bytes, .. } => bytes.len() - ALIGN,
-        }
-    }
-
-    fn target(&mut self) -> *mut u8 {
-        match self {
-            Self::Piece(piece) => piece.target(),
-            Self::Own { bytes, start } => bytes[*start..].as_mut_ptr(),
-        }
-    }
-}
-
 impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match &self.memory {
-            Memory::Piece(piece) => &piece[..self.length],
-            Memory::Own { bytes, start } => &bytes[*start..*start + self.length],
-        }
+        &self.memory[..self.length]
     }
 }
 
@@ -126,7 +95,7 @@ impl<T> Ring<T> {
     pub fn read(&mut self, file: &Arc<File>, offset: u64, bytes: usize, tag: T) {
         assert!(self.room() > 0, "more reads than the ring has room for");
         let (mut memory, is_registered) = self.memory_for(bytes);
-        self.bytes += memory.room();
+        self.bytes += memory.len();
         let (fd, target) = (types::Fd(file.as_raw_fd()), memory.target());
         let length = u32::try_from(bytes).expect("a read of less than 4 GiB");
         let entry = match is_registered {
@@ -180,7 +149,7 @@ impl<T> Ring<T> {
     pub fn take(&mut self) -> Option<(T, io::Result<Buffer>)> {
         let done = self.ring.completion().next()?;
         let Underway { mut buffer, tag, .. } = self.underway.remove(done.user_data() as usize);
-        self.bytes -= buffer.memory.room();
+        self.bytes -= buffer.memory.len();
         let Ok(length) = usize::try_from(done.result()) else {
             return Some((tag, Err(io::Error::from_raw_os_error(-done.result()))));
         };
