@@ -37,4 +37,4 @@ pub use shard::{
 };
 pub use slots::Slots;
 pub use space::{Fault, RecordRange, Records, Shards, SmallHash, Space};
-pub use view::ShardView;
+pub use view::{LoadSampler, ShardView};

@@ -3,6 +3,8 @@
 mod lease;
 mod load;
 
+pub use load::LoadSampler;
+
 use crate::absent_watch::{AbsentKeys, AbsentWatch};
 use crate::config::Config;
 use crate::counters::{Counters, Stored};

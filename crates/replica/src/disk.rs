@@ -5,6 +5,7 @@
 //! is gone, so the store is poisoned until restart (<https://www.usenix.org/conference/atc20/presentation/rebello>).
 
 use crate::disk_health::DiskHealth;
+use crate::full_files::FullFiles;
 use crate::records::record_after;
 use crate::spare_file::SpareFile;
 use crate::staging::{Staging, StagingMemory};
@@ -28,6 +29,7 @@ pub(crate) struct GuardedFs {
     pace: Arc<SyncPace>,
     /// What takes its place when it is full.
     spare: SpareFile,
+    full: FullFiles,
     /// Fsyncs that no thread waits for.
     ring: Arc<SyncRing>,
     staging_memory: Arc<StagingMemory>,
@@ -72,6 +74,7 @@ impl GuardedFs {
             lanes: Mutex::default(),
             pace: Arc::default(),
             spare: SpareFile::default(),
+            full: FullFiles::default(),
             ring: Arc::default(),
             staging_memory: Arc::default(),
         }
@@ -129,11 +132,14 @@ impl GuardedFs {
         self.active.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes the file ahead that will follow the one that is appended to, once that is a quarter full, if fsyncs are many:
-    /// only then is it worth its room.
-    pub(crate) fn make_spare(&self, dir: &Path, bytes: u64, go_on: impl FnMut() -> bool) -> io::Result<()> {
-        if self.pace.is_often() && self.pace.bytes() >= bytes / 4 {
-            self.spare.make(dir, bytes, go_on)?;
+    /// If fsyncs are many, frees the page cache of files that are full, and makes the file ahead that will follow the one that
+    /// is appended to, once that is a quarter full: only then is it worth its room.
+    pub(crate) fn prepare(&self, dir: &Path, bytes: u64, go_on: impl FnMut() -> bool) -> io::Result<()> {
+        if self.pace.is_often() {
+            self.full.drop_pages();
+            if self.pace.bytes() >= bytes / 4 {
+                self.spare.make(dir, bytes, go_on)?;
+            }
         }
         Ok(())
     }
@@ -176,6 +182,9 @@ impl FileSystem for GuardedFs {
 
     fn open<P: AsRef<Path>>(&self, path: P, perm: Permission) -> io::Result<Self::Handle> {
         let path = path.as_ref();
+        if is_appended(path) {
+            self.full.add(path);
+        }
         Ok(self.wrap(path, DefaultFileSystem.open(path, perm)?))
     }
 
@@ -194,7 +203,8 @@ impl FileSystem for GuardedFs {
     fn new_writer(&self, handle: Arc<Self::Handle>) -> io::Result<Self::Writer> {
         if is_appended(&handle.path) {
             self.pace.new_file();
-            *self.active.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle.clone());
+            let before = self.active.lock().unwrap_or_else(PoisonError::into_inner).replace(handle.clone());
+            before.iter().for_each(|full| self.full.add(&full.path));
         }
         Ok(GuardedWriter {
             inner: DefaultFileSystem.new_writer(handle.inner.clone())?,

@@ -174,11 +174,11 @@ impl Log {
     }
 
     /// Makes the next log file ahead, if that is worth it; takes as long as it takes to write one, unless `go_on` says no.
-    /// Without it writers wait for a piece of the file now and then.
-    pub fn make_spare(&self, go_on: impl FnMut() -> bool) -> Result<()> {
+    /// Without it writers wait for a piece of the file now and then. And frees the page cache of what writes past it will go over.
+    pub fn prepare(&self, go_on: impl FnMut() -> bool) -> Result<()> {
         self.check()?;
         self.fs
-            .make_spare(&self.dir, self.file_bytes, go_on)
+            .prepare(&self.dir, self.file_bytes, go_on)
             .map_err(|e| Error::Io(format!("{}: {e}", self.dir.display())))
     }
 

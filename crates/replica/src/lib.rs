@@ -8,6 +8,7 @@ mod disk_health;
 mod disk_log;
 mod election;
 mod error;
+mod full_files;
 mod guard;
 mod inspect;
 mod log_store;

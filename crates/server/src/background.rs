@@ -202,12 +202,12 @@ fn purge_thread(store: &Store) {
     }
 }
 
-/// Makes log files ahead. Not on a device that is filling up: what has no other place needs the room.
+/// Makes log files ahead, and frees what will be written over. Not on a device that is filling up: what has no other place needs the room.
 fn log_spare_thread(store: &Store) {
     let has_room = || room(store.dir.root()).is_ok_and(|(free, reserve)| free / LOG_ROOM_PART > reserve);
     while !store.is_stopping() {
         let go_on = || !store.is_stopping() && store.health.state() == DiskState::Healthy && has_room();
-        if let Err(e) = store.log.make_spare(go_on) {
+        if let Err(e) = store.log.prepare(go_on) {
             log::debug!("no log file is made ahead: {e}");
         }
         std::thread::sleep(PAUSE);

@@ -21,7 +21,6 @@ mod host;
 mod http;
 mod inbox;
 pub mod links;
-mod load;
 mod log_threads;
 mod mail;
 mod neighbours;

@@ -122,7 +122,7 @@ impl Worker {
             reply.buf.truncate(mark);
         } else {
             self.store.stats.worker(self.index).looked_up(lookups);
-            self.sampler.note(view, slot);
+            self.sampler.note(view, slot, 1);
             self.finished(id, spec, args, &reply.buf[mark..]);
         }
         if !direct {
@@ -153,7 +153,7 @@ impl Worker {
         args: &[&[u8]],
     ) -> Step {
         let Some(ticket) = self.begin_in_pool(id, spec, args, target.mask) else { return Step::Stall };
-        self.sampler.note(&place.0, target.slot);
+        self.sampler.note(&place.0, target.slot, 1);
         let (arrived_us, consistency) = asked;
         let read = ColdRead {
             store: self.store.clone(),

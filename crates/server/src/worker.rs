@@ -11,17 +11,16 @@ use crate::disk_reader::DiskReader;
 use crate::event_wait::EventWait;
 use crate::inbox::{Inbox, Message};
 use crate::links::Links;
-use crate::load::ReadSampler;
 use crate::outbox::Outbox;
 use crate::splitting::HeldWrite;
 use crate::store::{Store, moment};
 use crate::waits::Waiting;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
-use node::Ticket;
 use node::control::Control;
 use node::core::{Core, Logging, TICK_MS};
 use node::session::Session;
+use node::{LoadSampler, Ticket};
 use resp::Reply;
 use slab::Slab;
 use socket2::{SockRef, TcpKeepalive};
@@ -83,7 +82,7 @@ pub(crate) struct Worker {
     pub(crate) clock: Instant,
     pub(crate) seed: u64,
     /// Which slots it reads of.
-    pub(crate) sampler: ReadSampler,
+    pub(crate) sampler: LoadSampler,
     /// Replies that are held back: until when, for whom.
     pub(crate) delayed: Vec<(Instant, Ticket, Vec<u8>)>,
     /// Clients that wait for followers.
@@ -144,7 +143,7 @@ impl Worker {
             scratch: Reply::default(),
             clock: Instant::now(),
             seed: index as u64,
-            sampler: ReadSampler::new(index as u64),
+            sampler: LoadSampler::new(index as u64),
             delayed: Vec::new(),
             waits: Vec::new(),
             next_tick: Instant::now() + TICK,

@@ -11,6 +11,7 @@ pub use rest::REST_AFTER_TICKS;
 
 use crate::peer::{Order, PeerMessage};
 use crate::shard::{ArrivedSnapshot, Effects, KeyHash, Shard, Ticket, Write};
+use crate::view::LoadSampler;
 use cluster::Map;
 use replica::{LogWrite, Message, MessageType};
 use rest::Neighbours;
@@ -53,6 +54,7 @@ pub struct Core {
     /// Used again.
     tree_key: Vec<u8>,
     lines: Lines,
+    sampler: LoadSampler,
 }
 
 impl Core {
@@ -71,6 +73,7 @@ impl Core {
             ticks: 0,
             tree_key: Vec::new(),
             lines: Lines::default(),
+            sampler: LoadSampler::new(node.0.into()),
         }
     }
 
@@ -200,7 +203,11 @@ impl Core {
             return false;
         };
         seat.wake();
+        let slot = ticket.slot;
         let taken = seat.shard.submit(write, keys, ticket, effects);
+        if taken {
+            self.sampler.note(seat.shard.view(), slot, write.operations());
+        }
         self.touch(at);
         taken
     }

@@ -155,7 +155,6 @@ impl Shard {
             refuse("TRYAGAIN the slot is another shard's now: nothing was written", &ticket, answers);
             return false;
         }
-        self.view.note_operations(ticket.slot, write.operations());
         self.proposals.push(write, keys, ticket);
         true
     }

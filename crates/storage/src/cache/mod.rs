@@ -16,14 +16,14 @@ use crate::Slice;
 use crate::fetch::{Lines, Step};
 use segment::Segment;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Segments, a power of two: enough that threads seldom meet in one.
 const SEGMENTS: usize = 128;
-/// Stripes of stamps in a segment, a power of two.
-const STRIPES: usize = 128;
+/// Stripes of stamps in a segment, a power of two: few enough that all lie in a processor's caches.
+const STRIPES: usize = 32;
 /// A value longer than this part of a segment is not cached.
 const SEGMENT_PART_MAX: usize = 32;
 
@@ -40,14 +40,14 @@ pub struct RowCache {
 #[repr(align(128))]
 struct Slot {
     segment: Mutex<Segment>,
-    stamps: Box<[AtomicU64]>,
+    stamps: [AtomicU32; STRIPES],
 }
 
 /// What a reader that missed must show to `fill`.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp {
     hash: u64,
-    puts: u64,
+    puts: u32,
     epoch: u32,
 }
 
@@ -92,7 +92,7 @@ impl RowCache {
     pub fn new(bytes: usize) -> Self {
         let segment = || Slot {
             segment: Mutex::new(Segment::new(bytes / SEGMENTS)),
-            stamps: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
+            stamps: [const { AtomicU32::new(0) }; STRIPES],
         };
         Self {
             segments: (0..SEGMENTS).map(|_| segment()).collect(),
@@ -104,20 +104,20 @@ impl RowCache {
 
     /// The value of a row, without copying it.
     pub fn get(&self, shard: u32, key: &[u8]) -> Result<Slice, Stamp> {
-        let (slot, stamp) = self.stamp_of(shard, key);
-        slot.lock().find(stamp.hash, shard, stamp.epoch, key).map(|row| row.value().clone()).ok_or(stamp)
+        self.find(shard, key, Slice::clone)
     }
 
     /// Runs `read` on the value of a row while its segment is locked: keep it short.
     pub fn get_with<R>(&self, shard: u32, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<R, Stamp> {
-        let (slot, stamp) = self.stamp_of(shard, key);
-        slot.lock().find(stamp.hash, shard, stamp.epoch, key).map(|row| read(row.value())).ok_or(stamp)
+        self.find(shard, key, |value| read(value))
     }
 
     /// A stamp for a `fill`, without a lookup. To be taken before the tree is read.
     #[must_use]
     pub fn stamp(&self, shard: u32, key: &[u8]) -> Stamp {
-        self.stamp_of(shard, key).1
+        let hash = self.hash(shard, key);
+        let puts = self.slot(hash).stripe(hash).load(Ordering::Acquire);
+        Stamp { hash, puts, epoch: self.epoch(shard).load(Ordering::SeqCst) }
     }
 
     /// Notes what the other calls will look at for a row, for one step.
@@ -191,11 +191,16 @@ impl RowCache {
         &self.epochs[shard as usize % self.epochs.len()]
     }
 
-    fn stamp_of(&self, shard: u32, key: &[u8]) -> (&Slot, Stamp) {
+    fn find<R>(&self, shard: u32, key: &[u8], read: impl FnOnce(&Slice) -> R) -> Result<R, Stamp> {
         let hash = self.hash(shard, key);
         let slot = self.slot(hash);
-        let puts = slot.stripe(hash).load(Ordering::Acquire);
-        (slot, Stamp { hash, puts, epoch: self.epoch(shard).load(Ordering::SeqCst) })
+        let epoch = self.epoch(shard).load(Ordering::SeqCst);
+        let mut segment = slot.lock();
+        match segment.find(hash, shard, epoch, key) {
+            Some(row) => Ok(read(row.value())),
+            // Before the tree is read, which is what counts.
+            None => Err(Stamp { hash, puts: slot.stripe(hash).load(Ordering::Acquire), epoch }),
+        }
     }
 }
 
@@ -204,7 +209,7 @@ impl Slot {
         self.segment.lock().expect("a panic in a cache segment is not survived")
     }
 
-    fn stripe(&self, hash: u64) -> &AtomicU64 {
+    fn stripe(&self, hash: u64) -> &AtomicU32 {
         &self.stamps[(hash >> 48) as usize % STRIPES]
     }
 }
@@ -214,7 +219,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, AtomicU64};
     use vocab::Prng;
 
     const MIB: usize = 1024 * 1024;
