@@ -173,9 +173,15 @@ pub trait Engine: Send + Sync {
         }
     }
 
-    /// Notes what `apply` of a write of `key` will look at in memory, for one step. A hint.
-    fn note(&self, key: &[u8], step: Step, lines: &mut Lines) {
-        let _ = (key, step, lines);
+    /// By what `note` finds a key's row, until the next `seal`.
+    fn hash(&self, key: &[u8]) -> u64 {
+        let _ = key;
+        0
+    }
+
+    /// Notes what `apply` of writes of keys of those hashes will look at in memory, for one step. A hint.
+    fn note(&self, hashes: &[u64], step: Step, lines: &mut Lines) {
+        let _ = (hashes, step, lines);
     }
 
     /// A snapshot as of the applied index. Holding it keeps old versions alive: keep it short, unless it is for a

@@ -10,15 +10,16 @@ mod seat;
 pub use rest::REST_AFTER_TICKS;
 
 use crate::peer::{Order, PeerMessage};
-use crate::shard::{ArrivedSnapshot, Effects, KeyHash, Shard, Ticket, Write};
+use crate::shard::{ArrivedSnapshot, Effects, Fetch, KeyHash, Shard, Ticket, Write};
 use crate::view::LoadSampler;
 use cluster::Map;
 use replica::{LogWrite, Message, MessageType};
 use rest::Neighbours;
 use seat::Seat;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use storage::{Lines, Step};
+use storage::Step;
 use vocab::{Moment, NodeId, ReplicaId, ShardId};
 
 /// How often `tick` is to be called, in ms: one tick of every group's clock.
@@ -28,9 +29,6 @@ const LOOK_TICKS: u64 = 20;
 /// Of one pump, bytes of entries that are read from the log for followers that were away. More are read from the disk: each
 /// of its blocks has entries of many shards.
 const LOG_READ_BYTES: u64 = 128 << 10;
-
-/// Keys of a round that are fetched at once: of more, the first would be gone from the processor's caches again.
-const FETCH_MAX: usize = 256;
 
 /// The log write of a round, by shard: what to hand to `logged`.
 pub type Logging = Vec<(ShardId, u64)>;
@@ -52,8 +50,7 @@ pub struct Core {
     early: BTreeMap<ShardId, Message>,
     ticks: u64,
     /// Used again.
-    tree_key: Vec<u8>,
-    lines: Lines,
+    fetch: Fetch,
     sampler: LoadSampler,
 }
 
@@ -71,9 +68,8 @@ impl Core {
             map: None,
             early: BTreeMap::new(),
             ticks: 0,
-            tree_key: Vec::new(),
-            lines: Lines::default(),
-            sampler: LoadSampler::new(node.0.into()),
+            fetch: Fetch::default(),
+            sampler: LoadSampler::new(node.0),
         }
     }
 
@@ -391,22 +387,20 @@ impl Core {
 
     /// Rows that are not in the processor's caches take it longer than all else about a write: those of all shards are
     /// fetched side by side.
-    fn fetch(&mut self, collected: &[usize]) {
+    fn fetch_rows(&mut self, collected: &[usize]) {
+        self.fetch.clear();
+        let shards = collected.iter().filter_map(|at| Some(&self.seats.get(*at)?.as_ref()?.shard));
+        let parts: SmallVec<[_; 16]> = shards.map(|shard| (shard, shard.add_keys(&mut self.fetch))).collect();
         for step in Step::ALL {
-            let mut left = FETCH_MAX;
-            for at in collected {
-                if let Some(Some(seat)) = self.seats.get(*at) {
-                    left -= seat.shard.note(left, &mut self.tree_key, step, &mut self.lines);
-                }
-            }
-            self.lines.fetch();
+            parts.iter().for_each(|(shard, keys)| shard.note(keys.clone(), step, &mut self.fetch));
+            self.fetch.fetch();
         }
     }
 
     /// Applies what is committed.
     pub fn apply(&mut self, now: Moment, effects: &mut dyn Effects) {
         let mut collected = std::mem::take(&mut self.collected);
-        self.fetch(&collected);
+        self.fetch_rows(&collected);
         for at in collected.drain(..) {
             let Some(seat) = &mut self.seats[at] else { continue };
             seat.shard.apply_collected(now, &mut self.later, effects);

@@ -4,23 +4,56 @@ use super::Shard;
 use crate::entry::first_arguments;
 use crate::keys;
 use replica::has_commands;
+use std::ops::Range;
 use storage::{Lines, Step};
 
+/// Keys of a round that are fetched at once: of more, the first would be gone from the processor's caches again.
+const FETCH_MAX: usize = 256;
+
+/// The keys of one round, by what finds their rows.
+#[derive(Default)]
+pub(crate) struct Fetch {
+    /// Their hashes in the row cache.
+    rows: Vec<u64>,
+    /// In the trees of their shards.
+    trees: Vec<u64>,
+    tree_key: Vec<u8>,
+    lines: Lines,
+}
+
+impl Fetch {
+    /// Begins a round.
+    pub(crate) fn clear(&mut self) {
+        self.rows.clear();
+        self.trees.clear();
+    }
+
+    /// Has noted what was noted of late fetched.
+    pub(crate) fn fetch(&mut self) {
+        self.lines.fetch();
+    }
+}
+
 impl Shard {
-    /// Notes what applying will look at, for one step and at most so many keys; answers how many there were. `tree_key` is
-    /// used again.
-    pub fn note(&self, keys_max: usize, tree_key: &mut Vec<u8>, step: Step, lines: &mut Lines) -> usize {
+    /// Adds the keys that applying will look at; answers which of the round's they are.
+    pub(crate) fn add_keys(&self, fetch: &mut Fetch) -> Range<usize> {
+        let first = fetch.rows.len();
         if self.warming.is_awaited() {
-            return 0;
+            return first..first;
         }
         let (view, shard) = (&self.view, self.view.id().0);
         let entries = self.collected.iter().flat_map(|turn| &turn.committed).filter(|entry| has_commands(entry));
-        let keys = entries.flat_map(|entry| first_arguments(&entry.data)).take(keys_max);
-        let note = |key: &[u8]| {
-            view.cache().note(shard, key, step, lines);
-            keys::record_into(tree_key, key);
-            view.engine().note(tree_key, step, lines);
-        };
-        keys.map(note).count()
+        for key in entries.flat_map(|entry| first_arguments(&entry.data)).take(FETCH_MAX - first) {
+            fetch.rows.push(view.cache().hash(shard, key));
+            keys::record_into(&mut fetch.tree_key, key);
+            fetch.trees.push(view.engine().hash(&fetch.tree_key));
+        }
+        first..fetch.rows.len()
+    }
+
+    /// Notes what is looked at for these of the round's keys, for one step.
+    pub(crate) fn note(&self, keys: Range<usize>, step: Step, fetch: &mut Fetch) {
+        self.view.cache().note(&fetch.rows[keys.clone()], step, &mut fetch.lines);
+        self.view.engine().note(&fetch.trees[keys], step, &mut fetch.lines);
     }
 }

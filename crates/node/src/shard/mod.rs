@@ -21,6 +21,7 @@ mod warm;
 pub(crate) use apply::{clear, run, transaction};
 pub use effects::{ArrivedSnapshot, Effects, SnapshotTask, SplitTask};
 pub use events::{StoreEvent, events_after, newest_events};
+pub(crate) use fetch::Fetch;
 pub use lease::LEASE_US;
 pub use meta::stored_map;
 pub use ticket::{Answers, KeyHash, Ticket, Write, key_hash};

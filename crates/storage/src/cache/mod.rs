@@ -120,10 +120,15 @@ impl RowCache {
         Stamp { hash, puts, epoch: self.epoch(shard).load(Ordering::SeqCst) }
     }
 
-    /// Notes what the other calls will look at for a row, for one step.
-    pub fn note(&self, shard: u32, key: &[u8], step: Step, lines: &mut Lines) {
-        let hash = self.hash(shard, key);
-        self.slot(hash).lock().note(hash, step, lines);
+    /// By what `note` finds a row.
+    #[must_use]
+    pub fn hash(&self, shard: u32, key: &[u8]) -> u64 {
+        xxh3_64_with_seed(key, self.seed ^ u64::from(shard))
+    }
+
+    /// Notes what the other calls will look at for rows of those hashes, for one step.
+    pub fn note(&self, hashes: &[u64], step: Step, lines: &mut Lines) {
+        hashes.iter().for_each(|&hash| self.slot(hash).lock().note(hash, step, lines));
     }
 
     /// Brings in a copy of what a reader found in the tree after it got `stamp`; false if it may be out of date by now,
@@ -176,10 +181,6 @@ impl RowCache {
             slot.lock().add_to(&mut sum);
         }
         sum
-    }
-
-    fn hash(&self, shard: u32, key: &[u8]) -> u64 {
-        xxh3_64_with_seed(key, self.seed ^ u64::from(shard))
     }
 
     fn slot(&self, hash: u64) -> &Slot {

@@ -234,8 +234,12 @@ impl Engine for LsmEngine {
         self.current().look(key, NEWEST, held)
     }
 
-    fn note(&self, key: &[u8], step: Step, lines: &mut Lines) {
-        self.view.load().active.note(key, step, lines);
+    fn hash(&self, key: &[u8]) -> u64 {
+        self.view.load().active.hash(key)
+    }
+
+    fn note(&self, hashes: &[u64], step: Step, lines: &mut Lines) {
+        self.view.load().active.note(hashes, step, lines);
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {

@@ -72,9 +72,15 @@ impl Memtable {
         self.read().find(key)?.as_of(index)
     }
 
+    /// See `Engine::hash`.
+    pub(super) fn hash(&self, key: &[u8]) -> u64 {
+        self.read().hash(key)
+    }
+
     /// See `Engine::note`.
-    pub(super) fn note(&self, key: &[u8], step: Step, lines: &mut Lines) {
-        self.read().note(key, step, lines);
+    pub(super) fn note(&self, hashes: &[u64], step: Step, lines: &mut Lines) {
+        let rows = self.read();
+        hashes.iter().for_each(|hash| rows.note(*hash, step, lines));
     }
 
     pub(super) fn len(&self) -> usize {

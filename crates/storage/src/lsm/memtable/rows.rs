@@ -108,7 +108,7 @@ impl Rows {
     }
 
     pub(super) fn find(&self, key: &[u8]) -> Option<&Row> {
-        let (table, hash) = place_of(key, self.seed);
+        let (table, hash) = place_of(self.hash(key));
         self.at(table, hash, key).map(|at| self.row(at))
     }
 
@@ -116,9 +116,13 @@ impl Rows {
         self.tables[table].find(hash, |at| self.row(at).key == key)
     }
 
+    pub(super) fn hash(&self, key: &[u8]) -> u64 {
+        xxh3_64_with_seed(key, self.seed)
+    }
+
     /// See `Engine::note`.
-    pub(super) fn note(&self, key: &[u8], step: Step, lines: &mut Lines) {
-        let (table, hash) = place_of(key, self.seed);
+    pub(super) fn note(&self, hash: u64, step: Step, lines: &mut Lines) {
+        let (table, hash) = place_of(hash);
         let table = &self.tables[table];
         // Which of the rows with that hash it is, the key itself must tell; as a rule there is one.
         let row = || table.find(hash, |_| true).map(|at| self.row(at));
@@ -132,7 +136,7 @@ impl Rows {
     /// Writes `version` of `key`, which is newer than all that is here; tells by how many bytes the rows grew. `live`
     /// are the indexes of the snapshots that may look at older versions.
     pub(super) fn put(&mut self, key: Slice, version: Version, live: &[u64]) -> i64 {
-        let (table, hash) = place_of(&key, self.seed);
+        let (table, hash) = place_of(self.hash(&key));
         if let Some(at) = self.at(table, hash, &key) {
             let at = at as usize;
             return self.chunks[at / CHUNK_ROWS][at % CHUNK_ROWS].replace(version, live);
@@ -150,8 +154,7 @@ impl Rows {
     }
 }
 
-/// A key's table, and its hash there.
-fn place_of(key: &[u8], seed: u64) -> (usize, u32) {
-    let hash = xxh3_64_with_seed(key, seed);
+/// The table of a key of that hash, and its hash there.
+fn place_of(hash: u64) -> (usize, u32) {
     ((hash >> 32) as usize % TABLES, hash as u32)
 }
