@@ -37,4 +37,5 @@ pub use shard::{
 };
 pub use slots::Slots;
 pub use space::{Fault, RecordRange, Records, Shards, SmallHash, Space};
-pub use view::{LoadSampler, ShardView};
+pub use view::ShardView;
+pub use view::load::LoadSampler;

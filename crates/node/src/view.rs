@@ -1,9 +1,7 @@
 //! What all threads share of a shard: its tree, its part of the row cache, its counters and whether it may be read.
 
 mod lease;
-mod load;
-
-pub use load::LoadSampler;
+pub(crate) mod load;
 
 use crate::absent_watch::{AbsentKeys, AbsentWatch};
 use crate::config::Config;

@@ -11,7 +11,7 @@ pub use rest::REST_AFTER_TICKS;
 
 use crate::peer::{Order, PeerMessage};
 use crate::shard::{ArrivedSnapshot, Effects, Fetch, KeyHash, Shard, Ticket, Write};
-use crate::view::LoadSampler;
+use crate::view::load::LoadSampler;
 use cluster::Map;
 use replica::{LogWrite, Message, MessageType};
 use rest::Neighbours;
