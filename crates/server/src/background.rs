@@ -202,7 +202,8 @@ fn purge_thread(store: &Store) {
     }
 }
 
-/// Makes log files ahead, and frees what will be written over. Not on a device that is filling up: what has no other place needs the room.
+/// Makes log files ahead, and frees the page cache of what will be written over. Not on a device that is filling up: what
+/// has no other place needs the room.
 fn log_spare_thread(store: &Store) {
     let has_room = || room(store.dir.root()).is_ok_and(|(free, reserve)| free / LOG_ROOM_PART > reserve);
     while !store.is_stopping() {
