@@ -51,6 +51,7 @@ pub struct Core {
     ticks: u64,
     /// Used again.
     fetch: Fetch,
+    /// Of writes.
     sampler: LoadSampler,
 }
 
