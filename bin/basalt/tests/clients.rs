@@ -178,6 +178,49 @@ fn thousands_of_connections() {
     });
 }
 
+/// Those who write, each with a fsync to wait for, are answered by a thread beside the event loop (docs/adr/0020).
+#[test]
+fn writers_are_answered_in_order_though_one_reads_late() {
+    const WRITERS: usize = 40;
+    const WRITES: usize = 300;
+    const LATE: usize = 3_000;
+    let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    let dir = Dir::new("in-order");
+    let setup = Setup::new(&dir.join("data")).with("--durability", "sync").with("--workers", "1");
+    let server = Server::start(&setup);
+    let value = |n: usize| format!("{n}{}", ".".repeat(n * 7 % 9_000));
+    let mut late = Connection::open(server.port()).unwrap();
+    std::thread::scope(|scope| {
+        // Its answers take more than a socket holds.
+        let mut requests = late.stream().try_clone().unwrap();
+        scope.spawn(move || {
+            for n in 0..LATE {
+                requests.write_all(&Connection::encode(&["SET", "late", &value(n), "GET"])).unwrap();
+            }
+        });
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let mut connection = server.connect();
+                scope.spawn(move || {
+                    let request = Connection::encode(&["INCR", &format!("writer{writer}")]);
+                    for first in (0..WRITES).step_by(1 + writer % 4) {
+                        let count = (1 + writer % 4).min(WRITES - first);
+                        connection.send(&request.repeat(count)).unwrap();
+                        for n in first..first + count {
+                            assert_eq!(connection.read().unwrap(), Value::Int(n as i64 + 1), "writer {writer}");
+                        }
+                    }
+                })
+            })
+            .collect();
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        assert_eq!(late.read().unwrap(), Value::NilBulk);
+        for n in 1..LATE {
+            assert!(late.read().unwrap() == Value::bulk(value(n - 1)), "answer {n}");
+        }
+    });
+}
+
 #[test]
 fn clients_that_vanish_under_load() {
     let (_dir, server) = start("vanish");

@@ -6,8 +6,11 @@ use node::session::{Session, Transaction};
 use node::{Ticket, key_hash};
 use resp::table::CommandSpec;
 use resp::{ParseState, Reply};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vocab::limits;
 
@@ -16,6 +19,9 @@ pub(crate) type Mask = u64;
 
 /// What an answer is taken to be as long as before there was one.
 const LIKELY_REPLY_BYTES: usize = 64 * 1024;
+
+/// So much goes to the send thread at once, at most, in bytes.
+const ASIDE_BYTES_MAX: usize = 16 << 10;
 
 /// Every key.
 pub(crate) const ALL_KEYS: Mask = u64::MAX;
@@ -159,7 +165,7 @@ pub(crate) enum Received {
 /// One connection. Answers leave in the order of the requests; the work may be done out of order where no one can
 /// tell: requests on the same keys keep theirs.
 pub(crate) struct Connection {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Arc<TcpStream>,
     pub(crate) generation: u32,
     pub(crate) session: Session,
     /// Bytes received and not yet understood.
@@ -189,6 +195,11 @@ pub(crate) struct Connection {
     pub(crate) readable: bool,
     /// The socket takes bytes, as far as is known.
     writable: bool,
+    /// It takes no more, ever.
+    broken: bool,
+    /// The send thread knows the socket; and the last round in which it was handed answers for it.
+    pub(crate) is_lent: bool,
+    pub(crate) sent_aside: u64,
     /// It is in the list of connections to flush.
     pub(crate) dirty: bool,
     /// A request waits for those before it, or for room.
@@ -204,7 +215,7 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) fn new(stream: TcpStream, generation: u32, session: Session) -> Self {
         Self {
-            stream,
+            stream: Arc::new(stream),
             generation,
             session,
             input: Vec::new(),
@@ -223,6 +234,9 @@ impl Connection {
             hung_up: false,
             readable: false,
             writable: true,
+            broken: false,
+            is_lent: false,
+            sent_aside: 0,
             dirty: false,
             stalled: false,
             held_until_ms: 0,
@@ -234,12 +248,13 @@ impl Connection {
     /// Reads once into `buffer`.
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Received {
         loop {
-            return match self.stream.read(buffer) {
-                Ok(0) => Received::Closed,
-                Ok(n) if n < buffer.len() => Received::Drained(n),
-                Ok(n) => Received::More(n),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => Received::Drained(0),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            // Without what the C library does for threads that may be cancelled.
+            return match recv(&*self.stream, &mut *buffer, RecvFlags::empty()) {
+                Ok((0, _)) => Received::Closed,
+                Ok((n, _)) if n < buffer.len() => Received::Drained(n),
+                Ok((n, _)) => Received::More(n),
+                Err(Errno::AGAIN) => Received::Drained(0),
+                Err(Errno::INTR) => continue,
                 Err(_) => Received::Closed,
             };
         }
@@ -360,18 +375,26 @@ impl Connection {
     /// Sends what can be sent. An error means that the client is gone.
     pub(crate) fn flush(&mut self) -> io::Result<usize> {
         let mut sent = 0;
+        if self.broken {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         while self.writable && self.sent < self.output.buf.len() {
-            match self.stream.write(&self.output.buf[self.sent..]) {
+            match send(&*self.stream, &self.output.buf[self.sent..], SendFlags::NOSIGNAL) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => {
                     self.sent += n;
                     sent += n;
                 }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.writable = false,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
+                Err(Errno::AGAIN) => self.writable = false,
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
             }
         }
+        self.tidy_output();
+        Ok(sent)
+    }
+
+    fn tidy_output(&mut self) {
         if self.sent == self.output.buf.len() {
             self.sent = 0;
             // A large answer leaves no large buffer behind.
@@ -384,7 +407,31 @@ impl Connection {
             self.output.buf.drain(..self.sent);
             self.sent = 0;
         }
-        Ok(sent)
+    }
+
+    /// Whether the send thread may be handed what there is to send: not much, and the socket takes it, as far as is known.
+    pub(crate) fn may_be_sent_aside(&self) -> bool {
+        self.writable && !self.broken && self.unsent() <= ASIDE_BYTES_MAX
+    }
+
+    /// Gives what is unsent to the send thread; tells how much that was.
+    pub(crate) fn take_unsent(&mut self, take: impl FnOnce(&[u8])) -> usize {
+        let bytes = self.unsent();
+        take(&self.output.buf[self.sent..]);
+        self.sent += bytes;
+        self.tidy_output();
+        bytes
+    }
+
+    /// What the send thread could not send: it comes before what there is. From here on the event loop sends.
+    pub(crate) fn take_back(&mut self, bytes: &[u8], broken: bool) {
+        self.output.buf.splice(..self.sent, bytes.iter().copied());
+        (self.sent, self.sent_aside, self.broken) = (0, 0, broken);
+    }
+
+    /// Whether a request that waits can be looked at again, now that something was sent.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.stalled && !self.is_full() && self.unsent() == 0
     }
 
     /// Whether everything is done and the connection is to be closed.

@@ -81,6 +81,8 @@ pub(crate) enum Message {
     Picture(std::sync::mpsc::SyncSender<Option<Box<node::director::StorePicture>>>),
     /// Look at a connection again (it was killed, or what held it is over).
     Look,
+    /// The send thread gives something back.
+    Unsent,
     /// End.
     Stop,
 }

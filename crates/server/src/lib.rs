@@ -2,6 +2,7 @@
 
 mod access;
 mod admin;
+mod answers;
 mod background;
 mod backup;
 mod calls;
@@ -31,6 +32,7 @@ mod pool;
 mod process;
 mod reads;
 mod requests;
+mod send_thread;
 mod server;
 pub mod snapshots;
 mod splitting;

@@ -62,6 +62,8 @@ impl Worker {
                 let _ = asked.try_send(picture.map(Box::new));
             }
             Message::Look => self.look_at_all(),
+            // At the end of the turn it is taken back.
+            Message::Unsent => {}
             Message::Stop => self.stopping = true,
         }
     }

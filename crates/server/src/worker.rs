@@ -12,6 +12,7 @@ use crate::event_wait::EventWait;
 use crate::inbox::{Inbox, Message};
 use crate::links::Links;
 use crate::outbox::Outbox;
+use crate::send_thread::SendThread;
 use crate::splitting::HeldWrite;
 use crate::store::{Store, moment};
 use crate::waits::Waiting;
@@ -43,7 +44,7 @@ const ROUNDS_MAX: usize = 4;
 pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) store: Arc<Store>,
-    poll: Poll,
+    pub(crate) poll: Poll,
     listener: Option<TcpListener>,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) outbox: Outbox,
@@ -59,6 +60,12 @@ pub(crate) struct Worker {
     pub(crate) served_others: bool,
     /// This thread made an fsync in the last turn: the more writes are there for the next one, the better.
     pub(crate) synced_here: bool,
+    /// Sends answers while this thread goes on, and the last round of them. None until that is of use.
+    pub(crate) send_thread: Option<SendThread>,
+    pub(crate) sent_aside: u64,
+    pub(crate) may_have_send_thread: bool,
+    /// How many clients an fsync's turn answers of late, times `TURNS_NOTED`.
+    pub(crate) clients_of_late: usize,
     /// The log has a ring, of which this worker hears.
     pub(crate) has_ring: bool,
     /// Those that log threads have, oldest first.
@@ -130,6 +137,10 @@ impl Worker {
             staged: Vec::new(),
             served_others: false,
             synced_here: false,
+            send_thread: None,
+            sent_aside: 0,
+            may_have_send_thread: false,
+            clients_of_late: 0,
             has_ring: false,
             logging: VecDeque::new(),
             logging_since: Instant::now(),
@@ -173,7 +184,11 @@ impl Worker {
             self.open_ring(&registry, MAIL);
         }
         let mut events = Events::with_capacity(1024);
-        let mut event_wait = EventWait::new(self.store.workers() == 1 && self.links.is_none());
+        // No other event loop needs the processors, and there is more than one.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let is_alone = self.store.workers() == 1 && self.links.is_none() && processors > 1;
+        let mut event_wait = EventWait::new(is_alone);
+        self.may_have_send_thread = is_alone;
         let mut mail = Vec::new();
         while !self.stopping {
             let mut next = self.send_delayed().map_or(self.next_tick, |at| at.min(self.next_tick));
@@ -315,7 +330,7 @@ impl Worker {
         self.store.connect(address(stream.peer_addr()), address(stream.local_addr()), self.index, self.now.wall_ms)
     }
 
-    fn close_session(&self, session: &Session) {
+    pub(crate) fn close_session(&self, session: &Session) {
         self.store.disconnect(session);
     }
 
@@ -448,38 +463,9 @@ impl Worker {
         }
     }
 
-    fn flush_all(&mut self) {
-        let mut sent = 0;
-        while let Some(id) = self.outbox.dirty.pop() {
-            let Some(connection) = self.outbox.connections.get_mut(id) else { continue };
-            connection.dirty = false;
-            let (gone, n) = match connection.flush() {
-                Ok(n) => (connection.is_over(), n),
-                Err(_) => (true, 0),
-            };
-            sent += n;
-            if gone {
-                self.close(id);
-            } else if n > 0 && connection.stalled && !connection.is_full() && connection.unsent() == 0 {
-                // Only if something has changed: or a request that waits for anything else would be looked at for ever.
-                self.ready.push(id);
-            }
-        }
-        self.store.stats.worker(self.index).sent(sent);
-    }
-
-    fn close(&mut self, id: usize) {
-        let mut connection = self.outbox.connections.remove(id);
-        // Writes that never set out: nobody waits for them any more.
-        for cold in connection.cold.drain(..) {
-            self.store.write_left(cold.write.bytes());
-        }
-        let _ = self.poll.registry().deregister(&mut connection.stream);
-        self.close_session(&connection.session);
-    }
-
     fn finish(&mut self) {
         // What is under way is finished: the log threads outlive the workers.
+        self.end_send_thread();
         self.flush_all();
         for id in self.outbox.connections.iter().map(|(id, _)| id).collect::<Vec<_>>() {
             self.close(id);

@@ -1,0 +1,358 @@
+//! A thread that sends answers while its worker goes on.
+//!
+//! For a worker that makes the fsyncs of its log itself (`commit.rs`): it has answers for many clients at once, and sending
+//! them takes a third of its time, while other processors have little to do (docs/adr/0020). Answers are sent in
+//! the order in which they were handed over. What a socket does not take is given back, with all that was to follow it.
+
+use crate::inbox::{Inbox, Message};
+use mio::net::TcpStream;
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// With so many bytes to be sent the worker waits for the thread: no client holds that up, so it is not for long.
+const QUEUED_BYTES_MAX: usize = 1 << 20;
+/// What an answer takes beyond its bytes, about.
+const PARCEL_BYTES: usize = 64;
+
+/// Bytes of an answer, or of several to one client; most are short.
+type Bytes = SmallVec<[u8; 40]>;
+
+/// A connection, as the worker knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Addressee {
+    /// Its place, which another may have had before.
+    pub(crate) id: usize,
+    /// Tells it from those.
+    pub(crate) generation: u32,
+}
+
+/// What the thread is to do next.
+enum Parcel {
+    /// The connection with that place has this socket.
+    Open(usize, Arc<TcpStream>),
+    Answers(Addressee, Bytes),
+    /// The connection with that place is no more.
+    Close(usize),
+}
+
+/// What could not be sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unsent {
+    pub(crate) to: Addressee,
+    pub(crate) bytes: Vec<u8>,
+    /// The socket takes no more, ever.
+    pub(crate) broken: bool,
+}
+
+/// What worker and thread share.
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// The last round that the thread is done with.
+    over: AtomicU64,
+    /// Something is given back.
+    has_unsent: AtomicBool,
+    inbox: Arc<Inbox>,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Parcel>,
+    /// What is queued takes about so much.
+    bytes: usize,
+    /// The last round that something was queued in.
+    round: u64,
+    unsent: Vec<Unsent>,
+    /// The thread has nothing to do.
+    sleeps: bool,
+    stopped: bool,
+}
+
+/// The way to the thread; dropping it ends it.
+pub(crate) struct SendThread {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// One round of handing answers over; the thread begins with them when it is dropped.
+pub(crate) struct Round<'a> {
+    shared: &'a Shared,
+    state: MutexGuard<'a, State>,
+    over: u64,
+}
+
+impl SendThread {
+    /// `inbox`: of the worker, to wake it when something is given back.
+    pub(crate) fn start(name: &str, inbox: Arc<Inbox>) -> std::io::Result<Self> {
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        let (over, has_unsent) = (AtomicU64::new(0), AtomicBool::new(false));
+        let shared = Arc::new(Shared { state, changed, over, has_unsent, inbox });
+        let of_thread = shared.clone();
+        let thread = crate::vital::spawn(name, move || of_thread.run())?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Whether something that was handed over is not sent yet, or given back: until `round` says that it is over, a
+    /// connection's bytes go this way alone.
+    pub(crate) fn is_at_work(&self, last_round: u64) -> bool {
+        self.shared.over.load(Ordering::Acquire) < last_round || self.shared.has_unsent.load(Ordering::Acquire)
+    }
+
+    /// Begins a round. Waits, if very much is queued.
+    pub(crate) fn round(&self) -> Round<'_> {
+        let mut state = self.shared.state();
+        while state.bytes > QUEUED_BYTES_MAX {
+            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        // Under the lock: what is over has given back what it could not send.
+        let over = self.shared.over.load(Ordering::Acquire);
+        state.round += 1;
+        Round { shared: &self.shared, state, over }
+    }
+
+    /// The connection is no more; its socket goes once what was handed over is sent.
+    pub(crate) fn close(&self, id: usize) {
+        self.round().state.queue.push_back(Parcel::Close(id));
+    }
+
+    /// Ends the thread, once all is sent that can be.
+    pub(crate) fn stop(&mut self) {
+        self.shared.state().stopped = true;
+        self.shared.changed.notify_all();
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            log::error!("a send thread has panicked");
+        }
+    }
+}
+
+impl Drop for SendThread {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Round<'_> {
+    /// Its number: more than that of any before it.
+    pub(crate) fn number(&self) -> u64 {
+        self.state.round
+    }
+
+    /// What could not be sent in earlier rounds.
+    pub(crate) fn take_unsent(&mut self) -> Vec<Unsent> {
+        self.shared.has_unsent.store(false, Ordering::Release);
+        std::mem::take(&mut self.state.unsent)
+    }
+
+    /// Whether all is sent, or given back, that was handed over in a round.
+    pub(crate) fn is_over(&self, round: u64) -> bool {
+        round <= self.over
+    }
+
+    /// A connection that the thread does not know yet.
+    pub(crate) fn open(&mut self, id: usize, stream: Arc<TcpStream>) {
+        self.state.queue.push_back(Parcel::Open(id, stream));
+    }
+
+    /// Hands answers over.
+    pub(crate) fn send(&mut self, to: Addressee, bytes: &[u8]) {
+        self.state.bytes += bytes.len() + PARCEL_BYTES;
+        self.state.queue.push_back(Parcel::Answers(to, Bytes::from_slice(bytes)));
+    }
+}
+
+impl Drop for Round<'_> {
+    fn drop(&mut self) {
+        if self.state.sleeps && !self.state.queue.is_empty() {
+            self.state.sleeps = false;
+            self.shared.changed.notify_all();
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        let (mut parcels, mut unsent, mut round) = (VecDeque::new(), Vec::new(), 0);
+        let mut streams: Vec<Option<Arc<TcpStream>>> = Vec::new();
+        while self.next(&mut parcels, &mut unsent, &mut round) {
+            for parcel in parcels.drain(..) {
+                match parcel {
+                    Parcel::Open(id, stream) => {
+                        streams.resize_with(streams.len().max(id + 1), || None);
+                        streams[id] = Some(stream);
+                    }
+                    Parcel::Answers(to, bytes) => match streams.get(to.id).and_then(Option::as_ref) {
+                        Some(stream) => deliver(stream, to, &bytes, &mut unsent),
+                        None => unreachable!("answers to a connection that was not opened, or closed"),
+                    },
+                    Parcel::Close(id) => {
+                        unsent.retain(|unsent: &Unsent| unsent.to.id != id);
+                        streams[id] = None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What was handed over up to `round` is dealt with: takes what has come since. False at the end.
+    fn next(&self, parcels: &mut VecDeque<Parcel>, unsent: &mut Vec<Unsent>, round: &mut u64) -> bool {
+        let mut state = self.state();
+        if !unsent.is_empty() {
+            state.give_back(unsent);
+            self.has_unsent.store(true, Ordering::Release);
+            self.inbox.send(Message::Unsent);
+        }
+        self.over.store(*round, Ordering::Release);
+        while state.queue.is_empty() {
+            if state.stopped {
+                return false;
+            }
+            state.sleeps = true;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.sleeps = false;
+        std::mem::swap(&mut state.queue, parcels);
+        if std::mem::take(&mut state.bytes) > QUEUED_BYTES_MAX {
+            self.changed.notify_all();
+        }
+        *round = state.round;
+        true
+    }
+}
+
+impl State {
+    /// What is still queued for the same connections follows it.
+    fn give_back(&mut self, unsent: &mut Vec<Unsent>) {
+        self.queue.retain(|parcel| match parcel {
+            Parcel::Answers(to, bytes) => !follow(unsent, *to, bytes),
+            Parcel::Open(..) | Parcel::Close(_) => true,
+        });
+        self.unsent.append(unsent);
+    }
+}
+
+/// Puts bytes behind those of their connection that could not be sent; false if there are none.
+fn follow(unsent: &mut [Unsent], to: Addressee, bytes: &[u8]) -> bool {
+    let before = unsent.iter_mut().find(|unsent| unsent.to == to);
+    before.map(|before| before.bytes.extend_from_slice(bytes)).is_some()
+}
+
+/// Sends, as far as the socket takes it at once; the rest is noted.
+fn deliver(stream: &TcpStream, to: Addressee, bytes: &[u8], unsent: &mut Vec<Unsent>) {
+    if follow(unsent, to, bytes) {
+        return;
+    }
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match send(stream, rest, SendFlags::NOSIGNAL) {
+            Ok(count) if count > 0 => rest = &rest[count..],
+            Err(Errno::INTR) => {}
+            outcome => {
+                let broken = outcome != Err(Errno::AGAIN);
+                return unsent.push(Unsent { to, bytes: rest.to_vec(), broken });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use mio::{Poll, Token, Waker};
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream as Socket};
+
+    struct Client {
+        socket: Socket,
+        to: Addressee,
+        sent: Vec<u8>,
+        given_back: Vec<u8>,
+    }
+
+    /// Rounds of answers until those to a client that reads nothing are given back: what it finds in its socket later, and
+    /// what was given back, is all of it, in order; the others get theirs.
+    #[test]
+    fn all_bytes_are_sent_in_order_or_given_back() {
+        let poll = Poll::new().unwrap();
+        let inbox = Inbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let mut sends = SendThread::start("send-test", inbox.clone()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut clients = Vec::new();
+        for id in 0..4 {
+            let socket = Socket::connect(listener.local_addr().unwrap()).unwrap();
+            let (stream, _) = listener.accept().unwrap();
+            stream.set_nonblocking(true).unwrap();
+            sends.round().open(id, Arc::new(TcpStream::from_std(stream)));
+            let to = Addressee { id, generation: 7 };
+            clients.push(Client { socket, to, sent: Vec::new(), given_back: Vec::new() });
+        }
+        let mut round_of_first = 0;
+        for n in 0..1_000_000_u32 {
+            let mut round = sends.round();
+            for unsent in round.take_unsent() {
+                assert_eq!((unsent.to, unsent.broken), (clients[0].to, false));
+                assert!(clients[0].given_back.is_empty(), "the worker sends what comes after that");
+                clients[0].given_back = unsent.bytes;
+            }
+            if !clients[0].given_back.is_empty() {
+                break;
+            }
+            for client in &mut clients {
+                let length = if client.to.id == 0 { n as usize % 20_000 } else { 10 };
+                let bytes = vec![(n % 251) as u8; length];
+                round.send(client.to, &bytes);
+                client.sent.extend_from_slice(&bytes);
+            }
+            round_of_first = round.number();
+            drop(round);
+            for client in &mut clients[1..] {
+                let mut found = [0; 10];
+                client.socket.read_exact(&mut found).unwrap();
+                assert_eq!(found, client.sent[client.sent.len() - 10..]);
+            }
+        }
+        assert!(!clients[0].given_back.is_empty(), "some socket takes any amount");
+        assert!(sends.round().is_over(round_of_first));
+        let mut messages = Vec::new();
+        inbox.take(&mut messages);
+        assert!(matches!(messages[..], [Message::Unsent]));
+        clients.iter().for_each(|client| sends.close(client.to.id));
+        sends.stop();
+        for client in &mut clients {
+            let mut found = Vec::new();
+            client.socket.read_to_end(&mut found).unwrap();
+            found.extend_from_slice(&client.given_back);
+            assert!(client.to.id > 0 || found == client.sent);
+        }
+    }
+
+    /// Also of what is queued behind the answers that find it out.
+    #[test]
+    fn a_client_that_is_gone_is_given_back_as_broken_once() {
+        let poll = Poll::new().unwrap();
+        let inbox = Inbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let mut sends = SendThread::start("send-test", inbox).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = Socket::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let to = Addressee { id: 0, generation: 1 };
+        let mut round = sends.round();
+        round.open(0, Arc::new(TcpStream::from_std(stream)));
+        (0..10).for_each(|n| round.send(to, &[n; 3]));
+        drop(round);
+        sends.stop();
+        let bytes = (0..10).flat_map(|n| [n; 3]).collect();
+        assert_eq!(sends.round().take_unsent(), [Unsent { to, bytes, broken: true }]);
+    }
+}
