@@ -429,6 +429,12 @@ impl Connection {
         (self.sent, self.sent_aside, self.broken) = (0, 0, broken);
     }
 
+    /// Tells CLIENT LIST what waits here to be run, and to be sent.
+    pub(crate) fn note_buffers(&mut self) {
+        let owed = self.unsent() + self.owed;
+        self.session.buffers(self.input.len(), owed);
+    }
+
     /// Whether a request that waits can be looked at again, now that something was sent.
     pub(crate) fn goes_on(&self) -> bool {
         self.stalled && !self.is_full() && self.unsent() == 0

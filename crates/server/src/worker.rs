@@ -448,12 +448,13 @@ impl Worker {
         // Whoever waits for a time, for room, or was told to end.
         self.outbox.unstall_all();
         self.ready.append(&mut self.outbox.unstalled);
-        self.close_idle();
+        self.look_at_clients();
     }
 
-    fn close_idle(&mut self) {
+    fn look_at_clients(&mut self) {
         let (store, now_ms) = (self.store.clone(), self.now.wall_ms);
         for (id, connection) in &mut self.outbox.connections {
+            connection.note_buffers();
             let idle = connection.is_quiet() && connection.session.timed_out(&*store, now_ms);
             if idle || (connection.session.closing() && !connection.dirty) {
                 connection.deaf = true;
