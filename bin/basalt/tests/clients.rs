@@ -206,6 +206,11 @@ fn writers_are_answered_in_order_though_one_reads_late() {
                         assert_eq!(connection.read().unwrap(), Value::Int(answers), "writer {writer}");
                     }
                 }
+                // Nothing is lost at the end.
+                connection.send(&[request.as_slice(), b"QUIT\r\n"].concat()).unwrap();
+                assert_eq!(connection.read().unwrap(), Value::Int(answers + 1), "writer {writer}");
+                assert_eq!(connection.read().unwrap(), Value::ok(), "writer {writer}");
+                assert!(connection.read().is_err(), "writer {writer}: closed");
             });
         }
         let (mut requests, mut pace) = (late.stream().try_clone().unwrap(), server.connect());

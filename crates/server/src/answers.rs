@@ -20,21 +20,23 @@ impl Worker {
     /// alone would wait for that to wake.
     pub(crate) fn flush_all(&mut self) {
         let aside = self.synced_here && self.answers_many() && self.has_send_thread();
-        if let Some(sends) = self.send_thread.take() {
-            let gone =
-                if aside || sends.is_at_work(self.sent_aside) { self.send_aside(&sends, aside) } else { Vec::new() };
-            self.send_thread = Some(sends);
-            gone.into_iter().for_each(|id| self.close(id));
-        }
         let mut sent = 0;
+        if let Some(sends) = self.send_thread.take() {
+            if aside || !sends.has_sent(self.last_round) {
+                sent += self.send_aside(&sends, aside);
+            }
+            self.send_thread = Some(sends);
+        }
         while let Some(id) = self.outbox.dirty.pop() {
             let Some(connection) = self.outbox.connections.get_mut(id) else { continue };
             connection.dirty = false;
+            let is_sent = |round: u64| self.send_thread.as_ref().is_none_or(|sends| sends.has_sent(round));
             let (gone, n) = match connection.flush() {
-                Ok(n) => (connection.is_over(), n),
+                // If the send thread has something of it, the tick sees to it.
+                Ok(n) => (connection.is_over() && is_sent(connection.sent_aside), n),
                 Err(_) => (true, 0),
             };
-            sent += n;
+            sent += connection.count(n);
             if gone {
                 self.close(id);
             } else if n > 0 && connection.goes_on() {
@@ -44,10 +46,11 @@ impl Worker {
         self.store.stats.worker(self.index).sent(sent);
     }
 
-    /// Hands answers to the send thread: all of them, or those that have to follow what it has not sent yet. Takes back what it
-    /// could not send. Tells which connections are over.
-    fn send_aside(&mut self, sends: &SendThread, all: bool) -> Vec<usize> {
+    /// Takes back what the send thread could not send. Hands it answers: all of them, or those that have to follow what it has
+    /// not sent yet. Tells how many bytes were sent, or handed over.
+    fn send_aside(&mut self, sends: &SendThread, all: bool) -> usize {
         let mut round = sends.round();
+        let mut sent = 0;
         for unsent in round.take_unsent() {
             let connection = self.outbox.connections.get_mut(unsent.to.id);
             if let Some(connection) = connection.filter(|connection| connection.generation == unsent.to.generation) {
@@ -55,7 +58,6 @@ impl Worker {
                 self.outbox.touch(unsent.to.id);
             }
         }
-        let (mut gone, mut sent) = (Vec::new(), 0);
         let Outbox { dirty, connections, .. } = &mut self.outbox;
         dirty.retain(|&id| {
             let Some(connection) = connections.get_mut(id) else { return false };
@@ -67,24 +69,22 @@ impl Worker {
                 round.open(id, connection.stream.clone());
             }
             let to = Addressee { id, generation: connection.generation };
-            sent += connection.take_unsent(|bytes| round.send(to, bytes));
+            let n = connection.take_unsent(|bytes| round.send(to, bytes));
+            sent += connection.count(n);
             (connection.sent_aside, connection.dirty) = (round.number(), false);
-            if connection.is_over() {
-                gone.push(id);
-            } else if connection.goes_on() {
+            if connection.goes_on() {
                 self.ready.push(id);
             }
             false
         });
-        self.sent_aside = round.number();
-        self.store.stats.worker(self.index).sent(sent);
-        gone
+        self.last_round = round.number();
+        sent
     }
 
     /// Whether there are answers for many clients, as is usual.
     fn answers_many(&mut self) -> bool {
         let clients = self.outbox.dirty.len();
-        self.clients_of_late += clients - self.clients_of_late / TURNS_NOTED;
+        self.clients_of_late = self.clients_of_late - self.clients_of_late / TURNS_NOTED + clients;
         clients >= CLIENTS_MIN && self.clients_of_late >= CLIENTS_MIN_OF_LATE * TURNS_NOTED
     }
 

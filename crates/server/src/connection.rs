@@ -200,6 +200,8 @@ pub(crate) struct Connection {
     /// The send thread knows the socket; and the last round in which it was handed answers for it.
     pub(crate) is_lent: bool,
     pub(crate) sent_aside: u64,
+    /// Bytes at the beginning of `output` that it was handed before, and gave back.
+    counted: usize,
     /// It is in the list of connections to flush.
     pub(crate) dirty: bool,
     /// A request waits for those before it, or for room.
@@ -237,6 +239,7 @@ impl Connection {
             broken: false,
             is_lent: false,
             sent_aside: 0,
+            counted: 0,
             dirty: false,
             stalled: false,
             held_until_ms: 0,
@@ -427,6 +430,16 @@ impl Connection {
     pub(crate) fn take_back(&mut self, bytes: &[u8], broken: bool) {
         self.output.buf.splice(..self.sent, bytes.iter().copied());
         (self.sent, self.sent_aside, self.broken) = (0, 0, broken);
+        self.counted += bytes.len();
+        // So that it is known that the socket takes no more, or that it does.
+        self.broken |= self.flush().map(|n| self.count(n)).is_err();
+    }
+
+    /// Of so many bytes that were sent, those that were not counted when the send thread was handed them.
+    pub(crate) fn count(&mut self, sent: usize) -> usize {
+        let known = sent.min(self.counted);
+        self.counted -= known;
+        sent - known
     }
 
     /// Tells CLIENT LIST what waits here to be run, and to be sent.

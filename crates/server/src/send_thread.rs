@@ -9,7 +9,7 @@ use mio::net::TcpStream;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use smallvec::SmallVec;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -38,6 +38,14 @@ enum Parcel {
     Answers(Addressee, Bytes),
     /// The connection with that place is no more.
     Close(usize),
+}
+
+impl Parcel {
+    /// What it takes, about.
+    fn bytes(&self) -> usize {
+        let Self::Answers(_, bytes) = self else { return PARCEL_BYTES };
+        bytes.len() + PARCEL_BYTES
+    }
 }
 
 /// What could not be sent.
@@ -84,6 +92,8 @@ pub(crate) struct Round<'a> {
     shared: &'a Shared,
     state: MutexGuard<'a, State>,
     over: u64,
+    /// It has a number of its own.
+    has_begun: bool,
 }
 
 impl SendThread {
@@ -97,10 +107,12 @@ impl SendThread {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Whether something that was handed over is not sent yet, or given back: until `round` says that it is over, a
-    /// connection's bytes go this way alone.
-    pub(crate) fn is_at_work(&self, last_round: u64) -> bool {
-        self.shared.over.load(Ordering::Acquire) < last_round || self.shared.has_unsent.load(Ordering::Acquire)
+    /// Whether all is sent that was handed over up to a round: until then a connection's bytes go this way alone
+    /// (`Round::is_over`), or there is something to be taken back.
+    pub(crate) fn has_sent(&self, round: u64) -> bool {
+        // In this order: what a round gives back is there before the round is over.
+        let is_over = self.shared.over.load(Ordering::Acquire) >= round;
+        is_over && !self.shared.has_unsent.load(Ordering::Acquire)
     }
 
     /// Begins a round. Waits, if very much is queued.
@@ -111,21 +123,20 @@ impl SendThread {
         }
         // Under the lock: what is over has given back what it could not send.
         let over = self.shared.over.load(Ordering::Acquire);
-        state.round += 1;
-        Round { shared: &self.shared, state, over }
+        Round { shared: &self.shared, state, over, has_begun: false }
     }
 
     /// The connection is no more; its socket goes once what was handed over is sent.
     pub(crate) fn close(&self, id: usize) {
-        self.round().state.queue.push_back(Parcel::Close(id));
+        self.round().add(Parcel::Close(id));
     }
 
     /// Ends the thread, once all is sent that can be.
     pub(crate) fn stop(&mut self) {
         self.shared.state().stopped = true;
         self.shared.changed.notify_all();
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            log::error!("a send thread has panicked");
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 }
@@ -137,7 +148,7 @@ impl Drop for SendThread {
 }
 
 impl Round<'_> {
-    /// Its number: more than that of any before it.
+    /// The number of the last round in which something was handed over: this one, it may be.
     pub(crate) fn number(&self) -> u64 {
         self.state.round
     }
@@ -155,13 +166,18 @@ impl Round<'_> {
 
     /// A connection that the thread does not know yet.
     pub(crate) fn open(&mut self, id: usize, stream: Arc<TcpStream>) {
-        self.state.queue.push_back(Parcel::Open(id, stream));
+        self.add(Parcel::Open(id, stream));
     }
 
     /// Hands answers over.
     pub(crate) fn send(&mut self, to: Addressee, bytes: &[u8]) {
-        self.state.bytes += bytes.len() + PARCEL_BYTES;
-        self.state.queue.push_back(Parcel::Answers(to, Bytes::from_slice(bytes)));
+        self.add(Parcel::Answers(to, Bytes::from_slice(bytes)));
+    }
+
+    fn add(&mut self, parcel: Parcel) {
+        self.state.round += u64::from(!std::mem::replace(&mut self.has_begun, true));
+        self.state.bytes += parcel.bytes();
+        self.state.queue.push_back(parcel);
     }
 }
 
@@ -180,7 +196,7 @@ impl Shared {
     }
 
     fn run(&self) {
-        let (mut parcels, mut unsent, mut round) = (VecDeque::new(), Vec::new(), 0);
+        let (mut parcels, mut unsent, mut round) = (VecDeque::new(), BTreeMap::new(), 0);
         let mut streams: Vec<Option<Arc<TcpStream>>> = Vec::new();
         while self.next(&mut parcels, &mut unsent, &mut round) {
             for parcel in parcels.drain(..) {
@@ -194,7 +210,7 @@ impl Shared {
                         None => unreachable!("answers to a connection that was not opened, or closed"),
                     },
                     Parcel::Close(id) => {
-                        unsent.retain(|unsent: &Unsent| unsent.to.id != id);
+                        unsent.remove(&id);
                         streams[id] = None;
                     }
                 }
@@ -203,10 +219,11 @@ impl Shared {
     }
 
     /// What was handed over up to `round` is dealt with: takes what has come since. False at the end.
-    fn next(&self, parcels: &mut VecDeque<Parcel>, unsent: &mut Vec<Unsent>, round: &mut u64) -> bool {
+    fn next(&self, parcels: &mut VecDeque<Parcel>, unsent: &mut BTreeMap<usize, Unsent>, round: &mut u64) -> bool {
         let mut state = self.state();
         if !unsent.is_empty() {
-            state.give_back(unsent);
+            state.give_back(std::mem::take(unsent));
+            self.changed.notify_all();
             self.has_unsent.store(true, Ordering::Release);
             self.inbox.send(Message::Unsent);
         }
@@ -230,23 +247,27 @@ impl Shared {
 
 impl State {
     /// What is still queued for the same connections follows it.
-    fn give_back(&mut self, unsent: &mut Vec<Unsent>) {
-        self.queue.retain(|parcel| match parcel {
-            Parcel::Answers(to, bytes) => !follow(unsent, *to, bytes),
-            Parcel::Open(..) | Parcel::Close(_) => true,
+    fn give_back(&mut self, mut unsent: BTreeMap<usize, Unsent>) {
+        let Self { queue, bytes, .. } = self;
+        queue.retain(|parcel| match parcel {
+            Parcel::Answers(to, answers) if follow(&mut unsent, *to, answers) => {
+                *bytes -= parcel.bytes();
+                false
+            }
+            _ => true,
         });
-        self.unsent.append(unsent);
+        self.unsent.extend(unsent.into_values());
     }
 }
 
 /// Puts bytes behind those of their connection that could not be sent; false if there are none.
-fn follow(unsent: &mut [Unsent], to: Addressee, bytes: &[u8]) -> bool {
-    let before = unsent.iter_mut().find(|unsent| unsent.to == to);
+fn follow(unsent: &mut BTreeMap<usize, Unsent>, to: Addressee, bytes: &[u8]) -> bool {
+    let before = unsent.get_mut(&to.id).filter(|unsent| unsent.to == to);
     before.map(|before| before.bytes.extend_from_slice(bytes)).is_some()
 }
 
 /// Sends, as far as the socket takes it at once; the rest is noted.
-fn deliver(stream: &TcpStream, to: Addressee, bytes: &[u8], unsent: &mut Vec<Unsent>) {
+fn deliver(stream: &TcpStream, to: Addressee, bytes: &[u8], unsent: &mut BTreeMap<usize, Unsent>) {
     if follow(unsent, to, bytes) {
         return;
     }
@@ -257,7 +278,8 @@ fn deliver(stream: &TcpStream, to: Addressee, bytes: &[u8], unsent: &mut Vec<Uns
             Err(Errno::INTR) => {}
             outcome => {
                 let broken = outcome != Err(Errno::AGAIN);
-                return unsent.push(Unsent { to, bytes: rest.to_vec(), broken });
+                unsent.insert(to.id, Unsent { to, bytes: rest.to_vec(), broken });
+                return;
             }
         }
     }
@@ -271,6 +293,22 @@ mod tests {
     use std::io::Read;
     use std::net::{TcpListener, TcpStream as Socket};
 
+    fn start() -> (SendThread, Arc<Inbox>, TcpListener) {
+        let poll = Poll::new().unwrap();
+        let inbox = Inbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        (SendThread::start("send-test", inbox.clone()).unwrap(), inbox, listener)
+    }
+
+    /// A connection with that place, which the thread knows, and its client's end.
+    fn connect(sends: &SendThread, listener: &TcpListener, id: usize) -> (Addressee, Socket) {
+        let socket = Socket::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        sends.round().open(id, Arc::new(TcpStream::from_std(stream)));
+        (Addressee { id, generation: 7 }, socket)
+    }
+
     struct Client {
         socket: Socket,
         to: Addressee,
@@ -282,20 +320,13 @@ mod tests {
     /// what was given back, is all of it, in order; the others get theirs.
     #[test]
     fn all_bytes_are_sent_in_order_or_given_back() {
-        let poll = Poll::new().unwrap();
-        let inbox = Inbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
-        let mut sends = SendThread::start("send-test", inbox.clone()).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (mut sends, inbox, listener) = start();
         let mut clients = Vec::new();
         for id in 0..4 {
-            let socket = Socket::connect(listener.local_addr().unwrap()).unwrap();
-            let (stream, _) = listener.accept().unwrap();
-            stream.set_nonblocking(true).unwrap();
-            sends.round().open(id, Arc::new(TcpStream::from_std(stream)));
-            let to = Addressee { id, generation: 7 };
+            let (to, socket) = connect(&sends, &listener, id);
             clients.push(Client { socket, to, sent: Vec::new(), given_back: Vec::new() });
         }
-        let mut round_of_first = 0;
+        let mut round_of_last = 0;
         for n in 0..1_000_000_u32 {
             let mut round = sends.round();
             for unsent in round.take_unsent() {
@@ -312,7 +343,7 @@ mod tests {
                 round.send(client.to, &bytes);
                 client.sent.extend_from_slice(&bytes);
             }
-            round_of_first = round.number();
+            round_of_last = round.number();
             drop(round);
             for client in &mut clients[1..] {
                 let mut found = [0; 10];
@@ -321,12 +352,12 @@ mod tests {
             }
         }
         assert!(!clients[0].given_back.is_empty(), "some socket takes any amount");
-        assert!(sends.round().is_over(round_of_first));
         let mut messages = Vec::new();
         inbox.take(&mut messages);
         assert!(matches!(messages[..], [Message::Unsent]));
         clients.iter().for_each(|client| sends.close(client.to.id));
         sends.stop();
+        assert!(sends.has_sent(round_of_last) && sends.round().is_over(round_of_last));
         for client in &mut clients {
             let mut found = Vec::new();
             client.socket.read_to_end(&mut found).unwrap();
@@ -335,13 +366,33 @@ mod tests {
         }
     }
 
+    /// With much queued behind what finds out that a socket is full, the worker is not left waiting for room in the queue.
+    #[test]
+    fn what_follows_to_a_full_socket_is_given_back_too() {
+        let (sends, _inbox, listener) = start();
+        let (to, _client) = connect(&sends, &listener, 0);
+        let mut whole = 0;
+        for n in 0..300_u32 {
+            let (first, second) = (vec![1; 10 + n as usize], vec![2; QUEUED_BYTES_MAX + 1]);
+            sends.round().send(to, &first);
+            sends.round().send(to, &second);
+            let mut bytes = Vec::new();
+            while !sends.has_sent(sends.round().number()) {
+                bytes.extend(sends.round().take_unsent().into_iter().flat_map(|unsent| unsent.bytes));
+                std::thread::yield_now();
+            }
+            // In the first turns the socket takes some.
+            let all = [first, second].concat();
+            assert!(all.ends_with(&bytes), "{n}: {} bytes", bytes.len());
+            whole += u32::from(bytes.len() == all.len());
+        }
+        assert!(whole > 100, "{whole} turns found the socket full");
+    }
+
     /// Also of what is queued behind the answers that find it out.
     #[test]
     fn a_client_that_is_gone_is_given_back_as_broken_once() {
-        let poll = Poll::new().unwrap();
-        let inbox = Inbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
-        let mut sends = SendThread::start("send-test", inbox).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (mut sends, _inbox, listener) = start();
         let _client = Socket::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();

@@ -62,7 +62,7 @@ pub(crate) struct Worker {
     pub(crate) synced_here: bool,
     /// Sends answers while this thread goes on, and the last round of them. None until that is of use.
     pub(crate) send_thread: Option<SendThread>,
-    pub(crate) sent_aside: u64,
+    pub(crate) last_round: u64,
     pub(crate) may_have_send_thread: bool,
     /// How many clients an fsync's turn answers of late, times `TURNS_NOTED`.
     pub(crate) clients_of_late: usize,
@@ -138,7 +138,7 @@ impl Worker {
             served_others: false,
             synced_here: false,
             send_thread: None,
-            sent_aside: 0,
+            last_round: 0,
             may_have_send_thread: false,
             clients_of_late: 0,
             has_ring: false,
@@ -456,7 +456,8 @@ impl Worker {
         for (id, connection) in &mut self.outbox.connections {
             connection.note_buffers();
             let idle = connection.is_quiet() && connection.session.timed_out(&*store, now_ms);
-            if idle || (connection.session.closing() && !connection.dirty) {
+            let ends = connection.session.closing() || connection.deaf;
+            if idle || (ends && !connection.dirty) {
                 connection.deaf = true;
                 connection.dirty = true;
                 self.outbox.dirty.push(id);
