@@ -10,6 +10,8 @@ use std::os::fd::AsRawFd;
 /// there are fewer, each waits for that longer than for the others' answers.
 const CLIENTS_MIN: usize = 4;
 const CLIENTS_MIN_OF_LATE: usize = 7;
+/// More than that of one client is sent by the event loop, in bytes.
+const ASIDE_BYTES_MAX: usize = 16 << 10;
 /// Turns that tell how many there are of late.
 const TURNS_NOTED: usize = 16;
 
@@ -49,6 +51,12 @@ impl Worker {
     /// Takes back what the send thread could not send. Hands it answers: all of them, or those that have to follow what it has
     /// not sent yet. Tells how many bytes were sent, or handed over.
     fn send_aside(&mut self, sends: &SendThread, all: bool) -> usize {
+        // What is large the thread is not handed, also if it follows what it has.
+        let large =
+            |id: &usize| self.outbox.connections.get(*id).filter(|connection| connection.unsent() > ASIDE_BYTES_MAX);
+        if let Some(round) = self.outbox.dirty.iter().filter_map(large).map(|large| large.sent_aside).max() {
+            sends.wait_for(round);
+        }
         let mut round = sends.round();
         let mut sent = 0;
         for unsent in round.take_unsent() {
@@ -62,7 +70,8 @@ impl Worker {
         dirty.retain(|&id| {
             let Some(connection) = connections.get_mut(id) else { return false };
             let follows = !round.is_over(connection.sent_aside);
-            if connection.unsent() == 0 || !(follows || all && connection.may_be_sent_aside()) {
+            let goes_aside = follows || (all && connection.is_writable() && connection.unsent() <= ASIDE_BYTES_MAX);
+            if connection.unsent() == 0 || !goes_aside {
                 return true;
             }
             if !std::mem::replace(&mut connection.is_lent, true) {

@@ -20,9 +20,6 @@ pub(crate) type Mask = u64;
 /// What an answer is taken to be as long as before there was one.
 const LIKELY_REPLY_BYTES: usize = 64 * 1024;
 
-/// So much goes to the send thread at once, at most, in bytes.
-const ASIDE_BYTES_MAX: usize = 16 << 10;
-
 /// Every key.
 pub(crate) const ALL_KEYS: Mask = u64::MAX;
 
@@ -412,9 +409,9 @@ impl Connection {
         }
     }
 
-    /// Whether the send thread may be handed what there is to send: not much, and the socket takes it, as far as is known.
-    pub(crate) fn may_be_sent_aside(&self) -> bool {
-        self.writable && !self.broken && self.unsent() <= ASIDE_BYTES_MAX
+    /// Whether the socket takes bytes, as far as is known.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writable && !self.broken
     }
 
     /// Gives what is unsent to the send thread; tells how much that was.

@@ -78,6 +78,8 @@ struct State {
     unsent: Vec<Unsent>,
     /// The thread has nothing to do.
     sleeps: bool,
+    /// The worker waits for the end of a round.
+    is_awaited: bool,
     stopped: bool,
 }
 
@@ -124,6 +126,15 @@ impl SendThread {
         // Under the lock: what is over has given back what it could not send.
         let over = self.shared.over.load(Ordering::Acquire);
         Round { shared: &self.shared, state, over, has_begun: false }
+    }
+
+    /// Waits until all is sent, or given back, that was handed over up to a round.
+    pub(crate) fn wait_for(&self, round: u64) {
+        let mut state = self.shared.state();
+        while self.shared.over.load(Ordering::Acquire) < round {
+            state.is_awaited = true;
+            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// The connection is no more; its socket goes once what was handed over is sent.
@@ -221,13 +232,16 @@ impl Shared {
     /// What was handed over up to `round` is dealt with: takes what has come since. False at the end.
     fn next(&self, parcels: &mut VecDeque<Parcel>, unsent: &mut BTreeMap<usize, Unsent>, round: &mut u64) -> bool {
         let mut state = self.state();
-        if !unsent.is_empty() {
+        let has_unsent = !unsent.is_empty();
+        if has_unsent {
             state.give_back(std::mem::take(unsent));
-            self.changed.notify_all();
             self.has_unsent.store(true, Ordering::Release);
             self.inbox.send(Message::Unsent);
         }
         self.over.store(*round, Ordering::Release);
+        if has_unsent || std::mem::take(&mut state.is_awaited) {
+            self.changed.notify_all();
+        }
         while state.queue.is_empty() {
             if state.stopped {
                 return false;
@@ -356,8 +370,10 @@ mod tests {
         inbox.take(&mut messages);
         assert!(matches!(messages[..], [Message::Unsent]));
         clients.iter().for_each(|client| sends.close(client.to.id));
-        sends.stop();
+        let round = sends.round().number();
+        sends.wait_for(round);
         assert!(sends.has_sent(round_of_last) && sends.round().is_over(round_of_last));
+        sends.stop();
         for client in &mut clients {
             let mut found = Vec::new();
             client.socket.read_to_end(&mut found).unwrap();
