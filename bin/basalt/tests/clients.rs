@@ -24,6 +24,15 @@ fn start(name: &str) -> (Dir, Server) {
     (dir, server)
 }
 
+/// Tells threads to end once it goes out of scope, also by a panic: who waits for them would wait for ever.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// A well-behaved client's slowest and median request while `mischief` goes on.
 fn others_stay_fast(server: &Server, what: &str, mischief: impl FnOnce() + Send) {
     let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
@@ -35,12 +44,6 @@ fn others_stay_fast(server: &Server, what: &str, mischief: impl FnOnce() + Send)
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // Whatever becomes of the mischief, the probing must end.
-            struct Done<'a>(&'a AtomicBool);
-            impl Drop for Done<'_> {
-                fn drop(&mut self) {
-                    self.0.store(true, Ordering::SeqCst);
-                }
-            }
             let _done = Done(&done);
             mischief();
         });
@@ -194,6 +197,7 @@ fn writers_are_answered_in_order_though_one_reads_late() {
     assert_eq!(late.call("CLIENT SETNAME late"), Value::ok());
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let done = Done(&is_over);
         for writer in 0..WRITERS {
             let (mut connection, is_over) = (server.connect(), &is_over);
             scope.spawn(move || {
@@ -214,6 +218,7 @@ fn writers_are_answered_in_order_though_one_reads_late() {
             });
         }
         let (mut requests, mut pace) = (late.stream().try_clone().unwrap(), server.connect());
+        requests.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
         scope.spawn(move || {
             for n in 0..LATE {
                 requests.write_all(&Connection::encode(&["SET", "late", &value(n), "GET"])).unwrap();
@@ -231,7 +236,7 @@ fn writers_are_answered_in_order_though_one_reads_late() {
         for n in 1..LATE {
             assert!(late.read().unwrap() == Value::bulk(value(n - 1)), "answer {n}");
         }
-        is_over.store(true, Ordering::SeqCst);
+        drop(done);
     });
 }
 

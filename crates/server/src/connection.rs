@@ -159,6 +159,20 @@ pub(crate) enum Received {
     Closed,
 }
 
+/// Sends what the socket takes at once: how many bytes, and what keeps it from taking more.
+pub(crate) fn send_now(stream: &TcpStream, bytes: &[u8]) -> (usize, Option<Errno>) {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match send(stream, &bytes[sent..], SendFlags::NOSIGNAL) {
+            Ok(0) => return (sent, Some(Errno::PIPE)),
+            Ok(count) => sent += count,
+            Err(Errno::INTR) => {}
+            Err(e) => return (sent, Some(e)),
+        }
+    }
+    (sent, None)
+}
+
 /// One connection. Answers leave in the order of the requests; the work may be done out of order where no one can
 /// tell: requests on the same keys keep theirs.
 pub(crate) struct Connection {
@@ -378,16 +392,14 @@ impl Connection {
         if self.broken {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        while self.writable && self.sent < self.output.buf.len() {
-            match send(&*self.stream, &self.output.buf[self.sent..], SendFlags::NOSIGNAL) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => {
-                    self.sent += n;
-                    sent += n;
-                }
-                Err(Errno::AGAIN) => self.writable = false,
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e.into()),
+        if self.writable {
+            let (count, stopped_by) = send_now(&self.stream, &self.output.buf[self.sent..]);
+            self.sent += count;
+            sent = count;
+            match stopped_by {
+                None => {}
+                Some(Errno::AGAIN) => self.writable = false,
+                Some(e) => return Err(e.into()),
             }
         }
         self.tidy_output();
@@ -445,7 +457,8 @@ impl Connection {
         self.session.buffers(self.input.len(), owed);
     }
 
-    /// Whether a request that waits can be looked at again, now that something was sent.
+    /// Whether a request that waits can be looked at again, now that something was sent. Not to be asked otherwise: one that
+    /// waits for anything else would be looked at for ever.
     pub(crate) fn goes_on(&self) -> bool {
         self.stalled && !self.is_full() && self.unsent() == 0
     }

@@ -4,10 +4,10 @@
 //! them takes a third of its time, while other processors have little to do (docs/adr/0020). Answers are sent in
 //! the order in which they were handed over. What a socket does not take is given back, with all that was to follow it.
 
+use crate::connection::send_now;
 use crate::inbox::{Inbox, Message};
 use mio::net::TcpStream;
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -78,7 +78,7 @@ struct State {
     unsent: Vec<Unsent>,
     /// The thread has nothing to do.
     sleeps: bool,
-    /// The worker waits for the end of a round.
+    /// The worker waits, for room or for the end of a round.
     is_awaited: bool,
     stopped: bool,
 }
@@ -121,6 +121,7 @@ impl SendThread {
     pub(crate) fn round(&self) -> Round<'_> {
         let mut state = self.shared.state();
         while state.bytes > QUEUED_BYTES_MAX {
+            state.is_awaited = true;
             state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         // Under the lock: what is over has given back what it could not send.
@@ -232,16 +233,13 @@ impl Shared {
     /// What was handed over up to `round` is dealt with: takes what has come since. False at the end.
     fn next(&self, parcels: &mut VecDeque<Parcel>, unsent: &mut BTreeMap<usize, Unsent>, round: &mut u64) -> bool {
         let mut state = self.state();
-        let has_unsent = !unsent.is_empty();
-        if has_unsent {
+        if !unsent.is_empty() {
             state.give_back(std::mem::take(unsent));
             self.has_unsent.store(true, Ordering::Release);
             self.inbox.send(Message::Unsent);
         }
         self.over.store(*round, Ordering::Release);
-        if has_unsent || std::mem::take(&mut state.is_awaited) {
-            self.changed.notify_all();
-        }
+        self.let_worker_go(&mut state);
         while state.queue.is_empty() {
             if state.stopped {
                 return false;
@@ -251,11 +249,16 @@ impl Shared {
         }
         state.sleeps = false;
         std::mem::swap(&mut state.queue, parcels);
-        if std::mem::take(&mut state.bytes) > QUEUED_BYTES_MAX {
-            self.changed.notify_all();
-        }
+        state.bytes = 0;
+        self.let_worker_go(&mut state);
         *round = state.round;
         true
+    }
+
+    fn let_worker_go(&self, state: &mut State) {
+        if std::mem::take(&mut state.is_awaited) {
+            self.changed.notify_all();
+        }
     }
 }
 
@@ -285,17 +288,9 @@ fn deliver(stream: &TcpStream, to: Addressee, bytes: &[u8], unsent: &mut BTreeMa
     if follow(unsent, to, bytes) {
         return;
     }
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        match send(stream, rest, SendFlags::NOSIGNAL) {
-            Ok(count) if count > 0 => rest = &rest[count..],
-            Err(Errno::INTR) => {}
-            outcome => {
-                let broken = outcome != Err(Errno::AGAIN);
-                unsent.insert(to.id, Unsent { to, bytes: rest.to_vec(), broken });
-                return;
-            }
-        }
+    let (sent, stopped_by) = send_now(stream, bytes);
+    if let Some(e) = stopped_by {
+        unsent.insert(to.id, Unsent { to, bytes: bytes[sent..].to_vec(), broken: e != Errno::AGAIN });
     }
 }
 
