@@ -1,13 +1,14 @@
 //! One client's connection: what it has sent, what it is owed, in order, and what of it is under way.
 
 use crate::requests::KeyHashes;
+use crate::send_thread::send_now;
 use mio::net::TcpStream;
 use node::session::{Session, Transaction};
 use node::{Ticket, key_hash};
 use resp::table::CommandSpec;
 use resp::{ParseState, Reply};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, recv};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -157,20 +158,6 @@ pub(crate) enum Received {
     More(usize),
     /// The client is gone.
     Closed,
-}
-
-/// Sends what the socket takes at once: how many bytes, and what keeps it from taking more.
-pub(crate) fn send_now(stream: &TcpStream, bytes: &[u8]) -> (usize, Option<Errno>) {
-    let mut sent = 0;
-    while sent < bytes.len() {
-        match send(stream, &bytes[sent..], SendFlags::NOSIGNAL) {
-            Ok(0) => return (sent, Some(Errno::PIPE)),
-            Ok(count) => sent += count,
-            Err(Errno::INTR) => {}
-            Err(e) => return (sent, Some(e)),
-        }
-    }
-    (sent, None)
 }
 
 /// One connection. Answers leave in the order of the requests; the work may be done out of order where no one can

@@ -4,10 +4,10 @@
 //! them takes a third of its time, while other processors have little to do (docs/adr/0020). Answers are sent in
 //! the order in which they were handed over. What a socket does not take is given back, with all that was to follow it.
 
-use crate::connection::send_now;
 use crate::inbox::{Inbox, Message};
 use mio::net::TcpStream;
 use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -292,6 +292,20 @@ fn deliver(stream: &TcpStream, to: Addressee, bytes: &[u8], unsent: &mut BTreeMa
     if let Some(e) = stopped_by {
         unsent.insert(to.id, Unsent { to, bytes: bytes[sent..].to_vec(), broken: e != Errno::AGAIN });
     }
+}
+
+/// Sends what the socket takes at once: how many bytes, and what keeps it from taking more.
+pub(crate) fn send_now(stream: &TcpStream, bytes: &[u8]) -> (usize, Option<Errno>) {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match send(stream, &bytes[sent..], SendFlags::NOSIGNAL) {
+            Ok(0) => return (sent, Some(Errno::PIPE)),
+            Ok(count) => sent += count,
+            Err(Errno::INTR) => {}
+            Err(e) => return (sent, Some(e)),
+        }
+    }
+    (sent, None)
 }
 
 #[cfg(test)]
