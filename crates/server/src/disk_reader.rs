@@ -140,6 +140,11 @@ impl DiskReader {
         })
     }
 
+    /// How many reads the disk has.
+    pub(crate) fn with_disk(&mut self) -> usize {
+        self.ring.with_disk()
+    }
+
     /// Whether there is more to do at once.
     pub(crate) fn is_behind(&mut self) -> bool {
         self.ring.has_done()

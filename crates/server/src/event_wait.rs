@@ -4,52 +4,88 @@ use mio::{Events, Poll};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// For how long events are looked for before the thread sleeps.
-const LOOK: Duration = Duration::from_micros(20);
-/// After a look that found nothing, so many waits are without one.
-const WITHOUT: u32 = 16;
+/// For how long clients are looked for before the thread sleeps.
+const FOR_CLIENTS: Duration = Duration::from_micros(20);
+/// And reads that the disk has: about as long as a quick disk takes for as many as it is given at a time.
+const FOR_READS: Duration = Duration::from_micros(200);
+/// Fewer reads are not looked for: whoever has only a few keeps a processor from nothing by sleeping.
+const READS_MIN: usize = 4;
+/// Between two glances. If it was longer, others want the processor.
+const GLANCE_MAX: Duration = Duration::from_micros(50);
+/// After looks that found nothing, at most so many waits are without one.
+const WITHOUT_MAX: u32 = 16;
 
-/// Waits for events. A client that sends to a thread that sleeps wakes it, which takes the client longer than its sending
-/// does; so if they come one soon after the other, the thread looks for them for a little while first
-/// (docs/adr/0001, "Looking for events").
+/// Waits for events. Whoever has something for a thread that sleeps wakes it, which on a virtual machine takes longer than
+/// what it is woken for: a client its sending, and the disk's reads their being answered. So if events come soon, the
+/// thread looks for them for a while before it sleeps (docs/adr/0001, "Looking for events").
 pub(crate) struct EventWait {
-    looks: bool,
+    is_alone: bool,
     /// Waits until the next look.
     without: u32,
+    /// How many it was after the last look, if that found nothing.
+    penalty: u32,
 }
 
 impl EventWait {
-    /// `looks`: no other event loop needs the processors, and there are several: with one it would keep the client from
+    /// `is_alone`: no other event loop needs the processors, and there are several: with one it would keep the client from
     /// sending.
-    pub(crate) fn new(looks: bool) -> Self {
-        Self { looks, without: 0 }
+    pub(crate) fn new(is_alone: bool) -> Self {
+        Self { is_alone, without: 0, penalty: 0 }
     }
 
-    /// As `Poll::poll` with that timeout. `patient`: rather many events late than few at once.
+    /// How long to look. `patient`: rather many events late than few at once; `reads`: how many the disk has.
+    pub(crate) fn span(&self, patient: bool, reads: usize) -> Duration {
+        match (patient, reads) {
+            (true, _) => Duration::ZERO,
+            (false, READS_MIN..) => FOR_READS,
+            (false, _) => {
+                if self.is_alone {
+                    FOR_CLIENTS
+                } else {
+                    Duration::ZERO
+                }
+            }
+        }
+    }
+
+    /// As `Poll::poll` with that timeout, with a look for as long as `span` first.
     pub(crate) fn poll(
         &mut self,
         poll: &mut Poll,
         events: &mut Events,
-        mut timeout: Duration,
-        patient: bool,
+        timeout: Duration,
+        span: Duration,
     ) -> io::Result<()> {
-        if self.looks && !patient && timeout >= LOOK {
+        let mut looked = Duration::ZERO;
+        if !span.is_zero() && timeout >= span {
             if let Some(left) = self.without.checked_sub(1) {
                 self.without = left;
             } else {
-                let begun = Instant::now();
-                while begun.elapsed() < LOOK {
-                    poll.poll(events, Some(Duration::ZERO))?;
-                    if !events.is_empty() {
-                        return Ok(());
-                    }
-                    std::hint::spin_loop();
+                looked = Self::look(poll, events, span)?;
+                if !events.is_empty() {
+                    self.penalty = 0;
+                    return Ok(());
                 }
-                self.without = WITHOUT;
-                timeout -= LOOK;
+                self.penalty = (2 * self.penalty + 1).min(WITHOUT_MAX);
+                self.without = self.penalty;
             }
         }
-        poll.poll(events, Some(timeout))
+        poll.poll(events, Some(timeout.saturating_sub(looked)))
+    }
+
+    /// Looks for events without sleeping, and tells for how long. Whoever wants the processor has it in between; then the look
+    /// is over, since a thread that sleeps is given a processor sooner than one that goes on asking.
+    fn look(poll: &mut Poll, events: &mut Events, span: Duration) -> io::Result<Duration> {
+        let (begun, mut last) = (Instant::now(), Duration::ZERO);
+        loop {
+            poll.poll(events, Some(Duration::ZERO))?;
+            let now = begun.elapsed();
+            if !events.is_empty() || now >= span || now - last > GLANCE_MAX {
+                return Ok(now);
+            }
+            last = now;
+            std::thread::yield_now();
+        }
     }
 }
 
@@ -60,27 +96,47 @@ mod tests {
     use mio::{Token, Waker};
 
     #[test]
+    fn who_looks_and_for_how_long() {
+        for (is_alone, patient, reads, expected) in [
+            (true, false, 0, FOR_CLIENTS),
+            (true, false, READS_MIN - 1, FOR_CLIENTS),
+            (true, false, READS_MIN, FOR_READS),
+            (true, true, READS_MIN, Duration::ZERO),
+            (false, false, READS_MIN - 1, Duration::ZERO),
+            (false, false, READS_MIN, FOR_READS),
+        ] {
+            assert_eq!(EventWait::new(is_alone).span(patient, reads), expected, "{is_alone} {patient} {reads}");
+        }
+    }
+
+    #[test]
     fn events_are_found_by_looking_and_by_sleeping() {
         let mut poll = Poll::new().unwrap();
         let waker = Waker::new(poll.registry(), Token(7)).unwrap();
         let mut events = Events::with_capacity(8);
-        for looks in [false, true] {
-            let mut wait = EventWait::new(looks);
-            for n in 0..2 * WITHOUT {
+        for span in [Duration::ZERO, FOR_CLIENTS, FOR_READS] {
+            let mut wait = EventWait::new(true);
+            for n in 0..2 * WITHOUT_MAX {
                 waker.wake().unwrap();
-                wait.poll(&mut poll, &mut events, Duration::from_secs(60), n % 3 == 0).unwrap();
+                wait.poll(&mut poll, &mut events, Duration::from_secs(60), span).unwrap();
                 assert_eq!(events.iter().map(|event| event.token()).collect::<Vec<_>>(), [Token(7)], "{n}");
             }
-            // A look that was kept from the processor found nothing, it may be.
-            wait.without = 0;
-            wait.poll(&mut poll, &mut events, Duration::from_micros(100), false).unwrap();
-            assert!(events.is_empty(), "nobody woke it");
-            assert_eq!(wait.without, if wait.looks { WITHOUT } else { 0 });
+            // Looks that find nothing become rare.
+            for expected in [1, 0, 3, 2, 1, 0, 7] {
+                wait.poll(&mut poll, &mut events, FOR_READS, span).unwrap();
+                assert!(events.is_empty(), "nobody woke it");
+                assert_eq!(wait.without, if span.is_zero() { 0 } else { expected });
+            }
             std::thread::scope(|scope| {
                 scope.spawn(|| waker.wake().unwrap());
-                wait.poll(&mut poll, &mut events, Duration::from_secs(60), false).unwrap();
+                wait.poll(&mut poll, &mut events, Duration::from_secs(60), span).unwrap();
             });
             assert!(!events.is_empty(), "woken while it waits, or before");
+            // One that finds something makes up for it.
+            wait.without = 0;
+            waker.wake().unwrap();
+            wait.poll(&mut poll, &mut events, Duration::from_secs(60), span).unwrap();
+            assert_eq!((wait.without, wait.penalty == 0), (0, true));
         }
     }
 }

@@ -206,7 +206,8 @@ impl Worker {
             } else {
                 Duration::ZERO
             };
-            if let Err(e) = event_wait.poll(&mut self.poll, &mut events, wait, self.synced_here)
+            let span = event_wait.span(self.synced_here, self.disk.as_mut().map_or(0, DiskReader::with_disk));
+            if let Err(e) = event_wait.poll(&mut self.poll, &mut events, wait, span)
                 && e.kind() != io::ErrorKind::Interrupted
             {
                 log::error!("the event loop fails: {e}");
