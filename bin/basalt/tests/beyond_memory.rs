@@ -117,6 +117,13 @@ fn direct_files(server: &Server) -> usize {
     flags.filter(|flags| flags & 0o40_000 != 0).count()
 }
 
+/// Whether its event loop has given reads to a thread.
+fn has_disk_thread(server: &Server) -> bool {
+    let threads = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap().flatten();
+    let mut names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
+    names.any(|name| name.starts_with("disk-reader"))
+}
+
 #[test]
 fn requests_beyond_memory_are_answered_as_what_was_written_says() {
     let dir = Dir::new("beyond-memory");
@@ -126,7 +133,7 @@ fn requests_beyond_memory_are_answered_as_what_was_written_says() {
     assert!(server.stop());
     let server = Server::start(&setup(&data));
     let (stop, begun) = (AtomicBool::new(false), Instant::now());
-    let (asked, direct) = std::thread::scope(|scope| {
+    let (asked, direct, threaded) = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
                 let (server, stop) = (&server, &stop);
@@ -140,10 +147,14 @@ fn requests_beyond_memory_are_answered_as_what_was_written_says() {
         }
         stop.store(true, Ordering::Relaxed);
         let asked: u64 = clients.into_iter().map(|client| client.join().unwrap()).sum();
-        (asked, direct)
+        (asked, direct, has_disk_thread(&server))
     });
     // None where the kernel has no rings, or the disk is so fast that nobody waits for it.
-    announce(&format!("beyond memory: {asked} requests, {direct} files read past the page cache"));
+    announce(&format!(
+        "beyond memory: {asked} requests, {direct} files read past the page cache, disk thread: {threaded}"
+    ));
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    assert!(!threaded || processors > 1 && direct > 0, "a disk thread is of use where there are processors and rings");
     assert!(asked > 100, "{asked} requests");
     assert!(server.stop());
 }

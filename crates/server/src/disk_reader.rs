@@ -32,13 +32,13 @@ const BLOCKS_MAX: u32 = 256;
 const BLOCKS_SPARE: usize = 64;
 /// Bytes that are read side by side, but for what one read may want at once: values may be larger than blocks.
 const BYTES_MAX: usize = 8 << 20;
-/// Blocks that the disk has at a time of all workers together: a share of each, or half of what it wants if that is more. The
+/// Blocks that the disk has at a time of all disk readers together: a share of each, or half of what it wants if that is more. The
 /// rest is held back: a virtual disk may tell of all that it has at once, and what is given to it then keeps it busy while
 /// answers are made and clients think.
 /// With all of it there, clients, store and disk wait for each other in turns. Few devices serve more side by side than
 /// one thread asks for in the time of a read.
 const DISK_AT_ONCE: usize = 32;
-/// The least share, where workers are many.
+/// The least share, where they are many.
 const DISK_AT_ONCE_MIN: usize = 8;
 /// Blocks that are taken in one turn of the loop: some clients ask for the next while others are answered, and the disk has
 /// something to do meanwhile. A virtual disk may tell of all that it was asked for at once.
@@ -81,9 +81,11 @@ impl Waiting {
     }
 }
 
-/// See the module's words. Of one worker, and used by its thread alone.
+/// See the module's words. Of one event loop, and used by its thread alone.
 pub(crate) struct DiskReader {
     store: Arc<Store>,
+    /// How much the disk has of this one at a time.
+    share: usize,
     ring: Ring<Asked>,
     /// Not begun yet: there was no room. Bounded by the requests that connections may have under way, and by the entries
     /// that shards may leave unapplied.
@@ -123,12 +125,13 @@ impl PageCache {
 }
 
 impl DiskReader {
-    /// To be made by the worker's thread. `token`: an event of this kind comes when `go` has something to do.
-    pub(crate) fn new(store: &Arc<Store>, registry: &Registry, token: Token) -> std::io::Result<Self> {
+    /// One of `readers`. To be made by the thread that uses it. `token`: an event of this kind comes when `go` has something to do.
+    pub(crate) fn new(store: &Arc<Store>, readers: usize, registry: &Registry, token: Token) -> std::io::Result<Self> {
         let ring = Ring::new(BLOCKS_MAX)?;
         registry.register(&mut SourceFd(&ring.as_raw_fd()), token, Interest::READABLE)?;
         Ok(Self {
             store: store.clone(),
+            share: (DISK_AT_ONCE / readers).max(DISK_AT_ONCE_MIN),
             ring,
             fresh: VecDeque::new(),
             held_back: VecDeque::new(),
@@ -138,6 +141,11 @@ impl DiskReader {
             buffer: Vec::new(),
             now: Instant::now(),
         })
+    }
+
+    /// How many requests and entries wait here.
+    pub(crate) fn underway(&self) -> usize {
+        self.fresh.len() + self.waiting.len()
     }
 
     /// How many reads the disk has.
@@ -244,7 +252,7 @@ impl DiskReader {
     /// Gives the disk what was held back, as far as it is to have more.
     fn feed(&mut self) {
         let wanted = self.ring.with_disk() + self.held_back.len();
-        let at_once = (DISK_AT_ONCE / self.store.workers()).max(DISK_AT_ONCE_MIN).max(wanted / 2);
+        let at_once = self.share.max(wanted / 2);
         while self.ring.with_disk() < at_once
             && self.ring.bytes() < BYTES_MAX
             && let Some(mut asked) = self.held_back.pop_front()

@@ -1,4 +1,4 @@
-//! How threads speak to a worker: a bounded-by-its-senders queue and one wake-up for many messages.
+//! How threads speak to an event loop: a bounded-by-its-senders queue and one wake-up for many messages.
 
 use crate::opening::Opened;
 use crate::splitting::Forked;
@@ -87,26 +87,26 @@ pub(crate) enum Message {
     Stop,
 }
 
-/// A worker's mailbox.
-pub(crate) struct Inbox {
-    messages: Mutex<Vec<Message>>,
+/// The mailbox of a worker, or of another thread with an event loop.
+pub(crate) struct Inbox<T = Message> {
+    messages: Mutex<Vec<T>>,
     waker: mio::Waker,
     armed: AtomicBool,
 }
 
-impl Inbox {
+impl<T> Inbox<T> {
     pub(crate) fn new(waker: mio::Waker) -> Arc<Self> {
         Arc::new(Self { messages: Mutex::new(Vec::new()), waker, armed: AtomicBool::new(false) })
     }
 
-    /// Puts a message in and wakes the worker, unless it has been woken already.
-    pub(crate) fn send(&self, message: Message) {
+    /// Puts a message in and wakes the thread, unless it has been woken already.
+    pub(crate) fn send(&self, message: T) {
         self.lock().push(message);
         self.wake();
     }
 
     /// The same for several at once.
-    pub(crate) fn send_all(&self, messages: impl Iterator<Item = Message>) {
+    pub(crate) fn send_all(&self, messages: impl Iterator<Item = T>) {
         let mut queue = self.lock();
         let before = queue.len();
         queue.extend(messages);
@@ -117,22 +117,23 @@ impl Inbox {
         }
     }
 
-    fn wake(&self) {
+    /// Wakes the thread for something that is not in here.
+    pub(crate) fn wake(&self) {
         if !self.armed.swap(true, Ordering::AcqRel)
             && let Err(e) = self.waker.wake()
         {
-            log::error!("a worker cannot be woken: {e}");
+            log::error!("a thread cannot be woken: {e}");
         }
     }
 
     /// Takes all messages; `into` must be empty.
-    pub(crate) fn take(&self, into: &mut Vec<Message>) {
+    pub(crate) fn take(&self, into: &mut Vec<T>) {
         debug_assert!(into.is_empty());
         self.armed.store(false, Ordering::Release);
         std::mem::swap(&mut *self.lock(), into);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Message>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<T>> {
         self.messages.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -14,6 +14,7 @@ mod connection;
 mod data_dir;
 mod directory;
 mod disk_reader;
+mod disk_thread;
 mod dispatch;
 mod embedded;
 mod event_wait;

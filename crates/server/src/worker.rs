@@ -8,6 +8,7 @@
 use crate::commit::UnderWay;
 use crate::connection::{Connection, Received};
 use crate::disk_reader::DiskReader;
+use crate::disk_thread::DiskThread;
 use crate::event_wait::EventWait;
 use crate::inbox::{Inbox, Message};
 use crate::links::Links;
@@ -78,9 +79,12 @@ pub(crate) struct Worker {
     /// Of writes that its shards have taken and not yet proposed.
     pub(crate) queued_bytes: usize,
     /// None where the kernel has no rings.
-    disk: Option<DiskReader>,
+    pub(crate) disk: Option<DiskReader>,
+    /// Takes most of many reads. None until that is of use.
+    pub(crate) disk_thread: Option<DiskThread>,
+    pub(crate) may_have_disk_thread: bool,
     /// What is told of those that waited for the disk and need not any longer.
-    thawed: Vec<Message>,
+    pub(crate) thawed: Vec<Message>,
     /// Connections to be looked at in this turn.
     pub(crate) ready: Vec<usize>,
     buffer: Vec<u8>,
@@ -148,6 +152,8 @@ impl Worker {
             short_of_room: false,
             queued_bytes: 0,
             disk: None,
+            disk_thread: None,
+            may_have_disk_thread: false,
             thawed: Vec::new(),
             ready: Vec::new(),
             buffer: vec![0; limits::READ_BUFFER_BYTES],
@@ -176,7 +182,10 @@ impl Worker {
 
     /// Runs until told to stop.
     pub(crate) fn run(mut self) {
-        match DiskReader::new(&self.store, self.poll.registry(), MAIL) {
+        // Every worker has processors enough to itself, and no other node is to be thought of.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        self.may_have_disk_thread = self.store.is_alone() && 2 * self.store.workers() <= processors;
+        match DiskReader::new(&self.store, self.disk_readers(), self.poll.registry(), MAIL) {
             Ok(disk) => self.disk = Some(disk),
             Err(e) => log::info!("no io_uring here ({e}): threads read from disk instead"),
         }
@@ -185,7 +194,6 @@ impl Worker {
         }
         let mut events = Events::with_capacity(1024);
         // No other event loop needs the processors, and there is more than one.
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let is_alone = self.store.workers() == 1 && self.links.is_none() && processors > 1;
         let mut event_wait = EventWait::new(is_alone);
         self.may_have_send_thread = is_alone;
@@ -264,15 +272,6 @@ impl Worker {
         }
         self.sync_staged();
         self.flush_all();
-    }
-
-    /// Begins what waits for the disk, and has that go on which need not wait any longer.
-    fn read_from_disk(&mut self) {
-        let Some(disk) = &mut self.disk else { return self.store.pool.wait_for(&mut self.outbox.cold) };
-        let mut thawed = std::mem::take(&mut self.thawed);
-        disk.go(&mut self.outbox.cold, &mut thawed);
-        thawed.drain(..).for_each(|message| self.read_mail(message));
-        self.thawed = thawed;
     }
 
     fn accept(&mut self, announced: bool) {
