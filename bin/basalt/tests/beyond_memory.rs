@@ -154,7 +154,7 @@ fn requests_beyond_memory_are_answered_as_what_was_written_says() {
         "beyond memory: {asked} requests, {direct} files read past the page cache, disk thread: {threaded}"
     ));
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    assert!(!threaded || processors > 1 && direct > 0, "a disk thread is of use where there are processors and rings");
+    assert!(!threaded || processors > 1, "a disk thread is of use where there are processors");
     assert!(asked > 100, "{asked} requests");
     assert!(server.stop());
 }

@@ -124,14 +124,20 @@ impl PageCache {
     }
 }
 
+/// What the disk has at a time of each of so many.
+fn share_of(readers: usize) -> usize {
+    (DISK_AT_ONCE / readers).max(DISK_AT_ONCE_MIN)
+}
+
 impl DiskReader {
-    /// One of `readers`. To be made by the thread that uses it. `token`: an event of this kind comes when `go` has something to do.
+    /// One of `readers`. To be made by the thread that uses it. `token`: an event of this kind comes when `go` has
+    /// something to do.
     pub(crate) fn new(store: &Arc<Store>, readers: usize, registry: &Registry, token: Token) -> std::io::Result<Self> {
         let ring = Ring::new(BLOCKS_MAX)?;
         registry.register(&mut SourceFd(&ring.as_raw_fd()), token, Interest::READABLE)?;
         Ok(Self {
             store: store.clone(),
-            share: (DISK_AT_ONCE / readers).max(DISK_AT_ONCE_MIN),
+            share: share_of(readers),
             ring,
             fresh: VecDeque::new(),
             held_back: VecDeque::new(),
@@ -141,6 +147,11 @@ impl DiskReader {
             buffer: Vec::new(),
             now: Instant::now(),
         })
+    }
+
+    /// From now on one of so many `readers`.
+    pub(crate) fn share_with(&mut self, readers: usize) {
+        self.share = share_of(readers);
     }
 
     /// How many requests and entries wait here.

@@ -9,11 +9,12 @@ use crate::disk_reader::DiskReader;
 use crate::event_wait::EventWait;
 use crate::inbox::Inbox;
 use crate::store::Store;
-use crate::worker::Worker;
+use crate::worker::{TICK, Worker};
 use mio::{Events, Poll, Token, Waker};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -23,17 +24,16 @@ const READS: Token = Token(1);
 const KEPT_MIN: usize = 8;
 /// And one for so many that its thread has.
 const THREAD_EACH: usize = 3;
-/// For how long the thread waits when there is nothing to do.
+/// For how long the thread waits when it has nothing.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// What worker and thread share.
 struct Shared {
     store: Arc<Store>,
-    /// What the thread is to take.
-    cold: Arc<Inbox<Cold>>,
+    /// What the thread is to take; none: it is to end.
+    tasks: Arc<Inbox<Option<Cold>>>,
     /// How many it was given that are not over.
     underway: AtomicUsize,
-    stopped: AtomicBool,
 }
 
 /// The way to the thread; dropping it ends it, and gives up what is under way.
@@ -43,15 +43,16 @@ pub(crate) struct DiskThread {
 }
 
 impl DiskThread {
-    /// `inbox`: of the worker. One of `readers`.
+    /// `inbox`: of the worker. One of `readers`. Fails as well if the kernel has no ring for it.
     fn start(name: &str, store: &Arc<Store>, readers: usize, inbox: Arc<Inbox>) -> io::Result<Self> {
         let poll = Poll::new()?;
-        let cold = Inbox::new(Waker::new(poll.registry(), MAIL)?);
-        let (store, underway, stopped) = (store.clone(), AtomicUsize::new(0), AtomicBool::new(false));
-        let shared = Arc::new(Shared { store, cold, underway, stopped });
-        let of_thread = shared.clone();
-        let thread = crate::vital::spawn(name, move || of_thread.run(poll, readers, &inbox))?;
-        Ok(Self { shared, thread: Some(thread) })
+        let tasks = Inbox::new(Waker::new(poll.registry(), MAIL)?);
+        let shared = Arc::new(Shared { store: store.clone(), tasks, underway: AtomicUsize::new(0) });
+        let (of_thread, (begun, has_begun)) = (shared.clone(), sync_channel(1));
+        let thread = crate::vital::spawn(name, move || of_thread.run(poll, readers, &begun, &inbox))?;
+        let started = Self { shared, thread: Some(thread) };
+        has_begun.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
+        Ok(started)
     }
 
     fn underway(&self) -> usize {
@@ -60,14 +61,13 @@ impl DiskThread {
 
     fn take(&self, cold: impl ExactSizeIterator<Item = Cold>) {
         self.shared.underway.fetch_add(cold.len(), Ordering::Relaxed);
-        self.shared.cold.send_all(cold);
+        self.shared.tasks.send_all(cold.map(Some));
     }
 }
 
 impl Drop for DiskThread {
     fn drop(&mut self) {
-        self.shared.stopped.store(true, Ordering::Release);
-        self.shared.cold.wake();
+        self.shared.tasks.send(None);
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             log::error!("a disk thread has panicked");
         }
@@ -75,58 +75,40 @@ impl Drop for DiskThread {
 }
 
 impl Shared {
-    fn run(&self, mut poll: Poll, readers: usize, inbox: &Inbox) {
+    fn run(&self, mut poll: Poll, readers: usize, begun: &SyncSender<io::Result<()>>, inbox: &Inbox) {
+        // By the thread that uses it: the kernel minds.
         let mut disk = match DiskReader::new(&self.store, readers, poll.registry(), READS) {
             Ok(disk) => disk,
-            Err(e) => {
-                log::warn!("a disk thread has no io_uring ({e}): threads of the pool read for it");
-                return self.pass_on(poll);
-            }
+            Err(e) => return begun.send(Err(e)).unwrap_or_default(),
         };
+        begun.send(Ok(())).unwrap_or_default();
         let (mut events, mut event_wait) = (Events::with_capacity(2), EventWait::new(false));
-        let (mut cold, mut messages) = (Vec::new(), Vec::new());
+        let (mut tasks, mut cold, mut messages) = (Vec::new(), Vec::new(), Vec::new());
         loop {
-            let timeout = if disk.is_behind() { Duration::ZERO } else { IDLE };
+            // What the kernel has not taken is handed over again, as by a worker.
+            let idle = if disk.underway() > 0 { TICK } else { IDLE };
+            let timeout = if disk.is_behind() { Duration::ZERO } else { idle };
             let span = event_wait.span(false, disk.with_disk());
-            if !self.wait(|| event_wait.poll(&mut poll, &mut events, timeout, span)) {
-                return;
+            if let Err(e) = event_wait.poll(&mut poll, &mut events, timeout, span)
+                && e.kind() != io::ErrorKind::Interrupted
+            {
+                // Whoever waits for its reads would wait for ever.
+                panic!("a disk thread cannot wait for events: {e}");
             }
-            self.cold.take(&mut cold);
+            self.tasks.take(&mut tasks);
+            for task in tasks.drain(..) {
+                let Some(task) = task else { return };
+                cold.push(task);
+            }
             let before = disk.underway() + cold.len();
             disk.go(&mut cold, &mut messages);
             self.underway.fetch_sub(before - disk.underway(), Ordering::Relaxed);
             inbox.send_all(messages.drain(..));
         }
     }
-
-    /// Where there are no rings any more.
-    fn pass_on(&self, mut poll: Poll) {
-        let (mut events, mut cold) = (Events::with_capacity(2), Vec::new());
-        while self.wait(|| poll.poll(&mut events, Some(IDLE))) {
-            self.cold.take(&mut cold);
-            self.underway.fetch_sub(cold.len(), Ordering::Relaxed);
-            self.store.pool.wait_for(&mut cold);
-        }
-    }
-
-    /// False if the thread is to end.
-    fn wait(&self, poll: impl FnOnce() -> io::Result<()>) -> bool {
-        if let Err(e) = poll()
-            && e.kind() != io::ErrorKind::Interrupted
-        {
-            // Whoever waits for its reads would wait for ever.
-            panic!("a disk thread cannot wait for events: {e}");
-        }
-        !self.stopped.load(Ordering::Acquire)
-    }
 }
 
 impl Worker {
-    /// How many disk readers the node may have.
-    pub(crate) fn disk_readers(&self) -> usize {
-        self.store.workers() * if self.may_have_disk_thread { 2 } else { 1 }
-    }
-
     /// Begins what waits for the disk, and has that go on which need not wait any longer.
     pub(crate) fn read_from_disk(&mut self) {
         self.hand_over_reads();
@@ -139,19 +121,21 @@ impl Worker {
 
     /// Gives the disk thread most of what waits for the disk, if that is much.
     fn hand_over_reads(&mut self) {
-        let Some(disk) = self.disk.as_ref().filter(|_| self.may_have_disk_thread) else { return };
+        let Some(disk) = self.disk.as_mut().filter(|_| self.may_have_disk_thread) else { return };
         let with_thread = self.disk_thread.as_ref().map_or(0, DiskThread::underway);
         let kept = KEPT_MIN.max(with_thread / THREAD_EACH).saturating_sub(disk.underway());
         if self.outbox.cold.len() <= kept {
             return;
         }
         if self.disk_thread.is_none() {
+            let readers = 2 * self.store.workers();
             let (name, inbox) = (format!("disk-reader-{}", self.index), self.inbox.clone());
-            match DiskThread::start(&name, &self.store, self.disk_readers(), inbox) {
+            match DiskThread::start(&name, &self.store, readers, inbox) {
                 Ok(thread) => self.disk_thread = Some(thread),
                 Err(e) => {
                     log::warn!("there is no disk thread ({e}): the event loop does all of its reads");
                     self.may_have_disk_thread = false;
+                    disk.share_with(self.store.workers());
                 }
             }
         }

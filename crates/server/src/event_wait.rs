@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const FOR_CLIENTS: Duration = Duration::from_micros(20);
 /// And reads that the disk has: about as long as a quick disk takes for as many as it is given at a time.
 const FOR_READS: Duration = Duration::from_micros(200);
-/// Fewer reads are not looked for: whoever has only a few keeps a processor from nothing by sleeping.
+/// Fewer reads are not looked for: it would cost twice the processor time, and a lone client is slower for it.
 const READS_MIN: usize = 4;
 /// Between two glances. If it was longer, others want the processor.
 const GLANCE_MAX: Duration = Duration::from_micros(50);
@@ -27,13 +27,14 @@ pub(crate) struct EventWait {
 }
 
 impl EventWait {
-    /// `is_alone`: no other event loop needs the processors, and there are several: with one it would keep the client from
+    /// `is_alone`: no other worker needs the processors, and there are several: with one it would keep the client from
     /// sending.
     pub(crate) fn new(is_alone: bool) -> Self {
         Self { is_alone, without: 0, penalty: 0 }
     }
 
-    /// How long to look. `patient`: rather many events late than few at once; `reads`: how many the disk has.
+    /// How long to look. `patient`: rather many events late than few at once; `reads`: how many the disk has, 0 where there is
+    /// one processor for all.
     pub(crate) fn span(&self, patient: bool, reads: usize) -> Duration {
         match (patient, reads) {
             (true, _) => Duration::ZERO,

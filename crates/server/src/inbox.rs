@@ -117,8 +117,7 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// Wakes the thread for something that is not in here.
-    pub(crate) fn wake(&self) {
+    fn wake(&self) {
         if !self.armed.swap(true, Ordering::AcqRel)
             && let Err(e) = self.waker.wake()
         {

@@ -185,7 +185,8 @@ impl Worker {
         // Every worker has processors enough to itself, and no other node is to be thought of.
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         self.may_have_disk_thread = self.store.is_alone() && 2 * self.store.workers() <= processors;
-        match DiskReader::new(&self.store, self.disk_readers(), self.poll.registry(), MAIL) {
+        let readers = self.store.workers() * if self.may_have_disk_thread { 2 } else { 1 };
+        match DiskReader::new(&self.store, readers, self.poll.registry(), MAIL) {
             Ok(disk) => self.disk = Some(disk),
             Err(e) => log::info!("no io_uring here ({e}): threads read from disk instead"),
         }
@@ -193,7 +194,7 @@ impl Worker {
             self.open_ring(&registry, MAIL);
         }
         let mut events = Events::with_capacity(1024);
-        // No other event loop needs the processors, and there is more than one.
+        // No other worker needs the processors, and no link to another node.
         let is_alone = self.store.workers() == 1 && self.links.is_none() && processors > 1;
         let mut event_wait = EventWait::new(is_alone);
         self.may_have_send_thread = is_alone;
@@ -214,7 +215,8 @@ impl Worker {
             } else {
                 Duration::ZERO
             };
-            let span = event_wait.span(self.synced_here, self.disk.as_mut().map_or(0, DiskReader::with_disk));
+            let reads = self.disk.as_mut().filter(|_| processors > 1).map_or(0, DiskReader::with_disk);
+            let span = event_wait.span(self.synced_here, reads);
             if let Err(e) = event_wait.poll(&mut self.poll, &mut events, wait, span)
                 && e.kind() != io::ErrorKind::Interrupted
             {
