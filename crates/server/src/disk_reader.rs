@@ -32,9 +32,9 @@ const BLOCKS_MAX: u32 = 256;
 const BLOCKS_SPARE: usize = 64;
 /// Bytes that are read side by side, but for what one read may want at once: values may be larger than blocks.
 const BYTES_MAX: usize = 8 << 20;
-/// Blocks that the disk has at a time of all disk readers together: a share of each, or half of what it wants if that is more. The
-/// rest is held back: a virtual disk may tell of all that it has at once, and what is given to it then keeps it busy while
-/// answers are made and clients think.
+/// Blocks that the disk has at a time of all disk readers together: a share of each, or half of what it wants if that is
+/// more. The rest is held back: a virtual disk may tell of all that it has at once, and what is given to it then keeps it
+/// busy while answers are made and clients think.
 /// With all of it there, clients, store and disk wait for each other in turns. Few devices serve more side by side than
 /// one thread asks for in the time of a read.
 const DISK_AT_ONCE: usize = 32;

@@ -36,16 +36,11 @@ impl EventWait {
     /// How long to look. `patient`: rather many events late than few at once; `reads`: how many the disk has, 0 where there is
     /// one processor for all.
     pub(crate) fn span(&self, patient: bool, reads: usize) -> Duration {
-        match (patient, reads) {
-            (true, _) => Duration::ZERO,
-            (false, READS_MIN..) => FOR_READS,
-            (false, _) => {
-                if self.is_alone {
-                    FOR_CLIENTS
-                } else {
-                    Duration::ZERO
-                }
-            }
+        match reads {
+            _ if patient => Duration::ZERO,
+            READS_MIN.. => FOR_READS,
+            _ if self.is_alone => FOR_CLIENTS,
+            _ => Duration::ZERO,
         }
     }
 
