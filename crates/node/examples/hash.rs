@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p basalt-node --example hash [OPERATIONS]`
 
-use node::exec::{Call, Handler, handler};
+use node::command::{Call, Handler, handler};
 use node::{Fault, Record, Space};
 use resp::Reply;
 use std::collections::{BTreeMap, HashMap};

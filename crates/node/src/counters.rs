@@ -2,7 +2,7 @@
 //! through apply, and kept in the tree so that a restart need not count. And how often each slot was asked lately: about,
 //! and in memory only.
 
-use crate::slots::Slots;
+use crate::format::slots::Slots;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -5,10 +5,10 @@ mod replay;
 
 pub use replay::Replay;
 
-use crate::entry::{Args, Item};
-use crate::exec::hash;
-use crate::keys;
-use crate::record::{Kind, Record};
+use crate::command::hash;
+use crate::format::entry::{Args, Item};
+use crate::format::keys;
+use crate::format::record::{Kind, Record};
 use resp::table;
 use storage::Span;
 use vocab::Slot;

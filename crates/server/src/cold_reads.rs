@@ -5,7 +5,7 @@ use crate::inbox::Message;
 use crate::pool::Job;
 use crate::requests::conclude;
 use crate::store::{Store, now_ms, steady_us};
-use node::exec::{Call, Error, Handler};
+use node::command::{Call, Error, Handler};
 use node::session::Consistency;
 use node::{EncodedCommand, Fault, Held, ShardView, SnapshotSpace, Ticket};
 use resp::Reply;

@@ -5,7 +5,7 @@ use crate::outbox::EMBEDDED;
 use crate::requests::{Routed, route};
 use crate::store::{Store, now_ms, steady_us};
 use crate::whole_store::{Asked, DIVIDED, SLOTS, ranges_text, run_on_store};
-use node::exec::{Call, Error};
+use node::command::{Call, Error};
 use node::session::{Acks, Consistency, Durability};
 use node::{CachedSpace, EncodedCommand, Fault, ShardView, SnapshotSpace, Ticket, Write};
 use resp::{Proto, Reply, table};
@@ -204,7 +204,7 @@ impl Caller {
             }
             return;
         }
-        match node::exec::peer_handler(args) {
+        match node::command::peer_handler(args) {
             Some(handler) => self.read(at, Slot(view.slots().0), handler, args, arrived_us, reply),
             None => reply.error("ERR this command is not for other nodes"),
         }
@@ -306,7 +306,7 @@ impl Caller {
         &mut self,
         shard: usize,
         slot: Slot,
-        handler: node::exec::Handler,
+        handler: node::command::Handler,
         args: &[&[u8]],
         arrived_us: u64,
         reply: &mut Reply,

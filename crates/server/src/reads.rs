@@ -8,7 +8,7 @@ use crate::dispatch::{Step, Target};
 use crate::requests::conclude;
 use crate::store::steady_us;
 use crate::worker::Worker;
-use node::exec::{Call, Error, Handler};
+use node::command::{Call, Error, Handler};
 use node::session::Consistency;
 use node::{CachedSpace, EncodedCommand, Fault, ShardView, SnapshotSpace, Space};
 use resp::Reply;

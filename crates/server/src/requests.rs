@@ -1,7 +1,7 @@
 //! From a request to where it runs: its shard, the whole store, or the session itself.
 
 use crate::store::Store;
-use node::exec::{Error, Handler, Outcome, StoreHandler};
+use node::command::{Error, Handler, Outcome, StoreHandler};
 use node::{Fault, KeyHash, handlers, key_hash};
 use resp::Reply;
 use resp::table::CommandSpec;

@@ -47,7 +47,7 @@ pub(crate) struct Store {
     pub(crate) call_pool: Pool,
     pub(crate) log_threads: LogThreads,
     pub(crate) inboxes: OnceLock<Vec<Arc<Inbox>>>,
-    pub(crate) cursors: Mutex<node::exec::ScanCursors>,
+    pub(crate) cursors: Mutex<node::command::ScanCursors>,
     pub(crate) clients: Clients,
     pub(crate) stats: Arc<Stats>,
     pub(crate) background: Background,
@@ -122,7 +122,7 @@ impl Store {
             cache,
             directory: Directory::new(),
             inboxes: OnceLock::new(),
-            cursors: Mutex::new(node::exec::ScanCursors::default()),
+            cursors: Mutex::new(node::command::ScanCursors::default()),
             clients: Clients::default(),
             stats,
             background: Background::default(),
@@ -233,7 +233,7 @@ impl Store {
     }
 
     /// Where the scans under way on this node stand.
-    pub(crate) fn cursors(&self) -> std::sync::MutexGuard<'_, node::exec::ScanCursors> {
+    pub(crate) fn cursors(&self) -> std::sync::MutexGuard<'_, node::command::ScanCursors> {
         self.cursors.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 

@@ -5,7 +5,7 @@ use crate::directory::Known;
 use crate::requests::conclude;
 use crate::store::{Store, now_ms};
 use arc_swap::Guard;
-use node::exec::{ScanCursors, StoreCall, StoreHandler};
+use node::command::{ScanCursors, StoreCall, StoreHandler};
 use node::session::Consistency;
 use node::{
     RecordRange, Records, Remote, RemoteAnswer, RemoteSpace, ShardView, Shards, SnapshotSpace, Space, remote_records,

@@ -1,7 +1,7 @@
 //! What a start would make of a shard, in memory: its tree with the entries of the log applied above.
 
 use super::overlay::Overlay;
-use crate::entry::{Item, decode};
+use crate::format::entry::{Item, decode};
 use crate::shard::{clear, run, transaction};
 use crate::{EntrySpace, Fault, ShardView};
 use replica::{Entry, has_commands};

@@ -4,7 +4,7 @@ use super::commands::{self, Ask, Role};
 use super::state::ReplyMode;
 use super::{Effect, Host, Queue, Session, Transaction, WaitFor, clients};
 use crate::AbsentWatch;
-use crate::exec::Handler;
+use crate::command::Handler;
 use resp::Reply;
 use resp::table::{self, CommandId, CommandSpec, flag};
 use vocab::{Slot, slot_of};

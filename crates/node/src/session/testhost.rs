@@ -18,8 +18,8 @@
 //! ```
 
 use super::*;
+use crate::command::Error;
 use crate::config::Config;
-use crate::exec::Error;
 use crate::stats::Stats;
 use replica::{DiskState, ReplicaStatus};
 use resp::Reply;
@@ -464,8 +464,8 @@ fn info_has_every_section_once() {
 
 #[test]
 fn keys_of_a_slot() {
-    use crate::exec::Call;
-    use crate::exec::testspace::TestSpace;
+    use crate::command::Call;
+    use crate::command::testspace::TestSpace;
     use crate::{Kind, Record, Space};
     let mut space = TestSpace::new();
     for n in 0..1500 {

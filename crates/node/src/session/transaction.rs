@@ -2,7 +2,7 @@
 
 use super::commands::{self, Ask, Role};
 use super::{Effect, Host, Session};
-use crate::entry::EncodedCommand;
+use crate::format::entry::EncodedCommand;
 use resp::Reply;
 use resp::table::CommandSpec;
 use vocab::{Slot, limits, slot_of};

@@ -1,9 +1,9 @@
 //! What a committed entry does to the tree, and what it answers.
 
 use super::{Effects, Fact, Shard, Ticket, refuse};
-use crate::entry::{self, Item};
-use crate::entry_space::EntrySpace;
-use crate::exec::{Call, Error};
+use crate::command::{Call, Error};
+use crate::format::entry::{self, Item};
+use crate::space::apply::EntrySpace;
 use crate::view::ShardView;
 use crate::{Fault, Space, keys};
 use replica::{Entry, EntryType, LogWrite};
@@ -166,7 +166,7 @@ fn requests_kept(view: &ShardView) -> storage::Result<Vec<Fact>> {
 /// Runs one command of an entry; its errors are its reply.
 pub(crate) fn run(space: &mut dyn Space, args: &[&[u8]], reply: &mut Reply) -> Result<(), Fault> {
     let mark = reply.buf.len();
-    let outcome = match crate::commands::data_handler(args) {
+    let outcome = match crate::command::registry::data_handler(args) {
         Some(handler) => handler(&mut Call { args, space, reply }),
         None => Err(Error::from("ERR this command cannot be part of an entry")),
     };

@@ -1,8 +1,8 @@
 //! What a shard asks of the world around it.
 
 use super::{Answers, Fact, Ticket, Warmth};
+use crate::format::slots::Slots;
 use crate::peer::PeerMessage;
-use crate::slots::Slots;
 use crate::view::ShardView;
 use replica::{Entry, LogWrite, Members, Message, SnapshotPoint};
 use std::sync::Arc;

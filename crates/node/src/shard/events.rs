@@ -2,7 +2,7 @@
 //!
 //! Events come of the changes that the group applies, so that every replica has the same ones under the same numbers.
 
-use crate::keys;
+use crate::format::keys;
 use crate::view::ShardView;
 use cluster::{Change, Map, PlanKind};
 use storage::{Slice, Span};

@@ -1,8 +1,8 @@
 //! What applying will look at in memory, so that it is fetched for all shards side by side (docs/adr/0018).
 
 use super::Shard;
-use crate::entry::first_arguments;
-use crate::keys;
+use crate::format::entry::first_arguments;
+use crate::format::keys;
 use replica::has_commands;
 use std::ops::Range;
 use storage::{Lines, Step};

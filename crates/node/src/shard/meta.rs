@@ -1,7 +1,7 @@
 //! The state of the metadata group: the map, as its entries have made it, and what is remembered of how.
 
 use super::events::{EventNumbers, Told, made, told};
-use crate::keys;
+use crate::format::keys;
 use crate::view::ShardView;
 use cluster::{Change, Map};
 use resp::Reply;

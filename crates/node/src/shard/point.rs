@@ -46,7 +46,7 @@ fn decode(mut bytes: &[u8]) -> Option<SnapshotPoint> {
 impl ShardView {
     /// The snapshot that the tree was filled from, if it was.
     pub fn snapshot_point(&self) -> Result<Option<SnapshotPoint>, String> {
-        match self.engine().meta(crate::keys::META_SNAPSHOT).map_err(|e| e.to_string())? {
+        match self.engine().meta(crate::format::keys::META_SNAPSHOT).map_err(|e| e.to_string())? {
             None => Ok(None),
             Some(bytes) => decode(&bytes)
                 .map(Some)

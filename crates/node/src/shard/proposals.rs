@@ -1,9 +1,9 @@
 //! Writes on their way through the log: queued, proposed, committed and held for more replicas; and who waits for them.
 
 use super::{Answers, Effects, KeyHash, Ticket, Write, refuse};
-use crate::entry::{EntryBuilder, Split};
+use crate::format::entry::{EntryBuilder, Split};
+use crate::format::slots::Slots;
 use crate::session::Acks;
-use crate::slots::Slots;
 use replica::Replica;
 use std::collections::{HashSet, VecDeque};
 use vocab::{Moment, ShardId, limits};

@@ -1,7 +1,7 @@
 //! Snapshots of a shard: rows that are taken for a follower that lacks too much, and rows that came for this replica.
 
 use super::{ArrivedSnapshot, Effects, MetaState, Shard, SnapshotTask, point};
-use crate::keys;
+use crate::format::keys;
 use replica::{LogWrite, Message};
 use storage::Slice;
 use vocab::{NodeId, ReplicaId};

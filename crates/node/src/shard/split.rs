@@ -5,10 +5,10 @@
 //! the entry until its tree is forked, and gives the slots away as it applies it.
 
 use super::{Effects, Shard, SplitTask};
-use crate::entry::{self, Split};
-use crate::keys;
+use crate::format::entry::{self, Split};
+use crate::format::keys;
+use crate::format::slots::Slots;
 use crate::shard::point;
-use crate::slots::Slots;
 use cluster::Map;
 use replica::{ConfState, Entry, SnapshotPoint};
 use std::sync::Arc;

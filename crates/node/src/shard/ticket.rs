@@ -1,6 +1,6 @@
 //! Writes on their way to a shard, and who waits for them.
 
-use crate::entry::EncodedCommand;
+use crate::format::entry::EncodedCommand;
 use crate::session::Acks;
 use resp::Proto;
 use vocab::Slot;

@@ -5,8 +5,8 @@
 
 use super::Shard;
 use super::apply::{run, transaction};
-use crate::entry::{Args, EncodedCommand, Item, decode};
-use crate::entry_space::EntrySpace;
+use crate::format::entry::{Args, EncodedCommand, Item, decode};
+use crate::space::apply::EntrySpace;
 use crate::view::ShardView;
 use crate::{Fault, Held, Kind, SnapshotSpace, Space};
 use replica::{Entry, has_commands};

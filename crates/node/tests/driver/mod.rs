@@ -1,6 +1,6 @@
 //! One shard with its tree and its log, and what a server would do around it.
 
-use node::exec::Call;
+use node::command::Call;
 use node::peer::PeerMessage;
 use node::session::Acks;
 use node::{
@@ -218,7 +218,7 @@ pub fn read(driver: &Driver, key: &str) -> Option<(String, u64)> {
     let mut space = CachedSpace::new(view, now_ms);
     match handler(&mut Call { args: &args, space: &mut space, reply: &mut from_cache }) {
         Ok(()) => assert_eq!(from_cache.buf, from_tree.buf, "{key}: the cache says something else than the tree"),
-        Err(node::exec::Error::Fault(Fault::WouldBlock)) => {}
+        Err(node::command::Error::Fault(Fault::WouldBlock)) => {}
         Err(e) => panic!("{e:?}"),
     }
     let reply = String::from_utf8(from_tree.buf).unwrap();

@@ -4,8 +4,8 @@ use crate::director::{
     Director, DirectorAction, DivisionReport, LeaderReport, MemberReport, NodeFigures, NodeReport, ReplicaReport,
     StorePicture,
 };
+use crate::format::slots::Slots;
 use crate::peer::Order;
-use crate::slots::Slots;
 use cluster::{Change, Map, NodeInfo, PlanKind, PlanState, ShardInfo};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -16,7 +16,7 @@ mod slot;
 mod slowlog;
 
 use super::{Effect, Host, Session};
-use crate::exec::Handler;
+use crate::command::Handler;
 use resp::Reply;
 use resp::table::{self, CommandId, CommandSpec};
 use std::borrow::Cow;

@@ -1,6 +1,6 @@
 //! CLUSTER COUNTKEYSINSLOT and GETKEYSINSLOT: questions to the shard of a slot.
 
-use crate::exec::{Call, Outcome};
+use crate::command::{Call, Outcome};
 use resp::parse_integer;
 use vocab::{SLOT_COUNT, Slot, slot_of};
 

@@ -1,0 +1,76 @@
+//! Arguments of commands and the errors about them, in the words of Redis.
+
+use super::call::Error;
+use crate::{Kind, Record};
+
+/// The key holds another kind of value than the command is for.
+pub(super) const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+/// An option is unknown, or in the wrong place.
+pub(super) const SYNTAX: &str = "ERR syntax error";
+/// An argument should be a 64-bit integer.
+pub(super) const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+/// An argument should be a float.
+pub(super) const NOT_FLOAT: &str = "ERR value is not a valid float";
+/// The command needs a key that is there.
+pub(super) const NO_SUCH_KEY: &str = "ERR no such key";
+
+/// The integer that `text` is the one decimal form of, or the error.
+pub(super) fn int(text: &[u8]) -> Result<i64, Error> {
+    resp::parse_integer(text).ok_or(Error::from(NOT_INTEGER))
+}
+
+/// Whether `arg` is the option `word` (upper case), in any case.
+pub(super) fn is_word(arg: &[u8], word: &str) -> bool {
+    arg.eq_ignore_ascii_case(word.as_bytes())
+}
+
+/// The bytes of a string's record.
+pub(super) fn string_of(record: &Record) -> Result<&[u8], Error> {
+    let view = record.view();
+    if view.kind == Kind::String { Ok(view.payload) } else { Err(WRONGTYPE.into()) }
+}
+
+/// The decimal form of an integer, without a heap.
+pub(super) struct Decimal {
+    digits: [u8; 20],
+    start: usize,
+}
+
+impl Decimal {
+    /// The form of `n`.
+    pub(super) fn of(n: i64) -> Self {
+        let mut digits = [0; 20];
+        let mut start = digits.len();
+        let mut rest = n.unsigned_abs();
+        loop {
+            start -= 1;
+            digits[start] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        if n < 0 {
+            start -= 1;
+            digits[start] = b'-';
+        }
+        Self { digits, start }
+    }
+
+    /// Its characters.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.digits[self.start..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Decimal;
+
+    #[test]
+    fn integers_in_decimal() {
+        for n in [0, 7, -1, 10, i64::MAX, i64::MIN] {
+            assert_eq!(Decimal::of(n).bytes(), n.to_string().as_bytes());
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! INCR and its kin: strings as numbers.
+
+use super::args::{self, NOT_FLOAT, NOT_INTEGER, string_of};
+use super::call::{Call, Handler, Outcome};
+use super::number::extended::Extended;
+use super::string::put_string;
+
+const OVERFLOW: &str = "ERR increment or decrement would overflow";
+
+pub(super) fn handler(name: &str) -> Option<Handler> {
+    Some(match name {
+        "INCR" => |call| add(call, 1),
+        "DECR" => |call| add(call, -1),
+        "INCRBY" => incrby,
+        "DECRBY" => decrby,
+        "INCRBYFLOAT" => incrbyfloat,
+        _ => return None,
+    })
+}
+
+fn incrby(call: &mut Call<'_>) -> Outcome {
+    let by = args::int(call.args[2])?;
+    add(call, by)
+}
+
+fn decrby(call: &mut Call<'_>) -> Outcome {
+    let by = args::int(call.args[2])?;
+    let by = by.checked_neg().ok_or("ERR decrement would overflow")?;
+    add(call, by)
+}
+
+fn add(call: &mut Call<'_>, by: i64) -> Outcome {
+    let key = call.args[1];
+    let (old, expire_at_ms) = match call.space.get(key)? {
+        Some(record) => {
+            let old = resp::parse_integer(string_of(&record)?).ok_or(NOT_INTEGER)?;
+            (old, record.view().expire_at_ms)
+        }
+        None => (0, None),
+    };
+    let new = old.checked_add(by).ok_or(OVERFLOW)?;
+    put_string(call.space, key, expire_at_ms, &[args::Decimal::of(new).bytes()])?;
+    call.reply.int(new);
+    Ok(())
+}
+
+fn incrbyfloat(call: &mut Call<'_>) -> Outcome {
+    let key = call.args[1];
+    let (old, expire_at_ms) = match call.space.get(key)? {
+        Some(record) => {
+            let old = Extended::parse(string_of(&record)?).ok_or(NOT_FLOAT)?;
+            (old, record.view().expire_at_ms)
+        }
+        None => (Extended::ZERO, None),
+    };
+    let by = Extended::parse(call.args[2]).ok_or(NOT_FLOAT)?;
+    let new = old.checked_add(by).ok_or("ERR increment would produce NaN or Infinity")?.to_text();
+    put_string(call.space, key, expire_at_ms, &[new.as_bytes()])?;
+    call.reply.bulk(new.as_bytes());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn transcript() {
+        super::super::transcript::check("counters");
+    }
+}

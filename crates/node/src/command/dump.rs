@@ -1,0 +1,253 @@
+//! DUMP and RESTORE: a key's value as one string that another store can take in.
+//!
+//! ```text
+//! byte 0   kind: 1 string, 2 hash
+//! then     string: the bytes; hash: for every field and value, u32 little-endian length and bytes of either
+//! 2 bytes  version of this format, little-endian, now 1
+//! 8 bytes  XXH3-64 of all before, little-endian
+//! ```
+//! The version and the checksum stand where Redis has its own, so that either refuses what the other made.
+
+use super::args::{SYNTAX, int, is_word};
+use super::call::{Call, Error, Handler, Outcome};
+use super::hash::{self, Stored};
+use super::string::put_string;
+use crate::{Kind, Record, Space};
+use std::ops::RangeInclusive;
+use vocab::limits::BULK_BYTES_MAX;
+use xxhash_rust::xxh3::xxh3_64;
+
+const STRING: u8 = 1;
+const HASH: u8 = 2;
+const VERSION: u16 = 1;
+const CHECKSUM_BYTES: usize = 8;
+
+const TOO_LARGE: &str = "ERR value is too large to dump (proto-max-bulk-len)";
+const TORN: &str = "ERR DUMP payload version or checksum are wrong";
+const BAD_DATA: &str = "ERR Bad data format";
+
+pub(super) fn handler(name: &str) -> Option<Handler> {
+    Some(match name {
+        "DUMP" => dump,
+        "RESTORE" => restore,
+        _ => return None,
+    })
+}
+
+fn dump(call: &mut Call<'_>) -> Outcome {
+    let key = call.args[1];
+    match call.space.get(key)? {
+        Some(record) => call.reply.bulk(&encode(call.space, key, record)?),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn encode(space: &mut dyn Space, key: &[u8], record: Record) -> Result<Vec<u8>, Error> {
+    let view = record.view();
+    let mut bytes = Vec::with_capacity(view.payload.len() + 16);
+    if view.kind == Kind::String {
+        bytes.push(STRING);
+        bytes.extend_from_slice(view.payload);
+    } else {
+        bytes.push(HASH);
+        Stored::of(key, record)?.each(space, |_, field, value| {
+            for part in [field, value] {
+                let length = u32::try_from(part.len()).map_err(|_| TOO_LARGE)?;
+                bytes.extend_from_slice(&length.to_le_bytes());
+                bytes.extend_from_slice(part);
+            }
+            if bytes.len() > BULK_BYTES_MAX { Err(TOO_LARGE.into()) } else { Ok(()) }
+        })?;
+    }
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
+    Ok(bytes)
+}
+
+/// A dumped value, read.
+enum Value<'a> {
+    String(&'a [u8]),
+    Hash(Vec<(&'a [u8], &'a [u8])>),
+}
+
+impl<'a> Value<'a> {
+    fn decode(bytes: &'a [u8]) -> Result<Self, Error> {
+        let (checked, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or(TORN)?;
+        let (body, version) = checked.split_last_chunk::<2>().ok_or(TORN)?;
+        if u16::from_le_bytes(*version) > VERSION || u64::from_le_bytes(*checksum) != xxh3_64(checked) {
+            return Err(TORN.into());
+        }
+        match body {
+            [STRING, string @ ..] => Ok(Self::String(string)),
+            [HASH, rest @ ..] => {
+                let mut rest = rest;
+                let mut fields = Vec::new();
+                while !rest.is_empty() {
+                    fields.push((part(&mut rest)?, part(&mut rest)?));
+                }
+                Ok(Self::Hash(fields))
+            }
+            _ => Err(BAD_DATA.into()),
+        }
+    }
+}
+
+fn part<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Error> {
+    let (length, after) = rest.split_first_chunk::<4>().ok_or(BAD_DATA)?;
+    let (part, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or(BAD_DATA)?;
+    *rest = after;
+    Ok(part)
+}
+
+#[derive(Default)]
+struct Options {
+    replace: bool,
+    absolute: bool,
+}
+
+fn options(words: &[&[u8]]) -> Result<Options, Error> {
+    let mut options = Options::default();
+    // IDLETIME and FREQ are hints for an eviction that there is not: checked, as Redis does, and let go.
+    let (mut idle, mut frequency) = (false, false);
+    let bounded = |words: &mut std::slice::Iter<'_, &[u8]>, range: RangeInclusive<i64>, text: &'static str| {
+        let n = int(words.next().ok_or(SYNTAX)?)?;
+        if range.contains(&n) { Ok(()) } else { Err(Error::from(text)) }
+    };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if is_word(word, "REPLACE") {
+            options.replace = true;
+        } else if is_word(word, "ABSTTL") {
+            options.absolute = true;
+        } else if is_word(word, "IDLETIME") && !frequency {
+            bounded(&mut words, 0..=i64::MAX, "ERR Invalid IDLETIME value, must be >= 0")?;
+            idle = true;
+        } else if is_word(word, "FREQ") && !idle {
+            bounded(&mut words, 0..=255, "ERR Invalid FREQ value, must be >= 0 and <= 255")?;
+            frequency = true;
+        } else {
+            return Err(SYNTAX.into());
+        }
+    }
+    Ok(options)
+}
+
+fn restore(call: &mut Call<'_>) -> Outcome {
+    let key = call.args[1];
+    let options = options(&call.args[4..])?;
+    if !options.replace && call.space.get(key)?.is_some() {
+        return Err("BUSYKEY Target key name already exists.".into());
+    }
+    let ttl = int(call.args[2])?;
+    let ttl = u64::try_from(ttl).map_err(|_| Error::from("ERR Invalid TTL value, must be >= 0"))?;
+    let value = Value::decode(call.args[3])?;
+    let now_ms = call.space.now_ms();
+    let base = if options.absolute { 0 } else { now_ms };
+    let expire_at_ms = (ttl > 0).then(|| base.saturating_add(ttl).min(i64::MAX.unsigned_abs()));
+    if expire_at_ms.is_some_and(|at| at <= now_ms) {
+        call.space.delete(key)?;
+    } else {
+        match value {
+            Value::String(bytes) => put_string(call.space, key, expire_at_ms, &[bytes])?,
+            Value::Hash(fields) => {
+                if !hash::restore(call.space, key, expire_at_ms, &fields)? {
+                    return Err(BAD_DATA.into());
+                }
+            }
+        }
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::command::call::Error;
+    use crate::command::handler;
+    use crate::command::testspace::TestSpace;
+    use resp::{Proto, Reply};
+
+    #[test]
+    fn transcript() {
+        super::super::transcript::check("dump");
+    }
+
+    fn run(space: &mut TestSpace, args: &[&[u8]]) -> Result<Vec<u8>, Error> {
+        let mut reply = Reply::new(Proto::Resp2);
+        let name = String::from_utf8(args[0].to_vec()).unwrap();
+        space.version += 1;
+        handler(&name).unwrap()(&mut Call { args, space, reply: &mut reply })?;
+        space.validate();
+        Ok(reply.buf)
+    }
+
+    fn dumped(space: &mut TestSpace, key: &[u8]) -> Vec<u8> {
+        let reply = run(space, &[b"DUMP", key]).unwrap();
+        let head = reply.iter().position(|&b| b == b'\n').unwrap() + 1;
+        reply[head..reply.len() - 2].to_vec()
+    }
+
+    #[test]
+    fn a_large_hash_is_dumped_restored_renamed_and_copied() {
+        let mut space = TestSpace::new();
+        let values: Vec<String> = (0..2000).map(|i| format!("{i}")).collect();
+        for value in &values {
+            run(&mut space, &[b"HSET", b"h", format!("f{value}").as_bytes(), value.as_bytes()]).unwrap();
+        }
+        let whole = run(&mut space, &[b"HGETALL", b"h"]).unwrap();
+        let bytes = dumped(&mut space, b"h");
+        assert_eq!(run(&mut space, &[b"RESTORE", b"r", b"0", &bytes]).unwrap(), b"+OK\r\n");
+        assert_eq!(run(&mut space, &[b"COPY", b"h", b"c"]).unwrap(), b":1\r\n");
+        assert_eq!(run(&mut space, &[b"RENAME", b"h", b"m"]).unwrap(), b"+OK\r\n");
+        assert_eq!(run(&mut space, &[b"COPY", b"m", b"c", b"REPLACE"]).unwrap(), b":1\r\n");
+        for (key, elements) in [("r", 2000), ("c", 2000), ("m", 2000), ("h", 0)] {
+            assert_eq!(space.element_count(key.as_bytes()), elements, "{key}");
+            if elements > 0 {
+                assert_eq!(run(&mut space, &[b"HGETALL", key.as_bytes()]).unwrap(), whole, "{key}");
+            }
+        }
+        run(&mut space, &[b"RENAME", b"r", b"c"]).unwrap();
+        run(&mut space, &[b"SET", b"m", b"1"]).unwrap();
+        assert_eq!(space.element_count(b"m"), 0);
+        assert_eq!(run(&mut space, &[b"HGETALL", b"c"]).unwrap(), whole);
+    }
+
+    #[test]
+    fn no_torn_or_changed_dump_is_restored() {
+        let mut space = TestSpace::new();
+        run(&mut space, &[b"HSET", b"h", b"field", b"value"]).unwrap();
+        run(&mut space, &[b"SET", b"s", b"value"]).unwrap();
+        for key in [b"h", b"s"] {
+            let bytes = dumped(&mut space, key);
+            for i in 0..bytes.len() {
+                let mut changed = bytes.clone();
+                changed[i] ^= 1;
+                for bad in [&bytes[..i], &changed] {
+                    let outcome = run(&mut space, &[b"RESTORE", b"x", b"0", bad]);
+                    assert!(matches!(outcome, Err(Error::Reply(text)) if text == TORN));
+                }
+            }
+        }
+        let sealed = |body: &[u8]| {
+            let mut bytes = [body, &VERSION.to_le_bytes()].concat();
+            bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
+            bytes
+        };
+        for body in [
+            &b""[..],
+            b"\x03",
+            b"\x02",
+            b"\x02\x01",
+            b"\x02\x01\0\0\0a",
+            b"\x02\xff\xff\xff\xffa",
+            b"\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+        ] {
+            let outcome = run(&mut space, &[b"RESTORE", b"x", b"0", &sealed(body)]);
+            assert!(matches!(outcome, Err(Error::Reply(text)) if text == BAD_DATA), "{}", body.escape_ascii());
+        }
+        assert!(space.get(b"x").unwrap().is_none());
+    }
+}

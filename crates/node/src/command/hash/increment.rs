@@ -1,0 +1,46 @@
+//! HINCRBY and HINCRBYFLOAT.
+
+use super::stored::Stored;
+use super::write::put;
+use crate::command::args;
+use crate::command::call::{Call, Outcome};
+use crate::command::number::extended::Extended;
+
+pub(super) fn hincrby(call: &mut Call<'_>) -> Outcome {
+    let by = args::int(call.args[3])?;
+    let (key, field) = (call.args[1], call.args[2]);
+    let hash = Stored::load(call.space, key)?;
+    let old = match &hash {
+        Some(hash) => hash.get(call.space, field)?,
+        None => None,
+    };
+    let old = match old {
+        Some(text) => resp::parse_integer(&text).ok_or("ERR hash value is not an integer")?,
+        None => 0,
+    };
+    let new = old.checked_add(by).ok_or("ERR increment or decrement would overflow")?;
+    put(call.space, key, hash.as_ref(), &[field, args::Decimal::of(new).bytes()])?;
+    call.reply.int(new);
+    Ok(())
+}
+
+pub(super) fn hincrbyfloat(call: &mut Call<'_>) -> Outcome {
+    let by = Extended::parse(call.args[3]).ok_or(args::NOT_FLOAT)?;
+    if by == Extended::Infinite {
+        return Err("ERR value is NaN or Infinity".into());
+    }
+    let (key, field) = (call.args[1], call.args[2]);
+    let hash = Stored::load(call.space, key)?;
+    let old = match &hash {
+        Some(hash) => hash.get(call.space, field)?,
+        None => None,
+    };
+    let old = match old {
+        Some(text) => Extended::parse(&text).ok_or("ERR hash value is not a float")?,
+        None => Extended::ZERO,
+    };
+    let new = old.checked_add(by).ok_or("ERR increment would produce NaN or Infinity")?.to_text();
+    put(call.space, key, hash.as_ref(), &[field, new.as_bytes()])?;
+    call.reply.bulk(new.as_bytes());
+    Ok(())
+}

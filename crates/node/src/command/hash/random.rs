@@ -1,0 +1,215 @@
+//! HRANDFIELD.
+
+use super::element;
+use super::stored::{Form, Stored};
+use crate::command::args;
+use crate::command::call::{Call, Error, Outcome};
+use crate::{Fault, Space, Spread};
+use resp::{Proto, Reply};
+use std::collections::HashSet;
+use storage::Slice;
+use vocab::limits;
+
+/// A spread hash of no more fields is read whole to draw one of them.
+const WHOLE_MAX: usize = 64;
+/// How many elements a stretch of positions holds on average when one is drawn.
+const STRETCH_MEAN: u64 = 16;
+/// How many a stretch may hold. With evenly spread positions more than these come once in 10^17 stretches.
+const STRETCH_MAX: usize = 64;
+/// How many stretches are tried. A try succeeds in one of four cases.
+const TRIES_MAX: usize = 64;
+
+const OUT_OF_RANGE: &str = "ERR value is out of range";
+
+pub(super) fn hrandfield(call: &mut Call<'_>) -> Outcome {
+    let Some(count) = call.args.get(2) else { return any_one(call) };
+    let count = args::int(count)?;
+    if count == i64::MIN {
+        let bounds = "value must between -9223372036854775807 and 9223372036854775807";
+        return Err(Error::Reply(format!("{OUT_OF_RANGE}, {bounds}").into()));
+    }
+    let with_values = match &call.args[3..] {
+        [] => false,
+        [word] if args::is_word(word, "WITHVALUES") => true,
+        _ => return Err(args::SYNTAX.into()),
+    };
+    if with_values && count.unsigned_abs() > i64::MAX as u64 / 2 {
+        return Err(OUT_OF_RANGE.into());
+    }
+    let mut answer = Answer { with_values, nested: with_values && call.reply.proto == Proto::Resp3, reply: call.reply };
+    match Stored::load(call.space, call.args[1])? {
+        Some(hash) if count > 0 => distinct(call.space, &hash, count.unsigned_abs(), &mut answer),
+        Some(hash) if count < 0 => repeated(call.space, &hash, count.unsigned_abs(), &mut answer),
+        _ => {
+            answer.head(0);
+            Ok(())
+        }
+    }
+}
+
+/// Writes the fields drawn, in the shape asked for.
+struct Answer<'r> {
+    with_values: bool,
+    nested: bool,
+    reply: &'r mut Reply,
+}
+
+impl Answer<'_> {
+    fn head(&mut self, fields: usize) {
+        self.reply.array(if self.with_values && !self.nested { 2 * fields } else { fields });
+    }
+
+    fn field(&mut self, field: &[u8], value: &[u8]) {
+        if self.nested {
+            self.reply.array(2);
+        }
+        self.reply.bulk(field);
+        if self.with_values {
+            self.reply.bulk(value);
+        }
+    }
+}
+
+fn any_one(call: &mut Call<'_>) -> Outcome {
+    let Some(hash) = Stored::load(call.space, call.args[1])? else {
+        call.reply.null();
+        return Ok(());
+    };
+    match &hash.form {
+        Form::Inline(record) => {
+            let entries = hash.entries(record)?;
+            let at = below(call.space, entries.len() as u64)? as usize;
+            let (field, _) = entries.get(at).ok_or_else(|| hash.corrupt("hash without a field"))?;
+            call.reply.bulk(field);
+        }
+        Form::Spread(spread) => {
+            let (name, _) = draw(call.space, &hash, *spread)?;
+            call.reply.bulk(hash.field_of(&name)?);
+        }
+    }
+    Ok(())
+}
+
+/// Up to `count` fields, each at most once.
+fn distinct(space: &mut dyn Space, hash: &Stored<'_>, count: u64, answer: &mut Answer<'_>) -> Outcome {
+    let size = hash.count()?;
+    let count = count.min(size);
+    answer.head(count as usize);
+    if let Form::Spread(spread) = &hash.form
+        && count <= size / 3
+    {
+        let mut seen = HashSet::new();
+        while (seen.len() as u64) < count {
+            let (name, value) = draw(space, hash, *spread)?;
+            if !seen.contains(&name) {
+                answer.field(hash.field_of(&name)?, &value);
+                seen.insert(name);
+            }
+        }
+        return Ok(());
+    }
+    // One pass: a field is taken with the share of those still wanted in those still to come.
+    let (mut wanted, mut left) = (count, size);
+    hash.each(space, |space, field, value| {
+        if wanted == left || below(space, left)? < wanted {
+            answer.field(field, value);
+            wanted -= 1;
+        }
+        left -= 1;
+        Ok(())
+    })
+}
+
+/// `count` fields, each drawn from all.
+fn repeated(space: &mut dyn Space, hash: &Stored<'_>, count: u64, answer: &mut Answer<'_>) -> Outcome {
+    if count > limits::RANDOM_FIELDS_MAX as u64 {
+        return Err(OUT_OF_RANGE.into());
+    }
+    answer.head(count as usize);
+    let size = hash.count()?;
+    match &hash.form {
+        Form::Spread(spread) if count <= size / 3 => {
+            for _ in 0..count {
+                let (name, value) = draw(space, hash, *spread)?;
+                answer.field(hash.field_of(&name)?, &value);
+            }
+        }
+        Form::Spread(_) => {
+            // One pass keeps what was drawn beforehand, so that memory follows the reply and not the hash.
+            let drawn: Vec<u64> = (0..count).map(|_| below(space, size)).collect::<Result<_, _>>()?;
+            let mut places = drawn.clone();
+            places.sort_unstable();
+            places.dedup();
+            let mut kept: Vec<(Slice, Slice)> = Vec::with_capacity(places.len());
+            let mut at = 0;
+            hash.each(space, |_, field, value| {
+                if places.get(kept.len()) == Some(&at) {
+                    kept.push((Slice::from(field), Slice::from(value)));
+                }
+                at += 1;
+                Ok(())
+            })?;
+            for place in drawn {
+                let (field, value) = &kept[places.partition_point(|&p| p < place)];
+                answer.field(field, value);
+            }
+        }
+        Form::Inline(record) => {
+            let entries = hash.entries(record)?;
+            for _ in 0..count {
+                let (field, value) = entries[below(space, size)? as usize];
+                answer.field(field, value);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One element of a spread hash, each as likely as any other.
+///
+/// Positions are divided into stretches that hold `STRETCH_MEAN` elements on average. One is drawn and kept with a
+/// likelihood proportional to how many elements it holds, so an element's chance does not depend on its neighbours.
+fn draw(space: &mut dyn Space, hash: &Stored<'_>, spread: Spread) -> Result<(Slice, Slice), Error> {
+    let pick = |space: &mut dyn Space, mut elements: Vec<(Slice, Slice)>| {
+        let at = below(space, elements.len() as u64)? as usize;
+        Ok::<_, Error>(elements.swap_remove(at))
+    };
+    if spread.count <= WHOLE_MAX as u64 {
+        let all = space.elements(hash.key, spread.generation, None, WHOLE_MAX)?;
+        return if all.is_empty() { Err(hash.corrupt("hash without its elements")) } else { pick(space, all) };
+    }
+    let width = (element::POSITIONS / spread.count * STRETCH_MEAN).clamp(1, element::POSITIONS);
+    for _ in 0..TRIES_MAX {
+        let start = below(space, element::POSITIONS.div_ceil(width))? * width;
+        let mut stretch = from_position(space, hash, spread, start, STRETCH_MAX)?;
+        stretch.retain(|(name, _)| element::position_of(name).is_some_and(|position| position < start + width));
+        if below(space, STRETCH_MAX as u64)? < stretch.len() as u64 {
+            return pick(space, stretch);
+        }
+    }
+    // Only a hash whose fields were chosen for their positions comes to this: the next element must do.
+    let start = below(space, element::POSITIONS)?;
+    let mut next = from_position(space, hash, spread, start, 1)?;
+    if next.is_empty() {
+        next = from_position(space, hash, spread, 0, 1)?;
+    }
+    next.pop().ok_or_else(|| hash.corrupt("hash without its elements"))
+}
+
+/// Up to `limit` elements at `position` and after.
+fn from_position(
+    space: &mut dyn Space,
+    hash: &Stored<'_>,
+    spread: Spread,
+    position: u64,
+    limit: usize,
+) -> Result<Vec<(Slice, Slice)>, Error> {
+    let before = element::before(position);
+    let after = (position > 0).then_some(&before[..]);
+    Ok(space.elements(hash.key, spread.generation, after, limit)?)
+}
+
+/// A random number below `bound`.
+fn below(space: &mut dyn Space, bound: u64) -> Result<u64, Fault> {
+    Ok(((u128::from(space.random_u64()?) * u128::from(bound)) >> 64) as u64)
+}

@@ -1,0 +1,138 @@
+//! HSCAN.
+//!
+//! An inline hash is answered whole, as Redis does with a small one. In a spread hash the cursor is the position (see
+//! `element`) at which to go on; all fields of a position are answered together. So every field that is there from the
+//! beginning of an iteration to its end is answered, each once, and nothing is kept between the calls.
+
+use super::element;
+use super::packed::Entry;
+use super::stored::{Form, Stored};
+use crate::command::args;
+use crate::command::call::{Call, Error, Outcome};
+use crate::{Space, Spread};
+use resp::glob_matches;
+use storage::Slice;
+
+/// How many elements are read at a time.
+const CHUNK: usize = 128;
+
+pub(super) fn hscan(call: &mut Call<'_>) -> Outcome {
+    let cursor = parse_cursor(call.args[2]).ok_or("ERR invalid cursor")?;
+    let hash = Stored::load(call.space, call.args[1])?;
+    let Some(hash) = hash else {
+        // Redis does not look at the options then.
+        call.reply.array(2);
+        call.reply.bulk(b"0");
+        call.reply.array(0);
+        return Ok(());
+    };
+    let options = Options::parse(&call.args[3..])?;
+    match &hash.form {
+        Form::Inline(record) => {
+            let mut entries = hash.entries(record)?;
+            entries.retain(|(field, _)| options.admits(field));
+            answer(call, 0, &entries);
+        }
+        Form::Spread(spread) => {
+            let (next, elements) = walk(call.space, &hash, *spread, cursor, options.count)?;
+            let mut entries = Vec::with_capacity(elements.len());
+            for (name, value) in &elements {
+                let field = hash.field_of(name)?;
+                if options.admits(field) {
+                    entries.push((field, &value[..]));
+                }
+            }
+            answer(call, next, &entries);
+        }
+    }
+    Ok(())
+}
+
+fn answer(call: &mut Call<'_>, cursor: u64, entries: &[Entry<'_>]) {
+    call.reply.array(2);
+    call.reply.bulk_int(cursor as i64);
+    call.reply.array(2 * entries.len());
+    for (field, value) in entries {
+        call.reply.bulk(field);
+        call.reply.bulk(value);
+    }
+}
+
+/// The elements at `cursor` and after, at least `count` of them if there are so many, and the cursor after them.
+fn walk(
+    space: &mut dyn Space,
+    hash: &Stored<'_>,
+    spread: Spread,
+    cursor: u64,
+    count: usize,
+) -> Result<(u64, Vec<(Slice, Slice)>), Error> {
+    let mut found: Vec<(Slice, Slice)> = Vec::new();
+    if cursor >= element::POSITIONS {
+        return Ok((0, found));
+    }
+    let mut last = 0;
+    let mut after = (cursor > 0).then(|| element::before(cursor).to_vec());
+    loop {
+        // One more than wanted tells whether, and where, to go on.
+        let limit = (count - count.min(found.len())).saturating_add(1).min(CHUNK);
+        let chunk = space.elements(hash.key, spread.generation, after.as_deref(), limit)?;
+        let ended = chunk.len() < limit;
+        for (name, value) in chunk {
+            let position =
+                element::position_of(&name).ok_or_else(|| hash.corrupt("hash element without a position"))?;
+            if found.len() >= count && position != last {
+                return Ok((position, found));
+            }
+            last = position;
+            found.push((name, value));
+        }
+        if ended {
+            return Ok((0, found));
+        }
+        after = found.last().map(|(name, _)| name.to_vec());
+    }
+}
+
+struct Options<'a> {
+    count: usize,
+    pattern: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(words: &[&'a [u8]]) -> Result<Self, Error> {
+        let mut options = Self { count: 10, pattern: None };
+        for option in words.chunks(2) {
+            match option {
+                [word, count] if args::is_word(word, "COUNT") => {
+                    let count = args::int(count)?;
+                    options.count = usize::try_from(count).ok().filter(|&count| count > 0).ok_or(args::SYNTAX)?;
+                }
+                // A lone star admits the empty field, too; in no other pattern does a star stand for nothing at all.
+                [word, b"*"] if args::is_word(word, "MATCH") => options.pattern = None,
+                [word, pattern] if args::is_word(word, "MATCH") => options.pattern = Some(pattern),
+                _ => return Err(args::SYNTAX.into()),
+            }
+        }
+        Ok(options)
+    }
+
+    fn admits(&self, field: &[u8]) -> bool {
+        let fits = |pattern: &[u8]| field.is_empty() == pattern.is_empty() && glob_matches(pattern, field, false);
+        self.pattern.is_none_or(fits)
+    }
+}
+
+/// A cursor as C's `strtoul` reads one: empty is 0, a sign is allowed, a blank in front is not.
+fn parse_cursor(text: &[u8]) -> Option<u64> {
+    let (negative, digits) = match text {
+        [] => return Some(0),
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let n: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    Some(if negative { n.wrapping_neg() } else { n })
+}

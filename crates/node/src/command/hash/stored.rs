@@ -1,0 +1,178 @@
+//! A hash as it is stored, in either form, and how it is read.
+
+use super::element;
+use super::packed::{self, Entry, Malformed, Packed, Varint};
+use crate::command::args;
+use crate::command::call::Error;
+use crate::{Fault, Kind, Record, Space, Spread};
+use std::ops::Deref;
+use storage::Slice;
+use vocab::limits;
+
+/// How many elements of a spread hash are read at a time.
+const CHUNK: usize = 128;
+
+/// The hash at a key.
+pub(crate) struct Stored<'k> {
+    pub(super) key: &'k [u8],
+    pub(super) expire_at_ms: Option<u64>,
+    pub(super) form: Form,
+}
+
+/// Where the fields of a hash are.
+pub(super) enum Form {
+    /// In the record.
+    Inline(Record),
+    /// In elements.
+    Spread(Spread),
+}
+
+/// A field's value: part of a record, or an element's.
+pub(super) enum Value<'a> {
+    Inline(&'a [u8]),
+    Element(Slice),
+}
+
+impl Deref for Value<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Inline(bytes) => bytes,
+            Self::Element(slice) => slice,
+        }
+    }
+}
+
+impl<'k> Stored<'k> {
+    /// The hash at `key`, if there is one.
+    pub(crate) fn load(space: &mut dyn Space, key: &'k [u8]) -> Result<Option<Self>, Error> {
+        space.get(key)?.map(|record| Self::of(key, record)).transpose()
+    }
+
+    /// The hash whose record was read at `key`.
+    pub(crate) fn of(key: &'k [u8], record: Record) -> Result<Self, Error> {
+        let view = record.view();
+        let expire_at_ms = view.expire_at_ms;
+        let form = match (view.kind, view.spread()) {
+            (Kind::Hash, _) => Form::Inline(record),
+            (Kind::SpreadHash, Some(spread)) => Form::Spread(spread),
+            (Kind::SpreadHash, None) => return Err(corrupt(key, "spread record of a wrong length")),
+            _ => return Err(args::WRONGTYPE.into()),
+        };
+        Ok(Self { key, expire_at_ms, form })
+    }
+
+    /// How many fields there are.
+    pub(crate) fn count(&self) -> Result<u64, Error> {
+        match &self.form {
+            Form::Inline(record) => Ok(self.packed(record)?.count() as u64),
+            Form::Spread(spread) => Ok(spread.count),
+        }
+    }
+
+    /// The word that OBJECT ENCODING answers: what Redis would call it.
+    pub(crate) fn encoding(&self, space: &mut dyn Space) -> Result<&'static str, Error> {
+        let small = space.small_hash();
+        if self.count()? > small.fields {
+            return Ok("hashtable");
+        }
+        let mut longest = 0;
+        self.each(space, |_, field, value| {
+            longest = longest.max(field.len()).max(value.len());
+            Ok(())
+        })?;
+        Ok(if longest as u64 <= small.bytes { "listpack" } else { "hashtable" })
+    }
+
+    /// The value of `field`.
+    pub(super) fn get(&self, space: &mut dyn Space, field: &[u8]) -> Result<Option<Value<'_>>, Error> {
+        match &self.form {
+            Form::Inline(record) => {
+                let found = self.packed(record)?.get(field).map_err(|why| self.malformed(why))?;
+                Ok(found.map(Value::Inline))
+            }
+            // A longer one could not be stored; nor may the tree be asked for it.
+            Form::Spread(_) if field.len() > limits::FIELD_BYTES_MAX => Ok(None),
+            Form::Spread(spread) => {
+                let found = space.element_get(self.key, spread.generation, &element::name_of(field))?;
+                Ok(found.map(Value::Element))
+            }
+        }
+    }
+
+    /// Calls `visit` with the space and every field and value: an inline hash's in the order in which they were
+    /// first set, a spread one's by position.
+    pub(crate) fn each(
+        &self,
+        space: &mut dyn Space,
+        mut visit: impl FnMut(&mut dyn Space, &[u8], &[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        match &self.form {
+            Form::Inline(record) => {
+                for entry in self.packed(record)?.entries() {
+                    let (field, value) = entry.map_err(|why| self.malformed(why))?;
+                    visit(space, field, value)?;
+                }
+            }
+            Form::Spread(spread) => {
+                let mut left = spread.count;
+                let mut after: Option<Slice> = None;
+                while left > 0 {
+                    let chunk = space.elements(self.key, spread.generation, after.as_deref(), CHUNK)?;
+                    if chunk.is_empty() || chunk.len() as u64 > left {
+                        return Err(self.corrupt("hash whose elements are not as many as its count"));
+                    }
+                    left -= chunk.len() as u64;
+                    for (name, value) in &chunk {
+                        visit(space, self.field_of(name)?, value)?;
+                    }
+                    after = chunk.into_iter().last().map(|(name, _)| name);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All fields as the payload of an inline hash, however large; `None` if that is longer than `bytes_max`.
+    pub(crate) fn packed_whole(&self, space: &mut dyn Space, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
+        let mut payload = Varint::new(self.count()? as usize).bytes().to_vec();
+        let mut fits = true;
+        self.each(space, |_, field, value| {
+            fits &= payload.len() + packed::entry_bytes(field, value) <= bytes_max;
+            if fits {
+                packed::push_entry(&mut payload, field, value);
+            }
+            Ok(())
+        })?;
+        Ok(fits.then_some(payload))
+    }
+
+    /// The packed payload of this hash's record.
+    pub(super) fn packed<'r>(&self, record: &'r Record) -> Result<Packed<'r>, Error> {
+        Packed::parse(record.view().payload).map_err(|why| self.malformed(why))
+    }
+
+    /// All fields and values of this hash's packed record.
+    pub(super) fn entries<'r>(&self, record: &'r Record) -> Result<Vec<Entry<'r>>, Error> {
+        self.packed(record)?.entries().collect::<Result<_, _>>().map_err(|why| self.malformed(why))
+    }
+
+    /// The field of one of this hash's elements.
+    pub(super) fn field_of<'n>(&self, name: &'n [u8]) -> Result<&'n [u8], Error> {
+        element::field_of(name).ok_or_else(|| self.corrupt("hash element without a position"))
+    }
+
+    pub(super) fn malformed(&self, why: Malformed) -> Error {
+        self.corrupt(&why.to_string())
+    }
+
+    pub(super) fn corrupt(&self, detail: &str) -> Error {
+        corrupt(self.key, detail)
+    }
+}
+
+fn corrupt(key: &[u8], detail: &str) -> Error {
+    let path = format!("the record of {}", key.escape_ascii()).into();
+    Error::Fault(Fault::Storage(storage::Error::Corrupt { path, detail: detail.to_owned() }))
+}

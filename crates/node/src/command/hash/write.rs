@@ -1,0 +1,234 @@
+//! HSET, HSETNX, HMSET and HDEL, and how fields are written and removed.
+//!
+//! Everything is read and checked before the first write, so that an error leaves nothing behind.
+
+use super::build::{Builder, FIELD_TOO_LONG, fits_inline};
+use super::element;
+use super::packed::{Entry, Varint};
+use super::stored::{Form, Stored};
+use crate::command::call::{Call, Error, Outcome};
+use crate::{Kind, Record, Space, Spread};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use vocab::limits;
+
+/// Requests for more fields than this are put in order first.
+const ONE_BY_ONE_MAX: usize = 16;
+
+pub(super) fn hset(call: &mut Call<'_>) -> Outcome {
+    let created = set_all(call, "ERR wrong number of arguments for 'hset' command")?;
+    call.reply.int(created as i64);
+    Ok(())
+}
+
+pub(super) fn hmset(call: &mut Call<'_>) -> Outcome {
+    set_all(call, "ERR wrong number of arguments for 'hmset' command")?;
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn hsetnx(call: &mut Call<'_>) -> Outcome {
+    let hash = Stored::load(call.space, call.args[1])?;
+    if let Some(hash) = &hash
+        && hash.get(call.space, call.args[2])?.is_some()
+    {
+        call.reply.int(0);
+        return Ok(());
+    }
+    put(call.space, call.args[1], hash.as_ref(), &call.args[2..4])?;
+    call.reply.int(1);
+    Ok(())
+}
+
+pub(super) fn hdel(call: &mut Call<'_>) -> Outcome {
+    let removed = match Stored::load(call.space, call.args[1])? {
+        Some(hash) => remove(call.space, &hash, &call.args[2..])?,
+        None => 0,
+    };
+    call.reply.int(removed as i64);
+    Ok(())
+}
+
+fn set_all(call: &mut Call<'_>, odd: &'static str) -> Result<usize, Error> {
+    let pairs = &call.args[2..];
+    if pairs.len() % 2 == 1 {
+        return Err(odd.into());
+    }
+    let hash = Stored::load(call.space, call.args[1])?;
+    put(call.space, call.args[1], hash.as_ref(), pairs)
+}
+
+/// Sets fields of the hash at `key`, which `hash` is; `pairs` are fields and values in turn, of which the last counts.
+/// Keeps the key's expiry. Answers how many fields are new.
+pub(super) fn put(
+    space: &mut dyn Space,
+    key: &[u8],
+    hash: Option<&Stored<'_>>,
+    pairs: &[&[u8]],
+) -> Result<usize, Error> {
+    if pairs.iter().step_by(2).any(|field| field.len() > limits::FIELD_BYTES_MAX) {
+        return Err(FIELD_TOO_LONG.into());
+    }
+    let Some(hash) = hash else {
+        return put_whole(space, key, None, Vec::new(), pairs);
+    };
+    match (&hash.form, pairs) {
+        (Form::Spread(spread), _) => put_elements(space, hash, *spread, pairs),
+        (Form::Inline(record), [field, value]) => put_one(space, hash, record, field, value),
+        (Form::Inline(record), _) => put_whole(space, key, hash.expire_at_ms, hash.entries(record)?, pairs),
+    }
+}
+
+/// One field of an inline hash: what stands before and after it is taken over as it is.
+fn put_one(
+    space: &mut dyn Space,
+    hash: &Stored<'_>,
+    record: &Record,
+    field: &[u8],
+    value: &[u8],
+) -> Result<usize, Error> {
+    let payload = record.view().payload;
+    let packed = hash.packed(record)?;
+    let value_length = Varint::new(value.len());
+    let place = packed.find(field).map_err(|why| hash.malformed(why))?;
+    let (count, field_length) = (Varint::new(packed.count() + 1), Varint::new(field.len()));
+    let parts: &[&[u8]] = match place {
+        Some(place) => &[&payload[..place.value_length], value_length.bytes(), value, &payload[place.end..]],
+        None => &[count.bytes(), packed.body(), field_length.bytes(), field, value_length.bytes(), value],
+    };
+    let created = usize::from(place.is_none());
+    if !fits_inline(packed.count() + created, parts.iter().map(|part| part.len()).sum()) {
+        return put_whole(space, hash.key, hash.expire_at_ms, hash.entries(record)?, &[field, value]);
+    }
+    space.put(hash.key, Record::stamped_new(space.version(), Kind::Hash, hash.expire_at_ms, parts))?;
+    Ok(created)
+}
+
+/// Makes the hash anew of the fields it had and those to be set.
+fn put_whole(
+    space: &mut dyn Space,
+    key: &[u8],
+    expire_at_ms: Option<u64>,
+    entries: Vec<Entry<'_>>,
+    pairs: &[&[u8]],
+) -> Result<usize, Error> {
+    let before = entries.len();
+    let fields = merge(entries, pairs);
+    let mut builder = Builder::new(key, expire_at_ms);
+    for (field, value) in &fields {
+        builder.push(space, field, value)?;
+    }
+    builder.finish(space)?;
+    Ok(fields.len() - before)
+}
+
+fn merge<'a>(mut fields: Vec<Entry<'a>>, pairs: &[&'a [u8]]) -> Vec<Entry<'a>> {
+    let mut index: Option<HashMap<&[u8], usize>> = None;
+    for pair in pairs.chunks_exact(2) {
+        let (field, value) = (pair[0], pair[1]);
+        if index.is_none() && fields.len() > limits::INLINE_FIELDS_MAX {
+            index = Some(fields.iter().enumerate().map(|(i, (name, _))| (*name, i)).collect());
+        }
+        let at = match &index {
+            Some(index) => index.get(field).copied(),
+            None => fields.iter().position(|(name, _)| *name == field),
+        };
+        match at {
+            Some(at) => fields[at].1 = value,
+            None => {
+                if let Some(index) = &mut index {
+                    index.insert(field, fields.len());
+                }
+                fields.push((field, value));
+            }
+        }
+    }
+    fields
+}
+
+fn put_elements(space: &mut dyn Space, hash: &Stored<'_>, spread: Spread, pairs: &[&[u8]]) -> Result<usize, Error> {
+    // In the order of the fields, which is the same on every replica.
+    let fields: BTreeMap<&[u8], &[u8]> = pairs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    let mut created = 0;
+    let mut writes = Vec::with_capacity(fields.len());
+    for (field, value) in fields {
+        let name = element::name_of(field);
+        created += usize::from(space.element_get(hash.key, spread.generation, &name)?.is_none());
+        writes.push((name, value));
+    }
+    for (name, value) in writes {
+        space.element_put(hash.key, spread.generation, &name, value)?;
+    }
+    put_count(space, hash, Spread { count: spread.count + created as u64, ..spread })?;
+    Ok(created)
+}
+
+fn put_count(space: &mut dyn Space, hash: &Stored<'_>, spread: Spread) -> Outcome {
+    Ok(space.put(
+        hash.key,
+        Record::stamped_new(space.version(), Kind::SpreadHash, hash.expire_at_ms, &[&spread.encode()]),
+    )?)
+}
+
+/// Removes fields and, with the last of them, the key. Answers how many there were.
+fn remove(space: &mut dyn Space, hash: &Stored<'_>, fields: &[&[u8]]) -> Result<usize, Error> {
+    match (&hash.form, fields) {
+        (Form::Spread(spread), _) => remove_elements(space, hash, *spread, fields),
+        (Form::Inline(record), [field]) => remove_one(space, hash, record, field),
+        (Form::Inline(record), _) => remove_packed(space, hash, record, fields),
+    }
+}
+
+fn remove_one(space: &mut dyn Space, hash: &Stored<'_>, record: &Record, field: &[u8]) -> Result<usize, Error> {
+    let packed = hash.packed(record)?;
+    let Some(place) = packed.find(field).map_err(|why| hash.malformed(why))? else { return Ok(0) };
+    if packed.count() == 1 {
+        space.delete(hash.key)?;
+        return Ok(1);
+    }
+    let payload = record.view().payload;
+    let body = payload.len() - packed.body().len();
+    let count = Varint::new(packed.count() - 1);
+    let parts: [&[u8]; 3] = [count.bytes(), &payload[body..place.start], &payload[place.end..]];
+    space.put(hash.key, Record::stamped_new(space.version(), Kind::Hash, hash.expire_at_ms, &parts))?;
+    Ok(1)
+}
+
+fn remove_packed(space: &mut dyn Space, hash: &Stored<'_>, record: &Record, fields: &[&[u8]]) -> Result<usize, Error> {
+    let ordered: BTreeSet<&[u8]> =
+        if fields.len() > ONE_BY_ONE_MAX { fields.iter().copied().collect() } else { BTreeSet::new() };
+    let asked = |field: &[u8]| if ordered.is_empty() { fields.contains(&field) } else { ordered.contains(field) };
+    let mut entries = hash.entries(record)?;
+    let before = entries.len();
+    entries.retain(|(field, _)| !asked(field));
+    let removed = before - entries.len();
+    if entries.is_empty() {
+        space.delete(hash.key)?;
+    } else if removed > 0 {
+        put_whole(space, hash.key, hash.expire_at_ms, entries, &[])?;
+    }
+    Ok(removed)
+}
+
+fn remove_elements(space: &mut dyn Space, hash: &Stored<'_>, spread: Spread, fields: &[&[u8]]) -> Result<usize, Error> {
+    let fields: BTreeSet<&[u8]> = fields.iter().copied().collect();
+    let mut found = Vec::new();
+    for field in fields.into_iter().filter(|field| field.len() <= limits::FIELD_BYTES_MAX) {
+        let name = element::name_of(field);
+        if space.element_get(hash.key, spread.generation, &name)?.is_some() {
+            found.push(name);
+        }
+    }
+    let removed = found.len();
+    let left = spread.count.checked_sub(removed as u64);
+    let left = left.ok_or_else(|| hash.corrupt("hash with more elements than its count"))?;
+    if left == 0 {
+        // The elements go with the record.
+        space.delete(hash.key)?;
+    } else if removed > 0 {
+        for name in found {
+            space.element_delete(hash.key, spread.generation, &name)?;
+        }
+        put_count(space, hash, Spread { count: left, ..spread })?;
+    }
+    Ok(removed)
+}

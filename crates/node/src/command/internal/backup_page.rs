@@ -1,0 +1,232 @@
+//! A page of a backup: keys with what they hold, in key order, as of the moment of a snapshot.
+//!
+//! The reply is `[cursor, rows]`: the cursor to go on from, null after the last page; and for each row
+//! `[key, expiry in ms since the epoch or 0, value]`, the value a string, or fields and values. A spread hash is as many
+//! rows as it takes, one after the other.
+
+use crate::command::call::{Error, Outcome};
+use crate::command::hash::{Stored, field_of};
+use crate::space::read::SnapshotSpace;
+use crate::{Kind, Record, ShardView, Space};
+use resp::Reply;
+use storage::{Slice, Snapshot, Span};
+
+const BAD_CURSOR: &str = "ERR not a cursor of a backup";
+/// Elements of a spread hash that are read at a time.
+const ELEMENTS: usize = 256;
+/// Records that are read at a time.
+const RECORDS: usize = 256;
+
+/// Where a page begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Cursor {
+    /// With the first key after this one.
+    After(Vec<u8>),
+    /// In a spread hash, after this element.
+    Within(Vec<u8>, Vec<u8>),
+}
+
+impl Cursor {
+    fn decode(bytes: &[u8]) -> Result<Option<Self>, Error> {
+        match bytes {
+            [] => Ok(None),
+            [0, key @ ..] => Ok(Some(Self::After(key.to_vec()))),
+            [1, a, b, rest @ ..] => {
+                let (key, element) =
+                    rest.split_at_checked(usize::from(u16::from_be_bytes([*a, *b]))).ok_or(BAD_CURSOR)?;
+                Ok(Some(Self::Within(key.to_vec(), element.to_vec())))
+            }
+            _ => Err(BAD_CURSOR.into()),
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::After(key) => [&[0], key.as_slice()].concat(),
+            Self::Within(key, element) => {
+                [&[1], &(key.len() as u16).to_be_bytes()[..], key.as_slice(), element.as_slice()].concat()
+            }
+        }
+    }
+}
+
+/// The rows of one page.
+struct Page {
+    rows: usize,
+    bytes: usize,
+    bytes_soft: usize,
+    body: Reply,
+}
+
+impl Page {
+    fn is_full(&self) -> bool {
+        self.bytes >= self.bytes_soft
+    }
+
+    fn row(&mut self, key: &[u8], expire_at_ms: Option<u64>) {
+        self.rows += 1;
+        self.bytes += key.len();
+        self.body.array(3);
+        self.body.bulk(key);
+        self.body.int(expire_at_ms.unwrap_or_default() as i64);
+    }
+
+    fn fields<'a>(&mut self, fields: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])>) {
+        self.body.array(2 * fields.len());
+        for (field, value) in fields {
+            self.bytes += field.len() + value.len();
+            self.body.bulk(field);
+            self.body.bulk(value);
+        }
+    }
+}
+
+/// A snapshot that is wanted back.
+struct Lent<'a>(&'a mut dyn Snapshot);
+
+impl Snapshot for Lent<'_> {
+    fn index(&self) -> u64 {
+        self.0.index()
+    }
+
+    fn get(&self, key: &[u8]) -> storage::Result<Option<Slice>> {
+        self.0.get(key)
+    }
+
+    fn cursor(&self, span: Span, reverse: bool) -> Box<dyn storage::Cursor + '_> {
+        self.0.cursor(span, reverse)
+    }
+}
+
+/// Writes the page from `cursor` (empty: from the beginning) on, of about `bytes_soft` bytes. What has expired by `at_ms`
+/// is left out.
+pub fn backup_page(
+    view: &ShardView,
+    snapshot: &mut dyn Snapshot,
+    at_ms: u64,
+    cursor: &[u8],
+    bytes_soft: usize,
+    reply: &mut Reply,
+) -> Outcome {
+    let mut space = SnapshotSpace::of(view, Box::new(Lent(snapshot)), at_ms, 0);
+    let mut page = Page { rows: 0, bytes: 0, bytes_soft, body: Reply::new(reply.proto) };
+    let next = fill(&mut space, cursor, &mut page)?;
+    reply.array(2);
+    reply.bulk_or_null(next.map(|next| next.encode()).as_deref());
+    reply.array(page.rows);
+    reply.raw(&page.body.buf);
+    Ok(())
+}
+
+/// Answers where the next page begins.
+fn fill(space: &mut SnapshotSpace<'_>, cursor: &[u8], page: &mut Page) -> Result<Option<Cursor>, Error> {
+    let mut from = match Cursor::decode(cursor)? {
+        None => Vec::new(),
+        Some(Cursor::After(key)) => following(key),
+        Some(Cursor::Within(key, element)) => {
+            if let Some(record) = space.get(&key)?
+                && let Some(within) = spread(space, &key, &record, Some(&element), page)?
+            {
+                return Ok(Some(within));
+            }
+            following(key)
+        }
+    };
+    loop {
+        if page.is_full() {
+            // `from` is the last key with a zero byte behind it.
+            from.pop();
+            return Ok(Some(Cursor::After(from)));
+        }
+        let records = space.scan(&from, b"", false, RECORDS)?;
+        let Some((last, _)) = records.last() else { return Ok(None) };
+        let last = last.to_vec();
+        for (key, record) in records {
+            if let Some(within) = row(space, &key, record, page)? {
+                return Ok(Some(within));
+            }
+            if page.is_full() {
+                return Ok(Some(Cursor::After(key.to_vec())));
+            }
+        }
+        from = following(last);
+    }
+}
+
+/// The smallest key after `key`.
+fn following(mut key: Vec<u8>) -> Vec<u8> {
+    key.push(0);
+    key
+}
+
+/// A key's row, or rows; where to go on if not all of them fit.
+fn row(space: &mut SnapshotSpace<'_>, key: &[u8], record: Record, page: &mut Page) -> Result<Option<Cursor>, Error> {
+    let view = record.view();
+    let expire_at_ms = view.expire_at_ms;
+    match view.kind {
+        Kind::String => {
+            page.row(key, expire_at_ms);
+            page.bytes += view.payload.len();
+            page.body.bulk(view.payload);
+        }
+        Kind::Hash => {
+            let mut fields: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+            Stored::of(key, record)?.each(space, |_, field, value| {
+                fields.push((field.to_vec(), value.to_vec()));
+                Ok(())
+            })?;
+            page.row(key, expire_at_ms);
+            page.fields(fields.iter().map(|(field, value)| (field.as_slice(), value.as_slice())));
+        }
+        Kind::SpreadHash => return spread(space, key, &record, None, page),
+    }
+    Ok(None)
+}
+
+fn spread(
+    space: &mut SnapshotSpace<'_>,
+    key: &[u8],
+    record: &Record,
+    after: Option<&[u8]>,
+    page: &mut Page,
+) -> Result<Option<Cursor>, Error> {
+    let view = record.view();
+    let Some(spread) = view.spread() else { return Ok(None) };
+    let mut after = after.map(Slice::from);
+    loop {
+        if page.is_full() {
+            let element = after.map(|element| element.to_vec()).unwrap_or_default();
+            return Ok(Some(Cursor::Within(key.to_vec(), element)));
+        }
+        let elements = space.elements(key, spread.generation, after.as_deref(), ELEMENTS)?;
+        let Some((last, _)) = elements.last() else { return Ok(None) };
+        after = Some(last.clone());
+        let fields: Option<Vec<(&[u8], &[u8])>> =
+            elements.iter().map(|(element, value)| Some((field_of(element)?, &value[..]))).collect();
+        let fields = fields.ok_or_else(|| {
+            Error::Reply(format!("ERR the hash {} has an element without a position", key.escape_ascii()).into())
+        })?;
+        page.row(key, view.expire_at_ms);
+        page.fields(fields.into_iter());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_what_it_was() {
+        for cursor in [
+            Cursor::After(b"key".to_vec()),
+            Cursor::After(Vec::new()),
+            Cursor::Within(b"key".to_vec(), b"\0element".to_vec()),
+            Cursor::Within(Vec::new(), Vec::new()),
+        ] {
+            assert_eq!(Cursor::decode(&cursor.encode()).ok(), Some(Some(cursor)));
+        }
+        for bad in [&b"\x02"[..], b"\x01", b"\x01\0", b"\x01\0\x05key"] {
+            assert!(Cursor::decode(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! KV.PART: what one node asks of a shard that another leads, for commands over the whole store. Not for clients: it is
+//! not in the command table. `remote_space` is the asking side.
+//!
+//! | command | reply |
+//! |-|-|
+//! | `KV.PART RANGE start end LIMIT n [REVERSE] [KEYS]` | `[more, [key, record, …]]` |
+//! | `KV.PART COUNT [slot]` | how many keys there are |
+//!
+//! `start` is inclusive, `end` exclusive, and unbounded if empty. Records come as they are stored, those whose time has
+//! not come, with two exceptions: with KEYS without their payload, and a spread hash as if it were inline, however
+//! large, so that it is of one moment with its record. `more` is 1 if the page ended for its size, or after n rows.
+
+use crate::command::args::{NOT_INTEGER, SYNTAX, int, is_word};
+use crate::command::call::{Call, Error, Handler, Outcome};
+use crate::command::hash::Stored;
+use crate::{Kind, Record, Space};
+use storage::Slice;
+use vocab::limits::{PART_BYTES_SOFT, PART_ROWS_MAX, VALUE_BYTES_MAX};
+use vocab::{SLOT_COUNT, Slot};
+
+/// The name of the command.
+pub(crate) const NAME: &[u8] = b"KV.PART";
+
+/// The handler of a command that is for nodes alone.
+#[must_use]
+pub fn peer_handler(args: &[&[u8]]) -> Option<Handler> {
+    let is_part = args.len() > 1 && args[0].eq_ignore_ascii_case(NAME);
+    is_part.then_some(part as Handler)
+}
+
+fn part(call: &mut Call<'_>) -> Outcome {
+    match call.args[1..] {
+        [word] if is_word(word, "COUNT") => {
+            let count = call.space.key_count()?;
+            call.reply.int(count as i64);
+            Ok(())
+        }
+        [word, slot] if is_word(word, "COUNT") => {
+            let slot = u16::try_from(int(slot)?).ok().filter(|slot| *slot < SLOT_COUNT).ok_or("ERR Invalid slot")?;
+            let count = call.space.keys_in_slot(Slot(slot))?;
+            call.reply.int(count as i64);
+            Ok(())
+        }
+        [word, start, end, ref words @ ..] if is_word(word, "RANGE") => {
+            range(call, start, end, &Options::parse(words)?)
+        }
+        _ => Err(SYNTAX.into()),
+    }
+}
+
+struct Options {
+    limit: usize,
+    reverse: bool,
+    keys_only: bool,
+}
+
+impl Options {
+    fn parse(words: &[&[u8]]) -> Result<Self, Error> {
+        let [limit, n, words @ ..] = words else { return Err(SYNTAX.into()) };
+        if !is_word(limit, "LIMIT") {
+            return Err(SYNTAX.into());
+        }
+        let limit = usize::try_from(int(n)?).map_err(|_| NOT_INTEGER)?.clamp(1, PART_ROWS_MAX);
+        let mut options = Self { limit, reverse: false, keys_only: false };
+        for word in words {
+            match () {
+                () if is_word(word, "REVERSE") => options.reverse = true,
+                () if is_word(word, "KEYS") => options.keys_only = true,
+                () => return Err(SYNTAX.into()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn range(call: &mut Call<'_>, start: &[u8], end: &[u8], options: &Options) -> Outcome {
+    let mut rows: Vec<(Slice, Record)> = Vec::new();
+    let (mut bytes, mut more) = (0, false);
+    let mut walk = call.space.walk(start, end, options.reverse)?;
+    while let Some(key) = walk.advance()? {
+        let Some(record) = walk.record()? else { continue };
+        if rows.len() == options.limit || bytes >= PART_BYTES_SOFT {
+            more = true;
+            break;
+        }
+        let record = if options.keys_only { without_payload(&record) } else { record };
+        bytes += key.len() + record.bytes().len();
+        rows.push((key, record));
+    }
+    drop(walk);
+    let mut whole = Vec::with_capacity(rows.len());
+    let mut bytes = 0;
+    for (key, record) in rows {
+        if bytes >= PART_BYTES_SOFT {
+            more = true;
+            break;
+        }
+        let record = packed(call.space, &key, record)?;
+        bytes += key.len() + record.bytes().len();
+        whole.push((key, record));
+    }
+    call.reply.array(2);
+    call.reply.int(i64::from(more));
+    call.reply.array(2 * whole.len());
+    for (key, record) in whole {
+        call.reply.bulk(&key);
+        call.reply.bulk(record.bytes());
+    }
+    Ok(())
+}
+
+/// The record, its kind that of an inline hash if it is a spread one.
+fn without_payload(record: &Record) -> Record {
+    let view = record.view();
+    let kind = if view.kind == Kind::SpreadHash { Kind::Hash } else { view.kind };
+    Record::stamped_new(view.version, kind, view.expire_at_ms, &[])
+}
+
+/// The record, with all fields in it.
+fn packed(space: &mut dyn Space, key: &[u8], record: Record) -> Result<Record, Error> {
+    if record.view().kind != Kind::SpreadHash {
+        return Ok(record);
+    }
+    let view = record.view();
+    let (version, expire_at_ms) = (view.version, view.expire_at_ms);
+    let packed = Stored::of(key, record)?.packed_whole(space, VALUE_BYTES_MAX)?;
+    let Some(payload) = packed else {
+        return Err(Error::Reply(
+            format!("ERR the hash {} is too large to be read through another node", key.escape_ascii()).into(),
+        ));
+    };
+    Ok(Record::stamped_new(version, Kind::Hash, expire_at_ms, &[&payload]))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn transcript() {
+        crate::command::transcript::check("part");
+    }
+}

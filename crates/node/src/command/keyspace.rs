@@ -1,0 +1,121 @@
+//! Keys whatever they hold: DEL, EXISTS, TYPE, TOUCH, RENAME, COPY.
+
+use super::args::{NO_SUCH_KEY, NOT_INTEGER, SYNTAX, is_word};
+use super::call::{Call, Error, Handler, Outcome};
+use super::hash::{self, Stored};
+use crate::{Kind, Record, Space};
+
+/// How many databases Redis has by default; all but the first are closed to a cluster.
+const DATABASES: i64 = 16;
+
+pub(super) fn handler(name: &str) -> Option<Handler> {
+    Some(match name {
+        "DEL" | "UNLINK" => del,
+        "EXISTS" | "TOUCH" => exists,
+        "TYPE" => type_of,
+        "RENAME" => |call| rename(call, false),
+        "RENAMENX" => |call| rename(call, true),
+        "COPY" => copy,
+        _ => return None,
+    })
+}
+
+fn del(call: &mut Call<'_>) -> Outcome {
+    let mut deleted = 0;
+    for key in &call.args[1..] {
+        deleted += i64::from(call.space.delete(key)?);
+    }
+    call.reply.int(deleted);
+    Ok(())
+}
+
+fn exists(call: &mut Call<'_>) -> Outcome {
+    let mut found = 0;
+    for key in &call.args[1..] {
+        found += i64::from(call.space.get(key)?.is_some());
+    }
+    call.reply.int(found);
+    Ok(())
+}
+
+fn type_of(call: &mut Call<'_>) -> Outcome {
+    let record = call.space.get(call.args[1])?;
+    call.reply.simple(record.map_or("none", |record| record.view().kind.type_name()));
+    Ok(())
+}
+
+/// Makes `to` what `record` of `from` says, elements and expiry included.
+fn place(space: &mut dyn Space, from: &[u8], record: Record, to: &[u8]) -> Result<(), Error> {
+    let view = record.view();
+    if view.kind == Kind::SpreadHash {
+        let expire_at_ms = view.expire_at_ms;
+        return hash::copy(space, &Stored::of(from, record)?, to, expire_at_ms);
+    }
+    let record = Record::stamped_new(space.version(), view.kind, view.expire_at_ms, &[view.payload]);
+    Ok(space.put(to, record)?)
+}
+
+fn rename(call: &mut Call<'_>, only_if_absent: bool) -> Outcome {
+    let (from, to) = (call.args[1], call.args[2]);
+    let record = call.space.get(from)?.ok_or(NO_SUCH_KEY)?;
+    let refused = only_if_absent && (from == to || call.space.get(to)?.is_some());
+    if !refused && from != to {
+        place(call.space, from, record, to)?;
+        call.space.delete(from)?;
+    }
+    if only_if_absent {
+        call.reply.int(i64::from(!refused));
+    } else {
+        call.reply.ok();
+    }
+    Ok(())
+}
+
+/// Whether COPY may replace its target.
+fn copy_options(words: &[&[u8]]) -> Result<bool, Error> {
+    let (mut replace, mut elsewhere) = (false, false);
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if is_word(word, "REPLACE") {
+            replace = true;
+        } else if is_word(word, "DB") {
+            let db = resp::parse_integer(words.next().ok_or(SYNTAX)?).ok_or(NOT_INTEGER)?;
+            if i32::try_from(db).is_err() {
+                return Err("ERR value is out of range, value must between -2147483648 and 2147483647".into());
+            }
+            if !(0..DATABASES).contains(&db) {
+                return Err("ERR DB index is out of range".into());
+            }
+            elsewhere = db != 0;
+        } else {
+            return Err(SYNTAX.into());
+        }
+    }
+    if elsewhere {
+        return Err("ERR Copying to another database is not allowed in cluster mode".into());
+    }
+    Ok(replace)
+}
+
+fn copy(call: &mut Call<'_>) -> Outcome {
+    let (from, to) = (call.args[1], call.args[2]);
+    let replace = copy_options(&call.args[3..])?;
+    if from == to {
+        return Err("ERR source and destination objects are the same".into());
+    }
+    let record = call.space.get(from)?;
+    let refused = record.is_none() || !replace && call.space.get(to)?.is_some();
+    if let Some(record) = record.filter(|_| !refused) {
+        place(call.space, from, record, to)?;
+    }
+    call.reply.int(i64::from(!refused));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn transcript() {
+        super::super::transcript::check("keys");
+    }
+}

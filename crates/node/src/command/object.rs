@@ -1,0 +1,96 @@
+//! OBJECT and MEMORY USAGE: how keys are kept, in Redis's words where those mean something here.
+
+use super::args::{SYNTAX, int, is_word};
+use super::call::{Call, Error, Handler, Outcome};
+use super::hash::Stored;
+use crate::{Kind, Record, Space};
+
+/// Longest string that Redis would embed in its object, in bytes.
+const EMBEDDED_BYTES_MAX: usize = 44;
+/// How many elements MEMORY USAGE looks at, as in Redis.
+const SAMPLES: usize = 5;
+/// Most elements it looks at when asked for more.
+const SAMPLES_MAX: usize = 1024;
+
+const NO_FREQUENCY: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note \
+    that when switching between policies at runtime LRU and LFU data will take some time to adjust.";
+
+pub(super) fn handler(name: &str) -> Option<Handler> {
+    Some(match name {
+        "OBJECT|ENCODING" => |call| object(call, |space, key, record| encoding(space, key, record).map(Answer::Word)),
+        // One owner: values are not shared between keys.
+        "OBJECT|REFCOUNT" => |call| object(call, |_, _, _| Ok(Answer::Count(1))),
+        // A read leaves no trace, so nobody knows better than "just now".
+        "OBJECT|IDLETIME" => |call| object(call, |_, _, _| Ok(Answer::Count(0))),
+        "OBJECT|FREQ" => |call| object(call, |_, _, _| Err(NO_FREQUENCY.into())),
+        "MEMORY|USAGE" => memory_usage,
+        _ => return None,
+    })
+}
+
+/// What OBJECT says of a key.
+enum Answer {
+    Word(&'static str),
+    Count(i64),
+}
+
+/// Answers something about the record of a key; null if it is absent.
+fn object(call: &mut Call<'_>, about: fn(&mut dyn Space, &[u8], Record) -> Result<Answer, Error>) -> Outcome {
+    let key = call.args[2];
+    match call.space.get(key)?.map(|record| about(call.space, key, record)).transpose()? {
+        Some(Answer::Word(word)) => call.reply.bulk(word.as_bytes()),
+        Some(Answer::Count(count)) => call.reply.int(count),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+/// How Redis would keep such a value.
+fn encoding(space: &mut dyn Space, key: &[u8], record: Record) -> Result<&'static str, Error> {
+    if record.view().kind == Kind::String {
+        let bytes = record.view().payload;
+        let short = bytes.len() <= EMBEDDED_BYTES_MAX;
+        let is_int = resp::parse_integer(bytes).is_some();
+        return Ok(if is_int {
+            "int"
+        } else if short {
+            "embstr"
+        } else {
+            "raw"
+        });
+    }
+    Stored::of(key, record)?.encoding(space)
+}
+
+fn memory_usage(call: &mut Call<'_>) -> Outcome {
+    let (key, options) = (call.args[2], &call.args[3..]);
+    let mut samples = SAMPLES;
+    for option in options.chunks(2) {
+        let [word, count] = option else { return Err(SYNTAX.into()) };
+        if !is_word(word, "SAMPLES") {
+            return Err(SYNTAX.into());
+        }
+        let count = usize::try_from(int(count)?).map_err(|_| Error::from(SYNTAX))?;
+        samples = if count == 0 { SAMPLES_MAX } else { count.min(SAMPLES_MAX) };
+    }
+    let Some(record) = call.space.get(key)? else {
+        call.reply.null();
+        return Ok(());
+    };
+    let mut bytes = (key.len() + record.bytes().len()) as u64;
+    if let Some(spread) = record.view().spread() {
+        let sample = call.space.elements(key, spread.generation, None, samples)?;
+        let sampled: usize = sample.iter().map(|(name, value)| key.len() + name.len() + value.len()).sum();
+        bytes += sampled as u64 * spread.count / (sample.len() as u64).max(1);
+    }
+    call.reply.int(bytes as i64);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn transcript() {
+        super::super::transcript::check("object");
+    }
+}

@@ -1,0 +1,165 @@
+//! RANDOMKEY: a key by lot, without walking the store.
+//!
+//! The shard is drawn by its count. In a shard of up to `SCANNED_MAX` keys every key is as likely as the next.
+//! A larger one is narrowed, byte by byte, to a prefix that so few keys share, each time to any of the bytes that go
+//! on at random: keys whose beginnings are rare come up more often than others.
+
+use super::call::{Outcome, StoreCall, StoreHandler};
+use super::scan::{end_of_prefix, successor};
+use crate::{Fault, Record, Space};
+use storage::Slice;
+
+/// Keys that are drawn from evenly.
+const SCANNED_MAX: usize = 256;
+/// How often a byte is drawn that no key has, before the next one that a key has is taken.
+const MISSES_MAX: usize = 16;
+/// How often a shard is drawn whose keys turn out to have expired, before all are asked in turn.
+const DRAWS_MAX: usize = 8;
+
+pub(super) fn handler(name: &str) -> Option<StoreHandler> {
+    (name == "RANDOMKEY").then_some(random_key)
+}
+
+/// A number below `bound`.
+fn below(space: &mut dyn Space, bound: u64) -> Result<u64, Fault> {
+    // The bias of a 64-bit product is below bound / 2^64.
+    Ok(((u128::from(space.random_u64()?) * u128::from(bound)) >> 64) as u64)
+}
+
+fn random_key(call: &mut StoreCall<'_>) -> Outcome {
+    let shards = call.shards.count();
+    let counts: Vec<u64> = (0..shards).map(|i| call.shards.space(i).key_count()).collect::<Result<_, _>>()?;
+    let total: u64 = counts.iter().sum();
+    let mut drawn = None;
+    if total > 0 {
+        for _ in 0..DRAWS_MAX {
+            let mut lot = below(call.shards.space(0), total)?;
+            let i = counts.iter().position(|&count| {
+                let here = lot < count;
+                lot = if here { lot } else { lot - count };
+                here
+            });
+            drawn = draw(call.shards.space(i.expect("the lot is below the total")))?;
+            if drawn.is_some() {
+                break;
+            }
+        }
+        // Counts include expired keys: a live one may be anywhere.
+        let mut rest = 0..shards;
+        while drawn.is_none()
+            && let Some(i) = rest.next()
+        {
+            drawn = draw(call.shards.space(i))?;
+        }
+    }
+    call.reply.bulk_or_null(drawn.as_deref());
+    Ok(())
+}
+
+/// A key of the shard by lot; `None` if it has none that is live.
+fn draw(space: &mut dyn Space) -> Result<Option<Slice>, Fault> {
+    let mut prefix = Vec::new();
+    loop {
+        let end = end_of_prefix(&prefix);
+        let rows = space.scan(&prefix, &end, false, SCANNED_MAX + 1)?;
+        let (Some((first, _)), Some((last, _))) = (rows.first(), space.scan(&prefix, &end, true, 1)?.pop()) else {
+            return Ok(None);
+        };
+        if rows.len() <= SCANNED_MAX {
+            let i = below(space, rows.len() as u64)? as usize;
+            return Ok(rows.into_iter().nth(i).map(|(key, _): (Slice, Record)| key));
+        }
+        let common = first.iter().zip(last.iter()).take_while(|(a, b)| a == b).count();
+        prefix = first[..common].to_vec();
+        let ends_here = first.len() == common;
+        match draw_byte(space, &prefix, first.get(common).copied(), last[common])? {
+            Some(byte) => prefix.push(byte),
+            None if ends_here => return Ok(Some(first.clone())),
+            None => return Ok(None),
+        }
+    }
+}
+
+/// One of the bytes with which the keys that begin with `prefix` go on, from `first` (`None`: there is a key that
+/// ends there, and `None` may be drawn) to `last`.
+fn draw_byte(space: &mut dyn Space, prefix: &[u8], first: Option<u8>, last: u8) -> Result<Option<u8>, Fault> {
+    let mut found = None;
+    for _ in 0..MISSES_MAX {
+        let lowest = first.map_or(0, u64::from);
+        let choices = u64::from(last) - lowest + 1 + u64::from(first.is_none());
+        let Ok(byte) = u8::try_from(lowest + below(space, choices)?) else { return Ok(None) };
+        if first.is_none() && byte > last {
+            return Ok(None);
+        }
+        let start = [prefix, &[byte]].concat();
+        let next = space.scan(&start, &end_of_prefix(prefix), false, 1)?.pop();
+        let Some(next) = next.and_then(|(key, _)| key.get(prefix.len()).copied()) else { continue };
+        found = Some(next);
+        if next == byte {
+            break;
+        }
+    }
+    if found.is_none() && first.is_none() {
+        let next = space.scan(&successor(prefix), &end_of_prefix(prefix), false, 1)?.pop();
+        found = next.and_then(|(key, _)| key.get(prefix.len()).copied());
+    }
+    Ok(found.or(first))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::ScanCursors;
+    use super::super::call::StoreCall;
+    use super::super::testspace::{START_MS, TestShards};
+    use crate::{Kind, Record, Space};
+    use resp::{Proto, Reply};
+    use std::collections::HashMap;
+
+    fn run(shards: &mut TestShards) -> String {
+        let mut reply = Reply::new(Proto::Resp2);
+        let mut cursors = ScanCursors::default();
+        let args: &[&[u8]] = &[b"RANDOMKEY"];
+        super::random_key(&mut StoreCall { args, shards, cursors: &mut cursors, reply: &mut reply }).unwrap();
+        String::from_utf8(reply.buf).unwrap().lines().nth(1).unwrap_or("nothing").to_owned()
+    }
+
+    fn fill(shards: &mut TestShards, keys: impl Iterator<Item = String>) {
+        for key in keys {
+            shards.owner(key.as_bytes()).put(key.as_bytes(), Record::new(Kind::String, None, &[])).unwrap();
+        }
+    }
+
+    #[test]
+    fn few_keys_are_drawn_evenly() {
+        let mut shards = TestShards::new(3);
+        assert_eq!(run(&mut shards), "nothing");
+        fill(&mut shards, (0..20).map(|i| format!("key{i}")));
+        let mut drawn = HashMap::new();
+        (0..4000).for_each(|_| *drawn.entry(run(&mut shards)).or_insert(0) += 1);
+        assert!(drawn.len() == 20 && drawn.values().all(|n| (140..260).contains(n)), "{drawn:?}");
+    }
+
+    #[test]
+    fn many_keys_are_spread_well() {
+        let mut shards = TestShards::new(2);
+        let nested = (0..40).map(|i| "x".repeat(i));
+        fill(&mut shards, (0..6000).map(|i| format!("user{:06}", i * 7919 % 1_000_003)).chain(nested));
+        let mut drawn = HashMap::new();
+        (0..4000).for_each(|_| *drawn.entry(run(&mut shards)).or_insert(0) += 1);
+        assert!(drawn.len() > 2000, "{}", drawn.len());
+    }
+
+    #[test]
+    fn only_live_keys_are_drawn() {
+        let mut shards = TestShards::new(4);
+        for i in 0..50 {
+            let key = format!("dead{i}");
+            let record = Record::new(Kind::String, Some(START_MS), &[]);
+            shards.owner(key.as_bytes()).put(key.as_bytes(), record).unwrap();
+        }
+        assert_eq!(run(&mut shards), "nothing");
+        fill(&mut shards, ["alive".to_owned()].into_iter());
+        (0..20).for_each(|_| assert_eq!(run(&mut shards), "alive"));
+    }
+}

@@ -1,0 +1,351 @@
+//! SCAN, KEYS and DBSIZE: commands over all keys of the store. `cursors` says what a cursor is.
+//!
+//! SCAN is over the whole store, whichever node is asked. KEYS and DBSIZE are over the shards that the node leads, for
+//! clients of Redis Cluster ask every node and add up; with STORE they are over the whole store.
+
+use super::args::{SYNTAX, int, is_word};
+use super::call::{Error, Outcome, StoreCall, StoreHandler};
+use super::cursors::{Cursor, key_hash};
+use crate::{Fault, Record, Shards, Space};
+use resp::glob_matches;
+use storage::Slice;
+
+/// How many keys are read at a time.
+const CHUNK: usize = 256;
+/// How many keys SCAN looks at if it is not told.
+const SCAN_COUNT: usize = 10;
+/// How many shards one SCAN may pass, however empty they are.
+const SCAN_SHARDS_MAX: usize = 1024;
+
+pub(super) fn handler(name: &str) -> Option<StoreHandler> {
+    Some(match name {
+        "SCAN" => scan,
+        "KEYS" => keys,
+        "DBSIZE" => dbsize,
+        _ => return None,
+    })
+}
+
+/// The keys that a pattern asks for: where they lie, and which of those there.
+struct Wanted<'a> {
+    /// `None` if all are wanted.
+    pattern: Option<&'a [u8]>,
+    /// What every such key begins with.
+    prefix: &'a [u8],
+    /// The first key after all that begin so; empty if there is none.
+    end: Vec<u8>,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(pattern: &'a [u8]) -> Self {
+        let literal = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
+        let prefix = &pattern[..literal];
+        Self { pattern: (pattern != b"*").then_some(pattern), prefix, end: end_of_prefix(prefix) }
+    }
+
+    /// Redis finds the empty key with the patterns `*` and the empty one only.
+    fn includes(&self, key: &[u8]) -> bool {
+        let Some(pattern) = self.pattern else { return true };
+        key.is_empty() == pattern.is_empty() && glob_matches(pattern, key, false)
+    }
+
+    /// Up to `limit` keys of the range, included or not, after `after`.
+    fn rows(&self, space: &mut dyn Space, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Record)>, Fault> {
+        match after {
+            Some(after) if after >= self.prefix => space.scan(&successor(after), &self.end, false, limit),
+            _ => space.scan(self.prefix, &self.end, false, limit),
+        }
+    }
+}
+
+/// The first key after `key`.
+pub(super) fn successor(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
+/// The first key after all that begin with `prefix`; empty if there is none.
+pub(super) fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
+    let kept = prefix.iter().rposition(|&byte| byte != u8::MAX).map_or(0, |last| last + 1);
+    let mut end = prefix[..kept].to_vec();
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    end
+}
+
+struct Options<'a> {
+    wanted: Wanted<'a>,
+    count: usize,
+    type_name: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(words: &[&'a [u8]]) -> Result<Self, Error> {
+        let mut options = Self { wanted: Wanted::new(b"*"), count: SCAN_COUNT, type_name: None };
+        for pair in words.chunks(2) {
+            let &[word, value] = pair else { return Err(SYNTAX.into()) };
+            if is_word(word, "COUNT") {
+                let count = int(value)?;
+                options.count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
+            } else if is_word(word, "MATCH") {
+                options.wanted = Wanted::new(value);
+            } else if is_word(word, "TYPE") {
+                options.type_name = Some(value);
+            } else {
+                return Err(SYNTAX.into());
+            }
+        }
+        Ok(options)
+    }
+
+    fn include(&self, key: &[u8], record: &Record) -> bool {
+        let of_type = |name: &[u8]| record.view().kind.type_name().as_bytes().eq_ignore_ascii_case(name);
+        self.wanted.includes(key) && self.type_name.is_none_or(of_type)
+    }
+}
+
+/// A cursor as clients write it; nothing at all means 0, as in Redis.
+fn parse_cursor(text: &[u8]) -> Result<Cursor, Error> {
+    const INVALID: &str = "ERR invalid cursor";
+    if !text.iter().all(u8::is_ascii_digit) {
+        return Err(INVALID.into());
+    }
+    let append = |n: u64, digit: &u8| n.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
+    let number = text.iter().try_fold(0, append).ok_or(INVALID)?;
+    Cursor::of_number(number).ok_or(INVALID.into())
+}
+
+/// The key after which the scan goes on in shard `i`; `None` for its beginning.
+fn resume(call: &mut StoreCall<'_>, i: usize, cursor: Cursor, wanted: &Wanted<'_>) -> Result<Option<Vec<u8>>, Fault> {
+    if cursor.hash == 0 {
+        return Ok(None);
+    }
+    if let Some(key) = call.cursors.recall(cursor) {
+        return Ok(Some(key.to_vec()));
+    }
+    let space = call.shards.space(i);
+    let mut after: Option<Slice> = None;
+    loop {
+        let rows = wanted.rows(space, after.as_deref(), CHUNK)?;
+        if let Some((key, _)) = rows.iter().find(|(key, _)| key_hash(key) == cursor.hash) {
+            return Ok(Some(key.to_vec()));
+        }
+        if rows.len() < CHUNK {
+            // The key is gone: from the beginning, so that nothing is missed.
+            return Ok(None);
+        }
+        after = rows.into_iter().last().map(|(key, _)| key);
+    }
+}
+
+fn shard_of(shards: &dyn Shards, slot: u16) -> usize {
+    (0..shards.count()).rfind(|i| shards.slots(*i).0 <= slot).unwrap_or(0)
+}
+
+fn scan(call: &mut StoreCall<'_>) -> Outcome {
+    let cursor = parse_cursor(call.args[1])?;
+    let options = Options::parse(&call.args[2..])?;
+    let first = shard_of(call.shards, cursor.slot);
+    let mut after = resume(call, first, cursor, &options.wanted)?;
+    let mut found = Vec::new();
+    let mut left = options.count;
+    let shards = call.shards.count();
+    let mut next = None;
+    for i in first..shards {
+        let slot = call.shards.slots(i).0;
+        if left == 0 || i - first == SCAN_SHARDS_MAX {
+            next = Some(Cursor::before(slot));
+            break;
+        }
+        if let Some(last) = scan_shard(call, i, after.take(), &options, &mut left, &mut found)? {
+            let cursor = Cursor::after(slot, &last);
+            call.cursors.remember(cursor, &last);
+            next = Some(cursor);
+            break;
+        }
+    }
+    call.reply.array(2);
+    call.reply.bulk_int(next.map_or(0, Cursor::number));
+    call.reply.array(found.len());
+    found.iter().for_each(|key| call.reply.bulk(key));
+    Ok(())
+}
+
+/// Looks at up to `left` keys of shard `i`. Answers the last one if there may be more.
+fn scan_shard(
+    call: &mut StoreCall<'_>,
+    i: usize,
+    after: Option<Vec<u8>>,
+    options: &Options<'_>,
+    left: &mut usize,
+    found: &mut Vec<Slice>,
+) -> Result<Option<Slice>, Fault> {
+    let space = call.shards.space(i);
+    let mut last: Option<Slice> = None;
+    while *left > 0 {
+        let limit = CHUNK.min(*left);
+        let rows = options.wanted.rows(space, last.as_deref().or(after.as_deref()), limit)?;
+        let complete = rows.len() < limit;
+        *left -= rows.len();
+        if let Some((key, _)) = rows.last() {
+            last = Some(key.clone());
+        }
+        found.extend(rows.into_iter().filter(|(key, record)| options.include(key, record)).map(|(key, _)| key));
+        if complete {
+            return Ok(None);
+        }
+    }
+    Ok(last)
+}
+
+/// The shards that KEYS and DBSIZE are about: `[STORE]`.
+fn counted(shards: &dyn Shards, words: &[&[u8]]) -> Result<Vec<usize>, Error> {
+    let whole = match words {
+        [] => false,
+        [word] if is_word(word, "STORE") => true,
+        _ => return Err(SYNTAX.into()),
+    };
+    Ok((0..shards.count()).filter(|i| whole || shards.leads(*i)).collect())
+}
+
+fn keys(call: &mut StoreCall<'_>) -> Outcome {
+    let wanted = Wanted::new(call.args[1]);
+    let mut found = Vec::new();
+    for i in counted(call.shards, &call.args[2..])? {
+        let space = call.shards.space(i);
+        let mut after: Option<Slice> = None;
+        loop {
+            let rows = wanted.rows(space, after.as_deref(), CHUNK)?;
+            let complete = rows.len() < CHUNK;
+            after = rows.last().map(|(key, _)| key.clone());
+            found.extend(rows.into_iter().map(|(key, _)| key).filter(|key| wanted.includes(key)));
+            if complete {
+                break;
+            }
+        }
+    }
+    call.reply.array(found.len());
+    found.iter().for_each(|key| call.reply.bulk(key));
+    Ok(())
+}
+
+fn dbsize(call: &mut StoreCall<'_>) -> Outcome {
+    let mut count = 0;
+    for i in counted(call.shards, &call.args[1..])? {
+        count += call.shards.space(i).key_count()?;
+    }
+    call.reply.int(count as i64);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::ScanCursors;
+    use super::super::testspace::TestShards;
+    use super::*;
+    use crate::Kind;
+    use resp::{Proto, Reply};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn transcript() {
+        super::super::transcript::check("scan");
+    }
+
+    fn run(shards: &mut TestShards, cursors: &mut ScanCursors, args: &[&str]) -> (String, Vec<String>) {
+        let mut reply = Reply::new(Proto::Resp2);
+        let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
+        scan(&mut StoreCall { args: &args, shards, cursors, reply: &mut reply }).unwrap();
+        let text = String::from_utf8(reply.buf).unwrap();
+        let mut lines = text.lines().skip(2);
+        let cursor = lines.next().unwrap().to_owned();
+        (cursor, lines.skip(1).filter(|line| !line.starts_with('$')).map(str::to_owned).collect())
+    }
+
+    fn put(shards: &mut TestShards, key: &str) {
+        shards.owner(key.as_bytes()).put(key.as_bytes(), Record::new(Kind::String, None, &[])).unwrap();
+    }
+
+    fn largest(shards: &TestShards) -> usize {
+        let slots = |i: &usize| shards.slots(*i).1 - shards.slots(*i).0;
+        (0..shards.count()).max_by_key(slots).unwrap()
+    }
+
+    /// What happens between two steps of a scan.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Event {
+        Nothing,
+        Split,
+        Restart,
+        LastKeyDeleted,
+    }
+
+    #[test]
+    fn a_scan_meets_every_key_that_stays() {
+        use Event::{LastKeyDeleted, Nothing, Restart, Split};
+        for (events, count) in [
+            (&[Nothing][..], "10"),
+            (&[Split], "7"),
+            (&[Restart], "100"),
+            (&[Split, Restart], "10"),
+            (&[LastKeyDeleted], "3"),
+            (&[Nothing, Restart, Split, LastKeyDeleted], "13"),
+        ] {
+            let mut shards = TestShards::new(3);
+            let mut cursors = ScanCursors::default();
+            let keys: BTreeSet<String> = (0..500).map(|i| format!("key:{i}")).collect();
+            let going: Vec<String> = (0..500).map(|i| format!("key:{i}-going")).collect();
+            keys.iter().chain(&going).for_each(|key| put(&mut shards, key));
+            let (mut cursor, mut seen, mut steps) = ("0".to_owned(), BTreeSet::new(), 0);
+            loop {
+                let (next, found) = run(&mut shards, &mut cursors, &["SCAN", &cursor, "COUNT", count]);
+                match events[steps % events.len()] {
+                    Nothing => {}
+                    Split if shards.shards.len() < 60 => shards.split(largest(&shards)),
+                    Split => {}
+                    Restart => cursors = ScanCursors::default(),
+                    LastKeyDeleted => {
+                        for key in found.iter().filter(|key| key.ends_with("going")) {
+                            shards.owner(key.as_bytes()).delete(key.as_bytes()).unwrap();
+                        }
+                    }
+                }
+                seen.extend(found);
+                (cursor, steps) = (next, steps + 1);
+                assert!(steps < 3000, "a scan ends");
+                if cursor == "0" {
+                    break;
+                }
+            }
+            assert!(keys.is_subset(&seen), "COUNT {count}: {:?} missed", keys.difference(&seen).next());
+        }
+    }
+
+    #[test]
+    fn a_forgotten_cursor_whose_key_is_gone_begins_its_shard_again() {
+        let mut shards = TestShards::new(1);
+        let mut cursors = ScanCursors::default();
+        (0..20).for_each(|i| put(&mut shards, &format!("key{i:02}")));
+        let (cursor, _) = run(&mut shards, &mut cursors, &["SCAN", "0"]);
+        assert_eq!(run(&mut shards, &mut cursors, &["SCAN", &cursor]).1[0], "key10");
+        assert_eq!(run(&mut shards, &mut ScanCursors::default(), &["SCAN", &cursor]).1[0], "key10");
+        shards.owner(b"key09").delete(b"key09").unwrap();
+        assert_eq!(run(&mut shards, &mut cursors, &["SCAN", &cursor]).1[0], "key10");
+        assert_eq!(run(&mut shards, &mut ScanCursors::default(), &["SCAN", &cursor]).1[0], "key00");
+    }
+
+    #[test]
+    fn a_pattern_reads_only_where_its_keys_are() {
+        let mut shards = TestShards::new(1);
+        (0..5000).for_each(|i| put(&mut shards, &format!("{}{i}", if i % 500 == 0 { "rare:" } else { "much:" })));
+        let mut cursors = ScanCursors::default();
+        let (cursor, found) = run(&mut shards, &mut cursors, &["SCAN", "0", "MATCH", "rare:*", "COUNT", "100"]);
+        assert_eq!((&cursor[..], found.len()), ("0", 10));
+        let (cursor, found) = run(&mut shards, &mut cursors, &["SCAN", "0", "MATCH", "*:4500", "COUNT", "100"]);
+        assert!(cursor != "0" && found.is_empty(), "COUNT bounds the work");
+        for (prefix, end) in [(&b""[..], &b""[..]), (b"a", b"b"), (b"a\xff\xff", b"b"), (b"\xff", b"")] {
+            assert_eq!(end_of_prefix(prefix), end);
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! GET and SET in all their forms.
+
+use super::args::{NOT_INTEGER, SYNTAX, is_word, string_of};
+use super::call::{Call, Error, Handler, Outcome};
+use crate::{Fault, Kind, Record, Space};
+use std::borrow::Cow;
+
+pub(super) fn handler(name: &str) -> Option<Handler> {
+    Some(match name {
+        "GET" => get,
+        "SET" => set,
+        "SETNX" => setnx,
+        "SETEX" => setex,
+        "PSETEX" => psetex,
+        "GETSET" => getset,
+        "GETDEL" => getdel,
+        "GETEX" => getex,
+        "MGET" => mget,
+        "MSET" => mset,
+        "MSETNX" => msetnx,
+        _ => return None,
+    })
+}
+
+/// Writes a string of those parts.
+pub(super) fn put_string(
+    space: &mut dyn Space,
+    key: &[u8],
+    expire_at_ms: Option<u64>,
+    parts: &[&[u8]],
+) -> Result<(), Fault> {
+    let record = Record::stamped_new(space.version(), Kind::String, expire_at_ms, parts);
+    space.put(key, record)
+}
+
+/// Writes a record again with another expiry, or removes its key if that has passed.
+pub(super) fn put_expiry(
+    space: &mut dyn Space,
+    key: &[u8],
+    record: &Record,
+    expire_at_ms: Option<u64>,
+) -> Result<(), Fault> {
+    if expire_at_ms.is_some_and(|at| at <= space.now_ms()) {
+        space.delete(key)?;
+        return Ok(());
+    }
+    let view = record.view();
+    let record = Record::stamped_new(space.version(), view.kind, expire_at_ms, &[view.payload]);
+    space.put(key, record)
+}
+
+fn get(call: &mut Call<'_>) -> Outcome {
+    match call.space.get(call.args[1])? {
+        Some(record) => call.reply.bulk(string_of(&record)?),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+/// How an expiry is given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// EX: seconds from now.
+    Seconds,
+    /// PX: milliseconds from now.
+    Millis,
+    /// EXAT: seconds since the epoch.
+    AtSeconds,
+    /// PXAT: milliseconds since the epoch.
+    AtMillis,
+}
+
+impl Unit {
+    fn of_word(word: &[u8]) -> Option<Self> {
+        // One comparison of lengths spares four of words for most arguments.
+        match word.len() {
+            2 if is_word(word, "EX") => Some(Self::Seconds),
+            2 if is_word(word, "PX") => Some(Self::Millis),
+            4 if is_word(word, "EXAT") => Some(Self::AtSeconds),
+            4 if is_word(word, "PXAT") => Some(Self::AtMillis),
+            _ => None,
+        }
+    }
+
+    /// The time of expiry that SET, GETEX and their kin (`command`) mean by `text`.
+    pub(super) fn expiry(self, text: &[u8], now_ms: u64, command: &str) -> Result<u64, Error> {
+        let amount = resp::parse_integer(text).ok_or(NOT_INTEGER)?;
+        let scale = if matches!(self, Self::Seconds | Self::AtSeconds) { 1000 } else { 1 };
+        let base = if matches!(self, Self::Seconds | Self::Millis) { now_ms } else { 0 };
+        let at = (amount > 0).then(|| amount.checked_mul(scale)?.checked_add_unsigned(base)).flatten();
+        let invalid = || Error::Reply(Cow::Owned(format!("ERR invalid expire time in '{command}' command")));
+        at.map(i64::unsigned_abs).ok_or_else(invalid)
+    }
+}
+
+/// The options of SET and GETEX.
+#[derive(Default)]
+struct Options<'a> {
+    if_absent: bool,
+    if_present: bool,
+    get: bool,
+    keep_ttl: bool,
+    persist: bool,
+    expiry: Option<(Unit, &'a [u8])>,
+}
+
+impl<'a> Options<'a> {
+    /// The options in `words`, of SET or (without NX, XX, GET and KEEPTTL, but with PERSIST) of GETEX.
+    fn parse(words: &[&'a [u8]], of_set: bool) -> Result<Self, Error> {
+        let mut options = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            if let Some(unit) = Unit::of_word(word) {
+                let other = options.expiry.is_some_and(|(earlier, _)| earlier != unit);
+                let amount = words.next().ok_or(SYNTAX)?;
+                if other || options.keep_ttl || options.persist {
+                    return Err(SYNTAX.into());
+                }
+                options.expiry = Some((unit, amount));
+            } else if of_set && is_word(word, "NX") && !options.if_present {
+                options.if_absent = true;
+            } else if of_set && is_word(word, "XX") && !options.if_absent {
+                options.if_present = true;
+            } else if of_set && is_word(word, "GET") {
+                options.get = true;
+            } else if of_set && is_word(word, "KEEPTTL") && options.expiry.is_none() {
+                options.keep_ttl = true;
+            } else if !of_set && is_word(word, "PERSIST") && options.expiry.is_none() {
+                options.persist = true;
+            } else {
+                return Err(SYNTAX.into());
+            }
+        }
+        Ok(options)
+    }
+
+    fn expire_at_ms(&self, now_ms: u64, command: &str) -> Result<Option<u64>, Error> {
+        self.expiry.map(|(unit, text)| unit.expiry(text, now_ms, command)).transpose()
+    }
+}
+
+fn set(call: &mut Call<'_>) -> Outcome {
+    let (key, value) = (call.args[1], call.args[2]);
+    if call.args.len() == 3 {
+        put_string(call.space, key, None, &[value])?;
+        call.reply.ok();
+        return Ok(());
+    }
+    let options = Options::parse(&call.args[3..], true)?;
+    let mut expire_at_ms = options.expire_at_ms(call.space.now_ms(), "set")?;
+    if options.get || options.if_absent || options.if_present || options.keep_ttl {
+        let old = call.space.get(key)?;
+        if options.get {
+            match &old {
+                Some(record) => call.reply.bulk(string_of(record)?),
+                None => call.reply.null(),
+            }
+        }
+        if options.if_absent && old.is_some() || options.if_present && old.is_none() {
+            if !options.get {
+                call.reply.null();
+            }
+            return Ok(());
+        }
+        if options.keep_ttl {
+            expire_at_ms = old.and_then(|record| record.view().expire_at_ms);
+        }
+    }
+    put_unless_past(call.space, key, expire_at_ms, value)?;
+    if !options.get {
+        call.reply.ok();
+    }
+    Ok(())
+}
+
+/// A string whose expiry has already passed is gone at once. It was there, for those who watched an absent key.
+fn put_unless_past(space: &mut dyn Space, key: &[u8], expire_at_ms: Option<u64>, value: &[u8]) -> Result<(), Fault> {
+    if expire_at_ms.is_some_and(|at| at <= space.now_ms()) {
+        put_string(space, key, None, &[value])?;
+        space.delete(key)?;
+        return Ok(());
+    }
+    put_string(space, key, expire_at_ms, &[value])
+}
+
+fn setnx(call: &mut Call<'_>) -> Outcome {
+    let absent = call.space.get(call.args[1])?.is_none();
+    if absent {
+        put_string(call.space, call.args[1], None, &[call.args[2]])?;
+    }
+    call.reply.int(i64::from(absent));
+    Ok(())
+}
+
+fn setex(call: &mut Call<'_>) -> Outcome {
+    set_expiring(call, Unit::Seconds, "setex")
+}
+
+fn psetex(call: &mut Call<'_>) -> Outcome {
+    set_expiring(call, Unit::Millis, "psetex")
+}
+
+fn set_expiring(call: &mut Call<'_>, unit: Unit, command: &str) -> Outcome {
+    let at = unit.expiry(call.args[2], call.space.now_ms(), command)?;
+    put_string(call.space, call.args[1], Some(at), &[call.args[3]])?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn getset(call: &mut Call<'_>) -> Outcome {
+    get(call)?;
+    put_string(call.space, call.args[1], None, &[call.args[2]])?;
+    Ok(())
+}
+
+fn getdel(call: &mut Call<'_>) -> Outcome {
+    let Some(record) = call.space.get(call.args[1])? else {
+        call.reply.null();
+        return Ok(());
+    };
+    call.reply.bulk(string_of(&record)?);
+    call.space.delete(call.args[1])?;
+    Ok(())
+}
+
+fn getex(call: &mut Call<'_>) -> Outcome {
+    let key = call.args[1];
+    let options = Options::parse(&call.args[2..], false)?;
+    let Some(record) = call.space.get(key)? else {
+        call.reply.null();
+        return Ok(());
+    };
+    let value = string_of(&record)?;
+    let expire_at_ms = options.expire_at_ms(call.space.now_ms(), "getex")?;
+    call.reply.bulk(value);
+    if expire_at_ms.is_some() || options.persist && record.view().expire_at_ms.is_some() {
+        put_expiry(call.space, key, &record, expire_at_ms)?;
+    }
+    Ok(())
+}
+
+fn mget(call: &mut Call<'_>) -> Outcome {
+    call.reply.array(call.args.len() - 1);
+    for key in &call.args[1..] {
+        let record = call.space.get(key)?;
+        call.reply.bulk_or_null(record.as_ref().and_then(|record| string_of(record).ok()));
+    }
+    Ok(())
+}
+
+fn pairs<'a>(call: &Call<'a>, command: &str) -> Result<std::slice::ChunksExact<'a, &'a [u8]>, Error> {
+    if call.args.len().is_multiple_of(2) {
+        let text = format!("ERR wrong number of arguments for '{command}' command");
+        return Err(Error::Reply(Cow::Owned(text)));
+    }
+    Ok(call.args[1..].chunks_exact(2))
+}
+
+fn mset(call: &mut Call<'_>) -> Outcome {
+    for pair in pairs(call, "mset")? {
+        put_string(call.space, pair[0], None, &[pair[1]])?;
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn msetnx(call: &mut Call<'_>) -> Outcome {
+    let pairs = pairs(call, "msetnx")?;
+    for pair in pairs.clone() {
+        if call.space.get(pair[0])?.is_some() {
+            call.reply.int(0);
+            return Ok(());
+        }
+    }
+    for pair in pairs {
+        put_string(call.space, pair[0], None, &[pair[1]])?;
+    }
+    call.reply.int(1);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn transcript() {
+        super::super::transcript::check("strings");
+    }
+}

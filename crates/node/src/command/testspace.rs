@@ -1,0 +1,315 @@
+//! A `Space` and a `Shards` in memory, as plain as can be: what the real ones must agree with, and what the tests of
+//! the handlers run on.
+
+use crate::format::record::Spread;
+use crate::{Fault, Kind, Record, RecordRange, Records, Shards, Space};
+use std::collections::{BTreeMap, BTreeSet};
+use storage::Slice;
+use vocab::{Prng, Slot, slot_of};
+
+/// The time at which a new space stands.
+pub(crate) const START_MS: u64 = 1_700_000_000_000;
+
+/// One shard in memory.
+#[derive(Clone)]
+pub(crate) struct TestSpace {
+    /// What `now_ms` answers.
+    pub now_ms: u64,
+    /// What `version` answers; the caller raises it before each entry.
+    pub version: u64,
+    /// How many calls have written; an error must leave it as it was.
+    pub writes: u64,
+    /// How many calls have read; what a command may cost can be asserted.
+    pub reads: u64,
+    random: Prng,
+    records: BTreeMap<Vec<u8>, Record>,
+    elements: BTreeMap<(Vec<u8>, u64, Vec<u8>), Slice>,
+    /// Of clients' requests: until when they are kept, and what is.
+    requests: BTreeMap<Vec<u8>, (u64, Slice)>,
+}
+
+impl TestSpace {
+    /// An empty shard.
+    pub(crate) fn new() -> Self {
+        Self {
+            now_ms: START_MS,
+            version: 0,
+            writes: 0,
+            reads: 0,
+            random: Prng::new(42),
+            records: BTreeMap::new(),
+            elements: BTreeMap::new(),
+            requests: BTreeMap::new(),
+        }
+    }
+
+    /// What is remembered of a client's requests.
+    pub(crate) fn requests_of(&self, client: &str) -> Slice {
+        self.requests[client.as_bytes()].1.clone()
+    }
+
+    /// What housekeeping does with clients whose time is over.
+    pub(crate) fn forget_requests(&mut self) {
+        let now_ms = self.now_ms;
+        self.requests.retain(|_, (until_ms, _)| *until_ms > now_ms);
+    }
+
+    /// Elements stored under `key`, of whatever generation: none may outlive its record.
+    pub(crate) fn element_count(&self, key: &[u8]) -> usize {
+        self.elements.keys().filter(|(owner, ..)| owner == key).count()
+    }
+
+    /// Splits off the keys whose slot is at least `first`, as a shard does.
+    pub(crate) fn split_off(&mut self, first: u16) -> Self {
+        let mut other = Self::new();
+        (other.now_ms, other.version) = (self.now_ms, self.version);
+        let moved = |key: &[u8]| slot_of(key).0 >= first;
+        let records = std::mem::take(&mut self.records);
+        (other.records, self.records) = records.into_iter().partition(|(key, _)| moved(key));
+        let elements = std::mem::take(&mut self.elements);
+        (other.elements, self.elements) = elements.into_iter().partition(|((key, ..), _)| moved(key));
+        other
+    }
+
+    /// Every element belongs to a live spread record of its generation, whose count says how many there are.
+    pub(crate) fn validate(&self) {
+        let mut counts: BTreeMap<(&[u8], u64), u64> = BTreeMap::new();
+        for (key, generation, _) in self.elements.keys() {
+            *counts.entry((key, *generation)).or_default() += 1;
+        }
+        let mut owners = BTreeSet::new();
+        for (key, record) in &self.records {
+            let view = record.view();
+            if let Some(spread) = view.spread() {
+                let found = counts.get(&(&key[..], spread.generation)).copied().unwrap_or(0);
+                assert_eq!(found, spread.count, "count of {}", key.escape_ascii());
+                owners.insert((&key[..], spread.generation));
+            }
+        }
+        for owner in counts.keys() {
+            assert!(owners.contains(owner), "elements without a record: {}", owner.0.escape_ascii());
+        }
+    }
+
+    fn span(&mut self, start: &[u8], end: &[u8], reverse: bool) -> TestRecords<'_> {
+        let within = |key: &&Vec<u8>| &key[..] >= start && (end.is_empty() || &key[..] < end);
+        let mut keys: Vec<Vec<u8>> = self.records.keys().filter(within).cloned().collect();
+        if reverse {
+            keys.reverse();
+        }
+        TestRecords { space: self, rest: keys.into_iter(), at: Vec::new() }
+    }
+
+    fn is_live(&self, record: &Record) -> bool {
+        record.view().expire_at_ms.is_none_or(|at| at > self.now_ms)
+    }
+
+    fn drop_elements(&mut self, key: &[u8], generation: u64) {
+        self.elements.retain(|(owner, g, _), _| owner != key || *g != generation);
+    }
+
+    fn spread_of(record: &Record) -> Option<Spread> {
+        let view = record.view();
+        if view.kind == Kind::SpreadHash { view.spread() } else { None }
+    }
+}
+
+impl Space for TestSpace {
+    fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn random_u64(&mut self) -> Result<u64, Fault> {
+        Ok(self.random.next_u64())
+    }
+
+    fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+        self.reads += 1;
+        Ok(self.records.get(key).filter(|record| self.is_live(record)).cloned())
+    }
+
+    fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {
+        self.writes += 1;
+        let new = Self::spread_of(&record).map(|spread| spread.generation);
+        let old = self.records.insert(key.to_vec(), record.stamped(self.version));
+        if let Some(old) = old.as_ref().and_then(Self::spread_of)
+            && new != Some(old.generation)
+        {
+            self.drop_elements(key, old.generation);
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<bool, Fault> {
+        self.writes += 1;
+        let Some(old) = self.records.remove(key) else { return Ok(false) };
+        if let Some(spread) = Self::spread_of(&old) {
+            self.drop_elements(key, spread.generation);
+        }
+        Ok(self.is_live(&old))
+    }
+
+    fn element_get(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<Option<Slice>, Fault> {
+        self.reads += 1;
+        Ok(self.elements.get(&(key.to_vec(), generation, element.to_vec())).cloned())
+    }
+
+    fn element_put(&mut self, key: &[u8], generation: u64, element: &[u8], value: &[u8]) -> Result<(), Fault> {
+        self.writes += 1;
+        self.elements.insert((key.to_vec(), generation, element.to_vec()), Slice::from(value));
+        Ok(())
+    }
+
+    fn element_delete(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<(), Fault> {
+        self.writes += 1;
+        self.elements.remove(&(key.to_vec(), generation, element.to_vec()));
+        Ok(())
+    }
+
+    fn elements(
+        &mut self,
+        key: &[u8],
+        generation: u64,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Slice, Slice)>, Fault> {
+        self.reads += 1;
+        let from = (key.to_vec(), generation, after.unwrap_or_default().to_vec());
+        let belongs = |owner: &[u8], g: u64| owner == key && g == generation;
+        let found = self.elements.range(from..).take_while(|((owner, g, _), _)| belongs(owner, *g));
+        let fresh = found.filter(|((.., element), _)| after.is_none_or(|after| &element[..] > after));
+        Ok(fresh.take(limit).map(|((.., element), value)| (Slice::from(&element[..]), value.clone())).collect())
+    }
+
+    fn scan(&mut self, start: &[u8], end: &[u8], reverse: bool, limit: usize) -> Result<Vec<(Slice, Record)>, Fault> {
+        self.reads += 1;
+        if !end.is_empty() && start >= end {
+            return Ok(Vec::new());
+        }
+        let span = self.records.range(start.to_vec()..);
+        let live = span
+            .take_while(|(key, _)| end.is_empty() || &key[..] < end)
+            .filter(|(_, record)| self.is_live(record))
+            .map(|(key, record)| (Slice::from(&key[..]), record.clone()));
+        if reverse {
+            let mut all: Vec<_> = live.collect();
+            all.reverse();
+            all.truncate(limit);
+            return Ok(all);
+        }
+        Ok(live.take(limit).collect())
+    }
+
+    fn requests(&mut self, client: &[u8]) -> Result<Option<Slice>, Fault> {
+        Ok(self.requests.get(client).map(|(_, row)| row.clone()))
+    }
+
+    fn put_requests(
+        &mut self,
+        client: &[u8],
+        row: &[u8],
+        until_ms: u64,
+        was_until_ms: Option<u64>,
+    ) -> Result<(), Fault> {
+        self.writes += 1;
+        let before = self.requests.insert(client.to_vec(), (until_ms, Slice::from(row)));
+        assert_eq!(before.map(|(until_ms, _)| until_ms), was_until_ms, "the caller knows what it replaces");
+        Ok(())
+    }
+
+    fn request_clients(&mut self) -> Result<u64, Fault> {
+        Ok(self.requests.len() as u64)
+    }
+
+    fn walk<'a>(&'a mut self, start: &[u8], end: &[u8], reverse: bool) -> Result<Box<dyn Records + 'a>, Fault> {
+        Ok(Box::new(self.span(start, end, reverse)))
+    }
+
+    fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
+        Ok(self.records.keys().filter(|key| slot_of(key) == slot).count() as u64)
+    }
+
+    fn key_count(&mut self) -> Result<u64, Fault> {
+        Ok(self.records.len() as u64)
+    }
+}
+
+/// A whole store in memory.
+pub(crate) struct TestShards {
+    /// First slot, last slot and contents of each shard, in order.
+    pub shards: Vec<(u16, u16, TestSpace)>,
+    /// Those that other nodes lead.
+    pub elsewhere: BTreeSet<usize>,
+}
+
+impl TestShards {
+    /// `n` empty shards of like size.
+    pub(crate) fn new(n: u16) -> Self {
+        let first = |i: u16| (u32::from(vocab::SLOT_COUNT) * u32::from(i) / u32::from(n)) as u16;
+        let last = |i: u16| if i + 1 == n { vocab::SLOT_COUNT - 1 } else { first(i + 1) - 1 };
+        Self { shards: (0..n).map(|i| (first(i), last(i), TestSpace::new())).collect(), elsewhere: BTreeSet::new() }
+    }
+
+    /// The shard that owns `key`.
+    pub(crate) fn owner(&mut self, key: &[u8]) -> &mut TestSpace {
+        let slot = slot_of(key).0;
+        let owner = self.shards.iter_mut().find(|(first, last, _)| (*first..=*last).contains(&slot));
+        &mut owner.expect("the shards cover all slots").2
+    }
+
+    /// Divides shard `i` in the middle of its slots.
+    pub(crate) fn split(&mut self, i: usize) {
+        let (first, last, space) = &mut self.shards[i];
+        let middle = *first + (*last - *first) / 2 + 1;
+        let right = (middle, *last, space.split_off(middle));
+        assert!(*first < middle, "a shard of one slot cannot be split");
+        *last = middle - 1;
+        self.shards.insert(i + 1, right);
+    }
+}
+
+impl Shards for TestShards {
+    fn count(&self) -> usize {
+        self.shards.len()
+    }
+
+    fn slots(&self, i: usize) -> (u16, u16) {
+        (self.shards[i].0, self.shards[i].1)
+    }
+
+    fn leads(&self, i: usize) -> bool {
+        !self.elsewhere.contains(&i)
+    }
+
+    fn space(&mut self, i: usize) -> &mut dyn Space {
+        &mut self.shards[i].2
+    }
+
+    fn records<'a>(&'a mut self, range: &RecordRange<'_>) -> Vec<Box<dyn Records + 'a>> {
+        let span = |space: &'a mut TestSpace| space.span(range.start, range.end, range.reverse);
+        self.shards.iter_mut().map(|(_, _, space)| Box::new(span(space)) as Box<dyn Records>).collect()
+    }
+}
+
+/// The records of a range, those whose time has come included.
+struct TestRecords<'a> {
+    space: &'a mut TestSpace,
+    rest: std::vec::IntoIter<Vec<u8>>,
+    at: Vec<u8>,
+}
+
+impl Records for TestRecords<'_> {
+    fn advance(&mut self) -> Result<Option<Slice>, Fault> {
+        let Some(key) = self.rest.next() else { return Ok(None) };
+        self.at = key;
+        Ok(Some(Slice::from(&self.at[..])))
+    }
+
+    fn record(&mut self) -> Result<Option<Record>, Fault> {
+        self.space.get(&self.at)
+    }
+}

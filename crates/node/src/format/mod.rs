@@ -1,0 +1,6 @@
+//! What bytes mean, on disk and in the log. No behaviour. docs/FORMATS.md has the layouts.
+
+pub(crate) mod entry;
+pub(crate) mod keys;
+pub(crate) mod record;
+pub(crate) mod slots;

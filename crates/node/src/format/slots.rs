@@ -1,0 +1,288 @@
+//! The slots that a shard owns, and which rows of its tree belong to them.
+//!
+//! A tree that was forked holds rows of slots that are another shard's now, until they are purged: nobody may see them.
+//! Some rows belong to no slot: what is remembered of numbered requests is for both shards to know.
+//!
+//! As a record in the tree's meta space, so that it is exactly as of the tree's index:
+//! ```text
+//! u8 format (1), u8 flags (bit 0: rows of other slots may be in the tree), then ranges: u16 first, u16 last; little-endian
+//! ```
+
+use crate::format::keys::{self, Collection};
+use std::sync::Arc;
+use storage::{Cursor, Keep, Result, Slice, Snapshot, Span};
+use vocab::{Slot, slot_of};
+
+const FORMAT: u8 = 1;
+const FLAG_PARTIAL: u8 = 1;
+
+/// Ranges of slots, rising, with a gap between one and the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slots {
+    ranges: Vec<(u16, u16)>,
+    /// Rows of other slots may be in the tree.
+    partial: bool,
+}
+
+impl From<(u16, u16)> for Slots {
+    fn from(range: (u16, u16)) -> Self {
+        Self { ranges: vec![range], partial: false }
+    }
+}
+
+impl From<Vec<(u16, u16)>> for Slots {
+    fn from(ranges: Vec<(u16, u16)>) -> Self {
+        Self { ranges, partial: false }
+    }
+}
+
+impl Slots {
+    /// The ranges: first and last, both included.
+    #[must_use]
+    pub fn ranges(&self) -> &[(u16, u16)] {
+        &self.ranges
+    }
+
+    /// First and last slot; (0, 0) if there is none.
+    #[must_use]
+    pub fn span(&self) -> (u16, u16) {
+        match (self.ranges.first(), self.ranges.last()) {
+            (Some(first), Some(last)) => (first.0, last.1),
+            _ => (0, 0),
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = Slot> {
+        self.ranges.iter().flat_map(|&(first, last)| first..=last).map(Slot)
+    }
+
+    /// Whether `slot` is one of them.
+    #[must_use]
+    pub fn owns(&self, slot: Slot) -> bool {
+        self.ranges.iter().any(|&(first, last)| (first..=last).contains(&slot.0))
+    }
+
+    /// Whether `other` could be given away: all of it is owned, and something is left.
+    #[must_use]
+    pub fn can_spare(&self, other: &Self) -> bool {
+        let within = |&(first, last): &(u16, u16)| {
+            first <= last && self.ranges.iter().any(|&(from, to)| from <= first && last <= to)
+        };
+        let rises = other.ranges.windows(2).all(|pair| pair[0].1 < pair[1].0);
+        !other.ranges.is_empty() && rises && other.ranges.iter().all(within) && other.count() < self.count()
+    }
+
+    /// Whether none of `other` is owned.
+    #[must_use]
+    pub(crate) fn has_none_of(&self, other: &Self) -> bool {
+        other.iter().all(|slot| !self.owns(slot))
+    }
+
+    /// What is left without `gone`, of a tree that still holds rows of it.
+    #[must_use]
+    pub(crate) fn without(&self, gone: &Self) -> Self {
+        let mut ranges: Vec<(u16, u16)> = Vec::new();
+        for slot in self.iter().filter(|slot| !gone.owns(*slot)) {
+            match ranges.last_mut() {
+                Some(last) if last.1 + 1 == slot.0 => last.1 = slot.0,
+                _ => ranges.push((slot.0, slot.0)),
+            }
+        }
+        Self { ranges, partial: true }
+    }
+
+    /// The same slots, of a tree that holds rows of others too.
+    #[must_use]
+    pub(crate) fn of_forked(mut self) -> Self {
+        self.partial = true;
+        self
+    }
+
+    /// Where they fall into two parts whose weights are the most alike: the first slot of the upper part, and the weight of
+    /// the heavier one, of a thousand. None if there is only one slot.
+    #[must_use]
+    pub(crate) fn halves(&self, weight: impl Fn(Slot) -> u64) -> Option<(Slot, u16)> {
+        // Empty slots count a little, so that a shard without rows is halved by slots. Each is asked once: what is counted
+        // meanwhile must not make a part weigh more than the whole.
+        let weights: Vec<(Slot, u128)> = self.iter().map(|slot| (slot, 1024 * u128::from(weight(slot)) + 1)).collect();
+        let total: u128 = weights.iter().map(|(_, weight)| weight).sum();
+        let mut below = 0;
+        let mut best: Option<(Slot, u128)> = None;
+        for (&(_, before), &(slot, _)) in weights.iter().zip(weights.iter().skip(1)) {
+            below += before;
+            let heavier = below.max(total - below);
+            if best.is_some_and(|(_, best)| best <= heavier) {
+                // The lower part only grows from here on.
+                break;
+            }
+            best = Some((slot, heavier));
+        }
+        best.map(|(slot, heavier)| (slot, (heavier * 1000 / total) as u16))
+    }
+
+    /// Whether the row of a tree key is one of these slots', or of none.
+    fn keeps(&self, tree_key: &[u8]) -> bool {
+        let of_timed = || keys::parse_expiry(tree_key).map(|(_, key)| key);
+        let of_collection = || match keys::parse_collection(tree_key)? {
+            (Collection::Element | Collection::Garbage, key, ..) => Some(key),
+        };
+        let key = keys::key_of_record(tree_key).or_else(of_timed).or_else(of_collection);
+        key.is_none_or(|key| self.owns(slot_of(key)))
+    }
+
+    /// For a tree of these slots.
+    pub(crate) fn keep(self: &Arc<Self>) -> Keep {
+        let slots = self.clone();
+        Arc::new(move |tree_key| slots.keeps(tree_key))
+    }
+
+    /// Whether the tree may hold rows of other slots.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.partial
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![FORMAT, if self.partial { FLAG_PARTIAL } else { 0 }];
+        for (first, last) in &self.ranges {
+            bytes.extend_from_slice(&first.to_le_bytes());
+            bytes.extend_from_slice(&last.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// What `encode` wrote.
+    pub(crate) fn decode(bytes: &[u8]) -> std::result::Result<Self, &'static str> {
+        let (&[format, flags], ranges) = bytes.split_first_chunk().ok_or("the record of the slots is cut short")?;
+        let (ranges, rest) = ranges.as_chunks::<4>();
+        if format != FORMAT || flags & !FLAG_PARTIAL != 0 || !rest.is_empty() {
+            return Err("the record of the slots has an unknown format");
+        }
+        let range = |[a, b, c, d]: &[u8; 4]| (u16::from_le_bytes([*a, *b]), u16::from_le_bytes([*c, *d]));
+        let ranges: Vec<(u16, u16)> = ranges.iter().map(range).collect();
+        let rises = ranges.windows(2).all(|pair| pair[0].1 < pair[1].0);
+        if !rises || ranges.iter().any(|&(first, last)| first > last || last >= vocab::SLOT_COUNT) {
+            return Err("the record of the slots makes no sense");
+        }
+        Ok(Self { ranges, partial: flags & FLAG_PARTIAL != 0 })
+    }
+}
+
+/// A snapshot of a tree without the rows of other slots.
+pub(crate) struct OwnedRows {
+    rows: Box<dyn Snapshot>,
+    slots: Arc<Slots>,
+}
+
+impl OwnedRows {
+    pub(crate) fn of(rows: Box<dyn Snapshot>, slots: Arc<Slots>) -> Self {
+        Self { rows, slots }
+    }
+}
+
+impl Snapshot for OwnedRows {
+    fn index(&self) -> u64 {
+        self.rows.index()
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        if self.slots.keeps(key) { self.rows.get(key) } else { Ok(None) }
+    }
+
+    fn cursor(&self, span: Span, reverse: bool) -> Box<dyn Cursor + '_> {
+        Box::new(OwnedCursor { rows: self.rows.cursor(span, reverse), slots: &self.slots })
+    }
+}
+
+struct OwnedCursor<'a> {
+    rows: Box<dyn Cursor + 'a>,
+    slots: &'a Slots,
+}
+
+impl Cursor for OwnedCursor<'_> {
+    fn advance(&mut self) -> Result<Option<Slice>> {
+        while let Some(key) = self.rows.advance()? {
+            if self.slots.keeps(&key) {
+                return Ok(Some(key));
+            }
+        }
+        Ok(None)
+    }
+
+    fn value(&mut self) -> Result<Slice> {
+        self.rows.value()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn slots_are_given_away() {
+        let all = Slots::from((10, 29));
+        for (gone, left) in [
+            (vec![(20, 29)], vec![(10, 19)]),
+            (vec![(10, 10)], vec![(11, 29)]),
+            (vec![(12, 13), (20, 20)], vec![(10, 11), (14, 19), (21, 29)]),
+        ] {
+            let gone = Slots::from(gone);
+            assert!(all.can_spare(&gone));
+            let rest = all.without(&gone);
+            assert_eq!((rest.ranges(), rest.is_partial()), (&left[..], true));
+            assert_eq!(rest.count() + gone.count(), all.count());
+            assert!(!rest.can_spare(&gone), "twice");
+            assert!(rest.has_none_of(&gone) && !all.has_none_of(&gone));
+            assert_eq!(Slots::from(left).without(&gone), rest, "known to be gone, their rows are not yet hidden");
+            assert_eq!(Slots::decode(&rest.encode()), Ok(rest));
+        }
+        for not in [vec![], vec![(10, 29)], vec![(9, 12)], vec![(15, 14)], vec![(12, 13), (11, 11)], vec![(28, 30)]] {
+            assert!(!all.can_spare(&Slots::from(not)));
+        }
+        for bad in [&b"\x01"[..], b"\x02\0", b"\x01\x02", b"\x01\0\x01", b"\x01\0\x05\0\x04\0", b"\x01\0\0\0\0\x40"] {
+            assert!(Slots::decode(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn halves_weigh_the_same() {
+        let slots = Slots::from(vec![(0, 3), (8, 11)]);
+        assert_eq!(slots.halves(|_| 0), Some((Slot(8), 500)), "by slots where there is nothing");
+        assert_eq!(slots.halves(|slot| u64::from(slot.0 == 0) * 100), Some((Slot(1), 999)));
+        assert_eq!(slots.halves(|slot| u64::from(slot.0 == 11) * 100), Some((Slot(11), 999)));
+        assert_eq!(slots.halves(|slot| u64::from(slot.0)), Some((Slot(10), 522)));
+        // The heaviest goes to where it makes the parts more alike.
+        let weights = [35, 0, 0, 40, 25, 0, 0, 0];
+        let heavy = |slot: Slot| slots.iter().zip(weights).find(|(of, _)| *of == slot).map_or(0, |(_, weight)| weight);
+        assert_eq!(slots.halves(heavy), Some((Slot(3), 649)));
+        assert_eq!(Slots::from((5, 5)).halves(|_| 7), None);
+        // Operations are counted while they are looked at.
+        let asked = std::cell::Cell::new(0);
+        let counted = |_| {
+            asked.set(asked.get() + 1);
+            asked.get() * asked.get()
+        };
+        assert!(slots.halves(counted).is_some_and(|(_, heavier)| heavier <= 1000));
+    }
+
+    #[test]
+    fn rows_go_with_their_key() {
+        let slots = Arc::new(Slots::from((0, 8191)));
+        let keep = slots.keep();
+        for i in 0..200 {
+            let key = format!("key{i}").into_bytes();
+            let owned = slot_of(&key).0 < 8192;
+            let rows =
+                [keys::record(&key), keys::expiry(7, &key), keys::garbage(&key, 1), keys::element(&key, 1, b"f")];
+            assert!(rows.iter().all(|row| keep(row) == owned));
+        }
+        assert!(keep(&keys::requests(b"client")) && keep(&keys::forgetting(3, b"client")) && keep(keys::MAP));
+    }
+}

@@ -1,0 +1,364 @@
+//! A shard while an entry is applied: commands see the tree with what the entry has written so far above it.
+
+mod requests;
+
+use crate::format::keys;
+use crate::space::SmallHash;
+use crate::space::read::{element_span, record_span};
+use crate::view::{ShardView, live};
+use crate::{Fault, Kind, Record, Space};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Range;
+use std::ops::Bound;
+use storage::{PutMode, Slice, Span, WriteBatch};
+use vocab::{Prng, Slot, limits, slot_of};
+
+type Overlay = BTreeMap<Slice, Option<Slice>>;
+
+/// Writes of one entry, not yet in the tree. One for each tree key: a later write replaces an earlier one.
+pub struct EntrySpace<'a> {
+    view: &'a ShardView,
+    index: u64,
+    now_ms: u64,
+    prng: Prng,
+    overlay: Overlay,
+    /// How many keys came and went, by slot.
+    counts: BTreeMap<Slot, i64>,
+    /// How many keys got an expiry, less those that lost it, by slot.
+    expiring: BTreeMap<Slot, i64>,
+    /// Keys that went, or were replaced, after their time had come.
+    expired: u64,
+    /// Keys that were not there when they were written.
+    made: Vec<Vec<u8>>,
+    tree_key: Vec<u8>,
+}
+
+impl<'a> EntrySpace<'a> {
+    /// The shard at the beginning of entry `index`.
+    #[must_use]
+    pub fn new(view: &'a ShardView, index: u64, now_ms: u64) -> Self {
+        let prng = Prng::new(index.rotate_left(32) ^ u64::from(view.id().0));
+        let (overlay, counts) = (Overlay::new(), BTreeMap::new());
+        let (made, tree_key) = (Vec::new(), Vec::new());
+        Self { view, index, now_ms, prng, overlay, counts, expiring: BTreeMap::new(), expired: 0, made, tree_key }
+    }
+
+    /// Writes what the commands wrote to the row cache and the tree, and makes it visible.
+    ///
+    /// The cache goes first: a reader whose index is older takes no row that is newer and reads the tree instead, so
+    /// all readers see the entry from one moment on, that at which the tree shows it.
+    pub fn commit(self) {
+        let shard = self.view.id().0;
+        self.view.begin_write(self.index);
+        self.view.expect_rows(self.counts.keys().copied());
+        if self.view.absent().any() {
+            self.made.iter().for_each(|key| self.view.absent().made(key));
+        }
+        for (tree_key, value) in &self.overlay {
+            if let Some(key) = keys::key_of_record(tree_key) {
+                self.view.cache().put(shard, key, value.as_ref(), PutMode::Allocate);
+            }
+        }
+        let writes = self.overlay.into_iter().collect();
+        self.view.engine().apply(self.index, WriteBatch { writes });
+        for (slot, by) in self.counts {
+            self.view.counters().change(slot, by);
+        }
+        for (slot, by) in self.expiring {
+            self.view.counters().change_expiring(slot, by);
+        }
+        self.view.expired(self.expired);
+        self.view.reach(self.now_ms);
+    }
+
+    /// One step of background collection: keys whose time has come, clients that number their requests and have not
+    /// been heard of, elements of collections that are gone.
+    pub fn housekeep(&mut self) -> Result<(), Fault> {
+        let (start, end) = keys::expiries();
+        let due = self.merged(&Span { start, end }, false, limits::COLLECT_STEP_MAX)?;
+        let mut next = u64::MAX;
+        for (tree_key, _) in due {
+            let Some((at_ms, key)) = keys::parse_expiry(&tree_key) else {
+                return Err(Fault::Storage(self.view.corrupt("a key of the expiry index cannot be parsed")));
+            };
+            if at_ms > self.now_ms {
+                next = at_ms;
+                break;
+            }
+            next = self.now_ms;
+            match self.raw(key)? {
+                Some(record) if record.view().expire_at_ms == Some(at_ms) => self.remove(key, &record),
+                // The index is kept with the record; a stray key of it is dropped all the same.
+                _ => self.write(&tree_key, None),
+            }
+        }
+        let next = next.min(self.forget_requests()?);
+        self.view.next_expiry(next);
+        self.collect_garbage()
+    }
+
+    fn collect_garbage(&mut self) -> Result<(), Fault> {
+        let (start, end) = keys::garbages();
+        let Some((garbage, _)) = self.merged(&Span { start, end }, false, 1)?.pop() else {
+            self.view.garbage(false);
+            return Ok(());
+        };
+        let start = keys::elements_of_garbage(&garbage);
+        let end = keys::prefix_end(&start);
+        let elements = self.merged(&Span { start, end }, false, limits::COLLECT_STEP_MAX)?;
+        if elements.len() < limits::COLLECT_STEP_MAX {
+            self.write(&garbage, None);
+        }
+        for (element, _) in elements {
+            self.write(&element, None);
+        }
+        Ok(())
+    }
+
+    /// The record of `key`, whether or not its time has come.
+    fn raw(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+        keys::record_into(&mut self.tree_key, key);
+        let found = match self.overlay.get(self.tree_key.as_slice()) {
+            Some(written) => written.clone(),
+            None => {
+                let shard = self.view.id().0;
+                match self.view.cache().get(shard, key) {
+                    Ok(row) => (!row.is_empty()).then_some(row),
+                    Err(_) => self.view.engine().get(&self.tree_key)?,
+                }
+            }
+        };
+        found.map(|bytes| self.view.decode(bytes)).transpose()
+    }
+
+    fn write(&mut self, tree_key: &[u8], value: Option<Slice>) {
+        self.overlay.insert(Slice::from(tree_key), value);
+    }
+
+    /// Removes a record that is there: its count, its place in the expiry index, and its elements in the background.
+    fn remove(&mut self, key: &[u8], record: &Record) {
+        *self.counts.entry(slot_of(key)).or_default() -= 1;
+        if let Some(at_ms) = record.view().expire_at_ms {
+            self.unschedule(at_ms, key);
+        }
+        self.discard_elements(key, record);
+        self.write(&keys::record(key), None);
+    }
+
+    /// Takes a key that was to expire at `at_ms` out of the expiry index.
+    fn unschedule(&mut self, at_ms: u64, key: &[u8]) {
+        *self.expiring.entry(slot_of(key)).or_default() -= 1;
+        self.expired += u64::from(at_ms <= self.now_ms);
+        self.write(&keys::expiry(at_ms, key), None);
+    }
+
+    fn discard_elements(&mut self, key: &[u8], record: &Record) {
+        if let Some(spread) = record.view().spread() {
+            self.write(&keys::garbage(key, spread.generation), Some(Slice::from(&[][..])));
+            self.view.garbage(true);
+        }
+    }
+
+    /// Up to `limit` entries of `span`: the tree's with the entry's own writes above them.
+    fn merged(&self, span: &Span, reverse: bool, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
+        let snapshot = self.view.snapshot();
+        let mut tree = snapshot.iter(span.clone(), reverse);
+        let range = if span.end.is_empty() {
+            self.overlay.range::<[u8], _>((Bound::Included(&span.start[..]), Bound::Unbounded))
+        } else if span.start < span.end {
+            self.overlay.range::<[u8], _>((Bound::Included(&span.start[..]), Bound::Excluded(&span.end[..])))
+        } else {
+            return Ok(Vec::new());
+        };
+        let mut written = Directed { range, reverse };
+        let mut found = Vec::new();
+        let (mut a, mut b) = (tree.next().transpose()?, written.next());
+        while found.len() < limit {
+            let order = match (&a, &b) {
+                (None, None) => break,
+                (Some(_), None) => std::cmp::Ordering::Less,
+                (None, Some(_)) => std::cmp::Ordering::Greater,
+                (Some((x, _)), Some((y, _))) => {
+                    let order = x.cmp(y);
+                    if reverse { order.reverse() } else { order }
+                }
+            };
+            if order.is_le() {
+                let row = a.take();
+                a = tree.next().transpose()?;
+                if order.is_lt() {
+                    found.extend(row);
+                }
+            }
+            if order.is_ge() {
+                if let Some((key, Some(value))) = b.take() {
+                    found.push((key.clone(), value.clone()));
+                }
+                b = written.next();
+            }
+        }
+        Ok(found)
+    }
+}
+
+struct Directed<'a> {
+    range: Range<'a, Slice, Option<Slice>>,
+    reverse: bool,
+}
+
+impl<'a> Iterator for Directed<'a> {
+    type Item = (&'a Slice, &'a Option<Slice>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.reverse { self.range.next_back() } else { self.range.next() }
+    }
+}
+
+impl Space for EntrySpace<'_> {
+    fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    fn version(&self) -> u64 {
+        self.index
+    }
+
+    fn random_u64(&mut self) -> Result<u64, Fault> {
+        Ok(self.prng.next_u64())
+    }
+
+    fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+        let now_ms = self.now_ms;
+        Ok(live(self.raw(key)?, now_ms))
+    }
+
+    fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {
+        let record = record.stamped(self.index);
+        let old = self.raw(key)?;
+        let tree_key = Slice::from(self.tree_key.as_slice());
+        let (old_expiry, old_spread) = old.as_ref().map_or((None, None), |old| {
+            let view = old.view();
+            (view.expire_at_ms, view.spread())
+        });
+        let (expiry, spread) = (record.view().expire_at_ms, record.view().spread());
+        let there = old.as_ref().is_some_and(|old| old.view().expire_at_ms.is_none_or(|at_ms| at_ms > self.now_ms));
+        if !there && self.view.absent().any() {
+            self.made.push(key.to_vec());
+        }
+        if old.is_none() {
+            *self.counts.entry(slot_of(key)).or_default() += 1;
+        }
+        if old_expiry != expiry {
+            if let Some(at_ms) = old_expiry {
+                self.unschedule(at_ms, key);
+            }
+            if let Some(at_ms) = expiry {
+                *self.expiring.entry(slot_of(key)).or_default() += 1;
+                self.write(&keys::expiry(at_ms, key), Some(Slice::from(&[][..])));
+                self.view.expires_at(at_ms);
+            }
+        }
+        if let (Some(old), Some(old_spread)) = (&old, old_spread)
+            && spread.is_none_or(|spread| spread.generation != old_spread.generation)
+        {
+            self.discard_elements(key, old);
+        }
+        debug_assert!(record.view().kind != Kind::SpreadHash || spread.is_some());
+        self.overlay.insert(tree_key, Some(record.bytes().clone()));
+        Ok(())
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<bool, Fault> {
+        let Some(record) = self.raw(key)? else { return Ok(false) };
+        self.remove(key, &record);
+        Ok(live(Some(record), self.now_ms).is_some())
+    }
+
+    fn element_get(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<Option<Slice>, Fault> {
+        let tree_key = keys::element(key, generation, element);
+        match self.overlay.get(tree_key.as_slice()) {
+            Some(written) => Ok(written.clone()),
+            None => Ok(self.view.engine().get(&tree_key)?),
+        }
+    }
+
+    fn element_put(&mut self, key: &[u8], generation: u64, element: &[u8], value: &[u8]) -> Result<(), Fault> {
+        self.write(&keys::element(key, generation, element), Some(Slice::from(value)));
+        Ok(())
+    }
+
+    fn element_delete(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<(), Fault> {
+        self.write(&keys::element(key, generation, element), None);
+        Ok(())
+    }
+
+    fn elements(
+        &mut self,
+        key: &[u8],
+        generation: u64,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Slice, Slice)>, Fault> {
+        let (span, prefix) = element_span(key, generation, after);
+        let rows = self.merged(&span, false, limit)?;
+        Ok(rows.into_iter().map(|(tree_key, value)| (Slice::from(&tree_key[prefix..]), value)).collect())
+    }
+
+    fn scan(&mut self, start: &[u8], end: &[u8], reverse: bool, limit: usize) -> Result<Vec<(Slice, Record)>, Fault> {
+        let mut found = Vec::new();
+        let mut span = record_span(start, end);
+        while found.len() < limit {
+            let want = limit - found.len();
+            let rows = self.merged(&span, reverse, want)?;
+            let more = rows.len() == want;
+            if let Some((last, _)) = rows.last() {
+                if reverse {
+                    span.end = last.to_vec();
+                } else {
+                    span.start = last.to_vec();
+                    span.start.push(0);
+                }
+            }
+            for (tree_key, value) in rows {
+                if let Some(record) = live(Some(self.view.decode(value)?), self.now_ms) {
+                    found.push((Slice::from(&tree_key[1..]), record));
+                }
+            }
+            if !more {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    fn requests(&mut self, client: &[u8]) -> Result<Option<Slice>, Fault> {
+        self.requests_row(client)
+    }
+
+    fn put_requests(
+        &mut self,
+        client: &[u8],
+        row: &[u8],
+        until_ms: u64,
+        was_until_ms: Option<u64>,
+    ) -> Result<(), Fault> {
+        self.write_requests(client, row, until_ms, was_until_ms)
+    }
+
+    fn request_clients(&mut self) -> Result<u64, Fault> {
+        self.request_client_count()
+    }
+
+    fn small_hash(&self) -> SmallHash {
+        self.view.small_hash()
+    }
+
+    fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
+        let by = self.counts.get(&slot).copied().unwrap_or_default();
+        Ok(self.view.keys_in_slot(slot).saturating_add_signed(by))
+    }
+
+    fn key_count(&mut self) -> Result<u64, Fault> {
+        Ok(self.view.key_count().saturating_add_signed(self.counts.values().sum()))
+    }
+}

@@ -1,0 +1,170 @@
+//! What a shard remembers of numbered requests, as rows of its tree: one a client, their number, and the order in which
+//! they are to be forgotten.
+
+use super::EntrySpace;
+use crate::command::requests_kept_until_ms;
+use crate::{Fault, keys};
+use storage::{Slice, Span};
+use vocab::limits;
+
+impl EntrySpace<'_> {
+    pub(super) fn requests_row(&self, client: &[u8]) -> Result<Option<Slice>, Fault> {
+        self.row(&keys::requests(client))
+    }
+
+    pub(super) fn write_requests(
+        &mut self,
+        client: &[u8],
+        row: &[u8],
+        until_ms: u64,
+        was_until_ms: Option<u64>,
+    ) -> Result<(), Fault> {
+        assert!(!client.is_empty(), "the row of no client is the count of clients");
+        if was_until_ms.is_none() {
+            self.count_request_clients(1)?;
+        }
+        if was_until_ms != Some(until_ms) {
+            if let Some(at_ms) = was_until_ms {
+                self.write(&keys::forgetting(at_ms, client), None);
+            }
+            self.write(&keys::forgetting(until_ms, client), Some(Slice::from(&[][..])));
+            self.view.expires_at(until_ms);
+        }
+        self.write(&keys::requests(client), Some(Slice::from(row)));
+        Ok(())
+    }
+
+    pub(super) fn request_client_count(&self) -> Result<u64, Fault> {
+        let Some(count) = self.row(keys::REQUEST_CLIENTS)? else { return Ok(0) };
+        let count = count[..].try_into().map_err(|_| {
+            Fault::Storage(self.view.corrupt("the count of clients with numbered requests has a wrong length"))
+        })?;
+        Ok(u64::from_le_bytes(count))
+    }
+
+    fn count_request_clients(&mut self, by: i64) -> Result<(), Fault> {
+        let count = self.request_client_count()?.saturating_add_signed(by);
+        let row = (count > 0).then(|| Slice::from(&count.to_le_bytes()[..]));
+        self.write(keys::REQUEST_CLIENTS, row);
+        Ok(())
+    }
+
+    /// One step of forgetting clients whose time is over; answers when the next one's is.
+    pub(super) fn forget_requests(&mut self) -> Result<u64, Fault> {
+        let (start, end) = keys::forgettings();
+        let due = self.merged(&Span { start, end }, false, limits::COLLECT_STEP_MAX)?;
+        let mut next = u64::MAX;
+        for (tree_key, _) in due {
+            let malformed = |detail| Fault::Storage(self.view.corrupt(detail));
+            let (at_ms, client) = keys::parse_forgetting(&tree_key)
+                .ok_or_else(|| malformed("a time at which requests are to be forgotten cannot be parsed"))?;
+            if at_ms > self.now_ms {
+                return Ok(at_ms);
+            }
+            next = self.now_ms;
+            if let Some(row) = self.requests_row(client)? {
+                let until_ms = requests_kept_until_ms(&row);
+                // It is kept with the row; a stray one is dropped all the same.
+                if until_ms.ok_or_else(|| malformed("the row of a client's requests is malformed"))? == at_ms {
+                    self.write(&keys::requests(client), None);
+                    self.count_request_clients(-1)?;
+                }
+            }
+            self.write(&tree_key, None);
+        }
+        Ok(next)
+    }
+
+    fn row(&self, tree_key: &[u8]) -> Result<Option<Slice>, Fault> {
+        match self.overlay.get(tree_key) {
+            Some(written) => Ok(written.clone()),
+            None => Ok(self.view.engine().get(tree_key)?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::command::{Call, handler};
+    use crate::{EntrySpace, ShardView, Space};
+    use resp::Reply;
+    use std::sync::Arc;
+    use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
+    use vocab::ShardId;
+    use vocab::limits::REQUESTS_KEPT_MS;
+
+    /// A shard in memory, an entry at a time.
+    struct Entries {
+        view: Arc<ShardView>,
+        index: u64,
+        now_ms: u64,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Entries {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let resources = SharedResources::new(StorageOptions::default());
+            let engine = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
+            let view = ShardView::open(ShardId(1), (0, 16383), engine, Arc::new(RowCache::new(0))).unwrap();
+            Self { view, index: 0, now_ms: 1_700_000_000_000, _folder: folder }
+        }
+
+        fn entry<T>(&mut self, run: impl FnOnce(&mut EntrySpace<'_>) -> T) -> T {
+            self.index += 1;
+            let mut space = EntrySpace::new(&self.view, self.index, self.now_ms);
+            let done = run(&mut space);
+            space.commit();
+            done
+        }
+
+        fn put(&mut self, client: &str, number: &str) -> String {
+            self.entry(|space| put(space, client, number))
+        }
+
+        fn rows(&self) -> usize {
+            let snapshot = self.view.engine().snapshot();
+            let all = snapshot.iter(storage::Span { start: Vec::new(), end: Vec::new() }, false);
+            all.filter(|row| matches!(row.as_ref().unwrap().0.first(), Some(b'q' | b'y'))).count()
+        }
+    }
+
+    fn put(space: &mut EntrySpace<'_>, client: &str, number: &str) -> String {
+        let args = [&b"KV.PUT"[..], b"k", b"v", b"REQUEST", client.as_bytes(), number.as_bytes()];
+        let mut reply = Reply::default();
+        handler("KV.PUT").unwrap()(&mut Call { args: &args, space, reply: &mut reply }).unwrap();
+        String::from_utf8(reply.buf).unwrap().trim_end().to_owned()
+    }
+
+    #[test]
+    fn retries_are_told_within_an_entry_and_later() {
+        let mut entries = Entries::new();
+        let twice = entries.entry(|space| [put(space, "a", "1"), put(space, "b", "1"), put(space, "a", "1")]);
+        assert_eq!(twice, [":1", ":1", ":1"]);
+        assert_eq!([entries.put("c", "1"), entries.put("a", "1"), entries.put("a", "2")], [":2", ":1", ":4"]);
+        assert_eq!(entries.entry(|space| space.request_clients().unwrap()), 3);
+        // A row and a time for each, and their count.
+        assert_eq!(entries.rows(), 7);
+    }
+
+    #[test]
+    fn clients_are_forgotten_when_their_time_is_over() {
+        let mut entries = Entries::new();
+        entries.put("a", "1");
+        entries.entry(|space| space.housekeep().unwrap());
+        assert!(!entries.view.wants_housekeeping(entries.now_ms));
+        entries.now_ms += REQUESTS_KEPT_MS;
+        entries.put("b", "1");
+        entries.put("a", "2");
+        assert_eq!(entries.rows(), 5, "a place in the order of forgetting is left when another is taken");
+        entries.entry(|space| space.housekeep().unwrap());
+        assert_eq!(entries.put("a", "1"), ":1", "it was used since");
+        entries.now_ms += REQUESTS_KEPT_MS * 11 / 10;
+        assert!(entries.view.wants_housekeeping(entries.now_ms));
+        entries.entry(|space| space.housekeep().unwrap());
+        assert_eq!((entries.rows(), entries.entry(|space| space.request_clients().unwrap())), (0, 0));
+        entries.entry(|space| space.housekeep().unwrap());
+        assert!(!entries.view.wants_housekeeping(u64::MAX - 1), "nothing is left to forget");
+    }
+}

@@ -1,0 +1,345 @@
+//! Reads of a shard: first from the row cache alone, then, where that is not enough, from a snapshot of the tree.
+
+use crate::format::keys;
+use crate::space::SmallHash;
+use crate::stats::Lookups;
+use crate::view::{ABSENT, ShardView};
+use crate::{Fault, Record, Records, Space};
+use storage::{BlockRead, Cursor, FillMode, HeldBlock, Look, Slice, Snapshot, Span};
+use vocab::{Prng, Slot};
+
+/// Answers from memory or with `Fault::WouldBlock`: what the event loop runs reads on.
+///
+/// A row of the cache is the newest; one that is newer than the applied index when the read began belongs to an
+/// entry that is not visible yet, and is not used.
+pub struct CachedSpace<'a> {
+    view: &'a ShardView,
+    applied: u64,
+    now_ms: u64,
+    /// Rows that it has shown.
+    shown: u64,
+    lookups: Lookups,
+}
+
+impl<'a> CachedSpace<'a> {
+    /// A read that begins now.
+    #[must_use]
+    pub fn new(view: &'a ShardView, now_ms: u64) -> Self {
+        Self { view, applied: view.engine().applied_index(), now_ms, shown: 0, lookups: Lookups::default() }
+    }
+
+    /// The keys that it was asked for.
+    #[must_use]
+    pub fn lookups(&self) -> Lookups {
+        self.lookups
+    }
+}
+
+impl Space for CachedSpace<'_> {
+    fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    fn version(&self) -> u64 {
+        self.applied
+    }
+
+    fn random_u64(&mut self) -> Result<u64, Fault> {
+        Err(Fault::WouldBlock)
+    }
+
+    fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+        // A second row might be of another moment than the first.
+        if self.shown > 0 {
+            return Err(Fault::WouldBlock);
+        }
+        let Ok(bytes) = self.view.cache().get(self.view.id().0, key) else { return Err(Fault::WouldBlock) };
+        if bytes.is_empty() {
+            self.shown += 1;
+            self.lookups.note(false);
+            return Ok(None);
+        }
+        let record = self.view.decode(bytes)?;
+        if record.view().version > self.applied {
+            return Err(Fault::WouldBlock);
+        }
+        self.shown += 1;
+        let live = self.view.live(Some(record), self.now_ms);
+        self.lookups.note(live.is_some());
+        Ok(live)
+    }
+
+    fn put(&mut self, _key: &[u8], _record: Record) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn delete(&mut self, _key: &[u8]) -> Result<bool, Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn element_get(&mut self, _key: &[u8], _generation: u64, _element: &[u8]) -> Result<Option<Slice>, Fault> {
+        Err(Fault::WouldBlock)
+    }
+
+    fn element_put(&mut self, _key: &[u8], _generation: u64, _element: &[u8], _value: &[u8]) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn element_delete(&mut self, _key: &[u8], _generation: u64, _element: &[u8]) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn elements(
+        &mut self,
+        _key: &[u8],
+        _generation: u64,
+        _after: Option<&[u8]>,
+        _limit: usize,
+    ) -> Result<Vec<(Slice, Slice)>, Fault> {
+        Err(Fault::WouldBlock)
+    }
+
+    fn scan(
+        &mut self,
+        _start: &[u8],
+        _end: &[u8],
+        _reverse: bool,
+        _limit: usize,
+    ) -> Result<Vec<(Slice, Record)>, Fault> {
+        Err(Fault::WouldBlock)
+    }
+
+    fn small_hash(&self) -> SmallHash {
+        self.view.small_hash()
+    }
+
+    fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
+        Ok(self.view.keys_in_slot(slot))
+    }
+
+    fn key_count(&mut self) -> Result<u64, Fault> {
+        Ok(self.view.key_count())
+    }
+}
+
+/// A consistent view of the shard as of one index. May wait for the disk.
+pub struct SnapshotSpace<'a> {
+    view: &'a ShardView,
+    snapshot: Box<dyn Snapshot + 'a>,
+    now_ms: u64,
+    prng: Prng,
+    tree_key: Vec<u8>,
+    lookups: Lookups,
+    /// Where it may not wait for the disk: what was read for it.
+    held: Option<&'a mut Held>,
+    /// What becomes of rows that the row cache does not have.
+    fill: FillMode,
+}
+
+/// What was read from disk for a read that does not wait, and what it lacks.
+pub struct Held {
+    /// Blocks of the tree.
+    pub blocks: Vec<HeldBlock>,
+    /// The one that is wanted next, if that is known.
+    pub lacking: Option<BlockRead>,
+}
+
+impl<'a> SnapshotSpace<'a> {
+    /// A view as of the applied index now.
+    #[must_use]
+    pub fn new(view: &'a ShardView, now_ms: u64, seed: u64) -> Self {
+        Self::of(view, view.snapshot(), now_ms, seed)
+    }
+
+    /// The same, with what is in memory or held: anything else is `Fault::WouldBlock`.
+    #[must_use]
+    pub fn without_waiting(view: &'a ShardView, now_ms: u64, seed: u64, held: &'a mut Held) -> Self {
+        Self { held: Some(held), ..Self::new(view, now_ms, seed) }
+    }
+
+    /// A view as of the moment of a snapshot of the shard.
+    #[must_use]
+    pub fn of(view: &'a ShardView, snapshot: Box<dyn Snapshot + 'a>, now_ms: u64, seed: u64) -> Self {
+        let prng = Prng::new(seed ^ snapshot.index());
+        let (lookups, fill) = (Lookups::default(), FillMode::Again);
+        Self { view, snapshot, now_ms, prng, tree_key: Vec::new(), lookups, held: None, fill }
+    }
+
+    /// The same view, of which all rows are brought into the row cache: for what will be looked up at once.
+    #[must_use]
+    pub fn bringing_in(self) -> Self {
+        Self { fill: FillMode::Always, ..self }
+    }
+
+    /// The keys that it was asked for.
+    #[must_use]
+    pub fn lookups(&self) -> Lookups {
+        self.lookups
+    }
+
+    fn found(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+        let shard = self.view.id().0;
+        let stamp = match self.view.cache().get(shard, key) {
+            // It does not say since when the key is absent: it may have been there as of this snapshot.
+            Ok(bytes) if bytes.is_empty() => None,
+            Ok(bytes) => {
+                let record = self.view.decode(bytes)?;
+                if record.view().version <= self.snapshot.index() {
+                    return Ok(self.view.live(Some(record), self.now_ms));
+                }
+                None
+            }
+            Err(stamp) => Some(stamp),
+        };
+        // Only what is the newest may be cached: asked after the stamp is taken, so that a write that begins later
+        // changes the stamp.
+        let newest = self.view.is_newest(self.snapshot.index());
+        keys::record_into(&mut self.tree_key, key);
+        let found = value_of(&*self.snapshot, self.held.as_deref_mut(), &self.tree_key)?;
+        if newest && let Some(stamp) = stamp {
+            self.view.cache().fill(shard, key, found.as_deref().unwrap_or(ABSENT), stamp, self.fill);
+        }
+        let Some(bytes) = found else { return Ok(None) };
+        Ok(self.view.live(Some(self.view.decode(bytes)?), self.now_ms))
+    }
+
+    /// Before many rows are read: which blocks they are in is not known.
+    fn may_wait(&self) -> Result<(), Fault> {
+        if self.held.is_some() { Err(Fault::WouldBlock) } else { Ok(()) }
+    }
+
+    /// Its records within `start` (inclusive) .. `end` (exclusive; empty means unbounded).
+    #[must_use]
+    pub fn records(&self, start: &[u8], end: &[u8], reverse: bool) -> Box<dyn Records + '_> {
+        let cursor = self.snapshot.cursor(record_span(start, end), reverse);
+        Box::new(LiveRecords { view: self.view, cursor, now_ms: self.now_ms })
+    }
+}
+
+/// The value of a key of the tree; where the disk may not be waited for, from memory and what is held.
+fn value_of(snapshot: &dyn Snapshot, held: Option<&mut Held>, tree_key: &[u8]) -> Result<Option<Slice>, Fault> {
+    let Some(held) = held else { return Ok(snapshot.get(tree_key)?) };
+    match snapshot.look(tree_key, &held.blocks) {
+        Look::Found(value) => Ok(value),
+        Look::Missing(block) => {
+            held.lacking = Some(block);
+            Err(Fault::WouldBlock)
+        }
+        Look::Unknown => Err(Fault::WouldBlock),
+    }
+}
+
+struct LiveRecords<'a> {
+    view: &'a ShardView,
+    cursor: Box<dyn Cursor + 'a>,
+    now_ms: u64,
+}
+
+impl Records for LiveRecords<'_> {
+    fn advance(&mut self) -> Result<Option<Slice>, Fault> {
+        Ok(self.cursor.advance()?.map(|tree_key| storage::tail_of(tree_key, 1)))
+    }
+
+    fn record(&mut self) -> Result<Option<Record>, Fault> {
+        Ok(self.view.live(Some(self.view.decode(self.cursor.value()?)?), self.now_ms))
+    }
+}
+
+impl Space for SnapshotSpace<'_> {
+    fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    fn version(&self) -> u64 {
+        self.snapshot.index()
+    }
+
+    fn random_u64(&mut self) -> Result<u64, Fault> {
+        Ok(self.prng.next_u64())
+    }
+
+    fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+        let found = self.found(key)?;
+        self.lookups.note(found.is_some());
+        Ok(found)
+    }
+
+    fn put(&mut self, _key: &[u8], _record: Record) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn delete(&mut self, _key: &[u8]) -> Result<bool, Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn element_get(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<Option<Slice>, Fault> {
+        value_of(&*self.snapshot, self.held.as_deref_mut(), &keys::element(key, generation, element))
+    }
+
+    fn element_put(&mut self, _key: &[u8], _generation: u64, _element: &[u8], _value: &[u8]) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn element_delete(&mut self, _key: &[u8], _generation: u64, _element: &[u8]) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn elements(
+        &mut self,
+        key: &[u8],
+        generation: u64,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Slice, Slice)>, Fault> {
+        self.may_wait()?;
+        let (span, prefix) = element_span(key, generation, after);
+        let rows = self.snapshot.iter(span, false).take(limit);
+        rows.map(|row| row.map(|(k, v)| (Slice::from(&k[prefix..]), v)).map_err(Fault::from)).collect()
+    }
+
+    fn scan(&mut self, start: &[u8], end: &[u8], reverse: bool, limit: usize) -> Result<Vec<(Slice, Record)>, Fault> {
+        self.may_wait()?;
+        let mut found = Vec::with_capacity(limit.min(1024));
+        let mut records = self.records(start, end, reverse);
+        while found.len() < limit
+            && let Some(key) = records.advance()?
+        {
+            found.extend(records.record()?.map(|record| (key, record)));
+        }
+        Ok(found)
+    }
+
+    fn walk<'b>(&'b mut self, start: &[u8], end: &[u8], reverse: bool) -> Result<Box<dyn Records + 'b>, Fault> {
+        self.may_wait()?;
+        Ok(self.records(start, end, reverse))
+    }
+
+    fn small_hash(&self) -> SmallHash {
+        self.view.small_hash()
+    }
+
+    fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
+        Ok(self.view.keys_in_slot(slot))
+    }
+
+    fn key_count(&mut self) -> Result<u64, Fault> {
+        Ok(self.view.key_count())
+    }
+}
+
+/// The tree keys of the records `start..end`.
+pub(crate) fn record_span(start: &[u8], end: &[u8]) -> Span {
+    Span { start: keys::record(start), end: if end.is_empty() { keys::records_end() } else { keys::record(end) } }
+}
+
+/// The tree keys of a collection's elements after `after`, and how many bytes stand before the element in each.
+pub(crate) fn element_span(key: &[u8], generation: u64, after: Option<&[u8]>) -> (Span, usize) {
+    let prefix = keys::elements_prefix(key, generation);
+    let mut start = prefix.clone();
+    if let Some(after) = after {
+        // The smallest key after it.
+        start.extend_from_slice(after);
+        start.push(0);
+    }
+    (Span { start, end: keys::prefix_end(&prefix) }, prefix.len())
+}

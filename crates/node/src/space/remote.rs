@@ -1,0 +1,311 @@
+//! A shard that another node leads, as commands over the whole store see it: pages of records, asked for with KV.SHARD_PAGE.
+
+#[cfg(test)]
+mod tests;
+
+use crate::command::SHARD_PAGE;
+use crate::{Fault, Kind, Record, RecordRange, Records, Space};
+use resp::Value;
+use std::collections::VecDeque;
+use storage::Slice;
+use vocab::limits::PART_ROWS_MAX;
+use vocab::{Prng, ShardId, Slot};
+
+/// What a shard's leader answers to a command: one RESP frame; or the text of an error reply, if it could not be asked.
+pub type RemoteAnswer = Result<Vec<u8>, String>;
+
+/// The way to the leaders of shards. May wait; not for ever.
+pub trait Remote {
+    /// Runs a command on the leader of a shard.
+    fn call(&mut self, shard: ShardId, command: &[&[u8]]) -> RemoteAnswer;
+
+    /// Runs a command on the leaders of several shards, in their order. One after the other, unless the shell knows
+    /// better.
+    fn call_all(&mut self, shards: &[ShardId], command: &[&[u8]]) -> Vec<RemoteAnswer> {
+        shards.iter().map(|shard| self.call(*shard, command)).collect()
+    }
+}
+
+/// A shard elsewhere. Only for commands over the whole store: nothing is written, and no key is looked up.
+pub struct RemoteSpace<R> {
+    remote: R,
+    shard: ShardId,
+    now_ms: u64,
+    prng: Prng,
+}
+
+impl<R: Remote> RemoteSpace<R> {
+    /// The shard of that id.
+    pub fn new(remote: R, shard: ShardId, now_ms: u64, seed: u64) -> Self {
+        Self { remote, shard, now_ms, prng: Prng::new(seed) }
+    }
+
+    fn count(&mut self, command: &[&[u8]]) -> Result<u64, Fault> {
+        match decode(self.remote.call(self.shard, command))? {
+            Value::Int(count) => u64::try_from(count).map_err(|_| senseless()),
+            _ => Err(senseless()),
+        }
+    }
+}
+
+/// The records of several shards elsewhere within a range, one list a shard. Their first pages are asked for at once.
+pub fn remote_records<'a, R: Remote + Clone + 'a>(
+    remote: &R,
+    shards: &[ShardId],
+    range: &RecordRange<'_>,
+) -> Vec<Box<dyn Records + 'a>> {
+    let mut remote = remote.clone();
+    // Twice an even share: most of the time enough, so that one page does.
+    let limit = (2 * range.limit / shards.len().max(1) + 8).min(PART_ROWS_MAX);
+    let ask = Ask { range, limit };
+    let pages = ask.run(|command| remote.call_all(shards, command));
+    let list = |(shard, answer): (&ShardId, RemoteAnswer)| {
+        let list = RemoteRecords {
+            remote: remote.clone(),
+            shard: *shard,
+            rest: Span::of(range),
+            limit,
+            page: VecDeque::new(),
+            more: true,
+            answer: Some(answer),
+            at: None,
+        };
+        Box::new(list) as Box<dyn Records + 'a>
+    };
+    shards.iter().zip(pages).map(list).collect()
+}
+
+/// A page that is to be asked for.
+struct Ask<'a> {
+    range: &'a RecordRange<'a>,
+    limit: usize,
+}
+
+impl Ask<'_> {
+    fn run<T>(&self, call: impl FnOnce(&[&[u8]]) -> T) -> T {
+        let limit = self.limit.to_string();
+        let mut command: Vec<&[u8]> =
+            vec![SHARD_PAGE, b"RANGE", self.range.start, self.range.end, b"LIMIT", limit.as_bytes()];
+        if self.range.reverse {
+            command.push(b"REVERSE");
+        }
+        if !self.range.payloads {
+            command.push(b"KEYS");
+        }
+        call(&command)
+    }
+}
+
+/// What is left of a range.
+struct Span {
+    start: Vec<u8>,
+    end: Vec<u8>,
+    reverse: bool,
+    payloads: bool,
+}
+
+impl Span {
+    fn of(range: &RecordRange<'_>) -> Self {
+        let (start, end) = (range.start.to_vec(), range.end.to_vec());
+        Self { start, end, reverse: range.reverse, payloads: range.payloads }
+    }
+
+    fn range(&self) -> RecordRange<'_> {
+        let Self { start, end, reverse, payloads } = self;
+        RecordRange { start, end, reverse: *reverse, payloads: *payloads, limit: 0 }
+    }
+
+    /// What lies behind `key`.
+    fn pass(&mut self, key: &[u8]) {
+        if self.reverse {
+            self.end = key.to_vec();
+        } else {
+            self.start = [key, &[0]].concat();
+        }
+    }
+
+    fn has(&self, key: &[u8]) -> bool {
+        key >= &self.start[..] && (self.end.is_empty() || key < &self.end[..])
+    }
+}
+
+/// The records of one shard elsewhere, a page at a time.
+struct RemoteRecords<R> {
+    remote: R,
+    shard: ShardId,
+    rest: Span,
+    limit: usize,
+    page: VecDeque<(Slice, Record)>,
+    /// Whether there may be another page.
+    more: bool,
+    /// To the first page's question.
+    answer: Option<RemoteAnswer>,
+    at: Option<Record>,
+}
+
+impl<R: Remote> RemoteRecords<R> {
+    fn fetch(&mut self) -> Result<(), Fault> {
+        let answer = match self.answer.take() {
+            Some(answer) => answer,
+            None => {
+                self.limit = (2 * self.limit).min(PART_ROWS_MAX);
+                let Self { remote, shard, rest, limit, .. } = self;
+                Ask { range: &rest.range(), limit: *limit }.run(|command| remote.call(*shard, command))
+            }
+        };
+        let (rows, more) = page(answer)?;
+        if more && rows.is_empty() {
+            return Err(senseless());
+        }
+        for (key, _) in &rows {
+            // In order and within the range: or there would be no end of it.
+            if !self.rest.has(key) {
+                return Err(senseless());
+            }
+            self.rest.pass(key);
+        }
+        // Nothing is before the empty key, and an empty end would mean another thing.
+        let at_the_bottom = self.rest.reverse && self.rest.end.is_empty();
+        self.more = more && !at_the_bottom;
+        self.page = rows.into();
+        Ok(())
+    }
+}
+
+impl<R: Remote> Records for RemoteRecords<R> {
+    fn advance(&mut self) -> Result<Option<Slice>, Fault> {
+        if self.page.is_empty() && self.more {
+            self.more = false;
+            self.fetch()?;
+        }
+        let Some((key, record)) = self.page.pop_front() else { return Ok(None) };
+        self.at = Some(record);
+        Ok(Some(key))
+    }
+
+    fn record(&mut self) -> Result<Option<Record>, Fault> {
+        Ok(self.at.clone())
+    }
+}
+
+/// The rows of an answer to KV.SHARD_PAGE RANGE, and whether there are more.
+fn page(answer: RemoteAnswer) -> Result<(Vec<(Slice, Record)>, bool), Fault> {
+    let Value::Array(parts) = decode(answer)? else { return Err(senseless()) };
+    let (Some(Value::Int(more)), Some(Value::Array(rows)), 2) = (parts.first(), parts.get(1), parts.len()) else {
+        return Err(senseless());
+    };
+    let (pairs, odd) = rows.as_chunks::<2>();
+    if !odd.is_empty() {
+        return Err(senseless());
+    }
+    let row = |[key, record]: &[Value; 2]| {
+        let (key, record) = (key.as_bytes()?, Record::decode(Slice::from(record.as_bytes()?)).ok()?);
+        // Its elements could not be had.
+        (record.view().kind != Kind::SpreadHash).then(|| (Slice::from(key), record))
+    };
+    let rows: Option<Vec<_>> = pairs.iter().map(row).collect();
+    Ok((rows.ok_or_else(senseless)?, *more != 0))
+}
+
+fn decode(answer: RemoteAnswer) -> Result<Value, Fault> {
+    let bytes = answer.map_err(Fault::Remote)?;
+    match resp::decode(&bytes) {
+        Ok(Some((Value::Error(text), _))) => Err(Fault::Remote(text)),
+        Ok(Some((value, length))) if length == bytes.len() => Ok(value),
+        _ => Err(senseless()),
+    }
+}
+
+fn senseless() -> Fault {
+    Fault::Remote("ERR another node answered what makes no sense".to_owned())
+}
+
+impl<R: Remote> Space for RemoteSpace<R> {
+    fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    fn version(&self) -> u64 {
+        0
+    }
+
+    fn random_u64(&mut self) -> Result<u64, Fault> {
+        Ok(self.prng.next_u64())
+    }
+
+    fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+        let end = [key, &[0]].concat();
+        let range = RecordRange { start: key, end: &end, reverse: false, payloads: true, limit: 1 };
+        let answer = Ask { range: &range, limit: 1 }.run(|command| self.remote.call(self.shard, command));
+        Ok(page(answer)?.0.pop().map(|(_, record)| record))
+    }
+
+    fn put(&mut self, _key: &[u8], _record: Record) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn delete(&mut self, _key: &[u8]) -> Result<bool, Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn element_get(&mut self, _key: &[u8], _generation: u64, _element: &[u8]) -> Result<Option<Slice>, Fault> {
+        unreachable!("records from elsewhere are whole")
+    }
+
+    fn element_put(&mut self, _key: &[u8], _generation: u64, _element: &[u8], _value: &[u8]) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn element_delete(&mut self, _key: &[u8], _generation: u64, _element: &[u8]) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn elements(
+        &mut self,
+        _key: &[u8],
+        _generation: u64,
+        _after: Option<&[u8]>,
+        _limit: usize,
+    ) -> Result<Vec<(Slice, Slice)>, Fault> {
+        unreachable!("records from elsewhere are whole")
+    }
+
+    fn scan(&mut self, start: &[u8], end: &[u8], reverse: bool, limit: usize) -> Result<Vec<(Slice, Record)>, Fault> {
+        let range = RecordRange { start, end, reverse, payloads: false, limit };
+        let mut records = RemoteRecords {
+            remote: &mut self.remote,
+            shard: self.shard,
+            rest: Span::of(&range),
+            limit: limit.clamp(1, PART_ROWS_MAX),
+            page: VecDeque::new(),
+            more: limit > 0,
+            answer: None,
+            at: None,
+        };
+        let mut found = Vec::new();
+        while found.len() < limit
+            && let Some(key) = records.advance()?
+        {
+            found.extend(records.record()?.map(|record| (key, record)));
+        }
+        Ok(found)
+    }
+
+    fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
+        self.count(&[SHARD_PAGE, b"COUNT", slot.0.to_string().as_bytes()])
+    }
+
+    fn key_count(&mut self) -> Result<u64, Fault> {
+        self.count(&[SHARD_PAGE, b"COUNT"])
+    }
+}
+
+impl<R: Remote + ?Sized> Remote for &mut R {
+    fn call(&mut self, shard: ShardId, command: &[&[u8]]) -> RemoteAnswer {
+        (**self).call(shard, command)
+    }
+
+    fn call_all(&mut self, shards: &[ShardId], command: &[&[u8]]) -> Vec<RemoteAnswer> {
+        (**self).call_all(shards, command)
+    }
+}
