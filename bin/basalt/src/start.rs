@@ -77,6 +77,9 @@ pub struct StartOptions {
     /// Set log and trees aside, which may be damaged, and take everything anew from the other nodes
     #[arg(long)]
     rebuild: bool,
+    /// Go on without an entry of the log that cannot be applied. Every node with a replica of the shard needs the same
+    #[arg(long, value_name = "SHARD:INDEX", default_value = "", hide_default_value = true)]
+    skip_entry: String,
     /// Replicas of each shard of a new store of several nodes
     #[arg(long, value_name = "N", default_value = "3")]
     replication_factor: String,
@@ -99,7 +102,7 @@ pub fn pair(text: &str) -> Result<(String, String), String> {
 
 impl StartOptions {
     /// The settings that are flags of their own, with their values.
-    fn flags(&self) -> [(&str, &str); 22] {
+    fn flags(&self) -> [(&str, &str); 23] {
         [
             ("listen", &self.listen),
             ("dir", &self.dir),
@@ -120,6 +123,7 @@ impl StartOptions {
             ("join", &self.join),
             ("init", if self.init { "yes" } else { "no" }),
             ("rebuild", if self.rebuild { "yes" } else { "no" }),
+            ("skip-entry", &self.skip_entry),
             ("replication-factor", &self.replication_factor),
             ("zone", &self.zone),
             ("http-listen", &self.http_listen),

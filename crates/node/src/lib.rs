@@ -1,6 +1,7 @@
 //! The node: routes, executes and counts; no socket, no clock, no thread.
 
 mod absent_watch;
+pub mod admission;
 pub mod command;
 pub mod config;
 pub mod control;
@@ -10,8 +11,10 @@ pub mod director;
 mod format;
 pub mod inspect;
 pub mod peer;
+mod reply_size;
 pub mod session;
 mod shard;
+mod skipped;
 mod space;
 pub mod stats;
 mod view;
@@ -22,9 +25,10 @@ pub use config::Config;
 pub use format::entry::{EncodedCommand, EntryBuilder, Item, Items, decode as decode_entry};
 pub use format::record::{Kind, Record, RecordView, Spread};
 pub use format::slots::Slots;
+pub use reply_size::ExpectedReply;
 pub use shard::{
     Answers, ArrivedSnapshot, ColdItem, Effects, Fact, KeyHash, LEASE_US, Shard, SnapshotTask, SplitTask, StoreEvent,
-    Ticket, Warmed, Warmth, Write, cold_items, events_after, key_hash, newest_events, stored_map,
+    Ticket, Warmed, Warmth, Write, cold_items, events_after, key_hash, newest_events, read_transaction, stored_map,
 };
 pub use space::apply::EntrySpace;
 pub use space::read::{CachedSpace, Held, SnapshotSpace};

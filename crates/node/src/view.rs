@@ -2,6 +2,8 @@
 
 mod lease;
 pub(crate) mod load;
+#[cfg(test)]
+mod tests;
 
 use crate::absent_watch::{AbsentKeys, AbsentWatch};
 use crate::config::Config;
@@ -10,6 +12,7 @@ use crate::director::{LeaderReport, ReplicaReport};
 use crate::format::keys;
 use crate::format::slots::{OwnedRows, Slots};
 use crate::shard::Fact;
+use crate::skipped;
 use crate::space::SmallHash;
 use crate::{Fault, Kind, Record};
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -71,6 +74,8 @@ pub struct ShardView {
     absent: Arc<AbsentKeys>,
     /// The node's settings, for what is only told and never stored.
     config: OnceLock<Arc<Config>>,
+    /// Entries that the operator has the replica go on without.
+    skipped: OnceLock<Vec<u64>>,
 }
 
 impl ShardView {
@@ -108,6 +113,7 @@ impl ShardView {
             broken: Mutex::default(),
             absent: Arc::default(),
             config: OnceLock::new(),
+            skipped: OnceLock::new(),
         };
         view.load_facts()?;
         Ok(Arc::new(view))
@@ -308,6 +314,12 @@ impl ShardView {
         self.cache.get_with(self.id.0, key, |_| ()).is_ok()
     }
 
+    /// How long the record of `key` is, in bytes, if the row cache knows: 0 for a key that is known to be absent.
+    #[must_use]
+    pub fn cached_bytes(&self, key: &[u8]) -> Option<usize> {
+        self.cache.get_with(self.id.0, key, <[u8]>::len).ok()
+    }
+
     /// What the row cache holds of `key`: its kind, none if it is known to be absent. `None` if it does not hold it.
     pub(crate) fn cached_kind(&self, key: &[u8]) -> Option<Option<Kind>> {
         let kind = |row: &Slice| Record::decode(row.clone()).ok().map(|record| record.view().kind);
@@ -361,8 +373,15 @@ impl ShardView {
 
     /// Tells it the node's settings.
     pub fn set_config(&self, config: Arc<Config>) {
+        let skipped = config.text("skip-entry").map(|text| skipped::of_shard(&text, self.id)).unwrap_or_default();
         // A view belongs to one node: a second call brings the same.
+        let _ = self.skipped.set(skipped);
         let _ = self.config.set(config);
+    }
+
+    /// Whether the operator has the replica go on without entry `index`.
+    pub(crate) fn skips(&self, index: u64) -> bool {
+        self.skipped.get().is_some_and(|skipped| skipped.contains(&index))
     }
 
     /// What OBJECT ENCODING calls small.
@@ -474,27 +493,4 @@ fn facts_of(counters: Stored, slots: &Slots) -> Vec<Fact> {
 /// A record that is there and whose time has not come.
 pub(crate) fn live(record: Option<Record>, now_ms: u64) -> Option<Record> {
     record.filter(|record| record.view().expire_at_ms.is_none_or(|at| at > now_ms))
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use storage::{EngineKind, SharedResources, StorageOptions, WriteBatch, open_engine};
-
-    #[test]
-    fn expiries_that_nobody_counted_are_counted() {
-        let folder = tempfile::tempdir().unwrap();
-        let resources = SharedResources::new(StorageOptions::default());
-        let engine = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
-        let keys = [keys::expiry(5, b"a"), keys::expiry(7, b"b"), keys::record(b"c"), keys::garbage(b"d", 1)];
-        let writes = keys.map(|key| (Slice::from(key), Some(Slice::from(&b"1"[..])))).into();
-        engine.apply(1, WriteBatch { writes });
-        let open = || ShardView::open(ShardId(0), (0, 16383), engine.clone(), Arc::new(RowCache::new(0))).unwrap();
-        assert_eq!(open().expiring(), 2);
-        let counted = [&slot_of(b"a").0.to_le_bytes()[..], &3u64.to_le_bytes()].concat();
-        engine.seal(vec![(Slice::from(keys::META_EXPIRING), Slice::from(counted))]);
-        engine.flush().unwrap();
-        assert_eq!(open().expiring(), 3);
-    }
 }

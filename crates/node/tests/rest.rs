@@ -179,6 +179,7 @@ impl World {
             slot: Slot(0),
             sync: true,
             acks: Acks::Majority,
+            reply_bytes: 0,
         };
         let Node { core, outbox, .. } = &mut self.nodes[at];
         let write = Write::Command(EncodedCommand::new(&[b"SET", b"k", b"v"]));

@@ -163,6 +163,7 @@ impl<'a> Node<'a> {
             slot,
             sync: true,
             acks: Acks::Majority,
+            reply_bytes: 0,
         };
         let write = Write::Command(EncodedCommand::new(&words));
         self.shards.get_mut(&id).unwrap().submit(&write, &[], ticket, &mut self.inbox);

@@ -12,20 +12,78 @@ pub enum Proto {
     Resp3,
 }
 
+/// What a bulk string costs beside its bytes: its length, its line ends, and the place of an empty one.
+const BULK_COST: usize = 32;
+
 /// A buffer of encoded replies. What RESP2 has no type for is written as Redis 7 writes it there.
-#[derive(Debug, Default)]
+///
+/// The buffer may be given a bound. The bulk strings of a reply count against it, by their length and not by their
+/// encoding, so that every replica comes to the same count whatever protocol its client speaks. Behind the bound bulk
+/// strings are dropped, and `exceeded` says so: the caller then answers an error instead.
+#[derive(Debug)]
 pub struct Reply {
     /// The encoded bytes.
     pub buf: Vec<u8>,
     /// How to encode what differs between the versions.
     pub proto: Proto,
+    /// What the bulk strings since `limit` cost, in bytes.
+    spent: usize,
+    /// What they may cost, in bytes.
+    bound: usize,
+    /// Bulk strings are counted and dropped: no client waits for the reply.
+    discards: bool,
+}
+
+impl Default for Reply {
+    fn default() -> Self {
+        Self::new(Proto::default())
+    }
 }
 
 impl Reply {
-    /// An empty buffer.
+    /// An empty buffer without a bound.
     #[must_use]
-    pub fn new(proto: Proto) -> Self {
-        Self { buf: Vec::new(), proto }
+    pub const fn new(proto: Proto) -> Self {
+        Self::with_buffer(Vec::new(), proto)
+    }
+
+    /// The same, which appends to `buf`.
+    #[must_use]
+    pub const fn with_buffer(buf: Vec<u8>, proto: Proto) -> Self {
+        Self { buf, proto, spent: 0, bound: usize::MAX, discards: false }
+    }
+
+    /// From here on bulk strings may cost `bytes`.
+    pub fn limit(&mut self, bytes: usize) {
+        (self.spent, self.bound) = (0, bytes);
+    }
+
+    /// What they have cost since then, in bytes.
+    #[must_use]
+    pub fn spent(&self) -> usize {
+        self.spent
+    }
+
+    /// Whether they have cost more than they may. Some of them are missing then.
+    #[must_use]
+    pub fn exceeded(&self) -> bool {
+        self.spent > self.bound
+    }
+
+    /// What they may still cost, in bytes.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.bound.saturating_sub(self.spent)
+    }
+
+    /// Counts what an encoded reply costs that was made elsewhere, with `spent` there.
+    pub fn spend(&mut self, bytes: usize) {
+        self.spent = self.spent.saturating_add(bytes);
+    }
+
+    /// Whether bulk strings are counted and not kept, because no client waits.
+    pub fn discard(&mut self, discards: bool) {
+        self.discards = discards;
     }
 
     /// `+text`. The text must hold no line break.
@@ -56,6 +114,14 @@ impl Reply {
 
     /// `$length` and the bytes.
     pub fn bulk(&mut self, bytes: &[u8]) {
+        self.spent = self.spent.saturating_add(bytes.len() + BULK_COST);
+        if !self.discards && self.spent <= self.bound {
+            self.text(bytes);
+        }
+    }
+
+    /// A bulk string that counts against no bound: what another protocol has as something else.
+    fn text(&mut self, bytes: &[u8]) {
         self.buf.reserve(bytes.len() + 32);
         self.head(b'$', bytes.len());
         self.buf.extend_from_slice(bytes);
@@ -104,7 +170,7 @@ impl Reply {
     pub fn double(&mut self, d: f64) {
         let text = format_double(d);
         if self.proto == Proto::Resp2 {
-            self.bulk(text.as_bytes());
+            self.text(text.as_bytes());
         } else {
             self.line(b',', text.as_bytes());
         }
@@ -113,7 +179,7 @@ impl Reply {
     /// An integer of any size, in decimal; in RESP2 a bulk string.
     pub fn big_number(&mut self, digits: &str) {
         if self.proto == Proto::Resp2 {
-            self.bulk(digits.as_bytes());
+            self.text(digits.as_bytes());
         } else {
             self.line(b'(', digits.as_bytes());
         }
@@ -137,7 +203,7 @@ impl Reply {
     /// A verbatim text of any format; in RESP2 a bulk string.
     pub fn verbatim_as(&mut self, format: [u8; 3], text: &[u8]) {
         if self.proto == Proto::Resp2 {
-            return self.bulk(text);
+            return self.text(text);
         }
         self.head(b'=', text.len() + 4);
         self.buf.extend_from_slice(&format);

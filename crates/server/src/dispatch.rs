@@ -313,7 +313,7 @@ impl Worker {
         let (generation, proto) = (connection.generation, connection.session.proto());
         let Durability { sync, acks } = connection.session.durability_for(spec, args);
         let connection = id as u32;
-        Some(Ticket { worker, connection, generation, sequence, proto, slot: Slot(0), sync, acks })
+        Some(Ticket { worker, connection, generation, sequence, proto, slot: Slot(0), sync, acks, reply_bytes: 0 })
     }
 }
 

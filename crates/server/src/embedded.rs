@@ -85,7 +85,7 @@ impl Caller {
     /// Takes a command. True when its answer, one RESP2 frame, has been appended to `reply`: reads run at once on this
     /// thread, and wait for the disk where they must. Otherwise the answer comes through `wait` and bears `token`.
     pub fn submit(&mut self, token: u32, args: &[&[u8]], reply: &mut Vec<u8>) -> bool {
-        let mut own = Reply { buf: std::mem::take(reply), proto: Proto::Resp2 };
+        let mut own = Reply::with_buffer(std::mem::take(reply), Proto::Resp2);
         let later = self.start(token, args, &mut own);
         *reply = own.buf;
         !later
@@ -286,6 +286,7 @@ impl Caller {
             slot,
             sync,
             acks,
+            reply_bytes: 0,
         };
         let bytes = write.bytes();
         let message = crate::inbox::Message::Write { shard: shard as u32, write, keys, ticket };

@@ -35,6 +35,7 @@ mod reads;
 mod requests;
 mod send_thread;
 mod server;
+mod slow_reads;
 pub mod snapshots;
 mod splitting;
 mod store;

@@ -2,12 +2,12 @@
 
 use crate::store::Store;
 use node::command::{Error, Handler, Outcome, StoreHandler};
-use node::{Fault, KeyHash, handlers, key_hash};
+use node::{Fault, KeyHash, admission, handlers, key_hash};
 use resp::Reply;
 use resp::table::CommandSpec;
 use smallvec::SmallVec;
 use std::sync::Arc;
-use vocab::{Slot, limits, slot_of};
+use vocab::{Slot, slot_of};
 
 /// Hashes of a request's keys; most have one.
 pub(crate) type KeyHashes = SmallVec<[KeyHash; 4]>;
@@ -55,14 +55,12 @@ pub(crate) fn route(store: &Store, spec: &CommandSpec, args: &[&[u8]]) -> Result
         return Ok(Routed::Store { handler });
     }
     let handler = found.data.ok_or_else(|| format!("ERR {} is not a command over data", spec.name))?;
+    admission::check(spec, args).map_err(String::from)?;
     let positions = spec.keys(args).map_err(|_| "ERR Invalid arguments specified for command".to_owned())?;
     let mut keys = KeyHashes::new();
     let mut slot: Option<Slot> = None;
     for at in positions {
         let key = args[at];
-        if key.len() > limits::KEY_BYTES_MAX {
-            return Err(format!("ERR key is too long ({} bytes, {} are allowed)", key.len(), limits::KEY_BYTES_MAX));
-        }
         let of_key = slot_of(key);
         if *slot.get_or_insert(of_key) != of_key {
             return Err("CROSSSLOT Keys in request don't hash to the same slot".to_owned());

@@ -301,7 +301,7 @@ pub fn read(view: &ShardView, request: &Request, now: Moment) -> Vec<u8> {
     let mut space = CachedSpace::new(view, now.wall_ms);
     match handler(&mut Call { args: &args, space: &mut space, reply: &mut reply }) {
         Ok(()) => return reply.buf,
-        Err(exec::Error::Fault(Fault::WouldBlock)) => reply.buf.clear(),
+        Err(command::Error::Fault(Fault::WouldBlock)) => reply.buf.clear(),
         Err(e) => panic!("a read fails: {e:?}"),
     }
     let mut space = SnapshotSpace::new(view, now.wall_ms, 1);

@@ -65,6 +65,7 @@ impl World {
             slot,
             sync,
             acks,
+            reply_bytes: 0,
         };
         let early = (self.bug == Some(Bug::EarlyAck)).then(|| process.core.shard(shard)).flatten();
         let early = early.filter(|shard| shard.replica().serves()).map(|shard| shard.replica().status().last + 1);

@@ -40,6 +40,14 @@ pub const REQUESTS_IN_FLIGHT_MAX: usize = 1024;
 pub const TRANSACTION_COMMANDS_MAX: usize = 100_000;
 /// Bytes of commands in one Raft entry beyond which the next entry is begun.
 pub const ENTRY_BYTES_SOFT: usize = 1024 * 1024;
+/// Bytes that the items of one Raft entry are expected to answer beyond which the next entry is begun: what they answer
+/// is in memory together.
+pub const ENTRY_REPLIES_BYTES_SOFT: usize = 8 * 1024 * 1024;
+/// Most bytes that EXEC, KV.EXEC or any other item of an entry answers.
+pub const ITEM_REPLY_BYTES_MAX: usize = 2 * VALUE_BYTES_MAX;
+/// Most bytes that the items of one entry answer together. Where values have grown since the entry was proposed, those
+/// items that come to more are refused when they are evaluated.
+pub const ENTRY_REPLIES_BYTES_MAX: usize = ITEM_REPLY_BYTES_MAX + 2 * ENTRY_REPLIES_BYTES_SOFT;
 /// Most slow commands that SLOWLOG keeps: the largest `slowlog-max-len`.
 pub const SLOWLOG_ENTRIES_MAX: usize = 100_000;
 /// Most bytes of one Raft entry: one request of the largest size fits.
@@ -183,6 +191,9 @@ pub const HTTP_BODY_BYTES_MAX: usize = 64 * 1024;
 
 const _: () = assert!(KEY_BYTES_MAX + FIELD_BYTES_MAX + 64 < u16::MAX as usize);
 const _: () = assert!(VALUE_BYTES_MAX < u32::MAX as usize / 2);
+const _: () = assert!(ENTRY_BYTES_SOFT < ENTRY_BYTES_MAX);
+const _: () = assert!(VALUE_BYTES_MAX < ITEM_REPLY_BYTES_MAX);
+const _: () = assert!(ENTRY_REPLIES_BYTES_SOFT < ENTRY_REPLIES_BYTES_MAX - ITEM_REPLY_BYTES_MAX);
 const _: () = assert!(BULK_BYTES_MAX <= QUERY_BUFFER_BYTES_MAX);
 const _: () = assert!(QUERY_BUFFER_BYTES_MAX <= ENTRY_BYTES_MAX);
 const _: () = assert!(REQUEST_REPLY_BYTES_MAX < REQUEST_ROW_BYTES_MAX / 2);

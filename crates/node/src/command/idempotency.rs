@@ -99,7 +99,13 @@ pub(super) fn once(
     }
     // In one protocol, whatever the client speaks: every replica must remember the same bytes.
     let mut own = Reply::new(Proto::Resp2);
+    own.limit(call.reply.room());
     run(&mut Call { args: call.args, space: call.space, reply: &mut own })?;
+    call.reply.spend(own.spent());
+    if own.exceeded() {
+        // Who bounds the reply answers an error and takes back what was written.
+        return Ok(());
+    }
     let was_until_ms = row.as_ref().map(|row| row.until_ms);
     let row = row.get_or_insert_default();
     row.learn(Known { number: id.number, hash, reply: Some(own.buf) }, call.reply)?;
@@ -137,7 +143,10 @@ fn write_answer(answer: &[u8], reply: &mut Reply) -> bool {
         return true;
     }
     let Ok(Some((value, _))) = resp::decode(answer) else { return false };
-    value.write(reply);
+    // Only what `run` has written counts against the reply's bound.
+    let mut encoded = Reply::new(reply.proto);
+    value.write(&mut encoded);
+    reply.raw(&encoded.buf);
     true
 }
 

@@ -27,11 +27,6 @@ pub fn handlers(id: CommandId) -> Handlers {
     table.get(id.index()).copied().unwrap_or_default()
 }
 
-/// The handler over one shard's data of the command that `args` begin with.
-pub(crate) fn data_handler(args: &[&[u8]]) -> Option<Handler> {
-    handlers(table::resolve(args).ok()?.id).data
-}
-
 /// The handler of a command over one shard's data, by its upper-case name.
 #[must_use]
 pub fn handler(name: &str) -> Option<Handler> {

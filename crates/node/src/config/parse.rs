@@ -1,6 +1,7 @@
 //! Values of settings from text and back, with the errors of Redis 7.
 
 use super::{Kind, Setting};
+use crate::skipped;
 use std::borrow::Cow;
 use vocab::memory_bytes;
 
@@ -38,6 +39,7 @@ impl Setting {
                 .map(|at| Value::Number(at as i64))
                 .ok_or_else(|| format!("argument(s) must be one of the following: {}", words.join(", ")).into()),
             Kind::Text => plain(text).map(|text| Value::Text(text.to_owned())),
+            Kind::Entries => entries(plain(text)?),
             Kind::SavePoints => save_points(plain(text)?),
             Kind::EventLetters => event_letters(plain(text)?),
         }
@@ -51,7 +53,7 @@ impl Setting {
             Kind::Word(words) => {
                 usize::try_from(number).ok().and_then(|n| words.get(n)).copied().unwrap_or("").to_owned()
             }
-            Kind::Text | Kind::SavePoints | Kind::EventLetters => text.to_owned(),
+            Kind::Text | Kind::Entries | Kind::SavePoints | Kind::EventLetters => text.to_owned(),
         }
     }
 }
@@ -65,6 +67,11 @@ fn within(n: i64, min: i64, max: i64) -> Result<Value, Cow<'static, str>> {
 
 fn plain(text: &[u8]) -> Result<&str, Cow<'static, str>> {
     std::str::from_utf8(text).map_err(|_| "argument must be text".into())
+}
+
+fn entries(text: &str) -> Result<Value, Cow<'static, str>> {
+    skipped::parse(text).ok_or("argument must be a list of entries, such as 3:1027,4:88")?;
+    Ok(Value::Text(text.to_owned()))
 }
 
 fn save_points(text: &str) -> Result<Value, Cow<'static, str>> {

@@ -44,6 +44,8 @@ pub enum Kind {
     Text,
     /// Pairs of seconds and changes, as Redis' `save` has them.
     SavePoints,
+    /// Entries of logs: `SHARD:INDEX`, separated by commas.
+    Entries,
     /// A set of letters out of `AKEg$lshzxetdmn`, as Redis' `notify-keyspace-events` has them.
     EventLetters,
 }

@@ -1,6 +1,6 @@
 //! The table of settings: Basalt's own, then those of Redis that clients and test suites read and set.
 
-use super::setting::Kind::{Bool, EventLetters, Integer, Memory, SavePoints, Text, Word};
+use super::setting::Kind::{Bool, Entries, EventLetters, Integer, Memory, SavePoints, Text, Word};
 use super::setting::Setting;
 use vocab::limits;
 
@@ -49,6 +49,13 @@ pub const SETTINGS: &[Setting] = &[
     new("init", Bool, "no", "Whether this node makes the store once enough nodes have joined it.").fixed(),
     new("rebuild", Bool, "no", "Whether this node sets its log and trees aside and takes them anew from its peers.")
         .fixed(),
+    new(
+        "skip-entry",
+        Entries,
+        "",
+        "Entries that cannot be applied, SHARD:INDEX separated by commas: replicas on this node go on without them.",
+    )
+    .fixed(),
     new("replication-factor", count(1, 7), "3", "Replicas of each shard of a new store of several nodes.").fixed(),
     new("zone", Text, "", "The failure domain that this node is in.").fixed(),
     new("peer-secret", Text, "", "What nodes prove to each other that they know; empty: nothing is asked.").fixed(),

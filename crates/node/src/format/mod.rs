@@ -4,3 +4,8 @@ pub(crate) mod entry;
 pub(crate) mod keys;
 pub(crate) mod record;
 pub(crate) mod slots;
+
+use storage::Slice;
+
+/// A record of the tree's meta space: name and value.
+pub type Fact = (Slice, Slice);

@@ -2,13 +2,14 @@
 
 use super::overlay::Overlay;
 use crate::format::entry::{Item, decode};
-use crate::shard::{clear, run, transaction};
+use crate::shard::{clear, command, transaction};
 use crate::{EntrySpace, Fault, ShardView};
 use replica::{Entry, has_commands};
 use resp::{Proto, Reply};
 use std::sync::Arc;
 use storage::{Engine, Inspection, RowCache, Snapshot, WriteBatch};
 use vocab::ShardId;
+use vocab::limits::{ENTRY_REPLIES_BYTES_MAX, ITEM_REPLY_BYTES_MAX};
 
 /// Bytes of rows that are kept at hand.
 const ROW_CACHE_BYTES: usize = 1 << 20;
@@ -47,10 +48,13 @@ impl Replay {
         let (now_ms, items) = decode(&entry.data)?;
         let mut space = EntrySpace::new(&self.view, entry.index, now_ms);
         let mut reply = Reply::new(Proto::Resp2);
+        reply.discard(true);
+        let mut left = ENTRY_REPLIES_BYTES_MAX;
         for item in items {
             reply.buf.clear();
+            reply.limit(left.min(ITEM_REPLY_BYTES_MAX));
             let done = match item? {
-                Item::Command(args) => run(&mut space, &args, &mut reply),
+                Item::Command(args) => command(&mut space, &args, &mut reply),
                 Item::Transaction { watches, commands } => transaction(&mut space, &watches, &commands, &mut reply),
                 Item::Housekeeping => space.housekeep(),
                 Item::Clear => clear(&self.view, entry.index).map_err(Fault::from),
@@ -70,6 +74,7 @@ impl Replay {
                 Fault::Remote(text) => text,
                 Fault::WouldBlock => "a read would not wait for the disk".to_owned(),
             })?;
+            left -= reply.spent().min(left);
         }
         space.commit();
         Ok(())

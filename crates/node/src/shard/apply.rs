@@ -1,37 +1,64 @@
 //! What a committed entry does to the tree, and what it answers.
 
-use super::{Effects, Fact, Shard, Ticket, refuse};
-use crate::command::{Call, Error};
+use super::{Effects, Fact, Shard, Ticket, evaluate, refuse};
+use crate::Fault;
 use crate::format::entry::{self, Item};
+use crate::format::keys;
 use crate::space::apply::EntrySpace;
 use crate::view::ShardView;
-use crate::{Fault, Space, keys};
 use replica::{Entry, EntryType, LogWrite};
-use resp::{Proto, Reply};
+use resp::Proto;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use storage::{Span, WriteBatch};
 use vocab::limits;
 
 impl Shard {
     pub(super) fn apply(&mut self, committed: &Entry, write: &mut LogWrite, effects: &mut dyn Effects) {
-        let (index, term) = (committed.index, committed.term);
-        let tickets = self.proposals.take(index, term, self.view.id(), effects);
+        let (index, term, shard) = (committed.index, committed.term, self.view.id());
+        let tickets = self.proposals.take(index, term, shard, effects);
         if let Some(detail) = &self.broken {
             tickets.iter().for_each(|ticket| refuse(&format!("ERR {detail}"), ticket, effects));
             return;
         }
-        let applied = if committed.get_entry_type() != EntryType::EntryNormal {
-            self.apply_members(committed, write, effects)
-        } else if replica::has_commands(committed) {
-            self.apply_items(index, &committed.data, &tickets, effects)
-        } else {
+        if self.view.skips(index) {
+            let detail =
+                format!("entry {index} of shard {shard} is skipped, as --skip-entry says: nothing of it is written");
+            log::error!("{detail}");
+            tickets.iter().for_each(|ticket| refuse(&format!("ERR {detail}"), ticket, effects));
             self.apply_nothing(index);
-            Ok(())
-        };
+            return;
+        }
+        // A panic would end the process, and every start after it at the same entry. This way the node's other shards
+        // live, and the operator is told which entry it is.
+        let evaluate = AssertUnwindSafe(|| self.apply_entry(committed, &tickets, write, effects));
+        let applied = catch_unwind(evaluate).unwrap_or(Err(ApplyError::Panicked));
         if let Err(error) = applied {
             // The replica must not go on past an entry that it could not apply, nor answer from what it has.
-            let detail = format!("entry {index} of shard {} cannot be applied: {error}", self.view.id());
+            let advice = if error.is_of_entry() {
+                format!("; --skip-entry {shard}:{index} on each node that has a replica goes on without it")
+            } else {
+                String::new()
+            };
+            let detail = format!("entry {index} of shard {shard} cannot be applied: {error}{advice}");
             tickets.iter().for_each(|ticket| refuse(&format!("ERR {detail}"), ticket, effects));
             self.breaks(detail);
+        }
+    }
+
+    fn apply_entry(
+        &mut self,
+        committed: &Entry,
+        tickets: &[Ticket],
+        write: &mut LogWrite,
+        effects: &mut dyn Effects,
+    ) -> Result<(), ApplyError> {
+        if committed.get_entry_type() != EntryType::EntryNormal {
+            self.apply_members(committed, write, effects)
+        } else if replica::has_commands(committed) {
+            self.apply_items(committed.index, &committed.data, tickets, effects)
+        } else {
+            self.apply_nothing(committed.index);
+            Ok(())
         }
     }
 
@@ -73,17 +100,22 @@ impl Shard {
         let mut replies: Vec<usize> = Vec::with_capacity(tickets.len());
         let mut waiting = tickets.iter();
         self.scratch.buf.clear();
+        // What the items may still answer, in bytes: the same on every replica, whether or not clients wait there.
+        let mut left = limits::ENTRY_REPLIES_BYTES_MAX;
         for item in items {
             let item = item?;
             if item == Item::Housekeeping {
                 space.housekeep()?;
                 continue;
             }
-            self.scratch.proto = waiting.next().map_or(Proto::Resp2, |ticket| ticket.proto);
+            let ticket = waiting.next().filter(|ticket| **ticket != Ticket::NOBODY);
+            self.scratch.proto = ticket.map_or(Proto::Resp2, |ticket| ticket.proto);
+            self.scratch.discard(ticket.is_none());
+            self.scratch.limit(left.min(limits::ITEM_REPLY_BYTES_MAX));
             match &item {
-                Item::Command(args) => run(&mut space, args, &mut self.scratch)?,
+                Item::Command(args) => evaluate::command(&mut space, args, &mut self.scratch)?,
                 Item::Transaction { watches, commands } => {
-                    transaction(&mut space, watches, commands, &mut self.scratch)?;
+                    evaluate::transaction(&mut space, watches, commands, &mut self.scratch)?;
                 }
                 Item::Clear => {
                     self.replica.sync_log()?;
@@ -117,6 +149,10 @@ impl Shard {
                     return Ok(());
                 }
                 Item::Housekeeping => {}
+            }
+            left -= self.scratch.spent().min(left);
+            if ticket.is_none() {
+                self.scratch.buf.truncate(replies.last().copied().unwrap_or_default());
             }
             replies.push(self.scratch.buf.len());
         }
@@ -163,53 +199,29 @@ fn requests_kept(view: &ShardView) -> storage::Result<Vec<Fact>> {
     of(keys::all_requests()).chain(of(keys::forgettings())).collect()
 }
 
-/// Runs one command of an entry; its errors are its reply.
-pub(crate) fn run(space: &mut dyn Space, args: &[&[u8]], reply: &mut Reply) -> Result<(), Fault> {
-    let mark = reply.buf.len();
-    let outcome = match crate::command::registry::data_handler(args) {
-        Some(handler) => handler(&mut Call { args, space, reply }),
-        None => Err(Error::from("ERR this command cannot be part of an entry")),
-    };
-    match outcome {
-        Ok(()) => Ok(()),
-        Err(Error::Reply(text)) => {
-            reply.buf.truncate(mark);
-            reply.error(&text);
-            Ok(())
-        }
-        Err(Error::Fault(fault)) => Err(fault),
-    }
-}
-
-/// Runs a transaction if no watched key was written since: a null array otherwise.
-pub(crate) fn transaction(
-    space: &mut dyn Space,
-    watches: &[(&[u8], u64)],
-    commands: &[entry::Args<'_>],
-    reply: &mut Reply,
-) -> Result<(), Fault> {
-    for (key, version) in watches {
-        let now = space.get(key)?.map_or(0, |record| record.view().version);
-        if now != *version {
-            reply.null_array();
-            return Ok(());
-        }
-    }
-    reply.array(commands.len());
-    commands.iter().try_for_each(|args| run(space, args, reply))
-}
-
 #[derive(Debug)]
 pub(super) enum ApplyError {
     Malformed(&'static str),
     Fault(Fault),
     Storage(storage::Error),
     Log(replica::Error),
+    Panicked,
+}
+
+impl ApplyError {
+    /// Whether it comes of the entry, so that every replica meets it, rather than of this replica's disk.
+    fn is_of_entry(&self) -> bool {
+        match self {
+            Self::Malformed(_) | Self::Panicked | Self::Fault(Fault::WouldBlock | Fault::Remote(_)) => true,
+            Self::Fault(Fault::Storage(_)) | Self::Storage(_) | Self::Log(_) => false,
+        }
+    }
 }
 
 impl std::fmt::Display for ApplyError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Panicked => f.write_str("its evaluation panicked, see the lines before"),
             Self::Malformed(detail) => f.write_str(detail),
             Self::Log(e) => write!(f, "{e}"),
             Self::Fault(Fault::Storage(e)) | Self::Storage(e) => write!(f, "{e}"),

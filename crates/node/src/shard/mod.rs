@@ -4,6 +4,7 @@
 
 mod apply;
 mod effects;
+mod evaluate;
 mod events;
 mod fetch;
 mod fresh;
@@ -18,15 +19,20 @@ mod split;
 mod ticket;
 mod warm;
 
-pub(crate) use apply::{clear, run, transaction};
+pub(crate) use apply::clear;
 pub use effects::{ArrivedSnapshot, Effects, SnapshotTask, SplitTask};
+pub use evaluate::read_transaction;
+pub(crate) use evaluate::{command, transaction};
 pub use events::{StoreEvent, events_after, newest_events};
 pub(crate) use fetch::Fetch;
 pub use lease::LEASE_US;
 pub use meta::stored_map;
+pub(crate) use ticket::refuse;
 pub use ticket::{Answers, KeyHash, Ticket, Write, key_hash};
 pub use warm::{ColdItem, Warmed, Warmth, cold_items};
 
+use crate::admission;
+pub use crate::format::Fact;
 use crate::peer::PeerMessage;
 use crate::view::ShardView;
 use fresh::Told;
@@ -38,7 +44,6 @@ use resp::Reply;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use storage::Slice;
 use vocab::{Moment, NodeId, ReplicaId, ShardId, limits};
 
 /// One replica of a shard on its owning thread.
@@ -154,6 +159,10 @@ impl Shard {
         if write.is_of_slot() && !self.view.owns(ticket.slot) {
             // Its shell knows better where to bring it.
             refuse("TRYAGAIN the slot is another shard's now: nothing was written", &ticket, answers);
+            return false;
+        }
+        if let Err(refusal) = admission::check_item(write.bytes()) {
+            refuse(&refusal, &ticket, answers);
             return false;
         }
         self.proposals.push(write, keys, ticket);
@@ -487,14 +496,3 @@ impl Shard {
         }
     }
 }
-
-pub(crate) fn refuse(text: &str, ticket: &Ticket, answers: &mut dyn Answers) {
-    let mut reply = Reply::new(ticket.proto);
-    reply.error(text);
-    answers.answer(ticket, &reply.buf);
-}
-
-const _: () = assert!(limits::ENTRY_BYTES_SOFT < limits::ENTRY_BYTES_MAX);
-
-/// A record of the tree's meta space: name and value.
-pub type Fact = (Slice, Slice);

@@ -1,6 +1,7 @@
 //! Writes on their way through the log: queued, proposed, committed and held for more replicas; and who waits for them.
 
 use super::{Answers, Effects, KeyHash, Ticket, Write, refuse};
+use crate::admission::ITEM_BYTES_MAX;
 use crate::format::entry::{EntryBuilder, Split};
 use crate::format::slots::Slots;
 use crate::session::Acks;
@@ -21,6 +22,8 @@ struct Pending {
     since_us: u64,
     entry: EntryBuilder,
     tickets: Vec<Ticket>,
+    /// About how many bytes of stored values its answers hold.
+    reply_bytes: usize,
     /// Hashes of keys whose new version an item of this entry reports to its client: no later item of the entry may
     /// write them, or two values would bear that version.
     reported: HashSet<KeyHash>,
@@ -41,6 +44,7 @@ impl Pending {
             since_us,
             entry: EntryBuilder::new(),
             tickets: Vec::new(),
+            reply_bytes: 0,
             reported: HashSet::default(),
             early: Vec::new(),
             closed: false,
@@ -48,6 +52,11 @@ impl Pending {
             begins: false,
             sync: false,
         }
+    }
+
+    /// Whether answers of so many bytes more would be too much to be in memory together.
+    fn answers_too_much(&self, more: usize) -> bool {
+        more > 0 && self.reply_bytes > 0 && self.reply_bytes + more > limits::ENTRY_REPLIES_BYTES_SOFT
     }
 }
 
@@ -91,6 +100,8 @@ impl Proposals {
         let begin = self.queue.back().is_none_or(|last| {
             last.closed
                 || last.entry.bytes() > limits::ENTRY_BYTES_SOFT
+                || last.entry.bytes() + write.bytes() > ITEM_BYTES_MAX
+                || last.answers_too_much(ticket.reply_bytes)
                 || (alone && !last.entry.is_empty())
                 || (!last.reported.is_empty() && keys.iter().any(|key| last.reported.contains(key)))
         });
@@ -110,6 +121,7 @@ impl Proposals {
         {
             last.early.push((last.tickets.len(), reply));
         }
+        last.reply_bytes += ticket.reply_bytes;
         last.tickets.push(ticket);
         // Changes of the map are always on a majority's disks; nobody asks for it.
         last.sync |= ticket.sync || matches!(write, Write::Change(_));

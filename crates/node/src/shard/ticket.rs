@@ -2,7 +2,7 @@
 
 use crate::format::entry::EncodedCommand;
 use crate::session::Acks;
-use resp::Proto;
+use resp::{Proto, Reply};
 use vocab::Slot;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -34,6 +34,8 @@ pub struct Ticket {
     pub sync: bool,
     /// Which replicas must have it before the answer.
     pub acks: Acks,
+    /// About how many bytes of what the shard stores the answer holds: entries end before these are too many.
+    pub reply_bytes: usize,
 }
 
 impl Ticket {
@@ -47,6 +49,7 @@ impl Ticket {
         slot: Slot(0),
         sync: false,
         acks: Acks::Majority,
+        reply_bytes: 0,
     };
 }
 
@@ -54,6 +57,13 @@ impl Ticket {
 pub trait Answers {
     /// The encoded answer to the request of `ticket`.
     fn answer(&mut self, ticket: &Ticket, reply: &[u8]);
+}
+
+/// Answers an error.
+pub(crate) fn refuse(text: &str, ticket: &Ticket, answers: &mut dyn Answers) {
+    let mut reply = Reply::new(ticket.proto);
+    reply.error(text);
+    answers.answer(ticket, &reply.buf);
 }
 
 /// A write, as the router hands it over.

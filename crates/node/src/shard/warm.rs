@@ -4,7 +4,7 @@
 //! It is only ever about time: whatever is read here is read again when the entry is applied.
 
 use super::Shard;
-use super::apply::{run, transaction};
+use super::evaluate::{command, transaction};
 use crate::format::entry::{Args, EncodedCommand, Item, decode};
 use crate::space::apply::EntrySpace;
 use crate::view::ShardView;
@@ -192,7 +192,7 @@ impl ColdItem {
                 let commands: Vec<Args<'_>> = commands.iter().map(EncodedCommand::args).collect();
                 let mut reply = Reply::default();
                 let _ = match &commands[..] {
-                    [args] => run(&mut space, args, &mut reply),
+                    [args] => command(&mut space, args, &mut reply),
                     commands => transaction(&mut space, &[], commands, &mut reply),
                 };
             }
@@ -227,7 +227,12 @@ mod tests {
         let fields: Vec<String> = (0..300).map(|n| format!("f{n} v")).collect();
         let large = format!("HSET large {}", fields.join(" "));
         for command in ["SET a 1", "HSET small f v", &large] {
-            run(&mut space, &command.split(' ').map(str::as_bytes).collect::<Vec<_>>(), &mut Reply::default()).unwrap();
+            super::super::evaluate::command(
+                &mut space,
+                &command.split(' ').map(str::as_bytes).collect::<Vec<_>>(),
+                &mut Reply::default(),
+            )
+            .unwrap();
         }
         space.commit();
         view.cache().clear_shard(1);

@@ -31,6 +31,19 @@ pub struct EntrySpace<'a> {
     /// Keys that were not there when they were written.
     made: Vec<Vec<u8>>,
     tree_key: Vec<u8>,
+    /// What takes back the writes since `begin_attempt`.
+    undo: Option<Undo>,
+}
+
+/// What has been changed since an attempt began, oldest first.
+#[derive(Default)]
+struct Undo {
+    /// Tree keys, and what the entry had written there before.
+    rows: Vec<(Slice, Option<Option<Slice>>)>,
+    counts: Vec<(Slot, i64)>,
+    expiring: Vec<(Slot, i64)>,
+    expired: u64,
+    made: usize,
 }
 
 impl<'a> EntrySpace<'a> {
@@ -40,7 +53,38 @@ impl<'a> EntrySpace<'a> {
         let prng = Prng::new(index.rotate_left(32) ^ u64::from(view.id().0));
         let (overlay, counts) = (Overlay::new(), BTreeMap::new());
         let (made, tree_key) = (Vec::new(), Vec::new());
-        Self { view, index, now_ms, prng, overlay, counts, expiring: BTreeMap::new(), expired: 0, made, tree_key }
+        let expiring = BTreeMap::new();
+        Self { view, index, now_ms, prng, overlay, counts, expiring, expired: 0, made, tree_key, undo: None }
+    }
+
+    /// What is written from here on can be taken back. Attempts do not nest.
+    pub(crate) fn begin_attempt(&mut self) {
+        assert!(self.undo.is_none(), "one item is evaluated at a time");
+        self.undo = Some(Undo { expired: self.expired, made: self.made.len(), ..Undo::default() });
+    }
+
+    /// Keeps what was written since `begin_attempt`, or takes it back.
+    pub(crate) fn end_attempt(&mut self, keep: bool) {
+        let undo = self.undo.take().expect("an attempt was begun");
+        if keep {
+            return;
+        }
+        for (tree_key, before) in undo.rows.into_iter().rev() {
+            match before {
+                Some(value) => _ = self.overlay.insert(tree_key, value),
+                None => _ = self.overlay.remove(&tree_key),
+            }
+        }
+        undo.counts.into_iter().for_each(|(slot, by)| *self.counts.entry(slot).or_default() -= by);
+        undo.expiring.into_iter().for_each(|(slot, by)| *self.expiring.entry(slot).or_default() -= by);
+        self.expired = undo.expired;
+        self.made.truncate(undo.made);
+    }
+
+    /// What the commands wrote so far.
+    #[cfg(test)]
+    pub(crate) fn writes(&self) -> &BTreeMap<Slice, Option<Slice>> {
+        &self.overlay
     }
 
     /// Writes what the commands wrote to the row cache and the tree, and makes it visible.
@@ -132,12 +176,37 @@ impl<'a> EntrySpace<'a> {
     }
 
     fn write(&mut self, tree_key: &[u8], value: Option<Slice>) {
-        self.overlay.insert(Slice::from(tree_key), value);
+        self.write_row(Slice::from(tree_key), value);
+    }
+
+    fn write_row(&mut self, tree_key: Slice, value: Option<Slice>) {
+        if let Some(undo) = &mut self.undo {
+            let before = self.overlay.insert(tree_key.clone(), value);
+            undo.rows.push((tree_key, before));
+        } else {
+            self.overlay.insert(tree_key, value);
+        }
+    }
+
+    /// So many keys of a slot came, or went.
+    fn count(&mut self, slot: Slot, by: i64) {
+        *self.counts.entry(slot).or_default() += by;
+        if let Some(undo) = &mut self.undo {
+            undo.counts.push((slot, by));
+        }
+    }
+
+    /// So many keys of a slot got an expiry, or lost it.
+    fn count_expiring(&mut self, slot: Slot, by: i64) {
+        *self.expiring.entry(slot).or_default() += by;
+        if let Some(undo) = &mut self.undo {
+            undo.expiring.push((slot, by));
+        }
     }
 
     /// Removes a record that is there: its count, its place in the expiry index, and its elements in the background.
     fn remove(&mut self, key: &[u8], record: &Record) {
-        *self.counts.entry(slot_of(key)).or_default() -= 1;
+        self.count(slot_of(key), -1);
         if let Some(at_ms) = record.view().expire_at_ms {
             self.unschedule(at_ms, key);
         }
@@ -147,7 +216,7 @@ impl<'a> EntrySpace<'a> {
 
     /// Takes a key that was to expire at `at_ms` out of the expiry index.
     fn unschedule(&mut self, at_ms: u64, key: &[u8]) {
-        *self.expiring.entry(slot_of(key)).or_default() -= 1;
+        self.count_expiring(slot_of(key), -1);
         self.expired += u64::from(at_ms <= self.now_ms);
         self.write(&keys::expiry(at_ms, key), None);
     }
@@ -246,14 +315,14 @@ impl Space for EntrySpace<'_> {
             self.made.push(key.to_vec());
         }
         if old.is_none() {
-            *self.counts.entry(slot_of(key)).or_default() += 1;
+            self.count(slot_of(key), 1);
         }
         if old_expiry != expiry {
             if let Some(at_ms) = old_expiry {
                 self.unschedule(at_ms, key);
             }
             if let Some(at_ms) = expiry {
-                *self.expiring.entry(slot_of(key)).or_default() += 1;
+                self.count_expiring(slot_of(key), 1);
                 self.write(&keys::expiry(at_ms, key), Some(Slice::from(&[][..])));
                 self.view.expires_at(at_ms);
             }
@@ -264,7 +333,7 @@ impl Space for EntrySpace<'_> {
             self.discard_elements(key, old);
         }
         debug_assert!(record.view().kind != Kind::SpreadHash || spread.is_some());
-        self.overlay.insert(tree_key, Some(record.bytes().clone()));
+        self.write_row(tree_key, Some(record.bytes().clone()));
         Ok(())
     }
 

@@ -118,6 +118,7 @@ impl Driver {
             slot: Slot(0),
             sync: false,
             acks: Acks::Majority,
+            reply_bytes: 0,
         };
         assert!(self.shard.submit(write, &hashes, ticket, &mut self.inbox));
         self.sequence

@@ -171,6 +171,17 @@ pub struct KeySpec {
     pub note: &'static str,
 }
 
+/// Whether a command answers what its keys hold, so that a short request may have a long reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    /// A reply as short as the request, or bounded otherwise.
+    Little,
+    /// What its keys hold.
+    Values,
+    /// That, if this word is among its arguments.
+    ValuesWith(&'static [&'static str]),
+}
+
 /// The chapter that a command stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
@@ -238,6 +249,8 @@ pub struct CommandSpec {
     pub flags: u32,
     /// Bits of `acl`.
     pub acl: u32,
+    /// Whether it answers what its keys hold.
+    pub answers: Answers,
     /// Where its keys are.
     pub key_specs: &'static [KeySpec],
     /// The first key's argument; 0 if there are none, or if they move.
@@ -277,6 +290,18 @@ impl CommandSpec {
     #[must_use]
     pub fn is_write(&self) -> bool {
         self.has(flag::WRITE)
+    }
+
+    /// Whether a request may answer what its keys hold.
+    #[must_use]
+    pub fn answers_values(&self, args: &[&[u8]]) -> bool {
+        match self.answers {
+            Answers::Little => false,
+            Answers::Values => true,
+            Answers::ValuesWith(words) => {
+                args.iter().any(|arg| words.iter().any(|word| arg.eq_ignore_ascii_case(word.as_bytes())))
+            }
+        }
     }
 
     /// Whether a request of `argc` arguments, the name included, is of the right length.
@@ -327,6 +352,7 @@ pub(super) const fn command(
         arity,
         flags: 0,
         acl: acl | acl::SLOW,
+        answers: Answers::Little,
         key_specs: &[],
         first_key: 0,
         last_key: 0,
@@ -359,6 +385,11 @@ impl CommandSpec {
         if flags & flag::FAST != 0 {
             self.acl = self.acl & !acl::SLOW | acl::FAST;
         }
+        self
+    }
+
+    pub(super) const fn answers(mut self, answers: Answers) -> Self {
+        self.answers = answers;
         self
     }
 

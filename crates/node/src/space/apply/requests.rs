@@ -2,8 +2,9 @@
 //! they are to be forgotten.
 
 use super::EntrySpace;
+use crate::Fault;
 use crate::command::requests_kept_until_ms;
-use crate::{Fault, keys};
+use crate::format::keys;
 use storage::{Slice, Span};
 use vocab::limits;
 

@@ -3,7 +3,7 @@
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, DENYOOM, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INCOMPLETE, RO, RW, UPDATE, VARIABLE};
-use crate::table::spec::{CommandSpec, Group, KeyPlace, KeySpec, command, key};
+use crate::table::spec::{Answers, CommandSpec, Group, KeyPlace, KeySpec, command, key};
 
 const fn own(name: &'static str, arity: i16, summary: &'static str) -> CommandSpec {
     command(Group::Basalt, acl::KEYSPACE, name, arity, "0.1.0", summary)
@@ -99,6 +99,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     )
     .args("[SYNC | NOSYNC] [MAJORITY | ALL | NONE]"),
     own("KV.EXEC", -5, "Runs operations on keys of one slot, all or nothing; each follows its own argument count.")
+        .answers(Answers::ValuesWith(&["GET", "RETURN"]))
         .flags(WRITE | DENYOOM)
         .touches(&[KeySpec {
             place: KeyPlace::Operations,
@@ -118,10 +119,12 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         "Returns the value and the version of a key; on request with another consistency than the \
          connection's.",
     )
+    .answers(Answers::Values)
     .flags(READONLY | FAST)
     .touches(&[key(1, RO | ACCESS)])
     .args("key [ABSOLUTE | ANY | LAG milliseconds:integer | VERSION token:integer]"),
     own("KV.PUT", -3, "Sets a key and returns its version, on request under a condition and with what it held before.")
+        .answers(Answers::ValuesWith(&["RETURN"]))
         .flags(WRITE | DENYOOM | FAST)
         .touches(&[key(1, RW | ACCESS | UPDATE | VARIABLE)])
         .args(

@@ -3,7 +3,7 @@
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, LOADING, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, OW, RM, RO, RW, UPDATE};
-use crate::table::spec::{CommandSpec, Group, command, key, keys_to_end};
+use crate::table::spec::{Answers, CommandSpec, Group, command, key, keys_to_end};
 
 const fn generic(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Generic, acl::KEYSPACE, name, arity, since, summary)
@@ -25,6 +25,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .tips(SUM_OVER_SHARDS)
         .args("key [key ...]"),
     generic("DUMP", 2, "2.6.0", "Returns the value of a key in a form that RESTORE reads.")
+        .answers(Answers::Values)
         .flags(READONLY)
         .touches(&[key(1, RO | ACCESS)])
         .cost("O(N), N being the size of the value")

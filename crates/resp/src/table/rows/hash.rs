@@ -3,7 +3,7 @@
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, RO, RW, UPDATE};
-use crate::table::spec::{CommandSpec, Group, command, key};
+use crate::table::spec::{Answers, CommandSpec, Group, command, key};
 
 const fn hash(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Hash, acl::HASH, name, arity, since, summary)
@@ -20,10 +20,12 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .touches(&[key(1, RO)])
         .args("key field"),
     hash("HGET", 3, "2.0.0", "Returns the value of a field of a hash.")
+        .answers(Answers::Values)
         .flags(READONLY | FAST)
         .touches(&[key(1, RO | ACCESS)])
         .args("key field"),
     hash("HGETALL", 2, "2.0.0", "Returns all fields and values of a hash.")
+        .answers(Answers::Values)
         .flags(READONLY)
         .touches(&[key(1, RO | ACCESS)])
         .cost("O(N), N being the size of the hash")
@@ -43,6 +45,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .touches(&[key(1, RW | ACCESS | UPDATE)])
     .args("key field increment:double"),
     hash("HKEYS", 2, "2.0.0", "Returns all fields of a hash.")
+        .answers(Answers::Values)
         .flags(READONLY)
         .touches(&[key(1, RO | ACCESS)])
         .cost("O(N), N being the size of the hash")
@@ -53,6 +56,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .touches(&[key(1, RO)])
         .args("key"),
     hash("HMGET", -3, "2.0.0", "Returns the values of several fields of a hash.")
+        .answers(Answers::Values)
         .flags(READONLY | FAST)
         .touches(&[key(1, RO | ACCESS)])
         .cost("O(N), N being the number of fields asked for")
@@ -64,12 +68,14 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key field value [field value ...]")
         .deprecated("4.0.0", "`HSET` with multiple field-value pairs"),
     hash("HRANDFIELD", -2, "6.2.0", "Returns fields of a hash chosen at random.")
+        .answers(Answers::Values)
         .flags(READONLY)
         .touches(&[key(1, RO | ACCESS)])
         .cost("O(N), N being the number of fields returned")
         .tips(&["nondeterministic_output"])
         .args("key [count:integer [WITHVALUES]]"),
     hash("HSCAN", -3, "2.8.0", "Walks through the fields and values of a hash by a cursor.")
+        .answers(Answers::Values)
         .flags(READONLY)
         .touches(&[key(1, RO | ACCESS)])
         .cost("O(1) a call, O(N) for the whole walk, N being the size of the hash")
@@ -89,6 +95,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .touches(&[key(1, RO)])
         .args("key field"),
     hash("HVALS", 2, "2.0.0", "Returns all values of a hash.")
+        .answers(Answers::Values)
         .flags(READONLY)
         .touches(&[key(1, RO | ACCESS)])
         .cost("O(N), N being the size of the hash")

@@ -3,7 +3,7 @@
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, OW, RO, RW, UPDATE, VARIABLE};
-use crate::table::spec::{CommandSpec, Group, KeyPlace, KeySpec, command, key, keys_to_end};
+use crate::table::spec::{Answers, CommandSpec, Group, KeyPlace, KeySpec, command, key, keys_to_end};
 
 const fn string(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::String, acl::STRING, name, arity, since, summary)
@@ -26,14 +26,17 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .touches(&[key(1, COUNTS)])
         .args("key decrement:integer"),
     string("GET", 2, "1.0.0", "Returns the string value of a key.")
+        .answers(Answers::Values)
         .flags(READONLY | FAST)
         .touches(&[key(1, RO | ACCESS)])
         .args("key"),
     string("GETDEL", 2, "6.2.0", "Returns the string value of a key and deletes the key.")
+        .answers(Answers::Values)
         .flags(WRITE | FAST)
         .touches(&[key(1, RW | ACCESS | DELETE)])
         .args("key"),
     string("GETEX", -2, "6.2.0", "Returns the string value of a key and sets or removes its expiry.")
+        .answers(Answers::Values)
         .flags(WRITE | FAST)
         .touches(&[KeySpec { note: "RW and UPDATE because it changes the expiry", ..key(1, RW | ACCESS | UPDATE) }])
         .args(
@@ -46,6 +49,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(N), N being the length of the answer")
         .args("key start:integer end:integer"),
     string("GETSET", 3, "1.0.0", "Sets a key to a value and returns what it held before.")
+        .answers(Answers::Values)
         .flags(WRITE | DENYOOM | FAST)
         .touches(&[key(1, RW | ACCESS | UPDATE)])
         .args("key value")
@@ -68,11 +72,13 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .touches(&[key(1, COUNTS)])
     .args("key increment:double"),
     string("LCS", -3, "7.0.0", "Finds the longest subsequence that two strings have in common.")
+        .answers(Answers::Values)
         .flags(READONLY)
         .touches(&[KeySpec { place: KeyPlace::Range { first: 1, last: 1, step: 1 }, flags: RO | ACCESS, note: "" }])
         .cost("O(N*M), N and M being the lengths of the strings")
         .args("key1:key key2:key [LEN] [IDX] [MINMATCHLEN len:integer] [WITHMATCHLEN]"),
     string("MGET", -2, "1.0.0", "Returns the string values of several keys.")
+        .answers(Answers::Values)
         .flags(READONLY | FAST)
         .touches(&[keys_to_end(1, 1, RO | ACCESS)])
         .cost("O(N), N being the number of keys")
@@ -95,6 +101,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .touches(&[key(1, OW | UPDATE)])
         .args("key milliseconds:integer value"),
     string("SET", -3, "1.0.0", "Sets a key to a string value, whatever it held before.")
+        .answers(Answers::ValuesWith(&["GET"]))
         .flags(WRITE | DENYOOM)
         .touches(&[KeySpec {
             note: "RW and ACCESS because of the optional GET",

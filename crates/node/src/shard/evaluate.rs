@@ -1,0 +1,223 @@
+//! What the items of an entry do: deterministic, and bounded in what they answer.
+//!
+//! An item that is committed has an outcome on every replica: it writes, or it answers an error and writes nothing.
+//! Only a replica whose own storage fails stops. What an item answers counts against the bound that `reply` has been
+//! given, whether or not a client waits, so that all replicas refuse the same items.
+
+use crate::command::{Call, Error, Handler, Outcome, registry};
+use crate::format::entry::{Args, Item, decode};
+use crate::space::apply::EntrySpace;
+use crate::{Fault, Space, admission};
+use resp::Reply;
+use resp::table::{self, CommandSpec};
+use vocab::limits::ITEM_REPLY_BYTES_MAX;
+
+const NOT_OF_ENTRY: &str = "ERR this command cannot be part of an entry";
+const TRANSACTION_TOO_LONG: &str =
+    "ERR the answer would take more bytes than a transaction may answer: nothing was written";
+
+/// The text of the refusal of an item whose answer passes its bound.
+pub(crate) const ANSWER_TOO_LONG: &str =
+    "ERR the answer would take more bytes than one request may answer: nothing was written";
+
+/// A command of an entry, found in the table.
+struct Found {
+    spec: &'static CommandSpec,
+    handler: Handler,
+}
+
+/// The command that `args` begin with; the error is its reply.
+fn find(args: &[&[u8]]) -> Result<Found, Error> {
+    let spec = table::resolve(args).map_err(|text| Error::Reply(text.into()))?;
+    let handler = registry::handlers(spec.id).data.ok_or(NOT_OF_ENTRY)?;
+    admission::check_keys(spec, args).map_err(Error::Reply)?;
+    Ok(Found { spec, handler })
+}
+
+/// Runs a handler; its errors are its reply. The error is a failure of this replica's storage.
+fn run(handler: Handler, args: &[&[u8]], space: &mut dyn Space, reply: &mut Reply) -> Result<Ran, Fault> {
+    let mark = reply.buf.len();
+    let text = match handler(&mut Call { args, space, reply }) {
+        Ok(()) => return Ok(Ran::Well),
+        Err(Error::Reply(text)) => text,
+        Err(Error::Fault(fault)) => return Err(fault),
+    };
+    reply.buf.truncate(mark);
+    reply.error(&text);
+    Ok(Ran::Refused)
+}
+
+/// How a handler has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ran {
+    Well,
+    /// The reply is an error.
+    Refused,
+}
+
+/// Runs one command of an entry.
+pub(crate) fn command(space: &mut EntrySpace<'_>, args: &[&[u8]], reply: &mut Reply) -> Result<(), Fault> {
+    let found = match find(args) {
+        Ok(found) => found,
+        Err(error) => return refuse(&error, reply),
+    };
+    if !found.spec.answers_values(args) {
+        return run(found.handler, args, space, reply).map(drop);
+    }
+    let mark = reply.buf.len();
+    space.begin_attempt();
+    let ran = run(found.handler, args, space, reply)?;
+    let exceeded = reply.exceeded();
+    space.end_attempt(ran == Ran::Well && !exceeded);
+    if exceeded {
+        reply.buf.truncate(mark);
+        reply.error(ANSWER_TOO_LONG);
+    }
+    Ok(())
+}
+
+fn refuse(error: &Error, reply: &mut Reply) -> Result<(), Fault> {
+    match error {
+        Error::Reply(text) => reply.error(text),
+        Error::Fault(_) => reply.error(NOT_OF_ENTRY),
+    }
+    Ok(())
+}
+
+/// Runs a transaction if no watched key was written since: a null array otherwise. An answer that passes its bound is an
+/// error, and then nothing is written.
+pub(crate) fn transaction(
+    space: &mut EntrySpace<'_>,
+    watches: &[(&[u8], u64)],
+    commands: &[Args<'_>],
+    reply: &mut Reply,
+) -> Result<(), Fault> {
+    let mark = reply.buf.len();
+    space.begin_attempt();
+    let done = reads(space, watches, commands, reply);
+    let exceeded = reply.exceeded();
+    space.end_attempt(done.is_ok() && !exceeded);
+    if exceeded {
+        reply.buf.truncate(mark);
+        reply.error(TRANSACTION_TOO_LONG);
+    }
+    done
+}
+
+/// Runs a transaction that writes nothing as a read: the second argument is an entry that holds it alone.
+pub fn read_transaction(call: &mut Call<'_>) -> Outcome {
+    let item = call.args.get(1).and_then(|data| decode(data).ok()?.1.next()?.ok());
+    let Some(Item::Transaction { watches, commands }) = item else { return Err("ERR not a transaction".into()) };
+    call.reply.limit(ITEM_REPLY_BYTES_MAX);
+    reads(call.space, &watches, &commands, call.reply)?;
+    if call.reply.exceeded() { Err(TRANSACTION_TOO_LONG.into()) } else { Ok(()) }
+}
+
+fn reads(
+    space: &mut dyn Space,
+    watches: &[(&[u8], u64)],
+    commands: &[Args<'_>],
+    reply: &mut Reply,
+) -> Result<(), Fault> {
+    for (key, version) in watches {
+        let now = space.get(key)?.map_or(0, |record| record.view().version);
+        if now != *version {
+            reply.null_array();
+            return Ok(());
+        }
+    }
+    reply.array(commands.len());
+    for args in commands {
+        match find(args) {
+            Ok(found) => drop(run(found.handler, args, space, reply)?),
+            Err(error) => refuse(&error, reply)?,
+        }
+        if reply.exceeded() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::ShardView;
+    use std::sync::Arc;
+    use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
+    use vocab::ShardId;
+
+    struct Entries {
+        view: Arc<ShardView>,
+        index: u64,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Entries {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let resources = SharedResources::new(StorageOptions::default());
+            let tree = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
+            let view = ShardView::open(ShardId(1), (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap();
+            Self { view, index: 0, _folder: folder }
+        }
+
+        /// One entry with one item, whose answer may cost `bound`: the answer of a leader, which a follower's outcome
+        /// has been compared with.
+        fn item(&mut self, commands: &[&str], bound: usize) -> String {
+            self.index += 1;
+            let words: Vec<Vec<&[u8]>> = commands.iter().map(|c| c.split(' ').map(str::as_bytes).collect()).collect();
+            let run = |reply: &mut Reply| {
+                reply.limit(bound);
+                let mut space = EntrySpace::new(&self.view, self.index, 1_000);
+                match &words[..] {
+                    [args] => command(&mut space, args, reply).unwrap(),
+                    commands => transaction(&mut space, &[], commands, reply).unwrap(),
+                }
+                (space, reply.spent())
+            };
+            let (mut answer, mut dropped) = (Reply::default(), Reply::default());
+            dropped.discard(true);
+            let (follower, spent_there) = run(&mut dropped);
+            assert!(dropped.buf.len() < 200, "a follower builds no answer");
+            let (leader, spent) = run(&mut answer);
+            assert_eq!(leader.writes(), follower.writes());
+            assert_eq!(spent, spent_there);
+            leader.commit();
+            String::from_utf8(answer.buf).unwrap()
+        }
+    }
+
+    #[test]
+    fn an_answer_that_passes_its_bound_is_an_error_and_writes_nothing() {
+        let mut entries = Entries::new();
+        let value = "v".repeat(1000);
+        entries.item(&[&format!("SET k {value}")], 1_000_000);
+        let keys = |entries: &Entries| (entries.view.key_count(), entries.view.expiring());
+        let whole = format!("${}\r\n{value}\r\n", value.len());
+        for refused in ["GETEX k EX 100", "GETDEL k", "GETSET k w", "SET k w GET", "KV.PUT k w RETURN"] {
+            assert_eq!(entries.item(&[refused], 900), format!("-{ANSWER_TOO_LONG}\r\n"), "{refused}");
+            assert_eq!(keys(&entries), (1, 0), "{refused}");
+        }
+        assert_eq!(entries.item(&["KV.PUT k w RETURN REQUEST c 1"], 900), format!("-{ANSWER_TOO_LONG}\r\n"));
+        let exec = ["SET new 1", "EXPIRE new 100", "GET k", "GET k", "DEL k"];
+        assert_eq!(entries.item(&exec, 1900), format!("-{TRANSACTION_TOO_LONG}\r\n"));
+        assert_eq!(keys(&entries), (1, 0));
+        assert_eq!(entries.item(&["GETEX k EX 100"], 1100), whole);
+        assert_eq!(entries.item(&exec, 2100), format!("*5\r\n+OK\r\n:1\r\n{whole}{whole}:1\r\n"));
+        assert_eq!(keys(&entries), (1, 1));
+    }
+
+    #[test]
+    fn what_a_log_holds_that_no_gate_lets_through_is_answered() {
+        let mut entries = Entries::new();
+        let long = "k".repeat(40_000);
+        let refused = "-ERR key is too long (40000 bytes, 32000 are allowed)\r\n";
+        assert_eq!(entries.item(&[&format!("SET {long} v")], 100), refused);
+        assert_eq!(entries.item(&["SET a 1", &format!("COPY a {long}")], 100), format!("*2\r\n+OK\r\n{refused}"));
+        assert!(entries.item(&["KEYS *"], 100).starts_with("-ERR "));
+        assert!(entries.item(&["NOSUCH a"], 100).starts_with("-ERR unknown command"));
+        assert_eq!(entries.view.key_count(), 1);
+    }
+}
