@@ -1,8 +1,9 @@
 //! Whether a request can run here: on a replica that leads, on one that follows if that is enough, or elsewhere.
 
 use crate::directory::Known;
-use crate::inbox::Message;
-use crate::store::{Store, now_ms, steady_us};
+use crate::mailbox::WorkerMessage;
+use crate::os::{now_ms, steady_us};
+use crate::shared::NodeShared;
 use node::ShardView;
 use node::session::Consistency;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub(crate) enum Access<'a> {
     Wait,
 }
 
-impl Store {
+impl NodeShared {
     /// Where a request for a shard can run.
     pub(crate) fn access<'a>(
         &self,
@@ -141,8 +142,8 @@ impl Store {
 
     /// Has the leader of a shard confirmed.
     pub(crate) fn ask_lease(&self, shard: usize) {
-        if let Some(inbox) = self.inbox(self.owner_of(shard)) {
-            inbox.send(Message::AskLease(shard as u32));
+        if let Some(mailbox) = self.mailbox(self.owner_of(shard)) {
+            mailbox.send(WorkerMessage::AskLease(ShardId(shard as u32)));
         }
     }
 

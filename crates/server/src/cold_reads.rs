@@ -1,11 +1,11 @@
 //! Reads of one shard that may wait for the disk.
 
-use crate::cold::{Cold, Outcome};
-use crate::inbox::Message;
-use crate::pool::Job;
-use crate::requests::conclude;
-use crate::store::{Store, now_ms, steady_us};
-use node::command::{Call, Error, Handler};
+use crate::api::conclude;
+use crate::disk_reads::{Cold, Outcome};
+use crate::mailbox::WorkerMessage;
+use crate::os::{now_ms, steady_us};
+use crate::shared::{Job, NodeShared};
+use node::exec::{Call, Error, Handler};
 use node::session::Consistency;
 use node::{EncodedCommand, Fault, Held, ShardView, SnapshotSpace, Ticket};
 use resp::Reply;
@@ -17,7 +17,7 @@ use vocab::Slot;
 
 /// A read of one shard that may wait for the disk.
 pub(crate) struct ColdRead {
-    pub(crate) store: Arc<Store>,
+    pub(crate) store: Arc<NodeShared>,
     pub(crate) ticket: Ticket,
     pub(crate) spec: &'static CommandSpec,
     pub(crate) command: EncodedCommand,
@@ -52,7 +52,7 @@ impl ColdRead {
         let mut held = Held { blocks: std::mem::take(&mut self.held), lacking: None };
         let made = self.attempt(&self.place.0, self.place.1, Some(&mut held), &mut reply);
         match (made, held.lacking) {
-            (Made::Counts, _) => Outcome::Over(Some(Message::Answer { ticket: self.ticket, reply: reply.buf })),
+            (Made::Counts, _) => Outcome::Over(Some(WorkerMessage::Answer { ticket: self.ticket, reply: reply.buf })),
             (Made::WouldWait, Some(block)) => {
                 self.held = held.blocks;
                 Outcome::Lacks(Cold::Read(self), block)
@@ -90,10 +90,10 @@ impl ColdRead {
     }
 
     /// Makes the read; the job is what is left if it must wait for anything but the disk.
-    pub(crate) fn make(self) -> Result<Option<Message>, Job> {
+    pub(crate) fn make(self) -> Result<Option<WorkerMessage>, Job> {
         let mut reply = Reply::new(self.ticket.proto);
         match self.attempt(&self.place.0, self.place.1, None, &mut reply) {
-            Made::Counts => Ok(Some(Message::Answer { ticket: self.ticket, reply: reply.buf })),
+            Made::Counts => Ok(Some(WorkerMessage::Answer { ticket: self.ticket, reply: reply.buf })),
             Made::WouldWait | Made::Elsewhere | Made::Unconfirmed => Err(Box::new(move || self.make_patiently())),
         }
     }
@@ -122,6 +122,6 @@ impl ColdRead {
             reply.buf.clear();
             reply.error(&refused);
         }
-        crate::dispatch::answer(&self.store, self.ticket, reply.buf);
+        self.store.answer(self.ticket, reply.buf);
     }
 }

@@ -1,9 +1,10 @@
 //! Callers in this process: the same shards, threads and log as behind the sockets, without sockets.
 
 use crate::access::Access;
-use crate::outbox::EMBEDDED;
-use crate::requests::{Routed, route};
-use crate::store::{Store, now_ms, steady_us};
+use crate::api::{Routed, conclude, route};
+use crate::mailbox::{EMBEDDED, KeyHashes, Submission, WorkerMessage};
+use crate::os::{now_ms, steady_us};
+use crate::shared::NodeShared;
 use crate::whole_store::{Asked, DIVIDED, SLOTS, ranges_text, run_on_store};
 use node::command::{Call, Error};
 use node::session::{Acks, Consistency, Durability};
@@ -67,7 +68,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// One caller: for one thread at a time.
 pub struct Caller {
-    store: Arc<Store>,
+    store: Arc<NodeShared>,
     id: usize,
     mailbox: Arc<Mailbox>,
     taken: Arrived,
@@ -75,7 +76,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    pub(crate) fn new(store: Arc<Store>) -> Self {
+    pub(crate) fn new(store: Arc<NodeShared>) -> Self {
         let generation = store.embedded.generations.fetch_add(1, Ordering::Relaxed);
         let mailbox = Arc::new(Mailbox { generation, ..Mailbox::default() });
         let id = store.embedded.mailboxes.write().unwrap_or_else(PoisonError::into_inner).insert(mailbox.clone());
@@ -138,7 +139,7 @@ impl Caller {
         match route(&self.store, spec, args) {
             Ok(Routed::Shard { shard, slot, keys, handler: _ }) if spec.is_write() => {
                 let write = Write::Command(EncodedCommand::new(args));
-                self.submit_write(token, shard, slot, write, keys.to_vec(), reply)
+                self.submit_write(token, shard, slot, write, keys, reply)
             }
             Ok(Routed::Shard { shard, slot, handler, .. }) => {
                 self.read(shard, slot, handler, args, arrived_us, reply);
@@ -195,7 +196,7 @@ impl Caller {
     fn call_view(&mut self, view: &ShardView, args: &[&[u8]], arrived_us: u64, reply: &mut Reply) {
         let at = view.id().0 as usize;
         if args[0].eq_ignore_ascii_case(b"FLUSHALL") {
-            if self.submit_write(0, at, Slot(0), Write::Clear, Vec::new(), reply) {
+            if self.submit_write(0, at, Slot(0), Write::Clear, KeyHashes::new(), reply) {
                 let until = Instant::now() + CALL_WITHIN;
                 self.wait(Some(until), &mut |_, answer| reply.buf.extend_from_slice(answer));
                 if reply.buf.is_empty() {
@@ -249,7 +250,7 @@ impl Caller {
 
     fn submit_durably(&mut self, shard: usize, write: Write, reply: &mut Reply) -> bool {
         let durability = Durability { sync: true, acks: Acks::Majority };
-        self.send_write(0, shard, Slot(0), write, Vec::new(), durability, reply)
+        self.send_write(0, shard, Slot(0), write, KeyHashes::new(), durability, reply)
     }
 
     /// True if the answer will come later.
@@ -259,7 +260,7 @@ impl Caller {
         shard: usize,
         slot: Slot,
         write: Write,
-        keys: Vec<u64>,
+        keys: KeyHashes,
         reply: &mut Reply,
     ) -> bool {
         let durability = Durability::of_settings(&self.store.config);
@@ -273,7 +274,7 @@ impl Caller {
         shard: usize,
         slot: Slot,
         write: Write,
-        keys: Vec<u64>,
+        keys: KeyHashes,
         Durability { sync, acks }: Durability,
         reply: &mut Reply,
     ) -> bool {
@@ -289,11 +290,11 @@ impl Caller {
             reply_bytes: 0,
         };
         let bytes = write.bytes();
-        let message = crate::inbox::Message::Write { shard: shard as u32, write, keys, ticket };
-        match self.store.inbox(self.store.owner_of(shard)) {
-            Some(inbox) => {
+        let message = WorkerMessage::Write(Submission { shard, write, keys, ticket });
+        match self.store.mailbox(self.store.owner_of(shard)) {
+            Some(mailbox) => {
                 self.store.write_queued(bytes);
-                inbox.send(message);
+                mailbox.send(message);
                 true
             }
             None => {
@@ -330,9 +331,9 @@ impl Caller {
                 self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
                 let mut space = SnapshotSpace::new(view, now, self.seed);
                 let done = handler(&mut Call { args, space: &mut space, reply });
-                crate::requests::conclude(done, reply, mark);
+                conclude(done, reply, mark);
             }
-            done => crate::requests::conclude(done, reply, mark),
+            done => conclude(done, reply, mark),
         }
         if !view.owns(slot) || (!view.is_unquestioned() && !self.store.confirm_read(view, arrived_us)) {
             reply.buf.truncate(mark);

@@ -4,15 +4,14 @@
 //! Invariant: of a replica that goes, the tree is removed before the log's group. So what a crash leaves is known by the
 //! log to be of a replica that the map no longer has, and is never taken for another one's.
 
-use crate::inbox::Message;
-use crate::peers::LINKS_WORKER;
-use crate::store::Store;
+use crate::mailbox::WorkerMessage;
+use crate::replicas::open_held;
+use crate::shared::{LINKS_WORKER, NodeShared};
 use cluster::Map;
 use node::ShardView;
 use node::director::{NodeFigures, NodeReport, ReplicaReport, TransferReport};
 use replica::{DiskState, LogStore, LogWrite};
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,8 +26,6 @@ const NAP: Duration = Duration::from_millis(2);
 const IN_USE_MAX: Duration = Duration::from_secs(10);
 /// Why a replica is of no use that `start --rebuild` has set aside.
 pub(crate) const SET_ASIDE: &str = "set aside by start --rebuild, to be made anew from its peers";
-/// Ends the name of a tree's folder that is being removed.
-const GONE: &str = "gone";
 
 /// What is known of replicas beside those that are open.
 #[derive(Default)]
@@ -78,7 +75,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The thread: it ends when the store stops.
-pub(crate) fn run(store: &Arc<Store>) {
+pub(crate) fn run(store: &Arc<NodeShared>) {
     let mut report_at = Instant::now();
     let mut reporter = Reporter::default();
     while !store.is_stopping() {
@@ -88,14 +85,14 @@ pub(crate) fn run(store: &Arc<Store>) {
         }
         if Instant::now() >= report_at {
             report_at = Instant::now() + REPORT_EVERY;
-            if let Some(inbox) = store.inbox(LINKS_WORKER) {
-                inbox.send(Message::Report(Box::new(reporter.next(store))));
+            if let Some(mailbox) = store.mailbox(LINKS_WORKER) {
+                mailbox.send(WorkerMessage::Report(Box::new(reporter.next(store))));
             }
         }
     }
 }
 
-impl Store {
+impl NodeShared {
     /// Closes what the map has taken away, opens what it has given.
     fn follow_map(&self) {
         let Some(map) = self.known().map.clone() else { return };
@@ -107,7 +104,7 @@ impl Store {
             }
         }
         lock(&self.holdings.damaged).retain(|shard, (replica, _)| gives(*shard) == Some(*replica));
-        if let Err(e) = self.sweep(&map) {
+        if let Err(e) = sweep(self, &map) {
             log::error!("{e}");
             return;
         }
@@ -116,8 +113,8 @@ impl Store {
         let given = map.replicas_on(self.node()).map(|(shard, replica)| (shard, replica.id));
         let given: Vec<_> = given.filter(lacks).collect();
         drop(known);
-        self.open_held(&map, &given, &mut |(shard, replica), opened| match opened {
-            Ok(opened) => self.give_to_owner(opened),
+        open_held(self, &map, &given, &mut |(shard, replica), opened| match opened {
+            Ok(opened) => self.tell_owner(shard, WorkerMessage::Adopt(Box::new(opened))),
             Err(why) => self.holdings.damaged(shard, replica, why),
         });
     }
@@ -140,8 +137,8 @@ impl Store {
             snapshots.cancel(shard);
         }
         let (sender, receiver) = sync_channel(1);
-        let Some(inbox) = self.inbox(self.owner_of(shard.0 as usize)) else { return };
-        inbox.send(Message::Release(shard, sender));
+        let Some(mailbox) = self.mailbox(self.owner_of(shard.0 as usize)) else { return };
+        mailbox.send(WorkerMessage::Release(shard, sender));
         while receiver.recv_timeout(REPORT_EVERY).is_err() {
             if self.is_stopping() {
                 return;
@@ -149,7 +146,7 @@ impl Store {
         }
         if self.await_unused(shard, view) {
             self.cache.clear_shard(shard.0);
-            if let Err(e) = self.remove(shard) {
+            if let Err(e) = remove(self, shard) {
                 log::error!("{e}");
             }
         }
@@ -186,89 +183,50 @@ impl Store {
         }
         true
     }
+}
 
-    /// Removes a tree that nobody uses, then its group from the log.
-    fn remove(&self, shard: ShardId) -> Result<(), String> {
-        self.dir.remove_tree(shard)?;
-        let mut write = LogWrite::default();
-        write.remove(shard);
-        self.log_threads.write_last(write).map_err(|e| e.to_string())
-    }
+/// Removes a tree that nobody uses, then its group from the log.
+fn remove(store: &NodeShared, shard: ShardId) -> Result<(), String> {
+    store.dir.remove_tree(shard)?;
+    let mut write = LogWrite::default();
+    write.remove(shard);
+    store.log_threads.write_last(write).map_err(|e| e.to_string())
+}
 
-    /// Removes what is left of replicas that the map does not give this node, and that are not open.
-    pub(crate) fn sweep(&self, map: &Map) -> Result<(), String> {
-        self.dir.remove_gone();
-        let in_use = |shard: ShardId| self.known().view(shard.0 as usize).is_some() || self.is_forking(shard);
-        for shard in self.log.groups() {
-            if in_use(shard) {
-                continue;
-            }
-            let given = map.shards.get(&shard).and_then(|info| info.replica_on(self.node())).map(|replica| replica.id);
-            let here = match self.log.state(shard) {
-                Ok(state) => state.map(|state| state.replica),
-                // It is opened, and told of, as what it is.
-                Err(_) => given,
-            };
-            if here.is_some() && here != given && !is_to_come(map, shard) {
-                log::info!("what is left of replica {} of shard {shard} is removed", here.unwrap_or_default());
-                self.remove(shard)?;
-            }
+/// Removes what is left of replicas that the map does not give this node, and that are not open.
+pub(crate) fn sweep(store: &NodeShared, map: &Map) -> Result<(), String> {
+    store.dir.remove_gone();
+    let in_use = |shard: ShardId| store.known().view(shard.0 as usize).is_some() || store.forks.contains(shard);
+    for shard in store.log.groups() {
+        if in_use(shard) {
+            continue;
         }
-        // One that was forked right before a crash has no group yet; where it is wanted it is taken as it is.
-        for shard in self.dir.trees() {
-            let given = map.shards.get(&shard).is_some_and(|info| info.replica_on(self.node()).is_some());
-            let stays = given || in_use(shard) || is_to_come(map, shard);
-            if !stays && self.log.state(shard).is_ok_and(|state| state.is_none()) {
-                log::info!("a tree of shard {shard} without a group is removed");
-                self.dir.remove_tree(shard)?;
-            }
+        let given = map.shards.get(&shard).and_then(|info| info.replica_on(store.node())).map(|replica| replica.id);
+        let here = match store.log.state(shard) {
+            Ok(state) => state.map(|state| state.replica),
+            // It is opened, and told of, as what it is.
+            Err(_) => given,
+        };
+        if here.is_some() && here != given && !is_to_come(map, shard) {
+            log::info!("what is left of replica {} of shard {shard} is removed", here.unwrap_or_default());
+            remove(store, shard)?;
         }
-        Ok(())
     }
+    // One that was forked right before a crash has no group yet; where it is wanted it is taken as it is.
+    for shard in store.dir.trees() {
+        let given = map.shards.get(&shard).is_some_and(|info| info.replica_on(store.node()).is_some());
+        let stays = given || in_use(shard) || is_to_come(map, shard);
+        if !stays && store.log.state(shard).is_ok_and(|state| state.is_none()) {
+            log::info!("a tree of shard {shard} without a group is removed");
+            store.dir.remove_tree(shard)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a map is from before a shard was split off.
 fn is_to_come(map: &Map, shard: ShardId) -> bool {
     shard.0 >= map.next_shard
-}
-
-impl crate::data_dir::DataDir {
-    /// Removes a tree, as one: a crash leaves it or nothing of it.
-    pub(crate) fn remove_tree(&self, shard: ShardId) -> Result<(), String> {
-        let folder = self.shard(shard);
-        if !folder.exists() {
-            return Ok(());
-        }
-        let gone = folder.with_extension(GONE);
-        let fail = |e: std::io::Error| format!("cannot remove {}: {e}", folder.display());
-        if gone.exists() {
-            std::fs::remove_dir_all(&gone).map_err(fail)?;
-        }
-        std::fs::rename(&folder, &gone).map_err(fail)?;
-        folder.parent().map_or(Ok(()), sync_folder).map_err(fail)?;
-        std::fs::remove_dir_all(&gone).map_err(fail)
-    }
-
-    /// The shards that have a folder.
-    fn trees(&self) -> Vec<ShardId> {
-        let Ok(entries) = std::fs::read_dir(self.root().join("shards")) else { return Vec::new() };
-        let shard = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok().map(ShardId);
-        entries.flatten().filter_map(shard).collect()
-    }
-
-    /// Removes what a crash has left of trees that were being removed.
-    fn remove_gone(&self) {
-        let Ok(entries) = std::fs::read_dir(self.root().join("shards")) else { return };
-        for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.extension() == Some(GONE.as_ref())) {
-            if let Err(e) = std::fs::remove_dir_all(&path) {
-                log::warn!("cannot remove {}: {e}", path.display());
-            }
-        }
-    }
-}
-
-fn sync_folder(folder: &Path) -> std::io::Result<()> {
-    std::fs::File::open(folder)?.sync_all()
 }
 
 /// Makes reports, of some replicas at a time.
@@ -282,7 +240,7 @@ struct Reporter {
 }
 
 impl Reporter {
-    fn next(&mut self, store: &Store) -> NodeReport {
+    fn next(&mut self, store: &NodeShared) -> NodeReport {
         let known = store.known();
         let mut replicas: Vec<ReplicaReport> = Vec::new();
         let from = known.replicas().filter(|(_, view)| view.id().0 >= self.next).take(REPORT_REPLICAS_MAX);
@@ -314,8 +272,8 @@ impl Reporter {
         NodeReport { figures: self.figures(store), replicas, transfers: transfers(store) }
     }
 
-    fn figures(&self, store: &Store) -> NodeFigures {
-        let process = crate::process::facts();
+    fn figures(&self, store: &NodeShared) -> NodeFigures {
+        let process = crate::os::process_facts();
         let free = rustix::fs::statvfs(store.dir.root()).map_or(0, |device| device.f_bavail * device.f_frsize);
         NodeFigures {
             started_ms: store.started_ms,
@@ -333,7 +291,7 @@ impl Reporter {
     }
 }
 
-fn transfers(store: &Store) -> Vec<TransferReport> {
+fn transfers(store: &NodeShared) -> Vec<TransferReport> {
     let all = store.snapshots.get().map(|snapshots| snapshots.transfers()).unwrap_or_default();
     let report = |of: &crate::snapshots::TransferStatus| TransferReport {
         shard: of.shard,

@@ -1,12 +1,11 @@
 //! Reads of one shard: on the event loop where memory answers, by way of the disk where not; confirmed where they must be.
 
 use crate::access::{Access, HOLD_US};
-use crate::cold::Cold;
+use crate::api::conclude;
+use crate::clients::{Effect, Step, Target};
 use crate::cold_reads::ColdRead;
-use crate::connection::Effect;
-use crate::dispatch::{Step, Target};
-use crate::requests::conclude;
-use crate::store::steady_us;
+use crate::disk_reads::Cold;
+use crate::os::steady_us;
 use crate::worker::Worker;
 use node::command::{Call, Error, Handler};
 use node::session::Consistency;

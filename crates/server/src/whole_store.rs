@@ -1,9 +1,11 @@
 //! Commands over the whole store: the shards that this node leads are read here, the others on their leaders.
 
 use crate::access::Access;
+use crate::api::conclude;
 use crate::directory::Known;
-use crate::requests::conclude;
-use crate::store::{Store, now_ms};
+use crate::os::now_ms;
+use crate::peers::{call_each_leader, call_leader};
+use crate::shared::NodeShared;
 use arc_swap::Guard;
 use node::command::{ScanCursors, StoreCall, StoreHandler};
 use node::session::Consistency;
@@ -18,19 +20,19 @@ use vocab::{ShardId, Slot};
 
 /// The leaders of shards elsewhere, which must still own the slots that this node believes to be theirs.
 #[derive(Clone)]
-struct Elsewhere(Arc<Store>, Arc<Known>);
+struct Elsewhere(Arc<NodeShared>, Arc<Known>);
 
 impl Remote for Elsewhere {
     fn call(&mut self, shard: ShardId, command: &[&[u8]]) -> RemoteAnswer {
         let slots = ranges_text(self.1.ranges(shard));
-        self.0.call_leader(shard, &[command, &[SLOTS, slots.as_bytes()]].concat())
+        call_leader(&self.0, shard, &[command, &[SLOTS, slots.as_bytes()]].concat())
     }
 
     fn call_all(&mut self, shards: &[ShardId], command: &[&[u8]]) -> Vec<RemoteAnswer> {
         let slots: Vec<String> = shards.iter().map(|shard| ranges_text(self.1.ranges(*shard))).collect();
         let commands: Vec<Vec<&[u8]>> =
             slots.iter().map(|slots| [command, &[SLOTS, slots.as_bytes()]].concat()).collect();
-        self.0.call_each_leader(shards, &commands)
+        call_each_leader(&self.0, shards, &commands)
     }
 }
 
@@ -68,7 +70,7 @@ struct Part {
 
 /// Views of all shards, made when they are first looked at.
 struct StoreShards<'a> {
-    store: &'a Arc<Store>,
+    store: &'a Arc<NodeShared>,
     known: &'a Arc<Known>,
     parts: &'a [Part],
     seen: Vec<Option<Seen<'a>>>,
@@ -140,7 +142,7 @@ pub(crate) struct Asked<'a> {
 /// Runs a command over the whole store and writes its reply. While a shard is being split it is begun again: its rows
 /// would be seen twice, or not at all.
 pub(crate) fn run_on_store(
-    store: &Arc<Store>,
+    store: &Arc<NodeShared>,
     spec: &CommandSpec,
     handler: StoreHandler,
     asked: &Asked<'_>,
@@ -176,7 +178,7 @@ impl Part {
     }
 }
 
-impl Store {
+impl NodeShared {
     fn parts(&self, known: &Known, asked: &Asked<'_>) -> Vec<Part> {
         let part = |(id, slots): (ShardId, (u16, u16))| {
             let view = match self.access(known, id.0 as usize, Slot(slots.0), asked.consistency) {
@@ -191,7 +193,7 @@ impl Store {
 }
 
 fn run_on_parts(
-    store: &Arc<Store>,
+    store: &Arc<NodeShared>,
     spec: &CommandSpec,
     handler: StoreHandler,
     asked: &Asked<'_>,

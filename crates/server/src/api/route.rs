@@ -1,19 +1,16 @@
 //! From a request to where it runs: its shard, the whole store, or the session itself.
 
-use crate::store::Store;
-use node::command::{Error, Handler, Outcome, StoreHandler};
-use node::{Fault, KeyHash, admission, handlers, key_hash};
+use crate::mailbox::KeyHashes;
+use crate::shared::NodeShared;
+use node::exec::{Error, Handler, Outcome, StoreHandler};
+use node::{Fault, handlers, key_hash};
 use resp::Reply;
 use resp::table::CommandSpec;
-use smallvec::SmallVec;
 use std::sync::Arc;
-use vocab::{Slot, slot_of};
-
-/// Hashes of a request's keys; most have one.
-pub(crate) type KeyHashes = SmallVec<[KeyHash; 4]>;
+use vocab::{Slot, limits, slot_of};
 
 /// What runs a command in the pool, over what it finds out itself.
-pub(crate) type PoolHandler = fn(&Arc<Store>, &[&[u8]], &mut Reply);
+pub(crate) type PoolHandler = fn(&Arc<NodeShared>, &[&[u8]], &mut Reply);
 
 /// Where a request runs.
 pub(crate) enum Routed {
@@ -43,11 +40,11 @@ pub(crate) enum Routed {
 }
 
 /// Finds where a command over data runs. The error is the text of the reply.
-pub(crate) fn route(store: &Store, spec: &CommandSpec, args: &[&[u8]]) -> Result<Routed, String> {
+pub(crate) fn route(store: &NodeShared, spec: &CommandSpec, args: &[&[u8]]) -> Result<Routed, String> {
     if matches!(spec.name, "FLUSHALL" | "FLUSHDB") {
         return check_flush(args).map(|()| Routed::Clear);
     }
-    if let Some(handler) = crate::backup::handler(spec.name).or_else(|| crate::admin::handler(spec.name)) {
+    if let Some(handler) = super::backup::handler(spec.name).or_else(|| super::admin::handler(spec.name)) {
         return Ok(Routed::Pool { handler });
     }
     let found = handlers(spec.id);
@@ -55,12 +52,14 @@ pub(crate) fn route(store: &Store, spec: &CommandSpec, args: &[&[u8]]) -> Result
         return Ok(Routed::Store { handler });
     }
     let handler = found.data.ok_or_else(|| format!("ERR {} is not a command over data", spec.name))?;
-    admission::check(spec, args).map_err(String::from)?;
     let positions = spec.keys(args).map_err(|_| "ERR Invalid arguments specified for command".to_owned())?;
     let mut keys = KeyHashes::new();
     let mut slot: Option<Slot> = None;
     for at in positions {
         let key = args[at];
+        if key.len() > limits::KEY_BYTES_MAX {
+            return Err(format!("ERR key is too long ({} bytes, {} are allowed)", key.len(), limits::KEY_BYTES_MAX));
+        }
         let of_key = slot_of(key);
         if *slot.get_or_insert(of_key) != of_key {
             return Err("CROSSSLOT Keys in request don't hash to the same slot".to_owned());

@@ -1,7 +1,8 @@
 //! The shell as sessions see it: clock, settings, clients, counters, and the facts behind INFO and CLUSTER.
 
-use crate::inbox::Message;
-use crate::store::Store;
+use crate::mailbox::WorkerMessage;
+use crate::replicas::transfer_facts;
+use crate::shared::NodeShared;
 use cluster::{NodeInfo, ReplicaInfo};
 use node::Config;
 use node::session::{
@@ -13,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 use vocab::NodeId;
 
-impl Host for Store {
+impl Host for NodeShared {
     fn now_us(&self) -> u64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
     }
@@ -31,13 +32,13 @@ impl Host for Store {
     }
 
     fn wake(&self, client: &ClientEntry) {
-        if let Some(inbox) = self.inbox(client.worker) {
-            inbox.send(Message::Look);
+        if let Some(mailbox) = self.mailbox(client.worker) {
+            mailbox.send(WorkerMessage::Look);
         }
     }
 
     fn wake_all(&self) {
-        self.wake_all_with(|| Message::Look);
+        self.wake_all_with(|| WorkerMessage::Look);
     }
 
     fn abort_shutdown(&self) -> bool {
@@ -47,7 +48,7 @@ impl Host for Store {
 
     fn node_facts(&self) -> NodeFacts {
         let caches = self.cache.stats();
-        let process = crate::process::facts();
+        let process = crate::os::process_facts();
         NodeFacts {
             process_id: std::process::id(),
             run_id: self.run_id.clone(),
@@ -72,7 +73,7 @@ impl Host for Store {
             compactions_running: self.background.compacting.load(Ordering::Relaxed),
             compactions: self.background.compactions.load(Ordering::Relaxed),
             expired_keys: Some(self.views().iter().map(|view| view.expired_ever()).sum()),
-            transfers: self.snapshots.get().map(crate::transfers::facts).unwrap_or_default(),
+            transfers: self.snapshots.get().map(transfer_facts).unwrap_or_default(),
         }
     }
 
@@ -94,13 +95,13 @@ impl Host for Store {
     fn cluster_facts(&self) -> ClusterFacts {
         let known = self.known();
         let Some(map) = &known.map else {
-            let node = self.cluster_node(&self.node_info());
+            let node = cluster_node(self, &self.node_info());
             return ClusterFacts { nodes: vec![node], ..ClusterFacts::default() };
         };
-        let nodes = map.nodes.values().map(|info| self.cluster_node(info)).collect();
+        let nodes = map.nodes.values().map(|info| cluster_node(self, info)).collect();
         let shards = map.data_shards().map(|(id, info)| {
             let place = known.place(id.0 as usize);
-            let leader = place.and_then(|place| crate::admin::leader(self, place));
+            let leader = place.and_then(|place| self.leader_at(place));
             let last = place.and_then(|place| place.leader.last());
             let first = info.replicas.first().map(|replica| replica.node);
             let index = |node: NodeId| {
@@ -121,7 +122,7 @@ impl Host for Store {
             }
         });
         let link = |node: &NodeId| {
-            let opened_ms = self.neighbours.since_ms(*node)?;
+            let opened_ms = self.peers.since_ms(*node)?;
             Some(ClusterLink { node: *node, outgoing: true, opened_ms, queued_bytes: 0, buffer_bytes: 0 })
         };
         ClusterFacts {
@@ -141,42 +142,46 @@ impl Host for Store {
             return Err(format!("this node belongs to the store {} already", map.store));
         }
         self.init_asked.store(true, Ordering::Release);
-        let here = self.neighbours.nodes().len() + 1;
+        let here = self.peers.nodes().len() + 1;
         let needed = self.config.number("replication-factor").unwrap_or_default();
         Ok(format!("the store is made once {needed} nodes are here; this one sees {here}, itself included"))
     }
 }
 
-impl Store {
-    fn cluster_node(&self, info: &NodeInfo) -> ClusterNode {
-        let myself = info.id == self.node();
-        // The map may not know yet where this node listens now.
-        let mine = myself.then(|| self.node_info());
-        let info = mine.as_ref().unwrap_or(info);
-        // One that nobody else is to find tells its clients to stay where they are.
-        let host = if self.is_alone() {
-            self.config.text("announce-host").unwrap_or_default()
-        } else {
-            info.client_host.clone()
-        };
-        let linked = myself || self.neighbours.is_up(info.id);
-        let peer_port = info.peer_address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or_default();
-        ClusterNode { id: info.id, myself, host, port: info.client_port, peer_port, alive: linked, linked }
-    }
+fn cluster_node(store: &NodeShared, info: &NodeInfo) -> ClusterNode {
+    let myself = info.id == store.node();
+    // The map may not know yet where this node listens now.
+    let mine = myself.then(|| store.node_info());
+    let info = mine.as_ref().unwrap_or(info);
+    // A node that is a store by itself tells its clients to stay where they are.
+    let host = if store.is_alone() {
+        store.config.text("announce-host").unwrap_or_default()
+    } else {
+        info.client_host.clone()
+    };
+    let linked = myself || store.peers.is_up(info.id);
+    let peer_port = info.peer_address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or_default();
+    ClusterNode { id: info.id, myself, host, port: info.client_port, peer_port, alive: linked, linked }
+}
 
-    /// Enters a connection; `None` if there are as many as there may be.
-    pub(crate) fn connect(&self, addr: String, laddr: String, worker: usize, now_ms: u64) -> Option<Session> {
-        if self.clients.count() >= self.config.clients_max() {
-            self.stats.worker(worker).refused();
-            return None;
-        }
-        self.stats.worker(worker).connected();
-        let entry = self.clients.connect(addr, laddr, worker, now_ms);
-        Some(Session::new(entry, self))
+/// Registers a connection; `None` if there are as many as there may be.
+pub(crate) fn open_session(
+    store: &NodeShared,
+    addr: String,
+    laddr: String,
+    worker: usize,
+    now_ms: u64,
+) -> Option<Session> {
+    if store.clients.count() >= store.config.clients_max() {
+        store.stats.worker(worker).refused();
+        return None;
     }
+    store.stats.worker(worker).connected();
+    let entry = store.clients.connect(addr, laddr, worker, now_ms);
+    Some(Session::new(entry, store))
+}
 
-    /// Strikes a connection off.
-    pub(crate) fn disconnect(&self, session: &Session) {
-        self.clients.disconnect(session.entry().id);
-    }
+/// Removes a connection from the list of clients.
+pub(crate) fn close_session(store: &NodeShared, session: &Session) {
+    store.clients.disconnect(session.entry().id);
 }

@@ -1,11 +1,10 @@
 //! One client's connection: what it has sent, what it is owed, in order, and what of it is under way.
 
-use crate::requests::KeyHashes;
-use crate::send_thread::send_now;
-use crate::slow_reads::SlowReads;
+use crate::mailbox::KeyHashes;
+use crate::net::send_now;
 use mio::net::TcpStream;
-use node::Ticket;
 use node::session::{Session, Transaction};
+use node::{Ticket, key_hash};
 use resp::table::CommandSpec;
 use resp::{ParseState, Reply};
 use rustix::io::Errno;
@@ -20,7 +19,7 @@ use vocab::limits;
 pub(crate) type Mask = u64;
 
 /// What an answer is taken to be as long as before there was one.
-pub(crate) const LIKELY_REPLY_BYTES: usize = 64 * 1024;
+const LIKELY_REPLY_BYTES: usize = 64 * 1024;
 
 /// Every key.
 pub(crate) const ALL_KEYS: Mask = u64::MAX;
@@ -77,8 +76,39 @@ struct Slot {
     begun: Option<Begun>,
     /// CLIENT REPLY: the answer is thrown away.
     silent: bool,
-    /// About how many bytes of stored values the answer will hold.
-    promised: usize,
+}
+
+/// Reads that are made in the pool, and of what.
+#[derive(Default)]
+pub(crate) struct SlowReads(Vec<(u64, KeyHashes)>);
+
+impl SlowReads {
+    /// No keys: the whole store.
+    fn keys(spec: &CommandSpec, args: &[&[u8]]) -> KeyHashes {
+        let hash = |at: usize| args.get(at).map(|key| key_hash(key));
+        spec.keys(args).into_iter().flatten().filter_map(hash).collect()
+    }
+
+    fn begin(&mut self, sequence: u64, spec: &CommandSpec, args: &[&[u8]]) {
+        self.0.push((sequence, Self::keys(spec, args)));
+    }
+
+    fn end(&mut self, sequence: u64) {
+        if !self.0.is_empty() {
+            self.0.retain(|(other, _)| *other != sequence);
+        }
+    }
+
+    /// Whether one of them reads what this request is about. It may see what is written until it is made, so a later
+    /// read of the same must not be made before it: its answer, which comes second, might be the older value.
+    fn touch(&self, spec: &CommandSpec, args: &[&[u8]]) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        let keys = Self::keys(spec, args);
+        let meets = |others: &KeyHashes| keys.iter().any(|key| others.contains(key));
+        self.0.iter().any(|(_, others)| keys.is_empty() || others.is_empty() || meets(others))
+    }
 }
 
 /// A write that is not handed to its shard yet.
@@ -155,8 +185,6 @@ pub(crate) struct Connection {
     pub(crate) transaction: Option<(u64, Transaction)>,
     /// Bytes of answers that wait for earlier ones.
     owed: usize,
-    /// Bytes of stored values that the answers of requests under way will hold, as far as is known.
-    promised: usize,
     /// How long the longest of its latest answers were, in bytes: what one under way may take.
     likely_reply: usize,
     /// The client has closed its side: there is an end to be read.
@@ -202,7 +230,6 @@ impl Connection {
             cold: VecDeque::new(),
             transaction: None,
             owed: 0,
-            promised: 0,
             likely_reply: LIKELY_REPLY_BYTES,
             hung_up: false,
             readable: false,
@@ -260,18 +287,7 @@ impl Connection {
     /// Whether the connection has as much under way, or unread by its client, as it may.
     pub(crate) fn is_full(&self) -> bool {
         self.slots.len() >= limits::REQUESTS_IN_FLIGHT_MAX
-            || self.unsent() + self.owed + self.promised >= limits::OUTPUT_BUFFER_BYTES_SOFT
-    }
-
-    /// The answer of a request under way will hold so many bytes of stored values.
-    pub(crate) fn promise(&mut self, sequence: u64, bytes: usize) {
-        let at = sequence.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
-        if let Some(slot) = at.and_then(|at| self.slots.get_mut(at))
-            && slot.reply.is_none()
-        {
-            self.promised = self.promised - slot.promised + bytes;
-            slot.promised = bytes;
-        }
+            || self.unsent() + self.owed >= limits::OUTPUT_BUFFER_BYTES_SOFT
     }
 
     /// Whether one more answer of unknown length may be under way: not if, with answers as long as the latest, a
@@ -295,21 +311,14 @@ impl Connection {
             self.writes.change(mask, true);
         }
         let silent = self.session.silent();
-        self.slots.push_back(Slot { reply: None, mask, effect, begun: Some(begun), silent, promised: 0 });
+        self.slots.push_back(Slot { reply: None, mask, effect, begun: Some(begun), silent });
         self.first + self.slots.len() as u64 - 1
     }
 
     /// An answer made at once, for a request behind others that are under way.
     pub(crate) fn queue(&mut self, reply: Vec<u8>) {
         self.owed += reply.len();
-        self.slots.push_back(Slot {
-            reply: Some(reply),
-            mask: 0,
-            effect: Effect::Read,
-            begun: None,
-            silent: false,
-            promised: 0,
-        });
+        self.slots.push_back(Slot { reply: Some(reply), mask: 0, effect: Effect::Read, begun: None, silent: false });
     }
 
     /// How long a request has been under way.
@@ -331,7 +340,6 @@ impl Connection {
         let reply = if slot.silent { &[] } else { reply };
         self.likely_reply = reply.len().max(self.likely_reply - self.likely_reply / 8).max(1);
         slot.mask = 0;
-        self.promised -= std::mem::take(&mut slot.promised);
         if at == 0 {
             self.slots.pop_front();
             self.first += 1;

@@ -1,9 +1,8 @@
 //! Runs the requests of a connection: at once where memory answers, through the shard's log or the pool where not.
 
-use crate::connection::{ALL_KEYS, Begun, Effect, Mask, mask_of_all};
-use crate::inbox::Message;
-use crate::requests::{Routed, route};
-use crate::store::steady_us;
+use super::connection::{ALL_KEYS, Begun, Effect, Mask, mask_of_all};
+use crate::api::{Routed, route};
+use crate::os::steady_us;
 use crate::whole_store::{Asked, run_on_store};
 use crate::worker::Worker;
 use node::session::{self, Admission, Consistency, Durability};
@@ -233,7 +232,7 @@ impl Worker {
                     let mut reply = Reply::new(ticket.proto);
                     let asked = Asked { args: &command.args(), seed, arrived_us, consistency };
                     run_on_store(&store, spec, handler, &asked, &mut reply);
-                    answer(&store, ticket, reply.buf);
+                    store.answer(ticket, reply.buf);
                 }));
                 Step::Next
             }
@@ -243,7 +242,7 @@ impl Worker {
                 self.store.pool.run(Box::new(move || {
                     let mut reply = Reply::new(ticket.proto);
                     handler(&store, &command.args(), &mut reply);
-                    answer(&store, ticket, reply.buf);
+                    store.answer(ticket, reply.buf);
                 }));
                 Step::Next
             }
@@ -326,12 +325,5 @@ fn is_barrier(args: &[&[u8]]) -> bool {
         7 => is(b"FLUSHDB") || is(b"WAITAOF"),
         8 => is(b"FLUSHALL"),
         _ => false,
-    }
-}
-
-/// Sends an answer to the worker whose connection waits for it.
-pub(crate) fn answer(store: &crate::store::Store, ticket: Ticket, reply: Vec<u8>) {
-    if let Some(inbox) = store.inbox(ticket.worker as usize) {
-        inbox.send(Message::Answer { ticket, reply });
     }
 }

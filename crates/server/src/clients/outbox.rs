@@ -1,10 +1,11 @@
 //! Where answers go: to this worker's connections, to another worker, or to a caller in this process.
 
-use crate::cold::Cold;
-use crate::cold_rows::{Applying, warm_entries};
-use crate::connection::Connection;
-use crate::inbox::Message;
-use crate::store::Store;
+use super::connection::Connection;
+use crate::api::digest_marked;
+use crate::disk_reads::{Applying, Cold, warm_entries};
+use crate::mailbox::{EMBEDDED, WorkerMessage};
+use crate::replicas::fork_behind;
+use crate::shared::NodeShared;
 use crate::whole_store::DIVIDED;
 use crate::worker::Connections;
 use cluster::{Change, Map};
@@ -22,8 +23,6 @@ use vocab::{NodeId, ShardId};
 
 /// The place of a ticket whose answer is one of several that make one reply.
 pub(crate) const GATHERED: u32 = u32::MAX;
-/// The worker of a ticket whose answer is for a caller in this process.
-pub(crate) const EMBEDDED: u32 = u32::MAX;
 
 /// One reply made of one answer from each shard.
 struct Gather {
@@ -37,7 +36,7 @@ struct Gather {
 /// Answers on their way to clients.
 pub(crate) struct Outbox {
     worker: usize,
-    store: Arc<Store>,
+    store: Arc<NodeShared>,
     pub(crate) connections: Connections,
     /// Connections with something to send.
     pub(crate) dirty: Vec<usize>,
@@ -65,7 +64,7 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    pub(crate) fn new(worker: usize, store: Arc<Store>) -> Self {
+    pub(crate) fn new(worker: usize, store: Arc<NodeShared>) -> Self {
         Self {
             worker,
             store,
@@ -194,7 +193,7 @@ fn reads_too(name: &str) -> bool {
 }
 
 /// What the connection has written is in the shard's last entry, or before it: for WAIT.
-fn note_written(store: &Store, connection: &mut Connection, ticket: &Ticket) {
+fn note_written(store: &NodeShared, connection: &mut Connection, ticket: &Ticket) {
     let known = store.known();
     if let Some(view) = known.shard_of(ticket.slot).and_then(|shard| known.view(shard)) {
         connection.session.wrote(view.id(), view.engine().applied_index());
@@ -208,8 +207,8 @@ impl Answers for Outbox {
             self.store.embedded.deliver(ticket, reply);
         } else if ticket.worker as usize == self.worker {
             self.deliver(ticket, reply);
-        } else if let Some(inbox) = self.store.inbox(ticket.worker as usize) {
-            inbox.send(Message::Answer { ticket: *ticket, reply: reply.to_vec() });
+        } else if let Some(mailbox) = self.store.mailbox(ticket.worker as usize) {
+            mailbox.send(WorkerMessage::Answer { ticket: *ticket, reply: reply.to_vec() });
         }
     }
 }
@@ -258,7 +257,7 @@ impl Effects for Outbox {
     }
 
     fn split(&mut self, task: SplitTask) {
-        self.store.fork_behind(task);
+        fork_behind(&self.store, task);
     }
 
     fn split_ended(&mut self, child: ShardId) {
@@ -270,7 +269,7 @@ impl Effects for Outbox {
     }
 
     fn marked(&mut self, _shard: ShardId, comparison: u64, at_ms: u64, rows: Box<dyn storage::Snapshot>) {
-        self.store.marked(comparison, at_ms, rows);
+        digest_marked(&self.store, comparison, at_ms, rows);
     }
 
     fn map(&mut self, map: Arc<Map>) {

@@ -1,7 +1,7 @@
 //! How answers leave: this thread sends them, or the send thread does while this one goes on.
 
-use crate::outbox::Outbox;
-use crate::send_thread::{Addressee, SendThread};
+use super::outbox::Outbox;
+use super::send_thread::{Addressee, SendThread};
 use crate::worker::Worker;
 use mio::unix::SourceFd;
 use std::os::fd::AsRawFd;
@@ -100,7 +100,7 @@ impl Worker {
     /// Starts it, if there is none; false if there cannot be.
     fn has_send_thread(&mut self) -> bool {
         if self.send_thread.is_none() && self.may_have_send_thread {
-            match SendThread::start(&format!("send-{}", self.index), self.inbox.clone()) {
+            match SendThread::start(&format!("send-{}", self.index), self.mailbox.clone()) {
                 Ok(thread) => self.send_thread = Some(thread),
                 Err(e) => {
                     log::warn!("no thread to send answers: {e}");

@@ -4,10 +4,11 @@
 //! them takes a third of its time, while other processors have little to do (docs/adr/0020). Answers are sent in
 //! the order in which they were handed over. What a socket does not take is given back, with all that was to follow it.
 
-use crate::inbox::{Inbox, Message};
+use crate::mailbox::{Mailbox, WorkerMessage};
+use crate::net::send_now;
+use crate::os::spawn_critical;
 use mio::net::TcpStream;
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -65,7 +66,7 @@ struct Shared {
     over: AtomicU64,
     /// Something is given back.
     has_unsent: AtomicBool,
-    inbox: Arc<Inbox>,
+    mailbox: Arc<Mailbox>,
 }
 
 #[derive(Default)]
@@ -99,13 +100,13 @@ pub(crate) struct Round<'a> {
 }
 
 impl SendThread {
-    /// `inbox`: of the worker, to wake it when something is given back.
-    pub(crate) fn start(name: &str, inbox: Arc<Inbox>) -> std::io::Result<Self> {
+    /// `mailbox`: of the worker, to wake it when something is given back.
+    pub(crate) fn start(name: &str, mailbox: Arc<Mailbox>) -> std::io::Result<Self> {
         let (state, changed) = (Mutex::default(), Condvar::new());
         let (over, has_unsent) = (AtomicU64::new(0), AtomicBool::new(false));
-        let shared = Arc::new(Shared { state, changed, over, has_unsent, inbox });
+        let shared = Arc::new(Shared { state, changed, over, has_unsent, mailbox });
         let of_thread = shared.clone();
-        let thread = crate::vital::spawn(name, move || of_thread.run())?;
+        let thread = spawn_critical(name, move || of_thread.run())?;
         Ok(Self { shared, thread: Some(thread) })
     }
 
@@ -236,7 +237,7 @@ impl Shared {
         if !unsent.is_empty() {
             state.give_back(std::mem::take(unsent));
             self.has_unsent.store(true, Ordering::Release);
-            self.inbox.send(Message::Unsent);
+            self.mailbox.send(WorkerMessage::Unsent);
         }
         self.over.store(*round, Ordering::Release);
         self.let_worker_go(&mut state);
@@ -294,20 +295,6 @@ fn deliver(stream: &TcpStream, to: Addressee, bytes: &[u8], unsent: &mut BTreeMa
     }
 }
 
-/// Sends what the socket takes at once: how many bytes, and what keeps it from taking more.
-pub(crate) fn send_now(stream: &TcpStream, bytes: &[u8]) -> (usize, Option<Errno>) {
-    let mut sent = 0;
-    while sent < bytes.len() {
-        match send(stream, &bytes[sent..], SendFlags::NOSIGNAL) {
-            Ok(0) => return (sent, Some(Errno::PIPE)),
-            Ok(count) => sent += count,
-            Err(Errno::INTR) => {}
-            Err(e) => return (sent, Some(e)),
-        }
-    }
-    (sent, None)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -316,11 +303,11 @@ mod tests {
     use std::io::Read;
     use std::net::{TcpListener, TcpStream as Socket};
 
-    fn start() -> (SendThread, Arc<Inbox>, TcpListener) {
+    fn start() -> (SendThread, Arc<Mailbox>, TcpListener) {
         let poll = Poll::new().unwrap();
-        let inbox = Inbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let mailbox = Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        (SendThread::start("send-test", inbox.clone()).unwrap(), inbox, listener)
+        (SendThread::start("send-test", mailbox.clone()).unwrap(), mailbox, listener)
     }
 
     /// A connection with that place, which the thread knows, and its client's end.
@@ -343,7 +330,7 @@ mod tests {
     /// what was given back, is all of it, in order; the others get theirs.
     #[test]
     fn all_bytes_are_sent_in_order_or_given_back() {
-        let (mut sends, inbox, listener) = start();
+        let (mut sends, mailbox, listener) = start();
         let mut clients = Vec::new();
         for id in 0..4 {
             let (to, socket) = connect(&sends, &listener, id);
@@ -376,8 +363,8 @@ mod tests {
         }
         assert!(!clients[0].given_back.is_empty(), "some socket takes any amount");
         let mut messages = Vec::new();
-        inbox.take(&mut messages);
-        assert!(matches!(messages[..], [Message::Unsent]));
+        mailbox.take(&mut messages);
+        assert!(matches!(messages[..], [WorkerMessage::Unsent]));
         clients.iter().for_each(|client| sends.close(client.to.id));
         let round = sends.round().number();
         sends.wait_for(round);

@@ -1,25 +1,15 @@
 //! WAIT and WAITAOF: clients that wait until followers hold what they have written.
 
-use crate::connection::{ALL_KEYS, Effect};
-use crate::dispatch::Step;
+use super::connection::{ALL_KEYS, Effect};
+use super::dispatch::Step;
 use crate::embedded::Caller;
-use crate::inbox::Message;
-use crate::store::Store;
+use crate::mailbox::{WaitingClient, WorkerMessage};
+use crate::shared::NodeShared;
 use crate::worker::Worker;
-use node::Ticket;
 use node::session::WaitFor;
 use resp::Reply;
 use std::time::{Duration, Instant};
 use vocab::ShardId;
-
-/// A client that waits.
-pub(crate) struct Waiting {
-    ticket: Ticket,
-    wait: WaitFor,
-    until: Option<Instant>,
-    /// Everything that is waited for was brought to the disks of those that hold it.
-    synced: bool,
-}
 
 impl Worker {
     /// Answers WAIT or WAITAOF once enough replicas hold what the connection has written, or its time is over.
@@ -34,12 +24,12 @@ impl Worker {
             self.store.ask_lease(shard.0 as usize);
         }
         if wait.fsynced.is_none() {
-            self.waits.push(Waiting { ticket, wait, until, synced: false });
+            self.waits.push(WaitingClient { ticket, wait, until, synced: false });
             self.check_waits();
             return Step::Next;
         }
         // An entry that must be on disk brings all those before it there, wherever it is held.
-        let (store, inbox) = (self.store.clone(), self.inbox.clone());
+        let (store, mailbox) = (self.store.clone(), self.mailbox.clone());
         self.store.pool.run(Box::new(move || {
             let mut wait = wait;
             let shards: Vec<ShardId> = wait.written.shards().iter().map(|(shard, _)| *shard).collect();
@@ -50,13 +40,13 @@ impl Worker {
                     None => synced = false,
                 }
             }
-            inbox.send(Message::Wait(Box::new(Waiting { ticket, wait, until, synced })));
+            mailbox.send(WorkerMessage::Wait(Box::new(WaitingClient { ticket, wait, until, synced })));
         }));
         Step::Next
     }
 
     /// A client waits from now on.
-    pub(crate) fn begin_to_wait(&mut self, waiting: Waiting) {
+    pub(crate) fn begin_to_wait(&mut self, waiting: WaitingClient) {
         self.waits.push(waiting);
         self.check_waits();
     }
@@ -69,7 +59,7 @@ impl Worker {
         let now = Instant::now();
         let mut waits = std::mem::take(&mut self.waits);
         waits.retain(|waiting| {
-            let (local, replicas) = self.store.held(waiting);
+            let (local, replicas) = held(&self.store, waiting);
             let gone = self
                 .outbox
                 .connections
@@ -92,26 +82,24 @@ impl Worker {
     }
 }
 
-impl Store {
-    /// Whether this node has all that on its disk, and how many followers hold it: the fewest over all shards.
-    fn held(&self, waiting: &Waiting) -> (bool, u64) {
-        let known = self.known();
-        let of_shard = |shard: usize, index: u64| {
-            let view = known.view(shard).filter(|view| view.leading());
-            view.map_or(0, |view| view.followers_with(index))
-        };
-        let written = &waiting.wait.written;
-        let counted = written.shards().iter().map(|(shard, index)| of_shard(shard.0 as usize, *index));
-        let led = || known.views().filter(|view| view.leading());
-        let fewest = if written.shards().is_empty() {
-            led().map(|view| view.followers_with(0)).min()
-        } else if written.beyond() {
-            let all = led().map(|view| view.followers_with(view.engine().applied_index()));
-            counted.chain(all).min()
-        } else {
-            counted.min()
-        };
-        let synced = waiting.synced || waiting.wait.fsynced.is_none();
-        (synced, if synced { fewest.unwrap_or(0) } else { 0 })
-    }
+/// Whether this node has all that on its disk, and how many followers hold it: the fewest over all shards.
+fn held(store: &NodeShared, waiting: &WaitingClient) -> (bool, u64) {
+    let known = store.known();
+    let of_shard = |shard: usize, index: u64| {
+        let view = known.view(shard).filter(|view| view.leading());
+        view.map_or(0, |view| view.followers_with(index))
+    };
+    let written = &waiting.wait.written;
+    let counted = written.shards().iter().map(|(shard, index)| of_shard(shard.0 as usize, *index));
+    let led = || known.views().filter(|view| view.leading());
+    let fewest = if written.shards().is_empty() {
+        led().map(|view| view.followers_with(0)).min()
+    } else if written.beyond() {
+        let all = led().map(|view| view.followers_with(view.engine().applied_index()));
+        counted.chain(all).min()
+    } else {
+        counted.min()
+    };
+    let synced = waiting.synced || waiting.wait.fsynced.is_none();
+    (synced, if synced { fewest.unwrap_or(0) } else { 0 })
 }

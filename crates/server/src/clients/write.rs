@@ -1,17 +1,15 @@
 //! Writes of one shard, and of all: from the request to the shard's next entry.
 
+use super::connection::{ALL_KEYS, ColdWrite, Effect};
+use super::dispatch::{Step, Target};
 use crate::access::Access;
-use crate::cold::Cold;
-use crate::cold_reads::ColdRead;
-use crate::cold_rows::ColdRows;
-use crate::connection::{ALL_KEYS, ColdWrite, Effect, LIKELY_REPLY_BYTES};
-use crate::dispatch::{Step, Target, answer};
-use crate::inbox::Message;
-use crate::requests::KeyHashes;
+use crate::disk_reads::{Cold, ColdRows};
+use crate::mailbox::{KeyHashes, Submission, WorkerMessage};
+use crate::peers::call_leader;
 use crate::whole_store::{SLOTS, ranges_text};
 use crate::worker::Worker;
 use node::session::{Consistency, Transaction};
-use node::{EncodedCommand, EntryBuilder, ExpectedReply, ShardView, Ticket, Write, admission, key_hash};
+use node::{EncodedCommand, ShardView, Ticket, Write, key_hash};
 use resp::Reply;
 use resp::table::{self, CommandSpec};
 use std::sync::Arc;
@@ -49,19 +47,13 @@ impl Worker {
             Ok(view) => view,
             Err(step) => return step,
         };
-        let answers_values = spec.answers_values(args);
-        // How long the answer will be is only known of what is in memory.
-        let ready = (!answers_values && self.store.reads_are_fast(self.now.wall_ms))
+        let ready = self.store.reads_are_fast(self.now.wall_ms)
             || spec.keys(args).is_ok_and(|mut positions| positions.all(|at| view.is_cached(args[at])));
         let command = EncodedCommand::new(args);
         let Some(ticket) = self.begin(id, spec, args, mask, Effect::Write) else { return Step::Stall };
-        let reply_bytes = if answers_values { ExpectedReply::of(&view, spec, args).bytes() } else { 0 };
-        let ticket = Ticket { slot, reply_bytes, ..ticket };
+        let ticket = Ticket { slot, ..ticket };
         self.store.write_queued(command.bytes());
         let Some(connection) = self.outbox.connections.get_mut(id) else { return Step::Next };
-        if answers_values {
-            connection.promise(ticket.sequence, if ready { reply_bytes } else { LIKELY_REPLY_BYTES });
-        }
         if ready && connection.cold.is_empty() {
             self.hand_over(shard, Write::Command(command), keys.clone(), ticket);
             return Step::Next;
@@ -110,12 +102,12 @@ impl Worker {
             let (store, slots) = (self.store.clone(), ranges_text(known.ranges(shard)));
             self.store.pool.run(Box::new(move || {
                 let command: [&[u8]; 3] = [b"FLUSHALL", SLOTS, slots.as_bytes()];
-                let reply = store.call_leader(shard, &command).unwrap_or_else(|text| {
+                let reply = call_leader(&store, shard, &command).unwrap_or_else(|text| {
                     let mut reply = Reply::new(part.proto);
                     reply.error(&text);
                     reply.buf
                 });
-                answer(&store, part, reply);
+                store.answer(part, reply);
             }));
         }
     }
@@ -131,16 +123,7 @@ impl Worker {
             if let Some(cold) = connection.cold.iter_mut().find(|cold| cold.ticket.sequence == ticket.sequence) {
                 cold.ready = true;
             }
-            let Some(mut cold) = connection.cold.pop_front_if(|cold| cold.ready) else { return };
-            if let Write::Command(command) = &cold.write
-                && cold.ticket.reply_bytes > 0
-                && let Some(view) = self.store.known().view(cold.shard)
-                && let Ok(spec) = table::resolve(&command.args())
-            {
-                // By now it is known how long the answer will be.
-                cold.ticket.reply_bytes = ExpectedReply::of(view, spec, &command.args()).bytes();
-                connection.promise(cold.ticket.sequence, cold.ticket.reply_bytes);
-            }
+            let Some(cold) = connection.cold.pop_front_if(|cold| cold.ready) else { return };
             self.hand_over(cold.shard, cold.write, cold.keys, cold.ticket);
         }
     }
@@ -149,8 +132,8 @@ impl Worker {
         let owner = self.store.owner_of(shard);
         if owner == self.index {
             self.submit(shard, write, keys, ticket);
-        } else if let Some(inbox) = self.store.inbox(owner) {
-            inbox.send(Message::Write { shard: shard as u32, write, keys: keys.to_vec(), ticket });
+        } else if let Some(mailbox) = self.store.mailbox(owner) {
+            mailbox.send(WorkerMessage::Write(Submission { shard, write, keys, ticket }));
         }
     }
 
@@ -165,52 +148,13 @@ impl Worker {
             positions.map(|at| key_hash(args[at])).collect::<Vec<_>>()
         };
         let keys: KeyHashes = commands.iter().flat_map(hashes).collect();
+        let write = Write::Transaction { watches: transaction.watches().to_vec(), commands };
         let Some(spec) = table::lookup(b"exec") else { return Step::Next };
         let Some(ticket) = self.begin(id, spec, &[b"exec"], ALL_KEYS, Effect::Unsettled) else { return Step::Stall };
-        let (known, writes) = (self.store.known(), transaction.has_writes());
-        let view = known.view(shard).filter(|view| view.leading());
-        let expected = |command: &EncodedCommand| {
-            let args = command.args();
-            let spec = table::resolve(&args).ok();
-            view.zip(spec).map(|(view, spec)| ExpectedReply::of(view, spec, &args)).unwrap_or_default()
-        };
-        let expected = commands.iter().map(expected).fold(ExpectedReply::default(), ExpectedReply::and);
-        let reply_bytes = expected.bytes();
-        let ticket = Ticket { slot, reply_bytes, ..ticket };
-        let watches = transaction.watches().to_vec();
+        let ticket = Ticket { slot, ..ticket };
         if let Some(connection) = self.outbox.connections.get_mut(id) {
             connection.transaction = Some((ticket.sequence, transaction));
-            connection.promise(ticket.sequence, expected.known_bytes);
         }
-        if let Some(view) = view
-            && !writes
-        {
-            // What only reads is no matter for the log: it is read from one snapshot.
-            let mut item = EntryBuilder::new();
-            item.transaction(&watches, &commands);
-            let read = ColdRead {
-                store: self.store.clone(),
-                ticket,
-                spec,
-                command: EncodedCommand::new(&[spec.name.as_bytes(), &item.seal(0)]),
-                handler: node::read_transaction,
-                slot,
-                place: (view.clone(), true),
-                arrived_us: self.arrived_us,
-                consistency: Consistency::Absolute,
-                seed: self.next_seed(),
-                held: Vec::new(),
-            };
-            self.outbox.cold.push(Cold::Read(read));
-            return Step::Next;
-        }
-        if let Err(text) = admission::check_reply(expected.known_bytes) {
-            let mut reply = Reply::new(ticket.proto);
-            reply.error(&text);
-            self.outbox.deliver(&ticket, &reply.buf);
-            return Step::Next;
-        }
-        let write = Write::Transaction { watches, commands };
         self.store.write_queued(write.bytes());
         self.hand_over(shard, write, keys, ticket);
         Step::Next

@@ -6,11 +6,10 @@
 //! their workers together. A batch waits for nothing but the disk: what must wait for anything else becomes a job by
 //! itself.
 
+use super::prefetch::ColdRows;
 use crate::cold_reads::ColdRead;
-use crate::cold_rows::ColdRows;
-use crate::inbox::Message;
-use crate::pool::{Job, Pool};
-use crate::store::Store;
+use crate::mailbox::WorkerMessage;
+use crate::shared::{Job, NodeShared, Pool};
 use node::ShardView;
 use std::sync::Arc;
 use storage::{BlockRead, HeldBlock};
@@ -27,7 +26,7 @@ pub(crate) enum Cold {
 /// How what was not to wait came out.
 pub(crate) enum Outcome {
     /// It is over, and its worker is to be told this, if anything.
-    Over(Option<Message>),
+    Over(Option<WorkerMessage>),
     /// It needs this block first.
     Lacks(Cold, BlockRead),
     /// It has to be done by a thread that may wait for the disk.
@@ -37,7 +36,7 @@ pub(crate) enum Outcome {
 }
 
 impl Cold {
-    fn store(&self) -> &Arc<Store> {
+    fn store(&self) -> &Arc<NodeShared> {
         match self {
             Self::Read(read) => &read.store,
             Self::Rows(rows) => &rows.store,
@@ -103,7 +102,7 @@ impl Cold {
     }
 
     /// Goes on, and waits for the disk. What is left if it must wait for anything else is a job.
-    fn wait(self) -> Result<Option<Message>, Job> {
+    fn wait(self) -> Result<Option<WorkerMessage>, Job> {
         match self {
             Self::Read(read) => read.make(),
             Self::Rows(rows) => rows.read(),
@@ -111,22 +110,40 @@ impl Cold {
     }
 }
 
-/// Has a batch go on, and tells its workers. `batch` is empty afterwards.
-pub(crate) fn wait_for_all(pool: &Pool, batch: &mut Vec<Cold>) {
+/// Reads that one thread of the pool takes at a time.
+const BATCH_MAX: usize = 8;
+
+/// Has threads of the pool make reads, in batches; `reads` is empty afterwards.
+pub(crate) fn read_in_pool(pool: &Pool, reads: &mut Vec<Cold>) {
+    if reads.is_empty() {
+        return;
+    }
+    let mut batches: Vec<Job> = Vec::with_capacity(reads.len().div_ceil(BATCH_MAX));
+    while !reads.is_empty() {
+        let batch: Vec<Cold> = reads.drain(..reads.len().min(BATCH_MAX)).collect();
+        batches.push(Box::new(move || wait_for_all(batch)));
+    }
+    pool.run_all(batches);
+}
+
+/// Makes the reads of a batch and tells their workers.
+///
+/// The disk is asked for what all of them need before the first one waits for it.
+fn wait_for_all(batch: Vec<Cold>) {
     let Some(store) = batch.first().map(|cold| cold.store().clone()) else { return };
     batch.iter().for_each(Cold::prefetch);
     let mut messages = Vec::with_capacity(batch.len());
-    for cold in batch.drain(..) {
+    for cold in batch {
         let worker = cold.worker();
         match cold.wait() {
             Ok(message) => messages.extend(message.map(|message| (worker, message))),
-            Err(job) => pool.run(job),
+            Err(job) => store.pool.run(job),
         }
     }
     for worker in 0..store.workers() {
         let mine = messages.extract_if(.., |(of, _)| *of == worker);
-        if let Some(inbox) = store.inbox(worker) {
-            inbox.send_all(mine.map(|(_, message)| message));
+        if let Some(mailbox) = store.mailbox(worker) {
+            mailbox.send_all(mine.map(|(_, message)| message));
         }
     }
 }

@@ -4,10 +4,10 @@
 //! before it takes the write; entries have theirs read on every replica, for its followers, and for what is not to be told
 //! from the keys alone.
 
-use crate::cold::{Cold, Outcome};
-use crate::inbox::Message;
-use crate::pool::Job;
-use crate::store::{Store, now_ms};
+use super::deferred::{Cold, Outcome};
+use crate::mailbox::WorkerMessage;
+use crate::os::now_ms;
+use crate::shared::{Job, NodeShared};
 use node::{ColdItem, EncodedCommand, Held, ShardView, Ticket, Warmed, Warmth, cold_items};
 use replica::Entry;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Applying {
     }
 
     /// A round is over, or goes on with the next entry: if it had to wait for the disk, the next ones are not to.
-    pub(crate) fn look(&mut self, store: &Store) {
+    pub(crate) fn look(&mut self, store: &NodeShared) {
         let now = Instant::now();
         store.note_read(now - self.since, now_ms());
         self.since = now;
@@ -51,7 +51,7 @@ enum Awaiting {
 
 /// Rows that are to be brought into memory.
 pub(crate) struct ColdRows {
-    pub(crate) store: Arc<Store>,
+    pub(crate) store: Arc<NodeShared>,
     pub(crate) view: Arc<ShardView>,
     pub(crate) item: ColdItem,
     /// Whose they are.
@@ -64,7 +64,7 @@ pub(crate) struct ColdRows {
 impl ColdRows {
     /// Of a write that `ticket`'s connection waits for.
     pub(crate) fn of_write(
-        store: &Arc<Store>,
+        store: &Arc<NodeShared>,
         view: Arc<ShardView>,
         command: EncodedCommand,
         now_ms: u64,
@@ -90,7 +90,7 @@ impl ColdRows {
     }
 
     /// Reads them; where that is more than the records of some keys, it is a job.
-    pub(crate) fn read(self) -> Result<Option<Message>, Job> {
+    pub(crate) fn read(self) -> Result<Option<WorkerMessage>, Job> {
         let begun = Instant::now();
         let warmed = self.item.read(&self.view, None);
         self.store.note_read(begun.elapsed(), now_ms());
@@ -102,18 +102,18 @@ impl ColdRows {
             let begun = Instant::now();
             self.item.read_rest(&self.view);
             self.store.note_read(begun.elapsed(), now_ms());
-            if let (Some(message), Some(inbox)) = (self.end(), self.store.inbox(self.worker)) {
-                inbox.send(message);
+            if let (Some(message), Some(mailbox)) = (self.end(), self.store.mailbox(self.worker)) {
+                mailbox.send(message);
             }
         })
     }
 
     /// What their worker is to be told, now that they are in memory.
-    fn end(&self) -> Option<Message> {
+    fn end(&self) -> Option<WorkerMessage> {
         match &self.awaiting {
-            Awaiting::Write(ticket) => Some(Message::Warm(*ticket)),
+            Awaiting::Write(ticket) => Some(WorkerMessage::Warm(*ticket)),
             Awaiting::Entries(left) if left.fetch_sub(1, Ordering::AcqRel) == 1 => {
-                Some(Message::RowsWarm(self.view.id()))
+                Some(WorkerMessage::RowsWarm(self.view.id()))
             }
             Awaiting::Entries(_) => None,
         }
@@ -123,7 +123,7 @@ impl ColdRows {
 /// What `entries` will find, where that takes the disk: added to `cold`, for their shard's worker, which is told when it is
 /// in memory.
 pub(crate) fn warm_entries(
-    store: &Arc<Store>,
+    store: &Arc<NodeShared>,
     worker: usize,
     view: &Arc<ShardView>,
     entries: &[Entry],

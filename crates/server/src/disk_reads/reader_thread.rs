@@ -4,12 +4,12 @@
 //! (docs/adr/0005, "The disk thread"). So of many reads it keeps some, which costs no hand-over, and its disk thread has
 //! the others, with a disk reader of its own. What has become of them comes by mail, for a whole turn at once.
 
-use crate::cold::Cold;
-use crate::disk_reader::DiskReader;
-use crate::event_wait::EventWait;
-use crate::inbox::Inbox;
-use crate::store::Store;
-use crate::worker::{TICK, Worker};
+use super::deferred::{Cold, read_in_pool};
+use super::uring_reader::DiskReader;
+use crate::mailbox::Mailbox;
+use crate::os::{BusyPoll, TICK, spawn_critical};
+use crate::shared::NodeShared;
+use crate::worker::Worker;
 use mio::{Events, Poll, Token, Waker};
 use std::io;
 use std::sync::Arc;
@@ -29,9 +29,9 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// What worker and thread share.
 struct Shared {
-    store: Arc<Store>,
+    store: Arc<NodeShared>,
     /// What the thread is to take; none: it is to end.
-    tasks: Arc<Inbox<Option<Cold>>>,
+    tasks: Arc<Mailbox<Option<Cold>>>,
     /// How many it was given that are not over.
     underway: AtomicUsize,
 }
@@ -43,13 +43,13 @@ pub(crate) struct DiskThread {
 }
 
 impl DiskThread {
-    /// `inbox`: of the worker. One of `readers`. Fails as well if the kernel has no ring for it.
-    fn start(name: &str, store: &Arc<Store>, readers: usize, inbox: Arc<Inbox>) -> io::Result<Self> {
+    /// `mailbox`: of the worker. One of `readers`. Fails as well if the kernel has no ring for it.
+    fn start(name: &str, store: &Arc<NodeShared>, readers: usize, mailbox: Arc<Mailbox>) -> io::Result<Self> {
         let poll = Poll::new()?;
-        let tasks = Inbox::new(Waker::new(poll.registry(), MAIL)?);
+        let tasks = Mailbox::new(Waker::new(poll.registry(), MAIL)?);
         let shared = Arc::new(Shared { store: store.clone(), tasks, underway: AtomicUsize::new(0) });
         let (of_thread, (begun, has_begun)) = (shared.clone(), sync_channel(1));
-        let thread = crate::vital::spawn(name, move || of_thread.run(poll, readers, &begun, &inbox))?;
+        let thread = spawn_critical(name, move || of_thread.run(poll, readers, &begun, &mailbox))?;
         let started = Self { shared, thread: Some(thread) };
         has_begun.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
         Ok(started)
@@ -75,21 +75,21 @@ impl Drop for DiskThread {
 }
 
 impl Shared {
-    fn run(&self, mut poll: Poll, readers: usize, begun: &SyncSender<io::Result<()>>, inbox: &Inbox) {
+    fn run(&self, mut poll: Poll, readers: usize, begun: &SyncSender<io::Result<()>>, mailbox: &Mailbox) {
         // By the thread that uses it: the kernel minds.
         let mut disk = match DiskReader::new(&self.store, readers, poll.registry(), READS) {
             Ok(disk) => disk,
             Err(e) => return begun.send(Err(e)).unwrap_or_default(),
         };
         begun.send(Ok(())).unwrap_or_default();
-        let (mut events, mut event_wait) = (Events::with_capacity(2), EventWait::new(false));
+        let (mut events, mut busy_poll) = (Events::with_capacity(2), BusyPoll::new(false));
         let (mut tasks, mut cold, mut messages) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             // What the kernel has not taken is handed over again, as by a worker.
             let idle = if disk.underway() > 0 { TICK } else { IDLE };
             let timeout = if disk.is_behind() { Duration::ZERO } else { idle };
-            let span = event_wait.span(false, disk.with_disk());
-            if let Err(e) = event_wait.poll(&mut poll, &mut events, timeout, span)
+            let span = busy_poll.span(false, disk.with_disk());
+            if let Err(e) = busy_poll.poll(&mut poll, &mut events, timeout, span)
                 && e.kind() != io::ErrorKind::Interrupted
             {
                 // Whoever waits for its reads would wait for ever.
@@ -103,7 +103,7 @@ impl Shared {
             let before = disk.underway() + cold.len();
             disk.go(&mut cold, &mut messages);
             self.underway.fetch_sub(before - disk.underway(), Ordering::Relaxed);
-            inbox.send_all(messages.drain(..));
+            mailbox.send_all(messages.drain(..));
         }
     }
 }
@@ -112,7 +112,7 @@ impl Worker {
     /// Begins what waits for the disk, and has that go on which need not wait any longer.
     pub(crate) fn read_from_disk(&mut self) {
         self.hand_over_reads();
-        let Some(disk) = &mut self.disk else { return self.store.pool.wait_for(&mut self.outbox.cold) };
+        let Some(disk) = &mut self.disk else { return read_in_pool(&self.store.pool, &mut self.outbox.cold) };
         let mut thawed = std::mem::take(&mut self.thawed);
         disk.go(&mut self.outbox.cold, &mut thawed);
         thawed.drain(..).for_each(|message| self.read_mail(message));
@@ -129,8 +129,8 @@ impl Worker {
         }
         if self.disk_thread.is_none() {
             let readers = 2 * self.store.workers();
-            let (name, inbox) = (format!("disk-reader-{}", self.index), self.inbox.clone());
-            match DiskThread::start(&name, &self.store, readers, inbox) {
+            let (name, mailbox) = (format!("disk-reader-{}", self.index), self.mailbox.clone());
+            match DiskThread::start(&name, &self.store, readers, mailbox) {
                 Ok(thread) => self.disk_thread = Some(thread),
                 Err(e) => {
                     log::warn!("there is no disk thread ({e}): the event loop does all of its reads");

@@ -12,9 +12,10 @@
 //! there, all are read so. Parts of indexes and filters, which a hundred blocks share, are always read through it: what the
 //! block cache has no room for is there, and costs no read of the disk.
 
-use crate::cold::{Cold, Outcome};
-use crate::inbox::Message;
-use crate::store::{SLOW_READ, Store, now_ms};
+use super::deferred::{Cold, Outcome, read_in_pool};
+use crate::mailbox::WorkerMessage;
+use crate::os::now_ms;
+use crate::shared::{NodeShared, SLOW_READ};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use rustix::io::{ReadWriteFlags, preadv2};
@@ -83,7 +84,7 @@ impl Waiting {
 
 /// See the module's words. Of one event loop, and used by its thread alone.
 pub(crate) struct DiskReader {
-    store: Arc<Store>,
+    store: Arc<NodeShared>,
     /// How much the disk has of this one at a time.
     share: usize,
     ring: Ring<Asked>,
@@ -132,7 +133,12 @@ fn share_of(readers: usize) -> usize {
 impl DiskReader {
     /// One of `readers`. To be made by the thread that uses it. `token`: an event of this kind comes when `go` has
     /// something to do.
-    pub(crate) fn new(store: &Arc<Store>, readers: usize, registry: &Registry, token: Token) -> std::io::Result<Self> {
+    pub(crate) fn new(
+        store: &Arc<NodeShared>,
+        readers: usize,
+        registry: &Registry,
+        token: Token,
+    ) -> std::io::Result<Self> {
         let ring = Ring::new(BLOCKS_MAX)?;
         registry.register(&mut SourceFd(&ring.as_raw_fd()), token, Interest::READABLE)?;
         Ok(Self {
@@ -171,7 +177,7 @@ impl DiskReader {
 
     /// Begins what is in `cold`, goes on with those that have what they lacked, and tells the disk what others lack;
     /// `cold` is empty afterwards. What their worker is to be told of those that are over is added to `messages`.
-    pub(crate) fn go(&mut self, cold: &mut Vec<Cold>, messages: &mut Vec<Message>) {
+    pub(crate) fn go(&mut self, cold: &mut Vec<Cold>, messages: &mut Vec<WorkerMessage>) {
         self.fresh.extend(cold.drain(..));
         self.now = Instant::now();
         self.feed();
@@ -186,7 +192,7 @@ impl DiskReader {
         {
             self.go_on(cold, 0, messages);
         }
-        self.store.pool.wait_for(&mut self.left_over);
+        read_in_pool(&self.store.pool, &mut self.left_over);
         self.submit();
     }
 
@@ -203,7 +209,7 @@ impl DiskReader {
     }
 
     /// Has one go on, or has read what it lacks.
-    fn go_on(&mut self, mut cold: Cold, mut rounds: u32, messages: &mut Vec<Message>) {
+    fn go_on(&mut self, mut cold: Cold, mut rounds: u32, messages: &mut Vec<WorkerMessage>) {
         while rounds < ROUNDS_MAX {
             let mut blocks = if rounds == 0 { cold.ahead() } else { Vec::new() };
             rounds += 1;
@@ -277,7 +283,7 @@ impl DiskReader {
     }
 
     /// A block is there, or could not be read.
-    fn arrived(&mut self, asked: Asked, outcome: std::io::Result<Buffer>, messages: &mut Vec<Message>) {
+    fn arrived(&mut self, asked: Asked, outcome: std::io::Result<Buffer>, messages: &mut Vec<WorkerMessage>) {
         let Asked { key, block, extent, since } = asked;
         if self.now - since > SLOW_READ {
             self.store.note_slow_read(now_ms());

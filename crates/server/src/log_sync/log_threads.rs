@@ -5,8 +5,8 @@
 //! take little longer than one. Writes are made in the order in which they were handed over, and told to be done in
 //! that order too, so whoever hears of one knows that those before it are on the disk.
 
-use crate::inbox::{Inbox, Message};
-use crate::store::now_ms;
+use crate::mailbox::{Mailbox, WorkerMessage};
+use crate::os::{TICK, now_ms, spawn_critical};
 use node::Config;
 use node::stats::Stats;
 use replica::{Log, LogStore, LogWrite, Result};
@@ -31,7 +31,7 @@ const THREADS: usize = 2;
 
 /// Who is told that a write is done.
 enum Back {
-    Worker(Arc<Inbox>),
+    Worker(Arc<Mailbox>),
     Caller(SyncSender<Result<()>>),
 }
 
@@ -50,8 +50,9 @@ struct Shared {
     /// Something was written without fsync. A flag rather than a task: writers need not wake a thread.
     unsynced: AtomicBool,
     done: Mutex<Done>,
-    /// Where fsyncs that take long are noted.
-    latency: (Arc<Stats>, Arc<Config>),
+    /// Where slow fsyncs are recorded.
+    stats: Arc<Stats>,
+    config: Arc<Config>,
     /// What one takes, of late.
     fsync_us: AtomicU32,
 }
@@ -104,8 +105,8 @@ pub(crate) struct LogThreads {
 }
 
 impl LogThreads {
-    /// `latency`: where fsyncs that take long are noted.
-    pub(crate) fn start(log: Arc<Log>, latency: (Arc<Stats>, Arc<Config>)) -> std::io::Result<Self> {
+    /// `stats` and `config`: where slow fsyncs are recorded, and from which duration on.
+    pub(crate) fn start(log: Arc<Log>, stats: Arc<Stats>, config: Arc<Config>) -> std::io::Result<Self> {
         let queue =
             Queue { tasks: VecDeque::new(), writing: false, next: 0, synced_at: Instant::now(), stopped: false };
         let shared = Arc::new(Shared {
@@ -114,24 +115,25 @@ impl LogThreads {
             changed: Condvar::new(),
             unsynced: AtomicBool::new(false),
             done: Mutex::default(),
-            latency,
+            stats,
+            config,
             fsync_us: AtomicU32::new(FSYNC_NOTED_MAX.as_micros() as u32),
         });
         let start = |number| {
             let shared = shared.clone();
-            crate::vital::spawn(&format!("log-{number}"), move || shared.run())
+            spawn_critical(&format!("log-{number}"), move || shared.run())
         };
         let threads = (0..THREADS).map(start).collect::<std::io::Result<_>>()?;
         Ok(Self { shared, threads: Mutex::new(threads) })
     }
 
-    /// Writes and fsyncs; `Message::Logged` comes back.
-    pub(crate) fn write(&self, write: LogWrite, back: Arc<Inbox>) {
+    /// Writes and fsyncs; `WorkerMessage::Logged` comes back.
+    pub(crate) fn write(&self, write: LogWrite, back: Arc<Mailbox>) {
         self.shared.send(Task::Write(write, Back::Worker(back)));
     }
 
-    /// Fsyncs what the log was given before; `Message::Logged` comes back.
-    pub(crate) fn sync(&self, back: Arc<Inbox>) {
+    /// Fsyncs what the log was given before; `WorkerMessage::Logged` comes back.
+    pub(crate) fn sync(&self, back: Arc<Mailbox>) {
         self.shared.send(Task::Sync(Some(Back::Worker(back))));
     }
 
@@ -165,7 +167,7 @@ impl LogThreads {
     /// To be called twice in the interval or more often.
     pub(crate) fn tick(&self) {
         // Half a tick early is better than almost a whole one late.
-        let due = || self.shared.queue().synced_at.elapsed() >= NOSYNC_INTERVAL - crate::worker::TICK / 2;
+        let due = || self.shared.queue().synced_at.elapsed() >= NOSYNC_INTERVAL - TICK / 2;
         // Taken before the fsync: what is written during it waits for the next one.
         if self.shared.unsynced.load(Ordering::Acquire) && due() && self.shared.unsynced.swap(false, Ordering::AcqRel) {
             self.shared.queue().synced_at = Instant::now();
@@ -240,7 +242,7 @@ impl Shared {
     }
 
     fn note_fsync(&self, took: Duration) {
-        self.latency.0.took("fsync", took, now_ms(), &self.latency.1);
+        self.stats.took("fsync", took, now_ms(), &self.config);
         let (before, us) = (self.fsync_us.load(Ordering::Relaxed), took.min(FSYNC_NOTED_MAX).as_micros() as u32);
         self.fsync_us.store(before - before / FSYNCS_NOTED + us / FSYNCS_NOTED, Ordering::Relaxed);
     }
@@ -268,7 +270,7 @@ impl Shared {
             next += 1;
             for (back, outcome) in outcomes {
                 match back {
-                    Back::Worker(inbox) => inbox.send(Message::Logged(outcome)),
+                    Back::Worker(mailbox) => mailbox.send(WorkerMessage::Logged(outcome)),
                     // Whoever asked waits.
                     Back::Caller(caller) => _ = caller.try_send(outcome),
                 }
@@ -313,7 +315,7 @@ mod tests {
         let health = Arc::new(DiskHealth::default());
         let options = LogOptions { file_bytes: 16 << 10, ..LogOptions::default() };
         let log = Arc::new(Log::open(dir, &options, health.clone()).unwrap());
-        let threads = LogThreads::start(log, (Arc::new(Stats::new(1)), Arc::new(Config::default()))).unwrap();
+        let threads = LogThreads::start(log, Arc::new(Stats::new(1)), Arc::new(Config::default())).unwrap();
         (threads, health)
     }
 

@@ -1,13 +1,15 @@
 //! A node that runs: its threads, from start to stop.
 
-use crate::background;
+use super::background;
+use crate::api::http::{self, HttpListener};
+use crate::api::run_peer_command;
 use crate::embedded::Caller;
-use crate::http::HttpListener;
-use crate::inbox::{Inbox, Message};
 use crate::links::{Identity, Links, LinksOptions, Packing};
-use crate::peers::LINKS_WORKER;
-use crate::store::{Store, moment};
-use crate::worker::Worker;
+use crate::mailbox::{Mailbox, WorkerMessage};
+use crate::os::{moment, spawn_critical};
+use crate::replicas::{open_shards, start_transfers};
+use crate::shared::{LINKS_WORKER, NodeShared};
+use crate::worker::{Worker, WorkerSetup};
 use mio::net::TcpListener;
 use mio::{Poll, Token, Waker};
 use node::Config;
@@ -25,7 +27,7 @@ const BACKLOG: i32 = 1024;
 
 /// A running node.
 pub struct Server {
-    store: Arc<Store>,
+    store: Arc<NodeShared>,
     address: Option<SocketAddr>,
     workers: Vec<JoinHandle<()>>,
     background: Vec<JoinHandle<()>>,
@@ -43,7 +45,7 @@ impl Server {
         let http_listen = config.text("http-listen").unwrap_or_default();
         let http = match http_listen.as_str() {
             "" => None,
-            listen => Some(crate::http::bind(listen).map_err(|e| format!("cannot listen for HTTP on {listen}: {e}"))?),
+            listen => Some(http::bind(listen).map_err(|e| format!("cannot listen for HTTP on {listen}: {e}"))?),
         };
         let mut server = Self::run(config, Some(listener))?;
         let http = http.map(|listener| HttpListener::start(&server.store, listener)).transpose();
@@ -64,14 +66,16 @@ impl Server {
             0 => (processors / 2).max(1),
             n => n.unsigned_abs() as usize,
         };
-        let (store, opened) = Store::open(Arc::new(config), workers, seed())?;
+        let store = NodeShared::open(Arc::new(config), workers, seed(), run_peer_command)?;
+        let opened = open_shards(&store)?;
+        store.health.be_patient();
         let polls = (0..workers).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>().map_err(|e| e.to_string())?;
-        let inboxes = polls
+        let mailboxes = polls
             .iter()
-            .map(|poll| Waker::new(poll.registry(), Worker::mail_token()).map(Inbox::new))
+            .map(|poll| Waker::new(poll.registry(), Worker::mail_token()).map(Mailbox::new))
             .collect::<io::Result<Vec<_>>>()
             .map_err(|e| e.to_string())?;
-        if store.inboxes.set(inboxes.clone()).is_err() {
+        if store.mailboxes.set(mailboxes.clone()).is_err() {
             return Err("the store is running already".to_owned());
         }
         // Of a node that is a store by itself: what the metadata group has applied and the file does not hold yet.
@@ -95,12 +99,13 @@ impl Server {
         }
         let mut listener = listener;
         let mut threads = Vec::new();
-        for (index, ((poll, inbox), core)) in polls.into_iter().zip(inboxes).zip(cores).enumerate() {
+        for (index, ((poll, mailbox), core)) in polls.into_iter().zip(mailboxes).zip(cores).enumerate() {
             let control = (index == LINKS_WORKER).then(|| start_control(&store, map.clone()));
             let links = if control.is_some() { start_links(&store, &poll)? } else { None };
-            let worker = Worker::new(index, store.clone(), poll, inbox, listener.take(), core, (links, control));
-            let worker = worker.map_err(|e| e.to_string())?;
-            let thread = crate::vital::spawn(&format!("worker-{index}"), move || worker.run());
+            let store = store.clone();
+            let setup = WorkerSetup { index, store, poll, mailbox, listener: listener.take(), core, links, control };
+            let worker = Worker::new(setup).map_err(|e| e.to_string())?;
+            let thread = spawn_critical(&format!("worker-{index}"), move || worker.run());
             threads.push(thread.map_err(|e| e.to_string())?);
         }
         let background = background::start(&store).map_err(|e| e.to_string())?;
@@ -122,7 +127,7 @@ impl Server {
     /// Its figures, in the text format of Prometheus.
     #[must_use]
     pub fn metrics(&self) -> String {
-        crate::http::metrics::exposition(&self.store)
+        http::metrics::exposition(&self.store)
     }
 
     /// What to say when it has started.
@@ -170,7 +175,7 @@ impl Server {
 
     /// Stops: no new requests, what is under way is finished, the log is fsynced.
     pub fn stop(self) {
-        self.store.wake_all_with(|| Message::Stop);
+        self.store.wake_all_with(|| WorkerMessage::Stop);
         for worker in self.workers {
             if worker.join().is_err() {
                 log::error!("a worker has panicked");
@@ -220,7 +225,7 @@ fn bind_socket(listen: &str) -> io::Result<std::net::TcpListener> {
 }
 
 /// The links to other nodes, if this node is to have any.
-fn start_links(store: &Arc<Store>, poll: &Poll) -> Result<Option<Links>, String> {
+fn start_links(store: &Arc<NodeShared>, poll: &Poll) -> Result<Option<Links>, String> {
     if store.is_alone() {
         return Ok(None);
     }
@@ -245,11 +250,11 @@ fn start_links(store: &Arc<Store>, poll: &Poll) -> Result<Option<Links>, String>
             links.know(node.id, &node.peer_address, now);
         }
     }
-    store.start_transfers(identity)?;
+    start_transfers(store, identity)?;
     Ok(Some(links))
 }
 
-fn start_control(store: &Store, map: Option<Arc<cluster::Map>>) -> Control {
+fn start_control(store: &NodeShared, map: Option<Arc<cluster::Map>>) -> Control {
     let number = |name: &str| u32::try_from(store.config.number(name).unwrap_or_default()).unwrap_or(1);
     let shape = Shape { shards: number("shards"), replication_factor: number("replication-factor") };
     if store.config.text("init").as_deref() == Some("yes") && map.is_none() {

@@ -18,7 +18,7 @@ const WITHOUT_MAX: u32 = 16;
 /// Waits for events. Whoever has something for a thread that sleeps wakes it, which on a virtual machine takes longer than
 /// what it is woken for: a client its sending, and the disk's reads their being answered. So if events come soon, the
 /// thread looks for them for a while before it sleeps (docs/adr/0001, "Looking for events").
-pub(crate) struct EventWait {
+pub(crate) struct BusyPoll {
     is_alone: bool,
     /// Waits until the next look.
     without: u32,
@@ -26,7 +26,7 @@ pub(crate) struct EventWait {
     penalty: u32,
 }
 
-impl EventWait {
+impl BusyPoll {
     /// `is_alone`: no other worker needs the processors, and there are several: with one it would keep the client from
     /// sending.
     pub(crate) fn new(is_alone: bool) -> Self {
@@ -101,7 +101,7 @@ mod tests {
             (false, false, READS_MIN - 1, Duration::ZERO),
             (false, false, READS_MIN, FOR_READS),
         ] {
-            assert_eq!(EventWait::new(is_alone).span(patient, reads), expected, "{is_alone} {patient} {reads}");
+            assert_eq!(BusyPoll::new(is_alone).span(patient, reads), expected, "{is_alone} {patient} {reads}");
         }
     }
 
@@ -111,7 +111,7 @@ mod tests {
         let waker = Waker::new(poll.registry(), Token(7)).unwrap();
         let mut events = Events::with_capacity(8);
         for span in [Duration::ZERO, FOR_CLIENTS, FOR_READS] {
-            let mut wait = EventWait::new(true);
+            let mut wait = BusyPoll::new(true);
             for n in 0..2 * WITHOUT_MAX {
                 waker.wake().unwrap();
                 wait.poll(&mut poll, &mut events, Duration::from_secs(60), span).unwrap();

@@ -14,7 +14,8 @@ pub(crate) struct ProcessFacts {
     pub(crate) cpu_system_us: Option<u64>,
 }
 
-pub(crate) fn facts() -> ProcessFacts {
+/// The figures as of now.
+pub(crate) fn process_facts() -> ProcessFacts {
     let status = read_to_string("/proc/self/status").unwrap_or_default();
     let memory = read_to_string("/proc/meminfo").unwrap_or_default();
     let release = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

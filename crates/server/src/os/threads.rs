@@ -1,14 +1,15 @@
-//! Threads that the node cannot do without: if one panics, the process ends, and a restart recovers from the log.
+//! Threads: those that the node cannot do without, and the nice levels of background work.
 //!
-//! The alternative is a node that looks alive while a part of its clients wait for ever. And threads that nobody waits
-//! for, which give way to those.
+//! A critical thread that panics ends the process, and a restart recovers from the log. Otherwise the node would look
+//! alive while some of its clients wait without end.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
-struct Vital(String);
+/// Aborts the process when it is dropped by a panic.
+struct AbortOnPanic(String);
 
-impl Drop for Vital {
+impl Drop for AbortOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             log::error!("the thread {} has panicked, and the node cannot do without it", self.0);
@@ -18,23 +19,23 @@ impl Drop for Vital {
 }
 
 /// Starts a thread whose panic ends the process.
-pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    let vital = Vital(name.to_owned());
+pub(crate) fn spawn_critical(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    let guard = AbortOnPanic(name.to_owned());
     Builder::new().name(name.to_owned()).spawn(move || {
-        let _vital = vital;
+        let _guard = guard;
         run();
     })
 }
 
-/// What a thread that somebody waits for takes of a busy processor beside others: about a tenth of theirs (see nice(2)).
-pub(crate) const SOON: i32 = 10;
-/// One that nobody waits for takes next to nothing: a seventieth.
-pub(crate) const SOME_TIME: i32 = 19;
+/// The nice level of background work that a caller waits for: about a tenth of a busy processor (see nice(2)).
+pub(crate) const NICE_BACKGROUND: i32 = 10;
+/// The nice level of background work that no caller waits for: about a seventieth of a busy processor.
+pub(crate) const NICE_IDLE: i32 = 19;
 
-/// From now on the calling thread gives way to threads that serve clients: it copies or compares in the background.
-pub(crate) fn give_way(niceness: i32) {
-    // On Linux this is the thread and not the process, whose other threads go on as they were.
+/// Sets the nice level of the calling thread.
+pub(crate) fn set_niceness(niceness: i32) {
+    // On Linux a nice level belongs to the thread, so the other threads of the process keep theirs.
     if let Err(e) = rustix::process::setpriority_process(None, niceness) {
-        log::debug!("a thread in the background cannot give way: {e}");
+        log::debug!("a background thread keeps its priority: {e}");
     }
 }

@@ -1,7 +1,10 @@
 //! Opening this node's replicas: tree and log of each, brought up to date where nobody else is needed for that.
 
-use crate::holdings::SET_ASIDE;
-use crate::store::{Store, moment};
+use super::split::{fork, joined_slots, will_be_forked};
+use crate::holdings::{SET_ASIDE, sweep};
+use crate::mailbox::Opened;
+use crate::os::moment;
+use crate::shared::{NodeShared, read_map};
 use cluster::Map;
 use node::peer::PeerMessage;
 use node::{Answers, Effects, Shard, ShardView, SnapshotTask, SplitTask, Ticket};
@@ -9,14 +12,7 @@ use replica::{LogStore, LogWrite, Members, Replica};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::{Engine, open_engine};
-use vocab::{NodeId, Prng, ReplicaId, ShardId};
-
-/// A replica that has been opened, on its way to its worker.
-pub(crate) struct Opened {
-    pub(crate) shard: Shard,
-    /// It has never been part of anything.
-    pub(crate) fresh: bool,
-}
+use vocab::{NodeId, Prng, ReplicaId, ShardId, StoreId};
 
 /// A replica that the map gives this node.
 pub(crate) type Given = (ShardId, ReplicaId);
@@ -37,127 +33,152 @@ const TOGETHER_MAX: usize = 256;
 /// Threads that open trees: they wait for the disk, and what they wait for at the same time is one wait.
 const OPENERS_MAX: usize = 16;
 
-impl Store {
-    /// Opens all replicas that the map gives this node, and tells the directory. One that is damaged is told of, and made
-    /// anew from its peers when an operator says so; a node that has no peers does not start.
-    pub(crate) fn open_replicas(&self, map: &Arc<Map>) -> Result<Vec<Opened>, String> {
-        self.directory.set_map(map.clone());
-        self.sweep(map)?;
-        let given: Vec<Given> = map.replicas_on(self.node()).map(|(shard, replica)| (shard, replica.id)).collect();
-        let (mut opened, mut failed) = (Vec::with_capacity(given.len()), None);
-        self.open_held(map, &given, &mut |(shard, replica), one| match one {
-            Ok(one) => opened.push(one),
-            Err(why) if self.is_alone() => _ = failed.get_or_insert(why),
-            Err(why) => self.holdings.damaged(shard, replica, why),
-        });
-        opened.sort_unstable_by_key(|opened| opened.shard.view().id());
-        failed.map_or(Ok(opened), Err)
-    }
+/// Opens this node's replicas, if the node belongs to a store, and brings every shard that has one voter up to date with
+/// its log. A node that is alone makes a store of its own.
+pub(crate) fn open_shards(store: &NodeShared) -> Result<Vec<Opened>, String> {
+    let map = match read_map(store.dir.root())? {
+        Some(map) => map,
+        None if store.is_alone() => {
+            let identity = store.dir.identity();
+            let id = StoreId(Prng::new(identity.node.0).next_u64() >> 1 | 1);
+            let map = Map::initial(id, &[store.node_info()], identity.shards, 1).map_err(|e| e.to_string())?;
+            store.dir.keep_map(&map)?;
+            map
+        }
+        None => return Ok(Vec::new()),
+    };
+    let mut opened = open_replicas(store, &Arc::new(map))?;
+    recover(store, &mut opened)?;
+    Ok(opened)
+}
 
-    /// Opens replicas, except those that are known to be of no use, and those whose shard is only about to be made. Each is
-    /// given to `take`, or why it cannot be opened. It goes on until the store stops.
-    pub(crate) fn open_held(&self, map: &Map, given: &[Given], take: &mut dyn FnMut(Given, Result<Opened, String>)) {
-        let of_use = given.iter().copied().filter(|(shard, replica)| !self.holdings.is_damaged(*shard, *replica));
-        // Whether a shard is about to be made out of another shows only once that one is open: those without a group last.
-        let is_known = |(shard, _): &Given| !matches!(self.log.state(*shard), Ok(None));
-        let (known, new): (Vec<Given>, Vec<Given>) = of_use.partition(is_known);
-        for together in known.chunks(TOGETHER_MAX).chain(new.chunks(TOGETHER_MAX)) {
-            if self.is_stopping() {
-                return;
-            }
-            self.open_together(map, together, take);
-        }
-    }
+/// Opens all replicas that the map gives this node, and tells the directory. One that is damaged is told of, and made
+/// anew from its peers when an operator says so; a node that has no peers does not start.
+fn open_replicas(store: &NodeShared, map: &Arc<Map>) -> Result<Vec<Opened>, String> {
+    store.directory.set_map(map.clone());
+    sweep(store, map)?;
+    let given: Vec<Given> = map.replicas_on(store.node()).map(|(shard, replica)| (shard, replica.id)).collect();
+    let (mut opened, mut failed) = (Vec::with_capacity(given.len()), None);
+    open_held(store, map, &given, &mut |(shard, replica), one| match one {
+        Ok(one) => opened.push(one),
+        Err(why) if store.is_alone() => _ = failed.get_or_insert(why),
+        Err(why) => store.holdings.damaged(shard, replica, why),
+    });
+    opened.sort_unstable_by_key(|opened| opened.shard.view().id());
+    failed.map_or(Ok(opened), Err)
+}
 
-    fn open_together(&self, map: &Map, given: &[Given], take: &mut dyn FnMut(Given, Result<Opened, String>)) {
-        let joined = self.joined_slots();
-        let mut wanted = Vec::with_capacity(given.len());
-        for &(shard, me) in given {
-            match self.will_be_forked(map, shard, &joined) {
-                Ok(true) => {}
-                Ok(false) if self.dir.is_set_aside(shard, me) => take((shard, me), Err(SET_ASIDE.to_owned())),
-                Ok(false) => wanted.push((shard, me)),
-                Err(why) => take((shard, me), Err(why)),
-            }
+/// Opens replicas, except those that are known to be of no use, and those whose shard is only about to be made. Each is
+/// given to `take`, or why it cannot be opened. It goes on until the store stops.
+pub(crate) fn open_held(
+    store: &NodeShared,
+    map: &Map,
+    given: &[Given],
+    take: &mut dyn FnMut(Given, Result<Opened, String>),
+) {
+    let of_use = given.iter().copied().filter(|(shard, replica)| !store.holdings.is_damaged(*shard, *replica));
+    // Whether a shard is about to be made out of another shows only once that one is open: those without a group last.
+    let is_known = |(shard, _): &Given| !matches!(store.log.state(*shard), Ok(None));
+    let (known, new): (Vec<Given>, Vec<Given>) = of_use.partition(is_known);
+    for together in known.chunks(TOGETHER_MAX).chain(new.chunks(TOGETHER_MAX)) {
+        if store.is_stopping() {
+            return;
         }
-        let mut write = LogWrite::default();
-        let mut begun = Vec::with_capacity(wanted.len());
-        for ((shard, me), tree) in self.open_trees(&wanted) {
-            match tree.and_then(|tree| self.begin(map, (shard, me), tree, &mut write)) {
-                Ok(one) => begun.push(one),
-                Err(why) => take((shard, me), Err(why)),
-            }
-        }
-        let written = if write.is_empty() { Ok(()) } else { self.log.write(write, true).map_err(|e| e.to_string()) };
-        let mut opened = Vec::with_capacity(begun.len());
-        for one in begun {
-            let given = one.given;
-            let written = if one.fresh { written.clone() } else { Ok(()) };
-            match written.and_then(|()| self.join(map, one)) {
-                Ok(one) => opened.push((given, one)),
-                Err(why) => take(given, Err(why)),
-            }
-        }
-        let view = |((shard, me), one): &(Given, Opened)| (*shard, Some((*me, one.shard.view().clone())));
-        self.directory.set_views(opened.iter().map(view));
-        opened.into_iter().for_each(|(given, one)| take(given, Ok(one)));
+        open_together(store, map, together, take);
     }
+}
 
-    /// Opens trees, or makes them, several at a time.
-    fn open_trees(&self, wanted: &[Given]) -> Vec<(Given, TreeOpened)> {
-        if let Err(why) = self.dir.make_folders(wanted.iter().map(|(shard, _)| *shard)) {
-            return wanted.iter().map(|given| (*given, Err(why.clone()))).collect();
+fn open_together(store: &NodeShared, map: &Map, given: &[Given], take: &mut dyn FnMut(Given, Result<Opened, String>)) {
+    let joined = joined_slots(store);
+    let mut wanted = Vec::with_capacity(given.len());
+    for &(shard, me) in given {
+        match will_be_forked(store, map, shard, &joined) {
+            Ok(true) => {}
+            Ok(false) if store.dir.is_set_aside(shard, me) => take((shard, me), Err(SET_ASIDE.to_owned())),
+            Ok(false) => wanted.push((shard, me)),
+            Err(why) => take((shard, me), Err(why)),
         }
-        let engine = self.dir.identity().engine;
-        let open =
-            |shard: ShardId| open_engine(engine, &self.dir.shard(shard), &self.resources).map_err(|e| e.to_string());
-        let share = wanted.len().div_ceil(OPENERS_MAX).max(1);
-        std::thread::scope(|scope| {
-            let open_all =
-                |given: &[Given]| given.iter().map(|&(shard, me)| ((shard, me), open(shard))).collect::<Vec<_>>();
-            let openers: Vec<_> = wanted.chunks(share).map(|given| scope.spawn(move || open_all(given))).collect();
-            openers
-                .into_iter()
-                .flat_map(|opener| opener.join().expect("a panic while opening is not survived"))
-                .collect()
-        })
     }
+    let mut write = LogWrite::default();
+    let mut begun = Vec::with_capacity(wanted.len());
+    for ((shard, me), tree) in open_trees(store, &wanted) {
+        match tree.and_then(|tree| begin(store, map, (shard, me), tree, &mut write)) {
+            Ok(one) => begun.push(one),
+            Err(why) => take((shard, me), Err(why)),
+        }
+    }
+    let written = if write.is_empty() { Ok(()) } else { store.log.write(write, true).map_err(|e| e.to_string()) };
+    let mut opened = Vec::with_capacity(begun.len());
+    for one in begun {
+        let given = one.given;
+        let written = if one.fresh { written.clone() } else { Ok(()) };
+        match written.and_then(|()| join(store, map, one)) {
+            Ok(one) => opened.push((given, one)),
+            Err(why) => take(given, Err(why)),
+        }
+    }
+    let view = |((shard, me), one): &(Given, Opened)| (*shard, Some((*me, one.shard.view().clone())));
+    store.directory.set_views(opened.iter().map(view));
+    opened.into_iter().for_each(|(given, one)| take(given, Ok(one)));
+}
 
-    /// Makes the group of a tree known to the log, if it has never seen it, by `write`.
-    fn begin(&self, map: &Map, given: Given, tree: Arc<dyn Engine>, write: &mut LogWrite) -> Result<Begun, String> {
-        let (shard, me) = given;
-        let info = map.shards.get(&shard).ok_or_else(|| format!("the map has no shard {shard}"))?;
-        // A shard that is being split off owns none yet, as far as the map says.
-        let slots = map.splits.get(&shard).map_or(&info.slots, |split| &split.slots).clone();
-        let view = ShardView::open(shard, slots, tree, self.cache.clone()).map_err(|e| e.to_string())?;
-        view.set_config(self.config.clone());
-        let fresh = self.log.state(shard).map_err(|e| e.to_string())?.is_none();
-        if fresh {
-            // The members of a store's first map know each other from it; any other replica is told by a snapshot.
-            let is_first = info.members_index == 0 && info.replica(me).is_some_and(|replica| replica.member);
-            let voters: Vec<ReplicaId> = info.voters().filter(|_| is_first).map(|replica| replica.id).collect();
-            write.begin(shard, me, &voters, &[]);
-        }
-        Ok(Begun { given, view, fresh })
+/// Opens trees, or makes them, several at a time.
+fn open_trees(store: &NodeShared, wanted: &[Given]) -> Vec<(Given, TreeOpened)> {
+    if let Err(why) = store.dir.make_folders(wanted.iter().map(|(shard, _)| *shard)) {
+        return wanted.iter().map(|given| (*given, Err(why.clone()))).collect();
     }
+    let engine = store.dir.identity().engine;
+    let open =
+        |shard: ShardId| open_engine(engine, &store.dir.shard(shard), &store.resources).map_err(|e| e.to_string());
+    let share = wanted.len().div_ceil(OPENERS_MAX).max(1);
+    std::thread::scope(|scope| {
+        let open_all =
+            |given: &[Given]| given.iter().map(|&(shard, me)| ((shard, me), open(shard))).collect::<Vec<_>>();
+        let openers: Vec<_> = wanted.chunks(share).map(|given| scope.spawn(move || open_all(given))).collect();
+        openers.into_iter().flat_map(|opener| opener.join().expect("a panic while opening is not survived")).collect()
+    })
+}
 
-    /// Opens the replica of a tree whose group the log knows.
-    fn join(&self, map: &Map, begun: Begun) -> Result<Opened, String> {
-        let Begun { given: (shard, me), view, fresh } = begun;
-        let fail = |what: &str| format!("shard {shard}: {what}");
-        let state = self.log.state(shard).map_err(|e| e.to_string())?.ok_or_else(|| fail("the log forgot it"))?;
-        if state.replica != me {
-            return Err(fail(&format!("the log holds replica {}, the map gives this node {me}", state.replica)));
-        }
-        let applied = view.engine().flushed_index();
-        let installed = view.snapshot_point()?;
-        let seed = Prng::new(self.node().0 ^ u64::from(shard.0)).next_u64();
-        let log: Arc<dyn LogStore> = self.log.clone();
-        let replica = Replica::open(log, shard, state, applied, installed.as_ref(), seed).map_err(|e| e.to_string())?;
-        let mut shard = Shard::new(view, replica, self.health.clone())?;
-        shard.set_first_map(map);
-        Ok(Opened { shard, fresh })
+/// Makes the group of a tree known to the log, if it has never seen it, by `write`.
+fn begin(
+    store: &NodeShared,
+    map: &Map,
+    given: Given,
+    tree: Arc<dyn Engine>,
+    write: &mut LogWrite,
+) -> Result<Begun, String> {
+    let (shard, me) = given;
+    let info = map.shards.get(&shard).ok_or_else(|| format!("the map has no shard {shard}"))?;
+    // A shard that is being split off owns none yet, as far as the map says.
+    let slots = map.splits.get(&shard).map_or(&info.slots, |split| &split.slots).clone();
+    let view = ShardView::open(shard, slots, tree, store.cache.clone()).map_err(|e| e.to_string())?;
+    view.set_config(store.config.clone());
+    let fresh = store.log.state(shard).map_err(|e| e.to_string())?.is_none();
+    if fresh {
+        // The members of a store's first map know each other from it; any other replica is told by a snapshot.
+        let is_first = info.members_index == 0 && info.replica(me).is_some_and(|replica| replica.member);
+        let voters: Vec<ReplicaId> = info.voters().filter(|_| is_first).map(|replica| replica.id).collect();
+        write.begin(shard, me, &voters, &[]);
     }
+    Ok(Begun { given, view, fresh })
+}
+
+/// Opens the replica of a tree whose group the log knows.
+fn join(store: &NodeShared, map: &Map, begun: Begun) -> Result<Opened, String> {
+    let Begun { given: (shard, me), view, fresh } = begun;
+    let fail = |what: &str| format!("shard {shard}: {what}");
+    let state = store.log.state(shard).map_err(|e| e.to_string())?.ok_or_else(|| fail("the log forgot it"))?;
+    if state.replica != me {
+        return Err(fail(&format!("the log holds replica {}, the map gives this node {me}", state.replica)));
+    }
+    let applied = view.engine().flushed_index();
+    let installed = view.snapshot_point()?;
+    let seed = Prng::new(store.node().0 ^ u64::from(shard.0)).next_u64();
+    let log: Arc<dyn LogStore> = store.log.clone();
+    let replica = Replica::open(log, shard, state, applied, installed.as_ref(), seed).map_err(|e| e.to_string())?;
+    let mut shard = Shard::new(view, replica, store.health.clone())?;
+    shard.set_first_map(map);
+    Ok(Opened { shard, fresh })
 }
 
 /// Nobody waits for what is replayed, and nobody is told.
@@ -187,7 +208,7 @@ impl Effects for Nobody {
 
 /// Elects every group of one, applies what its log holds beyond its tree, and says what it does. Groups of several
 /// need the others for that. Shards that are split off meanwhile are added.
-pub(crate) fn recover(store: &Store, opened: &mut Vec<Opened>) -> Result<(), String> {
+fn recover(store: &NodeShared, opened: &mut Vec<Opened>) -> Result<(), String> {
     let started = Instant::now();
     let left = |opened: &[Opened]| -> u64 {
         let alone = opened.iter().map(|opened| &opened.shard).filter(|shard| shard.replica().is_alone());
@@ -235,7 +256,7 @@ pub(crate) fn recover(store: &Store, opened: &mut Vec<Opened>) -> Result<(), Str
 }
 
 /// One round of a group of one; false if there was nothing to do.
-fn step(store: &Store, shard: &mut Shard, children: &mut Vec<Opened>) -> Result<bool, String> {
+fn step(store: &NodeShared, shard: &mut Shard, children: &mut Vec<Opened>) -> Result<bool, String> {
     let mut write = LogWrite::default();
     let now = moment();
     let mut nobody = Nobody::default();
@@ -249,7 +270,7 @@ fn step(store: &Store, shard: &mut Shard, children: &mut Vec<Opened>) -> Result<
     let mut later = LogWrite::default();
     shard.apply_collected(now, &mut later, &mut nobody);
     for task in nobody.splits {
-        let child = store.fork(&task)?;
+        let child = fork(store, &task)?;
         shard.forked(Ok(()));
         if let Some(child) = child {
             child.shard.view().begin_after(shard.view());

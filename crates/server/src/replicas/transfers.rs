@@ -1,9 +1,9 @@
 //! Snapshots on their way from node to node, and what becomes of them.
 
-use crate::inbox::Message;
 use crate::links::SharedIdentity;
+use crate::mailbox::{ShardSnapshot, WorkerMessage};
+use crate::shared::NodeShared;
 use crate::snapshots::{Direction, Outbound, Received, SnapshotHost, SnapshotOptions, Snapshots};
-use crate::store::Store;
 use node::session::TransferFacts;
 use node::{ArrivedSnapshot, SnapshotTask};
 use replica::{SnapshotPoint, wire};
@@ -13,10 +13,10 @@ use storage::Ingest;
 use vocab::{NodeId, ReplicaId, ShardId};
 
 /// The store, for the threads of transfers.
-struct Host(Weak<Store>);
+struct Host(Weak<NodeShared>);
 
 impl Host {
-    fn store(&self) -> Result<Arc<Store>, String> {
+    fn store(&self) -> Result<Arc<NodeShared>, String> {
         self.0.upgrade().ok_or_else(|| "the node has stopped".to_owned())
     }
 }
@@ -38,9 +38,8 @@ impl SnapshotHost for Host {
         let Ok(store) = self.store() else { return };
         let Ok(message) = wire::decode(&snapshot.message) else { return };
         let arrived = ArrivedSnapshot { point: SnapshotPoint::of(&message), message, rows: snapshot.ingested };
-        if let Some(inbox) = store.inbox(store.owner_of(snapshot.shard.0 as usize)) {
-            inbox.send(Message::SnapshotArrived(snapshot.shard, Box::new(arrived)));
-        }
+        let shard = snapshot.shard;
+        store.tell_owner(shard, WorkerMessage::SnapshotArrived(Box::new(ShardSnapshot { shard, arrived })));
     }
 
     fn sent(&self, to: NodeId, shard: ShardId, replica: ReplicaId, outcome: Result<(), String>) {
@@ -48,12 +47,12 @@ impl SnapshotHost for Host {
         if let Err(e) = &outcome {
             log::info!("the snapshot of shard {shard} for node {to} was not taken: {e}");
         }
-        store.snapshot_done(shard, replica, outcome.is_ok());
+        snapshot_done(&store, shard, replica, outcome.is_ok());
     }
 }
 
 /// The transfers under way, for INFO.
-pub(crate) fn facts(snapshots: &Snapshots) -> Vec<TransferFacts> {
+pub(crate) fn transfer_facts(snapshots: &Snapshots) -> Vec<TransferFacts> {
     let all = snapshots.transfers();
     let facts = all.iter().map(|of| TransferFacts {
         inbound: of.direction == Direction::In,
@@ -67,51 +66,47 @@ pub(crate) fn facts(snapshots: &Snapshots) -> Vec<TransferFacts> {
     facts.collect()
 }
 
-impl Store {
-    /// Makes transfers possible.
-    pub(crate) fn start_transfers(self: &Arc<Self>, identity: SharedIdentity) -> Result<(), String> {
-        let rate = self.config.number("transfer-rate").unwrap_or_default().unsigned_abs();
-        let options = SnapshotOptions { send_rate: rate, receive_rate: rate, ..SnapshotOptions::default() };
-        let snapshots = Snapshots::new(identity, Arc::new(Host(Arc::downgrade(self))), options);
-        self.snapshots.set(snapshots).map_err(|_| "transfers have been started already".to_owned())
-    }
+/// Makes transfers possible.
+pub(crate) fn start_transfers(store: &Arc<NodeShared>, identity: SharedIdentity) -> Result<(), String> {
+    let rate = store.config.number("transfer-rate").unwrap_or_default().unsigned_abs();
+    let options = SnapshotOptions { send_rate: rate, receive_rate: rate, ..SnapshotOptions::default() };
+    let snapshots = Snapshots::new(identity, Arc::new(Host(Arc::downgrade(store))), options);
+    store.snapshots.set(snapshots).map_err(|_| "transfers have been started already".to_owned())
+}
 
-    /// Streams a snapshot to a follower; its leader hears how that went.
-    pub(crate) fn send_snapshot(self: &Arc<Self>, task: SnapshotTask) {
-        let (shard, replica) = (task.shard, task.replica);
-        let address = self.known().map.as_ref().and_then(|map| Some(map.nodes.get(&task.node)?.peer_address.clone()));
-        let mut message = Vec::new();
-        wire::encode(&task.message, &mut message);
-        let bytes_approx = self.known().view(shard.0 as usize).map_or(0, |view| view.engine().stats().wanted_bytes());
-        let taken = address.zip(self.snapshots.get()).is_some_and(|(address, snapshots)| {
-            let outbound = Outbound {
-                to: task.node,
-                address,
-                shard,
-                replica,
-                snapshot: task.rows,
-                meta: task.facts,
-                message,
-                bytes_approx,
-            };
-            snapshots.send(outbound).is_ok()
-        });
-        if !taken {
-            // Too many at once: raft asks again.
-            self.snapshot_done(shard, replica, false);
-        }
+/// Streams a snapshot to a follower; its leader hears how that went.
+pub(crate) fn send_snapshot(store: &Arc<NodeShared>, task: SnapshotTask) {
+    let (shard, replica) = (task.shard, task.replica);
+    let address = store.known().map.as_ref().and_then(|map| Some(map.nodes.get(&task.node)?.peer_address.clone()));
+    let mut message = Vec::new();
+    wire::encode(&task.message, &mut message);
+    let bytes_approx = store.known().view(shard.0 as usize).map_or(0, |view| view.engine().stats().wanted_bytes());
+    let taken = address.zip(store.snapshots.get()).is_some_and(|(address, snapshots)| {
+        let outbound = Outbound {
+            to: task.node,
+            address,
+            shard,
+            replica,
+            snapshot: task.rows,
+            meta: task.facts,
+            message,
+            bytes_approx,
+        };
+        snapshots.send(outbound).is_ok()
+    });
+    if !taken {
+        // Too many at once: raft asks again.
+        snapshot_done(store, shard, replica, false);
     }
+}
 
-    fn snapshot_done(&self, shard: ShardId, replica: ReplicaId, whole: bool) {
-        if let Some(inbox) = self.inbox(self.owner_of(shard.0 as usize)) {
-            inbox.send(Message::SnapshotSent(shard, replica, whole));
-        }
-    }
+fn snapshot_done(store: &NodeShared, shard: ShardId, replica: ReplicaId, whole: bool) {
+    store.tell_owner(shard, WorkerMessage::SnapshotSent { shard, replica, whole });
+}
 
-    /// Another node wants to send a snapshot.
-    pub(crate) fn receive_snapshot(&self, node: NodeId, stream: TcpStream) {
-        if let Some(snapshots) = self.snapshots.get() {
-            snapshots.receive(node, stream);
-        }
+/// Another node wants to send a snapshot.
+pub(crate) fn receive_snapshot(store: &NodeShared, node: NodeId, stream: TcpStream) {
+    if let Some(snapshots) = store.snapshots.get() {
+        snapshots.receive(node, stream);
     }
 }

@@ -20,6 +20,8 @@ use vocab::{NodeId, Prng, ReplicaId, ShardId};
 
 const IDENTITY_FILE: &str = "basalt.node";
 const MAP_FILE: &str = "basalt.map";
+/// Ends the name of a tree's folder that is being removed.
+const GONE: &str = "gone";
 const REBUILD_FILE: &str = "basalt.rebuild";
 
 /// What a data directory was made with.
@@ -150,6 +152,43 @@ impl DataDir {
     pub fn shard(&self, shard: ShardId) -> PathBuf {
         self.root.join("shards").join(shard.to_string())
     }
+
+    /// Removes a tree, as one: a crash leaves it or nothing of it.
+    pub(crate) fn remove_tree(&self, shard: ShardId) -> Result<(), String> {
+        let folder = self.shard(shard);
+        if !folder.exists() {
+            return Ok(());
+        }
+        let gone = folder.with_extension(GONE);
+        let fail = |e: std::io::Error| format!("cannot remove {}: {e}", folder.display());
+        if gone.exists() {
+            std::fs::remove_dir_all(&gone).map_err(fail)?;
+        }
+        std::fs::rename(&folder, &gone).map_err(fail)?;
+        folder.parent().map_or(Ok(()), sync_folder).map_err(fail)?;
+        std::fs::remove_dir_all(&gone).map_err(fail)
+    }
+
+    /// The shards that have a folder.
+    pub(crate) fn trees(&self) -> Vec<ShardId> {
+        let Ok(entries) = std::fs::read_dir(self.root().join("shards")) else { return Vec::new() };
+        let shard = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok().map(ShardId);
+        entries.flatten().filter_map(shard).collect()
+    }
+
+    /// Removes what a crash has left of trees that were being removed.
+    pub(crate) fn remove_gone(&self) {
+        let Ok(entries) = std::fs::read_dir(self.root().join("shards")) else { return };
+        for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.extension() == Some(GONE.as_ref())) {
+            if let Err(e) = std::fs::remove_dir_all(&path) {
+                log::warn!("cannot remove {}: {e}", path.display());
+            }
+        }
+    }
+}
+
+fn sync_folder(folder: &Path) -> std::io::Result<()> {
+    std::fs::File::open(folder)?.sync_all()
 }
 
 impl Identity {

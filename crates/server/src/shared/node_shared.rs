@@ -1,40 +1,53 @@
-//! The store of one node, open: its shards, its log, and what all threads share.
+//! The state that all threads of a node share.
 
-use crate::background::Background;
-use crate::calls::Calls;
-use crate::data_dir::{DataDir, read_map};
-use crate::directory::{Directory, Known};
+use super::applied_settings::{AppliedSettings, SettingTargets};
+use super::background_state::BackgroundState;
+use super::backup_holds::BackupHolds;
+use super::budget::Budget;
+use super::data_dir::DataDir;
+use super::digests::Digests;
+use super::forks::Forks;
+use super::free_space::FreeSpace;
+use super::peer_registry::PeerRegistry;
+use super::pending_calls::PendingCalls;
+use super::pool::Pool;
+use super::verification::Verification;
+use crate::directory::{Directory, Known, Place};
 use crate::embedded::Callers;
 use crate::holdings::Holdings;
-use crate::inbox::{Inbox, Message};
-use crate::log_threads::LogThreads;
-use crate::neighbours::Neighbours;
-use crate::opening::Opened;
-use crate::pool::Pool;
+use crate::log_sync::LogThreads;
+use crate::mailbox::{Mailbox, WorkerMessage};
+use crate::os::{now_ms, waited_for_disk};
 use crate::snapshots::Snapshots;
 use arc_swap::Guard;
 use cluster::{Map, NodeInfo};
 use node::session::Clients;
 use node::stats::Stats;
-use node::{Config, ShardView};
+use node::{Config, ShardView, Ticket};
 use replica::{DiskHealth, DiskState, Log, LogOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use storage::{Compression, EngineKind, RowCache, SharedResources, StorageOptions};
-use vocab::{Moment, NodeId, Prng, ShardId, StoreId, limits, wall_clock_ms};
+use vocab::{NodeId, Prng, ShardId};
 
-/// How long a look into storage may take before it is asked whether it has waited for the disk.
+/// A read that takes longer than this may have waited for the disk.
 pub(crate) const SLOW_READ: Duration = Duration::from_micros(200);
-/// How long after a slow read others wait for the disk reader or the pool rather than be made on an event loop.
+/// For how long after a slow read no event loop reads from the disk by itself, in ms.
 const SLOW_SPELL_MS: u64 = 1000;
 
 /// The peer address of a node that has none.
 const NO_PEERS: &str = "none";
 
-/// What all threads of a node share.
-pub(crate) struct Store {
+/// The worker that has the links to other nodes and this node's part in the control of the store.
+pub(crate) const LINKS_WORKER: usize = 0;
+
+/// Runs a command of another node on this node's replica of a shard; answers one RESP3 frame.
+pub(crate) type PeerCommand = fn(&Arc<NodeShared>, ShardId, &[&[u8]]) -> Vec<u8>;
+
+/// The state that all threads of a node share.
+pub(crate) struct NodeShared {
     pub(crate) config: Arc<Config>,
     pub(crate) dir: DataDir,
     pub(crate) log: Arc<Log>,
@@ -43,45 +56,50 @@ pub(crate) struct Store {
     pub(crate) cache: Arc<RowCache>,
     pub(crate) directory: Directory,
     pub(crate) pool: Pool,
-    /// For what other nodes ask: it waits for none of them.
+    /// Threads for the calls of other nodes. Their jobs wait for no other node.
     pub(crate) call_pool: Pool,
     pub(crate) log_threads: LogThreads,
-    pub(crate) inboxes: OnceLock<Vec<Arc<Inbox>>>,
-    pub(crate) cursors: Mutex<node::command::ScanCursors>,
+    pub(crate) mailboxes: OnceLock<Vec<Arc<Mailbox>>>,
+    pub(crate) cursors: Mutex<node::exec::ScanCursors>,
     pub(crate) clients: Clients,
     pub(crate) stats: Arc<Stats>,
-    pub(crate) background: Background,
+    pub(crate) background: BackgroundState,
     pub(crate) embedded: Callers,
-    pub(crate) calls: Calls,
-    pub(crate) backups: crate::backup::Backups,
-    pub(crate) neighbours: Neighbours,
+    pub(crate) calls: PendingCalls,
+    pub(crate) peer_command: PeerCommand,
+    pub(crate) backups: BackupHolds,
+    pub(crate) peers: PeerRegistry,
     pub(crate) holdings: Holdings,
-    /// Shards that are being forked from others now: they are opened by that, and by nothing else.
-    pub(crate) forks: Mutex<std::collections::BTreeSet<ShardId>>,
-    /// What the store's settings have set here.
-    pub(crate) applied: crate::admin::Applied,
-    /// What is compared with other nodes' replicas.
-    pub(crate) digests: crate::admin::Digests,
-    pub(crate) verification: crate::admin::Verification,
+    /// Shards that are being forked from others.
+    pub(crate) forks: Forks,
+    pub(crate) digests: Digests,
+    pub(crate) verification: Verification,
     pub(crate) snapshots: OnceLock<Snapshots>,
-    /// Somebody wants the store to be made.
+    /// An operator wants the store to be made.
     pub(crate) init_asked: AtomicBool,
+    /// When the process started, in ms since the epoch.
     pub(crate) started_ms: u64,
-    /// Tells this run of the process from all others.
+    /// Differs in every run of the process.
     pub(crate) run_id: String,
     pub(crate) stopping: AtomicBool,
-    /// A client has asked for the end.
+    /// A client has asked for the end (SHUTDOWN).
     pub(crate) stop_asked: AtomicBool,
+    applied_settings: AppliedSettings,
+    /// Until when the disk counts as slow, in ms since the epoch.
     slow_until_ms: AtomicU64,
-    /// Of writes that are on their way to their shard's next entry.
+    /// Bytes of writes that are on their way to their shard's next entry.
     queued_bytes: AtomicUsize,
     queued_bytes_max: usize,
 }
 
-impl Store {
-    /// Opens the store in the directory that `config` names and brings every shard that has one voter up to date with
-    /// its log.
-    pub(crate) fn open(config: Arc<Config>, workers: usize, seed: u64) -> Result<(Arc<Self>, Vec<Opened>), String> {
+impl NodeShared {
+    /// Opens the data directory that `config` names, and its log. Its shards are opened afterwards.
+    pub(crate) fn open(
+        config: Arc<Config>,
+        workers: usize,
+        seed: u64,
+        peer_command: PeerCommand,
+    ) -> Result<Arc<Self>, String> {
         let text = |name: &str| config.text(name).unwrap_or_default();
         let number = |name: &str| config.number(name).unwrap_or_default();
         let engine: EngineKind = text("engine").parse()?;
@@ -110,10 +128,10 @@ impl Store {
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
         let calls = if alone { 0 } else { (threads * 4).clamp(4, 32) };
         let stats = Arc::new(Stats::new(workers));
-        let store = Arc::new(Self {
+        Ok(Arc::new(Self {
             pool: Pool::start("read", (threads * 8).clamp(8, 64)).map_err(|e| e.to_string())?,
             call_pool: Pool::start("call", calls).map_err(|e| e.to_string())?,
-            log_threads: LogThreads::start(log.clone(), (stats.clone(), config.clone())).map_err(|e| e.to_string())?,
+            log_threads: LogThreads::start(log.clone(), stats.clone(), config.clone()).map_err(|e| e.to_string())?,
             config,
             dir,
             log,
@@ -121,51 +139,31 @@ impl Store {
             resources,
             cache,
             directory: Directory::new(),
-            inboxes: OnceLock::new(),
-            cursors: Mutex::new(node::command::ScanCursors::default()),
+            mailboxes: OnceLock::new(),
+            cursors: Mutex::new(node::exec::ScanCursors::default()),
             clients: Clients::default(),
             stats,
-            background: Background::default(),
+            background: BackgroundState::default(),
             embedded: Callers::default(),
-            calls: Calls::default(),
-            backups: crate::backup::Backups::default(),
-            neighbours: Neighbours::default(),
+            calls: PendingCalls::default(),
+            peer_command,
+            backups: BackupHolds::default(),
+            peers: PeerRegistry::default(),
             holdings: Holdings::default(),
-            forks: Mutex::default(),
-            applied: crate::admin::Applied::default(),
-            digests: crate::admin::Digests::default(),
-            verification: crate::admin::Verification::default(),
+            forks: Forks::default(),
+            digests: Digests::default(),
+            verification: Verification::default(),
             snapshots: OnceLock::new(),
             init_asked: AtomicBool::new(false),
             started_ms: now_ms(),
             run_id: run_id(seed),
             stopping: AtomicBool::new(false),
             stop_asked: AtomicBool::new(false),
+            applied_settings: AppliedSettings::default(),
             slow_until_ms: AtomicU64::new(0),
             queued_bytes: AtomicUsize::new(0),
             queued_bytes_max: budget.queued_writes,
-        });
-        let opened = store.open_shards()?;
-        store.health.be_patient();
-        Ok((store, opened))
-    }
-
-    /// Opens this node's replicas, if the node belongs to a store; a node that is alone makes one of its own.
-    fn open_shards(&self) -> Result<Vec<Opened>, String> {
-        let map = match read_map(self.dir.root())? {
-            Some(map) => map,
-            None if self.is_alone() => {
-                let identity = self.dir.identity();
-                let id = StoreId(Prng::new(identity.node.0).next_u64() >> 1 | 1);
-                let map = Map::initial(id, &[self.node_info()], identity.shards, 1).map_err(|e| e.to_string())?;
-                self.dir.keep_map(&map)?;
-                map
-            }
-            None => return Ok(Vec::new()),
-        };
-        let mut opened = self.open_replicas(&Arc::new(map))?;
-        crate::opening::recover(self, &mut opened)?;
-        Ok(opened)
+        }))
     }
 
     /// Whether this node is a store by itself.
@@ -196,7 +194,7 @@ impl Store {
         self.dir.identity().node
     }
 
-    /// What is known of the store.
+    /// The routing table as of now.
     pub(crate) fn known(&self) -> Guard<Arc<Known>> {
         self.directory.known()
     }
@@ -212,12 +210,12 @@ impl Store {
     }
 
     pub(crate) fn workers(&self) -> usize {
-        self.inboxes.get().map_or(1, Vec::len)
+        self.mailboxes.get().map_or(1, Vec::len)
     }
 
     /// The mailbox of a worker.
-    pub(crate) fn inbox(&self, worker: usize) -> Option<&Arc<Inbox>> {
-        self.inboxes.get()?.get(worker)
+    pub(crate) fn mailbox(&self, worker: usize) -> Option<&Arc<Mailbox>> {
+        self.mailboxes.get()?.get(worker)
     }
 
     /// Whether the store is being stopped.
@@ -226,14 +224,14 @@ impl Store {
     }
 
     /// Sends a message to every worker.
-    pub(crate) fn wake_all_with(&self, message: impl Fn() -> Message) {
-        for inbox in self.inboxes.get().into_iter().flatten() {
-            inbox.send(message());
+    pub(crate) fn wake_all_with(&self, message: impl Fn() -> WorkerMessage) {
+        for mailbox in self.mailboxes.get().into_iter().flatten() {
+            mailbox.send(message());
         }
     }
 
     /// Where the scans under way on this node stand.
-    pub(crate) fn cursors(&self) -> std::sync::MutexGuard<'_, node::command::ScanCursors> {
+    pub(crate) fn cursors(&self) -> std::sync::MutexGuard<'_, node::exec::ScanCursors> {
         self.cursors.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -259,7 +257,7 @@ impl Store {
 
     /// Tells how long a read of one key took.
     pub(crate) fn note_read(&self, took: Duration, now_ms: u64) {
-        if took > SLOW_READ && crate::process::waited_for_disk() {
+        if took > SLOW_READ && waited_for_disk() {
             log::debug!("slow read {took:?}");
             self.note_slow_read(now_ms);
         }
@@ -269,30 +267,70 @@ impl Store {
     pub(crate) fn note_slow_read(&self, now_ms: u64) {
         self.slow_until_ms.store(now_ms + SLOW_SPELL_MS, Ordering::Relaxed);
     }
-}
 
-/// How `--memory` is shared out. What is left over is for the log's index, buffers of clients, and the allocator.
-struct Budget {
-    row_cache: usize,
-    block_cache: u64,
-    memtables: u64,
-    queued_writes: usize,
-}
-
-impl Budget {
-    fn of(memory: u64, engine: EngineKind) -> Self {
-        // They are in memory up to four times: as they came, in the log's tail, in its write, and as they are applied.
-        let queued_writes = usize::try_from(memory / 32).unwrap_or(usize::MAX).min(limits::QUEUED_WRITE_BYTES_MAX);
-        match engine {
-            EngineKind::Lsm => Self {
-                row_cache: (memory / 100 * 45) as usize,
-                block_cache: memory / 100 * 15,
-                memtables: memory / 100 * 20,
-                queued_writes,
-            },
-            // The tree is in memory itself.
-            EngineKind::Memory => Self { row_cache: 1 << 20, block_cache: 1 << 20, memtables: memory, queued_writes },
+    /// Sends a message to the worker that owns a shard.
+    pub(crate) fn tell_owner(&self, shard: ShardId, message: WorkerMessage) {
+        if let Some(mailbox) = self.mailbox(self.owner_of(shard.0 as usize)) {
+            mailbox.send(message);
         }
+    }
+
+    /// Sends a message to the worker that has the links.
+    pub(crate) fn tell_links_worker(&self, message: WorkerMessage) {
+        if let Some(mailbox) = self.mailbox(LINKS_WORKER) {
+            mailbox.send(message);
+        }
+    }
+
+    /// Sends an answer to the worker whose connection waits for it.
+    pub(crate) fn answer(&self, ticket: Ticket, reply: Vec<u8>) {
+        if let Some(mailbox) = self.mailbox(ticket.worker as usize) {
+            mailbox.send(WorkerMessage::Answer { ticket, reply });
+        }
+    }
+
+    /// The node that leads a shard, as far as this node knows.
+    pub(crate) fn leader_of(&self, shard: ShardId) -> Option<NodeId> {
+        self.known().place(shard.0 as usize).and_then(|place| self.leader_at(place))
+    }
+
+    /// The node that leads at a place of the routing table. A node that is a store by itself hears of no leader.
+    pub(crate) fn leader_at(&self, place: &Place) -> Option<NodeId> {
+        let here = || place.view.as_ref().is_some_and(|view| view.serving()).then(|| self.node());
+        place.leader.node().or_else(here)
+    }
+
+    /// The shards that this node leads, and their terms.
+    pub(crate) fn led(&self) -> Vec<(ShardId, u64)> {
+        let known = self.known();
+        let led = known.all_views().filter(|view| view.serving());
+        led.map(|view| (view.id(), view.status().term)).collect()
+    }
+
+    /// The link to a node has broken: no leader is known of the shards that it led.
+    pub(crate) fn lost(&self, node: NodeId) {
+        self.peers.down(node);
+        let known = self.known();
+        for place in known.places() {
+            place.leader.lost(node);
+        }
+    }
+
+    /// Applies what the map sets for the whole store.
+    pub(crate) fn apply_settings(&self, map: &Map) {
+        let (config, resources, snapshots) = (&*self.config, &*self.resources, self.snapshots.get());
+        self.applied_settings.apply(map, &SettingTargets { config, resources, snapshots });
+    }
+
+    /// Bytes that are free on the device of the data directory, if the system tells.
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
+        FreeSpace::of(self.dir.root()).ok().map(|space| space.free_bytes)
+    }
+
+    /// Whether a write of the log might have to wait for room: then no event loop may make it. A device can fill up
+    /// faster than the thread that watches it looks.
+    pub(crate) fn is_short_of_room(&self) -> bool {
+        self.health.state() != DiskState::Healthy || FreeSpace::of(self.dir.root()).is_ok_and(|space| space.is_short())
     }
 }
 
@@ -314,20 +352,4 @@ fn set_aside(dir: &mut DataDir, alone: bool) -> Result<(), String> {
 fn run_id(seed: u64) -> String {
     let mut prng = Prng::new(seed ^ now_ms());
     format!("{:016x}{:016x}{:08x}", prng.next_u64(), prng.next_u64(), prng.next_u64() as u32)
-}
-
-/// The clock that entries carry.
-pub(crate) fn now_ms() -> u64 {
-    wall_clock_ms()
-}
-
-/// Now, by both clocks. The steady one goes on while the machine sleeps: leases end meanwhile.
-pub(crate) fn moment() -> Moment {
-    Moment { wall_ms: wall_clock_ms(), mono_us: steady_us() }
-}
-
-/// The steady clock, in µs.
-pub(crate) fn steady_us() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    now.tv_sec.unsigned_abs() * 1_000_000 + now.tv_nsec.unsigned_abs() / 1000
 }

@@ -1,25 +1,33 @@
-//! The nodes that this one can talk to, and those that it must not.
+//! The nodes that this node has links to, and nodes of other stores that have tried to reach it.
 
-use crate::store::now_ms;
+use crate::os::now_ms;
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 use vocab::NodeId;
 
-/// For how long it is told of a node of another store after it was last heard of, in ms: nodes try to meet more often.
+/// For how long a node of another store is reported after it was last heard of, in ms. Nodes try to meet more often.
 const STRANGE_FOR_MS: u64 = 60_000;
-/// Of how many such nodes.
+/// How many nodes of other stores are remembered.
 const STRANGERS_MAX: usize = 16;
 
-/// See the module's words.
-#[derive(Default)]
-pub(crate) struct Neighbours {
-    /// Since when, in ms since the epoch.
-    up: RwLock<BTreeMap<NodeId, u64>>,
-    /// Of nodes of other stores, by where they are: when they were last heard of, and what is wrong.
-    strangers: RwLock<BTreeMap<String, (u64, String)>>,
+/// A node of another store.
+struct Stranger {
+    /// When it was last heard of, in ms since the epoch.
+    heard_ms: u64,
+    /// Why this node has no link to it.
+    why: String,
 }
 
-impl Neighbours {
+/// The nodes that this node has links to, and strangers.
+#[derive(Default)]
+pub(crate) struct PeerRegistry {
+    /// Since when each node has a link, in ms since the epoch.
+    up: RwLock<BTreeMap<NodeId, u64>>,
+    /// Nodes of other stores, by their address.
+    strangers: RwLock<BTreeMap<String, Stranger>>,
+}
+
+impl PeerRegistry {
     pub(crate) fn up(&self, node: NodeId) {
         self.up.write().unwrap_or_else(PoisonError::into_inner).insert(node, now_ms());
     }
@@ -28,23 +36,24 @@ impl Neighbours {
         self.up.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
     }
 
-    /// A node of another store wants to be talked to; true if that is news.
+    /// Notes a node of another store; true if it was not known.
     pub(crate) fn stranger(&self, about: String, why: String) -> bool {
         let mut strangers = self.strangers.write().unwrap_or_else(PoisonError::into_inner);
         if strangers.len() >= STRANGERS_MAX && !strangers.contains_key(&about) {
             strangers.pop_first();
         }
-        strangers.insert(about, (now_ms(), why)).is_none()
+        strangers.insert(about, Stranger { heard_ms: now_ms(), why }).is_none()
     }
 
-    /// Nodes of other stores that were heard of lately: where they are, and what is wrong.
+    /// Nodes of other stores that were heard of in the last minute: their address, and why there is no link.
     pub(crate) fn strangers(&self) -> Vec<(String, String)> {
         let since_ms = now_ms().saturating_sub(STRANGE_FOR_MS);
         let strangers = self.strangers.read().unwrap_or_else(PoisonError::into_inner);
-        let lately = strangers.iter().filter(|(_, (at_ms, _))| *at_ms >= since_ms);
-        lately.map(|(about, (_, why))| (about.clone(), why.clone())).collect()
+        let recent = strangers.iter().filter(|(_, stranger)| stranger.heard_ms >= since_ms);
+        recent.map(|(about, stranger)| (about.clone(), stranger.why.clone())).collect()
     }
 
+    /// The nodes that this node has links to.
     pub(crate) fn nodes(&self) -> Vec<NodeId> {
         self.up.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
     }
@@ -53,7 +62,32 @@ impl Neighbours {
         self.up.read().unwrap_or_else(PoisonError::into_inner).contains_key(&node)
     }
 
+    /// Since when a node has a link, in ms since the epoch.
     pub(crate) fn since_ms(&self, node: NodeId) -> Option<u64> {
         self.up.read().unwrap_or_else(PoisonError::into_inner).get(&node).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_come_and_go_and_the_oldest_names_of_strangers_make_room() {
+        let registry = PeerRegistry::default();
+        registry.up(NodeId(2));
+        registry.up(NodeId(1));
+        registry.down(NodeId(2));
+        assert_eq!(registry.nodes(), [NodeId(1)]);
+        assert!(registry.is_up(NodeId(1)) && registry.since_ms(NodeId(1)).is_some());
+        assert!(!registry.is_up(NodeId(2)) && registry.since_ms(NodeId(2)).is_none());
+        for n in 0..STRANGERS_MAX + 1 {
+            assert!(registry.stranger(format!("node {n:02}"), "another store".to_owned()));
+        }
+        assert!(!registry.stranger("node 05".to_owned(), "another secret".to_owned()), "it is known");
+        let strangers = registry.strangers();
+        assert_eq!(strangers.len(), STRANGERS_MAX);
+        assert_eq!(strangers[0].0, "node 01", "the first by name has made room");
+        assert!(strangers.contains(&("node 05".to_owned(), "another secret".to_owned())));
     }
 }

@@ -1,24 +1,16 @@
-//! Threads for what may wait for the disk: reads that miss the cache, scans, and looking up what a write will need.
+//! Threads for jobs that may wait: for the disk, for other nodes, or for a shard's leader.
 
-use crate::cold::{Cold, wait_for_all};
+use crate::os::spawn_critical;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-
-/// What waits for the disk, and one thread takes at a time.
-const BATCH_MAX: usize = 8;
+use std::thread::JoinHandle;
 
 /// A job; it reports back by itself.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-enum Task {
-    Job(Job),
-    /// One of those that are taken in batches.
-    Cold(Cold),
-}
-
-/// Invariant: `wakes` threads of those that are `idle` have been woken and have not taken notice yet.
+/// Invariant: `wakes ≤ idle`. `wakes` counts the idle threads that were woken and have not noticed yet.
 struct Queue {
-    tasks: VecDeque<Task>,
+    jobs: VecDeque<Job>,
     idle: usize,
     wakes: usize,
     stopped: bool,
@@ -29,56 +21,53 @@ struct Shared {
     ready: Condvar,
 }
 
-/// A pool of threads. The number of tasks is bounded by the requests that connections may have under way.
+/// A pool of threads. The requests that connections may have under way bound the number of its jobs.
 #[derive(Clone)]
 pub(crate) struct Pool {
     shared: Arc<Shared>,
-    threads: Arc<Mutex<Vec<std::thread::JoinHandle<()>>>>,
+    threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
 impl Pool {
     pub(crate) fn start(name: &str, threads: usize) -> std::io::Result<Self> {
-        let queue = Mutex::new(Queue { tasks: VecDeque::new(), idle: 0, wakes: 0, stopped: false });
+        let queue = Mutex::new(Queue { jobs: VecDeque::new(), idle: 0, wakes: 0, stopped: false });
         let pool = Self { shared: Arc::new(Shared { queue, ready: Condvar::new() }), threads: Arc::default() };
         let start = |i| {
             let pool = pool.clone();
-            crate::vital::spawn(&format!("{name}-{i}"), move || pool.serve())
+            spawn_critical(&format!("{name}-{i}"), move || pool.serve())
         };
         let threads = (0..threads).map(start).collect::<std::io::Result<Vec<_>>>()?;
         *pool.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
         Ok(pool)
     }
 
+    /// Queues a job.
     pub(crate) fn run(&self, job: Job) {
-        let mut queue = self.lock();
-        queue.tasks.push_back(Task::Job(job));
-        self.wake(queue, 1);
+        self.run_all([job]);
     }
 
-    /// Has what waits for the disk go on, in batches; `cold` is empty afterwards.
-    pub(crate) fn wait_for(&self, cold: &mut Vec<Cold>) {
-        if cold.is_empty() {
-            return;
-        }
-        let batches = cold.len().div_ceil(BATCH_MAX);
+    /// Queues several jobs at once.
+    pub(crate) fn run_all(&self, jobs: impl IntoIterator<Item = Job>) {
         let mut queue = self.lock();
-        queue.tasks.extend(cold.drain(..).map(Task::Cold));
-        self.wake(queue, batches);
+        let before = queue.jobs.len();
+        queue.jobs.extend(jobs);
+        let added = queue.jobs.len() - before;
+        self.wake(queue, added);
     }
 
-    /// Ends the threads when the tasks that are queued are done.
+    /// Ends the threads when the queued jobs are done.
     pub(crate) fn stop(&self) {
         self.lock().stopped = true;
         self.shared.ready.notify_all();
         for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             if thread.join().is_err() {
-                log::error!("a reading thread has panicked");
+                log::error!("a thread of the pool has panicked");
             }
         }
     }
 
-    /// Wakes so many threads, if they sleep: each wake-up is a call of the system. Those that are awake look into the
-    /// queue before they sleep.
+    /// Wakes up to `wanted` sleeping threads. Each wake-up is a system call, and a thread that is awake looks into the
+    /// queue before it sleeps.
     fn wake(&self, mut queue: MutexGuard<'_, Queue>, wanted: usize) {
         let woken = wanted.min(queue.idle - queue.wakes);
         queue.wakes += woken;
@@ -87,18 +76,13 @@ impl Pool {
     }
 
     fn serve(&self) {
-        let mut batch = Vec::with_capacity(BATCH_MAX);
         let mut queue = self.lock();
         loop {
-            let job = queue.take(&mut batch);
-            if job.is_some() || !batch.is_empty() {
-                // What is left is for others, if there are any.
-                let more = usize::from(!queue.tasks.is_empty());
+            if let Some(job) = queue.jobs.pop_front() {
+                // What is left is for another thread, if one sleeps.
+                let more = usize::from(!queue.jobs.is_empty());
                 self.wake(queue, more);
-                match job {
-                    Some(job) => job(),
-                    None => wait_for_all(self, &mut batch),
-                }
+                job();
                 queue = self.lock();
             } else if queue.stopped {
                 return;
@@ -115,24 +99,6 @@ impl Pool {
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Queue {
-    /// The next task: a job, or what follows each other and waits for the disk alone.
-    fn take(&mut self, batch: &mut Vec<Cold>) -> Option<Job> {
-        while batch.len() < BATCH_MAX {
-            match self.tasks.pop_front() {
-                Some(Task::Job(job)) if batch.is_empty() => return Some(job),
-                Some(Task::Cold(cold)) => batch.push(cold),
-                Some(job) => {
-                    self.tasks.push_front(job);
-                    break;
-                }
-                None => break,
-            }
-        }
-        None
     }
 }
 

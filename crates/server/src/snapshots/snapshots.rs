@@ -240,7 +240,7 @@ impl Snapshots {
         let running = Running(self.shared.clone());
         let thread = move || {
             let _running = running;
-            crate::vital::give_way(crate::vital::SOON);
+            crate::os::set_niceness(crate::os::NICE_BACKGROUND);
             run();
         };
         if let Err(e) = Builder::new().name(name.to_owned()).spawn(thread) {

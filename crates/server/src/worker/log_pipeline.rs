@@ -1,9 +1,9 @@
 //! How a worker's writes become durable: all of a turn are one entry a shard and one log write for all shards.
 
-use crate::background::is_short_of_room;
-use crate::process::forget_waits;
-use crate::requests::KeyHashes;
-use crate::worker::{TICK, Worker};
+use super::event_loop::Worker;
+use crate::mailbox::KeyHashes;
+use crate::os::TICK;
+use crate::os::forget_waits;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use node::core::Logging;
@@ -93,7 +93,7 @@ impl Worker {
         if last_by == Some(&SyncedBy::LogThreadThatWrites) || self.is_short_of_room() {
             self.hand_over_sync();
             self.post();
-            self.store.log_threads.write(write, self.inbox.clone());
+            self.store.log_threads.write(write, self.mailbox.clone());
             return self.wait_for_log(vec![logging], SyncedBy::LogThreadThatWrites);
         }
         if write.wants_sync() || self.is_logging() {
@@ -181,7 +181,7 @@ impl Worker {
         match (outcome, self.logging.front_mut()) {
             (Ok(false), Some(oldest)) => {
                 oldest.by = SyncedBy::LogThread;
-                self.store.log_threads.sync(self.inbox.clone());
+                self.store.log_threads.sync(self.mailbox.clone());
             }
             (outcome, _) => self.logged(outcome.map(|_| ())),
         }
@@ -191,7 +191,7 @@ impl Worker {
     fn hand_over_sync(&mut self) {
         if !self.staged.is_empty() {
             let staged = std::mem::take(&mut self.staged);
-            self.store.log_threads.sync(self.inbox.clone());
+            self.store.log_threads.sync(self.mailbox.clone());
             self.wait_for_log(staged, SyncedBy::LogThread);
         }
     }
@@ -199,7 +199,7 @@ impl Worker {
     /// Asked now and then: a device does not fill up within the reserve faster than that.
     fn is_short_of_room(&mut self) -> bool {
         if self.now.mono_us >= self.room_known_until_us {
-            self.short_of_room = is_short_of_room(&self.store);
+            self.short_of_room = self.store.is_short_of_room();
             self.room_known_until_us = self.now.mono_us + ROOM_KNOWN_US;
         }
         self.short_of_room

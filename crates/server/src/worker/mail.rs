@@ -1,70 +1,70 @@
 //! What threads tell a worker, done.
 
-use crate::inbox::Message;
-use crate::requests::KeyHashes;
-use crate::worker::Worker;
+use super::event_loop::Worker;
+use crate::mailbox::{ShardSnapshot, Submission, WorkerMessage};
 use node::control::Control;
 use node::core::Logging;
 use replica::LogWrite;
 use vocab::ShardId;
 
 impl Worker {
-    pub(crate) fn read_mail(&mut self, message: Message) {
+    pub(crate) fn read_mail(&mut self, message: WorkerMessage) {
         match message {
-            Message::Connection(stream) => self.connect(mio::net::TcpStream::from_std(stream)),
-            Message::Write { shard, write, keys, ticket } => {
-                self.submit(shard as usize, write, KeyHashes::from_vec(keys), ticket)
-            }
-            Message::Answer { ticket, reply } => self.outbox.deliver(&ticket, &reply),
-            Message::Warm(ticket) => self.warmed(&ticket),
-            Message::RowsWarm(shard) => self.core.warmed(shard),
-            Message::Logged(outcome) => {
+            WorkerMessage::Connection(stream) => self.connect(mio::net::TcpStream::from_std(stream)),
+            WorkerMessage::Write(Submission { shard, write, keys, ticket }) => self.submit(shard, write, keys, ticket),
+            WorkerMessage::Answer { ticket, reply } => self.outbox.deliver(&ticket, &reply),
+            WorkerMessage::Warm(ticket) => self.warmed(&ticket),
+            WorkerMessage::RowsWarm(shard) => self.core.warmed(shard),
+            WorkerMessage::Logged(outcome) => {
                 // The ring's was before it.
                 self.note_ring();
                 self.logged(outcome);
             }
-            Message::Flushed(shard) => self.flushed(ShardId(shard)),
-            Message::Seal(shard) => {
-                if let Some(owned) = self.core.shard(ShardId(shard)) {
+            WorkerMessage::Flushed(shard) => self.flushed(shard),
+            WorkerMessage::Seal(shard) => {
+                if let Some(owned) = self.core.shard(shard) {
                     owned.seal();
                     self.store.background.wake();
                 }
             }
-            Message::AskLease(shard) => self.core.ask_lease(ShardId(shard), self.now),
-            Message::Peer(from, message) => self.core.receive(from, message, self.now, &mut self.outbox),
-            Message::Post(to, message) => self.outbox.post(to, message),
-            Message::Release(shard, back) => {
+            WorkerMessage::AskLease(shard) => self.core.ask_lease(shard, self.now),
+            WorkerMessage::Peer(from, message) => self.core.receive(from, message, self.now, &mut self.outbox),
+            WorkerMessage::Post(to, message) => self.outbox.post(to, message),
+            WorkerMessage::Release(shard, back) => {
                 self.releases.push((shard, back));
                 self.release();
             }
-            Message::Report(report) => self.report(*report),
-            Message::Forked(forked) => self.forked(*forked),
-            Message::AdoptChild(opened, leads) => {
+            WorkerMessage::Report(report) => self.report(*report),
+            WorkerMessage::Forked(forked) => self.forked(*forked),
+            WorkerMessage::AdoptChild { opened, leads } => {
                 self.core.adopt_child(opened.shard, leads, self.now);
                 self.outbox.unstall_all();
             }
-            Message::Adopt(opened) => self.core.adopt(opened.shard, opened.fresh, self.now),
-            Message::Map(map) => {
+            WorkerMessage::Adopt(opened) => self.core.adopt(opened.shard, opened.fresh, self.now),
+            WorkerMessage::Map(map) => {
                 self.core.map_changed(map);
                 self.outbox.unstall_all();
             }
-            Message::MapApplied(map) => self.map_applied(&map),
-            Message::LinkDown(node) => self.core.link_down(node),
-            Message::Led => self.outbox.unstall_all(),
-            Message::SnapshotArrived(shard, arrived) => self.core.snapshot_arrived(shard, *arrived),
-            Message::Wait(waiting) => self.begin_to_wait(*waiting),
-            Message::SnapshotSent(shard, to, whole) => self.core.snapshot_sent(shard, to, whole),
-            Message::Hold(asked) => self.begin_hold(asked),
-            Message::EndHold(shard) => self.end_hold(shard),
-            Message::Picture(asked) => {
+            WorkerMessage::MapApplied(map) => self.map_applied(&map),
+            WorkerMessage::LinkDown(node) => self.core.link_down(node),
+            WorkerMessage::Led => self.outbox.unstall_all(),
+            WorkerMessage::SnapshotArrived(snapshot) => {
+                let ShardSnapshot { shard, arrived } = *snapshot;
+                self.core.snapshot_arrived(shard, arrived);
+            }
+            WorkerMessage::Wait(waiting) => self.begin_to_wait(*waiting),
+            WorkerMessage::SnapshotSent { shard, replica, whole } => self.core.snapshot_sent(shard, replica, whole),
+            WorkerMessage::Hold(asked) => self.begin_hold(asked),
+            WorkerMessage::EndHold(shard) => self.end_hold(shard),
+            WorkerMessage::Picture(asked) => {
                 let picture = self.control.as_ref().and_then(Control::picture);
                 // Whoever asked may have given up.
                 let _ = asked.try_send(picture.map(Box::new));
             }
-            Message::Look => self.look_at_all(),
+            WorkerMessage::Look => self.look_at_all(),
             // At the end of the turn it is taken back.
-            Message::Unsent => {}
-            Message::Stop => self.stopping = true,
+            WorkerMessage::Unsent => {}
+            WorkerMessage::Stop => self.stopping = true,
         }
     }
 

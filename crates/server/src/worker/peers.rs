@@ -1,9 +1,11 @@
 //! A worker's dealings with other nodes: what the links bring is given to whoever it is for, what is to be said goes out.
 
-use crate::inbox::Message;
+use super::event_loop::Worker;
 use crate::links::{LinkEvent, ONE_STORE};
-use crate::opening::Opened;
-use crate::worker::Worker;
+use crate::mailbox::WorkerMessage;
+use crate::peers::serve_call;
+use crate::replicas::{receive_snapshot, send_snapshot};
+use crate::shared::LINKS_WORKER;
 use cluster::{Change, Map, NodeInfo};
 use mio::Token;
 use mio::event::Event;
@@ -13,9 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use vocab::{NodeId, ShardId};
-
-/// The worker that has the links and the control.
-pub(crate) const LINKS_WORKER: usize = 0;
 
 impl Worker {
     /// The event loop has noticed something of a link.
@@ -62,7 +61,7 @@ impl Worker {
                 LinkEvent::Message(from, message) => self.receive_from(from, message),
                 LinkEvent::Up { node, hello, .. } => {
                     log::info!("node {node} can be talked to");
-                    self.store.neighbours.up(node);
+                    self.store.peers.up(node);
                     self.core.heard(node, self.now);
                     let info = NodeInfo::decode(&hello).ok();
                     let mut actions = Vec::new();
@@ -78,13 +77,13 @@ impl Worker {
                     self.store.lost(node);
                     self.core.link_down(node);
                     for worker in (0..self.store.workers()).filter(|worker| *worker != self.index) {
-                        if let Some(inbox) = self.store.inbox(worker) {
-                            inbox.send(Message::LinkDown(node));
+                        if let Some(mailbox) = self.store.mailbox(worker) {
+                            mailbox.send(WorkerMessage::LinkDown(node));
                         }
                     }
                 }
-                LinkEvent::Stranger { about, why } => _ = self.store.neighbours.stranger(about, why),
-                LinkEvent::Snapshot { node, stream } => self.store.receive_snapshot(node, stream),
+                LinkEvent::Stranger { about, why } => _ = self.store.peers.stranger(about, why),
+                LinkEvent::Snapshot { node, stream } => receive_snapshot(&self.store, node, stream),
             }
         }
     }
@@ -118,7 +117,7 @@ impl Worker {
                     }
                 }
             }
-            PeerMessage::Call { id, shard, command } => self.store.serve_call(from, id, shard, command),
+            PeerMessage::Call { id, shard, command } => serve_call(&self.store, from, id, shard, command),
             PeerMessage::Answer { id, reply } => self.store.calls.answered(id, reply),
             other => {
                 if let PeerMessage::Beat { .. } = &other {
@@ -143,7 +142,7 @@ impl Worker {
             && mine.store != theirs.store
         {
             let why = format!("it has made store {}, this node belongs to {}; {ONE_STORE}", theirs.store, mine.store);
-            if self.store.neighbours.stranger(format!("node {from}"), why.clone()) {
+            if self.store.peers.stranger(format!("node {from}"), why.clone()) {
                 log::error!("node {from}: {why}");
             }
         }
@@ -152,8 +151,8 @@ impl Worker {
     fn heard_by_all(&mut self, from: NodeId, beat: &PeerMessage) {
         self.core.receive(from, beat.clone(), self.now, &mut self.outbox);
         for worker in (0..self.store.workers()).filter(|worker| *worker != self.index) {
-            if let Some(inbox) = self.store.inbox(worker) {
-                inbox.send(Message::Peer(from, beat.clone()));
+            if let Some(mailbox) = self.store.mailbox(worker) {
+                mailbox.send(WorkerMessage::Peer(from, beat.clone()));
             }
         }
     }
@@ -162,8 +161,8 @@ impl Worker {
         let owner = self.store.owner_of(shard.0 as usize);
         if owner == self.index {
             self.core.receive(from, message, self.now, &mut self.outbox);
-        } else if let Some(inbox) = self.store.inbox(owner) {
-            inbox.send(Message::Peer(from, message));
+        } else if let Some(mailbox) = self.store.mailbox(owner) {
+            mailbox.send(WorkerMessage::Peer(from, message));
         }
     }
 
@@ -184,10 +183,10 @@ impl Worker {
                 links.flush(Instant::now());
             }
             None => {
-                let Some(inbox) = self.store.inbox(LINKS_WORKER).filter(|_| self.index != LINKS_WORKER) else {
+                let Some(mailbox) = self.store.mailbox(LINKS_WORKER).filter(|_| self.index != LINKS_WORKER) else {
                     return;
                 };
-                posts.drain(..).for_each(|(to, message)| inbox.send(Message::Post(to, message)));
+                posts.drain(..).for_each(|(to, message)| mailbox.send(WorkerMessage::Post(to, message)));
             }
         }
         // The buffer is used again; what was posted meanwhile is not lost.
@@ -202,8 +201,8 @@ impl Worker {
         news.dedup();
         self.outbox.unstall_all();
         for worker in (0..self.store.workers()).filter(|worker| *worker != self.index) {
-            if let Some(inbox) = self.store.inbox(worker) {
-                inbox.send(Message::Led);
+            if let Some(mailbox) = self.store.mailbox(worker) {
+                mailbox.send(WorkerMessage::Led);
             }
         }
         let known = self.store.known();
@@ -213,7 +212,7 @@ impl Worker {
         };
         let shards: Vec<_> = news.iter().filter_map(mine).collect();
         if !shards.is_empty() {
-            for node in self.store.neighbours.nodes() {
+            for node in self.store.peers.nodes() {
                 self.outbox.posts.push((node, PeerMessage::Leading { full: false, shards: shards.clone() }));
             }
         }
@@ -222,7 +221,7 @@ impl Worker {
     /// Does what applying entries has asked for.
     pub(crate) fn after_apply(&mut self) {
         for task in std::mem::take(&mut self.outbox.snapshots) {
-            self.store.send_snapshot(task);
+            send_snapshot(&self.store, task);
         }
         for change in std::mem::take(&mut self.outbox.changes) {
             self.propose(&change);
@@ -230,8 +229,8 @@ impl Worker {
         if let Some(map) = self.outbox.applied_map.take() {
             if self.control.is_some() {
                 self.map_applied(&map);
-            } else if let Some(inbox) = self.store.inbox(LINKS_WORKER) {
-                inbox.send(Message::MapApplied(map));
+            } else if let Some(mailbox) = self.store.mailbox(LINKS_WORKER) {
+                mailbox.send(WorkerMessage::MapApplied(map));
             }
         }
     }
@@ -250,7 +249,7 @@ impl Worker {
             match action {
                 Action::Send(Some(to), message) => self.outbox.post(to, message),
                 Action::Send(None, message) => {
-                    for node in self.store.neighbours.nodes() {
+                    for node in self.store.peers.nodes() {
                         self.outbox.post(node, message.clone());
                     }
                 }
@@ -285,7 +284,7 @@ impl Worker {
 
     /// Brings a change of the map to the metadata group's leader. It may be lost: whoever wants it asks again.
     fn propose(&mut self, change: &Change) {
-        let leader = self.store.meta_leader();
+        let leader = self.store.leader_of(ShardId::META);
         let message = PeerMessage::Propose { change: change.encode() };
         match leader {
             Some(node) if node == self.store.node() => self.for_shard(ShardId::META, node, message),
@@ -308,8 +307,8 @@ impl Worker {
         self.store.directory.set_map(map.clone());
         self.store.apply_settings(map);
         for worker in 0..self.store.workers() {
-            if let Some(inbox) = self.store.inbox(worker) {
-                inbox.send(Message::Map(map.clone()));
+            if let Some(mailbox) = self.store.mailbox(worker) {
+                mailbox.send(WorkerMessage::Map(map.clone()));
             }
         }
         self.store.holdings.wake();
@@ -318,7 +317,7 @@ impl Worker {
 
     /// What this node tells the director.
     pub(crate) fn report(&mut self, report: node::director::NodeReport) {
-        let meta = self.store.meta_leader();
+        let meta = self.store.leader_of(ShardId::META);
         let mut actions = Vec::new();
         if let Some(control) = &mut self.control {
             control.reported(report, meta, &mut actions);
@@ -337,37 +336,6 @@ impl Worker {
             }
             // It waits, unless the node is being stopped.
             let _ = back.try_send(());
-        }
-    }
-}
-
-impl crate::store::Store {
-    /// Gives a replica to the worker that is to own it.
-    pub(crate) fn give_to_owner(&self, opened: Opened) {
-        let shard = opened.shard.view().id();
-        if let Some(inbox) = self.inbox(self.owner_of(shard.0 as usize)) {
-            inbox.send(Message::Adopt(Box::new(opened)));
-        }
-    }
-
-    /// Who leads the metadata group, as far as this node knows.
-    fn meta_leader(&self) -> Option<NodeId> {
-        self.leader_of(ShardId::META)
-    }
-
-    /// The shards that this node leads, and their terms.
-    pub(crate) fn led(&self) -> Vec<(ShardId, u64)> {
-        let known = self.known();
-        let led = known.all_views().filter(|view| view.serving());
-        led.map(|view| (view.id(), view.status().term)).collect()
-    }
-
-    /// The link to a node has broken: what it led has no leader that is known.
-    pub(crate) fn lost(&self, node: NodeId) {
-        self.neighbours.down(node);
-        let known = self.known();
-        for place in known.places() {
-            place.leader.lost(node);
         }
     }
 }

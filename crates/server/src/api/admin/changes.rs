@@ -2,7 +2,7 @@
 
 use super::error::AdminError;
 use crate::embedded::Caller;
-use crate::store::Store;
+use crate::shared::NodeShared;
 use cluster::{Change, Map};
 use node::ShardView;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) fn newest_map(view: &ShardView) -> Result<Map, AdminError> {
 
 /// Makes a change of the newest map and waits until it is so; answers what `make` has told beside it.
 pub(super) fn change<T>(
-    store: &Arc<Store>,
+    store: &Arc<NodeShared>,
     view: &ShardView,
     make: impl Fn(&Map) -> Result<(Option<Change>, T), AdminError>,
 ) -> Result<T, AdminError> {

@@ -2,7 +2,8 @@
 
 use super::changes::change;
 use super::error::AdminError;
-use crate::store::{Store, now_ms};
+use crate::os::now_ms;
+use crate::shared::NodeShared;
 use cluster::Change;
 use node::{ShardView, StoreEvent, events_after, newest_events};
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ pub(super) fn list(view: &ShardView, after: Option<u64>, limit: usize) -> Result
 }
 
 /// Has something remembered that was done from outside.
-pub(super) fn note(store: &Arc<Store>, view: &ShardView, kind: &str, text: &str) -> Result<Value, AdminError> {
+pub(super) fn note(store: &Arc<NodeShared>, view: &ShardView, kind: &str, text: &str) -> Result<Value, AdminError> {
     let event = || Change::Event { at_ms: now_ms(), kind: kind.to_owned(), text: text.to_owned() };
     change(store, view, |_| Ok((Some(event()), ())))?;
     Ok(json!({"noted": true}))

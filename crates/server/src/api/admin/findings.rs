@@ -1,27 +1,10 @@
 //! What a map may have wrong with it that no single change refuses: the rules of placement.
 
+use crate::shared::Finding;
 use cluster::Map;
 use cluster::placement::replicas_wanted;
-use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use vocab::NodeId;
-
-/// Something that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(super) struct Finding {
-    /// `map`, `rule`, `replica`, `damage` or `checksum`.
-    pub(super) kind: &'static str,
-    /// The shard, if it is about one.
-    pub(super) shard: Option<u32>,
-    /// What.
-    pub(super) text: String,
-}
-
-impl Finding {
-    pub(super) fn new(kind: &'static str, shard: Option<u32>, text: String) -> Self {
-        Self { kind, shard, text }
-    }
-}
 
 /// The rules that a map breaks. A zone without a node that is `up` is no place for anything.
 pub(super) fn rules(map: &Map, up: &dyn Fn(NodeId) -> bool) -> Vec<Finding> {

@@ -4,7 +4,6 @@
 //! metadata group; while nobody leads it, the node that was asked says what it sees itself, and that it is no more than
 //! that.
 
-mod applied;
 mod changes;
 mod digests;
 mod error;
@@ -23,12 +22,10 @@ mod sight;
 mod status;
 mod verify;
 
-pub(crate) use applied::Applied;
-pub(crate) use digests::Digests;
+pub(crate) use digests::digest_marked;
 pub(crate) use error::AdminError;
 pub(crate) use run::{admin, handler, serve};
-pub(crate) use sight::{director_picture, leader};
-pub(crate) use verify::Verification;
+pub(crate) use sight::director_picture;
 
 /// Whether the admin function understands these words.
 #[cfg(test)]

@@ -4,7 +4,8 @@ use super::changes::{change, newest_map};
 use super::error::AdminError;
 use super::nodes;
 use super::sight::Sight;
-use crate::store::{Store, now_ms};
+use crate::os::now_ms;
+use crate::shared::NodeShared;
 use cluster::{Change, Map, Plan, PlanKind, PlanState};
 use node::ShardView;
 use serde_json::{Value, json};
@@ -59,7 +60,7 @@ pub(super) fn check(sight: &Sight, kind: &PlanKind) -> Result<(), AdminError> {
 
 /// Begins a plan.
 pub(super) fn apply(
-    store: &Arc<Store>,
+    store: &Arc<NodeShared>,
     view: &ShardView,
     words: &[String],
     reason: Option<&str>,
@@ -81,7 +82,7 @@ pub(super) fn apply(
 }
 
 /// Pauses a plan, takes it up again, or gives it up.
-pub(super) fn set(store: &Arc<Store>, view: &ShardView, id: u64, now: PlanState) -> Result<Value, AdminError> {
+pub(super) fn set(store: &Arc<NodeShared>, view: &ShardView, id: u64, now: PlanState) -> Result<Value, AdminError> {
     let at_ms = now_ms();
     change(store, view, |map| {
         let plan = map.plans.get(&PlanId(id)).ok_or_else(|| unknown(id))?;

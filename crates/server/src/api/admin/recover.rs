@@ -4,8 +4,9 @@
 use super::error::AdminError;
 use super::run::decode;
 use super::sight::lacks_majority;
-use crate::inbox::Message;
-use crate::store::Store;
+use crate::mailbox::WorkerMessage;
+use crate::peers::call_node;
+use crate::shared::NodeShared;
 use cluster::{ACCEPT_DATA_LOSS, Map, ReplicaInfo};
 use node::peer::{Order, PeerMessage};
 use serde_json::{Value, json};
@@ -31,7 +32,7 @@ struct Survivor {
     leads: bool,
 }
 
-pub(super) fn run(store: &Arc<Store>, request: RecoverRequest) -> Result<Value, AdminError> {
+pub(super) fn run(store: &Arc<NodeShared>, request: RecoverRequest) -> Result<Value, AdminError> {
     let map = store.known().map.clone();
     let map = map.ok_or_else(|| AdminError::Unavailable("this node belongs to no store yet".to_owned()))?;
     let voters = check(store, &map)?;
@@ -57,7 +58,7 @@ pub(super) fn run(store: &Arc<Store>, request: RecoverRequest) -> Result<Value, 
             go_on(store, &voters)?;
         } else {
             let args: [&[u8]; 2] = [b"KV.ADMIN", b"RECOVER-HERE"];
-            decode(&store.call(best.node, ShardId::META, &args).map_err(AdminError::Unavailable)?)?;
+            decode(&call_node(store, best.node, ShardId::META, &args).map_err(AdminError::Unavailable)?)?;
         }
     }
     Ok(json!({
@@ -71,7 +72,7 @@ pub(super) fn run(store: &Arc<Store>, request: RecoverRequest) -> Result<Value, 
 }
 
 /// The voters of the metadata group, if it cannot help itself.
-fn check(store: &Store, map: &Map) -> Result<Vec<ReplicaInfo>, AdminError> {
+fn check(store: &NodeShared, map: &Map) -> Result<Vec<ReplicaInfo>, AdminError> {
     if !lacks_majority(store, ShardId::META) {
         let text = "a majority of the metadata group's replicas can be talked to: it elects a leader by itself";
         return Err(AdminError::Refused(text.to_owned()));
@@ -80,12 +81,12 @@ fn check(store: &Store, map: &Map) -> Result<Vec<ReplicaInfo>, AdminError> {
 }
 
 /// What a node has of the metadata group; none if it does not say, or has nothing that is of use.
-fn ask(store: &Arc<Store>, node: NodeId) -> Option<Survivor> {
+fn ask(store: &Arc<NodeShared>, node: NodeId) -> Option<Survivor> {
     let told = if node == store.node() {
         super::shards::replicas_here(store)
     } else {
         let args: [&[u8]; 2] = [b"KV.ADMIN", b"REPLICAS"];
-        let frame = store.neighbours.is_up(node).then(|| store.call(node, ShardId::META, &args))?;
+        let frame = store.peers.is_up(node).then(|| call_node(store, node, ShardId::META, &args))?;
         frame.map_err(AdminError::Unavailable).and_then(|frame| decode(&frame)).ok()?
     };
     let replica = told["replicas"].as_array()?.iter().find(|replica| replica["shard"] == ShardId::META.0)?.clone();
@@ -94,14 +95,12 @@ fn ask(store: &Arc<Store>, node: NodeId) -> Option<Survivor> {
 }
 
 /// Has this node's replica go on.
-fn go_on(store: &Store, voters: &[ReplicaInfo]) -> Result<Value, AdminError> {
+fn go_on(store: &NodeShared, voters: &[ReplicaInfo]) -> Result<Value, AdminError> {
     let here = voters.iter().find(|voter| voter.node == store.node()).map(|voter| voter.id);
     let ReplicaId(replica) =
         here.ok_or_else(|| AdminError::Refused("this node has no vote in the metadata group".to_owned()))?;
     let order = PeerMessage::Order { shard: ShardId::META, order: Order::Recover { replica } };
-    if let Some(inbox) = store.inbox(store.owner_of(ShardId::META.0 as usize)) {
-        inbox.send(Message::Peer(store.node(), order));
-    }
+    store.tell_owner(ShardId::META, WorkerMessage::Peer(store.node(), order));
     Ok(Value::Null)
 }
 

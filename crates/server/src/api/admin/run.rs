@@ -4,9 +4,11 @@ use super::error::AdminError;
 use super::request::{AdminRequest, PlanRequest, SettingsRequest, VerifyRequest, Whose};
 use super::sight::{Sight, is_hopeless};
 use super::{events, maps, nodes, plans, preview, recover, settings, shards, status, verify};
+use crate::api::route::PoolHandler;
 use crate::embedded::Caller;
-use crate::requests::PoolHandler;
-use crate::store::{Store, steady_us};
+use crate::os::steady_us;
+use crate::peers::call_leader;
+use crate::shared::NodeShared;
 use resp::{Proto, Reply};
 use serde_json::Value;
 use std::sync::Arc;
@@ -24,7 +26,7 @@ pub(crate) fn handler(name: &str) -> Option<PoolHandler> {
 }
 
 /// Answers a command of a client: a text of JSON, or an error.
-fn reply(store: &Arc<Store>, args: &[&[u8]], reply: &mut Reply) {
+fn reply(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
     let words: Result<Vec<&str>, _> = args[1..].iter().map(|arg| std::str::from_utf8(arg)).collect();
     let answer = match words {
         Ok(words) => admin(store, &words),
@@ -41,7 +43,7 @@ fn put(answer: Answer, reply: &mut Reply) {
 }
 
 /// Answers what an operator asks. Waits, for other nodes too.
-pub(crate) fn admin(store: &Arc<Store>, words: &[&str]) -> Answer {
+pub(crate) fn admin(store: &Arc<NodeShared>, words: &[&str]) -> Answer {
     let request = AdminRequest::parse(words)?;
     match request.whose() {
         Whose::Here => here(store, &request),
@@ -54,7 +56,7 @@ pub(crate) fn admin(store: &Arc<Store>, words: &[&str]) -> Answer {
 }
 
 /// Answers another node, as its command came, about a shard: one RESP3 frame.
-pub(crate) fn serve(store: &Arc<Store>, shard: ShardId, args: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn serve(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> Vec<u8> {
     let mut reply = Reply::new(Proto::Resp3);
     if let [_, verb, comparison] = args
         && verb.eq_ignore_ascii_case(b"MARK")
@@ -74,7 +76,7 @@ pub(crate) fn serve(store: &Arc<Store>, shard: ShardId, args: &[&[u8]]) -> Vec<u
 }
 
 /// Has all replicas of a shard take a snapshot of the same moment, if this node leads it.
-fn mark(store: &Arc<Store>, shard: ShardId, comparison: &[u8]) -> Answer {
+fn mark(store: &Arc<NodeShared>, shard: ShardId, comparison: &[u8]) -> Answer {
     let comparison = std::str::from_utf8(comparison).ok().and_then(|text| text.parse().ok());
     let comparison = comparison.ok_or_else(|| AdminError::Usage("MARK comparison".to_owned()))?;
     if !store.known().view(shard.0 as usize).is_some_and(|view| view.serving()) {
@@ -84,7 +86,7 @@ fn mark(store: &Arc<Store>, shard: ShardId, comparison: &[u8]) -> Answer {
     marked.map(|()| Value::Null).map_err(|text| AdminError::of_reply(&text))
 }
 
-fn at_meta(store: &Arc<Store>, words: &[&str], request: &AdminRequest) -> Answer {
+fn at_meta(store: &Arc<NodeShared>, words: &[&str], request: &AdminRequest) -> Answer {
     if store.known().map.is_none() {
         return Err(AdminError::Unavailable(
             "this node belongs to no store yet: `basalt ctl init` makes it".to_owned(),
@@ -99,7 +101,7 @@ fn at_meta(store: &Arc<Store>, words: &[&str], request: &AdminRequest) -> Answer
     }
     let mut args: Vec<&[u8]> = vec![NAME.as_bytes()];
     args.extend(words.iter().map(|word| word.as_bytes()));
-    let frame = store.call_leader(ShardId::META, &args).map_err(|text| AdminError::of_reply(&text))?;
+    let frame = call_leader(store, ShardId::META, &args).map_err(|text| AdminError::of_reply(&text))?;
     decode(&frame)
 }
 
@@ -113,12 +115,12 @@ pub(super) fn decode(frame: &[u8]) -> Answer {
     }
 }
 
-fn leads(store: &Store) -> bool {
+fn leads(store: &NodeShared) -> bool {
     store.known().view(0).is_some_and(|view| view.serving())
 }
 
 /// On the leader of the metadata group.
-fn leading(store: &Arc<Store>, request: &AdminRequest) -> Answer {
+fn leading(store: &Arc<NodeShared>, request: &AdminRequest) -> Answer {
     let view = store.known().view(0).filter(|view| view.serving()).cloned();
     let nobody = || AdminError::Unavailable("this node does not lead the metadata group".to_owned());
     let view = view.ok_or_else(nobody)?;
@@ -164,7 +166,7 @@ fn seen(sight: &Sight, request: &AdminRequest) -> Answer {
 }
 
 /// What is about this node.
-fn here(store: &Arc<Store>, request: &AdminRequest) -> Answer {
+fn here(store: &Arc<NodeShared>, request: &AdminRequest) -> Answer {
     match request {
         AdminRequest::Verify(VerifyRequest::Start(shards)) => verify::start(store, shards),
         AdminRequest::Verify(VerifyRequest::Status) => Ok(verify::state(store)),

@@ -2,7 +2,7 @@
 
 use super::changes::{change, newest_map};
 use super::error::AdminError;
-use crate::store::Store;
+use crate::shared::NodeShared;
 use cluster::{Change, Map, STORE_SETTINGS, StoreSetting, setting_value, store_setting};
 use node::ShardView;
 use serde_json::{Value, json};
@@ -18,7 +18,12 @@ pub(super) fn get(view: &ShardView, name: &str) -> Result<Value, AdminError> {
 }
 
 /// Sets it, or with none lets the default hold again.
-pub(super) fn set(store: &Arc<Store>, view: &ShardView, name: &str, value: Option<&str>) -> Result<Value, AdminError> {
+pub(super) fn set(
+    store: &Arc<NodeShared>,
+    view: &ShardView,
+    name: &str,
+    value: Option<&str>,
+) -> Result<Value, AdminError> {
     let setting = known(name)?;
     let now = value.map(|value| setting.parse(value).map_err(AdminError::Usage)).transpose()?;
     let was = change(store, view, |map| {

@@ -1,7 +1,7 @@
 //! The shards with their replicas; and the replicas that a node really has.
 
 use super::sight::Sight;
-use crate::store::Store;
+use crate::shared::NodeShared;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(super) fn list(sight: &Sight) -> Value {
 }
 
 /// This node's replicas: what it holds, whatever the map says.
-pub(super) fn replicas_here(store: &Arc<Store>) -> Value {
+pub(super) fn replicas_here(store: &Arc<NodeShared>) -> Value {
     let known = store.known();
     let replicas: Vec<Value> = known
         .all_views()

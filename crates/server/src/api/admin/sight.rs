@@ -1,9 +1,8 @@
 //! The store as one node sees it: with the director's picture where there is one, else with what the node knows itself.
 
-use crate::directory::Place;
-use crate::inbox::Message;
-use crate::peers::LINKS_WORKER;
-use crate::store::{Store, now_ms};
+use crate::mailbox::WorkerMessage;
+use crate::os::now_ms;
+use crate::shared::NodeShared;
 use cluster::placement::replicas_wanted;
 use cluster::{Map, NodeInfo, ReplicaInfo, ShardInfo};
 use node::director::{NodePicture, PlanPicture, ReplicaPicture, ShardPicture, StorePicture};
@@ -37,7 +36,7 @@ pub(crate) struct Sight {
 
 impl Sight {
     /// On the leader of the metadata group. Waits a little if it has just begun to lead and was not told of all nodes yet.
-    pub(crate) fn of_leader(store: &Arc<Store>) -> Self {
+    pub(crate) fn of_leader(store: &Arc<NodeShared>) -> Self {
         let begun = Instant::now();
         let complete = loop {
             let picture = director_picture(store);
@@ -51,7 +50,7 @@ impl Sight {
         };
         match complete {
             Some(picture) => {
-                let strangers = store.neighbours.strangers();
+                let strangers = store.peers.strangers();
                 Self {
                     node: store.node(),
                     map: store.known().map.clone(),
@@ -66,13 +65,13 @@ impl Sight {
     }
 
     /// On any node.
-    pub(crate) fn of(store: &Arc<Store>) -> Self {
+    pub(crate) fn of(store: &Arc<NodeShared>) -> Self {
         let map = store.known().map.clone();
         let picture = match &map {
             Some(map) => own_picture(store, map),
             None => StorePicture { at_ms: now_ms(), nodes: strangers(store), ..StorePicture::default() },
         };
-        Self { node: store.node(), map, picture, directed: false, strangers: store.neighbours.strangers() }
+        Self { node: store.node(), map, picture, directed: false, strangers: store.peers.strangers() }
     }
 
     /// The addresses of all nodes, as clients know them, by id.
@@ -87,38 +86,32 @@ impl Sight {
 }
 
 /// What the director sees, if it is on this node.
-pub(crate) fn director_picture(store: &Store) -> Option<Box<StorePicture>> {
+pub(crate) fn director_picture(store: &NodeShared) -> Option<Box<StorePicture>> {
     let (sender, receiver) = sync_channel(1);
-    store.inbox(LINKS_WORKER)?.send(Message::Picture(sender));
+    store.tell_links_worker(WorkerMessage::Picture(sender));
     receiver.recv_timeout(PICTURE_WITHIN).ok().flatten()
 }
 
-/// Who leads a shard, as far as this node knows. Where nobody else could, nobody is told.
-pub(crate) fn leader(store: &Store, place: &Place) -> Option<NodeId> {
-    let here = || place.view.as_ref().is_some_and(|view| view.serving()).then(|| store.node());
-    place.leader.node().or_else(here)
-}
-
 /// Whether nobody leads a shard and nobody can, as far as this node sees: there is no use in waiting.
-pub(crate) fn is_hopeless(store: &Store, shard: ShardId) -> bool {
+pub(crate) fn is_hopeless(store: &NodeShared, shard: ShardId) -> bool {
     let known = store.known();
-    known.place(shard.0 as usize).is_some_and(|place| leader(store, place).is_none()) && lacks_majority(store, shard)
+    known.place(shard.0 as usize).is_some_and(|place| store.leader_at(place).is_none()) && lacks_majority(store, shard)
 }
 
 /// Whether most of a shard's voters are on nodes that this one cannot talk to.
-pub(super) fn lacks_majority(store: &Store, shard: ShardId) -> bool {
+pub(super) fn lacks_majority(store: &NodeShared, shard: ShardId) -> bool {
     let known = store.known();
     let Some(info) = known.map.as_ref().and_then(|map| map.shards.get(&shard)) else { return false };
-    let up = |node: NodeId| node == store.node() || store.neighbours.is_up(node);
+    let up = |node: NodeId| node == store.node() || store.peers.is_up(node);
     info.voters().filter(|voter| up(voter.node)).count() * 2 <= info.voters().count()
 }
 
 /// Nodes without a store.
-fn strangers(store: &Store) -> Vec<NodePicture> {
+fn strangers(store: &NodeShared) -> Vec<NodePicture> {
     vec![node_picture(store, &store.node_info(), None)]
 }
 
-fn own_picture(store: &Arc<Store>, map: &Arc<Map>) -> StorePicture {
+fn own_picture(store: &Arc<NodeShared>, map: &Arc<Map>) -> StorePicture {
     let shards: Vec<ShardPicture> = map.shards.iter().map(|(id, info)| shard_picture(store, map, *id, info)).collect();
     let count = |state: &str| shards.iter().filter(|shard| shard.state == state).count();
     StorePicture {
@@ -136,10 +129,10 @@ fn own_picture(store: &Arc<Store>, map: &Arc<Map>) -> StorePicture {
     }
 }
 
-fn node_picture(store: &Store, info: &NodeInfo, map: Option<&Map>) -> NodePicture {
+fn node_picture(store: &NodeShared, info: &NodeInfo, map: Option<&Map>) -> NodePicture {
     let me = info.id == store.node();
     let known = store.known();
-    let led = known.places().filter(|place| leader(store, place) == Some(info.id)).count();
+    let led = known.places().filter(|place| store.leader_at(place) == Some(info.id)).count();
     let facts = me.then(|| store.node_facts());
     let (totals, rates) = (store.stats.totals(), store.stats.rates());
     let views = || known.all_views().filter(|_| me);
@@ -150,13 +143,13 @@ fn node_picture(store: &Store, info: &NodeInfo, map: Option<&Map>) -> NodePictur
         peer_address: info.peer_address.clone(),
         zone: info.zone.clone(),
         capacity: info.capacity,
-        state: if me || store.neighbours.is_up(info.id) { "up" } else { "silent" },
+        state: if me || store.peers.is_up(info.id) { "up" } else { "silent" },
         silent_ms: 0,
         leaving: map.is_some_and(|map| map.leaving.contains(&info.id)),
         replicas: map.map_or(0, |map| map.replicas_on(info.id).count()),
         broken: 0,
         leaders: led,
-        leads_nothing: known.places().all(|place| leader(store, place).is_some_and(|node| node != info.id)),
+        leads_nothing: known.places().all(|place| store.leader_at(place).is_some_and(|node| node != info.id)),
         bytes: views().map(|view| view.engine().stats().wanted_bytes()).sum(),
         keys: views().map(|view| view.key_count()).sum(),
         ops_per_s: if me { rates.commands } else { 0.0 },
@@ -165,7 +158,7 @@ fn node_picture(store: &Store, info: &NodeInfo, map: Option<&Map>) -> NodePictur
         clients: if me { store.clients.count() as u64 } else { 0 },
         disk_bytes: views().map(|view| view.engine().stats().disk_bytes).sum::<u64>()
             + of_facts(|facts| Some(facts.log_bytes)),
-        disk_free_bytes: if me { crate::background::free_bytes(store).unwrap_or(0) } else { 0 },
+        disk_free_bytes: if me { store.free_bytes().unwrap_or(0) } else { 0 },
         can_write: !me || store.health.state() == replica::DiskState::Healthy,
         rss_bytes: of_facts(|facts| facts.rss_bytes),
         cpu_us: of_facts(|facts| Some(facts.cpu_user_us? + facts.cpu_system_us?)),
@@ -175,12 +168,12 @@ fn node_picture(store: &Store, info: &NodeInfo, map: Option<&Map>) -> NodePictur
     }
 }
 
-fn shard_picture(store: &Store, map: &Map, id: ShardId, info: &ShardInfo) -> ShardPicture {
+fn shard_picture(store: &NodeShared, map: &Map, id: ShardId, info: &ShardInfo) -> ShardPicture {
     let known = store.known();
     let place = known.place(id.0 as usize);
-    let leader = place.and_then(|place| leader(store, place));
+    let leader = place.and_then(|place| store.leader_at(place));
     let view = place.and_then(|place| place.view.as_ref());
-    let up = |replica: &&ReplicaInfo| replica.node == store.node() || store.neighbours.is_up(replica.node);
+    let up = |replica: &&ReplicaInfo| replica.node == store.node() || store.peers.is_up(replica.node);
     let (voters, voting) = (info.voters().count(), info.voters().filter(up).count());
     let wanted = replicas_wanted(map, id);
     // One that was heard of before the others went does not lead without them.

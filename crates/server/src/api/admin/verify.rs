@@ -2,21 +2,19 @@
 //! against each other, as of one entry. Runs aside, one shard after the other, on the node that was asked for it.
 
 use super::error::AdminError;
-use super::findings::{Finding, rules};
+use super::findings::rules;
 use super::run::decode;
 use super::sight::lacks_majority;
-use crate::store::{Store, now_ms};
+use crate::os::{NICE_BACKGROUND, now_ms, set_niceness};
+use crate::peers::{call_leader, call_node};
+use crate::shared::{Finding, NodeShared, Progress};
 use cluster::Map;
-use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vocab::{NodeId, Prng, ShardId};
 
-/// Findings that are kept.
-const FINDINGS_MAX: usize = 1000;
 /// Between two looks at what a node has found.
 const PAUSE: Duration = Duration::from_millis(50);
 /// What differs between map and nodes counts if it still does after so long.
@@ -24,52 +22,7 @@ const SETTLED: Duration = Duration::from_secs(3);
 /// How long a replica may take to come to the mark.
 const MARKED_WITHIN: Duration = Duration::from_secs(15);
 
-/// How far the last look is.
-#[derive(Clone, Debug, Default, Serialize)]
-struct Progress {
-    /// `never`, `running`, `done` or `stopped`.
-    state: &'static str,
-    /// Once it is done: `ok`, `wrong`, or `incomplete` if something could not be looked at.
-    result: Option<&'static str>,
-    began_ms: u64,
-    ended_ms: u64,
-    shards: usize,
-    shards_done: usize,
-    /// Bytes that were read, on all nodes.
-    bytes: u64,
-    findings: Vec<Finding>,
-    /// What could not be looked at.
-    missing: Vec<String>,
-}
-
-/// See the module's words.
-#[derive(Default)]
-pub(crate) struct Verification {
-    progress: Mutex<Progress>,
-    stop: AtomicBool,
-}
-
-impl Verification {
-    fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn found(&self, finding: Finding) {
-        let mut progress = self.lock();
-        if progress.findings.len() < FINDINGS_MAX && !progress.findings.contains(&finding) {
-            progress.findings.push(finding);
-        }
-    }
-
-    fn missed(&self, text: String) {
-        let mut progress = self.lock();
-        if progress.missing.len() < FINDINGS_MAX && !progress.missing.contains(&text) {
-            progress.missing.push(text);
-        }
-    }
-}
-
-pub(super) fn state(store: &Store) -> Value {
+pub(super) fn state(store: &NodeShared) -> Value {
     let progress = store.verification.lock().clone();
     let mut shown = json!(progress);
     shown["node"] = json!(store.node().to_string());
@@ -79,12 +32,12 @@ pub(super) fn state(store: &Store) -> Value {
     shown
 }
 
-pub(super) fn stop(store: &Store) -> Value {
-    store.verification.stop.store(true, Ordering::Release);
+pub(super) fn stop(store: &NodeShared) -> Value {
+    store.verification.set_stop(true);
     state(store)
 }
 
-pub(super) fn start(store: &Arc<Store>, shards: &[ShardId]) -> Result<Value, AdminError> {
+pub(super) fn start(store: &Arc<NodeShared>, shards: &[ShardId]) -> Result<Value, AdminError> {
     let known = store.known().map.clone();
     let map = known.ok_or_else(|| AdminError::Unavailable("this node belongs to no store yet".to_owned()))?;
     if let Some(unknown) = shards.iter().find(|shard| !map.shards.contains_key(shard)) {
@@ -98,11 +51,11 @@ pub(super) fn start(store: &Arc<Store>, shards: &[ShardId]) -> Result<Value, Adm
         }
         let (began_ms, shards) = (now_ms(), chosen.len());
         *progress = Progress { state: "running", began_ms, shards, ..Progress::default() };
-        store.verification.stop.store(false, Ordering::Release);
+        store.verification.set_stop(false);
     }
     let running = store.clone();
     let run = move || {
-        crate::vital::give_way(crate::vital::SOON);
+        set_niceness(NICE_BACKGROUND);
         Look { store: running.clone(), map, unreachable: BTreeSet::new() }.run(&chosen);
     };
     if let Err(e) = std::thread::Builder::new().name("verify".to_owned()).spawn(run) {
@@ -114,7 +67,7 @@ pub(super) fn start(store: &Arc<Store>, shards: &[ShardId]) -> Result<Value, Adm
 
 /// A look that is under way.
 struct Look {
-    store: Arc<Store>,
+    store: Arc<NodeShared>,
     map: Arc<Map>,
     /// Nodes that did not answer: nobody waits for them again.
     unreachable: BTreeSet<NodeId>,
@@ -122,7 +75,7 @@ struct Look {
 
 impl Look {
     fn run(mut self, shards: &[ShardId]) {
-        let up = |node: NodeId| node == self.store.node() || self.store.neighbours.is_up(node);
+        let up = |node: NodeId| node == self.store.node() || self.store.peers.is_up(node);
         for finding in rules(&self.map, &up) {
             self.store.verification.found(finding);
         }
@@ -151,7 +104,7 @@ impl Look {
     }
 
     fn is_over(&self) -> bool {
-        self.store.is_stopping() || self.store.verification.stop.load(Ordering::Acquire)
+        self.store.is_stopping() || self.store.verification.stop_asked()
     }
 
     fn named(&self, node: NodeId) -> String {
@@ -167,10 +120,10 @@ impl Look {
         if node == self.store.node() {
             return decode(&super::serve(&self.store, shard, &args));
         }
-        if !self.store.neighbours.is_up(node) {
+        if !self.store.peers.is_up(node) {
             return Err(AdminError::Unavailable("it cannot be talked to".to_owned()));
         }
-        let frame = self.store.call(node, shard, &args).map_err(AdminError::Unavailable)?;
+        let frame = call_node(&self.store, node, shard, &args).map_err(AdminError::Unavailable)?;
         decode(&frame)
     }
 
@@ -232,7 +185,7 @@ impl Look {
         }
         let number = comparison.to_string();
         let args: [&[u8]; 3] = [b"KV.ADMIN", b"MARK", number.as_bytes()];
-        let marked = self.store.call_leader(shard, &args).map_err(|text| AdminError::of_reply(&text));
+        let marked = call_leader(&self.store, shard, &args).map_err(|text| AdminError::of_reply(&text));
         if let Err(error) = marked.and_then(|frame| decode(&frame)) {
             return verification.missed(format!("shard {shard}: {}", error.text()));
         }

@@ -4,8 +4,8 @@ use super::body::{BodyError, Whole, read};
 use super::given::{Given, pairs};
 use super::routes::{Does, Found, Route, find};
 use super::{login, metrics, openapi, ready};
-use crate::admin::{AdminError, admin};
-use crate::store::Store;
+use crate::api::admin::{AdminError, admin};
+use crate::shared::NodeShared;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
@@ -24,7 +24,7 @@ const CONSOLE_POLICY: &str =
 type Answer = Response<Whole>;
 
 /// Answers one request. Waits as long as that takes.
-pub(super) async fn answer(store: &Arc<Store>, request: Request<Incoming>) -> Answer {
+pub(super) async fn answer(store: &Arc<NodeShared>, request: Request<Incoming>) -> Answer {
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
     let (route, path_parts) = match find(head.method.as_str(), &path) {
@@ -71,7 +71,7 @@ pub(super) async fn answer(store: &Arc<Store>, request: Request<Incoming>) -> An
     serve(store, route, &Given { path: path_parts, query, body })
 }
 
-fn serve(store: &Arc<Store>, route: &Route, given: &Given) -> Answer {
+fn serve(store: &Arc<NodeShared>, route: &Route, given: &Given) -> Answer {
     match route.does {
         Does::Admin(words) => match words(given).and_then(|words| {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();

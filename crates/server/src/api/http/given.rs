@@ -1,6 +1,6 @@
 //! What a request gives beside its route: parts of the path, the query, the body.
 
-use crate::admin::AdminError;
+use crate::api::admin::AdminError;
 use serde_json::Value;
 
 /// See the module's words.

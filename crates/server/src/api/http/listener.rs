@@ -2,7 +2,7 @@
 
 use super::answer::answer;
 use super::drive::{ready, split};
-use crate::store::Store;
+use crate::shared::NodeShared;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use rustix::event::PollFlags;
@@ -35,7 +35,7 @@ pub(crate) struct HttpListener {
 }
 
 impl HttpListener {
-    pub(crate) fn start(store: &Arc<Store>, listener: TcpListener) -> io::Result<Self> {
+    pub(crate) fn start(store: &Arc<NodeShared>, listener: TcpListener) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let store = store.clone();
         let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || accept(&store, &listener))?;
@@ -54,7 +54,7 @@ impl HttpListener {
     }
 }
 
-fn accept(store: &Arc<Store>, listener: &TcpListener) {
+fn accept(store: &Arc<NodeShared>, listener: &TcpListener) {
     let open = Arc::new(AtomicUsize::new(0));
     while !store.is_stopping() {
         match ready(listener, PollFlags::IN, LOOK_EVERY) {
@@ -83,7 +83,7 @@ impl Drop for Seat {
     }
 }
 
-fn admit(store: &Arc<Store>, mut stream: TcpStream, open: &Arc<AtomicUsize>) {
+fn admit(store: &Arc<NodeShared>, mut stream: TcpStream, open: &Arc<AtomicUsize>) {
     let seat = Seat(open.clone());
     if open.fetch_add(1, Ordering::AcqRel) >= HTTP_CONNECTIONS_MAX {
         // Whether it hears it is up to the client.
@@ -102,7 +102,7 @@ fn admit(store: &Arc<Store>, mut stream: TcpStream, open: &Arc<AtomicUsize>) {
     }
 }
 
-fn serve(store: &Arc<Store>, stream: TcpStream) -> io::Result<()> {
+fn serve(store: &Arc<NodeShared>, stream: TcpStream) -> io::Result<()> {
     let (socket, driver) = split(stream, REQUEST_WITHIN)?;
     let clock = driver.clock();
     let service = service_fn(|request| {

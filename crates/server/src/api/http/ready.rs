@@ -1,12 +1,11 @@
 //! Whether the node lives, and whether it takes part.
 
-use crate::admin::leader;
-use crate::store::Store;
+use crate::shared::NodeShared;
 use replica::DiskState;
 use serde_json::{Value, json};
 
 /// What keeps the node from taking part; nothing if it does.
-pub(super) fn obstacles(store: &Store) -> Vec<String> {
+pub(super) fn obstacles(store: &NodeShared) -> Vec<String> {
     let known = store.known();
     let mut obstacles = Vec::new();
     if store.is_stopping() {
@@ -23,7 +22,7 @@ pub(super) fn obstacles(store: &Store) -> Vec<String> {
         obstacles.push(format!("the disk takes no writes: {}", store.health.reason()));
     }
     let here = known.places().filter(|place| place.view.is_some());
-    let unled = here.filter(|place| leader(store, place).is_none()).count();
+    let unled = here.filter(|place| store.leader_at(place).is_none()).count();
     if unled > 0 {
         obstacles.push(format!("{unled} of the shards with replicas here have no leader that is known"));
     }
@@ -31,7 +30,7 @@ pub(super) fn obstacles(store: &Store) -> Vec<String> {
 }
 
 /// What `/readyz` says, and whether it is a yes.
-pub(super) fn told(store: &Store) -> (bool, Value) {
+pub(super) fn told(store: &NodeShared) -> (bool, Value) {
     let obstacles = obstacles(store);
     (obstacles.is_empty(), json!({"ready": obstacles.is_empty(), "obstacles": obstacles}))
 }

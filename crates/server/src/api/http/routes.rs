@@ -1,7 +1,7 @@
 //! The routes: one table that requests are looked up in and that the OpenAPI document is made from.
 
 use super::given::{Given, unescape};
-use crate::admin::AdminError;
+use crate::api::admin::AdminError;
 
 /// One route.
 pub(super) struct Route {
@@ -278,7 +278,7 @@ mod tests {
             let Does::Admin(words) = route.does else { continue };
             let given = Given { path: vec!["1".to_owned()], query: Vec::new(), body: body.clone() };
             let words = words(&given).expect("everything is given");
-            assert!(crate::admin::understands(&words), "{} {}: {words:?}", route.method, route.path);
+            assert!(crate::api::admin::understands(&words), "{} {}: {words:?}", route.method, route.path);
         }
     }
 }

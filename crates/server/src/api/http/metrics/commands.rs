@@ -2,14 +2,14 @@
 
 use super::table as m;
 use super::text::Exposition;
-use crate::store::Store;
+use crate::shared::NodeShared;
 use node::stats::CommandTotals;
 
 /// Bounds of the buckets, as powers of two in ns: 16 µs to 17 s.
 const FIRST_BITS: u32 = 14;
 const LAST_BITS: u32 = 34;
 
-pub(super) fn write(store: &Store, out: &mut Exposition) {
+pub(super) fn write(store: &NodeShared, out: &mut Exposition) {
     let commands: Vec<(String, CommandTotals)> =
         store.stats.commands().map(|(spec, totals)| (spec.shown_name(), totals)).collect();
     type Figure = fn(&CommandTotals) -> u64;

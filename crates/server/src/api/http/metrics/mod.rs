@@ -9,12 +9,12 @@ mod table;
 mod tests;
 mod text;
 
-use crate::store::Store;
+use crate::shared::NodeShared;
 use std::sync::Arc;
 use text::Exposition;
 
 /// All figures, as of now.
-pub(crate) fn exposition(store: &Arc<Store>) -> String {
+pub(crate) fn exposition(store: &Arc<NodeShared>) -> String {
     let mut out = Exposition::default();
     node::write(store, &mut out);
     commands::write(store, &mut out);

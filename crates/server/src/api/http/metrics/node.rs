@@ -2,8 +2,8 @@
 
 use super::table as m;
 use super::text::Exposition;
-use crate::http::ready::obstacles;
-use crate::store::Store;
+use crate::api::http::ready::obstacles;
+use crate::shared::NodeShared;
 use node::session::Host;
 use node::stats::MemoryFigures;
 use replica::DiskState;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const US: f64 = 1e6;
 
-pub(super) fn write(store: &Arc<Store>, out: &mut Exposition) {
+pub(super) fn write(store: &Arc<NodeShared>, out: &mut Exposition) {
     info(store, out);
     process(store, out);
     memory(store, out);
@@ -19,7 +19,7 @@ pub(super) fn write(store: &Arc<Store>, out: &mut Exposition) {
     disk(store, out);
 }
 
-fn info(store: &Store, out: &mut Exposition) {
+fn info(store: &NodeShared, out: &mut Exposition) {
     out.begin(&m::BUILD_INFO);
     out.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     let (me, known) = (store.node_info(), store.known());
@@ -34,11 +34,11 @@ fn info(store: &Store, out: &mut Exposition) {
         ("peer_address", &me.peer_address),
     ];
     out.sample(&labels, 1.0);
-    out.one(&m::NEIGHBOURS, store.neighbours.nodes().len() as f64);
+    out.one(&m::NEIGHBOURS, store.peers.nodes().len() as f64);
     out.one(&m::READY, f64::from(u8::from(obstacles(store).is_empty())));
 }
 
-fn process(store: &Store, out: &mut Exposition) {
+fn process(store: &NodeShared, out: &mut Exposition) {
     let facts = store.node_facts();
     out.known(&m::RSS, facts.rss_bytes.map(|bytes| bytes as f64));
     let cpu = facts.cpu_user_us.zip(facts.cpu_system_us).map(|(user, system)| (user + system) as f64 / US);
@@ -54,7 +54,7 @@ fn process(store: &Store, out: &mut Exposition) {
     out.known(&m::EXPIRED, facts.expired_keys.map(|keys| keys as f64));
 }
 
-fn memory(store: &Store, out: &mut Exposition) {
+fn memory(store: &NodeShared, out: &mut Exposition) {
     let figures = MemoryFigures::of(store);
     out.one(&m::MEMORY_BUDGET, figures.budget_bytes as f64);
     out.one(&m::CACHE_BYTES, figures.cache_bytes as f64);
@@ -62,7 +62,7 @@ fn memory(store: &Store, out: &mut Exposition) {
     out.one(&m::CLIENT_BUFFER_BYTES, figures.client_bytes as f64);
 }
 
-fn clients(store: &Store, out: &mut Exposition) {
+fn clients(store: &NodeShared, out: &mut Exposition) {
     let totals = store.stats.totals();
     out.one(&m::CLIENTS, store.clients.count() as f64);
     out.one(&m::CONNECTIONS, totals.connections as f64);
@@ -71,8 +71,8 @@ fn clients(store: &Store, out: &mut Exposition) {
     out.one(&m::SENT, totals.output_bytes as f64);
 }
 
-fn disk(store: &Store, out: &mut Exposition) {
-    let free = crate::background::free_bytes(store).map(|bytes| bytes as f64);
+fn disk(store: &NodeShared, out: &mut Exposition) {
+    let free = store.free_bytes().map(|bytes| bytes as f64);
     out.known(&m::DISK_FREE, free);
     let writable = store.health.state() == DiskState::Healthy;
     out.one(&m::DISK_WRITABLE, f64::from(u8::from(writable)));

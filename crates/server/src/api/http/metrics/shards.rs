@@ -2,16 +2,15 @@
 
 use super::table as m;
 use super::text::Exposition;
-use crate::admin::leader;
+use crate::shared::NodeShared;
 use crate::snapshots::Direction;
-use crate::store::Store;
 use node::ShardView;
 use std::sync::Arc;
 
 /// Replicas with series of their own.
 const SHARDS_SHOWN_MAX: usize = 256;
 
-pub(super) fn write(store: &Arc<Store>, out: &mut Exposition) {
+pub(super) fn write(store: &Arc<NodeShared>, out: &mut Exposition) {
     let known = store.known();
     let views: Vec<Arc<ShardView>> = known.all_views().cloned().collect();
     let stats: Vec<_> = views.iter().map(|view| view.engine().stats()).collect();
@@ -24,7 +23,7 @@ pub(super) fn write(store: &Arc<Store>, out: &mut Exposition) {
     let leaders = leading().count();
     out.sample(&[("role", "leader")], leaders as f64);
     out.sample(&[("role", "follower")], (views.len() - leaders) as f64);
-    let unled = known.places().filter(|place| place.view.is_some() && leader(store, place).is_none()).count();
+    let unled = known.places().filter(|place| place.view.is_some() && store.leader_at(place).is_none()).count();
     out.one(&m::REPLICAS_UNLED, unled as f64);
     transfers(store, out);
     let shown = views.len().min(SHARDS_SHOWN_MAX);
@@ -44,7 +43,7 @@ pub(super) fn write(store: &Arc<Store>, out: &mut Exposition) {
     out.one(&m::SHARDS_LEFT_OUT, (views.len() - shown) as f64);
 }
 
-fn transfers(store: &Store, out: &mut Exposition) {
+fn transfers(store: &NodeShared, out: &mut Exposition) {
     let transfers = store.snapshots.get().map(|snapshots| snapshots.transfers()).unwrap_or_default();
     let of = |inbound: bool| {
         let transfers = transfers.iter().filter(move |of| (of.direction == Direction::In) == inbound);

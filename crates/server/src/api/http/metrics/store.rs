@@ -2,12 +2,12 @@
 
 use super::table as m;
 use super::text::Exposition;
-use crate::admin::director_picture;
-use crate::store::Store;
+use crate::api::admin::director_picture;
+use crate::shared::NodeShared;
 use node::director::StorePicture;
 use std::sync::Arc;
 
-pub(super) fn write(store: &Arc<Store>, out: &mut Exposition) {
+pub(super) fn write(store: &Arc<NodeShared>, out: &mut Exposition) {
     if let Some(picture) = director_picture(store).filter(|picture| picture.complete) {
         write_picture(&picture, out);
     }

@@ -5,22 +5,19 @@
 //! kernel or a log thread makes the fsync while the loop goes on, and what arrives meanwhile is the next entry; or the loop
 //! makes it, if nobody wants anything else (`commit.rs`).
 
-use crate::commit::UnderWay;
-use crate::connection::{Connection, Received};
-use crate::disk_reader::DiskReader;
-use crate::disk_thread::DiskThread;
-use crate::event_wait::EventWait;
-use crate::inbox::{Inbox, Message};
+use super::fenced_writes::HeldWrite;
+use super::log_pipeline::UnderWay;
+use crate::api::{close_session, open_session};
+use crate::clients::{Connection, Outbox, Received, SendThread};
+use crate::disk_reads::{DiskReader, DiskThread};
 use crate::links::Links;
-use crate::outbox::Outbox;
-use crate::send_thread::SendThread;
-use crate::splitting::HeldWrite;
-use crate::store::{Store, moment};
-use crate::waits::Waiting;
+use crate::mailbox::{Mailbox, WaitingClient, WorkerMessage, WriteBarrier};
+use crate::os::{BusyPoll, TICK, moment};
+use crate::shared::NodeShared;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use node::control::Control;
-use node::core::{Core, Logging, TICK_MS};
+use node::core::{Core, Logging};
 use node::session::Session;
 use node::{LoadSampler, Ticket};
 use resp::Reply;
@@ -37,17 +34,15 @@ use vocab::{Moment, ShardId, limits};
 const LISTENER: Token = Token(0);
 const MAIL: Token = Token(1);
 const FIRST_CONNECTION: usize = 2;
-/// How often time is noticed: ticks of the groups, expiry, idle clients.
-pub(crate) const TICK: Duration = Duration::from_millis(TICK_MS);
 /// Times that requests which waited for writes of the same turn are looked at again within it.
 const ROUNDS_MAX: usize = 4;
 
 pub(crate) struct Worker {
     pub(crate) index: usize,
-    pub(crate) store: Arc<Store>,
+    pub(crate) store: Arc<NodeShared>,
     pub(crate) poll: Poll,
     listener: Option<TcpListener>,
-    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) outbox: Outbox,
     /// The replicas that this worker owns.
     pub(crate) core: Core,
@@ -84,7 +79,7 @@ pub(crate) struct Worker {
     pub(crate) disk_thread: Option<DiskThread>,
     pub(crate) may_have_disk_thread: bool,
     /// What is told of those that waited for the disk and need not any longer.
-    pub(crate) thawed: Vec<Message>,
+    pub(crate) thawed: Vec<WorkerMessage>,
     /// Connections to be looked at in this turn.
     pub(crate) ready: Vec<usize>,
     buffer: Vec<u8>,
@@ -97,7 +92,7 @@ pub(crate) struct Worker {
     /// Replies that are held back: until when, for whom.
     pub(crate) delayed: Vec<(Instant, Ticket, Vec<u8>)>,
     /// Clients that wait for followers.
-    pub(crate) waits: Vec<Waiting>,
+    pub(crate) waits: Vec<WaitingClient>,
     next_tick: Instant,
     /// Replicas that are to be closed, and who waits for that.
     pub(crate) releases: Vec<(ShardId, SyncSender<()>)>,
@@ -106,7 +101,7 @@ pub(crate) struct Worker {
     /// No writes are proposed before this.
     pub(crate) paused_until: Instant,
     /// Shards whose writes are held back for a backup that has no snapshot of them yet.
-    pub(crate) holds: Vec<crate::backup::Asked>,
+    pub(crate) barriers: Vec<WriteBarrier>,
     next_accept: usize,
     generation: u32,
     pub(crate) now: Moment,
@@ -115,16 +110,24 @@ pub(crate) struct Worker {
     pub(crate) stopping: bool,
 }
 
+/// What a worker begins with.
+pub(crate) struct WorkerSetup {
+    pub(crate) index: usize,
+    pub(crate) store: Arc<NodeShared>,
+    pub(crate) poll: Poll,
+    pub(crate) mailbox: Arc<Mailbox>,
+    /// Where clients connect: the first worker's.
+    pub(crate) listener: Option<TcpListener>,
+    pub(crate) core: Core,
+    /// The links to other nodes: the first worker's, unless the node is a store by itself.
+    pub(crate) links: Option<Links>,
+    /// This node's part in the control of the store: the first worker's.
+    pub(crate) control: Option<Control>,
+}
+
 impl Worker {
-    pub(crate) fn new(
-        index: usize,
-        store: Arc<Store>,
-        poll: Poll,
-        inbox: Arc<Inbox>,
-        mut listener: Option<TcpListener>,
-        core: Core,
-        (links, control): (Option<Links>, Option<Control>),
-    ) -> io::Result<Self> {
+    pub(crate) fn new(setup: WorkerSetup) -> io::Result<Self> {
+        let WorkerSetup { index, store, poll, mailbox, mut listener, core, links, control } = setup;
         if let Some(listener) = &mut listener {
             poll.registry().register(listener, LISTENER, Interest::READABLE)?;
         }
@@ -134,7 +137,7 @@ impl Worker {
             store,
             poll,
             listener,
-            inbox,
+            mailbox,
             core,
             links,
             control,
@@ -167,7 +170,7 @@ impl Worker {
             releases: Vec::new(),
             held_writes: Vec::new(),
             paused_until: Instant::now(),
-            holds: Vec::new(),
+            barriers: Vec::new(),
             next_accept: index,
             generation: 0,
             now: moment(),
@@ -196,7 +199,7 @@ impl Worker {
         let mut events = Events::with_capacity(1024);
         // No other worker needs the processors, and no link to another node.
         let is_alone = self.store.workers() == 1 && self.links.is_none() && processors > 1;
-        let mut event_wait = EventWait::new(is_alone);
+        let mut busy_poll = BusyPoll::new(is_alone);
         self.may_have_send_thread = is_alone;
         let mut mail = Vec::new();
         while !self.stopping {
@@ -216,8 +219,8 @@ impl Worker {
                 Duration::ZERO
             };
             let reads = self.disk.as_mut().filter(|_| processors > 1).map_or(0, DiskReader::with_disk);
-            let span = event_wait.span(self.synced_here, reads);
-            if let Err(e) = event_wait.poll(&mut self.poll, &mut events, wait, span)
+            let span = busy_poll.span(self.synced_here, reads);
+            if let Err(e) = busy_poll.poll(&mut self.poll, &mut events, wait, span)
                 && e.kind() != io::ErrorKind::Interrupted
             {
                 log::error!("the event loop fails: {e}");
@@ -235,7 +238,7 @@ impl Worker {
                 }
             }
             self.note_ring();
-            self.inbox.take(&mut mail);
+            self.mailbox.take(&mut mail);
             for message in mail.drain(..) {
                 self.read_mail(message);
             }
@@ -269,7 +272,7 @@ impl Worker {
             }
         }
         self.check_waits();
-        if !self.holds.is_empty() {
+        if !self.barriers.is_empty() {
             self.check_holds();
         }
         self.sync_staged();
@@ -284,8 +287,8 @@ impl Worker {
                     self.next_accept = (self.next_accept + 1) % self.store.workers();
                     if self.next_accept == self.index {
                         self.connect(stream);
-                    } else if let Some(inbox) = self.store.inbox(self.next_accept) {
-                        inbox.send(Message::Connection(stream.into()));
+                    } else if let Some(mailbox) = self.store.mailbox(self.next_accept) {
+                        mailbox.send(WorkerMessage::Connection(stream.into()));
                     }
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
@@ -329,11 +332,17 @@ impl Worker {
 
     fn open_session(&self, stream: &mio::net::TcpStream) -> Option<Session> {
         let address = |address: io::Result<std::net::SocketAddr>| address.map(|a| a.to_string()).unwrap_or_default();
-        self.store.connect(address(stream.peer_addr()), address(stream.local_addr()), self.index, self.now.wall_ms)
+        open_session(
+            &self.store,
+            address(stream.peer_addr()),
+            address(stream.local_addr()),
+            self.index,
+            self.now.wall_ms,
+        )
     }
 
     pub(crate) fn close_session(&self, session: &Session) {
-        self.store.disconnect(session);
+        close_session(&self.store, session);
     }
 
     fn notice(&mut self, id: usize, event: &mio::event::Event) {

@@ -1,0 +1,14 @@
+//! What operators and programs ask of a node, beside the commands of the data path: KV.ADMIN, HTTP, backups, and the
+//! facts behind INFO and CLUSTER.
+
+pub(crate) mod admin;
+mod backup;
+pub(crate) mod http;
+mod peer_command;
+mod route;
+mod session_host;
+
+pub(crate) use admin::digest_marked;
+pub(crate) use peer_command::run_peer_command;
+pub(crate) use route::{Routed, conclude, route};
+pub(crate) use session_host::{close_session, open_session};

@@ -1,0 +1,155 @@
+//! What a worker is told, and what its messages carry.
+
+use node::director::{NodeReport, StorePicture};
+use node::peer::PeerMessage;
+use node::session::WaitFor;
+use node::{ArrivedSnapshot, KeyHash, Shard, Ticket, Write};
+use replica::Result as LogResult;
+use smallvec::SmallVec;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+use vocab::{NodeId, ReplicaId, ShardId};
+
+/// The worker of a ticket whose answer is for a caller in this process.
+pub(crate) const EMBEDDED: u32 = u32::MAX;
+
+/// Hashes of a request's keys; most requests have one key.
+pub(crate) type KeyHashes = SmallVec<[KeyHash; 4]>;
+
+/// A write on its way to the worker that owns its shard.
+pub(crate) struct Submission {
+    /// The shard.
+    pub(crate) shard: usize,
+    /// What to write.
+    pub(crate) write: Write,
+    /// Hashes of the write's keys.
+    pub(crate) keys: KeyHashes,
+    /// The request that waits for the answer.
+    pub(crate) ticket: Ticket,
+}
+
+/// A replica that has been opened, on its way to its worker.
+pub(crate) struct Opened {
+    pub(crate) shard: Shard,
+    /// The replica has never been part of its group, so it has promised nothing.
+    pub(crate) fresh: bool,
+}
+
+/// The outcome of a fork of a shard's tree.
+pub(crate) struct Forked {
+    /// The shard that waits for the fork.
+    pub(crate) parent: ShardId,
+    /// The shard that the fork makes.
+    pub(crate) child: ShardId,
+    /// The child; none if it is open already, or if this node has no replica of it any more.
+    pub(crate) outcome: Result<Option<Opened>, String>,
+    /// Whether the child is to be led by this node.
+    pub(crate) leads: bool,
+}
+
+/// A client that waits for followers: WAIT or WAITAOF.
+pub(crate) struct WaitingClient {
+    pub(crate) ticket: Ticket,
+    pub(crate) wait: WaitFor,
+    /// When the client's time is over; none: it waits without a limit.
+    pub(crate) until: Option<Instant>,
+    /// Every replica that holds the awaited writes has them on its disk.
+    pub(crate) synced: bool,
+}
+
+/// A shard whose writes are to be held back until a backup has its snapshot.
+pub(crate) struct WriteBarrier {
+    pub(crate) backup: u64,
+    pub(crate) shard: ShardId,
+    /// The backup's moment, in ms since the epoch.
+    pub(crate) at_ms: u64,
+    /// For how long writes are held back at most.
+    pub(crate) lasts: Duration,
+}
+
+/// A snapshot that has arrived as a whole.
+pub(crate) struct ShardSnapshot {
+    pub(crate) shard: ShardId,
+    pub(crate) arrived: ArrivedSnapshot,
+}
+
+/// What a worker is told.
+pub(crate) enum WorkerMessage {
+    /// A new connection to serve.
+    Connection(TcpStream),
+    /// A write for a shard that this worker owns.
+    Write(Submission),
+    /// The answer to a request of one of this worker's connections.
+    Answer {
+        /// The request.
+        ticket: Ticket,
+        /// The encoded reply.
+        reply: Vec<u8>,
+    },
+    /// The rows that this write will find are in memory.
+    Warm(Ticket),
+    /// The rows that the next entries of this shard will find are in memory.
+    RowsWarm(ShardId),
+    /// The oldest log write that a log thread has is done.
+    Logged(LogResult<()>),
+    /// A shard's memory was written to files: its log can be cut.
+    Flushed(ShardId),
+    /// A shard keeps old log files alive: its memory is to be written to files.
+    Seal(ShardId),
+    /// A read of this shard waits until the leader's lease is confirmed.
+    AskLease(ShardId),
+    /// A message of another node about shards of this worker.
+    Peer(NodeId, PeerMessage),
+    /// A message for another node, for the worker that has the links.
+    Post(NodeId, PeerMessage),
+    /// A fork has ended.
+    Forked(Box<Forked>),
+    /// A replica whose tree was forked.
+    AdoptChild {
+        /// The replica.
+        opened: Box<Opened>,
+        /// Whether it is to be led by this node.
+        leads: bool,
+    },
+    /// A replica for this worker.
+    Adopt(Box<Opened>),
+    /// A replica of this worker is to be closed; the sender is told when none of its work is under way any more.
+    Release(ShardId, SyncSender<()>),
+    /// What this node reports to the director.
+    Report(Box<NodeReport>),
+    /// There is a newer map.
+    Map(Arc<cluster::Map>),
+    /// The metadata group's replica on this node has applied a newer map.
+    MapApplied(Arc<cluster::Map>),
+    /// The link to a node has broken.
+    LinkDown(NodeId),
+    /// Some shard has another leader: requests that wait for one are looked at again.
+    Led,
+    /// A snapshot has arrived as a whole.
+    SnapshotArrived(Box<ShardSnapshot>),
+    /// A snapshot was sent, or could not be.
+    SnapshotSent {
+        /// Of which shard.
+        shard: ShardId,
+        /// To which replica.
+        replica: ReplicaId,
+        /// Whether the replica has taken it as a whole.
+        whole: bool,
+    },
+    /// A client waits for followers.
+    Wait(Box<WaitingClient>),
+    /// Hold a shard's writes back for a backup.
+    Hold(WriteBarrier),
+    /// Let a shard's writes go on.
+    EndHold(ShardId),
+    /// Hand over the director's status of the store, if the director is on this node.
+    Picture(SyncSender<Option<Box<StorePicture>>>),
+    /// Look at every connection again: one was killed, or a pause is over.
+    Look,
+    /// The send thread gives bytes back.
+    Unsent,
+    /// End.
+    Stop,
+}

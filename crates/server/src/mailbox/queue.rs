@@ -1,0 +1,58 @@
+//! A mailbox: a queue with one wake-up for many messages.
+//!
+//! Its senders bound its length: each has a bounded number of requests, log writes or transfers under way.
+
+use super::message::WorkerMessage;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// The mailbox of a worker, or of another thread with an event loop.
+pub(crate) struct Mailbox<T = WorkerMessage> {
+    messages: Mutex<Vec<T>>,
+    waker: mio::Waker,
+    /// The thread has been woken and has not taken its messages yet.
+    armed: AtomicBool,
+}
+
+impl<T> Mailbox<T> {
+    pub(crate) fn new(waker: mio::Waker) -> Arc<Self> {
+        Arc::new(Self { messages: Mutex::new(Vec::new()), waker, armed: AtomicBool::new(false) })
+    }
+
+    /// Puts a message in and wakes the thread, unless it has been woken already.
+    pub(crate) fn send(&self, message: T) {
+        self.lock().push(message);
+        self.wake();
+    }
+
+    /// The same for several at once.
+    pub(crate) fn send_all(&self, messages: impl Iterator<Item = T>) {
+        let mut queue = self.lock();
+        let before = queue.len();
+        queue.extend(messages);
+        let grown = queue.len() > before;
+        drop(queue);
+        if grown {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        if !self.armed.swap(true, Ordering::AcqRel)
+            && let Err(e) = self.waker.wake()
+        {
+            log::error!("a thread cannot be woken: {e}");
+        }
+    }
+
+    /// Takes all messages; `into` must be empty.
+    pub(crate) fn take(&self, into: &mut Vec<T>) {
+        debug_assert!(into.is_empty());
+        self.armed.store(false, Ordering::Release);
+        std::mem::swap(&mut *self.lock(), into);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<T>> {
+        self.messages.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

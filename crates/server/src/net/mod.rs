@@ -1,0 +1,5 @@
+//! Sockets.
+
+mod socket;
+
+pub(crate) use socket::send_now;

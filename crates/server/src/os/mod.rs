@@ -1,0 +1,11 @@
+//! What the operating system gives: clocks, threads, facts of the process, and waiting for events.
+
+mod busy_poll;
+mod clock;
+mod process;
+mod threads;
+
+pub(crate) use busy_poll::BusyPoll;
+pub(crate) use clock::{TICK, moment, now_ms, steady_us};
+pub(crate) use process::{forget_waits, process_facts, waited_for_disk};
+pub(crate) use threads::{NICE_BACKGROUND, NICE_IDLE, set_niceness, spawn_critical};

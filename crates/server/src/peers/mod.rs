@@ -1,0 +1,5 @@
+//! Other nodes, as this node calls them.
+
+mod rpc;
+
+pub(crate) use rpc::{call_each_leader, call_leader, call_leaders, call_node, serve_call};

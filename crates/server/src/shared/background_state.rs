@@ -1,0 +1,48 @@
+//! How background threads are woken, and what they have done.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often each background thread looks for work without being woken.
+pub(crate) const BACKGROUND_PAUSE: Duration = Duration::from_millis(200);
+/// For every tree that it looked at, a thread that found no work waits so much longer.
+const PAUSE_EACH: Duration = Duration::from_micros(100);
+
+/// The wake-ups and counters of background threads.
+#[derive(Default)]
+pub(crate) struct BackgroundState {
+    wakes: Mutex<u64>,
+    changed: Condvar,
+    pub(crate) flushes: AtomicU64,
+    /// 1 while a flush is running.
+    pub(crate) flushing: AtomicU64,
+    pub(crate) compactions: AtomicU64,
+    /// 1 while there may be something to compact.
+    pub(crate) compacting: AtomicU64,
+}
+
+impl BackgroundState {
+    /// There may be work.
+    pub(crate) fn wake(&self) {
+        *self.wakes.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.changed.notify_all();
+    }
+
+    /// Whether the last look found nothing to compact.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.compacting.load(Ordering::Acquire) == 0
+    }
+
+    /// Waits until there was a wake-up since the `seen`-th, or for a pause after a look at so many trees; answers the
+    /// number of wake-ups so far.
+    pub(crate) fn wait(&self, seen: u64, trees: usize) -> u64 {
+        let wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
+        if *wakes != seen {
+            return *wakes;
+        }
+        let pause = BACKGROUND_PAUSE + PAUSE_EACH * trees as u32;
+        let (wakes, _) = self.changed.wait_timeout(wakes, pause).unwrap_or_else(PoisonError::into_inner);
+        *wakes
+    }
+}

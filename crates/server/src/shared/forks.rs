@@ -1,0 +1,28 @@
+//! The shards that are being forked from others on this node. Only the fork opens such a shard.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use vocab::ShardId;
+
+/// The shards that are being forked.
+#[derive(Default)]
+pub(crate) struct Forks(Mutex<BTreeSet<ShardId>>);
+
+impl Forks {
+    pub(crate) fn begin(&self, child: ShardId) {
+        self.lock().insert(child);
+    }
+
+    pub(crate) fn end(&self, child: ShardId) {
+        self.lock().remove(&child);
+    }
+
+    /// Whether a shard is being forked from another.
+    pub(crate) fn contains(&self, child: ShardId) -> bool {
+        self.lock().contains(&child)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<ShardId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

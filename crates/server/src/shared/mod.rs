@@ -1,0 +1,25 @@
+//! What all threads of a node share.
+
+mod applied_settings;
+mod background_state;
+mod backup_holds;
+mod budget;
+mod data_dir;
+mod digests;
+mod forks;
+mod free_space;
+mod node_shared;
+mod peer_registry;
+mod pending_calls;
+mod pool;
+mod verification;
+
+pub(crate) use background_state::BACKGROUND_PAUSE;
+pub(crate) use backup_holds::{BackupKey, BackupPoint, BackupSnapshot};
+pub use data_dir::{DataDir, Identity, read_map};
+pub(crate) use digests::Digest;
+pub(crate) use free_space::FreeSpace;
+pub(crate) use node_shared::{LINKS_WORKER, NodeShared, SLOW_READ};
+pub(crate) use pending_calls::PendingCall;
+pub(crate) use pool::{Job, Pool};
+pub(crate) use verification::{Finding, Progress};
