@@ -5,7 +5,7 @@ use crate::disk_reads::{Cold, Outcome};
 use crate::mailbox::WorkerMessage;
 use crate::os::{now_ms, steady_us};
 use crate::shared::{Job, NodeShared};
-use node::exec::{Call, Error, Handler};
+use node::command::{Call, Error, Handler};
 use node::session::Consistency;
 use node::{EncodedCommand, Fault, Held, ShardView, SnapshotSpace, Ticket};
 use resp::Reply;

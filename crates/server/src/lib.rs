@@ -15,11 +15,10 @@ mod net;
 mod node;
 mod os;
 mod peers;
-mod reads;
 mod replicas;
+mod scatter_gather;
 mod shared;
 pub mod snapshots;
-mod whole_store;
 mod worker;
 
 pub use api::http::openapi_document;

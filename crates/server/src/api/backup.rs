@@ -12,7 +12,7 @@ use crate::mailbox::{WorkerMessage, WriteBarrier};
 use crate::os::{now_ms, steady_us};
 use crate::peers::call_leaders;
 use crate::shared::{BackupKey, BackupPoint, NodeShared};
-use node::exec::backup_page;
+use node::command::backup_page;
 use resp::{Proto, Reply, Value};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -151,7 +151,7 @@ impl Part {
     }
 }
 
-/// `KV.BACKUP PAGE id shard cursor [bytes]` → see `node::exec::backup_page`
+/// `KV.BACKUP PAGE id shard cursor [bytes]` → see `node::command::backup_page`
 fn page(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
     let number = |at: usize| args.get(at).and_then(|word| std::str::from_utf8(word).ok()?.parse::<u64>().ok());
     let (Some(id), Some(shard)) = (number(2), number(3).and_then(|shard| u32::try_from(shard).ok())) else {

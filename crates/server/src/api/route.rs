@@ -2,12 +2,12 @@
 
 use crate::mailbox::KeyHashes;
 use crate::shared::NodeShared;
-use node::exec::{Error, Handler, Outcome, StoreHandler};
-use node::{Fault, handlers, key_hash};
+use node::command::{Error, Handler, Outcome, StoreHandler};
+use node::{Fault, admission, handlers, key_hash};
 use resp::Reply;
 use resp::table::CommandSpec;
 use std::sync::Arc;
-use vocab::{Slot, limits, slot_of};
+use vocab::{Slot, slot_of};
 
 /// What runs a command in the pool, over what it finds out itself.
 pub(crate) type PoolHandler = fn(&Arc<NodeShared>, &[&[u8]], &mut Reply);
@@ -52,14 +52,12 @@ pub(crate) fn route(store: &NodeShared, spec: &CommandSpec, args: &[&[u8]]) -> R
         return Ok(Routed::Store { handler });
     }
     let handler = found.data.ok_or_else(|| format!("ERR {} is not a command over data", spec.name))?;
+    admission::check(spec, args).map_err(String::from)?;
     let positions = spec.keys(args).map_err(|_| "ERR Invalid arguments specified for command".to_owned())?;
     let mut keys = KeyHashes::new();
     let mut slot: Option<Slot> = None;
     for at in positions {
         let key = args[at];
-        if key.len() > limits::KEY_BYTES_MAX {
-            return Err(format!("ERR key is too long ({} bytes, {} are allowed)", key.len(), limits::KEY_BYTES_MAX));
-        }
         let of_key = slot_of(key);
         if *slot.get_or_insert(of_key) != of_key {
             return Err("CROSSSLOT Keys in request don't hash to the same slot".to_owned());

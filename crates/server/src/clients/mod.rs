@@ -2,13 +2,16 @@
 
 mod connection;
 mod dispatch;
-mod outbox;
-mod replies;
+mod gathers;
+mod read;
+mod registry;
+mod reply_queue;
+mod reply_sender;
 mod send_thread;
 mod wait;
 mod write;
 
-pub(crate) use connection::{Connection, Effect, Received};
-pub(crate) use dispatch::{Step, Target};
-pub(crate) use outbox::Outbox;
-pub(crate) use send_thread::SendThread;
+pub(crate) use dispatch::Requests;
+pub(crate) use registry::{Clients, FIRST_CONNECTION};
+pub(crate) use reply_sender::ReplySender;
+pub(crate) use wait::Waits;

@@ -1,48 +1,40 @@
 //! A thread that sends answers while its worker goes on.
 //!
-//! For a worker that makes the fsyncs of its log itself (`commit.rs`): it has answers for many clients at once, and sending
-//! them takes a third of its time, while other processors have little to do (docs/adr/0020). Answers are sent in
-//! the order in which they were handed over. What a socket does not take is given back, with all that was to follow it.
+//! A worker that makes the fsyncs of its log itself has answers for many clients at once. Sending them takes a third of
+//! its time, while other processors are idle (docs/adr/0020). Answers are sent in the order in which they were handed
+//! over. What a socket does not take is given back, with all that was to follow it.
+//!
+//! Invariant: from the hand-over of a connection's bytes to the end of their round, the thread alone sends to it.
 
+use super::registry::ClientId;
 use crate::mailbox::{Mailbox, WorkerMessage};
-use crate::net::send_now;
+use crate::net::{SendEnd, Stream};
 use crate::os::spawn_critical;
-use mio::net::TcpStream;
-use rustix::io::Errno;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// With so many bytes to be sent the worker waits for the thread: no client holds that up, so it is not for long.
+/// With more bytes queued the worker waits for the thread. The thread waits for no client, so that is short.
 const QUEUED_BYTES_MAX: usize = 1 << 20;
-/// What an answer takes beyond its bytes, about.
+/// About what an answer takes beyond its bytes.
 const PARCEL_BYTES: usize = 64;
 
-/// Bytes of an answer, or of several to one client; most are short.
+/// Bytes of one or more answers to one client; most are short.
 type Bytes = SmallVec<[u8; 40]>;
-
-/// A connection, as the worker knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Addressee {
-    /// Its place, which another may have had before.
-    pub(crate) id: usize,
-    /// Tells it from those.
-    pub(crate) generation: u32,
-}
 
 /// What the thread is to do next.
 enum Parcel {
-    /// The connection with that place has this socket.
-    Open(usize, Arc<TcpStream>),
-    Answers(Addressee, Bytes),
-    /// The connection with that place is no more.
+    /// The connection of this place has this stream.
+    Open(usize, Stream),
+    Answers(ClientId, Bytes),
+    /// The connection of this place is closed.
     Close(usize),
 }
 
 impl Parcel {
-    /// What it takes, about.
+    /// About how much memory it takes.
     fn bytes(&self) -> usize {
         let Self::Answers(_, bytes) = self else { return PARCEL_BYTES };
         bytes.len() + PARCEL_BYTES
@@ -51,20 +43,20 @@ impl Parcel {
 
 /// What could not be sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Unsent {
-    pub(crate) to: Addressee,
-    pub(crate) bytes: Vec<u8>,
-    /// The socket takes no more, ever.
-    pub(crate) broken: bool,
+pub(super) struct Unsent {
+    pub(super) to: ClientId,
+    pub(super) bytes: Vec<u8>,
+    /// The stream is broken.
+    pub(super) broken: bool,
 }
 
 /// What worker and thread share.
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// The last round that the thread is done with.
+    /// The newest round that the thread has finished.
     over: AtomicU64,
-    /// Something is given back.
+    /// `unsent` is not empty.
     has_unsent: AtomicBool,
     mailbox: Arc<Mailbox>,
 }
@@ -72,12 +64,12 @@ struct Shared {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Parcel>,
-    /// What is queued takes about so much.
+    /// About how much memory `queue` takes.
     bytes: usize,
-    /// The last round that something was queued in.
+    /// The number of the newest round that is not empty.
     round: u64,
     unsent: Vec<Unsent>,
-    /// The thread has nothing to do.
+    /// The thread waits for work.
     sleeps: bool,
     /// The worker waits, for room or for the end of a round.
     is_awaited: bool,
@@ -85,13 +77,13 @@ struct State {
 }
 
 /// The way to the thread; dropping it ends it.
-pub(crate) struct SendThread {
+pub(super) struct SendThread {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// One round of handing answers over; the thread begins with them when it is dropped.
-pub(crate) struct Round<'a> {
+pub(super) struct Round<'a> {
     shared: &'a Shared,
     state: MutexGuard<'a, State>,
     over: u64,
@@ -101,7 +93,7 @@ pub(crate) struct Round<'a> {
 
 impl SendThread {
     /// `mailbox`: of the worker, to wake it when something is given back.
-    pub(crate) fn start(name: &str, mailbox: Arc<Mailbox>) -> std::io::Result<Self> {
+    pub(super) fn start(name: &str, mailbox: Arc<Mailbox>) -> std::io::Result<Self> {
         let (state, changed) = (Mutex::default(), Condvar::new());
         let (over, has_unsent) = (AtomicU64::new(0), AtomicBool::new(false));
         let shared = Arc::new(Shared { state, changed, over, has_unsent, mailbox });
@@ -110,16 +102,15 @@ impl SendThread {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Whether all is sent that was handed over up to a round: until then a connection's bytes go this way alone
-    /// (`Round::is_over`), or there is something to be taken back.
-    pub(crate) fn has_sent(&self, round: u64) -> bool {
+    /// Whether everything that was handed over up to a round is sent, and nothing is to be taken back.
+    pub(super) fn has_sent(&self, round: u64) -> bool {
         // In this order: what a round gives back is there before the round is over.
         let is_over = self.shared.over.load(Ordering::Acquire) >= round;
         is_over && !self.shared.has_unsent.load(Ordering::Acquire)
     }
 
-    /// Begins a round. Waits, if very much is queued.
-    pub(crate) fn round(&self) -> Round<'_> {
+    /// Begins a round. Waits if more than `QUEUED_BYTES_MAX` is queued.
+    pub(super) fn round(&self) -> Round<'_> {
         let mut state = self.shared.state();
         while state.bytes > QUEUED_BYTES_MAX {
             state.is_awaited = true;
@@ -130,8 +121,8 @@ impl SendThread {
         Round { shared: &self.shared, state, over, has_begun: false }
     }
 
-    /// Waits until all is sent, or given back, that was handed over up to a round.
-    pub(crate) fn wait_for(&self, round: u64) {
+    /// Waits until everything that was handed over up to a round is sent or given back.
+    pub(super) fn wait_for(&self, round: u64) {
         let mut state = self.shared.state();
         while self.shared.over.load(Ordering::Acquire) < round {
             state.is_awaited = true;
@@ -139,13 +130,13 @@ impl SendThread {
         }
     }
 
-    /// The connection is no more; its socket goes once what was handed over is sent.
-    pub(crate) fn close(&self, id: usize) {
+    /// A connection is closed: the thread drops its stream once it has sent what was handed over.
+    pub(super) fn close(&self, id: usize) {
         self.round().add(Parcel::Close(id));
     }
 
     /// Ends the thread, once all is sent that can be.
-    pub(crate) fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.shared.state().stopped = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
@@ -161,29 +152,29 @@ impl Drop for SendThread {
 }
 
 impl Round<'_> {
-    /// The number of the last round in which something was handed over: this one, it may be.
-    pub(crate) fn number(&self) -> u64 {
+    /// The number of the newest round that is not empty.
+    pub(super) fn number(&self) -> u64 {
         self.state.round
     }
 
     /// What could not be sent in earlier rounds.
-    pub(crate) fn take_unsent(&mut self) -> Vec<Unsent> {
+    pub(super) fn take_unsent(&mut self) -> Vec<Unsent> {
         self.shared.has_unsent.store(false, Ordering::Release);
         std::mem::take(&mut self.state.unsent)
     }
 
-    /// Whether all is sent, or given back, that was handed over in a round.
-    pub(crate) fn is_over(&self, round: u64) -> bool {
+    /// Whether everything that was handed over in a round is sent or given back.
+    pub(super) fn is_over(&self, round: u64) -> bool {
         round <= self.over
     }
 
-    /// A connection that the thread does not know yet.
-    pub(crate) fn open(&mut self, id: usize, stream: Arc<TcpStream>) {
+    /// Gives the thread the stream of a connection.
+    pub(super) fn open(&mut self, id: usize, stream: Stream) {
         self.add(Parcel::Open(id, stream));
     }
 
     /// Hands answers over.
-    pub(crate) fn send(&mut self, to: Addressee, bytes: &[u8]) {
+    pub(super) fn send(&mut self, to: ClientId, bytes: &[u8]) {
         self.add(Parcel::Answers(to, Bytes::from_slice(bytes)));
     }
 
@@ -210,7 +201,7 @@ impl Shared {
 
     fn run(&self) {
         let (mut parcels, mut unsent, mut round) = (VecDeque::new(), BTreeMap::new(), 0);
-        let mut streams: Vec<Option<Arc<TcpStream>>> = Vec::new();
+        let mut streams: Vec<Option<Stream>> = Vec::new();
         while self.next(&mut parcels, &mut unsent, &mut round) {
             for parcel in parcels.drain(..) {
                 match parcel {
@@ -231,7 +222,7 @@ impl Shared {
         }
     }
 
-    /// What was handed over up to `round` is dealt with: takes what has come since. False at the end.
+    /// Everything up to `round` is sent or to be given back: takes what has come since. False at the end.
     fn next(&self, parcels: &mut VecDeque<Parcel>, unsent: &mut BTreeMap<usize, Unsent>, round: &mut u64) -> bool {
         let mut state = self.state();
         if !unsent.is_empty() {
@@ -264,7 +255,7 @@ impl Shared {
 }
 
 impl State {
-    /// What is still queued for the same connections follows it.
+    /// Gives back what could not be sent, with what is queued for the same connections.
     fn give_back(&mut self, mut unsent: BTreeMap<usize, Unsent>) {
         let Self { queue, bytes, .. } = self;
         queue.retain(|parcel| match parcel {
@@ -278,21 +269,24 @@ impl State {
     }
 }
 
-/// Puts bytes behind those of their connection that could not be sent; false if there are none.
-fn follow(unsent: &mut BTreeMap<usize, Unsent>, to: Addressee, bytes: &[u8]) -> bool {
+/// Appends bytes to those of their connection that could not be sent; false if there are none.
+fn follow(unsent: &mut BTreeMap<usize, Unsent>, to: ClientId, bytes: &[u8]) -> bool {
     let before = unsent.get_mut(&to.id).filter(|unsent| unsent.to == to);
     before.map(|before| before.bytes.extend_from_slice(bytes)).is_some()
 }
 
-/// Sends, as far as the socket takes it at once; the rest is noted.
-fn deliver(stream: &TcpStream, to: Addressee, bytes: &[u8], unsent: &mut BTreeMap<usize, Unsent>) {
+/// Sends what the stream takes without waiting; the rest is added to `unsent`.
+fn deliver(stream: &Stream, to: ClientId, bytes: &[u8], unsent: &mut BTreeMap<usize, Unsent>) {
     if follow(unsent, to, bytes) {
         return;
     }
-    let (sent, stopped_by) = send_now(stream, bytes);
-    if let Some(e) = stopped_by {
-        unsent.insert(to.id, Unsent { to, bytes: bytes[sent..].to_vec(), broken: e != Errno::AGAIN });
-    }
+    let sent = stream.send(bytes);
+    let broken = match sent.end {
+        SendEnd::Done => return,
+        SendEnd::Full => false,
+        SendEnd::Broken(_) => true,
+    };
+    unsent.insert(to.id, Unsent { to, bytes: bytes[sent.bytes..].to_vec(), broken });
 }
 
 #[cfg(test)]
@@ -311,17 +305,17 @@ mod tests {
     }
 
     /// A connection with that place, which the thread knows, and its client's end.
-    fn connect(sends: &SendThread, listener: &TcpListener, id: usize) -> (Addressee, Socket) {
+    fn connect(sends: &SendThread, listener: &TcpListener, id: usize) -> (ClientId, Socket) {
         let socket = Socket::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        sends.round().open(id, Arc::new(TcpStream::from_std(stream)));
-        (Addressee { id, generation: 7 }, socket)
+        sends.round().open(id, Stream::plain(stream));
+        (ClientId { id, generation: 7 }, socket)
     }
 
     struct Client {
         socket: Socket,
-        to: Addressee,
+        to: ClientId,
         sent: Vec<u8>,
         given_back: Vec<u8>,
     }
@@ -409,9 +403,9 @@ mod tests {
         let (stream, _) = listener.accept().unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         stream.set_nonblocking(true).unwrap();
-        let to = Addressee { id: 0, generation: 1 };
+        let to = ClientId { id: 0, generation: 1 };
         let mut round = sends.round();
-        round.open(0, Arc::new(TcpStream::from_std(stream)));
+        round.open(0, Stream::plain(stream));
         (0..10).for_each(|n| round.send(to, &[n; 3]));
         drop(round);
         sends.stop();

@@ -3,9 +3,9 @@
 mod deferred;
 mod prefetch;
 mod reader_thread;
+mod schedule;
 mod uring_reader;
 
 pub(crate) use deferred::{Cold, Outcome};
 pub(crate) use prefetch::{Applying, ColdRows, warm_entries};
-pub(crate) use reader_thread::DiskThread;
-pub(crate) use uring_reader::DiskReader;
+pub(crate) use schedule::DiskReads;

@@ -1,12 +1,12 @@
 //! What a worker is told, and what its messages carry.
 
+use crate::net::Stream;
 use node::director::{NodeReport, StorePicture};
 use node::peer::PeerMessage;
 use node::session::WaitFor;
 use node::{ArrivedSnapshot, KeyHash, Shard, Ticket, Write};
 use replica::Result as LogResult;
 use smallvec::SmallVec;
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
@@ -78,7 +78,7 @@ pub(crate) struct ShardSnapshot {
 /// What a worker is told.
 pub(crate) enum WorkerMessage {
     /// A new connection to serve.
-    Connection(TcpStream),
+    Connection(Stream),
     /// A write for a shard that this worker owns.
     Write(Submission),
     /// The answer to a request of one of this worker's connections.

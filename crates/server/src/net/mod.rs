@@ -1,5 +1,6 @@
-//! Sockets.
+//! Byte streams of clients and of other nodes.
 
-mod socket;
+mod stream;
 
-pub(crate) use socket::send_now;
+pub use stream::Stream;
+pub(crate) use stream::{Received, SendEnd};

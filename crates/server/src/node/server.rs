@@ -72,7 +72,7 @@ impl Server {
         let polls = (0..workers).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>().map_err(|e| e.to_string())?;
         let mailboxes = polls
             .iter()
-            .map(|poll| Waker::new(poll.registry(), Worker::mail_token()).map(Mailbox::new))
+            .map(|poll| Waker::new(poll.registry(), Worker::MAIL).map(Mailbox::new))
             .collect::<io::Result<Vec<_>>>()
             .map_err(|e| e.to_string())?;
         if store.mailboxes.set(mailboxes.clone()).is_err() {

@@ -15,7 +15,7 @@ mod pool;
 mod verification;
 
 pub(crate) use background_state::BACKGROUND_PAUSE;
-pub(crate) use backup_holds::{BackupKey, BackupPoint, BackupSnapshot};
+pub(crate) use backup_holds::{BackupHolds, BackupKey, BackupPoint, BackupSnapshot};
 pub use data_dir::{DataDir, Identity, read_map};
 pub(crate) use digests::Digest;
 pub(crate) use free_space::FreeSpace;

@@ -60,7 +60,7 @@ pub(crate) struct NodeShared {
     pub(crate) call_pool: Pool,
     pub(crate) log_threads: LogThreads,
     pub(crate) mailboxes: OnceLock<Vec<Arc<Mailbox>>>,
-    pub(crate) cursors: Mutex<node::exec::ScanCursors>,
+    pub(crate) cursors: Mutex<node::command::ScanCursors>,
     pub(crate) clients: Clients,
     pub(crate) stats: Arc<Stats>,
     pub(crate) background: BackgroundState,
@@ -140,7 +140,7 @@ impl NodeShared {
             cache,
             directory: Directory::new(),
             mailboxes: OnceLock::new(),
-            cursors: Mutex::new(node::exec::ScanCursors::default()),
+            cursors: Mutex::new(node::command::ScanCursors::default()),
             clients: Clients::default(),
             stats,
             background: BackgroundState::default(),
@@ -231,7 +231,7 @@ impl NodeShared {
     }
 
     /// Where the scans under way on this node stand.
-    pub(crate) fn cursors(&self) -> std::sync::MutexGuard<'_, node::exec::ScanCursors> {
+    pub(crate) fn cursors(&self) -> std::sync::MutexGuard<'_, node::command::ScanCursors> {
         self.cursors.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 

@@ -1,114 +1,49 @@
 //! A worker: one thread, one event loop, some connections, some shards.
 //!
-//! One turn of the loop: sockets and mail are read and requests run; all writes of the turn become one entry a shard
-//! and one log write for all shards; what is committed is applied; answers are sent. With `sync` the
-//! kernel or a log thread makes the fsync while the loop goes on, and what arrives meanwhile is the next entry; or the loop
-//! makes it, if nobody wants anything else (`commit.rs`).
+//! One turn of the loop: sockets and the mailbox are read and requests run; all writes of the turn become one entry a
+//! shard and one log write for all shards; what is committed is applied; answers are sent. With `sync` the kernel or a
+//! log thread makes the fsync while the loop goes on, and what arrives meanwhile is the next entry. If every client waits
+//! for the log, the loop makes the fsync itself (`log_pipeline`).
 
-use super::fenced_writes::HeldWrite;
-use super::log_pipeline::UnderWay;
-use crate::api::{close_session, open_session};
-use crate::clients::{Connection, Outbox, Received, SendThread};
-use crate::disk_reads::{DiskReader, DiskThread};
+use super::effects::{FollowUp, Shell};
+use super::fenced_writes::FencedWrites;
+use super::log_pipeline::{LogPipeline, Logged};
+use super::peers::{CoreEvent, Peers};
+use super::write_barriers::WriteBarriers;
+use crate::clients::{Clients, FIRST_CONNECTION, ReplySender, Requests, Waits};
+use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
-use crate::mailbox::{Mailbox, WaitingClient, WorkerMessage, WriteBarrier};
+use crate::mailbox::{Forked, Mailbox, ShardSnapshot, Submission, WorkerMessage};
+use crate::net::Stream;
 use crate::os::{BusyPoll, TICK, moment};
 use crate::shared::NodeShared;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use node::control::Control;
 use node::core::{Core, Logging};
-use node::session::Session;
-use node::{LoadSampler, Ticket};
+use node::{Answers, ShardView};
+use replica::LogWrite;
 use resp::Reply;
-use slab::Slab;
-use socket2::{SockRef, TcpKeepalive};
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
-use vocab::{Moment, ShardId, limits};
+use vocab::{Moment, ShardId};
 
 const LISTENER: Token = Token(0);
 const MAIL: Token = Token(1);
-const FIRST_CONNECTION: usize = 2;
-/// Times that requests which waited for writes of the same turn are looked at again within it.
-const ROUNDS_MAX: usize = 4;
+const _: () = assert!(FIRST_CONNECTION > MAIL.0);
 
-pub(crate) struct Worker {
-    pub(crate) index: usize,
-    pub(crate) store: Arc<NodeShared>,
-    pub(crate) poll: Poll,
-    listener: Option<TcpListener>,
-    pub(crate) mailbox: Arc<Mailbox>,
-    pub(crate) outbox: Outbox,
-    /// The replicas that this worker owns.
-    pub(crate) core: Core,
-    /// The links to other nodes: the first worker's, unless the node is a store by itself.
-    pub(crate) links: Option<Links>,
-    /// This node's part in the control of the store: the first worker's.
-    pub(crate) control: Option<Control>,
-    /// Log writes of this turn whose fsync has not begun.
-    pub(crate) staged: Vec<Logging>,
-    /// Clients wanted other things than writes in this turn.
-    pub(crate) served_others: bool,
-    /// This thread made an fsync in the last turn: the more writes are there for the next one, the better.
-    pub(crate) synced_here: bool,
-    /// Sends answers while this thread goes on, and the last round of them. None until that is of use.
-    pub(crate) send_thread: Option<SendThread>,
-    pub(crate) last_round: u64,
-    pub(crate) may_have_send_thread: bool,
-    /// How many clients an fsync's turn answers of late, times `TURNS_NOTED`.
-    pub(crate) clients_of_late: usize,
-    /// The log has a ring, of which this worker hears.
-    pub(crate) has_ring: bool,
-    /// Those that log threads have, oldest first.
-    pub(crate) logging: VecDeque<UnderWay>,
-    /// When the oldest of them began, or the one before it ended.
-    pub(crate) logging_since: Instant,
-    /// Until when it is known whether there is room for a log write, and whether there is none.
-    pub(crate) room_known_until_us: u64,
-    pub(crate) short_of_room: bool,
-    /// Of writes that its shards have taken and not yet proposed.
-    pub(crate) queued_bytes: usize,
-    /// None where the kernel has no rings.
-    pub(crate) disk: Option<DiskReader>,
-    /// Takes most of many reads. None until that is of use.
-    pub(crate) disk_thread: Option<DiskThread>,
-    pub(crate) may_have_disk_thread: bool,
-    /// What is told of those that waited for the disk and need not any longer.
-    pub(crate) thawed: Vec<WorkerMessage>,
-    /// Connections to be looked at in this turn.
-    pub(crate) ready: Vec<usize>,
-    buffer: Vec<u8>,
-    pub(crate) scratch: Reply,
-    /// When the last command was done.
-    pub(crate) clock: Instant,
-    pub(crate) seed: u64,
-    /// Which slots it reads of.
-    pub(crate) sampler: LoadSampler,
-    /// Replies that are held back: until when, for whom.
-    pub(crate) delayed: Vec<(Instant, Ticket, Vec<u8>)>,
-    /// Clients that wait for followers.
-    pub(crate) waits: Vec<WaitingClient>,
-    next_tick: Instant,
-    /// Replicas that are to be closed, and who waits for that.
-    pub(crate) releases: Vec<(ShardId, SyncSender<()>)>,
-    /// Writes of slots that are between two shards.
-    pub(crate) held_writes: Vec<HeldWrite>,
-    /// No writes are proposed before this.
-    pub(crate) paused_until: Instant,
-    /// Shards whose writes are held back for a backup that has no snapshot of them yet.
-    pub(crate) barriers: Vec<WriteBarrier>,
-    next_accept: usize,
-    generation: u32,
-    pub(crate) now: Moment,
-    /// When the requests that are being run were there, in µs of the steady clock.
-    pub(crate) arrived_us: u64,
-    pub(crate) stopping: bool,
-}
+/// Within one turn, so often connections are looked at again whose requests waited for writes of the turn.
+const LOOKS_MAX: usize = 4;
+/// Rounds of proposing and applying within one turn: what is left has its turn after the sockets.
+const PUMPS_MAX: usize = 16;
+
+/// How long writers wait in each turn for background work that is just behind.
+const DEBT_PAUSE: Duration = Duration::from_millis(2);
+/// The debt at which they wait longest.
+const DEBT_MAX: f64 = 25.0;
 
 /// What a worker begins with.
 pub(crate) struct WorkerSetup {
@@ -125,101 +60,105 @@ pub(crate) struct WorkerSetup {
     pub(crate) control: Option<Control>,
 }
 
+/// A replica that is to be closed.
+struct Release {
+    shard: ShardId,
+    /// Is told when it is closed.
+    back: SyncSender<()>,
+}
+
+/// A worker.
+pub(crate) struct Worker {
+    index: usize,
+    store: Arc<NodeShared>,
+    poll: Poll,
+    listener: Option<TcpListener>,
+    /// The worker that gets the next connection.
+    next_accept: usize,
+    mailbox: Arc<Mailbox>,
+    /// The owners that the effects of the core reach.
+    shell: Shell,
+    requests: Requests,
+    replies: ReplySender,
+    waits: Waits,
+    log: LogPipeline,
+    /// The replicas that this worker owns.
+    core: Core,
+    fenced: FencedWrites,
+    barriers: WriteBarriers,
+    releases: Vec<Release>,
+    /// What the disk reads of a turn tell: the buffer is used again.
+    finished: Vec<WorkerMessage>,
+    /// Bytes of writes that its shards have taken and not yet proposed.
+    queued_bytes: usize,
+    /// No writes are proposed before this.
+    paused_until: Instant,
+    next_tick: Instant,
+    now: Moment,
+    stopping: bool,
+}
+
 impl Worker {
+    /// The token of the events of its mailbox.
+    pub(crate) const MAIL: Token = MAIL;
+
     pub(crate) fn new(setup: WorkerSetup) -> io::Result<Self> {
         let WorkerSetup { index, store, poll, mailbox, mut listener, core, links, control } = setup;
         if let Some(listener) = &mut listener {
             poll.registry().register(listener, LISTENER, Interest::READABLE)?;
         }
+        let now = Instant::now();
         Ok(Self {
             index,
-            outbox: Outbox::new(index, store.clone()),
-            store,
             poll,
             listener,
-            mailbox,
-            core,
-            links,
-            control,
-            staged: Vec::new(),
-            served_others: false,
-            synced_here: false,
-            send_thread: None,
-            last_round: 0,
-            may_have_send_thread: false,
-            clients_of_late: 0,
-            has_ring: false,
-            logging: VecDeque::new(),
-            logging_since: Instant::now(),
-            room_known_until_us: 0,
-            short_of_room: false,
-            queued_bytes: 0,
-            disk: None,
-            disk_thread: None,
-            may_have_disk_thread: false,
-            thawed: Vec::new(),
-            ready: Vec::new(),
-            buffer: vec![0; limits::READ_BUFFER_BYTES],
-            scratch: Reply::default(),
-            clock: Instant::now(),
-            seed: index as u64,
-            sampler: LoadSampler::new(index as u64),
-            delayed: Vec::new(),
-            waits: Vec::new(),
-            next_tick: Instant::now() + TICK,
-            releases: Vec::new(),
-            held_writes: Vec::new(),
-            paused_until: Instant::now(),
-            barriers: Vec::new(),
             next_accept: index,
-            generation: 0,
+            shell: Shell {
+                worker: index,
+                store: store.clone(),
+                clients: Clients::new(index, store.clone()),
+                peers: Peers::new(index, store.clone(), links, control),
+                disk_reads: DiskReads::new(index, store.clone(), mailbox.clone()),
+                applying: Applying::default(),
+                follow_up: FollowUp::default(),
+            },
+            requests: Requests::new(index, store.clone(), mailbox.clone()),
+            replies: ReplySender::new(index, mailbox.clone()),
+            waits: Waits::default(),
+            log: LogPipeline::new(store.clone(), mailbox.clone()),
+            core,
+            fenced: FencedWrites::default(),
+            barriers: WriteBarriers::default(),
+            releases: Vec::new(),
+            finished: Vec::new(),
+            queued_bytes: 0,
+            paused_until: now,
+            next_tick: now + TICK,
             now: moment(),
-            arrived_us: 0,
             stopping: false,
+            store,
+            mailbox,
         })
-    }
-
-    pub(crate) fn mail_token() -> Token {
-        MAIL
     }
 
     /// Runs until told to stop.
     pub(crate) fn run(mut self) {
-        // Every worker has processors enough to itself, and no other node is to be thought of.
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        self.may_have_disk_thread = self.store.is_alone() && 2 * self.store.workers() <= processors;
-        let readers = self.store.workers() * if self.may_have_disk_thread { 2 } else { 1 };
-        match DiskReader::new(&self.store, readers, self.poll.registry(), MAIL) {
-            Ok(disk) => self.disk = Some(disk),
-            Err(e) => log::info!("no io_uring here ({e}): threads read from disk instead"),
-        }
-        if let Ok(registry) = self.poll.registry().try_clone() {
-            self.open_ring(&registry, MAIL);
-        }
+        // A standalone node with at least two processors a worker.
+        let may_have_reader = self.store.is_alone() && 2 * self.store.workers() <= processors;
+        self.shell.disk_reads.open_reader(self.poll.registry(), MAIL, may_have_reader);
+        self.log.open_ring(self.poll.registry(), MAIL);
         let mut events = Events::with_capacity(1024);
         // No other worker needs the processors, and no link to another node.
-        let is_alone = self.store.workers() == 1 && self.links.is_none() && processors > 1;
+        let is_alone = self.store.workers() == 1 && !self.shell.peers.has_links() && processors > 1;
         let mut busy_poll = BusyPoll::new(is_alone);
-        self.may_have_send_thread = is_alone;
+        self.replies.set_may_have_thread(is_alone);
         let mut mail = Vec::new();
         while !self.stopping {
-            let mut next = self.send_delayed().map_or(self.next_tick, |at| at.min(self.next_tick));
-            if self.core.is_busy() && self.may_log() {
-                next = next.min(self.paused_until);
-            }
-            let deadline = self.links.as_ref().and_then(Links::deadline);
-            next = deadline.map_or(next, |deadline| next.min(deadline));
-            self.ready.append(&mut self.outbox.unstalled);
-            let unfinished = self.links.as_ref().is_some_and(Links::is_unfinished);
-            let behind =
-                unfinished || !self.outbox.cold.is_empty() || self.disk.as_mut().is_some_and(DiskReader::is_behind);
-            let wait = if self.ready.is_empty() && self.outbox.dirty.is_empty() && !behind {
-                next.saturating_duration_since(Instant::now())
-            } else {
-                Duration::ZERO
-            };
-            let reads = self.disk.as_mut().filter(|_| processors > 1).map_or(0, DiskReader::with_disk);
-            let span = busy_poll.span(self.synced_here, reads);
+            let wait = self.time_to_wait();
+            let reads = if processors > 1 { self.shell.disk_reads.with_disk() } else { 0 };
+            let span = busy_poll.span(self.log.synced_here(), reads);
+            let (unfinished, deadline) = (self.shell.peers.is_unfinished(), self.shell.peers.deadline());
             if let Err(e) = busy_poll.poll(&mut self.poll, &mut events, wait, span)
                 && e.kind() != io::ErrorKind::Interrupted
             {
@@ -231,10 +170,11 @@ impl Worker {
                 match event.token() {
                     LISTENER => self.accept(true),
                     MAIL => {}
-                    token if self.links.as_ref().is_some_and(|links| links.owns(token)) => {
-                        self.notice_link(token, event);
+                    token if self.shell.peers.owns(token) => {
+                        self.shell.peers.notice(token, event, self.now);
+                        self.pass_on();
                     }
-                    token => self.notice(token.0 - FIRST_CONNECTION, event),
+                    _ => self.shell.clients.notice(event),
                 }
             }
             self.note_ring();
@@ -243,7 +183,8 @@ impl Worker {
                 self.read_mail(message);
             }
             if unfinished || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                self.resume_links();
+                self.shell.peers.resume(self.now);
+                self.pass_on();
             }
             if Instant::now() >= self.next_tick {
                 self.next_tick = Instant::now() + TICK;
@@ -254,29 +195,49 @@ impl Worker {
         self.finish();
     }
 
+    /// For how long the loop may wait for events.
+    fn time_to_wait(&mut self) -> Duration {
+        let mut next = self.next_tick;
+        if let Some(at) = self.requests.send_delayed(&mut self.shell.clients) {
+            next = next.min(at);
+        }
+        if self.core.is_busy() && self.may_log() {
+            next = next.min(self.paused_until);
+        }
+        if let Some(deadline) = self.shell.peers.deadline() {
+            next = next.min(deadline);
+        }
+        let is_behind = self.shell.peers.is_unfinished() || self.shell.disk_reads.is_behind();
+        if is_behind || self.shell.clients.has_ready() || self.shell.clients.has_dirty() {
+            return Duration::ZERO;
+        }
+        next.saturating_duration_since(Instant::now())
+    }
+
     /// Runs requests, commits writes, sends answers.
     fn serve(&mut self) {
-        (self.served_others, self.synced_here) = (false, false);
-        self.clear_again();
-        self.send_held_writes();
-        for _ in 0..ROUNDS_MAX {
-            for id in std::mem::take(&mut self.ready) {
-                self.receive(id);
+        self.log.begin_turn();
+        self.requests.take_served_others();
+        self.requests.clear_again(&mut self.shell.clients, self.now);
+        self.release_fenced_writes();
+        self.take_wanted();
+        for _ in 0..LOOKS_MAX {
+            for id in self.shell.clients.take_ready() {
+                self.requests.receive(&mut self.shell.clients, id, self.now);
+                self.take_wanted();
             }
             self.read_from_disk();
             self.pump();
-            self.post();
-            self.ready.append(&mut self.outbox.unstalled);
-            if self.ready.is_empty() {
+            self.shell.flush_peers();
+            if !self.shell.clients.has_ready() {
                 break;
             }
         }
-        self.check_waits();
-        if !self.barriers.is_empty() {
-            self.check_holds();
-        }
+        self.waits.check(&self.store, &mut self.shell.clients);
+        self.barriers.check(&self.core, &self.store.backups, self.now);
         self.sync_staged();
-        self.flush_all();
+        let sent = self.replies.flush(&mut self.shell.clients, self.poll.registry(), self.log.synced_here());
+        self.store.stats.worker(self.index).sent(sent);
     }
 
     fn accept(&mut self, announced: bool) {
@@ -285,10 +246,11 @@ impl Worker {
             match listener.accept() {
                 Ok((stream, _)) => {
                     self.next_accept = (self.next_accept + 1) % self.store.workers();
+                    let stream = Stream::plain(stream.into());
                     if self.next_accept == self.index {
-                        self.connect(stream);
+                        self.shell.clients.connect(stream, self.poll.registry(), self.now.wall_ms);
                     } else if let Some(mailbox) = self.store.mailbox(self.next_accept) {
-                        mailbox.send(WorkerMessage::Connection(stream.into()));
+                        mailbox.send(WorkerMessage::Connection(stream));
                     }
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
@@ -303,186 +265,317 @@ impl Worker {
         }
     }
 
-    pub(crate) fn connect(&mut self, mut stream: mio::net::TcpStream) {
-        let _ = stream.set_nodelay(true);
-        let seconds = self.store.config.number("tcp-keepalive").unwrap_or_default().unsigned_abs();
-        if seconds > 0 {
-            let probes = TcpKeepalive::new().with_time(Duration::from_secs(seconds));
-            let _ = SockRef::from(&stream).set_tcp_keepalive(&probes);
-        }
-        let Some(session) = self.open_session(&stream) else {
-            // Told why, then closed; whether it hears it is up to the client.
-            let _ = io::Write::write(&mut stream, b"-ERR max number of clients reached\r\n");
-            return;
-        };
-        self.generation = self.generation.wrapping_add(1);
-        let entry = self.outbox.connections.vacant_entry();
-        let token = Token(entry.key() + FIRST_CONNECTION);
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        match self.poll.registry().register(&mut stream, token, interest) {
-            Ok(()) => {
-                entry.insert(Connection::new(stream, self.generation, session));
+    fn read_mail(&mut self, message: WorkerMessage) {
+        let now = self.now;
+        match message {
+            WorkerMessage::Connection(stream) => {
+                self.shell.clients.connect(stream, self.poll.registry(), now.wall_ms);
             }
-            Err(e) => {
-                log::warn!("cannot serve a connection: {e}");
-                self.close_session(&session);
+            WorkerMessage::Write(submission) => self.submit(submission),
+            WorkerMessage::Answer { ticket, reply } => self.shell.clients.deliver(&ticket, &reply),
+            WorkerMessage::Warm(ticket) => {
+                self.requests.warmed(&mut self.shell.clients, &ticket);
+                self.take_wanted();
             }
-        }
-    }
-
-    fn open_session(&self, stream: &mio::net::TcpStream) -> Option<Session> {
-        let address = |address: io::Result<std::net::SocketAddr>| address.map(|a| a.to_string()).unwrap_or_default();
-        open_session(
-            &self.store,
-            address(stream.peer_addr()),
-            address(stream.local_addr()),
-            self.index,
-            self.now.wall_ms,
-        )
-    }
-
-    pub(crate) fn close_session(&self, session: &Session) {
-        close_session(&self.store, session);
-    }
-
-    fn notice(&mut self, id: usize, event: &mio::event::Event) {
-        let Some(connection) = self.outbox.connections.get_mut(id) else { return };
-        if event.is_writable() {
-            connection.set_writable();
-            self.outbox.touch(id);
-        }
-        if event.is_readable() || event.is_read_closed() {
-            let Some(connection) = self.outbox.connections.get_mut(id) else { return };
-            connection.readable = true;
-            connection.hung_up |= event.is_read_closed();
-            self.ready.push(id);
-        }
-    }
-
-    /// Reads what a client has sent and runs the requests in it.
-    fn receive(&mut self, id: usize) {
-        let Some(connection) = self.outbox.connections.get_mut(id) else { return };
-        connection.stalled = false;
-        if connection.held_until_ms > self.now.wall_ms || connection.is_full() {
-            self.stall(id);
-            return;
-        }
-        let mut buffer = std::mem::take(&mut self.buffer);
-        if !connection.input.is_empty() {
-            // What stalled before goes first.
-            let input = std::mem::take(&mut connection.input);
-            let used = self.run_requests(id, &input);
-            self.keep(id, input, used);
-        }
-        if let Some(connection) = self.outbox.connections.get_mut(id)
-            && connection.readable
-            && !connection.stalled
-            && !connection.deaf
-        {
-            match connection.receive(&mut buffer) {
-                Received::Closed => {
-                    connection.readable = false;
-                    connection.deaf = true;
-                    self.outbox.touch(id);
-                }
-                Received::Drained(n) => {
-                    // A short read means that there is no more, unless the end itself is still to be read.
-                    connection.readable = connection.hung_up;
-                    if connection.readable {
-                        self.ready.push(id);
-                    }
-                    self.take_in(id, &buffer[..n]);
-                }
-                Received::More(n) => {
-                    self.ready.push(id);
-                    self.take_in(id, &buffer[..n]);
+            WorkerMessage::RowsWarm(shard) => self.core.warmed(shard),
+            WorkerMessage::Logged(outcome) => {
+                // The ring's was before it.
+                self.note_ring();
+                if let Some(logged) = self.log.logged(outcome) {
+                    self.note_logged(&logged);
                 }
             }
+            WorkerMessage::Flushed(shard) => self.cut_log(shard),
+            WorkerMessage::Seal(shard) => {
+                if let Some(owned) = self.core.shard(shard) {
+                    owned.seal();
+                    self.store.background.wake();
+                }
+            }
+            WorkerMessage::AskLease(shard) => self.core.ask_lease(shard, now),
+            WorkerMessage::Peer(from, message) => self.core.receive(from, message, now, &mut self.shell),
+            WorkerMessage::Post(to, message) => self.shell.peers.post(to, message),
+            WorkerMessage::Release(shard, back) => {
+                self.releases.push(Release { shard, back });
+                self.release();
+            }
+            WorkerMessage::Report(report) => {
+                self.shell.peers.report(*report, now);
+                self.pass_on();
+            }
+            WorkerMessage::Forked(forked) => self.forked(*forked),
+            WorkerMessage::AdoptChild { opened, leads } => {
+                self.core.adopt_child(opened.shard, leads, now);
+                self.shell.clients.unstall_all();
+            }
+            WorkerMessage::Adopt(opened) => self.core.adopt(opened.shard, opened.fresh, now),
+            WorkerMessage::Map(map) => {
+                self.core.map_changed(map);
+                self.shell.clients.unstall_all();
+            }
+            WorkerMessage::MapApplied(map) => {
+                self.shell.peers.map_applied(map, now);
+                self.pass_on();
+            }
+            WorkerMessage::LinkDown(node) => self.core.link_down(node),
+            WorkerMessage::Led => self.shell.clients.unstall_all(),
+            WorkerMessage::SnapshotArrived(snapshot) => {
+                let ShardSnapshot { shard, arrived } = *snapshot;
+                self.core.snapshot_arrived(shard, arrived);
+            }
+            WorkerMessage::SnapshotSent { shard, replica, whole } => self.core.snapshot_sent(shard, replica, whole),
+            WorkerMessage::Wait(waiting) => self.waits.begin(*waiting),
+            WorkerMessage::Hold(barrier) => self.barriers.begin(barrier, &mut self.core, &self.store.backups, now),
+            WorkerMessage::EndHold(shard) => WriteBarriers::end(shard, &mut self.core),
+            // The caller may have given up.
+            WorkerMessage::Picture(asked) => _ = asked.try_send(self.shell.peers.picture()),
+            WorkerMessage::Look => self.shell.clients.look_at_all(),
+            // It is taken back at the end of the turn.
+            WorkerMessage::Unsent => {}
+            WorkerMessage::Stop => self.stopping = true,
         }
-        self.buffer = buffer;
     }
 
-    fn take_in(&mut self, id: usize, bytes: &[u8]) {
-        let Some(connection) = self.outbox.connections.get_mut(id) else { return };
-        if bytes.is_empty() {
-            return;
+    /// Hands what requests want to the owners that have it.
+    fn take_wanted(&mut self) {
+        let wanted = self.requests.wanted();
+        self.shell.disk_reads.queue().append(&mut wanted.reads);
+        for waiting in wanted.waits.drain(..) {
+            self.waits.begin(waiting);
         }
-        self.store.stats.worker(self.index).received(bytes.len());
-        if connection.input.is_empty() {
-            let used = self.run_requests(id, bytes);
-            if let Some(connection) = self.outbox.connections.get_mut(id)
-                && used < bytes.len()
-                && !connection.deaf
-            {
-                connection.input.extend_from_slice(&bytes[used..]);
+        for shard in wanted.leases.drain(..) {
+            if self.store.owner_of(shard.0 as usize) == self.index {
+                self.core.ask_lease(shard, self.now);
+            } else {
+                self.store.tell_owner(shard, WorkerMessage::AskLease(shard));
             }
+        }
+        if !wanted.writes.is_empty() {
+            let mut writes = std::mem::take(&mut wanted.writes);
+            writes.drain(..).for_each(|submission| self.hand_over(submission));
+            // The buffer is used again.
+            self.requests.wanted().writes = writes;
+        }
+    }
+
+    /// Hands a write to the worker that owns its shard.
+    fn hand_over(&mut self, submission: Submission) {
+        if self.store.owner_of(submission.shard) == self.index {
+            self.submit(submission);
         } else {
-            connection.input.extend_from_slice(bytes);
-            if connection.input.len() < connection.parse.wanted() {
+            self.store.tell_owner(ShardId(submission.shard as u32), WorkerMessage::Write(submission));
+        }
+    }
+
+    /// Hands a write to its shard, which this worker owns.
+    fn submit(&mut self, submission: Submission) {
+        let Submission { shard, write, keys, ticket } = &submission;
+        let id = ShardId(*shard as u32);
+        let given_away = |view: &ShardView| view.leading() && !view.owns(ticket.slot);
+        if write.is_of_slot() && self.core.shard(id).is_some_and(|shard| given_away(shard.view())) {
+            self.fenced.hold(submission, self.now.mono_us);
+        } else if self.core.submit(id, write, keys, *ticket, &mut self.shell) {
+            self.queued_bytes += write.bytes();
+        } else {
+            self.store.write_left(write.bytes());
+        }
+    }
+
+    /// Makes the writes whose slot has its new shard by now.
+    fn release_fenced_writes(&mut self) {
+        let mut refused = Vec::new();
+        let writes = &mut self.requests.wanted().writes;
+        self.fenced.release(&self.store, self.now.mono_us, writes, &mut refused);
+        for refusal in refused {
+            let mut reply = Reply::new(refusal.ticket.proto);
+            reply.error(&refusal.text);
+            self.shell.answer(&refusal.ticket, &reply.buf);
+        }
+    }
+
+    /// Begins what waits for the disk, and has that go on which need not wait any longer.
+    fn read_from_disk(&mut self) {
+        let mut finished = std::mem::take(&mut self.finished);
+        self.shell.disk_reads.go(&mut finished);
+        finished.drain(..).for_each(|message| self.read_mail(message));
+        self.finished = finished;
+    }
+
+    /// Proposes what was submitted, sends what there is to send, and applies what is committed, until nothing is left
+    /// or the log has to be waited for.
+    fn pump(&mut self) {
+        for _ in 0..PUMPS_MAX {
+            if !self.may_log() || !self.core.is_busy() || self.paused_until > Instant::now() {
                 return;
             }
-            let input = std::mem::take(&mut connection.input);
-            let used = self.run_requests(id, &input);
-            self.keep(id, input, used);
+            self.hold_back();
+            let mut write = LogWrite::default();
+            let logging = self.core.pump(self.now, &mut write, &mut self.shell);
+            self.store.write_left(std::mem::take(&mut self.queued_bytes));
+            if !write.is_empty() {
+                self.write_log(write, logging);
+            }
+            self.shell.applying.begin();
+            self.core.apply(self.now, &mut self.shell);
+            self.shell.applying.look(&self.store);
+            self.after_apply();
         }
     }
 
-    /// Gives a connection back the bytes that were not used.
-    fn keep(&mut self, id: usize, mut input: Vec<u8>, used: usize) {
-        let Some(connection) = self.outbox.connections.get_mut(id) else { return };
-        if connection.deaf || used == input.len() {
+    /// Whether a log write may begin. Not if another is to end first: a replica is closed only where none is under way.
+    fn may_log(&self) -> bool {
+        !self.log.is_logging() || (self.log.may_begin() && self.releases.is_empty())
+    }
+
+    fn write_log(&mut self, write: LogWrite, logging: Logging) {
+        if self.log.will_sync(&write) {
+            // The others write while this node waits for its disk.
+            self.shell.flush_peers();
+        }
+        if let Some(logged) = self.log.write(write, logging, self.now.mono_us) {
+            for logging in &logged.what {
+                self.note_one_logged(logging, logged.outcome.clone());
+            }
+        }
+    }
+
+    /// At the end of a turn: has what it wrote fsynced.
+    fn sync_staged(&mut self) {
+        if self.note_ring() {
+            self.pump();
+        }
+        let served_others = self.requests.take_served_others();
+        if let Some(logged) = self.log.sync_staged(served_others) {
+            self.note_logged(&logged);
+            // What followed from that does not wait for the next turn.
+            self.pump();
+            self.shell.flush_peers();
+            self.log.hand_over();
+        }
+    }
+
+    /// If the ring's fsync is over, what waited for it goes on. Answers whether it is.
+    fn note_ring(&mut self) -> bool {
+        let Some(logged) = self.log.ring_done() else { return false };
+        self.note_logged(&logged);
+        true
+    }
+
+    /// Log writes are over: what waited for them goes on.
+    fn note_logged(&mut self, logged: &Logged) {
+        for logging in &logged.what {
+            self.note_one_logged(logging, logged.outcome.clone());
+        }
+        self.release();
+    }
+
+    fn note_one_logged(&mut self, logging: &Logging, outcome: replica::Result<()>) {
+        match outcome {
+            Ok(()) => self.core.logged(logging, &mut self.shell),
+            Err(e) => self.core.fail_pending(&e.to_string(), &mut self.shell),
+        }
+    }
+
+    /// Background work that is behind slows writers down, a little for every turn, rather than stop them later.
+    fn hold_back(&mut self) {
+        let debts =
+            self.core.busy_shards().filter(|shard| shard.has_queued()).map(|shard| shard.view().engine().debt());
+        let debt = debts.fold(0.0, f64::max);
+        if debt >= 1.0 {
+            self.paused_until = Instant::now() + DEBT_PAUSE.mul_f64(debt.min(DEBT_MAX)).min(TICK);
+        }
+    }
+
+    /// A shard's memory was written to files: its log can be cut.
+    fn cut_log(&mut self, shard: ShardId) {
+        let mut write = LogWrite::default();
+        let Some(owned) = self.core.shard_mut(shard) else { return };
+        match owned.truncate(&mut write) {
+            Ok(true) => self.write_log(write, Logging::default()),
+            Ok(false) => {}
+            Err(e) => log::error!("{e}"),
+        }
+    }
+
+    /// Closes replicas that are to be closed, unless a log write is under way: it may be about them.
+    fn release(&mut self) {
+        if self.log.is_logging() {
             return;
         }
-        input.drain(..used);
-        connection.input = input;
+        for Release { shard, back } in std::mem::take(&mut self.releases) {
+            if let Some(mut released) = self.core.release(shard) {
+                released.dismiss(&mut self.shell);
+            }
+            // The other side waits, unless the node is being stopped.
+            let _ = back.try_send(());
+        }
     }
 
-    /// Leaves a connection's next request where it is until something changes.
-    pub(crate) fn stall(&mut self, id: usize) {
-        if let Some(connection) = self.outbox.connections.get_mut(id) {
-            connection.stalled = true;
-            self.outbox.stalled.push((id, connection.generation));
+    /// The fork that one of its shards waits for is made, or cannot be.
+    fn forked(&mut self, forked: Forked) {
+        let Forked { parent, child: id, outcome, leads } = forked;
+        let (child, outcome) = match outcome {
+            Ok(child) => (child, Ok(())),
+            Err(detail) => (None, Err(detail)),
+        };
+        // Requests look for the child from now on; it answers when it has been adopted and elected.
+        let parent_view = self.core.shard(parent).map(|shard| shard.view().clone());
+        let child = child.filter(|_| parent_view.is_some());
+        if let (Some(parent_view), Some(child)) = (parent_view, &child) {
+            let view = child.shard.view().clone();
+            view.begin_after(&parent_view);
+            self.store.directory.set_view(view.id(), Some((child.shard.replica().me(), view)));
+        }
+        self.core.forked(parent, outcome);
+        // The parent gives the slots away before the child answers for them.
+        self.core.apply(self.now, &mut self.shell);
+        self.after_apply();
+        if let Some(child) = child {
+            self.store.tell_owner(id, WorkerMessage::AdoptChild { opened: Box::new(child), leads });
+        }
+        self.store.forks.end(id);
+        // If the map gives it to this node and it was not made here, it is begun with nothing now.
+        self.store.holdings.wake();
+        self.store.wake_all_with(|| WorkerMessage::Led);
+    }
+
+    /// Does what applying entries has asked for.
+    fn after_apply(&mut self) {
+        self.shell.after_apply(self.now);
+        self.pass_on();
+    }
+
+    /// Passes on to the replicas what other nodes have told.
+    fn pass_on(&mut self) {
+        for event in self.shell.peers.take_core_events() {
+            match event {
+                CoreEvent::Message(from, message) => self.core.receive(from, message, self.now, &mut self.shell),
+                CoreEvent::Heard(node) => self.core.heard(node, self.now),
+                CoreEvent::LinkDown(node) => self.core.link_down(node),
+            }
         }
     }
 
     fn tick(&mut self) {
-        // Those that could not be accepted for want of descriptors are not announced again.
+        // Connections that could not be accepted for want of descriptors are not announced again.
         self.accept(false);
-        self.answer_for_want_of_room();
-        self.core.tick(self.now, &mut self.outbox);
-        self.tick_links();
+        if let Some(reason) = self.log.starved_of_room() {
+            self.core.fail_pending(&reason, &mut self.shell);
+        }
+        self.core.tick(self.now, &mut self.shell);
+        self.shell.peers.tick(self.now);
+        self.pass_on();
         self.store.stats.tick(self.now.wall_ms);
         if self.index == 0 {
             self.store.log_threads.tick();
             self.store.backups.sweep();
         }
-        // Whoever waits for a time, for room, or was told to end.
-        self.outbox.unstall_all();
-        self.ready.append(&mut self.outbox.unstalled);
-        self.look_at_clients();
-    }
-
-    fn look_at_clients(&mut self) {
-        let (store, now_ms) = (self.store.clone(), self.now.wall_ms);
-        for (id, connection) in &mut self.outbox.connections {
-            connection.note_buffers();
-            let idle = connection.is_quiet() && connection.session.timed_out(&*store, now_ms);
-            let ends = connection.session.closing() || connection.deaf;
-            if idle || (ends && !connection.dirty) {
-                connection.deaf = true;
-                connection.dirty = true;
-                self.outbox.dirty.push(id);
-            }
-        }
+        self.shell.clients.tick(self.now.wall_ms);
     }
 
     fn finish(&mut self) {
         // What is under way is finished: the log threads outlive the workers.
-        self.end_send_thread();
-        self.flush_all();
-        for id in self.outbox.connections.iter().map(|(id, _)| id).collect::<Vec<_>>() {
-            self.close(id);
-        }
+        self.replies.finish(&mut self.shell.clients, self.poll.registry());
         // Set apart for the last flush, so that the next start has nothing to replay.
         for shard in self.core.shards() {
             shard.seal();
@@ -490,6 +583,3 @@ impl Worker {
         self.store.stopping.store(true, Ordering::Release);
     }
 }
-
-/// All connections of a worker.
-pub(crate) type Connections = Slab<Connection>;

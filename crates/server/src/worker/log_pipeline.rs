@@ -1,165 +1,131 @@
 //! How a worker's writes become durable: all of a turn are one entry a shard and one log write for all shards.
+//!
+//! A log write is staged (the log has it, without an fsync) and then fsynced: by this thread, by the kernel's ring, or by
+//! a log thread. What follows from a log write may go on once its fsync is over; log writes end in the order in which
+//! they began.
 
-use super::event_loop::Worker;
-use crate::mailbox::KeyHashes;
-use crate::os::TICK;
+use crate::mailbox::Mailbox;
 use crate::os::forget_waits;
+use crate::shared::NodeShared;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use node::core::Logging;
-use node::{ShardView, Ticket};
 use replica::{LogStore, LogWrite};
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vocab::ShardId;
-
-/// How long writers wait in each turn for background work that is just behind.
-const DEBT_PAUSE: Duration = Duration::from_millis(2);
-/// The debt at which they wait longest.
-const DEBT_MAX: f64 = 25.0;
 
 /// How long clients wait for a log write that has no room before they are told.
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Log writes that a worker may have under way: while one is being fsynced, the next is written.
+/// Log writes of a worker that may be under way: while one is being fsynced, the next is written.
 const LOG_WRITES_MAX: usize = 2;
 
-/// Rounds of one call: what is left has its turn after the sockets.
-const ROUNDS_MAX: usize = 16;
-
-/// For how long it is taken as known whether there is room for a log write, in µs. In that time the log takes at most
-/// what writes may be queued, which is less than the reserve.
+/// For how long it is taken as known whether there is room for a log write, in µs. Within it the log grows at most by
+/// the writes that may be queued, which are less than the reserve.
 const ROOM_KNOWN_US: u64 = 5_000;
 
-/// An fsync that takes less is not handed to another thread.
+/// A shorter fsync is not handed to another thread.
 const FSYNC_SHORT: Duration = Duration::from_micros(500);
 
-/// Log writes whose fsync is under way.
-pub(crate) struct UnderWay {
-    what: Vec<Logging>,
-    by: SyncedBy,
-}
-
-/// Who makes an fsync.
-#[derive(PartialEq, Eq)]
-enum SyncedBy {
-    /// The kernel, which tells when it is made.
+/// What makes an fsync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SyncBy {
+    /// This thread, which waits for it.
+    Worker,
+    /// The kernel, while this thread goes on.
     Ring,
+    /// A log thread, while this thread goes on.
     LogThread,
-    /// A log thread, which makes the write too.
-    LogThreadThatWrites,
 }
 
-impl Worker {
-    /// Proposes what was submitted, sends what there is to send, and applies what is committed, until nothing is left
-    /// or the log has to be waited for.
-    pub(crate) fn pump(&mut self) {
-        for _ in 0..ROUNDS_MAX {
-            if !self.may_log() || !self.core.is_busy() || self.paused_until > Instant::now() {
-                return;
-            }
-            self.hold_back();
-            let mut write = LogWrite::default();
-            let logging = self.core.pump(self.now, &mut write, &mut self.outbox);
-            self.store.write_left(std::mem::take(&mut self.queued_bytes));
-            if !write.is_empty() {
-                self.write_log(write, logging);
-            }
-            self.outbox.applying.begin();
-            self.core.apply(self.now, &mut self.outbox);
-            self.outbox.applying.look(&self.store);
-            self.after_apply();
-        }
-    }
+/// What decides by whom the fsync of a turn is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SyncFacts {
+    /// Other workers' writes may share the fsync.
+    has_other_workers: bool,
+    /// An earlier fsync is under way.
+    is_logging: bool,
+    /// Fsyncs are so short that waiting is cheaper than a hand-over.
+    is_short: bool,
+    /// Clients wanted other things than writes in this turn: they do not wait for the log.
+    served_others: bool,
+    has_ring: bool,
+}
 
-    /// Whether a log write may begin. Not if another is to end first: a replica is closed only where none is under way.
-    /// While the ring makes an fsync, what comes becomes one log write.
-    pub(crate) fn may_log(&self) -> bool {
-        let may_follow = || self.logging.len() < LOG_WRITES_MAX && !self.ring_is_at_work() && self.releases.is_empty();
-        !self.is_logging() || may_follow()
-    }
-
-    fn ring_is_at_work(&self) -> bool {
-        self.logging.front().is_some_and(|oldest| oldest.by == SyncedBy::Ring)
-    }
-
-    /// Whether a log write is under way.
-    pub(crate) fn is_logging(&self) -> bool {
-        !self.logging.is_empty() || !self.staged.is_empty()
-    }
-
-    pub(crate) fn write_log(&mut self, write: LogWrite, logging: Logging) {
-        // A write that has to wait for room must not do so here, nor must one that follows it get there before it.
-        let last_by = self.logging.back().map(|last| &last.by);
-        if last_by == Some(&SyncedBy::LogThreadThatWrites) || self.is_short_of_room() {
-            self.hand_over_sync();
-            self.post();
-            self.store.log_threads.write(write, self.mailbox.clone());
-            return self.wait_for_log(vec![logging], SyncedBy::LogThreadThatWrites);
-        }
-        if write.wants_sync() || self.is_logging() {
-            // The others write while this node waits for its disk.
-            self.post();
-            let staged = self.store.log.stage(write);
-            forget_waits();
-            match staged {
-                Ok(()) => self.staged.push(logging),
-                failed => self.note_logged(&logging, failed),
-            }
-            return;
-        }
-        let outcome = self.store.log.write(write, false);
-        forget_waits();
-        self.store.log_threads.unsynced();
-        self.note_logged(&logging, outcome);
-    }
-
-    fn wait_for_log(&mut self, what: Vec<Logging>, by: SyncedBy) {
-        if self.logging.is_empty() {
-            self.logging_since = Instant::now();
-        }
-        self.logging.push_back(UnderWay { what, by });
-    }
-
-    /// At the end of a turn: has what it wrote fsynced.
-    ///
-    /// By log threads, if other workers' writes can share that, or if it takes long: a device serves several at a time.
-    /// Otherwise by the ring, and this thread goes on; or here, if no client wanted anything but writes in this turn: then
-    /// who waits for this thread waits for the log anyway, and more writes share the next fsync.
-    pub(crate) fn sync_staged(&mut self) {
-        if self.note_ring() {
-            self.pump();
-        }
-        if self.staged.is_empty() || self.ring_is_at_work() {
-            return;
-        }
-        let is_short = self.store.log_threads.fsync_time() < FSYNC_SHORT;
-        if self.store.workers() > 1 || !self.logging.is_empty() || !is_short {
-            return self.hand_over_sync();
-        }
-        if self.served_others {
-            return self.begin_sync();
-        }
-        let staged = std::mem::take(&mut self.staged);
-        self.synced_here = true;
-        let outcome = self.store.log_threads.sync_here();
-        self.note_all_logged(&staged, &outcome);
-        // What followed from that does not wait for the next turn.
-        self.pump();
-        self.post();
-        self.hand_over_sync();
-    }
-
-    fn begin_sync(&mut self) {
-        if self.has_ring && self.store.log.begin_sync() {
-            let staged = std::mem::take(&mut self.staged);
-            self.wait_for_log(staged, SyncedBy::Ring);
+impl SyncFacts {
+    /// A device serves several fsyncs at a time, so log threads make those that others share or that take long. Where
+    /// every client waits for the log anyway, the worker makes the fsync itself: more writes share the next one.
+    fn choose(self) -> SyncBy {
+        if self.has_other_workers || self.is_logging || !self.is_short {
+            SyncBy::LogThread
+        } else if !self.served_others {
+            SyncBy::Worker
+        } else if self.has_ring {
+            SyncBy::Ring
         } else {
-            self.hand_over_sync();
+            SyncBy::LogThread
+        }
+    }
+}
+
+/// Log writes whose fsync is under way.
+struct UnderWay {
+    what: Vec<Logging>,
+    by: SyncBy,
+    /// The log thread makes the write itself, too.
+    is_unwritten: bool,
+}
+
+/// Log writes that are over.
+#[must_use]
+pub(super) struct Logged {
+    pub(super) what: Vec<Logging>,
+    pub(super) outcome: replica::Result<()>,
+}
+
+/// Whether there is room for a log write, as of the last look.
+#[derive(Default)]
+struct RoomCheck {
+    is_short: bool,
+    /// Until when that counts, in µs of the steady clock.
+    until_us: u64,
+}
+
+/// The log writes of a worker.
+///
+/// Invariant: `under_way` is in the order in which its log writes end, and `staged` come after them.
+pub(super) struct LogPipeline {
+    store: Arc<NodeShared>,
+    /// Of the worker: log threads tell it what they have done.
+    mailbox: Arc<Mailbox>,
+    /// Log writes of this turn whose fsync has not begun.
+    staged: Vec<Logging>,
+    under_way: VecDeque<UnderWay>,
+    /// When the oldest of them began, or the one before it ended.
+    since: Instant,
+    has_ring: bool,
+    room: RoomCheck,
+    /// This thread made an fsync in this turn.
+    synced_here: bool,
+}
+
+impl LogPipeline {
+    pub(super) fn new(store: Arc<NodeShared>, mailbox: Arc<Mailbox>) -> Self {
+        Self {
+            store,
+            mailbox,
+            staged: Vec::new(),
+            under_way: VecDeque::new(),
+            since: Instant::now(),
+            has_ring: false,
+            room: RoomCheck::default(),
+            synced_here: false,
         }
     }
 
-    /// Lets the log have a ring, whose events come as mail does.
-    pub(crate) fn open_ring(&mut self, registry: &Registry, token: Token) {
+    /// Lets the log have a ring, whose events come with `token`.
+    pub(super) fn open_ring(&mut self, registry: &Registry, token: Token) {
         if self.store.workers() > 1 {
             return;
         }
@@ -171,91 +137,175 @@ impl Worker {
         }
     }
 
-    /// If the ring's fsync is over, what waited for it may go on. Answers whether it is.
-    pub(crate) fn note_ring(&mut self) -> bool {
-        if !self.has_ring {
-            return false;
+    /// Begins a turn.
+    pub(super) fn begin_turn(&mut self) {
+        self.synced_here = false;
+    }
+
+    /// Whether this thread made an fsync in this turn.
+    pub(super) fn synced_here(&self) -> bool {
+        self.synced_here
+    }
+
+    /// Whether a log write is under way.
+    pub(super) fn is_logging(&self) -> bool {
+        !self.under_way.is_empty() || !self.staged.is_empty()
+    }
+
+    /// Whether a log write may begin. While the ring makes an fsync, what comes becomes one log write.
+    pub(super) fn may_begin(&self) -> bool {
+        !self.is_logging() || (self.under_way.len() < LOG_WRITES_MAX && !self.ring_is_at_work())
+    }
+
+    fn ring_is_at_work(&self) -> bool {
+        self.under_way.front().is_some_and(|oldest| oldest.by == SyncBy::Ring)
+    }
+
+    /// Whether `write` will be followed by an fsync: then messages to other nodes go out first, and those write while
+    /// this node waits for its disk.
+    pub(super) fn will_sync(&self, write: &LogWrite) -> bool {
+        write.wants_sync() || self.is_logging()
+    }
+
+    /// Begins a log write. What is over at once is told.
+    pub(super) fn write(&mut self, write: LogWrite, logging: Logging, now_us: u64) -> Option<Logged> {
+        // No event loop waits for room on the device, and later writes keep their place behind one that does.
+        if self.under_way.back().is_some_and(|last| last.is_unwritten) || self.is_short_of_room(now_us) {
+            self.hand_over();
+            self.store.log_threads.write(write, self.mailbox.clone());
+            self.add(UnderWay { what: vec![logging], by: SyncBy::LogThread, is_unwritten: true });
+            return None;
         }
-        let Some((outcome, took)) = self.store.log.ended_sync() else { return false };
+        if self.will_sync(&write) {
+            let staged = self.store.log.stage(write);
+            forget_waits();
+            return match staged {
+                Ok(()) => {
+                    self.staged.push(logging);
+                    None
+                }
+                failed => Some(Logged { what: vec![logging], outcome: failed }),
+            };
+        }
+        let outcome = self.store.log.write(write, false);
+        forget_waits();
+        self.store.log_threads.unsynced();
+        Some(Logged { what: vec![logging], outcome })
+    }
+
+    fn add(&mut self, under_way: UnderWay) {
+        if self.under_way.is_empty() {
+            self.since = Instant::now();
+        }
+        self.under_way.push_back(under_way);
+    }
+
+    /// At the end of a turn: has what it staged fsynced. What this thread has fsynced itself is told.
+    pub(super) fn sync_staged(&mut self, served_others: bool) -> Option<Logged> {
+        if self.staged.is_empty() || self.ring_is_at_work() {
+            return None;
+        }
+        let facts = SyncFacts {
+            has_other_workers: self.store.workers() > 1,
+            is_logging: !self.under_way.is_empty(),
+            is_short: self.store.log_threads.fsync_time() < FSYNC_SHORT,
+            served_others,
+            has_ring: self.has_ring,
+        };
+        match facts.choose() {
+            SyncBy::Worker => {
+                let what = std::mem::take(&mut self.staged);
+                self.synced_here = true;
+                return Some(Logged { what, outcome: self.store.log_threads.sync_here() });
+            }
+            SyncBy::Ring if self.store.log.begin_sync() => {
+                let what = std::mem::take(&mut self.staged);
+                self.add(UnderWay { what, by: SyncBy::Ring, is_unwritten: false });
+            }
+            SyncBy::Ring | SyncBy::LogThread => self.hand_over(),
+        }
+        None
+    }
+
+    /// Has log threads fsync what is staged.
+    pub(super) fn hand_over(&mut self) {
+        if !self.staged.is_empty() {
+            let what = std::mem::take(&mut self.staged);
+            self.store.log_threads.sync(self.mailbox.clone());
+            self.add(UnderWay { what, by: SyncBy::LogThread, is_unwritten: false });
+        }
+    }
+
+    /// If the ring's fsync is over, what waited for it is told.
+    pub(super) fn ring_done(&mut self) -> Option<Logged> {
+        if !self.has_ring {
+            return None;
+        }
+        let (outcome, took) = self.store.log.ended_sync()?;
         self.store.log_threads.note_fsync(took);
-        match (outcome, self.logging.front_mut()) {
+        match (outcome, self.under_way.front_mut()) {
+            // The ring could not make it: a log thread does.
             (Ok(false), Some(oldest)) => {
-                oldest.by = SyncedBy::LogThread;
+                oldest.by = SyncBy::LogThread;
                 self.store.log_threads.sync(self.mailbox.clone());
+                None
             }
             (outcome, _) => self.logged(outcome.map(|_| ())),
         }
-        true
     }
 
-    fn hand_over_sync(&mut self) {
-        if !self.staged.is_empty() {
-            let staged = std::mem::take(&mut self.staged);
-            self.store.log_threads.sync(self.mailbox.clone());
-            self.wait_for_log(staged, SyncedBy::LogThread);
-        }
+    /// The oldest log write under way is over.
+    pub(super) fn logged(&mut self, outcome: replica::Result<()>) -> Option<Logged> {
+        let oldest = self.under_way.pop_front()?;
+        self.since = Instant::now();
+        Some(Logged { what: oldest.what, outcome })
     }
 
     /// Asked now and then: a device does not fill up within the reserve faster than that.
-    fn is_short_of_room(&mut self) -> bool {
-        if self.now.mono_us >= self.room_known_until_us {
-            self.short_of_room = self.store.is_short_of_room();
-            self.room_known_until_us = self.now.mono_us + ROOM_KNOWN_US;
+    fn is_short_of_room(&mut self, now_us: u64) -> bool {
+        if now_us >= self.room.until_us {
+            self.room = RoomCheck { is_short: self.store.is_short_of_room(), until_us: now_us + ROOM_KNOWN_US };
         }
-        self.short_of_room
+        self.room.is_short
     }
 
-    fn note_logged(&mut self, logging: &Logging, outcome: replica::Result<()>) {
-        match outcome {
-            Ok(()) => self.core.logged(logging, &mut self.outbox),
-            Err(e) => self.core.fail_pending(&e.to_string(), &mut self.outbox),
-        }
+    /// Why clients are told that their writes fail: the log write under way has waited for room for too long. It goes on
+    /// by itself when there is some.
+    pub(super) fn starved_of_room(&self) -> Option<String> {
+        let health = &self.store.health;
+        let is_starved = !self.under_way.is_empty() && health.log_waits() && self.since.elapsed() > ROOM_PATIENCE;
+        is_starved.then(|| format!("disk full ({})", health.reason()))
     }
+}
 
-    /// The log write under way waits for room: nobody waits with it for ever. It goes on by itself when there is some.
-    pub(crate) fn answer_for_want_of_room(&mut self) {
-        let health = self.store.health.clone();
-        if !self.logging.is_empty() && health.log_waits() && self.logging_since.elapsed() > ROOM_PATIENCE {
-            let reason = format!("disk full ({})", health.reason());
-            self.core.fail_pending(&reason, &mut self.outbox);
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Background work that is behind slows writers down, a little for every turn, rather than stop them later.
-    fn hold_back(&mut self) {
-        let debts =
-            self.core.busy_shards().filter(|shard| shard.has_queued()).map(|shard| shard.view().engine().debt());
-        let debt = debts.fold(0.0, f64::max);
-        if debt >= 1.0 {
-            self.paused_until = Instant::now() + DEBT_PAUSE.mul_f64(debt.min(DEBT_MAX)).min(TICK);
-        }
-    }
-
-    /// The oldest log write under way is done: what waited for it goes on.
-    pub(crate) fn logged(&mut self, outcome: replica::Result<()>) {
-        if let Some(under_way) = self.logging.pop_front() {
-            self.logging_since = Instant::now();
-            self.note_all_logged(&under_way.what, &outcome);
-        }
-    }
-
-    fn note_all_logged(&mut self, all: &[Logging], outcome: &replica::Result<()>) {
-        for logging in all {
-            self.note_logged(logging, outcome.clone());
-        }
-        self.release();
-    }
-
-    /// Hands a write to its shard, which this worker owns.
-    pub(crate) fn submit(&mut self, shard: usize, write: node::Write, keys: KeyHashes, ticket: Ticket) {
-        let id = ShardId(shard as u32);
-        let given_away = |view: &ShardView| view.leading() && !view.owns(ticket.slot);
-        if write.is_of_slot() && self.core.shard(id).is_some_and(|shard| given_away(shard.view())) {
-            self.hold_write(write, keys, ticket);
-        } else if self.core.submit(id, &write, &keys, ticket, &mut self.outbox) {
-            self.queued_bytes += write.bytes();
-        } else {
-            self.store.write_left(write.bytes());
+    /// By whom an fsync is made, for all of the facts that decide it.
+    #[test]
+    fn who_makes_an_fsync() {
+        use SyncBy::{LogThread, Ring, Worker};
+        let quiet = SyncFacts {
+            has_other_workers: false,
+            is_logging: false,
+            is_short: true,
+            served_others: false,
+            has_ring: true,
+        };
+        for (facts, expected) in [
+            (quiet, Worker),
+            (SyncFacts { has_ring: false, ..quiet }, Worker),
+            (SyncFacts { served_others: true, ..quiet }, Ring),
+            (SyncFacts { served_others: true, has_ring: false, ..quiet }, LogThread),
+            (SyncFacts { is_short: false, ..quiet }, LogThread),
+            (SyncFacts { is_short: false, served_others: true, ..quiet }, LogThread),
+            (SyncFacts { is_logging: true, ..quiet }, LogThread),
+            (SyncFacts { is_logging: true, served_others: true, ..quiet }, LogThread),
+            (SyncFacts { has_other_workers: true, ..quiet }, LogThread),
+            (SyncFacts { has_other_workers: true, served_others: true, ..quiet }, LogThread),
+        ] {
+            assert_eq!(facts.choose(), expected, "{facts:?}");
         }
     }
 }

@@ -1,10 +1,10 @@
 //! A worker: an event loop with some connections and some shards.
 
+mod effects;
 mod event_loop;
 mod fenced_writes;
 mod log_pipeline;
-mod mail;
 mod peers;
 mod write_barriers;
 
-pub(crate) use event_loop::{Connections, Worker, WorkerSetup};
+pub(crate) use event_loop::{Worker, WorkerSetup};

@@ -1,47 +1,110 @@
-//! A worker's dealings with other nodes: what the links bring is given to whoever it is for, what is to be said goes out.
+//! A worker's dealings with other nodes: the links, this node's part in the control of the store, and their messages.
+//!
+//! The first worker has links and control. The others send their messages through it, and get theirs from it.
 
-use super::event_loop::Worker;
-use crate::links::{LinkEvent, ONE_STORE};
+use crate::links::{LinkEvent, Links, ONE_STORE};
 use crate::mailbox::WorkerMessage;
 use crate::peers::serve_call;
-use crate::replicas::{receive_snapshot, send_snapshot};
-use crate::shared::LINKS_WORKER;
+use crate::replicas::receive_snapshot;
+use crate::shared::{LINKS_WORKER, NodeShared};
 use cluster::{Change, Map, NodeInfo};
 use mio::Token;
 use mio::event::Event;
-use node::control::Action;
+use node::control::{Action, Control};
+use node::director::{NodeReport, StorePicture};
 use node::peer::PeerMessage;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use vocab::{NodeId, ShardId};
+use vocab::{Moment, NodeId, ShardId};
 
-impl Worker {
+/// A message for another node.
+pub(super) struct Post {
+    pub(super) to: NodeId,
+    pub(super) message: PeerMessage,
+}
+
+/// What the replicas of this worker are to be told.
+pub(super) enum CoreEvent {
+    /// A message of another node.
+    Message(NodeId, PeerMessage),
+    /// There is a link to a node.
+    Heard(NodeId),
+    /// The link to a node has broken.
+    LinkDown(NodeId),
+}
+
+/// The links, the control, and messages on their way.
+pub(super) struct Peers {
+    /// Of the worker.
+    index: usize,
+    store: Arc<NodeShared>,
+    /// None for all but the first worker, and where the node is a store by itself.
+    links: Option<Links>,
+    /// None for all but the first worker.
+    control: Option<Control>,
+    /// Messages that go out next.
+    posts: Vec<Post>,
+    for_core: Vec<CoreEvent>,
+    /// Shards that have another leader.
+    led: Vec<ShardId>,
+}
+
+impl Peers {
+    pub(super) fn new(index: usize, store: Arc<NodeShared>, links: Option<Links>, control: Option<Control>) -> Self {
+        Self { index, store, links, control, posts: Vec::new(), for_core: Vec::new(), led: Vec::new() }
+    }
+
+    /// Whether the node has other nodes to talk to.
+    pub(super) fn has_links(&self) -> bool {
+        self.links.is_some()
+    }
+
+    /// Whether an event is of a link.
+    pub(super) fn owns(&self, token: Token) -> bool {
+        self.links.as_ref().is_some_and(|links| links.owns(token))
+    }
+
+    /// When the links are to be resumed.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.links.as_ref().and_then(Links::deadline)
+    }
+
+    /// Whether the links have work left.
+    pub(super) fn is_unfinished(&self) -> bool {
+        self.links.as_ref().is_some_and(Links::is_unfinished)
+    }
+
+    /// What the replicas of this worker are to be told.
+    pub(super) fn take_core_events(&mut self) -> Vec<CoreEvent> {
+        std::mem::take(&mut self.for_core)
+    }
+
     /// The event loop has noticed something of a link.
-    pub(crate) fn notice_link(&mut self, token: Token, event: &Event) {
+    pub(super) fn notice(&mut self, token: Token, event: &Event, now: Moment) {
         let mut heard = Vec::new();
         if let Some(links) = &mut self.links {
             links.notice(token, event, Instant::now(), &mut |event| heard.push(event));
         }
-        self.hear(heard);
+        self.hear(heard, now);
     }
 
-    /// What a link had left to do.
-    pub(crate) fn resume_links(&mut self) {
+    /// Goes on with what the links had left to do.
+    pub(super) fn resume(&mut self, now: Moment) {
         let mut heard = Vec::new();
         if let Some(links) = &mut self.links {
             links.resume(Instant::now(), &mut |event| heard.push(event));
         }
-        self.hear(heard);
+        self.hear(heard, now);
     }
 
     /// Time passes for links and control.
-    pub(crate) fn tick_links(&mut self) {
+    pub(super) fn tick(&mut self, now: Moment) {
         let mut heard = Vec::new();
         if let Some(links) = &mut self.links {
             links.tick(Instant::now(), &mut |event| heard.push(event));
         }
-        self.hear(heard);
+        self.hear(heard, now);
         let mut actions = Vec::new();
         if let Some(control) = &mut self.control {
             if self.store.init_asked.swap(false, Ordering::AcqRel)
@@ -50,37 +113,33 @@ impl Worker {
                 log::warn!("{e}");
             }
             let led = self.store.led();
-            control.tick(self.now, &led, &mut actions);
+            control.tick(now, &led, &mut actions);
         }
-        self.act(actions);
+        self.act(actions, now);
     }
 
-    fn hear(&mut self, heard: Vec<LinkEvent>) {
+    fn hear(&mut self, heard: Vec<LinkEvent>, now: Moment) {
         for event in heard {
             match event {
-                LinkEvent::Message(from, message) => self.receive_from(from, message),
+                LinkEvent::Message(from, message) => self.receive(from, message, now),
                 LinkEvent::Up { node, hello, .. } => {
                     log::info!("node {node} can be talked to");
                     self.store.peers.up(node);
-                    self.core.heard(node, self.now);
+                    self.for_core.push(CoreEvent::Heard(node));
                     let info = NodeInfo::decode(&hello).ok();
                     let mut actions = Vec::new();
                     if let Some(control) = &mut self.control {
                         control.linked(node, info, &mut actions);
                     }
-                    self.act(actions);
+                    self.act(actions, now);
                     let shards = self.store.led();
-                    self.outbox.post(node, PeerMessage::Leading { full: true, shards });
+                    self.post(node, PeerMessage::Leading { full: true, shards });
                 }
                 LinkEvent::Down(node) => {
                     log::warn!("node {node} cannot be talked to");
                     self.store.lost(node);
-                    self.core.link_down(node);
-                    for worker in (0..self.store.workers()).filter(|worker| *worker != self.index) {
-                        if let Some(mailbox) = self.store.mailbox(worker) {
-                            mailbox.send(WorkerMessage::LinkDown(node));
-                        }
-                    }
+                    self.for_core.push(CoreEvent::LinkDown(node));
+                    self.tell_other_workers(|| WorkerMessage::LinkDown(node));
                 }
                 LinkEvent::Stranger { about, why } => _ = self.store.peers.stranger(about, why),
                 LinkEvent::Snapshot { node, stream } => receive_snapshot(&self.store, node, stream),
@@ -88,7 +147,15 @@ impl Worker {
         }
     }
 
-    fn receive_from(&mut self, from: NodeId, message: PeerMessage) {
+    fn tell_other_workers(&self, message: impl Fn() -> WorkerMessage) {
+        for worker in (0..self.store.workers()).filter(|worker| *worker != self.index) {
+            if let Some(mailbox) = self.store.mailbox(worker) {
+                mailbox.send(message());
+            }
+        }
+    }
+
+    fn receive(&mut self, from: NodeId, message: PeerMessage, now: Moment) {
         match message {
             PeerMessage::Raft { shard, .. } | PeerMessage::Order { shard, .. } => self.for_shard(shard, from, message),
             PeerMessage::Propose { .. } => self.for_shard(ShardId::META, from, message),
@@ -113,7 +180,7 @@ impl Worker {
                     if let Some(place) = known.place(shard.0 as usize)
                         && place.leader.learn(Some(from), term)
                     {
-                        self.outbox.news.push(shard);
+                        self.led.push(shard);
                     }
                 }
             }
@@ -121,7 +188,8 @@ impl Worker {
             PeerMessage::Answer { id, reply } => self.store.calls.answered(id, reply),
             other => {
                 if let PeerMessage::Beat { .. } = &other {
-                    self.heard_by_all(from, &other);
+                    self.for_core.push(CoreEvent::Message(from, other.clone()));
+                    self.tell_other_workers(|| WorkerMessage::Peer(from, other.clone()));
                 }
                 if let PeerMessage::Bootstrap { map } = &other {
                     self.note_other_store(from, map);
@@ -130,12 +198,12 @@ impl Worker {
                 if let Some(control) = &mut self.control {
                     control.receive(from, &other, &mut actions);
                 }
-                self.act(actions);
+                self.act(actions, now);
             }
         }
     }
 
-    /// Two nodes may make a store at the same moment: both are to say so.
+    /// Two nodes may make a store at the same moment: both say so.
     fn note_other_store(&self, from: NodeId, map: &[u8]) {
         let known = self.store.known();
         if let (Some(mine), Ok(theirs)) = (&known.map, Map::decode(map))
@@ -148,109 +216,89 @@ impl Worker {
         }
     }
 
-    fn heard_by_all(&mut self, from: NodeId, beat: &PeerMessage) {
-        self.core.receive(from, beat.clone(), self.now, &mut self.outbox);
-        for worker in (0..self.store.workers()).filter(|worker| *worker != self.index) {
-            if let Some(mailbox) = self.store.mailbox(worker) {
-                mailbox.send(WorkerMessage::Peer(from, beat.clone()));
-            }
-        }
-    }
-
     fn for_shard(&mut self, shard: ShardId, from: NodeId, message: PeerMessage) {
         let owner = self.store.owner_of(shard.0 as usize);
         if owner == self.index {
-            self.core.receive(from, message, self.now, &mut self.outbox);
+            self.for_core.push(CoreEvent::Message(from, message));
         } else if let Some(mailbox) = self.store.mailbox(owner) {
             mailbox.send(WorkerMessage::Peer(from, message));
         }
     }
 
-    /// Sends what is to be sent, and spreads the news.
-    pub(crate) fn post(&mut self) {
-        if !self.outbox.news.is_empty() {
+    /// Puts a message with those that go out next.
+    pub(super) fn post(&mut self, to: NodeId, message: PeerMessage) {
+        self.posts.push(Post { to, message });
+    }
+
+    /// A shard has another leader.
+    pub(super) fn note_leader(&mut self, shard: ShardId) {
+        self.led.push(shard);
+    }
+
+    /// Spreads the news of leaders and sends what is to be sent; answers whether there was news.
+    pub(super) fn flush(&mut self) -> bool {
+        let has_news = !self.led.is_empty();
+        if has_news {
             self.spread_news();
         }
-        if self.outbox.posts.is_empty() {
-            return;
+        if self.posts.is_empty() {
+            return has_news;
         }
-        let mut posts = std::mem::take(&mut self.outbox.posts);
         match &mut self.links {
             Some(links) => {
-                for (to, message) in posts.drain(..) {
+                for Post { to, message } in self.posts.drain(..) {
                     links.send(to, &message);
                 }
                 links.flush(Instant::now());
             }
+            None if self.index == LINKS_WORKER => {}
             None => {
-                let Some(mailbox) = self.store.mailbox(LINKS_WORKER).filter(|_| self.index != LINKS_WORKER) else {
-                    return;
-                };
-                posts.drain(..).for_each(|(to, message)| mailbox.send(WorkerMessage::Post(to, message)));
+                if let Some(mailbox) = self.store.mailbox(LINKS_WORKER) {
+                    let posts = self.posts.drain(..);
+                    mailbox.send_all(posts.map(|Post { to, message }| WorkerMessage::Post(to, message)));
+                }
             }
         }
-        // The buffer is used again; what was posted meanwhile is not lost.
-        posts.append(&mut self.outbox.posts);
-        self.outbox.posts = posts;
+        self.posts.clear();
+        has_news
     }
 
     /// Some shards have other leaders: requests that wait for them go on, and other nodes hear of those here.
     fn spread_news(&mut self) {
-        let mut news = std::mem::take(&mut self.outbox.news);
-        news.sort_unstable();
-        news.dedup();
-        self.outbox.unstall_all();
-        for worker in (0..self.store.workers()).filter(|worker| *worker != self.index) {
-            if let Some(mailbox) = self.store.mailbox(worker) {
-                mailbox.send(WorkerMessage::Led);
-            }
-        }
+        let mut led = std::mem::take(&mut self.led);
+        led.sort_unstable();
+        led.dedup();
+        self.tell_other_workers(|| WorkerMessage::Led);
         let known = self.store.known();
         let mine = |shard: &ShardId| {
             let leader = &known.place(shard.0 as usize)?.leader;
             (leader.node() == Some(self.store.node())).then(|| (*shard, leader.term()))
         };
-        let shards: Vec<_> = news.iter().filter_map(mine).collect();
+        let shards: Vec<_> = led.iter().filter_map(mine).collect();
         if !shards.is_empty() {
-            for node in self.store.peers.nodes() {
-                self.outbox.posts.push((node, PeerMessage::Leading { full: false, shards: shards.clone() }));
-            }
-        }
-    }
-
-    /// Does what applying entries has asked for.
-    pub(crate) fn after_apply(&mut self) {
-        for task in std::mem::take(&mut self.outbox.snapshots) {
-            send_snapshot(&self.store, task);
-        }
-        for change in std::mem::take(&mut self.outbox.changes) {
-            self.propose(&change);
-        }
-        if let Some(map) = self.outbox.applied_map.take() {
-            if self.control.is_some() {
-                self.map_applied(&map);
-            } else if let Some(mailbox) = self.store.mailbox(LINKS_WORKER) {
-                mailbox.send(WorkerMessage::MapApplied(map));
+            for to in self.store.peers.nodes() {
+                self.posts.push(Post { to, message: PeerMessage::Leading { full: false, shards: shards.clone() } });
             }
         }
     }
 
     /// The metadata group's replica on this node has applied a newer map.
-    pub(crate) fn map_applied(&mut self, map: &Arc<Map>) {
+    pub(super) fn map_applied(&mut self, map: Arc<Map>, now: Moment) {
+        let Some(control) = &mut self.control else {
+            return self.store.tell_links_worker(WorkerMessage::MapApplied(map));
+        };
         let mut actions = Vec::new();
-        if let Some(control) = &mut self.control {
-            control.map_applied(map, &mut actions);
-        }
-        self.act(actions);
+        control.map_applied(&map, &mut actions);
+        self.act(actions, now);
     }
 
-    fn act(&mut self, actions: Vec<Action>) {
+    fn act(&mut self, actions: Vec<Action>, now: Moment) {
         for action in actions {
             match action {
-                Action::Send(Some(to), message) => self.outbox.post(to, message),
+                Action::Send(Some(to), message) => self.post(to, message),
                 Action::Send(None, message) => {
                     for node in self.store.peers.nodes() {
-                        self.outbox.post(node, message.clone());
+                        self.post(node, message.clone());
                     }
                 }
                 Action::Know(info) => {
@@ -264,37 +312,36 @@ impl Worker {
                     if node == self.store.node() {
                         self.for_shard(shard, node, message);
                     } else {
-                        self.outbox.post(node, message);
+                        self.post(node, message);
                     }
                 }
                 Action::Adopt(map) => {
-                    if self.adopt_map(&map) {
+                    if self.adopt_map(&map, now) {
                         continue;
                     }
                     let kept = self.store.known().map.clone();
                     if let Some(control) = &mut self.control {
                         control.not_kept(map, kept);
                     }
-                    // The rest may speak of it.
+                    // The other actions may rely on the map.
                     return;
                 }
             }
         }
     }
 
-    /// Brings a change of the map to the metadata group's leader. It may be lost: whoever wants it asks again.
-    fn propose(&mut self, change: &Change) {
-        let leader = self.store.leader_of(ShardId::META);
+    /// Brings a change of the map to the metadata group's leader. It may be lost: then it is proposed again.
+    pub(super) fn propose(&mut self, change: &Change) {
         let message = PeerMessage::Propose { change: change.encode() };
-        match leader {
+        match self.store.leader_of(ShardId::META) {
             Some(node) if node == self.store.node() => self.for_shard(ShardId::META, node, message),
-            Some(node) => self.outbox.post(node, message),
+            Some(node) => self.post(node, message),
             None => {}
         }
     }
 
     /// Keeps a map and goes by it; false if it cannot be kept.
-    fn adopt_map(&mut self, map: &Arc<Map>) -> bool {
+    fn adopt_map(&mut self, map: &Arc<Map>, now: Moment) -> bool {
         if let Err(e) = self.store.dir.keep_map(map) {
             log::error!("map {} cannot be kept, and the node goes on with the one before: {e}", map.epoch);
             return false;
@@ -303,39 +350,26 @@ impl Worker {
         if let Some(links) = &mut self.links {
             links.set_store(map.store, Instant::now(), &mut |event| heard.push(event));
         }
-        self.hear(heard);
+        self.hear(heard, now);
         self.store.directory.set_map(map.clone());
         self.store.apply_settings(map);
-        for worker in 0..self.store.workers() {
-            if let Some(mailbox) = self.store.mailbox(worker) {
-                mailbox.send(WorkerMessage::Map(map.clone()));
-            }
-        }
+        self.store.wake_all_with(|| WorkerMessage::Map(map.clone()));
         self.store.holdings.wake();
         true
     }
 
-    /// What this node tells the director.
-    pub(crate) fn report(&mut self, report: node::director::NodeReport) {
+    /// Gives the control what this node reports to the director.
+    pub(super) fn report(&mut self, report: NodeReport, now: Moment) {
         let meta = self.store.leader_of(ShardId::META);
         let mut actions = Vec::new();
         if let Some(control) = &mut self.control {
             control.reported(report, meta, &mut actions);
         }
-        self.act(actions);
+        self.act(actions, now);
     }
 
-    /// Closes replicas that are to be closed, unless a log write is under way: it may be about them.
-    pub(crate) fn release(&mut self) {
-        if self.is_logging() {
-            return;
-        }
-        for (shard, back) in std::mem::take(&mut self.releases) {
-            if let Some(mut released) = self.core.release(shard) {
-                released.dismiss(&mut self.outbox);
-            }
-            // It waits, unless the node is being stopped.
-            let _ = back.try_send(());
-        }
+    /// The director's status of the store, if the director is on this node.
+    pub(super) fn picture(&self) -> Option<Box<StorePicture>> {
+        self.control.as_ref().and_then(Control::picture).map(Box::new)
     }
 }

@@ -1,51 +1,54 @@
 //! Shards whose writes are held back until a backup has its snapshot.
 
-use super::event_loop::Worker;
 use crate::mailbox::WriteBarrier;
-use crate::shared::{BackupKey, BackupPoint, BackupSnapshot};
+use crate::shared::{BackupHolds, BackupKey, BackupPoint, BackupSnapshot};
+use node::core::Core;
 use std::sync::{Arc, Mutex};
-use vocab::ShardId;
+use vocab::{Moment, ShardId};
 
-impl Worker {
+/// The write barriers of a worker's shards that have no snapshot yet.
+#[derive(Default)]
+pub(super) struct WriteBarriers(Vec<WriteBarrier>);
+
+impl WriteBarriers {
     /// Holds a shard's writes back.
-    pub(crate) fn begin_hold(&mut self, barrier: WriteBarrier) {
-        let now = self.now;
+    pub(super) fn begin(&mut self, barrier: WriteBarrier, core: &mut Core, backups: &BackupHolds, now: Moment) {
         let lasts_us = barrier.lasts.as_micros() as u64;
-        if self.core.shard_mut(barrier.shard).is_some_and(|shard| shard.hold(now, lasts_us)) {
-            self.barriers.push(barrier);
-            self.check_holds();
+        if core.shard_mut(barrier.shard).is_some_and(|shard| shard.hold(now, lasts_us)) {
+            self.0.push(barrier);
+            self.check(core, backups, now);
         } else {
             let key = BackupKey { backup: barrier.backup, shard: barrier.shard };
-            self.store.backups.settle(key, Err("CLUSTERDOWN this node does not lead the shard"));
+            backups.settle(key, Err("CLUSTERDOWN this node does not lead the shard"));
         }
     }
 
     /// Takes the snapshots of shards whose writes are held back and that have none under way any more.
-    pub(crate) fn check_holds(&mut self) {
-        let now = self.now;
-        for barrier in std::mem::take(&mut self.barriers) {
+    pub(super) fn check(&mut self, core: &Core, backups: &BackupHolds, now: Moment) {
+        self.0.retain(|barrier| {
             let key = BackupKey { backup: barrier.backup, shard: barrier.shard };
-            let Some(shard) = self.core.shard(barrier.shard) else { continue };
+            let Some(shard) = core.shard(barrier.shard) else { return false };
             match shard.is_drained(now) {
-                None => self.store.backups.settle(key, Err("TRYAGAIN the writes could not be held back")),
-                Some(false) => self.barriers.push(barrier),
+                None => backups.settle(key, Err("TRYAGAIN the writes could not be held back")),
+                Some(false) => return true,
                 Some(true) => {
                     let view = shard.view().clone();
                     let snapshot = view.snapshot();
-                    let point =
-                        BackupPoint { index: snapshot.index(), keys: view.key_count(), term: view.status().term };
+                    let (keys, term) = (view.key_count(), view.status().term);
+                    let point = BackupPoint { index: snapshot.index(), keys, term };
                     let snapshot = Arc::new(Mutex::new(snapshot));
-                    self.store.backups.settle(key, Ok(BackupSnapshot { view, snapshot, at_ms: barrier.at_ms, point }));
+                    backups.settle(key, Ok(BackupSnapshot { view, snapshot, at_ms: barrier.at_ms, point }));
                 }
             }
-        }
+            false
+        });
     }
 
     /// A shard's writes go on.
-    pub(crate) fn end_hold(&mut self, shard: ShardId) {
-        if let Some(shard) = self.core.shard_mut(shard) {
+    pub(super) fn end(shard: ShardId, core: &mut Core) {
+        if let Some(shard) = core.shard_mut(shard) {
             shard.release();
         }
-        self.core.look_at(shard);
+        core.look_at(shard);
     }
 }

@@ -1,0 +1,325 @@
+//! The connections of a worker: which of them have something to read, to send, or wait.
+
+use super::connection::{Connection, RunningTransaction};
+use super::gathers::{GATHERED, Gathered, Gathers, ShardSlots};
+use crate::api::{close_session, open_session};
+use crate::net::Stream;
+use crate::scatter_gather::DIVIDED;
+use crate::shared::NodeShared;
+use mio::event::Event;
+use mio::{Interest, Registry, Token};
+use node::Ticket;
+use node::session::Effect;
+use node::stats::Lookups;
+use resp::Reply;
+use slab::Slab;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The token of the first connection's events; the others follow.
+pub(crate) const FIRST_CONNECTION: usize = 2;
+
+/// A connection, and what tells it from those that had its place before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ClientId {
+    pub(super) id: usize,
+    pub(super) generation: u32,
+}
+
+/// The connections of a worker.
+pub(crate) struct Clients {
+    worker: usize,
+    store: Arc<NodeShared>,
+    connections: Slab<Connection>,
+    /// Of the connection that was accepted last.
+    generation: u32,
+    /// Connections to be read, or whose input is to be looked at.
+    ready: Vec<usize>,
+    /// Connections with something to send, or that are to be closed.
+    pub(super) dirty: Vec<usize>,
+    /// Connections whose next request waits.
+    stalled: Vec<ClientId>,
+    gathers: Gathers,
+    /// Requests to all shards that are to be made again, because shards were split meanwhile.
+    divided: Vec<Ticket>,
+}
+
+impl Clients {
+    pub(crate) fn new(worker: usize, store: Arc<NodeShared>) -> Self {
+        Self {
+            worker,
+            store,
+            connections: Slab::new(),
+            generation: 0,
+            ready: Vec::new(),
+            dirty: Vec::new(),
+            stalled: Vec::new(),
+            gathers: Gathers::default(),
+            divided: Vec::new(),
+        }
+    }
+
+    pub(super) fn get(&self, id: usize) -> Option<&Connection> {
+        self.connections.get(id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: usize) -> Option<&mut Connection> {
+        self.connections.get_mut(id)
+    }
+
+    /// The connection of that id, unless another has its place now.
+    pub(super) fn find(&mut self, client: ClientId) -> Option<&mut Connection> {
+        self.connections.get_mut(client.id).filter(|connection| connection.generation == client.generation)
+    }
+
+    /// Serves a new connection.
+    pub(crate) fn connect(&mut self, stream: Stream, registry: &Registry, now_ms: u64) {
+        let _ = stream.set_nodelay();
+        let seconds = self.store.config.number("tcp-keepalive").unwrap_or_default().unsigned_abs();
+        if seconds > 0 {
+            let _ = stream.set_keepalive(Duration::from_secs(seconds));
+        }
+        let text = |address: io::Result<SocketAddr>| address.map(|address| address.to_string()).unwrap_or_default();
+        let (peer, local) = (text(stream.peer_addr()), text(stream.local_addr()));
+        let Some(session) = open_session(&self.store, peer, local, self.worker, now_ms) else {
+            // The client is told why, and may not hear it before the close.
+            stream.send(b"-ERR max number of clients reached\r\n");
+            return;
+        };
+        self.generation = self.generation.wrapping_add(1);
+        let entry = self.connections.vacant_entry();
+        let token = Token(entry.key() + FIRST_CONNECTION);
+        match stream.register(registry, token, Interest::READABLE | Interest::WRITABLE) {
+            Ok(()) => _ = entry.insert(Connection::new(stream, self.generation, session)),
+            Err(e) => {
+                log::warn!("cannot serve a connection: {e}");
+                close_session(&self.store, &session);
+            }
+        }
+    }
+
+    /// Closes a connection. The send thread may still have a handle of its stream.
+    pub(super) fn close(&mut self, id: usize, registry: &Registry) -> Connection {
+        let mut connection = self.connections.remove(id);
+        // Writes that were not submitted: their bytes are not on their way any more.
+        for cold in connection.cold.drain(..) {
+            self.store.write_left(cold.submission.write.bytes());
+        }
+        let _ = connection.stream().deregister(registry);
+        close_session(&self.store, &connection.session);
+        connection
+    }
+
+    pub(super) fn ids(&self) -> Vec<usize> {
+        self.connections.iter().map(|(id, _)| id).collect()
+    }
+
+    /// The event loop has noticed something of a connection.
+    pub(crate) fn notice(&mut self, event: &Event) {
+        let id = event.token().0 - FIRST_CONNECTION;
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        let readable = event.is_readable() || event.is_read_closed();
+        if readable {
+            connection.readable = true;
+            connection.hung_up |= event.is_read_closed();
+        }
+        if event.is_writable() {
+            connection.set_writable();
+            self.touch(id);
+        }
+        if readable {
+            self.ready.push(id);
+        }
+    }
+
+    /// Whether some connection can be read or looked at.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Whether some connection has something to send.
+    pub(crate) fn has_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// The connections that can be read or looked at now.
+    pub(crate) fn take_ready(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Has a connection looked at in this turn.
+    pub(super) fn set_ready(&mut self, id: usize) {
+        self.ready.push(id);
+    }
+
+    /// Notes that a connection has something to send.
+    pub(super) fn touch(&mut self, id: usize) {
+        if let Some(connection) = self.connections.get_mut(id)
+            && !connection.dirty
+        {
+            connection.dirty = true;
+            self.dirty.push(id);
+        }
+    }
+
+    /// Leaves a connection's next request where it is until something changes.
+    pub(super) fn stall(&mut self, id: usize) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.stalled = true;
+            self.stalled.push(ClientId { id, generation: connection.generation });
+        }
+    }
+
+    /// Has the next request of every stalled connection looked at again.
+    pub(crate) fn unstall_all(&mut self) {
+        for client in self.stalled.drain(..) {
+            // A connection that goes on already, or that is in the list twice, is left alone.
+            if let Some(connection) = self.connections.get_mut(client.id)
+                && connection.generation == client.generation
+                && std::mem::take(&mut connection.stalled)
+            {
+                self.ready.push(client.id);
+            }
+        }
+    }
+
+    /// Looks at every connection again: one was killed, or a pause is over.
+    pub(crate) fn look_at_all(&mut self) {
+        for (id, connection) in &mut self.connections {
+            connection.held_until_ms = 0;
+            self.ready.push(id);
+        }
+    }
+
+    /// Finds the connections that are idle for too long, or to be closed.
+    pub(crate) fn tick(&mut self, now_ms: u64) {
+        self.unstall_all();
+        for (id, connection) in &mut self.connections {
+            connection.note_buffers();
+            let idle = connection.is_quiet() && connection.session.timed_out(&*self.store, now_ms);
+            let ends = connection.session.closing() || connection.deaf;
+            if idle || (ends && !connection.dirty) {
+                connection.deaf = true;
+                connection.dirty = true;
+                self.dirty.push(id);
+            }
+        }
+    }
+
+    /// A ticket for the answers of several shards to one request.
+    pub(super) fn gather(&mut self, ticket: Ticket, shards: &[ShardSlots]) -> Ticket {
+        self.gathers.begin(ticket, shards)
+    }
+
+    /// Requests to all shards that are to be made again.
+    pub(super) fn take_divided(&mut self) -> Vec<Ticket> {
+        std::mem::take(&mut self.divided)
+    }
+
+    /// Puts a reply behind those of the requests under way.
+    pub(super) fn put(&mut self, id: usize, reply: &[u8]) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.put(reply);
+        }
+    }
+
+    /// The same, unless CLIENT REPLY has switched this answer off.
+    pub(super) fn put_unless_silent(&mut self, id: usize, reply: &[u8]) {
+        if let Some(connection) = self.connections.get_mut(id)
+            && !connection.session.silent()
+        {
+            connection.put(reply);
+        }
+    }
+
+    /// Gives an answer to one of this worker's connections.
+    pub(crate) fn deliver(&mut self, ticket: &Ticket, reply: &[u8]) {
+        if ticket.connection == GATHERED {
+            if let Some(gathered) = self.gathers.collect(ticket, reply) {
+                self.deliver_gathered(gathered);
+            }
+            return;
+        }
+        let id = ticket.connection as usize;
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        if connection.generation != ticket.generation {
+            return;
+        }
+        match connection.transaction.take() {
+            Some(running) if running.sequence == ticket.sequence => {
+                answer_transaction(&self.store, connection, running, ticket, reply);
+            }
+            other => {
+                connection.transaction = other;
+                answer_command(&self.store, self.worker, connection, ticket, reply);
+            }
+        }
+        if connection.stalled {
+            connection.stalled = false;
+            self.ready.push(id);
+        }
+        self.touch(id);
+    }
+
+    fn deliver_gathered(&mut self, gathered: Gathered) {
+        let Gathered { ticket, shards, error } = gathered;
+        let divided = |error: &Vec<u8>| error[1..].starts_with(DIVIDED.as_bytes());
+        if error.as_ref().map_or_else(|| self.store.known().shards() != shards, divided) {
+            return self.divided.push(ticket);
+        }
+        self.deliver(&ticket, error.as_deref().unwrap_or(b"+OK\r\n"));
+    }
+}
+
+/// Answers the EXEC of a transaction whose commands have run.
+fn answer_transaction(
+    store: &NodeShared,
+    connection: &mut Connection,
+    running: RunningTransaction,
+    ticket: &Ticket,
+    reply: &[u8],
+) {
+    let mut whole = Reply::new(ticket.proto);
+    let ns = connection.age(ticket.sequence).map_or(0, |age| age.as_nanos() as u64);
+    let effect = running.transaction.answer(&mut connection.session, store, reply, ns, &mut whole);
+    // A sleep inside a transaction is not slept: its replies are one.
+    if matches!(effect, Effect::Shutdown { .. }) {
+        store.stop_asked.store(true, Ordering::Release);
+        connection.session.close();
+    }
+    connection.answer(ticket.sequence, &whole.buf);
+    note_written(store, connection, ticket);
+}
+
+/// Answers a command, and counts it.
+fn answer_command(store: &NodeShared, worker: usize, connection: &mut Connection, ticket: &Ticket, reply: &[u8]) {
+    let Some(begun) = connection.answer(ticket.sequence, reply) else { return };
+    if begun.spec.is_write() {
+        if reads_too(begun.spec.name) {
+            let mut lookups = Lookups::default();
+            lookups.note(!matches!(reply, b"$-1\r\n" | b"_\r\n"));
+            store.stats.worker(worker).looked_up(lookups);
+        }
+        note_written(store, connection, ticket);
+    }
+    let ns = begun.at.elapsed().as_nanos() as u64;
+    store.stats.worker(worker).finished(begun.spec.id, ns, reply);
+    let args = [begun.spec.name.as_bytes(), begun.brief()];
+    connection.session.slow(begun.spec, &args, ns, store);
+}
+
+/// Writes that Redis counts as a read of their key, too.
+fn reads_too(name: &str) -> bool {
+    matches!(name, "GETDEL" | "GETEX" | "GETSET")
+}
+
+/// What the connection has written is in the shard's last entry, or before it: for WAIT.
+fn note_written(store: &NodeShared, connection: &mut Connection, ticket: &Ticket) {
+    let known = store.known();
+    if let Some(view) = known.shard_of(ticket.slot).and_then(|shard| known.view(shard)) {
+        connection.session.wrote(view.id(), view.engine().applied_index());
+    }
+}

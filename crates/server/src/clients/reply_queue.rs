@@ -1,0 +1,418 @@
+//! The answers that a connection owes, in the order of its requests, and which keys the requests under way touch.
+//!
+//! Answers leave in the order of the requests. The work may be done out of order where no client can tell: requests on
+//! the same keys keep their order.
+
+use crate::mailbox::KeyHashes;
+use node::key_hash;
+use resp::table::CommandSpec;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+use vocab::limits;
+
+/// A set of keys, as bits of their hashes: two sets that share a key share a bit.
+pub(crate) type Mask = u64;
+
+/// The expected length of an answer before there was one.
+pub(super) const LIKELY_REPLY_BYTES: usize = 64 * 1024;
+
+/// Every key.
+pub(crate) const ALL_KEYS: Mask = u64::MAX;
+
+/// The mask of keys, by their hashes.
+pub(crate) fn mask_of_all(key_hashes: &[u64]) -> Mask {
+    key_hashes.iter().fold(0, |mask, hash| mask | 1 << (hash & 63))
+}
+
+/// What a request that is under way does to its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It reads them, at some moment before its answer.
+    Read,
+    /// It writes them, after the writes before it.
+    Write,
+    /// It will write them, but its place among the writes is not settled yet.
+    Unsettled,
+}
+
+/// A request under way, as its statistics need it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    /// The command.
+    pub(crate) spec: &'static CommandSpec,
+    /// When it began.
+    pub(crate) at: Instant,
+    /// The beginning of its first argument, for the slow log.
+    brief: [u8; BRIEF_BYTES],
+    brief_length: u8,
+}
+
+const BRIEF_BYTES: usize = 31;
+
+impl Begun {
+    pub(crate) fn new(spec: &'static CommandSpec, at: Instant, args: &[&[u8]]) -> Self {
+        let argument = args.get(1).copied().unwrap_or_default();
+        let length = argument.len().min(BRIEF_BYTES);
+        let mut brief = [0; BRIEF_BYTES];
+        brief[..length].copy_from_slice(&argument[..length]);
+        Self { spec, at, brief, brief_length: length as u8 }
+    }
+
+    /// The beginning of its first argument.
+    pub(crate) fn brief(&self) -> &[u8] {
+        &self.brief[..usize::from(self.brief_length)]
+    }
+}
+
+/// The place of one answer.
+struct Pending {
+    reply: Option<Vec<u8>>,
+    mask: Mask,
+    effect: Effect,
+    begun: Option<Begun>,
+    /// CLIENT REPLY: the answer is thrown away.
+    silent: bool,
+    /// About how many bytes of stored values the answer will hold.
+    promised: usize,
+}
+
+/// A read that waits for the disk.
+struct SlowRead {
+    sequence: u64,
+    /// Hashes of its keys; none: it reads the whole store.
+    keys: KeyHashes,
+}
+
+/// The reads under way that wait for the disk.
+#[derive(Default)]
+struct SlowReads(Vec<SlowRead>);
+
+impl SlowReads {
+    /// Hashes of a request's keys.
+    fn keys(spec: &CommandSpec, args: &[&[u8]]) -> KeyHashes {
+        let hash = |at: usize| args.get(at).map(|key| key_hash(key));
+        spec.keys(args).into_iter().flatten().filter_map(hash).collect()
+    }
+
+    fn begin(&mut self, sequence: u64, spec: &CommandSpec, args: &[&[u8]]) {
+        self.0.push(SlowRead { sequence, keys: Self::keys(spec, args) });
+    }
+
+    fn end(&mut self, sequence: u64) {
+        if !self.0.is_empty() {
+            self.0.retain(|read| read.sequence != sequence);
+        }
+    }
+
+    /// Whether one of them reads a key of this request. It may see what is written until it is made. A later read of
+    /// the same key must not be made before it: that one's answer comes second and might be the older value.
+    fn touch(&self, spec: &CommandSpec, args: &[&[u8]]) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        let keys = Self::keys(spec, args);
+        let meets = |others: &KeyHashes| keys.iter().any(|key| others.contains(key));
+        self.0.iter().any(|read| keys.is_empty() || read.keys.is_empty() || meets(&read.keys))
+    }
+}
+
+/// How many requests under way read or write the keys of each bit.
+struct Tally([u16; 64]);
+
+impl Tally {
+    fn change(&mut self, mask: Mask, up: bool) {
+        let mut rest = mask;
+        while rest != 0 {
+            let bit = rest.trailing_zeros() as usize;
+            if up {
+                self.0[bit] += 1;
+            } else {
+                self.0[bit] -= 1;
+            }
+            rest &= rest - 1;
+        }
+    }
+
+    fn touches(&self, mask: Mask) -> bool {
+        let mut rest = mask;
+        while rest != 0 {
+            if self.0[rest.trailing_zeros() as usize] > 0 {
+                return true;
+            }
+            rest &= rest - 1;
+        }
+        false
+    }
+}
+
+/// The requests of a connection that are under way.
+///
+/// Invariant: `owed` is the sum of the lengths of the replies in `pending`, `promised` the sum of what these promise.
+pub(super) struct ReplyQueue {
+    /// Oldest first.
+    pending: VecDeque<Pending>,
+    /// The sequence number of the oldest.
+    first: u64,
+    reads: Tally,
+    writes: Tally,
+    slow_reads: SlowReads,
+    /// Bytes of answers that wait for earlier ones.
+    owed: usize,
+    /// Bytes of stored values that the answers of requests under way will hold, as far as is known.
+    promised: usize,
+    /// The expected length of the next answer, in bytes: the longest of the last ones.
+    likely_reply: usize,
+}
+
+impl Default for ReplyQueue {
+    fn default() -> Self {
+        Self {
+            pending: VecDeque::new(),
+            first: 0,
+            reads: Tally([0; 64]),
+            writes: Tally([0; 64]),
+            slow_reads: SlowReads::default(),
+            owed: 0,
+            promised: 0,
+            likely_reply: LIKELY_REPLY_BYTES,
+        }
+    }
+}
+
+impl ReplyQueue {
+    /// Whether nothing is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Bytes of answers that wait for earlier ones.
+    pub(super) fn owed(&self) -> usize {
+        self.owed
+    }
+
+    /// Whether a request with this effect on these keys must wait for requests under way.
+    pub(super) fn must_wait(&self, mask: Mask, effect: Effect) -> bool {
+        match effect {
+            Effect::Read => self.writes.touches(mask),
+            Effect::Write | Effect::Unsettled => self.reads.touches(mask),
+        }
+    }
+
+    /// Whether a read of the same keys waits for the disk.
+    pub(super) fn reads_slowly(&self, spec: &CommandSpec, args: &[&[u8]]) -> bool {
+        self.slow_reads.touch(spec, args)
+    }
+
+    /// A request under way is a read that waits for the disk.
+    pub(super) fn begin_slow_read(&mut self, sequence: u64, spec: &CommandSpec, args: &[&[u8]]) {
+        self.slow_reads.begin(sequence, spec, args);
+    }
+
+    /// Whether as much is under way as may, with `unsent` bytes that the client has not taken yet.
+    pub(super) fn is_full(&self, unsent: usize) -> bool {
+        self.pending.len() >= limits::REQUESTS_IN_FLIGHT_MAX
+            || unsent + self.owed + self.promised >= limits::OUTPUT_BUFFER_BYTES_SOFT
+    }
+
+    /// The answer of a request under way will hold so many bytes of stored values.
+    pub(super) fn promise(&mut self, sequence: u64, bytes: usize) {
+        let at = self.index_of(sequence);
+        if let Some(pending) = at.and_then(|at| self.pending.get_mut(at))
+            && pending.reply.is_none()
+        {
+            self.promised = self.promised - pending.promised + bytes;
+            pending.promised = bytes;
+        }
+    }
+
+    /// Whether one more answer of unknown length may be under way. The expected length of the answers bounds what a
+    /// client that takes none of them keeps in memory.
+    pub(super) fn may_owe_more(&self, unsent: usize) -> bool {
+        self.pending.is_empty()
+            || self.pending.len() * self.likely_reply + unsent + self.owed < limits::OUTPUT_BUFFER_BYTES_SOFT
+    }
+
+    /// Registers a request as under way; answers its sequence number.
+    pub(super) fn begin(&mut self, mask: Mask, effect: Effect, begun: Begun, silent: bool) -> u64 {
+        if effect != Effect::Write {
+            self.reads.change(mask, true);
+        }
+        if effect != Effect::Read {
+            self.writes.change(mask, true);
+        }
+        self.pending.push_back(Pending { reply: None, mask, effect, begun: Some(begun), silent, promised: 0 });
+        self.first + self.pending.len() as u64 - 1
+    }
+
+    /// Queues an answer that was made at once behind those of earlier requests.
+    pub(super) fn queue(&mut self, reply: Vec<u8>) {
+        self.owed += reply.len();
+        self.pending.push_back(Pending {
+            reply: Some(reply),
+            mask: 0,
+            effect: Effect::Read,
+            begun: None,
+            silent: false,
+            promised: 0,
+        });
+    }
+
+    /// How long a request has been under way.
+    pub(super) fn age(&self, sequence: u64) -> Option<Duration> {
+        Some(self.pending.get(self.index_of(sequence)?)?.begun?.at.elapsed())
+    }
+
+    fn index_of(&self, sequence: u64) -> Option<usize> {
+        usize::try_from(sequence.checked_sub(self.first)?).ok()
+    }
+
+    /// Puts the answer of a request in its place, and appends to `output` what is next. Answers what the request was;
+    /// `None` if it is not under way.
+    pub(super) fn answer(&mut self, sequence: u64, reply: &[u8], output: &mut Vec<u8>) -> Option<Begun> {
+        let at = self.index_of(sequence)?;
+        let pending = self.pending.get_mut(at)?;
+        if pending.reply.is_some() {
+            return None;
+        }
+        self.slow_reads.end(sequence);
+        let (mask, effect, begun) = (pending.mask, pending.effect, pending.begun);
+        let reply = if pending.silent { &[] } else { reply };
+        self.likely_reply = reply.len().max(self.likely_reply - self.likely_reply / 8).max(1);
+        pending.mask = 0;
+        self.promised -= std::mem::take(&mut pending.promised);
+        if at == 0 {
+            self.pending.pop_front();
+            self.first += 1;
+            output.extend_from_slice(reply);
+            self.release(output);
+        } else {
+            pending.reply = Some(reply.to_vec());
+            self.owed += reply.len();
+        }
+        if effect != Effect::Write {
+            self.reads.change(mask, false);
+        }
+        if effect != Effect::Read {
+            self.writes.change(mask, false);
+        }
+        begun
+    }
+
+    fn release(&mut self, output: &mut Vec<u8>) {
+        while self.pending.front().is_some_and(|pending| pending.reply.is_some()) {
+            if let Some(reply) = self.pending.pop_front().and_then(|pending| pending.reply) {
+                self.owed -= reply.len();
+                output.extend_from_slice(&reply);
+            }
+            self.first += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_waits_for_one_of_the_same_key_in_the_pool() {
+        let request = |words: &str| {
+            let args: Vec<Vec<u8>> = words.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+            let shown: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+            (resp::table::resolve(&shown).expect("a command"), args)
+        };
+        let with = |words: &str, run: &mut dyn FnMut(&'static CommandSpec, &[&[u8]])| {
+            let (spec, args) = request(words);
+            run(spec, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        };
+        let mut reads = SlowReads::default();
+        let expect = |reads: &SlowReads, words: &str, wanted: bool| {
+            with(words, &mut |spec, args| assert_eq!(reads.touch(spec, args), wanted, "{words}"));
+        };
+        expect(&reads, "GET a", false);
+        with("MGET a b", &mut |spec, args| reads.begin(7, spec, args));
+        with("GET c", &mut |spec, args| reads.begin(9, spec, args));
+        for (words, wanted) in [("GET a", true), ("HGET b f", true), ("MGET d c", true), ("GET d", false)] {
+            expect(&reads, words, wanted);
+        }
+        // About the whole store.
+        expect(&reads, "DBSIZE", true);
+        reads.end(7);
+        expect(&reads, "GET a", false);
+        expect(&reads, "GET c", true);
+        reads.end(9);
+        with("KEYS *", &mut |spec, args| reads.begin(10, spec, args));
+        expect(&reads, "GET a", true);
+        reads.end(10);
+        expect(&reads, "DBSIZE", false);
+    }
+
+    fn begun() -> Begun {
+        Begun::new(resp::table::lookup(b"get").expect("a command"), Instant::now(), &[b"GET", b"key"])
+    }
+
+    #[test]
+    fn answers_leave_in_the_order_of_the_requests() {
+        let mut queue = ReplyQueue::default();
+        let mut output = Vec::new();
+        let first = queue.begin(0b01, Effect::Read, begun(), false);
+        let second = queue.begin(0b10, Effect::Write, begun(), false);
+        let third = queue.begin(0b10, Effect::Write, begun(), true);
+        queue.queue(b"fourth".to_vec());
+        assert!(queue.answer(second, b"second ", &mut output).is_some());
+        assert!(queue.answer(second, b"twice", &mut output).is_none(), "it is answered");
+        assert!(queue.answer(third, b"thrown away", &mut output).is_some());
+        assert_eq!((output.len(), queue.owed()), (0, b"second fourth".len()));
+        assert!(queue.answer(first, b"first ", &mut output).is_some());
+        assert_eq!(output, b"first second fourth");
+        assert!(queue.is_empty() && queue.owed() == 0);
+        assert!(queue.answer(first, b"again", &mut output).is_none(), "it is gone");
+        assert_eq!(queue.begin(0, Effect::Read, begun(), false), 4);
+    }
+
+    #[test]
+    fn requests_on_the_same_keys_wait_and_others_do_not() {
+        use Effect::{Read, Unsettled, Write};
+        for (under_way, next, same, other) in [
+            (Read, Read, false, false),
+            (Read, Write, true, false),
+            (Read, Unsettled, true, false),
+            (Write, Read, true, false),
+            // Writes keep their order in the shard's entries.
+            (Write, Write, false, false),
+            (Write, Unsettled, false, false),
+            (Unsettled, Read, true, false),
+            (Unsettled, Write, true, false),
+            (Unsettled, Unsettled, true, false),
+        ] {
+            let mut queue = ReplyQueue::default();
+            let sequence = queue.begin(0b01, under_way, begun(), false);
+            assert_eq!(queue.must_wait(0b01, next), same, "{under_way:?}, then {next:?}");
+            assert_eq!(queue.must_wait(0b10, next), other, "{under_way:?}, then {next:?}");
+            assert_eq!(queue.must_wait(ALL_KEYS, next), same, "{under_way:?}, then {next:?}");
+            queue.answer(sequence, b"", &mut Vec::new());
+            assert!(!queue.must_wait(ALL_KEYS, next), "it is answered");
+        }
+    }
+
+    #[test]
+    fn what_is_under_way_is_bounded() {
+        let mut queue = ReplyQueue::default();
+        assert!(queue.is_full(limits::OUTPUT_BUFFER_BYTES_SOFT) && !queue.is_full(0));
+        let sequence = queue.begin(0, Effect::Read, begun(), false);
+        queue.promise(sequence, limits::OUTPUT_BUFFER_BYTES_SOFT);
+        assert!(queue.is_full(0), "what it promises counts");
+        queue.promise(sequence, 1);
+        assert!(!queue.is_full(0));
+        queue.answer(sequence, b"", &mut Vec::new());
+        assert_eq!(queue.promised, 0);
+        (0..limits::REQUESTS_IN_FLIGHT_MAX).for_each(|_| _ = queue.begin(0, Effect::Read, begun(), false));
+        assert!(queue.is_full(0));
+        let mut queue = ReplyQueue::default();
+        assert!(queue.may_owe_more(limits::OUTPUT_BUFFER_BYTES_SOFT), "one may always be under way");
+        (0..limits::OUTPUT_BUFFER_BYTES_SOFT / LIKELY_REPLY_BYTES).for_each(|_| {
+            assert!(queue.may_owe_more(0));
+            queue.begin(0, Effect::Read, begun(), false);
+        });
+        assert!(!queue.may_owe_more(0));
+    }
+}

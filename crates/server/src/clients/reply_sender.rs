@@ -1,0 +1,197 @@
+//! How answers leave: the event loop sends them, or the send thread does while the loop goes on.
+//!
+//! Waking a thread pays for the answers of many clients. A client that is alone would only wait for the wake-up.
+
+use super::connection::Connection;
+use super::registry::{ClientId, Clients};
+use super::send_thread::SendThread;
+use crate::mailbox::Mailbox;
+use mio::Registry;
+use std::sync::Arc;
+
+/// The send thread answers so many clients or more.
+const CLIENTS_MIN: usize = 4;
+/// And only if the turns with an fsync answer so many on average.
+const CLIENTS_MEAN_MIN: usize = 7;
+/// More unsent bytes than this of one client are sent by the event loop.
+const ASIDE_BYTES_MAX: usize = 16 << 10;
+/// The mean is over about so many turns.
+const TURNS_NOTED: usize = 16;
+
+/// How many clients a turn with an fsync answers, on average.
+#[derive(Default)]
+struct MeanClients {
+    /// The mean, times `TURNS_NOTED`.
+    scaled: usize,
+}
+
+impl MeanClients {
+    /// A turn answers so many clients: whether these are many, as is usual.
+    fn note(&mut self, clients: usize) -> bool {
+        self.scaled = self.scaled - self.scaled / TURNS_NOTED + clients;
+        clients >= CLIENTS_MIN && self.scaled >= CLIENTS_MEAN_MIN * TURNS_NOTED
+    }
+}
+
+/// Sends the answers of a worker's clients.
+pub(crate) struct ReplySender {
+    /// Of the worker.
+    index: usize,
+    mailbox: Arc<Mailbox>,
+    /// None until it is of use.
+    thread: Option<SendThread>,
+    /// The newest round of the send thread.
+    last_round: u64,
+    may_have_thread: bool,
+    mean_clients: MeanClients,
+}
+
+impl ReplySender {
+    pub(crate) fn new(index: usize, mailbox: Arc<Mailbox>) -> Self {
+        Self {
+            index,
+            mailbox,
+            thread: None,
+            last_round: 0,
+            may_have_thread: false,
+            mean_clients: MeanClients::default(),
+        }
+    }
+
+    /// Allows a send thread, or not.
+    pub(crate) fn set_may_have_thread(&mut self, may_have_thread: bool) {
+        self.may_have_thread = may_have_thread;
+    }
+
+    /// Sends what there is to send, and closes connections that are over; answers how many bytes were sent. With
+    /// `prefer_thread` the send thread answers the clients if they are many.
+    pub(crate) fn flush(&mut self, clients: &mut Clients, registry: &Registry, prefer_thread: bool) -> usize {
+        let aside = prefer_thread && self.mean_clients.note(clients.dirty.len()) && self.has_thread();
+        let mut sent = 0;
+        if let Some(thread) = self.thread.take() {
+            if aside || !thread.has_sent(self.last_round) {
+                sent += self.send_aside(clients, &thread, aside);
+            }
+            self.thread = Some(thread);
+        }
+        while let Some(id) = clients.dirty.pop() {
+            let Some(connection) = clients.get_mut(id) else { continue };
+            connection.dirty = false;
+            let is_sent = |round: u64| self.thread.as_ref().is_none_or(|thread| thread.has_sent(round));
+            let (gone, n) = match connection.flush() {
+                // If the send thread has bytes of it, the tick looks at it again.
+                Ok(n) => (connection.is_over() && is_sent(connection.sent_aside), n),
+                Err(_) => (true, 0),
+            };
+            sent += connection.count(n);
+            let goes_on = n > 0 && connection.goes_on();
+            if gone {
+                self.close(clients, registry, id);
+            } else if goes_on {
+                clients.set_ready(id);
+            }
+        }
+        sent
+    }
+
+    /// Takes back what the send thread could not send. Hands it answers: all of them, or those that must follow what it
+    /// has not sent yet. Answers how many bytes were sent, or handed over.
+    fn send_aside(&mut self, clients: &mut Clients, thread: &SendThread, all: bool) -> usize {
+        // What is large is not handed to the thread, even if it follows what the thread has.
+        let large = |id: &usize| clients.get(*id).filter(|connection| connection.unsent() > ASIDE_BYTES_MAX);
+        if let Some(round) = clients.dirty.iter().filter_map(large).map(|large| large.sent_aside).max() {
+            thread.wait_for(round);
+        }
+        let mut round = thread.round();
+        let mut sent = 0;
+        for unsent in round.take_unsent() {
+            if let Some(connection) = clients.find(unsent.to) {
+                connection.take_back(&unsent.bytes, unsent.broken);
+                clients.touch(unsent.to.id);
+            }
+        }
+        let mut dirty = std::mem::take(&mut clients.dirty);
+        dirty.retain(|&id| {
+            let Some(connection) = clients.get_mut(id) else { return false };
+            let follows = !round.is_over(connection.sent_aside);
+            let goes_aside = follows || (all && is_for_thread(connection));
+            if connection.unsent() == 0 || !goes_aside {
+                return true;
+            }
+            if !std::mem::replace(&mut connection.is_lent, true) {
+                round.open(id, connection.stream().clone());
+            }
+            let to = ClientId { id, generation: connection.generation };
+            let n = connection.take_unsent(|bytes| round.send(to, bytes));
+            sent += connection.count(n);
+            connection.sent_aside = round.number();
+            connection.dirty = false;
+            if connection.goes_on() {
+                clients.set_ready(id);
+            }
+            false
+        });
+        clients.dirty = dirty;
+        self.last_round = round.number();
+        sent
+    }
+
+    /// Whether there is a send thread; starts it if there may be one.
+    fn has_thread(&mut self) -> bool {
+        if self.thread.is_none() && self.may_have_thread {
+            match SendThread::start(&format!("send-{}", self.index), self.mailbox.clone()) {
+                Ok(thread) => self.thread = Some(thread),
+                Err(e) => {
+                    log::warn!("no thread to send answers: {e}");
+                    self.may_have_thread = false;
+                }
+            }
+        }
+        self.thread.is_some()
+    }
+
+    fn close(&self, clients: &mut Clients, registry: &Registry, id: usize) {
+        let connection = clients.close(id, registry);
+        if let Some(thread) = self.thread.as_ref().filter(|_| connection.is_lent) {
+            thread.close(id);
+        }
+    }
+
+    /// Ends the send thread, sends what sockets still take, and closes all connections.
+    pub(crate) fn finish(&mut self, clients: &mut Clients, registry: &Registry) {
+        self.may_have_thread = false;
+        if let Some(mut thread) = self.thread.take() {
+            thread.stop();
+            self.send_aside(clients, &thread, false);
+        }
+        self.flush(clients, registry, false);
+        for id in clients.ids() {
+            self.close(clients, registry, id);
+        }
+    }
+}
+
+/// Whether the send thread may take a connection's answers.
+fn is_for_thread(connection: &Connection) -> bool {
+    connection.is_writable() && connection.unsent() <= ASIDE_BYTES_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_clients_are_many_only_if_that_is_usual() {
+        let mut mean = MeanClients::default();
+        assert!(!mean.note(50), "one turn does not make it usual");
+        let mut turns = 0;
+        while !mean.note(50) {
+            turns += 1;
+            assert!(turns < TURNS_NOTED);
+        }
+        assert!(!mean.note(CLIENTS_MIN - 1), "this turn has few");
+        assert!(mean.note(CLIENTS_MIN));
+        assert!((0..10 * TURNS_NOTED).any(|_| !mean.note(CLIENTS_MIN)), "few clients become usual");
+        assert!((0..10 * TURNS_NOTED).all(|_| !mean.note(CLIENTS_MEAN_MIN - 1)));
+    }
+}

@@ -1,0 +1,120 @@
+//! The disk reads of a worker: which of them its event loop makes, and which its reader thread or the pool.
+
+use super::deferred::{Cold, read_in_pool};
+use super::reader_thread::ReaderThread;
+use super::uring_reader::DiskReader;
+use crate::mailbox::{Mailbox, WorkerMessage};
+use crate::shared::NodeShared;
+use mio::{Registry, Token};
+use std::sync::Arc;
+
+/// So many reads the event loop always keeps: they cost it little.
+const KEPT_MIN: usize = 8;
+/// And one for so many that its thread has.
+const THREAD_EACH: usize = 3;
+
+/// The disk reads of a worker.
+pub(crate) struct DiskReads {
+    /// Of the worker.
+    index: usize,
+    store: Arc<NodeShared>,
+    mailbox: Arc<Mailbox>,
+    /// Reads that begin next: together, so that the disk has many at a time.
+    queue: Vec<Cold>,
+    /// The event loop's own reader. None where the kernel has no io_uring: then the pool makes all reads.
+    reader: Option<DiskReader>,
+    /// Takes most of many reads. None until that is of use.
+    thread: Option<ReaderThread>,
+    may_have_thread: bool,
+}
+
+/// How many reads an event loop keeps, with so many under way in its own reader and in its thread.
+fn kept(here: usize, with_thread: usize) -> usize {
+    KEPT_MIN.max(with_thread / THREAD_EACH).saturating_sub(here)
+}
+
+impl DiskReads {
+    pub(crate) fn new(index: usize, store: Arc<NodeShared>, mailbox: Arc<Mailbox>) -> Self {
+        Self { index, store, mailbox, queue: Vec::new(), reader: None, thread: None, may_have_thread: false }
+    }
+
+    /// Opens the event loop's own reader, whose events come with `token`. The thread that uses it calls this.
+    pub(crate) fn open_reader(&mut self, registry: &Registry, token: Token, may_have_thread: bool) {
+        self.may_have_thread = may_have_thread;
+        let readers = self.store.workers() * if may_have_thread { 2 } else { 1 };
+        match DiskReader::new(&self.store, readers, registry, token) {
+            Ok(reader) => self.reader = Some(reader),
+            Err(e) => log::info!("no io_uring here ({e}): threads read from disk instead"),
+        }
+    }
+
+    /// Reads that begin with the next call of `go`.
+    pub(crate) fn queue(&mut self) -> &mut Vec<Cold> {
+        &mut self.queue
+    }
+
+    /// Whether there is something to do at once.
+    pub(crate) fn is_behind(&mut self) -> bool {
+        !self.queue.is_empty() || self.reader.as_mut().is_some_and(DiskReader::is_behind)
+    }
+
+    /// How many reads the disk has of the event loop's own.
+    pub(crate) fn with_disk(&mut self) -> usize {
+        self.reader.as_mut().map_or(0, DiskReader::with_disk)
+    }
+
+    /// Begins what is queued, and has those reads go on that have what they lacked. What the worker is to be told of
+    /// those that are over is added to `messages`.
+    pub(crate) fn go(&mut self, messages: &mut Vec<WorkerMessage>) {
+        self.hand_over();
+        match &mut self.reader {
+            Some(reader) => reader.go(&mut self.queue, messages),
+            None => read_in_pool(&self.store.pool, &mut self.queue),
+        }
+    }
+
+    /// Gives the reader thread most of the queue, if that is long.
+    fn hand_over(&mut self) {
+        let Some(reader) = self.reader.as_mut().filter(|_| self.may_have_thread) else { return };
+        let kept = kept(reader.underway(), self.thread.as_ref().map_or(0, ReaderThread::underway));
+        if self.queue.len() <= kept {
+            return;
+        }
+        if self.thread.is_none() {
+            let readers = 2 * self.store.workers();
+            let name = format!("disk-reader-{}", self.index);
+            match ReaderThread::start(&name, &self.store, readers, self.mailbox.clone()) {
+                Ok(thread) => self.thread = Some(thread),
+                Err(e) => {
+                    log::warn!("there is no reader thread ({e}): the event loop makes all of its reads");
+                    self.may_have_thread = false;
+                    reader.share_with(self.store.workers());
+                }
+            }
+        }
+        if let Some(thread) = &self.thread {
+            thread.take(self.queue.drain(kept..));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loop_keeps_a_few_reads_and_a_share_of_many() {
+        for (here, with_thread, expected) in [
+            (0, 0, KEPT_MIN),
+            (3, 0, KEPT_MIN - 3),
+            (KEPT_MIN, 0, 0),
+            (KEPT_MIN + 1, 0, 0),
+            (0, KEPT_MIN * THREAD_EACH, KEPT_MIN),
+            (0, 90, 30),
+            (20, 90, 10),
+            (31, 90, 0),
+        ] {
+            assert_eq!(kept(here, with_thread), expected, "{here} here, {with_thread} with the thread");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What a worker's replicas ask for: answers for clients, messages for other nodes, and work that follows from applying
+//! entries.
+
+use super::peers::Peers;
+use crate::api::digest_marked;
+use crate::clients::Clients;
+use crate::disk_reads::{Applying, DiskReads, warm_entries};
+use crate::mailbox::{EMBEDDED, WorkerMessage};
+use crate::replicas::{fork_behind, send_snapshot};
+use crate::shared::NodeShared;
+use cluster::{Change, Map};
+use node::control::report_members;
+use node::peer::PeerMessage;
+use node::{Answers, Effects, ShardView, SnapshotTask, SplitTask, Ticket, Warmth};
+use replica::{Entry, Members};
+use resp::Reply;
+use std::sync::Arc;
+use vocab::{Moment, NodeId, ShardId};
+
+/// What follows from applying entries, once the replicas have had their turn.
+#[derive(Default)]
+pub(super) struct FollowUp {
+    /// Snapshots that are to be sent.
+    snapshots: Vec<SnapshotTask>,
+    /// Members that have changed, for the map.
+    changes: Vec<Change>,
+    /// The newest map that the metadata group has applied.
+    applied_map: Option<Arc<Map>>,
+}
+
+impl FollowUp {
+    /// Does what is to be done.
+    fn run(&mut self, store: &Arc<NodeShared>, peers: &mut Peers, now: Moment) {
+        for task in self.snapshots.drain(..) {
+            send_snapshot(store, task);
+        }
+        for change in self.changes.drain(..) {
+            peers.propose(&change);
+        }
+        if let Some(map) = self.applied_map.take() {
+            peers.map_applied(map, now);
+        }
+    }
+}
+
+/// The owners that the effects of the core reach.
+pub(super) struct Shell {
+    pub(super) worker: usize,
+    pub(super) store: Arc<NodeShared>,
+    pub(super) clients: Clients,
+    pub(super) peers: Peers,
+    pub(super) disk_reads: DiskReads,
+    pub(super) applying: Applying,
+    pub(super) follow_up: FollowUp,
+}
+
+impl Shell {
+    /// Does what applying entries has asked for.
+    pub(super) fn after_apply(&mut self, now: Moment) {
+        self.follow_up.run(&self.store, &mut self.peers, now);
+    }
+
+    /// Sends messages to other nodes. Where leaders have changed, requests that wait for them go on.
+    pub(super) fn flush_peers(&mut self) {
+        if self.peers.flush() {
+            self.clients.unstall_all();
+        }
+    }
+}
+
+impl Answers for Shell {
+    fn answer(&mut self, ticket: &Ticket, reply: &[u8]) {
+        if *ticket == Ticket::NOBODY {
+        } else if ticket.worker == EMBEDDED {
+            self.store.embedded.deliver(ticket, reply);
+        } else if ticket.worker as usize == self.worker {
+            self.clients.deliver(ticket, reply);
+        } else if let Some(mailbox) = self.store.mailbox(ticket.worker as usize) {
+            mailbox.send(WorkerMessage::Answer { ticket: *ticket, reply: reply.to_vec() });
+        }
+    }
+}
+
+impl Effects for Shell {
+    fn send(&mut self, to: NodeId, message: PeerMessage) {
+        self.peers.post(to, message);
+    }
+
+    fn not_leader(&mut self, shard: ShardId, ticket: &Ticket) {
+        let mut reply = Reply::new(ticket.proto);
+        match self.store.redirection(shard.0 as usize, ticket.slot) {
+            Some(text) => reply.error(&text),
+            None => reply.error("CLUSTERDOWN The cluster is down: the shard has no leader now; nothing was written"),
+        }
+        self.answer(ticket, &reply.buf);
+    }
+
+    fn led(&mut self, shard: ShardId, leader: Option<NodeId>, term: u64) {
+        let known = self.store.known();
+        if known.place(shard.0 as usize).is_some_and(|place| place.leader.learn(leader, term)) {
+            self.peers.note_leader(shard);
+        }
+    }
+
+    fn readable(&mut self, _shard: ShardId) {
+        self.clients.unstall_all();
+    }
+
+    fn warm(&mut self, view: &Arc<ShardView>, entries: &[Entry]) -> Warmth {
+        self.applying.look(&self.store);
+        warm_entries(&self.store, self.worker, view, entries, self.disk_reads.queue())
+    }
+
+    fn sealed(&mut self, _shard: ShardId) {
+        self.store.background.wake();
+    }
+
+    fn may_send(&mut self, shard: ShardId, node: NodeId) -> bool {
+        let is_other = |task: &&SnapshotTask| task.shard != shard || task.node != node;
+        let waiting = self.follow_up.snapshots.iter().filter(is_other).count();
+        self.store.snapshots.get().is_some_and(|snapshots| snapshots.may_send(shard, node, waiting))
+    }
+
+    fn snapshot_wanted(&mut self, task: SnapshotTask) {
+        self.follow_up.snapshots.push(task);
+    }
+
+    fn split(&mut self, task: SplitTask) {
+        fork_behind(&self.store, task);
+    }
+
+    fn split_ended(&mut self, child: ShardId) {
+        self.follow_up.changes.push(Change::EndSplit { child });
+    }
+
+    fn members(&mut self, shard: ShardId, index: u64, members: Members) {
+        self.follow_up.changes.push(report_members(shard, index, &members));
+    }
+
+    fn marked(&mut self, _shard: ShardId, comparison: u64, at_ms: u64, rows: Box<dyn storage::Snapshot>) {
+        digest_marked(&self.store, comparison, at_ms, rows);
+    }
+
+    fn map(&mut self, map: Arc<Map>) {
+        self.follow_up.applied_map = Some(map);
+    }
+}
