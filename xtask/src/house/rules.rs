@@ -9,7 +9,7 @@ pub const RULES: &[Rule] =
     &[file_length, long_functions, no_utils, no_machine_names, nothing_unfinished, adrs, words, links];
 
 /// Longest source file, in lines.
-const FILE_LINES_MAX: usize = 500;
+const FILE_LINES_MAX: usize = 700;
 /// How many functions may be excused from clippy's 70 lines. It only ever shrinks.
 const LONG_FUNCTIONS_MAX: usize = 0;
 /// What an ADR must hold, as the beginnings of its headings.
