@@ -1,12 +1,13 @@
-//! Scans of a table: its blocks, found and read in our own way.
+//! Scans of a table: its blocks, found and read without lsm-tree's iterator.
 //!
-//! A scan of a few rows over many trees is seeks above all. lsm-tree's iterator reads a table's index where it lies, as
-//! bytes: each step of the search misses the processor's caches twice. Here the ends of all blocks lie side by
-//! side, by the beginnings of their keys, and a block is read from the row that is sought.
+//! A scan of a few rows over many trees is mostly seeks. lsm-tree's iterator searches a table's index as bytes: each step
+//! misses the processor's caches twice. `Ends` keeps the first bytes of every block's last key side by side, so most steps
+//! of the search touch one array. Where neighbouring blocks share these bytes it keeps their whole keys too.
 //!
-//! They are read from the file when the table is first scanned. Tables whose index is in parts, to be read when needed,
-//! are large, and their scans are left to lsm-tree; but of them, too, the ends of the parts are kept, for look-ups. These
-//! keep what they have read for themselves.
+//! Invariant: a seek opens at most two blocks of a table, whatever prefix its keys share.
+//!
+//! `Ends` is read from the file at the table's first scan. Scans of tables with a partitioned index, which are large, are
+//! left to lsm-tree; look-ups use the ends of their partitions.
 
 use super::block::Rows;
 use super::direct::Closing;
@@ -34,12 +35,24 @@ pub(super) struct Blocks {
     pub(super) closing: Closing,
 }
 
-/// Of each block in order, the last key's head, and where it is.
+/// Each block's last key and its place in the file, in order.
 pub(super) struct Ends {
-    /// What all keys of the table begin with. Heads are of what follows it, or they would tell few keys apart.
+    /// The prefix that all keys of the table share. What follows it is a key's *rest*.
     prefix: Slice,
+    /// Of each block, the head of its last key's rest.
     heads: Vec<Head>,
+    /// The whole rests of those last keys whose head a neighbour shares.
+    rests: Rests,
+    /// Of each block, its offset and its length.
     places: Vec<(u64, u32)>,
+}
+
+/// Byte strings by block number, in one allocation; most are empty. Nothing is allocated if all are.
+#[derive(Default)]
+struct Rests {
+    bytes: Vec<u8>,
+    /// Where each begins, and where the last one ends.
+    starts: Vec<usize>,
 }
 
 /// What is known of all files of a kind, of a tree, that somebody looks at, by the file's number.
@@ -81,46 +94,79 @@ impl Ends {
     pub(super) fn of(table: &Table, index: &IndexBlock) -> Self {
         let (min, max) = (table.metadata.key_range.min(), table.metadata.key_range.max());
         let shared = min.iter().zip(max.iter()).take_while(|(a, b)| a == b).count();
-        let mut ends = Self {
-            prefix: Slice::from(&min[..shared]),
-            heads: Vec::with_capacity(index.len()),
-            places: Vec::with_capacity(index.len()),
-        };
+        let mut places = Vec::with_capacity(index.len());
+        let mut keys = Vec::with_capacity(index.len());
         for item in index.iter() {
             let handle = item.materialize(index.as_slice());
-            ends.heads.push(Head::of(handle.end_key().get(shared..).unwrap_or_default()));
-            ends.places.push((*handle.offset(), handle.size()));
+            places.push((*handle.offset(), handle.size()));
+            keys.push(handle.end_key().clone());
         }
-        ends
+        let rests: Vec<&[u8]> = keys.iter().map(|key| key.get(shared..).unwrap_or_default()).collect();
+        let heads: Vec<Head> = rests.iter().map(|rest| Head::of(rest)).collect();
+        let rests = Rests::of_equals(&heads, &rests);
+        Self { prefix: Slice::from(&min[..shared]), heads, rests, places }
     }
 
     /// The first block that may hold a key that is not below `key`: it does, or the next one does.
     fn find(&self, key: &[u8]) -> usize {
-        match self.head_of(key) {
-            Some(head) => self.first_from(head),
+        match key.strip_prefix(&self.prefix[..]) {
+            Some(rest) => self.first_from(Head::of(rest), rest),
             None if *key < self.prefix[..] => 0,
             None => self.heads.len(),
         }
     }
 
-    /// The block that holds `key` if any does; `None` if heads do not tell.
+    /// The block that holds `key` if any does; `None` if what is kept here does not tell.
     #[expect(clippy::option_option, reason = "not to be told is not the same as none")]
     pub(super) fn only(&self, key: &[u8]) -> Option<Option<BlockHandle>> {
-        let head = self.head_of(key)?;
-        let at = self.first_from(head);
+        let rest = key.strip_prefix(&self.prefix[..])?;
+        let head = Head::of(rest);
+        let at = self.first_from(head, rest);
         let Some(end) = self.heads.get(at) else { return Some(None) };
         let (offset, bytes) = self.places[at];
-        (*end != head).then(|| Some(BlockHandle::new(BlockOffset(offset), bytes)))
+        let is_certain = *end != head || !self.rests.of(at).is_empty();
+        is_certain.then(|| Some(BlockHandle::new(BlockOffset(offset), bytes)))
     }
 
-    /// That of a key which begins as all of the table do.
-    fn head_of(&self, key: &[u8]) -> Option<Head> {
-        key.strip_prefix(&self.prefix[..]).map(Head::of)
+    /// The first block whose end is not below `rest`. If only one end has the same head, that block, even if its end is
+    /// below.
+    fn first_from(&self, head: Head, rest: &[u8]) -> usize {
+        let mut low = self.heads.partition_point(|end| *end < head);
+        if self.rests.of(low).is_empty() || self.heads[low] != head {
+            return low;
+        }
+        let mut high = low + self.heads[low..].partition_point(|end| *end == head);
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if self.rests.of(middle) < rest { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+}
+
+impl Rests {
+    /// Those whose head equals a neighbour's; the others are left empty.
+    fn of_equals(heads: &[Head], rests: &[&[u8]]) -> Self {
+        let is_shared = |i: usize| i > 0 && heads[i - 1] == heads[i] || heads.get(i + 1) == Some(&heads[i]);
+        if !(0..heads.len()).any(is_shared) {
+            return Self::default();
+        }
+        let mut kept = Self { bytes: Vec::new(), starts: vec![0] };
+        for (i, rest) in rests.iter().enumerate() {
+            if is_shared(i) {
+                kept.bytes.extend_from_slice(rest);
+            }
+            kept.starts.push(kept.bytes.len());
+        }
+        kept.bytes.shrink_to_fit();
+        kept
     }
 
-    /// The first block whose end's head is not below `head`.
-    fn first_from(&self, head: Head) -> usize {
-        self.heads.partition_point(|end| *end < head)
+    fn of(&self, block: usize) -> &[u8] {
+        match self.starts.get(block..block + 2) {
+            Some(&[start, end]) => &self.bytes[start..end],
+            _ => &[],
+        }
     }
 }
 
@@ -152,6 +198,25 @@ impl Blocks {
         }
     }
 
+    /// About how many bytes of `table`, whose blocks these are, are between two keys (`end` empty: to its end).
+    pub(super) fn bytes_between(&self, table: &Table, start: &[u8], end: &[u8]) -> u64 {
+        // Of a table with a partitioned index, the ends of the partitions: large ranges span many of them.
+        let read;
+        let ends = match self.ends(table) {
+            Some(ends) => ends,
+            None => match Ends::read(table) {
+                Ok(ends) => {
+                    read = ends;
+                    &read
+                }
+                Err(_) => return table.metadata.file_size,
+            },
+        };
+        let behind = if end.is_empty() { ends.heads.len() } else { ends.find(end) };
+        let blocks = behind.saturating_sub(ends.find(start)) as u64;
+        table.metadata.file_size * blocks / (ends.heads.len() as u64).max(1)
+    }
+
     /// None of a table that is left to lsm-tree.
     fn ends(&self, table: &Table) -> Option<&Ends> {
         if table.regions.index.is_some() {
@@ -170,6 +235,8 @@ impl Walk<'_> {
     /// Opens the next block; false if there is none.
     fn open(&mut self) -> lsm_tree::Result<bool> {
         let Some(&(offset, size)) = self.ends.places.get(self.next) else { return Ok(false) };
+        #[cfg(test)]
+        tests::OPENED.with(|opened| opened.set(opened.get() + 1));
         self.next += 1;
         let (id, offset): (GlobalTableId, _) = ((self.access.tree, self.table.id()).into(), BlockOffset(offset));
         let block = match self.table.cache.get_block(id, offset) {
@@ -213,5 +280,74 @@ impl Iterator for Walk<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.try_next().inspect_err(|_| self.next = self.ends.places.len()).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::{Engine, LsmEngine, SharedResources, Span, StorageOptions, WriteBatch};
+    use lsm_tree::AbstractTree;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Blocks that scans of this thread have opened.
+        pub(super) static OPENED: Cell<u64> = const { Cell::new(0) };
+    }
+
+    const ROWS: u64 = 30_000;
+
+    /// The kinds of keys that a table has side by side: of `prefix`, and one before and one after them.
+    fn filled(folder: &std::path::Path, prefix: &str) -> LsmEngine {
+        let shared = SharedResources::new(StorageOptions { table_bytes: 64 << 20, ..Default::default() });
+        let engine = LsmEngine::open(folder, &shared).unwrap();
+        let names = (0..ROWS).map(|i| format!("r{prefix}{i:09}")).chain(["e".to_owned(), "x".to_owned()]);
+        let writes = names.map(|name| (name.as_bytes().into(), Some("value".into()))).collect();
+        engine.apply(1, WriteBatch { writes, ..WriteBatch::default() });
+        engine.seal(Vec::new());
+        engine.flush().unwrap();
+        engine
+    }
+
+    #[test]
+    fn a_seek_opens_two_blocks_at_most_whatever_its_keys_share() {
+        let long = "application:production:session:";
+        for prefix in ["", long, &long.repeat(30)] {
+            let folder = tempfile::tempdir().unwrap();
+            let engine = filled(folder.path(), prefix);
+            let snapshot = engine.snapshot();
+            for i in (0..ROWS).step_by(997) {
+                // A key that there is, one behind it, and one behind all that begin as it does.
+                for (name, found) in [(format!("r{prefix}{i:09}"), i), (format!("r{prefix}{i:09}~"), i + 1)] {
+                    OPENED.set(0);
+                    let mut cursor = snapshot.cursor(Span { start: name.into_bytes(), end: Vec::new() }, false);
+                    let wanted = if found < ROWS { format!("r{prefix}{found:09}") } else { "x".to_owned() };
+                    assert_eq!(cursor.advance().unwrap().unwrap(), wanted.as_bytes());
+                    assert!(OPENED.get() <= 2, "{} blocks were opened for {wanted}", OPENED.get());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ends_tell_the_block_that_a_search_of_the_whole_keys_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = filled(folder.path(), "application:production:session:");
+        let tree = engine.view.load().generation.index().clone();
+        let table = tree.current_version().iter_tables().next().unwrap().clone();
+        let ends = Ends::read(&table).unwrap();
+        let file = File::open(&*table.path).unwrap();
+        let index = Block::from_file(&file, table.regions.tli, table.metadata.index_block_compression).unwrap();
+        let index = IndexBlock::new(index);
+        let keys: Vec<Slice> = index.iter().map(|item| item.materialize(index.as_slice()).end_key().clone()).collect();
+        for i in (0..ROWS).step_by(101) {
+            let name = format!("rapplication:production:session:{i:09}");
+            let wanted = keys.partition_point(|end| end[..] < *name.as_bytes());
+            assert_eq!(ends.find(name.as_bytes()), wanted, "{name}");
+            let told = ends.only(name.as_bytes()).expect("the whole keys of its neighbours are kept");
+            assert_eq!(told.map(|handle| *handle.offset()), ends.places.get(wanted).map(|place| place.0));
+        }
     }
 }
