@@ -192,7 +192,7 @@ impl Engine for Tree {
         if state.flaw == Flaw::LosesWrites && index.is_multiple_of(100) {
             return;
         }
-        if batch.writes.is_empty() {
+        if batch.writes.is_empty() && batch.drops.is_empty() {
             return;
         }
         if state.flaw == Flaw::ForgetsLast {
@@ -205,6 +205,11 @@ impl Engine for Tree {
                 Some(value) => rows.insert(key, value),
                 None => rows.remove(&key),
             };
+        }
+        for prefix in batch.drops {
+            let below = rows.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix));
+            let below: Vec<Slice> = below.map(|(key, _)| key.clone()).collect();
+            below.iter().for_each(|key| drop(rows.remove(key)));
         }
     }
 

@@ -7,7 +7,7 @@ const SHARD: ShardId = ShardId(1);
 
 fn put(tree: &Tree, index: u64, key: &str, value: Option<&str>) {
     let value = value.map(|text| Slice::from(text.as_bytes()));
-    tree.apply(index, WriteBatch { writes: vec![(Slice::from(key.as_bytes()), value)] });
+    tree.apply(index, WriteBatch { writes: vec![(Slice::from(key.as_bytes()), value)], ..WriteBatch::default() });
 }
 
 fn text(snapshot: &dyn Snapshot, reverse: bool) -> String {

@@ -89,7 +89,10 @@ fn engine(run: &mut Run, kind: EngineKind, options: StorageOptions, name: &str) 
     let mut value = run.values();
     let start = Instant::now();
     for i in 0..run.records {
-        engine.apply(i + 1, WriteBatch { writes: vec![(Slice::from(Run::key(i)), Some(value()))] });
+        engine.apply(
+            i + 1,
+            WriteBatch { writes: vec![(Slice::from(Run::key(i)), Some(value()))], ..WriteBatch::default() },
+        );
     }
     run.report(&format!("{name}: apply, one write an entry"), start, run.records);
     run.reads(&format!("{name}: get, memtable"), |key| sum(&engine.get(key).unwrap().unwrap()));

@@ -67,6 +67,12 @@ impl std::error::Error for Error {}
 pub struct WriteBatch {
     /// Tree key → value, or `None` for a removal.
     pub writes: Vec<(Slice, Option<Slice>)>,
+    /// Prefixes of tree keys: every row below them is removed, those that this batch writes among them. The cost is that
+    /// of one small write each, whatever the number of rows; `purge` frees the room later. Meant for rows below an id
+    /// that is never used again.
+    ///
+    /// Invariant, kept by the caller: no later entry writes a key below a dropped prefix.
+    pub drops: Vec<Slice>,
 }
 
 /// A range of tree keys: `start` inclusive, `end` exclusive; an empty `end` means "to the end of the tree".
@@ -86,7 +92,7 @@ pub type Keep = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 pub struct EngineStats {
     /// Bytes of files on disk.
     pub disk_bytes: u64,
-    /// About how many of them are of rows that are to be purged.
+    /// About how many of them belong to rows that `purge` is to remove.
     pub unwanted_bytes: u64,
     /// Bytes in memtables (or, for the memory engine, in the map).
     pub memtable_bytes: u64,
@@ -263,8 +269,8 @@ pub trait Engine: Send + Sync {
         let _ = keep;
     }
 
-    /// Removes rows of a forked map that are not wanted, if there are any; true if there may be more. Blocks, for long;
-    /// for a background thread of its own.
+    /// One step that frees the room of rows below dropped prefixes, and of rows of a forked map that are not wanted; true
+    /// if there may be more to do. Blocks, for long; for a background thread of its own.
     fn purge(&self) -> Result<bool> {
         Ok(false)
     }

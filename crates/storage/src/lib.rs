@@ -6,6 +6,7 @@
 mod aligned;
 mod allocation;
 mod cache;
+mod dropped;
 mod durable_write;
 mod engine;
 mod envelope;

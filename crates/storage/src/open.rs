@@ -34,7 +34,7 @@ mod tests {
         for (kind, other) in [(EngineKind::Lsm, EngineKind::Memory), (EngineKind::Memory, EngineKind::Lsm)] {
             let folder = tempfile::tempdir().unwrap();
             let engine = open_engine(kind, folder.path(), &shared).unwrap();
-            engine.apply(1, WriteBatch { writes: vec![(b"a".into(), Some(b"b".into()))] });
+            engine.apply(1, WriteBatch { writes: vec![(b"a".into(), Some(b"b".into()))], ..WriteBatch::default() });
             engine.seal(vec![]);
             engine.flush().unwrap();
             drop(engine);

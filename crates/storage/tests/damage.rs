@@ -33,7 +33,7 @@ fn build(folder: &Path, kind: EngineKind) -> Map {
         let noise = value.len() / 2;
         prng.fill(&mut value[..noise]);
         let write = (Slice::from(&key[..]), Some(Slice::from(&value[..])));
-        engine.apply(index, WriteBatch { writes: vec![write] });
+        engine.apply(index, WriteBatch { writes: vec![write], ..WriteBatch::default() });
         map.insert(key, value);
         if index % 30 == 0 {
             engine.seal(vec![(Slice::from(&b"m"[..]), Slice::from(&b"1"[..]))]);

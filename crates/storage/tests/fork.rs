@@ -57,7 +57,8 @@ impl Side {
             };
         }
         let slice = |(key, value): (Vec<u8>, Option<Vec<u8>>)| (Slice::from(key), value.map(Slice::from));
-        self.engine.apply(self.index, WriteBatch { writes: writes.into_iter().map(slice).collect() });
+        self.engine
+            .apply(self.index, WriteBatch { writes: writes.into_iter().map(slice).collect(), ..WriteBatch::default() });
     }
 
     fn seal(&self) {
@@ -72,7 +73,7 @@ impl Side {
             let rows: Vec<_> = rows.filter(|(key, _)| (self.keep)(key)).collect();
             self.map.extend(rows.iter().cloned());
             let writes = rows.into_iter().map(|(key, value)| (Slice::from(key), Some(Slice::from(value)))).collect();
-            self.engine.apply(self.index, WriteBatch { writes });
+            self.engine.apply(self.index, WriteBatch { writes, ..WriteBatch::default() });
             self.seal();
             self.engine.flush().unwrap();
         }

@@ -78,7 +78,7 @@ fn key_of(index: u64) -> Vec<u8> {
 /// Writes 200 keys again and again, in turn.
 fn apply(engine: &dyn Engine, index: u64) {
     let write = (Slice::from(key_of(index)), Some(Slice::from(value_of(index))));
-    engine.apply(index, WriteBatch { writes: vec![write] });
+    engine.apply(index, WriteBatch { writes: vec![write], ..WriteBatch::default() });
 }
 
 fn check(engine: &dyn Engine, applied: u64) {

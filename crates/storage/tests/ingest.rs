@@ -39,7 +39,7 @@ fn map(seed: u64) -> Map {
 
 fn apply(engine: &dyn Engine, index: u64, map: &Map) {
     let writes = map.iter().map(|(key, value)| (key[..].into(), Some(value[..].into()))).collect();
-    engine.apply(index, WriteBatch { writes });
+    engine.apply(index, WriteBatch { writes, ..WriteBatch::default() });
 }
 
 fn put_all(ingest: &mut dyn Ingest, map: &Map) {
@@ -174,7 +174,7 @@ fn many_batches_of_rows_may_be_of_a_low_index() {
         // What is applied next hides it, and compaction makes one map of both.
         let (removed, written) = (b"key002".to_vec(), b"key005".to_vec());
         let writes = vec![(removed[..].into(), None), (written[..].into(), Some(b"new".into()))];
-        engine.apply(2, WriteBatch { writes });
+        engine.apply(2, WriteBatch { writes, ..WriteBatch::default() });
         let mut wanted = map(2);
         wanted.remove(&removed).unwrap();
         wanted.insert(written, b"new".to_vec()).unwrap();

@@ -12,10 +12,11 @@ use vocab::Prng;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 type Writes = Vec<(Vec<u8>, Option<Vec<u8>>)>;
+type Drops = Vec<Vec<u8>>;
 
 /// What happened at each index, so that a restart can replay it.
 enum Entry {
-    Writes(Writes),
+    Writes(Writes, Drops),
     /// All but these rows.
     Clear(Map),
     /// Jumped over by an install.
@@ -64,8 +65,11 @@ impl Aside {
     }
 }
 
+/// Collections come in the order of their numbers, and are dropped in it.
 #[derive(Default)]
 struct Model {
+    /// The numbers of those that there are.
+    collections: std::ops::Range<u64>,
     /// `entries[i]` has index `i + 1`.
     entries: Vec<Entry>,
     map: Map,
@@ -84,6 +88,18 @@ fn key(prng: &mut Prng) -> Vec<u8> {
     format!("key{:03}", prng.below(150)).into_bytes()
 }
 
+/// All keys of a collection begin with this.
+fn collection(number: u64) -> Vec<u8> {
+    format!("k{number}/").into_bytes()
+}
+
+/// A key of a collection: of one that is there, or was.
+fn element(model: &Model, prng: &mut Prng) -> Vec<u8> {
+    let Some(newest) = model.collections.end.checked_sub(1) else { return key(prng) };
+    let number = newest.saturating_sub(prng.below(6));
+    [collection(number), format!("{:02}", prng.below(60)).into_bytes()].concat()
+}
+
 fn value(prng: &mut Prng) -> Vec<u8> {
     let length = match prng.below(10) {
         0 => 0,
@@ -98,6 +114,26 @@ fn value(prng: &mut Prng) -> Vec<u8> {
     bytes
 }
 
+/// What an entry drops; it may begin and fill a collection.
+fn drops(model: &mut Model, writes: &mut Writes, prng: &mut Prng) -> Drops {
+    if prng.below(3) == 0 {
+        model.collections.end += 1;
+    }
+    let numbers = model.collections.clone();
+    if !numbers.is_empty() && prng.below(3) == 0 {
+        let number = numbers.start + prng.below(numbers.end - numbers.start);
+        let names: std::collections::BTreeSet<u64> = (0..prng.below(40)).map(|_| prng.below(60)).collect();
+        let row = |name: u64, prng: &mut Prng| {
+            let key = [collection(number), format!("{name:02}").into_bytes()].concat();
+            (key, (prng.below(9) != 0).then(|| value(prng)))
+        };
+        writes.extend(names.into_iter().map(|name| row(name, prng)));
+    }
+    let count = if prng.below(4) == 0 { prng.below(numbers.end - numbers.start + 1) } else { 0 };
+    model.collections.start += count;
+    (numbers.start..numbers.start + count).map(collection).collect()
+}
+
 fn writes(prng: &mut Prng) -> Writes {
     let mut writes = Map::new();
     for _ in 0..=prng.below(8) {
@@ -106,12 +142,12 @@ fn writes(prng: &mut Prng) -> Writes {
     writes.into_iter().map(|(key, value)| (key, (prng.below(5) != 0).then_some(value))).collect()
 }
 
-fn apply(engine: &dyn Engine, index: u64, writes: &Writes) {
+fn apply(engine: &dyn Engine, index: u64, writes: &Writes, drops: &Drops) {
     let writes = writes
         .iter()
         .map(|(key, value)| (Slice::from(&key[..]), value.as_ref().map(|value| Slice::from(&value[..]))))
         .collect();
-    engine.apply(index, WriteBatch { writes });
+    engine.apply(index, WriteBatch { writes, drops: drops.iter().map(|prefix| Slice::from(&prefix[..])).collect() });
 }
 
 fn owned(rows: &Map) -> Vec<(Slice, Slice)> {
@@ -131,6 +167,9 @@ fn scan(snapshot: &dyn Snapshot, span: &Span, reverse: bool) -> Vec<(Vec<u8>, Ve
 
 fn check_snapshot(snapshot: &dyn Snapshot, index: u64, map: &Map, prng: &mut Prng) {
     assert_eq!(snapshot.index(), index);
+    for (key, value) in map.iter().filter(|(key, _)| key.contains(&b'/')).take(5) {
+        assert_eq!(snapshot.get(key).unwrap().as_deref(), Some(&value[..]), "{key:?}");
+    }
     for _ in 0..5 {
         let key = key(prng);
         assert_eq!(snapshot.get(&key).unwrap().as_deref(), map.get(&key).map(|value| &value[..]), "{key:?}");
@@ -156,7 +195,7 @@ fn meta_of(engine: &dyn Engine) -> u64 {
 fn replay(engine: &dyn Engine, model: &Model) {
     for index in engine.flushed_index() + 1..=model.index() {
         match &model.entries[index as usize - 1] {
-            Entry::Writes(writes) => apply(engine, index, writes),
+            Entry::Writes(writes, drops) => apply(engine, index, writes, drops),
             Entry::Clear(rows) => engine.clear(index, vec![], owned(rows)).unwrap(),
             Entry::Skipped => panic!("an index that an install jumped over is applied"),
         }
@@ -170,15 +209,17 @@ fn session(engine: &dyn Engine, model: &mut Model, prng: &mut Prng) {
     for _ in 0..150 {
         match prng.below(100) {
             0..57 => {
-                let writes = writes(prng);
-                apply(engine, model.index() + 1, &writes);
+                let mut writes = writes(prng);
+                let drops = drops(model, &mut writes, prng);
+                apply(engine, model.index() + 1, &writes, &drops);
                 for (key, value) in &writes {
                     match value {
                         Some(value) => model.map.insert(key.clone(), value.clone()),
                         None => model.map.remove(key),
                     };
                 }
-                model.entries.push(Entry::Writes(writes));
+                model.map.retain(|key, _| !drops.iter().any(|prefix| key.starts_with(prefix)));
+                model.entries.push(Entry::Writes(writes, drops));
             }
             57..60 => aside = aside.go_on(engine, model, prng),
             60..70 => {
@@ -195,7 +236,8 @@ fn session(engine: &dyn Engine, model: &mut Model, prng: &mut Prng) {
                 assert_eq!(engine.flushed_index(), model.flushed.0);
                 assert!(!engine.needs_flush());
             }
-            78..85 => while engine.compact().unwrap() {},
+            78..83 => while engine.compact().unwrap() {},
+            83..85 => while engine.purge().unwrap() {},
             85 => {
                 let rows: Map = writes(prng).into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
                 engine.clear(model.index() + 1, vec![], owned(&rows)).unwrap();
@@ -209,7 +251,7 @@ fn session(engine: &dyn Engine, model: &mut Model, prng: &mut Prng) {
             _ => check_snapshot(&*engine.snapshot(), model.index(), &model.map, prng),
         }
         assert_eq!(engine.applied_index(), model.index());
-        let key = key(prng);
+        let key = if prng.below(2) == 0 { key(prng) } else { element(model, prng) };
         assert_eq!(engine.get(&key).unwrap().as_deref(), model.map.get(&key).map(|value| &value[..]), "{key:?}");
         if let Some((snapshot, index, map)) = snapshots.last() {
             check_snapshot(&**snapshot, *index, map, prng);
@@ -261,7 +303,7 @@ fn many_flushes_leave_few_files_and_an_exact_index() {
     let open = || -> Arc<dyn Engine> { storage::open_engine(EngineKind::Lsm, folder.path(), &shared).unwrap() };
     let mut engine = open();
     for index in 151..=260 {
-        apply(&*engine, index, &vec![(b"k".to_vec(), Some(index.to_le_bytes().to_vec()))]);
+        apply(&*engine, index, &vec![(b"k".to_vec(), Some(index.to_le_bytes().to_vec()))], &Vec::new());
         engine.seal(vec![]);
         engine.flush().unwrap();
         while engine.compact().unwrap() {}

@@ -18,7 +18,7 @@ fn key(i: u64) -> Vec<u8> {
 fn batch(index: u64, prng: &mut Prng) -> WriteBatch {
     let value = |length: u64| [&index.to_le_bytes()[..], &vec![0; length as usize]].concat();
     let write = |i| (Slice::from(key(i)), Some(Slice::from(value(prng.below(700)))));
-    WriteBatch { writes: (0..KEYS).map(write).collect() }
+    WriteBatch { writes: (0..KEYS).map(write).collect(), ..WriteBatch::default() }
 }
 
 fn index_of(value: &[u8]) -> u64 {
@@ -124,7 +124,7 @@ fn a_stop_ends_a_compaction_that_waits_for_its_rate() {
     for index in 1..=5 {
         let value = |i: u64| vec![i as u8; 1000];
         let writes = (0..400).map(|i| (Slice::from(key(i)), Some(Slice::from(value(i + index))))).collect();
-        engine.apply(index, WriteBatch { writes });
+        engine.apply(index, WriteBatch { writes, ..WriteBatch::default() });
         engine.seal(vec![]);
         engine.flush().unwrap();
     }

@@ -21,7 +21,24 @@ pub(super) struct Overlay {
 struct State {
     /// Whether the tree below has been emptied.
     cleared: bool,
+    /// Prefixes that hide rows of the tree below.
+    dropped: Vec<Slice>,
     writes: BTreeMap<Slice, Option<Slice>>,
+}
+
+impl State {
+    fn apply(&mut self, batch: WriteBatch) {
+        self.writes.extend(batch.writes);
+        for prefix in batch.drops {
+            self.writes.retain(|key, _| !key.starts_with(&prefix));
+            self.dropped.push(prefix);
+        }
+    }
+
+    /// Whether a row of the tree below is gone.
+    fn hides(&self, key: &[u8]) -> bool {
+        self.cleared || self.dropped.iter().any(|prefix| key.starts_with(prefix))
+    }
 }
 
 impl Overlay {
@@ -43,7 +60,7 @@ impl Overlay {
 
 impl Engine for Overlay {
     fn apply(&self, index: u64, batch: WriteBatch) {
-        self.change(index, |state| state.writes.extend(batch.writes));
+        self.change(index, |state| state.apply(batch));
     }
 
     fn applied_index(&self) -> u64 {
@@ -90,7 +107,7 @@ impl Engine for Overlay {
 
     fn clear(&self, index: u64, _meta: Vec<(Slice, Slice)>, rows: Vec<(Slice, Slice)>) -> Result<()> {
         let writes = rows.into_iter().map(|(key, value)| (key, Some(value))).collect();
-        self.change(index, |state| *state = State { cleared: true, writes });
+        self.change(index, |state| *state = State { cleared: true, dropped: Vec::new(), writes });
         Ok(())
     }
 
@@ -130,7 +147,7 @@ impl Snapshot for Above {
     fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
         match self.state.writes.get(key) {
             Some(written) => Ok(written.clone()),
-            None if self.state.cleared => Ok(None),
+            None if self.state.hides(key) => Ok(None),
             None => self.base.snapshot().get(key),
         }
     }
@@ -145,8 +162,12 @@ impl Snapshot for Above {
         let high = if span.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(Slice::from(&span.end[..])) };
         let written = self.state.writes.range((low, high));
         let written: Written<'_> = if reverse { Box::new(written.rev()) } else { Box::new(written) };
-        let below: Below<'_> =
-            if self.state.cleared { Box::new(std::iter::empty()) } else { self.base.snapshot().iter(span, reverse) };
+        let is_kept = |row: &Result<(Slice, Slice)>| row.as_ref().map_or(true, |(key, _)| !self.state.hides(key));
+        let below: Below<'_> = if self.state.cleared {
+            Box::new(std::iter::empty())
+        } else {
+            Box::new(self.base.snapshot().iter(span, reverse).filter(is_kept))
+        };
         Box::new(Merge::new(written, below, reverse))
     }
 }

@@ -104,7 +104,7 @@ impl<'a> EntrySpace<'a> {
             }
         }
         let writes = self.overlay.into_iter().collect();
-        self.view.engine().apply(self.index, WriteBatch { writes });
+        self.view.engine().apply(self.index, WriteBatch { writes, ..WriteBatch::default() });
         for (slot, by) in self.counts {
             self.view.counters().change(slot, by);
         }

@@ -68,7 +68,7 @@ impl Host {
             let value = vec![i as u8; value_bytes + i % 7];
             (Slice::from(format!("r{i:08}").as_bytes()), Some(Slice::from(&value[..])))
         });
-        self.engine.apply(90, WriteBatch { writes: writes.collect() });
+        self.engine.apply(90, WriteBatch { writes: writes.collect(), ..WriteBatch::default() });
     }
 }
 
@@ -239,11 +239,14 @@ fn a_snapshot_arrives_whole_and_unchanged() {
     source.host.fill(3000, 1000);
     // One row that is larger than a chunk.
     let large = vec![(Slice::from(&b"s"[..]), Some(Slice::from(&vec![9; 3_000_000][..])))];
-    source.host.engine.apply(91, WriteBatch { writes: large });
+    source.host.engine.apply(91, WriteBatch { writes: large, ..WriteBatch::default() });
     assert!(source.send(&target));
     // What comes later is not a part of it.
     let later = source.host.engine.snapshot();
-    source.host.engine.apply(92, WriteBatch { writes: vec![(Slice::from(&b"t"[..]), Some(Slice::from(&b"1"[..])))] });
+    source.host.engine.apply(
+        92,
+        WriteBatch { writes: vec![(Slice::from(&b"t"[..]), Some(Slice::from(&b"1"[..])))], ..WriteBatch::default() },
+    );
     until("it is sent", || !source.host.sent().is_empty());
     assert_eq!(source.host.sent(), [Ok(())]);
     let received = target.host.told.lock().unwrap().received.pop().unwrap();

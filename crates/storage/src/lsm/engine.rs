@@ -3,14 +3,20 @@
 //! Threads: one applies (and seals and clears); any read; one flushes and one compacts at a time. Readers take no
 //! lock: they load the published view, then the applied index (see `view`). Publishing is serialised by `publishing`.
 
+use super::collector::{self, Plan};
 use super::fault::translate;
 use super::generation::{self, Generation, L0_TABLES, L0_TABLES_UNPURGED};
 use super::ingest::LsmIngested;
 use super::manifest::Manifest;
 use super::memtable::{Memtable, NEWEST};
+use super::purge;
 use super::snapshot::LsmSnapshot;
 use super::sweep::{Views, sweep};
-use super::view::{APPLIED_KEY, Sealed, View, applied_record, meta_key, newest_of, read_applied};
+use super::view::{
+    APPLIED_KEY, Sealed, View, applied_record, drop_key, drop_record, dropped_in, meta_key, newest_of, read_applied,
+    read_dropped,
+};
+use crate::dropped::prefix_end;
 use crate::envelope::Packing;
 use crate::files::create_folder;
 use crate::health::Health;
@@ -19,7 +25,9 @@ use crate::{
     Snapshot, Step, WriteBatch,
 };
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
-use lsm_tree::{AbstractTree, ValueType};
+use lsm_tree::compaction::PullDown;
+use lsm_tree::{AbstractTree, InternalValue, ValueType};
+use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,16 +78,23 @@ impl LsmEngine {
         generation::end_fork(folder);
         let generation = Generation::open(folder, number, shared)?;
         let flushed = read_applied(&View::of_files(generation.clone(), 0))?;
-        Ok(Self::of(folder, generation, flushed, shared))
+        Self::of(folder, generation, flushed, shared)
     }
 
     /// The map of a tree whose files hold everything up to entry `flushed`.
-    pub(super) fn of(folder: &Path, generation: Arc<Generation>, flushed: u64, shared: &Arc<SharedResources>) -> Self {
+    pub(super) fn of(
+        folder: &Path,
+        generation: Arc<Generation>,
+        flushed: u64,
+        shared: &Arc<SharedResources>,
+    ) -> Result<Self> {
+        let dropped = read_dropped(&View::of_files(generation.clone(), flushed))?;
+        generation.dropped.store(Arc::new(dropped));
         let view = Arc::new(View::of_files(generation.clone(), flushed));
         generation.flushed.store(flushed, Ordering::Release);
         let views = Views::default();
         views.add(&view);
-        Self {
+        Ok(Self {
             folder: folder.to_path_buf(),
             shared: shared.clone(),
             packing: Packing::new(shared.options.compression, shared.options.separation_bytes),
@@ -92,7 +107,7 @@ impl LsmEngine {
             cleared: Mutex::new(Vec::new()),
             health: Arc::default(),
             fork_expected: Mutex::new(None),
-        }
+        })
     }
 
     /// Publishes `view`, and hands back the one that it replaces; `publishing` is held.
@@ -111,6 +126,7 @@ impl LsmEngine {
             return;
         }
         let (flushed, sealed) = current.sealed.split_at(done);
+        generation.note_dropped(dropped_in(flushed));
         let floor = self.applied.load(Ordering::SeqCst);
         let (active, sealed) = (current.active.clone(), sealed.to_vec());
         retire(self.publish(View::new(generation.clone(), active, sealed, floor)));
@@ -152,6 +168,89 @@ impl LsmEngine {
             other => other,
         };
         Err(self.health.judge(error))
+    }
+
+    /// Rewrites a level of `generation` that holds rows that are to go, slowly; its compaction is held. False if it is to
+    /// end.
+    fn rewrite(&self, generation: &Arc<Generation>, from: u8, to: u8) -> Result<bool> {
+        generation.pace.hurried.store(false, Ordering::Relaxed);
+        generation.pace.purging.store(true, Ordering::Relaxed);
+        let result = self.write_files(generation, || {
+            generation.tree().compact(Arc::new(PullDown(from, to)), u64::MAX)?;
+            Ok(generation.blob_names.check()?)
+        });
+        generation.pace.purging.store(false, Ordering::Relaxed);
+        if self.is_ending(generation) {
+            return Ok(false);
+        }
+        result?;
+        self.refresh(generation, 0);
+        Ok(true)
+    }
+
+    /// One step that removes rows which a fork has taken over.
+    fn purge_unwanted(&self) -> Result<bool> {
+        let generation = self.view.load().generation.clone();
+        if generation.keep.load().is_none() || self.is_ending(&generation) {
+            return Ok(false);
+        }
+        let Some(last) = generation.unwanted() else { return Ok(false) };
+        let _one = generation.compacting.lock().expect("a panic while compacting is not survived");
+        let last = if last == purge::EVERYTHING {
+            // No compaction is under way that does not know what is wanted.
+            let last = purge::of_all_tables(&generation);
+            purge::mark(&generation, last)?;
+            last
+        } else {
+            last
+        };
+        let Some((from, to)) = purge::next_levels(&generation, |table| table <= last) else {
+            purge::unmark(&generation)?;
+            log::info!("{}: rows that another shard has now are gone", self.folder.display());
+            return Ok(false);
+        };
+        self.rewrite(&generation, from, to)
+    }
+
+    /// One step that frees the room of dropped prefixes.
+    fn purge_dropped(&self) -> Result<bool> {
+        let generation = self.view.load().generation.clone();
+        if generation.dropped.load().is_empty() || self.is_ending(&generation) {
+            return Ok(false);
+        }
+        let _one = generation.compacting.lock().expect("a panic while compacting is not survived");
+        let view = self.view.load_full();
+        if !Arc::ptr_eq(&view.generation, &generation) {
+            return Ok(false);
+        }
+        match generation.collector.plan(&view, generation.tree().disk_space()) {
+            Plan::Nothing => Ok(false),
+            Plan::GoOn => Ok(true),
+            Plan::Cut(prefix) => {
+                let (before, end) = (tables(&generation), prefix_end(&prefix));
+                let high = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(end) };
+                let cut = || generation.tree().drop_range::<Slice, _>((Bound::Included(prefix), high));
+                self.write_files(&generation, cut)?;
+                self.refresh(&generation, 0);
+                Ok(before != tables(&generation))
+            }
+            Plan::Rewrite { from, to } => self.rewrite(&generation, from, to),
+            Plan::Forget(prefixes) => {
+                let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
+                let current = self.view.load();
+                if Arc::ptr_eq(&current.generation, &generation) {
+                    generation.forget(prefixes);
+                    let (active, sealed) = (current.active.clone(), current.sealed.clone());
+                    drop(self.publish(View::new(
+                        generation.clone(),
+                        active,
+                        sealed,
+                        self.applied.load(Ordering::SeqCst),
+                    )));
+                }
+                Ok(true)
+            }
+        }
     }
 
     /// Whether nothing is to be rewritten any more: then what ended early has not failed.
@@ -216,9 +315,14 @@ impl Engine for LsmEngine {
         assert!(index > before, "entry {index} applied after {before}");
         let view = self.view.load();
         // Compressed before readers are kept out.
-        let writes: Vec<_> = batch.writes.into_iter().map(|write| stored(self.packing, write)).collect();
+        let mut writes: Vec<_> = batch.writes.into_iter().map(|write| stored(self.packing, write)).collect();
+        for prefix in &batch.drops {
+            assert!(prefix.first().is_some_and(|&byte| byte != 0), "an empty or a reserved prefix is dropped");
+            let (key, record) = drop_record(prefix, index);
+            writes.push((key, record, ValueType::Value));
+        }
         let publish = || self.applied.store(index, Ordering::SeqCst);
-        view.generation.usage.add(view.active.apply(index, writes.into_iter(), publish));
+        view.generation.usage.add(view.active.apply(index, writes.into_iter(), batch.drops, publish));
     }
 
     fn applied_index(&self) -> u64 {
@@ -271,8 +375,11 @@ impl Engine for LsmEngine {
         let generation = &view.generation;
         let meta = meta.into_iter().map(|(key, value)| (meta_key(&key), self.packing.pack(value)));
         let own = meta.chain([(Slice::from(APPLIED_KEY), applied_record(index))]);
-        let own: Vec<_> = own.map(|(key, value)| (key, value, ValueType::Value)).collect();
-        generation.usage.add(view.active.apply(index, own.into_iter(), || ()));
+        let own = own.map(|(key, value)| (key, value, ValueType::Value));
+        let forgotten = generation.take_forgotten().into_iter();
+        let forgotten = forgotten.map(|prefix| (drop_key(&prefix), Slice::empty(), ValueType::Tombstone));
+        let own: Vec<_> = own.chain(forgotten).collect();
+        generation.usage.add(view.active.apply(index, own.into_iter(), Vec::new(), || ()));
         let mut sealed = view.sealed.clone();
         sealed.push(Sealed { memtable: view.active.clone(), index, bytes: generation.usage.seal() });
         // The old view dies cheaply: the new one has all that it holds.
@@ -299,9 +406,12 @@ impl Engine for LsmEngine {
         if sealed.is_empty() {
             return Ok(());
         }
-        let tree = generation.tree();
+        let (tree, dropped) = (generation.tree(), dropped_in(&sealed));
+        let is_kept = |row: &lsm_tree::Result<InternalValue>| {
+            dropped.is_empty() || row.as_ref().is_ok_and(|row| !dropped.covers(&row.key.user_key))
+        };
         self.write_files(&generation, || {
-            if let Some((tables, blob_files)) = tree.flush_to_tables(newest_of(&sealed))? {
+            if let Some((tables, blob_files)) = tree.flush_to_tables(newest_of(&sealed).filter(is_kept))? {
                 if blob_files.as_ref().is_some_and(|files| !files.is_empty()) {
                     generation.blob_names.sync()?;
                 }
@@ -329,9 +439,6 @@ impl Engine for LsmEngine {
             generation.pace.hurried.store(!self.is_left_to_purge(&generation), Ordering::Relaxed);
             return Ok(false);
         };
-        let tables = |generation: &Generation| -> Vec<u64> {
-            generation.index().current_version().iter_tables().map(lsm_tree::Table::id).collect()
-        };
         if self.is_ending(&generation) || self.is_left_to_purge(&generation) {
             return Ok(false);
         }
@@ -354,7 +461,7 @@ impl Engine for LsmEngine {
     fn debt(&self) -> f64 {
         let runs = self.view.load().l0_runs as f64;
         let l0 = (runs - f64::from(L0_TABLES)).max(0.0) / (L0_RUNS_MAX - f64::from(L0_TABLES));
-        l0.max(self.shared.memtable_debt())
+        l0.max(self.shared.memtable_debt()).max(collector::debt(&self.view.load().dropped))
     }
 
     fn clear(&self, index: u64, meta: Vec<(Slice, Slice)>, rows: Vec<(Slice, Slice)>) -> Result<()> {
@@ -387,7 +494,8 @@ impl Engine for LsmEngine {
     }
 
     fn purge(&self) -> Result<bool> {
-        self.purge_step()
+        self.health.check()?;
+        Ok(self.purge_unwanted()? | self.purge_dropped()?)
     }
 
     fn abandon(&self) {
@@ -410,6 +518,11 @@ impl Engine for LsmEngine {
             }
         }
     }
+}
+
+/// The numbers of its tables.
+fn tables(generation: &Generation) -> Vec<u64> {
+    generation.index().current_version().iter_tables().map(lsm_tree::Table::id).collect()
 }
 
 /// How many tables each level has: a move changes only this.

@@ -1,12 +1,13 @@
 //! Slows compaction: lsm-tree has no rate limit, but shows every value it moves to a filter. It also tells the filter when
-//! all is written and not yet in the manifest. Rows that a forked tree does not want end here: all versions of their
-//! keys are unwanted, so that it does not matter which of them comes by first. A purge has a limit of its own, which it
+//! all is written and not yet in the manifest. Rows that a forked tree does not want, and rows of dropped
+//! prefixes, end here: all versions of their keys are to go, so their order does not matter. A purge has a limit of its own, which it
 //! heeds until its tree is in a hurry.
 
 use super::names::BlobNames;
 use crate::Keep;
+use crate::dropped::DroppedPrefixes;
 use crate::throttle::Throttle;
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use lsm_tree::compaction::filter::Context;
 use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
 use std::panic::{AssertUnwindSafe, RefUnwindSafe};
@@ -39,12 +40,14 @@ pub(super) struct Parts {
     pub(super) pace: Arc<Pace>,
     pub(super) blob_names: Arc<BlobNames>,
     pub(super) keep: Arc<ArcSwapOption<Keep>>,
+    pub(super) dropped: Arc<ArcSwap<DroppedPrefixes<u64>>>,
 }
 
 struct BrakeFilter {
     parts: Parts,
     /// As it was when the compaction began.
     keep: Option<Arc<Keep>>,
+    dropped: Arc<DroppedPrefixes<u64>>,
     bytes: u64,
 }
 
@@ -75,7 +78,7 @@ impl Factory for Brake {
 
     fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
         let parts = self.0.0.clone();
-        Box::new(BrakeFilter { keep: parts.keep.load_full(), parts, bytes: 0 })
+        Box::new(BrakeFilter { keep: parts.keep.load_full(), dropped: parts.dropped.load_full(), parts, bytes: 0 })
     }
 }
 
@@ -91,8 +94,10 @@ impl CompactionFilter for BrakeFilter {
             self.bytes = 0;
         }
         // What begins with byte 0 is storage's own.
-        let unwanted = |keep: &Arc<Keep>| item.key().first().is_some_and(|&byte| byte != 0) && !keep(item.key());
-        Ok(if self.keep.as_ref().is_some_and(unwanted) { Verdict::Destroy } else { Verdict::Keep })
+        let is_own = item.key().first().is_none_or(|&byte| byte == 0);
+        let is_unwanted = || self.keep.as_ref().is_some_and(|keep| !keep(item.key()));
+        let is_rubbish = !is_own && (is_unwanted() || self.dropped.covers(item.key()));
+        Ok(if is_rubbish { Verdict::Destroy } else { Verdict::Keep })
     }
 
     fn finish(self: Box<Self>) {

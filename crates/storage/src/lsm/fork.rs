@@ -59,7 +59,7 @@ impl LsmEngine {
             folder.display(),
             begun.elapsed()
         );
-        Ok(Self::of(folder, child, index, &self.shared))
+        Self::of(folder, child, index, &self.shared)
     }
 }
 

@@ -8,6 +8,7 @@
 //! Invariant: the pointer is switched only after the tree that it names is complete and durable; trees that it does
 //! not name, and that nobody in this process holds, are rubbish and are removed.
 
+use super::collector::Collector;
 use super::direct::{Closing, DirectFiles, FileKey};
 use super::fault::translate;
 use super::filter::{Brake, Pace, Parts};
@@ -15,11 +16,12 @@ use super::manifest::Manifest;
 use super::names::BlobNames;
 use super::purge;
 use super::table::{Blocks, Known};
+use crate::dropped::DroppedPrefixes;
 use crate::files::{create_folder, replace_file, system_error};
 use crate::held::{Held, remove_or_condemn};
 use crate::resources::Usage;
-use crate::{Compression, Error, Keep, Result, SharedResources};
-use arc_swap::ArcSwapOption;
+use crate::{Compression, Error, Keep, Result, SharedResources, Slice};
+use arc_swap::{ArcSwap, ArcSwapOption};
 use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{CompressionPolicy, PinningPolicy};
 use lsm_tree::{
@@ -71,6 +73,12 @@ pub(super) struct Generation {
     pub(super) values: Known<Closing>,
     /// Which rows compaction keeps; all if it does not say.
     pub(super) keep: Arc<ArcSwapOption<Keep>>,
+    /// The prefixes that its files say are dropped, each with the index of the entry. Compaction drops their rows.
+    pub(super) dropped: Arc<ArcSwap<DroppedPrefixes<u64>>>,
+    /// Prefixes that no file has rows of any more, but records.
+    forgotten: Mutex<Vec<Slice>>,
+    /// Frees what they take.
+    pub(super) collector: Collector,
     /// Tables up to this number may hold rows that are not kept: as the file says (see `purge`).
     unwanted: Mutex<Option<u64>>,
     /// What lsm-tree counts its own changes with. Nothing else uses it, except that an ingestion's rows get its number.
@@ -135,6 +143,7 @@ impl Generation {
     fn begin(number: u64, folder: &Path, held: Held, shared: &Arc<SharedResources>) -> lsm_tree::Result<Arc<Self>> {
         let (seqno, blob_names) = (SequenceNumberCounter::default(), Arc::new(BlobNames::new(folder)));
         let keep: Arc<ArcSwapOption<Keep>> = Arc::default();
+        let dropped: Arc<ArcSwap<DroppedPrefixes<u64>>> = Arc::default();
         let pace = Arc::new(Pace::default());
         let brake = Brake::new(Parts {
             throttle: shared.throttle.clone(),
@@ -142,6 +151,7 @@ impl Generation {
             pace: pace.clone(),
             blob_names: blob_names.clone(),
             keep: keep.clone(),
+            dropped: dropped.clone(),
         });
         let tree = config(folder, shared, &seqno, brake).open()?;
         Ok(Arc::new(Self {
@@ -165,6 +175,9 @@ impl Generation {
             blocks: Known::default(),
             values: Known::default(),
             keep,
+            dropped,
+            forgotten: Mutex::default(),
+            collector: Collector::default(),
             unwanted: Mutex::new(None),
             seqno,
             held,
@@ -195,6 +208,28 @@ impl Generation {
 
     pub(super) fn note_unwanted(&self, last: Option<u64>) {
         *self.unwanted.lock().expect("nothing panics while it is held") = last;
+    }
+
+    /// The files hold these drops now.
+    pub(super) fn note_dropped(&self, new: DroppedPrefixes<u64>) {
+        if !new.is_empty() {
+            let mut all = DroppedPrefixes::clone(&self.dropped.load());
+            new.iter().for_each(|(prefix, index)| all.insert(prefix.clone(), *index));
+            self.dropped.store(Arc::new(all));
+        }
+    }
+
+    /// No file has rows of these prefixes any more: their records are to go with the next seal.
+    pub(super) fn forget(&self, prefixes: Vec<Slice>) {
+        let mut all = DroppedPrefixes::clone(&self.dropped.load());
+        prefixes.iter().for_each(|prefix| all.remove(prefix));
+        self.dropped.store(Arc::new(all));
+        self.forgotten.lock().expect("nothing panics while it is held").extend(prefixes);
+    }
+
+    /// The prefixes that were forgotten since the last seal.
+    pub(super) fn take_forgotten(&self) -> Vec<Slice> {
+        std::mem::take(&mut *self.forgotten.lock().expect("nothing panics while it is held"))
     }
 
     /// Begins an ingestion whose rows get the sequence number 0, whenever it ends: unless another one, a flush or a

@@ -6,7 +6,7 @@
 use super::generation::{Generation, read_pointer, tree_folder};
 use super::manifest::Manifest;
 use super::snapshot::LsmSnapshot;
-use super::view::{View, read_applied};
+use super::view::{View, read_applied, read_dropped};
 use crate::files::system_error;
 use crate::{EngineStats, Error, Result, SharedResources, Slice, Snapshot};
 use std::fs;
@@ -36,6 +36,8 @@ impl LsmInspection {
         let target = tree_folder(links.path(), number);
         link_all(&tree, &target, &manifest)?;
         let generation = Generation::open(links.path(), number, shared).map_err(home)?;
+        let dropped = read_dropped(&View::of_files(generation.clone(), 0)).map_err(home)?;
+        generation.dropped.store(Arc::new(dropped));
         let view = Arc::new(View::of_files(generation, 0));
         let index = read_applied(&view).map_err(home)?;
         let hold = view.active.hold(|| index);

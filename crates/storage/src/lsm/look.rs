@@ -104,6 +104,9 @@ impl View {
         if let Some(entry) = self.unflushed(key, index) {
             return self.look_at(&entry, held);
         }
+        if self.dropped.covers(key) {
+            return Look::Found(None);
+        }
         let mut first = 0;
         if let Some((block, run)) = held.iter().rev().find_map(|held| held.rows_for(key, self.number)) {
             match Rows::new(block.data.clone()).and_then(|mut rows| rows.get(key)) {
@@ -360,7 +363,7 @@ mod tests {
         for entry in 1..=ENTRIES {
             let rows = (0..ROWS).map(|row| row * ENTRIES + entry);
             let writes = rows.map(|i| (Slice::from(key(i).as_bytes()), Some(value(key, i).into()))).collect();
-            engine.apply(entry, WriteBatch { writes });
+            engine.apply(entry, WriteBatch { writes, ..WriteBatch::default() });
             if entry < ENTRIES {
                 engine.seal(Vec::new());
                 engine.flush().unwrap();
@@ -447,7 +450,10 @@ mod tests {
         };
         assert_eq!(find().as_deref(), Some(&value(short, 1)[..]));
         // A newer value, in a newer table.
-        engine.apply(ENTRIES + 1, WriteBatch { writes: vec![(name.as_bytes().into(), Some("new".into()))] });
+        engine.apply(
+            ENTRIES + 1,
+            WriteBatch { writes: vec![(name.as_bytes().into(), Some("new".into()))], ..WriteBatch::default() },
+        );
         engine.seal(Vec::new());
         engine.flush().unwrap();
         assert_eq!(find().as_deref(), Some(&b"new"[..]));

@@ -6,6 +6,7 @@
 mod archive;
 mod blob;
 mod block;
+mod collector;
 mod direct;
 mod engine;
 mod fault;

@@ -7,17 +7,13 @@
 //! The file goes when no such table is left. It is a hint: without it, unwanted rows go as compaction meets them. With it,
 //! compaction leaves the first level to the purge as long as it can: what is rewritten once need not be rewritten twice.
 
-use super::engine::LsmEngine;
 use super::generation::Generation;
 use crate::Result;
 use crate::files::{replace_file, system_error};
 use lsm_tree::AbstractTree;
-use lsm_tree::compaction::PullDown;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 const FILE: &str = "unwanted";
 const HEAD: &str = "basalt unwanted 1";
@@ -64,58 +60,19 @@ pub(super) fn unwanted_bytes(generation: &Generation) -> u64 {
 }
 
 /// No table holds unwanted rows any more.
-fn unmark(generation: &Generation) -> Result<()> {
+pub(super) fn unmark(generation: &Generation) -> Result<()> {
     let path = generation.folder.join(FILE);
     fs::remove_file(&path).map_err(|error| system_error(&path, error))?;
     generation.note_unwanted(None);
     Ok(())
 }
 
-impl LsmEngine {
-    /// See `Engine::purge`.
-    pub(super) fn purge_step(&self) -> Result<bool> {
-        self.health.check()?;
-        let generation = self.view.load().generation.clone();
-        if generation.keep.load().is_none() || self.is_ending(&generation) {
-            return Ok(false);
-        }
-        let Some(last) = generation.unwanted() else { return Ok(false) };
-        let _one = generation.compacting.lock().expect("a panic while compacting is not survived");
-        let last = if last == EVERYTHING {
-            // Nothing is being compacted now that does not know what is wanted.
-            let last = of_all_tables(&generation);
-            mark(&generation, last)?;
-            last
-        } else {
-            last
-        };
-        let Some((from, to)) = next_levels(&generation, last) else {
-            unmark(&generation)?;
-            log::info!("{}: rows that another shard has now are gone", self.folder.display());
-            return Ok(false);
-        };
-        generation.pace.hurried.store(false, Ordering::Relaxed);
-        generation.pace.purging.store(true, Ordering::Relaxed);
-        let result = self.write_files(&generation, || {
-            generation.tree().compact(Arc::new(PullDown(from, to)), u64::MAX)?;
-            Ok(generation.blob_names.check()?)
-        });
-        generation.pace.purging.store(false, Ordering::Relaxed);
-        if self.is_ending(&generation) {
-            return Ok(false);
-        }
-        result?;
-        self.refresh(&generation, 0);
-        Ok(true)
-    }
-}
-
-/// A level to be rewritten because it has tables up to `last`: into itself, or the first one into the next that is not
-/// empty.
-fn next_levels(generation: &Generation, last: u64) -> Option<(u8, u8)> {
+/// The first level that has a table which is to be rewritten, and the level that it is rewritten into: itself, or for level
+/// 0 the next that is not empty.
+pub(super) fn next_levels(generation: &Generation, is_to_go: impl Fn(u64) -> bool) -> Option<(u8, u8)> {
     let version = generation.index().current_version();
     let mut levels = (0u8..).zip(version.iter_levels());
-    let (at, _) = levels.find(|(_, level)| level.iter().any(|run| run.iter().any(|table| table.id() <= last)))?;
+    let (at, _) = levels.find(|(_, level)| level.iter().any(|run| run.iter().any(|table| is_to_go(table.id()))))?;
     if at > 0 {
         return Some((at, at));
     }

@@ -3,6 +3,7 @@
 use super::memtable::Hold;
 use super::merge::Entries;
 use super::view::View;
+use crate::dropped::{DroppedPrefixes, prefix_end};
 use crate::{Cursor, HeldBlock, Look, Result, Slice, Snapshot, Span};
 use lsm_tree::InternalValue;
 use std::ops::Bound;
@@ -10,6 +11,8 @@ use std::sync::Arc;
 
 /// The first key that is the caller's.
 const FIRST_KEY: &[u8] = &[1];
+/// After so many rows of a dropped prefix, the next key behind all of them is sought.
+const DROPPED_ROWS_MAX: usize = 4;
 
 /// See `Snapshot`.
 pub(super) struct LsmSnapshot {
@@ -42,23 +45,65 @@ impl Snapshot for LsmSnapshot {
     fn cursor(&self, span: Span, reverse: bool) -> Box<dyn Cursor + '_> {
         let start = Slice::from(if span.start.as_slice() < FIRST_KEY { FIRST_KEY } else { &span.start });
         let end = Slice::from(&span.end[..]);
-        let entries: Entries<'_> = if !end.is_empty() && end <= start {
-            Box::new(std::iter::empty())
-        } else if reverse {
-            self.view.falling(&start, &end, self.index)
-        } else {
-            self.view.rising(&start, &end, self.index)
-        };
-        Box::new(Rows { view: &self.view, entries, start, end, at: None })
+        let dropped = self.view.dropped_within(&start, &end, self.index);
+        let (view, index, entries) = (&*self.view, self.index, Box::new(std::iter::empty()));
+        let mut rows = Rows { view, index, reverse, entries, start, end, dropped, passed: 0, at: None };
+        rows.seek();
+        Box::new(rows)
     }
 }
 
 struct Rows<'a> {
     view: &'a View,
+    index: u64,
+    reverse: bool,
     entries: Entries<'a>,
+    /// What is left of the range.
     start: Slice,
     end: Slice,
+    /// Of the range.
+    dropped: DroppedPrefixes<u64>,
+    /// How many rows of dropped prefixes came one after the other.
+    passed: usize,
     at: Option<InternalValue>,
+}
+
+impl Rows<'_> {
+    /// Begins at the first row of what is left.
+    fn seek(&mut self) {
+        self.entries = if !self.end.is_empty() && self.end <= self.start {
+            Box::new(std::iter::empty())
+        } else if self.reverse {
+            self.view.falling(&self.start, &self.end, self.index)
+        } else {
+            self.view.rising(&self.start, &self.end, self.index)
+        };
+    }
+
+    /// Whether the row of `key` was dropped; if so, it may move behind all rows of the same prefix.
+    fn is_dropped(&mut self, key: &[u8]) -> bool {
+        if self.dropped.is_empty() {
+            return false;
+        }
+        let Some((prefix, _)) = self.dropped.covering(key, |_| true) else {
+            self.passed = 0;
+            return false;
+        };
+        self.passed += 1;
+        if self.passed > DROPPED_ROWS_MAX {
+            self.passed = 0;
+            let behind = prefix_end(prefix);
+            if self.reverse {
+                self.end = prefix.clone();
+            } else if behind.is_empty() {
+                self.end = self.start.clone();
+            } else {
+                self.start = behind;
+            }
+            self.seek();
+        }
+        true
+    }
 }
 
 impl Cursor for Rows<'_> {
@@ -70,7 +115,7 @@ impl Cursor for Rows<'_> {
                 let high = if self.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(self.end.clone()) };
                 self.view.blame(&Bound::Included(self.start.clone()), &high, error)
             })?;
-            if !entry.key.is_tombstone() {
+            if !self.is_dropped(&entry.key.user_key) && !entry.key.is_tombstone() {
                 let key = entry.key.user_key.clone();
                 self.at = Some(entry);
                 return Ok(Some(key));

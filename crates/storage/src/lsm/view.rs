@@ -15,6 +15,7 @@ use super::memtable::{Memtable, NEWEST};
 use super::merge::{Direction, Entries, Merge};
 use super::purge;
 use super::table::{Access, Blocks};
+use crate::dropped::{DroppedPrefixes, prefix_end};
 use crate::envelope::unpack;
 use crate::files::verify_file;
 use crate::{EngineStats, Error, Result, Slice};
@@ -32,6 +33,9 @@ pub(super) const APPLIED_KEY: &[u8] = b"\0applied";
 const APPLIED_FORMAT: u8 = 1;
 /// Before the keys of meta records.
 const META_PREFIX: &[u8] = b"\0meta\0";
+/// Before a dropped prefix: the record of the entry that dropped it. It is there until no file has rows of that prefix.
+const DROP_PREFIX: &[u8] = b"\0drop\0";
+const DROP_FORMAT: u8 = 1;
 
 type Scan = dyn Fn(Bound<Slice>, Bound<Slice>, u64) -> Entries<'static> + Send + Sync;
 
@@ -49,6 +53,8 @@ pub(super) struct View {
     /// Newest first; within a run no two tables overlap, and they are in order.
     runs: Vec<Run>,
     blobs: HashMap<u64, ValueFile>,
+    /// What was dropped that its tables may still hold rows of. Every reader's index is at or above those kept here.
+    pub(super) dropped: Arc<DroppedPrefixes<u64>>,
     /// Of the files: the newest version below a seqno of each key between two bounds, in falling order, without removals.
     falling: Box<Scan>,
     pub(super) l0_runs: usize,
@@ -111,6 +117,14 @@ pub(super) fn newest_of(sealed: &[Sealed]) -> Merge<'static> {
     Merge::new(memtables, Direction::Rising { end: all.clone() }, NEWEST + 1)
 }
 
+/// What the entries in sealed memtables dropped.
+pub(super) fn dropped_in(sealed: &[Sealed]) -> DroppedPrefixes<u64> {
+    let mut all = DroppedPrefixes::default();
+    let dropped = sealed.iter().flat_map(|sealed| sealed.memtable.dropped(&[], &[], NEWEST));
+    dropped.for_each(|(prefix, index)| all.insert(prefix, index));
+    all
+}
+
 impl View {
     /// A picture of what the files of `generation` hold, with an empty memtable.
     pub(super) fn of_files(generation: Arc<Generation>, floor: u64) -> Self {
@@ -134,7 +148,8 @@ impl View {
             Box::new(Tree::create_internal_range(super_version.clone(), &(low, high), seqno, None).rev())
         };
         let number = VIEWS.fetch_add(1, Ordering::Relaxed);
-        Self { number, generation, active, sealed, runs, blobs, falling: Box::new(falling), l0_runs, floor }
+        let (dropped, falling) = (generation.dropped.load_full(), Box::new(falling));
+        Self { number, generation, active, sealed, runs, blobs, dropped, falling, l0_runs, floor }
     }
 
     /// The value of `key` as of `index`: one that is held and was the applied index after this view was loaded, or
@@ -142,6 +157,9 @@ impl View {
     pub(super) fn get(&self, key: &[u8], index: u64) -> Result<Option<Slice>> {
         if let Some(entry) = self.unflushed(key, index) {
             return self.value_of(&entry);
+        }
+        if self.dropped.covers(key) {
+            return Ok(None);
         }
         let (seqno, hash) = (index + 1, xxh3_64(key));
         for (_, table, _) in self.tables_for(key, 0) {
@@ -204,7 +222,7 @@ impl View {
         let version = tree.current_version();
         EngineStats {
             disk_bytes: tree.disk_space(),
-            unwanted_bytes: purge::unwanted_bytes(&self.generation),
+            unwanted_bytes: purge::unwanted_bytes(&self.generation) + self.generation.collector.bytes(),
             memtable_bytes: self.generation.usage.bytes(),
             level_tables: version.iter_levels().map(|level| level.table_count()).collect(),
             blob_files: tree.blob_file_count(),
@@ -231,6 +249,15 @@ impl View {
         Box::new(Merge::new(memtables.chain([files]), Direction::Falling { start: start.clone() }, index + 1))
     }
 
+    /// What was dropped as of `index` that covers rows from `start` to before `end` (empty: to the end).
+    pub(super) fn dropped_within(&self, start: &[u8], end: &[u8], index: u64) -> DroppedPrefixes<u64> {
+        let mut all = DroppedPrefixes::default();
+        self.dropped.within(start, end).for_each(|(prefix, at)| all.insert(prefix.clone(), *at));
+        let newer = self.memtables().flat_map(|memtable| memtable.dropped(start, end, index));
+        newer.for_each(|(prefix, at)| all.insert(prefix, at));
+        all
+    }
+
     /// Newest first.
     fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         std::iter::once(&self.active).chain(self.sealed.iter().rev().map(|sealed| &sealed.memtable))
@@ -246,6 +273,10 @@ impl View {
 
     pub(super) fn tables(&self) -> impl Iterator<Item = &Table> {
         self.runs.iter().flat_map(|run| run.tables.iter())
+    }
+
+    pub(super) fn tables_with_blocks(&self) -> impl Iterator<Item = (&Table, &Blocks)> {
+        self.runs.iter().flat_map(|run| run.tables.iter().zip(run.blocks.iter().map(|blocks| &**blocks)))
     }
 
     pub(super) fn blob_files(&self) -> impl Iterator<Item = &BlobFile> {
@@ -284,6 +315,35 @@ pub(super) fn read_applied(view: &View) -> Result<u64> {
         path: view.generation.folder.clone(),
         detail: "the record of the applied index is malformed".into(),
     })
+}
+
+/// The record that entry `index` dropped a prefix, and its tree key.
+pub(super) fn drop_record(prefix: &[u8], index: u64) -> (Slice, Slice) {
+    (drop_key(prefix), Slice::from(ByteView::fused(&[DROP_FORMAT], &index.to_le_bytes())))
+}
+
+/// The tree key of the record that a prefix was dropped.
+pub(super) fn drop_key(prefix: &[u8]) -> Slice {
+    Slice::from(ByteView::fused(DROP_PREFIX, prefix))
+}
+
+/// What was dropped, by the records in the files of a view.
+pub(super) fn read_dropped(view: &View) -> Result<DroppedPrefixes<u64>> {
+    let malformed = || Error::Corrupt {
+        path: view.generation.folder.clone(),
+        detail: "the record of a dropped prefix is malformed".into(),
+    };
+    let mut dropped = DroppedPrefixes::default();
+    let (start, end) = (Slice::from(DROP_PREFIX), prefix_end(DROP_PREFIX));
+    for entry in view.rising(&start, &end, NEWEST) {
+        let blame = |error| view.blame(&Bound::Included(start.clone()), &Bound::Excluded(end.clone()), error);
+        let entry = entry.map_err(blame)?;
+        let Some(record) = view.value_of(&entry)? else { continue };
+        let index = record.strip_prefix(&[DROP_FORMAT]).and_then(|bytes| bytes.try_into().ok());
+        let prefix = ByteView::from(entry.key.user_key).slice(DROP_PREFIX.len()..);
+        dropped.insert(Slice::from(prefix), u64::from_le_bytes(index.ok_or_else(malformed)?));
+    }
+    Ok(dropped)
 }
 
 /// The tree key of a meta record.

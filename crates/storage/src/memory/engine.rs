@@ -4,6 +4,7 @@
 //! reader sees whole entries only; readers share it.
 
 use super::file::{self, Writer};
+use super::fork::TURN_ROWS;
 use super::ingest::{self, MemoryIngest, MemoryIngested};
 use super::snapshot::MemorySnapshot;
 use super::state::State;
@@ -317,7 +318,8 @@ impl Engine for MemoryEngine {
     }
 
     fn purge(&self) -> Result<bool> {
-        Ok(self.purge_step())
+        let is_unwanted = self.purge_step();
+        Ok(self.generation().write().collect(TURN_ROWS) | is_unwanted)
     }
 
     fn stats(&self) -> EngineStats {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Rows that one turn with the lock looks at.
-const TURN_ROWS: usize = 512;
+pub(super) const TURN_ROWS: usize = 512;
 
 impl MemoryEngine {
     /// See `Engine::fork`.

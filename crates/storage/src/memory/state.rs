@@ -5,6 +5,7 @@
 //! in the map. So a write costs at most one more insertion, however many snapshots are open, and an overwritten value
 //! lives on only where a snapshot can see it.
 
+use crate::dropped::{DroppedPrefixes, prefix_end};
 use crate::{Slice, WriteBatch};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -24,6 +25,8 @@ pub(super) struct State {
     map: BTreeMap<Slice, Slice>,
     shadows: BTreeMap<SnapshotId, Shadow>,
     snapshots_ever: SnapshotId,
+    /// Prefixes whose rows may still be in the map; only snapshots up to the number kept here see them.
+    dropped: DroppedPrefixes<SnapshotId>,
     /// Records of the layers above, as of the last seal.
     pub(super) meta: BTreeMap<Slice, Slice>,
     bytes: u64,
@@ -54,7 +57,38 @@ impl State {
                 shadow.entry(key).or_insert(old);
             }
         }
+        for prefix in batch.drops {
+            assert!(prefix.first().is_some_and(|&byte| byte != 0), "an empty or a reserved prefix is dropped");
+            written += row_bytes(&prefix, &[]);
+            self.dropped.insert(prefix, self.snapshots_ever);
+        }
         written
+    }
+
+    /// Removes up to `limit` rows of a dropped prefix from the map; true if there may be more. Snapshots keep theirs.
+    pub(super) fn collect(&mut self, limit: usize) -> bool {
+        let Some((prefix, &last)) = self.dropped.iter().next() else { return false };
+        let prefix = prefix.clone();
+        let rows = self.map.range::<Slice, _>((Bound::Included(&prefix), Bound::Unbounded));
+        let rows = rows.take_while(|(key, _)| key.starts_with(&prefix)).take(limit);
+        let keys: Vec<Slice> = rows.map(|(key, _)| key.clone()).collect();
+        if keys.len() < limit {
+            self.dropped.remove(&prefix);
+        }
+        let mut seen_by = self.shadows.range_mut(..=last).next_back();
+        for key in keys {
+            let old = self.map.remove(&key);
+            self.bytes -= old.as_ref().map_or(0, |old| row_bytes(&key, old));
+            if let Some((_, shadow)) = &mut seen_by {
+                shadow.entry(key).or_insert(old);
+            }
+        }
+        !self.dropped.is_empty()
+    }
+
+    /// The dropped prefix that hides `key` from a snapshot.
+    fn hides(&self, id: SnapshotId, key: &[u8]) -> Option<&Slice> {
+        self.dropped.covering(key, |last| id > *last).map(|(prefix, _)| prefix)
     }
 
     /// Looks at up to `limit` rows from `from` on, and removes those that `keep` does not want. Answers the last one, if
@@ -63,14 +97,15 @@ impl State {
         let rows = self.map.range::<Slice, _>((from, Bound::Unbounded)).take(limit);
         let keys: Vec<Slice> = rows.map(|(key, _)| key.clone()).collect();
         let last = keys.last().filter(|_| keys.len() == limit).cloned();
-        let unwanted = keys.into_iter().filter(|key| !keep(key));
+        // Those below a dropped prefix are `collect`'s: other snapshots see them.
+        let unwanted = keys.into_iter().filter(|key| !keep(key) && !self.dropped.covers(key));
         let writes = unwanted.map(|key| (key, None)).collect();
-        self.apply(WriteBatch { writes });
+        self.apply(WriteBatch { writes, ..WriteBatch::default() });
         last
     }
 
     pub(super) fn get(&self, key: &[u8]) -> Option<Slice> {
-        self.map.get(key).cloned()
+        if self.dropped.covers(key) { None } else { self.map.get(key).cloned() }
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -98,8 +133,11 @@ impl State {
     }
 
     pub(super) fn get_at(&self, id: SnapshotId, key: &[u8]) -> Option<Slice> {
+        if self.hides(id, key).is_some() {
+            return None;
+        }
         let kept = self.shadows.range(id..).find_map(|(_, shadow)| shadow.get(key));
-        kept.cloned().unwrap_or_else(|| self.get(key))
+        kept.cloned().unwrap_or_else(|| self.map.get(key).cloned())
     }
 
     /// Up to about `limit` rows of a snapshot at one end of `bounds`, in the order asked for, and the bounds of what is
@@ -126,11 +164,10 @@ impl State {
             }
         };
         for (_, shadow) in self.shadows.range(id..) {
-            let rows = shadow.range::<Slice, _>(bounds.clone()).map(|(key, value)| (key.clone(), value.clone()));
-            note(first(rows, reverse, limit));
+            note(self.first(id, shadow, &bounds, reverse, limit));
         }
-        let rows = self.map.range::<Slice, _>(bounds.clone()).map(|(key, value)| (key.clone(), Some(value.clone())));
-        note(first(rows, reverse, limit));
+        let rows = self.first(id, &self.map, &bounds, reverse, limit);
+        note(rows.into_iter().map(|(key, value)| (key, Some(value))).collect());
         // Beyond the horizon some source was not asked to its end.
         let within = |key: &Slice| horizon.as_ref().is_none_or(|at| if reverse { key >= at } else { key <= at });
         let rows = found.into_iter().filter(|(key, _)| within(key)).filter_map(|(key, value)| Some((key, value?)));
@@ -141,10 +178,40 @@ impl State {
         });
         (rows, left.filter(|bounds| !is_empty(bounds)))
     }
-}
 
-fn first<T>(rows: impl DoubleEndedIterator<Item = T>, reverse: bool, limit: usize) -> Vec<T> {
-    if reverse { rows.rev().take(limit).collect() } else { rows.take(limit).collect() }
+    /// Up to `limit` rows of `map` at one end of `bounds` that a snapshot sees.
+    fn first<V: Clone>(
+        &self,
+        id: SnapshotId,
+        map: &BTreeMap<Slice, V>,
+        bounds: &Bounds,
+        reverse: bool,
+        limit: usize,
+    ) -> Vec<(Slice, V)> {
+        let mut bounds = bounds.clone();
+        let mut found = Vec::new();
+        while !is_empty(&bounds) {
+            let mut rows = map.range::<Slice, _>(bounds.clone());
+            let next = || if reverse { rows.next_back() } else { rows.next() };
+            let mut hidden = None;
+            for (key, value) in std::iter::from_fn(next).take(limit - found.len()) {
+                hidden = self.hides(id, key);
+                if hidden.is_some() {
+                    break;
+                }
+                found.push((key.clone(), value.clone()));
+            }
+            // On, behind all rows of the same prefix.
+            let Some(prefix) = hidden else { break };
+            let end = prefix_end(prefix);
+            bounds = match reverse {
+                true => (bounds.0, Bound::Excluded(prefix.clone())),
+                false if end.is_empty() => break,
+                false => (Bound::Included(end), bounds.1),
+            };
+        }
+        found
+    }
 }
 
 /// Whether no key can lie between: such bounds make a map panic.

@@ -51,25 +51,34 @@ impl Memtable {
         })
     }
 
-    /// Writes the rows of entry `index`, then calls `publish`, with no reader between; tells by how many bytes the
-    /// memtable grew.
+    /// Writes the rows of entry `index` and what it drops, then calls `publish`, with no reader between; tells by how many
+    /// bytes the memtable grew.
     pub(super) fn apply(
         &self,
         index: u64,
         writes: impl Iterator<Item = (Slice, Slice, ValueType)>,
+        drops: Vec<Slice>,
         publish: impl FnOnce(),
     ) -> i64 {
         let mut rows = self.rows.write().expect("a panic while an entry is applied is not survived");
         let live = if self.held_count.load(Ordering::Relaxed) == 0 { Vec::new() } else { self.held().clone() };
         let put = |(key, value, kind)| rows.put(key, Version { index, kind, value }, &live);
         let grown = writes.map(put).sum();
+        drops.into_iter().for_each(|prefix| rows.dropped.insert(prefix, index));
         publish();
         grown
     }
 
     /// What is under `key` as of `index`: one that is held, or `NEWEST`.
     pub(super) fn get(&self, key: &[u8], index: u64) -> Option<InternalValue> {
-        self.read().find(key)?.as_of(index)
+        self.read().as_of(key, index)
+    }
+
+    /// The prefixes dropped as of `index` that cover rows from `start` to before `end` (empty: to the end).
+    pub(super) fn dropped(&self, start: &[u8], end: &[u8], index: u64) -> Vec<(Slice, u64)> {
+        let rows = self.read();
+        let seen = rows.dropped.within(start, end).filter(|(_, at)| **at <= index);
+        seen.map(|(prefix, at)| (prefix.clone(), *at)).collect()
     }
 
     /// See `Engine::hash`.

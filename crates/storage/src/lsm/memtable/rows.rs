@@ -4,6 +4,7 @@
 
 use crate::Slice;
 use crate::allocation::heap_bytes;
+use crate::dropped::DroppedPrefixes;
 use crate::fetch::{Lines, Step};
 use crate::places::Places;
 use lsm_tree::{InternalValue, ValueType};
@@ -46,6 +47,8 @@ pub(super) struct Rows {
     chunks: Vec<Vec<Row>>,
     /// Not known to clients: they cannot choose keys that meet.
     seed: u64,
+    /// What its entries dropped, each with the entry's index.
+    pub(super) dropped: DroppedPrefixes<u64>,
 }
 
 impl Row {
@@ -94,7 +97,7 @@ fn bytes(version: &Version) -> i64 {
 impl Rows {
     pub(super) fn new() -> Self {
         let tables = (0..TABLES).map(|_| Places::default()).collect();
-        Self { tables, chunks: Vec::new(), seed: RandomState::new().hash_one(0) }
+        Self { tables, chunks: Vec::new(), seed: RandomState::new().hash_one(0), dropped: DroppedPrefixes::default() }
     }
 
     pub(super) fn len(&self) -> u32 {
@@ -107,7 +110,17 @@ impl Rows {
         &self.chunks[at / CHUNK_ROWS][at % CHUNK_ROWS]
     }
 
-    pub(super) fn find(&self, key: &[u8]) -> Option<&Row> {
+    /// What is under `key` as of `index`: a removal if its prefix was dropped by then.
+    pub(super) fn as_of(&self, key: &[u8], index: u64) -> Option<InternalValue> {
+        if !self.dropped.is_empty()
+            && let Some((_, at)) = self.dropped.covering(key, |at| *at <= index)
+        {
+            return Some(InternalValue::from_components(key, Slice::empty(), *at, ValueType::Tombstone));
+        }
+        self.find(key)?.as_of(index)
+    }
+
+    fn find(&self, key: &[u8]) -> Option<&Row> {
         let (table, hash) = place_of(self.hash(key));
         self.at(table, hash, key).map(|at| self.row(at))
     }

@@ -22,7 +22,7 @@ fn write(memtable: &Memtable, history: &mut History, index: u64, prng: &mut Prng
         writes.push((Slice::from(&key[..]), Slice::from(value.as_deref().unwrap_or_default()), kind));
         history.entry(key).or_default().push((index, value));
     }
-    memtable.apply(index, writes.into_iter(), || ())
+    memtable.apply(index, writes.into_iter(), Vec::new(), || ())
 }
 
 fn expected(history: &History, index: u64) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
@@ -88,7 +88,7 @@ fn without_snapshots_a_key_that_is_written_again_keeps_one_value() {
     let memtable = Memtable::new();
     let put = |index| {
         let row = (Slice::from("key"), Slice::from(vec![7; 1000]), ValueType::Value);
-        memtable.apply(index, std::iter::once(row), || ())
+        memtable.apply(index, std::iter::once(row), Vec::new(), || ())
     };
     let first = put(1);
     assert!(first > 1000);
@@ -117,7 +117,7 @@ fn a_walk_goes_on_while_rows_come_between() {
         index += 1;
         let key = any(prng);
         let row = (Slice::from(&key[..]), Slice::from(&b"v"[..]), ValueType::Value);
-        memtable.apply(index, std::iter::once(row), || ());
+        memtable.apply(index, std::iter::once(row), Vec::new(), || ());
         rows.insert(key);
         index
     };

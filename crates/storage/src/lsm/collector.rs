@@ -1,0 +1,177 @@
+//! Which files are to be rewritten, or removed, to free the room of dropped prefixes.
+//!
+//! A prefix is looked at once its drop is in files. From then on only tables that existed at that moment can hold rows of
+//! it: compaction drops such rows, and no entry writes new ones. The collector notes these tables, and forgets the prefix
+//! when none of them is left.
+//!
+//! A table that has rows of one dropped prefix alone is removed without being read. What is left is rewritten, a level at
+//! a time, once it is a good part of the tree, so that rewriting costs a bounded multiple of what it frees.
+
+use super::blob::Handle;
+use super::purge::next_levels;
+use super::table::Blocks;
+use super::view::View;
+use crate::Slice;
+use crate::dropped::{DroppedPrefixes, prefix_end};
+use lsm_tree::{InternalValue, Table, ValueType};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Mutex;
+
+/// A level is rewritten when dropped rows take more than one byte of so many of the tree...
+const TREE_PART: u64 = 8;
+/// ... or when so many prefixes are pending.
+const PREFIXES_MAX: usize = 16 * 1024;
+/// Pending prefixes at which writers are held up.
+pub(super) const PREFIXES_DEBT: usize = 256 * 1024;
+/// New prefixes that one step looks at.
+const STEP_PREFIXES: usize = 256;
+/// Rows of a prefix that are counted in a table, before their bytes are estimated.
+const COUNTED_ROWS: usize = 256;
+
+/// What is to be done next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Plan {
+    /// Nothing, for now.
+    Nothing,
+    /// There are more prefixes to look at.
+    GoOn,
+    /// Remove the tables that hold keys of this prefix alone.
+    Cut(Slice),
+    /// Rewrite a level, `from` into `to`.
+    Rewrite { from: u8, to: u8 },
+    /// No file has rows of these any more.
+    Forget(Vec<Slice>),
+}
+
+/// The dropped prefixes of one tree that are being collected.
+#[derive(Default)]
+pub(super) struct Collector(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    pending: BTreeMap<Slice, Vec<Leftover>>,
+    /// Bytes of all leftovers.
+    bytes: u64,
+    /// The tables and the number of prefixes that the last plan was made for, if there was nothing to do.
+    idle: Option<(HashSet<u64>, usize)>,
+}
+
+/// A table that has rows of a dropped prefix.
+struct Leftover {
+    table: u64,
+    /// About how many bytes of it these are.
+    bytes: u64,
+    /// All its keys have the prefix.
+    is_whole: bool,
+}
+
+impl Collector {
+    /// What to do for `view`, whose tree takes `disk_bytes`. No compaction of the tree is under way.
+    pub(super) fn plan(&self, view: &View, disk_bytes: u64) -> Plan {
+        let mut state = self.0.lock().expect("nothing panics while it is held");
+        let tables: HashSet<u64> = view.tables().map(Table::id).collect();
+        if state.idle.as_ref().is_some_and(|(known, count)| *known == tables && *count == view.dropped.len()) {
+            return Plan::Nothing;
+        }
+        state.idle = None;
+        if state.note_new(view) {
+            return Plan::GoOn;
+        }
+        let plan = state.plan(view, &tables, disk_bytes);
+        if plan == Plan::Nothing {
+            state.idle = Some((tables, view.dropped.len()));
+        }
+        plan
+    }
+
+    /// About how many bytes dropped rows take in files, as far as they have been looked at.
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.lock().expect("nothing panics while it is held").bytes
+    }
+}
+
+impl State {
+    /// Looks at some prefixes that were dropped since the last step; true if there are more of them.
+    fn note_new(&mut self, view: &View) -> bool {
+        self.pending.retain(|prefix, _| view.dropped.contains(prefix));
+        let new = view.dropped.iter().map(|(prefix, _)| prefix).filter(|prefix| !self.pending.contains_key(*prefix));
+        let new: Vec<Slice> = new.take(STEP_PREFIXES).cloned().collect();
+        let more = new.len() == STEP_PREFIXES;
+        for prefix in new {
+            let leftovers =
+                view.tables_with_blocks().filter_map(|(table, blocks)| Leftover::of(table, blocks, &prefix));
+            self.pending.insert(prefix.clone(), leftovers.collect());
+        }
+        more
+    }
+
+    fn plan(&mut self, view: &View, tables: &HashSet<u64>, disk_bytes: u64) -> Plan {
+        let mut gone = Vec::new();
+        self.bytes = 0;
+        for (prefix, leftovers) in &mut self.pending {
+            leftovers.retain(|leftover| tables.contains(&leftover.table));
+            self.bytes += leftovers.iter().map(|leftover| leftover.bytes).sum::<u64>();
+            if leftovers.is_empty() {
+                gone.push(prefix.clone());
+            }
+        }
+        if !gone.is_empty() {
+            return Plan::Forget(gone);
+        }
+        let mut pending = self.pending.iter();
+        if let Some((prefix, _)) = pending.find(|(_, leftovers)| leftovers.iter().any(|leftover| leftover.is_whole)) {
+            return Plan::Cut(prefix.clone());
+        }
+        if self.bytes < disk_bytes / TREE_PART && self.pending.len() < PREFIXES_MAX {
+            return Plan::Nothing;
+        }
+        let wanted: HashSet<u64> = self.pending.values().flatten().map(|leftover| leftover.table).collect();
+        let levels = next_levels(&view.generation, |table| wanted.contains(&table));
+        levels.map_or(Plan::Nothing, |(from, to)| Plan::Rewrite { from, to })
+    }
+}
+
+impl Leftover {
+    /// What `table` has of `prefix`, if anything.
+    fn of(table: &Table, blocks: &Blocks, prefix: &Slice) -> Option<Self> {
+        let end = prefix_end(prefix);
+        let (min, max) = (table.metadata.key_range.min(), table.metadata.key_range.max());
+        if max < prefix || !end.is_empty() && min >= &end {
+            return None;
+        }
+        let id = table.id();
+        if min.starts_with(prefix) && max.starts_with(prefix) {
+            return Some(Self { table: id, bytes: table.metadata.file_size, is_whole: true });
+        }
+        let mut bytes = 0;
+        for (count, row) in table.range(prefix.clone()..).enumerate() {
+            match row {
+                Ok(row) if !row.key.user_key.starts_with(prefix) => break,
+                Ok(row) if count < COUNTED_ROWS => bytes += bytes_of(&row),
+                Ok(_) => {
+                    bytes = bytes.max(blocks.bytes_between(table, prefix, &end));
+                    break;
+                }
+                // A compaction that meets the damage names it.
+                Err(_) => {
+                    bytes = table.metadata.file_size;
+                    break;
+                }
+            }
+        }
+        (bytes > 0).then_some(Self { table: id, bytes, is_whole: false })
+    }
+}
+
+/// What a row takes on disk.
+fn bytes_of(row: &InternalValue) -> u64 {
+    let key = &row.key.user_key;
+    let apart = || Handle::decode(&row.value).map_or(0, |handle| handle.record_bytes(key));
+    let value = if row.key.value_type == ValueType::Indirection { apart() } else { row.value.len() };
+    (key.len() + value) as u64
+}
+
+/// How far collection is behind, as `Engine::debt` has it.
+pub(super) fn debt(dropped: &DroppedPrefixes<u64>) -> f64 {
+    dropped.len() as f64 / PREFIXES_DEBT as f64
+}

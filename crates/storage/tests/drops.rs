@@ -1,0 +1,129 @@
+//! Dropped prefixes: the room of their rows comes back, and what is kept of them goes.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::sync::Arc;
+use storage::{Engine, EngineKind, SharedResources, Slice, Span, StorageOptions, WriteBatch};
+use vocab::Prng;
+
+const ROWS: u64 = 2000;
+
+fn open(kind: EngineKind, folder: &Path) -> Arc<dyn Engine> {
+    let options = StorageOptions { table_bytes: 64 << 10, separation_bytes: 1000, ..StorageOptions::default() };
+    storage::open_engine(kind, folder, &SharedResources::new(options)).unwrap()
+}
+
+fn row(collection: u64, i: u64) -> (Slice, Option<Slice>) {
+    let mut value = vec![0; if i.is_multiple_of(10) { 1500 } else { 150 }];
+    Prng::new(i).fill(&mut value);
+    (Slice::from(format!("c{collection:02}/{i:06}").as_bytes()), Some(Slice::from(value)))
+}
+
+fn fill(engine: &dyn Engine, index: u64, collection: u64, rows: u64) {
+    let writes = (0..rows).map(|i| row(collection, i)).collect();
+    engine.apply(index, WriteBatch { writes, ..WriteBatch::default() });
+}
+
+fn drop_collections(engine: &dyn Engine, index: u64, collections: impl Iterator<Item = u64>) {
+    let drops = collections.map(|collection| Slice::from(format!("c{collection:02}/").as_bytes())).collect();
+    engine.apply(index, WriteBatch { drops, ..WriteBatch::default() });
+}
+
+fn settle(engine: &dyn Engine) {
+    engine.seal(Vec::new());
+    engine.flush().unwrap();
+    while engine.compact().unwrap() {}
+    while engine.purge().unwrap() {}
+    while engine.compact().unwrap() {}
+}
+
+fn count(engine: &dyn Engine, start: &str) -> usize {
+    let span = Span { start: start.as_bytes().to_vec(), end: Vec::new() };
+    engine.snapshot().iter(span.clone(), false).count() + engine.snapshot().iter(span, true).count()
+}
+
+#[test]
+fn the_disk_shrinks_after_a_drop() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(EngineKind::Lsm, folder.path());
+    for collection in 0..20 {
+        fill(&*engine, collection + 1, collection, ROWS);
+        engine.seal(Vec::new());
+        engine.flush().unwrap();
+    }
+    settle(&*engine);
+    let full = engine.stats().disk_bytes;
+    drop_collections(&*engine, 21, 1..19);
+    assert_eq!(count(&*engine, "c"), 2 * 2 * ROWS as usize);
+    settle(&*engine);
+    let left = engine.stats().disk_bytes;
+    assert!(left < full / 5, "{left} of {full} bytes are left of 2 of 20 collections");
+    assert_eq!(engine.stats().unwanted_bytes, 0);
+    assert_eq!(count(&*engine, "c"), 2 * 2 * ROWS as usize);
+    // The records of the drops go with the next flush, and a start finds none.
+    engine.apply(22, WriteBatch { writes: vec![row(0, 0)], ..WriteBatch::default() });
+    settle(&*engine);
+    drop(engine);
+    let engine = open(EngineKind::Lsm, folder.path());
+    assert!(!engine.purge().unwrap());
+    assert_eq!((engine.stats().unwanted_bytes, count(&*engine, "c")), (0, 2 * 2 * ROWS as usize));
+    engine.verify().unwrap();
+}
+
+#[test]
+fn a_small_drop_waits_for_compaction_and_survives_a_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(EngineKind::Lsm, folder.path());
+    for collection in 0..10 {
+        fill(&*engine, collection + 1, collection, if collection == 5 { 20 } else { ROWS });
+    }
+    settle(&*engine);
+    drop_collections(&*engine, 11, 5..6);
+    settle(&*engine);
+    let rows = 2 * 9 * ROWS as usize;
+    assert!(engine.stats().unwanted_bytes > 0, "one collection of 20 rows is no reason to rewrite a level");
+    assert_eq!(count(&*engine, "c"), rows);
+    drop(engine);
+    let engine = open(EngineKind::Lsm, folder.path());
+    assert_eq!((count(&*engine, "c"), engine.get(b"c05/000003").unwrap()), (rows, None));
+    engine.purge().unwrap();
+    assert!(engine.stats().unwanted_bytes > 0);
+    engine.verify().unwrap();
+}
+
+#[test]
+fn a_snapshot_sees_what_is_dropped_after_it() {
+    for kind in [EngineKind::Lsm, EngineKind::Memory] {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = open(kind, folder.path());
+        (0..5).for_each(|collection| fill(&*engine, collection + 1, collection, ROWS));
+        settle(&*engine);
+        let before = engine.snapshot();
+        drop_collections(&*engine, 6, 1..4);
+        let after = engine.snapshot();
+        settle(&*engine);
+        let all = || Span { start: Vec::new(), end: Vec::new() };
+        for reverse in [false, true] {
+            assert_eq!(before.iter(all(), reverse).count(), 5 * ROWS as usize, "{kind:?}");
+            assert_eq!(after.iter(all(), reverse).count(), 2 * ROWS as usize, "{kind:?}");
+        }
+        assert!(before.get(b"c02/000007").unwrap().is_some() && after.get(b"c02/000007").unwrap().is_none());
+        drop((before, after));
+        assert!(!engine.purge().unwrap(), "{kind:?}");
+        assert_eq!(count(&*engine, "c"), 2 * 2 * ROWS as usize, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_fork_has_dropped_what_its_parent_has() {
+    for kind in [EngineKind::Lsm, EngineKind::Memory] {
+        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let engine = open(kind, folder.path());
+        (0..3).for_each(|collection| fill(&*engine, collection + 1, collection, 100));
+        drop_collections(&*engine, 4, 1..2);
+        engine.seal(Vec::new());
+        let keep: storage::Keep = Arc::new(|_: &[u8]| true);
+        let child = engine.fork(&other.path().join("child"), 5, Vec::new(), &keep).unwrap();
+        assert_eq!((count(&*child, "c"), child.get(b"c01/000001").unwrap()), (400, None), "{kind:?}");
+    }
+}
