@@ -3,20 +3,18 @@
 //! Threads: one applies (and seals and clears); any read; one flushes and one compacts at a time. Readers take no
 //! lock: they load the published view, then the applied index (see `view`). Publishing is serialised by `publishing`.
 
-use super::collector::{self, Plan};
+use super::collector;
 use super::fault::translate;
 use super::generation::{self, Generation, L0_TABLES, L0_TABLES_UNPURGED};
 use super::ingest::LsmIngested;
 use super::manifest::Manifest;
 use super::memtable::{Memtable, NEWEST};
-use super::purge;
 use super::snapshot::LsmSnapshot;
 use super::sweep::{Views, sweep};
 use super::view::{
     APPLIED_KEY, Sealed, View, applied_record, drop_key, drop_record, dropped_in, meta_key, newest_of, read_applied,
     read_dropped,
 };
-use crate::dropped::prefix_end;
 use crate::envelope::Packing;
 use crate::files::create_folder;
 use crate::health::Health;
@@ -25,9 +23,7 @@ use crate::{
     Snapshot, Step, WriteBatch,
 };
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
-use lsm_tree::compaction::PullDown;
 use lsm_tree::{AbstractTree, InternalValue, ValueType};
-use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -168,89 +164,6 @@ impl LsmEngine {
             other => other,
         };
         Err(self.health.judge(error))
-    }
-
-    /// Rewrites a level of `generation` that holds rows that are to go, slowly; its compaction is held. False if it is to
-    /// end.
-    fn rewrite(&self, generation: &Arc<Generation>, from: u8, to: u8) -> Result<bool> {
-        generation.pace.hurried.store(false, Ordering::Relaxed);
-        generation.pace.purging.store(true, Ordering::Relaxed);
-        let result = self.write_files(generation, || {
-            generation.tree().compact(Arc::new(PullDown(from, to)), u64::MAX)?;
-            Ok(generation.blob_names.check()?)
-        });
-        generation.pace.purging.store(false, Ordering::Relaxed);
-        if self.is_ending(generation) {
-            return Ok(false);
-        }
-        result?;
-        self.refresh(generation, 0);
-        Ok(true)
-    }
-
-    /// One step that removes rows which a fork has taken over.
-    fn purge_unwanted(&self) -> Result<bool> {
-        let generation = self.view.load().generation.clone();
-        if generation.keep.load().is_none() || self.is_ending(&generation) {
-            return Ok(false);
-        }
-        let Some(last) = generation.unwanted() else { return Ok(false) };
-        let _one = generation.compacting.lock().expect("a panic while compacting is not survived");
-        let last = if last == purge::EVERYTHING {
-            // No compaction is under way that does not know what is wanted.
-            let last = purge::of_all_tables(&generation);
-            purge::mark(&generation, last)?;
-            last
-        } else {
-            last
-        };
-        let Some((from, to)) = purge::next_levels(&generation, |table| table <= last) else {
-            purge::unmark(&generation)?;
-            log::info!("{}: rows that another shard has now are gone", self.folder.display());
-            return Ok(false);
-        };
-        self.rewrite(&generation, from, to)
-    }
-
-    /// One step that frees the room of dropped prefixes.
-    fn purge_dropped(&self) -> Result<bool> {
-        let generation = self.view.load().generation.clone();
-        if generation.dropped.load().is_empty() || self.is_ending(&generation) {
-            return Ok(false);
-        }
-        let _one = generation.compacting.lock().expect("a panic while compacting is not survived");
-        let view = self.view.load_full();
-        if !Arc::ptr_eq(&view.generation, &generation) {
-            return Ok(false);
-        }
-        match generation.collector.plan(&view, generation.tree().disk_space()) {
-            Plan::Nothing => Ok(false),
-            Plan::GoOn => Ok(true),
-            Plan::Cut(prefix) => {
-                let (before, end) = (tables(&generation), prefix_end(&prefix));
-                let high = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(end) };
-                let cut = || generation.tree().drop_range::<Slice, _>((Bound::Included(prefix), high));
-                self.write_files(&generation, cut)?;
-                self.refresh(&generation, 0);
-                Ok(before != tables(&generation))
-            }
-            Plan::Rewrite { from, to } => self.rewrite(&generation, from, to),
-            Plan::Forget(prefixes) => {
-                let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
-                let current = self.view.load();
-                if Arc::ptr_eq(&current.generation, &generation) {
-                    generation.forget(prefixes);
-                    let (active, sealed) = (current.active.clone(), current.sealed.clone());
-                    drop(self.publish(View::new(
-                        generation.clone(),
-                        active,
-                        sealed,
-                        self.applied.load(Ordering::SeqCst),
-                    )));
-                }
-                Ok(true)
-            }
-        }
     }
 
     /// Whether nothing is to be rewritten any more: then what ended early has not failed.
@@ -442,7 +355,7 @@ impl Engine for LsmEngine {
         if self.is_ending(&generation) || self.is_left_to_purge(&generation) {
             return Ok(false);
         }
-        let (before, depth) = (tables(&generation), levels(&generation));
+        let (before, depth) = (generation.table_ids(), levels(&generation));
         let result = self.write_files(&generation, || {
             generation.tree().compact(generation.strategy(), u64::MAX)?;
             Ok(generation.blob_names.check()?)
@@ -451,7 +364,7 @@ impl Engine for LsmEngine {
             return Ok(false);
         }
         result?;
-        if before == tables(&generation) && depth == levels(&generation) {
+        if before == generation.table_ids() && depth == levels(&generation) {
             return Ok(false);
         }
         self.refresh(&generation, 0);
@@ -518,11 +431,6 @@ impl Engine for LsmEngine {
             }
         }
     }
-}
-
-/// The numbers of its tables.
-fn tables(generation: &Generation) -> Vec<u64> {
-    generation.index().current_version().iter_tables().map(lsm_tree::Table::id).collect()
 }
 
 /// How many tables each level has: a move changes only this.

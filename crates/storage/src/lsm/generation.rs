@@ -197,6 +197,11 @@ impl Generation {
         }
     }
 
+    /// The numbers of its tables.
+    pub(super) fn table_ids(&self) -> Vec<u64> {
+        self.index().current_version().iter_tables().map(lsm_tree::Table::id).collect()
+    }
+
     pub(super) fn strategy(&self) -> Arc<Leveled> {
         self.strategy.clone()
     }
