@@ -116,6 +116,9 @@ impl EngineStats {
     }
 }
 
+/// How much of a value `Cursor::value_head` answers at least, if the value has it.
+pub const VALUE_HEAD_BYTES: usize = 32;
+
 /// Blocks that are read for one key before the last of them is known: parts of filters and indexes.
 const BLOCKS_AHEAD_MAX: usize = 16;
 
@@ -348,4 +351,10 @@ pub trait Cursor {
 
     /// The value of the row that it is at.
     fn value(&mut self) -> Result<Slice>;
+
+    /// The first `VALUE_HEAD_BYTES` of that value, or more of it, or all of a shorter one. Of a value that is kept in a
+    /// file of its own, only these are read, and its checksum, which is of the whole, is not compared.
+    fn value_head(&mut self) -> Result<Slice> {
+        self.value()
+    }
 }

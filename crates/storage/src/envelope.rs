@@ -84,6 +84,66 @@ pub(crate) fn unpack(stored: Slice) -> Result<Slice, &'static str> {
     Ok(Slice::from(value))
 }
 
+/// The first `wanted` bytes of a value, or all of a shorter one, by the beginning of its stored form; `None` if that does not
+/// tell them.
+pub(crate) fn unpack_head(stored: &[u8], wanted: usize) -> Option<Slice> {
+    if stored.first() != Some(&MARK) {
+        return Some(Slice::from(&stored[..stored.len().min(wanted)]));
+    }
+    match stored.get(1)? {
+        &PLAIN => Some(Slice::from(&stored[2..stored.len().min(2 + wanted)])),
+        &LZ4 => {
+            let length = u32::from_le_bytes(stored.get(2..HEAD_BYTES)?.try_into().ok()?) as usize;
+            let head = lz4_head(&stored[HEAD_BYTES..], wanted)?;
+            (head.len() >= wanted.min(length)).then(|| Slice::from(head))
+        }
+        // Its first bytes are in the first block, which has to be read whole.
+        _ => None,
+    }
+}
+
+/// The first `wanted` bytes, or all there are, of what an LZ4 block was made of: of its sequences of literals and copies of
+/// what precedes.
+fn lz4_head(mut block: &[u8], wanted: usize) -> Option<Vec<u8>> {
+    let mut head = Vec::with_capacity(wanted);
+    while head.len() < wanted
+        && let Some((&token, rest)) = block.split_first()
+    {
+        block = rest;
+        let literals = lz4_length(&mut block, token >> 4)?;
+        let taken = literals.min(wanted - head.len());
+        head.extend_from_slice(block.get(..taken)?);
+        if head.len() == wanted || block.len() == literals {
+            break;
+        }
+        block = block.get(literals..)?;
+        let (offset, rest) = block.split_first_chunk()?;
+        block = rest;
+        let copied = lz4_length(&mut block, token & 15)? + 4;
+        let from = head.len().checked_sub(usize::from(u16::from_le_bytes(*offset)))?;
+        for at in from..from + copied.min(wanted - head.len()) {
+            head.push(*head.get(at)?);
+        }
+    }
+    Some(head)
+}
+
+/// A length of which a token has the first four bits.
+fn lz4_length(block: &mut &[u8], first: u8) -> Option<usize> {
+    let mut length = usize::from(first);
+    if first == 15 {
+        loop {
+            let (&byte, rest) = block.split_first()?;
+            *block = rest;
+            length = length.checked_add(usize::from(byte))?;
+            if byte < u8::MAX {
+                break;
+            }
+        }
+    }
+    Some(length)
+}
+
 fn head(kind: u8, length: usize) -> Vec<u8> {
     let length = u32::try_from(length).expect("values are bounded by vocab::limits");
     let mut bytes = vec![MARK, kind];
@@ -149,6 +209,37 @@ mod tests {
     }
 
     #[test]
+    fn the_head_of_a_value_is_told_by_the_beginning_of_its_stored_form() {
+        let mut prng = vocab::Prng::new(3);
+        for round in 0..2000 {
+            let length = prng.below(600) as usize;
+            let mut value = vec![0u8; length];
+            match round % 3 {
+                0 => prng.fill(&mut value),
+                1 => value.iter_mut().for_each(|byte| *byte = prng.below(3) as u8),
+                _ => value.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i % (1 + round % 20)) as u8),
+            }
+            if round % 7 == 0 {
+                value.insert(0, MARK);
+            }
+            for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+                let stored = Packing::new(compression, 1).pack(Slice::from(&value[..]));
+                let beginning = &stored[..stored.len().min(128)];
+                let is_zstd = stored.starts_with(&[MARK, ZSTD]);
+                let wanted = &value[..value.len().min(32)];
+                match unpack_head(beginning, 32) {
+                    Some(head) => assert!(head == wanted && !is_zstd, "{compression:?}"),
+                    None => assert!(is_zstd, "{compression:?}: {stored:?}"),
+                }
+                // Cut anywhere, it tells nothing that is wrong.
+                let cut = &stored[..prng.below(stored.len() as u64 + 1) as usize];
+                let head = unpack_head(cut, 32);
+                assert!(head.is_none_or(|head| value.starts_with(&head)), "{compression:?}: {cut:?}");
+            }
+        }
+    }
+
+    #[test]
     fn garbage_is_refused() {
         let cases: [&[u8]; 6] = [
             b"\xF5",
@@ -160,6 +251,7 @@ mod tests {
         ];
         for case in cases {
             assert!(unpack(Slice::from(case)).is_err(), "{case:?}");
+            let _ = unpack_head(case, 32);
         }
     }
 }

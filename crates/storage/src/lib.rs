@@ -30,7 +30,10 @@ mod unit_buffer;
 
 pub use cache::{CacheStats, FillMode, PutMode, RowCache, Stamp};
 pub use durable_write::DurableWriter;
-pub use engine::{Cursor, Engine, EngineStats, Error, Extent, Keep, Look, Result, Snapshot, Span, WriteBatch, tail_of};
+pub use engine::{
+    Cursor, Engine, EngineStats, Error, Extent, Keep, Look, Result, Snapshot, Span, VALUE_HEAD_BYTES, WriteBatch,
+    tail_of,
+};
 pub use fetch::{Lines, Step};
 pub use files::open_direct_to_write;
 pub use huge_page::{HugePage, Piece};

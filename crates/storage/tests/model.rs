@@ -165,6 +165,22 @@ fn scan(snapshot: &dyn Snapshot, span: &Span, reverse: bool) -> Vec<(Vec<u8>, Ve
     rows
 }
 
+/// Heads of values, by the cursor that reads nothing else.
+fn check_heads(snapshot: &dyn Snapshot, span: &Span, reverse: bool, rows: &[(Vec<u8>, Vec<u8>)]) {
+    let mut cursor = snapshot.cursor(span.clone(), reverse);
+    let mut check = |(key, value): &(Vec<u8>, Vec<u8>)| {
+        assert_eq!(cursor.advance().unwrap().as_deref(), Some(&key[..]));
+        let head = cursor.value_head().unwrap();
+        assert!(value.starts_with(&head) && head.len() >= value.len().min(storage::VALUE_HEAD_BYTES), "{key:?}");
+    };
+    if reverse {
+        rows.iter().rev().for_each(&mut check)
+    } else {
+        rows.iter().for_each(&mut check)
+    }
+    assert_eq!(cursor.advance().unwrap(), None);
+}
+
 fn check_snapshot(snapshot: &dyn Snapshot, index: u64, map: &Map, prng: &mut Prng) {
     assert_eq!(snapshot.index(), index);
     for (key, value) in map.iter().filter(|(key, _)| key.contains(&b'/')).take(5) {
@@ -183,6 +199,7 @@ fn check_snapshot(snapshot: &dyn Snapshot, index: u64, map: &Map, prng: &mut Prn
     for (span, wanted) in spans.iter().zip(wanted) {
         for reverse in [false, true] {
             assert!(scan(snapshot, span, reverse) == wanted, "scan of {span:?}, reverse {reverse}");
+            check_heads(snapshot, span, reverse, &wanted);
         }
     }
 }

@@ -18,6 +18,9 @@ use xxhash_rust::xxh3::Xxh3Default;
 const MAGIC: &[u8; 4] = b"BLOB";
 const HEAD_BYTES: usize = 4 + 16 + 8 + 2 + 4 + 4;
 
+/// Bytes of a stored value from which the first bytes of the value itself can be told.
+const STORED_HEAD_BYTES: usize = 128;
+
 /// Where a value is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Handle {
@@ -42,14 +45,51 @@ impl Handle {
 
     /// The stored form of the value of `key`.
     pub(super) fn read(&self, key: &[u8], blob: &BlobFile, tree: u64, descriptors: &DescriptorTable) -> Result<Slice> {
-        let file = FileKey::Values((tree, blob.id())).open(blob.path(), descriptors);
-        let file = file.map_err(|error| system_error(blob.path(), error))?;
-        let mut record = vec![0; self.record_bytes(key)];
-        file.read_exact_at(&mut record, self.offset).map_err(|error| translate(blob.path(), error.into()))?;
-        check_record(&record, key)
-            .map_err(|detail| Error::Corrupt { path: blob.path().to_path_buf(), detail: detail.into() })?;
+        let record = self.read_record(self.record_bytes(key), blob, tree, descriptors)?;
+        check_record(&record, key).map_err(|detail| corrupt(blob, detail))?;
         Ok(Slice::from(ByteView::from(record).slice(HEAD_BYTES + key.len()..)))
     }
+
+    /// The beginning of the stored form of the value of `key`.
+    pub(super) fn read_head(
+        &self,
+        key: &[u8],
+        blob: &BlobFile,
+        tree: u64,
+        descriptors: &DescriptorTable,
+    ) -> Result<Vec<u8>> {
+        let bytes = self.record_bytes(key).min(HEAD_BYTES + key.len() + STORED_HEAD_BYTES);
+        let mut record = self.read_record(bytes, blob, tree, descriptors)?;
+        check_beginning(&record, key, self.stored_bytes).map_err(|detail| corrupt(blob, detail))?;
+        Ok(record.split_off(HEAD_BYTES + key.len()))
+    }
+
+    fn read_record(&self, bytes: usize, blob: &BlobFile, tree: u64, descriptors: &DescriptorTable) -> Result<Vec<u8>> {
+        let file = FileKey::Values((tree, blob.id())).open(blob.path(), descriptors);
+        let file = file.map_err(|error| system_error(blob.path(), error))?;
+        let mut record = vec![0; bytes];
+        file.read_exact_at(&mut record, self.offset).map_err(|error| translate(blob.path(), error.into()))?;
+        Ok(record)
+    }
+}
+
+fn corrupt(blob: &BlobFile, detail: &str) -> Error {
+    Error::Corrupt { path: blob.path().to_path_buf(), detail: detail.into() }
+}
+
+/// Checks what a checksum of the whole record would cover, as far as the record's beginning tells.
+fn check_beginning(record: &[u8], key: &[u8], stored_bytes: u32) -> std::result::Result<(), &'static str> {
+    let is_it = record.len() >= HEAD_BYTES + key.len()
+        && &record[..4] == MAGIC
+        && record[28..30] == (key.len() as u16).to_le_bytes()
+        && record[34..38] == stored_bytes.to_le_bytes();
+    if !is_it {
+        return Err("no value where a handle points");
+    }
+    if &record[HEAD_BYTES..HEAD_BYTES + key.len()] != key {
+        return Err("the value of another key where a handle points");
+    }
+    Ok(())
 }
 
 /// The stored form of the value of `key`, of its record.

@@ -127,4 +127,12 @@ impl Cursor for Rows<'_> {
         let entry = self.at.as_ref().expect("a value is asked of a row that the cursor is at");
         Ok(self.view.value_of(entry)?.expect("a removal is no row"))
     }
+
+    fn value_head(&mut self) -> Result<Slice> {
+        let entry = self.at.as_ref().expect("a value is asked of a row that the cursor is at");
+        match self.view.value_head_of(entry)? {
+            Some(head) => Ok(head),
+            None => self.value(),
+        }
+    }
 }

@@ -16,9 +16,9 @@ use super::merge::{Direction, Entries, Merge};
 use super::purge;
 use super::table::{Access, Blocks};
 use crate::dropped::{DroppedPrefixes, prefix_end};
-use crate::envelope::unpack;
+use crate::envelope::{unpack, unpack_head};
 use crate::files::verify_file;
-use crate::{EngineStats, Error, Result, Slice};
+use crate::{EngineStats, Error, Result, Slice, VALUE_HEAD_BYTES};
 use byteview::ByteView;
 use lsm_tree::{AbstractTree, BlobFile, InternalValue, Table, Tree, ValueType};
 use std::collections::HashMap;
@@ -201,6 +201,18 @@ impl View {
     fn fetch(&self, entry: &InternalValue) -> Result<Slice> {
         let (handle, values) = self.place_of(entry)?;
         handle.read(&entry.key.user_key, &values.file, self.generation.index().id(), &self.generation.descriptors)
+    }
+
+    /// The first bytes of a value that is kept out of the levels; `None` if they cannot be read without the rest, or if the
+    /// value is in a level.
+    pub(super) fn value_head_of(&self, entry: &InternalValue) -> Result<Option<Slice>> {
+        if entry.key.value_type != ValueType::Indirection {
+            return Ok(None);
+        }
+        let (handle, values) = self.place_of(entry)?;
+        let (tree, descriptors) = (self.generation.index().id(), &self.generation.descriptors);
+        let stored = handle.read_head(&entry.key.user_key, &values.file, tree, descriptors)?;
+        Ok(unpack_head(&stored, VALUE_HEAD_BYTES))
     }
 
     /// Where a value is that is kept out of the levels.
