@@ -117,7 +117,7 @@ impl EngineStats {
 }
 
 /// How much of a value `Cursor::value_head` answers at least, if the value has it.
-pub const VALUE_HEAD_BYTES: usize = 32;
+pub const VALUE_HEAD_BYTES: usize = 64;
 
 /// Blocks that are read for one key before the last of them is known: parts of filters and indexes.
 const BLOCKS_AHEAD_MAX: usize = 16;

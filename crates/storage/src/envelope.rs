@@ -90,9 +90,9 @@ pub(crate) fn unpack_head(stored: &[u8], wanted: usize) -> Option<Slice> {
     if stored.first() != Some(&MARK) {
         return Some(Slice::from(&stored[..stored.len().min(wanted)]));
     }
-    match stored.get(1)? {
-        &PLAIN => Some(Slice::from(&stored[2..stored.len().min(2 + wanted)])),
-        &LZ4 => {
+    match *stored.get(1)? {
+        PLAIN => Some(Slice::from(&stored[2..stored.len().min(2 + wanted)])),
+        LZ4 => {
             let length = u32::from_le_bytes(stored.get(2..HEAD_BYTES)?.try_into().ok()?) as usize;
             let head = lz4_head(&stored[HEAD_BYTES..], wanted)?;
             (head.len() >= wanted.min(length)).then(|| Slice::from(head))
@@ -224,16 +224,16 @@ mod tests {
             }
             for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
                 let stored = Packing::new(compression, 1).pack(Slice::from(&value[..]));
-                let beginning = &stored[..stored.len().min(128)];
+                let beginning = &stored[..stored.len().min(256)];
                 let is_zstd = stored.starts_with(&[MARK, ZSTD]);
-                let wanted = &value[..value.len().min(32)];
-                match unpack_head(beginning, 32) {
+                let wanted = &value[..value.len().min(64)];
+                match unpack_head(beginning, 64) {
                     Some(head) => assert!(head == wanted && !is_zstd, "{compression:?}"),
                     None => assert!(is_zstd, "{compression:?}: {stored:?}"),
                 }
                 // Cut anywhere, it tells nothing that is wrong.
                 let cut = &stored[..prng.below(stored.len() as u64 + 1) as usize];
-                let head = unpack_head(cut, 32);
+                let head = unpack_head(cut, 64);
                 assert!(head.is_none_or(|head| value.starts_with(&head)), "{compression:?}: {cut:?}");
             }
         }

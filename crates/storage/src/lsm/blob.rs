@@ -19,7 +19,7 @@ const MAGIC: &[u8; 4] = b"BLOB";
 const HEAD_BYTES: usize = 4 + 16 + 8 + 2 + 4 + 4;
 
 /// Bytes of a stored value from which the first bytes of the value itself can be told.
-const STORED_HEAD_BYTES: usize = 128;
+const STORED_HEAD_BYTES: usize = 256;
 
 /// Where a value is.
 #[derive(Debug, PartialEq, Eq)]
