@@ -86,15 +86,20 @@ public final class Laboratory implements AutoCloseable {
 
     /** Sends a request that does something to the store; its answer's outcome and text. */
     public String ask(Request.Access access, String... args) throws IOException {
+        return ask(7, access, args);
+    }
+
+    /** The same by the lane with that token. */
+    public String ask(int token, Request.Access access, String... args) throws IOException {
         int length = 9 + Arrays.stream(args).mapToInt(arg -> 4 + arg.getBytes(UTF_8).length).sum();
-        ByteBuffer body = ByteBuffer.allocate(length).putInt(7).put((byte) access.ordinal()).putInt(args.length);
+        ByteBuffer body = ByteBuffer.allocate(length).putInt(token).put((byte) access.ordinal()).putInt(args.length);
         for (String arg : args) {
             byte[] bytes = arg.getBytes(UTF_8);
             body.putInt(bytes.length).put(bytes);
         }
         byte[] answer = say(body.array());
         ByteBuffer head = ByteBuffer.wrap(answer);
-        if (head.getInt() != 7) {
+        if (head.getInt() != token) {
             throw new IOException("an answer to another request");
         }
         return head.get() + " " + new String(answer, 5, answer.length - 5, UTF_8).replace("\r\n", " ").trim();

@@ -231,6 +231,9 @@ final class OracleRecords implements Blocking.Call {
 
     /** What the SDK's exceptions say of a request. */
     static Throwable trouble(Exception failed) {
+        if (failed instanceof OneAttempt.Failed once) {
+            return once.trouble();
+        }
         if (failed instanceof RequestTimeoutException late) {
             return late.getCause() instanceof ThrottlingException ? Trouble.busy() : Trouble.timeout();
         }

@@ -20,7 +20,6 @@ import oracle.nosql.driver.Durability.SyncPolicy;
 import oracle.nosql.driver.NoSQLHandle;
 import oracle.nosql.driver.NoSQLHandleConfig;
 import oracle.nosql.driver.NoSQLHandleFactory;
-import oracle.nosql.driver.kv.StoreAccessTokenProvider;
 import oracle.nosql.driver.ops.ListTablesRequest;
 import oracle.nosql.driver.ops.TableLimits;
 import oracle.nosql.driver.ops.TableRequest;
@@ -70,14 +69,12 @@ public final class OracleStore implements Store {
         boolean secure = !url.user.isEmpty() || url.option("tls", "").equals("true");
         String endpoint = (secure ? "https://" : "http://") + Url.shown(place);
         NoSQLHandleConfig config = new NoSQLHandleConfig(endpoint);
-        config.setAuthorizationProvider(
-                url.user.isEmpty()
-                        ? new StoreAccessTokenProvider()
-                        : new StoreAccessTokenProvider(url.user, url.password.toCharArray()));
+        OneAttempt once =
+                url.user.isEmpty() ? new OneAttempt() : new OneAttempt(url.user, url.password.toCharArray());
+        config.setAuthorizationProvider(once);
+        config.setRetryHandler(once);
         config.setRequestTimeout(timeout);
         config.setTableRequestTimeout(TABLE_WITHIN_MS);
-        // Attempts are made, and counted, by the laboratory.
-        config.configureDefaultRetryHandler(0, 0);
         if (!url.option("namespace", "").isEmpty()) {
             config.setDefaultNamespace(url.option("namespace", ""));
         }

@@ -4,7 +4,12 @@ import java.util.Collection;
 import java.util.SortedMap;
 import java.util.TreeMap;
 
-/** A vector clock: how often each node has written. */
+/**
+ * A vector clock: how often each node has written.
+ *
+ * <p>The server that routes a write counts it, under the key's first replica. A client sends the clock that it has read,
+ * as it is: one that counts the write as well makes writers of one version concurrent, and both succeed.
+ */
 record Clock(SortedMap<Integer, Long> versions, long timestamp) {
     /** Of what was never written. */
     static final Clock NONE = new Clock(new TreeMap<>(), 0);
@@ -18,11 +23,6 @@ record Clock(SortedMap<Integer, Long> versions, long timestamp) {
 
     Clock at(long time) {
         return new Clock(versions, time);
-    }
-
-    /** After one more write by a node. */
-    Clock next(int node, long now) {
-        return with(node, versions.getOrDefault(node, 0L) + 1).at(now);
     }
 
     /** What follows all of them. */

@@ -14,7 +14,7 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /**
  * Requests on values of a store. A hash is packed into one value, so an update of one field reads the value, changes it
- * and writes it under the clock that was read, again if somebody else was faster: what Voldemort calls applyUpdate.
+ * and writes it under the clock that was read, again if another writer was faster: what Voldemort calls applyUpdate.
  */
 final class VoldemortRecords implements Blocking.Call {
     /** An update that loses so many races in a row is an error. */
@@ -34,10 +34,10 @@ final class VoldemortRecords implements Blocking.Call {
     @Override
     public Reply call(Request request) throws Exception {
         Nodes.Node node = store.nodes.of(request.token);
-        return store.nodes.use(node, link -> answer(request, node, link));
+        return store.nodes.use(node, link -> answer(request, link));
     }
 
-    private Reply answer(Request request, Nodes.Node node, Link link) throws IOException {
+    private Reply answer(Request request, Link link) throws IOException {
         byte[] key = request.key();
         return switch (request.name()) {
             case "GET" -> value(get(link, key), false);
@@ -49,17 +49,17 @@ final class VoldemortRecords implements Blocking.Call {
                 yield value(found, true);
             }
             case "SET" -> {
-                write(node, link, key, request.arg(2));
+                write(link, key, request.arg(2));
                 yield new Reply().ok();
             }
             case "KV.PUT" -> {
                 Clock clock = read.getOrDefault(request.token, Clock.NONE);
-                boolean done = putIf(node, link, key, request.arg(2), clock);
+                boolean done = putIf(link, key, request.arg(2), clock);
                 yield done ? new Reply().integer(clock.writes() + 1) : new Reply().nothing();
             }
             case "HGETALL" -> all(get(link, key));
             case "HMGET" -> some(get(link, key), request);
-            case "HSET" -> set(node, link, request);
+            case "HSET" -> set(link, request);
             case "DEL" -> {
                 Clock clock = Clock.merged(Message.clocks(link.ask(Message.getVersion(store.name, key))));
                 boolean removed = Message.removed(link.ask(Message.delete(store.name, key, clock)));
@@ -81,21 +81,21 @@ final class VoldemortRecords implements Blocking.Call {
     }
 
     /** Writes whatever is there, as the published client does: its clock first. */
-    private void write(Nodes.Node node, Link link, byte[] key, byte[] value) throws IOException {
+    private void write(Link link, byte[] key, byte[] value) throws IOException {
         for (int race = 0; race < RACES_MAX; race++) {
             Clock clock = Clock.merged(Message.clocks(link.ask(Message.getVersion(store.name, key))));
-            if (putIf(node, link, key, value, clock)) {
+            if (putIf(link, key, value, clock)) {
                 return;
             }
         }
         throw new Message.ServerError(Message.OBSOLETE, "too many races were lost");
     }
 
-    /** Writes unless somebody has written since. */
-    private boolean putIf(Nodes.Node node, Link link, byte[] key, byte[] value, Clock clock) throws IOException {
-        Clock next = clock.next(node.id, System.currentTimeMillis());
+    /** Writes unless the key was written since the clock was read. */
+    private boolean putIf(Link link, byte[] key, byte[] value, Clock clock) throws IOException {
+        Clock asRead = clock.at(System.currentTimeMillis());
         try {
-            Message.done(link.ask(Message.put(store.name, key, value, next)));
+            Message.done(link.ask(Message.put(store.name, key, value, asRead)));
             return true;
         } catch (Message.ServerError error) {
             if (error.code == Message.OBSOLETE) {
@@ -105,13 +105,13 @@ final class VoldemortRecords implements Blocking.Call {
         }
     }
 
-    private Reply set(Nodes.Node node, Link link, Request request) throws IOException {
+    private Reply set(Link link, Request request) throws IOException {
         Map<String, byte[]> changed = new LinkedHashMap<>();
         for (int i = 2; i + 1 < request.count(); i += 2) {
             changed.put(request.text(i), request.arg(i + 1));
         }
         if (changed.size() == fields) {
-            write(node, link, request.key(), Packed.pack(changed));
+            write(link, request.key(), Packed.pack(changed));
             return new Reply().integer(changed.size());
         }
         for (int race = 0; race < RACES_MAX; race++) {
@@ -119,7 +119,7 @@ final class VoldemortRecords implements Blocking.Call {
             Map<String, byte[]> record = found == null ? new LinkedHashMap<>() : Packed.unpack(found.value());
             record.putAll(changed);
             Clock clock = found == null ? Clock.NONE : found.clock();
-            if (putIf(node, link, request.key(), Packed.pack(record), clock)) {
+            if (putIf(link, request.key(), Packed.pack(record), clock)) {
                 return new Reply().integer(changed.size());
             }
         }

@@ -6,8 +6,10 @@ import basalt.adapter.Lines;
 import basalt.adapter.Shape;
 import basalt.adapter.Store;
 import basalt.adapter.Url;
+import java.io.EOFException;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.net.SocketException;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Set;
@@ -21,6 +23,8 @@ import org.w3c.dom.Element;
  */
 public final class VoldemortStore implements Store {
     private static final int PORT = 6666;
+    /** A key that no workload has. */
+    private static final byte[] PROBE = "basalt bench: is it routed?".getBytes(StandardCharsets.UTF_8);
 
     final Nodes nodes;
     final String name;
@@ -46,12 +50,25 @@ public final class VoldemortStore implements Store {
             try (Link link = new Link(place, timeout)) {
                 List<Nodes.Node> nodes = Metadata.nodes(metadata(link, "cluster.xml"));
                 Element settings = Metadata.store(metadata(link, "stores.xml"), name);
+                requireRouting(link, name);
                 return new VoldemortStore(new Nodes(nodes, timeout), name, settings);
             } catch (IOException failed) {
                 last = new IOException(Url.shown(place) + ": " + failed.getMessage(), failed);
             }
         }
         throw last;
+    }
+
+    /** Asks for a key by way of the server's routing, which every request will take. A server without it hangs up. */
+    private static void requireRouting(Link link, String store) throws IOException {
+        try {
+            Message.values(link.ask(Message.get(store, PROBE, true)));
+        } catch (EOFException | SocketException hungUp) {
+            throw new IOException(
+                    "the server ends the connection at a routed request: set enable.server.routing=true in its"
+                            + " server.properties (the default is false) and start it again",
+                    hungUp);
+        }
     }
 
     private static byte[] metadata(Link link, String key) throws IOException {

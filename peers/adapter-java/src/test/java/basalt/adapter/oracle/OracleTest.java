@@ -4,18 +4,21 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import basalt.adapter.Laboratory;
+import basalt.adapter.LostUpdates;
 import basalt.adapter.Request;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.net.ServerSocket;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.Executors;
+import java.util.concurrent.atomic.AtomicInteger;
 import oracle.nosql.driver.Nson;
 import oracle.nosql.driver.ops.serde.nson.NsonProtocol;
 import oracle.nosql.driver.util.BinaryProtocol.OpCode;
@@ -213,6 +216,40 @@ class OracleTest {
             assertEquals("0 $-1", laboratory.write("KV.PUT", "k", "x", "IFVERSION", "0"));
             assertEquals("0 $1 w", laboratory.read("GET", "k"));
         }
+    }
+
+    @Test
+    void noUpdateIsLost() throws Exception {
+        try (FakeProxy proxy = new FakeProxy();
+                Laboratory laboratory = new Laboratory(OracleStore::connect)) {
+            laboratory.open("oracle-nosql://127.0.0.1:" + proxy.port(), "string");
+            LostUpdates.areNone(laboratory);
+        }
+    }
+
+    /** Attempts are the laboratory's: the SDK makes one connection, and none again when it is closed. */
+    @Test
+    void theSdkMakesNoFurtherAttempt() throws Exception {
+        AtomicInteger connections = new AtomicInteger();
+        try (ServerSocket listener = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+                Laboratory laboratory = new Laboratory(OracleStore::connect)) {
+            Thread closes = new Thread(() -> {
+                try {
+                    while (true) {
+                        listener.accept().close();
+                        connections.incrementAndGet();
+                    }
+                } catch (IOException end) {
+                    // The test is over.
+                }
+            });
+            closes.setDaemon(true);
+            closes.start();
+            String target = "target=oracle-nosql://127.0.0.1:" + listener.getLocalPort();
+            String told = laboratory.greet("what=hello", target, "timeout_ms=2000", "connections=1");
+            assertTrue(told.startsWith("error=127.0.0.1:"), told);
+        }
+        assertTrue(connections.get() <= 3, connections + " connections");
     }
 
     @Test

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import basalt.adapter.Laboratory;
+import basalt.adapter.LostUpdates;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
@@ -286,6 +287,15 @@ class VoltTest {
             assertEquals("0 :2", laboratory.write("KV.PUT", "k", "w", "IFVERSION", "1"));
             assertEquals("0 $-1", laboratory.write("KV.PUT", "k", "x", "IFVERSION", "1"));
             assertEquals("0 $1 w", laboratory.read("GET", "k"));
+        }
+    }
+
+    @Test
+    void noUpdateIsLost() throws Exception {
+        try (FakeServer server = new FakeServer(false);
+                Laboratory laboratory = new Laboratory(VoltStore::connect)) {
+            laboratory.open("voltdb://127.0.0.1:" + server.port(), "string");
+            LostUpdates.areNone(laboratory);
         }
     }
 }
