@@ -140,11 +140,63 @@ fn only_what_changed_is_written_again_and_damage_is_found() {
     assert_eq!(copy.connect().call("DBSIZE"), Value::Int(20_000));
     assert_eq!(copy.connect().call("GET key000000"), Value::bulk("other"));
 
-    let file = std::fs::read_dir(Path::new(&place).join("files")).unwrap().next().unwrap().unwrap().path();
-    let mut bytes = std::fs::read(&file).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    std::fs::write(&file, bytes).unwrap();
-    let damaged = ctl(&["backup", "verify", "--at", &place]).unwrap_err();
-    assert!(damaged.contains("is damaged"), "{damaged}");
+    // Files that are empty, cut short or changed are found, and the next backup writes them again: all are whole then.
+    let damages: [fn(Vec<u8>) -> Vec<u8>; 3] = [
+        |_| Vec::new(),
+        |bytes| bytes[..bytes.len() - 1].to_vec(),
+        |mut bytes| {
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            bytes
+        },
+    ];
+    for damage in damages {
+        let file = std::fs::read_dir(Path::new(&place).join("files")).unwrap().next().unwrap().unwrap().path();
+        std::fs::write(&file, damage(std::fs::read(&file).unwrap())).unwrap();
+        let damaged = ctl(&["backup", "verify", "--at", &place]).unwrap_err();
+        assert!(damaged.contains("is damaged"), "{damaged}");
+        let again = take(server.port(), &place);
+        assert_eq!((again["mended_files"].as_u64(), again["new_files"].as_u64()), (Some(1), Some(1)), "{again}");
+        ctl(&["backup", "verify", "--at", &place]).unwrap();
+        let id = third["backup"].as_str().unwrap();
+        ctl(&["backup", "verify", "--at", &place, "--backup", id]).unwrap();
+    }
+}
+
+#[test]
+fn a_torn_manifest_hides_no_other_and_unfinished_files_go() {
+    let dir = Dir::new("backup-torn");
+    let server = Server::start(&Setup::bare(&dir.join("data")).with("--shards", "2"));
+    server.connect().call("SET k v");
+    let place = dir.join("backups").display().to_string();
+    let ids: Vec<String> = (0..3).map(|_| take(server.port(), &place)["backup"].as_str().unwrap().to_owned()).collect();
+    let manifest = |id: &str| Path::new(&place).join("backups").join(format!("{id}.json"));
+    let whole = std::fs::read(manifest(&ids[2])).unwrap();
+    for torn in [&b"{}"[..], b"", &whole[..whole.len() / 2]] {
+        std::fs::write(manifest(&ids[2]), torn).unwrap();
+        let list = ctl(&["backup", "list", "--at", &place]).unwrap_err();
+        assert!(ids.iter().all(|id| list.contains(id.as_str())), "{list}");
+        assert_eq!(list.matches("CANNOT BE READ: torn").count(), 1, "{list}");
+        let json = ctl(&["backup", "list", "--at", &place, "--json"]).unwrap_err();
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert!(json[1]["rows"] == 1 && json[2]["damage"].is_string(), "{json}");
+        let verify = ctl(&["backup", "verify", "--at", &place]).unwrap_err();
+        assert!(verify.contains(&format!("backup {}: all 1 rows are there", ids[1])), "{verify}");
+    }
+    let copy = restored(&dir, "copy", &place);
+    assert_eq!(copy.connect().call("GET k"), Value::bulk("v"));
+    // It is newer than all that can be read, so nothing that it may need is removed.
+    let kept = ctl(&["backup", "remove", "--at", &place, "--keep", "1", "--json"]).unwrap_err();
+    assert!(kept.contains(&ids[2]) && manifest(&ids[2]).exists() && !manifest(&ids[0]).exists(), "{kept}");
+    let unfinished =
+        [Path::new(&place).join("files/abc-1.unfinished"), Path::new(&place).join("backups/x-1.unfinished")];
+    unfinished.iter().for_each(|path| std::fs::write(path, "half").unwrap());
+    take(server.port(), &place);
+    assert!(unfinished.iter().all(|path| !path.exists()));
+    let json = ctl(&["backup", "remove", "--at", &place, "--keep", "1", "--dry-run", "--json"]).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((json["torn"][0].as_str(), json["backups"][0].as_str()), (Some(&*ids[2]), Some(&*ids[1])), "{json}");
+    let removed = ctl(&["backup", "remove", "--at", &place, "--keep", "1"]).unwrap();
+    assert!(removed.contains("removed 2 backups (1 of them torn)"), "{removed}");
+    ctl(&["backup", "verify", "--at", &place]).unwrap();
 }

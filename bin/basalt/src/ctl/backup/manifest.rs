@@ -3,6 +3,7 @@
 use super::place::Place;
 use super::rows::FileFacts;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 const FORMAT: u32 = 1;
 const FOLDER: &str = "backups";
@@ -37,6 +38,32 @@ pub(crate) struct ShardFacts {
     pub(crate) files: Vec<FileFacts>,
 }
 
+/// Why a manifest could not be read.
+#[derive(Debug)]
+pub(crate) enum Unreadable {
+    /// The place does not give it.
+    NotThere(String),
+    /// It is not what a backup wrote: cut short, overwritten, damaged. No backup.
+    Torn(String),
+    /// Another version of the program wrote it. It may be whole.
+    OtherFormat(String),
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotThere(text) | Self::OtherFormat(text) => out.write_str(text),
+            Self::Torn(text) => write!(out, "torn: {text}"),
+        }
+    }
+}
+
+/// The part of a manifest that every format has.
+#[derive(Deserialize)]
+struct Format {
+    format: u32,
+}
+
 impl Manifest {
     pub(crate) fn new(store: String, at_ms: u64, epoch: u64, shards: Vec<ShardFacts>) -> Self {
         let keys = shards.iter().map(|shard| shard.keys).sum();
@@ -69,22 +96,20 @@ impl Manifest {
         Ok(names)
     }
 
-    /// One backup, or the newest.
-    pub(crate) fn read(place: &Place, id: Option<&str>) -> Result<Self, String> {
-        let id = match id {
-            Some(id) if id.bytes().all(|b| b.is_ascii_digit()) => id.to_owned(),
-            Some(id) => return Err(format!("`{id}` is no backup's name")),
-            None => Self::list(place)?.pop().ok_or("there is no backup in that place")?,
-        };
+    /// One backup.
+    pub(crate) fn read(place: &Place, id: &str) -> Result<Self, Unreadable> {
         let name = format!("{FOLDER}/{id}.json");
-        let manifest: Self =
-            serde_json::from_slice(&place.get(&name, BYTES_MAX)?).map_err(|e| format!("{name} cannot be read: {e}"))?;
-        if manifest.format != FORMAT {
-            return Err(format!("{name}: format {}; this version of basalt reads {FORMAT}", manifest.format));
+        let bytes = place.get(&name, BYTES_MAX).map_err(Unreadable::NotThere)?;
+        // The number comes first: a later format may have other fields.
+        let format = serde_json::from_slice::<Format>(&bytes).map_err(|e| Unreadable::Torn(format!("{name}: {e}")))?;
+        if format.format != FORMAT {
+            let text = format!("{name}: format {}; this version of basalt reads {FORMAT}", format.format);
+            return Err(Unreadable::OtherFormat(text));
         }
+        let manifest: Self = serde_json::from_slice(&bytes).map_err(|e| Unreadable::Torn(format!("{name}: {e}")))?;
         let sound = |file: &FileFacts| file.sha256.len() == 64 && file.sha256.bytes().all(|b| b.is_ascii_hexdigit());
         if !manifest.files().all(sound) {
-            return Err(format!("{name}: a file has no SHA-256"));
+            return Err(Unreadable::Torn(format!("{name}: a file has no SHA-256")));
         }
         Ok(manifest)
     }

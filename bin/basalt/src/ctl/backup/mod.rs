@@ -1,27 +1,26 @@
 //! `basalt ctl backup` and `basalt ctl restore`: the whole store as of one moment, kept elsewhere.
 
 mod bucket;
+mod catalog;
 mod manifest;
+mod node;
 mod place;
+mod remove;
 mod restore;
 mod rows;
 mod take;
 
 use super::Verdict;
 use super::ask::Failure;
+use catalog::{Catalog, Entry};
 use clap::{Args, Subcommand};
-use client::{Client, StoreUrl, Value};
+use client::{Client, StoreUrl};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use manifest::Manifest;
+use node::{connect, note, said};
 use place::{Place, PlaceUrl};
-use serde_json::json;
-use std::collections::HashSet;
+use serde_json::{Value, json};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant, SystemTime};
-use vocab::limits::EVENT_BYTES_MAX;
-
-const CONNECT_WITHIN: Duration = Duration::from_secs(3);
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 const AFTER_BACKUP: &str = "\
 PLACE is a directory, or s3://BUCKET/PREFIX with the access in the environment, as S3's own tools read it:
@@ -102,7 +101,7 @@ pub(super) fn run(options: &BackupOptions, node: &StoreUrl, as_json: bool) -> Re
         BackupCommand::Take { to } => take(node, to, as_json),
         BackupCommand::List { at } => list(at, as_json),
         BackupCommand::Verify { at, backup } => verify(at, backup.as_deref(), as_json),
-        BackupCommand::Remove { at, keep, dry_run } => remove(at, *keep as usize, *dry_run),
+        BackupCommand::Remove { at, keep, dry_run } => remove::run(at, *keep as usize, *dry_run, as_json),
     };
     done.map(Verdict::of).map_err(Failure::Refused)
 }
@@ -118,66 +117,91 @@ fn take(node: &StoreUrl, to: &PlaceUrl, as_json: bool) -> Result<bool, String> {
     let (manifest, seconds) = (&taken.manifest, started.elapsed().as_secs_f64());
     let (id, rows) = (&manifest.id, manifest.rows());
     note(node, "BACKUP", &format!("backup {id} was taken to {to}: {rows} rows, {}", size(manifest.bytes())));
+    if taken.mended > 0 {
+        let files = taken.mended;
+        bench::note!("basalt ctl: {files} files of earlier backups were damaged, and are written again: see the disk");
+    }
     if as_json {
         let facts = json!({
             "backup": manifest.id, "rows": manifest.rows(), "bytes": manifest.bytes(), "files": manifest.files().count(),
-            "new_files": taken.new_files, "new_bytes": taken.new_bytes, "seconds": seconds,
+            "new_files": taken.new_files, "new_bytes": taken.new_bytes, "mended_files": taken.mended,
+            "seconds": seconds,
         });
-        println!("{facts:#}");
+        print(&format!("{facts:#}\n"))?;
     } else {
-        println!(
-            "backup {} in {to}: {} rows, {} in {} files; {} of them new, {} written; {seconds:.1} s",
+        print(&format!(
+            "backup {} in {to}: {} rows, {} in {} files; {} of them new, {} written; {seconds:.1} s\n",
             manifest.id,
             manifest.rows(),
             size(manifest.bytes()),
             manifest.files().count(),
             taken.new_files,
             size(taken.new_bytes),
-        );
+        ))?;
     }
     Ok(true)
 }
 
 fn list(at: &PlaceUrl, as_json: bool) -> Result<bool, String> {
-    let place = Place::open(at)?;
-    let names = Manifest::list(&place)?;
-    let manifests: Vec<Manifest> = names.iter().map(|id| Manifest::read(&place, Some(id))).collect::<Result<_, _>>()?;
-    if as_json {
-        let rows: Vec<_> = manifests
-            .iter()
-            .map(|m| {
-                json!({ "backup": m.id, "at": bench::report::rfc3339(m.at_ms), "store": m.store, "rows": m.rows(),
-                    "bytes": m.bytes(), "files": m.files().count() })
-            })
-            .collect();
-        println!("{:#}", json!(rows));
-        return Ok(true);
-    }
-    if manifests.is_empty() {
-        println!("no backup in {at}");
+    let catalog = Catalog::read(&Place::open(at)?)?;
+    let is_whole = catalog.unreadable().next().is_none();
+    let text = if as_json {
+        format!("{:#}\n", json!(catalog.entries.iter().map(entry_json).collect::<Vec<_>>()))
+    } else if catalog.entries.is_empty() {
+        format!("no backup in {at}\n")
     } else {
-        println!("{:<18} {:<21} {:<17} {:>12} {:>10} {:>6}", "BACKUP", "AT", "STORE", "ROWS", "BYTES", "FILES");
+        let head = ["BACKUP", "AT", "STORE", "ROWS", "BYTES", "FILES"].map(str::to_owned);
+        row(&head) + &catalog.entries.iter().map(entry_row).collect::<String>()
+    };
+    print(&text)?;
+    Ok(is_whole)
+}
+
+fn entry_json(entry: &Entry) -> Value {
+    match &entry.manifest {
+        Ok(m) => json!({ "backup": m.id, "at": bench::report::rfc3339(m.at_ms), "store": m.store, "rows": m.rows(),
+            "bytes": m.bytes(), "files": m.files().count() }),
+        Err(unreadable) => json!({ "backup": entry.id, "damage": unreadable.to_string() }),
     }
-    for m in manifests {
-        let at = bench::report::rfc3339(m.at_ms);
-        println!(
-            "{:<18} {at:<21} {:<17} {:>12} {:>10} {:>6}",
-            m.id,
-            m.store,
-            m.rows(),
+}
+
+fn entry_row(entry: &Entry) -> String {
+    match &entry.manifest {
+        Ok(m) => row(&[
+            m.id.clone(),
+            bench::report::rfc3339(m.at_ms),
+            m.store.clone(),
+            m.rows().to_string(),
             size(m.bytes()),
-            m.files().count()
-        );
+            m.files().count().to_string(),
+        ]),
+        Err(unreadable) => format!("{:<18} CANNOT BE READ: {unreadable}\n", entry.id),
     }
-    Ok(true)
+}
+
+fn row([id, at, store, rows, bytes, files]: &[String; 6]) -> String {
+    format!("{id:<18} {at:<21} {store:<17} {rows:>12} {bytes:>10} {files:>6}\n")
+}
+
+/// The backup of that name, or the newest that can be read; if others are newer, the user is told.
+fn chosen(place: &Place, id: Option<&str>) -> Result<(manifest::Manifest, Vec<String>), String> {
+    let catalog = Catalog::read(place)?;
+    let mut damage: Vec<String> =
+        catalog.unreadable().map(|(id, why)| format!("backup {id} cannot be read: {why}")).collect();
+    if id.is_some() {
+        damage.clear();
+    }
+    damage.iter().for_each(|text| bench::note!("basalt ctl: {text}"));
+    Ok((catalog.choose(id)?, damage))
 }
 
 fn verify(at: &PlaceUrl, backup: Option<&str>, as_json: bool) -> Result<bool, String> {
     let place = Place::open(at)?;
-    let manifest = Manifest::read(&place, backup)?;
+    let _lock = place.hold()?;
+    let (manifest, mut damage) = chosen(&place, backup)?;
+    let others = damage.len();
     let progress = progress("verifying");
     progress.set_length(manifest.rows());
-    let mut damage = Vec::new();
     for file in manifest.files() {
         if let Err(e) = rows::read_file(&place, file) {
             damage.push(e);
@@ -186,35 +210,15 @@ fn verify(at: &PlaceUrl, backup: Option<&str>, as_json: bool) -> Result<bool, St
     }
     progress.finish_and_clear();
     if as_json {
-        println!("{:#}", json!({ "backup": manifest.id, "rows": manifest.rows(), "damage": damage }));
-    } else if damage.is_empty() {
-        println!("backup {}: all {} rows are there and whole", manifest.id, manifest.rows());
+        print(&format!("{:#}\n", json!({ "backup": manifest.id, "rows": manifest.rows(), "damage": damage })))?;
+    } else if damage.len() == others {
+        print(&format!("backup {}: all {} rows are there and whole\n", manifest.id, manifest.rows()))?;
     } else {
-        damage.iter().for_each(|text| eprintln!("basalt ctl: {text}"));
-        println!("backup {} is damaged: {} of {} files", manifest.id, damage.len(), manifest.files().count());
+        damage[others..].iter().for_each(|text| bench::note!("basalt ctl: {text}"));
+        let files = manifest.files().count();
+        print(&format!("backup {} is damaged: {} of {files} files\n", manifest.id, damage.len() - others))?;
     }
     Ok(damage.is_empty())
-}
-
-fn remove(at: &PlaceUrl, keep: usize, dry_run: bool) -> Result<bool, String> {
-    let place = Place::open(at)?;
-    let names = Manifest::list(&place)?;
-    let (old, kept) = names.split_at(names.len().saturating_sub(keep));
-    let mut needed = HashSet::new();
-    for id in kept {
-        needed.extend(Manifest::read(&place, Some(id))?.files().map(|file| file.sha256.clone()));
-    }
-    let unneeded: Vec<(String, u64)> =
-        place.list("files")?.into_iter().filter(|(name, _)| !needed.contains(name)).collect();
-    let bytes = unneeded.iter().map(|(_, bytes)| bytes).sum();
-    let verb = if dry_run { "would remove" } else { "removed" };
-    if !dry_run {
-        // A backup without all its files must not be listed.
-        old.iter().try_for_each(|id| Manifest::remove(&place, id))?;
-        unneeded.iter().try_for_each(|(name, _)| place.remove(&rows::file_name(name)))?;
-    }
-    println!("{verb} {} backups and {} files, {}; {} backups stay", old.len(), unneeded.len(), size(bytes), kept.len());
-    Ok(true)
 }
 
 /// Restores a backup.
@@ -224,7 +228,8 @@ pub(super) fn run_restore(options: &RestoreOptions, node: &StoreUrl, as_json: bo
 
 fn restore(options: &RestoreOptions, node: &StoreUrl, as_json: bool) -> Result<bool, String> {
     let place = Place::open(&options.from)?;
-    let manifest = Manifest::read(&place, options.backup.as_deref())?;
+    let _lock = place.hold()?;
+    let (manifest, _) = chosen(&place, options.backup.as_deref())?;
     let mut client = connect(node)?;
     let keys = |client: &mut Client| {
         let answer = said(client, &[b"DBSIZE", b"STORE"])?;
@@ -250,38 +255,20 @@ fn restore(options: &RestoreOptions, node: &StoreUrl, as_json: bool) -> Result<b
         let facts = json!({
             "backup": manifest.id, "rows": manifest.rows(), "expired": expired, "keys": after, "seconds": seconds,
         });
-        println!("{facts:#}");
+        print(&format!("{facts:#}\n"))?;
     } else {
         let rows = manifest.rows();
-        println!(
-            "restored backup {}: {rows} rows, {expired} had expired; the store holds {after} keys; {seconds:.1} s",
+        print(&format!(
+            "restored backup {}: {rows} rows, {expired} had expired; the store holds {after} keys; {seconds:.1} s\n",
             manifest.id
-        );
+        ))?;
     }
     Ok(true)
 }
 
-/// A node's answer; an error reply is an error.
-fn said(client: &mut Client, request: &[&[u8]]) -> Result<Value, String> {
-    match client.call_here(request) {
-        Ok(Value::Error(text)) => Err(format!("{} answers: {text}", client.address())),
-        Ok(answer) => Ok(answer),
-        Err(e) => Err(format!("{}: {e}", client.address())),
-    }
-}
-
-/// Has the store remember it, among its events. What was done is done whether or not that can be noted.
-fn note(node: &StoreUrl, kind: &str, text: &str) {
-    let end = (0..=text.len().min(EVENT_BYTES_MAX)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    let request: [&[u8]; 4] = [b"KV.ADMIN", b"NOTE", kind.as_bytes(), &text.as_bytes()[..end]];
-    if let Err(e) = connect(node).and_then(|mut client| said(&mut client, &request)) {
-        eprintln!("basalt ctl: the store's events do not have this: {e}");
-    }
-}
-
-fn connect(node: &StoreUrl) -> Result<Client, String> {
-    Client::open_within(node, CONNECT_WITHIN, ANSWER_WITHIN)
-        .map_err(|e| format!("{e}; --node names another node of the store"))
+/// Prints to standard output, which may have been closed.
+fn print(text: &str) -> Result<(), String> {
+    bench::output::print(text).map(drop).map_err(|e| e.to_string())
 }
 
 fn progress(what: &'static str) -> ProgressBar {

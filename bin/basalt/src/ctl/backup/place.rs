@@ -2,6 +2,7 @@
 
 use super::bucket::S3;
 use std::fmt;
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -54,6 +55,36 @@ impl Place {
             PlaceUrl::Folder(path) => Ok(Self::Folder(path.clone())),
             PlaceUrl::Bucket { bucket, prefix } => Ok(Self::Bucket(Box::new(S3::open(bucket, prefix)?))),
         }
+    }
+
+    /// Makes the place, if it is not there, and finds out whether it can be written. Where it is a directory, takes a lock
+    /// on it, shared or alone, which is let go when the answer is dropped: who has it alone is the only one that writes.
+    ///
+    /// # Errors
+    /// It cannot be written, or another process has a lock that excludes this one.
+    pub(crate) fn prepare(&self, alone: bool) -> Result<Option<PlaceLock>, String> {
+        match self {
+            Self::Folder(root) => PlaceLock::take(root, alone).map(Some),
+            Self::Bucket(bucket) => bucket.put(MARK, b"").map(|()| None),
+        }
+    }
+
+    /// Keeps what is there from being removed while it is read, until the answer is dropped. A place that cannot be locked,
+    /// such as a read-only medium, cannot be removed from either.
+    ///
+    /// # Errors
+    /// Backups are being removed.
+    pub(crate) fn hold(&self) -> Result<Option<PlaceLock>, String> {
+        match self {
+            Self::Folder(root) => PlaceLock::hold(root),
+            Self::Bucket(_) => Ok(None),
+        }
+    }
+
+    /// Whether what is kept can be read back as fast as it is written: a directory. A bucket proves what it keeps itself,
+    /// and charges for reading.
+    pub(crate) fn is_near(&self) -> bool {
+        matches!(self, Self::Folder(_))
     }
 
     /// Keeps `bytes` under a name: wholly, or not at all.
@@ -119,6 +150,74 @@ impl Place {
 }
 
 const UNFINISHED: &str = ".unfinished";
+/// In a bucket: shows that it can be written.
+const MARK: &str = "writable";
+/// In a directory: the file whose lock backups share.
+const LOCK: &str = "lock";
+
+/// A lock on a directory of backups.
+pub(crate) struct PlaceLock(File);
+
+impl PlaceLock {
+    fn take(root: &Path, alone: bool) -> Result<Self, String> {
+        let path = root.join(LOCK);
+        let named = |e: std::io::Error| format!("{}: {e}", path.display());
+        std::fs::create_dir_all(root).map_err(|e| format!("{}: {e}", root.display()))?;
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(named)?;
+        match file.try_lock() {
+            Ok(()) => {
+                // No backup is being written, so what is unfinished will stay so.
+                remove_unfinished(root)?;
+                if !alone {
+                    file.lock_shared().map_err(named)?;
+                }
+                Ok(Self(file))
+            }
+            Err(TryLockError::WouldBlock) if alone => Err(format!(
+                "{}: another command takes, reads or removes backups in this place; try again later",
+                root.display()
+            )),
+            Err(TryLockError::WouldBlock) => Self::shared(file, root),
+            Err(TryLockError::Error(e)) => Err(named(e)),
+        }
+    }
+
+    fn hold(root: &Path) -> Result<Option<Self>, String> {
+        File::open(root.join(LOCK)).ok().map(|file| Self::shared(file, root)).transpose()
+    }
+
+    fn shared(file: File, root: &Path) -> Result<Self, String> {
+        match file.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => {
+                Err(format!("{}: backups are being removed from this place; try again later", root.display()))
+            }
+            // A file system without locks has none to respect.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Self(file)),
+        }
+    }
+}
+
+impl Drop for PlaceLock {
+    fn drop(&mut self) {
+        // Closing the file lets it go as well.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Removes what a backup that was broken off was writing.
+fn remove_unfinished(root: &Path) -> Result<(), String> {
+    for folder in ["files", "backups"] {
+        let folder = root.join(folder);
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        for entry in entries {
+            let path = entry.map_err(|e| format!("{}: {e}", folder.display()))?.path();
+            if path.to_string_lossy().ends_with(UNFINISHED) {
+                std::fs::remove_file(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            }
+        }
+    }
+    Ok(())
+}
 
 /// On the disk when it returns, under its name only if it is whole.
 fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
@@ -126,11 +225,19 @@ fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     let mut aside = path.as_os_str().to_owned();
     aside.push(format!("-{}{UNFINISHED}", std::process::id()));
-    let mut file = std::fs::File::create(&aside)?;
+    let written = write_aside(Path::new(&aside), bytes).and_then(|()| std::fs::rename(&aside, path));
+    if let Err(e) = written {
+        // What was written of it takes room that the disk may lack.
+        let _ = std::fs::remove_file(&aside);
+        return Err(e);
+    }
+    File::open(folder)?.sync_all()
+}
+
+fn write_aside(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
     file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&aside, path)?;
-    std::fs::File::open(folder)?.sync_all()
+    file.sync_all()
 }
 
 #[cfg(test)]

@@ -47,6 +47,23 @@ pub(crate) struct FileFacts {
     pub(crate) rows: u64,
     /// Before compression.
     pub(crate) bytes: u64,
+    /// As the place keeps it; none in backups of versions that did not note it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stored: Option<Stored>,
+}
+
+/// What a place keeps under a file's name: enough to prove it whole without decompressing it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Stored {
+    pub(crate) bytes: u64,
+    /// XXH3-64 in hexadecimal digits.
+    pub(crate) xxh3: String,
+}
+
+impl Stored {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.len() as u64, xxh3: format!("{:016x}", xxh3_64(bytes)) }
+    }
 }
 
 impl FileFacts {
@@ -76,6 +93,11 @@ impl Packed {
     /// What is to be kept under its name.
     pub(crate) fn compressed(&self) -> Result<Vec<u8>, String> {
         zstd::bulk::compress(&self.bytes, LEVEL).map_err(|e| format!("rows cannot be compressed: {e}"))
+    }
+
+    /// Whether `compressed` holds these rows, by whatever version of the compressor.
+    pub(crate) fn is_in(&self, compressed: &[u8]) -> bool {
+        decompress(compressed, self.facts.bytes).is_ok_and(|bytes| bytes == self.bytes)
     }
 }
 
@@ -114,7 +136,7 @@ impl Packer {
         }
         let digest = hmac_sha256::Hash::hash(&bytes);
         let sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        Some(Packed { facts: FileFacts { sha256, rows, bytes: bytes.len() as u64 }, bytes })
+        Some(Packed { facts: FileFacts { sha256, rows, bytes: bytes.len() as u64, stored: None }, bytes })
     }
 }
 

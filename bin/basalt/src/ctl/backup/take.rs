@@ -1,12 +1,13 @@
 //! Taking a backup: every shard is read from the node that holds its snapshot, one thread a node, while the store serves.
 
+use super::catalog::Catalog;
 use super::manifest::{Manifest, ShardFacts};
+use super::node::{connect, said};
 use super::place::Place;
-use super::rows::{FileFacts, Packed, Packer, Row, RowValue};
-use super::{connect, said};
+use super::rows::{FileFacts, Packed, Packer, Row, RowValue, Stored};
 use client::{Client, StoreUrl, Value};
 use indicatif::ProgressBar;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 
 const PAGE_BYTES: &[u8] = b"2097152";
@@ -17,6 +18,8 @@ pub(crate) struct Taken {
     /// Files that were not there before, and their bytes as they are kept.
     pub(crate) new_files: u64,
     pub(crate) new_bytes: u64,
+    /// Those of them that were there, and damaged.
+    pub(crate) mended: u64,
 }
 
 /// A shard's snapshot.
@@ -69,29 +72,94 @@ fn text(value: &Value) -> Option<String> {
 /// Where files go, and which are there.
 struct Shelf<'a> {
     place: &'a Place,
-    known: Mutex<HashSet<String>>,
-    new: Mutex<(u64, u64)>,
+    files: Mutex<HashMap<String, Known>>,
+    /// As earlier backups noted them.
+    noted: HashMap<String, Stored>,
+    totals: Mutex<Totals>,
     progress: &'a ProgressBar,
 }
 
-impl Shelf<'_> {
+/// A file that the place lists.
+#[derive(Clone)]
+enum Known {
+    /// It has so many bytes. Whether they are the right ones is to be proved.
+    Listed(u64),
+    /// It was proved or written by this backup.
+    Proved(Stored),
+}
+
+/// What was written.
+#[derive(Clone, Copy, Default)]
+struct Totals {
+    new_files: u64,
+    new_bytes: u64,
+    mended: u64,
+}
+
+impl<'a> Shelf<'a> {
+    fn open(place: &'a Place, progress: &'a ProgressBar) -> Result<Self, String> {
+        let files = place.list("files")?.into_iter().map(|(name, bytes)| (name, Known::Listed(bytes))).collect();
+        // The newest has noted all files that are likely to come again.
+        let newest = Catalog::read(place)?.choose(None).ok();
+        let noted = newest.iter().flat_map(Manifest::files);
+        let noted = noted.filter_map(|file| Some((file.sha256.clone(), file.stored.clone()?))).collect();
+        Ok(Self { place, files: Mutex::new(files), noted, totals: Mutex::default(), progress })
+    }
+
+    /// Has the place keep a file: what it keeps already is used again if it is whole.
     fn keep(&self, file: &Packed) -> Result<FileFacts, String> {
-        let known = self.known.lock().expect("no thread panics with it").contains(&file.facts.sha256);
-        if !known {
-            let bytes = file.compressed()?;
-            self.place.put(&file.facts.name(), &bytes)?;
-            let mut new = self.new.lock().expect("no thread panics with it");
-            *new = (new.0 + 1, new.1 + bytes.len() as u64);
-            self.known.lock().expect("no thread panics with it").insert(file.facts.sha256.clone());
-        }
+        let name = &file.facts.sha256;
+        let known = self.files.lock().expect("no thread panics with it").get(name).cloned();
+        let proved = match &known {
+            Some(Known::Proved(stored)) => Some(stored.clone()),
+            Some(Known::Listed(bytes)) => self.proved(file, *bytes)?,
+            None => None,
+        };
+        let stored = match proved {
+            Some(stored) => stored,
+            None => self.write(file, known.is_some())?,
+        };
+        self.files.lock().expect("no thread panics with it").insert(name.clone(), Known::Proved(stored.clone()));
         self.progress.inc(file.facts.rows);
-        Ok(file.facts.clone())
+        Ok(FileFacts { stored: Some(stored), ..file.facts.clone() })
+    }
+
+    /// What the place keeps under the file's name, if that holds the file's rows. A crash or a full disk leaves files that
+    /// are empty or cut short.
+    fn proved(&self, file: &Packed, listed: u64) -> Result<Option<Stored>, String> {
+        let noted = self.noted.get(&file.facts.sha256);
+        if noted.is_some_and(|noted| noted.bytes != listed) {
+            return Ok(None);
+        }
+        if !self.place.is_near() {
+            let stored = match noted {
+                Some(noted) => noted.clone(),
+                None => Stored::of(&file.compressed()?),
+            };
+            return Ok(Some(stored).filter(|stored| stored.bytes == listed));
+        }
+        // What cannot be read is written again.
+        let Ok(bytes) = self.place.get(&file.facts.name(), listed) else { return Ok(None) };
+        let stored = Stored::of(&bytes);
+        let is_whole = noted.map_or_else(|| file.is_in(&bytes), |noted| *noted == stored);
+        Ok(Some(stored).filter(|_| is_whole))
+    }
+
+    fn write(&self, file: &Packed, was_there: bool) -> Result<Stored, String> {
+        let bytes = file.compressed()?;
+        self.place.put(&file.facts.name(), &bytes)?;
+        let mut totals = self.totals.lock().expect("no thread panics with it");
+        totals.new_files += 1;
+        totals.new_bytes += bytes.len() as u64;
+        totals.mended += u64::from(was_there);
+        Ok(Stored::of(&bytes))
     }
 }
 
-/// Takes a backup. What is in `place` already is not written again.
+/// Takes a backup. What is in `place` already, and whole, is not written again.
 pub(crate) fn take(node: &StoreUrl, place: &Place, progress: &ProgressBar) -> Result<Taken, String> {
-    let known = place.list("files")?.into_iter().map(|(name, _)| name).collect();
+    let _lock = place.prepare(false)?;
+    let shelf = Shelf::open(place, progress)?;
     let mut client = connect(node)?;
     let answer = said(&mut client, &[b"KV.BACKUP", b"BEGIN"])?;
     let begun = Begun::read(&answer).ok_or("the store's answer to KV.BACKUP BEGIN cannot be read")?;
@@ -100,7 +168,6 @@ pub(crate) fn take(node: &StoreUrl, place: &Place, progress: &ProgressBar) -> Re
     for part in &begun.parts {
         by_node.entry(&part.address).or_default().push(part);
     }
-    let shelf = Shelf { place, known: Mutex::new(known), new: Mutex::default(), progress };
     let mut shards = std::thread::scope(|scope| {
         let threads: Vec<_> = by_node
             .iter()
@@ -115,8 +182,8 @@ pub(crate) fn take(node: &StoreUrl, place: &Place, progress: &ProgressBar) -> Re
     shards.sort_by_key(|shard: &ShardFacts| shard.shard);
     let manifest = Manifest::new(begun.store, begun.at_ms, begun.epoch, shards);
     manifest.write(place)?;
-    let (new_files, new_bytes) = *shelf.new.lock().expect("no thread panics with it");
-    Ok(Taken { manifest, new_files, new_bytes })
+    let Totals { new_files, new_bytes, mended } = *shelf.totals.lock().expect("no thread panics with it");
+    Ok(Taken { manifest, new_files, new_bytes, mended })
 }
 
 /// Reads all shards that one node holds.
@@ -131,7 +198,7 @@ fn read_node(
     let url = StoreUrl { seeds: vec![seed], login: store.login.clone() };
     let mut client = connect(&url)?;
     let read = parts.iter().map(|part| read_shard(&mut client, part, begun, shelf)).collect();
-    // Snapshots that nobody lets go are let go after a while.
+    // The node lets snapshots go by itself that are not read any more.
     let _ = client.call_here(&[b"KV.BACKUP", b"END", begun.id.as_bytes()]);
     read
 }

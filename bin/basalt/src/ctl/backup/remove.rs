@@ -1,0 +1,116 @@
+//! `basalt ctl backup remove`: old backups go, and files that no backup needs any more.
+
+use super::catalog::Catalog;
+use super::manifest::{Manifest, Unreadable};
+use super::place::{Place, PlaceUrl};
+use super::{print, rows, size};
+use serde_json::json;
+use std::collections::HashSet;
+
+/// What goes, and what stays.
+#[derive(Debug, Default, PartialEq)]
+struct Sorted {
+    /// Backups that go.
+    old: Vec<String>,
+    /// Torn manifests that go with them.
+    torn: Vec<String>,
+    /// Torn manifests that are newer than every backup that stays: the files that they name are not known.
+    kept_torn: Vec<String>,
+    kept: Vec<String>,
+}
+
+/// A torn manifest is no backup, so it does not count; it goes if a backup that is newer stays.
+fn sorted(catalog: &Catalog, keep: usize) -> Result<Sorted, String> {
+    let mut unknown = catalog.unreadable().filter(|(_, why)| !matches!(why, Unreadable::Torn(_)));
+    if let Some((id, why)) = unknown.next() {
+        return Err(format!(
+            "nothing is removed: backup {id} may be whole, and the files that it needs are not known: {why}"
+        ));
+    }
+    let readable: Vec<&str> = catalog.readable().map(|manifest| manifest.id.as_str()).collect();
+    let (old, kept) = readable.split_at(readable.len().saturating_sub(keep));
+    let owned = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect();
+    let newest = kept.last().copied().unwrap_or_default();
+    let torn = catalog.unreadable().map(|(id, _)| id);
+    let (torn, kept_torn): (Vec<&str>, Vec<&str>) = torn.partition(|id| *id < newest);
+    Ok(Sorted { old: owned(old), torn: owned(&torn), kept_torn: owned(&kept_torn), kept: owned(kept) })
+}
+
+/// Keeps the newest `keep`. Without a backup that stays, nothing but unfinished files goes.
+pub(super) fn run(at: &PlaceUrl, keep: usize, dry_run: bool, as_json: bool) -> Result<bool, String> {
+    let place = Place::open(at)?;
+    // Nobody else writes meanwhile, so no backup begins to use a file again that goes.
+    let _lock = if dry_run { place.hold()? } else { place.prepare(true)? };
+    let catalog = Catalog::read(&place)?;
+    let sorted = sorted(&catalog, keep)?;
+    let needed: HashSet<&str> = catalog
+        .readable()
+        .filter(|manifest| sorted.kept.contains(&manifest.id))
+        .flat_map(|manifest| manifest.files().map(|file| file.sha256.as_str()))
+        .collect();
+    let goes = |(name, _): &(String, u64)| sorted.kept_torn.is_empty() && !needed.contains(name.as_str());
+    let unneeded: Vec<(String, u64)> = place.list("files")?.into_iter().filter(goes).collect();
+    let bytes: u64 = unneeded.iter().map(|(_, bytes)| bytes).sum();
+    if !dry_run {
+        // A backup without all its files must not be listed.
+        sorted.old.iter().chain(&sorted.torn).try_for_each(|id| Manifest::remove(&place, id))?;
+        unneeded.iter().try_for_each(|(name, _)| place.remove(&rows::file_name(name)))?;
+    }
+    for id in &sorted.kept_torn {
+        bench::note!(
+            "basalt ctl: backup {id} is torn and newer than all others: its files stay until it is removed by hand"
+        );
+    }
+    let (backups, files, stay) = (sorted.old.len() + sorted.torn.len(), unneeded.len(), sorted.kept.len());
+    let verb = if dry_run { "would remove" } else { "removed" };
+    print(&if as_json {
+        let facts = json!({
+            "dry_run": dry_run, "backups": sorted.old, "torn": sorted.torn, "files": files, "bytes": bytes,
+            "backups_left": stay, "torn_left": sorted.kept_torn,
+        });
+        format!("{facts:#}\n")
+    } else {
+        let torn =
+            if sorted.torn.is_empty() { String::new() } else { format!(" ({} of them torn)", sorted.torn.len()) };
+        format!("{verb} {backups} backups{torn} and {files} files, {}; {stay} backups stay\n", size(bytes))
+    })?;
+    Ok(sorted.kept_torn.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::catalog::Entry;
+    use super::*;
+
+    fn catalog(entries: &str) -> Catalog {
+        let entry = |(index, kind): (usize, char)| {
+            let id = format!("2026{index}");
+            let manifest = match kind {
+                'b' => Ok(Manifest { id: id.clone(), ..Manifest::new(String::new(), 0, 0, Vec::new()) }),
+                't' => Err(Unreadable::Torn("cut".to_owned())),
+                _ => Err(Unreadable::OtherFormat("later".to_owned())),
+            };
+            Entry { id, manifest }
+        };
+        Catalog { entries: entries.chars().enumerate().map(entry).collect() }
+    }
+
+    #[test]
+    fn what_goes_and_what_stays() {
+        for (entries, keep, expected) in [
+            ("bbbb", 2, "old 01 torn  kept_torn  kept 23"),
+            ("btbt", 1, "old 0 torn 1 kept_torn 3 kept 2"),
+            ("tbb", 5, "old  torn 0 kept_torn  kept 12"),
+            ("tt", 1, "old  torn  kept_torn 01 kept "),
+            ("", 1, "old  torn  kept_torn  kept "),
+        ] {
+            let sorted = sorted(&catalog(entries), keep).unwrap();
+            let short = |ids: &[String]| ids.iter().map(|id| id[4..].to_owned()).collect::<String>();
+            let found = [&sorted.old, &sorted.torn, &sorted.kept_torn, &sorted.kept].map(|ids| short(ids));
+            let [old, torn, kept_torn, kept] = found;
+            assert_eq!(format!("old {old} torn {torn} kept_torn {kept_torn} kept {kept}"), expected, "{entries}");
+        }
+        assert!(sorted(&catalog("bxb"), 1).unwrap_err().contains("may be whole"));
+    }
+}
