@@ -28,7 +28,8 @@ pub use format::slots::Slots;
 pub use reply_size::ExpectedReply;
 pub use shard::{
     Answers, ArrivedSnapshot, ColdItem, Effects, Fact, KeyHash, LEASE_US, Shard, SnapshotTask, SplitTask, StoreEvent,
-    Ticket, Warmed, Warmth, Write, cold_items, events_after, key_hash, newest_events, read_transaction, stored_map,
+    Ticket, Warmed, Warmth, Write, cold_items, events_after, key_hash, newest_event, newest_events, read_transaction,
+    stored_map,
 };
 pub use space::apply::EntrySpace;
 pub use space::read::{CachedSpace, Held, SnapshotSpace};

@@ -55,6 +55,11 @@ impl Holdings {
         lock(&self.damaged).get(&shard).is_some_and(|(known, _)| *known == replica)
     }
 
+    /// The replicas that are known to be of no use, and why.
+    pub(crate) fn all_damaged(&self) -> Vec<(ShardId, String)> {
+        lock(&self.damaged).iter().map(|(shard, (_, why))| (*shard, why.clone())).collect()
+    }
+
     /// Waits until there is a newer map, or until then; true if there is one.
     fn wait(&self, until: Instant) -> bool {
         let mut wakes = lock(&self.wakes);

@@ -15,17 +15,28 @@ pub(super) struct Moved {
     pub(super) bytes: u64,
     /// Bytes of those that are on their way.
     pub(super) under_way: u64,
-    /// Bytes a second.
+    /// Bytes a second that went from node to node.
     pub(super) rate: f64,
+    /// Bytes that went, as far as reports tell. Not `bytes`: a shard that has arrived counts there with all its rows at
+    /// once, packed or not.
+    sent: u64,
     sampled: (u64, u64),
 }
 
-/// See the module's words.
+/// A replica that is being filled.
+#[derive(Clone, Copy, Debug)]
+struct Filling {
+    plan: PlanId,
+    replica: ReplicaId,
+    /// Bytes that were sent for it by the last report.
+    sent: u64,
+}
+
+/// What was moved for each plan.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     plans: BTreeMap<PlanId, Moved>,
-    /// Replicas that are being filled.
-    filling: BTreeMap<ShardId, (PlanId, ReplicaId)>,
+    filling: BTreeMap<ShardId, Filling>,
 }
 
 impl Progress {
@@ -37,17 +48,25 @@ impl Progress {
         self.plans.retain(|plan, _| map.plans.contains_key(plan));
         self.plans.values_mut().for_each(|moved| moved.under_way = 0);
         let votes = |shard: ShardId, id: ReplicaId| map.replica(shard, id).is_some_and(|of| of.member && !of.learner);
-        for (shard, (plan, replica)) in std::mem::take(&mut self.filling) {
-            if votes(shard, replica) {
-                self.plans.entry(plan).or_default().bytes += seen.bytes(shard).unwrap_or(0);
+        let before = std::mem::take(&mut self.filling);
+        for (shard, filling) in &before {
+            if votes(*shard, filling.replica) {
+                let moved = self.plans.entry(filling.plan).or_default();
+                let bytes = seen.bytes(*shard).unwrap_or(0);
+                moved.bytes += bytes;
+                // Between two reports, as a whole.
+                moved.sent += if filling.sent == 0 { bytes } else { 0 };
             }
         }
         for (&shard, step) in &map.steps {
             let Some(add) = step.add.filter(|add| !votes(shard, *add)) else { continue };
-            self.filling.insert(shard, (step.plan, add));
             let transfers = seen.nodes.values().flat_map(|node| &node.transfers);
             let bytes: u64 = transfers.filter(|of| !of.inbound && of.shard == shard).map(|of| of.bytes).sum();
-            self.plans.entry(step.plan).or_default().under_way += bytes;
+            let known = before.get(&shard).filter(|filling| filling.replica == add).map_or(0, |filling| filling.sent);
+            self.filling.insert(shard, Filling { plan: step.plan, replica: add, sent: bytes.max(known) });
+            let moved = self.plans.entry(step.plan).or_default();
+            moved.under_way += bytes;
+            moved.sent += bytes.saturating_sub(known);
         }
         for moved in self.plans.values_mut() {
             moved.sample(now);
@@ -58,7 +77,7 @@ impl Progress {
 impl Moved {
     fn sample(&mut self, now: Moment) {
         let (at_us, before) = self.sampled;
-        let bytes = self.bytes + self.under_way;
+        let bytes = self.sent;
         let passed_us = now.mono_us.saturating_sub(at_us);
         if at_us > 0 && passed_us < RATE_US / 20 {
             return;
@@ -69,5 +88,23 @@ impl Moved {
             self.rate = if self.rate == 0.0 { rate } else { self.rate + (rate - self.rate) * weight };
         }
         self.sampled = (now.mono_us, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_of_what_was_sent_not_of_what_has_arrived() {
+        let mut moved = Moved::default();
+        let at = |seconds: u64| Moment { mono_us: seconds * 1_000_000, ..Moment::default() };
+        for second in 1..=20 {
+            moved.sent += 1_000_000;
+            // Every five seconds a shard of fourteen megabytes has arrived.
+            moved.bytes += if second % 5 == 0 { 14_000_000 } else { 0 };
+            moved.sample(at(second));
+        }
+        assert!((900_000.0..1_100_000.0).contains(&moved.rate), "{}", moved.rate);
     }
 }

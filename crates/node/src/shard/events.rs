@@ -81,6 +81,19 @@ pub fn newest_events(view: &ShardView, limit: usize) -> storage::Result<Vec<Stor
     Ok(events)
 }
 
+/// The newest event for which `is_wanted` holds, if it is remembered.
+pub fn newest_event(view: &ShardView, is_wanted: impl Fn(&StoreEvent) -> bool) -> storage::Result<Option<StoreEvent>> {
+    let snapshot = view.engine().snapshot();
+    let mut cursor = snapshot.cursor(span(0), true);
+    while let Some(key) = cursor.advance()? {
+        let event = decoded(view, &key, &cursor.value()?)?;
+        if is_wanted(&event) {
+            return Ok(Some(event));
+        }
+    }
+    Ok(None)
+}
+
 fn read(view: &ShardView, from: u64, limit: usize, reverse: bool) -> storage::Result<Vec<StoreEvent>> {
     let snapshot = view.engine().snapshot();
     let mut cursor = snapshot.cursor(span(from), reverse);
@@ -88,10 +101,14 @@ fn read(view: &ShardView, from: u64, limit: usize, reverse: bool) -> storage::Re
     while events.len() < limit
         && let Some(key) = cursor.advance()?
     {
-        let number = keys::number_of_event(&key).ok_or_else(|| view.corrupt("an event without a number"))?;
-        events.push(decode(number, &cursor.value()?).ok_or_else(|| view.corrupt("an event that cannot be read"))?);
+        events.push(decoded(view, &key, &cursor.value()?)?);
     }
     Ok(events)
+}
+
+fn decoded(view: &ShardView, key: &[u8], value: &[u8]) -> storage::Result<StoreEvent> {
+    let number = keys::number_of_event(key).ok_or_else(|| view.corrupt("an event without a number"))?;
+    decode(number, value).ok_or_else(|| view.corrupt("an event that cannot be read"))
 }
 
 fn span(from: u64) -> Span {

@@ -23,7 +23,7 @@ pub(crate) use apply::clear;
 pub use effects::{ArrivedSnapshot, Effects, SnapshotTask, SplitTask};
 pub use evaluate::read_transaction;
 pub(crate) use evaluate::{command, transaction};
-pub use events::{StoreEvent, events_after, newest_events};
+pub use events::{StoreEvent, events_after, newest_event, newest_events};
 pub(crate) use fetch::Fetch;
 pub use lease::LEASE_US;
 pub use meta::stored_map;

@@ -52,7 +52,12 @@ impl DataDir {
     /// Opens `root`, or makes it with the given shape. A directory that exists keeps its own shape.
     pub fn open(root: &Path, shards: u32, engine: EngineKind, seed: u64) -> Result<Self, String> {
         let fail = |what: &str, e: &io::Error| format!("{what} {}: {e}", root.display());
-        std::fs::create_dir_all(root).map_err(|e| fail("cannot make", &e))?;
+        std::fs::create_dir_all(root).map_err(|e| match std::fs::read_link(root) {
+            Ok(target) if !root.exists() => {
+                format!("{} is a symbolic link to {}, which does not exist", root.display(), target.display())
+            }
+            _ => fail("cannot make", &e),
+        })?;
         let path = root.join("LOCK");
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path);
         let lock = lock.map_err(|e| fail("cannot write in", &e))?;

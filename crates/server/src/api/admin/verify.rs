@@ -56,7 +56,8 @@ pub(super) fn start(store: &Arc<NodeShared>, shards: &[ShardId]) -> Result<Value
     let running = store.clone();
     let run = move || {
         set_niceness(NICE_BACKGROUND);
-        Look { store: running.clone(), map, unreachable: BTreeSet::new() }.run(&chosen);
+        let (unreachable, damaged) = (BTreeSet::new(), BTreeMap::new());
+        Look { store: running.clone(), map, unreachable, damaged }.run(&chosen);
     };
     if let Err(e) = std::thread::Builder::new().name("verify".to_owned()).spawn(run) {
         store.verification.lock().state = "stopped";
@@ -69,8 +70,10 @@ pub(super) fn start(store: &Arc<NodeShared>, shards: &[ShardId]) -> Result<Value
 struct Look {
     store: Arc<NodeShared>,
     map: Arc<Map>,
-    /// Nodes that did not answer: nobody waits for them again.
+    /// Nodes that did not answer: they are not asked again.
     unreachable: BTreeSet<NodeId>,
+    /// Replicas that their nodes cannot open, and why: they never come to a mark.
+    damaged: BTreeMap<(NodeId, u32), String>,
 }
 
 impl Look {
@@ -162,7 +165,13 @@ impl Look {
         };
         let replicas = told["replicas"].as_array().cloned().unwrap_or_default();
         let shard_of = |replica: &Value| replica["shard"].as_u64().and_then(|id| u32::try_from(id).ok());
-        let has: BTreeSet<u32> = replicas.iter().filter_map(shard_of).collect();
+        let mut has: BTreeSet<u32> = replicas.iter().filter_map(shard_of).collect();
+        for damaged in told["damaged"].as_array().into_iter().flatten() {
+            let Some(shard) = shard_of(damaged) else { continue };
+            let why = damaged["why"].as_str().unwrap_or("unknown").to_owned();
+            has.insert(shard);
+            self.damaged.insert((node, shard), why);
+        }
         let given: BTreeMap<u32, bool> =
             self.map.replicas_on(node).map(|(shard, replica)| (shard.0, replica.member)).collect();
         let name = self.named(node);
@@ -219,6 +228,9 @@ impl Look {
             self.store.verification.missed(format!("shard {shard} on {}: {why}", self.named(node)));
             Err(None)
         };
+        if let Some(why) = self.damaged.get(&(node, shard.0)) {
+            return Err(Some(why.clone()));
+        }
         let (mut until, mut last) = (Instant::now() + MARKED_WITHIN, Value::Null);
         loop {
             let told = self.ask(node, shard, &["DIGEST", comparison]);

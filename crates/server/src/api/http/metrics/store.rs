@@ -3,13 +3,32 @@
 use super::table as m;
 use super::text::Exposition;
 use crate::api::admin::director_picture;
+use crate::os::now_ms;
 use crate::shared::NodeShared;
 use node::director::StorePicture;
+use node::newest_event;
 use std::sync::Arc;
+use vocab::ShardId;
 
 pub(super) fn write(store: &Arc<NodeShared>, out: &mut Exposition) {
     if let Some(picture) = director_picture(store).filter(|picture| picture.complete) {
         write_picture(&picture, out);
+        write_backup_age(newest_backup_ms(store), now_ms(), out);
+    }
+}
+
+/// When the newest backup ended that the store's events remember, in ms since the epoch.
+fn newest_backup_ms(store: &Arc<NodeShared>) -> Option<u64> {
+    let known = store.known();
+    let view = known.view(ShardId::META.0 as usize)?;
+    // Attempts that failed are events of the same kind.
+    let taken = newest_event(view, |event| event.kind == "backup" && event.text.contains(" was taken to "));
+    taken.inspect_err(|e| log::warn!("the store's events: {e}")).ok().flatten().map(|event| event.at_ms)
+}
+
+pub(super) fn write_backup_age(ended_ms: Option<u64>, now_ms: u64, out: &mut Exposition) {
+    if let Some(ended_ms) = ended_ms {
+        out.one(&m::STORE_BACKUP_AGE, now_ms.saturating_sub(ended_ms) as f64 / 1000.0);
     }
 }
 

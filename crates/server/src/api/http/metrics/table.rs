@@ -74,5 +74,6 @@ metrics! {
     STORE_EPOCH Gauge "basalt_store_map_epoch" "The map's number."
     STORE_BYTES Gauge "basalt_store_bytes" "Bytes of the rows of all shards, once."
     STORE_LEFT Gauge "basalt_store_move_left_bytes" "Bytes that running plans are still to move."
+    STORE_BACKUP_AGE Gauge "basalt_store_backup_age_seconds" "Seconds since the newest backup ended; no series if the store's events remember none."
     STORE_BROKEN Gauge "basalt_store_broken_replicas" "Replicas that are damaged, on nodes that are up."
 }
