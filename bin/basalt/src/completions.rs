@@ -7,6 +7,13 @@ use std::process::ExitCode;
 
 /// Prints the script of one shell.
 pub fn print(shell: Shell) -> ExitCode {
-    clap_complete::generate(shell, &mut Cli::command(), "basalt", &mut std::io::stdout());
-    ExitCode::SUCCESS
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "basalt", &mut script);
+    match bench::output::print(&String::from_utf8_lossy(&script)) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(e) => {
+            bench::note!("basalt completions: {e}");
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -87,7 +87,7 @@ pub fn run(options: &BenchOptions) -> ExitCode {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         if let Err(e) = signal_hook::flag::register(signal, stop.clone()) {
-            eprintln!("basalt bench: signals cannot be handled: {e}");
+            bench::note!("basalt bench: signals cannot be handled: {e}");
             return ExitCode::FAILURE;
         }
     }

@@ -1,5 +1,7 @@
 //! The one binary: `start` a node, run a whole `cluster` of them, `ctl` a store, `bench`, `inspect` and `sim`ulate.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod cli;
 mod cluster;
 mod completions;
@@ -14,6 +16,7 @@ mod start;
 
 use clap::Parser;
 use cli::{Cli, Command};
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 /// It lists what is free beside the blocks, not in them: memory is not touched to be taken or given back. docs/adr/0019.
@@ -26,7 +29,10 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static ALLOCATOR_SETTINGS: &[u8; 53] = b"background_thread:true,dirty_decay_ms:1000,thp:never\0";
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => return answer(&e),
+    };
     logging::start(cli.verbose);
     match cli.command {
         Command::Start(options) => start::run(&options),
@@ -37,5 +43,19 @@ fn main() -> ExitCode {
         Command::Inspect(options) => inspect::run(&options),
         Command::Sim(options) => sim::run(&options),
         Command::Completions { shell } => completions::print(shell),
+    }
+}
+
+/// Prints what clap has to say: help and version to standard output, a wrong command line to standard error.
+fn answer(e: &clap::Error) -> ExitCode {
+    let wrong = e.use_stderr();
+    match e.print().and_then(|()| std::io::stdout().flush()) {
+        _ if wrong => ExitCode::from(2),
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(e) => {
+            bench::note!("basalt: standard output: {e}");
+            ExitCode::FAILURE
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! `basalt sim`: whole stores in virtual time, with faults, from seeds.
 
 use ::sim::{BUGS, Bug, Report, RunOptions};
+use bench::output::{print, remark};
 use clap::Args;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
@@ -146,10 +147,9 @@ impl Tally {
         if self.shown.elapsed() >= interval {
             self.shown = Instant::now();
             if terminal {
-                eprint!("\r\x1b[K{}", self.line());
-                _ = std::io::stderr().flush();
+                remark(format_args!("\r\x1b[K{}", self.line()));
             } else {
-                eprintln!("{}", self.line());
+                bench::note!("{}", self.line());
             }
         }
     }
@@ -161,11 +161,11 @@ pub fn run(options: &SimOptions) -> ExitCode {
     let mut tally = Tally::new();
     let mut seed = options.seed;
     let until = options.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    loop {
+    let printed = loop {
         let trace = match open_trace(options) {
             Ok(trace) => trace,
             Err(e) => {
-                eprintln!("basalt sim: the trace cannot be written: {e}");
+                bench::note!("basalt sim: {e}");
                 return ExitCode::FAILURE;
             }
         };
@@ -179,41 +179,49 @@ pub fn run(options: &SimOptions) -> ExitCode {
         tally.add(&report);
         tally.show(terminal);
         if terminal && (report.failure.is_some() || options.seeds == 1) {
-            eprint!("\r\x1b[K");
+            remark(format_args!("\r\x1b[K"));
         }
-        tell(&report, options);
+        let printed = print(&outcome(&report, options));
         let found = report.failure.is_some() && !options.keep_going;
         seed += 1;
         let all = !options.forever && tally.runs >= options.seeds;
-        if found || all || until.is_some_and(|until| Instant::now() >= until) {
-            break;
+        if printed.is_err() || found || all || until.is_some_and(|until| Instant::now() >= until) {
+            break printed;
         }
-    }
+    };
     if terminal {
-        eprint!("\r\x1b[K");
+        remark(format_args!("\r\x1b[K"));
     }
-    println!("{}", tally.line());
+    let printed = printed.and_then(|_| print(&format!("{}\n", tally.line())));
+    if let Err(e) = printed {
+        bench::note!("basalt sim: {e}");
+        return ExitCode::FAILURE;
+    }
     if (tally.failed > 0) == options.bug.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn open_trace(options: &SimOptions) -> std::io::Result<Option<Box<dyn Write>>> {
     let Some(path) = &options.trace else { return Ok(None) };
-    Ok(Some(Box::new(BufWriter::new(File::create(path)?))))
+    let file = File::create(path).map_err(|e| std::io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+    Ok(Some(Box::new(BufWriter::new(file))))
 }
 
 /// One run: its hash if it is the only one, and everything about a failure.
-fn tell(report: &Report, options: &SimOptions) {
+fn outcome(report: &Report, options: &SimOptions) -> String {
+    let mut text = String::new();
     if let Some(failure) = &report.failure {
-        println!("seed {} FAILED at step {}", report.seed, failure.step);
+        text += &format!("seed {} FAILED at step {}\n", report.seed, failure.step);
         let last = failure.last.len().saturating_sub(LAST_LINES);
         for line in &failure.last[last..] {
-            println!("  {line}");
+            text += &format!("  {line}\n");
         }
-        println!("{}", failure.what);
+        text += &format!("{}\n", failure.what);
         let nodes = options.nodes.map_or(String::new(), |nodes| format!(" --nodes {nodes}"));
-        println!("again: basalt sim --seed {} --steps {}{nodes} --trace trace.txt", report.seed, options.steps);
+        text +=
+            &format!("again: basalt sim --seed {} --steps {}{nodes} --trace trace.txt\n", report.seed, options.steps);
     }
     if options.seeds == 1 && !options.forever {
-        println!("seed {}: {} steps, trace {:016x}", report.seed, report.steps, report.hash);
+        text += &format!("seed {}: {} steps, trace {:016x}\n", report.seed, report.steps, report.hash);
     }
+    text
 }

@@ -130,6 +130,16 @@ impl StartOptions {
         ]
     }
 
+    /// What is wrong with a text that other nodes and clients are told, by its flag. The metadata group would refuse it
+    /// without naming the flag.
+    fn fault(&self) -> Option<String> {
+        let told = ["announce-host", "announce-peer", "zone"];
+        let is_bad = |c: char| c.is_control() || c.is_whitespace() || c == ',';
+        let (flag, value) =
+            self.pairs().into_iter().find(|(name, value)| told.contains(name) && value.contains(is_bad))?;
+        Some(format!("--{flag} `{value}`: it contains a space, comma or control character"))
+    }
+
     /// All of them. What `--set` says wins over a flag, which may be at its default.
     fn pairs(&self) -> Vec<(&str, &str)> {
         let set = self.set.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -144,10 +154,14 @@ pub fn run(options: &StartOptions) -> ExitCode {
         Ok(config) => config,
         Err(e) => {
             let is_flag = |name: &str| options.flags().iter().any(|(flag, _)| *flag == name);
-            eprintln!("basalt start: {}", e.on_command_line(is_flag));
+            bench::note!("basalt start: {}", e.on_command_line(is_flag));
             return ExitCode::from(2);
         }
     };
+    if let Some(problem) = options.fault() {
+        bench::note!("basalt start: {problem}");
+        return ExitCode::from(2);
+    }
     // They take up to twice the memory that was given, and stalls to be made: as Redis does, and whatever the system's default.
     if let Err(e) = rustix::thread::disable_transparent_huge_pages(true) {
         log::debug!("transparent huge pages stay as the system has them: {e}");
@@ -155,20 +169,20 @@ pub fn run(options: &StartOptions) -> ExitCode {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         if let Err(e) = signal_hook::flag::register(signal, asked.clone()) {
-            eprintln!("basalt start: signals cannot be handled: {e}");
+            bench::note!("basalt start: signals cannot be handled: {e}");
             return ExitCode::FAILURE;
         }
     }
     if options.stop_with_stdin
         && let Err(e) = watch_stdin(asked.clone())
     {
-        eprintln!("basalt start: {e}");
+        bench::note!("basalt start: {e}");
         return ExitCode::FAILURE;
     }
     let server = match Server::start(config) {
         Ok(server) => server,
         Err(e) => {
-            eprintln!("basalt start: {e}");
+            bench::note!("basalt start: {e}");
             return ExitCode::FAILURE;
         }
     };

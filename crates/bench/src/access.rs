@@ -19,18 +19,18 @@ pub(crate) fn access(options: &PhaseOptions, properties: &Properties) -> Result<
     let read_from = match given.read_from {
         Some(ReadFromOption::Leader) => "leader",
         Some(ReadFromOption::Any) => "any",
-        None => word(properties, "basalt.readfrom", &["leader", "any"])?.unwrap_or("leader"),
+        None => properties.get("basalt.readfrom"),
     };
     let sync = match given.durability {
         Some(DurabilityOption::Sync) => Some("sync"),
         Some(DurabilityOption::Nosync) => Some("nosync"),
-        None => word(properties, "basalt.durability", &["sync", "nosync"])?,
+        None => properties.given("basalt.durability"),
     };
     let acks = match given.acks {
         Some(AcksOption::Majority) => Some("majority"),
         Some(AcksOption::All) => Some("all"),
         Some(AcksOption::None) => Some("none"),
-        None => word(properties, "basalt.acks", &["majority", "all", "none"])?,
+        None => properties.given("basalt.acks"),
     };
     Ok(RedisOptions {
         timeout: timeout.max(Duration::from_millis(1)),
@@ -39,14 +39,4 @@ pub(crate) fn access(options: &PhaseOptions, properties: &Properties) -> Result<
         read_from: if read_from == "any" { ReadFrom::Any } else { ReadFrom::Leader },
         durability: sync.into_iter().chain(acks).map(str::to_owned).collect(),
     })
-}
-
-/// A property that must be one of `words` when it is given.
-fn word<'a>(properties: &'a Properties, name: &str, words: &[&str]) -> Result<Option<&'a str>, Trouble> {
-    match properties.given(name) {
-        Some(given) if !words.contains(&given) => {
-            Err(Trouble::Usage(format!("property {name}: `{given}` is none of {}", words.join(", "))))
-        }
-        given => Ok(given),
-    }
 }

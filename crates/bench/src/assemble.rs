@@ -9,7 +9,8 @@ use crate::cli::{Format, OutputOptions, Program};
 use crate::driver::{HistogramLog, Pace};
 use crate::environment::environment;
 use crate::model::{Configuration, Identity, Link, Outcome, Pacing, RunReport, SCHEMA};
-use crate::report::{Paint, claim, default_dir, json, rfc3339, table, unix_ms, write_run, ycsb};
+use crate::output::print;
+use crate::report::{Claimed, Paint, json, rfc3339, table, unix_ms, write_run, ycsb};
 use crate::target::Target;
 use crate::workload::{Compression, Config, Distribution, Properties, RecordForm, ValueForm};
 
@@ -152,43 +153,41 @@ pub(crate) fn notes(config: &Config) -> Vec<String> {
     notes
 }
 
-/// Shows the report, and writes it where it should go; `always` into a folder of its own if nobody says where.
-/// Answers whether all went well.
+/// Writes the report to `folder`, if there is one, and shows it. Answers whether all went well.
 pub(crate) fn finish(
     report: &RunReport,
     logs: &[(String, HistogramLog)],
     output: &OutputOptions,
-    always: bool,
+    folder: Option<&Claimed>,
 ) -> io::Result<bool> {
     let invalid = |error: crate::model::Invalid| io::Error::new(io::ErrorKind::InvalidData, error);
     report.validate().map_err(invalid)?;
-    let mut stdout = io::stdout().lock();
-    match output.format {
-        Format::Table => stdout.write_all(table(report, Paint::of_stdout()).as_bytes())?,
-        Format::Json => stdout.write_all(json(report)?.as_bytes())?,
+    let text = match output.format {
+        Format::Table => table(report, Paint::of_stdout()),
+        Format::Json => json(report)?,
         Format::Ycsb => {
             let given = report.configuration.properties.get("hdrhistogram.percentiles");
             let percentiles = ycsb::parse_percentiles(given.map_or("", String::as_str));
-            for phase in &report.phases {
-                stdout.write_all(ycsb::final_output(phase, &percentiles).as_bytes())?;
-            }
+            report.phases.iter().map(|phase| ycsb::final_output(phase, &percentiles)).collect()
         }
-    }
-    stdout.flush()?;
-    let dir = output.out.clone().or_else(|| always.then(|| default_dir(&report.identity)));
-    if let Some(dir) = dir {
-        let dir = claim(&dir)?;
-        let written = write_run(&dir, report)?;
+    };
+    if let Some(folder) = folder {
+        let written = write_run(folder.dir(), report)?;
         for (phase, log) in logs {
             write_log(&written.dir, phase, log)?;
         }
-        eprintln!("the report is in {}", written.dir.display());
+        crate::note!("the report is in {}", written.dir.display());
     }
+    print(&text)?;
     Ok(report.is_clean())
 }
 
 fn write_log(dir: &Path, phase: &str, log: &HistogramLog) -> io::Result<()> {
-    let mut file = BufWriter::new(File::create(dir.join(format!("{phase}.hlog")))?);
-    log.write(&mut file, phase)?;
-    file.flush()
+    let path = dir.join(format!("{phase}.hlog"));
+    let write = || {
+        let mut file = BufWriter::new(File::create(&path)?);
+        log.write(&mut file, phase)?;
+        file.flush()
+    };
+    write().map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }

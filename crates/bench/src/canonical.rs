@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::assemble::Drive;
 use crate::cli::{CanonicalOptions, Program, Trouble};
-use crate::driver::{Limit, Pace, PhasePlan};
+use crate::driver::{Limit, OnlyErrors, Pace, PhasePlan};
 use crate::run::Run;
 use crate::single::title;
 use crate::store;
@@ -47,7 +47,7 @@ pub(crate) fn run(options: &CanonicalOptions, program: &Program<'_>) -> Result<b
         tolerates: Vec::new(),
     };
     let shared = common(options.records);
-    let mut run = Run::begin("default", (&config, &shared), &drive, &store.target, &options.output, program);
+    let mut run = Run::begin("default", (&config, &shared), &drive, &store.target, &options.output, program)?;
     run.report_mut().configuration.distribution = "zipfian; latest in D".to_owned();
     let mut canonical = Canonical { options, program, threads, records: options.records, run };
     canonical.phase("load", 'A', Task::Load)?;
@@ -103,6 +103,7 @@ impl Canonical<'_> {
             seed: self.options.output.seed ^ u64::from(letter) << 32 ^ u64::from(loads) << 48,
             keeps_log: true,
             events: self.program.events.clone(),
+            only_errors: OnlyErrors::End,
         };
         self.run.phase(&plan, &workload, &mut |_| {});
         if task == Task::Run && workload.mix().share(OpKind::Insert) > 0.0 {

@@ -16,11 +16,12 @@ use crate::capacity::{self, ModelOptions};
 use crate::compare::{self, CompareOptions};
 use crate::coordinate::CrewOptions;
 use crate::driver::{Arrivals, EventLog};
+use crate::output::print;
 use crate::peer::{self, PeerCommand};
 use crate::search::SearchOptions;
 use crate::suite::{Stores, SuiteOptions};
 use crate::target::{EmbeddedStore, NoopServer, NoopShape};
-use crate::workload::{KNOWN, Task};
+use crate::workload::{KNOWN, Known, Task};
 use crate::{canonical, redraw, single, suite};
 
 pub use span::{PlannedEvent, Span};
@@ -390,21 +391,19 @@ pub fn run(options: &BenchOptions, program: &Program<'_>) -> ExitCode {
         Some(BenchCommand::Model(options)) => capacity::run(options),
         Some(BenchCommand::Compare(options)) => compare::run(options),
         Some(BenchCommand::Properties) => {
-            for known in KNOWN {
-                println!("{:<40} {:<14} {}", known.name, known.default, known.meaning);
-            }
-            Ok(true)
+            let line = |known: &Known| format!("{:<40} {:<14} {}\n", known.name, known.default, known.meaning);
+            print(&KNOWN.iter().map(line).collect::<String>()).map(|_| true).map_err(Trouble::Failed)
         }
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(Trouble::Usage(text)) => {
-            eprintln!("basalt bench: {text}");
+            crate::note!("basalt bench: {text}");
             ExitCode::from(2)
         }
         Err(Trouble::Failed(error)) => {
-            eprintln!("basalt bench: {error}");
+            crate::note!("basalt bench: {error}");
             ExitCode::from(1)
         }
     }
@@ -437,7 +436,7 @@ fn noop_server(options: &NoopOptions) -> Result<bool, Trouble> {
     }
     let servers = NoopServer::start_nodes(options.port, options.nodes, shape)?;
     let places: Vec<String> = servers.iter().map(|server| server.address().to_string()).collect();
-    eprintln!("the no-op server listens on {}; it stores nothing", places.join(", "));
+    crate::note!("the no-op server listens on {}; it stores nothing", places.join(", "));
     servers.into_iter().try_for_each(NoopServer::join)?;
     Ok(true)
 }

@@ -1,5 +1,7 @@
 //! The laboratory: workloads, drivers, targets, verification and reports.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod access;
 mod agent;
 mod assemble;
@@ -10,8 +12,10 @@ mod compare;
 mod coordinate;
 pub mod driver;
 mod environment;
+mod loaded;
 mod machine;
 pub mod model;
+pub mod output;
 pub mod peer;
 pub mod published;
 mod redraw;

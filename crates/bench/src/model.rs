@@ -287,6 +287,9 @@ pub struct OpStats {
     /// Errors by their kind, e.g. the first word of the error reply, or `timeout`.
     #[serde(default)]
     pub errors: BTreeMap<String, u64>,
+    /// What the store said the first time, by the kind of error; none where it said nothing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub error_texts: BTreeMap<String, String>,
     /// Records that had to exist and were not found.
     #[serde(default)]
     pub not_found: u64,

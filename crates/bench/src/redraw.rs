@@ -35,8 +35,8 @@ fn single(dir: &Path) -> Result<(), Trouble> {
         fs::write(&path, text).map_err(|e| named(&path, &e))?;
     }
     if let Some(lack) = write_pictures(dir, &images(&report)).map_err(Trouble::Failed)? {
-        eprintln!("{lack}");
+        crate::note!("{lack}");
     }
-    eprintln!("the report is in {}", dir.join("report.html").display());
+    crate::note!("the report is in {}", dir.join("report.html").display());
     Ok(())
 }

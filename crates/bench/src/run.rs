@@ -8,7 +8,7 @@ use crate::assemble::{Drive, begin, configuration, finish, notes};
 use crate::cli::{Format, OutputOptions, Program};
 use crate::driver::{HistogramLog, PhasePlan, Snapshot, run_phase};
 use crate::model::{Outcome, Phase, RunReport};
-use crate::report::Progress;
+use crate::report::{Claimed, Progress, default_dir};
 use crate::target::Target;
 use crate::tell::Teller;
 use crate::workload::{Config, Properties, Workload};
@@ -20,11 +20,15 @@ pub struct Run<'a> {
     target: &'a dyn Target,
     report: RunReport,
     logs: Vec<(String, HistogramLog)>,
+    folder: Claimed,
 }
 
 impl<'a> Run<'a> {
-    /// Begins a run of that name; `config`, `properties` and `drive` are what its phases share.
-    #[must_use]
+    /// Begins a run of that name; `config`, `properties` and `drive` are what its phases share. Its folder is the one
+    /// that `output` names, or one of its own.
+    ///
+    /// # Errors
+    /// The folder cannot be made or written.
     pub fn begin(
         name: &str,
         (config, properties): (&Config, &Properties),
@@ -32,11 +36,12 @@ impl<'a> Run<'a> {
         target: &'a dyn Target,
         output: &'a OutputOptions,
         program: &'a Program<'a>,
-    ) -> Self {
+    ) -> io::Result<Self> {
         let asked = configuration(config, properties, target, drive);
         let mut report = begin(name, output.seed, program, target, asked);
         report.notes = notes(config);
-        Self { program, output, target, report, logs: Vec::new() }
+        let folder = Claimed::make(&output.out.clone().unwrap_or_else(|| default_dir(&report.identity)))?;
+        Ok(Self { program, output, target, report, logs: Vec::new(), folder })
     }
 
     /// What is known by now.
@@ -73,7 +78,7 @@ impl<'a> Run<'a> {
             }
             Err(failure) => {
                 drop(teller);
-                eprintln!("basalt: {}", failure.error);
+                crate::note!("basalt: {}", failure.error);
                 self.report.outcome = Outcome::Failed;
                 self.report.notes.push(format!("Phase {} could not go on: {}.", plan.name, failure.error));
                 self.report.phases.extend(failure.phase.map(|phase| *phase));
@@ -92,11 +97,11 @@ impl<'a> Run<'a> {
         self.report.outcome == Outcome::Completed
     }
 
-    /// Shows the report and writes it, into a folder of its own if nobody says where. True when all went well.
+    /// Writes the report and shows it. True when all went well.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn finish(self) -> io::Result<bool> {
-        finish(&self.report, &self.logs, self.output, true)
+        finish(&self.report, &self.logs, self.output, Some(&self.folder))
     }
 }

@@ -7,12 +7,14 @@ use client::{Address, StoreUrl};
 
 use crate::access::access;
 use crate::assemble::{Drive, begin, configuration, distribution, finish, notes};
-use crate::cli::{Format, PhaseOptions, Program, RunOptions, Span, Trouble};
+use crate::cli::{Format, PhaseOptions, Program, RunOptions, Span, Tolerance, Trouble};
 use crate::coordinate::{Crew, CrewOptions, with_crew};
-use crate::driver::{EventLog, HistogramLog, Limit, Pace, PhasePlan};
+use crate::driver::{EventLog, HistogramLog, Limit, OnlyErrors, Pace, PhasePlan};
+use crate::loaded;
 use crate::model::{Outcome, Phase, RunReport};
+use crate::output::print;
 use crate::peer;
-use crate::report::{Paint, Progress};
+use crate::report::{Claimed, Paint, Progress};
 use crate::search::{page as search_page, searched};
 use crate::store;
 use crate::target::{AdapterTarget, AdapterUrl, NoopTarget, RedisTarget, Target};
@@ -39,17 +41,20 @@ pub(crate) fn run(
         Task::Run => "run",
         Task::Delete => "delete",
     };
+    let folder = options.output.out.as_deref().map(Claimed::make).transpose()?;
     let Measured { report, logs } = measured_by(name, task, options, crew, program)?;
-    Ok(finish(&report, &logs, &options.output, false)?)
+    Ok(finish(&report, &logs, &options.output, folder.as_ref())?)
 }
 
 /// Looks for a rate, and shows what was found. True when there is an answer and nothing was wrong.
 pub(crate) fn search(options: &RunOptions, program: &Program<'_>) -> Result<bool, Trouble> {
+    let folder = options.phase.output.out.as_deref().map(Claimed::make).transpose()?;
     let Measured { report, logs } = searched("search", &options.phase, &options.search, &options.crew, program)?;
-    finish(&report, &logs, &options.phase.output, false)?;
+    finish(&report, &logs, &options.phase.output, folder.as_ref())?;
     let found = report.searches.iter().all(|search| search.best_per_s.is_some());
     if options.phase.output.format == Format::Table {
-        report.searches.iter().for_each(|search| print!("{}", search_page(search, Paint::of_stdout())));
+        let pages: String = report.searches.iter().map(|search| search_page(search, Paint::of_stdout())).collect();
+        print(&pages)?;
     }
     Ok(found && report.is_clean())
 }
@@ -63,7 +68,9 @@ pub(crate) fn measured_by(
     program: &Program<'_>,
 ) -> Result<Measured, Trouble> {
     let (properties, workload, plan) = planned(name, task, options, program)?;
+    remark(&properties);
     with_crew(options, crew, &properties, &workload.config, program, &mut |crew| {
+        loaded::check(crew.target(), &workload, options, program.stop)?;
         measure(&plan, crew, &workload, &properties, options, program)
     })
 }
@@ -79,6 +86,7 @@ pub(crate) fn planned(
     let config = Config::read(&properties).map_err(|bad| Trouble::Usage(bad.to_string()))?;
     let workload = Workload::plan(config, task).map_err(|bad| Trouble::Usage(bad.to_string()))?;
     access(options, &properties)?;
+    loaded::refuse_empty(options, &workload)?;
     let plan = plan(name, task, options, program, &properties, &workload)?;
     Ok((properties, Arc::new(workload), plan))
 }
@@ -134,16 +142,21 @@ pub(crate) fn properties(options: &PhaseOptions) -> Result<Properties, Trouble> 
     for assignment in &options.properties {
         properties.add_assignment(assignment).map_err(Trouble::Usage)?;
     }
+    properties.check().map_err(|bad| Trouble::Usage(bad.to_string()))?;
+    Ok(properties)
+}
+
+/// Says what of the properties has no effect here.
+pub(crate) fn remark(properties: &Properties) {
     for name in properties.unknown() {
-        eprintln!("basalt bench: the property {name} means nothing here; it is kept in the report");
+        crate::note!("basalt bench: the property {name} means nothing here; it is kept in the report");
     }
     for (name, only) in [("measurementtype", "hdrhistogram"), ("timeseries.granularity", "1000")] {
         let given = properties.get(name);
         if given != only {
-            eprintln!("basalt bench: {name} is always {only} here, not {given}");
+            crate::note!("basalt bench: {name} is always {only} here, not {given}");
         }
     }
-    Ok(properties)
 }
 
 /// A number among the driver's own properties.
@@ -192,7 +205,14 @@ pub(crate) fn plan(
         seed: options.output.seed,
         keeps_log: options.output.out.is_some(),
         events: events(options, program),
+        only_errors: only_errors(options),
     })
+}
+
+/// What a phase of these options does when nothing but one error comes back.
+pub(crate) fn only_errors(options: &PhaseOptions) -> OnlyErrors {
+    let tolerates = options.tolerate.contains(&Tolerance::Unavailable);
+    if tolerates { OnlyErrors::EndUnlessUnavailable } else { OnlyErrors::End }
 }
 
 /// What the command line plans, among what the program notes.
@@ -260,7 +280,7 @@ fn measure(
         }
         Err(failure) => {
             drop(teller);
-            eprintln!("basalt bench: {}", failure.error);
+            crate::note!("basalt bench: {}", failure.error);
             report.outcome = Outcome::Failed;
             report.notes.push(format!("The phase could not go on: {}.", failure.error));
             let phase = failure.phase.ok_or(Trouble::Failed(failure.error))?;

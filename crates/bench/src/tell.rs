@@ -88,7 +88,7 @@ impl Teller {
                 since.add(snapshot.recent);
                 if snapshot.elapsed >= *next {
                     *next = snapshot.elapsed + *every;
-                    eprintln!("{}", since.line(snapshot.elapsed, snapshot.done, *total));
+                    crate::note!("{}", since.line(snapshot.elapsed, snapshot.done, *total));
                 }
             }
         }

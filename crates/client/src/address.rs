@@ -17,13 +17,13 @@ pub struct Address {
     pub port: u16,
 }
 
-/// A text that is no address.
+/// A text that is no address, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadAddress(String);
 
 impl fmt::Display for BadAddress {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "`{}` is no address: expected redis://host:port", self.0)
+        out.write_str(&self.0)
     }
 }
 
@@ -32,7 +32,15 @@ impl std::error::Error for BadAddress {}
 impl BadAddress {
     /// Without the text, which may hold a password.
     pub(crate) fn of_login() -> Self {
-        Self("…@…".to_owned())
+        Self::of("…@…")
+    }
+
+    pub(crate) fn of_database(name: &str) -> Self {
+        Self(format!("database `{name}`: a store has one database, which is 0"))
+    }
+
+    fn of(text: &str) -> Self {
+        Self(format!("`{text}` is no address: expected redis://host:port"))
     }
 }
 
@@ -40,7 +48,7 @@ impl FromStr for Address {
     type Err = BadAddress;
 
     fn from_str(text: &str) -> Result<Self, BadAddress> {
-        let bad = || BadAddress(text.to_owned());
+        let bad = || BadAddress::of(text);
         let rest = text.strip_prefix("redis://").unwrap_or(text);
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (host, port) = if let Some(bracketed) = rest.strip_prefix('[') {

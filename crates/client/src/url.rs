@@ -49,11 +49,15 @@ impl FromStr for StoreUrl {
 
     fn from_str(text: &str) -> Result<Self, BadAddress> {
         let rest = text.strip_prefix("redis://").unwrap_or(text);
-        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        // The path of a URL is the number of a database, and there is one.
+        let rest = rest.strip_suffix("/0").or_else(|| rest.strip_suffix('/')).unwrap_or(rest);
         let (login, places) = match rest.rsplit_once('@') {
             Some((login, places)) => (Some(self::login(login).ok_or_else(BadAddress::of_login)?), places),
             None => (None, rest),
         };
+        if let Some((_, database)) = places.rsplit_once('/') {
+            return Err(BadAddress::of_database(database));
+        }
         let seeds = places.split(',').map(str::parse).collect::<Result<_, _>>()?;
         Ok(Self { seeds, login })
     }
@@ -100,6 +104,8 @@ mod tests {
         for (text, shown, login) in [
             ("redis://a:1,b:2", "a:1,b:2", None),
             ("redis://127.0.0.1", "127.0.0.1:6379", None),
+            ("redis://a:1/0", "a:1", None),
+            ("redis://:secret@a:1,b:2/0", "a:1,b:2", Some((None, "secret"))),
             ("redis://me:p%40ss%3a@a:1,[::1]:2/", "a:1,[::1]:2", Some((Some("me"), "p@ss:"))),
             ("redis://:secret@a", "a:6379", Some((None, "secret"))),
         ] {
@@ -108,7 +114,7 @@ mod tests {
             assert_eq!((url.to_string().as_str(), found), (shown, login), "{text}");
             assert!(!format!("{url:?}").contains("secret"));
         }
-        for text in ["", "redis://a:1,,b", "redis://secret@a:1", "redis://u:%4@a", "redis://u:%zz@a"] {
+        for text in ["", "redis://a:1/1", "redis://a:1,,b", "redis://secret@a:1", "redis://u:%4@a", "redis://u:%zz@a"] {
             let error = text.parse::<StoreUrl>().unwrap_err().to_string();
             assert!(!error.contains("secret"), "{error}");
         }

@@ -16,6 +16,7 @@ pub use watch::{Told, Watch};
 
 use options::ClusterCommand;
 use std::fmt;
+use std::io;
 use std::process::ExitCode;
 
 /// Why a command could not be done.
@@ -33,6 +34,12 @@ impl From<String> for Trouble {
     }
 }
 
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
 impl fmt::Display for Trouble {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Usage(text) | Self::Failed(text)) = self;
@@ -44,7 +51,7 @@ impl Trouble {
     /// Says it, for the command of that name.
     #[must_use]
     pub fn tell(&self, command: &str) -> ExitCode {
-        eprintln!("basalt {command}: {self}");
+        bench::note!("basalt {command}: {self}");
         match self {
             Self::Usage(_) => ExitCode::from(2),
             Self::Failed(_) => ExitCode::FAILURE,

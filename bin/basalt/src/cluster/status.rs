@@ -3,6 +3,7 @@
 use super::watch::{NodeSight, Sight};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Between two lines where nobody watches.
@@ -12,6 +13,14 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 #[must_use]
 pub fn node_name(number: usize, port: u16) -> String {
     format!("node {number} (127.0.0.1:{port})")
+}
+
+/// A path as a shell takes it: quoted where it holds more than letters, digits and `-_./`.
+#[must_use]
+pub fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 /// Where the state is shown: on a terminal lines that are rewritten, elsewhere a line every few seconds.
@@ -44,7 +53,7 @@ impl Board {
                 bar.tick();
             }
             Self::Lines(due) if Instant::now() >= *due => {
-                eprintln!("{}", sight.line());
+                bench::note!("{}", sight.line());
                 *due = Instant::now() + LINE_EVERY;
             }
             Self::Lines(_) => {}
@@ -54,8 +63,8 @@ impl Board {
     /// Says something that stays.
     pub fn say(&self, text: &str) {
         match self {
-            Self::Live(bar) => bar.suspend(|| eprintln!("{text}")),
-            Self::Lines(_) => eprintln!("{text}"),
+            Self::Live(bar) => bar.suspend(|| bench::note!("{text}")),
+            Self::Lines(_) => bench::note!("{text}"),
         }
     }
 }
@@ -138,6 +147,15 @@ impl NodeSight {
 mod tests {
     use super::*;
     use crate::cluster::watch::Told;
+
+    #[test]
+    fn paths_in_commands_can_be_copied() {
+        for (path, shown) in
+            [("d/c3", "d/c3"), ("d/c3 \u{fc} sp", "'d/c3 \u{fc} sp'"), ("it's", r"'it'\''s'"), ("$x", "'$x'")]
+        {
+            assert_eq!(quoted(Path::new(path)), shown);
+        }
+    }
 
     #[test]
     fn a_store_in_words() {

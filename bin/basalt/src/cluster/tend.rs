@@ -4,6 +4,7 @@ use super::Trouble;
 use super::local_store::{Lifetime, LocalStore};
 use super::status::node_name;
 use super::watch::Watch;
+use bench::output::print;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -20,14 +21,14 @@ pub fn down(dir: &Path) -> Result<bool, Trouble> {
     let mut store = open(dir)?;
     let running = store.roster().nodes.iter().filter(|node| node.runs()).count();
     if running == 0 {
-        println!("no node of the store in {} runs", dir.display());
+        print(&format!("no node of the store in {} runs\n", dir.display()))?;
         return Ok(true);
     }
     let forced = store.stop_all()?;
     for number in &forced {
-        eprintln!("basalt cluster: node {number} did not stop in time and was killed");
+        bench::note!("basalt cluster: node {number} did not stop in time and was killed");
     }
-    println!("{running} nodes have stopped");
+    print(&format!("{running} nodes have stopped\n"))?;
     Ok(forced.is_empty())
 }
 
@@ -37,9 +38,9 @@ pub fn status(dir: &Path, json: bool) -> Result<bool, Trouble> {
     let sight = Watch::default().look(&store);
     if json {
         let text = serde_json::to_string_pretty(&sight).map_err(|e| Trouble::Failed(e.to_string()))?;
-        println!("{text}");
+        print(&(text + "\n"))?;
     } else {
-        print!("{}", sight.table());
+        print(&sight.table())?;
     }
     Ok(sight.healthy)
 }
@@ -49,7 +50,7 @@ pub fn kill(number: usize, dir: &Path) -> Result<bool, Trouble> {
     let mut store = open(dir)?;
     known(&store, number)?;
     let killed = store.kill(number)?;
-    println!("node {number} {}", if killed { "was killed" } else { "did not run" });
+    print(&format!("node {number} {}\n", if killed { "was killed" } else { "did not run" }))?;
     Ok(killed)
 }
 
@@ -58,7 +59,7 @@ pub fn restart(number: usize, dir: &Path) -> Result<bool, Trouble> {
     let mut store = open(dir)?;
     known(&store, number)?;
     if !store.stop(&[number])?.is_empty() {
-        eprintln!("basalt cluster: node {number} did not stop in time and was killed");
+        bench::note!("basalt cluster: node {number} did not stop in time and was killed");
     }
     store.start(number, Lifetime::Their)?;
     // From here on it goes on, whatever we find.
@@ -69,7 +70,7 @@ pub fn restart(number: usize, dir: &Path) -> Result<bool, Trouble> {
         let node = store.roster().node(number).cloned().ok_or_else(|| format!("node {number} is gone"))?;
         let (sight, name) = (watch.look_at(&store, &node), node_name(number, node.port));
         if sight.told.is_some_and(|told| told.serves()) {
-            println!("{name} serves");
+            print(&format!("{name} serves\n"))?;
             return Ok(true);
         }
         if sight.process.is_none() {

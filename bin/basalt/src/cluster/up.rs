@@ -3,8 +3,9 @@
 use super::Trouble;
 use super::local_store::{Lifetime, LocalStore};
 use super::options::UpOptions;
-use super::status::{Board, node_name};
+use super::status::{Board, node_name, quoted};
 use super::watch::{Sight, Watch};
+use bench::output::print;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,12 +34,14 @@ pub fn run(options: &UpOptions) -> Result<bool, Trouble> {
     }
     let count = store.roster().nodes.len();
     let (took, dir) = (begun.elapsed().as_secs_f64(), store.dir().display().to_string());
-    println!("the store of {count} nodes in {dir} serves after {took:.1} s: redis://{}", store.url());
+    let serves = format!("the store of {count} nodes in {dir} serves after {took:.1} s: redis://{}\n", store.url());
     if options.background {
         store.let_go();
-        println!("`basalt cluster down --data {dir}` stops it");
+        let down = format!("`basalt cluster down --data {}` stops it\n", quoted(store.dir()));
+        print(&(serves + &down))?;
         return Ok(true);
     }
+    print(&serves)?;
     tend(&mut store, &stop)?;
     stop_all(&mut store)
 }
@@ -118,7 +121,7 @@ fn tend(store: &mut LocalStore, stop: &AtomicBool) -> Result<(), Trouble> {
             match (was.process, node.process) {
                 (Some(_), None) => {
                     let (words, number) = (store.last_words(node.number), node.number);
-                    let dir = store.dir().display();
+                    let dir = quoted(store.dir());
                     board.say(&format!(
                         "{name} has ended; `basalt cluster restart {number} --data {dir}` brings it back. It said last:{words}"
                     ));
@@ -135,10 +138,10 @@ fn tend(store: &mut LocalStore, stop: &AtomicBool) -> Result<(), Trouble> {
 }
 
 fn stop_all(store: &mut LocalStore) -> Result<bool, Trouble> {
-    eprintln!("stopping {} nodes", store.roster().nodes.len());
+    bench::note!("stopping {} nodes", store.roster().nodes.len());
     let forced = store.stop_all()?;
     for number in &forced {
-        eprintln!("node {number} did not stop in time and was killed");
+        bench::note!("node {number} did not stop in time and was killed");
     }
     Ok(forced.is_empty())
 }

@@ -1,9 +1,9 @@
 //! Asking a node, and telling why it could not be done.
 
+use bench::output::Reader;
 use client::{Client, StoreUrl, Value as Reply};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt;
-use std::io::Write;
 use std::time::Duration;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
@@ -15,7 +15,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 pub(super) enum Failure {
     /// The command line, or what it names, is wrong.
     Usage(String),
-    /// The store does not do it as it is.
+    /// The store does not do it as it is, or the answer cannot be printed.
     Refused(String),
     /// Nobody can be asked, or who would have to know does not answer.
     Unreachable(String),
@@ -54,9 +54,8 @@ impl Asker {
 
     pub(super) fn init(&mut self) -> Result<(), Failure> {
         let answer = self.call(&["INIT"])?;
-        let said = answer.as_bytes().map(|text| String::from_utf8_lossy(text).into_owned());
-        print(&format!("{}\n", said.unwrap_or_default()));
-        Ok(())
+        let text = answer.as_bytes().map(|text| String::from_utf8_lossy(text).into_owned()).unwrap_or_default();
+        self.show(&json!({ "made": text }), |_| format!("{text}\n"))
     }
 
     /// What the store answers to these words.
@@ -92,17 +91,12 @@ impl Asker {
     }
 
     /// Shows an answer: as JSON if that is wanted, else as `show` has it.
-    pub(super) fn show(&self, answer: &Value, show: impl FnOnce(&Value) -> String) {
-        if self.json {
-            print(&format!("{answer:#}\n"));
-        } else {
-            print(&show(answer));
-        }
+    pub(super) fn show(&self, answer: &Value, show: impl FnOnce(&Value) -> String) -> Result<(), Failure> {
+        print(&if self.json { format!("{answer:#}\n") } else { show(answer) }).map(drop)
     }
 }
 
-/// Says it. That nobody listens any more (`| head`) is no failure.
-pub(super) fn print(text: &str) {
-    let mut out = std::io::stdout();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+/// Prints to standard output, which may have been closed.
+pub(super) fn print(text: &str) -> Result<Reader, Failure> {
+    bench::output::print(text).map_err(|e| Failure::Refused(e.to_string()))
 }

@@ -3,6 +3,7 @@
 use super::Verdict;
 use super::ask::{Asker, Failure, print};
 use super::table::{Tone, colours, painted, time};
+use bench::output::Reader;
 use clap::Args;
 use serde_json::Value;
 use std::time::Duration;
@@ -63,12 +64,15 @@ pub(super) fn run(asker: &mut Asker, options: &EventsOptions) -> Result<Verdict,
         let newest = events.iter().filter_map(|event| event["number"].as_u64()).max();
         if options.follow && asker.json {
             // A line each, so that another program can read them as they come.
-            events.iter().for_each(|event| print(&format!("{event}\n")));
+            let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
+            if print(&lines)? == Reader::Gone {
+                return Ok(Verdict::Good);
+            }
         } else if !options.follow {
-            asker.show(&answer, |answer| text(answer, colours()));
+            asker.show(&answer, |answer| text(answer, colours()))?;
             return Ok(Verdict::Good);
-        } else {
-            print(&text(&answer, colours()));
+        } else if print(&text(&answer, colours()))? == Reader::Gone {
+            return Ok(Verdict::Good);
         }
         last = newest.unwrap_or(last);
         std::thread::sleep(LOOK_EVERY);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 pub(super) fn run(asker: &mut Asker) -> Result<Verdict, Failure> {
     let map = asker.ask(&["MAP"])?;
-    asker.show(&map, |map| text(map, colours()));
+    asker.show(&map, |map| text(map, colours()))?;
     Ok(Verdict::Good)
 }
 

@@ -109,7 +109,7 @@ pub fn run(options: &CtlOptions) -> ExitCode {
         Ok(Verdict::Bad) => ExitCode::FAILURE,
         Ok(Verdict::Unknown) => ExitCode::from(3),
         Err(failure) => {
-            eprintln!("basalt ctl: {failure}");
+            bench::note!("basalt ctl: {failure}");
             ExitCode::from(failure.code())
         }
     }

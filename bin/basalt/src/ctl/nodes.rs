@@ -7,7 +7,7 @@ use serde_json::Value;
 
 pub(super) fn run(asker: &mut Asker) -> Result<Verdict, Failure> {
     let answer = asker.ask(&["NODES"])?;
-    asker.show(&answer, |answer| table(answer, colours()) + &missing(answer));
+    asker.show(&answer, |answer| table(answer, colours()) + &missing(answer))?;
     let all_up = answer["nodes"].as_array().is_some_and(|nodes| nodes.iter().all(|node| node["state"] == "up"));
     Ok(Verdict::of(all_up))
 }

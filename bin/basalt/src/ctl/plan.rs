@@ -6,10 +6,11 @@ use super::plan_table::{line, one, plural, preview, table};
 use super::recover;
 use super::screen::Progress;
 use super::table::{Tone, colours, painted};
+use bench::output::remark;
 use clap::{Args, Subcommand};
 use cluster::PLAN_KINDS;
 use serde_json::Value;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -147,19 +148,19 @@ pub(super) struct DrainOptions {
 pub(super) fn run(asker: &mut Asker, options: &PlanOptions) -> Result<Verdict, Failure> {
     let said = |asker: &mut Asker, words: &[&str]| {
         let answer = asker.ask(words)?;
-        asker.show(&answer, one);
+        asker.show(&answer, one)?;
         Ok(Verdict::Good)
     };
     match &options.command {
         PlanCommand::Preview(words) => {
             let answer = ask_preview(asker, &words.all())?;
-            asker.show(&answer, preview);
+            asker.show(&answer, preview)?;
             Ok(Verdict::Good)
         }
         PlanCommand::Apply(options) => apply(asker, options),
         PlanCommand::List => {
             let answer = asker.ask(&["PLAN", "LIST"])?;
-            asker.show(&answer, |answer| table(answer, colours()));
+            asker.show(&answer, |answer| table(answer, colours()))?;
             Ok(Verdict::Good)
         }
         PlanCommand::Show(Id { id }) => said(asker, &["PLAN", "SHOW", &id.to_string()]),
@@ -184,11 +185,11 @@ fn apply(asker: &mut Asker, options: &ApplyOptions) -> Result<Verdict, Failure> 
     }
     let planned = ask_preview(asker, &words)?;
     if options.dry_run {
-        asker.show(&planned, preview);
+        asker.show(&planned, preview)?;
         return Ok(Verdict::Good);
     }
     if let Some(warning) = planned["warning"].as_str().filter(|_| !options.yes) {
-        eprint!("{}", preview(&planned));
+        remark(format_args!("{}", preview(&planned)));
         confirm(&format!("This cannot be undone: {warning}."), "yes", "--yes")?;
     }
     begin(asker, &words, options.reason.as_deref(), options.wait)
@@ -204,18 +205,17 @@ pub(super) fn begin(asker: &mut Asker, words: &[&str], reason: Option<&str>, wai
     if waits {
         return wait(asker, id, None);
     }
-    asker.show(&begun, |_| format!("plan {id} is begun; `basalt ctl plan wait {id}` waits for it\n"));
+    asker.show(&begun, |_| format!("plan {id} is begun; `basalt ctl plan wait {id}` waits for it\n"))?;
     Ok(Verdict::Good)
 }
 
 /// Goes on only if the word is typed.
 pub(super) fn confirm(warning: &str, word: &str, flag: &str) -> Result<(), Failure> {
-    eprintln!("{}", painted(warning, Tone::Bad, std::io::stderr().is_terminal()));
+    bench::note!("{}", painted(warning, Tone::Bad, std::io::stderr().is_terminal()));
     if !std::io::stdin().is_terminal() {
         return Err(Failure::Usage(format!("nothing is done: nobody can be asked here, and {flag} is not given")));
     }
-    eprint!("Type {word} to go on: ");
-    let _ = std::io::stderr().flush();
+    remark(format_args!("Type {word} to go on: "));
     let mut typed = String::new();
     let read = std::io::stdin().read_line(&mut typed);
     if read.is_ok() && typed.trim() == word {
@@ -246,7 +246,7 @@ fn wait(asker: &mut Asker, id: u64, timeout: Option<Duration>) -> Result<Verdict
         };
         if let Some(verdict) = verdict {
             progress.end();
-            asker.show(&plan, one);
+            asker.show(&plan, one)?;
             return Ok(verdict);
         }
         progress.show(&line(&plan));
@@ -258,7 +258,7 @@ pub(super) fn drain_leaders(asker: &mut Asker, options: &DrainOptions) -> Result
     let begun = asker.ask(&["DRAIN-LEADERS", &options.which])?;
     let (plan, node) = (begun["id"].clone(), begun["about"].as_str().unwrap_or_default().to_owned());
     if options.no_wait {
-        asker.show(&begun, |_| format!("plan {plan} is begun\n"));
+        asker.show(&begun, |_| format!("plan {plan} is begun\n"))?;
         return Ok(Verdict::Good);
     }
     let (since, mut progress, mut free_since) = (Instant::now(), Progress::new(), None::<Instant>);
@@ -272,12 +272,12 @@ pub(super) fn drain_leaders(asker: &mut Asker, options: &DrainOptions) -> Result
             free_since = None;
         } else if free_since.get_or_insert_with(Instant::now).elapsed() >= TOLD_WITHIN {
             progress.end();
-            asker.show(&begun, |_| format!("node {node} leads nothing: restart it now (plan {plan})\n"));
+            asker.show(&begun, |_| format!("node {node} leads nothing: restart it now (plan {plan})\n"))?;
             return Ok(Verdict::Good);
         }
         if since.elapsed() >= options.timeout {
             progress.end();
-            eprintln!("node {node} still leads {}; plan {plan} goes on", plural(leads, "shard", "shards"));
+            bench::note!("node {node} still leads {}; plan {plan} goes on", plural(leads, "shard", "shards"));
             return Ok(Verdict::Unknown);
         }
         progress.show(&format!("node {node} leads {}", plural(leads, "shard", "shards")));

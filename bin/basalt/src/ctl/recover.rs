@@ -5,7 +5,7 @@ use super::ask::{Asker, Failure};
 use super::plan::{ask_preview, begin, confirm};
 use clap::Args;
 use cluster::{ACCEPT_DATA_LOSS, PLAN_KINDS};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// How long the metadata group may take to lead itself again.
@@ -67,10 +67,16 @@ pub(super) fn run(asker: &mut Asker, options: &RecoverOptions) -> Result<Verdict
     } else {
         Some(lost_map(asker, &chosen)?)
     };
+    let mut outcomes = Vec::new();
     for id in chosen.iter().filter(|id| **id != 0 || map.is_none()) {
-        eprintln!("{}", outlook(&sight, *id)?);
+        let outlook = outlook(&sight, *id)?;
+        bench::note!("{outlook}");
+        outcomes.push(json!({ "shard": id, "outlook": outlook }));
     }
     if options.dry_run {
+        if asker.json {
+            asker.show(&json!({ "shards": outcomes, "metadata_group": map }), |_| String::new())?;
+        }
         return Ok(Verdict::Good);
     }
     if !options.accept_data_loss {
@@ -129,7 +135,7 @@ fn lost_map(asker: &mut Asker, chosen: &[u32]) -> Result<Value, Failure> {
     let gone: Vec<&str> = told["gone_addresses"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let left = told["survivor_address"].as_str().unwrap_or("?");
     let text = "shard 0 (the map): goes on with what is on";
-    eprintln!("{text} {left}; what was on {} must never come back", gone.join(", "));
+    bench::note!("{text} {left}; what was on {} must never come back", gone.join(", "));
     Ok(told)
 }
 
@@ -137,7 +143,7 @@ fn lost_map(asker: &mut Asker, chosen: &[u32]) -> Result<Value, Failure> {
 fn recover_map(asker: &mut Asker) -> Result<(), Failure> {
     let told = asker.ask(&["RECOVER-MAP", ACCEPT_DATA_LOSS])?;
     let (since, survivor) = (Instant::now(), told["survivor_address"].as_str().unwrap_or("?").to_owned());
-    eprintln!("the metadata group goes on with what is on {survivor}");
+    bench::note!("the metadata group goes on with what is on {survivor}");
     while since.elapsed() < LED_WITHIN {
         std::thread::sleep(LOOK_EVERY);
         match asker.ask(&["STATUS"]) {

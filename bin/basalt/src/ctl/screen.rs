@@ -1,9 +1,11 @@
 //! What is drawn again and again in place on a terminal, and said line by line elsewhere.
 
-use super::ask::print;
+use super::ask::{Failure, print};
+use super::table::is_dumb;
+use bench::output::{Reader, remark};
 use std::io::IsTerminal;
 
-/// See the module's words.
+/// A picture on standard output. A terminal that does not move its cursor (`TERM=dumb`) gets lines, as a file does.
 pub(super) struct Screen {
     terminal: bool,
     drawn: bool,
@@ -11,7 +13,7 @@ pub(super) struct Screen {
 
 impl Screen {
     pub(super) fn new() -> Self {
-        Self { terminal: std::io::stdout().is_terminal(), drawn: false }
+        Self { terminal: std::io::stdout().is_terminal() && !is_dumb(), drawn: false }
     }
 
     pub(super) fn is_terminal(&self) -> bool {
@@ -19,13 +21,13 @@ impl Screen {
     }
 
     /// Draws the whole picture in the place of the one before; elsewhere says the line.
-    pub(super) fn draw(&mut self, picture: &str, line: &str) {
+    pub(super) fn draw(&mut self, picture: &str, line: &str) -> Result<Reader, Failure> {
         if !self.terminal {
             return print(&format!("{line}\n"));
         }
         let begin = if std::mem::replace(&mut self.drawn, true) { "\x1b[H" } else { "\x1b[2J\x1b[H" };
         let lines: String = picture.lines().map(|line| format!("{line}\x1b[K\n")).collect();
-        print(&format!("{begin}{lines}\x1b[J"));
+        print(&format!("{begin}{lines}\x1b[J"))
     }
 }
 
@@ -42,23 +44,23 @@ const SAY_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 impl Progress {
     pub(super) fn new() -> Self {
         let now = std::time::Instant::now();
-        Self { terminal: std::io::stderr().is_terminal(), said: now, wide: 0 }
+        Self { terminal: std::io::stderr().is_terminal() && !is_dumb(), said: now, wide: 0 }
     }
 
     pub(super) fn show(&mut self, line: &str) {
         if self.terminal {
-            eprint!("\r{line:<width$}", width = self.wide);
+            remark(format_args!("\r{line:<width$}", width = self.wide));
             self.wide = line.chars().count();
         } else if self.said.elapsed() >= SAY_EVERY {
             self.said = std::time::Instant::now();
-            eprintln!("{line}");
+            bench::note!("{line}");
         }
     }
 
     /// Takes the line away.
     pub(super) fn end(&mut self) {
         if self.terminal && self.wide > 0 {
-            eprint!("\r{:width$}\r", "", width = self.wide);
+            remark(format_args!("\r{:width$}\r", "", width = self.wide));
         }
         self.wide = 0;
     }

@@ -54,7 +54,7 @@ pub(super) fn run(asker: &mut Asker, options: &SettingsOptions) -> Result<Verdic
         SettingsCommand::Set { name, value } => (asker.ask(&["SETTINGS", "SET", name, value])?, changed),
         SettingsCommand::Reset { name } => (asker.ask(&["SETTINGS", "RESET", name])?, changed),
     };
-    asker.show(&answer, show);
+    asker.show(&answer, show)?;
     Ok(Verdict::Good)
 }
 

@@ -24,7 +24,7 @@ pub(super) fn run(asker: &mut Asker, options: &ShardsOptions) -> Result<Verdict,
         (!options.unwell || shard["state"] != "ok") && on.as_deref().is_none_or(held)
     };
     let all_well = answer["shards"].as_array().is_some_and(|shards| shards.iter().all(|shard| shard["state"] == "ok"));
-    asker.show(&answer, |answer| table(answer, wanted, colours()) + &super::nodes::missing(answer));
+    asker.show(&answer, |answer| table(answer, wanted, colours()) + &super::nodes::missing(answer))?;
     Ok(Verdict::of(all_well))
 }
 

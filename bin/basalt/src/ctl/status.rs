@@ -16,12 +16,14 @@ pub(super) struct StatusOptions {
 }
 
 pub(super) fn run(asker: &mut Asker, options: &StatusOptions) -> Result<Verdict, Failure> {
-    let status = asker.ask(&["STATUS"])?;
-    asker.show(&status, |status| screen(status, colours()));
+    let mut status = asker.ask(&["STATUS"])?;
+    let mut table = String::new();
     if options.shards && !status["store"].is_null() {
         let shards = asker.ask(&["SHARDS"])?;
-        asker.show(&shards, |shards| format!("\n{}", shards::table(shards, |_| true, colours())));
+        table = format!("\n{}", shards::table(&shards, |_| true, colours()));
+        status["shard_list"] = shards["shards"].clone();
     }
+    asker.show(&status, |status| screen(status, colours()) + &table)?;
     Ok(Verdict::of(status["healthy"].as_bool() == Some(true)))
 }
 

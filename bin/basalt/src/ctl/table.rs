@@ -45,8 +45,12 @@ impl Cell {
 
 /// Whether colours are shown: on a terminal that can, unless NO_COLOR is set.
 pub(super) fn colours() -> bool {
-    let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
-    std::io::stdout().is_terminal() && !dumb && std::env::var_os("NO_COLOR").is_none()
+    std::io::stdout().is_terminal() && !is_dumb() && std::env::var_os("NO_COLOR").is_none()
+}
+
+/// Whether the terminal only prints: it has neither colours nor a cursor that moves.
+pub(super) fn is_dumb() -> bool {
+    std::env::var("TERM").is_ok_and(|term| term == "dumb")
 }
 
 /// Text in its tone.

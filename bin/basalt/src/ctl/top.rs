@@ -1,11 +1,12 @@
 //! `basalt ctl top`: how the store is, again and again.
 
 use super::Verdict;
-use super::ask::{Asker, Failure};
+use super::ask::{Asker, Failure, print};
 use super::plan_table;
 use super::screen::Screen;
 use super::status::headline;
 use super::table::{Cell, Table, Tone, bytes, colours, number, time};
+use bench::output::Reader;
 use clap::Args;
 use serde_json::Value;
 use std::time::Duration;
@@ -23,7 +24,10 @@ pub(super) struct TopOptions {
 pub(super) fn run(asker: &mut Asker, options: &TopOptions) -> Result<Verdict, Failure> {
     let mut screen = Screen::new();
     let mut before = asker.ask(&["STATUS"])?;
-    // Rates by node come of two looks.
+    // Rates by node need two answers: the first picture is drawn at once, without them.
+    if !options.once && draw(asker, &mut screen, &before, &before)? == Reader::Gone {
+        return Ok(Verdict::Good);
+    }
     let interval = Duration::from_secs(if options.once { 1 } else { options.interval });
     loop {
         std::thread::sleep(interval);
@@ -31,21 +35,30 @@ pub(super) fn run(asker: &mut Asker, options: &TopOptions) -> Result<Verdict, Fa
             Ok(now) => now,
             Err(failure) if options.once => return Err(failure),
             Err(failure) => {
-                screen.draw(&format!("{failure}\n"), &failure.to_string());
+                if screen.draw(&format!("{failure}\n"), &failure.to_string())? == Reader::Gone {
+                    return Ok(Verdict::Unknown);
+                }
                 continue;
             }
         };
         let verdict = Verdict::of(now["healthy"].as_bool() == Some(true));
         if options.once {
-            asker.show(&now, |now| picture(&before, now, colours()));
+            asker.show(&now, |now| picture(&before, now, colours()))?;
             return Ok(verdict);
         }
-        match asker.json {
-            true => super::ask::print(&format!("{now}\n")),
-            false => screen.draw(&picture(&before, &now, screen.is_terminal() && colours()), &line(&now)),
+        if draw(asker, &mut screen, &before, &now)? == Reader::Gone {
+            return Ok(verdict);
         }
         before = now;
     }
+}
+
+/// One picture; as JSON a line, so that another program can read them as they come.
+fn draw(asker: &Asker, screen: &mut Screen, before: &Value, now: &Value) -> Result<Reader, Failure> {
+    if asker.json {
+        return print(&format!("{now}\n"));
+    }
+    screen.draw(&picture(before, now, screen.is_terminal() && colours()), &line(now))
 }
 
 /// The whole picture.

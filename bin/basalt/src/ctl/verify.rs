@@ -37,7 +37,7 @@ pub(super) struct VerifyOptions {
 pub(super) fn run(asker: &mut Asker, options: &VerifyOptions) -> Result<Verdict, Failure> {
     if options.stop || options.status {
         let state = asker.ask(&["VERIFY", if options.stop { "STOP" } else { "STATUS" }])?;
-        asker.show(&state, |state| report(state, colours()));
+        asker.show(&state, |state| report(state, colours()))?;
         return Ok(verdict(&state));
     }
     let shards: Vec<String> = options.shards.iter().map(u32::to_string).collect();
@@ -46,7 +46,7 @@ pub(super) fn run(asker: &mut Asker, options: &VerifyOptions) -> Result<Verdict,
     match asker.ask(&words) {
         Ok(_) => {}
         Err(Failure::Refused(text)) => {
-            eprintln!("{text}");
+            bench::note!("{text}");
             if options.background {
                 return Ok(Verdict::Bad);
             }
@@ -58,7 +58,7 @@ pub(super) fn run(asker: &mut Asker, options: &VerifyOptions) -> Result<Verdict,
         let state = asker.ask(&["VERIFY", "STATUS"])?;
         if options.background || state["state"] != "running" {
             progress.end();
-            asker.show(&state, |state| report(state, colours()));
+            asker.show(&state, |state| report(state, colours()))?;
             return Ok(if options.background { Verdict::Good } else { verdict(&state) });
         }
         progress.show(&line(&state));

@@ -12,7 +12,7 @@ pub use options::DemoOptions;
 use crate::cluster::Trouble;
 use audit::Audit;
 use bench::cli::Program;
-use bench::driver::{EventLog, Limit, Pace, PhasePlan};
+use bench::driver::{EventLog, Limit, OnlyErrors, Pace, PhasePlan};
 use bench::target::{RedisOptions, RedisTarget};
 use bench::workload::{Config, Properties, Task, Workload};
 use bench::{Drive, Run, title};
@@ -75,7 +75,7 @@ fn demonstrate(options: &DemoOptions) -> Result<bool, Trouble> {
     let act = Act::plan(options)?;
     let drive = act.drive();
     let shared = (&act.load.config, &act.properties);
-    let mut run = Run::begin("demo", shared, &drive, &target, &options.output, &program);
+    let mut run = Run::begin("demo", shared, &drive, &target, &options.output, &program).map_err(failed)?;
     run.phase(&act.phase("load", Task::Load, &events), &act.load, &mut |_| {});
     let mut verdict = Verdict::default();
     if run.goes_on() {
@@ -91,9 +91,9 @@ fn demonstrate(options: &DemoOptions) -> Result<bool, Trouble> {
     run.report_mut().notes.extend(verdict.notes());
     let clean = run.finish().map_err(failed)?;
     if complete {
-        print!("{}", verdict.text());
+        bench::output::print(&verdict.text())?;
     } else if stop.load(Ordering::Relaxed) {
-        eprintln!("basalt demo: stopped; nothing of it runs any more, and its data is removed");
+        bench::note!("basalt demo: stopped; nothing of it runs any more, and its data is removed");
     }
     Ok(clean && complete && verdict.is_good())
 }
@@ -179,6 +179,7 @@ impl Act {
             seed: self.seed ^ u64::from(task == Task::Load) << 48,
             keeps_log: true,
             events: events.clone(),
+            only_errors: OnlyErrors::EndUnlessUnavailable,
         }
     }
 }

@@ -58,7 +58,7 @@ impl DemoOptions {
     /// Says what is being done, unless nobody wants to know.
     pub fn say(&self, text: &str) {
         if !self.output.quiet {
-            eprintln!("{text}");
+            bench::note!("{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Clients that only read, a few hundred times a second: whether they can is the question when a node dies. Those of
 //! the workload cannot tell, for each of them soon waits for a write that nobody can take yet.
 
-use bench::driver::{EventLog, Limit, Pace, PhasePlan, run_phase};
+use bench::driver::{EventLog, Limit, OnlyErrors, Pace, PhasePlan, run_phase};
 use bench::model::Phase;
 use bench::target::Target;
 use bench::workload::Workload;
@@ -38,6 +38,7 @@ impl<'scope> Readers<'scope> {
             seed,
             keeps_log: false,
             events: EventLog::default(),
+            only_errors: OnlyErrors::EndUnlessUnavailable,
         };
         let stop = Arc::new(AtomicBool::new(false));
         let thread = scope.spawn({

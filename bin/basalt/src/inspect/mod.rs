@@ -19,7 +19,7 @@ pub use options::InspectOptions;
 use options::View;
 use report::Report;
 use source::Source;
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Shows what was asked for. 1: it cannot be shown, or something is damaged.
@@ -29,11 +29,11 @@ pub fn run(options: &InspectOptions) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(Failure::Usage(why)) => {
-            eprintln!("basalt inspect: {why}");
+            bench::note!("basalt inspect: {why}");
             ExitCode::from(2)
         }
         Err(Failure::Store(why)) => {
-            eprintln!("basalt inspect: {why}");
+            bench::note!("basalt inspect: {why}");
             ExitCode::FAILURE
         }
     }
@@ -67,16 +67,12 @@ fn show(options: &InspectOptions, view: &View) -> Result<bool, String> {
 }
 
 fn print<R: Report>(report: &R, json: bool) -> Result<bool, String> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    let written = if json {
-        serde_json::to_writer_pretty(&mut out, report).map_err(io::Error::from).and_then(|()| writeln!(out))
-    } else {
-        report.text(&mut out)
+    let write = |out: &mut dyn Write| {
+        if json {
+            serde_json::to_writer_pretty(&mut *out, report).map_err(io::Error::from).and_then(|()| writeln!(out))
+        } else {
+            report.text(out)
+        }
     };
-    match written.and_then(|()| out.flush()) {
-        // The reader has seen enough.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(report.is_sound()),
-        Err(error) => Err(format!("standard output: {error}")),
-        Ok(()) => Ok(report.is_sound()),
-    }
+    bench::output::print_with(write).map(|_| report.is_sound()).map_err(|error| error.to_string())
 }

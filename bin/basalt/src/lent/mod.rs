@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 /// A node that was started again serves within this time.
 const SERVES_WITHIN: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// For a store that is not started.
+const PORT_TO_CHECK: u16 = 7000;
 /// In the store's folder: the nodes that were killed on purpose and stay dead when the suite goes on later.
 const KILLED: &str = "killed.json";
 
@@ -37,6 +39,11 @@ struct Lent {
 }
 
 impl Stores for Lender {
+    fn check(&self, shape: &StoreFile) -> Result<(), String> {
+        // The ports are another matter: they are known when the suite runs.
+        settings::shape(shape, PORT_TO_CHECK).fresh().map(drop).map_err(|trouble| trouble.to_string())
+    }
+
     fn start(&self, shape: &StoreFile, dir: &Path, port: u16) -> io::Result<Box<dyn LentStore>> {
         if !matches!(shape.system.as_str(), "" | "basalt") {
             let text = format!("this program starts no store of the system `{}`", shape.system);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::PhaseOptions;
-use crate::driver::{Limit, Pace, PhasePlan};
+use crate::driver::{Limit, OnlyErrors, Pace, PhasePlan};
 use crate::workload::{Properties, Task};
 
 /// One agent's share of a phase.
@@ -25,6 +25,7 @@ pub(crate) struct Job {
     pub(crate) warm_up: Option<Limit>,
     pub(crate) measure: Limit,
     pub(crate) seed: u64,
+    pub(crate) only_errors: OnlyErrors,
 }
 
 /// One of so many.
@@ -39,11 +40,6 @@ impl Share {
     pub(crate) fn count(self, all: u64) -> u64 {
         let (index, of) = (self.index as u64, self.of as u64);
         all / of + u64::from(index < all % of)
-    }
-
-    /// What comes before it.
-    fn before(self, all: u64) -> u64 {
-        (0..self.index).map(|index| Self { index, ..self }.count(all)).sum()
     }
 
     fn limit(self, limit: Limit) -> Limit {
@@ -62,13 +58,6 @@ impl Job {
         share: Share,
     ) -> Self {
         let mut own = properties.clone();
-        let number = |name: &str| properties.given(name).and_then(|text| text.parse::<u64>().ok());
-        // Parallel processes that load a given part of the keys split that part; else they split all.
-        if let Some(count) = number("insertcount").filter(|_| task != Task::Run) {
-            let start = number("insertstart").unwrap_or(0);
-            own.set("insertstart", &(start + share.before(count)).to_string());
-            own.set("insertcount", &share.count(count).to_string());
-        }
         own.set("basalt.processes", &share.of.to_string());
         own.set("basalt.process", &share.index.to_string());
         let part = 1.0 / share.of as f64;
@@ -88,6 +77,7 @@ impl Job {
             pace,
             warm_up: plan.warm_up.map(|limit| share.limit(limit)),
             measure: share.limit(plan.measure),
+            only_errors: plan.only_errors,
             seed: plan.seed ^ (share.index as u64 + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93),
         }
     }
@@ -102,9 +92,6 @@ mod tests {
         for (all, of) in [(10, 3), (2, 4), (1_000_000_007, 7), (0, 2)] {
             let shares: Vec<Share> = (0..of).map(|index| Share { index, of }).collect();
             assert_eq!(shares.iter().map(|share| share.count(all)).sum::<u64>(), all);
-            for pair in shares.windows(2) {
-                assert_eq!(pair[0].before(all) + pair[0].count(all), pair[1].before(all));
-            }
         }
     }
 }

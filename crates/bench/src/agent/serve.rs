@@ -1,6 +1,6 @@
 //! The agent's listener.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::net::{TcpListener, ToSocketAddrs as _};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -33,8 +33,7 @@ pub(crate) fn serve(options: &AgentOptions, program: &Program<'_>) -> Result<boo
     }
     let listener = TcpListener::bind(place).map_err(|error| bad(&error))?;
     listener.set_nonblocking(true)?;
-    println!("agent listens on {}", listener.local_addr()?);
-    io::stdout().flush()?;
+    crate::output::print(&format!("agent listens on {}\n", listener.local_addr()?))?;
     if options.with_parent {
         leave_with_parent()?;
     }
@@ -60,7 +59,7 @@ pub(crate) fn accept(listener: &TcpListener, secret: &[u8], version: &str, stop:
                         if let Err(error) = converse(stream, common)
                             && error.kind() != io::ErrorKind::UnexpectedEof
                         {
-                            eprintln!("basalt bench agent: the coordinator at {from}: {error}");
+                            crate::note!("basalt bench agent: the coordinator at {from}: {error}");
                         }
                         talking.fetch_sub(1, Ordering::AcqRel);
                     });

@@ -182,6 +182,7 @@ fn plan(job: &Job, workload: &Workload) -> Result<PhasePlan, Trouble> {
         seed: job.seed,
         keeps_log: true,
         events: EventLog::default(),
+        only_errors: job.only_errors,
     })
 }
 

@@ -18,7 +18,7 @@ mod tests;
 
 pub use options::ModelOptions;
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 use crate::cli::Trouble;
@@ -37,6 +37,6 @@ pub(crate) fn run(options: &ModelOptions) -> Result<bool, Trouble> {
     } else {
         page::render(&model, Paint::of_stdout())
     };
-    io::stdout().lock().write_all(text.as_bytes())?;
+    crate::output::print(&text)?;
     Ok(true)
 }

@@ -13,7 +13,7 @@ pub use options::CompareOptions;
 
 pub(crate) use run_folder::RunFolder;
 
-use std::io::{self, Write as _};
+use std::io;
 
 use crate::cli::Trouble;
 use crate::report::Paint;
@@ -35,7 +35,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<bool, Trouble> {
     } else {
         page::render(&comparison, Paint::of_stdout())
     };
-    io::stdout().lock().write_all(text.as_bytes())?;
+    crate::output::print(&text)?;
     if let Some(side) = comparison.sides.iter().find(|side| side.is_undecided) {
         let text = format!("{} and A cannot be compared: their noise is not known. Measure for longer", side.side);
         return Err(Trouble::Usage(text));

@@ -57,6 +57,7 @@ fn with_a_death(read_from: ReadFrom) -> Phase {
         seed: 7,
         keeps_log: false,
         events: events.clone(),
+        only_errors: OnlyErrors::End,
     };
     let mut dying = Some(nodes.remove(1));
     let mut end_it = |snapshot: Snapshot| {

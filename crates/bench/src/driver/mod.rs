@@ -1,5 +1,6 @@
 //! Drives a workload against a target: closed or open loop, measured and recorded.
 
+mod error_streak;
 mod events;
 mod figures;
 mod gaps;
@@ -11,6 +12,7 @@ mod sampler;
 mod timeline;
 mod worker;
 
+pub use error_streak::OnlyErrors;
 pub use events::EventLog;
 pub use figures::Reading;
 pub use pace::{Arrivals, Pace};

@@ -59,6 +59,9 @@ pub struct OpParts {
     pub counts: Vec<(String, u64)>,
     /// Errors by their kind.
     pub errors: Vec<(String, u64)>,
+    /// What the store said the first time, by the kind of error.
+    #[serde(default)]
+    pub error_texts: Vec<(String, String)>,
 }
 
 /// A part's figures, as they travel.

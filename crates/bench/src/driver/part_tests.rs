@@ -40,6 +40,7 @@ fn plan(seed: u64, operations: u64) -> PhasePlan {
         seed,
         keeps_log: true,
         events: EventLog::default(),
+        only_errors: OnlyErrors::End,
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use super::error_streak::{ErrorStreak, OnlyErrors};
 use super::events::EventLog;
 use super::figures::{Measured, Reading, figures};
 use super::pace::Pace;
@@ -58,6 +59,8 @@ pub struct PhasePlan {
     pub keeps_log: bool,
     /// What happens meanwhile.
     pub events: EventLog,
+    /// What it does when nothing but one error comes back.
+    pub only_errors: OnlyErrors,
 }
 
 /// What is known while a phase runs.
@@ -165,6 +168,7 @@ pub fn run_part(
             done: AtomicU64::new(0),
             stop,
             failed: AtomicBool::new(false),
+            errors: ErrorStreak::new(plan.only_errors, plan.clients * plan.depth),
             start,
         },
         opened: Barrier::new(plan.threads),
@@ -282,6 +286,11 @@ impl Run<'_> {
             if elapsed >= look_at {
                 look_at = elapsed + LOOK_EVERY;
                 self.target.look();
+            }
+            if !self.shared.failed.load(Ordering::Relaxed)
+                && let Some(error) = self.shared.errors.verdict(elapsed)
+            {
+                self.fail(error);
             }
             let mut timeline = self.shared.timeline.lock().unwrap_or_else(PoisonError::into_inner);
             timeline.settle(elapsed.as_secs());

@@ -18,6 +18,23 @@ const CLEANUP: &str = "CLEANUP";
 /// Latencies are recorded in nanoseconds.
 const US_PER_VALUE: f64 = 0.001;
 
+/// Errors of one kind.
+#[derive(Default)]
+struct SeenError {
+    times: u64,
+    /// What the store said the first time; empty if it said nothing.
+    first: Box<str>,
+}
+
+impl SeenError {
+    fn add(&mut self, times: u64, text: &str) {
+        self.times += times;
+        if self.first.is_empty() {
+            self.first = text.into();
+        }
+    }
+}
+
 /// One kind of operation.
 #[derive(Default)]
 struct OpRecord {
@@ -26,7 +43,7 @@ struct OpRecord {
     failed: Option<Histogram<u64>>,
     succeeded: u64,
     codes: BTreeMap<&'static str, u64>,
-    errors: BTreeMap<Box<str>, u64>,
+    errors: BTreeMap<Box<str>, SeenError>,
     not_found: u64,
     retries: u64,
     conflicts: u64,
@@ -77,7 +94,7 @@ impl OpRecord {
             match fault {
                 Fault::NotFound => self.not_found += 1,
                 Fault::Wrong => self.wrong += 1,
-                Fault::Error(kind) => *self.errors.entry(kind.clone()).or_default() += 1,
+                Fault::Error(error) => self.errors.entry(error.kind.clone()).or_default().add(1, &error.text),
             }
         }
     }
@@ -88,7 +105,9 @@ impl OpRecord {
         add(&mut self.failed, other.failed);
         self.succeeded += other.succeeded;
         other.codes.into_iter().for_each(|(code, n)| *self.codes.entry(code).or_default() += n);
-        other.errors.into_iter().for_each(|(kind, n)| *self.errors.entry(kind).or_default() += n);
+        for (kind, seen) in other.errors {
+            self.errors.entry(kind).or_default().add(seen.times, &seen.first);
+        }
         self.not_found += other.not_found;
         self.retries += other.retries;
         self.conflicts += other.conflicts;
@@ -111,7 +130,8 @@ impl OpRecord {
             op: op.to_owned(),
             histograms: [bytes(&self.measured), bytes(&self.intended), bytes(&self.failed)],
             counts: counts.into_iter().chain(codes).collect(),
-            errors: self.errors.iter().map(|(kind, count)| (kind.to_string(), *count)).collect(),
+            errors: self.errors.iter().map(|(kind, seen)| (kind.to_string(), seen.times)).collect(),
+            error_texts: self.texts().collect(),
         }
     }
 
@@ -122,9 +142,12 @@ impl OpRecord {
             measured: histogram(measured)?,
             intended: histogram(intended)?,
             failed: histogram(failed)?,
-            errors: parts.errors.iter().map(|(kind, count)| (kind.as_str().into(), *count)).collect(),
             ..Self::default()
         };
+        for (kind, times) in &parts.errors {
+            let text = parts.error_texts.iter().find(|(known, _)| known == kind).map_or("", |(_, text)| text);
+            record.errors.entry(kind.as_str().into()).or_default().add(*times, text);
+        }
         for (name, count) in &parts.counts {
             match record.counter(name) {
                 Some(counter) => *counter = *count,
@@ -136,6 +159,12 @@ impl OpRecord {
             }
         }
         Ok(record)
+    }
+
+    /// What the store said the first time, by the kind of error.
+    fn texts(&self) -> impl Iterator<Item = (String, String)> {
+        let said = self.errors.iter().filter(|(_, seen)| !seen.first.is_empty());
+        said.map(|(kind, seen)| (kind.to_string(), seen.first.to_string()))
     }
 
     fn counters(&self) -> [(&'static str, u64); 9] {
@@ -184,7 +213,8 @@ impl OpRecord {
             },
             failed_latency: self.failed.as_ref().map(summary),
             returned,
-            errors: self.errors.into_iter().map(|(kind, n)| (kind.into_string(), n)).collect(),
+            error_texts: self.texts().collect(),
+            errors: self.errors.into_iter().map(|(kind, seen)| (kind.into_string(), seen.times)).collect(),
             not_found: self.not_found,
             retries: self.retries,
             conflicts: self.conflicts,

@@ -36,6 +36,7 @@ fn plan(workload: &Workload) -> PhasePlan {
         seed: 7,
         keeps_log: true,
         events: EventLog::default(),
+        only_errors: OnlyErrors::End,
     }
 }
 

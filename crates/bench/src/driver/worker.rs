@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::error_streak::ErrorStreak;
 use super::pace::{Pace, Schedule, Throttle};
 use super::recorder::{Recorder, Sample};
 use super::timeline::Timeline;
@@ -39,6 +40,8 @@ pub(super) struct Shared<'a> {
     /// Somebody wants it to end, or a thread has failed.
     pub(super) stop: &'a AtomicBool,
     pub(super) failed: AtomicBool,
+    /// The errors since the last success.
+    pub(super) errors: ErrorStreak,
     /// When the phase began.
     pub(super) start: Instant,
 }
@@ -84,6 +87,10 @@ pub(super) struct Worker<'a> {
     claimed: u64,
     /// Operations that ended and are not in the common count.
     unpublished: u64,
+    /// Whether one of them was answered.
+    has_succeeded: bool,
+    /// Whether the last one was not.
+    is_failing: bool,
     /// Nothing more is to be started in this stage.
     ended: bool,
     pub(super) recorder: Recorder,
@@ -128,6 +135,8 @@ impl<'a> Worker<'a> {
             in_flight: 0,
             claimed: 0,
             unpublished: 0,
+            has_succeeded: false,
+            is_failing: false,
             ended: false,
             recorder: Recorder::default(),
             last: now,
@@ -188,6 +197,9 @@ impl<'a> Worker<'a> {
 
     fn publish(&mut self) {
         self.shared.done.fetch_add(std::mem::take(&mut self.unpublished), Ordering::Relaxed);
+        if std::mem::take(&mut self.has_succeeded) {
+            self.shared.errors.succeeded();
+        }
     }
 
     fn flush(&mut self, now: Instant) {
@@ -311,6 +323,19 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         let succeeded = outcome.result.is_ok();
+        match &outcome.result {
+            Err(Fault::Error(error)) => {
+                self.is_failing = true;
+                self.shared.errors.failed(error, since);
+            }
+            // A wrong answer is one all the same.
+            _ => {
+                self.has_succeeded = true;
+                if std::mem::take(&mut self.is_failing) {
+                    self.shared.errors.succeeded();
+                }
+            }
+        }
         self.recorder.whole(operation.kind, sample, &outcome, since, stage.measuring);
         self.shared.workload.finished(operation, succeeded).map_err(|_| {
             io::Error::other("an insert is still unanswered a million inserts later: the readable range cannot grow")

@@ -72,7 +72,7 @@ pub(super) fn make(made: &Path, sources: &Path, what: &str, build: impl FnOnce()
     if is_fresh() {
         return Ok(());
     }
-    eprintln!("building {what}; the first time this fetches its libraries");
+    crate::note!("building {what}; the first time this fetches its libraries");
     build().map_err(|error| io::Error::new(error.kind(), format!("cannot build {what}: {error}")))?;
     // A tool that found nothing to do leaves it as old as it was.
     File::options().append(true).open(made)?.set_modified(SystemTime::now())

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{Roster, up};
+use crate::output::print;
 
 /// What `bench peer` does.
 #[derive(Clone, Debug, Subcommand)]
@@ -109,7 +110,7 @@ pub enum DurabilityOfPeer {
 pub(crate) fn run(command: &PeerCommand) -> io::Result<bool> {
     match command {
         PeerCommand::Up(options) => {
-            eprintln!("starting {}…", options.name);
+            crate::note!("starting {}…", options.name);
             let roster = up(options)?;
             show(&roster, options.json)?;
         }
@@ -120,7 +121,7 @@ pub(crate) fn run(command: &PeerCommand) -> io::Result<bool> {
                 roster.remove(&options.data)?;
             }
             let data = if options.keep_data { "kept" } else { "removed" };
-            eprintln!("{} is down; its data is {data}", roster.name);
+            crate::note!("{} is down; its data is {data}", roster.name);
         }
         PeerCommand::Status(options) => {
             let roster = roster(&options.data)?;
@@ -138,14 +139,12 @@ fn roster(dir: &std::path::Path) -> io::Result<Roster> {
 
 fn show(roster: &Roster, json: bool) -> io::Result<()> {
     if json {
-        println!("{}", serde_json::to_string_pretty(roster)?);
-        return Ok(());
+        return print(&(serde_json::to_string_pretty(roster)? + "\n")).map(drop);
     }
-    println!("{}: {} of {} servers are up", roster.name, roster.alive(), roster.nodes.len());
-    println!("settings  {}", roster.settings);
-    println!("--target  {}", roster.target);
+    let mut text = format!("{}: {} of {} servers are up\n", roster.name, roster.alive(), roster.nodes.len());
+    text += &format!("settings  {}\n--target  {}\n", roster.settings, roster.target);
     for node in &roster.nodes {
-        println!("  {:<22} process {:<8} {}", node.address, node.process.id, node.data.display());
+        text += &format!("  {:<22} process {:<8} {}\n", node.address, node.process.id, node.data.display());
     }
-    Ok(())
+    print(&text).map(drop)
 }

@@ -34,27 +34,61 @@ pub fn default_dir(identity: &Identity) -> PathBuf {
     Path::new(RUNS).join(name)
 }
 
-/// Makes a folder for a run: `dir`, or `dir-2`, `dir-3`, … when a file is in the way or the folder holds something.
-///
-/// # Errors
-/// When no folder can be made.
-pub fn claim(dir: &Path) -> io::Result<PathBuf> {
-    if let Some(parent) = dir.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    for attempt in 1..=ATTEMPTS {
-        let candidate = numbered(dir, attempt);
-        match fs::create_dir(&candidate) {
-            Ok(()) => return Ok(candidate),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                if candidate.is_dir() && fs::read_dir(&candidate)?.next().is_none() {
-                    return Ok(candidate);
+/// A run's folder, claimed and known to be writable before the run begins. If nothing was written into it by the time it
+/// is dropped, and the claim had made it, it is removed.
+#[derive(Debug)]
+pub struct Claimed {
+    dir: PathBuf,
+    is_new: bool,
+}
+
+impl Claimed {
+    /// Makes a folder for a run: `dir`, or `dir-2`, `dir-3`, … when a file is in the way or the folder holds something.
+    ///
+    /// # Errors
+    /// When no folder can be made, or no file in it. The error names the path.
+    pub fn make(dir: &Path) -> io::Result<Self> {
+        if let Some(parent) = dir.parent() {
+            fs::create_dir_all(parent).map_err(|error| named(parent, &error))?;
+        }
+        for attempt in 1..=ATTEMPTS {
+            let candidate = numbered(dir, attempt);
+            let is_new = match fs::create_dir(&candidate) {
+                Ok(()) => true,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    let is_empty = || fs::read_dir(&candidate).map(|mut entries| entries.next().is_none());
+                    if !(candidate.is_dir() && is_empty().map_err(|error| named(&candidate, &error))?) {
+                        continue;
+                    }
+                    false
                 }
-            }
-            Err(error) => return Err(error),
+                Err(error) => return Err(named(&candidate, &error)),
+            };
+            let claimed = Self { dir: candidate, is_new };
+            tempfile::tempfile_in(&claimed.dir).map_err(|error| named(&claimed.dir, &error))?;
+            return Ok(claimed);
+        }
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{} and {ATTEMPTS} more exist", dir.display())))
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        if self.is_new {
+            // It fails if the folder holds something, which is as it should be.
+            let _ = fs::remove_dir(&self.dir);
         }
     }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{} and {ATTEMPTS} more exist", dir.display())))
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 fn numbered(dir: &Path, attempt: u32) -> PathBuf {
@@ -66,7 +100,7 @@ fn numbered(dir: &Path, attempt: u32) -> PathBuf {
     dir.with_file_name(name)
 }
 
-/// Writes `report.html`, `report.md` and `report.json` into `dir` (see [`claim`] and [`default_dir`]), which is made if
+/// Writes `report.html`, `report.md` and `report.json` into `dir` (see [`Claimed`] and [`default_dir`]), which is made if
 /// need be. If `dir` already holds a report, a folder beside it is claimed instead: [`Written::dir`] tells.
 ///
 /// # Errors
@@ -74,12 +108,12 @@ fn numbered(dir: &Path, attempt: u32) -> PathBuf {
 pub fn write_run(dir: &Path, report: &RunReport) -> io::Result<Written> {
     report.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     let data = json::render(report).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-    fs::create_dir_all(dir)?;
+    fs::create_dir_all(dir).map_err(|error| named(dir, &error))?;
     let (dir, json) = match write_new(&dir.join("report.json"), &data) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let beside = claim(dir)?;
-            let path = write_new(&beside.join("report.json"), &data)?;
-            (beside, path)
+            let beside = Claimed::make(dir)?;
+            let path = write_new(&beside.dir.join("report.json"), &data)?;
+            (beside.dir.clone(), path)
         }
         written => (dir.to_owned(), written?),
     };
@@ -89,8 +123,7 @@ pub fn write_run(dir: &Path, report: &RunReport) -> io::Result<Written> {
 }
 
 fn write_new(path: &Path, text: &str) -> io::Result<PathBuf> {
-    let name_it = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(name_it)?;
-    file.write_all(text.as_bytes()).map_err(name_it)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| named(path, &error))?;
+    file.write_all(text.as_bytes()).map_err(|error| named(path, &error))?;
     Ok(path.to_owned())
 }

@@ -25,12 +25,11 @@ mod tests;
 
 pub(crate) use facts::environment;
 pub(crate) use figure::{count, rate, span};
-#[cfg(test)]
 pub(crate) use suite::is_figure;
 pub(crate) use suite::{document as suite_document, grids, page as suite_page};
 
 pub use date::{rfc3339, unix_ms};
-pub use folder::{RUNS, Written, claim, default_dir, write_run};
+pub use folder::{Claimed, RUNS, Written, default_dir, write_run};
 pub use html::render as html;
 pub(crate) use html::{images, suite_images};
 pub use json::{parse as parse_json, render as json};

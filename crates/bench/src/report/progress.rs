@@ -101,7 +101,7 @@ impl PhaseProgress {
             }
             Shown::Lines { next } if elapsed >= *next => {
                 *next = next_line(*next, elapsed);
-                eprintln!("{}: {}", self.name, describe(self.total, &now));
+                crate::note!("{}: {}", self.name, describe(self.total, &now));
             }
             Shown::Lines { .. } | Shown::Nothing => {}
         }
@@ -115,7 +115,7 @@ impl PhaseProgress {
         if !matches!(self.shown, Shown::Nothing) {
             let elapsed = figure::span(self.started.elapsed().as_secs_f64());
             let now = Now { done, rate_per_s: rate, p99_us, elapsed: Duration::ZERO };
-            eprintln!("{}: {} operations in {elapsed}{}", self.name, figure::count(done), speed(&now));
+            crate::note!("{}: {} operations in {elapsed}{}", self.name, figure::count(done), speed(&now));
         }
     }
 }

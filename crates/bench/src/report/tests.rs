@@ -133,12 +133,21 @@ fn a_run_never_overwrites_another() {
 fn a_folder_is_claimed_once() {
     let root = tempfile::tempdir().unwrap();
     let wanted = root.path().join("runs").join("a");
-    let first = folder::claim(&wanted).unwrap();
-    assert_eq!(first, wanted);
-    fs::write(first.join("read.hlog"), "x").unwrap();
-    assert_eq!(folder::claim(&wanted).unwrap(), root.path().join("runs").join("a-2"));
-    let written = folder::write_run(&first, &sample::run()).unwrap();
-    assert_eq!(written.dir, first);
+    let first = folder::Claimed::make(&wanted).unwrap();
+    assert_eq!(first.dir(), wanted);
+    fs::write(wanted.join("read.hlog"), "x").unwrap();
+    assert_eq!(folder::Claimed::make(&wanted).unwrap().dir(), root.path().join("runs").join("a-2"));
+    let written = folder::write_run(first.dir(), &sample::run()).unwrap();
+    assert_eq!(written.dir, first.dir());
+    // What nothing was written into goes, if the claim had made it.
+    let (empty, own) = (root.path().join("empty"), root.path().join("own"));
+    fs::create_dir(&own).unwrap();
+    for dir in [&empty, &own] {
+        drop(folder::Claimed::make(dir).unwrap());
+    }
+    assert!(!empty.exists() && own.exists() && wanted.exists());
+    let error = folder::Claimed::make(&wanted.join("read.hlog").join("x")).unwrap_err().to_string();
+    assert!(error.contains("read.hlog"), "{error}");
 }
 
 #[test]

@@ -113,13 +113,16 @@ fn failures(report: &RunReport, phase: &Phase, list: &mut Vec<Warning>) {
     for op in phase.ops.iter().filter(|op| op.error_count() > 0) {
         let kinds: Vec<String> =
             op.errors.iter().map(|(kind, times)| format!("{} × {kind}", figure::count(*times))).collect();
-        let text = format!(
+        let mut text = format!(
             "Phase {name}: {} of {} {} operations failed ({}).",
             figure::count(op.error_count()),
             figure::count(op.count()),
             op.op,
             kinds.join(", ")
         );
+        for (kind, first) in &op.error_texts {
+            text += &format!(" The first {kind} said: `{first}`.");
+        }
         // Of a search, tries at more than the store takes may fail: the verdict on each is in its table.
         let tolerated = !report.searches.is_empty() || op.errors.keys().all(|kind| report.tolerates(kind));
         add(list, if tolerated { Severity::Caution } else { Severity::Failure }, text);

@@ -11,10 +11,11 @@ use super::options::{OfferedRate, SearchOptions};
 use crate::assemble::{Drive, begin, configuration, notes};
 use crate::cli::{Format, PhaseOptions, Program, Span, Trouble};
 use crate::coordinate::{Crew, CrewOptions, with_crew};
-use crate::driver::{HistogramLog, Pace, PhasePlan, Snapshot};
+use crate::driver::{HistogramLog, OnlyErrors, Pace, PhasePlan, Snapshot};
+use crate::loaded;
 use crate::model::{CpuUse, Outcome, Pacing, Phase, RunReport, Search, Try};
 use crate::report::{Progress, figure};
-use crate::single::{Measured, plan, properties, threads_of_agents, warm_up_rule};
+use crate::single::{Measured, plan, properties, remark, threads_of_agents, warm_up_rule};
 use crate::tell::Teller;
 use crate::workload::{Config, OpKind, Properties, Task, Workload};
 
@@ -55,6 +56,8 @@ pub(crate) fn searched(
     properties.set("operationcount", "0");
     let config = Config::read(&properties).map_err(|bad| Trouble::Usage(bad.to_string()))?;
     let workload = Workload::plan(config, Task::Run).map_err(|bad| Trouble::Usage(bad.to_string()))?;
+    let workload = Arc::new(workload);
+    loaded::refuse_empty(&options, &workload)?;
     let inserts = workload.mix().share(OpKind::Insert) > 0.0;
     if inserts && crew.is_asked() {
         let text = "a search over several processes needs a workload without inserts: each try would insert the same";
@@ -66,7 +69,9 @@ pub(crate) fn searched(
         return Err(Trouble::Usage(format!("--find-max-rate: the workload has no {op}, but {}", known.join(", "))));
     }
     let base = plan(name, Task::Run, &options, program, &properties, &workload)?;
+    remark(&properties);
     with_crew(&options, crew, &properties, &workload.config, program, &mut |crew| {
+        loaded::check(crew.target(), &workload, &options, program.stop)?;
         let rule = warm_up_rule(&base);
         let tolerates = options.tolerate.iter().map(|tolerance| tolerance.word().to_owned()).collect();
         let (clients, depth, threads) = (base.clients, base.depth, base.threads);
@@ -236,7 +241,7 @@ impl Tries<'_> {
             set_aside,
         };
         if !self.options.output.quiet {
-            eprintln!(
+            crate::note!(
                 "{name}: {}/s offered, {}/s achieved, p99 {}: {}, {}",
                 figure::rate(tried.offered_per_s),
                 figure::rate(tried.achieved_per_s),
@@ -265,6 +270,8 @@ impl Tries<'_> {
         let plan = PhasePlan {
             name: name.to_owned(),
             pace,
+            // A try at more than the store takes may fail as a whole.
+            only_errors: OnlyErrors::Count,
             seed: self.base.seed ^ number.wrapping_mul(0xA076_1D64_78BD_642F),
             ..self.base.clone()
         };
@@ -285,7 +292,7 @@ impl Tries<'_> {
             }
             Err(failure) => {
                 drop(teller);
-                eprintln!("basalt bench: {}", failure.error);
+                crate::note!("basalt bench: {}", failure.error);
                 self.report.outcome = Outcome::Failed;
                 self.report.notes.push(format!("Phase {name} could not go on: {}.", failure.error));
                 self.report.phases.extend(failure.phase.map(|phase| *phase));

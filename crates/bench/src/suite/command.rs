@@ -1,7 +1,6 @@
 //! `basalt bench suite`: its options, and what it does.
 
 use std::cell::RefCell;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -9,6 +8,7 @@ use clap::Args;
 use toml::Value;
 
 use super::builtin::{BUILTIN, text};
+use super::check::{Standing, check};
 use super::file::Does;
 use super::outlook::{Outlook, records};
 use super::plan::{Plan, Wishes};
@@ -20,7 +20,8 @@ use crate::cli::{Program, Trouble};
 use crate::coordinate::CrewOptions;
 use crate::environment::environment;
 use crate::model::{Identity, Link, Outcome};
-use crate::report::{RUNS, claim, count, default_dir, rfc3339, span, unix_ms};
+use crate::output::print;
+use crate::report::{Claimed, RUNS, count, default_dir, rfc3339, span, unix_ms};
 
 const AFTER: &str = "\
 Examples:
@@ -113,7 +114,11 @@ pub(crate) fn run(options: &SuiteOptions, program: &Program<'_>) -> Result<bool,
         Some(dir) => Folder::open(dir)?.0.text()?,
         None => text(name).map_err(Trouble::Usage)?,
     };
-    let plan = Plan::read(&suite, &wishes(options)?).map_err(|e| Trouble::Usage(format!("{name}: {e}")))?;
+    let wrong = |e: String| Trouble::Usage(format!("{name}: {e}"));
+    let mut plan = Plan::read(&suite, &wishes(options)?).map_err(wrong)?;
+    let standing = Standing { is_given: options.target.is_some(), can_act: options.act_with.is_some() };
+    check(&plan, standing, program).map_err(wrong)?;
+    plan.keep_only(&options.only).map_err(wrong)?;
     if options.list {
         return list_steps(&plan);
     }
@@ -127,7 +132,7 @@ pub(crate) fn run(options: &SuiteOptions, program: &Program<'_>) -> Result<bool,
     }
     (about.outcome, about.notes) = (Outcome::Interrupted, Vec::new());
     if !options.quiet {
-        eprintln!("{}: {}; raw data in {}", plan.name, plan.takes, folder.dir().display());
+        crate::note!("{}: {}; raw data in {}", plan.name, plan.takes, folder.dir().display());
     }
     let crew = CrewOptions {
         agents: options.agents.clone(),
@@ -155,11 +160,9 @@ pub(crate) fn run(options: &SuiteOptions, program: &Program<'_>) -> Result<bool,
 /// Draws the report of a run folder, and shows its tables.
 pub(crate) fn draw(folder: &Folder, about: SuiteRecord) -> Result<(), Trouble> {
     let report = SuiteReport { about, steps: folder.steps()? };
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(super::report::tables_text(&report).as_bytes())?;
-    stdout.flush()?;
     let html = write(folder.dir(), &report)?;
-    eprintln!("the report is in {}", html.display());
+    print(&super::report::tables_text(&report))?;
+    crate::note!("the report is in {}", html.display());
     Ok(())
 }
 
@@ -170,7 +173,7 @@ pub(crate) fn redraw(dir: &Path) -> Result<(), Trouble> {
 }
 
 fn wishes(options: &SuiteOptions) -> Result<Wishes<'_>, Trouble> {
-    let mut wishes = Wishes { scale: &options.scale, only: &options.only, seed: options.seed, ..Wishes::default() };
+    let mut wishes = Wishes { scale: &options.scale, seed: options.seed, ..Wishes::default() };
     for set in &options.set {
         let pair = set.split_once('=').filter(|(name, _)| !name.is_empty());
         let (name, value) = pair.ok_or_else(|| Trouble::Usage(format!("--set {set}: expected NAME=VALUE")))?;
@@ -204,7 +207,8 @@ fn begin(
         command_line: std::env::args().collect(),
         seed: options.seed,
     };
-    let dir = claim(&options.out.clone().unwrap_or_else(|| default_dir(&identity)))?;
+    let claimed = Claimed::make(&options.out.clone().unwrap_or_else(|| default_dir(&identity)))?;
+    let dir = claimed.dir().to_owned();
     let link = options.target.as_deref().map_or(Link::Loopback, link_to);
     let mut about = SuiteRecord {
         identity,
@@ -240,30 +244,34 @@ fn resumed(options: &SuiteOptions, name: &str) -> Result<PathBuf, Trouble> {
 }
 
 fn list_suites() -> Result<bool, Trouble> {
+    let mut list = String::new();
     for (name, text) in BUILTIN {
         let scales =
             toml::from_str::<super::file::SuiteFile>(text).map_err(|e| Trouble::Usage(format!("{name}: {e}")))?;
-        println!("{name:<18}{}", scales.title);
+        list += &format!("{name:<18}{}\n", scales.title);
         for (scale, file) in &scales.scales {
-            println!("{:<18}--scale {scale}: {}", "", file.takes);
+            list += &format!("{:<18}--scale {scale}: {}\n", "", file.takes);
         }
     }
+    print(&list)?;
     Ok(true)
 }
 
 fn list_steps(plan: &Plan) -> Result<bool, Trouble> {
-    println!("{}: {}\n{}\n--scale {}: {}", plan.name, plan.title, plan.about.trim(), plan.scale, plan.takes);
-    println!("{}", time_text(plan));
+    let mut list =
+        format!("{}: {}\n{}\n--scale {}: {}\n", plan.name, plan.title, plan.about.trim(), plan.scale, plan.takes);
+    list += &format!("{}\n", time_text(plan));
     for part in &plan.parts {
         let store = &part.store;
         let system = if store.system.is_empty() { "basalt" } else { &store.system };
         let alone = Outlook::new().ahead(plan, &|other, _| other.number != part.number).all();
         let shards = if store.shards > 0 { format!(", {} shards", store.shards) } else { String::new() };
-        println!("\n{}: {system}, {} nodes{shards}; about {}", part.name, store.nodes.max(1), span(alone));
+        list += &format!("\n{}: {system}, {} nodes{shards}; about {}\n", part.name, store.nodes.max(1), span(alone));
         for step in &part.steps {
-            println!("  {:<28} {}", step.name, step.file.does.word());
+            list += &format!("  {:<28} {}\n", step.name, step.file.does.word());
         }
     }
+    print(&list)?;
     Ok(true)
 }
 

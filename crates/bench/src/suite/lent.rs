@@ -14,6 +14,12 @@ pub trait Stores: Sync {
     /// # Errors
     /// It cannot be started, or not like this.
     fn start(&self, shape: &StoreFile, dir: &Path, port: u16) -> io::Result<Box<dyn LentStore>>;
+
+    /// Whether it could be started like this, as far as that can be told before.
+    ///
+    /// # Errors
+    /// It could not, and why.
+    fn check(&self, shape: &StoreFile) -> Result<(), String>;
 }
 
 /// A store that a suite may measure and hurt. It ends when it is dropped, unless it was there before.
@@ -48,6 +54,10 @@ pub trait LentStore: Send {
 pub struct NoStores;
 
 impl Stores for NoStores {
+    fn check(&self, _shape: &StoreFile) -> Result<(), String> {
+        Ok(())
+    }
+
     fn start(&self, _shape: &StoreFile, _dir: &Path, _port: u16) -> io::Result<Box<dyn LentStore>> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this program cannot start a store; give --target"))
     }

@@ -2,6 +2,7 @@
 
 mod act;
 mod builtin;
+mod check;
 mod command;
 mod file;
 mod lent;

@@ -23,6 +23,20 @@ pub(super) fn named(name: &str) -> Option<PeerName> {
     PeerName::from_str(name, false).ok()
 }
 
+/// Every system that can be started here.
+pub(super) fn names() -> Vec<String> {
+    PeerName::value_variants().iter().map(ToString::to_string).collect()
+}
+
+/// Whether a store of a peer can have that shape.
+pub(super) fn check(shape: &StoreFile) -> Result<(), String> {
+    let memory = &shape.memory;
+    if memory.is_empty() || mebibytes(memory).is_some() {
+        return Ok(());
+    }
+    Err(format!("memory `{memory}`: expected megabytes, such as 512M"))
+}
+
 impl PeerStore {
     /// Starts `name` in `dir`, which holds nothing.
     pub(super) fn start(name: PeerName, shape: &StoreFile, dir: &Path, port: u16) -> io::Result<Self> {

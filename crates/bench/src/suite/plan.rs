@@ -56,14 +56,12 @@ pub(crate) struct Wishes<'a> {
     pub(crate) scale: &'a str,
     /// Names with other values than the scale has.
     pub(crate) names: Names,
-    /// Only parts or steps whose name contains this.
-    pub(crate) only: &'a [String],
     /// For an order at random.
     pub(crate) seed: u64,
 }
 
 impl Plan {
-    /// Reads a suite's text.
+    /// Reads a suite's text with all of its parts and steps.
     ///
     /// # Errors
     /// Where the file is wrong, and how.
@@ -94,10 +92,17 @@ impl Plan {
         if file.order == Order::Random {
             shuffle(&mut parts, wishes.seed);
         }
-        keep_only(&mut parts, wishes.only)?;
         let takes = scale.takes.clone();
         let SuiteFile { name, title, about, differs, tables, .. } = file;
         Ok(Self { name, title, about, differs, scale: wishes.scale.to_owned(), takes, names, parts, tables })
+    }
+
+    /// Keeps the parts and steps whose names contain one of `only`, if any are given, and what they need.
+    ///
+    /// # Errors
+    /// There is no such name.
+    pub(crate) fn keep_only(&mut self, only: &[String]) -> Result<(), String> {
+        keep_only(&mut self.parts, only)
     }
 }
 

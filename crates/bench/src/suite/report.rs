@@ -194,7 +194,7 @@ pub(crate) fn write(dir: &Path, report: &SuiteReport) -> io::Result<PathBuf> {
         fs::write(&path, text).map_err(|e| named(&path, e))?;
     }
     if let Some(lack) = report::write_pictures(dir, &report::suite_images(report))? {
-        eprintln!("{lack}");
+        crate::note!("{lack}");
     }
     Ok(html)
 }

@@ -143,7 +143,7 @@ impl Runner<'_> {
 
     fn say(&self, text: &str) {
         if !self.quiet {
-            eprintln!("{text}");
+            crate::note!("{text}");
         }
     }
 
@@ -420,7 +420,7 @@ fn reshapes(step: &StepFile) -> bool {
 }
 
 /// A store in this process has the settings of one node.
-fn embedded_settings(part: &Part) -> Vec<String> {
+pub(super) fn embedded_settings(part: &Part) -> Vec<String> {
     let store = &part.store;
     let shards = if store.shards > 0 { store.shards.to_string() } else { String::new() };
     let named =

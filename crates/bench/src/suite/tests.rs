@@ -4,16 +4,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::builtin::BUILTIN;
+use super::check::{Standing, check};
 use super::file::{Does, SuiteFile};
-use super::options::{Place, options, task};
 use super::plan::{Plan, Wishes};
 use super::record::Folder;
-use super::runner::due;
 use super::{NoStores, SuiteOptions};
 use crate::cli::Program;
 use crate::driver::EventLog;
-use crate::published;
-use crate::single;
 
 fn program(stop: &AtomicBool) -> Program<'_> {
     Program {
@@ -34,45 +31,72 @@ fn every_suite_can_be_run_at_every_scale() {
         for scale in file.scales.keys() {
             let plan =
                 Plan::read(text, &Wishes { scale, ..Wishes::default() }).unwrap_or_else(|e| panic!("{name}: {e}"));
-            for part in &plan.parts {
-                for step in &part.steps {
-                    let place = format!("{name}, {scale}: {} / {}", part.name, step.name);
-                    let file = &step.file;
-                    assert_eq!(file.does == Does::Act, file.action.is_some(), "{place}");
-                    if let (Does::Settle, Some(patience)) = (file.does, &file.duration) {
-                        // What a step of every kind lasts is not how long a store may take to come to rest.
-                        let patience = patience.parse::<crate::cli::Span>().and_then(|span| span.time("duration"));
-                        assert!(patience.is_ok_and(|time| time.as_secs() >= 600), "{place}");
-                    }
-                    assert_eq!(file.does == Does::Search, file.goal.is_some(), "{place}");
-                    let goal = file.goal.as_deref().map(str::parse::<crate::search::Goal>).transpose();
-                    goal.unwrap_or_else(|e| panic!("{place}: {e}"));
-                    due(file).unwrap_or_else(|e| panic!("{place}: {e}"));
-                    if !file.published.is_empty() {
-                        published::row(&file.published).unwrap_or_else(|e| panic!("{place}: {e}"));
-                    }
-                    let Some(task) = task(file.does) else { continue };
-                    let here = Place { target: "redis://127.0.0.1:1", data: None, seed: 1, settings: &[], quiet: true };
-                    let options = options(file, here).unwrap_or_else(|e| panic!("{place}: {e}"));
-                    let planned = single::planned(&step.name, task, &options, &program(&AtomicBool::new(false)));
-                    planned.map(drop).unwrap_or_else(|e| panic!("{place}: {e:?}"));
-                    if let Some(earlier) = &file.rate_of {
-                        assert!(part.steps[..step.number].iter().any(|step| step.name == *earlier), "{place}");
-                    }
-                }
-            }
-            for table in &plan.tables {
-                let of = |step: &&super::plan::Step| {
-                    table.steps.is_empty() || table.steps.iter().any(|name| step.name.starts_with(name.as_str()))
-                };
-                let steps: Vec<_> = plan.parts.iter().flat_map(|part| &part.steps).filter(of).collect();
-                assert!(!steps.is_empty(), "{name}: no step is in the table {}", table.title);
-                for column in &table.columns {
-                    let shown = steps.iter().any(|step| step.file.shows.contains_key(column));
-                    assert!(shown || crate::report::is_figure(column), "{name}, {}: column {column}", table.title);
+            let stop = AtomicBool::new(false);
+            check(&plan, Standing::default(), &program(&stop)).unwrap_or_else(|e| panic!("{name}, {scale}: {e}"));
+            for step in plan.parts.iter().flat_map(|part| &part.steps) {
+                if let (Does::Settle, Some(patience)) = (step.file.does, &step.file.duration) {
+                    // What a step of every kind lasts is not how long a store may take to come to rest.
+                    let patience = patience.parse::<crate::cli::Span>().and_then(|span| span.time("duration"));
+                    assert!(patience.is_ok_and(|time| time.as_secs() >= 600), "{name}, {scale}: {}", step.name);
                 }
             }
         }
+    }
+}
+
+/// Every kind of typing error that a suite's file may hold, and what it is refused with.
+#[test]
+fn what_cannot_be_is_refused_before_anything_runs() {
+    let stop = AtomicBool::new(false);
+    let plan = |text: &str| {
+        let plan = Plan::read(text, &Wishes { scale: "default", ..Wishes::default() })?;
+        check(&plan, Standing::default(), &program(&stop))
+    };
+    let suite = |store: &str, step: &str, table: &str| {
+        format!(
+            "name = \"s\"\ntitle = \"t\"\nabout = \"a\"\n[scales.default]\ntakes = \"1 s\"\n[[part]]\nname = \"p\"\n\
+             store = {{ {store} }}\n[[part.step]]\nname = \"L\"\ndoes = \"load\"\nworkload = \"workloada\"\n\
+             properties = {{ recordcount = 10 }}\n[[part.step]]\nname = \"R\"\n{step}\n[[table]]\ntitle = \"T\"\n{table}\n"
+        )
+    };
+    let run = "does = \"run\"\nworkload = \"workloadb\"\nproperties = { recordcount = 10 }\nduration = \"1s\"\nshows = { k = 1 }";
+    let good = ("system = \"noop\"", run, "columns = [\"ops/s\", \"k\"]\nsteps = [\"R\"]");
+    plan(&suite(good.0, good.1, good.2)).unwrap();
+    let with = |line: &str| format!("{run}\n{line}");
+    let without = |old: &str, new: &str| run.replace(old, new);
+    for (store, step, table, why) in [
+        (good.0, run, "columns = [\"opz\"]", "column `opz`"),
+        (good.0, run, "steps = [\"Z\"]", "begins with `Z`"),
+        (good.0, &without("workloadb", "workloadz"), "", "workloadz"),
+        ("system = \"foo\"", run, "", "system `foo`"),
+        ("durability = \"snyc\"", run, "", "durability `snyc`"),
+        ("engine = \"rocks\"", run, "", "engine `rocks`"),
+        ("system = \"redis\"\nmemory = \"much\"".replace('\n', ", ").as_str(), run, "", "memory `much`"),
+        (good.0, &without("\"1s\"", "\"1\""), "", "give a unit"),
+        (good.0, &with("clients = 0"), "", "one client"),
+        (good.0, &with("depth = 0"), "", "depth of one"),
+        (good.0, &with("threads = 0"), "", "one thread"),
+        (good.0, &with("processes = 0"), "", "processes 0"),
+        (good.0, &with("rate = -1.0"), "", "rate -1"),
+        (good.0, &with("rate-of = \"X\""), "", "rate-of `X`"),
+        (good.0, &with("arrivals = \"sometimes\""), "", "sometimes"),
+        (good.0, &with("acks = \"some\""), "", "some"),
+        (good.0, &with("tolerate = [\"all\"]"), "", "all"),
+        (good.0, &with("timeout = \"soon\""), "", "soon"),
+        (good.0, &with("goal = \"p99 < 5ms\""), "", "`goal`"),
+        (good.0, &without("\"run\"", "\"search\""), "", "`goal`"),
+        (good.0, &without("recordcount = 10", "recordcount = 0"), "", "recordcount"),
+        (good.0, &without("recordcount = 10", "recordcont = 10"), "", "recordcont"),
+        (good.0, &without("recordcount = 10", "recordcount = 10, requestdistribution = \"zipf\""), "", "zipf"),
+        (good.0, &with("event = [{ at = \"1s\", do = \"kill\", node = 1 }]"), "", "system `noop`"),
+        ("nodes = 3", &with("event = [{ at = \"1s\", do = \"kill\", node = 4 }]"), "", "nodes are 1 to 3"),
+        ("nodes = 3", &with("event = [{ at = \"1\", do = \"kill\", node = 2 }]"), "", "give a unit"),
+        ("nodes = 3", "does = \"act\"", "", "`action`"),
+        (good.0, &with("published = { report = \"none\" }"), "", "published"),
+    ] {
+        let text = suite(store, step, table);
+        let found = plan(&text).expect_err(why);
+        assert!(found.contains(why), "{found}, not {why}");
     }
 }
 

@@ -29,7 +29,7 @@ pub use embedded::{EmbeddedHandle, EmbeddedStore, EmbeddedTarget};
 pub use node_tell::Told;
 pub use noop::NoopTarget;
 pub use noop_server::NoopServer;
-pub use outcome::{Completion, Fault, Outcome, Part};
+pub use outcome::{Completion, Fault, Outcome, Part, StoreError};
 pub use redis::{RedisOptions, RedisTarget};
 pub use session::Session;
 

@@ -9,15 +9,24 @@ pub enum Fault {
     NotFound,
     /// What was read is not what was written.
     Wrong,
-    /// An error, by its kind: the first word of the error reply, or why there was none.
-    Error(Box<str>),
+    /// The store refused, or did not answer.
+    Error(StoreError),
+}
+
+/// An error of the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreError {
+    /// What it is counted under: the first word of the error reply, or why there was none.
+    pub kind: Box<str>,
+    /// The reply; empty where there was none.
+    pub text: Box<str>,
 }
 
 impl Fault {
-    /// An error of this kind.
+    /// An error of this kind, without a reply.
     #[must_use]
     pub fn error(kind: &str) -> Self {
-        Self::Error(kind.into())
+        Self::Error(StoreError { kind: kind.into(), text: Box::default() })
     }
 
     /// All words that [`Fault::code`] has.

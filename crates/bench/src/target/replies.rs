@@ -2,7 +2,7 @@
 
 use client::{Elements, Frame};
 
-use super::outcome::Fault;
+use super::outcome::{Fault, StoreError};
 use super::packed::Unpacked;
 use crate::workload::{Compression, Fields, Operation, RecordForm, ValueForm, Verdict, Workload, key_hash};
 
@@ -55,10 +55,15 @@ const ERROR_KIND_BYTES_MAX: usize = 32;
 /// Rows of a scan that are checked beside the first: one in so many.
 const SCAN_SAMPLE: u64 = 8;
 
-/// The first word of an error reply, as a fault.
+/// So much of an error reply is kept, in bytes.
+const ERROR_TEXT_BYTES_MAX: usize = 300;
+
+/// An error reply as a fault, which is counted under its first word.
+#[cold]
 fn error(line: &[u8]) -> Fault {
     let word = line.split(|byte| *byte == b' ').next().unwrap_or_default();
-    Fault::error(&String::from_utf8_lossy(&word[..word.len().min(ERROR_KIND_BYTES_MAX)]))
+    let text = |bytes: &[u8], bytes_max: usize| String::from_utf8_lossy(&bytes[..bytes.len().min(bytes_max)]).into();
+    Fault::Error(StoreError { kind: text(word, ERROR_KIND_BYTES_MAX), text: text(line, ERROR_TEXT_BYTES_MAX) })
 }
 
 /// What came is not what such a request is answered with.

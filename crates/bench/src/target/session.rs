@@ -201,6 +201,10 @@ impl Lane {
                 }
                 Err(Fault::error("conflict"))
             }
+            (Step::WriteAfter, _) if workload.config.compare_and_set => {
+                let written = checker.written(&reply);
+                self.compared(written, workload, checker)
+            }
             _ => checker.written(&reply),
         };
         match result {
@@ -251,6 +255,13 @@ impl Lane {
     fn checked(&mut self, result: Result<(), Fault>, checker: &Checker) -> Result<(), Fault> {
         self.verified |= checker.verifies && !matches!(result, Err(Fault::Error(_)));
         result
+    }
+
+    /// An acknowledged compare-and-set must be the only one that replaced its version.
+    fn compared(&mut self, written: Result<(), Fault>, workload: &Workload, checker: &Checker) -> Result<(), Fault> {
+        let is_lost =
+            checker.verifies && written.is_ok() && !workload.is_first_update(&self.operation.key, self.version);
+        self.checked(if is_lost { Err(Fault::Wrong) } else { written }, checker)
     }
 
     fn outcome(&self, result: Result<(), Fault>) -> Outcome {

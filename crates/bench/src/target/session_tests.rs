@@ -14,6 +14,8 @@ enum Fate {
     Missing,
     Absent,
     Record,
+    /// A record of one field, with its version.
+    Versioned(u64),
     Again(Failure),
     Lost(Failure),
 }
@@ -23,6 +25,19 @@ struct Script {
     asked: Vec<(u32, Access)>,
     /// What was asked and is answered.
     answered: Vec<Access>,
+}
+
+/// A reply to KV.GET of a record that the checks accept.
+fn versioned(version: u64) -> Vec<u8> {
+    let mut properties = Properties::new();
+    properties.set("recordcount", "10");
+    properties.set("fieldcount", "1");
+    let workload = Workload::plan(Config::read(&properties).unwrap(), Task::Run).unwrap();
+    let operation = Operation { key: b"user1".to_vec(), ..Operation::default() };
+    let mut packed = Vec::new();
+    let hash = crate::workload::key_hash(b"user1");
+    super::super::packed::push(b"field0", 0, |out| workload.write_value(&operation, hash, 0, out), &mut packed);
+    [format!("*2\r\n${}\r\n", packed.len()).into_bytes(), packed, format!("\r\n:{version}\r\n").into_bytes()].concat()
 }
 
 struct Ignored;
@@ -45,11 +60,16 @@ impl Transport for Script {
     fn wait(&mut self, until: Option<Instant>, each: &mut dyn FnMut(u32, Answer<'_>, Instant)) -> io::Result<()> {
         for (lane, access) in std::mem::take(&mut self.asked) {
             self.answered.push(access);
+            let mut record = Vec::new();
             let answer = match self.fates.pop_front().unwrap_or(Fate::Done) {
                 Fate::Done => Answer::Reply(Frame::Int(1)),
                 Fate::Missing => Answer::Reply(Frame::Int(0)),
                 Fate::Absent => Answer::Reply(Frame::Null),
                 Fate::Record => Answer::Reply(Frame::Bulk(b"")),
+                Fate::Versioned(version) => {
+                    record.extend_from_slice(&versioned(version));
+                    Answer::Reply(Frame::read(&record, &mut resp::FrameState::default()).unwrap().unwrap().0)
+                }
                 Fate::Again(failure) => Answer::Again(failure),
                 Fate::Lost(failure) => Answer::Failed(failure),
             };
@@ -151,4 +171,35 @@ fn a_run_that_is_to_end_does_not_wait_for_what_is_refused_again_and_again() {
         session.wait(Some(Instant::now()), &mut done).unwrap();
     }
     assert_eq!(done.remove(0).outcome.result, Err(Fault::error("CLUSTERDOWN")));
+}
+
+/// Compare-and-set of two lanes that read one version: a store that acknowledges both has lost an update.
+#[test]
+fn a_lost_update_is_wrong() {
+    let session = |fates: &[Fate]| {
+        let mut properties = Properties::new();
+        properties.set("recordcount", "10");
+        properties.set("fieldcount", "1");
+        properties.set("basalt.update", "cas");
+        let workload = Arc::new(Workload::plan(Config::read(&properties).unwrap(), Task::Run).unwrap());
+        let script = Script { fates: fates.iter().copied().collect(), asked: Vec::new(), answered: Vec::new() };
+        RecordSession::new(script, workload, 2, Manner::default())
+    };
+    let outcomes = |fates: &[Fate]| {
+        let mut session = session(fates);
+        for lane in 0..2 {
+            *session.operation(lane) =
+                Operation { kind: OpKind::Update, key: b"user1".to_vec(), ..Operation::default() };
+            session.start(lane);
+        }
+        let mut done = Vec::new();
+        let end = Instant::now() + Duration::from_secs(10);
+        while done.len() < 2 && Instant::now() < end {
+            session.wait(Some(end), &mut done).unwrap();
+        }
+        done.into_iter().map(|done| done.outcome.result).collect::<Vec<_>>()
+    };
+    let read = Fate::Versioned;
+    assert_eq!(outcomes(&[read(5), read(5), Fate::Done, Fate::Done]), [Ok(()), Err(Fault::Wrong)]);
+    assert_eq!(outcomes(&[read(5), read(5), Fate::Done, Fate::Absent, read(6), Fate::Done]), [Ok(()), Ok(())]);
 }

@@ -1,4 +1,6 @@
-//! Which record an operation is about: YCSB's request distributions.
+//! Which record an operation is about: YCSB's request distributions, over the offsets of a [`RecordRange`].
+//!
+//! [`RecordRange`]: super::range::RecordRange
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,13 +14,11 @@ use super::zipfian::Zipfian;
 const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
 const SCRAMBLED_ZETA: f64 = 26.469_028_201_783_02;
 
-/// Chooses key numbers. Each thread has its own; only `Sequential` shares its counter.
+/// Chooses offsets. Each thread has its own; only `Sequential` shares its counter.
 #[derive(Clone, Debug)]
 pub enum KeyChooser {
     /// Each alike.
     Uniform {
-        /// The lowest number.
-        lowest: u64,
         /// How many.
         count: u64,
     },
@@ -26,9 +26,7 @@ pub enum KeyChooser {
     Scrambled {
         /// Draws the rank.
         ranks: Zipfian,
-        /// The lowest number.
-        lowest: u64,
-        /// How many, the upper bound included.
+        /// How many, those included that the run is expected to insert.
         count: u64,
         /// Mixed into the rank before it is hashed: one for each process that is stood in for, each with other hot keys. 0
         /// is YCSB's own choice.
@@ -40,8 +38,6 @@ pub enum KeyChooser {
     Latest(Zipfian),
     /// One after the other, and again from the beginning.
     Sequential {
-        /// The lowest number.
-        lowest: u64,
         /// How many.
         count: u64,
         /// How many have been chosen.
@@ -49,11 +45,9 @@ pub enum KeyChooser {
     },
     /// A part of the records gets a part of the operations.
     Hotspot {
-        /// The lowest number.
-        lowest: u64,
         /// How many.
         count: u64,
-        /// How many of the lowest numbers are hot.
+        /// How many of the lowest offsets are hot.
         hot: u64,
         /// The share of the operations that goes to them.
         share: f64,
@@ -66,12 +60,12 @@ pub enum KeyChooser {
 }
 
 impl KeyChooser {
-    /// Scrambled zipfian over `lowest..=highest`.
+    /// Scrambled zipfian over `0..=highest`.
     #[must_use]
-    pub fn scrambled(lowest: u64, highest: u64, salts: Vec<u64>) -> Self {
-        assert!(!salts.is_empty(), "somebody asks for keys");
+    pub fn scrambled(highest: u64, salts: Vec<u64>) -> Self {
+        assert!(!salts.is_empty(), "at least one process asks for keys");
         let ranks = Zipfian::with_zeta(0, SCRAMBLED_ITEMS, SCRAMBLED_ZETA);
-        Self::Scrambled { ranks, lowest, count: highest - lowest + 1, salts, drawn: 0 }
+        Self::Scrambled { ranks, count: highest + 1, salts, drawn: 0 }
     }
 
     /// Exponential: `percentile` per cent of the requests go to the newest `reach` records.
@@ -80,19 +74,17 @@ impl KeyChooser {
         Self::Exponential { gamma: -(1.0 - percentile / 100.0).ln() / reach }
     }
 
-    /// The next key number below `end`, one past the last acknowledged one: drawn again until it is one.
+    /// The next offset below `end`, the number of offsets that may be read: drawn again until it is one.
     pub fn next(&mut self, prng: &mut Prng, end: u64) -> u64 {
         loop {
             let drawn = match self {
-                Self::Uniform { lowest, count } => Some(*lowest + below(prng, *count)),
-                Self::Sequential { lowest, count, turn } => {
-                    Some(*lowest + turn.fetch_add(1, Ordering::Relaxed) % *count)
-                }
-                Self::Hotspot { lowest, count, hot, share } => {
+                Self::Uniform { count } => Some(below(prng, *count)),
+                Self::Sequential { count, turn } => Some(turn.fetch_add(1, Ordering::Relaxed) % *count),
+                Self::Hotspot { count, hot, share } => {
                     if *hot > 0 && (*hot == *count || prng.next_f64() < *share) {
-                        Some(*lowest + below(prng, *hot))
+                        Some(below(prng, *hot))
                     } else {
-                        Some(*lowest + *hot + below(prng, *count - *hot))
+                        Some(*hot + below(prng, *count - *hot))
                     }
                 }
                 Self::Scrambled { salts, drawn, .. } => {
@@ -109,12 +101,10 @@ impl KeyChooser {
         }
     }
 
-    /// The number that a uniform `u` in [0, 1) stands for, of the choosers that take one; none when it must be redrawn.
+    /// The offset that a uniform `u` in [0, 1) stands for, of the choosers that take one; none when it must be redrawn.
     fn at(&mut self, u: f64, end: u64) -> Option<u64> {
         match self {
-            Self::Scrambled { ranks, lowest, count, salts, drawn } => {
-                Some(*lowest + fnv((ranks.at(u) ^ salts[*drawn]) as i64) % *count)
-            }
+            Self::Scrambled { ranks, count, salts, drawn } => Some(fnv((ranks.at(u) ^ salts[*drawn]) as i64) % *count),
             Self::Latest(ranks) => {
                 let limit = end - 1;
                 Some(limit - ranks.at_grown(u, limit).min(limit - 1))
@@ -156,7 +146,7 @@ mod tests {
     fn golden_draws() {
         let zipfian = Zipfian::new(0, 999);
         let ranks = Zipfian::with_zeta(0, SCRAMBLED_ITEMS, SCRAMBLED_ZETA);
-        let mut scrambled = KeyChooser::scrambled(0, 999, vec![0]);
+        let mut scrambled = KeyChooser::scrambled(999, vec![0]);
         let mut latest = KeyChooser::Latest(Zipfian::new(0, 998));
         let KeyChooser::Exponential { gamma } = KeyChooser::exponential(95.0, 857.1428571) else { unreachable!() };
         for (u, rank, scrambled_rank, number, newest, x) in GOLDEN {
@@ -170,8 +160,8 @@ mod tests {
 
     #[test]
     fn the_scrambled_favourites() {
-        let mut chooser = KeyChooser::scrambled(0, 999, vec![0]);
-        let mut own = KeyChooser::scrambled(0, 999, vec![0x5555]);
+        let mut chooser = KeyChooser::scrambled(999, vec![0]);
+        let mut own = KeyChooser::scrambled(999, vec![0x5555]);
         let mut prng = Prng::new(11);
         let (mut counts, mut own_counts) = (vec![0f64; 1000], vec![0f64; 1000]);
         for _ in 0..1_000_000 {
@@ -190,13 +180,13 @@ mod tests {
     #[test]
     fn every_chooser_stays_in_its_range() {
         let choosers = [
-            (KeyChooser::Uniform { lowest: 100, count: 50 }, 100..150),
-            (KeyChooser::scrambled(100, 400, vec![0]), 100..200),
+            (KeyChooser::Uniform { count: 50 }, 0..50),
+            (KeyChooser::scrambled(400, vec![0]), 0..200),
             (KeyChooser::Latest(Zipfian::new(0, 198)), 1..200),
-            (KeyChooser::Sequential { lowest: 100, count: 50, turn: Arc::default() }, 100..150),
-            (KeyChooser::Hotspot { lowest: 100, count: 50, hot: 5, share: 0.8 }, 100..150),
-            (KeyChooser::Hotspot { lowest: 100, count: 50, hot: 0, share: 0.8 }, 100..150),
-            (KeyChooser::Hotspot { lowest: 100, count: 50, hot: 50, share: 0.8 }, 100..150),
+            (KeyChooser::Sequential { count: 50, turn: Arc::default() }, 0..50),
+            (KeyChooser::Hotspot { count: 50, hot: 5, share: 0.8 }, 0..50),
+            (KeyChooser::Hotspot { count: 50, hot: 0, share: 0.8 }, 0..50),
+            (KeyChooser::Hotspot { count: 50, hot: 50, share: 0.8 }, 0..50),
             (KeyChooser::exponential(95.0, 857.0), 0..200),
         ];
         for (mut chooser, range) in choosers {
@@ -212,7 +202,7 @@ mod tests {
 
     #[test]
     fn hotspot_sends_its_share_to_the_hot() {
-        let mut chooser = KeyChooser::Hotspot { lowest: 0, count: 1000, hot: 200, share: 0.8 };
+        let mut chooser = KeyChooser::Hotspot { count: 1000, hot: 200, share: 0.8 };
         let mut prng = Prng::new(17);
         let hot = (0..100_000).filter(|_| chooser.next(&mut prng, 1000) < 200).count();
         assert!((79_000..81_000).contains(&hot), "{hot}");

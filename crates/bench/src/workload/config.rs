@@ -1,36 +1,15 @@
 //! The properties of the core workload, read and checked.
 
-use std::fmt;
 use std::str::FromStr;
 
 use super::compression::Compression;
 use super::key::{KeyForm, KeyNamer, KeyOrder};
 use super::length::{Histogram, Lengths};
 use super::mix::{Mix, OpKind};
-use super::properties::Properties;
+use super::properties::{BadProperty, Properties, bad};
+use super::range::RecordRange;
 use super::value::ValueForm;
 use super::zipfian::Zipfian;
-
-/// A property that cannot be, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadProperty {
-    /// Its name.
-    pub name: String,
-    /// What is wrong.
-    pub problem: String,
-}
-
-impl fmt::Display for BadProperty {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "property {}: {}", self.name, self.problem)
-    }
-}
-
-impl std::error::Error for BadProperty {}
-
-pub(super) fn bad(name: &str, problem: impl Into<String>) -> BadProperty {
-    BadProperty { name: name.to_owned(), problem: problem.into() }
-}
 
 /// Which records are asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,7 +50,7 @@ pub enum RecordForm {
 /// The core workload's parameters.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Records of the whole store.
+    /// Records of the whole store, of which this process may have a part: see [`Config::range`].
     pub record_count: u64,
     /// Operations of a run; 0 = until the time is over.
     pub operation_count: u64,
@@ -130,14 +109,14 @@ impl Reader<'_> {
         text.parse().map_err(|_| bad(name, format!("`{text}` is not a number that it can be")))
     }
 
-    /// Java's rule: `true` in any case, and everything else is false.
+    /// `true` in any case; the property has been checked to be that or `false`.
     fn truth(&self, name: &str) -> bool {
         self.0.get(name).eq_ignore_ascii_case("true")
     }
 
     fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<T, BadProperty> {
         let text = self.0.get(name);
-        let found = choices.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
+        let found = choices.iter().find(|(word, _)| *word == text);
         found.map(|&(_, value)| value).ok_or_else(|| {
             let words: Vec<_> = choices.iter().map(|&(word, _)| word).collect();
             bad(name, format!("`{text}` is none of {}", words.join(", ")))
@@ -161,6 +140,7 @@ impl Config {
     /// # Errors
     /// The first property that cannot be.
     pub fn read(properties: &Properties) -> Result<Self, BadProperty> {
+        properties.check()?;
         let reader = Reader(properties);
         let field_length = field_length(&reader)?;
         let compare_and_set = reader.choice("basalt.update", &[("write", false), ("cas", true)])?;
@@ -171,7 +151,7 @@ impl Config {
             field_count: reader.number("fieldcount")?,
             values: values(&reader, &field_length)?,
             field_length,
-            field_name_prefix: properties.get("fieldnameprefix").to_owned(),
+            field_name_prefix: properties.text("fieldnameprefix").to_owned(),
             read_all_fields: reader.truth("readallfields"),
             write_all_fields: reader.truth("writeallfields"),
             compression: reader.choice("basalt.compress", &Compression::ALL.map(|method| (method.name(), method)))?,
@@ -222,6 +202,14 @@ impl Config {
             return Err(bad("basalt.process", format!("{} is not below {}", self.process, self.processes)));
         }
         Ok(self)
+    }
+
+    /// The records that the processes of a run load and ask for.
+    ///
+    /// # Errors
+    /// The properties name no range of the store's records.
+    pub fn range(&self) -> Result<RecordRange, BadProperty> {
+        RecordRange::new(self.record_count, self.insert_start, self.insert_count)
     }
 
     /// The mean size of a record's fields together.
@@ -316,14 +304,16 @@ fn scan_length(reader: &Reader<'_>) -> Result<Lengths, BadProperty> {
 
 fn keys(reader: &Reader<'_>) -> Result<KeyNamer, BadProperty> {
     let zero_padding = reader.number("zeropadding")?;
-    if zero_padding > vocab::limits::KEY_BYTES_MAX / 2 {
-        return Err(bad("zeropadding", "the keys would be too long"));
+    for (name, bytes) in [("zeropadding", zero_padding), ("keyprefix", reader.0.text("keyprefix").len())] {
+        if bytes > vocab::limits::KEY_BYTES_MAX / 2 {
+            return Err(bad(name, "the keys would be too long"));
+        }
     }
     Ok(KeyNamer {
-        order: if reader.0.get("insertorder") == "hashed" { KeyOrder::Hashed } else { KeyOrder::Ordered },
+        order: reader.choice("insertorder", &[("hashed", KeyOrder::Hashed), ("ordered", KeyOrder::Ordered)])?,
         form: reader.choice("basalt.keys", &[("decimal", KeyForm::Decimal), ("base32", KeyForm::Base32)])?,
         zero_padding,
-        prefix: reader.0.get("keyprefix").to_owned(),
+        prefix: reader.0.text("keyprefix").to_owned(),
     })
 }
 

@@ -8,8 +8,11 @@ use vocab::Prng;
 
 use super::acknowledged::{AcknowledgedCounter, WindowFull};
 use super::chooser::KeyChooser;
-use super::config::{BadProperty, Config, Distribution, bad};
+use super::config::{Config, Distribution};
 use super::mix::{Mix, OpKind};
+use super::properties::{BadProperty, bad};
+use super::range::RecordRange;
+use super::update_log::UpdateLog;
 use super::value::{Cell, ValueForm, key_hash};
 use super::zipfian::Zipfian;
 
@@ -72,7 +75,10 @@ pub struct Workload {
     turn: AtomicU64,
     turns_end: u64,
     inserts: AcknowledgedCounter,
+    range: RecordRange,
     chooser: KeyChooser,
+    /// Compare-and-set updates that were acknowledged.
+    updates: UpdateLog,
     /// Inserts that failed: they may or may not be there.
     doubtful: Mutex<HashSet<u64>>,
 }
@@ -83,11 +89,9 @@ impl Workload {
     /// # Errors
     /// Properties that do not fit together.
     pub fn plan(config: Config, task: Task) -> Result<Self, BadProperty> {
-        if config.record_count == 0 {
-            return Err(bad("recordcount", "is not set"));
-        }
-        let (start, count) = config.share_of_load();
-        let chooser = if task == Task::Run { config.chooser()? } else { KeyChooser::Uniform { lowest: 0, count: 1 } };
+        let range = config.range()?;
+        let loaded = config.loaded(range);
+        let chooser = if task == Task::Run { config.chooser(range)? } else { KeyChooser::Uniform { count: 1 } };
         let mix = match task {
             Task::Load => Mix::only(OpKind::Insert),
             Task::Run => config.mix.clone(),
@@ -98,10 +102,12 @@ impl Workload {
             task,
             mix,
             field_names: (0..config.field_count).map(name).collect(),
-            turn: AtomicU64::new(start),
-            turns_end: start + count,
+            turn: AtomicU64::new(loaded.first()),
+            turns_end: loaded.first() + loaded.count(),
+            range,
             inserts: AcknowledgedCounter::new(config.record_count),
             chooser,
+            updates: UpdateLog::default(),
             doubtful: Mutex::default(),
             config,
         })
@@ -132,6 +138,20 @@ impl Workload {
     #[must_use]
     pub fn field_names(&self) -> &[Vec<u8>] {
         &self.field_names
+    }
+
+    /// The records that were there before the run began.
+    #[must_use]
+    pub fn range(&self) -> RecordRange {
+        self.range
+    }
+
+    /// Makes `operation` a read of the whole record `number`.
+    pub fn read_of(&self, number: u64, operation: &mut Operation) {
+        let key = std::mem::take(&mut operation.key);
+        *operation = Operation { number, key, ..Operation::default() };
+        operation.key.clear();
+        self.config.keys.write(number, &mut operation.key);
     }
 
     /// A source of operations for one thread. The whole sequence follows from `seed`, as long as threads do not meet.
@@ -178,6 +198,12 @@ impl Workload {
         !self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).contains(&number)
     }
 
+    /// Notes a compare-and-set write to `key` that replaced `version` and was acknowledged. False if an update is lost.
+    #[must_use]
+    pub fn is_first_update(&self, key: &[u8], version: u64) -> bool {
+        self.updates.is_first(key_hash(key), version)
+    }
+
     /// Appends the value that `operation` writes to `field`, compressed if the client does that.
     pub fn write_value(&self, operation: &Operation, hash: u64, field: u32, out: &mut Vec<u8>) {
         let length = self.config.field_length.constant().unwrap_or_else(|| {
@@ -211,31 +237,17 @@ impl Workload {
 }
 
 impl Config {
-    /// The key numbers that this process loads: first and count.
-    fn share_of_load(&self) -> (u64, u64) {
-        match self.insert_count {
-            Some(count) => (self.insert_start, count),
-            None if self.processes > 1 && !self.plays_all => {
-                let part = |process: u64| {
-                    (u128::from(self.record_count) * u128::from(process) / u128::from(self.processes)) as u64
-                };
-                let (start, end) = (part(self.process), part(self.process + 1));
-                (self.insert_start + start, end - start)
-            }
-            None => (self.insert_start, self.record_count),
-        }
+    /// The part of `range` that this process loads: every process has an equal one.
+    fn loaded(&self, range: RecordRange) -> RecordRange {
+        let shares = self.processes > 1 && !self.plays_all;
+        if shares { range.part(self.process, self.processes) } else { range }
     }
 
-    fn chooser(&self) -> Result<KeyChooser, BadProperty> {
-        let (lowest, records) = (self.insert_start, self.record_count);
-        let count = self.insert_count.unwrap_or(records.saturating_sub(lowest));
-        if count == 0 || lowest + count > records {
-            let range = format!("insertstart {lowest} and insertcount {count} do not fit recordcount {records}");
-            return Err(bad("insertcount", range));
-        }
+    fn chooser(&self, range: RecordRange) -> Result<KeyChooser, BadProperty> {
+        let count = range.count();
         Ok(match self.distribution {
-            Distribution::Uniform => KeyChooser::Uniform { lowest, count },
-            Distribution::Sequential => KeyChooser::Sequential { lowest, count, turn: Arc::default() },
+            Distribution::Uniform => KeyChooser::Uniform { count },
+            Distribution::Sequential => KeyChooser::Sequential { count, turn: Arc::default() },
             Distribution::Zipfian => {
                 // Room for the records that the run inserts: twice what is to be expected.
                 let new = (self.operation_count as f64 * self.mix.share(OpKind::Insert) * 2.0) as u64;
@@ -245,17 +257,17 @@ impl Config {
                     (true, false) => vec![salt(self.process)],
                     (true, true) => (0..self.processes).map(salt).collect(),
                 };
-                KeyChooser::scrambled(lowest, lowest + count + new, salts)
+                KeyChooser::scrambled(count + new, salts)
             }
-            Distribution::Latest if records < 2 => {
+            Distribution::Latest if count < 2 => {
                 return Err(bad("recordcount", "the latest distribution needs two records at least"));
             }
-            Distribution::Latest => KeyChooser::Latest(Zipfian::new(0, records - 2)),
+            Distribution::Latest => KeyChooser::Latest(Zipfian::new(0, count - 2)),
             Distribution::Hotspot { data, operations } => {
-                KeyChooser::Hotspot { lowest, count, hot: (count as f64 * data) as u64, share: operations }
+                KeyChooser::Hotspot { count, hot: (count as f64 * data) as u64, share: operations }
             }
             Distribution::Exponential { percentile, fraction } => {
-                KeyChooser::exponential(percentile, records as f64 * fraction)
+                KeyChooser::exponential(percentile, count as f64 * fraction)
             }
         })
     }
@@ -284,7 +296,10 @@ impl Source {
                 number
             }
             (Task::Run, OpKind::Insert) => workload.inserts.next(),
-            (Task::Run, _) => self.chooser.next(&mut self.prng, workload.inserts.end()),
+            (Task::Run, _) => {
+                let readable = workload.range.readable(workload.inserts.end());
+                workload.range.number(self.chooser.next(&mut self.prng, readable))
+            }
         };
         let named = if workload.task == Task::Run { workload.number_of(operation.number) } else { operation.number };
         operation.key.clear();

@@ -57,7 +57,10 @@ fn a_load_inserts_each_of_its_records_once() {
     for (assignments, numbers) in [
         ("recordcount=100", 0..100),
         ("recordcount=100 insertstart=40 insertcount=20", 40..60),
-        ("recordcount=100 insertstart=40", 40..140),
+        ("recordcount=100 insertstart=40", 40..100),
+        ("recordcount=100 insertstart=40 basalt.processes=3 basalt.process=1", 60..80),
+        ("recordcount=100 insertstart=40 insertcount=30 basalt.processes=3 basalt.process=1", 50..60),
+        ("recordcount=100 insertcount=1 basalt.processes=3 basalt.process=0", 0..0),
         ("recordcount=100 basalt.processes=3 basalt.process=1", 33..66),
         ("recordcount=100 basalt.processes=3 basalt.process=2", 66..100),
     ] {
@@ -130,12 +133,38 @@ fn three_billion_records_plan_at_once() {
 #[test]
 fn the_zipfian_range_has_room_for_inserts() {
     let workload = plan("workloade", "recordcount=1000 operationcount=1000", Task::Run);
-    let KeyChooser::Scrambled { lowest, count, .. } = workload.chooser else { panic!("not scrambled") };
-    assert_eq!((lowest, count), (0, 1000 + 100 + 1));
+    let KeyChooser::Scrambled { count, .. } = workload.chooser else { panic!("not scrambled") };
+    assert_eq!(count, 1000 + 100 + 1);
+}
+
+#[test]
+fn every_distribution_asks_for_the_records_of_its_range_and_those_that_it_inserts() {
+    let words = "uniform zipfian latest sequential hotspot exponential";
+    for (words, inserts) in words.split(' ').flat_map(|word| [(word, "0"), (word, "0.2")]) {
+        let assignments = format!(
+            "recordcount=300 insertstart=100 insertcount=100 operationcount=3000 requestdistribution={words} \
+             insertproportion={inserts}"
+        );
+        let workload = plan("workloada", &assignments, Task::Run);
+        let (mut loaded, mut end) = (std::collections::BTreeSet::new(), 300);
+        for operation in operations(&workload, 10_000) {
+            match operation.kind {
+                OpKind::Insert => end += 1,
+                _ if (100..200).contains(&operation.number) => _ = loaded.insert(operation.number),
+                _ => assert!((300..end).contains(&operation.number), "{assignments}: {operation:?}"),
+            }
+        }
+        assert!(loaded.len() > 50, "{assignments}: {loaded:?}");
+    }
 }
 
 #[test]
 fn properties_that_cannot_be_are_named() {
+    for task in [Task::Load, Task::Run] {
+        let found = config("workloada", "insertstart=900 insertcount=200 recordcount=1000");
+        let found = found.and_then(|config| Workload::plan(config, task)).unwrap_err();
+        assert_eq!(found.name, "insertcount", "{task:?}");
+    }
     for (assignments, name) in [
         ("recordcount=x", "recordcount"),
         ("recordcount=0", "recordcount"),

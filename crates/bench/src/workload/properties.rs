@@ -1,79 +1,237 @@
-//! YCSB's property files (Java's format) and the properties that the laboratory knows.
+//! The properties that the laboratory knows, the values that each may have, and what a run was given.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 
 use super::builtin::builtin;
+use super::java;
+
+/// A property that cannot be, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadProperty {
+    /// Its name.
+    pub name: String,
+    /// What is wrong.
+    pub problem: String,
+}
+
+impl fmt::Display for BadProperty {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "property {}: {}", self.name, self.problem)
+    }
+}
+
+impl std::error::Error for BadProperty {}
+
+pub(super) fn bad(name: &str, problem: impl Into<String>) -> BadProperty {
+    BadProperty { name: name.to_owned(), problem: problem.into() }
+}
+
+/// What a property's value must be.
+#[derive(Clone, Copy, Debug)]
+pub enum Form {
+    /// Any text, empty or not, blanks included.
+    Text,
+    /// The path of a file.
+    File,
+    /// A whole number from 0 on.
+    Whole,
+    /// A whole number from 0 on, or this word.
+    WholeOr(&'static str),
+    /// A number from 0 on.
+    Number,
+    /// A number from 0 to 1.
+    Share,
+    /// `true` or `false`.
+    Truth,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// Percentiles above 0 and up to 100, with commas between them.
+    Percentiles,
+    /// The class name of YCSB's core workload.
+    Core,
+}
+
+/// YCSB's names for how it measures. All of them measure by histograms here.
+const MEASUREMENT_TYPES: &[&str] =
+    &["hdrhistogram", "histogram", "hdrhistogram+histogram", "hdrhistogram+raw", "timeseries", "raw"];
+/// The core workload's class, as YCSB's files name it by now and as they named it before.
+const CORE_WORKLOADS: [&str; 2] = ["site.ycsb.workloads.CoreWorkload", "com.yahoo.ycsb.workloads.CoreWorkload"];
+
+impl Form {
+    /// What is wrong with `value`, if anything is.
+    fn fault(self, value: &str) -> Option<String> {
+        let word = value.trim();
+        let is_whole = || word.parse::<u64>().is_ok();
+        let number = || word.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+        let (fits, expected) = match self {
+            Self::Text => (true, String::new()),
+            Self::File => (!word.is_empty(), "the path of a file".to_owned()),
+            Self::Whole => (is_whole(), "a whole number from 0 on".to_owned()),
+            Self::WholeOr(other) => (word == other || is_whole(), format!("a whole number from 0 on, or {other}")),
+            Self::Number => (number().is_some(), "a number from 0 on".to_owned()),
+            Self::Share => (number().is_some_and(|share| share <= 1.0), "a number from 0 to 1".to_owned()),
+            Self::Truth => (is_truth(word), "true or false".to_owned()),
+            Self::OneOf(words) => {
+                (words.contains(&word), format!("one of {}", words.join(", ")))
+            }
+            Self::Percentiles => {
+                let is_percentile = |part: &str| part.trim().parse().is_ok_and(|p: f64| p > 0.0 && p <= 100.0);
+                (word.split(',').all(is_percentile), "percentiles above 0 and up to 100, such as 95,99".to_owned())
+            }
+            Self::Core => (
+                CORE_WORKLOADS.contains(&word),
+                "the core workload: this laboratory has no other workload class, and another would measure something else"
+                    .to_owned(),
+            ),
+        };
+        (!fits).then(|| format!("`{value}` is not {expected}"))
+    }
+}
+
+fn is_truth(word: &str) -> bool {
+    ["true", "false"].iter().any(|truth| truth.eq_ignore_ascii_case(word))
+}
 
 /// A property: its name, its default (empty where it has none) and what it is for.
 pub struct Known {
     /// As it is written in files and after `-p`.
     pub name: &'static str,
+    /// What its value must be.
+    pub form: Form,
     /// What holds when it is not given.
     pub default: &'static str,
     /// In a few words.
     pub meaning: &'static str,
 }
 
-const fn known(name: &'static str, default: &'static str, meaning: &'static str) -> Known {
-    Known { name, default, meaning }
+const fn known(name: &'static str, form: Form, default: &'static str, meaning: &'static str) -> Known {
+    Known { name, form, default, meaning }
 }
+
+use Form::{Core, File, Number, OneOf, Percentiles, Share, Text, Truth, Whole, WholeOr};
 
 /// Every property that means something here: YCSB's, then the laboratory's own.
 pub const KNOWN: &[Known] = &[
-    known("recordcount", "0", "records that the load writes"),
-    known("operationcount", "0", "operations of a run; 0 = until maxexecutiontime"),
-    known("maxexecutiontime", "0", "seconds after which a phase ends; 0 = never"),
-    known("target", "0", "operations a second at most, closed loop; 0 = no bound"),
-    known("threadcount", "1", "clients"),
-    known("table", "usertable", "not part of the key here"),
-    known("fieldcount", "10", "fields of a record"),
-    known("fieldlength", "100", "bytes of a field, or their maximum"),
-    known("minfieldlength", "1", "bytes of the shortest field"),
-    known("fieldlengthdistribution", "constant", "constant | uniform | zipfian | histogram"),
-    known("fieldlengthhistogram", "hist.txt", "file of field lengths"),
-    known("fieldnameprefix", "field", "what stands before a field's number"),
-    known("readallfields", "true", "read all fields, or one"),
-    known("writeallfields", "false", "update all fields, or one"),
-    known("dataintegrity", "false", "values that follow from key and field, as YCSB makes them"),
-    known("readproportion", "0.95", "weight of reads"),
-    known("updateproportion", "0.05", "weight of updates"),
-    known("insertproportion", "0", "weight of inserts"),
-    known("scanproportion", "0", "weight of scans"),
-    known("readmodifywriteproportion", "0", "weight of read-modify-writes"),
-    known("requestdistribution", "uniform", "uniform | zipfian | latest | sequential | hotspot | exponential"),
-    known("hotspotdatafraction", "0.2", "share of the records that is hot"),
-    known("hotspotopnfraction", "0.8", "share of the operations on hot records"),
-    known("exponential.percentile", "95", "per cent of the operations within exponential.frac"),
-    known("exponential.frac", "0.8571428571", "share of the records that they reach"),
-    known("minscanlength", "1", "records of the shortest scan"),
-    known("maxscanlength", "1000", "records of the longest scan"),
-    known("scanlengthdistribution", "uniform", "uniform | zipfian"),
-    known("insertorder", "hashed", "hashed | ordered"),
-    known("zeropadding", "1", "digits of a key at least"),
-    known("keyprefix", "user", "what stands before a key's digits"),
-    known("insertstart", "0", "first key number of this process"),
-    known("insertcount", "", "key numbers of this process; recordcount - insertstart"),
-    known("core_workload_insertion_retry_limit", "0", "attempts of a failed load insert beyond the first"),
-    known("core_workload_insertion_retry_interval", "3", "seconds between them, give or take a fifth"),
-    known("measurementtype", "hdrhistogram", "always hdrhistogram here"),
-    known("measurement.interval", "op", "op | intended | both: which start a latency is taken from"),
-    known("hdrhistogram.percentiles", "95,99", "percentiles of --format ycsb"),
-    known("status.interval", "10", "seconds between status lines of --format ycsb"),
-    known("timeseries.granularity", "1000", "milliseconds of one point of a series"),
-    known("workload", "site.ycsb.workloads.CoreWorkload", "always the core workload here"),
-    known("basalt.keys", "decimal", "decimal | base32: thirteen base-32 digits, all keys of one size"),
-    known("basalt.values", "ycsb", "ycsb (deflates to 0.8) | incompressible | page (about 5.6 : 1)"),
-    known("basalt.compress", "none", "none | lz4 | zstd | gzip: the client compresses every value it writes"),
-    known("basalt.record", "", "hash | string: one hash a record, or one packed string; hash unless updates are cas"),
-    known("basalt.update", "write", "write | cas: updates as compare-and-set by version"),
-    known("basalt.retry", "safe", "safe | updates: updates too are made again when their connection dies"),
-    known("basalt.readfrom", "leader", "leader | any: where reads go, unless --read-from says"),
-    known("basalt.durability", "", "sync | nosync: what every connection asks for, unless --durability says"),
-    known("basalt.acks", "", "majority | all | none: likewise, unless --acks says"),
-    known("basalt.zipfian", "shared", "shared | process: every process has its own hot keys"),
-    known("basalt.process", "0", "which of the parallel processes this is, from 0; all: it stands in for all of them"),
-    known("basalt.processes", "1", "how many processes load or run in parallel"),
+    known("recordcount", Whole, "0", "records that the load writes"),
+    known("operationcount", Whole, "0", "operations of a run; 0 = until maxexecutiontime"),
+    known("maxexecutiontime", Number, "0", "seconds after which a phase ends; 0 = never"),
+    known("target", Number, "0", "operations a second at most, closed loop; 0 = no bound"),
+    known("threadcount", Whole, "1", "clients"),
+    known("table", Text, "usertable", "not part of the key here"),
+    known("fieldcount", Whole, "10", "fields of a record"),
+    known("fieldlength", Whole, "100", "bytes of a field, or their maximum"),
+    known("minfieldlength", Whole, "1", "bytes of the shortest field"),
+    known(
+        "fieldlengthdistribution",
+        OneOf(&["constant", "uniform", "zipfian", "histogram"]),
+        "constant",
+        "constant | uniform | zipfian | histogram",
+    ),
+    known("fieldlengthhistogram", File, "hist.txt", "file of field lengths"),
+    known("fieldnameprefix", Text, "field", "what stands before a field's number"),
+    known("readallfields", Truth, "true", "read all fields, or one"),
+    known("writeallfields", Truth, "false", "update all fields, or one"),
+    known("dataintegrity", Truth, "false", "values that follow from key and field, as YCSB makes them"),
+    known("readproportion", Number, "0.95", "weight of reads"),
+    known("updateproportion", Number, "0.05", "weight of updates"),
+    known("insertproportion", Number, "0", "weight of inserts"),
+    known("scanproportion", Number, "0", "weight of scans"),
+    known("readmodifywriteproportion", Number, "0", "weight of read-modify-writes"),
+    known(
+        "requestdistribution",
+        OneOf(&["uniform", "zipfian", "latest", "sequential", "hotspot", "exponential"]),
+        "uniform",
+        "uniform | zipfian | latest | sequential | hotspot | exponential",
+    ),
+    known("hotspotdatafraction", Share, "0.2", "share of the records that is hot"),
+    known("hotspotopnfraction", Share, "0.8", "share of the operations on hot records"),
+    known("exponential.percentile", Number, "95", "per cent of the operations within exponential.frac"),
+    known("exponential.frac", Number, "0.8571428571", "share of the records that they reach"),
+    known("minscanlength", Whole, "1", "records of the shortest scan"),
+    known("maxscanlength", Whole, "1000", "records of the longest scan"),
+    known("scanlengthdistribution", OneOf(&["uniform", "zipfian"]), "uniform", "uniform | zipfian"),
+    known("insertorder", OneOf(&["hashed", "ordered"]), "hashed", "hashed | ordered"),
+    known("zeropadding", Whole, "1", "digits of a key at least"),
+    known("keyprefix", Text, "user", "what stands before a key's digits"),
+    known("insertstart", Whole, "0", "first key number of this process"),
+    known("insertcount", Whole, "", "key numbers of this process; recordcount - insertstart"),
+    known("core_workload_insertion_retry_limit", Whole, "0", "attempts of a failed load insert beyond the first"),
+    known("core_workload_insertion_retry_interval", Number, "3", "seconds between them, give or take a fifth"),
+    known("measurementtype", OneOf(MEASUREMENT_TYPES), "hdrhistogram", "always hdrhistogram here"),
+    known(
+        "measurement.interval",
+        OneOf(&["op", "intended", "both"]),
+        "op",
+        "op | intended | both: which start a latency is taken from",
+    ),
+    known("hdrhistogram.percentiles", Percentiles, "95,99", "percentiles of --format ycsb"),
+    known("status.interval", Whole, "10", "seconds between status lines of --format ycsb"),
+    known("timeseries.granularity", Whole, "1000", "milliseconds of one point of a series"),
+    known("workload", Core, "site.ycsb.workloads.CoreWorkload", "always the core workload here"),
+    known(
+        "basalt.keys",
+        OneOf(&["decimal", "base32"]),
+        "decimal",
+        "decimal | base32: thirteen base-32 digits, all keys of one size",
+    ),
+    known(
+        "basalt.values",
+        OneOf(&["ycsb", "incompressible", "page"]),
+        "ycsb",
+        "ycsb (deflates to 0.8) | incompressible | page (about 5.6 : 1)",
+    ),
+    known(
+        "basalt.compress",
+        OneOf(&["none", "lz4", "zstd", "gzip"]),
+        "none",
+        "none | lz4 | zstd | gzip: the client compresses every value it writes",
+    ),
+    known(
+        "basalt.record",
+        OneOf(&["hash", "string"]),
+        "",
+        "hash | string: one hash a record, or one packed string; hash unless updates are cas",
+    ),
+    known("basalt.update", OneOf(&["write", "cas"]), "write", "write | cas: updates as compare-and-set by version"),
+    known(
+        "basalt.retry",
+        OneOf(&["safe", "updates"]),
+        "safe",
+        "safe | updates: updates too are made again when their connection dies",
+    ),
+    known(
+        "basalt.readfrom",
+        OneOf(&["leader", "any"]),
+        "leader",
+        "leader | any: where reads go, unless --read-from says",
+    ),
+    known(
+        "basalt.durability",
+        OneOf(&["sync", "nosync"]),
+        "",
+        "sync | nosync: what every connection asks for, unless --durability says",
+    ),
+    known(
+        "basalt.acks",
+        OneOf(&["majority", "all", "none"]),
+        "",
+        "majority | all | none: likewise, unless --acks says",
+    ),
+    known(
+        "basalt.zipfian",
+        OneOf(&["shared", "process"]),
+        "shared",
+        "shared | process: every process has its own hot keys",
+    ),
+    known(
+        "basalt.process",
+        WholeOr("all"),
+        "0",
+        "which of the parallel processes this is, from 0; all: it stands in for all of them",
+    ),
+    known("basalt.processes", Whole, "1", "how many processes load or run in parallel"),
 ];
 
 /// Properties by name; the last one set wins.
@@ -89,27 +247,33 @@ impl Properties {
         Self::default()
     }
 
-    /// Adds what a property file says: the built-in workload of this name, or else the file at this path.
+    /// Adds what a property file says: the file at this path, or else the built-in workload of this name.
     ///
     /// # Errors
     /// The file cannot be read, or is not a property file.
     pub fn add_file(&mut self, name: &str) -> Result<(), String> {
         let base = Path::new(name).file_name().and_then(|base| base.to_str()).unwrap_or(name);
-        match std::fs::read_to_string(name) {
-            Ok(text) => self.add_text(&text).map_err(|problem| format!("{name}: {problem}")),
-            Err(_) if builtin(base).is_some() => self.add_text(builtin(base).unwrap_or_default()),
-            Err(error) => Err(format!("{name}: {error} (built-in workloads are workloada to workloadf)")),
-        }
+        let text = match std::fs::read(name) {
+            Ok(bytes) => java::decoded(&bytes).map_err(|problem| format!("{name}: {problem}"))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => match builtin(base) {
+                Some(text) => text.to_owned(),
+                None => return Err(format!("{name}: {error} (built-in workloads are workloada to workloadf)")),
+            },
+            Err(error) => return Err(format!("{name}: {error}")),
+        };
+        self.add_text(&text).map_err(|problem| format!("{name}: {problem}"))
     }
 
     /// Adds the properties of a text in Java's property format.
     ///
     /// # Errors
-    /// A malformed `\u` escape.
+    /// A malformed `\u` escape, or a value without a name.
     pub fn add_text(&mut self, text: &str) -> Result<(), String> {
-        for line in logical_lines(text) {
-            let (name, value) = split(&line);
-            self.values.insert(unescape(name)?, unescape(value)?);
+        for (name, value) in java::pairs(text)? {
+            if name.is_empty() {
+                return Err(format!("`={value}`: a property has a name"));
+            }
+            self.values.insert(name, value);
         }
         Ok(())
     }
@@ -117,11 +281,12 @@ impl Properties {
     /// Adds `name=value`.
     ///
     /// # Errors
-    /// There is no `=`.
+    /// There is no name, or no `=`.
     pub fn add_assignment(&mut self, assignment: &str) -> Result<(), String> {
+        let pair = assignment.split_once('=').map(|(name, value)| (name.trim(), value));
         let (name, value) =
-            assignment.split_once('=').ok_or_else(|| format!("-p {assignment}: expected name=value"))?;
-        self.set(name.trim(), value.trim());
+            pair.filter(|(name, _)| !name.is_empty()).ok_or_else(|| format!("-p {assignment}: expected name=value"))?;
+        self.set(name, value);
         Ok(())
     }
 
@@ -130,17 +295,35 @@ impl Properties {
         self.values.insert(name.to_owned(), value.to_owned());
     }
 
-    /// What was given for `name`, if anything but nothing was.
-    #[must_use]
-    pub fn given(&self, name: &str) -> Option<&str> {
-        self.values.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
+    /// Whether every value of a known property is one that it may have.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn check(&self) -> Result<(), BadProperty> {
+        for known in KNOWN {
+            if let Some(problem) = self.values.get(known.name).and_then(|value| known.form.fault(value)) {
+                return Err(bad(known.name, problem));
+            }
+        }
+        Ok(())
     }
 
-    /// What holds for the known property `name`: given, or its default.
+    /// What was given for `name`, without blanks around it.
+    #[must_use]
+    pub fn given(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(|value| value.trim())
+    }
+
+    /// What holds for the known property `name`, without blanks around it: given, or its default.
     #[must_use]
     pub fn get(&self, name: &str) -> &str {
-        let default = || KNOWN.iter().find(|known| known.name == name).map_or("", |known| known.default);
-        self.given(name).unwrap_or_else(default)
+        self.given(name).unwrap_or_else(|| default(name))
+    }
+
+    /// What holds for the known property `name`, which is a text: blanks are a part of it.
+    #[must_use]
+    pub fn text(&self, name: &str) -> &str {
+        self.values.get(name).map_or_else(|| default(name), String::as_str)
     }
 
     /// Names that mean nothing here. They are kept, and reported.
@@ -160,84 +343,14 @@ impl Properties {
     }
 }
 
-/// Lines without comments and blank ones, continued ones joined.
-fn logical_lines(text: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut open: Option<String> = None;
-    for line in text.lines() {
-        let line = line.trim_start();
-        if open.is_none() && (line.is_empty() || line.starts_with(['#', '!'])) {
-            continue;
-        }
-        let mut whole = open.take().unwrap_or_default();
-        let backslashes = line.bytes().rev().take_while(|&byte| byte == b'\\').count();
-        if backslashes % 2 == 1 {
-            whole.push_str(&line[..line.len() - 1]);
-            open = Some(whole);
-        } else {
-            whole.push_str(line);
-            lines.push(whole);
-        }
-    }
-    lines.extend(open);
-    lines
-}
-
-/// The name ends at the first unescaped `=`, `:` or blank.
-fn split(line: &str) -> (&str, &str) {
-    let mut escaped = false;
-    let end = line.find(|character: char| {
-        let ends = !escaped && (character == '=' || character == ':' || character.is_whitespace());
-        escaped = character == '\\' && !escaped;
-        ends
-    });
-    let Some(end) = end else { return (line, "") };
-    let rest = line[end..].trim_start();
-    let value = rest.strip_prefix(['=', ':']).unwrap_or(rest);
-    (&line[..end], value.trim_start())
-}
-
-fn unescape(text: &str) -> Result<String, String> {
-    let mut out = String::with_capacity(text.len());
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        if character != '\\' {
-            out.push(character);
-            continue;
-        }
-        match characters.next() {
-            Some('t') => out.push('\t'),
-            Some('n') => out.push('\n'),
-            Some('r') => out.push('\r'),
-            Some('f') => out.push('\u{c}'),
-            Some('u') => {
-                let digits: String = characters.by_ref().take(4).collect();
-                let code = u32::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 4);
-                out.push(code.and_then(char::from_u32).ok_or_else(|| format!("malformed \\u{digits}"))?);
-            }
-            Some(other) => out.push(other),
-            None => {}
-        }
-    }
-    Ok(out)
+fn default(name: &str) -> &'static str {
+    KNOWN.iter().find(|known| known.name == name).map_or("", |known| known.default)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-
-    #[test]
-    fn java_property_files() {
-        let text = "# comment\n! comment too\n\n  a = 1\nb:2\nc 3\nd=\ne\nf=one\\\n   two\\\\\ng\\ h=x=y:z \\u0041\\t.\r\na=4\n";
-        let mut properties = Properties::new();
-        properties.add_text(text).unwrap();
-        let expected =
-            [("a", "4"), ("b", "2"), ("c", "3"), ("d", ""), ("e", ""), ("f", "onetwo\\"), ("g h", "x=y:z A\t.")];
-        let found: Vec<_> = properties.values.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        assert_eq!(found, expected);
-        assert!(properties.add_text("a=\\u00").is_err());
-    }
 
     #[test]
     fn the_last_one_wins_and_the_unknown_are_kept() {
@@ -250,7 +363,36 @@ mod tests {
         assert_eq!(properties.get("fieldcount"), "10");
         assert_eq!(properties.unknown(), ["redis.host"]);
         assert_eq!(properties.effective()["redis.host"], "h");
-        assert!(properties.add_assignment("nothing").is_err());
-        assert!(properties.add_file("workloadz").is_err());
+        assert!(properties.add_assignment("nothing").is_err() && properties.add_assignment("=5").is_err());
+        assert!(properties.add_file("workloadz").is_err() && properties.add_text("=5").is_err());
+    }
+
+    #[test]
+    fn every_default_is_a_value_that_may_be_given() {
+        for known in KNOWN.iter().filter(|known| !known.default.is_empty()) {
+            assert_eq!(known.form.fault(known.default), None, "{}", known.name);
+        }
+    }
+
+    #[test]
+    fn values_that_cannot_be_are_refused_by_their_form() {
+        let refused = "requestdistribution= requestdistribution=Zipfian fieldcount= fieldcount=-1 fieldcount=1.5 insertorder= \
+            insertorder=random readallfields=yes dataintegrity= hotspotdatafraction=1.1 readproportion=NaN target=-1 \
+            measurement.interval= measurement.interval=foo hdrhistogram.percentiles=abc hdrhistogram.percentiles=101 \
+            hdrhistogram.percentiles=-5 hdrhistogram.percentiles=95, status.interval=x measurementtype=none \
+            workload=site.ycsb.workloads.TimeSeriesWorkload workload=RestWorkload workload= threadcount=x \
+            fieldlengthhistogram= basalt.record= basalt.process=some insertcount= maxexecutiontime=soon";
+        for assignment in refused.split_whitespace() {
+            let mut properties = Properties::new();
+            properties.add_assignment(assignment).unwrap();
+            let name = assignment.split_once('=').unwrap().0;
+            assert_eq!(properties.check().unwrap_err().name, name, "{assignment}");
+        }
+        let taken = "keyprefix= fieldnameprefix= table= requestdistribution=zipfian readallfields=TRUE fieldcount=7 \
+            hdrhistogram.percentiles=50,99.9,100 workload=com.yahoo.ycsb.workloads.CoreWorkload basalt.process=all x=";
+        let mut properties = Properties::new();
+        taken.split_whitespace().for_each(|assignment| properties.add_assignment(assignment).unwrap());
+        properties.check().unwrap();
+        assert_eq!((properties.text("keyprefix"), properties.text("fieldnameprefix")), ("", ""));
     }
 }

@@ -13,7 +13,6 @@ pub(crate) use figures::{per_busy_core_s, per_core_s};
 pub(crate) use grid::{Grid, MedianRow, beside, grids, median_bars};
 pub(crate) use markdown::render as document;
 /// Whether a table's column is a figure that steps have by themselves.
-#[cfg(test)]
 pub(crate) fn is_figure(column: &str) -> bool {
     figures::Figure::named(column).is_some()
 }

@@ -1,0 +1,163 @@
+//! Whether a suite can be run at all: every store, step and table is looked at before the first store is started, so that
+//! no typing error is found after hours.
+
+use std::time::Duration;
+
+use super::file::{ActionFile, Does, StepFile, StoreFile, TableFile};
+use super::options::{Place, options, task};
+use super::peer_store;
+use super::plan::{Part, Plan, Step};
+use super::runner::{due, embedded_settings};
+use crate::cli::{PhaseOptions, Program, Span, Trouble};
+use crate::published;
+use crate::report::is_figure;
+use crate::search::Goal;
+use crate::single;
+use crate::workload::KNOWN;
+
+/// The store that the suite runs on, if it is one that is there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Standing {
+    /// A store was named.
+    pub(crate) is_given: bool,
+    /// With a program that does things to it.
+    pub(crate) can_act: bool,
+}
+
+/// Looks at all of `plan`.
+///
+/// # Errors
+/// The first thing that cannot be, and where it stands.
+pub(crate) fn check(plan: &Plan, standing: Standing, program: &Program<'_>) -> Result<(), String> {
+    for part in &plan.parts {
+        let at = |problem: String| format!("part {}: {problem}", part.name);
+        store(&part.store, program).map_err(at)?;
+        for (index, step) in part.steps.iter().enumerate() {
+            let at = |problem: String| format!("part {}, step {}: {problem}", part.name, step.name);
+            self::step(part, index, step, standing, program).map_err(at)?;
+        }
+    }
+    plan.tables.iter().try_for_each(|table| self::table(plan, table))
+}
+
+fn store(store: &StoreFile, program: &Program<'_>) -> Result<(), String> {
+    for (name, value, words) in
+        [("durability", &store.durability, ["sync", "nosync"]), ("engine", &store.engine, ["lsm", "memory"])]
+    {
+        if !value.is_empty() && !words.contains(&value.as_str()) {
+            return Err(format!("store: {name} `{value}`: expected {}", words.join(" or ")));
+        }
+    }
+    match store.system.as_str() {
+        "noop" => Ok(()),
+        "" | "basalt" | "embedded" => program.stores.check(store).map_err(|problem| format!("store: {problem}")),
+        name if peer_store::named(name).is_some() => peer_store::check(store).map_err(|e| format!("store: {e}")),
+        other => {
+            let peers = peer_store::names().join(", ");
+            Err(format!("store: system `{other}`: expected basalt, embedded, noop, {peers}"))
+        }
+    }
+}
+
+fn step(part: &Part, index: usize, step: &Step, standing: Standing, program: &Program<'_>) -> Result<(), String> {
+    let file = &step.file;
+    if (file.does == Does::Act) != file.action.is_some() {
+        return Err("a step has an `action` if it does `act`, and none otherwise".to_owned());
+    }
+    if (file.does == Does::Search) != file.goal.is_some() {
+        return Err("a step has a `goal` if it does `search`, and none otherwise".to_owned());
+    }
+    file.goal.as_deref().map(str::parse::<Goal>).transpose()?;
+    let timed = due(file)?;
+    for action in timed.iter().map(|due| &due.action).chain(&file.action) {
+        self::action(part, action, standing)?;
+    }
+    if !file.published.is_empty() {
+        published::row(&file.published).map_err(|problem| format!("published: {problem}"))?;
+    }
+    if let Some(name) = &file.rate_of {
+        let earlier = part.steps[..index].iter().find(|step| step.name == *name);
+        let measures = |step: &&Step| task(step.file.does).is_some();
+        earlier.filter(measures).ok_or_else(|| format!("rate-of `{name}`: no step before this one is called so"))?;
+    }
+    if let (Does::Settle, Some(patience)) = (file.does, &file.duration) {
+        patience.parse::<Span>().and_then(|span| span.time("duration"))?;
+    }
+    phase(part, step, program)
+}
+
+/// The phase that a step is, if it is one.
+fn phase(part: &Part, step: &Step, program: &Program<'_>) -> Result<(), String> {
+    let file = &step.file;
+    let Some(task) = task(file.does) else { return Ok(()) };
+    properties(file)?;
+    if file.processes == Some(0) {
+        return Err("processes 0: at least one makes the load".to_owned());
+    }
+    let settings = if part.store.system == "embedded" { embedded_settings(part) } else { Vec::new() };
+    let place = Place { target: "redis://127.0.0.1:1", data: None, seed: 1, settings: &settings, quiet: true };
+    let mut options: PhaseOptions = options(file, place)?;
+    if let Some(rate) = file.rate.filter(|rate| !rate.is_finite() || *rate <= 0.0) {
+        return Err(format!("rate {rate}: expected a number above 0"));
+    }
+    if file.does == Does::Search && options.duration.is_none() {
+        // Its tries have a duration of their own.
+        options.duration = Some(Span::Time(Duration::from_secs(1)));
+    }
+    if file.rate_of.is_some() {
+        options.rate = Some(file.rate.unwrap_or(1.0));
+    }
+    match single::planned(&step.name, task, &options, program) {
+        Ok(_) => Ok(()),
+        Err(Trouble::Usage(text)) => Err(text),
+        Err(Trouble::Failed(error)) => Err(error.to_string()),
+    }
+}
+
+/// What a property file may hold and the laboratory does not know, a suite may not: it is written for the laboratory.
+fn properties(file: &StepFile) -> Result<(), String> {
+    let unknown = file.properties.keys().find(|name| !KNOWN.iter().any(|known| known.name == name.as_str()));
+    unknown.map_or(Ok(()), |name| Err(format!("property {name}: there is none (`basalt bench properties` lists them)")))
+}
+
+fn action(part: &Part, action: &ActionFile, standing: Standing) -> Result<(), String> {
+    use ActionFile::{AddNode, Ctl, FlushCache, Heal, Kill, Partition, Pause, Restart, Resume};
+    let what = super::lent::words(action).join(" ");
+    if standing.is_given {
+        let lacks = "it needs --act-with, a program that does this to the store of --target";
+        return if standing.can_act { Ok(()) } else { Err(format!("`{what}`: {lacks}")) };
+    }
+    if !matches!(part.store.system.as_str(), "" | "basalt") {
+        return Err(format!("`{what}`: it cannot be done to the system `{}`", part.store.system));
+    }
+    // Nodes that the part adds have the numbers that follow.
+    let events = part.steps.iter().flat_map(|step| step.file.events.iter().map(|event| &event.action));
+    let actions = events.chain(part.steps.iter().filter_map(|step| step.file.action.as_ref()));
+    let added = actions.filter(|action| **action == AddNode).count();
+    let nodes = usize::from(part.store.nodes.max(1)) + added;
+    match action {
+        Partition { .. } | Heal { .. } => Err(format!("`{what}`: nodes of one machine cannot be cut off; pause it")),
+        Kill { node } | Pause { node } | Resume { node } | Restart { node } if !(1..=nodes).contains(node) => {
+            Err(format!("`{what}`: nodes are 1 to {nodes}"))
+        }
+        Ctl { args } if args.is_empty() => Err("`ctl` has no arguments".to_owned()),
+        Kill { .. } | Pause { .. } | Resume { .. } | Restart { .. } | AddNode | FlushCache | Ctl { .. } => Ok(()),
+    }
+}
+
+fn table(plan: &Plan, table: &TableFile) -> Result<(), String> {
+    let steps: Vec<&Step> = plan.parts.iter().flat_map(|part| &part.steps).collect();
+    for name in &table.steps {
+        if !steps.iter().any(|step| step.name.starts_with(name.as_str())) {
+            return Err(format!("table {}: no step's name begins with `{name}`", table.title));
+        }
+    }
+    for column in &table.columns {
+        let is_shown = steps.iter().any(|step| step.file.shows.contains_key(column));
+        if !is_shown && !is_figure(column) {
+            let title = &table.title;
+            return Err(format!("table {title}: column `{column}` is no figure, and no step shows such a value"));
+        }
+    }
+    Ok(())
+}
