@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Connection, Dir, Random, Server, Setup, Value, announce, installed, number};
+use common::{Connection, Dir, Random, Server, Setup, Value, installed, number, skip};
 
 /// What is sent. `K` is a key, `V` a value, `H` a field, `I` an integer or what looks like one, `F` a float or what
 /// looks like one, `T` a time to live that is over at once or not soon, `A` a time in the past or the far future,
@@ -324,7 +324,7 @@ impl Pair {
 #[test]
 fn random_commands_answer_as_redis_does() {
     if !installed("redis-server") {
-        announce("SKIPPED: differential: redis-server is not installed");
+        skip("redis", "redis-server is not installed");
         return;
     }
     let dir = Dir::new("differential");

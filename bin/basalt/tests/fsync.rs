@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Connection, Dir, Server, Setup, Value, announce, eventually, installed};
+use common::{Connection, Dir, Server, Setup, Value, eventually, installed, skip};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,7 +22,7 @@ impl Trace {
     /// None, and it is said why, if there can be no trace here.
     fn attach(server: &Server, dir: &Path, inject: Option<&str>) -> Option<Self> {
         if !installed("strace") {
-            announce("skipped: strace is not installed");
+            skip("strace", "strace is not installed");
             return None;
         }
         let output = dir.join("trace");
@@ -39,7 +39,7 @@ impl Trace {
             if child.try_wait().unwrap().is_some() { Some(false) } else { words.contains("attached").then_some(true) }
         });
         if !attached {
-            announce("skipped: strace may not attach");
+            skip("strace", "strace may not attach");
             return None;
         }
         Some(Self { child, output })

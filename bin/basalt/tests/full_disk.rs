@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Connection, Dir, Random, Server, Setup, Value, announce, eventually};
+use common::{Connection, Dir, Random, Server, Setup, Value, announce, eventually, skip};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -64,7 +64,7 @@ fn a_full_disk_refuses_writes_and_heals_with_nosync() {
 fn refuses_and_heals(durability: &str) {
     let dir = Dir::new(&format!("full-disk-{durability}"));
     let Some(mount) = Mount::new(dir.join("disk"), "256m") else {
-        announce("SKIPPED: full_disk: a file system cannot be mounted here");
+        skip("mount", "a file system cannot be mounted here");
         return;
     };
     ballast(&mount.0.join("ballast"));
@@ -109,7 +109,7 @@ fn refuses_and_heals(durability: &str) {
 fn a_store_starts_on_a_full_disk_and_answers_reads() {
     let dir = Dir::new("full-start");
     let Some(mount) = Mount::new(dir.join("disk"), "256m") else {
-        announce("SKIPPED: full_disk: a file system cannot be mounted here");
+        skip("mount", "a file system cannot be mounted here");
         return;
     };
     let setup = Setup::new(&mount.0.join("data")).with("--memory", "128M");

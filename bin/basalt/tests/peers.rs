@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Dir, announce, free_ports, installed};
+use common::{Dir, free_ports, installed, skip};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -26,12 +26,22 @@ fn has_ended(process: &serde_json::Value) -> bool {
     stat.rsplit_once(')').is_none_or(|(_, state)| state.trim_start().starts_with('Z'))
 }
 
+/// What BASALT_REQUIRE calls what a system or a program needs.
+fn need_of(name: &str) -> &'static str {
+    match name {
+        "redis" | "redis-cluster" => "redis",
+        "etcd" => "etcd",
+        "go" => "go",
+        _ => "java",
+    }
+}
+
 /// What cannot be fetched or built here is not tested here.
 fn cannot_be_had(name: &str, output: &Output) -> bool {
     let said = text(output);
     let lacks = !output.status.success() && (said.contains("cannot build") || said.contains("is not installed"));
     if lacks {
-        announce(&format!("SKIPPED {name}: {said}"));
+        skip(need_of(name), &said);
     }
     lacks
 }
@@ -40,7 +50,7 @@ fn cannot_be_had(name: &str, output: &Output) -> bool {
 fn whole_way(name: &str, needs: &[&str], workloads: &[&str], up: &[&str]) {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(lacks) = needs.iter().find(|program| !installed(program)) {
-        return announce(&format!("SKIPPED {name}: {lacks} is not installed"));
+        return skip(need_of(name), &format!("{name}: {lacks} is not installed"));
     }
     let dir = Dir::new(&format!("peer-{name}"));
     let (data, port) = (dir.join("data"), free_ports(20).to_string());
@@ -127,7 +137,7 @@ fn the_adapters_own_tests() {
         [("adapter-go", "go", &["test", "./..."][..]), ("adapter-java", "mvn", &["-q", "-B", "-Papache", "test"])]
     {
         if !installed(program) {
-            announce(&format!("SKIPPED {folder}: {program} is not installed"));
+            skip(need_of(program), &format!("{folder}: {program} is not installed"));
             continue;
         }
         let output = Command::new(program).args(arguments).current_dir(peers.join(folder)).output().unwrap();

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Client, Connection, Dir, Nodes, Random, Value, eventually, slot};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const KEYS: u64 = 600;
 type Held = BTreeMap<String, Vec<String>>;
 
 /// Writes and reads keys of its own until it is told to stop; each read must see the last write.
-fn work(client: &mut Client, stop: &AtomicBool, writer: u64) -> Held {
+fn work(client: &mut Client, stop: &AtomicBool, writer: u64, count: &AtomicU64) -> Held {
     let (mut held, mut random) = (Held::new(), Random::new(writer));
     let mut number = 0;
     while !stop.load(Ordering::Acquire) {
@@ -33,8 +33,15 @@ fn work(client: &mut Client, stop: &AtomicBool, writer: u64) -> Held {
         let value = format!("{number}");
         client.call(SOON, &["SET", &key, &value]);
         held.insert(key, vec![value]);
+        count.fetch_add(1, Ordering::AcqRel);
     }
     held
+}
+
+/// Waits until the writers have written a good deal more.
+fn wait_for_writes(written: &AtomicU64) {
+    let wanted = written.load(Ordering::Acquire) + KEYS / 2;
+    eventually("all write", SOON, || (written.load(Ordering::Acquire) >= wanted).then_some(()));
 }
 
 /// Requests of a client that follows redirections and does not retry anything.
@@ -95,12 +102,12 @@ fn check(nodes: &Nodes, held: &Held, others: &BTreeSet<String>) {
 fn no_request_fails_while_a_shard_splits() {
     let dir = Dir::new("split-one");
     let nodes = Nodes::start(&dir, 1, &[("--shards", "1"), ("--replication-factor", "1")]);
-    let stop = AtomicBool::new(false);
+    let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
     let (mut first, mut connection) = (nodes.client(), nodes.connect(0));
     let held = thread::scope(|scope| {
-        let writer = scope.spawn(|| work(&mut first, &stop, 1));
+        let writer = scope.spawn(|| work(&mut first, &stop, 1, &written));
         let once = scope.spawn(|| work_once(&mut connection, &stop));
-        thread::sleep(Duration::from_millis(300));
+        wait_for_writes(&written);
         for shard in ["1", "1", "2"] {
             wait_for_plan(&nodes, nodes.plan(&["split-shard", shard]));
         }
@@ -119,17 +126,20 @@ fn no_request_fails_while_a_shard_splits() {
 fn a_split_survives_a_node_that_is_killed_in_it() {
     let dir = Dir::new("split-kill");
     let mut nodes = Nodes::start(&dir, 3, &[("--shards", "2")]);
-    let stop = AtomicBool::new(false);
+    let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut clients = [nodes.client(), nodes.client()];
     let held = thread::scope(|scope| {
-        let stop = &stop;
+        let (stop, written) = (&stop, &written);
         let writers: Vec<_> =
-            (0..).zip(&mut clients).map(|(n, client)| scope.spawn(move || work(client, stop, n))).collect();
+            (0..).zip(&mut clients).map(|(n, client)| scope.spawn(move || work(client, stop, n, written))).collect();
         for (round, shard) in ["1", "2", "1"].into_iter().enumerate() {
-            thread::sleep(Duration::from_millis(200));
+            wait_for_writes(written);
+            let before = shards(&nodes);
             let plan = nodes.plan(&["split-shard", shard]);
-            // Somewhere between the order and the map.
-            thread::sleep(Duration::from_millis([30, 250, 450][round]));
+            // Right after the order, once the map has the new shard without slots, and once that has its slots.
+            let listed = || nodes.admin(&["MAP"]).and_then(|map| Some(map["splits"].as_array()?.len())).unwrap_or(0);
+            let is_so_far = || round == 0 || shards(&nodes) > before || round == 1 && listed() > 0;
+            eventually("the split is so far", SOON, || is_so_far().then_some(()));
             nodes.kill(round);
             nodes.spawn(round);
             wait_for_plan(&nodes, plan);
@@ -166,7 +176,7 @@ fn a_shard_splits_by_itself_when_it_is_asked_too_often() {
     assert_eq!(shards(&nodes), before, "one key cannot be divided");
     let stop = AtomicBool::new(false);
     let held = thread::scope(|scope| {
-        let worker = scope.spawn(|| work(&mut nodes.client(), &stop, 1));
+        let worker = scope.spawn(|| work(&mut nodes.client(), &stop, 1, &AtomicU64::new(0)));
         eventually("it is split", SOON, || (shards(&nodes) > before).then_some(()));
         stop.store(true, Ordering::Release);
         worker.join().unwrap()

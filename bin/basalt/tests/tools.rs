@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Dir, Server, Setup, Value, announce, installed, tree_hash};
+use common::{Dir, Server, Setup, Value, installed, skip, tree_hash};
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
@@ -24,7 +24,7 @@ fn basalt(arguments: &[&str]) -> Output {
 #[test]
 fn redis_cli_speaks_to_it() {
     if !installed("redis-cli") {
-        announce("SKIPPED: tools: redis-cli is not installed");
+        skip("redis", "redis-cli is not installed");
         return;
     }
     let dir = Dir::new("redis-cli");
@@ -62,7 +62,7 @@ fn redis_cli_speaks_to_it() {
 #[test]
 fn redis_cli_pipes_a_load() {
     if !installed("redis-cli") {
-        announce("SKIPPED: tools: redis-cli is not installed");
+        skip("redis", "redis-cli is not installed");
         return;
     }
     let dir = Dir::new("pipe");
@@ -86,7 +86,7 @@ fn redis_cli_pipes_a_load() {
 #[test]
 fn redis_benchmark_runs() {
     if !installed("redis-benchmark") {
-        announce("SKIPPED: tools: redis-benchmark is not installed");
+        skip("redis", "redis-benchmark is not installed");
         return;
     }
     let dir = Dir::new("redis-benchmark");

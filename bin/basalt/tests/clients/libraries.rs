@@ -1,7 +1,7 @@
 //! The libraries that programs use, fetched from their registries: all at once against a store of three nodes, one of
 //! which dies and comes back.
 
-use crate::common::{Connection, Dir, Nodes, announce};
+use crate::common::{Connection, Dir, Nodes, announce, skip};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -58,6 +58,17 @@ const LANGUAGE_MISSING: i32 = 3;
 /// What it ends with where the library cannot be fetched.
 const NOT_FETCHED: i32 = 4;
 
+/// What BASALT_REQUIRE calls the language.
+fn language(library: &Library) -> &'static str {
+    match library.name {
+        "redis-py" => "python",
+        "go-redis" => "go",
+        "ioredis" | "node-redis" => "node",
+        "redis-rs" | "fred" => "rust",
+        _ => "java",
+    }
+}
+
 /// Fetches the library and builds its program; false where that cannot be had, and that was said.
 fn install(library: &Library) -> bool {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/install");
@@ -70,7 +81,7 @@ fn install(library: &Library) -> bool {
         Some(NOT_FETCHED) if offline || !library.required => {}
         _ => panic!("{} could not be installed (BASALT_OFFLINE=1 goes without):\n{said}", library.name),
     }
-    announce(&format!("SKIPPED: {}: {said}", library.name));
+    skip(language(library), &format!("{}: {said}", library.name));
     false
 }
 

@@ -30,6 +30,15 @@ pub fn announce(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
+/// Says that something is not tested here, because `need` cannot be had, and why. What BASALT_REQUIRE lists (with commas:
+/// `redis,mount,strace,python,java,go,node,etcd`) must be there: then the test fails.
+pub fn skip(need: &str, why: &str) {
+    let required = std::env::var("BASALT_REQUIRE").unwrap_or_default();
+    let is_required = required.split(',').any(|word| word.trim() == need);
+    assert!(!is_required, "BASALT_REQUIRE lists `{need}`, and it cannot be had: {why}");
+    announce(&format!("SKIPPED ({need}): {why}"));
+}
+
 /// A number from the environment, or what stands in for it.
 pub fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: not a number")))

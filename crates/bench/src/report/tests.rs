@@ -150,10 +150,11 @@ fn a_folder_is_claimed_once() {
     assert!(error.contains("read.hlog"), "{error}");
 }
 
+/// BASALT_SAMPLE_DIR keeps them, to be looked at.
 #[test]
-#[ignore = "writes two reports to look at: BASALT_SAMPLE_DIR=… cargo test -p basalt-bench -- --ignored sample"]
-fn sample_reports_to_look_at() {
-    let dir = std::env::var_os("BASALT_SAMPLE_DIR").map(PathBuf::from).unwrap();
+fn sample_reports_are_drawn() {
+    let own = tempfile::tempdir().unwrap();
+    let dir = std::env::var_os("BASALT_SAMPLE_DIR").map_or_else(|| own.path().to_owned(), PathBuf::from);
     fs::create_dir_all(&dir).unwrap();
     for (name, run) in
         [("run", sample::run()), ("troubled", sample::troubled_run()), ("searched", sample::searched_run())]
