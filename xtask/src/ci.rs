@@ -1,5 +1,6 @@
 //! The gate: its steps in order, each with its time, a summary, and one closing line.
 
+use crate::before;
 use crate::commands_page;
 use crate::house;
 use crate::process::{self, Count};
@@ -34,6 +35,7 @@ const STEPS: &[Step] = &[
     Step { name: "format", what: "rustfmt has nothing to change", run: format },
     Step { name: "house", what: "the house rules that no compiler checks", run: house_rules },
     Step { name: "clippy", what: "no warning in any target", run: clippy },
+    Step { name: "before", what: "the binary of the commit before, for the rolling upgrade", run: before },
     Step { name: "test", what: "unit tests, and black-box tests of the basalt binary", run: test },
     Step { name: "fuzz", what: "every fuzzer for a few seconds", run: fuzz },
     Step { name: "sim", what: "stores in virtual time, with faults, from the same seeds for two minutes", run: sim },
@@ -138,6 +140,13 @@ fn clippy(root: &Path) -> Verdict {
     let mut command =
         process::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"]);
     verdict(process::run(root, &mut command))
+}
+
+fn before(root: &Path) -> Verdict {
+    match before::build(root, None) {
+        Ok(_) => Verdict::Passed(Count::default()),
+        Err(why) => Verdict::Failed(Count::default(), why),
+    }
 }
 
 fn test(root: &Path) -> Verdict {

@@ -1,5 +1,6 @@
 //! The house's automation: `cargo xtask ci` is the gate; the rest are the tools that it and its users need.
 
+mod before;
 mod ci;
 mod commands_page;
 mod crash;
@@ -26,6 +27,7 @@ Tasks:
                           redis-server itself
   perf [NAME…] [--runs 5] [--quick] [--json] [--list] [--no-build]
                           what docs/PERFORMANCE.md says, measured: each bar, both sides alternating, as Markdown
+  before [COMMIT]         builds the binary of a commit before, for tests of upgrades: target/before/basalt
   docs                    writes docs/COMMANDS.md from the command table
   help                    this text
 ";
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
             Err(suite::Failure::Unavailable(why) | suite::Failure::Short(why)) => Err(why),
         },
         Some("perf") => perf::run(&root, &arguments[1..]),
+        Some("before") => before::build(&root, arguments.get(1).map(String::as_str)).map(|_| ()),
         Some("docs") => commands_page::write(&root),
         None | Some("help" | "--help" | "-h") => {
             print!("{HELP}");

@@ -44,6 +44,18 @@ impl Nodes {
 
     /// The same, with arguments that each node has for itself.
     pub fn start_with(dir: &Dir, count: usize, arguments: &[(&str, &str)], own: &[Vec<(String, String)>]) -> Self {
+        let mut nodes = Self::seated(dir, count, arguments, own);
+        nodes.start_all();
+        nodes
+    }
+
+    fn start_all(&mut self) {
+        (0..self.count()).for_each(|n| self.spawn(n));
+        self.wait_whole();
+    }
+
+    /// A store that is not started yet.
+    fn seated(dir: &Dir, count: usize, arguments: &[(&str, &str)], own: &[Vec<(String, String)>]) -> Self {
         let peers: Vec<String> = (0..count).map(|_| format!("127.0.0.1:{}", free_port())).collect();
         let seat = |n: usize| {
             let port = free_port();
@@ -56,10 +68,20 @@ impl Nodes {
             }
             Seat { setup, port, server: None }
         };
-        let mut nodes = Self { seats: (0..count).map(seat).collect() };
-        (0..count).for_each(|n| nodes.spawn(n));
-        nodes.wait_whole();
+        Self { seats: (0..count).map(seat).collect() }
+    }
+
+    /// As `start`, with another binary than that of this commit.
+    pub fn start_of(dir: &Dir, count: usize, arguments: &[(&str, &str)], program: &Path) -> Self {
+        let mut nodes = Self::seated(dir, count, arguments, &vec![Vec::new(); count]);
+        (0..count).for_each(|n| nodes.runs_from_now(n, program));
+        nodes.start_all();
         nodes
+    }
+
+    /// The binary that a node is started with from now on.
+    pub fn runs_from_now(&mut self, n: usize, program: &Path) {
+        self.seats[n].setup.program = program.to_path_buf();
     }
 
     /// Starts one more node, which joins the store; answers its number.

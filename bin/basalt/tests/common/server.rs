@@ -16,6 +16,8 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 pub struct Setup {
     pub dir: PathBuf,
     pub arguments: Vec<String>,
+    /// The binary: that of this commit, unless a test says otherwise.
+    pub program: PathBuf,
     /// The port to listen on; none: any that is free.
     port: Option<u16>,
     peer: Option<String>,
@@ -30,7 +32,8 @@ impl Setup {
     /// The defaults.
     pub fn bare(dir: &Path) -> Self {
         let peer = std::env::var("BASALT_BLACKBOX_PEER").ok();
-        Self { dir: dir.to_path_buf(), arguments: Vec::new(), port: None, peer }
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_basalt"));
+        Self { dir: dir.to_path_buf(), arguments: Vec::new(), program, port: None, peer }
     }
 
     pub fn with(mut self, name: &str, value: &str) -> Self {
@@ -49,7 +52,7 @@ impl Setup {
 
     fn command(&self, port: u16) -> Command {
         let Some(peer) = &self.peer else {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
+            let mut command = Command::new(&self.program);
             command.args(["start", "--listen", &format!("127.0.0.1:{port}"), "--dir"]).arg(&self.dir);
             command.args(&self.arguments);
             return command;
