@@ -110,7 +110,10 @@ fn a_load_is_split_and_agents_serve_again() {
 fn what_cannot_be_is_refused() {
     with_agents(2, |agents, target| {
         for (line, why) in [
-            ("--target embedded --data d -P workloadc -p recordcount=10 --duration 1s --clients 2", "belongs to one process"),
+            (
+                "--target embedded --data d -P workloadc -p recordcount=10 --duration 1s --clients 2",
+                "belongs to one process",
+            ),
             ("--target redis://127.0.0.1:1 -P workloadc -p recordcount=10 --duration 1s --clients 1", "need as many"),
         ] {
             match measured_with(agents, Task::Run, line) {
