@@ -89,16 +89,16 @@ fn a_server_that_dies_is_an_error_and_not_a_hang() {
     let load = ["load", "--target", &target, "-P", "workloada", "-p", RECORDS, "--quiet"];
     assert!(bench(&dir, &load).status.success());
     let run = ["run", "--target", &target, "-P", "workloada", "-p", RECORDS, "--duration", "5s", "--timeout", "1s"];
-    let commands = || {
+    let commands = |server: &Server| {
         let info = server.connect().call("INFO stats").text();
         let count = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
         count.unwrap().trim().parse::<u64>().unwrap()
     };
-    let before = commands();
+    let before = commands(&server);
     let output = std::thread::scope(|scope| {
         let running =
             scope.spawn(|| bench(&dir, &[&run[..], &["-p", "operationcount=1000000000", "--quiet"]].concat()));
-        common::eventually("it runs", Duration::from_secs(60), || (commands() > before + 1000).then_some(()));
+        common::eventually("it runs", Duration::from_secs(60), || (commands(&server) > before + 1000).then_some(()));
         server.kill();
         running.join().unwrap()
     });
