@@ -1,7 +1,8 @@
 //! `basalt bench`, and the store in this process that it measures when it is given no other.
 
-use crate::lent::Lender;
-use bench::cli::{BenchOptions, Program};
+use crate::suite_stores::LocalStores;
+use bench::cli::BenchOptions;
+use bench::program::Program;
 use bench::target::{EmbeddedHandle, EmbeddedStore, TargetFacts};
 use node::Config;
 use server::{Caller, Server};
@@ -98,7 +99,7 @@ pub fn run(options: &BenchOptions) -> ExitCode {
         version: env!("CARGO_PKG_VERSION"),
         commit: option_env!("BASALT_COMMIT"),
         open_store: &open_store,
-        stores: &Lender { stop: Arc::clone(&stop) },
+        stores: &LocalStores { stop: Arc::clone(&stop) },
         stop: &stop,
         events: bench::driver::EventLog::default(),
     };

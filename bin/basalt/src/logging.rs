@@ -20,7 +20,7 @@ impl Log for Lines {
             let of_day = now.as_secs() % 86400;
             let (hours, minutes, seconds) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
             let ms = now.subsec_millis();
-            // Nobody is left to tell if standard error is gone.
+            // There is no other place to report to if standard error is gone.
             let _ = writeln!(
                 std::io::stderr().lock(),
                 "{hours:02}:{minutes:02}:{seconds:02}.{ms:03}Z {:5} {}",

@@ -9,10 +9,10 @@ mod ctl;
 mod demo;
 mod embedded;
 mod inspect;
-mod lent;
 mod logging;
 mod sim;
 mod start;
+mod suite_stores;
 
 use clap::Parser;
 use cli::{Cli, Command};

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// How often progress is shown.
 const PROGRESS: Duration = Duration::from_millis(500);
-/// How often it is shown where nobody watches.
+/// How often it is shown where standard error is no terminal.
 const PROGRESS_IN_A_LOG: Duration = Duration::from_secs(30);
 /// Lines of the trace that a failure is reported with.
 const LAST_LINES: usize = 40;

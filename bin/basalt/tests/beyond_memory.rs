@@ -149,7 +149,7 @@ fn requests_beyond_memory_are_answered_as_what_was_written_says() {
         let asked: u64 = clients.into_iter().map(|client| client.join().unwrap()).sum();
         (asked, direct, has_disk_thread(&server))
     });
-    // None where the kernel has no rings, or the disk is so fast that nobody waits for it.
+    // None where the kernel has no rings, or the disk is so fast that nothing waits for it.
     announce(&format!(
         "beyond memory: {asked} requests, {direct} files read past the page cache, disk thread: {threaded}"
     ));

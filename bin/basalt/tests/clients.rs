@@ -24,7 +24,7 @@ fn start(name: &str) -> (Dir, Server) {
     (dir, server)
 }
 
-/// Tells threads to end once it goes out of scope, also by a panic: who waits for them would wait for ever.
+/// Tells threads to end once it goes out of scope, also by a panic: waiting for them would not end.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {

@@ -149,7 +149,7 @@ fn a_flipped_byte_in_the_tree_is_never_a_wrong_answer() {
     hunt("after a stop", &data, &dir, number("BASALT_CORRUPTION_SEED", 1));
 }
 
-/// A write looks up what it replaces. Where that is damaged the shard's only replica cannot go on, and nobody waits for
+/// A write looks up what it replaces. Where that is damaged the shard's only replica cannot go on, and no client waits for
 /// another leader: there will be none.
 #[test]
 fn a_shard_that_cannot_go_on_says_why_at_once() {

@@ -268,7 +268,7 @@ fn a_dead_node_is_seen_and_the_rest_is_still_told() {
     let verified = store.ctl(0, "verify");
     assert_eq!(verified.status.code(), Some(3), "{}", String::from_utf8_lossy(&verified.stdout));
 
-    // One node of three: nobody leads the map, and the node that is left says so, and what it sees.
+    // One node of three: the map has no leader, and the node that is left says so, and what it sees.
     store.nodes.kill(1);
     let said = eventually("the loss of the majority is seen", PATIENCE, || {
         let output = store.ctl(0, "status");
@@ -312,8 +312,8 @@ fn a_node_that_is_a_store_by_itself() {
         assert!(got.starts_with(error), "{words:?}: {got}");
     }
     let leads_alone = ask(&server, &["KV.ADMIN", "DRAIN-LEADERS", &format!("127.0.0.1:{}", server.port())]);
-    assert!(leads_alone.unwrap_err().starts_with("REFUSED"), "nobody else could lead");
-    // It has nobody to direct but itself, and does.
+    assert!(leads_alone.unwrap_err().starts_with("REFUSED"), "no other node could lead");
+    // It directs only itself, and does.
     for key in 0..100 {
         assert_eq!(server.connect().call(&format!("SET key:{key} value")), Value::ok());
     }

@@ -213,7 +213,7 @@ fn a_failed_fsync_poisons_the_store_until_restart() {
         });
         assert!(refused.contains("fsync"), "{refused}");
         drop(trace);
-        // It would succeed now; nobody may believe it.
+        // It would succeed now; that must not be believed.
         let mut others: Vec<Connection> = (0..8).map(|_| server.connect()).collect();
         for (i, other) in others.iter_mut().enumerate() {
             assert!(other.call(&format!("SET after{i} v")).text().contains("until this node is restarted"));

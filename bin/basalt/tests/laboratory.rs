@@ -109,7 +109,7 @@ fn a_server_that_dies_is_an_error_and_not_a_hang() {
 const KILLS: &str = r#"
 name = "kills"
 title = "A node dies and comes back"
-about = "Nobody else notices."
+about = "No client notices."
 [scales.default]
 takes = "some seconds"
 [every-step]
@@ -167,8 +167,8 @@ fn a_suite_goes_on_after_it_has_killed_a_node() {
 /// Two minutes of a load, whose operations wait five seconds for a node that is gone.
 const WAITS: &str = r#"
 name = "waits"
-title = "A node ends, and nobody meant it to"
-about = "Nobody waits for it."
+title = "A node ends by itself"
+about = "The suite does not wait for it."
 [scales.default]
 takes = "two minutes"
 [every-step]

@@ -20,7 +20,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// Whether there is no such process, or only what nobody has waited for.
+/// Whether there is no such process, or only a zombie.
 fn has_ended(process: &serde_json::Value) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_none_or(|(_, state)| state.trim_start().starts_with('Z'))

@@ -233,7 +233,7 @@ fn a_node_joins_and_others_are_emptied_moved_replaced_and_removed() {
     });
 }
 
-/// A plan is begun, paused, waited for in vain, taken up again; another is given up, and the node takes its part again.
+/// A plan is begun, paused, waited for without success, taken up again; another is given up, and the node takes its part again.
 fn pause_resume_and_cancel(nodes: &Nodes) {
     let (code, said) = ctl(nodes, &["plan", "apply", "drain-node", &nodes.address(1), "--dry-run"]);
     assert!(code == 0 && said.contains("replicas come, go or move"), "{said}");
@@ -343,7 +343,7 @@ fn what_a_dead_node_held_is_made_anew_and_it_returns_with_nothing() {
         wait_until_whole(nodes);
         announce(&format!("plans: whole again {:.1?} after the kill", began.elapsed()));
         assert!(began.elapsed() >= Duration::from_secs(2));
-        // What it remembers is of replicas that nobody counts any more.
+        // What it remembers is of replicas that do not count any more.
         nodes.spawn(2);
         until("it is given something again", || (node(nodes, 2)?["replicas"].as_u64()? >= 3).then_some(()));
         wait_until_whole(nodes);

@@ -72,7 +72,7 @@ fn wait_for_plan(nodes: &Nodes, plan: u64) {
     });
 }
 
-/// Everything is there once, whoever asks.
+/// Everything is there once, by every node.
 fn check(nodes: &Nodes, held: &Held, others: &BTreeSet<String>) {
     let mut client = nodes.client();
     for (key, values) in held {

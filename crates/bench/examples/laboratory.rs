@@ -11,8 +11,9 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use bench::cli::{BenchOptions, Program};
+use bench::cli::BenchOptions;
 use bench::driver::EventLog;
+use bench::program::Program;
 use clap::Parser;
 
 #[global_allocator]
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
         version: env!("CARGO_PKG_VERSION"),
         commit: None,
         open_store: &|_, _| Err(io::Error::new(io::ErrorKind::Unsupported, "this program has no store of its own")),
-        stores: &bench::suite::NoStores,
+        stores: &bench::suite_stores::NoStores,
         stop: &AtomicBool::new(false),
         events: EventLog::default(),
     };

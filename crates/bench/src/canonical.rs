@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::assemble::Drive;
-use crate::cli::{CanonicalOptions, Program, Trouble};
 use crate::driver::{Limit, OnlyErrors, Pace, PhasePlan};
+use crate::options::CanonicalOptions;
+use crate::phase::assemble::Drive;
+use crate::phase::setup::title;
+use crate::phase::store;
+use crate::program::Program;
 use crate::run::Run;
-use crate::single::title;
-use crate::store;
+use crate::trouble::Trouble;
 use crate::workload::{Config, OpKind, Properties, Task, Workload};
 
 /// One run of the canonical.

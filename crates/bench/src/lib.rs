@@ -2,35 +2,37 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod access;
 mod agent;
-mod assemble;
+mod as_base64;
 mod canonical;
 mod capacity;
 pub mod cli;
 mod compare;
-mod coordinate;
+mod coordinator;
+mod date;
 pub mod driver;
-mod environment;
-mod loaded;
+mod figure;
 mod machine;
 pub mod model;
+pub mod options;
 pub mod output;
 pub mod peer;
+mod phase;
+pub mod program;
 pub mod published;
 mod redraw;
 pub mod report;
 mod run;
 mod search;
 mod single;
+mod slo;
 mod statistics;
-mod store;
 pub mod suite;
+pub mod suite_stores;
 pub mod target;
-mod tell;
-mod usage;
+mod trouble;
 pub mod workload;
 
-pub use assemble::Drive;
+pub use phase::assemble::Drive;
+pub use phase::setup::title;
 pub use run::Run;
-pub use single::title;

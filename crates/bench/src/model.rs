@@ -4,19 +4,21 @@
 //! fractional microseconds, since an embedded read may take less than one. Times on a phase's axis (`t_s`) are seconds
 //! since the phase began, its warm-up included; everything else in a phase excludes the warm-up.
 //!
-//! Invariants: see [`RunReport::validate`], which every writer calls before it writes.
+//! Invariants: see [`validate`](fn@validate), which every writer calls before it writes.
 
 mod agent;
 mod cpu;
 mod latency;
 mod search;
+mod suite;
 mod validate;
 
 pub use agent::AgentUse;
 pub use cpu::{CpuTime, CpuUse};
 pub use latency::{Latency, LatencySummary, SpectrumPoint};
-pub use search::{Search, Try};
-pub use validate::Invalid;
+pub use search::{Search, Trial};
+pub use suite::{ActionFile, DiskFile, StepRecord, StoreFile, SuiteRecord, TableFile, TableKind, plain};
+pub use validate::{Invalid, validate};
 
 use std::collections::BTreeMap;
 
@@ -25,7 +27,7 @@ use serde::{Deserialize, Serialize};
 /// The version of this data model, as `schema` in the JSON. It grows by one when a reader of the old form would err.
 pub const SCHEMA: u32 = 1;
 
-/// The word for errors of a store that cannot be reached, or has nobody to answer.
+/// The word for errors of a store that cannot be reached, or has no leader to answer.
 pub const UNAVAILABLE: &str = "unavailable";
 
 /// Whether an error of this kind says that the store could not answer, rather than that it answered wrongly.
@@ -54,7 +56,7 @@ pub struct RunReport {
     /// What the driver wants the reader to know before the figures, in whole sentences.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Searches for a rate that the phases were tries of.
+    /// Searches for a rate that the phases were trials of.
     #[serde(default)]
     pub searches: Vec<Search>,
 }
@@ -202,7 +204,7 @@ pub enum Outcome {
     /// Every phase came to its end.
     #[default]
     Completed,
-    /// Somebody stopped it; the phases show what had been done by then.
+    /// The user stopped it; the phases show what had been done by then.
     Interrupted,
     /// It could not go on.
     Failed,
@@ -417,7 +419,7 @@ impl Phase {
         self.ops.iter().map(OpStats::error_count).sum()
     }
 
-    /// Writes of which nobody knows whether they were done.
+    /// Writes that may have been done.
     #[must_use]
     pub fn unknown(&self) -> u64 {
         self.ops.iter().map(|op| op.unknown).sum()
@@ -455,7 +457,7 @@ impl RunReport {
     /// exit code's question.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        // Tries of a search at more than the store takes may fail: that is what they are for.
+        // Trials of a search at more than the store takes may fail: that is what they are for.
         let searched = !self.searches.is_empty();
         let is_tolerated = |(kind, times): (&String, &u64)| *times == 0 || searched || self.tolerates(kind);
         let clean = |phase: &Phase| {

@@ -109,7 +109,7 @@ impl Row<'_> {
         self.values.get(name)?.as_array()?.iter().map(number).collect()
     }
 
-    /// The cores that its throughput came from, and whether they are hardware threads; none where nobody told: a row of
+    /// The cores that its throughput came from, and whether they are hardware threads; none where it is not told: a row of
     /// other machines than its publication's says 0.
     #[must_use]
     pub fn cores(&self) -> Option<(f64, bool)> {

@@ -4,9 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::cli::Trouble;
 use crate::report::{html, images, markdown, parse_json, write_pictures};
 use crate::suite::{self, Folder};
+use crate::trouble::Trouble;
 
 /// Draws the reports of all `runs`. True when all went well.
 pub(crate) fn run(runs: &[PathBuf]) -> Result<bool, Trouble> {
@@ -29,7 +29,7 @@ fn single(dir: &Path) -> Result<(), Trouble> {
         _ => Trouble::Failed(named(&path, &e)),
     })?;
     let report = parse_json(&text).map_err(|e| named(&path, &e))?;
-    report.validate().map_err(|e| named(&path, &e))?;
+    crate::model::validate(&report).map_err(|e| named(&path, &e))?;
     for (name, text) in [("report.md", markdown(&report)), ("report.html", html(&report))] {
         let path = dir.join(name);
         fs::write(&path, text).map_err(|e| named(&path, &e))?;

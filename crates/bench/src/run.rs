@@ -1,16 +1,17 @@
-//! A run of several phases on one store, put together by whoever knows what they are for: one progress, one report.
+//! A run of several phases on one store, put together by the caller: one progress, one report.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::assemble::{Drive, begin, configuration, finish, notes};
-use crate::cli::{Format, OutputOptions, Program};
 use crate::driver::{HistogramLog, PhasePlan, Snapshot, run_phase};
 use crate::model::{Outcome, Phase, RunReport};
+use crate::options::{Format, OutputOptions};
+use crate::phase::assemble::{Drive, begin, configuration, finish, notes};
+use crate::phase::status::StatusReporter;
+use crate::program::Program;
 use crate::report::{Claimed, Progress, default_dir};
 use crate::target::Target;
-use crate::tell::Teller;
 use crate::workload::{Config, Properties, Workload};
 
 /// A run under way.
@@ -64,20 +65,20 @@ impl<'a> Run<'a> {
     ) -> Option<&Phase> {
         let silent = self.output.quiet || self.output.format == Format::Ycsb;
         let progress = if silent { Progress::silent() } else { Progress::new() };
-        let mut teller = Teller::progress(progress, plan);
+        let mut status = StatusReporter::progress(progress, plan);
         let mut tell = |snapshot: Snapshot| {
             watch(&snapshot);
-            teller.tell(snapshot);
+            status.tell(snapshot);
         };
         let measured = match run_phase(plan, self.target, workload, self.program.stop, &mut tell) {
             Ok((phase, log)) => {
-                teller.finish(&phase);
+                status.finish(&phase);
                 self.logs.push((plan.name.clone(), log));
                 self.report.phases.push(phase);
                 true
             }
             Err(failure) => {
-                drop(teller);
+                drop(status);
                 crate::note!("basalt: {}", failure.error);
                 self.report.outcome = Outcome::Failed;
                 self.report.notes.push(format!("Phase {} could not go on: {}.", plan.name, failure.error));
@@ -91,7 +92,7 @@ impl<'a> Run<'a> {
         self.report.phases.last().filter(|_| measured)
     }
 
-    /// Whether it can go on: nothing has failed, and nobody wants it to end.
+    /// Whether it can go on: nothing has failed, and it was not told to end.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         self.report.outcome == Outcome::Completed

@@ -85,7 +85,7 @@ impl Client {
     /// done is asked again for a while.
     ///
     /// # Errors
-    /// The connection fails: then nobody knows whether the request was done. An error reply is an answer.
+    /// The connection fails: then the request may have been done. An error reply is an answer.
     pub fn call(&mut self, args: &[&[u8]]) -> io::Result<Value> {
         self.repeat(args, false)
     }

@@ -26,7 +26,7 @@ const REDIAL_AFTER_MAX: Duration = Duration::from_millis(400);
 const GREETING: u32 = u32::MAX;
 /// …to a question about the map…
 pub(crate) const SURVEY: u32 = u32::MAX - 1;
-/// …and one that nobody waits for any more.
+/// …and one whose caller is gone.
 const FORGOTTEN: u32 = u32::MAX - 2;
 
 /// A request that every new connection begins with.
@@ -178,7 +178,7 @@ impl Connection {
     }
 
     /// Sends what there is to send, as far as the socket takes it; connects first where it must. What is asked too soon
-    /// after a failure fails at once: whoever asks knows better than this what to do meanwhile.
+    /// after a failure fails at once: the caller knows better what to do meanwhile.
     pub(crate) fn flush(&mut self, registry: &Registry, now: Instant, losses: &mut Vec<Loss>) {
         if self.is_waiting(now) {
             return self.lose_all(Failure::Unreachable, losses);
@@ -384,7 +384,7 @@ impl Connection {
         matches!(self.link, Link::Up { connecting: true, .. })
     }
 
-    /// Nobody waits for the answer about the map any more.
+    /// The answer about the map is not wanted any more.
     pub(crate) fn forget_survey(&mut self) {
         for pending in self.pending.iter_mut().filter(|pending| pending.token == SURVEY) {
             pending.token = FORGOTTEN;

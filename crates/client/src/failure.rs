@@ -17,7 +17,7 @@ pub enum Failure {
     Protocol,
     /// Another node leads the slot.
     Moved,
-    /// Nobody leads the slot, or the leader has no quorum.
+    /// The slot has no leader, or the leader has no quorum.
     Down,
     /// The node is not ready yet.
     Loading,
@@ -70,7 +70,7 @@ pub enum Answer<'a> {
     Reply(Frame<'a>),
     /// It may be made once more: it was surely not done, or doing it twice does no harm.
     Again(Failure),
-    /// Nobody knows whether it was done.
+    /// It may have been done.
     Failed(Failure),
 }
 
@@ -81,7 +81,7 @@ pub enum Access {
     Read,
     /// Nothing changes, but a write depends on it: only the leader may do it.
     LeaderRead,
-    /// It must not be done twice: when its connection dies, nobody knows.
+    /// It must not be done twice: when its connection dies, it may have been done.
     Write,
     /// Doing it twice is the same as once: the caller knows, or it bears a request id.
     Repeatable,

@@ -95,7 +95,7 @@ impl FakeNode {
         self.shared.resumed.notify_all();
     }
 
-    /// Nobody listens any more, and all connections are cut.
+    /// Stops listening, and cuts all connections.
     pub(crate) fn kill(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         self.shared.stop.store(true, Ordering::Release);

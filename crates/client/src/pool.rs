@@ -262,7 +262,7 @@ impl Pool {
             if leader.host.is_empty() {
                 leader.host.clone_from(&self.nodes.get(self.map.leader(slot)).address.host);
             }
-            // A name that nobody knows leads nowhere: the whole map is on its way.
+            // An unknown name leads nowhere: the whole map is on its way.
             let Ok(node) = self.nodes.place(&leader) else { continue };
             let address = self.nodes.get(usize::from(node)).address.clone();
             if usize::from(node) >= self.map.nodes().len() {
@@ -274,7 +274,7 @@ impl Pool {
         let Some(answer) = survey else { return };
         let asked = self.survey.node().map(|node| self.nodes.get(node).address.clone());
         if let Some(map) = asked.and_then(|asked| self.survey.answered(&answer, &asked)) {
-            // A map that names a place that nobody knows is as good as none.
+            // A map that names an unknown place is as good as none.
             if self.adopt(map).is_err() {
                 self.survey.doubt();
             }

@@ -95,6 +95,42 @@ impl Draft {
         }
         Some(SlotMap { nodes: self.nodes, leaders: self.leaders, holders, sets })
     }
+
+    /// One element of CLUSTER SLOTS: first, last, leader, followers.
+    fn add_range(&mut self, range: &[Value], asked: &Address) -> Option<()> {
+        let [first, last, nodes @ ..] = range else { return None };
+        let range = bounds(first, last)?;
+        let mut places = Vec::new();
+        for node in nodes {
+            let [host, port, ..] = elements(node)? else { return None };
+            places.push(self.node(address(host, port, asked)?)?);
+        }
+        let followers = places.split_off(1.min(places.len()));
+        self.group(&[range], Some(*places.first()?), followers);
+        Some(())
+    }
+
+    /// One element of CLUSTER SHARDS: slots and nodes, each with its role.
+    fn add_shard(&mut self, shard: &Value, asked: &Address) -> Option<()> {
+        let ranges: Vec<_> = elements(field(shard, "slots")?)?
+            .chunks(2)
+            .map(|pair| if let [first, last] = pair { bounds(first, last) } else { None })
+            .collect::<Option<_>>()?;
+        let (mut leader, mut followers) = (None, Vec::new());
+        for node in elements(field(shard, "nodes")?)? {
+            let named = |name: &str| field(node, name).filter(|host| host.as_bytes().is_some_and(|text| text != b"?"));
+            let host = named("endpoint").or_else(|| named("ip")).unwrap_or(&Value::Null);
+            let place = self.node(address(host, field(node, "port")?, asked)?)?;
+            let is = |name: &str, text: &[u8]| field(node, name).and_then(Value::as_bytes) == Some(text);
+            if is("role", b"master") {
+                leader = Some(place);
+            } else if field(node, "health").is_none() || is("health", b"online") {
+                followers.push(place);
+            }
+        }
+        self.group(&ranges, leader, followers);
+        Some(())
+    }
 }
 
 impl SlotMap {
@@ -130,7 +166,7 @@ impl SlotMap {
             answer = client.call_here(&[b"CLUSTER", b"SLOTS"])?;
         }
         if let Value::Error(text) = &answer {
-            // It is not this server's fault that nobody has said who asks.
+            // It is not this server's fault that no login was given.
             return if text.starts_with("NOAUTH") {
                 Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("{seed}: {text}")))
             } else {
@@ -143,7 +179,7 @@ impl SlotMap {
     }
 
     /// Reads the answer to CLUSTER SLOTS or CLUSTER SHARDS. An empty host means the one that was asked. Slots that
-    /// nobody leads are asked of that one too: it knows best what to answer.
+    /// have no leader are asked of that one too: it knows best what to answer.
     #[must_use]
     pub fn parse(answer: &Value, asked: &Address) -> Option<Self> {
         let mut draft = Draft::new(asked);
@@ -210,44 +246,6 @@ impl SlotMap {
             *node = places[usize::from(*node)];
         }
         self.nodes = nodes;
-    }
-}
-
-impl Draft {
-    /// One element of CLUSTER SLOTS: first, last, leader, followers.
-    fn add_range(&mut self, range: &[Value], asked: &Address) -> Option<()> {
-        let [first, last, nodes @ ..] = range else { return None };
-        let range = bounds(first, last)?;
-        let mut places = Vec::new();
-        for node in nodes {
-            let [host, port, ..] = elements(node)? else { return None };
-            places.push(self.node(address(host, port, asked)?)?);
-        }
-        let followers = places.split_off(1.min(places.len()));
-        self.group(&[range], Some(*places.first()?), followers);
-        Some(())
-    }
-
-    /// One element of CLUSTER SHARDS: slots and nodes, each with its role.
-    fn add_shard(&mut self, shard: &Value, asked: &Address) -> Option<()> {
-        let ranges: Vec<_> = elements(field(shard, "slots")?)?
-            .chunks(2)
-            .map(|pair| if let [first, last] = pair { bounds(first, last) } else { None })
-            .collect::<Option<_>>()?;
-        let (mut leader, mut followers) = (None, Vec::new());
-        for node in elements(field(shard, "nodes")?)? {
-            let named = |name: &str| field(node, name).filter(|host| host.as_bytes().is_some_and(|text| text != b"?"));
-            let host = named("endpoint").or_else(|| named("ip")).unwrap_or(&Value::Null);
-            let place = self.node(address(host, field(node, "port")?, asked)?)?;
-            let is = |name: &str, text: &[u8]| field(node, name).and_then(Value::as_bytes) == Some(text);
-            if is("role", b"master") {
-                leader = Some(place);
-            } else if field(node, "health").is_none() || is("health", b"online") {
-                followers.push(place);
-            }
-        }
-        self.group(&ranges, leader, followers);
-        Some(())
     }
 }
 

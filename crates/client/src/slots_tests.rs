@@ -79,7 +79,7 @@ fn shards_become_a_map() {
     assert_eq!((map.nodes().len(), map.replication()), (3, 2));
     let leaderless = Value::Array(vec![shard(&[0, 16383], vec![member("b", 2, "replica", "online")])]);
     let map = SlotMap::parse(&leaderless, &asked()).unwrap();
-    assert_eq!(at(&map, 5), ("a:1".to_owned(), holders(&["a:1", "b:2"])), "whoever was asked knows best");
+    assert_eq!(at(&map, 5), ("a:1".to_owned(), holders(&["a:1", "b:2"])), "the node that was asked knows best");
 }
 
 #[test]

@@ -94,7 +94,7 @@ impl LocalStore {
     /// Reads the roster again: another program may have brought a node back.
     pub fn refresh(&mut self) -> Result<(), String> {
         for child in self.children.values_mut() {
-            // The system keeps what has ended until somebody asks.
+            // The system keeps what has ended until it is waited for.
             let _ = child.try_wait();
         }
         self.roster = Roster::read(&self.dir)?.ok_or_else(|| format!("{} is gone", self.dir.display()))?;
@@ -114,7 +114,7 @@ impl LocalStore {
             roster.nodes.iter_mut().filter(|node| node.number == number).for_each(|node| node.process = process);
         };
         if let Err(e) = self.change(set) {
-            // What nobody knows of, nobody would end.
+            // A process that is not in the roster would never be ended.
             let _ = child.kill();
             let _ = child.wait();
             return Err(e);
@@ -252,7 +252,7 @@ impl LocalStore {
         self.roster.nodes.iter().map(|node| node.number).collect()
     }
 
-    /// Kills what was started here and still runs: for an end that nobody has planned.
+    /// Kills what was started here and still runs: for an end that was not planned.
     pub fn kill_children(&mut self) {
         for child in self.children.values_mut() {
             let _ = child.kill();
@@ -262,7 +262,7 @@ impl LocalStore {
         }
     }
 
-    /// The children are nobody's business any more: they go on.
+    /// The children are not ours any more: they go on.
     pub fn let_go(&mut self) {
         self.children.clear();
     }

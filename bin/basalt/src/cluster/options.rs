@@ -1,7 +1,7 @@
 //! The options of `basalt cluster`, and what they make of a store.
 
-use super::Trouble;
 use super::roster::Roster;
+use super::trouble::Trouble;
 use clap::{Args, Subcommand};
 use node::Config;
 use std::path::PathBuf;

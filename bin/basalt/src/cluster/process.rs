@@ -1,4 +1,4 @@
-//! Processes that are known by more than their id, so that nobody else's is ever ended for one of ours.
+//! Processes that are known by more than their id, so that no other program's is ever ended for one of ours.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};

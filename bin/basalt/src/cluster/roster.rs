@@ -120,7 +120,7 @@ impl Roster {
     }
 }
 
-/// Whoever changes a roster holds this. Let go when it is dropped, or when the process ends.
+/// Held while a roster is changed. Let go when it is dropped, or when the process ends.
 pub struct RosterLock(#[expect(dead_code, reason = "it is held, not read")] File);
 
 impl RosterLock {

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Between two lines where nobody watches.
+/// Between two lines where standard error is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// What to call a node.

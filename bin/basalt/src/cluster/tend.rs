@@ -1,8 +1,8 @@
 //! `basalt cluster down | status | kill | restart`: what is done to a store that another command has started.
 
-use super::Trouble;
 use super::local_store::{Lifetime, LocalStore};
 use super::status::node_name;
+use super::trouble::Trouble;
 use super::watch::Watch;
 use bench::output::print;
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! `basalt cluster up`: starts the nodes, waits until they serve, and shows how they are until it is told to stop.
 
-use super::Trouble;
 use super::local_store::{Lifetime, LocalStore};
 use super::options::UpOptions;
 use super::status::{Board, node_name, quoted};
+use super::trouble::Trouble;
 use super::watch::{Sight, Watch};
 use bench::output::print;
 use signal_hook::consts::{SIGINT, SIGTERM};

@@ -17,7 +17,7 @@ pub(super) enum Failure {
     Usage(String),
     /// The store does not do it as it is, or the answer cannot be printed.
     Refused(String),
-    /// Nobody can be asked, or who would have to know does not answer.
+    /// No node can be asked, or the one that has to know does not answer.
     Unreachable(String),
 }
 

@@ -6,6 +6,7 @@ mod events;
 mod map;
 mod nodes;
 mod plan;
+mod plan_begin;
 mod plan_table;
 mod recover;
 mod screen;

@@ -14,7 +14,8 @@ pub(super) fn run(asker: &mut Asker) -> Result<Verdict, Failure> {
 
 /// What is to be said of figures that are not there.
 pub(super) fn missing(answer: &Value) -> String {
-    let text = "this is what one node knows: whoever leads the metadata group was not asked, or has only just begun to";
+    let text =
+        "this is what one node knows: the leader of the metadata group was not asked, or has only just begun to lead";
     if answer["complete"] == false { format!("\n{text}\n") } else { String::new() }
 }
 

@@ -2,15 +2,14 @@
 
 use super::Verdict;
 use super::ask::{Asker, Failure};
-use super::plan_table::{line, one, plural, preview, table};
+use super::plan_begin::{ask_preview, begin, confirm, wait};
+use super::plan_table::{one, plural, preview, table};
 use super::recover;
 use super::screen::Progress;
-use super::table::{Tone, colours, painted};
+use super::table::colours;
 use bench::output::remark;
 use clap::{Args, Subcommand};
 use cluster::PLAN_KINDS;
-use serde_json::Value;
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -172,10 +171,6 @@ pub(super) fn run(asker: &mut Asker, options: &PlanOptions) -> Result<Verdict, F
     }
 }
 
-pub(super) fn ask_preview(asker: &mut Asker, words: &[&str]) -> Result<Value, Failure> {
-    asker.ask(&[&["PLAN", "PREVIEW"], words].concat())
-}
-
 fn apply(asker: &mut Asker, options: &ApplyOptions) -> Result<Verdict, Failure> {
     let words = options.words.all();
     if words[0].eq_ignore_ascii_case("unsafe-recover") {
@@ -193,65 +188,6 @@ fn apply(asker: &mut Asker, options: &ApplyOptions) -> Result<Verdict, Failure> 
         confirm(&format!("This cannot be undone: {warning}."), "yes", "--yes")?;
     }
     begin(asker, &words, options.reason.as_deref(), options.wait)
-}
-
-pub(super) fn begin(asker: &mut Asker, words: &[&str], reason: Option<&str>, waits: bool) -> Result<Verdict, Failure> {
-    let mut all = [&["PLAN", "APPLY"], words].concat();
-    if let Some(reason) = reason {
-        all.extend(["REASON", reason]);
-    }
-    let begun = asker.ask(&all)?;
-    let id = begun["id"].as_u64().unwrap_or(0);
-    if waits {
-        return wait(asker, id, None);
-    }
-    asker.show(&begun, |_| format!("plan {id} is begun; `basalt ctl plan wait {id}` waits for it\n"))?;
-    Ok(Verdict::Good)
-}
-
-/// Goes on only if the word is typed.
-pub(super) fn confirm(warning: &str, word: &str, flag: &str) -> Result<(), Failure> {
-    bench::note!("{}", painted(warning, Tone::Bad, std::io::stderr().is_terminal()));
-    if !std::io::stdin().is_terminal() {
-        return Err(Failure::Usage(format!("nothing is done: nobody can be asked here, and {flag} is not given")));
-    }
-    remark(format_args!("Type {word} to go on: "));
-    let mut typed = String::new();
-    let read = std::io::stdin().read_line(&mut typed);
-    if read.is_ok() && typed.trim() == word {
-        return Ok(());
-    }
-    Err(Failure::Refused("nothing is done".to_owned()))
-}
-
-fn wait(asker: &mut Asker, id: u64, timeout: Option<Duration>) -> Result<Verdict, Failure> {
-    let (begun, mut progress) = (Instant::now(), Progress::new());
-    let id = id.to_string();
-    loop {
-        let plan = match asker.ask(&["PLAN", "SHOW", &id]) {
-            Ok(plan) => plan,
-            // Whoever leads the metadata group may be changing just now.
-            Err(Failure::Unreachable(why)) if timeout.is_none_or(|timeout| begun.elapsed() < timeout) => {
-                progress.show(&why);
-                std::thread::sleep(LOOK_EVERY);
-                continue;
-            }
-            Err(failure) => return Err(failure),
-        };
-        let verdict = match plan["state"].as_str() {
-            Some("done") => Some(Verdict::Good),
-            Some("failed" | "cancelled") => Some(Verdict::Bad),
-            _ if timeout.is_some_and(|timeout| begun.elapsed() >= timeout) => Some(Verdict::Unknown),
-            _ => None,
-        };
-        if let Some(verdict) = verdict {
-            progress.end();
-            asker.show(&plan, one)?;
-            return Ok(verdict);
-        }
-        progress.show(&line(&plan));
-        std::thread::sleep(LOOK_EVERY);
-    }
 }
 
 pub(super) fn drain_leaders(asker: &mut Asker, options: &DrainOptions) -> Result<Verdict, Failure> {

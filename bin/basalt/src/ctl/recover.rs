@@ -2,7 +2,7 @@
 
 use super::Verdict;
 use super::ask::{Asker, Failure};
-use super::plan::{ask_preview, begin, confirm};
+use super::plan_begin::{ask_preview, begin, confirm};
 use clap::Args;
 use cluster::{ACCEPT_DATA_LOSS, PLAN_KINDS};
 use serde_json::{Value, json};

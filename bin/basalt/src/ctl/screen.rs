@@ -38,7 +38,7 @@ pub(super) struct Progress {
     wide: usize,
 }
 
-/// Between two lines where nobody watches.
+/// Between two lines where standard error is no terminal.
 const SAY_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 
 impl Progress {

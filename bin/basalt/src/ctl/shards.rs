@@ -61,7 +61,7 @@ pub(super) fn table(answer: &Value, wanted: impl Fn(&Value) -> bool, colours: bo
             bytes(count("bytes")).into(),
             if is_meta { String::new() } else { number(count("keys") as f64) }.into(),
             shard["plan"].as_u64().map(|plan| plan.to_string()).unwrap_or_default().into(),
-            leader.map_or_else(|| Cell::toned("nobody", Tone::Bad), |id| address(id).into()),
+            leader.map_or_else(|| Cell::toned("none", Tone::Bad), |id| address(id).into()),
             others.join(", ").into(),
         ]);
         let waits: Vec<String> =

@@ -109,7 +109,7 @@ fn shards_name_who_is_behind_and_whom_they_wait_for() {
 shard  slots      state          data  keys  leader  other replicas
     0  (the map)  ok           1.0 kB        h:7000
     1  0-9,20     ok           1.0 kB     5  h:7000  h:7001 (behind by 7), h:7002 (learner, broken)
-    2  0-9,20     no-majority  1.0 kB     5  nobody  h:7001
+    2  0-9,20     no-majority  1.0 kB     5  none    h:7001
 
 shard 1 on h:7002: corrupt data in x
 shard 2 waits for h:7002

@@ -11,8 +11,8 @@ pub use options::DemoOptions;
 
 use crate::cluster::Trouble;
 use audit::Audit;
-use bench::cli::Program;
 use bench::driver::{EventLog, Limit, OnlyErrors, Pace, PhasePlan};
+use bench::program::Program;
 use bench::target::{RedisOptions, RedisTarget};
 use bench::workload::{Config, Properties, Task, Workload};
 use bench::{Drive, Run, title};
@@ -68,7 +68,7 @@ fn demonstrate(options: &DemoOptions) -> Result<bool, Trouble> {
         version: env!("CARGO_PKG_VERSION"),
         commit: option_env!("BASALT_COMMIT"),
         open_store: &no_store,
-        stores: &bench::suite::NoStores,
+        stores: &bench::suite_stores::NoStores,
         stop: &stop,
         events: events.clone(),
     };

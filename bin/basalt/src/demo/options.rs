@@ -1,7 +1,7 @@
 //! The options of `basalt demo`.
 
 use crate::cluster::Trouble;
-use bench::cli::OutputOptions;
+use bench::options::OutputOptions;
 use clap::Args;
 
 const AFTER: &str = "\
@@ -55,7 +55,7 @@ impl DemoOptions {
         Ok(())
     }
 
-    /// Says what is being done, unless nobody wants to know.
+    /// Says what is being done, unless --quiet.
     pub fn say(&self, text: &str) {
         if !self.output.quiet {
             bench::note!("{text}");

@@ -1,5 +1,5 @@
 //! Clients that only read, a few hundred times a second: whether they can is the question when a node dies. Those of
-//! the workload cannot tell, for each of them soon waits for a write that nobody can take yet.
+//! the workload cannot tell, for each of them soon waits for a write that no leader can take yet.
 
 use bench::driver::{EventLog, Limit, OnlyErrors, Pace, PhasePlan, run_phase};
 use bench::model::Phase;

@@ -53,7 +53,7 @@ fn directory() -> std::io::Result<TempDir> {
     std::fs::create_dir_all(RUNS).and_then(|()| named()).or_else(|_| tempfile::tempdir())
 }
 
-/// The first of `2 * nodes` ports in a row that nobody listens on.
+/// The first of `2 * nodes` free ports in a row.
 fn free_ports(nodes: u16) -> Option<u16> {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     let mut candidates = (0..PORTS_TRIED).map(|step| FIRST_PORT + step * 2 * nodes.min(100));

@@ -161,7 +161,7 @@ impl Verdict {
         told
     }
 
-    /// For whoever has watched.
+    /// For the user who has watched.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::from("\n");
@@ -212,7 +212,7 @@ mod tests {
         let bad = [
             Verdict { read_gap_s: Some(1.0), ..good.clone() },
             Verdict { lost: vec!["k".to_owned(); 9], ..good.clone() },
-            Verdict { unclear: vec!["nobody answers".to_owned()], ..good.clone() },
+            Verdict { unclear: vec!["no node answers".to_owned()], ..good.clone() },
             Verdict { script: Played { trouble: Some("x".to_owned()), ..good.script.clone() }, ..good.clone() },
         ];
         for bad in bad {

@@ -305,7 +305,7 @@ impl Client {
         Some(answer)
     }
 
-    /// Whoever was asked is not to be asked for that slot next.
+    /// The node that was asked is not to be asked for that slot next.
     fn lost(&mut self, slot: u16) {
         self.places.remove(&slot);
         self.at += 1;

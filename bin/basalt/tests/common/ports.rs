@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 /// chosen, before the server comes to it. So may the one for HTTP, which is 1,000 above the node's.
 const PORTS: Range<u16> = 20_000..31_700;
 
-/// The first of `count` ports in a row that nobody has now, and that this process was not given lately.
+/// The first of `count` ports in a row that are free now, and that this process was not given lately.
 pub fn free_ports(count: u16) -> u16 {
     static NEXT: Mutex<Option<u16>> = Mutex::new(None);
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
@@ -26,7 +26,7 @@ pub fn free_ports(count: u16) -> u16 {
     panic!("no {count} ports in a row are free");
 }
 
-/// A port that nobody has now.
+/// A port that is free now.
 pub fn free_port() -> u16 {
     free_ports(1)
 }

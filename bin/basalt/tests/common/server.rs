@@ -100,7 +100,7 @@ impl Server {
             let mut server = Self::spawn(setup);
             match server.wait_ready() {
                 Ok(()) => return Ok(server),
-                // Between our look and its bind, somebody else took the port.
+                // Between our look and its bind, another process took the port.
                 Err(messages) if setup.port.is_none() && messages.contains("ddress already in use") => continue,
                 Err(messages) => return Err(messages),
             }

@@ -90,7 +90,7 @@ impl Action {
         }
     }
 
-    /// The cells that there may be afterwards if nobody knows what was answered.
+    /// The cells that there may be afterwards if the answer is not known.
     fn run_blind(self, cell: Cell) -> Vec<Cell> {
         let written = |value| Cell { value: Some(value), version: None, ..cell };
         match self {

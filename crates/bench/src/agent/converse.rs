@@ -26,7 +26,7 @@ pub(super) struct Common<'a> {
     pub(super) secret: &'a [u8],
     /// Either of them ends it.
     pub(super) stop: [&'a AtomicBool; 2],
-    /// The agent works for somebody.
+    /// The agent works for a coordinator.
     pub(super) busy: &'a AtomicBool,
     /// From which its clock counts.
     pub(super) epoch: Instant,

@@ -10,7 +10,7 @@ use super::message::{FromAgent, Hello, MAGIC, PROTOCOL, ToAgent};
 
 /// Nothing longer is read from who has not shown the secret.
 const FRAME_BYTES_MAX: usize = 4096;
-/// Whoever takes longer is hung up on.
+/// A connection that takes longer is closed.
 const WITHIN: Duration = Duration::from_secs(5);
 
 /// As the coordinator. Answers the agent's version.
@@ -52,7 +52,7 @@ pub(crate) fn answer<S: Read + Write>(
     version: &str,
 ) -> io::Result<()> {
     let refuse = |stream: &mut S, error: io::Error| {
-        // It may be gone; then nobody needs to know.
+        // The other side may be gone.
         let _ = write_frame(stream, &FromAgent::Refused(error.to_string()));
         Err(error)
     };
@@ -113,7 +113,7 @@ fn next<S: Read, T: serde::de::DeserializeOwned>(stream: &mut S, reader: &mut Fr
     Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer"))
 }
 
-/// Bytes that nobody can foresee.
+/// Bytes that cannot be predicted.
 pub(crate) fn random() -> [u8; 32] {
     let mut bytes = [0; 32];
     let mut filled = 0;

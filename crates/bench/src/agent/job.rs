@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cli::PhaseOptions;
 use crate::driver::{Limit, OnlyErrors, Pace, PhasePlan};
+use crate::options::PhaseOptions;
 use crate::workload::{Properties, Task};
 
 /// One agent's share of a phase.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::job::Job;
 use crate::driver::{PartFigures, Place};
 
-/// What every hello begins with, so that whoever else listens there is recognised.
+/// What every hello begins with, so that another program that listens there is recognised.
 pub(crate) const MAGIC: &str = "basalt bench";
 /// It grows by one when the two sides would misunderstand each other.
 pub(crate) const PROTOCOL: u32 = 2;
@@ -65,7 +65,7 @@ pub(crate) enum FromAgent {
         second: u64,
         op: String,
         failures: u64,
-        #[serde(with = "super::as_base64")]
+        #[serde(with = "crate::as_base64")]
         histogram: [Vec<u8>; 1],
     },
     /// It is over.

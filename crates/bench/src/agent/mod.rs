@@ -4,7 +4,6 @@
 //! way, a proof of the shared secret each way (`handshake`), then pings that compare the clocks, a job, and what comes
 //! of it. Nothing of the frames is encrypted: the secret keeps strangers out, not listeners.
 
-pub(crate) mod as_base64;
 mod converse;
 mod frame;
 pub(crate) mod handshake;

@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 
 use super::converse::{Common, converse};
 use super::options::{AgentOptions, SECRET_VARIABLE, read_secret};
-use crate::cli::{Program, Trouble};
+use crate::program::Program;
+use crate::trouble::Trouble;
 
 /// More connections at once are hung up on.
 const CONVERSATIONS_MAX: usize = 16;
 /// Between two looks for a new coordinator.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Serves coordinators until somebody wants it to end.
+/// Serves coordinators until it is told to stop.
 pub(crate) fn serve(options: &AgentOptions, program: &Program<'_>) -> Result<bool, Trouble> {
     let secret = if options.open_to_all {
         Vec::new()
@@ -41,7 +42,7 @@ pub(crate) fn serve(options: &AgentOptions, program: &Program<'_>) -> Result<boo
     Ok(true)
 }
 
-/// Talks to whoever comes, until `stop` is set. `listener` does not block.
+/// Talks to every coordinator that connects, until `stop` is set. `listener` does not block.
 pub(crate) fn accept(listener: &TcpListener, secret: &[u8], version: &str, stop: &AtomicBool) -> io::Result<()> {
     let (busy, talking, broken) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicBool::new(false));
     let common = Common { version, secret, stop: [stop, &broken], busy: &busy, epoch: Instant::now() };

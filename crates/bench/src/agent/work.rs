@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 use super::frame::write_frame;
 use super::job::Job;
 use super::message::{Done, FromAgent};
-use crate::cli::{Program, Trouble};
 use crate::driver::{EventLog, IntervalHistogram, Meeting, PhasePlan, Place, run_part};
-use crate::machine::CoreTime;
-use crate::single::{title, with_target};
+use crate::machine::cores::CoreTime;
+use crate::phase::open_target::with_target;
+use crate::phase::setup::title;
+use crate::program::Program;
+use crate::trouble::Trouble;
 use crate::workload::{Config, Properties, Task, Workload};
 
 /// How often the coordinator is told how far it is.
@@ -87,7 +89,7 @@ pub(super) fn work(
         version,
         commit: None,
         open_store: &|_, _| Err(io::Error::new(io::ErrorKind::Unsupported, "an agent has no store of its own")),
-        stores: &crate::suite::NoStores,
+        stores: &crate::suite_stores::NoStores,
         stop,
         events: EventLog::default(),
     };

@@ -130,7 +130,7 @@ impl Demand {
     }
 
     /// What one operation costs in a mix of `shares` of [`KINDS`], with so many copies. A write is done once on each
-    /// copy, so it costs in proportion to them. What a read of the device costs is left out where nobody knows it.
+    /// copy, so it costs in proportion to them. What a read of the device costs is left out where it is not known.
     pub(super) fn cost(&self, shares: [f64; KINDS.len()], copies: f64) -> Result<Cost, String> {
         let mut weights = vec![0.0; self.kinds.len()];
         for (kind, share) in shares.iter().enumerate().filter(|(_, share)| **share > 0.0) {

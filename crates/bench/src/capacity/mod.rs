@@ -21,9 +21,9 @@ pub use options::ModelOptions;
 use std::io;
 use std::path::Path;
 
-use crate::cli::Trouble;
 use crate::compare::RunFolder;
 use crate::report::Paint;
+use crate::trouble::Trouble;
 
 /// Fits, predicts and prints.
 pub(crate) fn run(options: &ModelOptions) -> Result<bool, Trouble> {

@@ -2,7 +2,8 @@
 
 use super::prediction::{Model, Prediction};
 use super::scalability::Scalability;
-use crate::report::{Paint, figure};
+use crate::figure;
+use crate::report::Paint;
 
 /// The whole text, ending in a newline.
 pub(super) fn render(model: &Model, paint: Paint) -> String {

@@ -13,7 +13,7 @@ pub(super) const INSERT: usize = 2;
 pub(super) const SCAN: usize = 3;
 pub(super) const ROW: usize = 4;
 pub(super) const DISK: usize = 5;
-/// Fewer reads of the device than this share of the operations are those of flushes and of whoever else is there.
+/// Fewer reads of the device than this share of the operations are those of flushes and of other processes.
 const DISK_SHARE_MIN: f64 = 0.05;
 /// Longer scans are not told apart.
 const ROWS_MAX: u64 = 1_000_000;

@@ -226,9 +226,7 @@ impl Model {
         }
         list
     }
-}
 
-impl Model {
     /// What is taken for granted of reads that memory does not answer.
     fn disk_assumption(&self) -> String {
         let reads = match self.demand.reads_a_miss {

@@ -15,8 +15,8 @@ pub(crate) use run_folder::RunFolder;
 
 use std::io;
 
-use crate::cli::Trouble;
 use crate::report::Paint;
+use crate::trouble::Trouble;
 use side::Side;
 use verdict::compare;
 

@@ -2,7 +2,8 @@
 
 use super::figures::Kind;
 use super::verdict::{Against, Change, Comparison, Shown, Verdict};
-use crate::report::{Paint, figure};
+use crate::figure;
+use crate::report::Paint;
 
 /// The whole text, ending in a newline.
 pub(super) fn render(comparison: &Comparison, paint: Paint) -> String {
@@ -69,7 +70,7 @@ fn table(out: &mut String, side: &Against, comparison: &Comparison, paint: Paint
             );
             out.push_str(&format!("\n{}\n", paint.with("1", &head)));
         }
-        // Nothing failed on either side, or nobody knows: nothing to say.
+        // Nothing failed on either side, or it is not known: nothing to say.
         let nothing = |shown: &Shown| shown.value.is_none_or(|value| value == 0.0);
         let quiet = change.kind == Kind::Failures && nothing(&change.before) && nothing(&change.after);
         if !quiet {

@@ -10,9 +10,10 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
+use crate::model::StepRecord;
 use crate::model::{Outcome, Phase, RunReport, SCHEMA};
 use crate::report::parse_json;
-use crate::suite::{Folder, StepRecord};
+use crate::suite::Folder;
 
 /// One run.
 pub(crate) struct RunFolder {
@@ -79,7 +80,7 @@ impl RunFolder {
                 phase.name = format!("{} / {}", record.part.1, record.step.1);
                 logs.insert(phase.name.clone(), log.clone());
             }
-            // The tries of a search would all be called the same.
+            // The trials of a search would all be called the same.
             (report.phases.len() == 1).then(|| Self { path: path.to_owned(), report, logs })
         };
         Ok(records.into_iter().filter_map(step).collect())

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::figures::{Figure, Kind, figures};
 use super::options::CompareOptions;
 use super::side::Side;
+use crate::figure;
 use crate::model::{BuildProfile, Outcome, Phase};
-use crate::report::figure;
 use crate::statistics::{Scale, holm};
 
 /// What may be said of one figure.

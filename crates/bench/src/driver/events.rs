@@ -1,4 +1,4 @@
-//! What happened during a phase, as whoever made it happen tells: marks in the charts.
+//! What happened during a phase, as the code that caused it notes: marks in the charts.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -2,14 +2,14 @@
 
 use std::time::{Instant, SystemTime};
 
-use super::phase::PhasePlan;
+use super::plan::PhasePlan;
 use super::recorder::Recorder;
 use super::timeline::{HistogramLog, Timeline};
-use crate::machine::CoreTime;
+use crate::date::{rfc3339, unix_ms};
+use crate::machine::cores::CoreTime;
+use crate::machine::usage::{ProcessUsage, cpu_between};
 use crate::model::{CpuTime, CpuUse, MetricSeries, NodeUsage, Phase};
-use crate::report::{rfc3339, unix_ms};
 use crate::target::{Target, TargetUsage};
-use crate::usage::{ProcessUsage, cpu_between};
 
 /// What is read before and after the measured part.
 pub struct Reading {
@@ -54,7 +54,7 @@ impl Reading {
     }
 }
 
-/// What was measured of a phase, whoever did.
+/// What was measured of a phase, by one process or several.
 pub(super) struct Measured {
     pub(super) recorder: Recorder,
     /// When the phase began, its warm-up included.

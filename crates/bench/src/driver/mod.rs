@@ -4,9 +4,11 @@ mod error_streak;
 mod events;
 mod figures;
 mod gaps;
+mod op_parts;
 mod pace;
 mod part;
 mod phase;
+mod plan;
 mod recorder;
 mod sampler;
 mod timeline;
@@ -15,9 +17,11 @@ mod worker;
 pub use error_streak::OnlyErrors;
 pub use events::EventLog;
 pub use figures::Reading;
+pub use op_parts::OpParts;
 pub use pace::{Arrivals, Pace};
-pub use part::{Gathered, Meeting, Moments, OpParts, Part, PartFigures, Place, Sent, sampled};
-pub use phase::{Limit, PhaseError, PhasePlan, PhaseResult, Snapshot, run_part, run_phase};
+pub use part::{Gathered, Meeting, Moments, Part, PartFigures, Place, Sent, sampled};
+pub use phase::{PhaseError, PhaseResult, Snapshot, run_part, run_phase};
+pub use plan::{Limit, PhasePlan};
 pub use timeline::{HistogramLog, IntervalHistogram};
 
 #[cfg(test)]

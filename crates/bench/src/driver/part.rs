@@ -7,7 +7,8 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{Measured, Reading, figures};
-use super::phase::PhasePlan;
+use super::op_parts::OpParts;
+use super::plan::PhasePlan;
 use super::recorder::Recorder;
 use super::sampler::Sampler;
 use super::timeline::{HistogramLog, IntervalHistogram, Timeline, deserialized};
@@ -47,30 +48,13 @@ pub struct Part {
     pub(super) error: Option<io::Error>,
 }
 
-/// One kind of operation, as it travels.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OpParts {
-    /// As YCSB spells it; `CLEANUP` for the client's own closing work.
-    pub op: String,
-    /// Histograms: from the start, from the intended start, and of failures. Empty where there are none.
-    #[serde(with = "crate::agent::as_base64")]
-    pub histograms: [Vec<u8>; 3],
-    /// What was counted.
-    pub counts: Vec<(String, u64)>,
-    /// Errors by their kind.
-    pub errors: Vec<(String, u64)>,
-    /// What the store said the first time, by the kind of error.
-    #[serde(default)]
-    pub error_texts: Vec<(String, String)>,
-}
-
 /// A part's figures, as they travel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PartFigures {
     /// Each kind of operation that was made.
     pub ops: Vec<OpParts>,
     /// A bit for each hundredth of a second of the phase in which a read succeeded, and a write.
-    #[serde(with = "crate::agent::as_base64")]
+    #[serde(with = "crate::as_base64")]
     pub successes: [Vec<u8>; 2],
     /// CPU time of the measured part.
     pub cpu: Option<CpuTime>,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use super::gaps::Successes;
-use super::part::OpParts;
+use super::op_parts::OpParts;
 use super::timeline::{KINDS, Timeline, deserialized, latency_histogram, serialized};
 use crate::model::{Latency, LatencySummary, OpStats};
 use crate::target::{Fault, Outcome};

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use crate::machine::CoreTime;
+use crate::machine::cores::CoreTime;
+use crate::machine::usage::{DeviceTraffic, ProcessTraffic};
 use crate::model::{MetricPoint, MetricSeries};
 use crate::target::{Target, Told};
-use crate::usage::{DeviceTraffic, ProcessTraffic};
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_secs(1);
@@ -94,7 +94,7 @@ impl Sampler {
         }
         if let Some(device) = target.data_dir().and_then(DeviceTraffic::below) {
             let at = self.start.elapsed().as_secs_f64();
-            let name = format!("{} (whoever asked)", device.name);
+            let name = format!("{} (of all processes)", device.name);
             self.growth(("device reads", "/s"), &name, &name, at, device.reads);
             self.growth(("device writes", "/s"), &name, &name, at, device.writes);
             self.growth(("device busy", "%"), &name, &name, at, device.busy_s * 100.0);

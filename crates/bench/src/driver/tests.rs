@@ -51,7 +51,7 @@ fn run_on(target: &dyn Target, workload: &Arc<Workload>, plan: &PhasePlan) -> Ph
         phases: vec![phase],
         ..RunReport::default()
     };
-    report.validate().unwrap();
+    crate::model::validate(&report).unwrap();
     report.phases.into_iter().next().unwrap()
 }
 

@@ -88,7 +88,7 @@ impl Timeline {
         }
     }
 
-    /// Closes the seconds that nobody adds to any more, the phase being in `second`.
+    /// Closes the seconds that nothing is added to any more, the phase being in `second`.
     pub(super) fn settle(&mut self, second: u64) {
         self.settle_before(second.saturating_sub(SETTLED_AFTER_S));
     }

@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) struct Stage {
     /// Whether its figures count.
     pub(super) measuring: bool,
-    /// Operations that nobody has taken.
+    /// Operations that no thread has taken.
     pub(super) budget: AtomicU64,
     /// When no more are started.
     pub(super) deadline: Option<Instant>,
@@ -37,7 +37,7 @@ pub(super) struct Shared<'a> {
     pub(super) timeline: Mutex<Timeline>,
     /// Operations that have ended, for progress.
     pub(super) done: AtomicU64,
-    /// Somebody wants it to end, or a thread has failed.
+    /// The user wants it to end, or a thread has failed.
     pub(super) stop: &'a AtomicBool,
     pub(super) failed: AtomicBool,
     /// The errors since the last success.

@@ -27,7 +27,7 @@ pub struct AgentUse {
     /// The share of the time in which its threads were busy, of as many cores as they can use.
     #[serde(default)]
     pub busy_share: Option<f64>,
-    /// The share in which all cores of its machine were busy, whoever used them.
+    /// The share in which all cores of its machine were busy, with any process.
     #[serde(default)]
     pub machine_busy_share: Option<f64>,
     /// Its time of day less the coordinator's, before the phase.

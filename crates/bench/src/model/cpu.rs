@@ -11,7 +11,7 @@ pub struct CpuUse {
     pub server: Option<CpuTime>,
     /// Client and embedded store together.
     pub process: Option<CpuTime>,
-    /// What all cores of this machine were busy, whoever used them; none where all of the load came from elsewhere.
+    /// Seconds in which this machine's cores were busy, with any process; none where all of the load came from elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_s: Option<f64>,
     /// What a host took from this machine's cores for others while it had something to do; none where `machine_s` is.
@@ -41,7 +41,7 @@ impl CpuUse {
     /// bursts, in which the disk is slower too.
     pub const STOLEN_SHARE_MAX: f64 = 0.03;
 
-    /// The share of the time of `cores` cores in `duration_s` that a host took for others; 0 where nobody knows.
+    /// The share of the time of `cores` cores in `duration_s` that a host took for others; 0 where it is not known.
     #[must_use]
     pub fn stolen_share(&self, duration_s: f64, cores: u32) -> f64 {
         self.stolen_s.map_or(0.0, |stolen| stolen / (duration_s.max(1e-9) * f64::from(cores.max(1))))

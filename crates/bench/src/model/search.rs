@@ -9,7 +9,7 @@ pub struct Search {
     pub goal: String,
     /// The answer in a sentence or two.
     pub answer: String,
-    /// The highest rate that kept the promise, in operations a second; of a curve, the highest before the knee.
+    /// The highest rate that kept the objective, in operations a second; of a curve, the highest before the knee.
     #[serde(default)]
     pub best_per_s: Option<f64>,
     /// The lowest rate above it that did not.
@@ -18,7 +18,8 @@ pub struct Search {
     /// How close the two had to come, as a share.
     pub tolerance: f64,
     /// In order.
-    pub tries: Vec<Try>,
+    #[serde(rename = "tries")]
+    pub trials: Vec<Trial>,
 }
 
 impl Search {
@@ -31,16 +32,16 @@ impl Search {
         self.goal == Self::CURVE
     }
 
-    /// How many tries decide nothing.
+    /// How many trials decide nothing.
     #[must_use]
     pub fn set_aside(&self) -> usize {
-        self.tries.iter().filter(|one| one.set_aside).count()
+        self.trials.iter().filter(|one| one.set_aside).count()
     }
 }
 
 /// One rate that was tried.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Try {
+pub struct Trial {
     /// The phase with all its figures.
     pub phase: String,
     /// Operations a second that were offered.
@@ -51,7 +52,7 @@ pub struct Try {
     pub p50_us: f64,
     /// Its 99th percentile.
     pub p99_us: f64,
-    /// Whether the promise was kept; of a curve, whether the store kept up.
+    /// Whether the objective was kept; of a curve, whether the store kept up.
     pub holds: bool,
     /// Why, in words.
     pub why: String,
@@ -60,7 +61,7 @@ pub struct Try {
     pub set_aside: bool,
 }
 
-impl Try {
+impl Trial {
     /// In a word or two.
     #[must_use]
     pub fn verdict(&self) -> &'static str {

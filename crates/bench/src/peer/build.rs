@@ -7,16 +7,17 @@ use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
 use super::folder;
-use crate::target::AdapterUrl;
+use crate::target::{AdapterUrl, Reach};
 
 /// The program that speaks to the system which `url` names. It is built if need be.
 ///
 /// # Errors
 /// Its sources or the tools to build it are not there, or it does not build.
 pub fn adapter(url: &AdapterUrl) -> io::Result<Command> {
-    match url.scheme() {
-        "etcd" | "noop+go" => go_adapter(url.scheme()),
-        scheme => java_adapter(scheme),
+    let scheme = url.row().scheme;
+    match url.row().reach {
+        Reach::Java { driver } => java_adapter(scheme, driver),
+        Reach::Go | Reach::Noop | Reach::Redis => go_adapter(scheme),
     }
 }
 
@@ -32,17 +33,8 @@ fn go_adapter(scheme: &str) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Which of the published drivers speaks CQL to a system of that scheme: a profile of the build.
-fn driver(scheme: &str) -> &'static str {
-    match scheme {
-        "scylla" => "scylla",
-        "ycql" => "yugabyte",
-        _ => "apache",
-    }
-}
-
-fn java_adapter(scheme: &str) -> io::Result<Command> {
-    let (sources, driver) = (folder::peers()?.join("adapter-java"), driver(scheme));
+fn java_adapter(scheme: &str, driver: &str) -> io::Result<Command> {
+    let sources = folder::peers()?.join("adapter-java");
     let library = folder::built()?.join(format!("adapter-java-{driver}"));
     make(&library.join("basalt-adapter.jar"), &sources, &format!("the adapter for {scheme}"), || {
         let mut maven = tool("mvn", "maven")?;

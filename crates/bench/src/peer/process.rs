@@ -1,4 +1,4 @@
-//! A server's process: started so that it outlives whoever started it, known again by when it was started.
+//! A server's process: started so that it outlives the process that started it, known again by when it was started.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-/// Tells a server's process, and whoever looks at it, where its data is.
-pub const DATA_VARIABLE: &str = "BASALT_PEER_DATA";
+use crate::target::DATA_VARIABLE;
+
 /// A server that was told to end is killed after this.
 const END_WITHIN: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(50);

@@ -1,16 +1,15 @@
 //! A store being started: its folder, its settings, and what it comes to.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use super::cli::{DurabilityOfPeer, PeerName, UpOptions};
+use super::options::{DurabilityOfPeer, UpOptions};
 use super::process;
-use super::roster::{PeerNode, Roster};
-use super::{cassandra, etcd, redis, voltdb};
+use super::roster::PeerNode;
 
 /// How a store is wanted, and the servers that have been started.
 pub(super) struct Site<'a> {
@@ -66,47 +65,8 @@ impl Site<'_> {
     }
 }
 
-/// Whether somebody can connect to it.
+/// Whether it accepts connections.
 pub(super) fn listens(node: &PeerNode) -> bool {
     let place = node.address.parse::<SocketAddr>();
     place.is_ok_and(|place| TcpStream::connect_timeout(&place, Duration::from_secs(1)).is_ok())
-}
-
-/// Starts a store and waits until it serves. If that fails, what was started is ended.
-///
-/// # Errors
-/// The folder is in use, a program is missing, or a server does not come up.
-pub fn up(options: &UpOptions) -> io::Result<Roster> {
-    fs::create_dir_all(&options.data)?;
-    let dir = options.data.canonicalize()?;
-    if let Some(roster) = Roster::read(&dir)? {
-        let text = format!("{} holds a store of {} already: take it down first", dir.display(), roster.name);
-        return Err(io::Error::new(ErrorKind::AlreadyExists, text));
-    }
-    if fs::read_dir(&dir)?.next().is_some() {
-        return Err(io::Error::new(ErrorKind::AlreadyExists, format!("{} is not empty", dir.display())));
-    }
-    let mut site = Site { options, dir, nodes: Vec::new() };
-    let begun = match options.name {
-        PeerName::Redis => redis::one(&mut site, "redis-server"),
-        PeerName::Valkey => redis::one(&mut site, "valkey-server"),
-        PeerName::RedisCluster => redis::cluster(&mut site, "redis-server"),
-        PeerName::ValkeyCluster => redis::cluster(&mut site, "valkey-server"),
-        PeerName::Etcd => etcd::up(&mut site),
-        PeerName::Cassandra => cassandra::up(&mut site),
-        PeerName::Voltdb => voltdb::up(&mut site),
-    };
-    let Site { dir, nodes, .. } = site;
-    let mut roster = Roster { name: options.name.to_string(), target: String::new(), settings: String::new(), nodes };
-    let written = begun.and_then(|Up { target, settings }| {
-        (roster.target, roster.settings) = (target, settings);
-        roster.write(&dir)
-    });
-    match written {
-        Ok(()) => Ok(roster),
-        Err(error) => {
-            roster.end()?;
-            Err(error)
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use crate::model::{BuildProfile, Configuration, Link, Pacing, RunReport};
 
-use super::figure;
+use crate::figure;
 
 /// A name and what it is.
 pub type Fact = (&'static str, String);

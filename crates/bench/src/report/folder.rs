@@ -26,7 +26,7 @@ pub struct Written {
     pub json: PathBuf,
 }
 
-/// Where a run goes when nobody says: `basalt-runs/<date>-<name>`.
+/// Where a run goes by default: `basalt-runs/<date>-<name>`.
 #[must_use]
 pub fn default_dir(identity: &Identity) -> PathBuf {
     let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
@@ -106,7 +106,7 @@ fn numbered(dir: &Path, attempt: u32) -> PathBuf {
 /// # Errors
 /// When the report is inconsistent, or a file cannot be written.
 pub fn write_run(dir: &Path, report: &RunReport) -> io::Result<Written> {
-    report.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    crate::model::validate(report).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     let data = json::render(report).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     fs::create_dir_all(dir).map_err(|error| named(dir, &error))?;
     let (dir, json) = match write_new(&dir.join("report.json"), &data) {

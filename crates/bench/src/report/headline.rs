@@ -2,7 +2,7 @@
 
 use crate::model::{OpStats, Pacing, Phase, RunReport};
 
-use super::figure;
+use crate::figure;
 
 /// YCSB's name for the client's own closing work, which is no part of the workload.
 const CLEANUP: &str = "CLEANUP";

@@ -6,7 +6,8 @@ use crate::model::{Phase, RunReport, Search};
 
 use super::headline::{self, COLUMNS, Row};
 use super::warnings::warnings;
-use super::{facts, figure, resources, searched};
+use super::{facts, resources, searched};
+use crate::figure;
 
 /// The whole document.
 #[must_use]
@@ -62,7 +63,7 @@ fn results(out: &mut String, rows: &[Row]) {
     }
 }
 
-/// A search with all its tries, below a heading of that level.
+/// A search with all its trials, below a heading of that level.
 pub(super) fn searches(out: &mut String, search: &Search, level: usize) {
     push(out, &format!("{} {}\n\n**{}**", "#".repeat(level), text(&searched::title(search)), text(&search.answer)));
     push(out, &searched::interval(search).map_or_else(String::new, |sure| format!(" {}", text(&sure))));

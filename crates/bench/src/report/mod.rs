@@ -1,9 +1,7 @@
 //! What a run leaves behind: a table on the terminal, a folder with the report as HTML, Markdown and JSON, YCSB's text
 //! form, and the progress that is shown while it runs. Every figure comes from [`crate::model`].
 
-mod date;
 mod facts;
-pub(crate) mod figure;
 mod folder;
 mod headline;
 mod html;
@@ -23,12 +21,13 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use crate::figure::{count, rate, span};
 pub(crate) use facts::environment;
-pub(crate) use figure::{count, rate, span};
-pub(crate) use suite::is_figure;
+pub use suite::SuiteReport;
+pub(crate) use suite::{STOPPED, is_figure, tables_text as suite_tables_text, write as write_suite};
 pub(crate) use suite::{document as suite_document, grids, page as suite_page};
 
-pub use date::{rfc3339, unix_ms};
+pub use crate::date::{rfc3339, unix_ms};
 pub use folder::{Claimed, RUNS, Written, default_dir, write_run};
 pub use html::render as html;
 pub(crate) use html::{images, suite_images};

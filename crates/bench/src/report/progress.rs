@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::figure;
+use crate::figure;
 
 /// How often a line is printed when standard error is not a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);

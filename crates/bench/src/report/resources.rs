@@ -2,7 +2,7 @@
 
 use crate::model::Phase;
 
-use super::figure;
+use crate::figure;
 
 /// The heads of [`node_rows`].
 pub const NODE_HEADS: [&str; 4] = ["node", "CPU s/M", "peak mem", "on disk"];

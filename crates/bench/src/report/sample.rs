@@ -198,7 +198,7 @@ pub fn troubled_run() -> RunReport {
     report
 }
 
-/// A search for a rate: three tries, of which one kept the promise.
+/// A search for a rate: three trials, of which one kept the objective.
 pub fn searched_run() -> RunReport {
     let mut report = run();
     let b = report.phases.swap_remove(2);
@@ -209,17 +209,17 @@ pub fn searched_run() -> RunReport {
         best_per_s: Some(200_000.0),
         failed_per_s: Some(210_000.0),
         tolerance: 0.05,
-        tries: Vec::new(),
+        trials: Vec::new(),
     };
     for (number, (offered_per_s, holds)) in
         [(200_000.0, true), (320_000.0, false), (210_000.0, false)].into_iter().enumerate()
     {
-        let name = format!("try-{}", number + 1);
+        let name = format!("trial-{}", number + 1);
         let why = if holds { "READ p99 12.0 µs of 20.0 µs" } else { "UPDATE p99 48.0 µs of 20.0 µs" }.to_owned();
         let headline = b.ops[1].latency.headline();
         let (p50_us, p99_us) = (headline.p50_us, headline.p99_us);
         let achieved_per_s = b.throughput_per_s;
-        search.tries.push(Try {
+        search.trials.push(Trial {
             phase: name.clone(),
             offered_per_s,
             achieved_per_s,

@@ -1,23 +1,23 @@
-//! What a search for a rate shows: every try with its verdict, and how sure the answer is. The same in every report.
+//! What a search for a rate shows: every trial with its verdict, and how sure the answer is. The same in every report.
 
-use crate::model::{Phase, RunReport, Search, Try};
-use crate::search::{Goal, LatencyPromise};
+use crate::model::{Phase, RunReport, Search, Trial};
+use crate::slo::{LatencyObjective, Slo};
 
-use super::figure;
+use crate::figure;
 
 /// The heads of [`rows`].
-pub const HEADS: [&str; 7] = ["try", "offered", "achieved", "p50", "p99", "", "why"];
-/// Tries of rates that lie closer than this are of one rate.
+pub const HEADS: [&str; 7] = ["trial", "offered", "achieved", "p50", "p99", "", "why"];
+/// Trials of rates that lie closer than this are of one rate.
 const SAME_RATE: f64 = 1e-9;
 
-/// Tries as points: operations a second that were offered, and microseconds.
+/// Trials as points: operations a second that were offered, and microseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tries {
+pub struct Trials {
     /// Which latency.
     pub name: String,
     /// What it had to stay below; none where rates were given.
     pub bound_us: Option<f64>,
-    /// Those that kept the promise.
+    /// Those that kept the objective.
     pub held: Vec<(f64, f64)>,
     /// Those that did not.
     pub failed: Vec<(f64, f64)>,
@@ -33,30 +33,30 @@ pub fn title(search: &Search) -> String {
     }
 }
 
-/// The tries, once for each latency of which the promise speaks.
+/// The trials, once for each latency of which the objective speaks.
 #[must_use]
-pub fn pictures(search: &Search, report: &RunReport) -> Vec<Tries> {
-    let goal: Option<Goal> = search.goal.parse().ok();
-    let promises = goal.map(|goal| goal.latencies()).unwrap_or_default();
-    if promises.is_empty() {
-        // Rates were given, or failures alone were promised to be few.
-        return vec![tries(search, "p99", None, &|one, _| Some(one.p99_us), report)];
+pub fn pictures(search: &Search, report: &RunReport) -> Vec<Trials> {
+    let goal: Option<Slo> = search.goal.parse().ok();
+    let objectives = goal.map(|goal| goal.latencies()).unwrap_or_default();
+    if objectives.is_empty() {
+        // Rates were given, or failures alone were asked for to be few.
+        return vec![trials(search, "p99", None, &|one, _| Some(one.p99_us), report)];
     }
-    let of = |promise: &LatencyPromise| {
-        tries(search, &promise.name(), Some(promise.bound_us()), &|_, phase| promise.of(phase?), report)
+    let of = |objective: &LatencyObjective| {
+        trials(search, &objective.name(), Some(objective.bound_us()), &|_, phase| objective.of(phase?), report)
     };
-    promises.iter().map(of).collect()
+    objectives.iter().map(of).collect()
 }
 
-fn tries(
+fn trials(
     search: &Search,
     name: &str,
     bound_us: Option<f64>,
-    value: &dyn Fn(&Try, Option<&Phase>) -> Option<f64>,
+    value: &dyn Fn(&Trial, Option<&Phase>) -> Option<f64>,
     report: &RunReport,
-) -> Tries {
-    let mut found = Tries { name: name.to_owned(), bound_us, ..Tries::default() };
-    for one in search.tries.iter().filter(|one| !one.set_aside) {
+) -> Trials {
+    let mut found = Trials { name: name.to_owned(), bound_us, ..Trials::default() };
+    for one in search.trials.iter().filter(|one| !one.set_aside) {
         let phase = report.phases.iter().find(|phase| phase.name == one.phase);
         let Some(value) = value(one, phase).filter(|value| *value > 0.0) else { continue };
         let list = if one.holds { &mut found.held } else { &mut found.failed };
@@ -68,10 +68,10 @@ fn tries(
     found
 }
 
-/// One row a try, in the order in which they were made.
+/// One row a trial, in the order in which they were made.
 #[must_use]
 pub fn rows(search: &Search) -> Vec<[String; HEADS.len()]> {
-    let row = |one: &Try| {
+    let row = |one: &Trial| {
         [
             one.phase.clone(),
             format!("{}/s", figure::rate(one.offered_per_s)),
@@ -82,15 +82,15 @@ pub fn rows(search: &Search) -> Vec<[String; HEADS.len()]> {
             one.why.clone(),
         ]
     };
-    search.tries.iter().map(row).collect()
+    search.trials.iter().map(row).collect()
 }
 
-/// Between which rates the answer lies, and how many tries of each say so.
+/// Between which rates the answer lies, and how many trials of each say so.
 #[must_use]
 pub fn interval(search: &Search) -> Option<String> {
     let votes = |rate: f64| {
         let of_rate = || {
-            search.tries.iter().filter(move |one| !one.set_aside && (one.offered_per_s / rate - 1.0).abs() < SAME_RATE)
+            search.trials.iter().filter(move |one| !one.set_aside && (one.offered_per_s / rate - 1.0).abs() < SAME_RATE)
         };
         (of_rate().filter(|one| one.holds).count() as u64, of_rate().count() as u64)
     };
@@ -99,9 +99,9 @@ pub fn interval(search: &Search) -> Option<String> {
     Some(format!(
         "It lies between {}/s, which held in {held} of {}, and {}/s, which held in {held_above} of {}.",
         figure::rate(best),
-        figure::plural(tried, "try"),
+        figure::plural(tried, "trial"),
         figure::rate(failed),
-        figure::plural(tried_above, "try"),
+        figure::plural(tried_above, "trial"),
     ))
 }
 
@@ -111,15 +111,18 @@ mod tests {
 
     #[test]
     fn an_answer_tells_how_many_tries_stand_behind_it() {
-        let tried = |offered_per_s, holds| Try { offered_per_s, holds, ..Try::default() };
+        let tried = |offered_per_s, holds| Trial { offered_per_s, holds, ..Trial::default() };
         let search = Search {
             best_per_s: Some(1000.0),
             failed_per_s: Some(1050.0),
-            tries: vec![tried(1000.0, true), tried(1050.0, false), tried(1000.0, false), tried(1000.0, true)],
+            trials: vec![tried(1000.0, true), tried(1050.0, false), tried(1000.0, false), tried(1000.0, true)],
             ..Search::default()
         };
         let text = interval(&search).unwrap_or_default();
-        assert_eq!(text, "It lies between 1,000/s, which held in 2 of 3 tries, and 1,050/s, which held in 0 of 1 try.");
+        assert_eq!(
+            text,
+            "It lies between 1,000/s, which held in 2 of 3 trials, and 1,050/s, which held in 0 of 1 trial."
+        );
         assert_eq!(interval(&Search::default()), None);
     }
 }

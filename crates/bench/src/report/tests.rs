@@ -25,8 +25,8 @@ fn golden(name: &str, got: &str) {
 #[test]
 fn reports_match_their_goldens() {
     let (run, troubled) = (sample::run(), sample::troubled_run());
-    assert_eq!(run.validate(), Ok(()));
-    assert_eq!(troubled.validate(), Ok(()));
+    assert_eq!(crate::model::validate(&run), Ok(()));
+    assert_eq!(crate::model::validate(&troubled), Ok(()));
     assert!(run.is_clean() && !troubled.is_clean());
     golden("run.table.txt", &table::render(&run, Paint::default()));
     golden("troubled.table.txt", &table::render(&troubled, Paint::default()));
@@ -79,7 +79,7 @@ fn a_broken_invariant_is_found() {
     for (want, breakage) in table {
         let mut run = sample::run();
         breakage(&mut run);
-        let problem = run.validate().unwrap_err().to_string();
+        let problem = crate::model::validate(&run).unwrap_err().to_string();
         assert!(problem.contains(want), "{want}: {problem}");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::model::{BuildProfile, CpuUse, Link, Outcome, Phase, RunReport};
 
-use super::figure;
+use crate::figure;
 
 /// A measured part shorter than this says little about a store that compacts in the background.
 const SHORT_PHASE_S: f64 = 10.0;
@@ -12,7 +12,7 @@ const SATURATED_SHARE: f64 = 0.85;
 const OTHERS_SHARE: f64 = 0.15;
 /// An open loop that achieves less than this share of what it offers has fallen behind.
 const KEPT_UP_SHARE: f64 = 0.98;
-/// Memory above this multiple of the budget breaks the budget's promise.
+/// Memory above this multiple of the budget is more than the budget allows.
 const BUDGET_SLACK: f64 = 1.3;
 
 /// How much a warning matters.
@@ -123,7 +123,7 @@ fn failures(report: &RunReport, phase: &Phase, list: &mut Vec<Warning>) {
         for (kind, first) in &op.error_texts {
             text += &format!(" The first {kind} said: `{first}`.");
         }
-        // Of a search, tries at more than the store takes may fail: the verdict on each is in its table.
+        // Of a search, trials at more than the store takes may fail: the verdict on each is in its table.
         let tolerated = !report.searches.is_empty() || op.errors.keys().all(|kind| report.tolerates(kind));
         add(list, if tolerated { Severity::Caution } else { Severity::Failure }, text);
     }
@@ -131,7 +131,7 @@ fn failures(report: &RunReport, phase: &Phase, list: &mut Vec<Warning>) {
 
 fn cautions(report: &RunReport, list: &mut Vec<Warning>) {
     if !report.searches.is_empty() {
-        // Tries are short, and some are too much for the store by intention: each has its verdict.
+        // Trials are short, and some are too much for the store by intention: each has its verdict.
         return over_budget(report, list);
     }
     // The load ends when the records do; how long it takes is its result.
@@ -175,7 +175,7 @@ fn cautions(report: &RunReport, list: &mut Vec<Warning>) {
     over_budget(report, list);
 }
 
-/// Whoever else used the machine took that from the store, or from the client.
+/// Other processes that used the machine took that from the store, or from the client.
 fn others(report: &RunReport, phase: &Phase, list: &mut Vec<Warning>) {
     let here = report.environment.link != Link::Network && phase.agents.iter().all(|agent| is_here(&agent.name));
     let cores = phase.cpu.others_s().filter(|_| here).map_or(0.0, |others| others / phase.duration_s.max(1e-9));
@@ -190,7 +190,7 @@ fn others(report: &RunReport, phase: &Phase, list: &mut Vec<Warning>) {
     }
 }
 
-/// Whoever else the host serves took it from the store, or from the client.
+/// Other machines of the host took it from the store, or from the client.
 fn stolen(report: &RunReport, phase: &Phase, list: &mut Vec<Warning>) {
     let share = phase.cpu.stolen_share(phase.duration_s, report.environment.cores);
     if share > CpuUse::STOLEN_SHARE_MAX {

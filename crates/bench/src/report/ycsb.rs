@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::model::{LatencySummary, OpStats, Phase};
 
-use super::date;
+use crate::date;
 
 /// What `hdrhistogram.percentiles` is when it is not set.
 pub const PERCENTILES: [f64; 2] = [95.0, 99.0];

@@ -1,8 +1,8 @@
 //! Latency against offered load: the rates in order, up to the first that is too much.
 
 use super::options::OfferedRate;
-use crate::model::Try;
-use crate::report::figure;
+use crate::figure;
+use crate::model::Trial;
 
 /// The curve is flat as long as p99 is at most so many times what it is at the lowest rate.
 const FLAT: f64 = 2.0;
@@ -20,12 +20,12 @@ pub(super) fn rates(asked: &[OfferedRate], closed_per_s: Option<f64>) -> Vec<f64
 }
 
 /// The highest rate before the knee, the lowest behind it, and a sentence.
-pub(super) fn knee(tries: &[Try]) -> (Option<f64>, Option<f64>, String) {
-    let Some(first) = tries.first() else { return (None, None, "Nothing was measured.".to_owned()) };
-    let behind = |one: &&Try| !one.holds || one.p99_us > first.p99_us * FLAT;
-    let beyond = tries.iter().find(behind);
-    let below = tries.iter().take_while(|one| !behind(one)).last();
-    let rate = |one: &Try| format!("{}/s", figure::rate(one.offered_per_s));
+pub(super) fn knee(trials: &[Trial]) -> (Option<f64>, Option<f64>, String) {
+    let Some(first) = trials.first() else { return (None, None, "Nothing was measured.".to_owned()) };
+    let behind = |one: &&Trial| !one.holds || one.p99_us > first.p99_us * FLAT;
+    let beyond = trials.iter().find(behind);
+    let below = trials.iter().take_while(|one| !behind(one)).last();
+    let rate = |one: &Trial| format!("{}/s", figure::rate(one.offered_per_s));
     let text = match (below, beyond) {
         (Some(below), Some(beyond)) => format!(
             "Flat up to {} (p99 {}, {} at the lowest rate); the knee is between there and {}, where {}.",
@@ -51,9 +51,9 @@ pub(super) fn knee(tries: &[Try]) -> (Option<f64>, Option<f64>, String) {
 mod tests {
     use super::*;
 
-    fn tried(offered_per_s: f64, p99_us: f64, holds: bool) -> Try {
+    fn tried(offered_per_s: f64, p99_us: f64, holds: bool) -> Trial {
         let why = if holds { "keeps up" } else { "fell behind" }.to_owned();
-        Try { offered_per_s, p99_us, holds, why, ..Try::default() }
+        Trial { offered_per_s, p99_us, holds, why, ..Trial::default() }
     }
 
     #[test]

@@ -1,14 +1,14 @@
-//! The search itself: which rate to try next, in the face of noise. No clock, no store.
+//! The search itself: which rate to trial next, in the face of noise. No clock, no store.
 
-use super::goal::Judged;
+use crate::slo::Judged;
 
-/// Below this multiple of the bound one try is enough: noise makes latencies longer, seldom shorter. A try that fails is
+/// Below this multiple of the bound one trial is enough: noise makes latencies longer, seldom shorter. A trial that fails is
 /// believed at once only when the store fell far behind.
 const CLEARLY_HOLDS: f64 = 0.6;
 /// From one rate to the next while there is no bound on one side.
 const STRIDE: f64 = 1.6;
-/// A search that takes more tries than this has no answer.
-const TRIES_MAX: u32 = 60;
+/// A search that takes more trials than this has no answer.
+const TRIALS_MAX: u32 = 60;
 /// So many steps down without a rate that holds are enough: what delays operations then is not their number.
 const STEPS_DOWN_MAX: u32 = 12;
 
@@ -19,9 +19,9 @@ pub(super) struct Hunt {
     pub(super) start_per_s: f64,
     /// The distance between what holds and what does not, as a share, at which it ends.
     pub(super) tolerance: f64,
-    /// Tries of a rate that most of them decide about.
+    /// Trials of a rate that most of them decide about.
     pub(super) repeats: u32,
-    /// Nothing below it is tried: there are too few operations in a try to tell what is promised.
+    /// Nothing below it is tried: there are too few operations in a trial to tell what is asked for.
     pub(super) rate_min: f64,
 }
 
@@ -32,23 +32,23 @@ pub(super) struct Found {
     pub(super) best_per_s: Option<f64>,
     /// The lowest above it that does not.
     pub(super) failed_per_s: Option<f64>,
-    /// It took too many tries and was ended.
+    /// It took too many trials and was ended.
     pub(super) ended: bool,
 }
 
-/// Nobody answers any more: the run was stopped, or failed.
+/// No measurement comes any more: the run was stopped, or failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ended;
 
 struct Searcher<'a> {
     hunt: Hunt,
-    tries: u32,
+    trials: u32,
     measure: &'a mut dyn FnMut(f64) -> Result<Judged, Ended>,
 }
 
-/// Looks for the highest rate at which `measure` says that the promise holds.
+/// Looks for the highest rate at which `measure` says that the objective holds.
 pub(super) fn hunt(hunt: Hunt, measure: &mut dyn FnMut(f64) -> Result<Judged, Ended>) -> Result<Found, Ended> {
-    let mut searcher = Searcher { hunt, tries: 0, measure };
+    let mut searcher = Searcher { hunt, trials: 0, measure };
     let (mut low, mut high) = searcher.bracket()?;
     let mut sure = None;
     // It held by luck: the first step down is as far as what is looked for is wide.
@@ -72,15 +72,15 @@ pub(super) fn hunt(hunt: Hunt, measure: &mut dyn FnMut(f64) -> Result<Judged, En
 
 impl Searcher<'_> {
     fn goes_on(&self) -> bool {
-        self.tries < TRIES_MAX
+        self.trials < TRIALS_MAX
     }
 
     fn one(&mut self, rate: f64) -> Result<Judged, Ended> {
-        self.tries += 1;
+        self.trials += 1;
         (self.measure)(rate)
     }
 
-    /// One try if it is clear, else most of several.
+    /// One trial if it is clear, else most of several.
     fn decide(&mut self, rate: f64) -> Result<bool, Ended> {
         let first = self.one(rate)?;
         if first.ratio < CLEARLY_HOLDS || first.ratio.is_infinite() {
@@ -94,7 +94,7 @@ impl Searcher<'_> {
         self.most_after(rate, first, of)
     }
 
-    /// Goes on until one side has most of `of` tries.
+    /// Goes on until one side has most of `of` trials.
     fn most_after(&mut self, rate: f64, first: bool, of: u32) -> Result<bool, Ended> {
         let enough = of / 2 + 1;
         let (mut held, mut failed) = (u32::from(first), u32::from(!first));
@@ -156,7 +156,7 @@ mod tests {
                 return Ok(Judged { holds: false, ratio: f64::INFINITY, why });
             }
             let factor = (noise * ((0..12).map(|_| prng.next_f64()).sum::<f64>() - 6.0)).exp();
-            // 1 ms at rest; the promise is 5 ms, so it breaks at four fifths of the capacity.
+            // 1 ms at rest; the objective is 5 ms, so it breaks at four fifths of the capacity.
             let ratio = 1.0 / (1.0 - rate / capacity) / 5.0 * factor;
             Ok(Judged { holds: ratio < 1.0, ratio, why })
         }
@@ -177,26 +177,26 @@ mod tests {
         let (mut off, mut most) = (0, 0);
         for seed in 0..200 {
             let mut prng = Prng::new(seed);
-            let mut tries = 0;
+            let mut trials = 0;
             let mut noisy = store(100_000.0, 0.15, &mut prng);
             let mut counted = |rate| {
-                tries += 1;
+                trials += 1;
                 noisy(rate)
             };
             let hunt_it = Hunt { start_per_s: 50_000.0, tolerance: 0.05, repeats: 3, rate_min: 1.0 };
             let best = hunt(hunt_it, &mut counted).unwrap().best_per_s.unwrap();
             // Noise of 15 % in a p99 blurs the place where it breaks by some 3 %.
             off += u32::from(!(72_000.0..=84_000.0).contains(&best));
-            most = most.max(tries);
+            most = most.max(trials);
         }
-        assert!(off <= 10 && most <= 45, "{off} of 200 were off, {most} tries at most");
+        assert!(off <= 10 && most <= 45, "{off} of 200 were off, {most} trials at most");
     }
 
     #[test]
     fn a_promise_that_cannot_be_kept_has_no_rate() {
         let mut never = |_: f64| Ok(Judged { holds: false, ratio: 9.0, why: String::new() });
         let far = Hunt { start_per_s: 1e6, tolerance: 0.05, repeats: 3, rate_min: 1.0 };
-        assert!(hunt(far, &mut never).unwrap().failed_per_s.unwrap() > 1000.0, "it does not go down for ever");
+        assert!(hunt(far, &mut never).unwrap().failed_per_s.unwrap() > 1000.0, "it does not go down without end");
         let hunt_it = Hunt { start_per_s: 100.0, tolerance: 0.05, repeats: 3, rate_min: 1.0 };
         let nothing = Found { best_per_s: None, failed_per_s: Some(1.0), ended: false };
         assert_eq!(hunt(hunt_it, &mut never), Ok(nothing));
@@ -212,12 +212,12 @@ mod tests {
         for (seed, good_for) in (0..200).map(|seed| (seed, seed % 40)) {
             let (mut early, mut late) = (Prng::new(seed), Prng::new(seed + 1000));
             let mut held = Vec::new();
-            let mut tries = 0;
+            let mut trials = 0;
             let mut before = store(100_000.0, 0.15, &mut early);
             let mut after = store(20_000.0, 0.25, &mut late);
             let mut changing = |rate| {
-                tries += 1;
-                let judged = if tries <= good_for { before(rate) } else { after(rate) }?;
+                trials += 1;
+                let judged = if trials <= good_for { before(rate) } else { after(rate) }?;
                 held.extend(judged.holds.then_some(rate));
                 Ok(judged)
             };
@@ -225,7 +225,7 @@ mod tests {
             let found = hunt(hunt_it, &mut changing).unwrap();
             assert!(found.best_per_s.is_none_or(|best| held.contains(&best)), "seed {seed}: {found:?} never held");
             assert!(found.best_per_s.is_some() || found.ended, "seed {seed}: some rate holds");
-            assert!((!found.ended || tries >= 60) && tries <= 65, "seed {seed}: {tries} tries");
+            assert!((!found.ended || trials >= 60) && trials <= 65, "seed {seed}: {trials} trials");
             ended += u32::from(found.ended);
         }
         assert!(ended <= 20, "{ended} of 200 did not come to an end");

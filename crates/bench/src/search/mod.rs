@@ -1,14 +1,12 @@
-//! How much a store takes: the highest rate that keeps a promise, and latency against the load that is offered.
+//! How much a store takes: the highest rate that keeps an SLO, and latency against the load that is offered.
 
 mod curve;
-mod goal;
 mod hunt;
 mod options;
 mod page;
-mod tries;
+mod trials;
 
 pub use options::SearchOptions;
 
-pub(crate) use goal::{Goal, LatencyPromise};
 pub(crate) use page::render as page;
-pub(crate) use tries::searched;
+pub(crate) use trials::searched;

@@ -2,23 +2,23 @@
 
 use clap::Args;
 
-use super::goal::Goal;
-use crate::cli::Span;
+use crate::options::Span;
+use crate::slo::Slo;
 
 /// How much does it take?
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "How much does it take")]
 pub struct SearchOptions {
-    /// Look for the highest rate of an open loop that keeps a promise, such as "p99 < 5ms" or
+    /// Look for the highest rate of an open loop that keeps an SLO, such as "p99 < 5ms" or
     /// "READ p99 < 2ms and UPDATE p99.9 < 20ms and failed < 0.1%"
     ///
-    /// A promise without an operation is one for each kind of operation. Latency counts from the intended start, and a
-    /// store that does less than 98 % of what is offered keeps no promise. Begins at --rate, or at half of what a closed
+    /// An SLO without an operation is one for each kind of operation. Latency counts from the intended start, and a
+    /// store that does less than 98 % of what is offered keeps no SLO. Begins at --rate, or at half of what a closed
     /// loop gets, goes up or down until one rate holds and one does not, then halves the distance until it is within
-    /// --tolerance. A result that is close to the promise is tried again, up to --repeats times, and most of them
-    /// decide; so is the answer. Each try has --warm-up (3s) and --duration (10s).
+    /// --tolerance. A result that is close to the SLO is tried again, up to --repeats times, and most of them
+    /// decide; so is the answer. Each trial has --warm-up (3s) and --duration (10s).
     #[arg(long, value_name = "PROMISE", conflicts_with = "rates")]
-    pub find_max_rate: Option<Goal>,
+    pub find_max_rate: Option<Slo>,
     /// Measure at each of these rates in turn, up to the first that is too much: numbers, or per cent of what a closed
     /// loop gets, such as 20%,40%,60%,80%,90%,100%
     #[arg(long, value_name = "RATE,RATE…", value_delimiter = ',')]
@@ -26,7 +26,7 @@ pub struct SearchOptions {
     /// How close the answer must be, in per cent
     #[arg(long, default_value_t = 5.0, value_name = "PERCENT")]
     pub tolerance: f64,
-    /// Tries of a rate that most of them decide about; odd
+    /// Trials of a rate that most of them decide about; odd
     #[arg(long, default_value_t = 3)]
     pub repeats: u32,
 }

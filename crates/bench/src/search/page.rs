@@ -1,13 +1,14 @@
-//! All tries of a search on the terminal.
+//! All trials of a search on the terminal.
 
+use crate::figure;
 use crate::model::Search;
-use crate::report::{Paint, figure};
+use crate::report::Paint;
 
 /// A table and the answer, ending in a newline.
 pub(crate) fn render(search: &Search, paint: Paint) -> String {
-    let head = format!("{:<12} {:>10} {:>10} {:>9} {:>9}", "try", "offered/s", "achieved/s", "p50", "p99");
+    let head = format!("{:<12} {:>10} {:>10} {:>9} {:>9}", "trial", "offered/s", "achieved/s", "p50", "p99");
     let mut out = format!("\n{}  {}\n{}\n", paint.with("1", "search"), search.goal, paint.with("2", &head));
-    for one in &search.tries {
+    for one in &search.trials {
         out.push_str(&format!(
             "{:<12} {:>10} {:>10} {:>9} {:>9}  {}\n",
             one.phase,

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use client::StoreUrl;
 
-use super::file::ActionFile;
-use super::lent::{LentStore, words};
 use super::settle::{PlanSight, plans};
 use crate::driver::EventLog;
+use crate::model::ActionFile;
+use crate::suite_stores::{SuiteStore, words};
 
 /// How often the store is asked for its plans.
 const PLANS_EVERY: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ pub(crate) struct Due {
 /// done, in sentences.
 pub(crate) fn play(
     mut due: Vec<Due>,
-    store: &Mutex<Box<dyn LentStore>>,
+    store: &Mutex<Box<dyn SuiteStore>>,
     events: &EventLog,
     ended: &Receiver<()>,
 ) -> Vec<String> {
@@ -67,7 +67,7 @@ struct PlanWatch {
 }
 
 impl PlanWatch {
-    fn new(store: &Mutex<Box<dyn LentStore>>) -> Self {
+    fn new(store: &Mutex<Box<dyn SuiteStore>>) -> Self {
         let url = store.lock().unwrap_or_else(PoisonError::into_inner).url();
         let store: Option<StoreUrl> = url.parse().ok();
         let known = store.as_ref().map(plans).unwrap_or_default();

@@ -3,21 +3,24 @@
 
 use std::time::Duration;
 
-use super::file::{ActionFile, Does, StepFile, StoreFile, TableFile};
+use super::file::{Does, StepFile};
 use super::options::{Place, options, task};
 use super::peer_store;
 use super::plan::{Part, Plan, Step};
 use super::runner::{due, embedded_settings};
-use crate::cli::{PhaseOptions, Program, Span, Trouble};
+use crate::model::{ActionFile, StoreFile, TableFile};
+use crate::options::{PhaseOptions, Span};
+use crate::phase::setup;
+use crate::program::Program;
 use crate::published;
 use crate::report::is_figure;
-use crate::search::Goal;
-use crate::single;
+use crate::slo::Slo;
+use crate::trouble::Trouble;
 use crate::workload::KNOWN;
 
 /// The store that the suite runs on, if it is one that is there.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct Existing {
     /// A store was named.
     pub(crate) is_given: bool,
     /// With a program that does things to it.
@@ -28,13 +31,13 @@ pub(crate) struct Standing {
 ///
 /// # Errors
 /// The first thing that cannot be, and where it stands.
-pub(crate) fn check(plan: &Plan, standing: Standing, program: &Program<'_>) -> Result<(), String> {
+pub(crate) fn check(plan: &Plan, existing: Existing, program: &Program<'_>) -> Result<(), String> {
     for part in &plan.parts {
         let at = |problem: String| format!("part {}: {problem}", part.name);
         store(&part.store, program).map_err(at)?;
         for (index, step) in part.steps.iter().enumerate() {
             let at = |problem: String| format!("part {}, step {}: {problem}", part.name, step.name);
-            self::step(part, index, step, standing, program).map_err(at)?;
+            self::step(part, index, step, existing, program).map_err(at)?;
         }
     }
     plan.tables.iter().try_for_each(|table| self::table(plan, table))
@@ -59,7 +62,7 @@ fn store(store: &StoreFile, program: &Program<'_>) -> Result<(), String> {
     }
 }
 
-fn step(part: &Part, index: usize, step: &Step, standing: Standing, program: &Program<'_>) -> Result<(), String> {
+fn step(part: &Part, index: usize, step: &Step, existing: Existing, program: &Program<'_>) -> Result<(), String> {
     let file = &step.file;
     if (file.does == Does::Act) != file.action.is_some() {
         return Err("a step has an `action` if it does `act`, and none otherwise".to_owned());
@@ -67,10 +70,10 @@ fn step(part: &Part, index: usize, step: &Step, standing: Standing, program: &Pr
     if (file.does == Does::Search) != file.goal.is_some() {
         return Err("a step has a `goal` if it does `search`, and none otherwise".to_owned());
     }
-    file.goal.as_deref().map(str::parse::<Goal>).transpose()?;
+    file.goal.as_deref().map(str::parse::<Slo>).transpose()?;
     let timed = due(file)?;
     for action in timed.iter().map(|due| &due.action).chain(&file.action) {
-        self::action(part, action, standing)?;
+        self::action(part, action, existing)?;
     }
     if !file.published.is_empty() {
         published::row(&file.published).map_err(|problem| format!("published: {problem}"))?;
@@ -101,13 +104,13 @@ fn phase(part: &Part, step: &Step, program: &Program<'_>) -> Result<(), String> 
         return Err(format!("rate {rate}: expected a number above 0"));
     }
     if file.does == Does::Search && options.duration.is_none() {
-        // Its tries have a duration of their own.
+        // Its trials have a duration of their own.
         options.duration = Some(Span::Time(Duration::from_secs(1)));
     }
     if file.rate_of.is_some() {
         options.rate = Some(file.rate.unwrap_or(1.0));
     }
-    match single::planned(&step.name, task, &options, program) {
+    match setup::planned(&step.name, task, &options, program) {
         Ok(_) => Ok(()),
         Err(Trouble::Usage(text)) => Err(text),
         Err(Trouble::Failed(error)) => Err(error.to_string()),
@@ -120,12 +123,12 @@ fn properties(file: &StepFile) -> Result<(), String> {
     unknown.map_or(Ok(()), |name| Err(format!("property {name}: there is none (`basalt bench properties` lists them)")))
 }
 
-fn action(part: &Part, action: &ActionFile, standing: Standing) -> Result<(), String> {
+fn action(part: &Part, action: &ActionFile, existing: Existing) -> Result<(), String> {
     use ActionFile::{AddNode, Ctl, FlushCache, Heal, Kill, Partition, Pause, Restart, Resume};
-    let what = super::lent::words(action).join(" ");
-    if standing.is_given {
+    let what = crate::suite_stores::words(action).join(" ");
+    if existing.is_given {
         let lacks = "it needs --act-with, a program that does this to the store of --target";
-        return if standing.can_act { Ok(()) } else { Err(format!("`{what}`: {lacks}")) };
+        return if existing.can_act { Ok(()) } else { Err(format!("`{what}`: {lacks}")) };
     }
     if !matches!(part.store.system.as_str(), "" | "basalt") {
         return Err(format!("`{what}`: it cannot be done to the system `{}`", part.store.system));

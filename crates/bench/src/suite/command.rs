@@ -8,20 +8,23 @@ use clap::Args;
 use toml::Value;
 
 use super::builtin::{BUILTIN, text};
-use super::check::{Standing, check};
+use super::check::{Existing, check};
 use super::file::Does;
 use super::outlook::{Outlook, records};
 use super::plan::{Plan, Wishes};
-use super::record::{Folder, SuiteRecord};
-use super::report::{SuiteReport, write};
+use super::record::Folder;
 use super::runner::Runner;
-use crate::assemble::link_to;
-use crate::cli::{Program, Trouble};
-use crate::coordinate::CrewOptions;
-use crate::environment::environment;
+use crate::coordinator::LoaderOptions;
+use crate::date::{rfc3339, unix_ms};
+use crate::machine::environment::environment;
+use crate::model::SuiteRecord;
 use crate::model::{Identity, Link, Outcome};
 use crate::output::print;
-use crate::report::{Claimed, RUNS, count, default_dir, rfc3339, span, unix_ms};
+use crate::phase::assemble::link_to;
+use crate::program::Program;
+use crate::report::SuiteReport;
+use crate::report::{Claimed, RUNS, count, default_dir, span};
+use crate::trouble::Trouble;
 
 const AFTER: &str = "\
 Examples:
@@ -116,8 +119,8 @@ pub(crate) fn run(options: &SuiteOptions, program: &Program<'_>) -> Result<bool,
     };
     let wrong = |e: String| Trouble::Usage(format!("{name}: {e}"));
     let mut plan = Plan::read(&suite, &wishes(options)?).map_err(wrong)?;
-    let standing = Standing { is_given: options.target.is_some(), can_act: options.act_with.is_some() };
-    check(&plan, standing, program).map_err(wrong)?;
+    let existing = Existing { is_given: options.target.is_some(), can_act: options.act_with.is_some() };
+    check(&plan, existing, program).map_err(wrong)?;
     plan.keep_only(&options.only).map_err(wrong)?;
     if options.list {
         return list_steps(&plan);
@@ -134,13 +137,13 @@ pub(crate) fn run(options: &SuiteOptions, program: &Program<'_>) -> Result<bool,
     if !options.quiet {
         crate::note!("{}: {}; raw data in {}", plan.name, plan.takes, folder.dir().display());
     }
-    let crew = CrewOptions {
+    let loader = LoaderOptions {
         agents: options.agents.clone(),
         secret_file: options.secret_file.clone(),
-        ..CrewOptions::default()
+        ..LoaderOptions::default()
     };
     let runner = Runner {
-        crew: &crew,
+        loader: &loader,
         plan: &plan,
         folder: &folder,
         program,
@@ -160,8 +163,8 @@ pub(crate) fn run(options: &SuiteOptions, program: &Program<'_>) -> Result<bool,
 /// Draws the report of a run folder, and shows its tables.
 pub(crate) fn draw(folder: &Folder, about: SuiteRecord) -> Result<(), Trouble> {
     let report = SuiteReport { about, steps: folder.steps()? };
-    let html = write(folder.dir(), &report)?;
-    print(&super::report::tables_text(&report))?;
+    let html = crate::report::write_suite(folder.dir(), &report)?;
+    print(&crate::report::suite_tables_text(&report))?;
     crate::note!("the report is in {}", html.display());
     Ok(())
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use crate::model::{ActionFile, StoreFile, TableFile};
+
 /// A whole file. Parts keep their names unfilled: a scale fills them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -68,45 +70,6 @@ pub(crate) struct PartFile {
     pub(crate) store: StoreFile,
 }
 
-/// A store to be started.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct StoreFile {
-    /// `basalt`, `embedded`, `noop`, or a peer such as `redis`.
-    pub system: String,
-    /// How many nodes.
-    pub nodes: u16,
-    /// How many shards.
-    pub shards: u32,
-    /// How many replicas of each shard; three, or one a node if there are fewer.
-    pub replication_factor: Option<u16>,
-    /// `sync` or `nosync`.
-    pub durability: String,
-    /// `lsm` or `memory`.
-    pub engine: String,
-    /// Memory of each node, such as `256M`.
-    pub memory: String,
-    /// Megabytes that the kernel gives each node, its cache of the node's files included; 0 = no bound.
-    pub memory_limit_mb: u64,
-    /// Where the data lies: on the run folder's disk, or on one that is slowed down.
-    pub disk: DiskFile,
-    /// Further settings of every node.
-    pub set: BTreeMap<String, Value>,
-    /// Settings of the system that are not equal to the others', in words, for the report.
-    pub differs: Vec<String>,
-}
-
-/// Where a store's data lies.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DiskFile {
-    /// In the run folder.
-    #[default]
-    Own,
-    /// On a device that is slowed down as a spinning disk would be: an emulation.
-    Slow,
-}
-
 /// One step of a part.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -163,7 +126,7 @@ pub(crate) enum Does {
     Load,
     /// Runs the workload.
     Run,
-    /// Looks for the highest rate that keeps a promise.
+    /// Looks for the highest rate that keeps an SLO.
     Search,
     /// Removes the workload's records.
     Delete,
@@ -196,82 +159,4 @@ pub(crate) struct EventFile {
     /// What.
     #[serde(flatten)]
     pub(crate) action: ActionFile,
-}
-
-/// What can be done to a store.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "do")]
-pub enum ActionFile {
-    /// Ends a node at once.
-    Kill {
-        /// From 1 on.
-        node: usize,
-    },
-    /// Holds a node's process up.
-    Pause {
-        /// From 1 on.
-        node: usize,
-    },
-    /// Lets it go on.
-    Resume {
-        /// From 1 on.
-        node: usize,
-    },
-    /// Starts a node again that was killed, or stops and starts one that runs.
-    Restart {
-        /// From 1 on.
-        node: usize,
-    },
-    /// Adds a node, which takes shards by itself.
-    AddNode,
-    /// Cuts a node off from the others.
-    Partition {
-        /// From 1 on.
-        node: usize,
-    },
-    /// Ends that.
-    Heal {
-        /// From 1 on.
-        node: usize,
-    },
-    /// Restarts all nodes in turn and empties the system's cache of their files: what is read next comes from the disk.
-    FlushCache,
-    /// `basalt ctl` with these arguments, such as `["plan", "split", "3"]`.
-    Ctl {
-        /// Its arguments, without the store's address.
-        args: Vec<String>,
-    },
-}
-
-/// A table of the report.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct TableFile {
-    /// Above it.
-    pub title: String,
-    /// What its rows are.
-    #[serde(default)]
-    pub kind: TableKind,
-    /// The steps that it shows, by the beginnings of their names; all that measured, if none is given.
-    #[serde(default)]
-    pub steps: Vec<String>,
-    /// Its columns: values that steps show, and figures.
-    #[serde(default)]
-    pub columns: Vec<String>,
-    /// A sentence below it.
-    #[serde(default)]
-    pub remark: String,
-}
-
-/// What a table's rows are.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TableKind {
-    /// One row a step, and the published one below it.
-    #[default]
-    Steps,
-    /// One row an operation of a step: the latency at falling percentiles.
-    Percentiles,
-    /// One row a group of steps that show the same values: medians of several runs and how far they scatter.
-    Medians,
 }

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use toml::Value;
 
+use crate::model::plain;
+
 /// Names and what they stand for.
 pub(crate) type Names = BTreeMap<String, Value>;
 
@@ -16,7 +18,7 @@ const DEPTH_MAX: usize = 8;
 /// `value` with every name in it replaced.
 ///
 /// # Errors
-/// A name that nobody has given a value, or arithmetic that cannot be done.
+/// A name without a value, or arithmetic that cannot be done.
 pub(crate) fn fill(value: &Value, names: &Names) -> Result<Value, String> {
     fill_within(value, names, DEPTH_MAX)
 }
@@ -79,22 +81,6 @@ fn value_of<'a>(name: &str, names: &'a Names) -> Result<&'a Value, String> {
         let known: Vec<&str> = names.keys().map(String::as_str).collect();
         format!("`${name}`: no such name; there are {}", known.join(", "))
     })
-}
-
-/// A value as a text has it.
-#[must_use]
-pub fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Integer(number) => number.to_string(),
-        Value::Float(number) => number.to_string(),
-        Value::Boolean(truth) => truth.to_string(),
-        Value::Datetime(when) => when.to_string(),
-        Value::Array(list) => list.iter().map(plain).collect::<Vec<_>>().join(", "),
-        Value::Table(table) => {
-            table.iter().map(|(name, value)| format!("{name} {}", plain(value))).collect::<Vec<_>>().join(", ")
-        }
-    }
 }
 
 /// Arithmetic from left to right, with the usual precedence.

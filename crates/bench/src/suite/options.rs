@@ -6,8 +6,8 @@ use clap::ValueEnum;
 use toml::Value;
 
 use super::file::{Does, StepFile};
-use super::names::plain;
-use crate::cli::{AccessOptions, ArrivalsOption, Format, OutputOptions, PhaseOptions, StoreOptions};
+use crate::model::plain;
+use crate::options::{AccessOptions, ArrivalsOption, Format, OutputOptions, PhaseOptions, StoreOptions};
 use crate::workload::Task;
 
 /// Which phase a step is; none if it is none.

@@ -7,7 +7,7 @@ use toml::Value;
 use super::file::{Does, StepFile};
 use super::names::number_of;
 use super::plan::{Part, Plan, Step};
-use crate::cli::Span;
+use crate::options::Span;
 
 /// A load of which nothing is known makes so many records a second, and bytes: two cores that make the load too.
 const RECORDS_PER_S: f64 = 20_000.0;
@@ -16,9 +16,9 @@ const BYTES_PER_S: f64 = 12e6;
 const BETWEEN_S: f64 = 1.5;
 /// A store that has nothing to do is seen to rest after this time.
 const REST_S: f64 = 3.0;
-/// Tries of a search that begins near its answer.
+/// Trials of a search that begins near its answer.
 const TRIES: f64 = 14.0;
-/// What searches and their tries last where nobody says.
+/// What searches and their trials last by default.
 const TRY_S: f64 = 13.0;
 
 /// What is done with how long it takes, by what and on what.

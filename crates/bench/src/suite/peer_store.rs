@@ -5,9 +5,9 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use super::file::{ActionFile, StoreFile};
-use super::lent::{LentStore, words};
+use crate::model::{ActionFile, StoreFile};
 use crate::peer::{DurabilityOfPeer, PeerName, Roster, UpOptions, up};
+use crate::suite_stores::{SuiteStore, words};
 
 /// The heap of a system that needs one told, where the suite gives none.
 const MEMORY_MIB: u32 = 512;
@@ -65,7 +65,7 @@ fn mebibytes(text: &str) -> Option<u32> {
     text.trim_end_matches(['M', 'm']).parse().ok()
 }
 
-impl LentStore for PeerStore {
+impl SuiteStore for PeerStore {
     fn url(&self) -> String {
         self.roster.target.clone()
     }

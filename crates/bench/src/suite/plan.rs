@@ -6,8 +6,10 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 use vocab::Prng;
 
-use super::file::{Order, PartFile, StepFile, StoreFile, SuiteFile, TableFile};
-use super::names::{Names, fill, plain};
+use super::file::{Order, PartFile, StepFile, SuiteFile};
+use super::names::{Names, fill};
+use crate::model::plain;
+use crate::model::{StoreFile, TableFile};
 
 /// More parts or steps than this are a mistake in the file.
 const PARTS_MAX: usize = 1000;

@@ -58,7 +58,7 @@ fn parts_and_steps_are_multiplied_and_filled() {
         (run.properties["fieldcount"].as_integer(), run.properties["readproportion"].as_integer()),
         (Some(1), Some(1))
     );
-    assert_eq!(run.events[0].action, super::super::file::ActionFile::Kill { node: 2 });
+    assert_eq!(run.events[0].action, crate::model::ActionFile::Kill { node: 2 });
     assert_eq!(plan.parts[0].store.set["acks"].as_str(), Some("majority"));
 }
 

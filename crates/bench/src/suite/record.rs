@@ -1,99 +1,20 @@
 //! What a suite leaves in its run folder while it runs, so that it can go on after an interruption and be drawn again:
 //! `suite.json`, the suite's file, and in `steps` one file a step with its raw data.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use toml::Value;
 
-use super::file::TableFile;
 use crate::driver::HistogramLog;
-use crate::model::{Environment, Event, Identity, Outcome, RunReport};
+use crate::model::{StepRecord, SuiteRecord};
 
 /// The layout's number: a folder with another is refused.
 const SCHEMA: u32 = 1;
 const ABOUT: &str = "suite.json";
 const STEPS: &str = "steps";
-
-/// What a whole suite's run is, but for its steps.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SuiteRecord {
-    /// The layout of this folder.
-    pub schema: u32,
-    /// Which run this is, and how to repeat it.
-    pub identity: Identity,
-    /// The machine that it ran on.
-    pub environment: Environment,
-    /// The suite's word.
-    pub name: String,
-    /// What it is, in a line.
-    pub title: String,
-    /// What it is for.
-    pub about: String,
-    /// What differs from the published experiment, as the file says.
-    pub differs: Vec<String>,
-    /// The scale.
-    pub scale: String,
-    /// How long the file says that it takes.
-    pub takes: String,
-    /// The scale's values.
-    pub names: BTreeMap<String, String>,
-    /// What is shown first.
-    pub tables: Vec<TableFile>,
-    /// How the last run ended.
-    pub outcome: Outcome,
-    /// What the reader must know.
-    pub notes: Vec<String>,
-}
-
-/// One step that has been taken.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct StepRecord {
-    /// The part's number and name.
-    pub part: (usize, String),
-    /// The step's number and name within it.
-    pub step: (usize, String),
-    /// What it did, in a word.
-    pub does: String,
-    /// The store's system, as the suite names it.
-    pub system: String,
-    /// The part is to be drawn as one timeline.
-    pub timeline: bool,
-    /// Values that tables show.
-    pub shows: BTreeMap<String, String>,
-    /// The published row that it repeats.
-    pub published: BTreeMap<String, Value>,
-    /// What the reader must know of it.
-    pub notes: Vec<String>,
-    /// Whether it came to its end. What is not done is done again when the run is resumed.
-    pub done: bool,
-    /// When it began, in milliseconds since 1970.
-    pub began_ms: u64,
-    /// How long it took.
-    pub took_s: f64,
-    /// What was done to the store in it, seconds after its beginning; a phase has its own in its report.
-    pub events: Vec<Event>,
-    /// What was measured, if it measured.
-    pub report: Option<RunReport>,
-}
-
-impl StepRecord {
-    /// The phase that stands for the step: the one that it measured; of a search a try that held at the rate that was
-    /// found, and none if none was found.
-    #[must_use]
-    pub fn phase(&self) -> Option<&crate::model::Phase> {
-        let report = self.report.as_ref()?;
-        let Some(search) = report.searches.first() else { return report.phases.first() };
-        let best = search.best_per_s?;
-        let mut held = search.tries.iter().rev().filter(|tried| tried.holds && tried.offered_per_s == best);
-        let name = &held.next()?.phase;
-        report.phases.iter().find(|phase| phase.name == *name)
-    }
-}
 
 /// A run folder.
 #[derive(Clone, Debug)]
@@ -155,7 +76,7 @@ impl Folder {
     pub(crate) fn keep(&self, record: &StepRecord, logs: &[(String, HistogramLog)]) -> io::Result<()> {
         let path = self.step_path(record);
         for (phase, log) in logs {
-            // A search has a log for each of its tries.
+            // A search has a log for each of its trials.
             let name = if logs.len() > 1 { format!("{phase}.hlog") } else { "hlog".to_owned() };
             let mut out = BufWriter::new(File::create(path.with_extension(name))?);
             log.write(&mut out, phase)?;

@@ -12,23 +12,29 @@ use client::StoreUrl;
 
 use super::act::{Due, play};
 use super::file::{Does, StepFile};
-use super::lent::{LentStore, Standing, words};
 use super::options::{Place, options, task};
 use super::outlook::Outlook;
 use super::peer_store::{self, PeerStore};
 use super::plan::{Part, Plan, Step, shown};
-use super::record::{Folder, StepRecord, SuiteRecord};
-use super::report::STOPPED;
+use super::record::Folder;
 use super::settle::settle;
-use crate::cli::{Program, Span, Trouble};
-use crate::coordinate::CrewOptions;
+use crate::coordinator::LoaderOptions;
+use crate::date::unix_ms;
 use crate::driver::HistogramLog;
 use crate::model::{Event, Outcome};
-use crate::report::{rate, span, unix_ms};
-use crate::search::{Goal, SearchOptions, searched};
-use crate::single::{Measured, measured_by};
+use crate::model::{StepRecord, SuiteRecord};
+use crate::options::Span;
+use crate::phase::setup::Measured;
+use crate::program::Program;
+use crate::report::STOPPED;
+use crate::report::{rate, span};
+use crate::search::{SearchOptions, searched};
+use crate::single::measured_by;
+use crate::slo::Slo;
+use crate::suite_stores::{ExistingStore, SuiteStore, words};
+use crate::trouble::Trouble;
 
-/// How close a search comes, and how many tries of one rate decide about it.
+/// How close a search comes, and how many trials of one rate decide about it.
 const SEARCH_TOLERANCE_PERCENT: f64 = 5.0;
 const SEARCH_REPEATS: u32 = 3;
 /// How often a step looks whether it is to end early.
@@ -47,7 +53,7 @@ pub(crate) struct Runner<'a> {
     /// The first port of stores that are started.
     pub(crate) port: u16,
     /// Who makes the load, if not this process.
-    pub(crate) crew: &'a CrewOptions,
+    pub(crate) loader: &'a LoaderOptions,
     pub(crate) seed: u64,
     pub(crate) quiet: bool,
     /// Stores' data stay when they have been measured.
@@ -59,7 +65,7 @@ pub(crate) struct Runner<'a> {
 /// What a part's steps run on.
 enum Ground {
     /// Nodes over the network.
-    Nodes(Mutex<Box<dyn LentStore>>),
+    Nodes(Mutex<Box<dyn SuiteStore>>),
     /// A store in this process, opened anew for each step.
     Embedded,
     /// A server that stores nothing.
@@ -194,14 +200,14 @@ impl Runner<'_> {
 
     fn ground(&self, part: &Part, dir: &Path) -> Result<Ground, Trouble> {
         if let Some(url) = self.target {
-            let standing = Standing::new(url, self.act_with.map(str::to_owned));
-            return Ok(Ground::Nodes(Mutex::new(Box::new(standing))));
+            let existing = ExistingStore::new(url, self.act_with.map(str::to_owned));
+            return Ok(Ground::Nodes(Mutex::new(Box::new(existing))));
         }
         match part.store.system.as_str() {
             "embedded" => Ok(Ground::Embedded),
             "noop" => Ok(Ground::Noop),
             name => {
-                let store: Box<dyn LentStore> = match peer_store::named(name) {
+                let store: Box<dyn SuiteStore> = match peer_store::named(name) {
                     Some(name) => Box::new(PeerStore::start(name, &part.store, dir, self.port)?),
                     None => self.program.stores.start(&part.store, dir, self.port)?,
                 };
@@ -229,7 +235,7 @@ impl Runner<'_> {
             ..StepRecord::default()
         };
         if reshapes(&step.file) {
-            // Whoever goes on after an interruption must know that it had begun.
+            // A run that goes on after an interruption must know that it had begun.
             self.folder.keep(&record, &[])?;
         }
         let mut logs = Vec::new();
@@ -341,20 +347,20 @@ impl Runner<'_> {
         }
         let task = task(step.file.does).ok_or_else(|| Trouble::Usage("not a phase".to_owned()))?;
         let due = due(&step.file).map_err(Trouble::Usage)?;
-        let mut crew = self.crew.clone();
-        crew.processes = step.file.processes.filter(|_| crew.agents.is_empty());
-        if crew.is_asked() {
+        let mut loader = self.loader.clone();
+        loader.processes = step.file.processes.filter(|_| loader.agents.is_empty());
+        if loader.is_asked() {
             // Each of them is told which one it is.
             options.properties.retain(|property| !property.starts_with("basalt.process"));
         }
-        let goal = step.file.goal.as_deref().map(str::parse::<Goal>).transpose().map_err(Trouble::Usage)?;
+        let goal = step.file.goal.as_deref().map(str::parse::<Slo>).transpose().map_err(Trouble::Usage)?;
         let measure = |program: &Program<'_>| match &goal {
             Some(goal) => {
                 let (tolerance, repeats) = (SEARCH_TOLERANCE_PERCENT, SEARCH_REPEATS);
                 let search = SearchOptions { find_max_rate: Some(goal.clone()), rates: Vec::new(), tolerance, repeats };
-                searched(&step.name, &options, &search, &crew, program)
+                searched(&step.name, &options, &search, &loader, program)
             }
-            None => measured_by(&step.name, task, &options, &crew, program),
+            None => measured_by(&step.name, task, &options, &loader, program),
         };
         let run = || self.while_all_run(ground, measure);
         let result = match ground {
@@ -383,7 +389,7 @@ impl Runner<'_> {
         Err(Trouble::Failed(io::Error::other(format!("step {} could not go on", step.name))))
     }
 
-    /// Measures until somebody stops it, or a node has ended by itself: a load that waits for it might never end.
+    /// Measures until it is stopped, or a node has ended by itself: a load that waits for it might never end.
     fn while_all_run<T>(&self, ground: &Ground, measure: impl FnOnce(&Program<'_>) -> T) -> T {
         let stop = AtomicBool::new(false);
         let program = Program { stop: &stop, events: self.program.events.clone(), ..*self.program };
@@ -415,7 +421,7 @@ pub(crate) fn due(step: &StepFile) -> Result<Vec<Due>, String> {
 
 /// Whether a step leaves the store in another shape than it found it in: it cannot be taken twice.
 fn reshapes(step: &StepFile) -> bool {
-    use super::file::ActionFile::{AddNode, Ctl, Kill};
+    use crate::model::ActionFile::{AddNode, Ctl, Kill};
     step.events.iter().any(|event| matches!(event.action, AddNode | Ctl { .. } | Kill { .. }))
 }
 
@@ -426,7 +432,7 @@ pub(super) fn embedded_settings(part: &Part) -> Vec<String> {
     let named =
         [("shards", &shards), ("durability", &store.durability), ("engine", &store.engine), ("memory", &store.memory)];
     let named = named.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| format!("{name}={value}"));
-    named.chain(store.set.iter().map(|(name, value)| format!("{name}={}", super::names::plain(value)))).collect()
+    named.chain(store.set.iter().map(|(name, value)| format!("{name}={}", crate::model::plain(value)))).collect()
 }
 
 fn remove(dir: &Path) -> io::Result<()> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use client::{Client, SlotMap, StoreUrl, Value};
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Between two lines for somebody who watches.
+/// Between two lines of progress.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 /// So many looks in a row must find nothing to do.
 const QUIET_LOOKS: u32 = 3;

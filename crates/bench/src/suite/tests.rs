@@ -3,14 +3,15 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::SuiteOptions;
 use super::builtin::BUILTIN;
-use super::check::{Standing, check};
+use super::check::{Existing, check};
 use super::file::{Does, SuiteFile};
 use super::plan::{Plan, Wishes};
 use super::record::Folder;
-use super::{NoStores, SuiteOptions};
-use crate::cli::Program;
 use crate::driver::EventLog;
+use crate::program::Program;
+use crate::suite_stores::NoStores;
 
 fn program(stop: &AtomicBool) -> Program<'_> {
     Program {
@@ -32,11 +33,11 @@ fn every_suite_can_be_run_at_every_scale() {
             let plan =
                 Plan::read(text, &Wishes { scale, ..Wishes::default() }).unwrap_or_else(|e| panic!("{name}: {e}"));
             let stop = AtomicBool::new(false);
-            check(&plan, Standing::default(), &program(&stop)).unwrap_or_else(|e| panic!("{name}, {scale}: {e}"));
+            check(&plan, Existing::default(), &program(&stop)).unwrap_or_else(|e| panic!("{name}, {scale}: {e}"));
             for step in plan.parts.iter().flat_map(|part| &part.steps) {
                 if let (Does::Settle, Some(patience)) = (step.file.does, &step.file.duration) {
                     // What a step of every kind lasts is not how long a store may take to come to rest.
-                    let patience = patience.parse::<crate::cli::Span>().and_then(|span| span.time("duration"));
+                    let patience = patience.parse::<crate::options::Span>().and_then(|span| span.time("duration"));
                     assert!(patience.is_ok_and(|time| time.as_secs() >= 600), "{name}, {scale}: {}", step.name);
                 }
             }
@@ -50,7 +51,7 @@ fn what_cannot_be_is_refused_before_anything_runs() {
     let stop = AtomicBool::new(false);
     let plan = |text: &str| {
         let plan = Plan::read(text, &Wishes { scale: "default", ..Wishes::default() })?;
-        check(&plan, Standing::default(), &program(&stop))
+        check(&plan, Existing::default(), &program(&stop))
     };
     let suite = |store: &str, step: &str, table: &str| {
         format!(

@@ -8,10 +8,11 @@ use std::time::Instant;
 use client::{Answer, Failure, Frame};
 use resp::FrameState;
 
-use super::session::{Manner, RecordSession, Session};
+use super::lane::Manner;
+use super::session::{RecordSession, Session};
 use super::transport::{About, ArgumentSink, Transport};
 use super::{Lanes, Target, TargetFacts, TargetUsage};
-use crate::usage::disk_bytes;
+use crate::machine::usage::disk_bytes;
 use crate::workload::Workload;
 
 /// A store that runs in this process. Its threads share it; each thread works through a handle of its own.

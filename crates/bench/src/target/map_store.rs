@@ -25,7 +25,7 @@ pub(crate) enum Mischief {
     /// Nothing.
     #[default]
     None,
-    /// Somebody else writes before one in so many writes, drawn at random: clients that take turns must not meet every one.
+    /// Another client writes before one in so many writes, drawn at random: clients that take turns must not meet every one.
     Rivals(u64),
     /// Every so many requests fail.
     Errors(u64),

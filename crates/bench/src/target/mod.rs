@@ -3,6 +3,7 @@
 pub(crate) mod adapter;
 mod canned;
 mod embedded;
+mod lane;
 #[cfg(test)]
 pub(crate) mod map_store;
 mod node_tell;
@@ -16,6 +17,7 @@ mod replies;
 mod requests;
 mod session;
 mod socket;
+mod table;
 mod transport;
 
 use std::sync::Arc;
@@ -23,7 +25,7 @@ use std::sync::Arc;
 use crate::model::CpuTime;
 use crate::workload::Workload;
 
-pub use adapter::{AdapterTarget, AdapterUrl};
+pub use adapter::{AdapterTarget, AdapterUrl, DATA_VARIABLE};
 pub use canned::NoopShape;
 pub use embedded::{EmbeddedHandle, EmbeddedStore, EmbeddedTarget};
 pub use node_tell::Told;
@@ -32,6 +34,7 @@ pub use noop_server::NoopServer;
 pub use outcome::{Completion, Fault, Outcome, Part, StoreError};
 pub use redis::{RedisOptions, RedisTarget};
 pub use session::Session;
+pub use table::{Reach, TARGETS, TargetRow, target_help, targets_expected};
 
 /// One thread's share of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

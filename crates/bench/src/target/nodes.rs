@@ -13,8 +13,8 @@ use client::{Address, Client, SlotMap, StoreUrl, Value};
 
 use super::node_tell::NodeTell;
 use super::{NodeUse, TargetUsage};
+use crate::machine::usage::{ProcessUsage, disk_bytes};
 use crate::model::CpuTime;
-use crate::usage::{ProcessUsage, disk_bytes};
 
 /// A node that does not answer within this time tells nothing of itself.
 const WITHIN: Duration = Duration::from_millis(250);

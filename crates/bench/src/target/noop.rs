@@ -7,8 +7,9 @@ use std::time::Duration;
 use client::{Address, PoolOptions, ReadFrom, StoreUrl};
 
 use super::canned::NoopShape;
+use super::lane::Manner;
 use super::noop_server::NoopServer;
-use super::session::{Manner, RecordSession, Session};
+use super::session::{RecordSession, Session};
 use super::socket::SocketTransport;
 use super::{Lanes, Target, TargetFacts, TargetUsage};
 use crate::workload::Workload;

@@ -56,7 +56,7 @@ pub struct Outcome {
     pub retries: u32,
     /// Compare-and-set attempts that lost a race.
     pub conflicts: u32,
-    /// It was a write, and nobody knows whether it was done: its record may be as before or after.
+    /// It was a write that may have been done: its record may be as before or after.
     pub unknown: bool,
 }
 

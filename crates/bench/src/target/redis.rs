@@ -1,4 +1,4 @@
-//! A store that speaks the Redis Cluster protocol: Basalt, Redis and their kin, of one node or many.
+//! A store that speaks the Redis Cluster protocol: Basalt, Redis, Valkey and others, of one node or many.
 
 use std::io;
 use std::path::Path;
@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use client::{Client, Greeting, PoolOptions, ReadFrom, SlotMap, StoreUrl, Value};
 
+use super::lane::Manner;
 use super::nodes::NodeWatch;
-use super::session::{Manner, RecordSession, Session};
+use super::session::{RecordSession, Session};
 use super::socket::SocketTransport;
 use super::{Lanes, Target, TargetFacts, TargetUsage, Told};
 use crate::workload::{OpKind, Task, Workload};

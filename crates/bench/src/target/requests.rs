@@ -1,25 +1,10 @@
 //! The request of each step of an operation.
 
-use client::Access;
-
+use super::lane::{Lane, Step};
 use super::packed::{self, Unpacked};
 use super::replies::reads_by_name;
-use super::session::{Lane, Step};
 use super::transport::{About, ArgumentSink, Transport};
 use crate::workload::{Fields, OpKind, Operation, RecordForm, Workload, key_hash};
-
-/// What a lane's next request does to the store.
-pub(super) fn access(workload: &Workload, lane: &Lane) -> Access {
-    match (lane.step, lane.operation.kind) {
-        (Step::ReadFirst, _) => Access::LeaderRead,
-        _ if lane.stale => Access::LeaderRead,
-        (Step::Only, OpKind::Read | OpKind::Scan) => Access::Read,
-        // Nobody else writes a record before its insert is acknowledged, or deletes what this lane deletes.
-        (_, OpKind::Insert | OpKind::Delete) => Access::Repeatable,
-        _ if workload.config.repeats_updates && !workload.config.compare_and_set => Access::Repeatable,
-        _ => Access::Write,
-    }
-}
 
 /// Sends the request of the lane's step.
 pub(super) fn send<T: Transport>(
@@ -32,7 +17,7 @@ pub(super) fn send<T: Transport>(
     let operation = &state.operation;
     let config = &workload.config;
     let key = operation.key.as_slice();
-    let access = access(workload, state);
+    let access = state.access(workload);
     let about = |arguments: usize| About { lane, key: Some(key), access, arguments };
     match (state.step, operation.kind) {
         (Step::ReadFirst, _) | (Step::Only, OpKind::Read) => match config.record {

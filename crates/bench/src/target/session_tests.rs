@@ -2,7 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
+use client::{Access, Answer, Failure, Frame};
+
+use super::super::outcome::{Fault, Outcome};
 use super::super::transport::{About, ArgumentSink};
 use super::*;
 use crate::workload::{Config, Properties, Task};

@@ -53,7 +53,7 @@ impl AcknowledgedCounter {
         }
         let (word, bit) = Self::place(number);
         self.window[word].fetch_or(bit, Ordering::AcqRel);
-        // Whoever holds the lock may look at our bit too early; then the limit waits for the next acknowledgement.
+        // The thread that holds the lock may look at our bit too early; then the limit waits for the next acknowledgement.
         while self.is_set(self.end()) {
             let Ok(_guard) = self.advancing.try_lock() else { return Ok(()) };
             self.advance();

@@ -38,6 +38,21 @@ pub enum Distribution {
     },
 }
 
+impl Distribution {
+    /// As the property has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Uniform => "uniform",
+            Self::Zipfian => "zipfian",
+            Self::Latest => "latest",
+            Self::Sequential => "sequential",
+            Self::Hotspot { .. } => "hotspot",
+            Self::Exponential { .. } => "exponential",
+        }
+    }
+}
+
 /// How a record is kept in a store of the Redis kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordForm {

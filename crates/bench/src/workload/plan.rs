@@ -90,8 +90,8 @@ impl Workload {
     /// Properties that do not fit together.
     pub fn plan(config: Config, task: Task) -> Result<Self, BadProperty> {
         let range = config.range()?;
-        let loaded = config.loaded(range);
-        let chooser = if task == Task::Run { config.chooser(range)? } else { KeyChooser::Uniform { count: 1 } };
+        let loaded = loaded(&config, range);
+        let chooser = if task == Task::Run { chooser(&config, range)? } else { KeyChooser::Uniform { count: 1 } };
         let mix = match task {
             Task::Load => Mix::only(OpKind::Insert),
             Task::Run => config.mix.clone(),
@@ -236,41 +236,39 @@ impl Workload {
     }
 }
 
-impl Config {
-    /// The part of `range` that this process loads: every process has an equal one.
-    fn loaded(&self, range: RecordRange) -> RecordRange {
-        let shares = self.processes > 1 && !self.plays_all;
-        if shares { range.part(self.process, self.processes) } else { range }
-    }
+/// The part of `range` that this process loads: every process has an equal one.
+fn loaded(config: &Config, range: RecordRange) -> RecordRange {
+    let shares = config.processes > 1 && !config.plays_all;
+    if shares { range.part(config.process, config.processes) } else { range }
+}
 
-    fn chooser(&self, range: RecordRange) -> Result<KeyChooser, BadProperty> {
-        let count = range.count();
-        Ok(match self.distribution {
-            Distribution::Uniform => KeyChooser::Uniform { count },
-            Distribution::Sequential => KeyChooser::Sequential { count, turn: Arc::default() },
-            Distribution::Zipfian => {
-                // Room for the records that the run inserts: twice what is to be expected.
-                let new = (self.operation_count as f64 * self.mix.share(OpKind::Insert) * 2.0) as u64;
-                let salt = |process: u64| key_hash(&process.to_le_bytes()) >> 1;
-                let salts = match (self.own_hot_keys, self.plays_all) {
-                    (false, _) => vec![0],
-                    (true, false) => vec![salt(self.process)],
-                    (true, true) => (0..self.processes).map(salt).collect(),
-                };
-                KeyChooser::scrambled(count + new, salts)
-            }
-            Distribution::Latest if count < 2 => {
-                return Err(bad("recordcount", "the latest distribution needs two records at least"));
-            }
-            Distribution::Latest => KeyChooser::Latest(Zipfian::new(0, count - 2)),
-            Distribution::Hotspot { data, operations } => {
-                KeyChooser::Hotspot { count, hot: (count as f64 * data) as u64, share: operations }
-            }
-            Distribution::Exponential { percentile, fraction } => {
-                KeyChooser::exponential(percentile, count as f64 * fraction)
-            }
-        })
-    }
+fn chooser(config: &Config, range: RecordRange) -> Result<KeyChooser, BadProperty> {
+    let count = range.count();
+    Ok(match config.distribution {
+        Distribution::Uniform => KeyChooser::Uniform { count },
+        Distribution::Sequential => KeyChooser::Sequential { count, turn: Arc::default() },
+        Distribution::Zipfian => {
+            // Room for the records that the run inserts: twice what is to be expected.
+            let new = (config.operation_count as f64 * config.mix.share(OpKind::Insert) * 2.0) as u64;
+            let salt = |process: u64| key_hash(&process.to_le_bytes()) >> 1;
+            let salts = match (config.own_hot_keys, config.plays_all) {
+                (false, _) => vec![0],
+                (true, false) => vec![salt(config.process)],
+                (true, true) => (0..config.processes).map(salt).collect(),
+            };
+            KeyChooser::scrambled(count + new, salts)
+        }
+        Distribution::Latest if count < 2 => {
+            return Err(bad("recordcount", "the latest distribution needs two records at least"));
+        }
+        Distribution::Latest => KeyChooser::Latest(Zipfian::new(0, count - 2)),
+        Distribution::Hotspot { data, operations } => {
+            KeyChooser::Hotspot { count, hot: (count as f64 * data) as u64, share: operations }
+        }
+        Distribution::Exponential { percentile, fraction } => {
+            KeyChooser::exponential(percentile, count as f64 * fraction)
+        }
+    })
 }
 
 /// One thread's operations.

@@ -39,7 +39,7 @@ fn sorted(catalog: &Catalog, keep: usize) -> Result<Sorted, String> {
 /// Keeps the newest `keep`. Without a backup that stays, nothing but unfinished files goes.
 pub(super) fn run(at: &PlaceUrl, keep: usize, dry_run: bool, as_json: bool) -> Result<bool, String> {
     let place = Place::open(at)?;
-    // Nobody else writes meanwhile, so no backup begins to use a file again that goes.
+    // No other command writes meanwhile, so no backup begins to use a file again that goes.
     let _lock = if dry_run { place.hold()? } else { place.prepare(true)? };
     let catalog = Catalog::read(&place)?;
     let sorted = sorted(&catalog, keep)?;

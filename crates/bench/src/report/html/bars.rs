@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use crate::model::{OpStats, Phase, RunReport};
 
-use super::super::figure;
 use super::escape;
 use super::image::Image;
 use super::plots::class_of;
+use crate::figure;
 
 const WIDTH: f64 = 560.0;
 /// Room for figures beside the longest bar, at least.
@@ -61,9 +61,7 @@ impl Bar {
         }
         bar
     }
-}
 
-impl Bar {
     /// How far it reaches.
     fn end(&self) -> f64 {
         let pieces = self.pieces.iter().map(|piece| piece.to).fold(0.0, f64::max);

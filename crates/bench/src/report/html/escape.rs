@@ -25,6 +25,11 @@ pub fn json(raw: &str) -> String {
     raw.replace('<', "\\u003c")
 }
 
+/// A figure and its unit stay on one line.
+pub(super) fn unbroken(cell: &str) -> String {
+    text(cell).replace(' ', "\u{a0}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,8 +7,9 @@ use crate::model::{CpuTime, LatencySummary, Phase, RunReport};
 
 use super::super::headline::{self, COLUMNS};
 use super::super::warnings::{Warning, warnings};
-use super::super::{facts, figure, resources, searched};
+use super::super::{facts, resources, searched};
 use super::{bars, escape, plots, search};
+use crate::figure;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("charts.js");
@@ -25,7 +26,7 @@ pub fn render(report: &RunReport) -> String {
         search::section(&mut out, &format!("search{index}"), search, report, &mut data);
         out.push_str("</section>\n");
     }
-    // Of a search, the tries are what there is to see; what each of them measured is for those who doubt.
+    // Of a search, the trials are what there is to see; what each of them measured is for those who doubt.
     let closed = !report.searches.is_empty();
     if closed {
         let phases = figure::plural(report.phases.len() as u64, "phase");
@@ -45,7 +46,7 @@ pub fn render(report: &RunReport) -> String {
 /// A document around `body`, with the data of its charts.
 pub(super) fn document(title: &str, body: &str, data: Vec<serde_json::Value>) -> String {
     let mut out = String::with_capacity(body.len() + 64 * 1024);
-    // The policy holds the page to its promise: the browser itself refuses to fetch anything.
+    // The policy keeps the page to that: the browser itself refuses to fetch anything.
     push(
         &mut out,
         format_args!(
@@ -132,7 +133,7 @@ fn results(out: &mut String, report: &RunReport) {
         push(out, format_args!("<td><i class=\"key {class}\"></i>{}</td>", escape::text(&row.op)));
         for (column, cell) in row.cells.iter().enumerate() {
             let class = if row.alarms(column) { "n alarm" } else { "n" };
-            push(out, format_args!("<td class=\"{class}\">{}</td>", unbroken(cell)));
+            push(out, format_args!("<td class=\"{class}\">{}</td>", escape::unbroken(cell)));
         }
         out.push_str("</tr>\n");
     }
@@ -146,11 +147,6 @@ fn results(out: &mut String, report: &RunReport) {
             bars::render(report)
         ),
     );
-}
-
-/// A figure and its unit stay on one line.
-pub(super) fn unbroken(cell: &str) -> String {
-    escape::text(cell).replace(' ', "\u{a0}")
 }
 
 pub(super) fn section(out: &mut String, index: usize, phase: &Phase, data: &mut Vec<serde_json::Value>) {
@@ -192,7 +188,7 @@ fn nodes(out: &mut String, phase: &Phase) {
         out.push_str("<tr>");
         for (index, cell) in row.iter().enumerate() {
             let class = if index == 0 { "" } else { " class=\"n\"" };
-            push(out, format_args!("<td{class}>{}</td>", unbroken(cell)));
+            push(out, format_args!("<td{class}>{}</td>", escape::unbroken(cell)));
         }
         out.push_str("</tr>\n");
     }
@@ -274,11 +270,11 @@ fn ladder_row(out: &mut String, op: &str, from: &str, latency: &LatencySummary, 
             "<tr><td><i class=\"key {class}\"></i>{}</td><td>{from}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
             escape::text(op),
             figure::count(latency.count),
-            unbroken(&figure::latency(latency.mean_us))
+            escape::unbroken(&figure::latency(latency.mean_us))
         ),
     );
     for (_, us) in latency.ladder() {
-        push(out, format_args!("<td class=\"n\">{}</td>", unbroken(&figure::latency(us))));
+        push(out, format_args!("<td class=\"n\">{}</td>", escape::unbroken(&figure::latency(us))));
     }
     push(out, format_args!("<td>{}</td></tr>\n", escape::text(more)));
 }

@@ -2,9 +2,9 @@
 
 use crate::model::{LatencySummary, Phase, SeriesPoint};
 
-use super::super::figure;
 use super::chart::{Across, Chart, Line, Mark, View};
 use super::scale::{self, Quantity};
+use crate::figure;
 
 /// Longer series are thinned: more points than pixels show nothing.
 const POINTS_MAX: usize = 1200;

@@ -1,6 +1,6 @@
 //! Axes: which values get a tick, and how a tick is written. `charts.js` does the same for a chart that was zoomed.
 
-use super::super::figure;
+use crate::figure;
 
 /// Seconds between ticks of a time axis.
 const TIME_STEPS_S: [f64; 15] =

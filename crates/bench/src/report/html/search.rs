@@ -1,16 +1,16 @@
-//! A search for a rate as it is looked at: all tries as points under the bound that they had to keep, and as a table.
+//! A search for a rate as it is looked at: all trials as points under the bound that they had to keep, and as a table.
 
 use std::fmt::Write as _;
 
 use crate::model::{RunReport, Search};
 
-use super::super::searched::{self, HEADS, Tries};
+use super::super::searched::{self, HEADS, Trials};
 use super::chart::{Across, Chart, Line, Mark, View};
+use super::escape;
 use super::scale::Quantity;
-use super::{escape, page};
-use crate::report::figure;
+use crate::figure;
 
-/// The answer, the charts and the tries. `place` tells its charts from others of the page.
+/// The answer, the charts and the trials. `place` tells its charts from others of the page.
 pub(super) fn section(
     out: &mut String,
     place: &str,
@@ -35,14 +35,14 @@ pub(super) fn section(
     table(out, search);
 }
 
-/// One chart for each latency of the promise.
+/// One chart for each latency of the objective.
 pub(super) fn charts(place: &str, search: &Search, report: &RunReport) -> Vec<Chart> {
     let pictures = searched::pictures(search, report);
-    let drawn = pictures.iter().filter(|tries| tries.held.len() + tries.failed.len() > 0);
-    drawn.enumerate().map(|(number, tries)| chart(&format!("{place}-{number}"), search, tries)).collect()
+    let drawn = pictures.iter().filter(|trials| trials.held.len() + trials.failed.len() > 0);
+    drawn.enumerate().map(|(number, trials)| chart(&format!("{place}-{number}"), search, trials)).collect()
 }
 
-fn chart(id: &str, search: &Search, tries: &Tries) -> Chart {
+fn chart(id: &str, search: &Search, trials: &Trials) -> Chart {
     let line = |name: &str, class: &str, mark: Mark, points: &[(f64, f64)]| Line {
         name: name.to_owned(),
         class: class.to_owned(),
@@ -50,15 +50,15 @@ fn chart(id: &str, search: &Search, tries: &Tries) -> Chart {
         mark,
         points: points.to_vec(),
     };
-    let (kept, broken) = if tries.bound_us.is_some() { ("holds", "does not") } else { ("keeps up", "falls behind") };
+    let (kept, broken) = if trials.bound_us.is_some() { ("holds", "does not") } else { ("keeps up", "falls behind") };
     let lines =
-        vec![line(kept, "op-insert", Mark::Disc, &tries.held), line(broken, "op-update", Mark::Cross, &tries.failed)];
-    let bound = tries.bound_us.map(|us| (us, format!("bound {}", figure::latency(us))));
+        vec![line(kept, "op-insert", Mark::Disc, &trials.held), line(broken, "op-update", Mark::Cross, &trials.failed)];
+    let bound = trials.bound_us.map(|us| (us, format!("bound {}", figure::latency(us))));
     Chart {
         id: id.to_owned(),
         group: id.to_owned(),
-        title: format!("{} of each try against offered load", tries.name),
-        summary: format!("{} of {} tries. {}", tries.name, search.tries.len(), search.answer),
+        title: format!("{} of each trial against offered load", trials.name),
+        summary: format!("{} of {} trials. {}", trials.name, search.trials.len(), search.answer),
         across: Across::Load,
         quantity: Quantity::Latency,
         stacked: false,
@@ -71,23 +71,23 @@ fn chart(id: &str, search: &Search, tries: &Tries) -> Chart {
         stretch: search.best_per_s.zip(search.failed_per_s),
         wide: false,
         remark: "Open loop, latency from the intended start; of the slowest kind of operation unless one is named. The \
-                 stretch that is marked is where the answer lies. A try may stay below the bound and fail all the same, \
+                 stretch that is marked is where the answer lies. A trial may stay below the bound and fail all the same, \
                  because it fell behind or operations failed: the table says why."
             .to_owned(),
     }
 }
 
 fn table(out: &mut String, search: &Search) {
-    out.push_str("<div class=\"scroll\"><table class=\"ladder tries\">\n<thead><tr>");
+    out.push_str("<div class=\"scroll\"><table class=\"ladder trials\">\n<thead><tr>");
     for (index, head) in HEADS.iter().enumerate() {
         push(out, format_args!("<th scope=\"col\"{}>{head}</th>", class(index, "")));
     }
     out.push_str("</tr></thead>\n<tbody>\n");
-    for (row, one) in searched::rows(search).iter().zip(&search.tries) {
+    for (row, one) in searched::rows(search).iter().zip(&search.trials) {
         out.push_str("<tr>");
         for (index, cell) in row.iter().enumerate() {
             let more = if index == VERDICT && !one.holds && !one.set_aside { " alarm" } else { "" };
-            let text = if index == WHY { escape::text(cell) } else { page::unbroken(cell) };
+            let text = if index == WHY { escape::text(cell) } else { escape::unbroken(cell) };
             push(out, format_args!("<td{}>{text}</td>", class(index, more)));
         }
         out.push_str("</tr>\n");

@@ -3,20 +3,22 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::suite::{StepRecord, SuiteReport};
+use crate::model::StepRecord;
+use crate::report::SuiteReport;
 use crate::workload::KNOWN;
 
+use super::super::facts;
 use super::super::suite::{
     Curve, CurveLine, Grid, MedianRow, beside, curves, differences, grids, median_bars, per_busy_core_s, per_core_s,
     timelines,
 };
 use super::super::warnings::Severity;
-use super::super::{facts, figure};
 use super::bars::{Bar, figure_of, image_of};
 use super::chart::{Across, Chart, Line, Mark, View};
 use super::image::Image;
 use super::scale::Quantity;
 use super::{escape, page, plots, search};
+use crate::figure;
 
 /// The whole document.
 #[must_use]
@@ -118,7 +120,7 @@ fn table_cell(cell: &str, alarming: bool) -> String {
             escape::text(figure),
             escape::text(rest)
         ),
-        None => format!("<td{alarm}>{}</td>", page::unbroken(cell)),
+        None => format!("<td{alarm}>{}</td>", escape::unbroken(cell)),
     }
 }
 
@@ -162,7 +164,7 @@ fn timeline_charts(index: usize, phase: &crate::model::Phase) -> Vec<Chart> {
     charts.map(|chart| Chart { wide: true, ..chart }).collect()
 }
 
-const SEARCHED: &str = "The highest rate that keeps the promise";
+const SEARCHED: &str = "The highest rate that keeps the SLO";
 const SEARCHED_REMARK: &str = "operations a second: the highest that held, and the lowest that did not";
 
 /// What the searches found.
@@ -271,7 +273,7 @@ fn differs(out: &mut String, report: &SuiteReport) {
     }
 }
 
-/// Every step, closed until somebody wants to see it.
+/// Every step, folded until the reader opens it.
 fn parts(out: &mut String, report: &SuiteReport, data: &mut Vec<serde_json::Value>) {
     let mut parts: BTreeMap<usize, Vec<(usize, &StepRecord)>> = BTreeMap::new();
     for (index, step) in report.steps.iter().enumerate() {
@@ -318,7 +320,7 @@ fn one(out: &mut String, index: usize, report_steps: usize, step: &StepRecord, d
         for (number, of) in report.searches.iter().enumerate() {
             search::section(out, &format!("step{index}-search{number}"), of, report, data);
         }
-        // Of a search only the try that stands for it is drawn whole: the others are points of its chart.
+        // Of a search only the trial that stands for it is drawn whole: the others are points of its chart.
         let drawn: Vec<_> = match report.searches.is_empty() {
             true => report.phases.iter().collect(),
             false => step.phase().into_iter().collect(),

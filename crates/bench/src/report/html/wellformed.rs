@@ -131,7 +131,7 @@ fn a_search_shows_its_tries_under_the_bound() {
     let page = checked(&run);
     assert_eq!(page.count("svg"), 1 + run.phases.len() * 4 + 2, "one chart more than its phases have");
     assert_eq!((page.attributes("class").filter(|class| *class == "level").count(), page.count("details")), (1, 1));
-    for told in ["bound 20.0 µs", "in 1 of 1 try", "does not", "UPDATE p99 48.0 µs of 20.0 µs"] {
+    for told in ["bound 20.0 µs", "in 1 of 1 trial", "does not", "UPDATE p99 48.0 µs of 20.0 µs"] {
         assert!(page.text.contains(told), "{told}");
     }
 }

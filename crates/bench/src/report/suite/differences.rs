@@ -1,12 +1,13 @@
 //! What differs between our run and a published one, in plain words.
 
+use crate::model::StepRecord;
 use crate::model::{Link, RunReport};
 use crate::published::{self, Published};
-use crate::suite::{StepRecord, SuiteReport};
+use crate::report::SuiteReport;
 
-use super::super::figure;
 use super::figures::in_memory;
 use super::grid::beside;
+use crate::figure;
 
 /// A publication, and what differs from it.
 #[must_use]

@@ -1,10 +1,10 @@
 //! The figures of one step, and of the published row beside it, by the name of a table's column.
 
+use crate::model::StepRecord;
 use crate::model::{LatencySummary, Link, OpStats, Phase, RunReport};
 use crate::published::Row;
-use crate::suite::StepRecord;
 
-use super::super::figure;
+use crate::figure;
 
 /// A column of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,7 +201,7 @@ pub fn per_busy_core_s(phase: &Phase) -> Option<f64> {
 }
 
 /// Operations a second of one core of the machine that ran all of it; none where the store ran on others, whose cores
-/// nobody told.
+/// it is not told.
 #[must_use]
 pub fn per_core_s(report: &RunReport, phase: &Phase) -> Option<f64> {
     let here = report.environment.link != Link::Network;

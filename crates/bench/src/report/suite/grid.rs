@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::model::OpStats;
+use crate::model::{StepRecord, TableFile, TableKind, plain};
 use crate::published::{self, Row};
-use crate::suite::{StepRecord, SuiteReport, TableFile, TableKind, plain};
+use crate::report::SuiteReport;
 
-use super::super::figure;
 use super::figures::Figure;
 use super::median::Scatter;
+use crate::figure;
 
 /// Percentiles of a ladder from the slowest on, as Voldemort's users print them.
 pub const LADDER: [f64; 10] = [100.0, 99.5, 99.0, 98.0, 95.0, 90.0, 80.0, 75.0, 66.0, 50.0];
@@ -31,7 +32,7 @@ pub struct Grid {
 pub struct GridRow {
     /// As many as there are heads.
     pub cells: Vec<String>,
-    /// Somebody else's figures.
+    /// Figures of a publication.
     pub published: bool,
     /// Something went wrong.
     pub alarming: bool,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::suite::SuiteReport;
+use crate::report::SuiteReport;
 
 use super::super::facts;
 use super::super::markdown::{self, text};

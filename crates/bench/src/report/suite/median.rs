@@ -1,9 +1,9 @@
 //! Medians of several runs, and how sure they are.
 
-use crate::suite::StepRecord;
+use crate::model::StepRecord;
 
-use super::super::figure;
 use super::figures::{Figure, per_busy_core_s, per_core_s, store_cpu_s};
+use crate::figure;
 
 /// A figure of several runs.
 #[derive(Clone, Copy, Debug, PartialEq)]

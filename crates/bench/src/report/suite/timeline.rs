@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::StepRecord;
 use crate::model::{Event, MetricPoint, MetricSeries, OpSeries, Phase, SeriesPoint};
-use crate::suite::{StepRecord, SuiteReport};
+use crate::report::SuiteReport;
 
 /// All steps of each part that wants a timeline, as if they were one phase.
 #[must_use]
@@ -57,7 +58,7 @@ fn joined(steps: &[&StepRecord]) -> Phase {
 }
 
 /// Puts the points in order of time, and seconds in which nothing was asked for between phases that lie apart: a line from
-/// one to the other would tell of operations that nobody made.
+/// one to the other would tell of operations that were not made.
 fn rests(series: &mut [OpSeries]) {
     /// Seconds that lie closer are neighbours.
     const APART_S: f64 = 2.5;

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use client::ReadFrom;
 
 use super::super::redis::RedisOptions;
+use super::super::table::TargetRow;
 use super::wire::{self, HEAD_BYTES, damaged};
 use crate::workload::{OpKind, RecordForm, Task, Workload};
 
@@ -19,23 +20,16 @@ const GREETING_BYTES_MAX: usize = 64 * 1024;
 /// A system that has an adapter, and where it is: `cassandra://127.0.0.1:9042`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterUrl {
-    /// Before `://`.
-    pub(super) scheme: String,
+    row: TargetRow,
     /// All of it, which may hold a password.
     text: String,
 }
 
 impl AdapterUrl {
-    /// Every scheme that has an adapter.
-    pub const SCHEMES: [&str; 9] =
-        ["etcd", "cassandra", "scylla", "ycql", "oracle-nosql", "voltdb", "voldemort", "noop+go", "noop+java"];
-}
-
-impl AdapterUrl {
-    /// What stands before `://`.
+    /// The system.
     #[must_use]
-    pub fn scheme(&self) -> &str {
-        &self.scheme
+    pub fn row(&self) -> TargetRow {
+        self.row
     }
 }
 
@@ -43,19 +37,20 @@ impl FromStr for AdapterUrl {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let scheme = text.split_once("://").map(|(scheme, _)| scheme).filter(|scheme| Self::SCHEMES.contains(scheme));
+        let row = TargetRow::of(text).filter(TargetRow::has_adapter);
         // It becomes a line.
         let fits = text.chars().all(|c| !c.is_control());
-        scheme.filter(|_| fits).map(|scheme| Self { scheme: scheme.to_owned(), text: text.to_owned() }).ok_or(())
+        row.filter(|_| fits).map(|row| Self { row, text: text.to_owned() }).ok_or(())
     }
 }
 
 /// Shows it without user and password.
 impl std::fmt::Display for AdapterUrl {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let rest = &self.text[self.scheme.len() + 3..];
+        let scheme = self.row.scheme;
+        let rest = &self.text[scheme.len() + 3..];
         let rest = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
-        write!(out, "{}://{rest}", self.scheme)
+        write!(out, "{scheme}://{rest}")
     }
 }
 
@@ -154,7 +149,7 @@ mod tests {
     #[test]
     fn urls_are_shown_without_passwords() {
         let url: AdapterUrl = "oracle-nosql://me:p@ss@localhost:8080".parse().unwrap();
-        assert_eq!((url.scheme.as_str(), url.to_string().as_str()), ("oracle-nosql", "oracle-nosql://localhost:8080"));
+        assert_eq!((url.row.scheme, url.to_string().as_str()), ("oracle-nosql", "oracle-nosql://localhost:8080"));
         assert_eq!("etcd://a:1,b:2".parse::<AdapterUrl>().unwrap().to_string(), "etcd://a:1,b:2");
         for other in ["redis://a:1", "etcd", "://", "etcd://a\nb"] {
             assert!(other.parse::<AdapterUrl>().is_err(), "{other}");

@@ -1,4 +1,4 @@
-//! Who listens at an address of this machine, as Linux's /proc tells. Elsewhere nobody is found.
+//! Who listens at an address of this machine, as Linux's /proc tells. On other systems no listener is found.
 
 use std::collections::HashMap;
 use std::fs;

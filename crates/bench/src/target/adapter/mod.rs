@@ -14,3 +14,4 @@ mod wire;
 
 pub use hello::AdapterUrl;
 pub use target::AdapterTarget;
+pub use watch::DATA_VARIABLE;

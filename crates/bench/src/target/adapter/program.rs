@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::machine::usage::ProcessUsage;
 use crate::model::CpuTime;
-use crate::usage::ProcessUsage;
 
 /// An adapter listens within this time, or is broken.
 const UP_WITHIN: Duration = Duration::from_secs(60);
@@ -122,7 +122,7 @@ fn listen(output: Option<impl Read + Send + 'static>, lines: Lines, mut ready: O
             let text = String::from_utf8_lossy(&line[..line.len().min(LINE_BYTES_MAX)]).trim_end().to_owned();
             line.clear();
             match ready.take_if(|_| text == READY) {
-                // Nobody waits any more if it was too late.
+                // The receiver is gone if it was too late.
                 Some(ready) => _ = ready.send(()),
                 None => {
                     let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use client::ReadFrom;
 
+use super::super::lane::Manner;
 use super::super::redis::RedisOptions;
-use super::super::session::{Manner, RecordSession, Session};
+use super::super::session::{RecordSession, Session};
 use super::super::{Lanes, Target, TargetFacts, TargetUsage};
 use super::hello::{self, AdapterUrl, Told};
 use super::program::Program;
@@ -39,7 +40,7 @@ impl AdapterTarget {
     /// # Errors
     /// The adapter does not start, or does not reach the store, or the store cannot do what the options ask.
     pub fn start(url: AdapterUrl, command: Command, options: RedisOptions) -> io::Result<Self> {
-        let program = Arc::new(Program::start(command, &url.scheme)?);
+        let program = Arc::new(Program::start(command, url.row().scheme)?);
         let told = greet(&mut program.connect()?, &program, &hello::hello(&url, &options))?;
         let nodes = ProcessWatch::new(told.all("node"));
         let data_dir = nodes.data_dir();

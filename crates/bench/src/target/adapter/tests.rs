@@ -6,8 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::super::lane::Manner;
 use super::super::map_store::MapStore;
-use super::super::session::{Manner, RecordSession, Session};
+use super::super::session::{RecordSession, Session};
 use super::super::{EmbeddedStore, Fault, Part};
 use super::transport::AdapterTransport;
 use super::{hello, wire};

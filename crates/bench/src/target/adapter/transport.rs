@@ -123,7 +123,7 @@ impl AdapterTransport {
             start += HEAD_BYTES + body.len();
             let (token, outcome) = wire::read_token(body)?;
             let pending = self.pending.get_mut(token as usize).and_then(Option::take);
-            let pending = pending.ok_or_else(|| damaged("an answer that nobody waits for"))?;
+            let pending = pending.ok_or_else(|| damaged("an answer to no request"))?;
             each(token, outcome.read(pending.access)?, at);
         }
         self.input.copy_within(start..self.held, 0);

@@ -10,8 +10,10 @@ use std::sync::{Mutex, PoisonError};
 use super::super::nodes::{add_cpu, sum_of};
 use super::super::{NodeUse, TargetUsage};
 use super::listeners::listeners;
-use crate::peer::DATA_VARIABLE;
-use crate::usage::{ProcessUsage, disk_bytes};
+use crate::machine::usage::{ProcessUsage, disk_bytes};
+
+/// Tells a server's process, and its watcher, where its data is.
+pub const DATA_VARIABLE: &str = "BASALT_PEER_DATA";
 
 struct Node {
     name: String,

@@ -23,7 +23,7 @@ const ANSWER_HEAD_BYTES: usize = 5;
 const REPLY: u8 = 0;
 /// The store refused it: nothing was done.
 const REFUSED: u8 = 1;
-/// Nobody knows whether it was done.
+/// It may have been done.
 const UNKNOWN: u8 = 2;
 
 /// What came is no frame of this protocol.

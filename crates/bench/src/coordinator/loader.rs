@@ -1,0 +1,103 @@
+//! Who makes the load: this process, or several others.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::agents::Agents;
+use super::options::LoaderOptions;
+use super::phase_run::phase_run;
+use super::spawn::Spawned;
+use crate::agent::{Job, Share, read_secret};
+use crate::driver::{PhasePlan, PhaseResult, Snapshot, run_phase};
+use crate::options::PhaseOptions;
+use crate::phase::open_target::with_target;
+use crate::program::Program;
+use crate::target::Target;
+use crate::trouble::Trouble;
+use crate::workload::{Config, Properties, Workload};
+
+/// A target, and who loads it.
+pub(crate) struct Loader<'a> {
+    target: &'a dyn Target,
+    agents: Option<RefCell<Agents>>,
+    options: &'a PhaseOptions,
+    /// Of each process.
+    threads: Option<usize>,
+}
+
+impl Loader<'_> {
+    /// What is loaded.
+    pub(crate) fn target(&self) -> &dyn Target {
+        self.target
+    }
+
+    /// Runs a phase, here or with the agents.
+    pub(crate) fn run_phase(
+        &self,
+        plan: &PhasePlan,
+        properties: &Properties,
+        workload: &Arc<Workload>,
+        stop: &AtomicBool,
+        tell: &mut dyn FnMut(Snapshot),
+    ) -> PhaseResult {
+        let Some(agents) = &self.agents else { return run_phase(plan, self.target, workload, stop, tell) };
+        let mut agents = agents.borrow_mut();
+        let of = agents.links.len();
+        let job = |index| Job::of(plan, workload.task(), self.options, properties, self.threads, Share { index, of });
+        let jobs = (0..of).map(job).collect();
+        phase_run(&mut agents, self.target, plan, jobs, stop, tell)
+    }
+}
+
+/// Opens the target, and gathers the agents if any are asked for, for as long as `then` takes.
+pub(crate) fn with_loader<T>(
+    options: &PhaseOptions,
+    loader: &LoaderOptions,
+    properties: &Properties,
+    config: &Config,
+    program: &Program<'_>,
+    then: &mut dyn FnMut(&Loader<'_>) -> Result<T, Trouble>,
+) -> Result<T, Trouble> {
+    if !loader.is_asked() {
+        return with_target(options, properties, config, program, &mut |target| {
+            then(&Loader { target, agents: None, options, threads: None })
+        });
+    }
+    if config.processes > 1 {
+        let text = "basalt.processes is for processes that are started by hand: the coordinator sets it itself";
+        return Err(Trouble::Usage(text.to_owned()));
+    }
+    if options.target == "embedded" {
+        let text = "an embedded store belongs to one process: several need a --target over the network";
+        return Err(Trouble::Usage(text.to_owned()));
+    }
+    let spawned = loader.processes.map(Spawned::start).transpose()?;
+    let (names, secret) = match &spawned {
+        Some(spawned) => (spawned.addresses.clone(), spawned.secret.clone()),
+        None => (loader.agents.clone(), read_secret(loader.secret_file.as_deref()).map_err(Trouble::Usage)?),
+    };
+    check(&names, options, properties)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // Processes of one machine share its cores; an agent elsewhere knows its own.
+    let threads = options.threads.or(spawned.is_some().then(|| (cores / names.len()).max(1)));
+    let mut plain = options.clone();
+    // What the coordinator has read, and where its report goes, is not the agents' affair.
+    (plain.files, plain.properties, plain.output.out) = (Vec::new(), Vec::new(), None);
+    with_target(options, properties, config, program, &mut |target| {
+        let agents = Agents::gather(&names, &secret, program.version)?;
+        then(&Loader { target, agents: Some(RefCell::new(agents)), options: &plain, threads })
+    })
+}
+
+fn check(names: &[String], options: &PhaseOptions, properties: &Properties) -> Result<(), Trouble> {
+    if let Some(twice) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
+        return Err(Trouble::Usage(format!("--agents: {} is given twice", twice.1)));
+    }
+    let clients = options.clients.or_else(|| properties.get("threadcount").parse().ok()).unwrap_or(0);
+    if clients < names.len() {
+        let text = format!("{} processes need as many --clients at least; there are {clients}", names.len());
+        return Err(Trouble::Usage(text));
+    }
+    Ok(())
+}

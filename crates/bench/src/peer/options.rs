@@ -1,0 +1,92 @@
+//! How other systems' servers are started, stopped and looked at.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// How a system is started.
+#[derive(Clone, Debug, Args)]
+pub struct UpOptions {
+    /// Which system
+    #[arg(value_enum)]
+    pub name: PeerName,
+    /// An empty folder for its data
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// Nodes; of a cluster of Redis as many masters
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub nodes: u16,
+    /// Copies of each record in a cluster of Redis, and of VoltDB; the others have their own ways
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=5))]
+    pub replication_factor: u16,
+    /// The first of its ports; it takes as many as it needs from there on, on loopback addresses
+    #[arg(long, default_value_t = 17000, value_parser = clap::value_parser!(u16).range(1..=65000))]
+    pub port: u16,
+    /// When a write is on disk
+    #[arg(long, value_enum, default_value_t = DurabilityOfPeer::Sync)]
+    pub durability: DurabilityOfPeer,
+    /// Heap of each of Cassandra's and VoltDB's nodes, in MiB
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(256..))]
+    pub memory_mib: u32,
+    /// Print the roster as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which servers are stopped.
+#[derive(Clone, Debug, Args)]
+pub struct DownOptions {
+    /// The folder that they were started in
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// Keep their data; the folder cannot be used again then
+    #[arg(long)]
+    pub keep_data: bool,
+}
+
+/// Which servers are told of.
+#[derive(Clone, Debug, Args)]
+pub struct StatusOptions {
+    /// The folder that they were started in
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// Print the roster as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A system whose servers can be started here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PeerName {
+    /// One Redis server
+    Redis,
+    /// A cluster of Redis servers
+    RedisCluster,
+    /// One Valkey server
+    Valkey,
+    /// A cluster of Valkey servers
+    ValkeyCluster,
+    /// etcd
+    Etcd,
+    /// Apache Cassandra, from its Maven artefact
+    Cassandra,
+    /// VoltDB's community edition, from its Maven artefact
+    Voltdb,
+}
+
+impl fmt::Display for PeerName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value().expect("no name is skipped");
+        out.write_str(value.get_name())
+    }
+}
+
+/// When a peer's write is on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DurabilityOfPeer {
+    /// Before it is answered
+    Sync,
+    /// Soon after: within 100 ms, or what comes nearest to it
+    Nosync,
+}

@@ -1,0 +1,176 @@
+//! What a phase will do, from its options: properties, workload and plan; and the notes that its report begins with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::driver::{EventLog, HistogramLog, Limit, OnlyErrors, Pace, PhasePlan};
+use crate::model::RunReport;
+use crate::options::{PhaseOptions, Span, Tolerance};
+use crate::phase::access::access;
+use crate::phase::loaded;
+use crate::program::Program;
+use crate::trouble::Trouble;
+use crate::workload::{Config, OpKind, Properties, Task, Workload};
+
+/// What one phase came to, before it is shown.
+pub(crate) struct Measured {
+    /// The run with its phase; without one when nothing could be measured.
+    pub(crate) report: RunReport,
+    /// The phase's histograms, when they are kept.
+    pub(crate) logs: Vec<(String, HistogramLog)>,
+}
+
+/// What a phase of that name will do.
+pub(crate) fn planned(
+    name: &str,
+    task: Task,
+    options: &PhaseOptions,
+    program: &Program<'_>,
+) -> Result<(Properties, Arc<Workload>, PhasePlan), Trouble> {
+    let properties = properties(options)?;
+    let config = Config::read(&properties).map_err(|bad| Trouble::Usage(bad.to_string()))?;
+    let workload = Workload::plan(config, task).map_err(|bad| Trouble::Usage(bad.to_string()))?;
+    access(options, &properties)?;
+    loaded::refuse_empty(options, &workload)?;
+    let plan = plan(name, task, options, program, &properties, &workload)?;
+    Ok((properties, Arc::new(workload), plan))
+}
+
+/// The workload's properties: files first, then what was given one by one.
+pub(crate) fn properties(options: &PhaseOptions) -> Result<Properties, Trouble> {
+    let mut properties = Properties::new();
+    for file in &options.files {
+        properties.add_file(file).map_err(|problem| Trouble::Usage(format!("-P {problem}")))?;
+    }
+    if options.duration.is_some() && !options.files.is_empty() {
+        // The files of YCSB end after a thousand operations: a duration on the command line wins.
+        properties.set("operationcount", "0");
+    }
+    for assignment in &options.properties {
+        properties.add_assignment(assignment).map_err(Trouble::Usage)?;
+    }
+    properties.check().map_err(|bad| Trouble::Usage(bad.to_string()))?;
+    Ok(properties)
+}
+
+/// Says what of the properties has no effect here.
+pub(crate) fn remark(properties: &Properties) {
+    for name in properties.unknown() {
+        crate::note!("basalt bench: the property {name} means nothing here; it is kept in the report");
+    }
+    for (name, only) in [("measurementtype", "hdrhistogram"), ("timeseries.granularity", "1000")] {
+        let given = properties.get(name);
+        if given != only {
+            crate::note!("basalt bench: {name} is always {only} here, not {given}");
+        }
+    }
+}
+
+/// A number among the driver's own properties.
+pub(crate) fn number(properties: &Properties, name: &str) -> Result<f64, Trouble> {
+    let text = properties.get(name);
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| Trouble::Usage(format!("property {name}: `{text}` is not a number that it can be")))
+}
+
+/// What the options ask of a phase of that name.
+pub(crate) fn plan(
+    name: &str,
+    task: Task,
+    options: &PhaseOptions,
+    program: &Program<'_>,
+    properties: &Properties,
+    workload: &Workload,
+) -> Result<PhasePlan, Trouble> {
+    let clients = match options.clients {
+        Some(clients) => clients,
+        None => number(properties, "threadcount")? as usize,
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = options.threads.unwrap_or(cores).min(clients);
+    if clients == 0 || threads == 0 || options.depth == 0 {
+        return Err(Trouble::Usage("there must be at least one client, one thread and a depth of one".to_owned()));
+    }
+    let time = match options.duration {
+        Some(span) => Some(span.time("--duration").map_err(Trouble::Usage)?),
+        None => Some(Duration::from_secs_f64(number(properties, "maxexecutiontime")?)).filter(|time| !time.is_zero()),
+    };
+    let measure = Limit { operations: workload.operations(), time };
+    if measure == Limit::default() {
+        let text = "nothing ends the run: set operationcount, maxexecutiontime or --duration";
+        return Err(Trouble::Usage(text.to_owned()));
+    }
+    Ok(PhasePlan {
+        name: name.to_owned(),
+        title: title(workload),
+        clients,
+        depth: options.depth,
+        threads,
+        pace: pace(options, properties)?,
+        warm_up: options.warm_up.filter(|_| task == Task::Run).map(Span::limit),
+        measure,
+        seed: options.output.seed,
+        keeps_log: options.output.out.is_some(),
+        events: events(options, program),
+        only_errors: only_errors(options),
+    })
+}
+
+/// What a phase of these options does when nothing but one error comes back.
+pub(crate) fn only_errors(options: &PhaseOptions) -> OnlyErrors {
+    let tolerates = options.tolerate.contains(&Tolerance::Unavailable);
+    if tolerates { OnlyErrors::EndUnlessUnavailable } else { OnlyErrors::End }
+}
+
+/// What the command line plans, among what the program notes.
+fn events(options: &PhaseOptions, program: &Program<'_>) -> EventLog {
+    let events = program.events.clone();
+    options.events.iter().for_each(|event| events.plan(event.at, &event.text));
+    events
+}
+
+fn pace(options: &PhaseOptions, properties: &Properties) -> Result<Pace, Trouble> {
+    let target_per_s = number(properties, "target")?;
+    match options.rate {
+        Some(rate_per_s) if rate_per_s.is_finite() && rate_per_s > 0.0 => {
+            Ok(Pace::Open { rate_per_s, arrivals: options.arrivals.into() })
+        }
+        Some(rate) => Err(Trouble::Usage(format!("--rate {rate}: expected a number above 0"))),
+        None if target_per_s > 0.0 => Ok(Pace::Throttled { target_per_s }),
+        None => Ok(Pace::Closed),
+    }
+}
+
+/// What a phase of `workload` does, in a few words.
+#[must_use]
+pub fn title(workload: &Workload) -> String {
+    let shares = OpKind::ALL.iter().filter_map(|&kind| {
+        let share = workload.mix().share(kind);
+        (share > 0.0).then(|| format!("{}% {}", (share * 1000.0).round() / 10.0, kind.name().to_lowercase()))
+    });
+    let mut words: Vec<String> = shares.collect();
+    if workload.task() == Task::Run {
+        words.push(workload.config.distribution.name().to_owned());
+    }
+    words.join(", ")
+}
+
+/// Where other processes made the load, their threads did.
+pub(crate) fn threads_of_agents(report: &mut RunReport) {
+    let threads = report.phases.iter().map(|phase| phase.agents.iter().map(|agent| agent.threads).sum::<u32>()).max();
+    if let Some(threads) = threads.filter(|threads| *threads > 0) {
+        report.configuration.threads = threads;
+    }
+}
+
+pub(crate) fn warm_up_rule(plan: &PhasePlan) -> String {
+    match plan.warm_up {
+        None => "no warm-up".to_owned(),
+        Some(Limit { operations: Some(operations), .. }) => {
+            format!("the first {operations} operations of the phase do not count")
+        }
+        Some(Limit { time, .. }) => {
+            format!("the first {} s of the phase do not count", time.unwrap_or_default().as_secs_f64())
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! One operation of a session, from its first request to its end: which request comes next, and what was wrong.
+
+use std::time::{Duration, Instant};
+
+use client::{Access, Answer, Failure, Frame};
+
+use super::outcome::{Fault, Outcome};
+use super::replies::{Checker, Page};
+use crate::workload::{Fields, OpKind, Operation, RecordForm, Workload};
+
+/// An update that loses so many races in a row is an error.
+const CONFLICTS_MAX: u32 = 10_000;
+/// Between two attempts that were refused; it doubles with every refusal…
+const BACK_OFF: Duration = Duration::from_millis(5);
+/// …up to this.
+const BACK_OFF_MAX: Duration = Duration::from_millis(100);
+/// So many attempts follow each other without a pause when another node may do at once what this one could not.
+const IMMEDIATE_MAX: u32 = 3;
+
+/// What a lane waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The operation's only request.
+    Only,
+    /// The read before a write.
+    ReadFirst,
+    /// The write after it.
+    WriteAfter,
+}
+
+/// How a session goes about its work.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    /// Whether values are compared.
+    pub(super) verifies: bool,
+    /// An operation is attempted again for so long; none = for as long as it takes.
+    pub(super) patience: Option<Duration>,
+    /// Any replica answers reads, and may be behind: one that lacks a record is not believed before the leader was asked.
+    pub(super) may_lag: bool,
+    /// Scans go in an order of the store's own, from the record asked for on.
+    pub(super) scans_unordered: bool,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Self { verifies: true, patience: None, may_lag: false, scans_unordered: false }
+    }
+}
+
+pub(super) struct Lane {
+    pub(super) operation: Operation,
+    pub(super) step: Step,
+    /// The packed record that was read and is to be changed.
+    pub(super) record: Vec<u8>,
+    pub(super) version: u64,
+    pub(super) page: Page,
+    verified: bool,
+    /// A replica did not have the record: the leader is asked.
+    pub(super) stale: bool,
+    retries: u32,
+    conflicts: u32,
+    /// When the first attempt failed.
+    troubled: Option<Instant>,
+    /// An attempt at its write may have been done without an answer.
+    perhaps_done: bool,
+}
+
+/// How a lane goes on after an answer.
+pub(super) enum Next {
+    /// With another request.
+    Request,
+    /// With the same request, at that time.
+    Attempt(Instant),
+    /// With the write, now that the read has ended well.
+    Write,
+    /// Not at all: it has ended.
+    End(Result<(), Fault>),
+}
+
+/// Whether an operation reads before it writes.
+fn reads_first(workload: &Workload, operation: &Operation) -> bool {
+    let config = &workload.config;
+    match operation.kind {
+        OpKind::ReadModifyWrite => true,
+        OpKind::Update if config.record == RecordForm::String => {
+            config.compare_and_set || operation.write != Fields::All
+        }
+        _ => false,
+    }
+}
+
+impl Lane {
+    /// A lane that has done nothing yet.
+    pub(super) fn new() -> Self {
+        Self {
+            operation: Operation::default(),
+            step: Step::Only,
+            record: Vec::new(),
+            version: 0,
+            page: Page::default(),
+            verified: false,
+            stale: false,
+            retries: 0,
+            conflicts: 0,
+            troubled: None,
+            perhaps_done: false,
+        }
+    }
+
+    /// Begins the lane's operation.
+    pub(super) fn begin(&mut self, workload: &Workload) {
+        self.step = if reads_first(workload, &self.operation) { Step::ReadFirst } else { Step::Only };
+        (self.verified, self.stale, self.retries, self.conflicts) = (false, false, 0, 0);
+        (self.troubled, self.perhaps_done) = (None, false);
+        self.page.begin(&self.operation.key);
+    }
+
+    /// Whether it has lost a race.
+    pub(super) fn has_conflicted(&self) -> bool {
+        self.conflicts > 0
+    }
+
+    /// What the lane's next request does to the store.
+    pub(super) fn access(&self, workload: &Workload) -> Access {
+        match (self.step, self.operation.kind) {
+            (Step::ReadFirst, _) => Access::LeaderRead,
+            _ if self.stale => Access::LeaderRead,
+            (Step::Only, OpKind::Read | OpKind::Scan) => Access::Read,
+            // No other lane writes a record before its insert is acknowledged, or deletes what this one deletes.
+            (_, OpKind::Insert | OpKind::Delete) => Access::Repeatable,
+            _ if workload.config.repeats_updates && !workload.config.compare_and_set => Access::Repeatable,
+            _ => Access::Write,
+        }
+    }
+
+    pub(super) fn on_answer(
+        &mut self,
+        answer: Answer<'_>,
+        at: Instant,
+        workload: &Workload,
+        checker: &mut Checker,
+        manner: Manner,
+    ) -> Next {
+        let reply = match answer {
+            Answer::Reply(reply) => reply,
+            Answer::Failed(failure) => {
+                self.perhaps_done = true;
+                return Next::End(Err(Fault::error(failure.name())));
+            }
+            Answer::Again(failure) => return self.on_refusal(failure, at, workload, manner),
+        };
+        let result = match (self.step, self.operation.kind) {
+            (Step::ReadFirst, _) | (Step::Only, OpKind::Read) => self.on_read(&reply, workload, checker),
+            (Step::Only, OpKind::Scan) => match checker.scan(&reply, workload, &self.operation, &mut self.page) {
+                Ok(false) => return Next::Request,
+                result => self.checked(result.map(|_| ()), checker),
+            },
+            (Step::Only, OpKind::Delete) => checker.deleted(&reply),
+            // KV.PUT answers null when the version is another.
+            (Step::WriteAfter, _) if reply == Frame::Null && workload.config.compare_and_set => {
+                self.conflicts += 1;
+                if self.conflicts < CONFLICTS_MAX {
+                    self.step = Step::ReadFirst;
+                    return Next::Request;
+                }
+                Err(Fault::error("conflict"))
+            }
+            (Step::WriteAfter, _) if workload.config.compare_and_set => {
+                let written = checker.written(&reply);
+                self.compared(written, workload, checker)
+            }
+            _ => checker.written(&reply),
+        };
+        match result {
+            Ok(()) if self.step == Step::ReadFirst => Next::Write,
+            // Its insert failed, so it need not be there; then there is nothing to change either.
+            Err(Fault::NotFound) if !workload.must_exist(self.operation.number) => Next::End(Ok(())),
+            // An attempt without an answer has removed it.
+            Err(Fault::NotFound) if self.operation.kind == OpKind::Delete && self.perhaps_done => Next::End(Ok(())),
+            Err(Fault::NotFound) if manner.may_lag && self.access(workload) == Access::Read => {
+                self.stale = true;
+                self.page.begin(&self.operation.key);
+                Next::Request
+            }
+            result => Next::End(result),
+        }
+    }
+
+    /// Nothing was done, or it does no harm twice.
+    #[cold]
+    fn on_refusal(&mut self, failure: Failure, at: Instant, workload: &Workload, manner: Manner) -> Next {
+        let access = self.access(workload);
+        let sent = matches!(failure, Failure::Disconnected | Failure::TimedOut | Failure::Protocol);
+        self.perhaps_done |= sent && access == Access::Repeatable;
+        let since = *self.troubled.get_or_insert(at);
+        if manner.patience.is_some_and(|patience| at.saturating_duration_since(since) >= patience) {
+            return Next::End(Err(Fault::error(failure.name())));
+        }
+        self.retries += 1;
+        let elsewhere = !matches!(failure, Failure::Down | Failure::Loading | Failure::Unreachable);
+        if elsewhere && self.retries <= IMMEDIATE_MAX {
+            return Next::Request;
+        }
+        Next::Attempt(at + (BACK_OFF * (1 << (self.retries - 1).min(8))).min(BACK_OFF_MAX))
+    }
+
+    fn on_read(&mut self, reply: &Frame<'_>, workload: &Workload, checker: &mut Checker) -> Result<(), Fault> {
+        let result = match workload.config.record {
+            RecordForm::Hash => checker.hash(reply, workload, &self.operation),
+            RecordForm::String => {
+                let kept = (self.step == Step::ReadFirst).then_some(&mut self.record);
+                checker.string(reply, workload, &self.operation, kept).map(|version| self.version = version)
+            }
+        };
+        self.checked(result, checker)
+    }
+
+    /// Notes that an answer was checked, unless an error took its place.
+    fn checked(&mut self, result: Result<(), Fault>, checker: &Checker) -> Result<(), Fault> {
+        self.verified |= checker.verifies && !matches!(result, Err(Fault::Error(_)));
+        result
+    }
+
+    /// An acknowledged compare-and-set must be the only one that replaced its version.
+    fn compared(&mut self, written: Result<(), Fault>, workload: &Workload, checker: &Checker) -> Result<(), Fault> {
+        let is_lost =
+            checker.verifies && written.is_ok() && !workload.is_first_update(&self.operation.key, self.version);
+        self.checked(if is_lost { Err(Fault::Wrong) } else { written }, checker)
+    }
+
+    pub(super) fn outcome(&self, result: Result<(), Fault>) -> Outcome {
+        let unknown = self.perhaps_done && result.is_err();
+        Outcome {
+            stale: self.stale && result.is_ok(),
+            result,
+            verified: self.verified,
+            retries: self.retries,
+            conflicts: self.conflicts,
+            unknown,
+        }
+    }
+}
