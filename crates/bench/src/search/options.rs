@@ -17,7 +17,7 @@ pub struct SearchOptions {
     /// loop gets, goes up or down until one rate holds and one does not, then halves the distance until it is within
     /// --tolerance. A result that is close to the SLO is tried again, up to --repeats times, and most of them
     /// decide; so is the answer. Each trial has --warm-up (3s) and --duration (10s).
-    #[arg(long, value_name = "PROMISE", conflicts_with = "rates")]
+    #[arg(long, value_name = "SLO", conflicts_with = "rates")]
     pub find_max_rate: Option<Slo>,
     /// Measure at each of these rates in turn, up to the first that is too much: numbers, or per cent of what a closed
     /// loop gets, such as 20%,40%,60%,80%,90%,100%
