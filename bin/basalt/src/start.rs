@@ -3,7 +3,7 @@
 use clap::Args;
 use node::Config;
 use server::Server;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -169,6 +169,13 @@ pub fn run(options: &StartOptions) -> ExitCode {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         if let Err(e) = signal_hook::flag::register(signal, asked.clone()) {
+            bench::note!("basalt start: signals cannot be handled: {e}");
+            return ExitCode::FAILURE;
+        }
+    }
+    // A terminal that is closed and a program that rotates logs send these: there is no log file of our own to open again.
+    for signal in [SIGHUP, SIGUSR1, SIGUSR2] {
+        if let Err(e) = signal_hook::flag::register(signal, Arc::default()) {
             bench::note!("basalt start: signals cannot be handled: {e}");
             return ExitCode::FAILURE;
         }

@@ -7,8 +7,10 @@
 #[cfg(test)]
 mod tests;
 
+use crate::clock_keeper::ClockKeeper;
 use crate::director::{Director, DirectorAction, NodeReport, StorePicture};
 use crate::peer::{Order, PeerMessage};
+use crate::store_clock::StoreClock;
 use cluster::{Change, Map, NodeInfo};
 use replica::Members;
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,16 +83,18 @@ pub struct Control {
     now: Moment,
     /// While this node leads the metadata group: what makes plans happen.
     director: Option<Director>,
+    clock: ClockKeeper,
 }
 
 impl Control {
-    /// The control of a node that has this map, if any.
+    /// The control of a node that has this map, if any. It keeps `clock` by what other nodes' clocks show.
     #[must_use]
-    pub fn new(me: NodeInfo, shape: Shape, map: Option<Arc<Map>>, seed: u64) -> Self {
+    pub fn new(me: NodeInfo, shape: Shape, map: Option<Arc<Map>>, clock: Arc<StoreClock>, seed: u64) -> Self {
         let init = false;
         let (joiners, unsure, prng) = (BTreeMap::new(), BTreeSet::new(), Prng::new(seed));
         let (now, director, unkept) = (Moment::default(), None, None);
-        let mut control = Self { me, shape, map, unkept, joiners, init, unsure, prng, ticks: 0, now, director };
+        let clock = ClockKeeper::new(clock);
+        let mut control = Self { me, shape, map, unkept, joiners, init, unsure, prng, ticks: 0, now, director, clock };
         // It may have ended before all the others had kept the first map.
         control.unsure = control.others();
         control
@@ -126,13 +130,13 @@ impl Control {
         }
     }
 
-    /// 50 ms have passed. `led`: the terms of the shards that this node leads.
-    pub fn tick(&mut self, now: Moment, led: &[(ShardId, u64)], actions: &mut Vec<Action>) {
+    /// 50 ms have passed. `raw`: what the machine's own clocks show. `led`: the terms of the shards that this node leads.
+    pub fn tick(&mut self, raw: Moment, led: &[(ShardId, u64)], actions: &mut Vec<Action>) {
         self.ticks += 1;
-        self.now = now;
+        self.now = self.clock.tick(raw, self.map.as_ref().map_or(1, |map| map.nodes.len()));
         self.direct(led, actions);
         if self.ticks.is_multiple_of(BEAT_TICKS) {
-            let beat = PeerMessage::Beat { sent_us: now.mono_us, wall_ms: now.wall_ms };
+            let beat = PeerMessage::Beat { sent_us: raw.mono_us, wall_ms: raw.wall_ms };
             actions.push(Action::Send(None, beat));
         }
         if self.init && self.map.is_none() && self.unkept.is_none() {
@@ -207,8 +211,8 @@ impl Control {
         }));
     }
 
-    /// A message of another node that is about the store as a whole.
-    pub fn receive(&mut self, from: NodeId, message: &PeerMessage, actions: &mut Vec<Action>) {
+    /// A message of another node that is about the store as a whole. `raw`: what the machine's own clocks show.
+    pub fn receive(&mut self, from: NodeId, message: &PeerMessage, raw: Moment, actions: &mut Vec<Action>) {
         if let Some(director) = &mut self.director {
             director.heard(from, self.now);
         }
@@ -239,10 +243,11 @@ impl Control {
                 Ok(map) => self.offered(from, map, actions),
                 Err(e) => log::warn!("node {from} sent a map that cannot be read: {e}"),
             },
-            PeerMessage::Beat { sent_us, wall_ms } => {
-                let answer = PeerMessage::BeatAnswer { sent_us: *sent_us, wall_ms: *wall_ms };
+            PeerMessage::Beat { sent_us, .. } => {
+                let answer = PeerMessage::BeatAnswer { sent_us: *sent_us, wall_ms: raw.wall_ms };
                 actions.push(Action::Send(Some(from), answer));
             }
+            PeerMessage::BeatAnswer { sent_us, wall_ms } => self.clock.answered(from, *sent_us, *wall_ms, raw),
             _ => {}
         }
     }

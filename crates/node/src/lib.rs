@@ -2,6 +2,7 @@
 
 mod absent_watch;
 pub mod admission;
+mod clock_keeper;
 pub mod command;
 pub mod config;
 pub mod control;
@@ -17,9 +18,11 @@ mod shard;
 mod skipped;
 mod space;
 pub mod stats;
+mod store_clock;
 mod view;
 
 pub use absent_watch::AbsentWatch;
+pub use clock_keeper::ClockKeeper;
 pub use command::registry::{Handlers, handlers};
 pub use config::Config;
 pub use format::entry::{EncodedCommand, EntryBuilder, Item, Items, decode as decode_entry};
@@ -35,5 +38,6 @@ pub use space::apply::EntrySpace;
 pub use space::read::{CachedSpace, Held, SnapshotSpace};
 pub use space::remote::{Remote, RemoteAnswer, RemoteSpace, remote_records};
 pub use space::{Fault, RecordRange, Records, Shards, SmallHash, Space};
+pub use store_clock::{SKEW_MS_MAX, StoreClock};
 pub use view::ShardView;
 pub use view::load::LoadSampler;

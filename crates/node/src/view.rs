@@ -1,5 +1,7 @@
 //! What all threads share of a shard: its tree, its part of the row cache, its counters and whether it may be read.
 
+mod clock;
+pub(crate) mod damage;
 mod lease;
 pub(crate) mod load;
 #[cfg(test)]
@@ -16,6 +18,8 @@ use crate::skipped;
 use crate::space::SmallHash;
 use crate::{Fault, Kind, Record};
 use arc_swap::{ArcSwap, ArcSwapOption};
+use clock::ShardClock;
+use damage::Damage;
 use replica::ReplicaStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -55,7 +59,7 @@ pub struct ShardView {
     /// No key expires before this time, in ms since the epoch.
     next_expiry_ms: AtomicU64,
     /// The latest time at which an entry was applied or a key was found to have expired.
-    clock_ms: AtomicU64,
+    clock: ShardClock,
     /// Keys removed because their time had come.
     expired: AtomicU64,
     /// Whether there may be elements to collect.
@@ -70,6 +74,7 @@ pub struct ShardView {
     group: Mutex<Option<LeaderReport>>,
     /// Why the replica is of no use, if it is not.
     broken: Mutex<Option<String>>,
+    damage: Damage,
     /// Keys that are watched while they are absent.
     absent: Arc<AbsentKeys>,
     /// The node's settings, for what is only told and never stored.
@@ -103,7 +108,7 @@ impl ShardView {
             fresh_wanted: AtomicBool::new(false),
             writing: AtomicU64::new(0),
             next_expiry_ms: AtomicU64::new(0),
-            clock_ms: AtomicU64::new(0),
+            clock: ShardClock::default(),
             expired: AtomicU64::new(0),
             has_garbage: AtomicBool::new(true),
             followers_wanted: AtomicBool::new(false),
@@ -111,6 +116,7 @@ impl ShardView {
             status: Mutex::default(),
             group: Mutex::default(),
             broken: Mutex::default(),
+            damage: Damage::default(),
             absent: Arc::default(),
             config: OnceLock::new(),
             skipped: OnceLock::new(),
@@ -214,7 +220,7 @@ impl ShardView {
 
     /// The shard begins as a part of `parent`: time does not go back.
     pub fn begin_after(&self, parent: &Self) {
-        self.reach(parent.clock_ms());
+        self.clock.reach(parent.clock.now_ms());
     }
 
     /// Replaces everything by the rows of a snapshot as of entry `index`. The rows' own facts are with them.
@@ -403,6 +409,12 @@ impl ShardView {
         *self.group.lock().unwrap_or_else(PoisonError::into_inner) = group;
     }
 
+    /// What was found damaged on its disk.
+    #[must_use]
+    pub fn damage(&self) -> &Damage {
+        &self.damage
+    }
+
     pub(crate) fn set_broken(&self, why: &str) {
         *self.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
     }
@@ -428,7 +440,7 @@ impl ShardView {
             term: status.term,
             leads: self.group.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(|_| self.leading()),
             division: self.division(),
-            broken: self.broken(),
+            broken: self.broken().or_else(|| self.damage.detail().map(str::to_owned)),
         }
     }
 
@@ -452,24 +464,14 @@ impl ShardView {
         self.has_garbage.store(has, Ordering::Relaxed);
     }
 
-    /// The shard's time is at least `now_ms` from now on.
-    pub(crate) fn reach(&self, now_ms: u64) {
-        self.clock_ms.fetch_max(now_ms, Ordering::SeqCst);
+    /// The shard's time.
+    pub(crate) fn clock(&self) -> &ShardClock {
+        &self.clock
     }
 
-    /// The time that no later entry may be before.
-    pub(crate) fn clock_ms(&self) -> u64 {
-        self.clock_ms.load(Ordering::SeqCst)
-    }
-
-    /// A record that a reader found, unless its time has come. Threads look at the clock at different moments, and the
-    /// clock may be set back: what one has found expired stays so for all.
+    /// A record that a reader found, unless its time has come.
     pub(crate) fn live(&self, record: Option<Record>, now_ms: u64) -> Option<Record> {
-        let Some(at_ms) = record.as_ref()?.view().expire_at_ms else { return record };
-        if at_ms <= now_ms {
-            self.reach(now_ms);
-        }
-        record.filter(|_| at_ms > now_ms.max(self.clock_ms()))
+        record.filter(|record| record.view().expire_at_ms.is_none_or(|at_ms| !self.clock.is_past(at_ms, now_ms)))
     }
 
     pub(crate) fn decode(&self, bytes: Slice) -> Result<Record, Fault> {

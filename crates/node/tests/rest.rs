@@ -98,7 +98,7 @@ impl World {
             let state = store.state(SHARD).unwrap().unwrap();
             let replica = Replica::open(store, SHARD, state, 0, None, at as u64).unwrap();
             let shard = Shard::new(view, replica, Arc::new(DiskHealth::default())).unwrap();
-            let mut core = Core::new(id_of(at));
+            let mut core = Core::new(id_of(at), Arc::default());
             core.map_changed(map.clone());
             adopt(&mut core, shard);
             Node { core, log, outbox: Outbox::default() }

@@ -1,10 +1,11 @@
-//! The file system below the log: it waits out a full disk, remembers a failed fsync, and refuses to cut damage short.
+//! The file system below the log: it waits out a full disk and a lack of descriptors or memory, remembers a failed fsync,
+//! and refuses to cut damage short.
 //!
-//! raft-engine ends the process when a write fails half-way; here a write that finds no room waits (the store refuses
-//! new writes meanwhile) and goes on when there is room. A failed fsync is never tried again: what the kernel dropped
-//! is gone, so the store is poisoned until restart (<https://www.usenix.org/conference/atc20/presentation/rebello>).
+//! raft-engine ends the process when a write fails half-way; here a write that finds no room, descriptor or memory waits
+//! (the store refuses new writes meanwhile) and goes on when there is some. A failed fsync is never tried again: what the
+//! kernel dropped is gone, so the store is poisoned until restart (<https://www.usenix.org/conference/atc20/presentation/rebello>).
 
-use crate::disk_health::DiskHealth;
+use crate::disk_health::{DiskHealth, no_room};
 use crate::full_files::FullFiles;
 use crate::records::record_after;
 use crate::spare_file::SpareFile;
@@ -15,8 +16,10 @@ use raft_engine::env::{DefaultFileSystem, FileSystem, Handle, Permission, WriteE
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use storage::UnitBuffer;
+use vocab::is_shortage;
 
 /// The default file system with the rules above.
 pub(crate) struct GuardedFs {
@@ -48,6 +51,8 @@ pub(crate) struct GuardedHandle {
     path: PathBuf,
     /// What was appended and is not in the file yet.
     staging: Staging,
+    /// It was not fsynced since it took its place.
+    is_new: AtomicBool,
 }
 
 pub(crate) struct GuardedReader {
@@ -91,9 +96,8 @@ impl GuardedFs {
         let Some(active) = self.active() else { return Ok(()) };
         self.pace.synced();
         active.write_staged()?;
-        let lane = self.lane_of(&active);
-        let synced = lane.and_then(|lane| active.staging.sync(|| lane.file.sync_data()).map(|()| lane));
-        let lane = active.judge_sync(synced)?;
+        let lane = self.health.wait_out(&active.path, || self.lane_of(&active))?;
+        active.judge_sync(active.staging.sync(|| lane.file.sync_data()))?;
         self.lanes().push(lane);
         Ok(())
     }
@@ -161,7 +165,13 @@ impl GuardedFs {
 
     fn wrap(&self, path: &Path, handle: <DefaultFileSystem as FileSystem>::Handle) -> GuardedHandle {
         let staging = Staging::new(path, self.health.clone(), self.ring.clone(), self.staging_memory.clone());
-        GuardedHandle { inner: Arc::new(handle), health: self.health.clone(), path: path.to_owned(), staging }
+        GuardedHandle {
+            inner: Arc::new(handle),
+            health: self.health.clone(),
+            path: path.to_owned(),
+            staging,
+            is_new: AtomicBool::new(true),
+        }
     }
 }
 
@@ -173,9 +183,9 @@ impl FileSystem for GuardedFs {
     fn create<P: AsRef<Path>>(&self, path: P) -> io::Result<Self::Handle> {
         let path = path.as_ref();
         let handle = if is_appended(path) && self.spare.take(path)? {
-            DefaultFileSystem.open(path, Permission::ReadWrite)?
+            self.health.wait_out(path, || opened(path, || DefaultFileSystem.open(path, Permission::ReadWrite)))?
         } else {
-            self.health.wait_for_room(path, || DefaultFileSystem.create(path))?
+            self.health.wait_out(path, || opened(path, || DefaultFileSystem.create(path)))?
         };
         Ok(self.wrap(path, handle))
     }
@@ -185,7 +195,8 @@ impl FileSystem for GuardedFs {
         if is_appended(path) {
             self.full.add(path);
         }
-        Ok(self.wrap(path, DefaultFileSystem.open(path, perm)?))
+        let handle = self.health.wait_out(path, || opened(path, || DefaultFileSystem.open(path, perm)))?;
+        Ok(self.wrap(path, handle))
     }
 
     fn delete<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
@@ -217,11 +228,14 @@ impl FileSystem for GuardedFs {
 }
 
 impl GuardedHandle {
-    /// Writes what was appended and is not in the file yet. If that fails, it is as if an fsync had.
+    /// Writes what was appended and is not in the file yet. If that fails, it is as if an fsync had; but if there was no
+    /// room, descriptor or memory, and this thread must not wait, the next write makes it.
     fn write_staged(&self) -> io::Result<()> {
-        self.staging
-            .write()
-            .inspect_err(|e| self.health.poison(&format!("writing {} before its fsync: {e}", self.path.display())))
+        self.staging.write().inspect_err(|e| {
+            if !no_room(e) && !is_shortage(e) {
+                self.health.poison(&format!("writing {} before its fsync: {e}", self.path.display()));
+            }
+        })
     }
 
     pub(crate) fn staging(&self) -> &Staging {
@@ -229,11 +243,13 @@ impl GuardedHandle {
     }
 
     /// A write by the ring is over; answers whether it is on the disk. If the kernel does not take such writes, or not all
-    /// of it, another fsync makes it; any other failure may be the flush's, and is that of an fsync.
+    /// of it, or not now, another fsync makes it; any other failure may be the flush's, and is that of an fsync.
     pub(crate) fn end_aside(&self, bytes: Arc<UnitBuffer>, outcome: io::Result<()>) -> bool {
-        use io::ErrorKind::{InvalidInput, QuotaExceeded, StorageFull, Unsupported, WriteZero};
+        use io::ErrorKind::{InvalidInput, Unsupported, WriteZero};
+        let is_not_taken =
+            |e: &io::Error| matches!(e.kind(), InvalidInput | Unsupported | WriteZero) || no_room(e) || is_shortage(e);
         let is_made = match outcome {
-            Err(e) if matches!(e.kind(), InvalidInput | QuotaExceeded | StorageFull | Unsupported | WriteZero) => {
+            Err(e) if is_not_taken(&e) => {
                 self.staging.refuse_if_invalid(&e);
                 false
             }
@@ -274,13 +290,26 @@ impl Handle for GuardedHandle {
 
     fn sync(&self) -> io::Result<()> {
         self.write_staged()?;
-        self.judge_sync(self.staging.sync(|| self.inner.sync()))
+        let synced = loop {
+            match self.staging.sync(|| self.inner.sync()) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                synced => break synced,
+            }
+        };
+        self.judge_sync(synced)?;
+        // raft-engine opens the folder next, to fsync it, and panics if it cannot.
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        if is_appended(&self.path) && self.is_new.swap(false, Ordering::AcqRel) {
+            self.health.wait_out(folder, || std::fs::File::open(folder))?;
+        }
+        Ok(())
     }
 }
 
 impl Read for GuardedReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let count = self.handle.staging.read(self.at, buf, |buf| self.inner.read(buf))?;
+        let GuardedHandle { staging, health, path, .. } = &*self.handle;
+        let count = staging.read(self.at, buf, |buf| health.wait_out(path, || self.inner.read(buf)))?;
         self.at += count as u64;
         Ok(count)
     }
@@ -303,7 +332,7 @@ impl Write for GuardedWriter {
         } else {
             handle.staging.close()?;
             self.inner.seek(SeekFrom::Start(self.at))?;
-            handle.staging.unsynced(|| handle.health.wait_for_room(&handle.path, || self.inner.write(buf)))?
+            handle.staging.unsynced(|| handle.health.wait_out(&handle.path, || self.inner.write(buf)))?
         };
         self.at += written as u64;
         self.end = self.end.max(self.at);
@@ -347,13 +376,22 @@ impl WriteExt for GuardedWriter {
             }
             Ok(())
         };
-        handle.staging.unsynced(|| handle.health.wait_for_room(&handle.path, &mut fill))?;
+        handle.staging.unsynced(|| handle.health.wait_out(&handle.path, &mut fill))?;
         self.end = self.end.max((offset + size) as u64);
         Ok(())
     }
 }
 
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+
+/// Opens a file by `open`, whose errors do not carry the system's number: whether descriptors or memory are short shows by
+/// opening the folder.
+fn opened<T>(path: &Path, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    open().or_else(|_| {
+        std::fs::File::open(path.parent().unwrap_or(Path::new(".")))?;
+        open()
+    })
+}
 
 /// The files that entries are appended to; others hold what was rewritten.
 const APPENDED: &str = "raftlog";

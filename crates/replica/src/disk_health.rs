@@ -1,10 +1,12 @@
 //! What is known of the device below the log: whether it has room, and whether an fsync has failed.
 
+use std::cell::Cell;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use vocab::is_shortage;
 
 /// Whether the device takes writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +15,8 @@ pub enum DiskState {
     Healthy,
     /// No room: writes are refused until there is some.
     Full,
+    /// Descriptors or memory are short: writes are refused until there are some.
+    Short,
     /// An fsync failed: nothing is written until restart.
     Poisoned,
 }
@@ -36,8 +40,9 @@ impl DiskHealth {
     #[must_use]
     pub fn state(&self) -> DiskState {
         match self.state.load(Ordering::Acquire) {
-            0 => DiskState::Healthy,
-            1 => DiskState::Full,
+            HEALTHY => DiskState::Healthy,
+            FULL => DiskState::Full,
+            SHORT => DiskState::Short,
             _ => DiskState::Poisoned,
         }
     }
@@ -81,49 +86,82 @@ impl DiskHealth {
         self.gives_up.store(true, Ordering::Release);
     }
 
+    /// Whether writes that find no room are to fail rather than to wait.
+    pub(crate) fn gives_up(&self) -> bool {
+        self.gives_up.load(Ordering::Acquire) || !self.patient.load(Ordering::Acquire)
+    }
+
     /// No room on the device. Does not hide poison.
     pub fn set_full(&self, reason: &str) {
-        self.worsen(reason, || {
-            let full = self.state.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_ok();
-            full.then_some("disk full, refusing writes")
-        });
+        self.worsen(reason, || self.change(HEALTHY, FULL).then_some("disk full, refusing writes"));
     }
 
     /// There is room again.
     pub fn set_room(&self) {
-        if !self.log_waits() && self.state.compare_exchange(1, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+        if !self.log_waits() && self.change(FULL, HEALTHY) {
             log::warn!("there is room on the disk again, taking writes");
+        }
+    }
+
+    /// Descriptors or memory are short, so that a file cannot be opened or written now. Does not hide poison.
+    pub fn set_short(&self, reason: &str) {
+        let what = "short of descriptors or memory, refusing writes until there are some";
+        self.worsen(reason, || self.change(HEALTHY, SHORT).then_some(what));
+    }
+
+    /// There are descriptors and memory again.
+    pub fn set_supplied(&self) {
+        if !self.log_waits() && self.change(SHORT, HEALTHY) {
+            log::warn!("there are descriptors and memory again, taking writes");
         }
     }
 
     /// An fsync failed. For good.
     pub fn poison(&self, reason: &str) {
-        self.worsen(reason, || (self.state.swap(2, Ordering::AcqRel) != 2).then_some("poisoned until restart"));
+        let what = "poisoned: no more writes until the node is restarted, which recovers from the log";
+        self.worsen(reason, || (self.state.swap(POISONED, Ordering::AcqRel) != POISONED).then_some(what));
     }
 
-    /// Tries `call` until the device has room for it. A log thread waits here; the shards refuse writes meanwhile.
-    pub(crate) fn wait_for_room<T>(&self, path: &Path, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-        const PAUSE: Duration = Duration::from_millis(100);
-        loop {
+    fn change(&self, from: u8, to: u8) -> bool {
+        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Makes `call` again until it finds room, descriptors and memory. A log thread waits here, and shards refuse writes
+    /// meanwhile; a thread that must not wait (`Impatient`) gets the error at once.
+    pub(crate) fn wait_out<T>(&self, path: &Path, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        let mut waited = false;
+        let done = loop {
             match call() {
-                Err(e) if no_room(&e) && !self.patient.load(Ordering::Acquire) => {
-                    self.set_full(&format!("{}: {e}", path.display()));
-                    return Err(e);
-                }
-                Err(e) if no_room(&e) && !self.gives_up.load(Ordering::Acquire) => {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if no_room(&e) || is_shortage(&e) => {
+                    let reason = format!("{}: {e}", path.display());
+                    if no_room(&e) {
+                        self.set_full(&reason)
+                    } else {
+                        self.set_short(&reason)
+                    }
+                    if !self.may_wait() {
+                        break Err(e);
+                    }
+                    waited = true;
                     self.log_waits.store(true, Ordering::Release);
-                    self.set_full(&format!("{}: {e}", path.display()));
                     std::thread::sleep(PAUSE);
                 }
-                done => {
-                    self.log_waits.store(false, Ordering::Release);
-                    return done;
-                }
+                done => break done,
             }
+        };
+        if waited {
+            self.log_waits.store(false, Ordering::Release);
+            self.set_supplied();
         }
+        done
     }
 
-    /// Whoever sees the new state asks for the reason next: it is there by then.
+    fn may_wait(&self) -> bool {
+        !self.gives_up() && !Impatient::is_this_thread()
+    }
+
+    /// A reader that sees the new state asks for the reason next, and finds it.
     fn worsen(&self, reason: &str, change: impl FnOnce() -> Option<&'static str>) {
         let mut text = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(what) = change() {
@@ -133,9 +171,104 @@ impl DiskHealth {
     }
 }
 
-fn no_room(error: &io::Error) -> bool {
+/// While one exists, its thread gets an error where others wait for room, descriptors or memory: an event loop, which
+/// serves reads meanwhile and has another thread make the write.
+pub(crate) struct Impatient(bool);
+
+thread_local! {
+    static IMPATIENT: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Impatient {
+    pub(crate) fn begin() -> Self {
+        Self(IMPATIENT.replace(true))
+    }
+
+    fn is_this_thread() -> bool {
+        IMPATIENT.get()
+    }
+}
+
+impl Drop for Impatient {
+    fn drop(&mut self) {
+        IMPATIENT.set(self.0);
+    }
+}
+
+/// Whether `error` says that the device has no room.
+pub(crate) fn no_room(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// The states as they are kept.
+const HEALTHY: u8 = 0;
+const FULL: u8 = 1;
+const SHORT: u8 = 2;
+const POISONED: u8 = 3;
+
+/// Between two tries of a write that finds no room, no descriptor or no memory.
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// Fsyncs between two growths of a log file from which zeros save more than they cost.
 pub(crate) const FSYNCS_THAT_PAY: u64 = 4;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Fails so often with that error, then succeeds.
+    fn failing(times: u32, number: i32) -> impl FnMut() -> io::Result<u32> {
+        let mut tries = 0;
+        move || {
+            tries += 1;
+            if tries > times { Ok(tries) } else { Err(io::Error::from_raw_os_error(number)) }
+        }
+    }
+
+    const EINTR: i32 = 4;
+    const EIO: i32 = 5;
+    const ENOMEM: i32 = 12;
+    const EMFILE: i32 = 24;
+    const ENOSPC: i32 = 28;
+
+    #[test]
+    fn what_passes_is_waited_out_and_what_does_not_is_told() {
+        let health = DiskHealth::default();
+        health.be_patient();
+        let path = Path::new("1.raftlog");
+        for number in [EINTR, ENOMEM, EMFILE, ENOSPC] {
+            assert_eq!(health.wait_out(path, failing(2, number)).unwrap(), 3, "{number}");
+            assert!(!health.log_waits());
+            health.set_room();
+            assert_eq!(health.state(), DiskState::Healthy, "{number}");
+        }
+        assert_eq!(health.wait_out(path, failing(1, EIO)).unwrap_err().raw_os_error(), Some(EIO));
+        assert_eq!(health.state(), DiskState::Healthy, "it is for the caller to say what that means");
+    }
+
+    #[test]
+    fn a_thread_that_must_not_wait_and_a_node_that_starts_or_stops_are_told_at_once() {
+        let path = Path::new("1.raftlog");
+        for (number, state) in [(ENOSPC, DiskState::Full), (EMFILE, DiskState::Short)] {
+            let health = DiskHealth::default();
+            assert!(health.wait_out(path, failing(1, number)).is_err(), "it starts");
+            assert_eq!(health.state(), state);
+            health.set_room();
+            health.set_supplied();
+            health.be_patient();
+            {
+                let _impatient = Impatient::begin();
+                assert!(health.wait_out(path, failing(1, number)).is_err());
+                assert_eq!(health.wait_out(path, failing(1, EINTR)).unwrap(), 2, "that is no wait");
+            }
+            assert!(health.wait_out(path, failing(1, number)).is_ok());
+            health.stop_waiting();
+            assert!(health.wait_out(path, failing(1, number)).is_err(), "it stops");
+            health.poison("an fsync");
+            health.set_full("no room");
+            health.set_short("no descriptor");
+            assert_eq!((health.state(), health.reason()), (DiskState::Poisoned, "an fsync".to_owned()));
+        }
+    }
+}

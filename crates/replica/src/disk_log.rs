@@ -1,7 +1,7 @@
 //! The log that all groups of a node share: one write and one fsync for all of them.
 
 use crate::disk::GuardedFs;
-use crate::disk_health::DiskHealth;
+use crate::disk_health::{DiskHealth, Impatient, no_room};
 use crate::error::{Error, Result};
 use crate::log_store::{GroupState, LogStore};
 use crate::log_write::{LogWrite, Op};
@@ -15,7 +15,7 @@ use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use vocab::{ReplicaId, ShardId};
+use vocab::{ReplicaId, ShardId, is_shortage};
 
 const KEY_HARD_STATE: &[u8] = b"hard";
 const KEY_CONF_STATE: &[u8] = b"conf";
@@ -89,14 +89,16 @@ impl Log {
         })
     }
 
-    fn write_batch(&self, batch: &mut LogBatch, sync: bool) -> Result<()> {
+    /// False if there was no room, descriptor or memory, and this thread must not wait for any: nothing was written then.
+    fn write_batch(&self, batch: &mut LogBatch, sync: bool) -> Result<bool> {
         self.check()?;
         let call = || self.engine.write(batch, sync);
         // raft-engine panics where an fsync fails; there is no going on from that, but reads still work.
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)) {
             // raft-engine joins the writes of several threads. If the fsync fails, only the one that made it panics;
             // to the others it reports success.
-            Ok(Ok(_)) => self.check(),
+            Ok(Ok(_)) => self.check().map(|()| true),
+            Ok(Err(e)) if is_not_written(&e) => Ok(false),
             Ok(Err(e)) => {
                 self.health.poison(&format!("writing the log in {}: {e}", self.dir.display()));
                 Err(e.into())
@@ -130,21 +132,69 @@ impl Log {
         Ok(groups.into_iter().map(|group| ShardId((group - 1) as u32)).collect())
     }
 
-    /// Writes as `write` does, for somebody who tells nobody of it before the next `sync`: until then it may be
-    /// in the memory of this process only.
-    pub fn stage(&self, write: LogWrite) -> Result<()> {
+    /// Writes as `write` does, for a caller that tells nobody of it before the next `sync`: until then it may be in the
+    /// memory of this process only. Waits for room, descriptors and memory.
+    pub fn stage(&self, write: &LogWrite) -> Result<()> {
         self.append(write, false)
     }
 
-    fn append(&self, write: LogWrite, sync: bool) -> Result<()> {
+    /// The same for an event loop, which must not wait. False if it would have to: then nothing was written, and a thread
+    /// that may wait is to `stage` it.
+    pub fn try_stage(&self, write: &LogWrite) -> Result<bool> {
+        let _impatient = Impatient::begin();
+        self.try_append(write, false)
+    }
+
+    /// Fsyncs as `sync` does, for an event loop, which must not wait for room, descriptors or memory. False if it would have
+    /// to: then nothing is lost, and a thread that may wait is to `sync`.
+    pub fn try_sync(&self) -> Result<bool> {
+        self.check()?;
+        let _impatient = Impatient::begin();
+        match self.fs.sync_active() {
+            Ok(()) => self.check().map(|()| true),
+            Err(e) if no_room(&e) || is_shortage(&e) => self.check().map(|()| false),
+            Err(e) => Err(self.failed(&e)),
+        }
+    }
+
+    /// What a write or fsync of a file that failed means for the caller.
+    fn failed(&self, error: &std::io::Error) -> Error {
+        match self.check() {
+            Err(poisoned) => poisoned,
+            Ok(()) => Error::Io(format!("{}: {error}", self.dir.display())),
+        }
+    }
+
+    /// Brings what was staged into the file, as an event loop: it outlives the process then. False if that would have to
+    /// wait: then the next fsync makes it.
+    pub fn try_write_staged(&self) -> Result<bool> {
+        let _impatient = Impatient::begin();
+        let written = self.fs.write_staged().is_ok();
+        self.check().map(|()| written)
+    }
+
+    fn append(&self, write: &LogWrite, sync: bool) -> Result<()> {
+        // A write that was joined to one of an event loop may come back; this thread waits within the next.
+        while !self.try_append(write, sync)? {
+            if self.health.gives_up() {
+                return Err(Error::Io(self.health.reason()));
+            }
+            std::thread::sleep(REPEAT_PAUSE);
+        }
+        Ok(())
+    }
+
+    fn try_append(&self, write: &LogWrite, sync: bool) -> Result<bool> {
         let mut batch = self.spare_batch().take().unwrap_or_default();
         for (shard, op) in write.ops() {
             add(&mut batch, *shard, op)?;
         }
-        self.write_batch(&mut batch, sync)?;
-        // Only one that was written: raft-engine has emptied it.
-        *self.spare_batch() = Some(batch);
-        Ok(())
+        let written = self.write_batch(&mut batch, sync)?;
+        if written {
+            // Only one that was written: raft-engine has emptied it.
+            *self.spare_batch() = Some(batch);
+        }
+        Ok(written)
     }
 
     fn spare_batch(&self) -> MutexGuard<'_, Option<LogBatch>> {
@@ -197,14 +247,14 @@ impl Log {
 
 impl LogStore for Log {
     fn write(&self, write: LogWrite, sync: bool) -> Result<()> {
-        self.append(write, sync)?;
+        self.append(&write, sync)?;
         // Also without fsync it has to outlive this process.
-        self.fs.write_staged().map_err(|_| Error::Poisoned(self.health.reason()))
+        self.fs.write_staged().map_err(|e| self.failed(&e))
     }
 
     fn sync(&self) -> Result<()> {
         self.check()?;
-        self.fs.sync_active().map_err(|_| Error::Poisoned(self.health.reason()))?;
+        self.fs.sync_active().map_err(|e| self.failed(&e))?;
         self.check()
     }
 
@@ -221,6 +271,9 @@ impl LogStore for Log {
         let mut entries = Vec::new();
         let bytes_max = usize::try_from(bytes_max).ok();
         self.engine.fetch_entries_to::<Groups>(region(shard), low, high, bytes_max, &mut entries).map_err(|e| {
+            if let raft_engine::Error::Io(e) = &e {
+                return Error::Io(format!("{}: entries {low}..{high} of shard {shard}: {e}", self.dir.display()));
+            }
             let place = match damaged_record(&self.dir) {
                 Some((file, at)) => format!("{}, the record at byte {at}", file.display()),
                 None => self.dir.display().to_string(),
@@ -236,6 +289,19 @@ impl LogStore for Log {
         groups
     }
 }
+
+/// Whether nothing was written for want of room, descriptors or memory: raft-engine has taken back what it began.
+fn is_not_written(error: &raft_engine::Error) -> bool {
+    match error {
+        raft_engine::Error::Io(e) => no_room(e) || is_shortage(e),
+        // It found no room, began another file, and found none there.
+        raft_engine::Error::TryAgain(_) => true,
+        _ => false,
+    }
+}
+
+/// Between two tries of a write that was not made.
+const REPEAT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Adds an operation to raft-engine's own batch: here it is encoded.
 fn add(batch: &mut LogBatch, shard: ShardId, op: &Op) -> Result<()> {
@@ -367,12 +433,12 @@ mod tests {
             bytes.windows(BYTES).any(|window| window == vec![index as u8; BYTES])
         };
         for index in 1..60 {
-            log.stage(entry(index)).unwrap();
+            log.stage(&entry(index)).unwrap();
             assert_eq!(log.fetch(ShardId(0), index, index + 1, 1).unwrap()[0].data[..], [index as u8; BYTES]);
             log.sync().unwrap();
         }
         assert!(in_file(59));
-        log.stage(entry(60)).unwrap();
+        log.stage(&entry(60)).unwrap();
         // Where the file system knows O_DIRECT.
         assert!(!log.fs.stages() || !in_file(60), "it is not used");
         log.write(entry(61), false).unwrap();

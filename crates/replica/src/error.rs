@@ -15,6 +15,8 @@ pub enum Error {
     NotLeader,
     /// The group holds as many uncommitted bytes as it may.
     Busy,
+    /// The entry has so many bytes, which is more than other replicas accept.
+    TooLarge(usize),
     /// Leadership is being handed over: in a moment another replica leads, or this one again.
     HandingOver,
     /// Members cannot be changed now, or not so.
@@ -36,6 +38,9 @@ impl fmt::Display for Error {
             Self::Poisoned(detail) => write!(f, "the store is poisoned until restart: {detail}"),
             Self::NotLeader => write!(f, "this replica is not the leader"),
             Self::Busy => write!(f, "too many writes are under way"),
+            Self::TooLarge(bytes) => {
+                write!(f, "an entry of {bytes} bytes is too large: replicas accept {}", vocab::limits::ENTRY_BYTES_MAX)
+            }
             Self::HandingOver => write!(f, "leadership is being handed over"),
             Self::Members(detail) => write!(f, "members cannot be changed: {detail}"),
             Self::Malformed(detail) => write!(f, "a message that no replica sends: {detail}"),

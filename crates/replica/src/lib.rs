@@ -28,6 +28,7 @@ mod tail;
 mod turn;
 pub mod wire;
 
+pub use bytes::Bytes;
 pub use disk_health::{DiskHealth, DiskState};
 pub use disk_log::{Log, LogOptions};
 pub use error::{Error, Result};

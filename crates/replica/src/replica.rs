@@ -180,6 +180,9 @@ impl Replica {
     /// Proposes an entry; answers the index it will have, and the term that must commit it. With `sync`, no replica
     /// counts it as held before it is on its disk.
     pub fn propose(&mut self, data: Vec<u8>, sync: bool) -> Result<(u64, u64)> {
+        if data.len() > limits::ENTRY_BYTES_MAX {
+            return Err(Error::TooLarge(data.len()));
+        }
         let context = if sync { SYNC } else { &[] };
         self.propose_entry(Entry { data: data.into(), context: context.into(), ..Entry::default() })
     }

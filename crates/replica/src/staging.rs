@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use storage::{HugePage, UNIT, UnitBuffer, open_direct_to_write};
+use vocab::is_shortage;
 
 /// A buffer that has become larger than this is not kept for what comes next.
 const KEPT_BYTES: usize = 4 << 20;
@@ -139,6 +140,8 @@ impl Staging {
                     state.refused = true;
                     return Ok(false);
                 }
+                // It is written in a way that needs no descriptor of its own.
+                Err(e) if is_shortage(&e) => return Ok(false),
                 Err(e) => return Err(e),
             }
         }
@@ -163,7 +166,10 @@ impl Staging {
             }
             written => written,
         };
-        self.state().end(bytes);
+        // What could not be written now stays, and is written before all else.
+        if written.is_ok() {
+            self.state().end(bytes);
+        }
         written
     }
 
@@ -174,10 +180,10 @@ impl Staging {
         }
     }
 
-    /// Not a word of the device, it may be: whatever is wrong shows this way too, and room is waited for.
+    /// Writes through the page cache. What failed past it need not be the device's fault: if it is, this fails too.
     fn write_otherwise(&self, start: u64, bytes: &[u8]) -> io::Result<()> {
-        let file = File::options().write(true).open(&self.path)?;
-        self.unsynced(|| self.health.wait_for_room(&self.path, || file.write_all_at(bytes, start)))
+        let write = || File::options().write(true).open(&self.path)?.write_all_at(bytes, start);
+        self.unsynced(|| self.health.wait_out(&self.path, write))
     }
 
     /// Writes what was taken, and goes on as if nothing had ever been.

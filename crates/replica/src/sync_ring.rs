@@ -244,7 +244,7 @@ mod tests {
             let mut write = LogWrite::default();
             let data = vec![index as u8; 700].into();
             write.entries(ShardId(0), vec![Entry { index, term: 1, data, ..Entry::default() }]);
-            log.stage(write).unwrap();
+            log.stage(&write).unwrap();
             told += u64::from(matches!(log.ended_sync(), Some((Ok(true), _))));
             if !log.begin_sync() && index % 2 == 0 {
                 log.sync().unwrap();

@@ -5,6 +5,7 @@
 use crate::guard::{NUMBER_MAX, is_known};
 use crate::members::varint;
 use crate::turn::SnapshotPoint;
+use bytes::Bytes;
 use raft::eraftpb::{ConfState, Entry, EntryType, Message, MessageType};
 use vocab::{limits, put_varint};
 
@@ -35,8 +36,60 @@ const ENTRY_BYTES_MIN: usize = 3;
 
 type Decoded<T> = Result<T, &'static str>;
 
+/// Where a message's bytes go.
+trait Sink {
+    fn bytes(&mut self) -> &mut Vec<u8>;
+    /// Adds the data of an entry.
+    fn data(&mut self, data: &Bytes);
+}
+
+impl Sink for Vec<u8> {
+    fn bytes(&mut self) -> &mut Vec<u8> {
+        self
+    }
+
+    fn data(&mut self, data: &Bytes) {
+        self.extend_from_slice(data);
+    }
+}
+
+/// Bytes in parts: large data is shared.
+struct Parts {
+    done: Vec<Bytes>,
+    open: Vec<u8>,
+    large: usize,
+}
+
+impl Sink for Parts {
+    fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.open
+    }
+
+    fn data(&mut self, data: &Bytes) {
+        if data.len() < self.large {
+            return self.open.extend_from_slice(data);
+        }
+        self.done.push(std::mem::take(&mut self.open).into());
+        self.done.push(data.clone());
+    }
+}
+
 /// Adds `message` to `out`. It must be one that a `Replica` made.
 pub fn encode(message: &Message, out: &mut Vec<u8>) {
+    encode_into(message, out);
+}
+
+/// The same after `head`, in parts: the data of an entry of `large` bytes or more is a part that is shared with it.
+#[must_use]
+pub fn encode_shared(message: &Message, head: Vec<u8>, large: usize) -> Vec<Bytes> {
+    let mut parts = Parts { done: Vec::new(), open: head, large };
+    encode_into(message, &mut parts);
+    parts.done.push(parts.open.into());
+    parts.done
+}
+
+fn encode_into(message: &Message, sink: &mut impl Sink) {
+    let out = sink.bytes();
     let kind = KINDS.iter().position(|kind| *kind == message.get_msg_type());
     let kind = kind.expect("a replica sends no other kinds");
     debug_assert!(is_known(KINDS[kind]));
@@ -55,17 +108,26 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) {
         put_varint(out, message.entries.len() as u64);
         let mut term = message.log_term;
         for entry in &message.entries {
-            put_entry(out, entry, entry.term - term);
+            put_entry(sink, entry, entry.term - term);
             term = entry.term;
         }
     }
     if message.get_msg_type() == MessageType::MsgSnapshot {
-        encode_point(&SnapshotPoint::of(message), out);
+        encode_point(&SnapshotPoint::of(message), sink.bytes());
     }
 }
 
 /// Reads a message: all of `bytes`.
 pub fn decode(bytes: &[u8]) -> Decoded<Message> {
+    decode_with(bytes, &|data| data.to_vec().into())
+}
+
+/// The same of a part of `whole`: the data of an entry of `large` bytes or more is shared with it.
+pub fn decode_shared(bytes: &[u8], whole: &Bytes, large: usize) -> Decoded<Message> {
+    decode_with(bytes, &|data| if data.len() < large { data.to_vec().into() } else { whole.slice_ref(data) })
+}
+
+fn decode_with(bytes: &[u8], keep: &dyn Fn(&[u8]) -> Bytes) -> Decoded<Message> {
     let [kind, flags, rest @ ..] = bytes else { return Err("a Raft message that is too short") };
     let mut rest = rest;
     let mut message = Message::default();
@@ -87,7 +149,7 @@ pub fn decode(bytes: &[u8]) -> Decoded<Message> {
         message.context = take_bytes(&mut rest, limits::MESSAGE_CONTEXT_BYTES_MAX)?.to_vec().into();
     }
     if flags & ENTRIES != 0 {
-        message.set_entries(take_entries(&mut rest, message.index, message.log_term)?.into());
+        message.set_entries(take_entries(&mut rest, message.index, message.log_term, keep)?.into());
     }
     if message.get_msg_type() == MessageType::MsgSnapshot {
         take_point(&mut rest)?.put_into(&mut message);
@@ -129,7 +191,8 @@ fn numbers(message: &Message) -> [u64; 8] {
     ]
 }
 
-fn put_entry(out: &mut Vec<u8>, entry: &Entry, term_rise: u64) {
+fn put_entry(sink: &mut impl Sink, entry: &Entry, term_rise: u64) {
+    let out = sink.bytes();
     let mut flags = if crate::is_member_change(entry) { ENTRY_CHANGES_MEMBERS } else { 0 };
     flags |= if entry.context.is_empty() { 0 } else { ENTRY_CONTEXT };
     out.push(flags);
@@ -137,10 +200,11 @@ fn put_entry(out: &mut Vec<u8>, entry: &Entry, term_rise: u64) {
     if flags & ENTRY_CONTEXT != 0 {
         put_bytes(out, &entry.context);
     }
-    put_bytes(out, &entry.data);
+    put_varint(out, entry.data.len() as u64);
+    sink.data(&entry.data);
 }
 
-fn take_entries(rest: &mut &[u8], mut index: u64, mut term: u64) -> Decoded<Vec<Entry>> {
+fn take_entries(rest: &mut &[u8], mut index: u64, mut term: u64, keep: &dyn Fn(&[u8]) -> Bytes) -> Decoded<Vec<Entry>> {
     let count = take_number(rest)? as usize;
     if count > limits::MESSAGE_ENTRIES_MAX || count > rest.len() / ENTRY_BYTES_MIN {
         return Err("a Raft message with more entries than it has room for");
@@ -164,7 +228,7 @@ fn take_entries(rest: &mut &[u8], mut index: u64, mut term: u64) -> Decoded<Vec<
         if flags & ENTRY_CONTEXT != 0 {
             entry.context = take_bytes(rest, limits::ENTRY_CONTEXT_BYTES_MAX)?.to_vec().into();
         }
-        entry.data = take_bytes(rest, limits::ENTRY_BYTES_MAX)?.to_vec().into();
+        entry.data = keep(take_bytes(rest, limits::ENTRY_BYTES_MAX)?);
         entries.push(entry);
     }
     Ok(entries)
@@ -304,6 +368,18 @@ mod tests {
                 assert!(decode(&bytes[..cut]).is_err(), "the first {cut} bytes of {bytes:x?}");
             }
             assert!(decode(&[&bytes[..], &[0]].concat()).is_err());
+        }
+    }
+
+    #[test]
+    fn data_that_is_shared_makes_the_same_bytes_and_the_same_message() {
+        for (message, bytes) in table() {
+            for large in [0, 1, 3, 4] {
+                let parts = encode_shared(&message, b"head".to_vec(), large);
+                let whole = Bytes::from(parts.concat());
+                assert_eq!(whole[4..], bytes, "{message:?}");
+                assert_eq!(decode_shared(&whole[4..], &whole, large).as_ref(), Ok(&message));
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::directory::Known;
 use crate::mailbox::WorkerMessage;
-use crate::os::{now_ms, steady_us};
+use crate::os::steady_us;
 use crate::shared::NodeShared;
 use node::ShardView;
 use node::session::Consistency;
@@ -64,7 +64,7 @@ impl NodeShared {
         let ready = match consistency {
             Consistency::Absolute => false,
             Consistency::Any => view.has_joined(),
-            Consistency::Lag { ms } => view.lag_ms(now_ms()).is_some_and(|lag| lag <= ms),
+            Consistency::Lag { ms } => view.lag_ms(self.now_ms()).is_some_and(|lag| lag <= ms),
             Consistency::Version { token } => view.engine().applied_index() >= token,
         };
         if !ready && matches!(consistency, Consistency::Lag { .. }) {

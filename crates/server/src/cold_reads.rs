@@ -1,9 +1,9 @@
 //! Reads of one shard that may wait for the disk.
 
-use crate::api::conclude;
+use crate::api::conclude_on;
 use crate::disk_reads::{Cold, Outcome};
 use crate::mailbox::WorkerMessage;
-use crate::os::{now_ms, steady_us};
+use crate::os::steady_us;
 use crate::shared::{Job, NodeShared};
 use node::command::{Call, Error, Handler};
 use node::session::Consistency;
@@ -63,7 +63,7 @@ impl ColdRead {
     }
 
     fn attempt(&self, view: &Arc<ShardView>, leads: bool, held: Option<&mut Held>, reply: &mut Reply) -> Made {
-        let (begun, now_ms) = (held.is_none().then(Instant::now), now_ms());
+        let (begun, now_ms) = (held.is_none().then(Instant::now), self.store.now_ms());
         reply.buf.clear();
         let mut space = match held {
             Some(held) => SnapshotSpace::without_waiting(view, now_ms, self.seed, held),
@@ -75,7 +75,7 @@ impl ColdRead {
         }
         self.store.stats.looked_up(space.lookups());
         drop(space);
-        conclude(done, reply, 0);
+        conclude_on(view, done, reply, 0);
         // What does not wait tells nothing of the disk.
         if let Some(begun) = begun {
             self.store.note_read(begun.elapsed(), now_ms);

@@ -1,9 +1,9 @@
 //! Callers in this process: the same shards, threads and log as behind the sockets, without sockets.
 
 use crate::access::Access;
-use crate::api::{Routed, conclude, route};
+use crate::api::{Routed, conclude_on, route};
 use crate::mailbox::{EMBEDDED, KeyHashes, Submission, WorkerMessage};
-use crate::os::{now_ms, steady_us};
+use crate::os::steady_us;
 use crate::scatter_gather::{Asked, DIVIDED, SLOTS, ranges_text, run_on_store};
 use crate::shared::NodeShared;
 use node::command::{Call, Error};
@@ -324,16 +324,16 @@ impl Caller {
             return reply.error(&self.store.no_leader(Consistency::Absolute));
         }
         let mark = reply.buf.len();
-        let now = now_ms();
+        let now = self.store.now_ms();
         match handler(&mut Call { args, space: &mut CachedSpace::new(view, now), reply }) {
             Err(Error::Fault(Fault::WouldBlock)) => {
                 reply.buf.truncate(mark);
                 self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
                 let mut space = SnapshotSpace::new(view, now, self.seed);
                 let done = handler(&mut Call { args, space: &mut space, reply });
-                conclude(done, reply, mark);
+                conclude_on(view, done, reply, mark);
             }
-            done => conclude(done, reply, mark),
+            done => conclude_on(view, done, reply, mark),
         }
         if !view.owns(slot) || (!view.is_unquestioned() && !self.store.confirm_read(view, arrived_us)) {
             reply.buf.truncate(mark);

@@ -285,6 +285,8 @@ impl Reporter {
             disk_bytes: self.trees + store.log.disk_bytes(),
             disk_free_bytes: free,
             can_write: store.health.state() == DiskState::Healthy,
+            clock_skew_ms: store.clock.skew_ms(),
+            clock_is_off: store.clock.is_off(),
             wants_rebuild: lock(&store.holdings.damaged).values().any(|(_, why)| why == SET_ASIDE),
             rss_bytes: process.rss_bytes.unwrap_or(0),
             cpu_us: process.cpu_user_us.unwrap_or(0) + process.cpu_system_us.unwrap_or(0),

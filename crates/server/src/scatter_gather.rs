@@ -3,7 +3,6 @@
 use crate::access::Access;
 use crate::api::conclude;
 use crate::directory::Known;
-use crate::os::now_ms;
 use crate::peers::{call_each_leader, call_leader};
 use crate::shared::NodeShared;
 use arc_swap::Guard;
@@ -210,7 +209,7 @@ fn run_on_parts(
         return reply.error("CLUSTERDOWN The cluster is down: a shard has no leader that is confirmed, try again");
     }
     let seen = parts.iter().map(|_| None).collect();
-    let mut shards = StoreShards { store, known, parts, seen, now_ms: now_ms(), seed: asked.seed };
+    let mut shards = StoreShards { store, known, parts, seen, now_ms: store.now_ms(), seed: asked.seed };
     let mut call = |cursors: &mut ScanCursors| {
         handler(&mut StoreCall { args: asked.args, shards: &mut shards, cursors, reply: &mut *reply })
     };

@@ -23,6 +23,8 @@ pub enum Bug {
     BlindReplica,
     /// A read goes by a clock that stands an hour back: what has expired is still there.
     OldClock,
+    /// A node goes by its own wall clock, whatever those of the others show.
+    FollowWall,
     /// What is on disk of a replica stays there when the map has it no more.
     KeepFiles,
     /// The director's orders do not arrive.
@@ -46,6 +48,7 @@ pub const BUGS: &[(&str, Bug)] = &[
     ("read-anywhere", Bug::ReadAnywhere),
     ("blind-replica", Bug::BlindReplica),
     ("old-clock", Bug::OldClock),
+    ("follow-wall", Bug::FollowWall),
     ("keep-files", Bug::KeepFiles),
     ("drop-orders", Bug::DropOrders),
     ("twice", Bug::Twice),

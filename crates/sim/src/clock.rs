@@ -42,9 +42,20 @@ impl Clock {
         self.per_mille = per_mille;
     }
 
-    /// Someone sets the wall clock.
+    /// The wall clock is set, and is wrong from now on.
     pub fn jump(&mut self, by_ms: i64) {
         self.wall_offset_ms += by_ms;
+    }
+
+    /// The wall clock is set right.
+    pub fn set_right(&mut self) {
+        self.wall_offset_ms = 0;
+    }
+
+    /// Whether the wall clock shows the true time.
+    #[must_use]
+    pub fn is_right(&self) -> bool {
+        self.wall_offset_ms == 0
     }
 
     /// How long it is until the steady clock has gone on by `steady`.

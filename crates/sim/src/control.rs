@@ -19,14 +19,15 @@ const REPORT_TICKS: u64 = 10;
 impl World {
     /// 50 ms have passed for a node's control.
     pub(crate) fn tick_control(&mut self, place: Place) -> Outcome {
-        let now = self.moment(place);
+        let raw = self.raw_moment(place);
         let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
         let mut actions = Vec::new();
         let led = led(&process.core);
-        process.control.tick(now, &led, &mut actions);
+        process.control.tick(raw, &led, &mut actions);
         process.ticks += 1;
         let ticks = process.ticks;
         self.act(place, actions)?;
+        self.check_time(place)?;
         if ticks.is_multiple_of(REPORT_TICKS) {
             self.look_for_lacking(place);
             self.report(place)?;
@@ -58,6 +59,7 @@ impl World {
 
     /// A message that is not for one shard.
     pub(crate) fn receive_control(&mut self, place: Place, from: NodeId, message: &PeerMessage) -> Outcome {
+        let raw = self.raw_moment(place);
         let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
         let mut actions = Vec::new();
         match message {
@@ -66,7 +68,7 @@ impl World {
                     process.leaders.learn(*shard, Some(from), *term);
                 }
             }
-            other => process.control.receive(from, other, &mut actions),
+            other => process.control.receive(from, other, raw, &mut actions),
         }
         self.act(place, actions)
     }

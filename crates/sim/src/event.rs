@@ -33,6 +33,8 @@ pub enum Event {
     Resume(Place),
     /// A node's disk is as it should be again.
     Mend(Place),
+    /// A node's wall clock is set right.
+    SetClock(Place),
     /// Links are not cut any more.
     Join,
     /// The operator looks at what is to be done.
@@ -153,6 +155,7 @@ impl fmt::Display for Event {
             Self::Fault => f.write_str("fault"),
             Self::Start(place) => write!(f, "node {} starts", place + 1),
             Self::Resume(place) => write!(f, "node {} goes on", place + 1),
+            Self::SetClock(place) => write!(f, "the wall clock of node {} is set right", place + 1),
             Self::Mend(place) => write!(f, "disk of node {} is mended", place + 1),
             Self::Join => f.write_str("links are joined"),
             Self::Operate => f.write_str("operator"),

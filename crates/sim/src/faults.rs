@@ -9,6 +9,8 @@ use crate::event::{Event, Place};
 use crate::schedule::{MILLISECOND, Micros, SECOND};
 use crate::world::{Outcome, World};
 
+const YEAR_MS: i64 = 365 * 24 * 3_600_000;
+
 /// Kinds of faults.
 #[derive(Clone, Copy)]
 enum Fault {
@@ -66,11 +68,7 @@ impl World {
             Fault::Crash => self.crash_for_a_while(place),
             Fault::CrashAll => (0..self.plan.nodes).for_each(|place| self.crash_for_a_while(place)),
             Fault::Pause => self.pause(place),
-            Fault::Jump => {
-                let by = self.prng.below(20_000) as i64 - 10_000;
-                self.hosts[place].clock.jump(by);
-                self.note(format_args!("the wall clock of node {} jumps by {by} ms", place + 1));
-            }
+            Fault::Jump => self.jump(place),
             Fault::Drift => {
                 let rate = 1000 - DRIFT_PER_MILLE_MAX + self.prng.below(2 * DRIFT_PER_MILLE_MAX + 1);
                 let now = self.now();
@@ -98,6 +96,20 @@ impl World {
             Fault::Destroy => self.destroy(),
         }
         Ok(())
+    }
+
+    /// A wall clock is set, by seconds or by years, and right again after a while. At any time most are right.
+    fn jump(&mut self, place: Place) {
+        let wrong = self.hosts.iter().filter(|host| !host.clock.is_right()).count();
+        if !self.hosts[place].clock.is_right() || (wrong + 1) * 2 >= self.plan.nodes {
+            return;
+        }
+        let by = self.prng.below(20_000) as i64 - 10_000;
+        let by = if self.prng.happens(500) { by } else { by * (YEAR_MS / 1000) };
+        self.hosts[place].clock.jump(by);
+        self.note(format_args!("the wall clock of node {} jumps by {by} ms", place + 1));
+        let lasts = self.a_while();
+        self.schedule.after(lasts, Event::SetClock(place));
     }
 
     fn cut(&mut self, one_way: bool) {

@@ -8,7 +8,7 @@ use cluster::{Map, NodeInfo, Routes};
 use node::command::{self, Call};
 use node::control::{Control, Shape};
 use node::core::{Core, Logging};
-use node::{CachedSpace, Fault, Shard, ShardView, Slots, SnapshotSpace, handlers};
+use node::{CachedSpace, Fault, Shard, ShardView, Slots, SnapshotSpace, StoreClock, handlers};
 use replica::{DiskHealth, LogStore, LogWrite, Replica};
 use resp::{Proto, Reply, table};
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,6 +65,8 @@ pub struct Process {
     pub core: Core,
     /// The node's part in the control of the store.
     pub control: Control,
+    /// The store's time, as the node has it.
+    pub clock: Arc<StoreClock>,
     /// Ticks since the start.
     pub ticks: u64,
     /// Who leads.
@@ -131,9 +133,11 @@ impl Host {
         self.life += 1;
         self.down_since = None;
         let map = self.disk.map.clone();
+        let clock = Arc::new(StoreClock::new(now));
         let process = Process {
-            core: Core::new(self.info.id),
-            control: Control::new(self.info.clone(), shape, map.clone(), seed),
+            core: Core::new(self.info.id, clock.clone()),
+            control: Control::new(self.info.clone(), shape, map.clone(), clock.clone(), seed),
+            clock,
             ticks: 0,
             leaders: Leaders::default(),
             routes: map.as_ref().map(|map| Routes::from(&**map)),

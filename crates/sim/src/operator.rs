@@ -77,6 +77,7 @@ impl World {
         for place in 0..self.plan.nodes {
             self.mend(place);
             self.hosts[place].clock.drift(now, 1000);
+            self.hosts[place].clock.set_right();
             if self.hosts[place].paused {
                 self.schedule.after(0, Event::Resume(place));
             }

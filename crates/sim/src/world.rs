@@ -28,6 +28,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use vocab::{Moment, NodeId, Prng, ShardId, Slot};
 
+/// How far a node's time may be from the truth: what its steady clock drifts while it hears of no majority.
+const TIME_SLACK_MS: u64 = 10_000;
+
 /// The result of anything in the world; the error is what a checker found.
 pub type Outcome = Result<(), String>;
 
@@ -175,6 +178,7 @@ impl World {
             Event::Start(place) => self.start(place)?,
             Event::Resume(place) => self.resume(place)?,
             Event::Mend(place) => self.mend(place),
+            Event::SetClock(place) => self.hosts[place].clock.set_right(),
             Event::Join => self.network.join(),
             Event::Operate => self.operate()?,
         }
@@ -192,9 +196,27 @@ impl World {
         crate::clock::BEGIN_WALL_MS + self.now() / MILLISECOND
     }
 
-    /// The time as a node has it.
-    pub(crate) fn moment(&self, place: Place) -> Moment {
+    /// What a node's own clocks show.
+    pub(crate) fn raw_moment(&self, place: Place) -> Moment {
         self.hosts[place].clock.read(self.schedule.now())
+    }
+
+    /// The time as a node has it: the store's, as far as it knows that.
+    pub(crate) fn moment(&self, place: Place) -> Moment {
+        let raw = self.raw_moment(place);
+        match &self.hosts[place].process {
+            Some(process) if self.bug != Some(Bug::FollowWall) => process.clock.read(raw),
+            _ => raw,
+        }
+    }
+
+    /// Holds a node's time to the truth, however its own wall clock jumps.
+    pub(crate) fn check_time(&self, place: Place) -> Outcome {
+        let (has_ms, true_ms) = (self.moment(place).wall_ms, self.wall_ms());
+        if has_ms.abs_diff(true_ms) > TIME_SLACK_MS {
+            return Err(format!("the time of node {} is {has_ms}, and in truth it is {true_ms}", place + 1));
+        }
+        Ok(())
     }
 
     pub(crate) fn note(&mut self, text: std::fmt::Arguments<'_>) {
@@ -245,6 +267,8 @@ impl World {
         if self.hosts[place].process.is_some() || self.shaping.is_gone(place) {
             return Ok(());
         }
+        // Which of two clocks that differ is right cannot be told by a node that meets nobody else first.
+        self.hosts[place].clock.set_right();
         let (now, seed) = (self.moment(place), self.prng.next_u64());
         let shape = Shape { shards: self.plan.shards, replication_factor: self.plan.replication };
         self.hosts[place].boot(now, seed, shape, self.plan.keep_bytes);

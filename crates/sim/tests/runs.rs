@@ -84,6 +84,7 @@ fn every_bug_that_is_put_in_is_found() {
             Bug::RefuseLate => &["is in entry", "it was refused, and entry", "it was not done, as was answered"],
             Bug::BlindReplica => &["at least was to be seen", "was to be seen, and nothing was"],
             Bug::OldClock => &["the keys are"],
+            Bug::FollowWall => &["the time of node"],
             Bug::KeepFiles => &["and holds its files", "the log holds replica"],
             Bug::DropOrders => &["a plan has not ended"],
             // What is lost shows in many ways.

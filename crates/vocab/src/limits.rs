@@ -155,6 +155,8 @@ pub const HANDSHAKES_MAX: usize = 256;
 pub const HELLO_BYTES_MAX: usize = 4096;
 /// Bytes of messages between nodes in one frame beyond which the next frame is begun.
 pub const PEER_FRAME_BYTES_SOFT: usize = 1024 * 1024;
+/// Bytes of a message between nodes in one frame: a longer one goes in pieces, and urgent messages in between.
+pub const PEER_PIECE_BYTES: usize = 256 * 1024;
 /// Most bytes of one frame between nodes: the largest message fits.
 pub const PEER_FRAME_BYTES_MAX: usize = ENTRY_BYTES_MAX + 2 * PEER_FRAME_BYTES_SOFT;
 /// Bytes that may wait for a peer before what clients write and ask is dropped.
@@ -202,4 +204,5 @@ const _: () = assert!(REPLICATION_FACTOR_MAX as usize * 2 <= REPLICAS_MAX);
 const _: () =
     assert!(MAP_SHARDS_MAX * (32 + 13 * REPLICAS_MAX) + NODES_MAX * 1024 + MAP_SETTINGS_MAX * 2048 < MAP_BYTES_MAX);
 const _: () = assert!(PEER_FRAME_BYTES_MAX < u32::MAX as usize);
+const _: () = assert!(PEER_PIECE_BYTES < PEER_FRAME_BYTES_SOFT);
 const _: () = assert!(PEER_FRAME_BYTES_SOFT < PEER_QUEUE_BYTES_MAX);

@@ -71,6 +71,7 @@ fn state(node: &Value) -> Cell {
     let word = node["state"].as_str().unwrap_or("unknown");
     match () {
         () if word == "up" && node["can_write"] == false => Cell::toned("no writes", Tone::Bad),
+        () if word == "up" && node["clock_is_off"] == true => Cell::toned("clock off", Tone::Bad),
         () if word == "up" && node["broken"].as_u64().unwrap_or(0) > 0 => Cell::toned("damaged", Tone::Bad),
         () if word == "up" && node["leaving"] == true && node["replicas"] == 0 => Cell::toned("empty", Tone::Odd),
         () if word == "up" && node["leaving"] == true => Cell::toned("leaving", Tone::Odd),

@@ -21,6 +21,8 @@ pub struct Setup {
     /// The port to listen on; none: any that is free.
     port: Option<u16>,
     peer: Option<String>,
+    /// Most open files that the process may have; none: as many as this one.
+    descriptors: Option<u32>,
 }
 
 impl Setup {
@@ -33,7 +35,7 @@ impl Setup {
     pub fn bare(dir: &Path) -> Self {
         let peer = std::env::var("BASALT_BLACKBOX_PEER").ok();
         let program = PathBuf::from(env!("CARGO_BIN_EXE_basalt"));
-        Self { dir: dir.to_path_buf(), arguments: Vec::new(), program, port: None, peer }
+        Self { dir: dir.to_path_buf(), arguments: Vec::new(), program, port: None, peer, descriptors: None }
     }
 
     pub fn with(mut self, name: &str, value: &str) -> Self {
@@ -50,9 +52,22 @@ impl Setup {
         self
     }
 
+    /// As after `ulimit -n`.
+    pub fn with_descriptors(mut self, most: u32) -> Self {
+        self.descriptors = Some(most);
+        self
+    }
+
+    fn basalt(&self) -> Command {
+        let Some(most) = self.descriptors else { return Command::new(&self.program) };
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -n {most}; exec \"$0\" \"$@\"")]).arg(&self.program);
+        shell
+    }
+
     fn command(&self, port: u16) -> Command {
         let Some(peer) = &self.peer else {
-            let mut command = Command::new(&self.program);
+            let mut command = self.basalt();
             command.args(["start", "--listen", &format!("127.0.0.1:{port}"), "--dir"]).arg(&self.dir);
             command.args(&self.arguments);
             return command;

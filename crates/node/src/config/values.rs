@@ -78,12 +78,15 @@ pub struct Config {
     own: Mutex<BTreeMap<usize, Value>>,
     /// Held while several values change together.
     setting: Mutex<()>,
+    /// Clients that the process has descriptors for: `maxclients` is never more.
+    clients_bound: AtomicI64,
 }
 
 impl Default for Config {
     fn default() -> Self {
         let cells = SETTINGS.iter().map(|_| Cell { number: AtomicI64::new(0), text: RwLock::default() }).collect();
-        let config = Self { cells, own: Mutex::default(), setting: Mutex::default() };
+        let clients_bound = AtomicI64::new(i64::MAX);
+        let config = Self { cells, own: Mutex::default(), setting: Mutex::default(), clients_bound };
         for (at, setting) in SETTINGS.iter().enumerate() {
             config.store(at, setting.parse(setting.default.as_bytes()).expect("defaults are valid: tested"));
         }
@@ -137,6 +140,27 @@ impl Config {
         self.store(index_of(SETTINGS, "port"), Value::Number(i64::from(port)));
     }
 
+    /// Says how many clients the process has descriptors for: from now on `maxclients` is no more than that. Whether it was.
+    pub fn bound_clients(&self, most: usize) -> bool {
+        let _held = self.setting.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        self.clients_bound.store(most, Ordering::Relaxed);
+        let is_more = self.number_at(MAXCLIENTS) > most;
+        if is_more {
+            self.store(MAXCLIENTS, Value::Number(most));
+        }
+        is_more
+    }
+
+    /// A value that is right by itself and cannot be had here.
+    fn beyond(&self, at: usize, value: &Value) -> Option<String> {
+        let most = self.clients_bound.load(Ordering::Relaxed);
+        let is_beyond = at == MAXCLIENTS && matches!(value, Value::Number(clients) if *clients > most);
+        is_beyond.then(|| {
+            format!("The operating system is not able to handle the specified number of clients, try with {most}")
+        })
+    }
+
     fn set_all(&self, pairs: &[(&[u8], &[u8])], starting: bool) -> Result<(), SetError> {
         let mut changes: Vec<(usize, Value)> = Vec::with_capacity(pairs.len());
         for (name, _) in pairs {
@@ -157,7 +181,11 @@ impl Config {
             if changes.iter().any(|(other, _)| *other == at) {
                 return Err(refused("duplicate parameter"));
             }
-            changes.push((at, setting.parse(text).map_err(|reason| refused(&reason))?));
+            let value = setting.parse(text).map_err(|reason| refused(&reason))?;
+            if let Some(reason) = self.beyond(at, &value) {
+                return Err(refused(&reason));
+            }
+            changes.push((at, value));
         }
         let _held = self.setting.lock().unwrap_or_else(PoisonError::into_inner);
         for (at, value) in changes {
@@ -330,6 +358,18 @@ mod tests {
         assert_eq!(config.request_limits(true).bulk_bytes_max, vocab::limits::BULK_BYTES_MAX);
         assert_eq!(config.request_limits(true).request_bytes_max, vocab::limits::QUERY_BUFFER_BYTES_MAX);
         assert_eq!(config.clients_max(), vocab::limits::CLIENTS_MAX);
+    }
+
+    #[test]
+    fn clients_are_no_more_than_there_are_descriptors_for() {
+        let config = Config::start([("maxclients", "5000")]).unwrap();
+        assert!(!config.bound_clients(5000));
+        assert!(config.bound_clients(412));
+        assert_eq!(config.clients_max(), 412);
+        let refused = config.set(&[(b"hz", b"60"), (b"maxclients", b"413")]).unwrap_err();
+        assert!(refused.to_string().ends_with("the specified number of clients, try with 412"), "{refused}");
+        config.set(&[(b"maxclients", b"10")]).unwrap();
+        assert_eq!((config.clients_max(), config.number("hz")), (10, Some(10)));
     }
 
     #[test]

@@ -26,7 +26,7 @@ struct Node {
 
 impl Node {
     fn new(id: u64) -> Self {
-        let control = Control::new(info(id), Shape { shards: 4, replication_factor: 2 }, None, id);
+        let control = Control::new(info(id), Shape { shards: 4, replication_factor: 2 }, None, Arc::default(), id);
         Self { control, kept: None, is_full: true, stores: BTreeSet::new(), ticks: 0 }
     }
 
@@ -51,7 +51,7 @@ impl Node {
 
     fn receive(&mut self, from: u64, message: &PeerMessage) -> Vec<PeerMessage> {
         let mut actions = Vec::new();
-        self.control.receive(NodeId(from), message, &mut actions);
+        self.control.receive(NodeId(from), message, Moment::default(), &mut actions);
         self.act(actions)
     }
 
@@ -102,7 +102,7 @@ fn a_newer_map_that_cannot_be_kept_is_tried_again() {
     let newer = Arc::new(newer);
     let mut node = Node::new(1);
     node.kept = Some(map.clone());
-    node.control = Control::new(info(1), node.control.shape, Some(map.clone()), 1);
+    node.control = Control::new(info(1), node.control.shape, Some(map.clone()), Arc::default(), 1);
     let mut actions = Vec::new();
     node.control.map_applied(&newer, &mut actions);
     assert!(node.act(actions).is_empty());

@@ -11,6 +11,7 @@ pub use rest::REST_AFTER_TICKS;
 
 use crate::peer::{Order, PeerMessage};
 use crate::shard::{ArrivedSnapshot, Effects, Fetch, KeyHash, Shard, Ticket, Write};
+use crate::store_clock::StoreClock;
 use crate::view::load::LoadSampler;
 use cluster::Map;
 use replica::{LogWrite, Message, MessageType};
@@ -26,6 +27,9 @@ use vocab::{Moment, NodeId, ReplicaId, ShardId};
 pub const TICK_MS: u64 = 50;
 /// Ticks between two looks at what need not be looked at each time.
 const LOOK_TICKS: u64 = 20;
+/// A replica that is damaged, or on a node whose clock is off, waits so many times as long as others before it stands for
+/// election: it leads only if no other does.
+const UNFIT_TICKS: u64 = 4;
 /// Of one pump, bytes of entries that are read from the log for followers that were away. More are read from the disk: each
 /// of its blocks has entries of many shards.
 const LOG_READ_BYTES: u64 = 128 << 10;
@@ -53,12 +57,15 @@ pub struct Core {
     fetch: Fetch,
     /// Of writes.
     sampler: LoadSampler,
+    clock: Arc<StoreClock>,
+    /// A log write is under way for too long.
+    log_is_stuck: bool,
 }
 
 impl Core {
-    /// Nothing yet, on that node.
+    /// Nothing yet, on that node, which has that clock.
     #[must_use]
-    pub fn new(node: NodeId) -> Self {
+    pub fn new(node: NodeId, clock: Arc<StoreClock>) -> Self {
         Self {
             node,
             seats: Vec::new(),
@@ -71,6 +78,8 @@ impl Core {
             ticks: 0,
             fetch: Fetch::default(),
             sampler: LoadSampler::new(node.0),
+            clock,
+            log_is_stuck: false,
         }
     }
 
@@ -297,11 +306,16 @@ impl Core {
         self.touch(at);
     }
 
+    /// Tells whether a log write is under way for so long that another node should lead.
+    pub fn log_is_stuck(&mut self, is_stuck: bool) {
+        self.log_is_stuck = is_stuck;
+    }
+
     /// 50 ms have passed.
     pub fn tick(&mut self, now: Moment, effects: &mut dyn Effects) {
         self.ticks += 1;
         let mut rests = Vec::new();
-        let look = self.ticks.is_multiple_of(LOOK_TICKS);
+        let (look, is_off) = (self.ticks.is_multiple_of(LOOK_TICKS), self.clock.is_off());
         for at in 0..self.seats.len() {
             self.ask_how_old(at, effects);
             let Some(seat) = &mut self.seats[at] else { continue };
@@ -313,7 +327,8 @@ impl Core {
                 } else if self.ticks.is_multiple_of(2) {
                     seat.shard.housekeep(now.wall_ms);
                 }
-                if !seat.shard.has_queued() && (seat.rests_with.is_some() || seat.shard.can_write()) {
+                let may_lead = seat.shard.can_write() && !is_off && !seat.shard.view().damage().is_known();
+                if !seat.shard.has_queued() && (seat.rests_with.is_some() || may_lead) {
                     continue;
                 }
                 seat.wake();
@@ -324,14 +339,16 @@ impl Core {
                 seat.shard.fail_pending(&detail, effects);
                 continue;
             }
+            let is_unfit = is_off || seat.shard.view().damage().is_known();
             let child = ShardId(at as u32);
             let splits = self.map.as_ref().is_some_and(|map| map.splits.contains_key(&child));
             // Before the clock brings heartbeats. Of a split the map is told until it knows.
-            if !splits && seat.rest_if_idle() {
+            if !splits && !is_unfit && seat.rest_if_idle() {
                 rests.push(at);
                 continue;
             }
-            let mut busy = seat.shard.replica_mut().tick();
+            let stands = !is_unfit || self.ticks.is_multiple_of(UNFIT_TICKS);
+            let mut busy = (stands || seat.shard.replica().is_leader()) && seat.shard.replica_mut().tick();
             busy |= seat.stand_if_eager() | seat.shard.go_on_splitting(now);
             seat.shard.housekeep(now.wall_ms);
             busy |= seat.renew_lease(now);
@@ -341,7 +358,9 @@ impl Core {
                 if splits && seat.has_begun(now) {
                     effects.split_ended(child);
                 }
-                busy |= seat.hand_over_if_unable(&self.neighbours, now);
+                let may_lead = |node| !(is_off && self.clock.is_node_off(node));
+                busy |= (is_unfit || self.log_is_stuck || !seat.shard.can_write())
+                    && seat.hand_over(&self.neighbours, may_lead, now);
             }
             if busy || seat.shard.has_queued() || seat.shard.replica().has_ready() {
                 self.touch(at);
@@ -460,20 +479,6 @@ impl Core {
             order => seat.obey(order, &self.neighbours, now),
         }
         self.touch(at);
-    }
-
-    fn tell_rests(&mut self, rests: &[usize], effects: &mut dyn Effects) {
-        let mut by_node: BTreeMap<NodeId, Vec<(ShardId, u64, u64)>> = BTreeMap::new();
-        for &at in rests {
-            let Some(seat) = &self.seats[at] else { continue };
-            let status = seat.shard.replica().status();
-            for node in seat.shard.other_nodes(self.node) {
-                by_node.entry(node).or_default().push((ShardId(at as u32), status.term, status.committed));
-            }
-        }
-        for (node, shards) in by_node {
-            effects.send(node, PeerMessage::Rest { shards });
-        }
     }
 
     /// Answers whoever waits, for the shell that cannot write any more.

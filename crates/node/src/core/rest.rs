@@ -76,6 +76,21 @@ impl Core {
             self.touch(at);
         }
     }
+
+    /// Tells followers that these groups have come to rest.
+    pub(super) fn tell_rests(&mut self, rests: &[usize], effects: &mut dyn Effects) {
+        let mut by_node: BTreeMap<NodeId, Vec<(ShardId, u64, u64)>> = BTreeMap::new();
+        for &at in rests {
+            let Some(seat) = &self.seats[at] else { continue };
+            let status = seat.shard.replica().status();
+            for node in seat.shard.other_nodes(self.node) {
+                by_node.entry(node).or_default().push((ShardId(at as u32), status.term, status.committed));
+            }
+        }
+        for (node, shards) in by_node {
+            effects.send(node, PeerMessage::Rest { shards });
+        }
+    }
 }
 
 const _: () = assert!(SILENCE_US >= 10 * TICK_MS * 1000);

@@ -162,15 +162,22 @@ impl Seat {
         true
     }
 
-    /// Hands leadership to a follower if this node cannot write: that one may be able to. True if it was begun.
-    pub(super) fn hand_over_if_unable(&mut self, neighbours: &Neighbours, now: Moment) -> bool {
-        if self.shard.can_write() || !self.shard.replica().serves() {
+    /// Hands leadership to a follower on a node that may lead: this one had better not. True if it was begun.
+    pub(super) fn hand_over(
+        &mut self,
+        neighbours: &Neighbours,
+        may_lead: impl Fn(NodeId) -> bool,
+        now: Moment,
+    ) -> bool {
+        if !self.shard.replica().serves() {
             return false;
         }
         let mut followers = self.shard.replica().followers();
         followers.retain(|follower| {
             let node = self.shard.node_of(follower.id);
-            follower.active && !follower.learner && node.is_some_and(|node| neighbours.lives(node, now))
+            follower.active
+                && !follower.learner
+                && node.is_some_and(|node| neighbours.lives(node, now) && may_lead(node))
         });
         let best = followers.iter().max_by_key(|follower| follower.matched).map(|follower| follower.id);
         best.is_some_and(|to| self.shard.transfer(to))

@@ -57,7 +57,12 @@ impl Director {
             self.seen.is_settled_for(*node, SETTLED_US, now)
                 && !map.leaving.contains(node)
                 && !drained.contains(node)
-                && self.seen.nodes.get(node).and_then(|seen| seen.figures.as_ref()).is_some_and(|seen| seen.can_write)
+                && self
+                    .seen
+                    .nodes
+                    .get(node)
+                    .and_then(|seen| seen.figures.as_ref())
+                    .is_some_and(|seen| seen.can_write && !seen.clock_is_off)
         };
         let alive: BTreeSet<NodeId> = map.nodes.keys().copied().filter(may_lead).collect();
         let leads = |shard: &ShardId| Some((*shard, self.seen.leader(*shard, now)?.node));

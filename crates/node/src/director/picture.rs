@@ -84,6 +84,10 @@ pub struct NodePicture {
     pub disk_free_bytes: u64,
     /// Whether its disk takes writes.
     pub can_write: bool,
+    /// What its wall clock is ahead of that of most nodes, in ms; 0 where that is not known.
+    pub clock_skew_ms: i64,
+    /// That is so much that it does not lead.
+    pub clock_is_off: bool,
     /// Memory of the process, in bytes.
     pub rss_bytes: u64,
     /// Processor time, in µs.
@@ -259,6 +263,8 @@ impl Director {
             disk_bytes: figures.disk_bytes,
             disk_free_bytes: figures.disk_free_bytes,
             can_write: figures.can_write,
+            clock_skew_ms: figures.clock_skew_ms,
+            clock_is_off: figures.clock_is_off,
             rss_bytes: figures.rss_bytes,
             cpu_us: figures.cpu_us,
             started_ms: figures.started_ms,

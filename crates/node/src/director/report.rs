@@ -43,6 +43,10 @@ pub struct NodeFigures {
     pub disk_free_bytes: u64,
     /// Whether its disk takes writes.
     pub can_write: bool,
+    /// What its wall clock is ahead of that of most nodes, in ms; 0 where it does not know.
+    pub clock_skew_ms: i64,
+    /// That is so much that it does not lead.
+    pub clock_is_off: bool,
     /// Its replicas were set aside by `start --rebuild`, and are to be made anew.
     pub wants_rebuild: bool,
     /// Memory of the process, in bytes.
@@ -174,7 +178,7 @@ impl NodeFigures {
             self.started_ms,
             self.disk_bytes,
             self.disk_free_bytes,
-            u64::from(self.can_write),
+            self.disk_and_clock(),
             u64::from(self.wants_rebuild),
             self.rss_bytes,
             self.cpu_us,
@@ -186,12 +190,24 @@ impl NodeFigures {
         put_text(bytes, &self.version, VERSION_BYTES_MAX);
     }
 
+    /// One number, of which a version that knows no clocks reads no more than whether there is one: bit 0, the disk takes
+    /// writes; bit 1, the clock is off; above, the skew (zigzag).
+    fn disk_and_clock(&self) -> u64 {
+        let skew = (self.clock_skew_ms << 1) ^ (self.clock_skew_ms >> 63);
+        u64::from(self.can_write) | u64::from(self.clock_is_off) << 1 | skew.cast_unsigned() << 2
+    }
+
     fn read(from: &mut Reader) -> Result<Self, &'static str> {
+        let (started_ms, disk_bytes, disk_free_bytes) = (from.varint()?, from.varint()?, from.varint()?);
+        let disk_and_clock = from.varint()?;
+        let skew = disk_and_clock >> 2;
         Ok(Self {
-            started_ms: from.varint()?,
-            disk_bytes: from.varint()?,
-            disk_free_bytes: from.varint()?,
-            can_write: from.varint()? != 0,
+            started_ms,
+            disk_bytes,
+            disk_free_bytes,
+            can_write: disk_and_clock & 1 != 0,
+            clock_is_off: disk_and_clock & 2 != 0,
+            clock_skew_ms: (skew >> 1).cast_signed() ^ -(skew & 1).cast_signed(),
             wants_rebuild: from.varint()? != 0,
             rss_bytes: from.varint()?,
             cpu_us: from.varint()?,

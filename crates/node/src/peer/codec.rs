@@ -3,10 +3,15 @@
 //! A message does not say how long it is: the frame that carries it does. So one that ends in bytes of any length
 //! needs no length for these.
 
+use super::encoded::Encoded;
 use super::message::{Order, PeerMessage};
 use super::raft;
 use super::reader::Reader;
+use replica::Bytes;
 use vocab::{NodeId, SLOT_COUNT, ShardId, put_varint};
+
+/// Data of an entry that is not copied, in bytes.
+const LARGE_BYTES: usize = 128 * 1024;
 
 const RAFT: u8 = 1;
 const REST: u8 = 2;
@@ -99,10 +104,49 @@ impl PeerMessage {
         Ok(message)
     }
 
-    /// Whether it carries what clients wrote or asked, in any amount; the others are few and small.
+    /// Its bytes, of which the data of large entries is shared with it.
     #[must_use]
-    pub fn is_bulk(&self) -> bool {
-        matches!(self, Self::Raft { .. } | Self::Call { .. } | Self::Answer { .. })
+    pub fn encode_shared(&self) -> Encoded {
+        let mut bytes = Vec::new();
+        let Self::Raft { shard, message } = self else {
+            self.encode(&mut bytes);
+            return bytes.into();
+        };
+        put(&mut bytes, RAFT, &[u64::from(shard.0)]);
+        Encoded::new(raft::put_shared(message, bytes, LARGE_BYTES))
+    }
+
+    /// Reads a message that takes all of `bytes`. The data of large entries stays where it is.
+    pub fn decode_shared(bytes: &Bytes) -> Result<Self, &'static str> {
+        if bytes.first() != Some(&RAFT) {
+            return Self::decode(bytes);
+        }
+        let mut reader = Reader::new(&bytes[1..]);
+        let shard = shard(&mut reader)?;
+        Ok(Self::Raft { shard, message: raft::read_shared(reader.rest(), bytes, LARGE_BYTES)? })
+    }
+
+    /// Whether it is better not copied as a whole.
+    #[must_use]
+    pub fn is_large(&self) -> bool {
+        match self {
+            Self::Raft { message, .. } => message.entries.iter().any(|entry| entry.data.len() >= LARGE_BYTES),
+            _ => false,
+        }
+    }
+
+    /// Whether it is to overtake bulk: small messages on which leases, elections and the control of the store depend, and which
+    /// mean the same whatever bulk was sent before them.
+    #[must_use]
+    pub fn is_urgent(&self) -> bool {
+        match self {
+            // A group rests only with what was sent before.
+            Self::Rest { .. } | Self::Map(_) | Self::Bootstrap { .. } | Self::Call { .. } | Self::Answer { .. } => {
+                false
+            }
+            Self::Raft { message, .. } => raft::is_urgent(message),
+            _ => true,
+        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! What nodes say to each other.
 
 mod codec;
+mod encoded;
 mod message;
 mod raft;
 mod reader;
 
+pub use encoded::{Encoded, Pieces};
 pub use message::{Order, PeerMessage};
 pub(crate) use reader::Reader;

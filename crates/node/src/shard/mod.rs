@@ -202,8 +202,7 @@ impl Shard {
         if self.replica.is_leader() && !self.replica.serves() {
             return;
         }
-        // Expiry never goes back, whatever the wall clock does.
-        self.clock_ms = self.clock_ms.max(now.wall_ms).max(self.view.clock_ms());
+        self.clock_ms = self.view.clock().next_entry(now.wall_ms, self.clock_ms);
         self.proposals.propose(&mut self.replica, self.view.id(), self.clock_ms, now, effects);
     }
 
@@ -434,7 +433,6 @@ impl Shard {
         assert!(self.view.lease_until_us() == 0 || self.replica.is_leader(), "a lease without leading");
     }
 
-    /// Whether the node's disk takes writes.
     pub(crate) fn can_write(&self) -> bool {
         self.health.state() == DiskState::Healthy
     }
@@ -448,6 +446,10 @@ impl Shard {
             DiskState::Healthy => None,
             DiskState::Full => Some(format!(
                 "ERR disk full: writes are refused until there is room, reads go on ({})",
+                self.health.reason()
+            )),
+            DiskState::Short => Some(format!(
+                "ERR short of descriptors or memory: writes are refused until there are some ({})",
                 self.health.reason()
             )),
             DiskState::Poisoned => {

@@ -216,6 +216,10 @@ impl Proposals {
                     let text = "BUSY too many writes are under way in this shard, try again later";
                     pending.tickets.iter().for_each(|ticket| refuse(text, ticket, effects));
                 }
+                Err(e @ replica::Error::TooLarge(_)) => {
+                    let text = format!("ERR {e}; nothing was written");
+                    pending.tickets.iter().for_each(|ticket| refuse(&text, ticket, effects));
+                }
                 Err(_) => pending.tickets.iter().for_each(|ticket| effects.not_leader(shard, ticket)),
             }
         }

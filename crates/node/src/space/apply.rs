@@ -112,7 +112,7 @@ impl<'a> EntrySpace<'a> {
             self.view.counters().change_expiring(slot, by);
         }
         self.view.expired(self.expired);
-        self.view.reach(self.now_ms);
+        self.view.clock().reach(self.now_ms);
     }
 
     /// One step of background collection: keys whose time has come, clients that number their requests and have not

@@ -7,9 +7,9 @@
 //! Between nodes, as calls to the leader of a shard: `KV.BACKUP HOLD id milliseconds moment`, answered with
 //! `[node, index, keys, term]`, `KV.BACKUP CONFIRM id term` and `KV.BACKUP DROP id`.
 
-use super::route::{PoolHandler, conclude};
+use super::route::{PoolHandler, conclude_on};
 use crate::mailbox::{WorkerMessage, WriteBarrier};
-use crate::os::{now_ms, steady_us};
+use crate::os::steady_us;
 use crate::peers::call_leaders;
 use crate::shared::{BackupKey, BackupPoint, NodeShared};
 use node::command::backup_page;
@@ -76,7 +76,7 @@ fn try_begin(store: &Arc<NodeShared>, reply: &mut Reply) -> Result<(), String> {
     let map = known.map.clone().ok_or("this node belongs to no store yet (basalt ctl init)")?;
     let shards: Vec<ShardId> = map.data_shards().filter(|(_, info)| !info.slots.is_empty()).map(|(id, _)| id).collect();
     let id = Prng::new(store.node().0 ^ steady_us()).next_u64();
-    let at_ms = now_ms();
+    let at_ms = store.now_ms();
     let text = |n: u64| n.to_string().into_bytes();
     let (id_text, at_text, hold_text) = (text(id), text(at_ms), text(HOLD.as_millis() as u64));
     let started = Instant::now();
@@ -166,7 +166,7 @@ fn page(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
     let mark = reply.buf.len();
     let mut snapshot = snapshot.lock().unwrap_or_else(PoisonError::into_inner);
     let done = backup_page(&view, &mut **snapshot, at_ms, args[4], bytes, reply);
-    conclude(done, reply, mark);
+    conclude_on(&view, done, reply, mark);
 }
 
 /// `KV.BACKUP END id`: lets go what this node holds for it.

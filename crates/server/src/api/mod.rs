@@ -10,5 +10,5 @@ mod session_host;
 
 pub(crate) use admin::digest_marked;
 pub(crate) use peer_command::run_peer_command;
-pub(crate) use route::{Routed, conclude, route};
+pub(crate) use route::{Routed, conclude, conclude_on, route};
 pub(crate) use session_host::{close_session, open_session};

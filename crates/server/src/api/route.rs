@@ -3,7 +3,7 @@
 use crate::mailbox::KeyHashes;
 use crate::shared::NodeShared;
 use node::command::{Error, Handler, Outcome, StoreHandler};
-use node::{Fault, admission, handlers, key_hash};
+use node::{Fault, ShardView, admission, handlers, key_hash};
 use resp::Reply;
 use resp::table::CommandSpec;
 use std::sync::Arc;
@@ -92,4 +92,12 @@ pub(crate) fn conclude(done: Outcome, reply: &mut Reply, mark: usize) {
     };
     reply.buf.truncate(mark);
     reply.error(&text);
+}
+
+/// The same of a command that ran on that replica, which is known to be damaged from now on if it met damage.
+pub(crate) fn conclude_on(view: &ShardView, done: Outcome, reply: &mut Reply, mark: usize) {
+    if let Err(Error::Fault(Fault::Storage(e))) = &done {
+        view.damage().note(view.id(), e);
+    }
+    conclude(done, reply, mark);
 }

@@ -4,7 +4,7 @@ use super::dispatch::{Request, Step, Target, Turn};
 use super::reply_queue::Effect;
 use super::write::leads;
 use crate::access::{Access, HOLD_US};
-use crate::api::conclude;
+use crate::api::conclude_on;
 use crate::cold_reads::ColdRead;
 use crate::disk_reads::Cold;
 use crate::os::steady_us;
@@ -97,7 +97,7 @@ pub(super) fn read(
         drop(space);
         turn.requests.store.note_read(begun.elapsed(), turn.now.wall_ms);
     }
-    conclude(done, reply, mark);
+    conclude_on(view, done, reply, mark);
     // Asked again, after the read: the process may have slept since. The slot first, see `ShardView::owns`.
     let owned = if leads { view.owns(slot) } else { view.has_slot(slot) };
     let counts = owned && (!leads || view.is_unquestioned() || view.readable(arrived_us, steady_us()));
@@ -184,7 +184,7 @@ pub(super) fn watch(turn: &mut Turn<'_>, id: usize, keys: &[Vec<u8>], reply: &mu
             Ok(Some(record)) => versions.push(Ok(record.view().version)),
             Ok(None) => versions.push(Err(absent)),
             Err(fault) => {
-                conclude(Err(Error::Fault(fault)), reply, 0);
+                conclude_on(&view, Err(Error::Fault(fault)), reply, 0);
                 break;
             }
         }

@@ -6,7 +6,6 @@
 
 use super::deferred::{Cold, Outcome};
 use crate::mailbox::WorkerMessage;
-use crate::os::now_ms;
 use crate::shared::{Job, NodeShared};
 use node::{ColdItem, EncodedCommand, Held, ShardView, Ticket, Warmed, Warmth, cold_items};
 use replica::Entry;
@@ -36,7 +35,7 @@ impl Applying {
     /// A round is over, or goes on with the next entry: if it had to wait for the disk, the next ones are not to.
     pub(crate) fn look(&mut self, store: &NodeShared) {
         let now = Instant::now();
-        store.note_read(now - self.since, now_ms());
+        store.note_read(now - self.since, store.now_ms());
         self.since = now;
     }
 }
@@ -93,7 +92,7 @@ impl ColdRows {
     pub(crate) fn read(self) -> Result<Option<WorkerMessage>, Job> {
         let begun = Instant::now();
         let warmed = self.item.read(&self.view, None);
-        self.store.note_read(begun.elapsed(), now_ms());
+        self.store.note_read(begun.elapsed(), self.store.now_ms());
         if warmed == Warmed::More { Err(self.rest()) } else { Ok(self.end()) }
     }
 
@@ -101,7 +100,7 @@ impl ColdRows {
         Box::new(move || {
             let begun = Instant::now();
             self.item.read_rest(&self.view);
-            self.store.note_read(begun.elapsed(), now_ms());
+            self.store.note_read(begun.elapsed(), self.store.now_ms());
             if let (Some(message), Some(mailbox)) = (self.end(), self.store.mailbox(self.worker)) {
                 mailbox.send(message);
             }
@@ -129,7 +128,7 @@ pub(crate) fn warm_entries(
     entries: &[Entry],
     cold: &mut Vec<Cold>,
 ) -> Warmth {
-    if store.reads_are_fast(now_ms()) {
+    if store.reads_are_fast(store.now_ms()) {
         return Warmth::Unknown;
     }
     let items = cold_items(view, entries);

@@ -14,7 +14,6 @@
 
 use super::deferred::{Cold, Outcome, read_in_pool};
 use crate::mailbox::WorkerMessage;
-use crate::os::now_ms;
 use crate::shared::{NodeShared, SLOW_READ};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
@@ -286,7 +285,7 @@ impl DiskReader {
     fn arrived(&mut self, asked: Asked, outcome: std::io::Result<Buffer>, messages: &mut Vec<WorkerMessage>) {
         let Asked { key, block, extent, since } = asked;
         if self.now - since > SLOW_READ {
-            self.store.note_slow_read(now_ms());
+            self.store.note_slow_read(self.store.now_ms());
         }
         let waiting = &mut self.waiting[key];
         waiting.blocks -= 1;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! u32 CRC32 of all that follows, u32 length of the payload, u8 flags, payload
-//! payload   each message: u32 length, message; with flag 1: u32 length, and zstd of that
+//! payload   each message: u32 length, message; with flag 2: a piece of one message
+//!           with flag 1: u32 length, and zstd of that
 //! ```
 
 use vocab::limits::PEER_FRAME_BYTES_MAX;
@@ -11,6 +12,8 @@ use vocab::limits::PEER_FRAME_BYTES_MAX;
 pub(super) const HEAD_BYTES: usize = 9;
 /// Flag: the payload is packed.
 const PACKED: u8 = 1;
+/// Flag: the payload is a piece of one message (`node::peer::Pieces`).
+pub(super) const PIECE: u8 = 2;
 /// Smaller payloads are not worth packing.
 const PACK_BYTES_MIN: usize = 4096;
 /// Packed frames must be smaller than this share of what they were, in percent.
@@ -103,10 +106,10 @@ impl Worth {
     }
 }
 
-/// Ends the frame that begins at `at` and takes the rest of `bytes`, whose head is still empty.
-pub(super) fn close(bytes: &mut Vec<u8>, at: usize, worth: &mut Worth, packer: &mut Packer) {
+/// Ends the frame that begins at `at` and takes the rest of `bytes`, whose head is still empty. `flags`: 0 or `PIECE`.
+pub(super) fn close(bytes: &mut Vec<u8>, at: usize, flags: u8, worth: &mut Worth, packer: &mut Packer) {
     let payload = at + HEAD_BYTES;
-    let mut flags = 0;
+    let mut flags = flags;
     if worth.try_it(packer.packing, bytes.len() - payload) {
         let length = bytes.len() - payload;
         let packed = packer.compressor.compress(&bytes[payload..]).ok();
@@ -116,7 +119,7 @@ pub(super) fn close(bytes: &mut Vec<u8>, at: usize, worth: &mut Worth, packer: &
             bytes.truncate(payload);
             bytes.extend_from_slice(&(length as u32).to_le_bytes());
             bytes.extend_from_slice(&packed);
-            flags = PACKED;
+            flags |= PACKED;
         }
     }
     let length = bytes.len() - payload;
@@ -130,6 +133,7 @@ pub(super) fn close(bytes: &mut Vec<u8>, at: usize, worth: &mut Worth, packer: &
 /// A frame that has come in.
 pub(super) struct Frame<'a> {
     pub(super) packed: bool,
+    pub(super) is_piece: bool,
     pub(super) payload: &'a [u8],
 }
 
@@ -159,8 +163,12 @@ pub(super) fn first(bytes: &[u8]) -> Result<Option<Frame<'_>>, &'static str> {
         return Err("a frame whose checksum does not match");
     }
     match rest[4] {
-        flags @ (0 | PACKED) => Ok(Some(Frame { packed: flags == PACKED, payload: &rest[HEAD_BYTES - 4..] })),
-        _ => Err("a frame with flags that nobody knows"),
+        flags if flags & !(PACKED | PIECE) == 0 => Ok(Some(Frame {
+            packed: flags & PACKED != 0,
+            is_piece: flags & PIECE != 0,
+            payload: &rest[HEAD_BYTES - 4..],
+        })),
+        _ => Err("a frame with unknown flags"),
     }
 }
 

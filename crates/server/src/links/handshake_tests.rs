@@ -45,7 +45,7 @@ fn two_nodes_of_one_store_meet() {
             assert_eq!((acceptor.node, acceptor.store.map_or(0, |store| store.0)), (NodeId(2), theirs));
             assert_eq!((dialer.node, dialer.store.map_or(0, |store| store.0)), (NodeId(1), mine));
             assert_eq!((dialer.hello, acceptor.hello), (b"hello of 1".to_vec(), b"hello of 2".to_vec()));
-            assert_eq!((dialer.purpose, acceptor.purpose, dialer.version), (purpose, purpose, 2));
+            assert_eq!((dialer.purpose, acceptor.purpose, dialer.version), (purpose, purpose, VERSIONS.1));
         }
     }
 }
@@ -95,7 +95,7 @@ fn greeted(change: impl Fn(&mut Greeting)) -> (Step, Vec<u8>) {
 fn versions_overlap_or_part_in_words() {
     assert_eq!(greeted(|greeting| greeting.versions = (1, 9)).0, Step::Wait);
     assert_eq!(greeted(|greeting| greeting.versions = (0, 2)).0, Step::Wait);
-    for versions in [(3, 9), (0, 1)] {
+    for versions in [(4, 9), (0, 1)] {
         let (Step::Refuse(refusal), output) = greeted(|greeting| greeting.versions = versions) else { panic!() };
         assert_eq!(refusal.kind, RefusalKind::Version);
         assert!(refusal.text.contains(&format!("speaks versions {} to {}", versions.0, versions.1)));

@@ -5,6 +5,7 @@ use super::handshake::{Handshake, Peer};
 use super::queue::{InBuffer, OutQueue};
 use super::refusal::Refusal;
 use mio::net::TcpStream;
+use node::peer::Pieces;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -60,6 +61,8 @@ pub(super) struct Link {
     pub(super) connected: bool,
     pub(super) state: State,
     pub(super) input: InBuffer,
+    /// A message of which not all pieces are here.
+    pub(super) pieces: Pieces,
     pub(super) out: OutQueue,
     pub(super) readable: bool,
     /// There is an end to be read.
@@ -96,6 +99,7 @@ impl Link {
             connected: contact.is_none(),
             state,
             input: InBuffer::default(),
+            pieces: Pieces::default(),
             out,
             readable: false,
             hung_up: false,

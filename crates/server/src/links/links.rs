@@ -1,7 +1,7 @@
 //! All links of a node, inside an event loop of its owner: no thread of its own.
 //!
 //! Invariants: at most one link to a node is up. Between `Up` and `Down` of a node come all its messages, each once and
-//! in the order in which they were sent, but for those that were dropped. Memory is bounded whatever the others do.
+//! in the order in which they were sent, but for those that were dropped and for urgent ones, which overtake bulk. Memory is bounded whatever the others do.
 
 use super::complaints::Complaints;
 use super::contacts::Contacts;
@@ -219,7 +219,7 @@ impl Links {
     pub fn send(&mut self, to: NodeId, message: &PeerMessage) -> bool {
         let Some(&key) = self.up.get(&to) else { return false };
         let link = &mut self.links[key];
-        if !link.out.push(message, &mut self.packer) {
+        if !link.out.push(message) {
             return false;
         }
         link.sent_messages += 1;

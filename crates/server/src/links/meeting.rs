@@ -1,7 +1,7 @@
 //! How links come and go: calls, handshakes, which of two connections stays, and what is logged about it.
 
 use super::complaints::Complaint;
-use super::greeting::Purpose;
+use super::greeting::{PIECES_SINCE, Purpose};
 use super::handshake::{Handshake, Peer, Step, refuse, welcome};
 use super::identity::random;
 use super::link::{End, Link, Read1, State};
@@ -17,7 +17,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use vocab::NodeId;
-use vocab::limits::{HANDSHAKES_MAX, PEER_READ_BYTES_SOFT};
+use vocab::limits::{HANDSHAKES_MAX, PEER_FRAME_BYTES_MAX, PEER_READ_BYTES_SOFT};
 
 /// How lately a link must have been heard of to keep another process of the same node out.
 const LIVELY: Duration = Duration::from_millis(1500);
@@ -177,25 +177,34 @@ impl Links {
         let Some(link) = self.links.get_mut(key) else { return Ok(()) };
         let State::Up(peer) = &link.state else { return Ok(()) };
         let node = peer.node;
-        let mut count = 0;
-        let mut deliver = |payload: &[u8]| {
-            for message in messages(payload) {
+        let (mut count, mut unknown) = (0, None);
+        // One that cannot be understood is dropped: the others are not of the same shard, and links are for all of them.
+        let mut deliver = |message: Result<PeerMessage, &'static str>| match message {
+            Ok(message) => {
                 count += 1;
-                hear(LinkEvent::Message(node, PeerMessage::decode(message?)?));
+                hear(LinkEvent::Message(node, message));
             }
-            Ok(())
+            Err(why) => unknown = Some(why),
         };
         while let Some(frame) = frame::first(link.input.ready()).map_err(End::Garbage)? {
             let bytes = frame.bytes();
-            if frame.packed {
-                let payload = self.packer.unpack(frame.payload).map_err(End::Garbage)?;
-                deliver(&payload).map_err(End::Garbage)?;
+            let unpacked = frame.packed.then(|| self.packer.unpack(frame.payload)).transpose().map_err(End::Garbage)?;
+            let payload = unpacked.as_deref().unwrap_or(frame.payload);
+            if frame.is_piece {
+                let whole = link.pieces.add(payload, PEER_FRAME_BYTES_MAX).map_err(End::Garbage)?;
+                whole.iter().for_each(|whole| deliver(PeerMessage::decode_shared(whole)));
             } else {
-                deliver(frame.payload).map_err(End::Garbage)?;
+                for message in messages(payload) {
+                    deliver(PeerMessage::decode(message.map_err(End::Garbage)?));
+                }
             }
             link.input.consume(bytes);
         }
         link.received_messages += count;
+        if let Some(why) = unknown {
+            let about = link.address.ip().to_string();
+            self.complain(&about, Complaint::Garbage, &format!("a message of node {node} is dropped: {why}"));
+        }
         Ok(())
     }
 
@@ -227,6 +236,9 @@ impl Links {
             if let Some(contact) = self.contacts.get(id) {
                 self.complaints.settle(&contact.address);
             }
+        }
+        if peer.version >= PIECES_SINCE {
+            link.out.take_pieces();
         }
         self.up.insert(peer.node, key);
         let up = LinkEvent::Up { node: peer.node, store: peer.store, hello: peer.hello.clone(), address: link.address };

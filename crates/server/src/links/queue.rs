@@ -1,34 +1,62 @@
 //! Bytes of one link on their way in and out.
 //!
-//! Invariants: what waits to go out is at most `PEER_QUEUE_BYTES_MAX`, and `PEER_CONTROL_BYTES_MAX` more for control
-//! messages, unless a single message is larger. What came in takes at most twice what has really arrived.
+//! What goes out has two lanes: urgent messages (heartbeats, votes, beats and their answers, orders) and bulk (entries, calls,
+//! maps). Within a lane, messages keep their order; an urgent one overtakes all bulk that is not in a frame yet. A frame of
+//! bulk is at most about `PEER_FRAME_BYTES_SOFT` long: a message that is larger goes in pieces, one a frame.
+//!
+//! Invariants: bulk that waits is at most `PEER_QUEUE_BYTES_MAX`, unless it is a single message, and urgent messages are at
+//! most `PEER_CONTROL_BYTES_MAX`; besides these waits one frame of each. What came in takes at most twice what has really
+//! arrived.
 
 use super::frame::{self, HEAD_BYTES, Packer, Worth};
-use node::peer::PeerMessage;
+use node::peer::{Encoded, PeerMessage};
+use std::collections::VecDeque;
 use vocab::limits::{
-    PEER_CONTROL_BYTES_MAX, PEER_FRAME_BYTES_MAX, PEER_FRAME_BYTES_SOFT, PEER_QUEUE_BYTES_MAX, READ_BUFFER_BYTES,
+    PEER_CONTROL_BYTES_MAX, PEER_FRAME_BYTES_MAX, PEER_FRAME_BYTES_SOFT, PEER_PIECE_BYTES, PEER_QUEUE_BYTES_MAX,
+    READ_BUFFER_BYTES,
 };
 
 /// A buffer larger than this is given back when it is empty.
 const KEPT_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes before a message in a frame: its length.
+const LENGTH_BYTES: usize = 4;
 
-/// What goes out: whole frames, and at the end one that may still grow.
+/// What goes out.
 #[derive(Default)]
 pub(super) struct OutQueue {
+    /// Whole frames, or parts of a handshake.
     bytes: Vec<u8>,
-    /// How many of them are gone.
+    /// How many of these bytes are gone.
     sent: usize,
-    /// Where the frame begins that may still grow.
-    open: Option<usize>,
+    /// The next frame of urgent messages, its head still empty. No bytes if there are no such messages.
+    urgent: Vec<u8>,
+    /// What bulk goes out next, in order.
+    bulk: VecDeque<Bulk>,
+    /// Bytes of `bulk`.
+    bulk_bytes: usize,
+    /// A frame is due, be it without messages.
+    wants_frame: bool,
+    /// The other side puts pieces together.
+    takes_pieces: bool,
+    /// Used again.
+    spare: Vec<u8>,
     worth: Worth,
     /// Messages that found no room.
     pub(super) dropped: u64,
 }
 
+/// Bulk of one frame, or of many.
+enum Bulk {
+    /// Messages with their lengths; the frame's head is still empty.
+    Frame(Vec<u8>),
+    /// One message that goes in pieces, and how much of it is gone.
+    Pieces { message: Encoded, at: usize },
+}
+
 impl OutQueue {
     /// Bytes that wait.
     pub(super) fn waiting(&self) -> usize {
-        self.bytes.len() - self.sent
+        self.bytes.len() - self.sent + self.urgent.len() + self.bulk_bytes + usize::from(self.wants_frame)
     }
 
     /// There is no network between the two.
@@ -36,64 +64,152 @@ impl OutQueue {
         self.worth.near();
     }
 
+    /// The other side puts pieces together.
+    pub(super) fn take_pieces(&mut self) {
+        self.takes_pieces = true;
+    }
+
     /// Where parts of a handshake go.
     pub(super) fn plain(&mut self) -> &mut Vec<u8> {
-        assert!(self.open.is_none(), "a handshake comes before all messages");
+        assert!(self.urgent.is_empty() && self.bulk.is_empty(), "a handshake comes before all messages");
         &mut self.bytes
     }
 
     /// Adds a message, if there is room.
-    pub(super) fn push(&mut self, message: &PeerMessage, packer: &mut Packer) -> bool {
-        let room = if message.is_bulk() { PEER_QUEUE_BYTES_MAX } else { PEER_QUEUE_BYTES_MAX + PEER_CONTROL_BYTES_MAX };
-        let waiting = self.waiting();
-        if waiting >= room {
-            self.dropped += 1;
+    pub(super) fn push(&mut self, message: &PeerMessage) -> bool {
+        let is_taken = if message.is_urgent() { self.push_urgent(message) } else { self.push_bulk(message) };
+        self.dropped += u64::from(!is_taken);
+        is_taken
+    }
+
+    fn push_urgent(&mut self, message: &PeerMessage) -> bool {
+        let before = self.urgent.len();
+        begin(&mut self.urgent, &mut self.spare);
+        add(&mut self.urgent, message);
+        let is_taken = self.urgent.len() <= PEER_CONTROL_BYTES_MAX;
+        if !is_taken {
+            self.urgent.truncate(before);
+        }
+        is_taken
+    }
+
+    fn push_bulk(&mut self, message: &PeerMessage) -> bool {
+        if self.bulk_bytes >= PEER_QUEUE_BYTES_MAX {
             return false;
         }
-        if self.open.is_some_and(|at| self.bytes.len() - at >= PEER_FRAME_BYTES_SOFT) {
-            self.close(packer);
+        if self.takes_pieces && message.is_large() {
+            let message = message.encode_shared();
+            return self.push_pieces(message);
         }
-        let before = (self.bytes.len(), self.open);
-        if self.open.is_none() {
-            self.begin();
+        if !matches!(self.bulk.back(), Some(Bulk::Frame(frame)) if frame.len() < PEER_FRAME_BYTES_SOFT) {
+            self.bulk.push_back(Bulk::Frame(Vec::new()));
         }
-        let at = self.bytes.len();
-        self.bytes.extend_from_slice(&[0; 4]);
-        message.encode(&mut self.bytes);
-        let length = self.bytes.len() - at - 4;
+        let Some(Bulk::Frame(frame)) = self.bulk.back_mut() else { return false };
+        let before = frame.len();
+        begin(frame, &mut self.spare);
+        let at = frame.len();
+        add(frame, message);
+        let (added, length) = (frame.len() - before, frame.len() - at - LENGTH_BYTES);
+        if self.takes_pieces && length > PEER_PIECE_BYTES {
+            let message = Encoded::from(frame.split_off(at + LENGTH_BYTES));
+            frame.truncate(before);
+            self.drop_empty();
+            return self.push_pieces(message);
+        }
         // One that is alone may be as large as a frame can be.
-        if (waiting > 0 && self.waiting() > room) || length + 4 > PEER_FRAME_BYTES_MAX - PEER_FRAME_BYTES_SOFT {
-            self.bytes.truncate(before.0);
-            self.open = before.1;
-            self.dropped += 1;
+        let is_alone = self.bulk_bytes == 0;
+        let is_too_much = !is_alone && self.bulk_bytes + added > PEER_QUEUE_BYTES_MAX;
+        if is_too_much || length > MESSAGE_BYTES_MAX {
+            frame.truncate(before);
+            self.drop_empty();
             return false;
         }
-        self.bytes[at..at + 4].copy_from_slice(&(length as u32).to_le_bytes());
+        self.bulk_bytes += added;
         true
+    }
+
+    fn push_pieces(&mut self, message: Encoded) -> bool {
+        let bytes = message.len();
+        if bytes > MESSAGE_BYTES_MAX || (self.bulk_bytes > 0 && self.bulk_bytes + bytes > PEER_QUEUE_BYTES_MAX) {
+            return false;
+        }
+        self.bulk_bytes += bytes;
+        self.bulk.push_back(Bulk::Pieces { message, at: 0 });
+        true
+    }
+
+    /// A frame that a message was taken out of again may be left without any.
+    fn drop_empty(&mut self) {
+        self.bulk.pop_back_if(|last| matches!(last, Bulk::Frame(frame) if frame.len() <= HEAD_BYTES));
     }
 
     /// Adds a frame without messages: it says that we live.
     pub(super) fn push_empty(&mut self) {
-        if self.open.is_none() {
-            self.begin();
-        }
+        self.wants_frame = true;
     }
 
-    fn begin(&mut self) {
-        self.open = Some(self.bytes.len());
-        self.bytes.extend_from_slice(&[0; HEAD_BYTES]);
-    }
-
-    fn close(&mut self, packer: &mut Packer) {
-        if let Some(at) = self.open.take() {
-            frame::close(&mut self.bytes, at, &mut self.worth, packer);
-        }
-    }
-
-    /// All that waits, ready to be sent.
+    /// What is to be sent next. There may be more when that is gone.
     pub(super) fn seal(&mut self, packer: &mut Packer) -> &[u8] {
-        self.close(packer);
+        if self.sent == self.bytes.len() {
+            self.fill(packer);
+        }
         &self.bytes[self.sent..]
+    }
+
+    /// Puts frames together: all urgent messages, then some bulk.
+    fn fill(&mut self, packer: &mut Packer) {
+        self.sent = 0;
+        self.give_back();
+        if !self.urgent.is_empty() {
+            std::mem::swap(&mut self.bytes, &mut self.urgent);
+            frame::close(&mut self.bytes, 0, 0, &mut self.worth, packer);
+        }
+        match self.bulk.front_mut() {
+            Some(Bulk::Frame(_)) => {
+                let Some(Bulk::Frame(frame)) = self.bulk.pop_front() else { return };
+                self.bulk_bytes -= frame.len();
+                self.append_frame(frame, packer);
+            }
+            Some(Bulk::Pieces { message, at }) => {
+                let begin = self.bytes.len();
+                self.bytes.extend_from_slice(&[0; HEAD_BYTES]);
+                let taken = message.piece(*at, PEER_PIECE_BYTES, &mut self.bytes);
+                *at += taken;
+                self.bulk_bytes -= taken;
+                if *at == message.len() {
+                    self.bulk.pop_front();
+                }
+                frame::close(&mut self.bytes, begin, frame::PIECE, &mut self.worth, packer);
+            }
+            None if self.bytes.is_empty() && self.wants_frame => {
+                self.bytes.extend_from_slice(&[0; HEAD_BYTES]);
+                frame::close(&mut self.bytes, 0, 0, &mut self.worth, packer);
+            }
+            None => {}
+        }
+        self.wants_frame = false;
+    }
+
+    fn append_frame(&mut self, frame: Vec<u8>, packer: &mut Packer) {
+        let at = self.bytes.len();
+        if at == 0 {
+            self.spare = std::mem::replace(&mut self.bytes, frame);
+        } else {
+            self.bytes.extend_from_slice(&frame);
+        }
+        frame::close(&mut self.bytes, at, 0, &mut self.worth, packer);
+    }
+
+    /// All of `bytes` is gone: the buffer is used again, if it is not a large one.
+    fn give_back(&mut self) {
+        self.bytes.clear();
+        if self.bytes.capacity() > KEPT_BYTES_MAX {
+            self.bytes = Vec::new();
+        }
+        self.spare.clear();
+        if self.spare.capacity() > KEPT_BYTES_MAX {
+            self.spare = Vec::new();
+        }
     }
 
     /// The network took so many bytes.
@@ -102,14 +218,7 @@ impl OutQueue {
         assert!(self.sent <= self.bytes.len(), "more sent than there was");
         if self.sent == self.bytes.len() {
             self.sent = 0;
-            self.bytes.clear();
-            if self.bytes.capacity() > KEPT_BYTES_MAX {
-                self.bytes = Vec::new();
-            }
-        } else if self.sent > self.bytes.len() / 2 && self.sent > READ_BUFFER_BYTES {
-            assert!(self.open.is_none(), "what is sent was sealed");
-            self.bytes.drain(..self.sent);
-            self.sent = 0;
+            self.give_back();
         }
     }
 
@@ -117,6 +226,29 @@ impl OutQueue {
     pub(super) fn pushed_back(&mut self) {
         self.worth.slow();
     }
+}
+
+/// The longest message that a frame, or pieces, may carry.
+const MESSAGE_BYTES_MAX: usize = PEER_FRAME_BYTES_MAX - PEER_FRAME_BYTES_SOFT - LENGTH_BYTES;
+
+/// Begins a frame, if `frame` is none yet.
+fn begin(frame: &mut Vec<u8>, spare: &mut Vec<u8>) {
+    if frame.is_empty() {
+        if frame.capacity() == 0 {
+            std::mem::swap(frame, spare);
+            frame.clear();
+        }
+        frame.extend_from_slice(&[0; HEAD_BYTES]);
+    }
+}
+
+/// Adds a message and its length.
+fn add(frame: &mut Vec<u8>, message: &PeerMessage) {
+    let at = frame.len();
+    frame.extend_from_slice(&[0; LENGTH_BYTES]);
+    message.encode(frame);
+    let length = frame.len() - at - LENGTH_BYTES;
+    frame[at..at + LENGTH_BYTES].copy_from_slice(&(length as u32).to_le_bytes());
 }
 
 /// What comes in.

@@ -12,65 +12,153 @@ fn map(bytes: usize) -> PeerMessage {
     PeerMessage::Map(vec![0; bytes])
 }
 
-/// Each frame's messages, whether it was packed, and its bytes.
-fn read(mut bytes: &[u8], packer: &mut Packer) -> Vec<(Vec<PeerMessage>, bool, usize)> {
+/// What is in a frame: its messages or a piece of one, whether it was packed, and its bytes.
+#[derive(Debug, PartialEq)]
+struct Read {
+    messages: Vec<PeerMessage>,
+    piece: Option<Vec<u8>>,
+    packed: bool,
+    bytes: usize,
+}
+
+fn read(mut bytes: &[u8], packer: &mut Packer) -> Vec<Read> {
     let mut frames = Vec::new();
     while !bytes.is_empty() {
         let frame = first(bytes).unwrap().expect("whole frames only");
         let payload = if frame.packed { packer.unpack(frame.payload).unwrap() } else { frame.payload.to_vec() };
-        let all = messages(&payload).map(|message| PeerMessage::decode(message.unwrap()).unwrap()).collect();
-        frames.push((all, frame.packed, frame.bytes()));
+        let all =
+            |payload: &[u8]| messages(payload).map(|message| PeerMessage::decode(message.unwrap()).unwrap()).collect();
+        let messages = if frame.is_piece { Vec::new() } else { all(&payload) };
+        let piece = frame.is_piece.then_some(payload);
+        frames.push(Read { messages, piece, packed: frame.packed, bytes: frame.bytes() });
         bytes = &bytes[frame.bytes()..];
     }
     frames
 }
 
+/// All that waits.
+fn drain(queue: &mut OutQueue, packer: &mut Packer) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while queue.waiting() > 0 {
+        let sealed = queue.seal(packer).to_vec();
+        assert!(!sealed.is_empty());
+        queue.advance(sealed.len());
+        bytes.extend_from_slice(&sealed);
+    }
+    bytes
+}
+
+/// The messages of all frames, in order, those that came in pieces put together.
+fn put_together(frames: &[Read]) -> Vec<PeerMessage> {
+    let (mut pieces, mut all) = (node::peer::Pieces::default(), Vec::new());
+    for frame in frames {
+        all.extend(frame.messages.iter().cloned());
+        let whole = frame.piece.as_ref().and_then(|piece| pieces.add(piece, PEER_FRAME_BYTES_MAX).unwrap());
+        all.extend(whole.map(|whole| PeerMessage::decode_shared(&whole).unwrap()));
+    }
+    all
+}
+
+fn append(bytes: usize) -> PeerMessage {
+    let mut message = replica::Message { to: 1, from: 2, term: 9, index: 4, log_term: 8, ..Default::default() };
+    let entry = |index, data: Vec<u8>| replica::Entry { index, term: 9, data: data.into(), ..Default::default() };
+    message.set_msg_type(replica::MessageType::MsgAppend);
+    message.set_entries(vec![entry(5, vec![1; bytes]), entry(6, vec![2; 10]), entry(7, vec![3; bytes])].into());
+    PeerMessage::Raft { shard: ShardId(3), message }
+}
+
+fn heartbeat() -> PeerMessage {
+    let mut message = replica::Message { to: 1, from: 2, term: 9, ..Default::default() };
+    message.set_msg_type(replica::MessageType::MsgHeartbeat);
+    PeerMessage::Raft { shard: ShardId(3), message }
+}
+
 #[test]
-fn what_is_pushed_between_two_flushes_is_one_frame() {
+fn what_is_pushed_between_two_flushes_is_a_frame_of_urgent_messages_and_one_of_bulk() {
     let mut packer = Packer::new(Packing::Auto).unwrap();
     let mut queue = OutQueue::default();
-    let said = [PeerMessage::MapAsked { epoch: 1 }, call(vec![7; 10_000]), PeerMessage::Wake { shards: vec![] }];
-    assert!(said.iter().all(|message| queue.push(message, &mut packer)));
+    let (asked, bulk, wake) =
+        (PeerMessage::MapAsked { epoch: 1 }, call(vec![7; 10_000]), PeerMessage::Wake { shards: vec![] });
+    assert!([&asked, &bulk, &wake].into_iter().all(|message| queue.push(message)));
     let bytes = queue.seal(&mut packer).to_vec();
     queue.push_empty();
-    assert_eq!(read(&bytes, &mut packer), [(said.to_vec(), false, bytes.len())]);
-    // A part of it is gone; the rest goes together with what came later.
+    let frames: Vec<Vec<PeerMessage>> = read(&bytes, &mut packer).into_iter().map(|frame| frame.messages).collect();
+    assert_eq!(frames, [vec![asked, wake], vec![bulk]]);
+    // A part of it is gone; the rest goes before what came later.
     queue.advance(100);
-    let rest = queue.seal(&mut packer).to_vec();
-    assert_eq!(rest[..bytes.len() - 100], bytes[100..]);
-    assert_eq!(read(&rest[bytes.len() - 100..], &mut packer), [(vec![], false, 9)]);
-    queue.advance(rest.len());
+    assert_eq!(*queue.seal(&mut packer), bytes[100..]);
+    queue.advance(bytes.len() - 100);
+    assert_eq!(read(&drain(&mut queue, &mut packer), &mut packer).len(), 1, "an empty one");
     assert_eq!((queue.waiting(), queue.bytes.len()), (0, 0));
+}
+
+#[test]
+fn an_urgent_message_overtakes_a_large_one_after_the_piece_that_is_going_out() {
+    let mut packer = Packer::new(Packing::Never).unwrap();
+    for takes_pieces in [true, false] {
+        let mut queue = OutQueue::default();
+        if takes_pieces {
+            queue.take_pieces();
+        }
+        let (small, large, next) = (append(10), append(1_000_000), append(20));
+        assert!([&small, &large, &next].into_iter().all(|message| queue.push(message)));
+        let mut bytes = Vec::new();
+        let mut sent = 0;
+        while queue.waiting() > 0 {
+            let sealed = queue.seal(&mut packer).to_vec();
+            assert!(!takes_pieces || sealed.len() < PEER_PIECE_BYTES + 200, "{}", sealed.len());
+            queue.advance(sealed.len());
+            bytes.extend_from_slice(&sealed);
+            sent += 1;
+            if sent % 3 == 0 {
+                assert!(queue.push(&heartbeat()));
+            }
+        }
+        let mut all = put_together(&read(&bytes, &mut packer));
+        all.retain(|message| *message != heartbeat());
+        assert_eq!(all, [small, large, next], "bulk keeps its order");
+        assert!(!takes_pieces || sent > 6, "{sent}");
+    }
 }
 
 #[test]
 fn a_queue_that_nobody_empties_has_a_bound() {
     let mut packer = Packer::new(Packing::Never).unwrap();
-    let mut queue = OutQueue::default();
-    // Alone, the largest goes.
-    assert!(queue.push(&call(vec![0; PEER_QUEUE_BYTES_MAX + 10]), &mut packer));
-    assert!(!queue.push(&call(vec![]), &mut packer));
-    assert!(queue.push(&map(10), &mut packer));
-    let length = queue.seal(&mut packer).len();
-    queue.advance(length);
-    assert_eq!(queue.bytes.capacity(), 0, "large buffers are given back");
+    for takes_pieces in [false, true] {
+        let mut queue = OutQueue::default();
+        if takes_pieces {
+            queue.take_pieces();
+        }
+        // Alone, the largest goes.
+        assert!(queue.push(&call(vec![0; PEER_QUEUE_BYTES_MAX + 10])));
+        assert!(!queue.push(&call(vec![])) && !queue.push(&map(10)));
+        assert!(queue.push(&heartbeat()));
+        let bytes = drain(&mut queue, &mut packer);
+        assert_eq!(put_together(&read(&bytes, &mut packer)).len(), 2);
+        assert_eq!(
+            (queue.bytes.capacity() > KEPT_BYTES_MAX, queue.bulk_bytes),
+            (false, 0),
+            "large buffers are given back"
+        );
 
-    let mut pushed = 0;
-    while queue.push(&call(vec![0; 1_000_000]), &mut packer) {
-        pushed += 1;
+        let mut pushed = 0;
+        while queue.push(&call(vec![0; 1_000_000])) {
+            pushed += 1;
+        }
+        assert_eq!(pushed, PEER_QUEUE_BYTES_MAX / 1_000_100);
+        while queue.push(&PeerMessage::Report(vec![0; 100_000])) {
+            pushed += 1;
+        }
+        assert!(queue.urgent.len() <= PEER_CONTROL_BYTES_MAX && queue.urgent.len() > PEER_CONTROL_BYTES_MAX - 200_000);
+        assert_eq!(queue.dropped, 4);
+        let bytes = drain(&mut queue, &mut packer);
+        let frames = read(&bytes, &mut packer);
+        assert_eq!(put_together(&frames).len(), pushed);
+        let bulk = frames.iter().filter(|frame| !frame.messages.iter().any(PeerMessage::is_urgent));
+        assert!(bulk.map(|frame| frame.bytes).all(|bytes| bytes < PEER_FRAME_BYTES_SOFT + 1_000_100));
+        assert!(!queue.push(&call(vec![0; PEER_FRAME_BYTES_MAX])), "no frame carries that");
+        assert_eq!(queue.waiting(), 0);
     }
-    assert_eq!(pushed, PEER_QUEUE_BYTES_MAX / 1_000_100);
-    assert!(queue.waiting() <= PEER_QUEUE_BYTES_MAX);
-    while queue.push(&map(100_000), &mut packer) {
-        pushed += 1;
-    }
-    assert!(queue.waiting() <= PEER_QUEUE_BYTES_MAX + PEER_CONTROL_BYTES_MAX);
-    assert!(queue.waiting() > PEER_QUEUE_BYTES_MAX + PEER_CONTROL_BYTES_MAX - 200_000);
-    assert_eq!(queue.dropped, 3);
-    let bytes = queue.seal(&mut packer).to_vec();
-    let frames = read(&bytes, &mut packer);
-    assert_eq!(frames.iter().map(|(messages, ..)| messages.len()).sum::<usize>(), pushed);
-    assert!(frames.iter().all(|(_, _, bytes)| *bytes < PEER_FRAME_BYTES_SOFT + 1_000_100));
 }
 
 #[test]
@@ -81,12 +169,12 @@ fn frames_are_packed_when_it_pays() {
     let mut packer = Packer::new(Packing::Auto).unwrap();
     let mut queue = OutQueue::default();
     let packed = |queue: &mut OutQueue, packer: &mut Packer, message: PeerMessage| {
-        queue.push(&message, packer);
+        queue.push(&message);
         let bytes = queue.seal(packer).to_vec();
         queue.advance(bytes.len());
         let frames = read(&bytes, packer);
-        assert_eq!(frames[0].0, [message]);
-        frames[0].1
+        assert_eq!(frames[0].messages, [message]);
+        frames[0].packed
     };
     assert!(!packed(&mut queue, &mut packer, zeros()), "the network keeps up");
     queue.pushed_back();
@@ -112,10 +200,7 @@ fn frames_are_packed_when_it_pays() {
 fn a_damaged_frame_is_noticed_wherever_it_is_damaged() {
     let mut packer = Packer::new(Packing::Always).unwrap();
     let mut queue = OutQueue::default();
-    queue.push(
-        &PeerMessage::Order { shard: ShardId(1), order: node::peer::Order::Transfer { to: NodeId(9) } },
-        &mut packer,
-    );
+    queue.push(&PeerMessage::Order { shard: ShardId(1), order: node::peer::Order::Transfer { to: NodeId(9) } });
     let bytes = queue.seal(&mut packer).to_vec();
     for at in 0..bytes.len() {
         for bit in 0..8 {

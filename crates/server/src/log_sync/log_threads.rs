@@ -137,9 +137,13 @@ impl LogThreads {
         self.shared.send(Task::Sync(Some(Back::Worker(back))));
     }
 
-    /// The same on the caller's thread, which waits for it. Nothing that was handed over may be waited for yet.
-    pub(crate) fn sync_here(&self) -> Result<()> {
-        self.shared.sync(Instant::now())
+    /// The same on the caller's thread, which waits for the device, and for nothing else: false if there is no room, no
+    /// descriptor or no memory, and `sync` is to be called. Nothing that was handed over may be waited for yet.
+    pub(crate) fn sync_here(&self) -> Result<bool> {
+        let begun = Instant::now();
+        let synced = self.shared.log.try_sync();
+        self.shared.note_fsync(begun.elapsed());
+        synced.inspect_err(|e| log::error!("{e}"))
     }
 
     /// Notes what an fsync took that was made elsewhere.
@@ -214,7 +218,7 @@ impl Shared {
             let begun = Instant::now();
             let number = group.number;
             let (write, backs) = group.join();
-            let written = if write.is_empty() { Ok(()) } else { self.log.stage(write) };
+            let written = if write.is_empty() { Ok(()) } else { self.log.stage(&write) };
             self.let_next_write();
             let outcome = written.and_then(|()| self.sync(begun));
             self.tell(number, backs.into_iter().map(|back| (back, outcome.clone())).collect());
@@ -331,7 +335,7 @@ mod tests {
                 scope.spawn(move || {
                     for n in 0..WRITES {
                         let shard = writer * 2 * WRITES + n * 2;
-                        threads.shared.log.stage(group(shard + 1)).unwrap();
+                        threads.shared.log.stage(&group(shard + 1)).unwrap();
                         let before = health.log_fsyncs();
                         threads.write_last(group(shard)).unwrap();
                         assert!(health.log_fsyncs() > before, "an fsync since it was handed over");

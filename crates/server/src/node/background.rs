@@ -5,9 +5,12 @@ use crate::os::{NICE_IDLE, now_ms, set_niceness, spawn_critical};
 use crate::shared::{BACKGROUND_PAUSE, FreeSpace, NodeShared};
 use node::ShardView;
 use replica::{DiskState, LogStore};
-use std::sync::atomic::Ordering;
+use std::cmp::Reverse;
+use std::fs::File;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use vocab::is_shortage;
 
 /// Free space below this many times the reserve is left to what has to be written.
 const LOG_ROOM_PART: u64 = 8;
@@ -35,6 +38,10 @@ fn flush_thread(store: &NodeShared) {
     while !store.is_stopping() {
         let mut flushed = false;
         for view in store.known().all_views() {
+            if store.is_stopping() {
+                // All trees are sealed then: several threads flush those that are worth it.
+                return;
+            }
             if view.engine().needs_flush() && store.health.state() != DiskState::Poisoned {
                 flushed |= flush(store, view);
             }
@@ -68,24 +75,41 @@ fn flush(store: &NodeShared, view: &ShardView) -> bool {
             true
         }
         Err(e) => {
-            refuse(store, &e);
+            refuse(store, view, &e);
             false
         }
     }
 }
 
-/// Writes what is left in memory to files when the store stops: the next start has nothing to replay. If it cannot, the
-/// log has it.
+/// Threads that write what is left in memory to files when the store stops: they wait for the device, not for processors.
+const STOP_THREADS: usize = 8;
+/// A tree with less in memory is left to the log: the next start replays it in no more time than its files would take now.
+const STOP_FLUSH_BYTES: u64 = 1 << 20;
+/// For how long such trees are written to files all the same, the largest first.
+const STOP_FLUSH_TIME: Duration = Duration::from_millis(500);
+
+/// Writes what is left in memory to files when the store stops, so that the next start has little to replay. What is not
+/// written, the log has.
 pub(crate) fn flush_rest(store: &NodeShared) {
     if store.health.state() != DiskState::Healthy {
         return;
     }
-    for view in store.known().all_views() {
-        if let Err(e) = view.engine().flush() {
-            log::warn!("not written to files, the next start replays it from the log: {e}");
-            return;
+    let known = store.known();
+    let mut left: Vec<_> = known.all_views().filter(|view| view.engine().needs_flush()).collect();
+    left.sort_by_cached_key(|view| Reverse(view.engine().stats().memtable_bytes));
+    let (next, begun) = (AtomicUsize::new(0), Instant::now());
+    let flush_next = || {
+        while let Some(view) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let is_small = view.engine().stats().memtable_bytes < STOP_FLUSH_BYTES;
+            if is_small && begun.elapsed() > STOP_FLUSH_TIME {
+                return;
+            }
+            if let Err(e) = view.engine().flush() {
+                return log::warn!("not written to files, the next start replays it from the log: {e}");
+            }
         }
-    }
+    };
+    std::thread::scope(|scope| (0..STOP_THREADS.min(left.len())).for_each(|_| _ = scope.spawn(flush_next)));
 }
 
 /// Deletes log files that nothing needs; shards that keep old ones alive are to flush.
@@ -119,7 +143,7 @@ fn compact_thread(store: &NodeShared) {
                     store.background.compactions.fetch_add(1, Ordering::Relaxed);
                     begun = Instant::now();
                 }
-                Err(e) => refuse(store, &e),
+                Err(e) => refuse(store, view, &e),
             }
         }
         store.background.compacting.store(u64::from(more), Ordering::Release);
@@ -143,7 +167,7 @@ fn purge_thread(store: &NodeShared) {
             }
             match view.engine().purge() {
                 Ok(stepped) => more |= stepped,
-                Err(e) => refuse(store, &e),
+                Err(e) => refuse(store, &view, &e),
             }
         }
         if !more {
@@ -165,11 +189,13 @@ fn log_spare_thread(store: &NodeShared) {
     }
 }
 
-fn refuse(store: &NodeShared, error: &storage::Error) {
+fn refuse(store: &NodeShared, view: &ShardView, error: &storage::Error) {
     match error {
         storage::Error::Full { .. } => store.health.set_full(&error.to_string()),
+        storage::Error::Io { source, .. } if is_shortage(source) => store.health.set_short(&error.to_string()),
         // Reads of damaged data answer errors by themselves; the rest of the store goes on.
-        storage::Error::Corrupt { .. } | storage::Error::Mismatch { .. } => log::error!("{error}"),
+        storage::Error::Corrupt { .. } => view.damage().note(view.id(), error),
+        storage::Error::Mismatch { .. } => log::error!("{error}"),
         storage::Error::Io { .. } | storage::Error::Poisoned { .. } => store.health.poison(&error.to_string()),
     }
     std::thread::sleep(BACKGROUND_PAUSE);
@@ -189,6 +215,9 @@ fn free_space_thread(store: &NodeShared) {
             Ok(space) if space.is_ample() => store.health.set_room(),
             Ok(_) => {}
             Err(e) => log::warn!("the free space of {} cannot be told: {e}", root.display()),
+        }
+        if store.health.state() == DiskState::Short && File::open(root).is_ok() {
+            store.health.set_supplied();
         }
         std::thread::sleep(BACKGROUND_PAUSE);
     }

@@ -6,7 +6,7 @@ use crate::api::run_peer_command;
 use crate::embedded::Caller;
 use crate::links::{Identity, Links, LinksOptions, Packing};
 use crate::mailbox::{Mailbox, WorkerMessage};
-use crate::os::{moment, spawn_critical};
+use crate::os::{share_out, spawn_critical};
 use crate::replicas::{open_shards, start_transfers};
 use crate::shared::{LINKS_WORKER, NodeShared};
 use crate::worker::{Worker, WorkerSetup};
@@ -66,7 +66,8 @@ impl Server {
             0 => (processors / 2).max(1),
             n => n.unsigned_abs() as usize,
         };
-        let store = NodeShared::open(Arc::new(config), workers, seed(), run_peer_command)?;
+        let descriptors = share_out(&config, workers);
+        let store = NodeShared::open(Arc::new(config), workers, &descriptors, seed(), run_peer_command)?;
         let opened = open_shards(&store)?;
         store.health.be_patient();
         let polls = (0..workers).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>().map_err(|e| e.to_string())?;
@@ -88,11 +89,12 @@ impl Server {
         if let Some(map) = &map {
             store.apply_settings(map);
         }
-        let mut cores: Vec<Core> = (0..workers).map(|_| Core::new(store.node())).collect();
+        let core = |_| Core::new(store.node(), store.clock.clone());
+        let mut cores: Vec<Core> = (0..workers).map(core).collect();
         if let Some(map) = &map {
             cores.iter_mut().for_each(|core| core.map_changed(map.clone()));
         }
-        let now = moment();
+        let now = store.moment();
         for opened in opened {
             let owner = store.owner_of(opened.shard.view().id().0 as usize);
             cores[owner].adopt(opened.shard, opened.fresh, now);
@@ -260,7 +262,7 @@ fn start_control(store: &NodeShared, map: Option<Arc<cluster::Map>>) -> Control 
     if store.config.text("init").as_deref() == Some("yes") && map.is_none() {
         store.init_asked.store(true, Ordering::Release);
     }
-    Control::new(store.node_info(), shape, map, seed())
+    Control::new(store.node_info(), shape, map, store.clock.clone(), seed())
 }
 
 /// Different in every process: names the node when its directory is made.

@@ -7,13 +7,14 @@ use vocab::{Moment, wall_clock_ms};
 /// How often an event loop ticks its groups, expires keys and looks for idle clients.
 pub(crate) const TICK: Duration = Duration::from_millis(TICK_MS);
 
-/// The wall clock, in ms since the epoch: the clock that entries carry.
+/// The machine's wall clock, in ms since the epoch: for figures and logs. It may be wrong.
 pub(crate) fn now_ms() -> u64 {
     wall_clock_ms()
 }
 
-/// Now, by both clocks. The steady one goes on while the machine sleeps, because leases end meanwhile.
-pub(crate) fn moment() -> Moment {
+/// What the machine's own clocks show. The wall clock may be wrong; the steady one goes on while the machine sleeps, because
+/// leases end meanwhile.
+pub(crate) fn raw_moment() -> Moment {
     Moment { wall_ms: wall_clock_ms(), mono_us: steady_us() }
 }
 

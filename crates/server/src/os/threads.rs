@@ -12,7 +12,12 @@ struct AbortOnPanic(String);
 impl Drop for AbortOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            log::error!("the thread {} has panicked, and the node cannot do without it", self.0);
+            log::error!(
+                "the thread {} has panicked, and the node cannot do without it: the process ends. No acknowledged write is \
+                 lost: start the node again. If it ends in the same place again, keep the lines above and see \"The process \
+                 panicked\" in docs/OPERATING.md",
+                self.0
+            );
             std::process::abort();
         }
     }

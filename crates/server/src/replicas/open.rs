@@ -3,7 +3,6 @@
 use super::split::{fork, joined_slots, will_be_forked};
 use crate::holdings::{SET_ASIDE, sweep};
 use crate::mailbox::Opened;
-use crate::os::moment;
 use crate::shared::{NodeShared, read_map};
 use cluster::Map;
 use node::peer::PeerMessage;
@@ -258,7 +257,7 @@ fn recover(store: &NodeShared, opened: &mut Vec<Opened>) -> Result<(), String> {
 /// One round of a group of one; false if there was nothing to do.
 fn step(store: &NodeShared, shard: &mut Shard, children: &mut Vec<Opened>) -> Result<bool, String> {
     let mut write = LogWrite::default();
-    let now = moment();
+    let now = store.moment();
     let mut nobody = Nobody::default();
     shard.propose(now, &mut nobody);
     let number = shard.collect(&mut write, &mut nobody)?;

@@ -17,20 +17,20 @@ use crate::embedded::Callers;
 use crate::holdings::Holdings;
 use crate::log_sync::LogThreads;
 use crate::mailbox::{Mailbox, WorkerMessage};
-use crate::os::{now_ms, waited_for_disk};
+use crate::os::{Shares, now_ms, raw_moment, waited_for_disk};
 use crate::snapshots::Snapshots;
 use arc_swap::Guard;
 use cluster::{Map, NodeInfo};
 use node::session::Clients;
 use node::stats::Stats;
-use node::{Config, ShardView, Ticket};
+use node::{Config, ShardView, StoreClock, Ticket};
 use replica::{DiskHealth, DiskState, Log, LogOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use storage::{Compression, EngineKind, RowCache, SharedResources, StorageOptions};
-use vocab::{NodeId, Prng, ShardId};
+use vocab::{Moment, NodeId, Prng, ShardId};
 
 /// A read that takes longer than this may have waited for the disk.
 pub(crate) const SLOW_READ: Duration = Duration::from_micros(200);
@@ -49,6 +49,8 @@ pub(crate) type PeerCommand = fn(&Arc<NodeShared>, ShardId, &[&[u8]]) -> Vec<u8>
 /// The state that all threads of a node share.
 pub(crate) struct NodeShared {
     pub(crate) config: Arc<Config>,
+    /// The store's time: entries carry it, and expiry goes by it.
+    pub(crate) clock: Arc<StoreClock>,
     pub(crate) dir: DataDir,
     pub(crate) log: Arc<Log>,
     pub(crate) health: Arc<DiskHealth>,
@@ -97,6 +99,7 @@ impl NodeShared {
     pub(crate) fn open(
         config: Arc<Config>,
         workers: usize,
+        descriptors: &Shares,
         seed: u64,
         peer_command: PeerCommand,
     ) -> Result<Arc<Self>, String> {
@@ -112,6 +115,7 @@ impl NodeShared {
             rate_limit_bytes_per_s: number("rate-limit").unsigned_abs(),
             compression: text("compression").parse::<Compression>()?,
             separation_bytes: u32::try_from(number("separation-bytes")).unwrap_or(u32::MAX),
+            open_files_max: usize::try_from(descriptors.files).unwrap_or(usize::MAX),
             ..StorageOptions::default()
         });
         let cache = Arc::new(RowCache::new(budget.row_cache));
@@ -133,6 +137,7 @@ impl NodeShared {
             call_pool: Pool::start("call", calls).map_err(|e| e.to_string())?,
             log_threads: LogThreads::start(log.clone(), stats.clone(), config.clone()).map_err(|e| e.to_string())?,
             config,
+            clock: Arc::new(StoreClock::new(raw_moment())),
             dir,
             log,
             health,
@@ -164,6 +169,16 @@ impl NodeShared {
             queued_bytes: AtomicUsize::new(0),
             queued_bytes_max: budget.queued_writes,
         }))
+    }
+
+    /// Now, by the store's time and the steady clock.
+    pub(crate) fn moment(&self) -> Moment {
+        self.clock.read(raw_moment())
+    }
+
+    /// The store's time, in ms since the epoch.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.moment().wall_ms
     }
 
     /// Whether this node is a store by itself.

@@ -15,7 +15,7 @@ use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
 use crate::mailbox::{Forked, Mailbox, ShardSnapshot, Submission, WorkerMessage};
 use crate::net::Stream;
-use crate::os::{BusyPoll, TICK, moment};
+use crate::os::{BusyPoll, TICK};
 use crate::shared::NodeShared;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
@@ -134,7 +134,7 @@ impl Worker {
             queued_bytes: 0,
             paused_until: now,
             next_tick: now + TICK,
-            now: moment(),
+            now: store.moment(),
             stopping: false,
             store,
             mailbox,
@@ -165,7 +165,7 @@ impl Worker {
                 log::error!("the event loop fails: {e}");
                 return;
             }
-            self.now = moment();
+            self.now = self.store.moment();
             for event in &events {
                 match event.token() {
                     LISTENER => self.accept(true),
@@ -562,6 +562,7 @@ impl Worker {
         if let Some(reason) = self.log.starved_of_room() {
             self.core.fail_pending(&reason, &mut self.shell);
         }
+        self.core.log_is_stuck(self.log.is_stuck());
         self.core.tick(self.now, &mut self.shell);
         self.shell.peers.tick(self.now);
         self.pass_on();

@@ -10,13 +10,19 @@ use crate::shared::NodeShared;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use node::core::Logging;
-use replica::{LogStore, LogWrite};
+use replica::{DiskState, LogWrite};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long clients wait for a log write that has no room before they are told.
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);
+
+/// After so long a log write that is still under way counts as stuck, whatever the reason.
+const STUCK_AFTER: Duration = Duration::from_secs(3);
+
+/// A log thread makes a write of more bytes: encoding and writing it would keep the event loop.
+const LOG_WRITE_BYTES_SOFT: usize = 4 << 20;
 
 /// Log writes of a worker that may be under way: while one is being fsynced, the next is written.
 const LOG_WRITES_MAX: usize = 2;
@@ -169,28 +175,43 @@ impl LogPipeline {
 
     /// Begins a log write. What is over at once is told.
     pub(super) fn write(&mut self, write: LogWrite, logging: Logging, now_us: u64) -> Option<Logged> {
-        // No event loop waits for room on the device, and later writes keep their place behind one that does.
-        if self.under_way.back().is_some_and(|last| last.is_unwritten) || self.is_short_of_room(now_us) {
-            self.hand_over();
-            self.store.log_threads.write(write, self.mailbox.clone());
-            self.add(UnderWay { what: vec![logging], by: SyncBy::LogThread, is_unwritten: true });
+        // No event loop waits for room on the device or makes a long write, and later writes keep their place behind one that
+        // a log thread makes.
+        let is_long = write.bytes() > LOG_WRITE_BYTES_SOFT;
+        if is_long || self.under_way.back().is_some_and(|last| last.is_unwritten) || self.is_short_of_room(now_us) {
+            self.hand_over_write(write, logging);
             return None;
         }
-        if self.will_sync(&write) {
-            let staged = self.store.log.stage(write);
-            forget_waits();
-            return match staged {
-                Ok(()) => {
-                    self.staged.push(logging);
-                    None
-                }
-                failed => Some(Logged { what: vec![logging], outcome: failed }),
-            };
+        let is_synced = self.will_sync(&write);
+        let staged = self.store.log.try_stage(&write);
+        forget_waits();
+        match staged {
+            Ok(true) if is_synced => self.staged.push(logging),
+            Ok(true) => return self.write_through(logging),
+            Ok(false) => self.hand_over_write(write, logging),
+            Err(failed) => return Some(Logged { what: vec![logging], outcome: Err(failed) }),
         }
-        let outcome = self.store.log.write(write, false);
+        None
+    }
+
+    /// Has what was staged outlive the process, without an fsync.
+    fn write_through(&mut self, logging: Logging) -> Option<Logged> {
+        let written = self.store.log.try_write_staged();
         forget_waits();
         self.store.log_threads.unsynced();
-        Some(Logged { what: vec![logging], outcome })
+        if let Ok(false) = written {
+            self.staged.push(logging);
+            self.hand_over();
+            return None;
+        }
+        Some(Logged { what: vec![logging], outcome: written.map(|_| ()) })
+    }
+
+    /// Has a log thread make a write, which may wait for room.
+    fn hand_over_write(&mut self, write: LogWrite, logging: Logging) {
+        self.hand_over();
+        self.store.log_threads.write(write, self.mailbox.clone());
+        self.add(UnderWay { what: vec![logging], by: SyncBy::LogThread, is_unwritten: true });
     }
 
     fn add(&mut self, under_way: UnderWay) {
@@ -214,9 +235,14 @@ impl LogPipeline {
         };
         match facts.choose() {
             SyncBy::Worker => {
-                let what = std::mem::take(&mut self.staged);
                 self.synced_here = true;
-                return Some(Logged { what, outcome: self.store.log_threads.sync_here() });
+                match self.store.log_threads.sync_here() {
+                    Ok(false) => self.hand_over(),
+                    synced => {
+                        let what = std::mem::take(&mut self.staged);
+                        return Some(Logged { what, outcome: synced.map(|_| ()) });
+                    }
+                }
             }
             SyncBy::Ring if self.store.log.begin_sync() => {
                 let what = std::mem::take(&mut self.staged);
@@ -266,7 +292,13 @@ impl LogPipeline {
         if now_us >= self.room.until_us {
             self.room = RoomCheck { is_short: self.store.is_short_of_room(), until_us: now_us + ROOM_KNOWN_US };
         }
-        self.room.is_short
+        // Another thread may have found that there is none a moment ago, and wait for it within the log.
+        self.room.is_short || self.store.health.state() != DiskState::Healthy
+    }
+
+    /// Whether a log write is under way for so long that this node had better not lead.
+    pub(super) fn is_stuck(&self) -> bool {
+        !self.under_way.is_empty() && self.since.elapsed() > STUCK_AFTER
     }
 
     /// Why clients are told that their writes fail: the log write under way has waited for room for too long. It goes on

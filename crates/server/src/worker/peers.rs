@@ -4,6 +4,7 @@
 
 use crate::links::{LinkEvent, Links, ONE_STORE};
 use crate::mailbox::WorkerMessage;
+use crate::os::raw_moment;
 use crate::peers::serve_call;
 use crate::replicas::receive_snapshot;
 use crate::shared::{LINKS_WORKER, NodeShared};
@@ -113,7 +114,7 @@ impl Peers {
                 log::warn!("{e}");
             }
             let led = self.store.led();
-            control.tick(now, &led, &mut actions);
+            control.tick(raw_moment(), &led, &mut actions);
         }
         self.act(actions, now);
     }
@@ -196,7 +197,7 @@ impl Peers {
                 }
                 let mut actions = Vec::new();
                 if let Some(control) = &mut self.control {
-                    control.receive(from, &other, &mut actions);
+                    control.receive(from, &other, raw_moment(), &mut actions);
                 }
                 self.act(actions, now);
             }

@@ -79,6 +79,7 @@ pub(super) fn basalt(facts: &Facts<'_>, lines: &mut Lines) {
         match node.disk {
             DiskState::Healthy => "healthy",
             DiskState::Full => "full",
+            DiskState::Short => "short",
             DiskState::Poisoned => "poisoned",
         },
     );

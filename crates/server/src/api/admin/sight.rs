@@ -160,6 +160,8 @@ fn node_picture(store: &NodeShared, info: &NodeInfo, map: Option<&Map>) -> NodeP
             + of_facts(|facts| Some(facts.log_bytes)),
         disk_free_bytes: if me { store.free_bytes().unwrap_or(0) } else { 0 },
         can_write: !me || store.health.state() == replica::DiskState::Healthy,
+        clock_skew_ms: if me { store.clock.skew_ms() } else { 0 },
+        clock_is_off: me && store.clock.is_off(),
         rss_bytes: of_facts(|facts| facts.rss_bytes),
         cpu_us: of_facts(|facts| Some(facts.cpu_user_us? + facts.cpu_system_us?)),
         started_ms: of_facts(|facts| Some(facts.started_ms)),

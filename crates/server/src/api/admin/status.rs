@@ -1,6 +1,7 @@
 //! How the store is, in short: everything that fits one screen, and what is wrong with it in words.
 
 use super::sight::Sight;
+use node::director::NodePicture;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use vocab::{SLOT_COUNT, ShardId};
@@ -115,14 +116,7 @@ fn problems(sight: &Sight) -> Vec<String> {
         problems.push(format!("{count} shards have fewer replicas than they are to have ({ids})"));
     }
     for node in picture.nodes.iter().filter(|node| node.state == "up") {
-        if node.broken > 0 {
-            let name = named_node(sight, &node.id);
-            problems
-                .push(format!("{name} has {} damaged replicas: `ctl plan apply rebuild` makes them anew", node.broken));
-        }
-        if !node.can_write {
-            problems.push(format!("the disk of {} takes no writes", named_node(sight, &node.id)));
-        }
+        problems.extend(node_problems(&named_node(sight, &node.id), node));
     }
     for (about, why) in &sight.strangers {
         problems.push(format!("{about} belongs to another store: {why}"));
@@ -130,6 +124,24 @@ fn problems(sight: &Sight) -> Vec<String> {
     for plan in picture.plans.iter().filter(|plan| plan.state == "failed" && plan.ended_ms + 3_600_000 > picture.at_ms)
     {
         problems.push(format!("plan {} ({}) has failed: {}", plan.id, plan.kind, plan.detail));
+    }
+    problems
+}
+
+/// What is not well with a node that is up.
+fn node_problems(name: &str, node: &NodePicture) -> Vec<String> {
+    let mut problems = Vec::new();
+    if node.broken > 0 {
+        problems.push(format!("{name} has {} damaged replicas: `ctl plan apply rebuild` makes them anew", node.broken));
+    }
+    if !node.can_write {
+        problems.push(format!("the disk of {name} takes no writes"));
+    }
+    if node.clock_is_off {
+        problems.push(format!(
+            "the clock of {name} is {} ms off from that of most nodes, so it leads no shard: see to its time service",
+            node.clock_skew_ms
+        ));
     }
     problems
 }

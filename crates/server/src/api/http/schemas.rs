@@ -319,6 +319,8 @@ const NODE: &[Field] = &[
     field("disk_bytes", "count", "bytes of its files"),
     field("disk_free_bytes", "count", "bytes that are free on its device"),
     field("can_write", "flag", "whether its disk takes writes"),
+    field("clock_skew_ms", "number", "what its wall clock is ahead of that of most nodes, in ms"),
+    field("clock_is_off", "flag", "that is so much that it leads no shard"),
     field("rss_bytes", "count", "memory of the process"),
     field("cpu_us", "count", "processor time, in µs"),
     field("started_ms", "count", "when it was started, in ms since 1970; 0 if that was not told"),

@@ -76,4 +76,6 @@ fn disk(store: &NodeShared, out: &mut Exposition) {
     out.known(&m::DISK_FREE, free);
     let writable = store.health.state() == DiskState::Healthy;
     out.one(&m::DISK_WRITABLE, f64::from(u8::from(writable)));
+    out.one(&m::CLOCK_SKEW, store.clock.skew_ms() as f64 / 1000.0);
+    out.one(&m::CLOCK_OFF, f64::from(u8::from(store.clock.is_off())));
 }

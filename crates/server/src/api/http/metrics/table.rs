@@ -52,6 +52,8 @@ metrics! {
     UNWANTED_BYTES Gauge "basalt_tree_unwanted_bytes" "About how many of them are of rows that splits have given away, and that are yet to be removed."
     DISK_FREE Gauge "basalt_disk_free_bytes" "Bytes that are free on the device of the data directory."
     DISK_WRITABLE Gauge "basalt_disk_writable" "1 if the disk takes writes, 0 if it is full or has failed."
+    CLOCK_SKEW Gauge "basalt_clock_skew_seconds" "What this node's wall clock is ahead of that of most nodes."
+    CLOCK_OFF Gauge "basalt_clock_off" "1 if that is so much that the node leads no shard."
     FLUSHES Counter "basalt_flushes_total" "Flushes of memtables."
     COMPACTIONS Counter "basalt_compactions_total" "Steps of compaction."
     DEBT Gauge "basalt_debt_ratio" "How far flushes and compaction are behind; from 1 on, writers are slowed."

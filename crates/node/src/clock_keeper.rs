@@ -1,0 +1,272 @@
+//! Keeps a node's [`StoreClock`] by the wall clocks of most nodes, which their beats tell.
+//!
+//! A base is what a wall clock is ahead of this node's steady clock. Each node has one as seen from here, this node too. The
+//! majority's base is one from which those of more than half of the store's nodes differ by no more than `SKEW_MS_MAX`;
+//! there may be none.
+//! - The time follows it by at most one part in ten. If it is further away than `SKEW_MS_MAX`, the time stays where it is,
+//!   until that has lasted for `STEP_AFTER_US`: then it steps.
+//! - A node whose own base is further away, for `OFF_AFTER_US`, is off.
+//!
+//! So a wall clock that jumps for less than that changes nothing, and a majority that is set right is followed.
+
+use crate::store_clock::{SKEW_MS_MAX, StoreClock, base_of};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use vocab::{Moment, NodeId};
+
+/// For how long the majority must be away before the time steps to it, in µs.
+const STEP_AFTER_US: u64 = 10_000_000;
+/// For how long a clock must be off, or right again, before that counts, in µs.
+const OFF_AFTER_US: u64 = 1_000_000;
+/// How far the time is moved in one tick of 50 ms, in ms: more than clocks drift.
+const SLEW_MS: i64 = 5;
+/// For how long what a node has told is taken for true, in µs.
+const TOLD_FOR_US: u64 = 3_000_000;
+/// The answer to a beat that takes longer tells too little of the other clock.
+const ROUND_US_MAX: u64 = 400_000;
+
+/// What another node's wall clock is ahead of the steady clock here.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    base_ms: i64,
+    at_us: u64,
+}
+
+/// What a node's time was first set by: a majority of several nodes counts more than the node's own wall clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum SetBy {
+    Nothing,
+    Itself,
+    Majority,
+}
+
+/// What keeps a node's time. Pure: told of ticks and answers to beats.
+#[derive(Debug)]
+pub struct ClockKeeper {
+    clock: Arc<StoreClock>,
+    told: BTreeMap<NodeId, Told>,
+    /// What the time was first set by.
+    set_by: SetBy,
+    /// Since when the time is away from a majority's base, and that base.
+    apart: Option<(u64, i64)>,
+    /// Since when the own wall clock is not what it is taken for: off, or right.
+    otherwise_since_us: Option<u64>,
+}
+
+impl ClockKeeper {
+    /// Keeps that clock.
+    #[must_use]
+    pub fn new(clock: Arc<StoreClock>) -> Self {
+        Self { clock, told: BTreeMap::new(), set_by: SetBy::Nothing, apart: None, otherwise_since_us: None }
+    }
+
+    /// The clock that it keeps.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<StoreClock> {
+        &self.clock
+    }
+
+    /// A node has answered a beat that was sent at `sent_us`: its wall clock showed `wall_ms` in between.
+    pub fn answered(&mut self, node: NodeId, sent_us: u64, wall_ms: u64, raw: Moment) {
+        let Some(round_us) = raw.mono_us.checked_sub(sent_us).filter(|round_us| *round_us <= ROUND_US_MAX) else {
+            return;
+        };
+        let then = Moment { wall_ms, mono_us: raw.mono_us - round_us / 2 };
+        self.told.insert(node, Told { base_ms: base_of(then), at_us: raw.mono_us });
+    }
+
+    /// 50 ms have passed in a store of so many nodes; answers the time.
+    pub fn tick(&mut self, raw: Moment, nodes: usize) -> Moment {
+        self.told.retain(|_, told| raw.mono_us.saturating_sub(told.at_us) <= TOLD_FOR_US);
+        let own = base_of(raw);
+        match self.majority(own, nodes.max(1)) {
+            Some(base) => {
+                let by = if nodes > 1 { SetBy::Majority } else { SetBy::Itself };
+                self.follow(base, by, raw.mono_us);
+                self.judge(own - base, base, raw.mono_us);
+            }
+            None => {
+                self.apart = None;
+                self.otherwise_since_us = None;
+            }
+        }
+        self.clock.read(raw)
+    }
+
+    /// The base that most nodes agree on.
+    fn majority(&self, own: i64, nodes: usize) -> Option<i64> {
+        let mut bases: Vec<i64> = self.told.values().map(|told| told.base_ms).chain([own]).collect();
+        bases.sort_unstable();
+        // Where more than half agree, the one in the middle of them is right.
+        let agree = |base: i64| bases.iter().filter(move |other| is_near(**other, base));
+        let (count, base) = bases.iter().map(|base| (agree(*base).count(), *base)).max_by_key(|(count, _)| *count)?;
+        let middle = agree(base).nth(count / 2).copied();
+        middle.filter(|_| count * 2 > nodes)
+    }
+
+    fn follow(&mut self, base: i64, by: SetBy, now_us: u64) {
+        let offset = self.clock.offset_ms();
+        if self.set_by < by {
+            self.set_by = by;
+            return self.clock.set_offset(base);
+        }
+        if is_near(offset, base) {
+            self.apart = None;
+            return self.clock.set_offset(offset + (base - offset).clamp(-SLEW_MS, SLEW_MS));
+        }
+        match self.apart {
+            Some((since_us, then)) if is_near(then, base) => {
+                if now_us.saturating_sub(since_us) >= STEP_AFTER_US {
+                    log::warn!("the clocks of most nodes were set: the store's time goes by {} ms", base - offset);
+                    self.clock.set_offset(base);
+                    self.apart = None;
+                }
+            }
+            _ => self.apart = Some((now_us, base)),
+        }
+    }
+
+    fn judge(&mut self, skew_ms: i64, base: i64, now_us: u64) {
+        let off = self.told.iter().filter(|(_, told)| !is_near(told.base_ms, base)).map(|(node, _)| *node);
+        let (was_off, is_off) = (self.clock.is_off(), !is_near(skew_ms, 0));
+        let mut counts = was_off;
+        if was_off == is_off {
+            self.otherwise_since_us = None;
+        } else if now_us.saturating_sub(*self.otherwise_since_us.get_or_insert(now_us)) >= OFF_AFTER_US {
+            self.otherwise_since_us = None;
+            counts = is_off;
+            if is_off {
+                log::error!(
+                    "the clock of this machine is {skew_ms} ms off from that of most nodes: this node leads no shard until \
+                     it is within {SKEW_MS_MAX} ms; see to its time service (chronyc tracking, timedatectl)"
+                );
+            } else {
+                log::warn!("the clock of this machine is within {SKEW_MS_MAX} ms of that of most nodes again");
+            }
+        }
+        self.clock.judge(skew_ms, counts, off.collect::<BTreeSet<_>>());
+    }
+}
+
+fn is_near(one: i64, other: i64) -> bool {
+    one.abs_diff(other) <= SKEW_MS_MAX.unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const YEAR_MS: i64 = 365 * 24 * 3_600_000;
+    const BEGIN_MS: i64 = 1_700_000_000_000;
+    const TICK_US: u64 = 50_000;
+
+    /// A node with others whose wall clocks are what the test sets, ahead of the true time, in ms.
+    struct Node {
+        keeper: ClockKeeper,
+        at_us: u64,
+        own_ms: i64,
+        others_ms: Vec<i64>,
+        nodes: usize,
+    }
+
+    impl Node {
+        fn new(own_ms: i64, others_ms: &[i64]) -> Self {
+            let raw = Moment { wall_ms: (BEGIN_MS + own_ms).unsigned_abs(), mono_us: 7_000_000 };
+            let keeper = ClockKeeper::new(Arc::new(StoreClock::new(raw)));
+            Self { keeper, at_us: 7_000_000, own_ms, others_ms: others_ms.to_vec(), nodes: others_ms.len() + 1 }
+        }
+
+        fn wall(&self, ahead_ms: i64) -> u64 {
+            (BEGIN_MS + (self.at_us / 1000) as i64 - 7_000 + ahead_ms).unsigned_abs()
+        }
+
+        /// So many ms pass; answers how far the time is ahead of the true time then.
+        fn run(&mut self, ms: u64) -> i64 {
+            let mut ahead = 0;
+            for _ in 0..ms / 50 {
+                self.at_us += TICK_US;
+                let raw = Moment { wall_ms: self.wall(self.own_ms), mono_us: self.at_us };
+                for (n, ahead_ms) in self.others_ms.clone().into_iter().enumerate() {
+                    self.keeper.answered(NodeId(n as u64 + 2), self.at_us - 2000, self.wall(ahead_ms), raw);
+                }
+                ahead = self.keeper.tick(raw, self.nodes).wall_ms as i64 - self.wall(0) as i64;
+            }
+            ahead
+        }
+
+        fn is_off(&self) -> bool {
+            self.keeper.clock().is_off()
+        }
+    }
+
+    #[test]
+    fn a_clock_that_jumps_for_a_moment_changes_nothing_whichever_node_it_is_of() {
+        for others in [&[][..], &[0, 0], &[3, -4, 8, 1]] {
+            for jump in [10 * YEAR_MS, -10 * YEAR_MS, 2_000, -2_000] {
+                let mut node = Node::new(0, others);
+                node.run(500);
+                node.own_ms = jump;
+                assert!(node.run(500).abs() < 50, "{others:?} {jump}");
+                node.own_ms = 0;
+                assert!(node.run(20_000).abs() < 50, "{others:?} {jump}, later");
+                for n in 0..others.len() {
+                    node.others_ms[n] = jump;
+                    assert!(node.run(500).abs() < 50, "{others:?} {jump}: node {n} of the others");
+                    assert!(!node.is_off());
+                    node.others_ms[n] = others[n];
+                    assert!(node.run(500).abs() < 50);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_that_stays_wrong_is_off_and_is_known_to_be_and_right_again_after_it_is_set() {
+        let mut node = Node::new(0, &[0, 0]);
+        node.run(500);
+        node.own_ms = 1_000;
+        assert!(node.run(30_000).abs() < 50 && node.is_off());
+        assert!((950..1050).contains(&node.keeper.clock().skew_ms()));
+        node.own_ms = 0;
+        node.others_ms[1] = YEAR_MS;
+        node.run(2_000);
+        let clock = node.keeper.clock();
+        assert!(!clock.is_off() && clock.is_node_off(NodeId(3)) && !clock.is_node_off(NodeId(2)));
+    }
+
+    #[test]
+    fn one_that_is_wrong_from_the_first_takes_the_time_of_the_others_at_once() {
+        let mut node = Node::new(10 * YEAR_MS, &[0, 2]);
+        assert!(node.run(50).abs() < 50);
+        node.run(1_000);
+        assert!(node.is_off());
+    }
+
+    #[test]
+    fn where_most_were_set_or_a_node_is_alone_the_time_follows_after_a_while() {
+        for others in [&[][..], &[0, 0]] {
+            let mut node = Node::new(0, others);
+            node.run(500);
+            node.own_ms = 60_000;
+            node.others_ms.iter_mut().for_each(|ahead| *ahead = 60_000);
+            assert!(node.run(9_500).abs() < 50, "{others:?}: not yet");
+            assert!((node.run(1_500) - 60_000).abs() < 50 && !node.is_off(), "{others:?}");
+            // Small differences are made up for slowly.
+            node.own_ms = 60_400;
+            node.others_ms.iter_mut().for_each(|ahead| *ahead = 60_400);
+            assert!((60_090..60_110).contains(&node.run(1_000)), "{others:?}");
+            assert!((node.run(8_000) - 60_400).abs() < 50);
+        }
+    }
+
+    #[test]
+    fn without_a_majority_that_agrees_the_time_goes_on_steadily() {
+        let mut node = Node::new(0, &[0, 0]);
+        node.run(500);
+        node.others_ms.clear();
+        node.own_ms = YEAR_MS;
+        assert!(node.run(60_000).abs() < 50 && !node.is_off(), "cut off");
+        node.others_ms = vec![-YEAR_MS, 5 * YEAR_MS];
+        assert!(node.run(60_000).abs() < 50 && !node.is_off(), "no two agree");
+    }
+}
