@@ -3,7 +3,7 @@
 //! `cargo run --release -p basalt-node --example hash [OPERATIONS]`
 
 use node::command::{Call, Handler, handler};
-use node::{Fault, Record, Space};
+use node::{Fault, Record, Rows, Space};
 use resp::Reply;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -73,8 +73,8 @@ impl Bench {
 /// One shard, as thin as can be.
 struct Store {
     records: HashMap<Vec<u8>, Record>,
-    /// By generation.
-    elements: HashMap<u64, BTreeMap<Vec<u8>, Slice>>,
+    /// By the prefix of their rows.
+    elements: HashMap<Vec<u8>, BTreeMap<Vec<u8>, Slice>>,
     prng: Prng,
 }
 
@@ -114,29 +114,31 @@ impl Space for Store {
         Ok(self.records.remove(key).is_some())
     }
 
-    fn element_get(&mut self, _key: &[u8], generation: u64, element: &[u8]) -> Result<Option<Slice>, Fault> {
-        Ok(self.elements.entry(generation).or_default().get(element).cloned())
+    fn give_up(&mut self, key: &[u8]) -> Result<(), Fault> {
+        self.delete(key).map(drop)
     }
 
-    fn element_put(&mut self, _key: &[u8], generation: u64, element: &[u8], value: &[u8]) -> Result<(), Fault> {
-        self.elements.entry(generation).or_default().insert(element.to_vec(), Slice::from(value));
+    fn new_rows(&mut self, key: &[u8]) -> Result<Rows, Fault> {
+        Ok(Rows { prefix: key.to_vec(), count: 0 })
+    }
+
+    fn element_get(&mut self, rows: &Rows, element: &[u8]) -> Result<Option<Slice>, Fault> {
+        Ok(self.elements.entry(rows.prefix.clone()).or_default().get(element).cloned())
+    }
+
+    fn element_put(&mut self, rows: &Rows, element: &[u8], value: &[u8]) -> Result<(), Fault> {
+        self.elements.entry(rows.prefix.clone()).or_default().insert(element.to_vec(), Slice::from(value));
         Ok(())
     }
 
-    fn element_delete(&mut self, _key: &[u8], generation: u64, element: &[u8]) -> Result<(), Fault> {
-        self.elements.entry(generation).or_default().remove(element);
+    fn element_delete(&mut self, rows: &Rows, element: &[u8]) -> Result<(), Fault> {
+        self.elements.entry(rows.prefix.clone()).or_default().remove(element);
         Ok(())
     }
 
-    fn elements(
-        &mut self,
-        _key: &[u8],
-        generation: u64,
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<(Slice, Slice)>, Fault> {
+    fn elements(&mut self, rows: &Rows, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let span = self.elements.entry(generation).or_default().range::<[u8], _>((from, Bound::Unbounded));
+        let span = self.elements.entry(rows.prefix.clone()).or_default().range::<[u8], _>((from, Bound::Unbounded));
         Ok(span.take(limit).map(|(name, value)| (Slice::from(&name[..]), value.clone())).collect())
     }
 

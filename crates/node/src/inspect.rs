@@ -8,7 +8,7 @@ pub use replay::Replay;
 use crate::command::hash;
 use crate::format::entry::{Args, Item};
 use crate::format::keys;
-use crate::format::record::{Kind, Record};
+use crate::format::record::{Kind, Record, Rows};
 use resp::table;
 use storage::Span;
 use vocab::Slot;
@@ -21,7 +21,16 @@ pub const COUNTERS: &[u8] = keys::META_COUNTERS;
 pub enum TreeKey<'a> {
     /// The record of a key.
     Record(&'a [u8]),
-    /// One field of a spread hash.
+    /// One field of a large hash.
+    Row {
+        /// The slot of the hash's key.
+        slot: Slot,
+        /// The hash's id.
+        id: u64,
+        /// The field.
+        field: &'a [u8],
+    },
+    /// One field of a large hash that an earlier release has made.
     Element {
         /// The hash's key.
         key: &'a [u8],
@@ -87,14 +96,24 @@ impl<'a> TreeKey<'a> {
         if let Some(number) = keys::number_of_event(tree_key) {
             return Some(Self::Event { number });
         }
-        let (kind, key, generation, rest) = keys::parse_collection(tree_key)?;
-        match kind {
-            keys::Collection::Element => {
-                let field = hash::field_of(rest)?;
-                Some(Self::Element { key, generation, field })
+        let keys::CollectionKey { home, is_garbage, rest } = keys::parse_collection(tree_key)?;
+        match (home, is_garbage) {
+            (keys::Home::Id(slot, id), false) => Some(Self::Row { slot, id, field: hash::field_of(rest)? }),
+            (keys::Home::Key(key, generation), false) => {
+                Some(Self::Element { key, generation, field: hash::field_of(rest)? })
             }
-            keys::Collection::Garbage if rest.is_empty() => Some(Self::Garbage { key, generation }),
-            keys::Collection::Garbage => None,
+            _ if !rest.is_empty() => None,
+            (keys::Home::Id(..), true) => None,
+            (keys::Home::Key(key, generation), true) => Some(Self::Garbage { key, generation }),
+        }
+    }
+
+    /// The field of a row of a large hash.
+    #[must_use]
+    pub fn field(&self) -> Option<&'a [u8]> {
+        match self {
+            Self::Row { field, .. } | Self::Element { field, .. } => Some(field),
+            _ => None,
         }
     }
 
@@ -105,6 +124,7 @@ impl<'a> TreeKey<'a> {
             Self::Record(key) | Self::Element { key, .. } | Self::Expiry { key, .. } | Self::Garbage { key, .. } => {
                 Some(key)
             }
+            Self::Row { .. } => None,
             Self::Requests { .. } | Self::Forgetting { .. } | Self::Map | Self::Event { .. } => None,
         }
     }
@@ -124,12 +144,10 @@ pub fn record_span(prefix: &[u8]) -> Span {
     Span { start, end }
 }
 
-/// The elements of a spread hash.
+/// The elements of a large collection.
 #[must_use]
-pub fn element_span(key: &[u8], generation: u64) -> Span {
-    let start = keys::elements_prefix(key, generation);
-    let end = keys::prefix_end(&start);
-    Span { start, end }
+pub fn element_span(rows: &Rows) -> Span {
+    Span { start: rows.prefix.clone(), end: keys::prefix_end(&rows.prefix) }
 }
 
 /// A field of a hash and its value.
@@ -138,7 +156,7 @@ pub type Field<'a> = (&'a [u8], &'a [u8]);
 /// The fields and values of a hash that is one record; the error says what is malformed. None for other kinds.
 pub fn hash_fields(record: &Record) -> Result<Vec<Field<'_>>, String> {
     let view = record.view();
-    if view.kind == Kind::Hash { hash::fields_of(view.payload) } else { Ok(Vec::new()) }
+    if view.kind == Kind::HASH { hash::fields_of(view.payload) } else { Ok(Vec::new()) }
 }
 
 /// Slots and how many keys each has, from the meta record `COUNTERS`; those that have none are left out.
@@ -154,7 +172,7 @@ pub fn touches(item: &Item<'_>, key: &[u8]) -> bool {
         Item::Transaction { watches, commands } => {
             watches.iter().any(|(watched, _)| *watched == key) || commands.iter().any(|args| names(args, key))
         }
-        Item::Clear | Item::Housekeeping => true,
+        Item::Clear | Item::Housekeeping | Item::Collect(_) => true,
         Item::Change(_) | Item::Mark(_) | Item::Seal | Item::Split(_) => false,
     }
 }
@@ -175,17 +193,19 @@ mod tests {
 
     #[test]
     fn tree_keys_are_taken_apart_as_they_are_put_together() {
-        let element = keys::element(b"h", 7, b"\0\0\0\0\0\x01field");
+        let (keyed, rows) = (keys::keyed_rows(b"h", 7), keys::rows(Slot(5), 8));
+        let name = b"\0\0\0\0\0\x01field";
         let table = [
             (keys::record(b"k"), TreeKey::Record(b"k")),
             (keys::record(b""), TreeKey::Record(b"")),
             (keys::expiry(9, b"k"), TreeKey::Expiry { at_ms: 9, key: b"k" }),
-            (element, TreeKey::Element { key: b"h", generation: 7, field: b"field" }),
+            (keys::element(&keyed, name), TreeKey::Element { key: b"h", generation: 7, field: b"field" }),
+            (keys::element(&rows, name), TreeKey::Row { slot: Slot(5), id: 8, field: b"field" }),
             (keys::requests(b"c"), TreeKey::Requests { client: b"c" }),
             (keys::forgetting(9, b"c"), TreeKey::Forgetting { at_ms: 9, client: b"c" }),
             (keys::MAP.to_vec(), TreeKey::Map),
             (keys::event(9), TreeKey::Event { number: 9 }),
-            (keys::garbage(b"h", 7), TreeKey::Garbage { key: b"h", generation: 7 }),
+            (keys::garbage(&keyed), TreeKey::Garbage { key: b"h", generation: 7 }),
         ];
         for (tree_key, parts) in &table {
             assert_eq!(TreeKey::parse(tree_key), Some(*parts));

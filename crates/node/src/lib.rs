@@ -3,6 +3,7 @@
 mod absent_watch;
 pub mod admission;
 mod clock_keeper;
+mod collection_copy;
 pub mod command;
 pub mod config;
 pub mod control;
@@ -23,10 +24,11 @@ mod view;
 
 pub use absent_watch::AbsentWatch;
 pub use clock_keeper::ClockKeeper;
+pub use collection_copy::{CollectionCopy, StagedAt};
 pub use command::registry::{Handlers, handlers};
 pub use config::Config;
-pub use format::entry::{EncodedCommand, EntryBuilder, Item, Items, decode as decode_entry};
-pub use format::record::{Kind, Record, RecordView, Spread};
+pub use format::entry::{CollectFrom, EncodedCommand, EntryBuilder, Evaluation, Item, Items, decode as decode_entry};
+pub use format::record::{Kind, Layout, Record, RecordView, Rows, Type};
 pub use format::slots::Slots;
 pub use reply_size::ExpectedReply;
 pub use shard::{

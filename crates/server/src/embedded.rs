@@ -253,6 +253,23 @@ impl Caller {
         self.send_write(0, shard, Slot(0), write, KeyHashes::new(), durability, reply)
     }
 
+    /// Has a write on its way to a shard that this node leads; its answer is one of `await_answers`.
+    pub(crate) fn submit_command(&mut self, shard: usize, slot: Slot, command: EncodedCommand) -> Result<(), String> {
+        let mut reply = Reply::new(Proto::Resp2);
+        let write = Write::Command(command);
+        if self.submit_write(0, shard, slot, write, KeyHashes::new(), &mut reply) {
+            return Ok(());
+        }
+        Err(String::from_utf8_lossy(&reply.buf).trim_start_matches('-').trim_end().to_owned())
+    }
+
+    /// Waits for answers to what was submitted: those that are there, at least one; none if it takes too long.
+    pub(crate) fn await_answers(&mut self) -> Vec<Vec<u8>> {
+        let mut answers = Vec::new();
+        self.wait(Some(Instant::now() + CALL_WITHIN), &mut |_, answer| answers.push(answer.to_vec()));
+        answers
+    }
+
     /// True if the answer will come later.
     fn submit_write(
         &mut self,

@@ -81,8 +81,22 @@ pub const INLINE_FIELDS_MAX: usize = 128;
 pub const INLINE_COLLECTION_BYTES_MAX: usize = 8 * 1024;
 /// Most fields that one HRANDFIELD draws with repetition.
 pub const RANDOM_FIELDS_MAX: usize = 1024 * 1024;
-/// Sub-keys that one background collection step removes.
+/// Sub-keys that one background collection step of an entry of format 1 removes.
 pub const COLLECT_STEP_MAX: usize = 1024;
+/// Keys whose time has come that one step of background collection removes.
+pub const EXPIRE_STEP_MAX: usize = 256;
+/// By when a large collection that is made in slices must be whole, in ms after it was begun.
+pub const STAGED_MS: u64 = 30 * 60 * 1000;
+/// Most elements of a collection that is copied within a transaction, where it cannot be copied in slices.
+pub const COPY_WHOLE_ELEMENTS_MAX: u64 = 4096;
+/// Most bytes of them.
+pub const COPY_WHOLE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Elements of a large collection that are copied in one entry.
+pub const COPY_SLICE_ELEMENTS_MAX: usize = 1024;
+/// Bytes of elements after which such an entry takes no more.
+pub const COPY_SLICE_BYTES_SOFT: usize = 128 * 1024;
+/// Dropped collections that one step of background collection looks at.
+pub const COLLECT_COLLECTIONS_STEP_MAX: usize = 64;
 /// Cursors of SCAN whose keys a node remembers.
 pub const SCAN_CURSORS_MAX: usize = 4096;
 /// Bytes of keys that it remembers for them.

@@ -142,7 +142,7 @@ impl LoggedItem {
                     .collect(),
                 commands: commands.iter().map(words).collect(),
             },
-            Item::Housekeeping => Self::Housekeeping,
+            Item::Housekeeping | Item::Collect(_) => Self::Housekeeping,
             Item::Clear => Self::Clear,
             Item::Change(bytes) => Self::Change { bytes: bytes.len() },
             Item::Mark(comparison) => Self::Mark { comparison: *comparison },

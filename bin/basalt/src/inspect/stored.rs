@@ -3,7 +3,7 @@
 use super::show::{Bytes, Shown, count, time};
 use super::source::tell;
 use node::inspect::{TreeKey, element_span, hash_fields};
-use node::{Kind, Record};
+use node::{Kind, Record, Type};
 use serde::Serialize;
 use std::io::{self, Write};
 use storage::{Slice, Snapshot};
@@ -22,8 +22,8 @@ pub struct StoredRecord {
     value: Option<Bytes>,
     /// How many fields a hash has.
     field_count: Option<u64>,
-    /// A spread hash's generation.
-    generation: Option<String>,
+    /// With what the tree keys of a large hash's fields begin.
+    rows: Option<String>,
     /// The first fields of a hash.
     fields: Vec<Field>,
 }
@@ -35,38 +35,38 @@ struct Field {
 }
 
 impl StoredRecord {
-    /// Takes the stored bytes of `key` apart; of a spread hash, `tree` has the fields.
+    /// Takes the stored bytes of `key` apart; of a large hash, `tree` has the fields.
     pub fn of(key: &[u8], bytes: Slice, tree: &dyn Snapshot, shown: Shown) -> Result<Self, String> {
         let wrong = |why: &str| format!("the record of {} is malformed: {why}", key.escape_ascii());
         let record = Record::decode(bytes).map_err(wrong)?;
         let view = record.view();
         let most = if shown == Shown::Whole { usize::MAX } else { FIELDS_SHOWN };
         let mut stored = Self {
-            kind: match view.kind {
-                Kind::String => "string",
-                Kind::Hash => "hash",
-                Kind::SpreadHash => "spread hash",
+            kind: match (view.kind.ty, view.kind.is_large()) {
+                (Type::String, _) => "string",
+                (Type::Hash, false) => "hash",
+                (Type::Hash, true) => "large hash",
             },
             version: view.version,
             expires_ms: view.expire_at_ms,
             payload_bytes: view.payload.len(),
-            value: (view.kind == Kind::String).then(|| Bytes::of(view.payload, shown)),
+            value: (view.kind == Kind::STRING).then(|| Bytes::of(view.payload, shown)),
             field_count: None,
-            generation: None,
+            rows: None,
             fields: Vec::new(),
         };
         let field = |name: &[u8], value: &[u8]| Field { field: Bytes::of(name, shown), value: Bytes::of(value, shown) };
-        if view.kind == Kind::Hash {
+        if view.kind == Kind::HASH {
             let fields = hash_fields(&record).map_err(|why| wrong(&why))?;
             stored.field_count = Some(fields.len() as u64);
             stored.fields = fields.iter().take(most).map(|(name, value)| field(name, value)).collect();
         }
-        if let Some(spread) = view.spread() {
-            stored.field_count = Some(spread.count);
-            stored.generation = Some(format!("{:016x}", spread.generation));
-            for row in tree.iter(element_span(key, spread.generation), false).take(most) {
+        if let Some(rows) = view.rows(key) {
+            stored.field_count = Some(rows.count);
+            stored.rows = Some(rows.prefix.escape_ascii().to_string());
+            for row in tree.iter(element_span(&rows), false).take(most) {
                 let (tree_key, value) = row.map_err(tell)?;
-                let Some(TreeKey::Element { field: name, .. }) = TreeKey::parse(&tree_key) else {
+                let Some(name) = TreeKey::parse(&tree_key).and_then(|tree_key| tree_key.field()) else {
                     return Err(wrong("an element without a field"));
                 };
                 stored.fields.push(field(name, &value));
@@ -93,8 +93,8 @@ impl StoredRecord {
     /// The line and what is in it.
     pub fn text(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "  {}", self.summary())?;
-        if let Some(generation) = &self.generation {
-            writeln!(out, "  generation {generation}, fields by position")?;
+        if let Some(rows) = &self.rows {
+            writeln!(out, "  rows {rows}, fields by position")?;
         }
         if let Some(value) = &self.value {
             writeln!(out, "  {value}")?;

@@ -124,13 +124,13 @@ fn check(tree: &dyn Snapshot, key: &[u8], value: Slice) -> Result<(), String> {
         return Err(format!("its version {} is newer than the tree", record.view().version));
     }
     hash_fields(&record)?;
-    let Some(spread) = record.view().spread() else { return Ok(()) };
+    let Some(rows) = record.view().rows(key) else { return Ok(()) };
     let mut fields = 0;
-    for element in tree.iter(element_span(key, spread.generation), false) {
+    for element in tree.iter(element_span(&rows), false) {
         element.map_err(tell)?;
         fields += 1;
     }
-    if fields == spread.count { Ok(()) } else { Err(format!("{fields} elements, and it says {}", spread.count)) }
+    if fields == rows.count { Ok(()) } else { Err(format!("{fields} elements, and it says {}", rows.count)) }
 }
 
 impl Report for Verification {

@@ -27,7 +27,7 @@ pub(super) fn is_word(arg: &[u8], word: &str) -> bool {
 /// The bytes of a string's record.
 pub(super) fn string_of(record: &Record) -> Result<&[u8], Error> {
     let view = record.view();
-    if view.kind == Kind::String { Ok(view.payload) } else { Err(WRONGTYPE.into()) }
+    if view.kind == Kind::STRING { Ok(view.payload) } else { Err(WRONGTYPE.into()) }
 }
 
 /// The decimal form of an integer, without a heap.

@@ -46,7 +46,7 @@ fn dump(call: &mut Call<'_>) -> Outcome {
 fn encode(space: &mut dyn Space, key: &[u8], record: Record) -> Result<Vec<u8>, Error> {
     let view = record.view();
     let mut bytes = Vec::with_capacity(view.payload.len() + 16);
-    if view.kind == Kind::String {
+    if view.kind == Kind::STRING {
         bytes.push(STRING);
         bytes.extend_from_slice(view.payload);
     } else {
@@ -62,7 +62,8 @@ fn encode(space: &mut dyn Space, key: &[u8], record: Record) -> Result<Vec<u8>, 
     }
     bytes.extend_from_slice(&VERSION.to_le_bytes());
     bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
-    Ok(bytes)
+    // What RESTORE could not be given back as one argument is not handed out.
+    if bytes.len() > BULK_BYTES_MAX { Err(TOO_LARGE.into()) } else { Ok(bytes) }
 }
 
 /// A dumped value, read.
@@ -213,6 +214,20 @@ mod tests {
         run(&mut space, &[b"SET", b"m", b"1"]).unwrap();
         assert_eq!(space.element_count(b"m"), 0);
         assert_eq!(run(&mut space, &[b"HGETALL", b"c"]).unwrap(), whole);
+    }
+
+    #[test]
+    fn what_is_dumped_is_restored_up_to_the_largest_and_no_larger_one_is_dumped() {
+        let mut space = TestSpace::new();
+        let frame = 1 + 2 + CHECKSUM_BYTES;
+        for (bytes, fits) in [(BULK_BYTES_MAX - frame, true), (BULK_BYTES_MAX - frame + 1, false)] {
+            run(&mut space, &[b"SET", b"s", &vec![b'x'; bytes]]).unwrap();
+            match run(&mut space, &[b"DUMP", b"s"]) {
+                Ok(_) => assert!(fits && dumped(&mut space, b"s").len() == BULK_BYTES_MAX),
+                Err(Error::Reply(text)) => assert!(!fits && text == TOO_LARGE, "{text}"),
+                Err(Error::Fault(fault)) => panic!("{fault:?}"),
+            }
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::args::{NO_SUCH_KEY, NOT_INTEGER, SYNTAX, is_word};
 use super::call::{Call, Error, Handler, Outcome};
 use super::hash::{self, Stored};
-use crate::{Kind, Record, Space};
+use crate::{Evaluation, Record, Space};
 
 /// How many databases Redis has by default; all but the first are closed to a cluster.
 const DATABASES: i64 = 16;
@@ -47,7 +47,7 @@ fn type_of(call: &mut Call<'_>) -> Outcome {
 /// Makes `to` what `record` of `from` says, elements and expiry included.
 fn place(space: &mut dyn Space, from: &[u8], record: Record, to: &[u8]) -> Result<(), Error> {
     let view = record.view();
-    if view.kind == Kind::SpreadHash {
+    if view.kind.is_large() {
         let expire_at_ms = view.expire_at_ms;
         return hash::copy(space, &Stored::of(from, record)?, to, expire_at_ms);
     }
@@ -55,13 +55,27 @@ fn place(space: &mut dyn Space, from: &[u8], record: Record, to: &[u8]) -> Resul
     Ok(space.put(to, record)?)
 }
 
+/// The same, and `from` is no more. Of a large collection only the record moves.
+fn move_to(space: &mut dyn Space, from: &[u8], record: Record, to: &[u8]) -> Result<(), Error> {
+    let view = record.view();
+    if space.evaluation() == Evaluation::Second
+        && let Some(rows) = view.rows(from)
+    {
+        let moved = Record::large_hash(space.version(), view.expire_at_ms, &rows);
+        space.give_up(from)?;
+        return Ok(space.put(to, moved)?);
+    }
+    place(space, from, record, to)?;
+    space.delete(from)?;
+    Ok(())
+}
+
 fn rename(call: &mut Call<'_>, only_if_absent: bool) -> Outcome {
     let (from, to) = (call.args[1], call.args[2]);
     let record = call.space.get(from)?.ok_or(NO_SUCH_KEY)?;
     let refused = only_if_absent && (from == to || call.space.get(to)?.is_some());
     if !refused && from != to {
-        place(call.space, from, record, to)?;
-        call.space.delete(from)?;
+        move_to(call.space, from, record, to)?;
     }
     if only_if_absent {
         call.reply.int(i64::from(!refused));
@@ -71,8 +85,8 @@ fn rename(call: &mut Call<'_>, only_if_absent: bool) -> Outcome {
     Ok(())
 }
 
-/// Whether COPY may replace its target.
-fn copy_options(words: &[&[u8]]) -> Result<bool, Error> {
+/// Whether COPY may replace its target, by the words behind its keys.
+pub fn copy_options(words: &[&[u8]]) -> Result<bool, Error> {
     let (mut replace, mut elsewhere) = (false, false);
     let mut words = words.iter();
     while let Some(word) = words.next() {

@@ -20,7 +20,7 @@ struct Options {
 
 fn lcs(call: &mut Call<'_>) -> Outcome {
     let records = [call.space.get(call.args[1])?, call.space.get(call.args[2])?];
-    if records.iter().flatten().any(|record| record.view().kind != Kind::String) {
+    if records.iter().flatten().any(|record| record.view().kind != Kind::STRING) {
         return Err("ERR The specified keys must contain string values".into());
     }
     let options = parse(&call.args[3..])?;

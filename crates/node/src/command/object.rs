@@ -47,7 +47,7 @@ fn object(call: &mut Call<'_>, about: fn(&mut dyn Space, &[u8], Record) -> Resul
 
 /// How Redis would keep such a value.
 fn encoding(space: &mut dyn Space, key: &[u8], record: Record) -> Result<&'static str, Error> {
-    if record.view().kind == Kind::String {
+    if record.view().kind == Kind::STRING {
         let bytes = record.view().payload;
         let short = bytes.len() <= EMBEDDED_BYTES_MAX;
         let is_int = resp::parse_integer(bytes).is_some();
@@ -78,10 +78,10 @@ fn memory_usage(call: &mut Call<'_>) -> Outcome {
         return Ok(());
     };
     let mut bytes = (key.len() + record.bytes().len()) as u64;
-    if let Some(spread) = record.view().spread() {
-        let sample = call.space.elements(key, spread.generation, None, samples)?;
+    if let Some(rows) = record.view().rows(key) {
+        let sample = call.space.elements(&rows, None, samples)?;
         let sampled: usize = sample.iter().map(|(name, value)| key.len() + name.len() + value.len()).sum();
-        bytes += sampled as u64 * spread.count / (sample.len() as u64).max(1);
+        bytes += sampled as u64 * rows.count / (sample.len() as u64).max(1);
     }
     call.reply.int(bytes as i64);
     Ok(())

@@ -126,7 +126,7 @@ mod tests {
 
     fn fill(shards: &mut TestShards, keys: impl Iterator<Item = String>) {
         for key in keys {
-            shards.owner(key.as_bytes()).put(key.as_bytes(), Record::new(Kind::String, None, &[])).unwrap();
+            shards.owner(key.as_bytes()).put(key.as_bytes(), Record::new(Kind::STRING, None, &[])).unwrap();
         }
     }
 
@@ -155,7 +155,7 @@ mod tests {
         let mut shards = TestShards::new(4);
         for i in 0..50 {
             let key = format!("dead{i}");
-            let record = Record::new(Kind::String, Some(START_MS), &[]);
+            let record = Record::new(Kind::STRING, Some(START_MS), &[]);
             shards.owner(key.as_bytes()).put(key.as_bytes(), record).unwrap();
         }
         assert_eq!(run(&mut shards), "nothing");

@@ -264,7 +264,7 @@ mod tests {
     }
 
     fn put(shards: &mut TestShards, key: &str) {
-        shards.owner(key.as_bytes()).put(key.as_bytes(), Record::new(Kind::String, None, &[])).unwrap();
+        shards.owner(key.as_bytes()).put(key.as_bytes(), Record::new(Kind::STRING, None, &[])).unwrap();
     }
 
     fn largest(shards: &TestShards) -> usize {

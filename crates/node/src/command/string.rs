@@ -29,7 +29,7 @@ pub(super) fn put_string(
     expire_at_ms: Option<u64>,
     parts: &[&[u8]],
 ) -> Result<(), Fault> {
-    let record = Record::stamped_new(space.version(), Kind::String, expire_at_ms, parts);
+    let record = Record::stamped_new(space.version(), Kind::STRING, expire_at_ms, parts);
     space.put(key, record)
 }
 

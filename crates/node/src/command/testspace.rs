@@ -1,8 +1,8 @@
 //! A `Space` and a `Shards` in memory, as plain as can be: what the real ones must agree with, and what the tests of
 //! the handlers run on.
 
-use crate::format::record::Spread;
-use crate::{Fault, Kind, Record, RecordRange, Records, Shards, Space};
+use crate::format::keys;
+use crate::{Fault, Record, RecordRange, Records, Rows, Shards, Space};
 use std::collections::{BTreeMap, BTreeSet};
 use storage::Slice;
 use vocab::{Prng, Slot, slot_of};
@@ -23,7 +23,12 @@ pub(crate) struct TestSpace {
     pub reads: u64,
     random: Prng,
     records: BTreeMap<Vec<u8>, Record>,
-    elements: BTreeMap<(Vec<u8>, u64, Vec<u8>), Slice>,
+    /// By the prefix of their rows.
+    elements: BTreeMap<(Vec<u8>, Vec<u8>), Slice>,
+    /// How many large collections there have been.
+    collections: u64,
+    /// Rows that are being made, and by when they must be whole.
+    staged: BTreeSet<(Vec<u8>, u64)>,
     /// Of clients' requests: until when they are kept, and what is.
     requests: BTreeMap<Vec<u8>, (u64, Slice)>,
 }
@@ -39,6 +44,8 @@ impl TestSpace {
             random: Prng::new(42),
             records: BTreeMap::new(),
             elements: BTreeMap::new(),
+            collections: 0,
+            staged: BTreeSet::new(),
             requests: BTreeMap::new(),
         }
     }
@@ -54,9 +61,10 @@ impl TestSpace {
         self.requests.retain(|_, (until_ms, _)| *until_ms > now_ms);
     }
 
-    /// Elements stored under `key`, of whatever generation: none may outlive its record.
+    /// Elements of the large collection at `key`.
     pub(crate) fn element_count(&self, key: &[u8]) -> usize {
-        self.elements.keys().filter(|(owner, ..)| owner == key).count()
+        let rows = self.records.get(key).and_then(|record| record.view().rows(key));
+        rows.map_or(0, |rows| self.elements.keys().filter(|(prefix, _)| *prefix == rows.prefix).count())
     }
 
     /// Splits off the keys whose slot is at least `first`, as a shard does.
@@ -67,28 +75,29 @@ impl TestSpace {
         let records = std::mem::take(&mut self.records);
         (other.records, self.records) = records.into_iter().partition(|(key, _)| moved(key));
         let elements = std::mem::take(&mut self.elements);
-        (other.elements, self.elements) = elements.into_iter().partition(|((key, ..), _)| moved(key));
+        let slot = |prefix: &[u8]| u16::from_be_bytes([prefix[1], prefix[2]]);
+        (other.elements, self.elements) = elements.into_iter().partition(|((prefix, _), _)| slot(prefix) >= first);
+        // As in the store, where ids are indexes of entries: no two shards give out the same.
+        other.collections = self.collections + (1 << 32);
         other
     }
 
-    /// Every element belongs to a live spread record of its generation, whose count says how many there are.
+    /// Every element belongs to the record of one large collection, whose count says how many there are.
     pub(crate) fn validate(&self) {
-        let mut counts: BTreeMap<(&[u8], u64), u64> = BTreeMap::new();
-        for (key, generation, _) in self.elements.keys() {
-            *counts.entry((key, *generation)).or_default() += 1;
+        let mut counts: BTreeMap<&[u8], u64> = BTreeMap::new();
+        for (prefix, _) in self.elements.keys() {
+            *counts.entry(prefix).or_default() += 1;
         }
-        let mut owners = BTreeSet::new();
         for (key, record) in &self.records {
-            let view = record.view();
-            if let Some(spread) = view.spread() {
-                let found = counts.get(&(&key[..], spread.generation)).copied().unwrap_or(0);
-                assert_eq!(found, spread.count, "count of {}", key.escape_ascii());
-                owners.insert((&key[..], spread.generation));
+            if let Some(rows) = record.view().rows(key) {
+                let found = counts.remove(&rows.prefix[..]).unwrap_or(0);
+                assert_eq!(found, rows.count, "count of {}", key.escape_ascii());
             }
         }
-        for owner in counts.keys() {
-            assert!(owners.contains(owner), "elements without a record: {}", owner.0.escape_ascii());
+        for (prefix, _) in &self.staged {
+            counts.remove(&prefix[..]);
         }
+        assert!(counts.is_empty(), "elements without a record: {counts:?}");
     }
 
     fn span(&mut self, start: &[u8], end: &[u8], reverse: bool) -> TestRecords<'_> {
@@ -104,13 +113,8 @@ impl TestSpace {
         record.view().expire_at_ms.is_none_or(|at| at > self.now_ms)
     }
 
-    fn drop_elements(&mut self, key: &[u8], generation: u64) {
-        self.elements.retain(|(owner, g, _), _| owner != key || *g != generation);
-    }
-
-    fn spread_of(record: &Record) -> Option<Spread> {
-        let view = record.view();
-        if view.kind == Kind::SpreadHash { view.spread() } else { None }
+    fn drop_elements(&mut self, rows: &Rows) {
+        self.elements.retain(|(prefix, _), _| *prefix != rows.prefix);
     }
 }
 
@@ -134,12 +138,12 @@ impl Space for TestSpace {
 
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {
         self.writes += 1;
-        let new = Self::spread_of(&record).map(|spread| spread.generation);
+        let new = record.view().rows(key).map(|rows| rows.prefix);
         let old = self.records.insert(key.to_vec(), record.stamped(self.version));
-        if let Some(old) = old.as_ref().and_then(Self::spread_of)
-            && new != Some(old.generation)
+        if let Some(old) = old.as_ref().and_then(|old| old.view().rows(key))
+            && new.as_ref() != Some(&old.prefix)
         {
-            self.drop_elements(key, old.generation);
+            self.drop_elements(&old);
         }
         Ok(())
     }
@@ -147,42 +151,65 @@ impl Space for TestSpace {
     fn delete(&mut self, key: &[u8]) -> Result<bool, Fault> {
         self.writes += 1;
         let Some(old) = self.records.remove(key) else { return Ok(false) };
-        if let Some(spread) = Self::spread_of(&old) {
-            self.drop_elements(key, spread.generation);
+        if let Some(rows) = old.view().rows(key) {
+            self.drop_elements(&rows);
         }
         Ok(self.is_live(&old))
     }
 
-    fn element_get(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<Option<Slice>, Fault> {
-        self.reads += 1;
-        Ok(self.elements.get(&(key.to_vec(), generation, element.to_vec())).cloned())
-    }
-
-    fn element_put(&mut self, key: &[u8], generation: u64, element: &[u8], value: &[u8]) -> Result<(), Fault> {
+    fn give_up(&mut self, key: &[u8]) -> Result<(), Fault> {
         self.writes += 1;
-        self.elements.insert((key.to_vec(), generation, element.to_vec()), Slice::from(value));
+        self.records.remove(key);
         Ok(())
     }
 
-    fn element_delete(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<(), Fault> {
+    fn new_rows(&mut self, key: &[u8]) -> Result<Rows, Fault> {
+        self.collections += 1;
+        Ok(Rows { prefix: keys::rows(slot_of(key), self.collections), count: 0 })
+    }
+
+    fn element_get(&mut self, rows: &Rows, element: &[u8]) -> Result<Option<Slice>, Fault> {
+        self.reads += 1;
+        Ok(self.elements.get(&(rows.prefix.clone(), element.to_vec())).cloned())
+    }
+
+    fn element_put(&mut self, rows: &Rows, element: &[u8], value: &[u8]) -> Result<(), Fault> {
         self.writes += 1;
-        self.elements.remove(&(key.to_vec(), generation, element.to_vec()));
+        self.elements.insert((rows.prefix.clone(), element.to_vec()), Slice::from(value));
         Ok(())
     }
 
-    fn elements(
-        &mut self,
-        key: &[u8],
-        generation: u64,
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<(Slice, Slice)>, Fault> {
+    fn element_delete(&mut self, rows: &Rows, element: &[u8]) -> Result<(), Fault> {
+        self.writes += 1;
+        self.elements.remove(&(rows.prefix.clone(), element.to_vec()));
+        Ok(())
+    }
+
+    fn elements(&mut self, rows: &Rows, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
         self.reads += 1;
-        let from = (key.to_vec(), generation, after.unwrap_or_default().to_vec());
-        let belongs = |owner: &[u8], g: u64| owner == key && g == generation;
-        let found = self.elements.range(from..).take_while(|((owner, g, _), _)| belongs(owner, *g));
-        let fresh = found.filter(|((.., element), _)| after.is_none_or(|after| &element[..] > after));
-        Ok(fresh.take(limit).map(|((.., element), value)| (Slice::from(&element[..]), value.clone())).collect())
+        let from = (rows.prefix.clone(), after.unwrap_or_default().to_vec());
+        let found = self.elements.range(from..).take_while(|((prefix, _), _)| *prefix == rows.prefix);
+        let fresh = found.filter(|((_, element), _)| after.is_none_or(|after| &element[..] > after));
+        Ok(fresh.take(limit).map(|((_, element), value)| (Slice::from(&element[..]), value.clone())).collect())
+    }
+
+    fn stage(&mut self, rows: &Rows, until_ms: u64) -> Result<(), Fault> {
+        self.staged.insert((rows.prefix.clone(), until_ms));
+        Ok(())
+    }
+
+    fn is_staged(&mut self, rows: &Rows, until_ms: u64) -> Result<bool, Fault> {
+        Ok(self.staged.contains(&(rows.prefix.clone(), until_ms)))
+    }
+
+    fn unstage(&mut self, rows: &Rows, until_ms: u64) -> Result<(), Fault> {
+        self.staged.remove(&(rows.prefix.clone(), until_ms));
+        Ok(())
+    }
+
+    fn drop_rows(&mut self, rows: &Rows) -> Result<(), Fault> {
+        self.drop_elements(rows);
+        Ok(())
     }
 
     fn scan(&mut self, start: &[u8], end: &[u8], reverse: bool, limit: usize) -> Result<Vec<(Slice, Record)>, Fault> {

@@ -325,7 +325,7 @@ impl Core {
                     // Nothing of its leader has come for longer than it has promised to wait.
                     seat.shard.replica_mut().end_promise();
                 } else if self.ticks.is_multiple_of(2) {
-                    seat.shard.housekeep(now.wall_ms);
+                    seat.shard.housekeep(now);
                 }
                 let may_lead = seat.shard.can_write() && !is_off && !seat.shard.view().damage().is_known();
                 if !seat.shard.has_queued() && (seat.rests_with.is_some() || may_lead) {
@@ -350,7 +350,7 @@ impl Core {
             let stands = !is_unfit || self.ticks.is_multiple_of(UNFIT_TICKS);
             let mut busy = (stands || seat.shard.replica().is_leader()) && seat.shard.replica_mut().tick();
             busy |= seat.stand_if_eager() | seat.shard.go_on_splitting(now);
-            seat.shard.housekeep(now.wall_ms);
+            seat.shard.housekeep(now);
             busy |= seat.renew_lease(now);
             seat.shard.expire(now, effects);
             if look {

@@ -1,7 +1,7 @@
 //! The data of a Raft entry: commands, as they came. docs/FORMATS.md has the layout.
 //!
 //! ```text
-//! u8 format (1), u64 little-endian: the leader's clock in ms, then items to the end:
+//! u8 format (1, 2), u64 little-endian: the leader's clock in ms, then items to the end:
 //!   1 command      args
 //!   2 transaction  varint watches, each (bytes key, varint version); varint commands, each args
 //!   3 housekeeping (collect what has expired, and garbage)
@@ -11,12 +11,14 @@
 //!                  slots are another shard's from here on; alone in its entry
 //!   7 mark         varint: replicas compare what they hold at this entry; alone in its entry
 //!   8 seal         (trees write what they have in memory to files); alone in its entry
+//!   9 collect      bytes, bytes: one step of background collection from those tree keys on; only in format 2
 //! args = varint count, each bytes; bytes = varint length and the bytes
 //! ```
 
 use vocab::{ReplicaId, ShardId, put_varint};
 
-const FORMAT: u8 = 1;
+const FORMAT_FIRST: u8 = 1;
+const FORMAT_SECOND: u8 = 2;
 const HEAD_BYTES: usize = 9;
 /// Room that a new entry has: as a rule its commands fit.
 const FIRST_BYTES: usize = 4096;
@@ -28,6 +30,7 @@ const CHANGE: u8 = 5;
 const SPLIT: u8 = 6;
 const MARK: u8 = 7;
 const SEAL: u8 = 8;
+const COLLECT: u8 = 9;
 
 /// The arguments of one command.
 pub type Args<'a> = Vec<&'a [u8]>;
@@ -56,6 +59,38 @@ pub enum Item<'a> {
     Split(Split),
     /// Write what is in memory to files.
     Seal,
+    /// One step of background collection.
+    Collect(CollectFrom),
+}
+
+/// The rules by which the commands of an entry are evaluated: its format tells, so that replicas of two releases come to
+/// the same rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evaluation {
+    /// As in entries of format 1: elements of a large collection lie below its key, and RENAME copies them.
+    First,
+    /// As in entries of format 2: a large collection has an id, its elements lie below that, and replies are bounded.
+    Second,
+}
+
+impl Evaluation {
+    fn format(self) -> u8 {
+        match self {
+            Self::First => FORMAT_FIRST,
+            Self::Second => FORMAT_SECOND,
+        }
+    }
+}
+
+/// From which tree keys on a step of background collection looks; empty: from the first. What lies before them has been
+/// collected, so that a step does not walk over what earlier ones have removed. It is in the item, so that all replicas
+/// collect the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CollectFrom {
+    /// In the expiry index.
+    pub expiry: Vec<u8>,
+    /// Among the collections that are to be collected.
+    pub garbage: Vec<u8>,
 }
 
 /// A shard becomes two.
@@ -73,6 +108,8 @@ pub struct Split {
 #[derive(Debug)]
 pub struct EntryBuilder {
     bytes: Vec<u8>,
+    /// It holds what entries of format 1 cannot.
+    is_second: bool,
 }
 
 impl EntryBuilder {
@@ -80,8 +117,8 @@ impl EntryBuilder {
     #[must_use]
     pub fn new() -> Self {
         let mut bytes = Vec::with_capacity(FIRST_BYTES);
-        bytes.extend_from_slice(&[FORMAT, 0, 0, 0, 0, 0, 0, 0, 0]);
-        Self { bytes }
+        bytes.extend_from_slice(&[FORMAT_SECOND, 0, 0, 0, 0, 0, 0, 0, 0]);
+        Self { bytes, is_second: false }
     }
 
     /// Whether it holds no item.
@@ -127,6 +164,13 @@ impl EntryBuilder {
         self.bytes.push(HOUSEKEEPING);
     }
 
+    /// Adds one step of background collection.
+    pub fn collect(&mut self, from: &CollectFrom) {
+        self.is_second = true;
+        self.bytes.push(COLLECT);
+        [&from.expiry, &from.garbage].into_iter().for_each(|key| put_bytes(&mut self.bytes, key));
+    }
+
     /// Adds the removal of every key.
     pub fn clear(&mut self) {
         self.bytes.push(CLEAR);
@@ -164,7 +208,14 @@ impl EntryBuilder {
 
     /// The entry's data, with the leader's clock.
     #[must_use]
-    pub fn seal(mut self, now_ms: u64) -> Vec<u8> {
+    pub fn seal(self, now_ms: u64) -> Vec<u8> {
+        self.seal_for(now_ms, Evaluation::Second)
+    }
+
+    /// The same, to be evaluated by those rules; by the second where it holds what only they know.
+    #[must_use]
+    pub fn seal_for(mut self, now_ms: u64, evaluation: Evaluation) -> Vec<u8> {
+        self.bytes[0] = if self.is_second { FORMAT_SECOND } else { evaluation.format() };
         self.bytes[1..HEAD_BYTES].copy_from_slice(&now_ms.to_le_bytes());
         self.bytes
     }
@@ -239,11 +290,13 @@ impl EncodedCommand {
 /// Reads an entry: the leader's clock, then its items.
 pub fn decode(data: &[u8]) -> Result<(u64, Items<'_>), &'static str> {
     let (head, rest) = data.split_at_checked(HEAD_BYTES).ok_or("entry shorter than its head")?;
-    if head[0] != FORMAT {
-        return Err("unknown entry format");
-    }
+    let evaluation = match head[0] {
+        FORMAT_FIRST => Evaluation::First,
+        FORMAT_SECOND => Evaluation::Second,
+        _ => return Err("unknown entry format"),
+    };
     let now_ms = u64::from_le_bytes(head[1..].try_into().expect("8 bytes"));
-    Ok((now_ms, Items { reader: Reader { bytes: rest } }))
+    Ok((now_ms, Items { evaluation, reader: Reader { bytes: rest } }))
 }
 
 /// The first arguments of the commands at the beginning of an entry, which are keys as a rule: for a hint. Ends where there
@@ -277,7 +330,16 @@ pub fn split_of(data: &[u8]) -> Option<Split> {
 
 /// The items of an entry.
 pub struct Items<'a> {
+    evaluation: Evaluation,
     reader: Reader<'a>,
+}
+
+impl Items<'_> {
+    /// The rules by which they are evaluated.
+    #[must_use]
+    pub fn evaluation(&self) -> Evaluation {
+        self.evaluation
+    }
 }
 
 impl<'a> Iterator for Items<'a> {
@@ -294,6 +356,7 @@ impl<'a> Iterator for Items<'a> {
             CHANGE => self.reader.bytes().map(Item::Change),
             SPLIT => self.reader.split().map(Item::Split),
             SEAL => Ok(Item::Seal),
+            COLLECT if self.evaluation == Evaluation::Second => self.reader.collect().map(Item::Collect),
             MARK => self.reader.varint().map(Item::Mark),
             _ => Err("unknown item in an entry"),
         };
@@ -349,6 +412,11 @@ impl<'a> Reader<'a> {
         T::try_from(self.varint()?).map_err(|_| "a number out of range in an entry")
     }
 
+    fn collect(&mut self) -> Result<CollectFrom, &'static str> {
+        let mut key = || self.bytes().map(<[u8]>::to_vec);
+        Ok(CollectFrom { expiry: key()?, garbage: key()? })
+    }
+
     fn split(&mut self) -> Result<Split, &'static str> {
         let child = ShardId(self.small()?);
         let count = self.count()?;
@@ -400,6 +468,10 @@ mod tests {
         Split { child, slots: vec![(3, 5), (900, 16383)], voters }
     }
 
+    fn sample_from() -> CollectFrom {
+        CollectFrom { expiry: b"x1".to_vec(), garbage: Vec::new() }
+    }
+
     fn sample() -> Vec<u8> {
         let mut entry = EntryBuilder::new();
         entry.command(&[b"SET", b"a", &[7; 300]]);
@@ -408,6 +480,7 @@ mod tests {
             &[EncodedCommand::new(&[b"INCR", b"n"]), EncodedCommand::new(&[b"DEL", b"a"])],
         );
         entry.housekeeping();
+        entry.collect(&sample_from());
         entry.clear();
         entry.split(&sample_split());
         entry.flush_trees();
@@ -428,7 +501,10 @@ mod tests {
                 commands: vec![vec![b"INCR", b"n"], vec![b"DEL", b"a"]],
             }
         );
-        assert_eq!(items[2..], [Item::Housekeeping, Item::Clear, Item::Split(sample_split()), Item::Seal]);
+        assert_eq!(
+            items[2..],
+            [Item::Housekeeping, Item::Collect(sample_from()), Item::Clear, Item::Split(sample_split()), Item::Seal]
+        );
     }
 
     #[test]

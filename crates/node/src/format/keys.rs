@@ -2,15 +2,22 @@
 //!
 //! ```text
 //! r key                                      a key's record; raw bytes, so that order is the keys' order
-//! e length(u16) key generation(u64) element  one element of a spread collection
+//! f slot(u16) id(u64) element                one element of a large collection
+//! e length(u16) key generation(u64) element  the same, as earlier releases wrote them
+//! g length(u16) key generation(u64)          such elements, to be collected in the background
 //! x time(u64) key                            when a key expires: the expiry index
-//! g length(u16) key generation(u64)          elements to be collected in the background
+//! t time(u64) prefix                         rows that are being made, and by when they must be whole
 //! q client                                   what is remembered of a client's numbered requests; q alone: of how many
 //! y time(u64) client                         when that is to be forgotten
 //! m                                          the map; only in the metadata group
 //! v number(u64)                              an event of the store; only in the metadata group
 //! ```
 //! Integers are big-endian, so that byte order is their order. Byte 0 belongs to storage.
+
+use vocab::Slot;
+
+/// How long the prefix of a collection's tree keys is.
+const ROWS_BYTES: usize = 11;
 
 /// The name of the meta record that holds the counters of keys by slot.
 pub(crate) const META_COUNTERS: &[u8] = b"counters";
@@ -25,9 +32,11 @@ pub const META_SNAPSHOT: &[u8] = b"snapshot";
 pub(crate) const MAP: &[u8] = b"m";
 
 const RECORD: u8 = b'r';
-const ELEMENT: u8 = b'e';
+const KEYED_ROW: u8 = b'e';
+const ROW: u8 = b'f';
 const EXPIRY: u8 = b'x';
 const GARBAGE: u8 = b'g';
+const STAGED: u8 = b't';
 const REQUESTS: u8 = b'q';
 const FORGETTING: u8 = b'y';
 const EVENT: u8 = b'v';
@@ -53,14 +62,48 @@ pub(crate) fn key_of_record(tree_key: &[u8]) -> Option<&[u8]> {
     tree_key.strip_prefix(&[RECORD])
 }
 
-/// All elements of one collection begin with this.
-pub(crate) fn elements_prefix(key: &[u8], generation: u64) -> Vec<u8> {
-    collection(ELEMENT, key, generation)
+/// With what the tree keys of the collection with that id begin, in the slot of its keys.
+pub(crate) fn rows(slot: Slot, id: u64) -> Vec<u8> {
+    let mut prefix = Vec::with_capacity(ROWS_BYTES);
+    prefix.push(ROW);
+    prefix.extend_from_slice(&slot.0.to_be_bytes());
+    prefix.extend_from_slice(&id.to_be_bytes());
+    prefix
 }
 
-pub(crate) fn element(key: &[u8], generation: u64, element: &[u8]) -> Vec<u8> {
-    let mut tree_key = collection(ELEMENT, key, generation);
+/// The same for a collection below its key.
+pub(crate) fn keyed_rows(key: &[u8], generation: u64) -> Vec<u8> {
+    let mut prefix = Vec::with_capacity(11 + key.len());
+    prefix.push(KEYED_ROW);
+    prefix.extend_from_slice(&(key.len() as u16).to_be_bytes());
+    prefix.extend_from_slice(key);
+    prefix.extend_from_slice(&generation.to_be_bytes());
+    prefix
+}
+
+/// Whether these bytes are what the tree keys of one collection begin with.
+pub(crate) fn is_rows_prefix(prefix: &[u8]) -> bool {
+    match prefix.first() {
+        Some(&ROW) => prefix.len() == ROWS_BYTES,
+        Some(&KEYED_ROW) => parse_collection(prefix).is_some_and(|collection| collection.rest.is_empty()),
+        _ => false,
+    }
+}
+
+/// The tree key of an element of the collection whose tree keys begin with `prefix`.
+pub(crate) fn element(prefix: &[u8], element: &[u8]) -> Vec<u8> {
+    let mut tree_key = Vec::with_capacity(prefix.len() + element.len());
+    tree_key.extend_from_slice(prefix);
     tree_key.extend_from_slice(element);
+    tree_key
+}
+
+/// The tree key that has the rows of a collection below its key collected, as entries of format 1 drop one.
+pub(crate) fn garbage(prefix: &[u8]) -> Vec<u8> {
+    let mut tree_key = prefix.to_vec();
+    if let Some(first) = tree_key.first_mut() {
+        *first = GARBAGE;
+    }
     tree_key
 }
 
@@ -73,37 +116,67 @@ pub(crate) fn parse_expiry(tree_key: &[u8]) -> Option<(u64, &[u8])> {
     parse_timed(EXPIRY, tree_key)
 }
 
-pub(crate) fn garbage(key: &[u8], generation: u64) -> Vec<u8> {
-    collection(GARBAGE, key, generation)
+/// Of what a large collection a row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Home<'a> {
+    /// The one with that id; and the slot of its keys.
+    Id(Slot, u64),
+    /// The one of that generation below that key.
+    Key(&'a [u8], u64),
 }
 
-/// What begins with a key and a generation.
-pub(crate) enum Collection {
-    Element,
-    Garbage,
+/// A row of a large collection, or the one that has them collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CollectionKey<'a> {
+    pub(crate) home: Home<'a>,
+    pub(crate) is_garbage: bool,
+    /// What follows.
+    pub(crate) rest: &'a [u8],
 }
 
-/// The key, the generation and what follows them in an element's or a garbage key.
-pub(crate) fn parse_collection(tree_key: &[u8]) -> Option<(Collection, &[u8], u64, &[u8])> {
+/// Takes the tree key of a large collection's row apart.
+pub(crate) fn parse_collection(tree_key: &[u8]) -> Option<CollectionKey<'_>> {
     let (kind, rest) = tree_key.split_first()?;
-    let kind = match *kind {
-        ELEMENT => Collection::Element,
-        GARBAGE => Collection::Garbage,
-        _ => return None,
-    };
-    let (length, rest) = rest.split_first_chunk::<2>()?;
-    let (key, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
-    let (generation, rest) = rest.split_first_chunk::<8>()?;
-    Some((kind, key, u64::from_be_bytes(*generation), rest))
+    let (head, rest) = rest.split_first_chunk::<2>()?;
+    let number = u16::from_be_bytes(*head);
+    match *kind {
+        ROW => {
+            let (id, rest) = rest.split_first_chunk::<8>()?;
+            let home = Home::Id(Slot(number), u64::from_be_bytes(*id));
+            Some(CollectionKey { home, is_garbage: false, rest })
+        }
+        KEYED_ROW | GARBAGE => {
+            let (key, rest) = rest.split_at_checked(usize::from(number))?;
+            let (generation, rest) = rest.split_first_chunk::<8>()?;
+            let home = Home::Key(key, u64::from_be_bytes(*generation));
+            Some(CollectionKey { home, is_garbage: *kind == GARBAGE, rest })
+        }
+        _ => None,
+    }
 }
 
-/// The prefix of the elements that a garbage key is about.
-pub(crate) fn elements_of_garbage(tree_key: &[u8]) -> Vec<u8> {
+/// With what the rows begin that a garbage key has collected.
+pub(crate) fn rows_of_garbage(tree_key: &[u8]) -> Vec<u8> {
     let mut prefix = tree_key.to_vec();
     if let Some(first) = prefix.first_mut() {
-        *first = ELEMENT;
+        *first = KEYED_ROW;
     }
     prefix
+}
+
+/// Rows that begin with `prefix` are being made, and are dropped at that time.
+pub(crate) fn staged(until_ms: u64, prefix: &[u8]) -> Vec<u8> {
+    timed(STAGED, until_ms, prefix)
+}
+
+/// The time and the prefix in such a tree key.
+pub(crate) fn parse_staged(tree_key: &[u8]) -> Option<(u64, &[u8])> {
+    parse_timed(STAGED, tree_key)
+}
+
+/// First and end of all such tree keys.
+pub(crate) fn all_staged() -> (Vec<u8>, Vec<u8>) {
+    (vec![STAGED], vec![STAGED + 1])
 }
 
 /// What is remembered of the numbered requests of a client, whose id is not empty.
@@ -197,12 +270,21 @@ fn parse_timed(prefix: u8, tree_key: &[u8]) -> Option<(u64, &[u8])> {
     Some((u64::from_be_bytes(*at), name))
 }
 
-fn collection(prefix: u8, key: &[u8], generation: u64) -> Vec<u8> {
-    debug_assert!(key.len() <= vocab::limits::KEY_BYTES_MAX);
-    let mut tree_key = Vec::with_capacity(11 + key.len() + 16);
-    tree_key.push(prefix);
-    tree_key.extend_from_slice(&(key.len() as u16).to_be_bytes());
-    tree_key.extend_from_slice(key);
-    tree_key.extend_from_slice(&generation.to_be_bytes());
-    tree_key
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn collections_are_told_apart() {
+        for prefix in [rows(Slot(9), 7), keyed_rows(b"key", 7)] {
+            assert!(is_rows_prefix(&prefix));
+            let row = element(&prefix, b"name");
+            assert!(!is_rows_prefix(&row) && !is_rows_prefix(&prefix[..prefix.len() - 1]));
+            assert_eq!(parse_collection(&row).map(|found| (found.is_garbage, found.rest)), Some((false, &b"name"[..])));
+        }
+        let prefix = keyed_rows(b"key", 7);
+        let garbage = garbage(&prefix);
+        assert_eq!(rows_of_garbage(&garbage), prefix);
+        assert!(parse_collection(&garbage).is_some_and(|found| found.is_garbage && found.rest.is_empty()));
+    }
 }

@@ -2,30 +2,52 @@
 //!
 //! ```text
 //! byte 0      format (high 4 bits, now 1) and kind (low 4 bits)
-//! byte 1      flags: bit 0 = has an expiry
+//! byte 1      flags: bit 0 = has an expiry, bit 1 = its elements are rows of their own
 //! bytes 2..10 version, little-endian
 //! 8 bytes     expiry in ms since the epoch, little-endian, only with flag bit 0
-//! rest        payload, by kind
+//! rest        payload, by kind; with flag bit 1 a `Rows`
 //! ```
 
+use super::keys;
 use std::io::{self, Read};
 use storage::Slice;
 
 const FORMAT: u8 = 1;
 const FLAG_EXPIRY: u8 = 1;
+const FLAG_ROWS: u8 = 2;
 const HEAD_BYTES: usize = 10;
-const SPREAD_BYTES: usize = 16;
+const COUNT_BYTES: usize = 8;
+const KEYED_ROWS_BYTES: usize = 16;
+const KEYED_HASH: u8 = 3;
 
-/// What a record holds.
+/// What a record holds: of which type, and how it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// What TYPE tells.
+    pub ty: Type,
+    /// How it is kept.
+    pub layout: Layout,
+}
+
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
-    /// Payload: the bytes.
+pub enum Type {
+    /// Bytes.
     String = 1,
-    /// Payload: the fields and values, packed (see `exec::hash`).
+    /// Fields and values.
     Hash = 2,
-    /// Payload: a `Spread`; the fields are elements of their own.
-    SpreadHash = 3,
+}
+
+/// How a value is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// In the record: the bytes of a string, the packed elements of a small collection (see `command::hash`).
+    Packed,
+    /// In rows of their own; the payload is a `Rows`.
+    Rows,
+    /// The same as earlier releases wrote it, with rows below the key: the payload is a generation and a count.
+    KeyedRows,
 }
 
 /// One stored record: reference-counted bytes whose head has been checked.
@@ -45,40 +67,96 @@ pub struct RecordView<'a> {
     pub payload: &'a [u8],
 }
 
-/// The payload of a spread collection, whose elements are stored on their own.
+/// Where the elements of a large collection are, and how many.
+///
+/// The record refers to its rows by the prefix of their tree keys, whatever its own key is: to rename a collection is to
+/// refer to its rows from another record.
 ///
 /// ```text
-/// bytes 0..8  generation, little-endian
-/// bytes 8..16 count, little-endian
+/// bytes 0..8  count, little-endian
+/// rest        the prefix
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spread {
-    /// Drawn at random when the collection was spread: tells its elements from those of one before it.
-    pub generation: u64,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// With what the tree keys of the elements begin.
+    pub prefix: Vec<u8>,
     /// How many elements there are.
     pub count: u64,
 }
 
-impl Spread {
-    /// The payload.
+impl Rows {
+    /// Those of a collection as earlier releases wrote them: below its key, told from those of a collection before it by
+    /// a number drawn at random.
     #[must_use]
-    pub fn encode(self) -> [u8; SPREAD_BYTES] {
-        let mut bytes = [0; SPREAD_BYTES];
-        bytes[..8].copy_from_slice(&self.generation.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.count.to_le_bytes());
-        bytes
+    pub fn of_key(key: &[u8], generation: u64, count: u64) -> Self {
+        Self { prefix: keys::keyed_rows(key, generation), count }
+    }
+
+    /// The same place with another count.
+    #[must_use]
+    pub fn with_count(&self, count: u64) -> Self {
+        Self { prefix: self.prefix.clone(), count }
+    }
+}
+
+impl Kind {
+    /// A string.
+    pub const STRING: Self = Self { ty: Type::String, layout: Layout::Packed };
+    /// A small hash.
+    pub const HASH: Self = Self { ty: Type::Hash, layout: Layout::Packed };
+    /// A large hash.
+    pub const LARGE_HASH: Self = Self { ty: Type::Hash, layout: Layout::Rows };
+
+    /// Whether its elements are rows of their own.
+    #[must_use]
+    pub fn is_large(self) -> bool {
+        self.layout != Layout::Packed
+    }
+
+    fn of_head(code: u8, flags: u8) -> Option<Self> {
+        match (code, flags & FLAG_ROWS != 0) {
+            (1, false) => Some(Self::STRING),
+            (2, false) => Some(Self::HASH),
+            (2, true) => Some(Self::LARGE_HASH),
+            (KEYED_HASH, false) => Some(Self { ty: Type::Hash, layout: Layout::KeyedRows }),
+            _ => None,
+        }
+    }
+
+    fn code(self) -> u8 {
+        if self.layout == Layout::KeyedRows { KEYED_HASH } else { self.ty as u8 }
+    }
+
+    fn flags(self) -> u8 {
+        if self.layout == Layout::Rows { FLAG_ROWS } else { 0 }
+    }
+
+    /// The word that TYPE answers.
+    #[must_use]
+    pub fn type_name(self) -> &'static str {
+        match self.ty {
+            Type::String => "string",
+            Type::Hash => "hash",
+        }
     }
 }
 
 impl RecordView<'_> {
-    /// The payload of a spread collection; `None` for any other kind.
+    /// Where the elements of a large collection at `key` are; `None` for any other kind.
     #[must_use]
-    pub fn spread(&self) -> Option<Spread> {
-        let (Kind::SpreadHash, Ok(payload)) = (self.kind, <[u8; SPREAD_BYTES]>::try_from(self.payload)) else {
-            return None;
-        };
-        let word = |at: usize| u64::from_le_bytes(payload[at..at + 8].try_into().expect("8 bytes"));
-        Some(Spread { generation: word(0), count: word(8) })
+    pub fn rows(&self, key: &[u8]) -> Option<Rows> {
+        let number = |bytes: &[u8]| Some(u64::from_le_bytes(bytes.try_into().ok()?));
+        match self.kind.layout {
+            Layout::Packed => None,
+            Layout::Rows => {
+                let (count, prefix) = self.payload.split_at_checked(COUNT_BYTES)?;
+                Some(Rows { prefix: prefix.to_vec(), count: number(count)? })
+            }
+            Layout::KeyedRows => {
+                let (generation, count) = self.payload.split_at_checked(KEYED_ROWS_BYTES - COUNT_BYTES)?;
+                Some(Rows::of_key(key, number(generation)?, number(count)?))
+            }
+        }
     }
 }
 
@@ -111,17 +189,31 @@ impl Record {
     #[must_use]
     pub fn stamped_new(version: u64, kind: Kind, expire_at_ms: Option<u64>, payload: &[&[u8]]) -> Self {
         let mut head = [0; HEAD_BYTES + 8];
-        head[0] = FORMAT << 4 | kind as u8;
+        head[0] = FORMAT << 4 | kind.code();
+        head[1] = kind.flags();
         head[2..HEAD_BYTES].copy_from_slice(&version.to_le_bytes());
         let mut head_length = HEAD_BYTES;
         if let Some(at) = expire_at_ms {
-            head[1] = FLAG_EXPIRY;
+            head[1] |= FLAG_EXPIRY;
             head[HEAD_BYTES..].copy_from_slice(&at.to_le_bytes());
             head_length += 8;
         }
         let length: usize = payload.iter().map(|part| part.len()).sum();
         let mut parts = head[..head_length].chain(Parts(payload, 0));
         Self(Slice::from_reader(&mut parts, head_length + length).expect("memory can be read"))
+    }
+
+    /// The record of a large hash.
+    #[must_use]
+    pub fn large_hash(version: u64, expire_at_ms: Option<u64>, rows: &Rows) -> Self {
+        Self::stamped_new(version, Kind::LARGE_HASH, expire_at_ms, &[&rows.count.to_le_bytes(), &rows.prefix])
+    }
+
+    /// The record of a large hash whose rows are below its key, as earlier releases wrote it.
+    #[must_use]
+    pub fn keyed_hash(version: u64, expire_at_ms: Option<u64>, generation: u64, count: u64) -> Self {
+        let kind = Kind { ty: Type::Hash, layout: Layout::KeyedRows };
+        Self::stamped_new(version, kind, expire_at_ms, &[&generation.to_le_bytes(), &count.to_le_bytes()])
     }
 
     /// The same record, stamped with `version`.
@@ -142,18 +234,22 @@ impl Record {
         if bytes[0] >> 4 != FORMAT {
             return Err("unknown record format");
         }
-        if Kind::from_byte(bytes[0] & 15).is_none() {
-            return Err("unknown record kind");
-        }
-        if bytes[1] & !FLAG_EXPIRY != 0 {
+        if bytes[1] & !(FLAG_EXPIRY | FLAG_ROWS) != 0 {
             return Err("unknown record flags");
         }
+        let kind = Kind::of_head(bytes[0] & 15, bytes[1]).ok_or("unknown record kind")?;
         if bytes[1] & FLAG_EXPIRY != 0 && bytes.len() < HEAD_BYTES + 8 {
             return Err("record shorter than its expiry");
         }
-        let head = HEAD_BYTES + if bytes[1] & FLAG_EXPIRY == 0 { 0 } else { 8 };
-        if bytes[0] & 15 == Kind::SpreadHash as u8 && bytes.len() != head + SPREAD_BYTES {
-            return Err("spread record of a wrong length");
+        let payload = &bytes[HEAD_BYTES + if bytes[1] & FLAG_EXPIRY == 0 { 0 } else { 8 }..];
+        match kind.layout {
+            Layout::Rows if !keys::is_rows_prefix(payload.get(COUNT_BYTES..).unwrap_or_default()) => {
+                return Err("record of a large collection without its rows");
+            }
+            Layout::KeyedRows if payload.len() != KEYED_ROWS_BYTES => {
+                return Err("record of a large collection of a wrong length");
+            }
+            _ => {}
         }
         Ok(Self(bytes))
     }
@@ -162,7 +258,7 @@ impl Record {
     #[must_use]
     pub fn view(&self) -> RecordView<'_> {
         let bytes = &self.0[..];
-        let kind = Kind::from_byte(bytes[0] & 15).expect("checked when it was made");
+        let kind = Kind::of_head(bytes[0] & 15, bytes[1]).expect("checked when it was made");
         let version = u64::from_le_bytes(bytes[2..HEAD_BYTES].try_into().expect("8 bytes"));
         if bytes[1] & FLAG_EXPIRY == 0 {
             return RecordView { kind, version, expire_at_ms: None, payload: &bytes[HEAD_BYTES..] };
@@ -178,41 +274,21 @@ impl Record {
     }
 }
 
-impl Kind {
-    fn from_byte(byte: u8) -> Option<Self> {
-        match byte {
-            1 => Some(Self::String),
-            2 => Some(Self::Hash),
-            3 => Some(Self::SpreadHash),
-            _ => None,
-        }
-    }
-
-    /// The word that TYPE answers.
-    #[must_use]
-    pub fn type_name(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::Hash | Self::SpreadHash => "hash",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use std::time::{Duration, Instant};
-    use vocab::Prng;
+    use vocab::{Prng, Slot};
 
     #[test]
     fn what_is_built_is_decoded() {
         for expiry in [None, Some(1_700_000_000_000)] {
             for parts in [&[][..], &[&b"a value longer than what a slice holds inline"[..], b"", b"b"][..]] {
-                let record = Record::new(Kind::String, expiry, parts).stamped(7);
+                let record = Record::new(Kind::STRING, expiry, parts).stamped(7);
                 let decoded = Record::decode(record.bytes().clone()).unwrap();
                 let view = decoded.view();
-                assert_eq!((view.kind, view.version, view.expire_at_ms), (Kind::String, 7, expiry));
+                assert_eq!((view.kind, view.version, view.expire_at_ms), (Kind::STRING, 7, expiry));
                 assert_eq!(view.payload, parts.concat());
             }
         }
@@ -220,16 +296,20 @@ mod tests {
 
     #[test]
     fn what_is_torn_is_refused() {
-        let spread = Spread { generation: 3, count: 4 };
-        let whole = Record::new(Kind::SpreadHash, Some(1), &[&spread.encode()]);
-        assert_eq!(whole.view().spread(), Some(spread));
-        for length in 0..whole.bytes().len() {
-            assert!(Record::decode(Slice::from(&whole.bytes()[..length])).is_err(), "{length}");
-        }
-        for (at, byte) in [(0, 0x21), (0, 0x14), (1, 2)] {
-            let mut bytes = whole.bytes().to_vec();
-            bytes[at] = byte;
-            assert!(Record::decode(Slice::from(bytes)).is_err(), "{byte:#x}");
+        let rows = Rows { prefix: keys::rows(Slot(7), 3), count: 4 };
+        let large = Record::large_hash(1, Some(1), &rows);
+        assert_eq!(large.view().rows(b"any"), Some(rows));
+        let keyed = Record::keyed_hash(1, Some(1), 3, 4);
+        assert_eq!(keyed.view().rows(b"k"), Some(Rows::of_key(b"k", 3, 4)));
+        for whole in [large, keyed] {
+            for length in 0..whole.bytes().len() {
+                assert!(Record::decode(Slice::from(&whole.bytes()[..length])).is_err(), "{length}");
+            }
+            for (at, byte) in [(0, 0x21), (0, 0x14), (1, 4)] {
+                let mut bytes = whole.bytes().to_vec();
+                bytes[at] = byte;
+                assert!(Record::decode(Slice::from(bytes)).is_err(), "{byte:#x}");
+            }
         }
     }
 
@@ -241,9 +321,15 @@ mod tests {
         let mut rounds = 0;
         while rounds < 2_000 || Instant::now() < until {
             rounds += 1;
-            let kind = Kind::from_byte(1 + prng.below(3) as u8).unwrap();
             let expiry = (prng.below(2) == 1).then(|| prng.next_u64());
-            let mut bytes = Record::new(kind, expiry, &[&vec![7; prng.below(40) as usize]]).bytes().to_vec();
+            let bytes = vec![7; prng.below(40) as usize];
+            let record = match prng.below(4) {
+                0 => Record::new(Kind::STRING, expiry, &[&bytes]),
+                1 => Record::new(Kind::HASH, expiry, &[&bytes]),
+                2 => Record::large_hash(1, expiry, &Rows { prefix: keys::rows(Slot(9), 8), count: 7 }),
+                _ => Record::keyed_hash(1, expiry, 7, 8),
+            };
+            let mut bytes = record.bytes().to_vec();
             for _ in 0..prng.below(4) {
                 let at = prng.below(bytes.len() as u64) as usize;
                 if prng.below(3) > 0 { bytes[at] ^= 1 << prng.below(8) } else { bytes.truncate(at.max(1)) }
@@ -251,7 +337,7 @@ mod tests {
             // Either refused, or each byte means something: written again it is the same.
             if let Ok(record) = Record::decode(Slice::from(&bytes[..])) {
                 let view = record.view();
-                assert_eq!(view.spread().is_some(), view.kind == Kind::SpreadHash);
+                assert_eq!(view.rows(b"k").is_some(), view.kind.is_large());
                 let again = Record::stamped_new(view.version, view.kind, view.expire_at_ms, &[view.payload]);
                 assert_eq!(again.bytes()[..], bytes);
             }

@@ -8,7 +8,7 @@
 //! u8 format (1), u8 flags (bit 0: rows of other slots may be in the tree), then ranges: u16 first, u16 last; little-endian
 //! ```
 
-use crate::format::keys::{self, Collection};
+use crate::format::keys::{self, Home};
 use std::sync::Arc;
 use storage::{Cursor, Keep, Result, Slice, Snapshot, Span};
 use vocab::{Slot, slot_of};
@@ -130,11 +130,13 @@ impl Slots {
     /// Whether the row of a tree key is one of these slots', or of none.
     fn keeps(&self, tree_key: &[u8]) -> bool {
         let of_timed = || keys::parse_expiry(tree_key).map(|(_, key)| key);
-        let of_collection = || match keys::parse_collection(tree_key)? {
-            (Collection::Element | Collection::Garbage, key, ..) => Some(key),
+        let rows = keys::parse_staged(tree_key).map_or(tree_key, |(_, prefix)| prefix);
+        let slot = match keys::parse_collection(rows).map(|collection| collection.home) {
+            Some(Home::Id(slot, _)) => Some(slot),
+            Some(Home::Key(key, _)) => Some(slot_of(key)),
+            None => keys::key_of_record(tree_key).or_else(of_timed).map(slot_of),
         };
-        let key = keys::key_of_record(tree_key).or_else(of_timed).or_else(of_collection);
-        key.is_none_or(|key| self.owns(slot_of(key)))
+        slot.is_none_or(|slot| self.owns(slot))
     }
 
     /// For a tree of these slots.
@@ -279,8 +281,13 @@ mod tests {
         for i in 0..200 {
             let key = format!("key{i}").into_bytes();
             let owned = slot_of(&key).0 < 8192;
-            let rows =
-                [keys::record(&key), keys::expiry(7, &key), keys::garbage(&key, 1), keys::element(&key, 1, b"f")];
+            let rows = [
+                keys::record(&key),
+                keys::expiry(7, &key),
+                keys::garbage(&keys::keyed_rows(&key, 1)),
+                keys::element(&keys::rows(slot_of(&key), 1), b"f"),
+                keys::staged(7, &keys::rows(slot_of(&key), 1)),
+            ];
             assert!(rows.iter().all(|row| keep(row) == owned));
         }
         assert!(keep(&keys::requests(b"client")) && keep(&keys::forgetting(3, b"client")) && keep(keys::MAP));

@@ -2,14 +2,14 @@
 
 use super::overlay::Overlay;
 use crate::format::entry::{Item, decode};
-use crate::shard::{clear, command, transaction};
+use crate::shard::{ReplyBounds, clear, command, transaction};
+use crate::space::apply::collect;
 use crate::{EntrySpace, Fault, ShardView};
 use replica::{Entry, has_commands};
 use resp::{Proto, Reply};
 use std::sync::Arc;
 use storage::{Engine, Inspection, RowCache, Snapshot, WriteBatch};
 use vocab::ShardId;
-use vocab::limits::{ENTRY_REPLIES_BYTES_MAX, ITEM_REPLY_BYTES_MAX};
 
 /// Bytes of rows that are kept at hand.
 const ROW_CACHE_BYTES: usize = 1 << 20;
@@ -46,17 +46,18 @@ impl Replay {
 
     fn apply_items(&self, entry: &Entry) -> Result<(), String> {
         let (now_ms, items) = decode(&entry.data)?;
-        let mut space = EntrySpace::new(&self.view, entry.index, now_ms);
+        let mut space = EntrySpace::new(&self.view, entry.index, now_ms, items.evaluation());
         let mut reply = Reply::new(Proto::Resp2);
         reply.discard(true);
-        let mut left = ENTRY_REPLIES_BYTES_MAX;
+        let mut bounds = ReplyBounds::of_entry(items.evaluation());
         for item in items {
             reply.buf.clear();
-            reply.limit(left.min(ITEM_REPLY_BYTES_MAX));
+            reply.limit(bounds.of_item());
             let done = match item? {
                 Item::Command(args) => command(&mut space, &args, &mut reply),
                 Item::Transaction { watches, commands } => transaction(&mut space, &watches, &commands, &mut reply),
                 Item::Housekeeping => space.housekeep(),
+                Item::Collect(from) => collect(&mut space, &from).map(drop),
                 Item::Clear => clear(&self.view, entry.index).map_err(Fault::from),
                 // No record depends on the map, nor on what is compared.
                 Item::Change(_) | Item::Mark(_) | Item::Seal => Ok(()),
@@ -74,7 +75,7 @@ impl Replay {
                 Fault::Remote(text) => text,
                 Fault::WouldBlock => "a read would not wait for the disk".to_owned(),
             })?;
-            left -= reply.spent().min(left);
+            bounds.spend(reply.spent());
         }
         space.commit();
         Ok(())

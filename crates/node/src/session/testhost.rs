@@ -469,8 +469,8 @@ fn keys_of_a_slot() {
     use crate::{Kind, Record, Space};
     let mut space = TestSpace::new();
     for n in 0..1500 {
-        space.put(format!("{{foo}}{n}").as_bytes(), Record::new(Kind::String, None, &[b"v"])).expect("memory");
-        space.put(format!("other{n}").as_bytes(), Record::new(Kind::String, None, &[b"v"])).expect("memory");
+        space.put(format!("{{foo}}{n}").as_bytes(), Record::new(Kind::STRING, None, &[b"v"])).expect("memory");
+        space.put(format!("other{n}").as_bytes(), Record::new(Kind::STRING, None, &[b"v"])).expect("memory");
     }
     let host = TestHost::new();
     let mut session = host.connect(1);

@@ -1,10 +1,11 @@
 //! What a committed entry does to the tree, and what it answers.
 
+use super::evaluate::ReplyBounds;
 use super::{Effects, Fact, Shard, Ticket, evaluate, refuse};
 use crate::Fault;
 use crate::format::entry::{self, Item};
 use crate::format::keys;
-use crate::space::apply::EntrySpace;
+use crate::space::apply::{EntrySpace, collect};
 use crate::view::ShardView;
 use replica::{Entry, EntryType, LogWrite};
 use resp::Proto;
@@ -96,22 +97,22 @@ impl Shard {
         self.unsealed_bytes.update(|bytes| bytes + data.len() as u64);
         self.clock_ms = self.clock_ms.max(now_ms);
         let view = self.view.clone();
-        let mut space = EntrySpace::new(&view, index, now_ms);
+        let evaluation = items.evaluation();
+        let mut space = EntrySpace::new(&view, index, now_ms, evaluation);
         let mut replies: Vec<usize> = Vec::with_capacity(tickets.len());
         let mut waiting = tickets.iter();
         self.scratch.buf.clear();
         // What the items may still answer, in bytes: the same on every replica, whether or not clients wait there.
-        let mut left = limits::ENTRY_REPLIES_BYTES_MAX;
+        let mut bounds = ReplyBounds::of_entry(evaluation);
         for item in items {
             let item = item?;
-            if item == Item::Housekeeping {
-                space.housekeep()?;
+            if self.apply_collection(&mut space, &item)? {
                 continue;
             }
             let ticket = waiting.next().filter(|ticket| **ticket != Ticket::NOBODY);
             self.scratch.proto = ticket.map_or(Proto::Resp2, |ticket| ticket.proto);
             self.scratch.discard(ticket.is_none());
-            self.scratch.limit(left.min(limits::ITEM_REPLY_BYTES_MAX));
+            self.scratch.limit(bounds.of_item());
             match &item {
                 Item::Command(args) => evaluate::command(&mut space, args, &mut self.scratch)?,
                 Item::Transaction { watches, commands } => {
@@ -148,9 +149,9 @@ impl Shard {
                     self.answer_all(index, tickets, &[self.scratch.buf.len()], effects);
                     return Ok(());
                 }
-                Item::Housekeeping => {}
+                Item::Housekeeping | Item::Collect(_) => {}
             }
-            left -= self.scratch.spent().min(left);
+            bounds.spend(self.scratch.spent());
             if ticket.is_none() {
                 self.scratch.buf.truncate(replies.last().copied().unwrap_or_default());
             }
@@ -160,6 +161,16 @@ impl Shard {
         // Only now is the entry visible: an answer before that could be contradicted by a read.
         self.answer_all(index, tickets, &replies, effects);
         Ok(())
+    }
+
+    /// Applies an item that no client waits for; false if it is another.
+    fn apply_collection(&mut self, space: &mut EntrySpace<'_>, item: &Item<'_>) -> Result<bool, ApplyError> {
+        match item {
+            Item::Housekeeping => space.housekeep()?,
+            Item::Collect(from) => self.collector.applied(collect(space, from)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     fn answer_all(&mut self, index: u64, tickets: &[Ticket], replies: &[usize], effects: &mut dyn Effects) {

@@ -57,6 +57,12 @@ pub trait Effects: Answers {
         let _ = (shard, comparison, at_ms, rows);
     }
 
+    /// Whether a node reads entries of format 2. One that was never heard of does.
+    fn reads_second_format(&self, node: NodeId) -> bool {
+        let _ = node;
+        true
+    }
+
     /// The map has changed.
     fn map(&mut self, map: Arc<cluster::Map>);
 }

@@ -4,13 +4,13 @@
 //! Only a replica whose own storage fails stops. What an item answers counts against the bound that `reply` has been
 //! given, whether or not a client waits, so that all replicas refuse the same items.
 
-use crate::command::{Call, Error, Handler, Outcome, registry};
+use crate::command::{Call, Error, Handler, Outcome, entry_handler, registry};
 use crate::format::entry::{Args, Item, decode};
 use crate::space::apply::EntrySpace;
-use crate::{Fault, Space, admission};
+use crate::{Evaluation, Fault, Space, admission};
 use resp::Reply;
 use resp::table::{self, CommandSpec};
-use vocab::limits::ITEM_REPLY_BYTES_MAX;
+use vocab::limits::{ENTRY_REPLIES_BYTES_MAX, ITEM_REPLY_BYTES_MAX};
 
 const NOT_OF_ENTRY: &str = "ERR this command cannot be part of an entry";
 const TRANSACTION_TOO_LONG: &str =
@@ -20,18 +20,48 @@ const TRANSACTION_TOO_LONG: &str =
 pub(crate) const ANSWER_TOO_LONG: &str =
     "ERR the answer would take more bytes than one request may answer: nothing was written";
 
+/// What the items of one entry may answer, in bytes: the same on every replica, whether or not clients wait there.
+pub(crate) struct ReplyBounds {
+    left: usize,
+    of_item: usize,
+}
+
+impl ReplyBounds {
+    /// Entries of format 1 had no bound.
+    pub(crate) fn of_entry(evaluation: Evaluation) -> Self {
+        match evaluation {
+            Evaluation::First => Self { left: usize::MAX, of_item: usize::MAX },
+            Evaluation::Second => Self { left: ENTRY_REPLIES_BYTES_MAX, of_item: ITEM_REPLY_BYTES_MAX },
+        }
+    }
+
+    /// What the next item may answer.
+    pub(crate) fn of_item(&self) -> usize {
+        self.left.min(self.of_item)
+    }
+
+    /// An item has answered so many.
+    pub(crate) fn spend(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes);
+    }
+}
+
 /// A command of an entry, found in the table.
 struct Found {
-    spec: &'static CommandSpec,
+    /// None of a command that no client sends.
+    spec: Option<&'static CommandSpec>,
     handler: Handler,
 }
 
 /// The command that `args` begin with; the error is its reply.
 fn find(args: &[&[u8]]) -> Result<Found, Error> {
+    if let Some(handler) = entry_handler(args) {
+        return Ok(Found { spec: None, handler });
+    }
     let spec = table::resolve(args).map_err(|text| Error::Reply(text.into()))?;
     let handler = registry::handlers(spec.id).data.ok_or(NOT_OF_ENTRY)?;
     admission::check_keys(spec, args).map_err(Error::Reply)?;
-    Ok(Found { spec, handler })
+    Ok(Found { spec: Some(spec), handler })
 }
 
 /// Runs a handler; its errors are its reply. The error is a failure of this replica's storage.
@@ -61,7 +91,7 @@ pub(crate) fn command(space: &mut EntrySpace<'_>, args: &[&[u8]], reply: &mut Re
         Ok(found) => found,
         Err(error) => return refuse(&error, reply),
     };
-    if !found.spec.answers_values(args) {
+    if found.spec.is_none_or(|spec| !spec.answers_values(args)) {
         return run(found.handler, args, space, reply).map(drop);
     }
     let mark = reply.buf.len();
@@ -170,7 +200,7 @@ mod tests {
             let words: Vec<Vec<&[u8]>> = commands.iter().map(|c| c.split(' ').map(str::as_bytes).collect()).collect();
             let run = |reply: &mut Reply| {
                 reply.limit(bound);
-                let mut space = EntrySpace::new(&self.view, self.index, 1_000);
+                let mut space = EntrySpace::new(&self.view, self.index, 1_000, Evaluation::Second);
                 match &words[..] {
                     [args] => command(&mut space, args, reply).unwrap(),
                     commands => transaction(&mut space, &[], commands, reply).unwrap(),

@@ -3,6 +3,7 @@
 //! Pure: the caller writes the log, flushes the tree, carries the messages and passes the time in.
 
 mod apply;
+mod collector;
 mod effects;
 mod evaluate;
 mod events;
@@ -22,7 +23,7 @@ mod warm;
 pub(crate) use apply::clear;
 pub use effects::{ArrivedSnapshot, Effects, SnapshotTask, SplitTask};
 pub use evaluate::read_transaction;
-pub(crate) use evaluate::{command, transaction};
+pub(crate) use evaluate::{ReplyBounds, command, transaction};
 pub use events::{StoreEvent, events_after, newest_event, newest_events};
 pub(crate) use fetch::Fetch;
 pub use lease::LEASE_US;
@@ -33,8 +34,10 @@ pub use warm::{ColdItem, Warmed, Warmth, cold_items};
 
 use crate::admission;
 pub use crate::format::Fact;
+use crate::format::entry::Evaluation;
 use crate::peer::PeerMessage;
 use crate::view::ShardView;
+use collector::Collector;
 use fresh::Told;
 use lease::Lease;
 use meta::MetaState;
@@ -68,6 +71,9 @@ pub struct Shard {
     /// Leader and term as they were last told.
     told: (Option<NodeId>, u64),
     clock_ms: u64,
+    collector: Collector,
+    /// The newest rules that all members know.
+    evaluation: Evaluation,
     hold: hold::Hold,
     splitting: split::Splitting,
     warming: warm::Warming,
@@ -97,6 +103,8 @@ impl Shard {
             collected: VecDeque::new(),
             told: (None, 0),
             clock_ms: 0,
+            collector: Collector::default(),
+            evaluation: Evaluation::First,
             hold: hold::Hold::default(),
             splitting: split::Splitting::default(),
             warming: warm::Warming::default(),
@@ -170,13 +178,19 @@ impl Shard {
     }
 
     /// Asks for a step of background collection if one is due.
-    pub fn housekeep(&mut self, now_ms: u64) {
-        if self.replica.serves()
-            && self.meta.is_none()
-            && self.refusal().is_none()
-            && self.proposals.is_idle()
-            && self.view.wants_housekeeping(now_ms)
-        {
+    pub fn housekeep(&mut self, now: Moment) {
+        let due = self.view.wants_housekeeping(now.wall_ms);
+        self.collect_garbage(due, now.mono_us);
+    }
+
+    /// Queues a step of background collection if the collector wants one.
+    fn collect_garbage(&mut self, due: bool, now_us: u64) {
+        let idle = self.proposals.is_idle();
+        let may = self.replica.serves() && self.meta.is_none() && self.refusal().is_none();
+        if !self.collector.wants_step(due, idle, now_us) || !may {
+        } else if self.evaluation == Evaluation::Second {
+            self.proposals.push_collect(self.collector.propose(now_us));
+        } else if due && idle {
             self.proposals.push_housekeeping();
         }
     }
@@ -202,8 +216,10 @@ impl Shard {
         if self.replica.is_leader() && !self.replica.serves() {
             return;
         }
+        let all_read = self.nodes.iter().all(|(_, node)| effects.reads_second_format(*node));
+        self.evaluation = if all_read { Evaluation::Second } else { Evaluation::First };
         self.clock_ms = self.view.clock().next_entry(now.wall_ms, self.clock_ms);
-        self.proposals.propose(&mut self.replica, self.view.id(), self.clock_ms, now, effects);
+        self.proposals.propose(&mut self.replica, &self.view, (self.clock_ms, self.evaluation), now, effects);
     }
 
     /// Collects what the group has to do: what must be written is added to `write`, messages go out, what is committed
@@ -215,6 +231,7 @@ impl Shard {
             number = number.max(turn.number);
             if turn.role_changed {
                 self.lease.end(&self.view);
+                self.collector.role_changed();
                 self.fresh = None;
                 self.view.set_leading(self.replica.is_leader());
                 // After the lease: who asks whether the slot is owned, then whether the lease holds, is told no once.
@@ -267,6 +284,7 @@ impl Shard {
             // Rows that the replica did not need after all.
             self.arrived = None;
         }
+        self.collect_garbage(false, now.mono_us);
         self.view.set_status(self.replica.status());
         self.refresh();
         self.tell_leader(effects);

@@ -1,8 +1,9 @@
 //! Writes on their way through the log: queued, proposed, committed and held for more replicas; and who waits for them.
 
 use super::{Answers, Effects, KeyHash, Ticket, Write, refuse};
+use crate::ShardView;
 use crate::admission::ITEM_BYTES_MAX;
-use crate::format::entry::{EntryBuilder, Split};
+use crate::format::entry::{CollectFrom, EntryBuilder, Evaluation, Split};
 use crate::format::slots::Slots;
 use crate::session::Acks;
 use replica::Replica;
@@ -144,6 +145,17 @@ impl Proposals {
         }
     }
 
+    /// A step of background collection from there on.
+    pub(super) fn push_collect(&mut self, from: &CollectFrom) {
+        if self.queue.back().is_none_or(|last| last.closed) {
+            self.queue.push_back(Pending::new(self.now_us));
+        }
+        if let Some(last) = self.queue.back_mut() {
+            last.entry.collect(from);
+            last.sync |= !self.careless;
+        }
+    }
+
     /// Has trees write what they have in memory to files.
     pub(super) fn push_seal(&mut self) {
         self.push_part_of_split(|entry| entry.flush_trees());
@@ -188,8 +200,8 @@ impl Proposals {
     pub(super) fn propose(
         &mut self,
         replica: &mut Replica,
-        shard: ShardId,
-        clock_ms: u64,
+        view: &ShardView,
+        (clock_ms, evaluation): (u64, Evaluation),
         now: Moment,
         effects: &mut dyn Effects,
     ) {
@@ -198,7 +210,7 @@ impl Proposals {
             if pending.entry.is_empty() {
                 continue;
             }
-            match replica.propose(pending.entry.seal(clock_ms), pending.sync) {
+            match replica.propose(pending.entry.seal_for(clock_ms, evaluation), pending.sync) {
                 Ok((index, term)) => {
                     for (at, reply) in pending.early.drain(..) {
                         let ticket = std::mem::replace(&mut pending.tickets[at], Ticket::NOBODY);
@@ -220,7 +232,7 @@ impl Proposals {
                     let text = format!("ERR {e}; nothing was written");
                     pending.tickets.iter().for_each(|ticket| refuse(&text, ticket, effects));
                 }
-                Err(_) => pending.tickets.iter().for_each(|ticket| effects.not_leader(shard, ticket)),
+                Err(_) => pending.tickets.iter().for_each(|ticket| effects.not_leader(view.id(), ticket)),
             }
         }
     }

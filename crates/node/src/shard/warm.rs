@@ -5,10 +5,10 @@
 
 use super::Shard;
 use super::evaluate::{command, transaction};
-use crate::format::entry::{Args, EncodedCommand, Item, decode};
-use crate::space::apply::EntrySpace;
+use crate::format::entry::{Args, CollectFrom, EncodedCommand, Item, decode};
+use crate::space::apply::{EntrySpace, collect};
 use crate::view::ShardView;
-use crate::{Fault, Held, Kind, SnapshotSpace, Space};
+use crate::{Evaluation, Fault, Held, SnapshotSpace, Space};
 use replica::{Entry, has_commands};
 use resp::Reply;
 use resp::table;
@@ -85,12 +85,14 @@ pub struct ColdItem {
     /// Of its entry; none if it is not in one yet.
     index: Option<u64>,
     now_ms: u64,
+    evaluation: Evaluation,
     what: What,
 }
 
 enum What {
     Commands(Vec<EncodedCommand>),
     Housekeeping,
+    Collect(CollectFrom),
 }
 
 /// How far the reading of a `ColdItem` has come.
@@ -111,19 +113,25 @@ pub fn cold_items(view: &ShardView, entries: &[Entry]) -> Vec<ColdItem> {
     for entry in entries.iter().filter(|entry| has_commands(entry)) {
         // What cannot be read is found out when it is applied.
         let Ok((now_ms, items)) = decode(&entry.data) else { continue };
+        let evaluation = items.evaluation();
+        let mut push = |what| cold.push(ColdItem { index: Some(entry.index), now_ms, evaluation, what });
         for item in items.map_while(Result::ok) {
             let commands = match item {
                 Item::Command(args) => vec![args],
                 Item::Transaction { commands, .. } => commands,
                 Item::Housekeeping => {
-                    cold.push(ColdItem { index: Some(entry.index), now_ms, what: What::Housekeeping });
+                    push(What::Housekeeping);
+                    continue;
+                }
+                Item::Collect(from) => {
+                    push(What::Collect(from));
                     continue;
                 }
                 _ => continue,
             };
             if !commands.iter().all(|args| is_at_hand(view, args)) {
                 let commands = commands.iter().map(|args| EncodedCommand::new(args)).collect();
-                cold.push(ColdItem { index: Some(entry.index), now_ms, what: What::Commands(commands) });
+                push(What::Commands(commands));
             }
         }
     }
@@ -137,14 +145,14 @@ fn keys_of<'a>(args: &'a Args<'a>) -> impl Iterator<Item = &'a [u8]> {
 
 /// Whether the row cache has all that a command will look at.
 fn is_at_hand(view: &ShardView, args: &Args<'_>) -> bool {
-    keys_of(args).all(|key| view.cached_kind(key).is_some_and(|kind| kind != Some(Kind::SpreadHash)))
+    keys_of(args).all(|key| view.cached_kind(key).is_some_and(|kind| kind.is_none_or(|kind| !kind.is_large())))
 }
 
 impl ColdItem {
     /// Of a command that is in no entry yet: the records of its keys.
     #[must_use]
     pub fn of(command: EncodedCommand, now_ms: u64) -> Self {
-        Self { index: None, now_ms, what: What::Commands(vec![command]) }
+        Self { index: None, now_ms, evaluation: Evaluation::Second, what: What::Commands(vec![command]) }
     }
 
     /// The keys that are known to be looked up.
@@ -163,14 +171,14 @@ impl ColdItem {
             Some(held) => SnapshotSpace::without_waiting(view, self.now_ms, 0, held),
             None => SnapshotSpace::new(view, self.now_ms, 0),
         };
-        let (mut rows, mut spreads) = (rows.bringing_in(), false);
+        let (mut rows, mut large) = (rows.bringing_in(), false);
         for command in commands {
             for key in keys_of(&command.args()) {
                 match rows.get(key) {
                     Err(Fault::WouldBlock) => return Warmed::Lacking,
                     // A failure shows when the entry is applied.
                     Ok(None) | Err(_) => {}
-                    Ok(Some(record)) => spreads |= record.view().spread().is_some(),
+                    Ok(Some(record)) => large |= record.view().kind.is_large(),
                 }
                 // The cache has not taken it: it is read again, so the kernel should have it.
                 if !waits && !view.is_cached(key) {
@@ -178,16 +186,17 @@ impl ColdItem {
                 }
             }
         }
-        if spreads && self.index.is_some() { Warmed::More } else { Warmed::Done }
+        if large && self.index.is_some() { Warmed::More } else { Warmed::Done }
     }
 
     /// Finds the rows that are not records by doing what the entry says, for nothing. For a thread that may wait.
     pub fn read_rest(&self, view: &ShardView) {
         let Some(index) = self.index else { return };
-        let mut space = EntrySpace::new(view, index, self.now_ms);
+        let mut space = EntrySpace::new(view, index, self.now_ms, self.evaluation);
         // A failure shows when the entry is applied.
         match &self.what {
             What::Housekeeping => _ = space.housekeep(),
+            What::Collect(from) => _ = collect(&mut space, from),
             What::Commands(commands) => {
                 let commands: Vec<Args<'_>> = commands.iter().map(EncodedCommand::args).collect();
                 let mut reply = Reply::default();
@@ -223,7 +232,7 @@ mod tests {
         let resources = SharedResources::new(StorageOptions::default());
         let tree = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
         let view = ShardView::open(ShardId(1), (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap();
-        let mut space = EntrySpace::new(&view, 1, 1_000);
+        let mut space = EntrySpace::new(&view, 1, 1_000, Evaluation::Second);
         let fields: Vec<String> = (0..300).map(|n| format!("f{n} v")).collect();
         let large = format!("HSET large {}", fields.join(" "));
         for command in ["SET a 1", "HSET small f v", &large] {
@@ -247,9 +256,9 @@ mod tests {
         cold.iter().for_each(warm);
         assert!(cold_items(&view, &entries).is_empty());
         // Elements are not in the cache, so nobody knows.
-        let spread = [entry(2, &["HSET large f7 w"])];
-        (0..2).for_each(|_| cold_items(&view, &spread).iter().for_each(warm));
-        assert_eq!(cold_items(&view, &spread).len(), 1);
+        let large = [entry(2, &["HSET large f7 w"])];
+        (0..2).for_each(|_| cold_items(&view, &large).iter().for_each(warm));
+        assert_eq!(cold_items(&view, &large).len(), 1);
         assert_eq!(view.engine().applied_index(), 1, "it was done");
     }
 }

@@ -1,12 +1,15 @@
 //! A shard while an entry is applied: commands see the tree with what the entry has written so far above it.
 
+mod collect;
 mod requests;
+
+pub(crate) use collect::{Collected, collect};
 
 use crate::format::keys;
 use crate::space::SmallHash;
 use crate::space::read::{element_span, record_span};
 use crate::view::{ShardView, live};
-use crate::{Fault, Kind, Record, Space};
+use crate::{Evaluation, Fault, Record, Rows, Space};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
 use std::ops::Bound;
@@ -22,6 +25,8 @@ pub struct EntrySpace<'a> {
     now_ms: u64,
     prng: Prng,
     overlay: Overlay,
+    /// Prefixes of the rows of collections that are gone.
+    drops: Vec<Slice>,
     /// How many keys came and went, by slot.
     counts: BTreeMap<Slot, i64>,
     /// How many keys got an expiry, less those that lost it, by slot.
@@ -33,7 +38,13 @@ pub struct EntrySpace<'a> {
     tree_key: Vec<u8>,
     /// What takes back the writes since `begin_attempt`.
     undo: Option<Undo>,
+    evaluation: Evaluation,
+    /// Large collections that the entry has made.
+    new_collections: u64,
 }
+
+/// Collections that one entry can make: bits of an id below the entry's index.
+const COLLECTION_BITS: u32 = 20;
 
 /// What has been changed since an attempt began, oldest first.
 #[derive(Default)]
@@ -44,23 +55,40 @@ struct Undo {
     expiring: Vec<(Slot, i64)>,
     expired: u64,
     made: usize,
+    drops: usize,
 }
 
 impl<'a> EntrySpace<'a> {
     /// The shard at the beginning of entry `index`.
     #[must_use]
-    pub fn new(view: &'a ShardView, index: u64, now_ms: u64) -> Self {
+    pub fn new(view: &'a ShardView, index: u64, now_ms: u64, evaluation: Evaluation) -> Self {
         let prng = Prng::new(index.rotate_left(32) ^ u64::from(view.id().0));
         let (overlay, counts) = (Overlay::new(), BTreeMap::new());
         let (made, tree_key) = (Vec::new(), Vec::new());
         let expiring = BTreeMap::new();
-        Self { view, index, now_ms, prng, overlay, counts, expiring, expired: 0, made, tree_key, undo: None }
+        Self {
+            view,
+            index,
+            now_ms,
+            prng,
+            overlay,
+            drops: Vec::new(),
+            counts,
+            expiring,
+            expired: 0,
+            made,
+            tree_key,
+            undo: None,
+            evaluation,
+            new_collections: 0,
+        }
     }
 
     /// What is written from here on can be taken back. Attempts do not nest.
     pub(crate) fn begin_attempt(&mut self) {
         assert!(self.undo.is_none(), "one item is evaluated at a time");
-        self.undo = Some(Undo { expired: self.expired, made: self.made.len(), ..Undo::default() });
+        self.undo =
+            Some(Undo { expired: self.expired, made: self.made.len(), drops: self.drops.len(), ..Undo::default() });
     }
 
     /// Keeps what was written since `begin_attempt`, or takes it back.
@@ -79,6 +107,7 @@ impl<'a> EntrySpace<'a> {
         undo.expiring.into_iter().for_each(|(slot, by)| *self.expiring.entry(slot).or_default() -= by);
         self.expired = undo.expired;
         self.made.truncate(undo.made);
+        self.drops.truncate(undo.drops);
     }
 
     /// What the commands wrote so far.
@@ -104,7 +133,7 @@ impl<'a> EntrySpace<'a> {
             }
         }
         let writes = self.overlay.into_iter().collect();
-        self.view.engine().apply(self.index, WriteBatch { writes, ..WriteBatch::default() });
+        self.view.engine().apply(self.index, WriteBatch { writes, drops: self.drops });
         for (slot, by) in self.counts {
             self.view.counters().change(slot, by);
         }
@@ -115,7 +144,7 @@ impl<'a> EntrySpace<'a> {
         self.view.clock().reach(self.now_ms);
     }
 
-    /// One step of background collection: keys whose time has come, clients that number their requests and have not
+    /// One step of background collection as entries of format 1 have it: keys whose time has come, clients that number their requests and have not
     /// been heard of, elements of collections that are gone.
     pub fn housekeep(&mut self) -> Result<(), Fault> {
         let (start, end) = keys::expiries();
@@ -147,7 +176,7 @@ impl<'a> EntrySpace<'a> {
             self.view.garbage(false);
             return Ok(());
         };
-        let start = keys::elements_of_garbage(&garbage);
+        let start = keys::rows_of_garbage(&garbage);
         let end = keys::prefix_end(&start);
         let elements = self.merged(&Span { start, end }, false, limits::COLLECT_STEP_MAX)?;
         if elements.len() < limits::COLLECT_STEP_MAX {
@@ -173,6 +202,19 @@ impl<'a> EntrySpace<'a> {
             }
         };
         found.map(|bytes| self.view.decode(bytes)).transpose()
+    }
+
+    /// As entries of format 1 do: a number that no elements of `key` have, be they of a hash that is gone and not yet
+    /// collected. 64 random bits, the same on every replica.
+    fn new_keyed_rows(&mut self, key: &[u8]) -> Result<Rows, Fault> {
+        let mut generation = self.random_u64()?;
+        loop {
+            let rows = Rows::of_key(key, generation, 0);
+            if self.elements(&rows, None, 1)?.is_empty() {
+                return Ok(rows);
+            }
+            generation = generation.wrapping_add(self.random_u64()? | 1);
+        }
     }
 
     fn write(&mut self, tree_key: &[u8], value: Option<Slice>) {
@@ -206,11 +248,15 @@ impl<'a> EntrySpace<'a> {
 
     /// Removes a record that is there: its count, its place in the expiry index, and its elements in the background.
     fn remove(&mut self, key: &[u8], record: &Record) {
+        self.discard_elements(key, record);
+        self.remove_record(key, record);
+    }
+
+    fn remove_record(&mut self, key: &[u8], record: &Record) {
         self.count(slot_of(key), -1);
         if let Some(at_ms) = record.view().expire_at_ms {
             self.unschedule(at_ms, key);
         }
-        self.discard_elements(key, record);
         self.write(&keys::record(key), None);
     }
 
@@ -222,9 +268,13 @@ impl<'a> EntrySpace<'a> {
     }
 
     fn discard_elements(&mut self, key: &[u8], record: &Record) {
-        if let Some(spread) = record.view().spread() {
-            self.write(&keys::garbage(key, spread.generation), Some(Slice::from(&[][..])));
-            self.view.garbage(true);
+        let Some(rows) = record.view().rows(key) else { return };
+        match self.evaluation {
+            Evaluation::Second => self.drops.push(Slice::from(rows.prefix)),
+            Evaluation::First => {
+                self.write(&keys::garbage(&rows.prefix), Some(Slice::from(&[][..])));
+                self.view.garbage(true);
+            }
         }
     }
 
@@ -305,11 +355,11 @@ impl Space for EntrySpace<'_> {
         let record = record.stamped(self.index);
         let old = self.raw(key)?;
         let tree_key = Slice::from(self.tree_key.as_slice());
-        let (old_expiry, old_spread) = old.as_ref().map_or((None, None), |old| {
+        let (old_expiry, old_rows) = old.as_ref().map_or((None, None), |old| {
             let view = old.view();
-            (view.expire_at_ms, view.spread())
+            (view.expire_at_ms, view.rows(key))
         });
-        let (expiry, spread) = (record.view().expire_at_ms, record.view().spread());
+        let expiry = record.view().expire_at_ms;
         let there = old.as_ref().is_some_and(|old| old.view().expire_at_ms.is_none_or(|at_ms| at_ms > self.now_ms));
         if !there && self.view.absent().any() {
             self.made.push(key.to_vec());
@@ -327,12 +377,11 @@ impl Space for EntrySpace<'_> {
                 self.view.expires_at(at_ms);
             }
         }
-        if let (Some(old), Some(old_spread)) = (&old, old_spread)
-            && spread.is_none_or(|spread| spread.generation != old_spread.generation)
+        if let (Some(old), Some(old_rows)) = (&old, old_rows)
+            && record.view().rows(key).is_none_or(|rows| rows.prefix != old_rows.prefix)
         {
             self.discard_elements(key, old);
         }
-        debug_assert!(record.view().kind != Kind::SpreadHash || spread.is_some());
         self.write_row(tree_key, Some(record.bytes().clone()));
         Ok(())
     }
@@ -343,34 +392,49 @@ impl Space for EntrySpace<'_> {
         Ok(live(Some(record), self.now_ms).is_some())
     }
 
-    fn element_get(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<Option<Slice>, Fault> {
-        let tree_key = keys::element(key, generation, element);
+    fn give_up(&mut self, key: &[u8]) -> Result<(), Fault> {
+        if let Some(record) = self.raw(key)? {
+            self.remove_record(key, &record);
+        }
+        Ok(())
+    }
+
+    fn evaluation(&self) -> Evaluation {
+        self.evaluation
+    }
+
+    fn new_rows(&mut self, key: &[u8]) -> Result<Rows, Fault> {
+        if self.evaluation == Evaluation::First {
+            return self.new_keyed_rows(key);
+        }
+        let id = self.index << COLLECTION_BITS | self.new_collections;
+        self.new_collections += 1;
+        assert!(self.new_collections < 1 << COLLECTION_BITS, "an entry has fewer bytes than so many collections");
+        Ok(Rows { prefix: keys::rows(slot_of(key), id), count: 0 })
+    }
+
+    fn element_get(&mut self, rows: &Rows, element: &[u8]) -> Result<Option<Slice>, Fault> {
+        let tree_key = keys::element(&rows.prefix, element);
         match self.overlay.get(tree_key.as_slice()) {
             Some(written) => Ok(written.clone()),
             None => Ok(self.view.engine().get(&tree_key)?),
         }
     }
 
-    fn element_put(&mut self, key: &[u8], generation: u64, element: &[u8], value: &[u8]) -> Result<(), Fault> {
-        self.write(&keys::element(key, generation, element), Some(Slice::from(value)));
+    fn element_put(&mut self, rows: &Rows, element: &[u8], value: &[u8]) -> Result<(), Fault> {
+        self.write_row(Slice::from(keys::element(&rows.prefix, element)), Some(Slice::from(value)));
         Ok(())
     }
 
-    fn element_delete(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<(), Fault> {
-        self.write(&keys::element(key, generation, element), None);
+    fn element_delete(&mut self, rows: &Rows, element: &[u8]) -> Result<(), Fault> {
+        self.write_row(Slice::from(keys::element(&rows.prefix, element)), None);
         Ok(())
     }
 
-    fn elements(
-        &mut self,
-        key: &[u8],
-        generation: u64,
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<(Slice, Slice)>, Fault> {
-        let (span, prefix) = element_span(key, generation, after);
-        let rows = self.merged(&span, false, limit)?;
-        Ok(rows.into_iter().map(|(tree_key, value)| (Slice::from(&tree_key[prefix..]), value)).collect())
+    fn elements(&mut self, rows: &Rows, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
+        let prefix = rows.prefix.len();
+        let found = self.merged(&element_span(rows, after), false, limit)?;
+        Ok(found.into_iter().map(|(tree_key, value)| (Slice::from(&tree_key[prefix..]), value)).collect())
     }
 
     fn scan(&mut self, start: &[u8], end: &[u8], reverse: bool, limit: usize) -> Result<Vec<(Slice, Record)>, Fault> {
@@ -416,6 +480,30 @@ impl Space for EntrySpace<'_> {
 
     fn request_clients(&mut self) -> Result<u64, Fault> {
         self.request_client_count()
+    }
+
+    fn stage(&mut self, rows: &Rows, until_ms: u64) -> Result<(), Fault> {
+        self.write(&keys::staged(until_ms, &rows.prefix), Some(Slice::from(&[][..])));
+        self.view.expires_at(until_ms);
+        Ok(())
+    }
+
+    fn is_staged(&mut self, rows: &Rows, until_ms: u64) -> Result<bool, Fault> {
+        let tree_key = keys::staged(until_ms, &rows.prefix);
+        match self.overlay.get(tree_key.as_slice()) {
+            Some(written) => Ok(written.is_some()),
+            None => Ok(self.view.engine().get(&tree_key)?.is_some()),
+        }
+    }
+
+    fn unstage(&mut self, rows: &Rows, until_ms: u64) -> Result<(), Fault> {
+        self.write(&keys::staged(until_ms, &rows.prefix), None);
+        Ok(())
+    }
+
+    fn drop_rows(&mut self, rows: &Rows) -> Result<(), Fault> {
+        self.drops.push(Slice::from(&rows.prefix[..]));
+        Ok(())
     }
 
     fn small_hash(&self) -> SmallHash {

@@ -1,4 +1,4 @@
-//! What a command sees of its shard while it runs: records, the elements of spread collections, and the time.
+//! What a command sees of its shard while it runs: records, the elements of large collections, and the time.
 //!
 //! One set of command handlers serves three callers: reads on a leader, reads on a worker's fast path (which may
 //! answer `Fault::WouldBlock` rather than wait for the disk), and entries at apply.
@@ -7,8 +7,9 @@ pub(crate) mod apply;
 pub(crate) mod read;
 pub(crate) mod remote;
 
-use crate::Record;
 use crate::config::Config;
+use crate::format::entry::Evaluation;
+use crate::{Record, Rows};
 use storage::Slice;
 
 /// Why a command could not see what it needs. Never to be answered as "not found".
@@ -45,32 +46,38 @@ pub trait Space {
     /// The live record of `key`.
     fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault>;
 
-    /// Writes a record and stamps it with `version()`. Keeps the key count, the expiry index and, where a spread
+    /// Writes a record and stamps it with `version()`. Keeps the key count, the expiry index and, where a large
     /// collection is replaced by something else, its garbage in order. Only in an entry.
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault>;
 
-    /// Removes a record (and, in the background, a spread collection's elements); true if there was a live one.
+    /// Removes a record (and, in the background, a large collection's elements); true if there was a live one.
     /// Only in an entry.
     fn delete(&mut self, key: &[u8]) -> Result<bool, Fault>;
 
-    /// The value of one element of the spread collection `key` of that `generation`.
-    fn element_get(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<Option<Slice>, Fault>;
+    /// Removes a record and leaves its elements, which another record refers to now. Only in an entry.
+    fn give_up(&mut self, key: &[u8]) -> Result<(), Fault>;
+
+    /// By which rules the entry is evaluated.
+    fn evaluation(&self) -> Evaluation {
+        Evaluation::Second
+    }
+
+    /// A place for the elements of a new large collection in the slot of `key`, where none are and none were.
+    /// Only in an entry.
+    fn new_rows(&mut self, key: &[u8]) -> Result<Rows, Fault>;
+
+    /// The value of one element of a large collection.
+    fn element_get(&mut self, rows: &Rows, element: &[u8]) -> Result<Option<Slice>, Fault>;
 
     /// Writes one element; the caller writes the collection's record too (its count). Only in an entry.
-    fn element_put(&mut self, key: &[u8], generation: u64, element: &[u8], value: &[u8]) -> Result<(), Fault>;
+    fn element_put(&mut self, rows: &Rows, element: &[u8], value: &[u8]) -> Result<(), Fault>;
 
     /// Removes one element. Only in an entry.
-    fn element_delete(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<(), Fault>;
+    fn element_delete(&mut self, rows: &Rows, element: &[u8]) -> Result<(), Fault>;
 
     /// Up to `limit` elements in byte order, beginning after `after` (or at the first); fewer only if there are no
     /// more.
-    fn elements(
-        &mut self,
-        key: &[u8],
-        generation: u64,
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<(Slice, Slice)>, Fault>;
+    fn elements(&mut self, rows: &Rows, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault>;
 
     /// Up to `limit` live keys and records in byte order within `start` (inclusive) .. `end` (exclusive; empty means
     /// unbounded); in falling order if `reverse`. It is for keys, kinds and versions: what the records of a shard hold
@@ -97,6 +104,27 @@ pub trait Space {
 
     /// Of how many clients the shard remembers requests.
     fn request_clients(&mut self) -> Result<u64, Fault> {
+        Err(Fault::WouldBlock)
+    }
+
+    /// Rows are being made that no record refers to, and are dropped at that time. This and what belongs to it: only in an
+    /// entry.
+    fn stage(&mut self, _rows: &Rows, _until_ms: u64) -> Result<(), Fault> {
+        Err(Fault::WouldBlock)
+    }
+
+    /// Whether `stage` said so, and neither they were dropped nor `unstage` was called.
+    fn is_staged(&mut self, _rows: &Rows, _until_ms: u64) -> Result<bool, Fault> {
+        Err(Fault::WouldBlock)
+    }
+
+    /// They are no longer to be dropped.
+    fn unstage(&mut self, _rows: &Rows, _until_ms: u64) -> Result<(), Fault> {
+        Err(Fault::WouldBlock)
+    }
+
+    /// Drops rows that no record refers to.
+    fn drop_rows(&mut self, _rows: &Rows) -> Result<(), Fault> {
         Err(Fault::WouldBlock)
     }
 

@@ -4,7 +4,7 @@ use crate::format::keys;
 use crate::space::SmallHash;
 use crate::stats::Lookups;
 use crate::view::{ABSENT, ShardView};
-use crate::{Fault, Record, Records, Space};
+use crate::{Fault, Record, Records, Rows, Space};
 use storage::{BlockRead, Cursor, FillMode, HeldBlock, Look, Slice, Snapshot, Span};
 use vocab::{Prng, Slot};
 
@@ -77,25 +77,27 @@ impl Space for CachedSpace<'_> {
         unreachable!("a read writes nothing")
     }
 
-    fn element_get(&mut self, _key: &[u8], _generation: u64, _element: &[u8]) -> Result<Option<Slice>, Fault> {
+    fn give_up(&mut self, _key: &[u8]) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn new_rows(&mut self, _key: &[u8]) -> Result<Rows, Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn element_get(&mut self, _rows: &Rows, _element: &[u8]) -> Result<Option<Slice>, Fault> {
         Err(Fault::WouldBlock)
     }
 
-    fn element_put(&mut self, _key: &[u8], _generation: u64, _element: &[u8], _value: &[u8]) -> Result<(), Fault> {
+    fn element_put(&mut self, _rows: &Rows, _element: &[u8], _value: &[u8]) -> Result<(), Fault> {
         unreachable!("a read writes nothing")
     }
 
-    fn element_delete(&mut self, _key: &[u8], _generation: u64, _element: &[u8]) -> Result<(), Fault> {
+    fn element_delete(&mut self, _rows: &Rows, _element: &[u8]) -> Result<(), Fault> {
         unreachable!("a read writes nothing")
     }
 
-    fn elements(
-        &mut self,
-        _key: &[u8],
-        _generation: u64,
-        _after: Option<&[u8]>,
-        _limit: usize,
-    ) -> Result<Vec<(Slice, Slice)>, Fault> {
+    fn elements(&mut self, _rows: &Rows, _after: Option<&[u8]>, _limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
         Err(Fault::WouldBlock)
     }
 
@@ -134,7 +136,12 @@ pub struct SnapshotSpace<'a> {
     held: Option<&'a mut Held>,
     /// What becomes of rows that the row cache does not have.
     fill: FillMode,
+    /// Rows that it may still read beside those that are asked for by name.
+    rows_left: usize,
 }
+
+/// Most rows beside those that are asked for by name that an event loop reads for one command.
+const FEW_ROWS: usize = 256;
 
 /// What was read from disk for a read that does not wait, and what it lacks.
 pub struct Held {
@@ -162,7 +169,7 @@ impl<'a> SnapshotSpace<'a> {
     pub fn of(view: &'a ShardView, snapshot: Box<dyn Snapshot + 'a>, now_ms: u64, seed: u64) -> Self {
         let prng = Prng::new(seed ^ snapshot.index());
         let (lookups, fill) = (Lookups::default(), FillMode::Again);
-        Self { view, snapshot, now_ms, prng, tree_key: Vec::new(), lookups, held: None, fill }
+        Self { view, snapshot, now_ms, prng, tree_key: Vec::new(), lookups, held: None, fill, rows_left: usize::MAX }
     }
 
     /// The same view, of which all rows are brought into the row cache: for what will be looked up at once.
@@ -171,10 +178,50 @@ impl<'a> SnapshotSpace<'a> {
         Self { fill: FillMode::Always, ..self }
     }
 
+    /// The same view for an event loop: what reads many rows is `Fault::WouldBlock`, and is run again elsewhere.
+    #[must_use]
+    pub fn of_few_rows(self) -> Self {
+        Self { rows_left: FEW_ROWS, ..self }
+    }
+
+    /// Elements of a large collection after `after`, one after the other until they are so many or have so many bytes.
+    pub(crate) fn slice(
+        &self,
+        rows: &Rows,
+        after: Option<&[u8]>,
+        elements_max: usize,
+        bytes_soft: usize,
+    ) -> Result<Vec<(Slice, Slice)>, Fault> {
+        let mut found = Vec::new();
+        let mut bytes = 0;
+        for row in self.snapshot.iter(element_span(rows, after), false).take(elements_max) {
+            let (tree_key, value) = row?;
+            bytes += tree_key.len() + value.len();
+            found.push((storage::tail_of(tree_key, rows.prefix.len()), value));
+            if bytes >= bytes_soft {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
     /// The keys that it was asked for.
     #[must_use]
     pub fn lookups(&self) -> Lookups {
         self.lookups
+    }
+
+    /// Before rows are read that are not asked for by name.
+    fn may_read_rows(&self) -> Result<(), Fault> {
+        self.may_wait()?;
+        if self.rows_left == 0 { Err(Fault::WouldBlock) } else { Ok(()) }
+    }
+
+    /// So many have been read.
+    fn took_rows(&mut self, rows: usize) {
+        if self.rows_left != usize::MAX {
+            self.rows_left = self.rows_left.saturating_sub(rows);
+        }
     }
 
     fn found(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
@@ -272,33 +319,38 @@ impl Space for SnapshotSpace<'_> {
         unreachable!("a read writes nothing")
     }
 
-    fn element_get(&mut self, key: &[u8], generation: u64, element: &[u8]) -> Result<Option<Slice>, Fault> {
-        value_of(&*self.snapshot, self.held.as_deref_mut(), &keys::element(key, generation, element))
-    }
-
-    fn element_put(&mut self, _key: &[u8], _generation: u64, _element: &[u8], _value: &[u8]) -> Result<(), Fault> {
+    fn give_up(&mut self, _key: &[u8]) -> Result<(), Fault> {
         unreachable!("a read writes nothing")
     }
 
-    fn element_delete(&mut self, _key: &[u8], _generation: u64, _element: &[u8]) -> Result<(), Fault> {
+    fn new_rows(&mut self, _key: &[u8]) -> Result<Rows, Fault> {
         unreachable!("a read writes nothing")
     }
 
-    fn elements(
-        &mut self,
-        key: &[u8],
-        generation: u64,
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<(Slice, Slice)>, Fault> {
-        self.may_wait()?;
-        let (span, prefix) = element_span(key, generation, after);
-        let rows = self.snapshot.iter(span, false).take(limit);
-        rows.map(|row| row.map(|(k, v)| (Slice::from(&k[prefix..]), v)).map_err(Fault::from)).collect()
+    fn element_get(&mut self, rows: &Rows, element: &[u8]) -> Result<Option<Slice>, Fault> {
+        value_of(&*self.snapshot, self.held.as_deref_mut(), &keys::element(&rows.prefix, element))
+    }
+
+    fn element_put(&mut self, _rows: &Rows, _element: &[u8], _value: &[u8]) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn element_delete(&mut self, _rows: &Rows, _element: &[u8]) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn elements(&mut self, rows: &Rows, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
+        self.may_read_rows()?;
+        let prefix = rows.prefix.len();
+        let found = self.snapshot.iter(element_span(rows, after), false).take(limit);
+        let found = found.map(|row| row.map(|(k, v)| (Slice::from(&k[prefix..]), v)).map_err(Fault::from));
+        let found: Vec<(Slice, Slice)> = found.collect::<Result<_, _>>()?;
+        self.took_rows(found.len());
+        Ok(found)
     }
 
     fn scan(&mut self, start: &[u8], end: &[u8], reverse: bool, limit: usize) -> Result<Vec<(Slice, Record)>, Fault> {
-        self.may_wait()?;
+        self.may_read_rows()?;
         let mut found = Vec::with_capacity(limit.min(1024));
         let mut records = self.records(start, end, reverse);
         while found.len() < limit
@@ -306,11 +358,16 @@ impl Space for SnapshotSpace<'_> {
         {
             found.extend(records.record()?.map(|record| (key, record)));
         }
+        drop(records);
+        self.took_rows(found.len());
         Ok(found)
     }
 
     fn walk<'b>(&'b mut self, start: &[u8], end: &[u8], reverse: bool) -> Result<Box<dyn Records + 'b>, Fault> {
         self.may_wait()?;
+        if self.rows_left != usize::MAX {
+            return Err(Fault::WouldBlock);
+        }
         Ok(self.records(start, end, reverse))
     }
 
@@ -332,14 +389,13 @@ pub(crate) fn record_span(start: &[u8], end: &[u8]) -> Span {
     Span { start: keys::record(start), end: if end.is_empty() { keys::records_end() } else { keys::record(end) } }
 }
 
-/// The tree keys of a collection's elements after `after`, and how many bytes stand before the element in each.
-pub(crate) fn element_span(key: &[u8], generation: u64, after: Option<&[u8]>) -> (Span, usize) {
-    let prefix = keys::elements_prefix(key, generation);
-    let mut start = prefix.clone();
+/// The tree keys of a large collection's elements after `after`.
+pub(crate) fn element_span(rows: &Rows, after: Option<&[u8]>) -> Span {
+    let mut start = rows.prefix.clone();
     if let Some(after) = after {
         // The smallest key after it.
         start.extend_from_slice(after);
         start.push(0);
     }
-    (Span { start, end: keys::prefix_end(&prefix) }, prefix.len())
+    Span { start, end: keys::prefix_end(&rows.prefix) }
 }

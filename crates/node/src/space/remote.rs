@@ -1,10 +1,10 @@
-//! A shard that another node leads, as commands over the whole store see it: pages of records, asked for with KV.SHARD_PAGE.
+//! A shard that another node leads, as commands over the whole store see it: pages of records, asked for with KV.PART.
 
 #[cfg(test)]
 mod tests;
 
 use crate::command::SHARD_PAGE;
-use crate::{Fault, Kind, Record, RecordRange, Records, Space};
+use crate::{Fault, Record, RecordRange, Records, Rows, Space};
 use resp::Value;
 use std::collections::VecDeque;
 use storage::Slice;
@@ -188,7 +188,7 @@ impl<R: Remote> Records for RemoteRecords<R> {
     }
 }
 
-/// The rows of an answer to KV.SHARD_PAGE RANGE, and whether there are more.
+/// The rows of an answer to KV.PART RANGE, and whether there are more.
 fn page(answer: RemoteAnswer) -> Result<(Vec<(Slice, Record)>, bool), Fault> {
     let Value::Array(parts) = decode(answer)? else { return Err(senseless()) };
     let (Some(Value::Int(more)), Some(Value::Array(rows)), 2) = (parts.first(), parts.get(1), parts.len()) else {
@@ -200,8 +200,7 @@ fn page(answer: RemoteAnswer) -> Result<(Vec<(Slice, Record)>, bool), Fault> {
     }
     let row = |[key, record]: &[Value; 2]| {
         let (key, record) = (key.as_bytes()?, Record::decode(Slice::from(record.as_bytes()?)).ok()?);
-        // Its elements could not be had.
-        (record.view().kind != Kind::SpreadHash).then(|| (Slice::from(key), record))
+        Some((Slice::from(key), record))
     };
     let rows: Option<Vec<_>> = pairs.iter().map(row).collect();
     Ok((rows.ok_or_else(senseless)?, *more != 0))
@@ -248,26 +247,29 @@ impl<R: Remote> Space for RemoteSpace<R> {
         unreachable!("a read writes nothing")
     }
 
-    fn element_get(&mut self, _key: &[u8], _generation: u64, _element: &[u8]) -> Result<Option<Slice>, Fault> {
-        unreachable!("records from elsewhere are whole")
-    }
-
-    fn element_put(&mut self, _key: &[u8], _generation: u64, _element: &[u8], _value: &[u8]) -> Result<(), Fault> {
+    fn give_up(&mut self, _key: &[u8]) -> Result<(), Fault> {
         unreachable!("a read writes nothing")
     }
 
-    fn element_delete(&mut self, _key: &[u8], _generation: u64, _element: &[u8]) -> Result<(), Fault> {
+    fn new_rows(&mut self, _key: &[u8]) -> Result<Rows, Fault> {
         unreachable!("a read writes nothing")
     }
 
-    fn elements(
-        &mut self,
-        _key: &[u8],
-        _generation: u64,
-        _after: Option<&[u8]>,
-        _limit: usize,
-    ) -> Result<Vec<(Slice, Slice)>, Fault> {
+    fn element_get(&mut self, _rows: &Rows, _element: &[u8]) -> Result<Option<Slice>, Fault> {
         unreachable!("records from elsewhere are whole")
+    }
+
+    fn element_put(&mut self, _rows: &Rows, _element: &[u8], _value: &[u8]) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn element_delete(&mut self, _rows: &Rows, _element: &[u8]) -> Result<(), Fault> {
+        unreachable!("a read writes nothing")
+    }
+
+    fn elements(&mut self, _rows: &Rows, _after: Option<&[u8]>, _limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
+        // A large collection without its elements is one that is too large for a page.
+        Err(Fault::WouldBlock)
     }
 
     fn scan(&mut self, start: &[u8], end: &[u8], reverse: bool, limit: usize) -> Result<Vec<(Slice, Record)>, Fault> {

@@ -8,7 +8,8 @@ fn expiries_that_nobody_counted_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let resources = SharedResources::new(StorageOptions::default());
     let engine = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
-    let keys = [keys::expiry(5, b"a"), keys::expiry(7, b"b"), keys::record(b"c"), keys::garbage(b"d", 1)];
+    let keys =
+        [keys::expiry(5, b"a"), keys::expiry(7, b"b"), keys::record(b"c"), keys::garbage(&keys::keyed_rows(b"d", 1))];
     let writes = keys.map(|key| (Slice::from(key), Some(Slice::from(&b"1"[..])))).into();
     engine.apply(1, WriteBatch { writes, ..WriteBatch::default() });
     let open = || ShardView::open(ShardId(0), (0, 16383), engine.clone(), Arc::new(RowCache::new(0))).unwrap();

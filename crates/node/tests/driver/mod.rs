@@ -125,12 +125,16 @@ impl Driver {
     }
 
     pub fn housekeep(&mut self) {
-        self.shard.housekeep(self.now_ms);
+        self.shard.housekeep(self.now());
+    }
+
+    fn now(&self) -> Moment {
+        Moment { wall_ms: self.now_ms, mono_us: self.now_ms * 1000 }
     }
 
     /// Proposes, persists, commits and applies until nothing is left.
     pub fn run(&mut self) {
-        let now = Moment { wall_ms: self.now_ms, mono_us: self.now_ms * 1000 };
+        let now = self.now();
         loop {
             self.shard.propose(now, &mut self.inbox);
             let mut write = LogWrite::default();

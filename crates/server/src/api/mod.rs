@@ -3,6 +3,7 @@
 
 pub(crate) mod admin;
 mod backup;
+mod copy;
 pub(crate) mod http;
 mod peer_command;
 mod route;

@@ -44,7 +44,8 @@ pub(crate) fn route(store: &NodeShared, spec: &CommandSpec, args: &[&[u8]]) -> R
     if matches!(spec.name, "FLUSHALL" | "FLUSHDB") {
         return check_flush(args).map(|()| Routed::Clear);
     }
-    if let Some(handler) = super::backup::handler(spec.name).or_else(|| super::admin::handler(spec.name)) {
+    let of_pool = [super::backup::handler, super::admin::handler, super::copy::handler];
+    if let Some(handler) = of_pool.iter().find_map(|family| family(spec.name)) {
         return Ok(Routed::Pool { handler });
     }
     let found = handlers(spec.id);

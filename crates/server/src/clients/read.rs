@@ -82,20 +82,24 @@ pub(super) fn read(
     let mut lookups = cached.lookups();
     if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {
         reply.buf.truncate(mark);
-        if !turn.requests.store.reads_are_fast(turn.now.wall_ms) {
+        if turn.requests.store.reads_are_fast(turn.now.wall_ms) {
+            let begun = Instant::now();
+            let seed = turn.requests.next_seed();
+            let mut space = SnapshotSpace::new(view, turn.now.wall_ms, seed).of_few_rows();
+            done = handler(&mut Call { args, space: &mut space, reply });
+            lookups = space.lookups();
+            drop(space);
+            turn.requests.store.note_read(begun.elapsed(), turn.now.wall_ms);
+        }
+        // It would wait for the disk, or reads too much for an event loop.
+        if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {
+            reply.buf.truncate(mark);
             if direct {
                 std::mem::swap(reply, &mut connection.output);
             }
             let place = (view.clone(), leads);
             return defer(turn, request, target, place, arrived_us, consistency, handler);
         }
-        let begun = Instant::now();
-        let seed = turn.requests.next_seed();
-        let mut space = SnapshotSpace::new(view, turn.now.wall_ms, seed);
-        done = handler(&mut Call { args, space: &mut space, reply });
-        lookups = space.lookups();
-        drop(space);
-        turn.requests.store.note_read(begun.elapsed(), turn.now.wall_ms);
     }
     conclude_on(view, done, reply, mark);
     // Asked again, after the read: the process may have slept since. The slot first, see `ShardView::owns`.

@@ -41,6 +41,8 @@ pub enum LinkEvent {
         node: NodeId,
         /// The store that it belongs to, if it does.
         store: Option<StoreId>,
+        /// The version of the protocol that both speak.
+        version: u16,
         /// What it tells everybody of itself.
         hello: Vec<u8>,
         /// Where it is, as seen from here.

@@ -241,7 +241,13 @@ impl Links {
             link.out.take_pieces();
         }
         self.up.insert(peer.node, key);
-        let up = LinkEvent::Up { node: peer.node, store: peer.store, hello: peer.hello.clone(), address: link.address };
+        let up = LinkEvent::Up {
+            node: peer.node,
+            store: peer.store,
+            version: peer.version,
+            hello: peer.hello.clone(),
+            address: link.address,
+        };
         link.state = State::Up(peer);
         hear(up);
         Ok(())

@@ -6,6 +6,7 @@ mod backup_holds;
 mod budget;
 mod data_dir;
 mod digests;
+mod entry_formats;
 mod forks;
 mod free_space;
 mod node_shared;

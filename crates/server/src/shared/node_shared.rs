@@ -6,6 +6,7 @@ use super::backup_holds::BackupHolds;
 use super::budget::Budget;
 use super::data_dir::DataDir;
 use super::digests::Digests;
+use super::entry_formats::EntryFormats;
 use super::forks::Forks;
 use super::free_space::FreeSpace;
 use super::peer_registry::PeerRegistry;
@@ -91,6 +92,8 @@ pub(crate) struct NodeShared {
     slow_until_ms: AtomicU64,
     /// Bytes of writes that are on their way to their shard's next entry.
     queued_bytes: AtomicUsize,
+    /// Which entries other nodes read.
+    pub(crate) entry_formats: EntryFormats,
     queued_bytes_max: usize,
 }
 
@@ -167,6 +170,7 @@ impl NodeShared {
             applied_settings: AppliedSettings::default(),
             slow_until_ms: AtomicU64::new(0),
             queued_bytes: AtomicUsize::new(0),
+            entry_formats: EntryFormats::default(),
             queued_bytes_max: budget.queued_writes,
         }))
     }

@@ -141,6 +141,10 @@ impl Effects for Shell {
         digest_marked(&self.store, comparison, at_ms, rows);
     }
 
+    fn reads_second_format(&self, node: NodeId) -> bool {
+        self.store.entry_formats.reads_second(node)
+    }
+
     fn map(&mut self, map: Arc<Map>) {
         self.follow_up.applied_map = Some(map);
     }

@@ -123,9 +123,10 @@ impl Peers {
         for event in heard {
             match event {
                 LinkEvent::Message(from, message) => self.receive(from, message, now),
-                LinkEvent::Up { node, hello, .. } => {
+                LinkEvent::Up { node, hello, version, .. } => {
                     log::info!("node {node} can be talked to");
                     self.store.peers.up(node);
+                    self.store.entry_formats.heard(node, version);
                     self.for_core.push(CoreEvent::Heard(node));
                     let info = NodeInfo::decode(&hello).ok();
                     let mut actions = Vec::new();

@@ -4,13 +4,19 @@ use super::element;
 use super::packed::{self, Entry, Packed, Varint};
 use super::stored::Stored;
 use crate::command::call::Error;
-use crate::{Kind, Record, Space, Spread};
+use crate::format::keys::{self, Home};
+use crate::{Evaluation, Kind, Record, Rows, Space};
 use std::collections::HashSet;
 use vocab::limits;
 
 /// The error about a field that is too long.
 pub(super) const FIELD_TOO_LONG: &str = "ERR field exceeds maximum allowed size (32000 bytes)";
 
+/// The error about a copy that is made at once, where it cannot be made in slices.
+const TOO_LARGE_TO_COPY: &str =
+    "ERR the collection is too large to be copied within a transaction (4096 elements, 8 MiB)";
+
+const _: () = assert!(limits::COPY_WHOLE_ELEMENTS_MAX == 4096 && limits::COPY_WHOLE_BYTES_MAX == 8 << 20);
 const _: () = assert!(limits::FIELD_BYTES_MAX == 32_000, "FIELD_TOO_LONG says how long");
 
 /// Whether a hash of so many fields and bytes is one record.
@@ -18,7 +24,7 @@ pub(super) fn fits_inline(count: usize, payload_bytes: usize) -> bool {
     count <= limits::INLINE_FIELDS_MAX && payload_bytes <= limits::INLINE_COLLECTION_BYTES_MAX
 }
 
-/// A hash in the making: packed while it is small, then spread.
+/// A hash in the making: packed while it is small, then large.
 ///
 /// The caller has checked that no field comes twice and none is too long: what is pushed may be written at once.
 pub(super) struct Builder<'k> {
@@ -27,47 +33,46 @@ pub(super) struct Builder<'k> {
     count: usize,
     /// The fields so far, without their count; empty once they are elements.
     body: Vec<u8>,
-    generation: Option<u64>,
+    /// Where the fields are that are elements.
+    rows: Option<Rows>,
 }
 
 impl<'k> Builder<'k> {
     pub(super) fn new(key: &'k [u8], expire_at_ms: Option<u64>) -> Self {
-        Self { key, expire_at_ms, count: 0, body: Vec::new(), generation: None }
+        Self { key, expire_at_ms, count: 0, body: Vec::new(), rows: None }
     }
 
     pub(super) fn push(&mut self, space: &mut dyn Space, field: &[u8], value: &[u8]) -> Result<(), Error> {
         self.count += 1;
-        if let Some(generation) = self.generation {
-            return Ok(space.element_put(self.key, generation, &element::name_of(field), value)?);
+        if let Some(rows) = &self.rows {
+            return Ok(space.element_put(rows, &element::name_of(field), value)?);
         }
         let count_bytes = Varint::new(self.count).bytes().len();
         if fits_inline(self.count, count_bytes + self.body.len() + packed::entry_bytes(field, value)) {
             packed::push_entry(&mut self.body, field, value);
             return Ok(());
         }
-        let generation = fresh_generation(space, self.key)?;
+        let rows = space.new_rows(self.key)?;
         let mut payload = Varint::new(self.count - 1).bytes().to_vec();
         payload.append(&mut self.body);
         let held_back = Packed::parse(&payload).expect("it was packed here");
         for entry in held_back.entries() {
             let (field, value) = entry.expect("it was packed here");
-            space.element_put(self.key, generation, &element::name_of(field), value)?;
+            space.element_put(&rows, &element::name_of(field), value)?;
         }
-        self.generation = Some(generation);
-        Ok(space.element_put(self.key, generation, &element::name_of(field), value)?)
+        space.element_put(&rows, &element::name_of(field), value)?;
+        self.rows = Some(rows);
+        Ok(())
     }
 
     /// Writes the record. At least one field must have been pushed: there is no empty hash.
     pub(super) fn finish(self, space: &mut dyn Space) -> Result<(), Error> {
         assert!(self.count > 0, "an empty hash is no hash");
-        let record = match self.generation {
-            Some(generation) => {
-                let spread = Spread { generation, count: self.count as u64 };
-                Record::stamped_new(space.version(), Kind::SpreadHash, self.expire_at_ms, &[&spread.encode()])
-            }
+        let record = match self.rows {
+            Some(rows) => large(space, self.expire_at_ms, &rows.with_count(self.count as u64)),
             None => Record::stamped_new(
                 space.version(),
-                Kind::Hash,
+                Kind::HASH,
                 self.expire_at_ms,
                 &[Varint::new(self.count).bytes(), &self.body],
             ),
@@ -76,28 +81,45 @@ impl<'k> Builder<'k> {
     }
 }
 
-/// A generation that no elements of `key` have, be they of a hash that is gone and not yet collected.
-///
-/// The version will not do: one entry may delete a spread hash and make another at the same key, and the elements of
-/// the first, collected later, must not take those of the second with them. Nor may a copy meet its elder's leavings
-/// when it comes back by RENAME. So: 64 random bits, which are the same on every replica.
-fn fresh_generation(space: &mut dyn Space, key: &[u8]) -> Result<u64, Error> {
-    let mut generation = space.random_u64()?;
-    while !space.elements(key, generation, None, 1)?.is_empty() {
-        generation = generation.wrapping_add(space.random_u64()? | 1);
+/// The record of a large hash, as the rules of the entry have it.
+pub(super) fn large(space: &dyn Space, expire_at_ms: Option<u64>, rows: &Rows) -> Record {
+    if space.evaluation() == Evaluation::First
+        && let Some(Home::Key(_, generation)) = keys::parse_collection(&rows.prefix).map(|found| found.home)
+    {
+        return Record::keyed_hash(space.version(), expire_at_ms, generation, rows.count);
     }
-    Ok(generation)
+    Record::large_hash(space.version(), expire_at_ms, rows)
 }
 
-/// Makes the hash `key` of all fields of `from`, which may be of another key; what was at `key` is replaced.
+/// Makes the hash `key` of all fields of `from`, which may be of another key; what was at `key` is replaced. One that is too
+/// large for one entry is an error, and nothing is written.
 pub(crate) fn copy(
     space: &mut dyn Space,
     from: &Stored<'_>,
     key: &[u8],
     expire_at_ms: Option<u64>,
 ) -> Result<(), Error> {
+    if space.evaluation() == Evaluation::First {
+        let mut builder = Builder::new(key, expire_at_ms);
+        from.each(space, |space, field, value| builder.push(space, field, value))?;
+        return builder.finish(space);
+    }
+    if from.count()? > limits::COPY_WHOLE_ELEMENTS_MAX {
+        return Err(TOO_LARGE_TO_COPY.into());
+    }
+    let (mut fields, mut bytes) = (Vec::new(), 0);
+    from.each(space, |_, field, value| {
+        bytes += field.len() + value.len();
+        if bytes > limits::COPY_WHOLE_BYTES_MAX {
+            return Err(TOO_LARGE_TO_COPY.into());
+        }
+        fields.push((field.to_vec(), value.to_vec()));
+        Ok(())
+    })?;
     let mut builder = Builder::new(key, expire_at_ms);
-    from.each(space, |space, field, value| builder.push(space, field, value))?;
+    for (field, value) in &fields {
+        builder.push(space, field, value)?;
+    }
     builder.finish(space)
 }
 

@@ -1,4 +1,4 @@
-//! The names of a spread hash's elements.
+//! The names of a large hash's elements.
 //!
 //! ```text
 //! bytes 0..6  position, big-endian: 0 for the empty field, else max(1, the upper 48 bits of XXH3-64 of the field)

@@ -1,9 +1,8 @@
 //! Hashes: fields and values under one key.
 //!
 //! A small hash is one record (`packed`). One with more than `INLINE_FIELDS_MAX` fields or
-//! `INLINE_COLLECTION_BYTES_MAX` bytes is *spread*: its record holds a generation and a count, and each field is an
-//! element of its own (`element`), so that no write costs the size of the hash. A spread hash stays so until it is
-//! empty, as in Redis. `stored` reads either form, `write` changes it, `build` makes a whole one.
+//! `INLINE_COLLECTION_BYTES_MAX` bytes is *large*: its record refers to rows, of which each holds one field
+//! (`element`), so that no write costs the size of the hash. A large hash stays so until it is empty, as in Redis. `stored` reads either form, `write` changes it, `build` makes a whole one.
 
 mod build;
 mod element;

@@ -4,13 +4,13 @@ use super::element;
 use super::stored::{Form, Stored};
 use crate::command::args;
 use crate::command::call::{Call, Error, Outcome};
-use crate::{Fault, Space, Spread};
+use crate::{Fault, Rows, Space};
 use resp::{Proto, Reply};
 use std::collections::HashSet;
 use storage::Slice;
 use vocab::limits;
 
-/// A spread hash of no more fields is read whole to draw one of them.
+/// A large hash of no more fields is read whole to draw one of them.
 const WHOLE_MAX: usize = 64;
 /// How many elements a stretch of positions holds on average when one is drawn.
 const STRETCH_MEAN: u64 = 16;
@@ -82,8 +82,8 @@ fn any_one(call: &mut Call<'_>) -> Outcome {
             let (field, _) = entries.get(at).ok_or_else(|| hash.corrupt("hash without a field"))?;
             call.reply.bulk(field);
         }
-        Form::Spread(spread) => {
-            let (name, _) = draw(call.space, &hash, *spread)?;
+        Form::Large(rows) => {
+            let (name, _) = draw(call.space, &hash, rows)?;
             call.reply.bulk(hash.field_of(&name)?);
         }
     }
@@ -95,12 +95,12 @@ fn distinct(space: &mut dyn Space, hash: &Stored<'_>, count: u64, answer: &mut A
     let size = hash.count()?;
     let count = count.min(size);
     answer.head(count as usize);
-    if let Form::Spread(spread) = &hash.form
+    if let Form::Large(rows) = &hash.form
         && count <= size / 3
     {
         let mut seen = HashSet::new();
         while (seen.len() as u64) < count {
-            let (name, value) = draw(space, hash, *spread)?;
+            let (name, value) = draw(space, hash, rows)?;
             if !seen.contains(&name) {
                 answer.field(hash.field_of(&name)?, &value);
                 seen.insert(name);
@@ -128,13 +128,13 @@ fn repeated(space: &mut dyn Space, hash: &Stored<'_>, count: u64, answer: &mut A
     answer.head(count as usize);
     let size = hash.count()?;
     match &hash.form {
-        Form::Spread(spread) if count <= size / 3 => {
+        Form::Large(rows) if count <= size / 3 => {
             for _ in 0..count {
-                let (name, value) = draw(space, hash, *spread)?;
+                let (name, value) = draw(space, hash, rows)?;
                 answer.field(hash.field_of(&name)?, &value);
             }
         }
-        Form::Spread(_) => {
+        Form::Large(_) => {
             // One pass keeps what was drawn beforehand, so that memory follows the reply and not the hash.
             let drawn: Vec<u64> = (0..count).map(|_| below(space, size)).collect::<Result<_, _>>()?;
             let mut places = drawn.clone();
@@ -165,23 +165,23 @@ fn repeated(space: &mut dyn Space, hash: &Stored<'_>, count: u64, answer: &mut A
     Ok(())
 }
 
-/// One element of a spread hash, each as likely as any other.
+/// One element of a large hash, each as likely as any other.
 ///
 /// Positions are divided into stretches that hold `STRETCH_MEAN` elements on average. One is drawn and kept with a
 /// likelihood proportional to how many elements it holds, so an element's chance does not depend on its neighbours.
-fn draw(space: &mut dyn Space, hash: &Stored<'_>, spread: Spread) -> Result<(Slice, Slice), Error> {
+fn draw(space: &mut dyn Space, hash: &Stored<'_>, rows: &Rows) -> Result<(Slice, Slice), Error> {
     let pick = |space: &mut dyn Space, mut elements: Vec<(Slice, Slice)>| {
         let at = below(space, elements.len() as u64)? as usize;
         Ok::<_, Error>(elements.swap_remove(at))
     };
-    if spread.count <= WHOLE_MAX as u64 {
-        let all = space.elements(hash.key, spread.generation, None, WHOLE_MAX)?;
+    if rows.count <= WHOLE_MAX as u64 {
+        let all = space.elements(rows, None, WHOLE_MAX)?;
         return if all.is_empty() { Err(hash.corrupt("hash without its elements")) } else { pick(space, all) };
     }
-    let width = (element::POSITIONS / spread.count * STRETCH_MEAN).clamp(1, element::POSITIONS);
+    let width = (element::POSITIONS / rows.count * STRETCH_MEAN).clamp(1, element::POSITIONS);
     for _ in 0..TRIES_MAX {
         let start = below(space, element::POSITIONS.div_ceil(width))? * width;
-        let mut stretch = from_position(space, hash, spread, start, STRETCH_MAX)?;
+        let mut stretch = from_position(space, rows, start, STRETCH_MAX)?;
         stretch.retain(|(name, _)| element::position_of(name).is_some_and(|position| position < start + width));
         if below(space, STRETCH_MAX as u64)? < stretch.len() as u64 {
             return pick(space, stretch);
@@ -189,9 +189,9 @@ fn draw(space: &mut dyn Space, hash: &Stored<'_>, spread: Spread) -> Result<(Sli
     }
     // Only a hash whose fields were chosen for their positions comes to this: the next element must do.
     let start = below(space, element::POSITIONS)?;
-    let mut next = from_position(space, hash, spread, start, 1)?;
+    let mut next = from_position(space, rows, start, 1)?;
     if next.is_empty() {
-        next = from_position(space, hash, spread, 0, 1)?;
+        next = from_position(space, rows, 0, 1)?;
     }
     next.pop().ok_or_else(|| hash.corrupt("hash without its elements"))
 }
@@ -199,14 +199,13 @@ fn draw(space: &mut dyn Space, hash: &Stored<'_>, spread: Spread) -> Result<(Sli
 /// Up to `limit` elements at `position` and after.
 fn from_position(
     space: &mut dyn Space,
-    hash: &Stored<'_>,
-    spread: Spread,
+    rows: &Rows,
     position: u64,
     limit: usize,
 ) -> Result<Vec<(Slice, Slice)>, Error> {
     let before = element::before(position);
     let after = (position > 0).then_some(&before[..]);
-    Ok(space.elements(hash.key, spread.generation, after, limit)?)
+    Ok(space.elements(rows, after, limit)?)
 }
 
 /// A random number below `bound`.

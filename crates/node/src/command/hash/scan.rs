@@ -1,6 +1,6 @@
 //! HSCAN.
 //!
-//! An inline hash is answered whole, as Redis does with a small one. In a spread hash the cursor is the position (see
+//! An inline hash is answered whole, as Redis does with a small one. In a large hash the cursor is the position (see
 //! `element`) at which to go on; all fields of a position are answered together. So every field that is there from the
 //! beginning of an iteration to its end is answered, each once, and nothing is kept between the calls.
 
@@ -9,7 +9,7 @@ use super::packed::Entry;
 use super::stored::{Form, Stored};
 use crate::command::args;
 use crate::command::call::{Call, Error, Outcome};
-use crate::{Space, Spread};
+use crate::{Rows, Space};
 use resp::glob_matches;
 use storage::Slice;
 
@@ -33,8 +33,8 @@ pub(super) fn hscan(call: &mut Call<'_>) -> Outcome {
             entries.retain(|(field, _)| options.admits(field));
             answer(call, 0, &entries);
         }
-        Form::Spread(spread) => {
-            let (next, elements) = walk(call.space, &hash, *spread, cursor, options.count)?;
+        Form::Large(rows) => {
+            let (next, elements) = walk(call.space, &hash, rows, cursor, options.count)?;
             let mut entries = Vec::with_capacity(elements.len());
             for (name, value) in &elements {
                 let field = hash.field_of(name)?;
@@ -62,7 +62,7 @@ fn answer(call: &mut Call<'_>, cursor: u64, entries: &[Entry<'_>]) {
 fn walk(
     space: &mut dyn Space,
     hash: &Stored<'_>,
-    spread: Spread,
+    rows: &Rows,
     cursor: u64,
     count: usize,
 ) -> Result<(u64, Vec<(Slice, Slice)>), Error> {
@@ -75,7 +75,7 @@ fn walk(
     loop {
         // One more than wanted tells whether, and where, to go on.
         let limit = (count - count.min(found.len())).saturating_add(1).min(CHUNK);
-        let chunk = space.elements(hash.key, spread.generation, after.as_deref(), limit)?;
+        let chunk = space.elements(rows, after.as_deref(), limit)?;
         let ended = chunk.len() < limit;
         for (name, value) in chunk {
             let position =

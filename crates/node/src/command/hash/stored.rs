@@ -4,13 +4,16 @@ use super::element;
 use super::packed::{self, Entry, Malformed, Packed, Varint};
 use crate::command::args;
 use crate::command::call::Error;
-use crate::{Fault, Kind, Record, Space, Spread};
+use crate::{Fault, Record, Rows, Space, Type};
 use std::ops::Deref;
 use storage::Slice;
 use vocab::limits;
 
-/// How many elements of a spread hash are read at a time.
+/// How many elements of a large hash are read at a time.
 const CHUNK: usize = 128;
+
+/// Ends the walk over a hash that is longer than wanted.
+const TOO_LONG: &str = "ERR the hash is too long";
 
 /// The hash at a key.
 pub(crate) struct Stored<'k> {
@@ -23,8 +26,8 @@ pub(crate) struct Stored<'k> {
 pub(super) enum Form {
     /// In the record.
     Inline(Record),
-    /// In elements.
-    Spread(Spread),
+    /// In rows of their own.
+    Large(Rows),
 }
 
 /// A field's value: part of a record, or an element's.
@@ -54,11 +57,13 @@ impl<'k> Stored<'k> {
     pub(crate) fn of(key: &'k [u8], record: Record) -> Result<Self, Error> {
         let view = record.view();
         let expire_at_ms = view.expire_at_ms;
-        let form = match (view.kind, view.spread()) {
-            (Kind::Hash, _) => Form::Inline(record),
-            (Kind::SpreadHash, Some(spread)) => Form::Spread(spread),
-            (Kind::SpreadHash, None) => return Err(corrupt(key, "spread record of a wrong length")),
-            _ => return Err(args::WRONGTYPE.into()),
+        if view.kind.ty != Type::Hash {
+            return Err(args::WRONGTYPE.into());
+        }
+        let form = match (view.kind.is_large(), view.rows(key)) {
+            (false, _) => Form::Inline(record),
+            (true, Some(rows)) => Form::Large(rows),
+            (true, None) => return Err(corrupt(key, "record of a large hash of a wrong length")),
         };
         Ok(Self { key, expire_at_ms, form })
     }
@@ -67,7 +72,7 @@ impl<'k> Stored<'k> {
     pub(crate) fn count(&self) -> Result<u64, Error> {
         match &self.form {
             Form::Inline(record) => Ok(self.packed(record)?.count() as u64),
-            Form::Spread(spread) => Ok(spread.count),
+            Form::Large(rows) => Ok(rows.count),
         }
     }
 
@@ -93,16 +98,16 @@ impl<'k> Stored<'k> {
                 Ok(found.map(Value::Inline))
             }
             // A longer one could not be stored; nor may the tree be asked for it.
-            Form::Spread(_) if field.len() > limits::FIELD_BYTES_MAX => Ok(None),
-            Form::Spread(spread) => {
-                let found = space.element_get(self.key, spread.generation, &element::name_of(field))?;
+            Form::Large(_) if field.len() > limits::FIELD_BYTES_MAX => Ok(None),
+            Form::Large(rows) => {
+                let found = space.element_get(rows, &element::name_of(field))?;
                 Ok(found.map(Value::Element))
             }
         }
     }
 
     /// Calls `visit` with the space and every field and value: an inline hash's in the order in which they were
-    /// first set, a spread one's by position.
+    /// first set, a large one's by position.
     pub(crate) fn each(
         &self,
         space: &mut dyn Space,
@@ -115,11 +120,11 @@ impl<'k> Stored<'k> {
                     visit(space, field, value)?;
                 }
             }
-            Form::Spread(spread) => {
-                let mut left = spread.count;
+            Form::Large(rows) => {
+                let mut left = rows.count;
                 let mut after: Option<Slice> = None;
                 while left > 0 {
-                    let chunk = space.elements(self.key, spread.generation, after.as_deref(), CHUNK)?;
+                    let chunk = space.elements(rows, after.as_deref(), CHUNK)?;
                     if chunk.is_empty() || chunk.len() as u64 > left {
                         return Err(self.corrupt("hash whose elements are not as many as its count"));
                     }
@@ -137,15 +142,19 @@ impl<'k> Stored<'k> {
     /// All fields as the payload of an inline hash, however large; `None` if that is longer than `bytes_max`.
     pub(crate) fn packed_whole(&self, space: &mut dyn Space, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
         let mut payload = Varint::new(self.count()? as usize).bytes().to_vec();
-        let mut fits = true;
-        self.each(space, |_, field, value| {
-            fits &= payload.len() + packed::entry_bytes(field, value) <= bytes_max;
-            if fits {
-                packed::push_entry(&mut payload, field, value);
+        let packed = self.each(space, |_, field, value| {
+            if payload.len() + packed::entry_bytes(field, value) > bytes_max {
+                return Err(TOO_LONG.into());
             }
+            packed::push_entry(&mut payload, field, value);
             Ok(())
-        })?;
-        Ok(fits.then_some(payload))
+        });
+        match packed {
+            Ok(()) => Ok(Some(payload)),
+            // What is read fails otherwise.
+            Err(Error::Reply(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The packed payload of this hash's record.

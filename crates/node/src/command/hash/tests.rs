@@ -1,4 +1,4 @@
-//! Transcripts, which Redis itself is held against; a model for both forms; and what only spread hashes promise.
+//! Transcripts, which Redis itself is held against; a model for both forms; and what only large hashes promise.
 #![allow(clippy::unwrap_used)]
 
 use super::build::{copy, restore};
@@ -6,9 +6,11 @@ use super::stored::Stored;
 use crate::command::call::{Call, Error};
 use crate::command::testspace::TestSpace;
 use crate::command::{handler, transcript};
-use crate::{Kind, Record, Space, Spread};
+use crate::format::keys;
+use crate::{Kind, Record, Rows, Space};
 use resp::{Proto, Reply};
 use std::collections::{BTreeMap, BTreeSet};
+use vocab::Slot;
 use vocab::{Prng, limits};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -74,8 +76,8 @@ fn kind(space: &mut TestSpace) -> Kind {
     space.get(b"h").unwrap().unwrap().view().kind
 }
 
-fn generation(space: &mut TestSpace) -> u64 {
-    space.get(b"h").unwrap().unwrap().view().spread().unwrap().generation
+fn rows(space: &mut TestSpace) -> Rows {
+    space.get(b"h").unwrap().unwrap().view().rows(b"h").unwrap()
 }
 
 /// One random step on the hash and on the model.
@@ -121,7 +123,7 @@ fn agrees_with_a_model_in_both_forms() {
             for _ in 0..50 {
                 space.version += 1;
                 step(&mut prng, &mut space, &mut model, names, round % 20 < 10);
-                kinds.insert(space.get(b"h").unwrap().map(|record| record.view().kind as u8));
+                kinds.insert(space.get(b"h").unwrap().map(|record| record.view().kind.is_large()));
             }
             space.validate();
             assert_eq!(pairs(&strings(&mut space, &[b"HGETALL", b"h"])), model);
@@ -133,25 +135,25 @@ fn agrees_with_a_model_in_both_forms() {
                 assert!(strings(&mut space, &args).iter().eq(model.values()));
             }
         }
-        assert!(kinds.contains(&None) && kinds.contains(&Some(Kind::Hash as u8)), "{kinds:?}");
-        assert_eq!(kinds.contains(&Some(Kind::SpreadHash as u8)), names > 50);
+        assert!(kinds.contains(&None) && kinds.contains(&Some(false)), "{kinds:?}");
+        assert_eq!(kinds.contains(&Some(true)), names > 50);
     }
 }
 
 #[test]
-fn spreads_beyond_the_limits_and_stays_spread() {
+fn large_beyond_the_limits_and_stays_so() {
     let mut space = space_with(limits::INLINE_FIELDS_MAX);
-    assert_eq!(kind(&mut space), Kind::Hash);
+    assert_eq!(kind(&mut space), Kind::HASH);
     let record = space.get(b"h").unwrap().unwrap();
-    space.put(b"h", Record::new(Kind::Hash, Some(u64::MAX), &[record.view().payload])).unwrap();
+    space.put(b"h", Record::new(Kind::HASH, Some(u64::MAX), &[record.view().payload])).unwrap();
     assert_eq!(run(&mut space, &[b"HSET", b"h", b"one more", b"v"]), int(1));
-    assert_eq!(kind(&mut space), Kind::SpreadHash);
+    assert_eq!(kind(&mut space), Kind::LARGE_HASH);
     assert_eq!(space.element_count(b"h"), limits::INLINE_FIELDS_MAX + 1);
     assert_eq!(space.get(b"h").unwrap().unwrap().view().expire_at_ms, Some(u64::MAX), "the expiry stays");
     for i in 1..limits::INLINE_FIELDS_MAX {
         assert_eq!(run(&mut space, &[b"HDEL", b"h", format!("f{i}").as_bytes()]), int(1));
     }
-    assert_eq!(kind(&mut space), Kind::SpreadHash);
+    assert_eq!(kind(&mut space), Kind::LARGE_HASH);
     assert_eq!(space.get(b"h").unwrap().unwrap().view().expire_at_ms, Some(u64::MAX));
     assert_eq!(run(&mut space, &[b"HDEL", b"h", b"f0", b"one more", b"f0"]), int(2));
     assert_eq!(space.get(b"h").unwrap(), None);
@@ -160,9 +162,9 @@ fn spreads_beyond_the_limits_and_stays_spread() {
     let value = vec![b'x'; limits::INLINE_COLLECTION_BYTES_MAX];
     run(&mut space, &[b"HSET", b"h", b"f", b"v"]).unwrap();
     run(&mut space, &[b"HSET", b"h", b"f", &value[..value.len() - 5]]).unwrap();
-    assert_eq!(kind(&mut space), Kind::Hash, "just fits: a count, a field of 1 + 1 bytes and a value of 2 + 8187");
+    assert_eq!(kind(&mut space), Kind::HASH, "just fits: a count, a field of 1 + 1 bytes and a value of 2 + 8187");
     run(&mut space, &[b"HSET", b"h", b"f", &value[..value.len() - 4]]).unwrap();
-    assert_eq!(kind(&mut space), Kind::SpreadHash);
+    assert_eq!(kind(&mut space), Kind::LARGE_HASH);
     assert_eq!(strings(&mut space, &[b"HVALS", b"h"]), [&value[..value.len() - 4]]);
 }
 
@@ -186,15 +188,15 @@ fn a_write_costs_the_same_however_large_the_hash() {
 }
 
 #[test]
-fn a_hash_made_again_in_one_entry_has_its_own_generation() {
+fn a_hash_made_again_in_one_entry_has_rows_of_its_own() {
     let mut space = space_with(200);
-    let before = generation(&mut space);
+    let before = rows(&mut space).prefix;
     run(&mut space, &[b"DEL", b"h"]).unwrap();
     let mut args: Vec<&[u8]> = vec![b"HSET", b"h"];
     let fields: Vec<String> = (0..200).map(|i| format!("f{i}")).collect();
     args.extend(fields.iter().flat_map(|field| [field.as_bytes(), b"w"]));
     run(&mut space, &args).unwrap();
-    assert_ne!(generation(&mut space), before);
+    assert_ne!(rows(&mut space).prefix, before);
 }
 
 #[test]
@@ -236,10 +238,10 @@ fn a_scan_meets_every_field_that_stays() {
 #[test]
 fn a_scan_keeps_fields_of_one_position_together() {
     let mut space = TestSpace::new();
-    let spread = Spread { generation: 1, count: 4 };
-    space.put(b"h", Record::new(Kind::SpreadHash, None, &[&spread.encode()])).unwrap();
+    let rows = Rows { prefix: keys::rows(Slot(1), 1), count: 4 };
+    space.put(b"h", Record::large_hash(1, None, &rows)).unwrap();
     for name in [b"\0\0\0\0\0\x07a", b"\0\0\0\0\0\x07b", b"\0\0\0\0\0\x07c", b"\0\0\0\0\0\x09d"] {
-        space.element_put(b"h", 1, name, b"v").unwrap();
+        space.element_put(&rows, name, b"v").unwrap();
     }
     for count in [&b"1"[..], b"2", b"3"] {
         let first = strings(&mut space, &[b"HSCAN", b"h", b"0", b"COUNT", count]);
@@ -356,7 +358,7 @@ fn encodings_are_named_as_in_redis() {
         run(&mut space, &[b"HSET", b"h", field, value]).unwrap();
         assert_eq!(encoding(&mut space), expected);
     }
-    // However it is kept here: spread from 129 fields on.
+    // However it is kept here: large from 129 fields on.
     for (fields, expected) in [(128, "listpack"), (129, "listpack"), (512, "listpack"), (513, "hashtable")] {
         assert_eq!(encoding(&mut space_with(fields)), expected, "{fields} fields");
     }

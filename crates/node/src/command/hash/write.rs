@@ -2,12 +2,12 @@
 //!
 //! Everything is read and checked before the first write, so that an error leaves nothing behind.
 
-use super::build::{Builder, FIELD_TOO_LONG, fits_inline};
+use super::build::{Builder, FIELD_TOO_LONG, fits_inline, large};
 use super::element;
 use super::packed::{Entry, Varint};
 use super::stored::{Form, Stored};
 use crate::command::call::{Call, Error, Outcome};
-use crate::{Kind, Record, Space, Spread};
+use crate::{Kind, Record, Rows, Space};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use vocab::limits;
 
@@ -72,7 +72,7 @@ pub(super) fn put(
         return put_whole(space, key, None, Vec::new(), pairs);
     };
     match (&hash.form, pairs) {
-        (Form::Spread(spread), _) => put_elements(space, hash, *spread, pairs),
+        (Form::Large(rows), _) => put_elements(space, hash, rows, pairs),
         (Form::Inline(record), [field, value]) => put_one(space, hash, record, field, value),
         (Form::Inline(record), _) => put_whole(space, key, hash.expire_at_ms, hash.entries(record)?, pairs),
     }
@@ -99,7 +99,7 @@ fn put_one(
     if !fits_inline(packed.count() + created, parts.iter().map(|part| part.len()).sum()) {
         return put_whole(space, hash.key, hash.expire_at_ms, hash.entries(record)?, &[field, value]);
     }
-    space.put(hash.key, Record::stamped_new(space.version(), Kind::Hash, hash.expire_at_ms, parts))?;
+    space.put(hash.key, Record::stamped_new(space.version(), Kind::HASH, hash.expire_at_ms, parts))?;
     Ok(created)
 }
 
@@ -145,34 +145,32 @@ fn merge<'a>(mut fields: Vec<Entry<'a>>, pairs: &[&'a [u8]]) -> Vec<Entry<'a>> {
     fields
 }
 
-fn put_elements(space: &mut dyn Space, hash: &Stored<'_>, spread: Spread, pairs: &[&[u8]]) -> Result<usize, Error> {
+fn put_elements(space: &mut dyn Space, hash: &Stored<'_>, rows: &Rows, pairs: &[&[u8]]) -> Result<usize, Error> {
     // In the order of the fields, which is the same on every replica.
     let fields: BTreeMap<&[u8], &[u8]> = pairs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let mut created = 0;
     let mut writes = Vec::with_capacity(fields.len());
     for (field, value) in fields {
         let name = element::name_of(field);
-        created += usize::from(space.element_get(hash.key, spread.generation, &name)?.is_none());
+        created += usize::from(space.element_get(rows, &name)?.is_none());
         writes.push((name, value));
     }
     for (name, value) in writes {
-        space.element_put(hash.key, spread.generation, &name, value)?;
+        space.element_put(rows, &name, value)?;
     }
-    put_count(space, hash, Spread { count: spread.count + created as u64, ..spread })?;
+    put_count(space, hash, &rows.with_count(rows.count + created as u64))?;
     Ok(created)
 }
 
-fn put_count(space: &mut dyn Space, hash: &Stored<'_>, spread: Spread) -> Outcome {
-    Ok(space.put(
-        hash.key,
-        Record::stamped_new(space.version(), Kind::SpreadHash, hash.expire_at_ms, &[&spread.encode()]),
-    )?)
+fn put_count(space: &mut dyn Space, hash: &Stored<'_>, rows: &Rows) -> Outcome {
+    let record = large(space, hash.expire_at_ms, rows);
+    Ok(space.put(hash.key, record)?)
 }
 
 /// Removes fields and, with the last of them, the key. Answers how many there were.
 fn remove(space: &mut dyn Space, hash: &Stored<'_>, fields: &[&[u8]]) -> Result<usize, Error> {
     match (&hash.form, fields) {
-        (Form::Spread(spread), _) => remove_elements(space, hash, *spread, fields),
+        (Form::Large(rows), _) => remove_elements(space, hash, rows, fields),
         (Form::Inline(record), [field]) => remove_one(space, hash, record, field),
         (Form::Inline(record), _) => remove_packed(space, hash, record, fields),
     }
@@ -189,7 +187,7 @@ fn remove_one(space: &mut dyn Space, hash: &Stored<'_>, record: &Record, field: 
     let body = payload.len() - packed.body().len();
     let count = Varint::new(packed.count() - 1);
     let parts: [&[u8]; 3] = [count.bytes(), &payload[body..place.start], &payload[place.end..]];
-    space.put(hash.key, Record::stamped_new(space.version(), Kind::Hash, hash.expire_at_ms, &parts))?;
+    space.put(hash.key, Record::stamped_new(space.version(), Kind::HASH, hash.expire_at_ms, &parts))?;
     Ok(1)
 }
 
@@ -209,26 +207,26 @@ fn remove_packed(space: &mut dyn Space, hash: &Stored<'_>, record: &Record, fiel
     Ok(removed)
 }
 
-fn remove_elements(space: &mut dyn Space, hash: &Stored<'_>, spread: Spread, fields: &[&[u8]]) -> Result<usize, Error> {
+fn remove_elements(space: &mut dyn Space, hash: &Stored<'_>, rows: &Rows, fields: &[&[u8]]) -> Result<usize, Error> {
     let fields: BTreeSet<&[u8]> = fields.iter().copied().collect();
     let mut found = Vec::new();
     for field in fields.into_iter().filter(|field| field.len() <= limits::FIELD_BYTES_MAX) {
         let name = element::name_of(field);
-        if space.element_get(hash.key, spread.generation, &name)?.is_some() {
+        if space.element_get(rows, &name)?.is_some() {
             found.push(name);
         }
     }
     let removed = found.len();
-    let left = spread.count.checked_sub(removed as u64);
+    let left = rows.count.checked_sub(removed as u64);
     let left = left.ok_or_else(|| hash.corrupt("hash with more elements than its count"))?;
     if left == 0 {
         // The elements go with the record.
         space.delete(hash.key)?;
     } else if removed > 0 {
         for name in found {
-            space.element_delete(hash.key, spread.generation, &name)?;
+            space.element_delete(rows, &name)?;
         }
-        put_count(space, hash, Spread { count: left, ..spread })?;
+        put_count(space, hash, &rows.with_count(left))?;
     }
     Ok(removed)
 }

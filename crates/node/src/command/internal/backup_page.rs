@@ -1,18 +1,18 @@
 //! A page of a backup: keys with what they hold, in key order, as of the moment of a snapshot.
 //!
 //! The reply is `[cursor, rows]`: the cursor to go on from, null after the last page; and for each row
-//! `[key, expiry in ms since the epoch or 0, value]`, the value a string, or fields and values. A spread hash is as many
+//! `[key, expiry in ms since the epoch or 0, value]`, the value a string, or fields and values. A large hash is as many
 //! rows as it takes, one after the other.
 
 use crate::command::call::{Error, Outcome};
 use crate::command::hash::{Stored, field_of};
 use crate::space::read::SnapshotSpace;
-use crate::{Kind, Record, ShardView, Space};
+use crate::{Layout, Record, ShardView, Space, Type};
 use resp::Reply;
 use storage::{Slice, Snapshot, Span};
 
 const BAD_CURSOR: &str = "ERR not a cursor of a backup";
-/// Elements of a spread hash that are read at a time.
+/// Elements of a large hash that are read at a time.
 const ELEMENTS: usize = 256;
 /// Records that are read at a time.
 const RECORDS: usize = 256;
@@ -22,7 +22,7 @@ const RECORDS: usize = 256;
 enum Cursor {
     /// With the first key after this one.
     After(Vec<u8>),
-    /// In a spread hash, after this element.
+    /// In a large hash, after this element.
     Within(Vec<u8>, Vec<u8>),
 }
 
@@ -125,7 +125,7 @@ fn fill(space: &mut SnapshotSpace<'_>, cursor: &[u8], page: &mut Page) -> Result
         Some(Cursor::After(key)) => following(key),
         Some(Cursor::Within(key, element)) => {
             if let Some(record) = space.get(&key)?
-                && let Some(within) = spread(space, &key, &record, Some(&element), page)?
+                && let Some(within) = large(space, &key, &record, Some(&element), page)?
             {
                 return Ok(Some(within));
             }
@@ -163,13 +163,13 @@ fn following(mut key: Vec<u8>) -> Vec<u8> {
 fn row(space: &mut SnapshotSpace<'_>, key: &[u8], record: Record, page: &mut Page) -> Result<Option<Cursor>, Error> {
     let view = record.view();
     let expire_at_ms = view.expire_at_ms;
-    match view.kind {
-        Kind::String => {
+    match (view.kind.ty, view.kind.layout) {
+        (Type::String, _) => {
             page.row(key, expire_at_ms);
             page.bytes += view.payload.len();
             page.body.bulk(view.payload);
         }
-        Kind::Hash => {
+        (Type::Hash, Layout::Packed) => {
             let mut fields: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
             Stored::of(key, record)?.each(space, |_, field, value| {
                 fields.push((field.to_vec(), value.to_vec()));
@@ -178,12 +178,12 @@ fn row(space: &mut SnapshotSpace<'_>, key: &[u8], record: Record, page: &mut Pag
             page.row(key, expire_at_ms);
             page.fields(fields.iter().map(|(field, value)| (field.as_slice(), value.as_slice())));
         }
-        Kind::SpreadHash => return spread(space, key, &record, None, page),
+        (Type::Hash, Layout::Rows | Layout::KeyedRows) => return large(space, key, &record, None, page),
     }
     Ok(None)
 }
 
-fn spread(
+fn large(
     space: &mut SnapshotSpace<'_>,
     key: &[u8],
     record: &Record,
@@ -191,14 +191,14 @@ fn spread(
     page: &mut Page,
 ) -> Result<Option<Cursor>, Error> {
     let view = record.view();
-    let Some(spread) = view.spread() else { return Ok(None) };
+    let Some(rows) = view.rows(key) else { return Ok(None) };
     let mut after = after.map(Slice::from);
     loop {
         if page.is_full() {
             let element = after.map(|element| element.to_vec()).unwrap_or_default();
             return Ok(Some(Cursor::Within(key.to_vec(), element)));
         }
-        let elements = space.elements(key, spread.generation, after.as_deref(), ELEMENTS)?;
+        let elements = space.elements(&rows, after.as_deref(), ELEMENTS)?;
         let Some((last, _)) = elements.last() else { return Ok(None) };
         after = Some(last.clone());
         let fields: Option<Vec<(&[u8], &[u8])>> =

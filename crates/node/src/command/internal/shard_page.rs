@@ -7,15 +7,15 @@
 //! | `KV.PART COUNT [slot]` | how many keys there are |
 //!
 //! `start` is inclusive, `end` exclusive, and unbounded if empty. Records come as they are stored, those whose time has
-//! not come, with two exceptions: with KEYS without their payload, and a spread hash as if it were inline, however
-//! large, so that it is of one moment with its record. `more` is 1 if the page ended for its size, or after n rows.
+//! not come, with two exceptions: with KEYS without their payload, and a large hash as if it were inline, so
+//! that it is of one moment with its record; where it is larger than a page of KV.RANGE, as a large one without rows. `more` is 1 if the page ended for its size, or after n rows.
 
 use crate::command::args::{NOT_INTEGER, SYNTAX, int, is_word};
 use crate::command::call::{Call, Error, Handler, Outcome};
 use crate::command::hash::Stored;
-use crate::{Kind, Record, Space};
+use crate::{Kind, Layout, Record, Space};
 use storage::Slice;
-use vocab::limits::{PART_BYTES_SOFT, PART_ROWS_MAX, VALUE_BYTES_MAX};
+use vocab::limits::{PART_BYTES_SOFT, PART_ROWS_MAX, RANGE_BYTES_SOFT};
 use vocab::{SLOT_COUNT, Slot};
 
 /// The name of the command.
@@ -109,27 +109,24 @@ fn range(call: &mut Call<'_>, start: &[u8], end: &[u8], options: &Options) -> Ou
     Ok(())
 }
 
-/// The record, its kind that of an inline hash if it is a spread one.
+/// The record, its kind that of an inline hash if it is a large one.
 fn without_payload(record: &Record) -> Record {
     let view = record.view();
-    let kind = if view.kind == Kind::SpreadHash { Kind::Hash } else { view.kind };
+    let kind = Kind { layout: Layout::Packed, ..view.kind };
     Record::stamped_new(view.version, kind, view.expire_at_ms, &[])
 }
 
 /// The record, with all fields in it.
 fn packed(space: &mut dyn Space, key: &[u8], record: Record) -> Result<Record, Error> {
-    if record.view().kind != Kind::SpreadHash {
+    if !record.view().kind.is_large() {
         return Ok(record);
     }
     let view = record.view();
     let (version, expire_at_ms) = (view.version, view.expire_at_ms);
-    let packed = Stored::of(key, record)?.packed_whole(space, VALUE_BYTES_MAX)?;
-    let Some(payload) = packed else {
-        return Err(Error::Reply(
-            format!("ERR the hash {} is too large to be read through another node", key.escape_ascii()).into(),
-        ));
+    let Some(payload) = Stored::of(key, record)?.packed_whole(space, RANGE_BYTES_SOFT)? else {
+        return Ok(Record::keyed_hash(version, expire_at_ms, 0, 0));
     };
-    Ok(Record::stamped_new(version, Kind::Hash, expire_at_ms, &[&payload]))
+    Ok(Record::stamped_new(version, Kind::HASH, expire_at_ms, &[&payload]))
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ impl Draft<'_> {
                 if !put.answer(seen, version, reply)? {
                     return Ok(false);
                 }
-                self.record = Some(Record::stamped_new(version, Kind::String, put.expire_at_ms, &[put.value]));
+                self.record = Some(Record::stamped_new(version, Kind::STRING, put.expire_at_ms, &[put.value]));
                 self.changed = true;
             }
             Operation::Del(_, condition) => {

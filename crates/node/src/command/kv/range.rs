@@ -5,7 +5,7 @@
 //! A bound is `[key` (inclusive), `(key` (exclusive), `-` (before all keys) or `+` (after all keys); start is the
 //! lower one, with REVERSE too. Rows come in rising order of their keys, as bytes; with REVERSE in falling order.
 //! A row is `[key, value, version]`; with VALUES `[key, value]`; with KEYS the key alone. The value of a hash is a
-//! flat array of its fields and values. The token is null after the last row of the range; else it is the bound to
+//! flat array of its fields and values, or null if that is more than a page: HSCAN reads such a hash. The token is null after the last row of the range; else it is the bound to
 //! give as start (with REVERSE: as end) for the next page. A page ends after LIMIT rows (100 if not given), or
 //! earlier once its rows are large. Each shard is read at a moment of its own.
 
@@ -161,23 +161,38 @@ fn range(call: &mut StoreCall<'_>) -> Outcome {
     let mut bytes = 0;
     while rows.len() < options.limit && bytes < RANGE_BYTES_SOFT {
         let Some(row) = merge.next()? else { break };
-        bytes += row.key.len() + if options.columns == Columns::Keys { 0 } else { row.record.bytes().len() };
+        bytes += row.key.len() + if options.columns == Columns::Keys { 0 } else { about_bytes(&row) };
         rows.push(row);
     }
-    let more = merge.next()?.is_some();
+    let mut more = merge.next()?.is_some();
     drop(merge);
+    let mut body = Reply::new(call.reply.proto);
     // Lengths and line ends come on top: if that is not enough, it grows.
-    call.reply.buf.reserve(bytes + bytes / 4 + rows.len() * ROW_OVERHEAD_BYTES);
+    body.buf.reserve(bytes.min(RANGE_BYTES_SOFT) / 4 * 5 + rows.len() * ROW_OVERHEAD_BYTES);
+    let (mut written, mut last) = (0, None);
+    for row in rows {
+        if body.buf.len() >= RANGE_BYTES_SOFT {
+            more = true;
+            break;
+        }
+        last = Some(row.key.clone());
+        written += 1;
+        write_row(call.shards, row, options.columns, &mut body)?;
+    }
     call.reply.array(2);
-    match rows.last() {
-        Some(last) if more => call.reply.bulk(&[b"(", &last.key[..]].concat()),
+    match last {
+        Some(last) if more => call.reply.bulk(&[b"(", &last[..]].concat()),
         _ => call.reply.null(),
     }
-    call.reply.array(rows.len());
-    for row in rows {
-        write_row(call.shards, row, options.columns, call.reply)?;
-    }
+    call.reply.array(written);
+    call.reply.raw(&body.buf);
     Ok(())
+}
+
+/// About how many bytes a row takes: of a large collection only the number of elements is known before it is read.
+fn about_bytes(row: &Row) -> usize {
+    let elements = row.record.view().rows(&row.key).map_or(0, |rows| rows.count);
+    row.record.bytes().len() + usize::try_from(elements).unwrap_or(usize::MAX).saturating_mul(ROW_OVERHEAD_BYTES)
 }
 
 fn write_row(shards: &mut dyn Shards, row: Row, columns: Columns, reply: &mut Reply) -> Outcome {
@@ -188,16 +203,28 @@ fn write_row(shards: &mut dyn Shards, row: Row, columns: Columns, reply: &mut Re
     let version = row.record.view().version;
     reply.array(if columns == Columns::All { 3 } else { 2 });
     reply.bulk(&row.key);
-    if row.record.view().kind == Kind::String {
+    if row.record.view().kind == Kind::STRING {
         reply.bulk(row.record.view().payload);
     } else {
         let hash = Stored::of(&row.key, row.record)?;
+        let mark = reply.buf.len();
         reply.array(2 * hash.count()? as usize);
-        hash.each(shards.space(row.shard), |_, field, value| {
+        let done = hash.each(shards.space(row.shard), |_, field, value| {
+            if reply.buf.len() - mark > RANGE_BYTES_SOFT {
+                return Err(Error::Fault(Fault::WouldBlock));
+            }
             reply.bulk(field);
             reply.bulk(value);
             Ok(())
-        })?;
+        });
+        match done {
+            // One value would be more than a page: the row says that the key is there, and HSCAN reads it.
+            Err(Error::Fault(Fault::WouldBlock)) => {
+                reply.buf.truncate(mark);
+                reply.null_array();
+            }
+            done => done?,
+        }
     }
     if columns == Columns::All {
         reply.int(version as i64);
@@ -237,7 +264,7 @@ mod tests {
         let mut shards = TestShards::new(5);
         let mut keys: Vec<String> = (0..700).map(|i| format!("key:{}", i * 7919 % 10_000)).collect();
         for key in &keys {
-            shards.owner(key.as_bytes()).put(key.as_bytes(), Record::new(Kind::String, None, &[])).unwrap();
+            shards.owner(key.as_bytes()).put(key.as_bytes(), Record::new(Kind::STRING, None, &[])).unwrap();
         }
         keys.sort();
         for (limit, reverse) in [("1", false), ("7", true), ("100", false), ("700", true), ("5000", false)] {

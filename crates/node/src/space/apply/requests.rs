@@ -114,7 +114,7 @@ mod tests {
 
         fn entry<T>(&mut self, run: impl FnOnce(&mut EntrySpace<'_>) -> T) -> T {
             self.index += 1;
-            let mut space = EntrySpace::new(&self.view, self.index, self.now_ms);
+            let mut space = EntrySpace::new(&self.view, self.index, self.now_ms, crate::Evaluation::First);
             let done = run(&mut space);
             space.commit();
             done

@@ -1,0 +1,82 @@
+//! A large collection as of one moment, in slices that are copied one after the other.
+
+use crate::command::{Error, STAGE};
+use crate::format::record::Rows;
+use crate::{EncodedCommand, ShardView, SnapshotSpace, Space};
+use storage::Slice;
+use vocab::limits::{COPY_SLICE_BYTES_SOFT, COPY_SLICE_ELEMENTS_MAX};
+
+/// See the module's documentation. Reads may wait for the disk.
+pub struct CollectionCopy<'a> {
+    space: SnapshotSpace<'a>,
+    rows: Rows,
+    expire_at_ms: Option<u64>,
+    after: Option<Slice>,
+    read: u64,
+}
+
+impl<'a> CollectionCopy<'a> {
+    /// The collection at `key`; `None` if it is not there, or small.
+    pub fn begin(view: &'a ShardView, key: &[u8], now_ms: u64) -> Result<Option<Self>, Error> {
+        let mut space = SnapshotSpace::new(view, now_ms, 0);
+        let Some(record) = space.get(key)? else { return Ok(None) };
+        let expire_at_ms = record.view().expire_at_ms;
+        let rows = record.view().rows(key);
+        Ok(rows.map(|rows| Self { space, rows, expire_at_ms, after: None, read: 0 }))
+    }
+
+    /// The first command to the shard of `to`. Its answer is the place that the others take.
+    #[must_use]
+    pub fn first(to: &[u8]) -> EncodedCommand {
+        EncodedCommand::new(&[STAGE, b"BEGIN", to])
+    }
+
+    /// The command that writes the next slice; `None` after the last.
+    pub fn next(&mut self, to: &[u8], place: &StagedAt) -> Result<Option<EncodedCommand>, Error> {
+        let slice =
+            self.space.slice(&self.rows, self.after.as_deref(), COPY_SLICE_ELEMENTS_MAX, COPY_SLICE_BYTES_SOFT)?;
+        let Some((last, _)) = slice.last() else { return Ok(None) };
+        self.after = Some(last.clone());
+        self.read += slice.len() as u64;
+        let until = place.until_ms.to_string();
+        let mut args: Vec<&[u8]> = vec![STAGE, b"ROWS", to, &place.prefix, until.as_bytes()];
+        args.extend(slice.iter().flat_map(|(name, value)| [&name[..], &value[..]]));
+        Ok(Some(EncodedCommand::new(&args)))
+    }
+
+    /// The command that makes the copy visible, once all slices are written.
+    #[must_use]
+    pub fn last(&self, to: &[u8], place: &StagedAt, replaces: bool) -> EncodedCommand {
+        let number = |n: u64| n.to_string().into_bytes();
+        let (until, count) = (number(place.until_ms), number(self.read));
+        let expiry = number(self.expire_at_ms.unwrap_or_default());
+        let how: &[u8] = if replaces { b"ANY" } else { b"ABSENT" };
+        EncodedCommand::new(&[STAGE, b"END", to, &place.prefix, &until, &count, &expiry, how])
+    }
+}
+
+/// Where a copy is made, and by when it must be whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StagedAt {
+    prefix: Vec<u8>,
+    until_ms: u64,
+}
+
+impl StagedAt {
+    #[cfg(test)]
+    pub(crate) fn parts(&self) -> (Vec<u8>, u64) {
+        (self.prefix.clone(), self.until_ms)
+    }
+
+    /// From the answer to the first command.
+    #[must_use]
+    pub fn of_answer(answer: &[u8]) -> Option<Self> {
+        let (resp::Value::Array(parts), _) = resp::decode(answer).ok()?? else { return None };
+        match &parts[..] {
+            [prefix, resp::Value::Int(until_ms)] => {
+                Some(Self { prefix: prefix.as_bytes()?.to_vec(), until_ms: u64::try_from(*until_ms).ok()? })
+            }
+            _ => None,
+        }
+    }
+}

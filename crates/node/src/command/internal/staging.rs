@@ -1,0 +1,164 @@
+//! KV.STAGE: a large collection that is made in slices, each an entry of its own, and out of sight until it is whole. Not for
+//! clients: it is not in the command table. Who copies a collection sends these to the shard of its key.
+//!
+//! | command | reply |
+//! |-|-|
+//! | `KV.STAGE BEGIN key` | `[prefix, until]`: where its rows go, and by when it must be whole, in ms since the epoch |
+//! | `KV.STAGE ROWS key prefix until name value [name value …]` | OK |
+//! | `KV.STAGE END key prefix until count expiry ABSENT\|ANY` | 1; 0 if the key is there and should not be: then all is dropped |
+//! | `KV.STAGE DROP key prefix until` | OK |
+//!
+//! What is not whole in time is dropped by background collection, so that a sender may die at any moment.
+
+use crate::command::args::{SYNTAX, int, is_word};
+use crate::command::call::{Call, Error, Handler, Outcome};
+use crate::format::keys;
+use crate::{Evaluation, Record, Rows};
+use vocab::limits::STAGED_MS;
+
+/// The name of the command.
+pub const NAME: &[u8] = b"KV.STAGE";
+
+const TOO_LATE: &str = "TRYAGAIN the collection was not whole in time: nothing was written";
+
+/// The handler of a command of entries that no client sends.
+pub(crate) fn entry_handler(args: &[&[u8]]) -> Option<Handler> {
+    let is_stage = args.len() > 2 && args[0].eq_ignore_ascii_case(NAME);
+    is_stage.then_some(stage as Handler)
+}
+
+fn stage(call: &mut Call<'_>) -> Outcome {
+    if call.space.evaluation() == Evaluation::First {
+        return Err("ERR not while nodes of an earlier release hold replicas".into());
+    }
+    match call.args[1..] {
+        [word, key] if is_word(word, "BEGIN") => begin(call, key),
+        [word, _, prefix, until, ref pairs @ ..] if is_word(word, "ROWS") => {
+            let rows = staged(call, prefix, until)?;
+            let (pairs, odd) = pairs.as_chunks::<2>();
+            if !odd.is_empty() {
+                return Err(SYNTAX.into());
+            }
+            for [name, value] in pairs {
+                call.space.element_put(&rows, name, value)?;
+            }
+            call.reply.ok();
+            Ok(())
+        }
+        [word, key, prefix, until, count, expiry, how] if is_word(word, "END") => {
+            let rows = staged(call, prefix, until)?.with_count(number(count)?);
+            end(call, key, &rows, number(until)?, number(expiry)?, is_word(how, "ANY"))
+        }
+        [word, _, prefix, until] if is_word(word, "DROP") => {
+            let rows = staged(call, prefix, until)?;
+            call.space.unstage(&rows, number(until)?)?;
+            call.space.drop_rows(&rows)?;
+            call.reply.ok();
+            Ok(())
+        }
+        _ => Err(SYNTAX.into()),
+    }
+}
+
+fn begin(call: &mut Call<'_>, key: &[u8]) -> Outcome {
+    let until_ms = call.space.now_ms() + STAGED_MS;
+    let rows = call.space.new_rows(key)?;
+    call.space.stage(&rows, until_ms)?;
+    call.reply.array(2);
+    call.reply.bulk(&rows.prefix);
+    call.reply.int(until_ms as i64);
+    Ok(())
+}
+
+fn end(call: &mut Call<'_>, key: &[u8], rows: &Rows, until_ms: u64, expiry_ms: u64, replaces: bool) -> Outcome {
+    call.space.unstage(rows, until_ms)?;
+    let refused = rows.count == 0 || (!replaces && call.space.get(key)?.is_some());
+    if refused {
+        call.space.drop_rows(rows)?;
+    } else {
+        let expire_at_ms = (expiry_ms > 0).then_some(expiry_ms);
+        let record = Record::large_hash(call.space.version(), expire_at_ms, rows);
+        call.space.put(key, record)?;
+    }
+    call.reply.int(i64::from(!refused));
+    Ok(())
+}
+
+/// The rows that are being made there, if it is not too late.
+fn staged(call: &mut Call<'_>, prefix: &[u8], until: &[u8]) -> Result<Rows, Error> {
+    if !keys::is_rows_prefix(prefix) {
+        return Err(SYNTAX.into());
+    }
+    let rows = Rows { prefix: prefix.to_vec(), count: 0 };
+    if call.space.is_staged(&rows, number(until)?)? { Ok(rows) } else { Err(TOO_LATE.into()) }
+}
+
+fn number(text: &[u8]) -> Result<u64, Error> {
+    u64::try_from(int(text)?).map_err(|_| SYNTAX.into())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::command::testspace::TestSpace;
+    use crate::{CollectionCopy, Kind, Space, StagedAt};
+    use resp::Reply;
+
+    fn run(space: &mut TestSpace, args: &[&[u8]]) -> Result<Vec<u8>, String> {
+        space.version += 1;
+        let mut reply = Reply::default();
+        match stage(&mut Call { args, space, reply: &mut reply }) {
+            Ok(()) => Ok(reply.buf),
+            Err(Error::Reply(text)) => Err(text.into_owned()),
+            Err(Error::Fault(fault)) => panic!("{fault:?}"),
+        }
+    }
+
+    #[test]
+    fn a_collection_appears_when_it_is_whole_and_only_in_time() {
+        let mut space = TestSpace::new();
+        let first = CollectionCopy::first(b"to");
+        let answer = run(&mut space, &first.args()).unwrap();
+        let place = StagedAt::of_answer(&answer).unwrap();
+        let (prefix, until) = place.parts();
+        let until = until.to_string();
+        let rows = |pairs: &[&'static [u8]]| {
+            let mut args: Vec<&[u8]> = vec![NAME, b"ROWS", b"to", &prefix, until.as_bytes()];
+            args.extend(pairs);
+            args
+        };
+        assert_eq!(run(&mut space, &rows(&[b"\0\0\0\0\0\x01a", b"1"])).unwrap(), b"+OK\r\n");
+        assert!(run(&mut space, &rows(&[b"odd"])).is_err());
+        assert!(space.get(b"to").unwrap().is_none());
+        space.validate();
+        let end = |how: &'static [u8]| [NAME, b"END", b"to", &prefix, until.as_bytes(), b"1", b"0", how];
+        space.put(b"to", Record::new(Kind::STRING, None, &[b"there"])).unwrap();
+        assert_eq!(run(&mut space, &end(b"ABSENT")).unwrap(), b":0\r\n");
+        space.validate();
+        assert_eq!(run(&mut space, &rows(&[])).unwrap_err(), TOO_LATE);
+        assert_eq!(run(&mut space, &end(b"ANY")).unwrap_err(), TOO_LATE);
+        assert!(space.get(b"to").unwrap().is_some_and(|record| !record.view().kind.is_large()));
+    }
+
+    #[test]
+    fn a_copy_replaces_or_is_dropped() {
+        let mut space = TestSpace::new();
+        for (drops, there) in [(true, false), (false, true)] {
+            let place = StagedAt::of_answer(&run(&mut space, &CollectionCopy::first(b"to").args()).unwrap()).unwrap();
+            let (prefix, until) = place.parts();
+            let until = until.to_string();
+            let rows = [NAME, b"ROWS", b"to", &prefix, until.as_bytes(), b"\0\0\0\0\0\x01a", b"1"];
+            run(&mut space, &rows).unwrap();
+            if drops {
+                run(&mut space, &[NAME, b"DROP", b"to", &prefix, until.as_bytes()]).unwrap();
+            } else {
+                let end = [NAME, b"END", b"to", &prefix, until.as_bytes(), b"1", b"0", b"ANY"];
+                assert_eq!(run(&mut space, &end).unwrap(), b":1\r\n");
+            }
+            space.validate();
+            assert_eq!(space.get(b"to").unwrap().is_some(), there);
+        }
+        assert_eq!(space.element_count(b"to"), 1);
+    }
+}
