@@ -22,7 +22,7 @@ impl Memory {
         Self::Own { bytes, start }
     }
 
-    /// Where the kernel is to write. Not while anybody looks at it.
+    /// Where the kernel is to write, while no reference to the bytes exists.
     pub(crate) fn target(&mut self) -> *mut u8 {
         match self {
             Self::Piece(piece) => piece.target(),

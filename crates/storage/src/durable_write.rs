@@ -1,4 +1,4 @@
-//! A write of a file of which the kernel tells when it is on the disk, while whoever began it goes on with other things:
+//! A write of a file of which the kernel tells when it is on the disk, while the thread that began it goes on with other work:
 //! io_uring(7), past the page cache, with `RWF_DSYNC` (see pwritev2(2)). No thread waits for it; a virtual disk's flush
 //! is made by a thread of the kernel's, which costs less than to wake one's own.
 
@@ -16,6 +16,8 @@ const DSYNC: i32 = rustix::io::ReadWriteFlags::DSYNC.bits().cast_signed();
 pub struct DurableWriter {
     ring: IoUring,
     under_way: Option<UnderWay>,
+    /// A call of the kernel failed: nothing can be told of the ring any more, and no write begins.
+    is_broken: bool,
 }
 
 /// What the kernel reads until the write is over.
@@ -32,10 +34,10 @@ impl DurableWriter {
         // A thread that is at work is not interrupted for what is done: its next call of the system tells it. Kernels
         // before 5.19 do not know that.
         let patient = IoUring::builder().setup_coop_taskrun().build(1);
-        Ok(Self { ring: patient.or_else(|_| IoUring::new(1))?, under_way: None })
+        Ok(Self { ring: patient.or_else(|_| IoUring::new(1))?, under_way: None, is_broken: false })
     }
 
-    /// Whether a write was begun whose outcome nobody has taken.
+    /// Whether a write was begun whose outcome was not taken yet.
     #[must_use]
     pub fn is_under_way(&self) -> bool {
         self.under_way.is_some()
@@ -53,24 +55,28 @@ impl DurableWriter {
     pub fn begin(&mut self, file: &Arc<File>, offset: u64, bytes: &Arc<UnitBuffer>) -> io::Result<()> {
         assert!(self.under_way.is_none(), "one write at a time");
         let units = bytes.units();
+        if self.is_broken {
+            return Err(io::Error::other("the ring has failed before"));
+        }
         let length = u32::try_from(units.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         let entry = opcode::Write::new(types::Fd(file.as_raw_fd()), units.as_ptr(), length);
         let entry = entry.offset(offset).rw_flags(DSYNC).build();
         self.under_way = Some(UnderWay { _file: file.clone(), bytes: bytes.clone() });
-        // SAFETY: file and bytes are in `under_way` until the write is over; nobody changes bytes that are shared, and they
-        // do not move. `drop` waits, or gives them up for good.
+        // SAFETY: the kernel reads `length` bytes at the start of `units` and uses the descriptor until the completion. Until
+        // then `under_way` holds the file open and shares the buffer, whose bytes cannot change or move while it is shared.
+        // `drop` waits for the completion, or leaks both.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         assert!(pushed.is_ok(), "a ring has room for the one write that it was made for");
-        self.enter(0)
+        self.enter(0).map_err(|error| self.give_up(error))
     }
 
     /// The outcome of the write that was begun, if it is over.
     pub fn take(&mut self) -> Option<io::Result<()>> {
         let expected = self.under_way.as_ref()?.bytes.units().len();
         if !self.ring.submission().is_empty()
-            && let Err(e) = self.enter(0)
+            && let Err(error) = self.enter(0)
         {
-            return Some(Err(e));
+            return Some(Err(self.give_up(error)));
         }
         let done = self.ring.completion().next()?.result();
         self.under_way = None;
@@ -87,11 +93,18 @@ impl DurableWriter {
             if let Some(outcome) = self.take() {
                 return Some(outcome);
             }
-            if let Err(e) = self.enter(1) {
-                return Some(Err(e));
+            if let Err(error) = self.enter(1) {
+                return Some(Err(self.give_up(error)));
             }
         }
         None
+    }
+
+    /// The write under way has no outcome, and no other begins. The kernel may still read its bytes: they stay for good.
+    fn give_up(&mut self, error: io::Error) -> io::Error {
+        self.is_broken = true;
+        std::mem::forget(self.under_way.take());
+        error
     }
 
     fn enter(&mut self, done_min: usize) -> io::Result<()> {
@@ -127,6 +140,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::files::open_direct_to_write;
+    use crate::required::{URING, required};
 
     fn buffer(bytes: &[u8]) -> Arc<UnitBuffer> {
         let mut buffer = UnitBuffer::default();
@@ -136,11 +150,11 @@ mod tests {
 
     #[test]
     fn what_was_written_is_in_the_file_and_whoever_waits_hears_of_it() {
-        let Ok(mut writer) = DurableWriter::new() else { return };
+        let Some(mut writer) = required(URING, DurableWriter::new()) else { return };
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, vec![1; 64 << 10]).unwrap();
-        let Ok(file) = open_direct_to_write(&path).map(Arc::new) else { return };
+        let Some(file) = required(URING, open_direct_to_write(&path)).map(Arc::new) else { return };
         assert!(writer.wait().is_none() && writer.take().is_none());
         for n in 0..10_u8 {
             writer.begin(&file, u64::from(n) * 4096, &buffer(&[n + 10; 5000])).unwrap();
@@ -163,16 +177,27 @@ mod tests {
 
     #[test]
     fn a_write_that_fails_says_so_and_the_next_one_may_succeed() {
-        let Ok(mut writer) = DurableWriter::new() else { return };
+        let Some(mut writer) = required(URING, DurableWriter::new()) else { return };
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, vec![1; 8192]).unwrap();
         let read_only = Arc::new(File::open(&path).unwrap());
         writer.begin(&read_only, 0, &buffer(b"no")).unwrap();
         assert_eq!(writer.wait().unwrap().unwrap_err().raw_os_error(), Some(9), "EBADF");
-        let Ok(file) = open_direct_to_write(&path).map(Arc::new) else { return };
+        let Some(file) = required(URING, open_direct_to_write(&path)).map(Arc::new) else { return };
         writer.begin(&file, 0, &buffer(b"yes")).unwrap();
         writer.wait().unwrap().unwrap();
         assert!(std::fs::read(&path).unwrap().starts_with(b"yes\0"));
+    }
+
+    #[test]
+    fn a_ring_that_has_failed_refuses_writes_and_has_none_under_way() {
+        let Some(mut writer) = required(URING, DurableWriter::new()) else { return };
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        writer.begin(&file, 0, &buffer(b"lost")).unwrap();
+        let error = writer.give_up(io::ErrorKind::InvalidInput.into());
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert!(!writer.is_under_way() && writer.take().is_none() && writer.wait().is_none());
+        assert!(writer.begin(&file, 0, &buffer(b"more")).is_err());
     }
 }

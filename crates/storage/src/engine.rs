@@ -2,8 +2,10 @@
 
 use crate::{BlockRead, HeldBlock, Ingest, Ingested, Lines, Slice, Step};
 use byteview::ByteView;
+use rustix::io::Errno;
 use std::fmt;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3Default;
@@ -61,6 +63,22 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+impl Error {
+    /// Whether the process lacked something for a moment (descriptors, memory) or was interrupted: nothing was written,
+    /// nothing is in doubt, and it may be tried again. This says nothing about the disk.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if is_passing(source))
+    }
+}
+
+/// See `Error::is_passing`.
+pub(crate) fn is_passing(error: &std::io::Error) -> bool {
+    let of_kind = matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::OutOfMemory);
+    let of_process = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::INTR];
+    of_kind || error.raw_os_error().is_some_and(|code| of_process.iter().any(|errno| errno.raw_os_error() == code))
+}
+
 /// The writes of one Raft entry, applied as one: every key at most once, in any order.
 /// `None` removes the key.
 #[derive(Debug, Default)]
@@ -73,6 +91,36 @@ pub struct WriteBatch {
     ///
     /// Invariant, kept by the caller: no later entry writes a key below a dropped prefix.
     pub drops: Vec<Slice>,
+}
+
+impl WriteBatch {
+    /// What no engine can hold of this batch, if anything. Callers bound keys and values before they propose an entry.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&'static str> {
+        let rows = self.writes.iter().map(|(key, value)| refusal(key, value.as_deref().unwrap_or_default()));
+        rows.chain(self.drops.iter().map(|prefix| refusal(prefix, &[]))).flatten().next()
+    }
+}
+
+/// The batch of entry `index`, or an empty one in place of one that no engine can hold.
+pub(crate) fn accepted(index: u64, batch: WriteBatch) -> WriteBatch {
+    match batch.refusal() {
+        None => batch,
+        Some(detail) => {
+            log::error!("entry {index} writes nothing: it has {detail}");
+            WriteBatch::default()
+        }
+    }
+}
+
+/// Why no engine can hold a row, if so.
+pub(crate) fn refusal(key: &[u8], value: &[u8]) -> Option<&'static str> {
+    match key.first() {
+        None | Some(0) => Some("an empty or a reserved tree key"),
+        Some(_) if key.len() > TREE_KEY_BYTES_MAX => Some("too long a tree key"),
+        Some(_) if value.len() > vocab::limits::STORED_BYTES_MAX => Some("too long a value"),
+        Some(_) => None,
+    }
 }
 
 /// A range of tree keys: `start` inclusive, `end` exclusive; an empty `end` means "to the end of the tree".
@@ -116,6 +164,9 @@ impl EngineStats {
     }
 }
 
+/// Longest tree key, in bytes: lsm-tree's keys have a 16-bit length, and there is a key above all that are stored.
+pub(crate) const TREE_KEY_BYTES_MAX: usize = u16::MAX as usize - 1;
+
 /// How much of a value `Cursor::value_head` answers at least, if the value has it.
 pub const VALUE_HEAD_BYTES: usize = 64;
 
@@ -156,7 +207,8 @@ pub struct Extent {
 /// caller and never seen by scans. A value must own its bytes: one that is a part of a larger buffer keeps the whole
 /// buffer in memory.
 pub trait Engine: Send + Sync {
-    /// Applies one entry. Never waits for the disk.
+    /// Applies one entry. Never waits for the disk. A batch that no engine can hold (`WriteBatch::refusal`) is logged, and
+    /// its entry is applied as one that writes nothing: on all replicas alike.
     fn apply(&self, index: u64, batch: WriteBatch);
 
     /// The index up to which entries are applied and visible (published after the whole entry is in).
@@ -251,7 +303,7 @@ pub trait Engine: Send + Sync {
     /// the engine is poisoned.
     fn install(&self, ingested: Box<dyn Ingested>) -> Result<()>;
 
-    /// A fork is about to be asked for: what it and the purge after it make vain may wait, for a while. Cheap.
+    /// A fork is about to be asked for: compaction that it would undo may wait, for a while. Cheap.
     fn expect_fork(&self) {}
 
     /// Makes another map in `folder`, which holds none: this one's rows, as of entry `index`, which is the one after
@@ -262,11 +314,11 @@ pub trait Engine: Send + Sync {
     /// background threads; it flushes first. After `Error::Full` it may be called again.
     fn fork(&self, folder: &Path, index: u64, meta: Vec<(Slice, Slice)>, keep: &Keep) -> Result<Arc<dyn Engine>> {
         let _ = (index, meta, keep);
-        let detail = "is to be forked by whoever keeps its files".to_owned();
+        let detail = "cannot be forked by this engine".to_owned();
         Err(Error::Mismatch { path: folder.to_path_buf(), detail })
     }
 
-    /// Rows that `keep` does not want may go from now on, at any time and without a trace: nobody asks for them. It
+    /// Rows that `keep` does not want may go from now on, at any time and without a trace: no caller asks for them. It
     /// is to be said again after each start.
     fn keep_only(&self, keep: Keep) {
         let _ = keep;
@@ -300,6 +352,13 @@ pub trait Snapshot: Send {
     fn look(&self, key: &[u8], held: &[HeldBlock]) -> Look {
         let _ = (key, held);
         Look::Unknown
+    }
+
+    /// A key of `span`, each with the same probability, in a time that does not grow with their number; `None` if there is
+    /// none, if few of the tree's rows are in the span, or if this engine cannot. `below` draws a number below its argument.
+    fn sample(&self, span: &Span, below: &mut dyn FnMut(u64) -> u64) -> Result<Option<Slice>> {
+        let _ = (span, below);
+        Ok(None)
     }
 
     /// The rows of `span` in order, or in reverse order.

@@ -42,9 +42,12 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     File::open(folder).and_then(|file| file.sync_all()).map_err(|error| system_error(folder, error))
 }
 
-/// Writes a small file whole or not at all: a crash leaves the old one or the new one.
+/// Writes a small file whole or not at all: a crash leaves the old one or the new one. After a passing error (see
+/// `Error::is_passing`) it is the old one.
 pub(crate) fn replace_file(folder: &Path, name: &str, content: &[u8]) -> Result<()> {
     let temporary = folder.join(format!("{name}.new"));
+    // Opened before anything is replaced: a lack of descriptors leaves the old file.
+    let entries = File::open(folder).map_err(|error| system_error(folder, error))?;
     let write = || -> io::Result<()> {
         let mut file = File::create(&temporary)?;
         file.write_all(content)?;
@@ -56,7 +59,9 @@ pub(crate) fn replace_file(folder: &Path, name: &str, content: &[u8]) -> Result<
         let _ = fs::remove_file(&temporary);
         system_error(&folder.join(name), error)
     })?;
-    sync_folder(folder)
+    // Whatever the reason, whether the new name is on the disk is in doubt now.
+    let in_doubt = |error: io::Error| io::Error::other(format!("its entries cannot be made durable: {error}"));
+    entries.sync_all().map_err(|error| system_error(folder, in_doubt(error)))
 }
 
 /// Reads a file whole; its xxh3-128 must be `sum`.

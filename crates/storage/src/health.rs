@@ -1,10 +1,9 @@
 //! Whether an engine may still write: after a failed write that leaves in doubt what reached the disk it may not.
 
 use crate::{Error, Result};
-use std::io::ErrorKind;
 use std::sync::OnceLock;
 
-/// See the module's words.
+/// Set once a failed write leaves in doubt what reached the disk.
 #[derive(Default)]
 pub(crate) struct Health(OnceLock<String>);
 
@@ -22,16 +21,13 @@ impl Health {
         }
     }
 
-    /// Poisons if `error` leaves in doubt what reached the disk, and hands it back. A full disk and a lack of
-    /// descriptors or memory leave no doubt: the write did not happen and may be tried again.
+    /// Poisons if `error` leaves in doubt what reached the disk, and hands it back. A full disk and a
+    /// passing lack of descriptors or memory leave no doubt: the write did not happen and may be tried again.
     pub(crate) fn judge(&self, error: Error) -> Error {
-        if let Error::Io { path, source } = &error {
-            // Interrupted: by ourselves, when a node stops.
-            let passing = source.kind() == ErrorKind::Interrupted
-                || matches!(source.raw_os_error(), Some(EMFILE | ENFILE | ENOMEM));
-            if !passing {
-                self.poison(format!("{}: {source}", path.display()));
-            }
+        if let Error::Io { path, source } = &error
+            && !error.is_passing()
+        {
+            self.poison(format!("{}: {source}", path.display()));
         }
         error
     }
@@ -45,6 +41,25 @@ impl Health {
     }
 }
 
-const ENOMEM: i32 = 12;
-const ENFILE: i32 = 23;
-const EMFILE: i32 = 24;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{self, ErrorKind};
+    use std::path::PathBuf;
+
+    #[test]
+    fn what_the_process_lacks_for_a_moment_does_not_poison() {
+        let (passing, lasting) = ([4, 11, 12, 23, 24], [5, 9, 13, 30]);
+        for code in passing.into_iter().chain(lasting) {
+            let health = Health::default();
+            let error = Error::Io { path: PathBuf::from("x"), source: io::Error::from_raw_os_error(code) };
+            let error = health.judge_write(error);
+            assert_eq!(
+                (error.is_passing(), health.check().is_ok()),
+                (passing.contains(&code), passing.contains(&code))
+            );
+        }
+        let interrupted = Error::Io { path: PathBuf::from("x"), source: ErrorKind::Interrupted.into() };
+        assert!(interrupted.is_passing() && !Error::Full { path: PathBuf::new() }.is_passing());
+    }
+}

@@ -5,12 +5,10 @@
 //! bytes a read it serves a tenth more if they are one (docs/adr/0005). And the kernel keeps such a buffer ready, rather
 //! than look it up and hold it for each read.
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use memmap2::{Advice, MmapMut};
 use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_disabled};
-use std::ffi::c_void;
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -19,12 +17,15 @@ const PAGE_BYTES: usize = 4096;
 /// The memory of some buffers, and which of them are free.
 pub struct HugePage(Arc<Area>);
 
+/// Invariant: each number below the count of pieces is in `free` or belongs to exactly one `Piece`.
 struct Area {
-    /// Of each buffer.
+    /// The length of each piece.
     piece_bytes: usize,
-    mapped: *mut c_void,
-    /// The first byte of a page that is as large as all pieces.
-    start: *mut u8,
+    /// Twice a huge page, so that a whole one lies in it. After it was made, its bytes are reached through pieces alone.
+    mapped: MmapMut,
+    /// Where the huge page begins in it.
+    start: usize,
+    /// The numbers of the pieces that are not taken.
     free: Mutex<Vec<usize>>,
 }
 
@@ -47,7 +48,7 @@ impl HugePage {
         Area::new(piece_bytes).map(|area| Self(Arc::new(area)))
     }
 
-    /// A buffer that nobody has.
+    /// A free buffer.
     #[must_use]
     pub fn take(&self) -> Option<Piece> {
         let at = self.0.free().pop()?;
@@ -56,28 +57,26 @@ impl HugePage {
 
     /// All of them.
     pub(crate) fn memory(&self) -> (*mut u8, usize) {
-        (self.0.start, HUGE_PAGE_BYTES)
+        (self.0.first_byte(), HUGE_PAGE_BYTES)
     }
 }
 
 impl Area {
-    #[expect(unsafe_code, reason = "memory of the system's")]
     fn new(piece_bytes: usize) -> io::Result<Self> {
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: new memory, of no one else's.
-        let mapped = unsafe { mmap_anonymous(ptr::null_mut(), 2 * HUGE_PAGE_BYTES, protection, flags) }?;
-        let start = mapped.cast::<u8>();
-        let start = start.wrapping_add(start.align_offset(HUGE_PAGE_BYTES));
+        let mut mapped = MmapMut::map_anon(2 * HUGE_PAGE_BYTES)?;
+        let start = mapped.as_ptr().align_offset(HUGE_PAGE_BYTES);
         with_huge_pages(|| {
-            // SAFETY: it is within what was mapped, which is twice as long. Small pages serve as well.
-            let _ = unsafe { madvise(start.cast(), HUGE_PAGE_BYTES, Advice::LinuxHugepage) };
-            for page in 0..HUGE_PAGE_BYTES / PAGE_BYTES {
-                // SAFETY: as before. So it is there, all of it, as zeros.
-                unsafe { start.wrapping_add(page * PAGE_BYTES).write(0) };
-            }
+            // Small pages serve as well.
+            let _ = mapped.advise_range(Advice::HugePage, start, HUGE_PAGE_BYTES);
+            // A write to each page makes the system provide it now.
+            mapped[start..start + HUGE_PAGE_BYTES].iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 0);
         });
         let free = Mutex::new((0..HUGE_PAGE_BYTES / piece_bytes).rev().collect());
         Ok(Self { piece_bytes, mapped, start, free })
+    }
+
+    fn first_byte(&self) -> *mut u8 {
+        self.mapped.as_ptr().cast_mut().wrapping_add(self.start)
     }
 
     fn free(&self) -> std::sync::MutexGuard<'_, Vec<usize>> {
@@ -99,52 +98,42 @@ fn with_huge_pages(touch: impl FnOnce()) {
     }
 }
 
-impl Drop for Area {
-    #[expect(unsafe_code, reason = "memory of the system's")]
-    fn drop(&mut self) {
-        // SAFETY: as it was mapped; each piece keeps the area, so there is none.
-        let _ = unsafe { munmap(self.mapped, 2 * HUGE_PAGE_BYTES) };
-    }
-}
-
-// SAFETY: the memory is of whoever has a piece; which are free is behind a lock.
-#[expect(unsafe_code, reason = "a piece is its owner's alone")]
-unsafe impl Send for Area {}
-// SAFETY: as before.
-#[expect(unsafe_code, reason = "a piece is its owner's alone")]
-unsafe impl Sync for Area {}
-
 impl Piece {
-    /// Where the kernel is to write. Not while anybody looks at it.
+    /// Where the kernel is to write, while no reference to the bytes exists.
     pub(crate) fn target(&mut self) -> *mut u8 {
-        self.area.start.wrapping_add(self.at * self.area.piece_bytes)
+        self.area.first_byte().wrapping_add(self.at * self.area.piece_bytes)
     }
 }
 
 impl Deref for Piece {
     type Target = [u8];
 
-    #[expect(unsafe_code, reason = "memory of the system's")]
+    #[expect(unsafe_code, reason = "a part of shared memory that this piece alone has")]
     fn deref(&self) -> &[u8] {
         let bytes = self.area.piece_bytes;
-        let start = self.area.start.wrapping_add(self.at * bytes);
-        // SAFETY: within the area, which the piece keeps; initialised when that was made; no other piece has this place.
+        let start = self.area.first_byte().wrapping_add(self.at * bytes);
+        // SAFETY: `Area::new` mapped and wrote a huge page from `first_byte` on, and `at` is below the count of pieces in it,
+        // so the range is mapped and initialised; `area` keeps it mapped. No other piece has this number (see `Area`), so
+        // no one writes the range while `self` is borrowed.
         unsafe { std::slice::from_raw_parts(start, bytes) }
     }
 }
 
 impl DerefMut for Piece {
-    #[expect(unsafe_code, reason = "memory of the system's")]
+    #[expect(unsafe_code, reason = "a part of shared memory that this piece alone has")]
     fn deref_mut(&mut self) -> &mut [u8] {
         let bytes = self.area.piece_bytes;
-        // SAFETY: as above; whoever has the piece to themselves has its place to themselves.
+        // SAFETY: the range is mapped and initialised, as in `deref`. `&mut self` and the free list guarantee that no other
+        // reference to it exists.
         unsafe { std::slice::from_raw_parts_mut(self.target(), bytes) }
     }
 }
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        self.area.free().push(self.at);
+        let mut free = self.area.free();
+        debug_assert!(!free.contains(&self.at), "a piece is free and taken");
+        free.push(self.at);
     }
 }
 

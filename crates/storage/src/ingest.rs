@@ -30,11 +30,6 @@ pub trait Ingested: Send + Any {
 
 /// What is wrong with a row that comes from elsewhere, if anything.
 pub(crate) fn refusal(last: Option<&Slice>, key: &[u8], value: &[u8]) -> Option<&'static str> {
-    if key.first().is_none_or(|&byte| byte == 0) {
-        return Some("a row with an empty or a reserved key was sent");
-    }
-    if key.len() > usize::from(u16::MAX) || value.len() > vocab::limits::STORED_BYTES_MAX {
-        return Some("a row with too long a key or value was sent");
-    }
-    last.is_some_and(|last| &last[..] >= key).then_some("rows were sent out of order")
+    let is_out_of_order = || last.is_some_and(|last| &last[..] >= key);
+    crate::engine::refusal(key, value).or_else(|| is_out_of_order().then_some("a row that is out of order"))
 }

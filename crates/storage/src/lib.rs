@@ -6,35 +6,36 @@
 mod aligned;
 mod allocation;
 mod cache;
+mod cpu_prefetch;
 mod dropped;
 mod durable_write;
 mod engine;
 mod envelope;
-mod fetch;
 mod files;
+mod hash_index;
 mod health;
-mod held;
 mod huge_page;
 mod ingest;
 mod inspect;
 mod lsm;
 mod memory;
 mod open;
+mod open_files;
 mod options;
-mod places;
+#[cfg(test)]
+mod required;
 mod resources;
 mod ring;
-
 mod throttle;
 mod unit_buffer;
 
 pub use cache::{CacheStats, FillMode, PutMode, RowCache, Stamp};
+pub use cpu_prefetch::{Lines, Step};
 pub use durable_write::DurableWriter;
 pub use engine::{
     Cursor, Engine, EngineStats, Error, Extent, Keep, Look, Result, Snapshot, Span, VALUE_HEAD_BYTES, WriteBatch,
     tail_of,
 };
-pub use fetch::{Lines, Step};
 pub use files::open_direct_to_write;
 pub use huge_page::{HugePage, Piece};
 pub use ingest::{Ingest, Ingested};

@@ -82,7 +82,7 @@ impl SharedResources {
         bytes as f64 / self.options.memtable_bytes_total.max(1) as f64
     }
 
-    /// How far flushing is behind. It rises steeply where the budget ends: what is above that is memory nobody gave.
+    /// How far flushing is behind. It rises steeply where the budget ends: what is above that is memory beyond the budget.
     pub(crate) fn memtable_debt(&self) -> f64 {
         let fill = self.memtable_fill();
         fill + (fill - 1.0).max(0.0) * OVERFILL_DEBT

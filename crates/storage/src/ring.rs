@@ -1,6 +1,6 @@
 //! Reads of files that one thread has under way side by side: io_uring(7), of which this is all that the store uses.
 //!
-//! Unsafe code is needed for it: the kernel writes into a buffer while nobody here looks at it. So a ring owns the
+//! Unsafe code is needed for it: the kernel writes into a buffer that no thread reads meanwhile. So a ring owns the
 //! buffer and the file of each read until the kernel says that it is done, and waits for that before it goes.
 
 use crate::aligned::Memory;
@@ -104,8 +104,9 @@ impl<T> Ring<T> {
         };
         let buffer = Buffer { memory, length: 0 };
         let key = self.underway.insert(Underway { buffer, _file: file.clone(), tag });
-        // SAFETY: buffer and file are in `underway`, where nobody touches them, until the completion with this key: the
-        // buffer's bytes do not move with it. `drop` waits, or gives them up for good.
+        // SAFETY: the kernel writes `length` bytes at `target` and reads `fd` until the completion with this key. Until then
+        // `underway` owns the buffer and the open file, and no code reads or moves the buffer's bytes. `drop` waits for the
+        // completion, or leaks both.
         let pushed = unsafe { self.ring.submission().push(&entry.user_data(key as u64)) };
         assert!(pushed.is_ok(), "a ring has room for as many reads as it was made for");
     }
@@ -203,6 +204,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::required::{URING, required};
     use std::io::Write;
     use vocab::Prng;
 
@@ -217,7 +219,7 @@ mod tests {
     #[test]
     fn reads_side_by_side_each_have_their_bytes() {
         // Where the kernel has no such rings, the store does without, too.
-        let Ok(mut ring) = Ring::new(8) else { return };
+        let Some(mut ring) = required(URING, Ring::new(8)) else { return };
         let (file, mut prng) = (numbers(100_000), Prng::new(1));
         let (mut begun, mut done) = (0, 0);
         while done < 2_000 {
@@ -243,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_failed_read_is_told_and_a_ring_that_goes_waits_for_the_others() {
-        let Ok(mut ring) = Ring::new(4) else { return };
+        let Some(mut ring) = required(URING, Ring::new(4)) else { return };
         let folder = tempfile::tempdir().unwrap();
         let folder = Arc::new(File::open(folder.path()).unwrap());
         ring.read(&folder, 0, 100, "a folder");

@@ -1,32 +1,31 @@
-//! A token bucket for the bytes that background work writes, shared by all trees of a node.
-//!
-//! Invariant: over any span the bytes granted are at most `rate × span` plus one burst, except what `charge` took,
-//! which is paid back by those who wait.
+//! The limit of bytes that background work writes, shared by all trees of a node.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use vocab::TokenBucket;
+
+/// What may be written at once after a rest, as a time at the full rate.
+const BURST: Duration = Duration::from_millis(100);
+/// What has been written without waiting costs no more than this.
+const CHARGE_MAX: Duration = Duration::from_secs(1);
+/// The longest debt that is waited for.
+const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// The longest sleep before a stop is looked for.
 const NAP: Duration = Duration::from_millis(50);
 
-/// See the module's words.
+/// A limit of bytes a second.
 pub(crate) struct Throttle {
     /// Bytes a second; 0 means no limit.
     rate: AtomicU64,
     stopped: AtomicBool,
-    bucket: Mutex<Bucket>,
-}
-
-struct Bucket {
-    /// May be negative: a debt.
-    tokens: f64,
-    filled: Instant,
+    bucket: Mutex<TokenBucket>,
 }
 
 impl Throttle {
     pub(crate) fn new(rate: u64) -> Self {
-        let bucket = Bucket { tokens: 0.0, filled: Instant::now() };
+        let bucket = TokenBucket::new(BURST, Instant::now());
         Self { rate: AtomicU64::new(rate), stopped: AtomicBool::new(false), bucket: Mutex::new(bucket) }
     }
 
@@ -48,9 +47,9 @@ impl Throttle {
         self.take_unless(bytes, || false)
     }
 
-    /// The same, and waits no longer once `hurried` says so: what is owed then is owed by whoever takes next.
+    /// The same, and waits no longer once `hurried` says so: the next caller pays what is owed then.
     pub(crate) fn take_unless(&self, bytes: u64, hurried: impl Fn() -> bool) -> bool {
-        let mut wait = self.withdraw(bytes, f64::INFINITY);
+        let mut wait = self.withdraw(bytes, WAIT_MAX);
         while !self.is_stopped() {
             if wait.is_zero() || hurried() {
                 return true;
@@ -64,23 +63,17 @@ impl Throttle {
 
     /// Takes `bytes` that have been written already, without waiting; the debt is at most one second's worth.
     pub(crate) fn charge(&self, bytes: u64) {
-        self.withdraw(bytes, 1.0);
+        self.withdraw(bytes, CHARGE_MAX);
     }
 
     /// Takes tokens and tells how long the debt lasts.
-    fn withdraw(&self, bytes: u64, debt_s_max: f64) -> Duration {
-        let rate = self.rate.load(Ordering::Relaxed) as f64;
-        if rate == 0.0 {
+    fn withdraw(&self, bytes: u64, debt_max: Duration) -> Duration {
+        let rate = self.rate.load(Ordering::Relaxed);
+        if rate == 0 {
             return Duration::ZERO;
         }
         let mut bucket = self.bucket.lock().expect("nothing panics while it is held");
-        let now = Instant::now();
-        let earned = now.duration_since(bucket.filled).as_secs_f64() * rate;
-        bucket.filled = now;
-        // The burst: a tenth of a second's worth.
-        bucket.tokens = (bucket.tokens + earned).min(rate / 10.0);
-        bucket.tokens = (bucket.tokens - bytes as f64).max(-rate * debt_s_max);
-        Duration::from_secs_f64((-bucket.tokens / rate).clamp(0.0, 3600.0))
+        bucket.take(bytes, rate, debt_max, Instant::now())
     }
 }
 
@@ -91,9 +84,9 @@ mod tests {
     #[test]
     fn a_debt_lasts_as_long_as_its_bytes() {
         let throttle = Throttle::new(1000);
-        let wait = throttle.withdraw(5000, f64::INFINITY).as_secs_f64();
+        let wait = throttle.withdraw(5000, WAIT_MAX).as_secs_f64();
         assert!((4.5..=5.0).contains(&wait), "{wait}");
-        let wait = throttle.withdraw(1000, f64::INFINITY).as_secs_f64();
+        let wait = throttle.withdraw(1000, WAIT_MAX).as_secs_f64();
         assert!((5.0..=6.0).contains(&wait), "{wait}");
     }
 
@@ -101,7 +94,7 @@ mod tests {
     fn a_charge_never_costs_more_than_a_second() {
         let throttle = Throttle::new(1000);
         throttle.charge(1_000_000);
-        let wait = throttle.withdraw(0, f64::INFINITY).as_secs_f64();
+        let wait = throttle.withdraw(0, WAIT_MAX).as_secs_f64();
         assert!((0.5..=1.0).contains(&wait), "{wait}");
     }
 

@@ -240,7 +240,7 @@ fn compaction_leaves_a_forked_tree_to_its_purge_and_hurries_it_when_it_cannot() 
     child.check();
 }
 
-/// Whoever removes a replica waits for nothing that its tree does in no hurry.
+/// The removal of a replica waits for no purge of its tree.
 #[test]
 fn an_abandoned_tree_ends_its_purge() {
     let folder = tempfile::tempdir().unwrap();

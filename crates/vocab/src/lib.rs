@@ -7,6 +7,7 @@ mod prng;
 mod shortage;
 mod slot;
 mod time;
+mod token_bucket;
 mod varint;
 
 pub use bytes::memory_bytes;
@@ -15,4 +16,5 @@ pub use prng::Prng;
 pub use shortage::is_shortage;
 pub use slot::{SLOT_COUNT, crc16, hash_tag, slot_of};
 pub use time::{Millis, Moment, wall_clock_ms};
+pub use token_bucket::TokenBucket;
 pub use varint::put_varint;

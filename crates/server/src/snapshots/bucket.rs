@@ -1,30 +1,23 @@
-//! A token bucket for the bytes of all transfers of one direction.
-//!
-//! Invariant: over any span the bytes taken and waited for are at most `rate × span` plus one burst.
+//! The limit of bytes of all transfers of one direction.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use vocab::TokenBucket;
 
-/// What may go at once after a rest, as a time at the full rate: whoever slept too long on a busy machine makes up for it.
+/// What may go at once after a rest, as a time at the full rate: a thread that slept too long on a busy machine catches up.
 const BURST: Duration = Duration::from_millis(250);
 
-/// See the module's words.
+/// A limit that may change at any time.
 pub(super) struct Bucket {
     /// Bytes a second; 0: no limit.
     rate: AtomicU64,
-    level: Mutex<Level>,
-}
-
-struct Level {
-    /// Negative: a debt.
-    tokens: f64,
-    at: Instant,
+    tokens: Mutex<TokenBucket>,
 }
 
 impl Bucket {
     pub(super) fn new(rate: u64) -> Self {
-        Self { rate: AtomicU64::new(rate), level: Mutex::new(Level { tokens: 0.0, at: Instant::now() }) }
+        Self { rate: AtomicU64::new(rate), tokens: Mutex::new(TokenBucket::new(BURST, Instant::now())) }
     }
 
     pub(super) fn set_rate(&self, rate: u64) {
@@ -33,16 +26,11 @@ impl Bucket {
 
     /// Takes `bytes`; answers how long to wait until they are paid for.
     pub(super) fn take(&self, bytes: u64, now: Instant) -> Duration {
-        let rate = self.rate.load(Ordering::Relaxed) as f64;
-        if rate == 0.0 {
+        let rate = self.rate.load(Ordering::Relaxed);
+        if rate == 0 {
             return Duration::ZERO;
         }
-        let mut level = self.level.lock().unwrap_or_else(PoisonError::into_inner);
-        let earned = now.saturating_duration_since(level.at).as_secs_f64() * rate;
-        level.at = level.at.max(now);
-        level.tokens = (level.tokens + earned).min(rate * BURST.as_secs_f64()) - bytes as f64;
-        // A debt at an old rate is no reason to wait for hours at a new one.
-        Duration::try_from_secs_f64((-level.tokens / rate).max(0.0)).unwrap_or(Duration::MAX)
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner).take(bytes, rate, Duration::MAX, now)
     }
 }
 

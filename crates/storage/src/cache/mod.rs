@@ -7,13 +7,13 @@
 //!   that shares its stripe) was put since, or the shard cleared.
 //!
 //! The keys are spread over segments, each with a mutex of its own; within one, CLOCK evicts: a row that was not hit
-//! since the hand last passed goes first. And a row that is read for the first time of late does not make another go: most
+//! since the hand last passed goes first. And a row that is read for the first time in a while does not make another go: most
 //! of what is read beyond memory is not read again soon (the doorkeeper of TinyLFU, Einziger, Friedman and Manes 2017).
 
 mod segment;
 
 use crate::Slice;
-use crate::fetch::{Lines, Step};
+use crate::cpu_prefetch::{Lines, Step};
 use segment::Segment;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,7 +27,7 @@ const STRIPES: usize = 32;
 /// A value longer than this part of a segment is not cached.
 const SEGMENT_PART_MAX: usize = 32;
 
-/// See the module's words.
+/// Hot rows of all shards of a node.
 pub struct RowCache {
     segments: Box<[Slot]>,
     /// By shard, modulo their number: a shard's rows of an earlier epoch are gone. Two shards that share one are
@@ -313,7 +313,7 @@ mod tests {
         assert!(cache.get(0, b"a").is_err());
     }
 
-    /// A tree of one word a key, written by one thread and read by others as a node would: nobody may see a value go
+    /// A tree of one word a key, written by one thread and read by others as a node would: no reader may see a value go
     /// back, nor one older than what was acknowledged before the read began.
     #[test]
     fn readers_never_see_a_value_go_back() {

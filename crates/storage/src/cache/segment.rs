@@ -5,8 +5,8 @@
 use super::{CacheStats, SEGMENT_PART_MAX};
 use crate::Slice;
 use crate::allocation::heap_bytes;
-use crate::fetch::{Lines, Step};
-use crate::places::Places;
+use crate::cpu_prefetch::{Lines, Step};
+use crate::hash_index::HashIndex;
 
 /// For so many bytes of rows, one that was refused is remembered.
 const BYTES_PER_REFUSED: usize = 512;
@@ -17,13 +17,13 @@ const CHUNK_ROWS_MIN: usize = 4;
 const CHUNK_PART: usize = 64;
 
 pub(super) struct Segment {
-    places: Places,
+    places: HashIndex,
     /// Of the rows in a chunk, the logarithm.
     chunk_bits: u32,
     /// All are full but the last, or the one before an empty one, which is kept for the next row.
     chunks: Vec<Vec<Row>>,
     count: usize,
-    /// Of rows that were refused of late, a part of the hash, at a place that the hash says; 0: none.
+    /// Of rows that were refused recently, a part of the hash, at a place that the hash says; 0: none.
     refused: Box<[u16]>,
     /// Of the rows' own allocations.
     row_bytes: usize,
@@ -35,7 +35,7 @@ pub(super) struct Segment {
     evictions: u64,
 }
 
-/// A short key lies in the row, which is one line of memory. The value is shared with whoever wrote it, as a rule the tree's
+/// A short key lies in the row, which is one line of memory. The value is shared with its writer, as a rule the tree's
 /// memtable.
 #[repr(align(64))]
 pub(super) struct Row {
@@ -66,7 +66,7 @@ impl Row {
 impl Segment {
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
-            places: Places::default(),
+            places: HashIndex::default(),
             chunk_bits: chunk_bits_for(bytes_max),
             chunks: Vec::new(),
             count: 0,
@@ -246,7 +246,7 @@ impl Segment {
     /// Gives back what the table and the rows do not need.
     fn rebuild(&mut self) {
         self.chunk_bits = chunk_bits_for(self.bytes_max);
-        self.places = Places::default();
+        self.places = HashIndex::default();
         let rows = std::mem::take(&mut self.chunks).into_iter().flatten();
         self.count = 0;
         rows.for_each(|row| self.push(row));

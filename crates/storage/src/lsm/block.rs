@@ -21,7 +21,7 @@ const END: u8 = 0xFF;
 const TRAILER_BYTES: usize = 31;
 const MALFORMED: lsm_tree::Error = lsm_tree::Error::InvalidTrailer;
 
-/// See the module's words.
+/// Reads the rows of one block.
 pub(super) struct Rows {
     block: ByteView,
     /// The next row.

@@ -8,9 +8,7 @@
 //! a time, once it is a good part of the tree, so that rewriting costs a bounded multiple of what it frees.
 
 use super::blob::Handle;
-use super::purge::next_levels;
 use super::table::Blocks;
-use super::view::View;
 use crate::Slice;
 use crate::dropped::{DroppedPrefixes, prefix_end};
 use lsm_tree::{InternalValue, Table, ValueType};
@@ -37,10 +35,19 @@ pub(super) enum Plan {
     GoOn,
     /// Remove the tables that hold keys of this prefix alone.
     Cut(Slice),
-    /// Rewrite a level, `from` into `to`.
-    Rewrite { from: u8, to: u8 },
+    /// Rewrite the first level that has one of these tables.
+    Rewrite { tables: HashSet<u64> },
     /// No file has rows of these any more.
     Forget(Vec<Slice>),
+}
+
+/// What a plan is made for.
+pub(super) struct Dropping<'a> {
+    /// The dropped prefixes that its files may have rows of.
+    pub(super) dropped: &'a DroppedPrefixes<u64>,
+    pub(super) tables: Vec<(&'a Table, &'a Blocks)>,
+    /// What all its files take.
+    pub(super) disk_bytes: u64,
 }
 
 /// The dropped prefixes of one tree that are being collected.
@@ -66,20 +73,20 @@ struct Leftover {
 }
 
 impl Collector {
-    /// What to do for `view`, whose tree takes `disk_bytes`. No compaction of the tree is under way.
-    pub(super) fn plan(&self, view: &View, disk_bytes: u64) -> Plan {
+    /// What to do for a tree. No compaction of it is under way.
+    pub(super) fn plan(&self, tree: &Dropping<'_>) -> Plan {
         let mut state = self.0.lock().expect("nothing panics while it is held");
-        let tables: HashSet<u64> = view.tables().map(Table::id).collect();
-        if state.idle.as_ref().is_some_and(|(known, count)| *known == tables && *count == view.dropped.len()) {
+        let tables: HashSet<u64> = tree.tables.iter().map(|(table, _)| table.id()).collect();
+        if state.idle.as_ref().is_some_and(|(known, count)| *known == tables && *count == tree.dropped.len()) {
             return Plan::Nothing;
         }
         state.idle = None;
-        if state.note_new(view) {
+        if state.note_new(tree) {
             return Plan::GoOn;
         }
-        let plan = state.plan(view, &tables, disk_bytes);
+        let plan = state.plan(tree, &tables);
         if plan == Plan::Nothing {
-            state.idle = Some((tables, view.dropped.len()));
+            state.idle = Some((tables, tree.dropped.len()));
         }
         plan
     }
@@ -92,20 +99,19 @@ impl Collector {
 
 impl State {
     /// Looks at some prefixes that were dropped since the last step; true if there are more of them.
-    fn note_new(&mut self, view: &View) -> bool {
-        self.pending.retain(|prefix, _| view.dropped.contains(prefix));
-        let new = view.dropped.iter().map(|(prefix, _)| prefix).filter(|prefix| !self.pending.contains_key(*prefix));
+    fn note_new(&mut self, tree: &Dropping<'_>) -> bool {
+        self.pending.retain(|prefix, _| tree.dropped.contains(prefix));
+        let new = tree.dropped.iter().map(|(prefix, _)| prefix).filter(|prefix| !self.pending.contains_key(*prefix));
         let new: Vec<Slice> = new.take(STEP_PREFIXES).cloned().collect();
         let more = new.len() == STEP_PREFIXES;
         for prefix in new {
-            let leftovers =
-                view.tables_with_blocks().filter_map(|(table, blocks)| Leftover::of(table, blocks, &prefix));
+            let leftovers = tree.tables.iter().filter_map(|(table, blocks)| Leftover::of(table, blocks, &prefix));
             self.pending.insert(prefix.clone(), leftovers.collect());
         }
         more
     }
 
-    fn plan(&mut self, view: &View, tables: &HashSet<u64>, disk_bytes: u64) -> Plan {
+    fn plan(&mut self, tree: &Dropping<'_>, tables: &HashSet<u64>) -> Plan {
         let mut gone = Vec::new();
         self.bytes = 0;
         for (prefix, leftovers) in &mut self.pending {
@@ -122,12 +128,11 @@ impl State {
         if let Some((prefix, _)) = pending.find(|(_, leftovers)| leftovers.iter().any(|leftover| leftover.is_whole)) {
             return Plan::Cut(prefix.clone());
         }
-        if self.bytes < disk_bytes / TREE_PART && self.pending.len() < PREFIXES_MAX {
+        if self.bytes < tree.disk_bytes / TREE_PART && self.pending.len() < PREFIXES_MAX {
             return Plan::Nothing;
         }
         let wanted: HashSet<u64> = self.pending.values().flatten().map(|leftover| leftover.table).collect();
-        let levels = next_levels(&view.generation, |table| wanted.contains(&table));
-        levels.map_or(Plan::Nothing, |(from, to)| Plan::Rewrite { from, to })
+        Plan::Rewrite { tables: wanted }
     }
 }
 

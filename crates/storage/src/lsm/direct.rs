@@ -1,5 +1,5 @@
 //! Files that are read past the page cache (open(2), `O_DIRECT`): a read that is for the disk anyway takes a third of
-//! the processor time, and puts nothing out that somebody else needs.
+//! the processor time, and pushes nothing out of the page cache.
 
 use crate::files::open_direct;
 use lsm_tree::DescriptorTable;
@@ -64,7 +64,7 @@ pub(crate) struct DirectFiles {
     grain: AtomicU64,
 }
 
-/// Of one file, kept by whoever knows of it: with the last of them it is closed. Else a file that is removed would keep its
+/// Of one file, kept by each view that has it: with the last of them it is closed. Else a file that is removed would keep its
 /// room.
 #[derive(Default)]
 pub(super) struct Closing(OnceLock<(Arc<DirectFiles>, FileKey)>);

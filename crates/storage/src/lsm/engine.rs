@@ -3,18 +3,23 @@
 //! Threads: one applies (and seals and clears); any read; one flushes and one compacts at a time. Readers take no
 //! lock: they load the published view, then the applied index (see `view`). Publishing is serialised by `publishing`.
 
-use super::collector;
+use super::collector::{self, Dropping, Plan};
 use super::fault::translate;
+use super::fork::fork;
 use super::generation::{self, Generation, L0_TABLES, L0_TABLES_UNPURGED};
-use super::ingest::LsmIngested;
+use super::ingest::{LsmIngest, LsmIngested, stamp};
 use super::manifest::Manifest;
 use super::memtable::{Memtable, NEWEST};
 use super::snapshot::LsmSnapshot;
 use super::sweep::{Views, sweep};
+use super::try_get::TryGet;
+use super::unwanted;
 use super::view::{
     APPLIED_KEY, Sealed, View, applied_record, drop_key, drop_record, dropped_in, meta_key, newest_of, read_applied,
     read_dropped,
 };
+use crate::dropped::prefix_end;
+use crate::engine::{TREE_KEY_BYTES_MAX, accepted, is_passing};
 use crate::envelope::Packing;
 use crate::files::create_folder;
 use crate::health::Health;
@@ -23,7 +28,9 @@ use crate::{
     Snapshot, Step, WriteBatch,
 };
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
+use lsm_tree::compaction::PullDown;
 use lsm_tree::{AbstractTree, InternalValue, ValueType};
+use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,6 +39,8 @@ use std::time::{Duration, Instant};
 
 /// Runs in the first level at which writers are held up.
 const L0_RUNS_MAX: f64 = 24.0;
+/// How long a background thread waits for what the process lacks.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// For how long compaction makes way for a fork that is expected.
 const FORK_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -166,6 +175,139 @@ impl LsmEngine {
         Err(self.health.judge(error))
     }
 
+    /// A new tree, empty as of `index` but for `meta` and `rows`, complete and durable.
+    fn begun_with(&self, index: u64, meta: Vec<(Slice, Slice)>, rows: Vec<(Slice, Slice)>) -> Result<Arc<Generation>> {
+        let current = self.view.load().generation.number;
+        let generation = Generation::create(&self.folder, current, &self.shared)?;
+        for (key, value) in rows {
+            generation.tree().insert(key, self.packing.pack(value), index);
+        }
+        stamp(&generation, self.packing, index, meta).map_err(|error| translate(&generation.folder, error))?;
+        Ok(generation)
+    }
+
+    /// Makes `generation`, which is complete and durable as of `index`, the shard's: on disk, then for readers.
+    fn replace(&self, generation: Arc<Generation>, index: u64) -> Result<()> {
+        self.health.check()?;
+        let applied = self.applied.load(Ordering::Relaxed);
+        assert!(index >= applied, "a map of {index} installed, or cleared to, after {applied}");
+        generation.keep.store(self.keep.load_full());
+        self.switch(&generation)?;
+        generation.flushed.store(index, Ordering::Release);
+        let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
+        // The view first: who pairs it with the index before waits for the next one.
+        let old = self.publish(View::of_files(generation, index));
+        self.applied.store(index, Ordering::SeqCst);
+        self.sealed.store(index, Ordering::Relaxed);
+        old.generation.condemn();
+        self.cleared.lock().expect("nothing panics while it is held").push(old);
+        Ok(())
+    }
+
+    /// Lets the pointer name `generation`. If that fails, the old one stays and the new one goes; if it cannot be told
+    /// which one a start would find, both stay and the engine is poisoned.
+    fn switch(&self, generation: &Generation) -> Result<()> {
+        generation.spare();
+        generation::write_pointer(&self.folder, generation.number).map_err(|error| {
+            if error.is_passing() {
+                generation.condemn();
+                return error;
+            }
+            match generation::read_pointer(&self.folder) {
+                Ok(Some(number)) if number != generation.number => generation.condemn(),
+                _ => self.health.poison(format!("{}: the pointer may name another tree", self.folder.display())),
+            }
+            self.health.judge_write(error)
+        })
+    }
+
+    /// Rewrites a level of `generation` that holds rows that are to go, slowly; its compaction is held. False if it is to
+    /// end.
+    fn rewrite(&self, generation: &Arc<Generation>, from: u8, to: u8) -> Result<bool> {
+        generation.pace.hurried.store(false, Ordering::Relaxed);
+        generation.pace.purging.store(true, Ordering::Relaxed);
+        let result = self.write_files(generation, || {
+            generation.tree().compact(Arc::new(PullDown(from, to)), u64::MAX)?;
+            Ok(generation.blob_dir.check()?)
+        });
+        generation.pace.purging.store(false, Ordering::Relaxed);
+        if self.is_ending(generation) {
+            return Ok(false);
+        }
+        result?;
+        self.refresh(generation, 0);
+        Ok(true)
+    }
+
+    /// One step that removes rows which a fork has taken over.
+    fn purge_unwanted(&self) -> Result<bool> {
+        let generation = self.view.load().generation.clone();
+        if generation.keep.load().is_none() || self.is_ending(&generation) {
+            return Ok(false);
+        }
+        let Some(last) = generation.unwanted() else { return Ok(false) };
+        let _one = generation.compacting.lock().expect("a panic while compacting is not survived");
+        let last = if last == unwanted::EVERYTHING {
+            // No compaction is under way that does not know what is wanted.
+            let last = generation.table_ids().into_iter().max().unwrap_or(0);
+            generation.mark_unwanted(Some(last))?;
+            last
+        } else {
+            last
+        };
+        let Some((from, to)) = generation.level_to_rewrite(|table| table <= last) else {
+            generation.mark_unwanted(None)?;
+            log::info!("{}: rows that another shard has now are gone", self.folder.display());
+            return Ok(false);
+        };
+        self.rewrite(&generation, from, to)
+    }
+
+    /// One step that frees the room of dropped prefixes.
+    fn purge_dropped(&self) -> Result<bool> {
+        let generation = self.view.load().generation.clone();
+        if generation.dropped.load().is_empty() || self.is_ending(&generation) {
+            return Ok(false);
+        }
+        let _one = generation.compacting.lock().expect("a panic while compacting is not survived");
+        let view = self.view.load_full();
+        if !Arc::ptr_eq(&view.generation, &generation) {
+            return Ok(false);
+        }
+        let (tables, disk_bytes) = (view.tables_with_blocks().collect(), generation.tree().disk_space());
+        match generation.collector.plan(&Dropping { dropped: &view.dropped, tables, disk_bytes }) {
+            Plan::Nothing => Ok(false),
+            Plan::GoOn => Ok(true),
+            Plan::Cut(prefix) => {
+                let (before, end) = (generation.table_ids(), prefix_end(&prefix));
+                let high = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(end) };
+                let cut = || generation.tree().drop_range::<Slice, _>((Bound::Included(prefix), high));
+                self.write_files(&generation, cut)?;
+                self.refresh(&generation, 0);
+                Ok(before != generation.table_ids())
+            }
+            Plan::Rewrite { tables } => match generation.level_to_rewrite(|table| tables.contains(&table)) {
+                Some((from, to)) => self.rewrite(&generation, from, to),
+                None => Ok(false),
+            },
+            Plan::Forget(prefixes) => {
+                let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
+                let current = self.view.load();
+                if Arc::ptr_eq(&current.generation, &generation) {
+                    generation.forget(prefixes);
+                    let (active, sealed) = (current.active.clone(), current.sealed.clone());
+                    drop(self.publish(View::new(
+                        generation.clone(),
+                        active,
+                        sealed,
+                        self.applied.load(Ordering::SeqCst),
+                    )));
+                }
+                Ok(true)
+            }
+        }
+    }
+
     /// Whether nothing is to be rewritten any more: then what ended early has not failed.
     pub(super) fn is_ending(&self, generation: &Generation) -> bool {
         self.shared.throttle.is_stopped() || generation.pace.abandoned.load(Ordering::Relaxed)
@@ -194,7 +336,14 @@ impl LsmEngine {
 fn manifest_is_ours(generation: &Generation) -> bool {
     loop {
         let before = generation.index().current_version().id();
-        let on_disk = generation::version_on_disk(&generation.folder);
+        let on_disk = match generation::version_on_disk(&generation.folder) {
+            // It cannot be told now: once the process has descriptors again, it can.
+            Err(error) if is_passing(&error) => {
+                std::thread::sleep(LOOK_AGAIN);
+                continue;
+            }
+            read => read.ok().flatten(),
+        };
         // Waits for a commit that is under way, and shows whether there was one.
         if generation.index().current_version().id() == before {
             return on_disk == Some(before);
@@ -215,7 +364,6 @@ fn retire(view: Arc<View>) {
 
 /// How a write is stored.
 fn stored(packing: Packing, (key, value): (Slice, Option<Slice>)) -> (Slice, Slice, ValueType) {
-    assert!(key.first().is_some_and(|&byte| byte != 0), "an empty or a reserved tree key");
     match value {
         Some(value) => (key, packing.pack(value), ValueType::Value),
         None => (key, Slice::empty(), ValueType::Tombstone),
@@ -227,10 +375,10 @@ impl Engine for LsmEngine {
         let before = self.applied.load(Ordering::Relaxed);
         assert!(index > before, "entry {index} applied after {before}");
         let view = self.view.load();
+        let batch = accepted(index, batch);
         // Compressed before readers are kept out.
         let mut writes: Vec<_> = batch.writes.into_iter().map(|write| stored(self.packing, write)).collect();
         for prefix in &batch.drops {
-            assert!(prefix.first().is_some_and(|&byte| byte != 0), "an empty or a reserved prefix is dropped");
             let (key, record) = drop_record(prefix, index);
             writes.push((key, record, ValueType::Value));
         }
@@ -243,12 +391,15 @@ impl Engine for LsmEngine {
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        if key.len() > TREE_KEY_BYTES_MAX {
+            return Ok(None);
+        }
         // What the memtable has is published, and nothing else in a view is newer.
         self.current().get(key, NEWEST)
     }
 
     fn look(&self, key: &[u8], held: &[HeldBlock]) -> Look {
-        self.current().look(key, NEWEST, held)
+        TryGet(&self.current()).look(key, NEWEST, held)
     }
 
     fn hash(&self, key: &[u8]) -> u64 {
@@ -313,7 +464,7 @@ impl Engine for LsmEngine {
             // Replaced meanwhile, and with it what was sealed.
             return Ok(());
         }
-        // They stay the oldest: nobody else takes them away.
+        // They stay the oldest: only this flush takes them away.
         let sealed = view.sealed.clone();
         drop(view);
         if sealed.is_empty() {
@@ -326,7 +477,7 @@ impl Engine for LsmEngine {
         self.write_files(&generation, || {
             if let Some((tables, blob_files)) = tree.flush_to_tables(newest_of(&sealed).filter(is_kept))? {
                 if blob_files.as_ref().is_some_and(|files| !files.is_empty()) {
-                    generation.blob_names.sync()?;
+                    generation.blob_dir.sync()?;
                 }
                 tree.register_tables(&tables, blob_files.as_deref(), None, &[], u64::MAX)?;
             }
@@ -358,7 +509,7 @@ impl Engine for LsmEngine {
         let (before, depth) = (generation.table_ids(), levels(&generation));
         let result = self.write_files(&generation, || {
             generation.tree().compact(generation.strategy(), u64::MAX)?;
-            Ok(generation.blob_names.check()?)
+            Ok(generation.blob_dir.check()?)
         });
         if self.is_ending(&generation) {
             return Ok(false);
@@ -384,7 +535,11 @@ impl Engine for LsmEngine {
     }
 
     fn ingest(&self) -> Result<Box<dyn Ingest>> {
-        Ok(Box::new(self.begin_ingest()?))
+        self.health.check()?;
+        let current = self.view.load().generation.number;
+        let generation = Generation::create(&self.folder, current, &self.shared);
+        let generation = generation.map_err(|error| self.health.judge(error))?;
+        Ok(Box::new(LsmIngest::new(&self.folder, generation, self.packing, &self.shared, &self.health)))
     }
 
     fn install(&self, ingested: Box<dyn Ingested>) -> Result<()> {
@@ -397,7 +552,15 @@ impl Engine for LsmEngine {
     }
 
     fn fork(&self, folder: &Path, index: u64, meta: Vec<(Slice, Slice)>, _keep: &Keep) -> Result<Arc<dyn Engine>> {
-        Ok(Arc::new(self.fork_into(folder, index, meta)?))
+        let applied = self.applied.load(Ordering::SeqCst);
+        assert_eq!(self.sealed.load(Ordering::SeqCst), applied, "a map is forked that is not sealed");
+        assert_eq!(index, applied + 1, "a map is forked as of another entry than the next");
+        self.flush()?;
+        let parent = self.view.load().generation.clone();
+        let stamped = |child: &Generation| stamp(child, self.packing, index, meta);
+        let child = fork(&parent, folder, &self.shared, &self.health, stamped)?;
+        child.flushed.store(index, Ordering::Release);
+        Ok(Arc::new(Self::of(folder, child, index, &self.shared)?))
     }
 
     fn keep_only(&self, keep: Keep) {

@@ -24,7 +24,7 @@ pub(super) fn translate(path: &Path, error: lsm_tree::Error) -> Error {
     }
 }
 
-/// Runs something that writes the tree in `folder`, which nobody reads yet: a panic in there costs only that tree.
+/// Runs something that writes the tree in `folder`, which has no readers yet: a panic in there costs only that tree.
 pub(super) fn contain(folder: &Path, write: impl FnOnce() -> lsm_tree::Result<()>) -> Result<()> {
     match catch_unwind(AssertUnwindSafe(write)) {
         Ok(result) => result.map_err(|error| translate(folder, error)),

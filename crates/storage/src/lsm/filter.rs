@@ -3,7 +3,7 @@
 //! prefixes, end here: all versions of their keys are to go, so their order does not matter. A purge has a limit of its own, which it
 //! heeds until its tree is in a hurry.
 
-use super::names::BlobNames;
+use super::blob_dir_sync::BlobDirSync;
 use crate::Keep;
 use crate::dropped::DroppedPrefixes;
 use crate::throttle::Throttle;
@@ -22,9 +22,9 @@ const HANDLE_BYTES: u64 = 24;
 /// How a tree's rewriting under way goes.
 #[derive(Default)]
 pub(super) struct Pace {
-    /// It is a purge, which nobody waits for.
+    /// It is a purge, which no client waits for.
     pub(super) purging: AtomicBool,
-    /// Somebody does wait: compaction, for its turn.
+    /// Compaction waits for it to end.
     pub(super) hurried: AtomicBool,
     /// The tree is to be removed: it is to end.
     pub(super) abandoned: AtomicBool,
@@ -38,7 +38,7 @@ pub(super) struct Parts {
     pub(super) throttle: Arc<Throttle>,
     pub(super) purge_throttle: Arc<Throttle>,
     pub(super) pace: Arc<Pace>,
-    pub(super) blob_names: Arc<BlobNames>,
+    pub(super) blob_dir: Arc<BlobDirSync>,
     pub(super) keep: Arc<ArcSwapOption<Keep>>,
     pub(super) dropped: Arc<ArcSwap<DroppedPrefixes<u64>>>,
 }
@@ -101,6 +101,6 @@ impl CompactionFilter for BrakeFilter {
     }
 
     fn finish(self: Box<Self>) {
-        self.parts.blob_names.sync_later_checked();
+        self.parts.blob_dir.sync_later_checked();
     }
 }

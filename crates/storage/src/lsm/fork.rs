@@ -8,59 +8,50 @@
 //!
 //! Invariant: without a pointer, a folder with `forking` in it holds nothing: a fork that is made again begins anew.
 
-use super::engine::LsmEngine;
 use super::fault::{contain, translate};
 use super::generation::{self, FORKING, Generation};
 use super::manifest::Manifest;
-use super::purge;
+use super::unwanted::EVERYTHING;
 use crate::files::{create_folder, replace_file, sync_folder, system_error};
-use crate::{Error, Result, Slice};
+use crate::health::Health;
+use crate::{Error, Result, SharedResources};
 use lsm_tree::AbstractTree;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::time::Instant;
 
-impl LsmEngine {
-    /// See `Engine::fork`.
-    pub(super) fn fork_into(&self, folder: &Path, index: u64, meta: Vec<(Slice, Slice)>) -> Result<Self> {
-        use crate::Engine;
-        let applied = self.applied.load(Ordering::SeqCst);
-        assert_eq!(self.sealed.load(Ordering::SeqCst), applied, "a map is forked that is not sealed");
-        assert_eq!(index, applied + 1, "a map is forked as of another entry than the next");
-        let begun = Instant::now();
-        self.flush()?;
-        let flushed = begun.elapsed();
-        let parent = self.view.load().generation.clone();
-        // Leftovers of a failed write are not removed meanwhile: what is linked may look like them.
-        let _writing = parent.writing.read().expect("a panic while writing is not survived");
-        create_folder(folder)?;
-        if generation::read_pointer(folder)?.is_some() {
-            let detail = "is to be made by a fork, and there is a map already".to_owned();
-            return Err(Error::Mismatch { path: folder.to_path_buf(), detail });
-        }
-        generation::check_unused(folder)?;
-        replace_file(folder, FORKING, b"")?;
-        generation::remove_others(folder, 0)?;
-        let child = Generation::create_with(folder, 0, &self.shared, |tree| link_tree(&parent, tree))?;
-        let linked = begun.elapsed();
-        let stamped = contain(&child.folder, || self.stamp(&child, index, meta));
-        stamped.map_err(|error| self.health.judge(error))?;
-        // From here on both trees hold rows that they do not want.
-        purge::mark(&child, purge::of_all_tables(&child))?;
-        purge::mark(&parent, purge::EVERYTHING)?;
-        child.flushed.store(index, Ordering::Release);
-        child.spare();
-        generation::write_pointer(folder, child.number).inspect_err(|_| child.condemn())?;
-        generation::end_fork(folder);
-        log::debug!(
-            "{}: forked: flushed after {flushed:?}, linked and opened after {linked:?}, done after {:?}",
-            folder.display(),
-            begun.elapsed()
-        );
-        Self::of(folder, child, index, &self.shared)
+/// Makes another tree in `folder`, which has none, of the files of `parent`, which is flushed, and of what `stamp` writes.
+pub(super) fn fork(
+    parent: &Generation,
+    folder: &Path,
+    shared: &Arc<SharedResources>,
+    health: &Health,
+    stamp: impl FnOnce(&Generation) -> lsm_tree::Result<()>,
+) -> Result<Arc<Generation>> {
+    let begun = Instant::now();
+    // Leftovers of a failed write are not removed meanwhile: what is linked may look like them.
+    let _writing = parent.writing.read().expect("a panic while writing is not survived");
+    create_folder(folder)?;
+    if generation::read_pointer(folder)?.is_some() {
+        let detail = "is to be made by a fork, and there is a map already".to_owned();
+        return Err(Error::Mismatch { path: folder.to_path_buf(), detail });
     }
+    generation::check_unused(folder)?;
+    replace_file(folder, FORKING, b"")?;
+    generation::remove_others(folder, 0)?;
+    let child = Generation::create_with(folder, 0, shared, |tree| link_tree(parent, tree))?;
+    let linked = begun.elapsed();
+    contain(&child.folder, || stamp(&child)).map_err(|error| health.judge(error))?;
+    // From here on both trees hold rows that they do not want.
+    child.mark_unwanted(Some(child.table_ids().into_iter().max().unwrap_or(0)))?;
+    parent.mark_unwanted(Some(EVERYTHING))?;
+    child.spare();
+    generation::write_pointer(folder, child.number).inspect_err(|_| child.condemn())?;
+    generation::end_fork(folder);
+    log::debug!("{}: forked: linked and opened after {linked:?}, done after {:?}", folder.display(), begun.elapsed());
+    Ok(child)
 }
 
 /// Gives all files of `parent`'s tree a second name in `folder`, durably.

@@ -6,19 +6,19 @@
 //! ```
 //!
 //! Invariant: the pointer is switched only after the tree that it names is complete and durable; trees that it does
-//! not name, and that nobody in this process holds, are rubbish and are removed.
+//! not name, and that this process does not hold, are rubbish and are removed.
 
+use super::blob_dir_sync::BlobDirSync;
 use super::collector::Collector;
 use super::direct::{Closing, DirectFiles, FileKey};
 use super::fault::translate;
 use super::filter::{Brake, Pace, Parts};
 use super::manifest::Manifest;
-use super::names::BlobNames;
-use super::purge;
 use super::table::{Blocks, Known};
+use super::unwanted;
 use crate::dropped::DroppedPrefixes;
 use crate::files::{create_folder, replace_file, system_error};
-use crate::held::{Held, remove_or_condemn};
+use crate::open_files::{OpenPath, remove_or_condemn};
 use crate::resources::Usage;
 use crate::{Compression, Error, Keep, Result, SharedResources, Slice};
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -42,7 +42,7 @@ pub(super) const L0_TABLES: u8 = 4;
 /// The same for a tree that is to be purged: a purge rewrites the first levels as well, and in no hurry.
 pub(super) const L0_TABLES_UNPURGED: usize = 10;
 
-/// See the module's words.
+/// A tree and what its users share.
 pub(super) struct Generation {
     pub(super) number: u64,
     pub(super) folder: PathBuf,
@@ -66,7 +66,7 @@ pub(super) struct Generation {
     /// That leftovers are removed has been said since files were last written without a failure.
     pub(super) litter_told: AtomicBool,
     strategy: Arc<Leveled>,
-    pub(super) blob_names: Arc<BlobNames>,
+    pub(super) blob_dir: Arc<BlobDirSync>,
     /// Of its tables, for scans.
     pub(super) blocks: Known<Blocks>,
     /// Of its value files.
@@ -84,7 +84,7 @@ pub(super) struct Generation {
     /// What lsm-tree counts its own changes with. Nothing else uses it, except that an ingestion's rows get its number.
     seqno: SequenceNumberCounter,
     /// Condemned, its folder is removed when the last reader lets go. The last field: the tree goes first.
-    held: Held,
+    held: OpenPath,
 }
 
 impl Generation {
@@ -100,7 +100,7 @@ impl Generation {
         shared: &Arc<SharedResources>,
         fill: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<Arc<Self>> {
-        let (held, folder) = Held::claim((after + 1..).map(|number| tree_folder(shard, number)));
+        let (held, folder) = OpenPath::claim((after + 1..).map(|number| tree_folder(shard, number)));
         let number = number_of(&folder).expect("it was made of a number");
         remove_or_keep(&folder);
         if folder.exists() {
@@ -117,12 +117,12 @@ impl Generation {
         let folder = tree_folder(shard, number);
         let manifest = Manifest::read(&folder)?;
         manifest.check()?;
-        let generation = Self::begin(number, &folder, Held::hold(&folder), shared).map_err(|error| {
+        let generation = Self::begin(number, &folder, OpenPath::hold(&folder), shared).map_err(|error| {
             let error = translate(&folder, error);
             if matches!(error, Error::Corrupt { .. }) { manifest.verify().err().unwrap_or(error) } else { error }
         })?;
         generation.check_references()?;
-        generation.note_unwanted(purge::read_mark(&folder)?);
+        *generation.unwanted.lock().expect("nothing panics while it is held") = unwanted::read_mark(&folder)?;
         Ok(generation)
     }
 
@@ -140,8 +140,8 @@ impl Generation {
     }
 
     /// Whatever lsm-tree finds in `folder`, or an empty tree.
-    fn begin(number: u64, folder: &Path, held: Held, shared: &Arc<SharedResources>) -> lsm_tree::Result<Arc<Self>> {
-        let (seqno, blob_names) = (SequenceNumberCounter::default(), Arc::new(BlobNames::new(folder)));
+    fn begin(number: u64, folder: &Path, held: OpenPath, shared: &Arc<SharedResources>) -> lsm_tree::Result<Arc<Self>> {
+        let (seqno, blob_dir) = (SequenceNumberCounter::default(), Arc::new(BlobDirSync::new(folder)));
         let keep: Arc<ArcSwapOption<Keep>> = Arc::default();
         let dropped: Arc<ArcSwap<DroppedPrefixes<u64>>> = Arc::default();
         let pace = Arc::new(Pace::default());
@@ -149,7 +149,7 @@ impl Generation {
             throttle: shared.throttle.clone(),
             purge_throttle: shared.purge_throttle.clone(),
             pace: pace.clone(),
-            blob_names: blob_names.clone(),
+            blob_dir: blob_dir.clone(),
             keep: keep.clone(),
             dropped: dropped.clone(),
         });
@@ -171,7 +171,7 @@ impl Generation {
             strategy: Arc::new(
                 Leveled::default().with_l0_threshold(L0_TABLES).with_table_target_size(shared.options.table_bytes),
             ),
-            blob_names,
+            blob_dir,
             blocks: Known::default(),
             values: Known::default(),
             keep,
@@ -211,8 +211,41 @@ impl Generation {
         *self.unwanted.lock().expect("nothing panics while it is held")
     }
 
-    pub(super) fn note_unwanted(&self, last: Option<u64>) {
+    /// Tables up to number `last` may hold rows that are to be purged; `None`: none does any more.
+    pub(super) fn mark_unwanted(&self, last: Option<u64>) -> Result<()> {
+        match last {
+            Some(last) => unwanted::write_mark(&self.folder, last)?,
+            None => unwanted::remove_mark(&self.folder)?,
+        }
         *self.unwanted.lock().expect("nothing panics while it is held") = last;
+        Ok(())
+    }
+
+    /// Of the bytes on disk, about how many are of rows that are to go: half of what the tables that are marked hold, since a
+    /// fork is made to halve.
+    pub(super) fn unwanted_bytes(&self) -> u64 {
+        let Some(last) = self.unwanted() else { return 0 };
+        let bytes = |last: u64| -> u64 {
+            let version = self.index().current_version();
+            version.iter_tables().filter(|table| table.id() <= last).map(|table| table.metadata.file_size).sum()
+        };
+        let (marked, all) = (bytes(last), bytes(unwanted::EVERYTHING).max(1));
+        // What is kept out of the levels is shared out as they are.
+        (self.tree().disk_space() as f64 * marked as f64 / all as f64 / 2.0) as u64
+    }
+
+    /// The first level that has a table which is to be rewritten, and the level that it is rewritten into: itself, or for
+    /// level 0 the next that is not empty.
+    pub(super) fn level_to_rewrite(&self, is_to_go: impl Fn(u64) -> bool) -> Option<(u8, u8)> {
+        let version = self.index().current_version();
+        let mut levels = (0u8..).zip(version.iter_levels());
+        let (at, _) = levels.find(|(_, level)| level.iter().any(|run| run.iter().any(|table| is_to_go(table.id()))))?;
+        if at > 0 {
+            return Some((at, at));
+        }
+        let mut below = (1u8..).zip(version.iter_levels().skip(1));
+        let lowest = version.level_count() as u8 - 1;
+        Some((0, below.find(|(_, level)| !level.is_empty()).map_or(lowest, |(to, _)| to)))
     }
 
     /// The files hold these drops now.
@@ -381,7 +414,7 @@ fn remove_or_keep(folder: &Path) {
 }
 
 /// Removes the trees that the pointer does not name: left by a crash, or by a reader that outlived the last stop. One
-/// that somebody in this process holds goes when it is let go.
+/// that this process holds goes when its last holder lets go.
 pub(super) fn remove_others(shard: &Path, keep: u64) -> Result<()> {
     let keep = tree_folder(shard, keep);
     for folder in trees(shard)?.iter().filter(|folder| **folder != keep) {
@@ -403,9 +436,9 @@ fn trees(shard: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The version number that the tree's `current` file names on disk.
-pub(super) fn version_on_disk(folder: &Path) -> Option<u64> {
-    let bytes = fs::read(folder.join("current")).ok()?;
-    Some(u64::from_le_bytes(bytes.get(..8)?.try_into().expect("8 bytes")))
+pub(super) fn version_on_disk(folder: &Path) -> std::io::Result<Option<u64>> {
+    let bytes = fs::read(folder.join("current"))?;
+    Ok(bytes.first_chunk().map(|version| u64::from_le_bytes(*version)))
 }
 
 #[cfg(test)]

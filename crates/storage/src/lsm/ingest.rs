@@ -6,7 +6,6 @@
 //! Invariant: rows have sequence number 0, below every index, because the index is known only at the end. A key's version
 //! is in its record.
 
-use super::engine::LsmEngine;
 use super::fault::contain;
 use super::generation::Generation;
 use super::view::{APPLIED_KEY, View, applied_record, meta_key, read_applied};
@@ -14,7 +13,7 @@ use crate::envelope::Packing;
 use crate::health::Health;
 use crate::ingest::refusal;
 use crate::throttle::Throttle;
-use crate::{Error, Ingest, Ingested, Result, Slice};
+use crate::{Error, Ingest, Ingested, Result, SharedResources, Slice};
 use lsm_tree::AbstractTree;
 use std::any::Any;
 use std::io::ErrorKind;
@@ -45,27 +44,29 @@ pub(super) struct LsmIngested {
     index: u64,
 }
 
-impl LsmEngine {
-    pub(super) fn begin_ingest(&self) -> Result<LsmIngest> {
-        self.health.check()?;
-        let current = self.view.load().generation.number;
-        let generation = Generation::create(&self.folder, current, &self.shared);
-        let table_bytes = usize::try_from(self.shared.options.table_bytes).unwrap_or(usize::MAX);
-        Ok(LsmIngest {
-            shard: self.folder.clone(),
-            generation: generation.map_err(|error| self.health.judge(error))?,
-            packing: self.packing,
-            throttle: self.shared.throttle.clone(),
-            health: self.health.clone(),
+impl LsmIngest {
+    /// Fills `generation`, which is new, for the shard in a folder.
+    pub(super) fn new(
+        shard: &Path,
+        generation: Arc<Generation>,
+        packing: Packing,
+        shared: &SharedResources,
+        health: &Arc<Health>,
+    ) -> Self {
+        let table_bytes = usize::try_from(shared.options.table_bytes).unwrap_or(usize::MAX);
+        Self {
+            shard: shard.to_path_buf(),
+            generation,
+            packing,
+            throttle: shared.throttle.clone(),
+            health: health.clone(),
             batch: Vec::new(),
             batch_bytes: 0,
             batch_bytes_max: table_bytes.min(INGEST_BATCH_BYTES_SOFT),
             last: None,
-        })
+        }
     }
-}
 
-impl LsmIngest {
     /// Writes the batch to files and fsyncs them.
     fn write_batch(&mut self) -> Result<()> {
         if self.batch.is_empty() {
@@ -87,22 +88,24 @@ impl LsmIngest {
         })
         .map_err(|error| self.health.judge(error))
     }
+}
 
-    /// Writes what is storage's own, and makes sure that all is on disk.
-    fn seal(&self, index: u64, meta: Vec<(Slice, Slice)>) -> Result<()> {
-        let tree = self.generation.tree();
-        contain(&self.generation.folder, || {
-            for (key, value) in meta {
-                tree.insert(meta_key(&key), self.packing.pack(value), index);
-            }
-            tree.insert(APPLIED_KEY, applied_record(index), index);
-            tree.rotate_memtable();
-            let lock = tree.get_flush_lock();
-            tree.flush(&lock, u64::MAX)?;
-            // Not before the manifest names them, but before the pointer names the tree.
-            Ok(self.generation.blob_names.sync()?)
-        })
+/// Writes what is storage's own into a tree without readers, as of `index`, and makes sure that all is on disk.
+pub(super) fn stamp(
+    generation: &Generation,
+    packing: Packing,
+    index: u64,
+    meta: Vec<(Slice, Slice)>,
+) -> lsm_tree::Result<()> {
+    let tree = generation.tree();
+    for (key, value) in meta {
+        tree.insert(meta_key(&key), packing.pack(value), index);
     }
+    tree.insert(APPLIED_KEY, applied_record(index), index);
+    tree.rotate_memtable();
+    tree.flush(&tree.get_flush_lock(), u64::MAX)?;
+    // Not before the manifest names them, but before the pointer names the tree.
+    Ok(generation.blob_dir.sync()?)
 }
 
 impl Ingest for LsmIngest {
@@ -119,7 +122,8 @@ impl Ingest for LsmIngest {
 
     fn finish(mut self: Box<Self>, index: u64, meta: Vec<(Slice, Slice)>) -> Result<Box<dyn Ingested>> {
         self.write_batch()?;
-        self.seal(index, meta).map_err(|error| self.health.judge(error))?;
+        let stamped = contain(&self.generation.folder, || stamp(&self.generation, self.packing, index, meta));
+        stamped.map_err(|error| self.health.judge(error))?;
         let found = read_applied(&View::of_files(self.generation.clone(), index))?;
         assert_eq!(found, index, "an ingestion does not hold what was written last");
         Ok(Box::new(LsmIngested { shard: self.shard, generation: self.generation, index }))

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// See the module's words.
+/// A tree that is only read.
 pub(crate) struct LsmInspection {
     snapshot: LsmSnapshot,
     manifest: Manifest,

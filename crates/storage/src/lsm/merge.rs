@@ -26,7 +26,7 @@ struct Source<'a> {
     head: Option<InternalValue>,
 }
 
-/// See the module's words. Removals are among the entries.
+/// The merged entries. Removals are among the entries.
 pub(super) struct Merge<'a> {
     sources: Vec<Source<'a>>,
     /// Entries from this seqno on are not visible.

@@ -5,6 +5,7 @@
 
 mod archive;
 mod blob;
+mod blob_dir_sync;
 mod block;
 mod collector;
 mod direct;
@@ -13,23 +14,22 @@ mod fault;
 mod filter;
 mod fork;
 mod generation;
-mod head;
 mod ingest;
 mod inspect;
-mod install;
-mod look;
+mod key_prefix;
 mod manifest;
 mod memtable;
 mod merge;
-mod names;
-mod purge;
+mod sample;
 mod snapshot;
 mod sweep;
 mod table;
+mod try_get;
+mod unwanted;
 mod view;
 
 pub(crate) use direct::DirectFiles;
 pub use engine::LsmEngine;
 pub(crate) use generation::is_in;
 pub(crate) use inspect::LsmInspection;
-pub use look::{BlockRead, HeldBlock};
+pub use try_get::{BlockRead, HeldBlock};

@@ -2,8 +2,11 @@
 
 use super::memtable::Hold;
 use super::merge::Entries;
+use super::sample::Sampler;
+use super::try_get::TryGet;
 use super::view::View;
 use crate::dropped::{DroppedPrefixes, prefix_end};
+use crate::engine::TREE_KEY_BYTES_MAX;
 use crate::{Cursor, HeldBlock, Look, Result, Slice, Snapshot, Span};
 use lsm_tree::InternalValue;
 use std::ops::Bound;
@@ -35,22 +38,31 @@ impl Snapshot for LsmSnapshot {
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
-        self.view.get(key, self.index)
+        if key.len() > TREE_KEY_BYTES_MAX { Ok(None) } else { self.view.get(key, self.index) }
     }
 
     fn look(&self, key: &[u8], held: &[HeldBlock]) -> Look {
-        self.view.look(key, self.index, held)
+        TryGet(&self.view).look(key, self.index, held)
+    }
+
+    fn sample(&self, span: &Span, below: &mut dyn FnMut(u64) -> u64) -> Result<Option<Slice>> {
+        Sampler::new(&self.view, self.index, span).draw(below)
     }
 
     fn cursor(&self, span: Span, reverse: bool) -> Box<dyn Cursor + '_> {
-        let start = Slice::from(if span.start.as_slice() < FIRST_KEY { FIRST_KEY } else { &span.start });
-        let end = Slice::from(&span.end[..]);
+        let start = storable(if span.start.as_slice() < FIRST_KEY { FIRST_KEY } else { &span.start });
+        let end = storable(&span.end);
         let dropped = self.view.dropped_within(&start, &end, self.index);
         let (view, index, entries) = (&*self.view, self.index, Box::new(std::iter::empty()));
         let mut rows = Rows { view, index, reverse, entries, start, end, dropped, passed: 0, at: None };
         rows.seek();
         Box::new(rows)
     }
+}
+
+/// A bound that lsm-tree can look for, with the same rows below it: no key is as long as a bound that was cut.
+fn storable(bound: &[u8]) -> Slice {
+    Slice::from(&bound[..bound.len().min(TREE_KEY_BYTES_MAX + 1)])
 }
 
 struct Rows<'a> {

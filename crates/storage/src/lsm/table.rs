@@ -11,16 +11,19 @@
 
 use super::block::Rows;
 use super::direct::Closing;
-use super::head::Head;
-use crate::Slice;
+use super::fault::translate;
+use super::key_prefix::KeyPrefix;
+use crate::{Result, Slice};
 use lsm_tree::file_accessor::FileAccessor;
 use lsm_tree::table::block::BlockType;
 use lsm_tree::table::block::decoder::ParsedItem;
 use lsm_tree::table::util::load_block;
-use lsm_tree::table::{Block, BlockHandle, BlockOffset, IndexBlock};
-use lsm_tree::{DescriptorTable, GlobalTableId, InternalValue, Table};
+use lsm_tree::table::{Block, BlockHandle, BlockOffset, IndexBlock, KeyedBlockHandle};
+use lsm_tree::{CompressionType, DescriptorTable, GlobalTableId, InternalValue, Table};
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 /// What is known of a table's blocks, once it is needed.
@@ -33,6 +36,17 @@ pub(super) struct Blocks {
     pub(super) filter_parts: OnceLock<Ends>,
     /// Of its file for reading past the page cache.
     pub(super) closing: Closing,
+    /// Of a table with a partitioned index, those of the partitions, if a sample needed them.
+    partitions: OnceLock<Ends>,
+    /// The most blocks in a unit and the most rows in a block that samples have found.
+    blocks_max: AtomicU64,
+    rows_max: AtomicU64,
+}
+
+/// A row that a sample hit.
+pub(super) struct SampledRow {
+    pub(super) key: Slice,
+    pub(super) is_removal: bool,
 }
 
 /// Each block's last key and its place in the file, in order.
@@ -40,7 +54,7 @@ pub(super) struct Ends {
     /// The prefix that all keys of the table share. What follows it is a key's *rest*.
     prefix: Slice,
     /// Of each block, the head of its last key's rest.
-    heads: Vec<Head>,
+    heads: Vec<KeyPrefix>,
     /// The whole rests of those last keys whose head a neighbour shares.
     rests: Rests,
     /// Of each block, its offset and its length.
@@ -55,7 +69,7 @@ struct Rests {
     starts: Vec<usize>,
 }
 
-/// What is known of all files of a kind, of a tree, that somebody looks at, by the file's number.
+/// What is known of the files of a kind in a tree, by the file's number, as long as a view has the file.
 #[derive(Default)]
 pub(super) struct Known<T>(Mutex<HashMap<u64, Weak<T>>>);
 
@@ -102,7 +116,7 @@ impl Ends {
             keys.push(handle.end_key().clone());
         }
         let rests: Vec<&[u8]> = keys.iter().map(|key| key.get(shared..).unwrap_or_default()).collect();
-        let heads: Vec<Head> = rests.iter().map(|rest| Head::of(rest)).collect();
+        let heads: Vec<KeyPrefix> = rests.iter().map(|rest| KeyPrefix::of(rest)).collect();
         let rests = Rests::of_equals(&heads, &rests);
         Self { prefix: Slice::from(&min[..shared]), heads, rests, places }
     }
@@ -110,7 +124,7 @@ impl Ends {
     /// The first block that may hold a key that is not below `key`: it does, or the next one does.
     fn find(&self, key: &[u8]) -> usize {
         match key.strip_prefix(&self.prefix[..]) {
-            Some(rest) => self.first_from(Head::of(rest), rest),
+            Some(rest) => self.first_from(KeyPrefix::of(rest), rest),
             None if *key < self.prefix[..] => 0,
             None => self.heads.len(),
         }
@@ -120,7 +134,7 @@ impl Ends {
     #[expect(clippy::option_option, reason = "not to be told is not the same as none")]
     pub(super) fn only(&self, key: &[u8]) -> Option<Option<BlockHandle>> {
         let rest = key.strip_prefix(&self.prefix[..])?;
-        let head = Head::of(rest);
+        let head = KeyPrefix::of(rest);
         let at = self.first_from(head, rest);
         let Some(end) = self.heads.get(at) else { return Some(None) };
         let (offset, bytes) = self.places[at];
@@ -128,9 +142,13 @@ impl Ends {
         is_certain.then(|| Some(BlockHandle::new(BlockOffset(offset), bytes)))
     }
 
+    fn handle(&self, at: usize) -> Option<BlockHandle> {
+        self.places.get(at).map(|&(offset, bytes)| BlockHandle::new(BlockOffset(offset), bytes))
+    }
+
     /// The first block whose end is not below `rest`. If only one end has the same head, that block, even if its end is
     /// below.
-    fn first_from(&self, head: Head, rest: &[u8]) -> usize {
+    fn first_from(&self, head: KeyPrefix, rest: &[u8]) -> usize {
         let mut low = self.heads.partition_point(|end| *end < head);
         if self.rests.of(low).is_empty() || self.heads[low] != head {
             return low;
@@ -146,7 +164,7 @@ impl Ends {
 
 impl Rests {
     /// Those whose head equals a neighbour's; the others are left empty.
-    fn of_equals(heads: &[Head], rests: &[&[u8]]) -> Self {
+    fn of_equals(heads: &[KeyPrefix], rests: &[&[u8]]) -> Self {
         let is_shared = |i: usize| i > 0 && heads[i - 1] == heads[i] || heads.get(i + 1) == Some(&heads[i]);
         if !(0..heads.len()).any(is_shared) {
             return Self::default();
@@ -217,6 +235,60 @@ impl Blocks {
         table.metadata.file_size * blocks / (ends.heads.len() as u64).max(1)
     }
 
+    /// The units (blocks of rows or, with a partitioned index, partitions of them) that may hold keys from `start` to
+    /// before `end` (empty: to the end). None if they cannot be read now.
+    pub(super) fn units_between(&self, table: &Table, start: &[u8], end: &[u8]) -> Range<usize> {
+        let (min, max) = (table.metadata.key_range.min(), table.metadata.key_range.max());
+        let is_apart = &max[..] < start || !end.is_empty() && &min[..] >= end;
+        let Some(units) = self.units(table).filter(|_| !is_apart) else { return 0..0 };
+        let behind = if end.is_empty() { units.heads.len() } else { (units.find(end) + 1).min(units.heads.len()) };
+        units.find(start).min(behind)..behind
+    }
+
+    /// A row by its number, of a block by its number, of a unit; `None` if there are not so many.
+    pub(super) fn row_at(
+        &self,
+        table: &Table,
+        access: Access<'_>,
+        unit: usize,
+        block: u64,
+        row: u64,
+    ) -> Result<Option<SampledRow>> {
+        let read = || -> lsm_tree::Result<Option<SampledRow>> {
+            let Some(handle) = self.units(table).and_then(|units| units.handle(unit)) else { return Ok(None) };
+            let handles = rows_blocks(table, access, handle)?;
+            self.blocks_max.fetch_max(handles.len() as u64, Ordering::Relaxed);
+            let Some(handle) = handles.get(block as usize) else { return Ok(None) };
+            let block = load(table, access, handle, BlockType::Data, table.metadata.data_block_compression)?;
+            let (mut rows, mut found, mut count) = (Rows::new(block.data)?, None, 0);
+            while let Some(next) = rows.next()? {
+                if count == row {
+                    found = Some(SampledRow { is_removal: next.key.is_tombstone(), key: next.key.user_key });
+                }
+                count += 1;
+            }
+            self.rows_max.fetch_max(count, Ordering::Relaxed);
+            Ok(found)
+        };
+        read().map_err(|error| translate(&table.path, error))
+    }
+
+    /// The most blocks of a unit and the most rows of a block, as far as is known.
+    pub(super) fn fullest(&self) -> (u64, u64) {
+        (self.blocks_max.load(Ordering::Relaxed).max(1), self.rows_max.load(Ordering::Relaxed).max(1))
+    }
+
+    fn units(&self, table: &Table) -> Option<&Ends> {
+        if table.regions.index.is_none() {
+            return self.ends(table);
+        }
+        if let Some(partitions) = self.partitions.get() {
+            return Some(partitions);
+        }
+        let partitions = Ends::read(table).ok()?;
+        Some(self.partitions.get_or_init(|| partitions))
+    }
+
     /// None of a table that is left to lsm-tree.
     fn ends(&self, table: &Table) -> Option<&Ends> {
         if table.regions.index.is_some() {
@@ -231,6 +303,35 @@ impl Blocks {
     }
 }
 
+/// A block of `table`, from the block cache or its file.
+fn load(
+    table: &Table,
+    access: Access<'_>,
+    handle: &BlockHandle,
+    kind: BlockType,
+    compression: CompressionType,
+) -> lsm_tree::Result<Block> {
+    let id: GlobalTableId = (access.tree, table.id()).into();
+    match table.cache.get_block(id, handle.offset()) {
+        Some(block) => Ok(block),
+        None => {
+            let file = FileAccessor::DescriptorTable(access.descriptors.clone());
+            load_block(id, &table.path, &file, &table.cache, handle, kind, compression)
+        }
+    }
+}
+
+/// The blocks of rows of a unit: itself, or those that an index partition names.
+fn rows_blocks(table: &Table, access: Access<'_>, unit: BlockHandle) -> lsm_tree::Result<Vec<BlockHandle>> {
+    if table.regions.index.is_none() {
+        return Ok(vec![unit]);
+    }
+    let partition = load(table, access, &unit, BlockType::Index, table.metadata.index_block_compression)?;
+    let index = IndexBlock::new(partition);
+    let handle = |item: &KeyedBlockHandle| BlockHandle::new(item.offset(), item.size());
+    Ok(index.iter().map(|item| handle(&item.materialize(index.as_slice()))).collect())
+}
+
 impl Walk<'_> {
     /// Opens the next block; false if there is none.
     fn open(&mut self) -> lsm_tree::Result<bool> {
@@ -238,19 +339,9 @@ impl Walk<'_> {
         #[cfg(test)]
         tests::OPENED.with(|opened| opened.set(opened.get() + 1));
         self.next += 1;
-        let (id, offset): (GlobalTableId, _) = ((self.access.tree, self.table.id()).into(), BlockOffset(offset));
-        let block = match self.table.cache.get_block(id, offset) {
-            Some(block) => block,
-            None => load_block(
-                id,
-                &self.table.path,
-                &FileAccessor::DescriptorTable(self.access.descriptors.clone()),
-                &self.table.cache,
-                &BlockHandle::new(offset, size),
-                BlockType::Data,
-                self.table.metadata.data_block_compression,
-            )?,
-        };
+        let handle = BlockHandle::new(BlockOffset(offset), size);
+        let compression = self.table.metadata.data_block_compression;
+        let block = load(self.table, self.access, &handle, BlockType::Data, compression)?;
         let mut rows = Rows::new(block.data)?;
         if !self.start.is_empty() {
             rows.seek(&self.start)?;

@@ -13,7 +13,6 @@ use super::fault::translate;
 use super::generation::Generation;
 use super::memtable::{Memtable, NEWEST};
 use super::merge::{Direction, Entries, Merge};
-use super::purge;
 use super::table::{Access, Blocks};
 use crate::dropped::{DroppedPrefixes, prefix_end};
 use crate::envelope::{unpack, unpack_head};
@@ -42,7 +41,7 @@ type Scan = dyn Fn(Bound<Slice>, Bound<Slice>, u64) -> Entries<'static> + Send +
 /// Views of this process so far.
 static VIEWS: AtomicU64 = AtomicU64::new(0);
 
-/// See the module's words.
+/// See the module's documentation for what a reader may rely on.
 pub(super) struct View {
     /// Of all views of this process, no other has this one.
     pub(super) number: u64,
@@ -234,7 +233,7 @@ impl View {
         let version = tree.current_version();
         EngineStats {
             disk_bytes: tree.disk_space(),
-            unwanted_bytes: purge::unwanted_bytes(&self.generation) + self.generation.collector.bytes(),
+            unwanted_bytes: self.generation.unwanted_bytes() + self.generation.collector.bytes(),
             memtable_bytes: self.generation.usage.bytes(),
             level_tables: version.iter_levels().map(|level| level.table_count()).collect(),
             blob_files: tree.blob_file_count(),
@@ -271,7 +270,7 @@ impl View {
     }
 
     /// Newest first.
-    fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+    pub(super) fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         std::iter::once(&self.active).chain(self.sealed.iter().rev().map(|sealed| &sealed.memtable))
     }
 
@@ -289,6 +288,24 @@ impl View {
 
     pub(super) fn tables_with_blocks(&self) -> impl Iterator<Item = (&Table, &Blocks)> {
         self.runs.iter().flat_map(|run| run.tables.iter().zip(run.blocks.iter().map(|blocks| &**blocks)))
+    }
+
+    /// All tables, each with the number of its run.
+    pub(super) fn runs_of_tables(&self) -> impl Iterator<Item = (usize, &Table, &Blocks)> {
+        let runs = self.runs.iter().enumerate();
+        runs.flat_map(|(at, run)| run.tables.iter().zip(&run.blocks).map(move |(table, blocks)| (at, table, &**blocks)))
+    }
+
+    /// Whether a table of a run before number `run` has something of `key`, a removal perhaps.
+    pub(super) fn is_in_newer(&self, key: &[u8], run: usize) -> Result<bool> {
+        let hash = xxh3_64(key);
+        for (_, table, _) in self.tables_for(key, 0).take_while(|(at, _, _)| *at < run) {
+            let found = table.get(key, NEWEST + 1, hash).map_err(|error| translate(&table.path, error))?;
+            if found.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     pub(super) fn blob_files(&self) -> impl Iterator<Item = &BlobFile> {

@@ -4,10 +4,11 @@
 //! reader sees whole entries only; readers share it.
 
 use super::file::{self, Writer};
-use super::fork::TURN_ROWS;
+use super::fork::write_fork;
 use super::ingest::{self, MemoryIngest, MemoryIngested};
 use super::snapshot::MemorySnapshot;
-use super::state::State;
+use super::state::{Generation, State};
+use crate::engine::accepted;
 use crate::files::create_folder;
 use crate::health::Health;
 use crate::throttle::Throttle;
@@ -15,26 +16,29 @@ use crate::{Engine, EngineStats, Error, Ingest, Ingested, Keep, Result, SharedRe
 use arc_swap::ArcSwapOption;
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, RwLock};
 
+/// Rows that a purge looks at while it holds the lock.
+const TURN_ROWS: usize = 512;
 /// Bytes of a snapshot file between two looks at the rate limit.
 const STEP_BYTES: u64 = 1024 * 1024;
 
 /// See `Engine`.
 pub struct MemoryEngine {
-    pub(super) folder: PathBuf,
-    pub(super) shared: Arc<SharedResources>,
+    folder: PathBuf,
+    shared: Arc<SharedResources>,
     throttle: Arc<Throttle>,
     snapshot_bytes_min: u64,
     /// Which rows are wanted; all if it does not say.
-    pub(super) keep: ArcSwapOption<Keep>,
+    keep: ArcSwapOption<Keep>,
     /// Up to where the rows have been looked at for those that are not wanted; `None`: all have.
-    pub(super) purged: Mutex<Option<Slice>>,
+    purged: Mutex<Option<Slice>>,
     current: RwLock<Arc<Generation>>,
-    pub(super) applied: AtomicU64,
-    pub(super) sealed: AtomicU64,
+    applied: AtomicU64,
+    sealed: AtomicU64,
     flushed: AtomicU64,
     /// Of its files: asked for much more often than they change.
     disk_bytes: AtomicU64,
@@ -49,29 +53,12 @@ pub struct MemoryEngine {
     publishing: Mutex<()>,
     /// What a clear or an install replaced: dropped where that may take its time.
     cleared: Mutex<Vec<Arc<Generation>>>,
-    pub(super) health: Arc<Health>,
+    health: Arc<Health>,
 }
-
-/// The map from one clear or install to the next; snapshots keep theirs.
-pub(super) struct Generation(RwLock<State>);
 
 struct Seal {
     snapshot: MemorySnapshot,
     meta: BTreeMap<Slice, Slice>,
-}
-
-impl Generation {
-    pub(super) fn new(state: State) -> Arc<Self> {
-        Arc::new(Self(RwLock::new(state)))
-    }
-
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.0.read().expect("a panic in the map is not survived")
-    }
-
-    pub(super) fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.0.write().expect("a panic in the map is not survived")
-    }
 }
 
 impl MemoryEngine {
@@ -102,7 +89,7 @@ impl MemoryEngine {
         })
     }
 
-    pub(super) fn generation(&self) -> Arc<Generation> {
+    fn generation(&self) -> Arc<Generation> {
         self.current.read().expect("nothing panics while it is held").clone()
     }
 
@@ -134,6 +121,15 @@ impl MemoryEngine {
         self.bytes_since.store(0, Ordering::Relaxed);
         self.set_pending(None);
         Ok(())
+    }
+
+    /// Removes some rows that a fork has taken over; true if there may be more.
+    fn purge_step(&self) -> bool {
+        let mut purged = self.purged.lock().expect("nothing panics while it is held");
+        let (Some(from), Some(keep)) = (purged.take(), self.keep.load_full()) else { return false };
+        let generation = self.generation();
+        *purged = generation.write().purge(Bound::Excluded(from), TURN_ROWS, &keep);
+        purged.is_some()
     }
 
     /// Writes a snapshot file, and makes it the shard's unless the map was replaced meanwhile.
@@ -174,7 +170,7 @@ pub(super) struct Loaded {
     pub(super) state: State,
 }
 
-/// The newest state that is whole; `None` if there is no file at all. An older one will do: whoever opens it must see that the log begins no later than
+/// The newest state that is whole; `None` if there is no file at all. An older one will do: the caller checks that the log begins no later than
 /// after its index.
 pub(super) fn load(folder: &Path) -> Result<Option<Loaded>> {
     let mut first_error = None;
@@ -199,7 +195,7 @@ impl Engine for MemoryEngine {
         assert!(index > before, "entry {index} applied after {before}");
         let generation = self.generation();
         let mut state = generation.write();
-        let bytes = state.apply(batch);
+        let bytes = state.apply(accepted(index, batch));
         // Before the lock is released: a snapshot that is opened next is of this index.
         self.applied.store(index, Ordering::SeqCst);
         drop(state);
@@ -309,7 +305,15 @@ impl Engine for MemoryEngine {
     }
 
     fn fork(&self, folder: &Path, index: u64, meta: Vec<(Slice, Slice)>, keep: &Keep) -> Result<Arc<dyn Engine>> {
-        self.fork_into(folder, index, meta, keep)
+        self.health.check()?;
+        let applied = self.applied.load(Ordering::SeqCst);
+        assert_eq!(self.sealed.load(Ordering::SeqCst), applied, "a map is forked that is not sealed");
+        assert_eq!(index, applied + 1, "a map is forked as of another entry than the next");
+        self.flush()?;
+        let mut all = self.generation().read().meta.clone();
+        all.extend(meta);
+        write_fork(folder, index, &all, &*self.snapshot(), keep)?;
+        Ok(Arc::new(Self::open(folder, &self.shared)?))
     }
 
     fn keep_only(&self, keep: Keep) {

@@ -256,7 +256,7 @@ mod tests {
 
     use super::*;
 
-    /// What version 1 wrote: it must be read for ever.
+    /// What version 1 wrote: every later version must read it.
     #[test]
     fn the_format_is_as_it_was() {
         let folder = tempfile::tempdir().unwrap();

@@ -4,8 +4,8 @@ use super::file::{self, Finished, Writer};
 use super::state::State;
 use crate::files::system_error;
 use crate::health::Health;
-use crate::held::{Held, remove_or_condemn};
 use crate::ingest::refusal;
+use crate::open_files::{OpenPath, remove_or_condemn};
 use crate::throttle::Throttle;
 use crate::{Error, Ingest, Ingested, Result, Slice};
 use std::any::Any;
@@ -34,7 +34,7 @@ pub(super) struct MemoryIngested {
     state: State,
     file: Finished,
     /// Of the file until it is published; after that there is nothing under its name.
-    held: Held,
+    held: OpenPath,
 }
 
 impl MemoryIngest {
@@ -76,7 +76,7 @@ impl Ingest for MemoryIngest {
 
     fn finish(self: Box<Self>, index: u64, meta: Vec<(Slice, Slice)>) -> Result<Box<dyn Ingested>> {
         let candidates = (1u64..).map(|number| self.folder.join(format!("{TEMPORARY}{number}")));
-        let (held, path) = Held::claim(candidates);
+        let (held, path) = OpenPath::claim(candidates);
         let name = path.file_name().and_then(|name| name.to_str()).expect("it was put together above");
         let file = self.write(name, index, &meta).map_err(|error| self.health.judge(error))?;
         let bytes = fs::metadata(&path).map_or(0, |file| file.len());
@@ -87,7 +87,7 @@ impl Ingest for MemoryIngest {
 
 impl MemoryIngested {
     /// Its parts, if it was built in `folder`.
-    pub(super) fn take(ingested: Box<dyn Ingested>, folder: &Path) -> (u64, State, Finished, Held) {
+    pub(super) fn take(ingested: Box<dyn Ingested>, folder: &Path) -> (u64, State, Finished, OpenPath) {
         let ingested: Box<dyn Any> = ingested;
         let this = ingested.downcast::<Self>().expect("what an engine installs was built with it");
         assert_eq!(this.folder, folder, "what an engine installs was built with it");

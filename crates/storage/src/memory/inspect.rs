@@ -1,13 +1,14 @@
 //! A look at a shard's snapshot file.
 
-use super::engine::{Generation, load};
+use super::engine::load;
 use super::file;
 use super::snapshot::MemorySnapshot;
+use super::state::Generation;
 use crate::{EngineStats, Result, Slice, Snapshot};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// See the module's words.
+/// A snapshot file that is only read.
 pub(crate) struct MemoryInspection {
     /// None before the first snapshot: the log holds everything.
     path: Option<PathBuf>,

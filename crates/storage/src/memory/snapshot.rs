@@ -1,7 +1,6 @@
 //! A snapshot of the map in memory. Scans take the lock for a few hundred rows at a time.
 
-use super::engine::Generation;
-use super::state::{Bounds, SnapshotId};
+use super::state::{Bounds, Generation, SnapshotId};
 use crate::{Cursor, Result, Slice, Snapshot, Span};
 use std::ops::Bound;
 use std::sync::Arc;

@@ -9,6 +9,7 @@ use crate::dropped::{DroppedPrefixes, prefix_end};
 use crate::{Slice, WriteBatch};
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// What a row costs beyond its key and value, in bytes.
 const ROW_OVERHEAD_BYTES: u64 = 72;
@@ -19,7 +20,7 @@ type Shadow = BTreeMap<Slice, Option<Slice>>;
 /// Bounds of a range of keys.
 pub(super) type Bounds = (Bound<Slice>, Bound<Slice>);
 
-/// See the module's words.
+/// The map, its snapshots' shadows and its meta records.
 #[derive(Default)]
 pub(super) struct State {
     map: BTreeMap<Slice, Slice>,
@@ -30,6 +31,23 @@ pub(super) struct State {
     /// Records of the layers above, as of the last seal.
     pub(super) meta: BTreeMap<Slice, Slice>,
     bytes: u64,
+}
+
+/// The map from one clear or install to the next; snapshots keep theirs.
+pub(super) struct Generation(RwLock<State>);
+
+impl Generation {
+    pub(super) fn new(state: State) -> Arc<Self> {
+        Arc::new(Self(RwLock::new(state)))
+    }
+
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.0.read().expect("a panic in the map is not survived")
+    }
+
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.0.write().expect("a panic in the map is not survived")
+    }
 }
 
 impl State {
@@ -43,7 +61,6 @@ impl State {
         let mut newest = self.shadows.values_mut().next_back();
         let mut written = 0;
         for (key, value) in batch.writes {
-            assert!(key.first().is_some_and(|&byte| byte != 0), "an empty or a reserved tree key");
             written += row_bytes(&key, value.as_deref().unwrap_or_default());
             let old = match value {
                 Some(value) => {
@@ -58,7 +75,6 @@ impl State {
             }
         }
         for prefix in batch.drops {
-            assert!(prefix.first().is_some_and(|&byte| byte != 0), "an empty or a reserved prefix is dropped");
             written += row_bytes(&prefix, &[]);
             self.dropped.insert(prefix, self.snapshots_ever);
         }

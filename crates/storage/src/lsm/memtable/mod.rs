@@ -3,7 +3,7 @@
 //!
 //! A key that is written again takes the place of its older version, unless a live snapshot sees that. So readers say
 //! what they look at: a snapshot *holds* its index, for as long as it lives. An entry is written and published under
-//! one lock; whoever holds it otherwise sees whole entries only, and the newest version of a key is that of the
+//! one lock; a reader that holds it sees whole entries only, and the newest version of a key is that of the
 //! applied index. The lock is held for an entry, a look-up or some rows of a scan, never across a call of the system.
 //!
 //! Once sealed, a memtable does not change.
@@ -14,7 +14,7 @@ mod rows;
 mod tests;
 
 use crate::Slice;
-use crate::fetch::{Lines, Step};
+use crate::cpu_prefetch::{Lines, Step};
 use lsm_tree::{InternalValue, ValueType};
 use order::Order;
 use rows::{Rows, Version};
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 /// An index that is after every entry: what is as of it is the newest.
 pub(super) const NEWEST: u64 = u64::MAX >> 1;
 
-/// See the module's words.
+/// The unflushed rows of a tree.
 pub(super) struct Memtable {
     rows: RwLock<Rows>,
     /// Taken before the rows' lock, never while that is held.
@@ -90,6 +90,14 @@ impl Memtable {
     pub(super) fn note(&self, hashes: &[u64], step: Step, lines: &mut Lines) {
         let rows = self.read();
         hashes.iter().for_each(|hash| rows.note(*hash, step, lines));
+    }
+
+    /// What is in row `number` as of `index`, if it is there and its prefix was not dropped.
+    pub(super) fn row_as_of(&self, number: u32, index: u64) -> Option<InternalValue> {
+        let rows = self.read();
+        let row = rows.row(number);
+        let is_dropped = rows.dropped.covering(&row.key, |at| *at <= index).is_some();
+        if is_dropped { None } else { row.as_of(index) }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,4 +1,4 @@
-//! The order of a memtable's rows, made when somebody asks for it: writers never pay for it.
+//! The order of a memtable's rows, made when a scan asks for it: writers never pay for it.
 //!
 //! It is one list of places, in parts of bounded length. Rows that came since the last time are put into it: one by one
 //! if they are few beside those that are there, else sorted with them. A place holds the beginning of its row's key, so
@@ -9,7 +9,7 @@
 use super::Memtable;
 use super::rows::Rows;
 use crate::Slice;
-use crate::lsm::head::Head;
+use crate::lsm::key_prefix::KeyPrefix;
 use crate::lsm::merge::Entries;
 use lsm_tree::InternalValue;
 use std::cmp::Ordering;
@@ -31,7 +31,7 @@ const SURVIVED: &str = "a panic while sorting is not survived";
 /// A row's place.
 #[derive(Clone, Copy)]
 struct Place {
-    head: Head,
+    head: KeyPrefix,
     /// The row's number.
     row: u32,
 }
@@ -59,11 +59,11 @@ pub(super) struct Order {
 
 impl Place {
     fn of(rows: &Rows, row: u32) -> Self {
-        Self { head: Head::of(&rows.row(row).key), row }
+        Self { head: KeyPrefix::of(&rows.row(row).key), row }
     }
 
     /// Where it lies from a key, whose head is given.
-    fn compare(&self, rows: &Rows, head: Head, key: &[u8]) -> Ordering {
+    fn compare(&self, rows: &Rows, head: KeyPrefix, key: &[u8]) -> Ordering {
         self.head.cmp(&head).then_with(|| rows.row(self.row).key[..].cmp(key))
     }
 }
@@ -82,7 +82,7 @@ impl Order {
             return self.make_anew(memtable, self.ordered + new);
         }
         for row in self.ordered..self.ordered + new {
-            // Whoever writes need not wait for all of them.
+            // The writer does not wait for all of them.
             let rows = memtable.read();
             self.insert(&rows, row);
         }
@@ -124,7 +124,7 @@ impl Order {
 
     /// Before the first row whose key is not below `key`.
     fn find(&self, rows: &Rows, key: &[u8]) -> Spot {
-        let head = Head::of(key);
+        let head = KeyPrefix::of(key);
         let before = |place: &Place| place.compare(rows, head, key).is_lt();
         let part = self.parts.partition_point(|part| before(&part.first)).saturating_sub(1);
         Spot { part, at: self.parts.get(part).map_or(0, |part| part.places.partition_point(before)) }
@@ -169,7 +169,7 @@ struct Path {
     reverse: bool,
     /// Where it ends: the first key behind (empty: there is none), in reverse order the last one.
     until: Slice,
-    until_head: Head,
+    until_head: KeyPrefix,
     /// Where it goes on, in an order of so many rows.
     spot: Spot,
     ordered: u32,
@@ -203,7 +203,7 @@ impl Memtable {
             index,
             reverse,
             until: until.clone(),
-            until_head: Head::of(until),
+            until_head: KeyPrefix::of(until),
             spot,
             ordered: order.ordered,
             passed: None,

@@ -4,9 +4,9 @@
 
 use crate::Slice;
 use crate::allocation::heap_bytes;
+use crate::cpu_prefetch::{Lines, Step};
 use crate::dropped::DroppedPrefixes;
-use crate::fetch::{Lines, Step};
-use crate::places::Places;
+use crate::hash_index::HashIndex;
 use lsm_tree::{InternalValue, ValueType};
 use std::hash::{BuildHasher, RandomState};
 use std::mem;
@@ -41,9 +41,9 @@ pub(super) struct Row {
 /// Newest first; never empty.
 struct Older(Vec<Version>);
 
-/// See the module's words.
+/// Rows by number and by hash.
 pub(super) struct Rows {
-    tables: Box<[Places]>,
+    tables: Box<[HashIndex]>,
     chunks: Vec<Vec<Row>>,
     /// Not known to clients: they cannot choose keys that meet.
     seed: u64,
@@ -96,7 +96,7 @@ fn bytes(version: &Version) -> i64 {
 
 impl Rows {
     pub(super) fn new() -> Self {
-        let tables = (0..TABLES).map(|_| Places::default()).collect();
+        let tables = (0..TABLES).map(|_| HashIndex::default()).collect();
         Self { tables, chunks: Vec::new(), seed: RandomState::new().hash_one(0), dropped: DroppedPrefixes::default() }
     }
 

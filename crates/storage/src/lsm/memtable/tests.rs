@@ -95,7 +95,7 @@ fn without_snapshots_a_key_that_is_written_again_keeps_one_value() {
     assert!((2..100).all(|index| put(index) < 100));
     let hold = memtable.hold(|| 99);
     assert!(put(100) > 1000, "the snapshot's value stays");
-    assert!(put(101) < 100, "nobody sees that of entry 100");
+    assert!(put(101) < 100, "no snapshot sees that of entry 100");
     drop(hold);
     assert!(put(102) < 0, "both go");
     assert_eq!(memtable.len(), 1);
@@ -142,7 +142,7 @@ fn a_walk_goes_on_while_rows_come_between() {
                 found.push(entry.unwrap().key.user_key.to_vec());
                 if prng.below(4) == 0 {
                     write(&mut rows, &mut prng);
-                    // Somebody else looks, so that they are put in order.
+                    // Another reader scans, so that they are put in order.
                     memtable.entries(&Slice::empty(), &Slice::empty(), hold.index(), false);
                 }
             }

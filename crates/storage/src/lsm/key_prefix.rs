@@ -2,9 +2,9 @@
 
 /// The first bytes of a key, zeros after a shorter one: where two differ, they are as their keys are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Head([u64; 2]);
+pub(super) struct KeyPrefix([u64; 2]);
 
-impl Head {
+impl KeyPrefix {
     pub(super) fn of(key: &[u8]) -> Self {
         let mut bytes = [0; 16];
         let length = key.len().min(bytes.len());
@@ -16,7 +16,7 @@ impl Head {
 
 #[cfg(test)]
 mod tests {
-    use super::Head;
+    use super::KeyPrefix;
 
     #[test]
     fn heads_that_differ_are_as_their_keys() {
@@ -24,10 +24,10 @@ mod tests {
         let keys: [&[u8]; 9] = [b"", b"\0", b"\0\0b", b"a", b"a\0", b"ab", &long[..16], &long[..17], b"\xFF"];
         for a in keys {
             for b in keys {
-                let (heads, order) = (Head::of(a).cmp(&Head::of(b)), a.cmp(b));
+                let (heads, order) = (KeyPrefix::of(a).cmp(&KeyPrefix::of(b)), a.cmp(b));
                 assert!(heads == order || heads.is_eq(), "{a:?} {b:?}");
             }
         }
-        assert!(Head::of(b"a") < Head::of(b"ab"));
+        assert!(KeyPrefix::of(b"a") < KeyPrefix::of(b"ab"));
     }
 }

@@ -1,8 +1,8 @@
 //! Has the processor bring memory near before it is read.
 //!
-//! Where a store takes gigabytes, each look at a row that was not looked at of late waits for memory, and longer for the
+//! Where a store takes gigabytes, each read of a row that was not read recently waits for memory, and longer for the
 //! tables of pages that say where that is. A processor has ten such waits and more at a time if none needs what another
-//! brings, and if nothing between them has to be in order, as the taking of a lock has. So whoever has many look-ups to make
+//! brings, and if nothing between them has to be in order, as the taking of a lock has. So a caller with many look-ups to make
 //! notes the lines of all of them first, has them fetched, and goes on to what is found there.
 
 /// Steps of bringing near what a look-up by hash reads: what each brings is read by the next.

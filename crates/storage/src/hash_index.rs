@@ -2,10 +2,10 @@
 //!
 //! Open addressing with linear probing (Knuth, vol. 3, 6.4, algorithms L and R): a place takes eight bytes and lies where
 //! its hash says or soon behind, so a look-up is one line of memory as a rule, and it is known before anything is read
-//! which one. That is what it exists for: whoever has many look-ups to make has all their lines fetched side by side
-//! (`note`, see `fetch.rs`), where a table that must be read to know what to read next makes each wait for the one before.
+//! which one. That is what it exists for: a caller with many look-ups to make has all their lines fetched side by side
+//! (`note`, see `cpu_prefetch.rs`), where a table that must be read to know what to read next makes each wait for the one before.
 
-use crate::fetch::Lines;
+use crate::cpu_prefetch::Lines;
 
 /// No row.
 const NONE: u32 = u32::MAX;
@@ -20,15 +20,15 @@ struct Place {
 
 const FREE: Place = Place { hash: 0, row: NONE };
 
-/// See the module's words. Numbers are below `u32::MAX`; hashes should differ in their lowest bits.
+/// A table from hashes to row numbers. Numbers are below `u32::MAX`; hashes should differ in their lowest bits.
 #[derive(Default)]
-pub(crate) struct Places {
+pub(crate) struct HashIndex {
     /// Of a power of two, at most three quarters of them taken; or none at all.
     places: Box<[Place]>,
     taken: usize,
 }
 
-impl Places {
+impl HashIndex {
     /// The row of that hash that `is` the one.
     #[inline]
     pub(crate) fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
@@ -150,7 +150,7 @@ mod tests {
             let mut prng = Prng::new(seed);
             // Few hashes, so that many meet, and all of them near the end, so that they go round it.
             let (hashes, first) = (1 + prng.below(60), prng.below(2) * u64::from(u32::MAX - 90));
-            let mut places = Places::default();
+            let mut places = HashIndex::default();
             let mut model = BTreeMap::<u32, u32>::new();
             for round in 0..3000u32 {
                 let hash = (first + prng.below(hashes)) as u32;

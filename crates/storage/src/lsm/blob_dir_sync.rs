@@ -6,13 +6,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// See the module's words.
-pub(super) struct BlobNames {
+/// Fsyncs the folder of a tree's blob files.
+pub(super) struct BlobDirSync {
     folder: PathBuf,
     failed: Mutex<Option<io::Error>>,
 }
 
-impl BlobNames {
+impl BlobDirSync {
     /// Of the tree in `folder`.
     pub(super) fn new(folder: &Path) -> Self {
         Self { folder: folder.join("blobs"), failed: Mutex::new(None) }

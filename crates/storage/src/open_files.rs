@@ -20,11 +20,11 @@ struct State {
 }
 
 /// A hold on a path.
-pub(crate) struct Held {
+pub(crate) struct OpenPath {
     key: PathBuf,
 }
 
-impl Held {
+impl OpenPath {
     /// Holds something that is to stay, whatever was said of it before.
     pub(crate) fn hold(path: &Path) -> Self {
         let key = key_of(path);
@@ -36,7 +36,7 @@ impl Held {
         Self { key }
     }
 
-    /// Holds the first of `candidates` that nobody holds, and condemns it until it is spared.
+    /// Holds the first of `candidates` that is not held, and condemns it until it is spared.
     pub(crate) fn claim(mut candidates: impl Iterator<Item = PathBuf>) -> (Self, PathBuf) {
         let mut paths = paths();
         let path = candidates.find(|path| !paths.contains_key(&key_of(path))).expect("candidates do not end");
@@ -61,7 +61,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for OpenPath {
     fn drop(&mut self) {
         let mut paths = paths();
         let state = paths.get_mut(&self.key).expect("a path is known while it is held");
@@ -70,7 +70,7 @@ impl Drop for Held {
             return;
         }
         if state.condemned {
-            // It stays known until it is gone, so that nobody claims it meanwhile.
+            // It stays known until it is gone, so that it is not claimed meanwhile.
             drop(paths);
             if let Err(error) = remove(&self.key) {
                 log::warn!("{}: cannot be removed now, will be at the next start: {error}", self.key.display());
@@ -117,23 +117,23 @@ mod tests {
     fn a_condemned_folder_goes_with_its_last_hold_and_is_not_claimed_before() {
         let folder = tempfile::tempdir().unwrap();
         let candidates = || (1..).map(|i| folder.path().join(format!("tree-{i}")));
-        let (first, path) = Held::claim(candidates());
+        let (first, path) = OpenPath::claim(candidates());
         assert_eq!(path, folder.path().join("tree-1"));
         fs::create_dir(&path).unwrap();
         first.spare();
-        let again = Held::hold(&path);
-        let (second, other) = Held::claim(candidates());
+        let again = OpenPath::hold(&path);
+        let (second, other) = OpenPath::claim(candidates());
         assert_eq!(other, folder.path().join("tree-2"));
         first.condemn();
         drop(first);
         assert!(path.exists());
         drop(again);
         assert!(!path.exists());
-        assert_eq!(Held::claim(candidates()).1, path);
+        assert_eq!(OpenPath::claim(candidates()).1, path);
         // What never came to be leaves no trace.
         drop(second);
         fs::create_dir(&path).unwrap();
-        let kept = Held::hold(&path);
+        let kept = OpenPath::hold(&path);
         remove_or_condemn(&path).unwrap();
         assert!(path.exists());
         kept.spare();

@@ -59,7 +59,7 @@ struct Lookup<'a> {
 }
 
 /// The key that a block of rows was wanted for, and how far the look-up had come: no newer table of its view has the key.
-/// Whoever looks again with that block begins there.
+/// The next look-up with that block begins there.
 #[derive(Clone)]
 struct Sought {
     key: Slice,
@@ -98,25 +98,29 @@ enum Content {
     Value(Slice),
 }
 
-impl View {
-    /// The value of `key` as of `index`, without waiting. As with `get`, the newest version is the one that is wanted.
+/// Looks keys up in a view without waiting.
+pub(super) struct TryGet<'a>(pub(super) &'a View);
+
+impl TryGet<'_> {
+    /// The value of `key` as of `index`. As with `get`, the newest version is the one that is wanted.
     pub(super) fn look(&self, key: &[u8], index: u64, held: &[HeldBlock]) -> Look {
-        if let Some(entry) = self.unflushed(key, index) {
+        let view = self.0;
+        if let Some(entry) = view.unflushed(key, index) {
             return self.look_at(&entry, held);
         }
-        if self.dropped.covers(key) {
+        if view.dropped.covers(key) {
             return Look::Found(None);
         }
         let mut first = 0;
-        if let Some((block, run)) = held.iter().rev().find_map(|held| held.rows_for(key, self.number)) {
+        if let Some((block, run)) = held.iter().rev().find_map(|held| held.rows_for(key, view.number)) {
             match Rows::new(block.data.clone()).and_then(|mut rows| rows.get(key)) {
                 Ok(Some(entry)) => return self.look_at(&entry, held),
                 Ok(None) => first = run + 1,
                 Err(_) => return Look::Unknown,
             }
         }
-        let (hash, tree) = (xxh3_64(key), self.generation.index().id());
-        for (run, table, blocks) in self.tables_for(key, first) {
+        let (hash, tree) = (xxh3_64(key), view.generation.index().id());
+        for (run, table, blocks) in view.tables_for(key, first) {
             let place = (tree, table.id());
             match (Lookup { table, blocks, place, held }).find(key, hash) {
                 Ok(None) => {}
@@ -124,7 +128,7 @@ impl View {
                 Err(Stop::Missing(at)) if at.handle.size() <= BLOCK_BYTES_MAX => {
                     let (offset, bytes) = (*at.handle.offset(), at.handle.size() as usize);
                     let (BlockAt { kind, compression, .. }, blocks) = (at, blocks.clone());
-                    let sought = Sought { key: key.into(), view: self.number, run };
+                    let sought = Sought { key: key.into(), view: view.number, run };
                     let wanted = Wanted::Block { table: table.clone(), kind, compression, blocks, sought };
                     return Look::Missing(self.to_read(FileKey::Table(place), offset, bytes, wanted));
                 }
@@ -138,10 +142,10 @@ impl View {
     fn look_at(&self, entry: &InternalValue, held: &[HeldBlock]) -> Look {
         // What makes no sense is left to `get`, which says where it is.
         if entry.key.value_type != ValueType::Indirection {
-            return self.value_of(entry).map_or(Look::Unknown, Look::Found);
+            return self.0.value_of(entry).map_or(Look::Unknown, Look::Found);
         }
-        let Ok((handle, values)) = self.place_of(entry) else { return Look::Unknown };
-        let (key, file) = (&entry.key.user_key, FileKey::Values((self.generation.index().id(), handle.file)));
+        let Ok((handle, values)) = self.0.place_of(entry) else { return Look::Unknown };
+        let (key, file) = (&entry.key.user_key, FileKey::Values((self.0.generation.index().id(), handle.file)));
         match held.iter().find(|held| held.file == file && held.offset == handle.offset).map(|held| &held.content) {
             Some(Content::Value(stored)) => {
                 unpack(stored.clone()).map_or(Look::Unknown, |value| Look::Found(Some(value)))
@@ -156,7 +160,7 @@ impl View {
     }
 
     fn to_read(&self, file: FileKey, offset: u64, bytes: usize, wanted: Wanted) -> BlockRead {
-        let (descriptors, direct) = (self.generation.descriptors.clone(), self.generation.direct.clone());
+        let (descriptors, direct) = (self.0.generation.descriptors.clone(), self.0.generation.direct.clone());
         BlockRead { file, offset, bytes, wanted, descriptors, direct }
     }
 }
@@ -306,7 +310,7 @@ impl BlockRead {
     pub(crate) fn ask_for(&self) -> bool {
         let Ok(extent) = self.cached() else { return true };
         if self.has_rows() {
-            // Refused, the block is read by whoever needs it.
+            // Refused, the reader that needs the block reads it.
             let _ = fadvise(&*extent.file, extent.offset, NonZeroU64::new(extent.bytes as u64), Advice::WillNeed);
             return true;
         }
@@ -320,6 +324,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::required::{URING, required};
     use crate::{Engine, LsmEngine, SharedResources, StorageOptions, WriteBatch};
     use vocab::Prng;
 
@@ -379,7 +384,7 @@ mod tests {
     fn fetch(block: &BlockRead, directly: bool) -> Option<HeldBlock> {
         let direct = if directly { block.direct() } else { None };
         let extent = direct.unwrap_or_else(|| block.cached().unwrap());
-        let Ok(mut ring) = crate::Ring::new(1) else { return read_plainly(block) };
+        let Some(mut ring) = required(URING, crate::Ring::new(1)) else { return read_plainly(block) };
         ring.read(&extent.file, extent.offset, extent.bytes, ());
         ring.wait().unwrap();
         match ring.take().unwrap().1 {
