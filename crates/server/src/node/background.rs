@@ -15,6 +15,9 @@ use vocab::is_shortage;
 /// Free space below this many times the reserve is left to what has to be written.
 const LOG_ROOM_PART: u64 = 8;
 
+/// Most threads that flush, and most that compact.
+const TREE_THREADS_MAX: usize = 4;
+
 /// Starts the threads; they end when the store stops.
 pub(crate) fn start(store: &Arc<NodeShared>) -> std::io::Result<Vec<std::thread::JoinHandle<()>>> {
     let spawn = |name: &str, run: fn(&NodeShared)| {
@@ -23,30 +26,55 @@ pub(crate) fn start(store: &Arc<NodeShared>) -> std::io::Result<Vec<std::thread:
     };
     let held = store.clone();
     let holdings = spawn_critical("holdings", move || crate::holdings::run(&held))?;
-    Ok(vec![
-        spawn("flush", flush_thread)?,
+    let mut threads = vec![
+        spawn("flush", |store| flush_thread(store, true))?,
         spawn("compact", compact_thread)?,
         spawn("disk", free_space_thread)?,
         spawn("purge", purge_thread)?,
         spawn("log-spare", log_spare_thread)?,
         holdings,
-    ])
+    ];
+    // The shards with the most debt come first, each with one thread at a time.
+    let others = std::thread::available_parallelism().map_or(0, |count| count.get().min(TREE_THREADS_MAX) - 1);
+    for number in 1..=others {
+        threads.push(spawn(&format!("flush-{number}"), |store| flush_thread(store, false))?);
+        threads.push(spawn(&format!("compact-{number}"), |store| {
+            // It has the processor time that is left over, so that it never costs the event loops theirs.
+            set_niceness(NICE_IDLE);
+            compact_thread(store);
+        })?);
+    }
+    Ok(threads)
 }
 
-fn flush_thread(store: &NodeShared) {
-    let mut seen = 0;
+/// The replicas of this node, those whose trees have the most debt first. They are not held: who gives up a replica waits
+/// for none of the others' turns.
+fn by_debt(store: &NodeShared) -> Vec<Weak<ShardView>> {
+    let known = store.known();
+    let mut views: Vec<_> = known.all_views().map(|view| (view.engine().debt(), Arc::downgrade(view))).collect();
+    views.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    views.into_iter().map(|(_, view)| view).collect()
+}
+
+/// Flushes what is sealed; one of these threads also deletes log files.
+fn flush_thread(store: &NodeShared, deletes_log_files: bool) {
+    let (mut seen, mut flushes) = (0, 0);
     while !store.is_stopping() {
         let mut flushed = false;
-        for view in store.known().all_views() {
+        for view in by_debt(store).iter().filter_map(Weak::upgrade) {
             if store.is_stopping() {
                 // All trees are sealed then: several threads flush those that are worth it.
                 return;
             }
-            if view.engine().needs_flush() && store.health.state() != DiskState::Poisoned {
-                flushed |= flush(store, view);
+            if view.engine().needs_flush()
+                && store.health.state() != DiskState::Poisoned
+                && let Some(_claim) = store.background.flush_claims.claim(view.id())
+            {
+                flushed |= flush(store, &view);
             }
         }
-        if flushed || seen % 8 == 0 {
+        let before = std::mem::replace(&mut flushes, store.background.flushes.load(Ordering::Relaxed));
+        if deletes_log_files && (before != flushes || seen % 8 == 0) {
             delete_log_files(store);
         }
         if flushed {
@@ -63,11 +91,11 @@ fn flush(store: &NodeShared, view: &ShardView) -> bool {
         log::error!("{e}");
         return false;
     }
-    store.background.flushing.store(1, Ordering::Release);
+    store.background.flushing.fetch_add(1, Ordering::Release);
     let begun = Instant::now();
     let flushed = view.engine().flush();
     store.stats.took("flush", begun.elapsed(), now_ms(), &store.config);
-    store.background.flushing.store(0, Ordering::Release);
+    store.background.flushing.fetch_sub(1, Ordering::Release);
     match flushed {
         Ok(()) => {
             store.background.flushes.fetch_add(1, Ordering::Relaxed);
@@ -125,15 +153,16 @@ fn delete_log_files(store: &NodeShared) {
 }
 
 fn compact_thread(store: &NodeShared) {
-    let mut seen = 0;
+    let (mut seen, mut was_busy) = (0, false);
     while !store.is_stopping() {
         let (mut more, mut trees) = (false, 0);
         let mut begun = Instant::now();
-        for view in store.known().all_views() {
+        for view in by_debt(store).iter().filter_map(Weak::upgrade) {
             if store.is_stopping() || store.health.state() != DiskState::Healthy {
                 break;
             }
             trees += 1;
+            let Some(_claim) = store.background.compaction_claims.claim(view.id()) else { continue };
             match view.engine().compact() {
                 // The clock is not asked for trees that have nothing to compact: there may be thousands.
                 Ok(false) => {}
@@ -143,10 +172,15 @@ fn compact_thread(store: &NodeShared) {
                     store.background.compactions.fetch_add(1, Ordering::Relaxed);
                     begun = Instant::now();
                 }
-                Err(e) => refuse(store, view, &e),
+                Err(e) => refuse(store, &view, &e),
             }
         }
-        store.background.compacting.store(u64::from(more), Ordering::Release);
+        if more && !was_busy {
+            store.background.compacting.fetch_add(1, Ordering::Release);
+        } else if was_busy && !more {
+            store.background.compacting.fetch_sub(1, Ordering::Release);
+        }
+        was_busy = more;
         if !more {
             seen = store.background.wait(seen, trees);
         }
@@ -193,6 +227,7 @@ fn refuse(store: &NodeShared, view: &ShardView, error: &storage::Error) {
     match error {
         storage::Error::Full { .. } => store.health.set_full(&error.to_string()),
         storage::Error::Io { source, .. } if is_shortage(source) => store.health.set_short(&error.to_string()),
+        passing if passing.is_passing() => log::warn!("to be tried again: {passing}"),
         // Reads of damaged data answer errors by themselves; the rest of the store goes on.
         storage::Error::Corrupt { .. } => view.damage().note(view.id(), error),
         storage::Error::Mismatch { .. } => log::error!("{error}"),

@@ -1,5 +1,6 @@
 //! How background threads are woken, and what they have done.
 
+use super::shard_claims::ShardClaims;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,11 +16,13 @@ pub(crate) struct BackgroundState {
     wakes: Mutex<u64>,
     changed: Condvar,
     pub(crate) flushes: AtomicU64,
-    /// 1 while a flush is running.
+    /// How many flushes are running.
     pub(crate) flushing: AtomicU64,
+    pub(crate) flush_claims: ShardClaims,
     pub(crate) compactions: AtomicU64,
-    /// 1 while there may be something to compact.
+    /// How many threads found something to compact when they looked last.
     pub(crate) compacting: AtomicU64,
+    pub(crate) compaction_claims: ShardClaims,
 }
 
 impl BackgroundState {

@@ -13,6 +13,7 @@ mod node_shared;
 mod peer_registry;
 mod pending_calls;
 mod pool;
+mod shard_claims;
 mod verification;
 
 pub(crate) use background_state::BACKGROUND_PAUSE;
