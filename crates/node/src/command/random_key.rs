@@ -1,8 +1,8 @@
-//! RANDOMKEY: a key by lot, without walking the store.
+//! RANDOMKEY: a random key, without walking the store.
 //!
-//! The shard is drawn by its count. In a shard of up to `SCANNED_MAX` keys every key is as likely as the next.
-//! A larger one is narrowed, byte by byte, to a prefix that so few keys share, each time to any of the bytes that go
-//! on at random: keys whose beginnings are rare come up more often than others.
+//! The shard is drawn by its number of keys. A tree on disk draws a key of it, each with the same probability. Where that
+//! cannot be done, a key is drawn evenly from shards of up to `SCANNED_MAX` keys. A larger shard is then narrowed, byte by
+//! byte, to a prefix that so few keys share: keys with rare beginnings come up more often than others.
 
 use super::call::{Outcome, StoreCall, StoreHandler};
 use super::scan::{end_of_prefix, successor};
@@ -56,8 +56,11 @@ fn random_key(call: &mut StoreCall<'_>) -> Outcome {
     Ok(())
 }
 
-/// A key of the shard by lot; `None` if it has none that is live.
+/// A random key of the shard; `None` if it has none that is live.
 fn draw(space: &mut dyn Space) -> Result<Option<Slice>, Fault> {
+    if let Some(key) = space.sample_key()? {
+        return Ok(Some(key));
+    }
     let mut prefix = Vec::new();
     loop {
         let end = end_of_prefix(&prefix);

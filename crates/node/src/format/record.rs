@@ -254,6 +254,17 @@ impl Record {
         Ok(Self(bytes))
     }
 
+    /// The record without its payload, by the beginning of its stored bytes: `storage::VALUE_HEAD_BYTES`, or all of a shorter
+    /// one. That of a large collection has all that these bytes have of it; an error if they do not tell enough.
+    pub fn decode_head(bytes: Slice) -> Result<Self, &'static str> {
+        let (code, flags) = (bytes.first().copied().unwrap_or(0) & 15, bytes.get(1).copied().unwrap_or(0));
+        if Kind::of_head(code, flags).is_none_or(Kind::is_large) {
+            return Self::decode(bytes);
+        }
+        let head = HEAD_BYTES + if flags & FLAG_EXPIRY == 0 { 0 } else { 8 };
+        Self::decode(Slice::from(&bytes[..bytes.len().min(head)]))
+    }
+
     /// The parts.
     #[must_use]
     pub fn view(&self) -> RecordView<'_> {

@@ -197,10 +197,23 @@ impl Snapshot for OwnedRows {
         if self.slots.keeps(key) { self.rows.get(key) } else { Ok(None) }
     }
 
+    fn sample(&self, span: &Span, below: &mut dyn FnMut(u64) -> u64) -> Result<Option<Slice>> {
+        for _ in 0..SAMPLES_MAX {
+            let Some(key) = self.rows.sample(span, below)? else { break };
+            if self.slots.keeps(&key) {
+                return Ok(Some(key));
+            }
+        }
+        Ok(None)
+    }
+
     fn cursor(&self, span: Span, reverse: bool) -> Box<dyn Cursor + '_> {
         Box::new(OwnedCursor { rows: self.rows.cursor(span, reverse), slots: &self.slots })
     }
 }
+
+/// Rows of other slots that one sample may hit: after a split, half of the rows are, until they are purged.
+const SAMPLES_MAX: usize = 64;
 
 struct OwnedCursor<'a> {
     rows: Box<dyn Cursor + 'a>,
@@ -219,6 +232,10 @@ impl Cursor for OwnedCursor<'_> {
 
     fn value(&mut self) -> Result<Slice> {
         self.rows.value()
+    }
+
+    fn value_head(&mut self) -> Result<Slice> {
+        self.rows.value_head()
     }
 }
 

@@ -80,9 +80,15 @@ pub trait Space {
     fn elements(&mut self, rows: &Rows, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault>;
 
     /// Up to `limit` live keys and records in byte order within `start` (inclusive) .. `end` (exclusive; empty means
-    /// unbounded); in falling order if `reverse`. It is for keys, kinds and versions: what the records of a shard hold
-    /// that is elsewhere does not come along.
+    /// unbounded); in falling order if `reverse`. It is for keys, kinds, expiries and versions: records may come without
+    /// their payloads. Large values are not read.
     fn scan(&mut self, start: &[u8], end: &[u8], reverse: bool, limit: usize) -> Result<Vec<(Slice, Record)>, Fault>;
+
+    /// A live key of the shard, each with the same probability; `None` if there is none, or if this space or its tree cannot
+    /// draw one so.
+    fn sample_key(&mut self) -> Result<Option<Slice>, Fault> {
+        Ok(None)
+    }
 
     /// What the shard remembers of a client's numbered requests (see `exec::requests`). This and what belongs to it:
     /// only in an entry.
@@ -217,4 +223,9 @@ pub trait Records {
 
     /// The record, if its time has not come.
     fn record(&mut self) -> Result<Option<Record>, Fault>;
+
+    /// The same, perhaps without its payload: a large value is not read.
+    fn head(&mut self) -> Result<Option<Record>, Fault> {
+        self.record()
+    }
 }

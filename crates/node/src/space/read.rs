@@ -142,6 +142,8 @@ pub struct SnapshotSpace<'a> {
 
 /// Most rows beside those that are asked for by name that an event loop reads for one command.
 const FEW_ROWS: usize = 256;
+/// Keys whose time has come that one sample may hit.
+const SAMPLES_MAX: usize = 64;
 
 /// What was read from disk for a read that does not wait, and what it lacks.
 pub struct Held {
@@ -290,6 +292,14 @@ impl Records for LiveRecords<'_> {
     fn record(&mut self) -> Result<Option<Record>, Fault> {
         Ok(self.view.live(Some(self.view.decode(self.cursor.value()?)?), self.now_ms))
     }
+
+    fn head(&mut self) -> Result<Option<Record>, Fault> {
+        match Record::decode_head(self.cursor.value_head()?) {
+            Ok(head) => Ok(self.view.live(Some(head), self.now_ms)),
+            // The whole record says what is wrong, or that nothing is.
+            Err(_) => self.record(),
+        }
+    }
 }
 
 impl Space for SnapshotSpace<'_> {
@@ -356,11 +366,27 @@ impl Space for SnapshotSpace<'_> {
         while found.len() < limit
             && let Some(key) = records.advance()?
         {
-            found.extend(records.record()?.map(|record| (key, record)));
+            found.extend(records.head()?.map(|record| (key, record)));
         }
         drop(records);
         self.took_rows(found.len());
         Ok(found)
+    }
+
+    fn sample_key(&mut self) -> Result<Option<Slice>, Fault> {
+        self.may_wait()?;
+        let span = record_span(b"", b"");
+        for _ in 0..SAMPLES_MAX {
+            let prng = &mut self.prng;
+            let Some(tree_key) = self.snapshot.sample(&span, &mut |bound| prng.below(bound))? else { break };
+            let key = storage::tail_of(tree_key, 1);
+            let mut records = self.records(&key, b"", false);
+            if records.advance()?.as_ref() == Some(&key) && records.head()?.is_some() {
+                drop(records);
+                return Ok(Some(key));
+            }
+        }
+        Ok(None)
     }
 
     fn walk<'b>(&'b mut self, start: &[u8], end: &[u8], reverse: bool) -> Result<Box<dyn Records + 'b>, Fault> {

@@ -293,6 +293,15 @@ impl<R: Remote> Space for RemoteSpace<R> {
         Ok(found)
     }
 
+    fn sample_key(&mut self) -> Result<Option<Slice>, Fault> {
+        match decode(self.remote.call(self.shard, &[SHARD_PAGE, b"SAMPLE"])) {
+            Ok(Value::Bulk(key)) => Ok(Some(Slice::from(key))),
+            // A node of the release before does not know the word.
+            Ok(_) | Err(Fault::Remote(_)) => Ok(None),
+            Err(fault) => Err(fault),
+        }
+    }
+
     fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
         self.count(&[SHARD_PAGE, b"COUNT", slot.0.to_string().as_bytes()])
     }

@@ -138,7 +138,7 @@ fn fill(space: &mut SnapshotSpace<'_>, cursor: &[u8], page: &mut Page) -> Result
             from.pop();
             return Ok(Some(Cursor::After(from)));
         }
-        let records = space.scan(&from, b"", false, RECORDS)?;
+        let records = chunk(space, &from)?;
         let Some((last, _)) = records.last() else { return Ok(None) };
         let last = last.to_vec();
         for (key, record) in records {
@@ -151,6 +151,18 @@ fn fill(space: &mut SnapshotSpace<'_>, cursor: &[u8], page: &mut Page) -> Result
         }
         from = following(last);
     }
+}
+
+/// The next live records, from a key on.
+fn chunk(space: &SnapshotSpace<'_>, from: &[u8]) -> Result<Vec<(Slice, Record)>, Error> {
+    let mut found = Vec::with_capacity(RECORDS);
+    let mut records = space.records(from, b"", false);
+    while found.len() < RECORDS
+        && let Some(key) = records.advance()?
+    {
+        found.extend(records.record()?.map(|record| (key, record)));
+    }
+    Ok(found)
 }
 
 /// The smallest key after `key`.

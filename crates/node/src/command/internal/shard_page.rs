@@ -5,6 +5,7 @@
 //! |-|-|
 //! | `KV.PART RANGE start end LIMIT n [REVERSE] [KEYS]` | `[more, [key, record, …]]` |
 //! | `KV.PART COUNT [slot]` | how many keys there are |
+//! | `KV.PART SAMPLE` | a key, each with the same probability; null if there is none or it cannot be drawn so |
 //!
 //! `start` is inclusive, `end` exclusive, and unbounded if empty. Records come as they are stored, those whose time has
 //! not come, with two exceptions: with KEYS without their payload, and a large hash as if it were inline, so
@@ -39,6 +40,11 @@ fn part(call: &mut Call<'_>) -> Outcome {
             let slot = u16::try_from(int(slot)?).ok().filter(|slot| *slot < SLOT_COUNT).ok_or("ERR Invalid slot")?;
             let count = call.space.keys_in_slot(Slot(slot))?;
             call.reply.int(count as i64);
+            Ok(())
+        }
+        [word] if is_word(word, "SAMPLE") => {
+            let key = call.space.sample_key()?;
+            call.reply.bulk_or_null(key.as_deref());
             Ok(())
         }
         [word, start, end, ref words @ ..] if is_word(word, "RANGE") => {
@@ -78,7 +84,8 @@ fn range(call: &mut Call<'_>, start: &[u8], end: &[u8], options: &Options) -> Ou
     let (mut bytes, mut more) = (0, false);
     let mut walk = call.space.walk(start, end, options.reverse)?;
     while let Some(key) = walk.advance()? {
-        let Some(record) = walk.record()? else { continue };
+        let record = if options.keys_only { walk.head()? } else { walk.record()? };
+        let Some(record) = record else { continue };
         if rows.len() == options.limit || bytes >= PART_BYTES_SOFT {
             more = true;
             break;

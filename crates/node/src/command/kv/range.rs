@@ -104,6 +104,7 @@ impl Span {
 struct Merge<'a> {
     shards: Vec<Box<dyn Records + 'a>>,
     reverse: bool,
+    keys_only: bool,
     /// The key that each shard is at, but for those that have no more, and the one in `spent`. No key is in two shards.
     heads: BTreeMap<Slice, usize>,
     /// The shard whose row was given last.
@@ -120,7 +121,13 @@ impl<'a> Merge<'a> {
             limit: options.limit + 1,
         };
         let shards = if span.empty { Vec::new() } else { shards.records(&range) };
-        let mut merge = Self { shards, reverse: options.reverse, heads: BTreeMap::new(), spent: None };
+        let mut merge = Self {
+            shards,
+            reverse: options.reverse,
+            keys_only: options.columns == Columns::Keys,
+            heads: BTreeMap::new(),
+            spent: None,
+        };
         (0..merge.shards.len()).try_for_each(|i| merge.advance(i))?;
         Ok(merge)
     }
@@ -132,6 +139,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
+    /// The next row; without what a large record holds if only keys are wanted.
     fn next(&mut self) -> Result<Option<Row>, Fault> {
         loop {
             if let Some(i) = self.spent.take() {
@@ -140,7 +148,8 @@ impl<'a> Merge<'a> {
             let head = if self.reverse { self.heads.pop_last() } else { self.heads.pop_first() };
             let Some((key, shard)) = head else { return Ok(None) };
             self.spent = Some(shard);
-            if let Some(record) = self.shards[shard].record()? {
+            let records = &mut self.shards[shard];
+            if let Some(record) = if self.keys_only { records.head()? } else { records.record()? } {
                 return Ok(Some(Row { shard, key, record }));
             }
         }
