@@ -53,14 +53,9 @@ impl ReplySender {
             mailbox,
             thread: None,
             last_round: 0,
-            may_have_thread: false,
+            may_have_thread: true,
             mean_clients: MeanClients::default(),
         }
-    }
-
-    /// Allows a send thread, or not.
-    pub(crate) fn set_may_have_thread(&mut self, may_have_thread: bool) {
-        self.may_have_thread = may_have_thread;
     }
 
     /// Sends what there is to send, and closes connections that are over; answers how many bytes were sent. With

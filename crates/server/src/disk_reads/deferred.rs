@@ -1,10 +1,8 @@
-//! What waits for the disk: reads, and rows that writes will find. An event loop has it go on with what it has read for it
-//! (`disk_reader`), or a thread of the pool does, which takes several at a time.
+//! Deferred disk reads: requests that missed memory, and prefetches for writes.
 //!
-//! Waiting costs more than anything else: a thread is put to sleep and woken again, and the next thread's turn comes.
-//! So the disk is asked for what all of a batch need before the first one goes on, and what has become of them goes back to
-//! their workers together. A batch waits for nothing but the disk: what must wait for anything else becomes a job by
-//! itself.
+//! An io_uring reader reads the blocks that they lack, or a thread of the pool waits for the disk. A thread of the pool
+//! takes several: it asks the disk for what all of them need before it waits for the first, and tells their workers at
+//! once. It waits for nothing but the disk; what must wait for anything else becomes a job of its own.
 
 use super::prefetch::ColdRows;
 use crate::cold_reads::ColdRead;
@@ -14,24 +12,26 @@ use node::ShardView;
 use std::sync::Arc;
 use storage::{BlockRead, HeldBlock};
 
-/// Of one request, the keys that the disk is asked for ahead.
+/// The disk is asked ahead for so many keys of one request.
 const KEYS_AHEAD_MAX: usize = 64;
 
-/// See the module's words.
+/// A deferred disk read.
 pub(crate) enum Cold {
+    /// A request that missed memory.
     Read(ColdRead),
+    /// Rows that a write will find.
     Rows(ColdRows),
 }
 
-/// How what was not to wait came out.
+/// What came of an attempt that does not wait.
 pub(crate) enum Outcome {
-    /// It is over, and its worker is to be told this, if anything.
+    /// It is done, and its worker is to be told this, if anything.
     Over(Option<WorkerMessage>),
     /// It needs this block first.
     Lacks(Cold, BlockRead),
-    /// It has to be done by a thread that may wait for the disk.
+    /// A thread that may wait for the disk has to do it.
     WouldWait(Cold),
-    /// It waits for something else than the disk.
+    /// It waits for something other than the disk.
     Patient(Job),
 }
 
@@ -43,7 +43,7 @@ impl Cold {
         }
     }
 
-    /// Whose it is.
+    /// The worker that waits for it.
     fn worker(&self) -> usize {
         match self {
             Self::Read(read) => read.ticket.worker as usize,
@@ -51,7 +51,7 @@ impl Cold {
         }
     }
 
-    /// Calls `each` with the keys that it will look up, as far as they are asked for ahead, and where.
+    /// Calls `each` with the shard and the keys that the disk is asked for ahead.
     fn each_key_ahead(&self, mut each: impl FnMut(&ShardView, &[u8])) {
         let mut left = KEYS_AHEAD_MAX;
         let mut take = |view: &ShardView, key: &[u8]| {
@@ -69,7 +69,7 @@ impl Cold {
         }
     }
 
-    /// Where it needs several keys, the blocks that it will lack first: they are read side by side.
+    /// The blocks that it will lack first, if it needs several keys: they are read at the same time.
     pub(crate) fn ahead(&self) -> Vec<BlockRead> {
         let mut keys = 0;
         self.each_key_ahead(|_, _| keys += 1);
@@ -80,12 +80,12 @@ impl Cold {
         blocks
     }
 
-    /// Has the disk begin to read what it needs.
+    /// Has the kernel begin to read what it needs.
     fn prefetch(&self) {
         self.each_key_ahead(ShardView::prefetch);
     }
 
-    /// For the next time that it goes on.
+    /// Keeps a block for the next attempt.
     pub(crate) fn hold(&mut self, block: HeldBlock) {
         match self {
             Self::Read(read) => read.held.push(block),
@@ -93,7 +93,7 @@ impl Cold {
         }
     }
 
-    /// Goes on, if what it needs is in memory or held.
+    /// Tries again, with what is in memory or held.
     pub(crate) fn go_on(self) -> Outcome {
         match self {
             Self::Read(read) => read.make_now(),
@@ -101,7 +101,7 @@ impl Cold {
         }
     }
 
-    /// Goes on, and waits for the disk. What is left if it must wait for anything else is a job.
+    /// Does it, and waits for the disk. If it must wait for anything else, the rest is a job.
     fn wait(self) -> Result<Option<WorkerMessage>, Job> {
         match self {
             Self::Read(read) => read.make(),

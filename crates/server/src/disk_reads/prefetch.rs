@@ -1,8 +1,9 @@
-//! Rows that writes will find, read before they are applied: the loop that applies them serves other shards meanwhile.
+//! Prefetches: rows that writes will find are read before the writes are applied, and the event loop serves other shards
+//! meanwhile.
 //!
-//! Only while the disk is being waited for: else it would cost more than it saves. A write's leader has its keys read
-//! before it takes the write; entries have theirs read on every replica, for its followers, and for what is not to be told
-//! from the keys alone.
+//! Prefetching pays only while the disk is slow. The leader prefetches the keys of a write before it submits it. Every
+//! replica prefetches what committed entries will find: followers have not seen the write before, and some rows are not
+//! known from the keys alone.
 
 use super::deferred::{Cold, Outcome};
 use crate::mailbox::WorkerMessage;
@@ -14,9 +15,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use storage::HeldBlock;
 
-/// How a worker's applying goes.
+/// Measures whether applying entries waits for the disk.
 pub(crate) struct Applying {
-    /// When it was last looked at.
+    /// When the last look was.
     since: Instant,
 }
 
@@ -27,12 +28,12 @@ impl Default for Applying {
 }
 
 impl Applying {
-    /// A round of applying begins.
+    /// Applying begins.
     pub(crate) fn begin(&mut self) {
         self.since = Instant::now();
     }
 
-    /// A round is over, or goes on with the next entry: if it had to wait for the disk, the next ones are not to.
+    /// Applying ends, or goes on with the next entry. If it had to wait for the disk, later entries prefetch.
     pub(crate) fn look(&mut self, store: &NodeShared) {
         let now = Instant::now();
         store.note_read(now - self.since, store.now_ms());
@@ -40,28 +41,28 @@ impl Applying {
     }
 }
 
-/// Who waits for rows.
+/// What waits for rows.
 enum Awaiting {
     /// A write of one of the worker's connections.
     Write(Ticket),
-    /// The entries of a shard of the worker, together with so many others.
+    /// The entries of a shard, together with so many other prefetches.
     Entries(Arc<AtomicUsize>),
 }
 
-/// Rows that are to be brought into memory.
+/// A prefetch.
 pub(crate) struct ColdRows {
     pub(crate) store: Arc<NodeShared>,
     pub(crate) view: Arc<ShardView>,
     pub(crate) item: ColdItem,
-    /// Whose they are.
+    /// The worker that waits for them.
     pub(crate) worker: usize,
     awaiting: Awaiting,
-    /// What was read from disk for them.
+    /// Blocks that were read for them.
     pub(crate) held: Vec<HeldBlock>,
 }
 
 impl ColdRows {
-    /// Of a write that `ticket`'s connection waits for.
+    /// The rows of a write that `ticket`'s connection waits for.
     pub(crate) fn of_write(
         store: &Arc<NodeShared>,
         view: Arc<ShardView>,
@@ -74,7 +75,7 @@ impl ColdRows {
         Self { store: store.clone(), view, item, worker, awaiting, held: Vec::new() }
     }
 
-    /// Reads them, if what that needs is in memory or held.
+    /// Reads them, with what is in memory or held.
     pub(crate) fn read_now(mut self) -> Outcome {
         let mut held = Held { blocks: std::mem::take(&mut self.held), lacking: None };
         match (self.item.read(&self.view, Some(&mut held)), held.lacking) {
@@ -88,7 +89,7 @@ impl ColdRows {
         }
     }
 
-    /// Reads them; where that is more than the records of some keys, it is a job.
+    /// Reads them, and waits for the disk. If they are more than the records of some keys, the rest is a job.
     pub(crate) fn read(self) -> Result<Option<WorkerMessage>, Job> {
         let begun = Instant::now();
         let warmed = self.item.read(&self.view, None);
@@ -107,7 +108,7 @@ impl ColdRows {
         })
     }
 
-    /// What their worker is to be told, now that they are in memory.
+    /// The message for their worker, now that they are in memory.
     fn end(&self) -> Option<WorkerMessage> {
         match &self.awaiting {
             Awaiting::Write(ticket) => Some(WorkerMessage::Warm(*ticket)),
@@ -119,8 +120,8 @@ impl ColdRows {
     }
 }
 
-/// What `entries` will find, where that takes the disk: added to `cold`, for their shard's worker, which is told when it is
-/// in memory.
+/// Adds to `cold` the rows that `entries` will find and that take the disk. Their shard's worker is told when they are in
+/// memory.
 pub(crate) fn warm_entries(
     store: &Arc<NodeShared>,
     worker: usize,

@@ -1,8 +1,7 @@
-//! A thread that reads from disk for a worker, beside the disk reader of its event loop.
+//! A helper thread that makes most of many disk reads of a worker, with a reader of its own.
 //!
-//! One loop that serves clients and looks into blocks has no time left before a quick disk has none
-//! (docs/adr/0005, "The disk thread"). So of many reads it keeps some, which costs no hand-over, and its disk thread has
-//! the others, with a disk reader of its own. What has become of them comes by mail, for a whole turn at once.
+//! A fast disk can serve more reads than one event loop can process beside its clients (docs/adr/0005, "The disk
+//! thread"). The worker hears of the reads that are done by its mailbox, for a whole turn at once.
 
 use super::deferred::Cold;
 use super::uring_reader::DiskReader;
@@ -19,26 +18,26 @@ use std::time::Duration;
 
 const MAIL: Token = Token(0);
 const READS: Token = Token(1);
-/// For how long the thread waits when it has nothing.
+/// For how long the thread waits for work at a time.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// What worker and thread share.
 struct Shared {
     store: Arc<NodeShared>,
-    /// What the thread is to take; none: it is to end.
+    /// Reads for the thread; none: the thread is to end.
     tasks: Arc<Mailbox<Option<Cold>>>,
-    /// How many it was given that are not over.
+    /// Reads that the thread was given and has not finished.
     underway: AtomicUsize,
 }
 
-/// The way to the thread; dropping it ends it, and gives up what is under way.
+/// A handle of the thread; dropping it ends the thread, and gives up what is under way.
 pub(super) struct ReaderThread {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ReaderThread {
-    /// `mailbox`: of the worker. One of `readers`. Fails as well if the kernel has no ring for it.
+    /// `mailbox`: of the worker. The disk is shared by so many `readers`. Fails if the kernel has no ring for it.
     pub(super) fn start(
         name: &str,
         store: &Arc<NodeShared>,
@@ -76,23 +75,23 @@ impl Drop for ReaderThread {
 
 impl Shared {
     fn run(&self, mut poll: Poll, readers: usize, begun: &SyncSender<io::Result<()>>, mailbox: &Mailbox) {
-        // By the thread that uses it: the kernel minds.
+        // The kernel wants a ring to be made by the thread that uses it.
         let mut disk = match DiskReader::new(&self.store, readers, poll.registry(), READS) {
             Ok(disk) => disk,
             Err(e) => return begun.send(Err(e)).unwrap_or_default(),
         };
         begun.send(Ok(())).unwrap_or_default();
-        let (mut events, mut busy_poll) = (Events::with_capacity(2), BusyPoll::new(false));
+        let (mut events, mut busy_poll) = (Events::with_capacity(2), BusyPoll::default());
         let (mut tasks, mut cold, mut messages) = (Vec::new(), Vec::new(), Vec::new());
         loop {
-            // What the kernel has not taken is handed over again, as by a worker.
+            // Reads that the kernel has not taken are submitted again at the next tick.
             let idle = if disk.underway() > 0 { TICK } else { IDLE };
             let timeout = if disk.is_behind() { Duration::ZERO } else { idle };
-            let span = busy_poll.span(false, disk.with_disk());
+            let span = busy_poll.span(false, false, disk.with_disk());
             if let Err(e) = busy_poll.poll(&mut poll, &mut events, timeout, span)
                 && e.kind() != io::ErrorKind::Interrupted
             {
-                // Whoever waits for its reads would wait for ever.
+                // Its reads would never be answered.
                 panic!("a disk thread cannot wait for events: {e}");
             }
             self.tasks.take(&mut tasks);

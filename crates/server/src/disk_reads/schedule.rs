@@ -35,14 +35,12 @@ fn kept(here: usize, with_thread: usize) -> usize {
 
 impl DiskReads {
     pub(crate) fn new(index: usize, store: Arc<NodeShared>, mailbox: Arc<Mailbox>) -> Self {
-        Self { index, store, mailbox, queue: Vec::new(), reader: None, thread: None, may_have_thread: false }
+        Self { index, store, mailbox, queue: Vec::new(), reader: None, thread: None, may_have_thread: true }
     }
 
     /// Opens the event loop's own reader, whose events come with `token`. The thread that uses it calls this.
-    pub(crate) fn open_reader(&mut self, registry: &Registry, token: Token, may_have_thread: bool) {
-        self.may_have_thread = may_have_thread;
-        let readers = self.store.workers() * if may_have_thread { 2 } else { 1 };
-        match DiskReader::new(&self.store, readers, registry, token) {
+    pub(crate) fn open_reader(&mut self, registry: &Registry, token: Token) {
+        match DiskReader::new(&self.store, self.store.workers(), registry, token) {
             Ok(reader) => self.reader = Some(reader),
             Err(e) => log::info!("no io_uring here ({e}): threads read from disk instead"),
         }
@@ -73,9 +71,10 @@ impl DiskReads {
         }
     }
 
-    /// Gives the reader thread most of the queue, if that is long.
+    /// Gives the reader thread most of the queue, if that is long and there is processor time to spare.
     fn hand_over(&mut self) {
-        let Some(reader) = self.reader.as_mut().filter(|_| self.may_have_thread) else { return };
+        let may_hand_over = self.may_have_thread && self.store.spare_processors.has_spare();
+        let Some(reader) = self.reader.as_mut().filter(|_| may_hand_over) else { return };
         let kept = kept(reader.underway(), self.thread.as_ref().map_or(0, ReaderThread::underway));
         if self.queue.len() <= kept {
             return;
@@ -84,11 +83,13 @@ impl DiskReads {
             let readers = 2 * self.store.workers();
             let name = format!("disk-reader-{}", self.index);
             match ReaderThread::start(&name, &self.store, readers, self.mailbox.clone()) {
-                Ok(thread) => self.thread = Some(thread),
+                Ok(thread) => {
+                    reader.share_with(readers);
+                    self.thread = Some(thread);
+                }
                 Err(e) => {
                     log::warn!("there is no reader thread ({e}): the event loop makes all of its reads");
                     self.may_have_thread = false;
-                    reader.share_with(self.store.workers());
                 }
             }
         }

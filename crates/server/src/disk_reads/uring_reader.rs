@@ -1,16 +1,14 @@
-//! Reads blocks for what waits for the disk, many side by side, beside the sockets of an event loop: a wait costs no
-//! thread.
+//! Reads blocks for deferred reads, many at a time, by io_uring beside the sockets of an event loop: no thread waits.
 //!
-//! Each is tried with what is in memory (`Cold::go_on`); it says which block it lacks, and with that held is tried
-//! again. One that cannot say (it wants rows of which the keys are not known, or a very large value) goes to the pool, as
-//! all do where the kernel has no rings.
+//! Each read is tried with what is in memory (`Cold::go_on`). It names the block that it lacks, and is tried again with
+//! that block held. A read that cannot name it goes to the pool: one of rows whose keys are not known, or of a very large
+//! value.
 //!
-//! **Past the page cache.** The rows that are wanted beyond the memory that the store was given are hardly ever in the page
-//! cache, and to read through it takes three times the processor time. But where a machine has memory to spare, the
-//! page cache is where data end up that nobody planned for. So one block of rows in sixteen is read through it (in 64,
-//! while hardly any is found), which fills it in time with what is asked for most; and as long as half of those are found
-//! there, all are read so. Parts of indexes and filters, which a hundred blocks share, are always read through it: what the
-//! block cache has no room for is there, and costs no read of the disk.
+//! **Past the page cache.** Rows beyond the store's memory are rarely in the page cache, and reading through it takes
+//! three times the processor time. A machine with memory to spare has them there, though. So one block of rows in 16 is
+//! read through the page cache (in 64 while hardly any is found), which fills it in time with what is asked for most. As
+//! long as half of those are found there, all are read so. Blocks of indexes and filters, which a hundred blocks of rows
+//! share, are always read through it.
 
 use super::deferred::{Cold, Outcome, read_in_pool};
 use crate::mailbox::WorkerMessage;
@@ -26,35 +24,31 @@ use std::sync::Arc;
 use std::time::Instant;
 use storage::{BlockRead, Buffer, Extent, HeldBlock, Ring};
 
-/// Blocks that are read side by side.
+/// Blocks that are read at the same time.
 const BLOCKS_MAX: u32 = 256;
-/// Of these, the ones that a read may want at once are kept free before another read begins.
+/// So many of them are kept free before another read begins: one read may want several blocks at once.
 const BLOCKS_SPARE: usize = 64;
-/// Bytes that are read side by side, but for what one read may want at once: values may be larger than blocks.
+/// Bytes that are read at the same time, beside what one read may want at once: values may be larger than blocks.
 const BYTES_MAX: usize = 8 << 20;
-/// Blocks that the disk has at a time of all disk readers together: a share of each, or half of what it wants if that is
-/// more. The rest is held back: a virtual disk may tell of all that it has at once, and what is given to it then keeps it
-/// busy while answers are made and clients think.
-/// With all of it there, clients, store and disk wait for each other in turns. Few devices serve more side by side than
-/// one thread asks for in the time of a read.
+/// Blocks that the disk has at a time of all readers together; each reader has a share, or half of what it wants if that
+/// is more. A virtual disk completes requests in bursts: holding some back keeps it busy while a burst is processed.
 const DISK_AT_ONCE: usize = 32;
 /// The least share, where they are many.
 const DISK_AT_ONCE_MIN: usize = 8;
-/// Blocks that are taken in one turn of the loop: some clients ask for the next while others are answered, and the disk has
-/// something to do meanwhile. A virtual disk may tell of all that it was asked for at once.
+/// Blocks that are processed in one turn of the loop, so that the disk gets new requests while a burst is processed.
 const TURN_MAX: usize = 16;
-/// Times that a read may lack a block: parts of filters and indexes of several tables, and rows.
+/// How often a read may lack a block: of filters and indexes of several tables, and of rows.
 const ROUNDS_MAX: u32 = 32;
-/// One block of so many is read through the page cache even if that does not seem to help.
+/// One block of so many is read through the page cache even if few are found there.
 const SAMPLE: u32 = 16;
-/// And one of so many while hardly any is found there: it costs as much as three others.
+/// And one of so many while hardly any is found there: such a read costs as much as three others.
 const RARE_SAMPLE: u32 = 64;
 /// Fewer than this are hardly any.
 const HARDLY_ANY: f32 = 0.01;
-/// How slowly what is known of the page cache follows what is found: a share of so many blocks.
+/// The share of blocks that are found is a mean over about so many.
 const MEMORY: f32 = 64.0;
 
-/// What the kernel was asked for: a block, and for which of the waiting.
+/// A block that the kernel was asked for, and the read that waits for it.
 struct Asked {
     key: usize,
     block: BlockRead,
@@ -62,10 +56,10 @@ struct Asked {
     since: Instant,
 }
 
-/// Waits for blocks.
+/// A read that waits for blocks.
 struct Waiting {
     cold: Cold,
-    /// How many.
+    /// How many blocks it waits for.
     blocks: usize,
     rounds: u32,
     /// One of them could not be read.
@@ -81,32 +75,32 @@ impl Waiting {
     }
 }
 
-/// See the module's words. Of one event loop, and used by its thread alone.
+/// The io_uring reader of one event loop, used by its thread alone.
 pub(crate) struct DiskReader {
     store: Arc<NodeShared>,
-    /// How much the disk has of this one at a time.
+    /// How many blocks of this reader the disk has at a time.
     share: usize,
     ring: Ring<Asked>,
-    /// Not begun yet: there was no room. Bounded by the requests that connections may have under way, and by the entries
-    /// that shards may leave unapplied.
+    /// Reads that have not begun, for want of room. The requests that connections may have under way bound their number,
+    /// and the entries that shards may leave unapplied.
     fresh: VecDeque<Cold>,
-    /// Reads that the disk is to have later. They count as under way.
+    /// Blocks that the disk is asked for later. They count as under way.
     held_back: VecDeque<Asked>,
     waiting: Slab<Waiting>,
-    /// For the pool.
+    /// Reads for the pool.
     left_over: Vec<Cold>,
     page_cache: PageCache,
-    /// For what is in the page cache.
+    /// For bytes from the page cache.
     buffer: Vec<u8>,
     /// When this turn began.
     now: Instant,
 }
 
-/// What reading through the page cache brings.
+/// How much reading through the page cache helps.
 struct PageCache {
-    /// Blocks that were looked for in it, and found: a share.
+    /// The share of blocks that were found there.
     found: f32,
-    /// Blocks since one was looked for.
+    /// Blocks since the last one that was looked for there.
     passed: u32,
 }
 
@@ -124,14 +118,14 @@ impl PageCache {
     }
 }
 
-/// What the disk has at a time of each of so many.
+/// How many blocks the disk has at a time of each of so many readers.
 fn share_of(readers: usize) -> usize {
     (DISK_AT_ONCE / readers).max(DISK_AT_ONCE_MIN)
 }
 
 impl DiskReader {
-    /// One of `readers`. To be made by the thread that uses it. `token`: an event of this kind comes when `go` has
-    /// something to do.
+    /// The disk is shared by so many `readers`. The thread that uses the reader makes it. An event with `token` comes
+    /// when `go` has something to do.
     pub(crate) fn new(
         store: &Arc<NodeShared>,
         readers: usize,
@@ -154,17 +148,17 @@ impl DiskReader {
         })
     }
 
-    /// From now on one of so many `readers`.
+    /// From now on so many `readers` share the disk.
     pub(crate) fn share_with(&mut self, readers: usize) {
         self.share = share_of(readers);
     }
 
-    /// How many requests and entries wait here.
+    /// How many reads are under way.
     pub(crate) fn underway(&self) -> usize {
         self.fresh.len() + self.waiting.len()
     }
 
-    /// How many reads the disk has.
+    /// How many blocks the disk has been asked for.
     pub(crate) fn with_disk(&mut self) -> usize {
         self.ring.with_disk()
     }
@@ -174,8 +168,8 @@ impl DiskReader {
         self.ring.has_done()
     }
 
-    /// Begins what is in `cold`, goes on with those that have what they lacked, and tells the disk what others lack;
-    /// `cold` is empty afterwards. What their worker is to be told of those that are over is added to `messages`.
+    /// Begins the reads in `cold`, tries those again that have what they lacked, and asks the disk for what others lack.
+    /// `cold` is empty afterwards. The messages of reads that are done are added to `messages`.
     pub(crate) fn go(&mut self, cold: &mut Vec<Cold>, messages: &mut Vec<WorkerMessage>) {
         self.fresh.extend(cold.drain(..));
         self.now = Instant::now();
@@ -202,12 +196,12 @@ impl DiskReader {
 
     fn submit(&mut self) {
         if let Err(e) = self.ring.submit() {
-            // Nothing of it is lost: it is handed over with the next call.
+            // Nothing is lost: the next call submits it again.
             log::error!("the kernel takes no reads: {e}");
         }
     }
 
-    /// Has one go on, or has read what it lacks.
+    /// Tries a read, and asks for the blocks that it lacks.
     fn go_on(&mut self, mut cold: Cold, mut rounds: u32, messages: &mut Vec<WorkerMessage>) {
         while rounds < ROUNDS_MAX {
             let mut blocks = if rounds == 0 { cold.ahead() } else { Vec::new() };
@@ -240,7 +234,7 @@ impl DiskReader {
         self.left_over.push(cold);
     }
 
-    /// Has a block read for one that waits; it may be there at once.
+    /// Asks for a block of a waiting read; the page cache may have it at once.
     fn fetch(&mut self, key: usize, block: BlockRead) {
         let waiting = &mut self.waiting[key];
         let is_shared = !block.has_rows();
@@ -265,7 +259,7 @@ impl DiskReader {
         self.feed();
     }
 
-    /// Gives the disk what was held back, as far as it is to have more.
+    /// Asks the disk for blocks that were held back, up to its share.
     fn feed(&mut self) {
         let wanted = self.ring.with_disk() + self.held_back.len();
         let at_once = self.share.max(wanted / 2);
@@ -276,7 +270,7 @@ impl DiskReader {
             asked.since = self.now;
             let (file, offset, bytes) = (asked.extent.file.clone(), asked.extent.offset, asked.extent.bytes);
             self.ring.read(&file, offset, bytes, asked);
-            // Each with a call of its own: the disk begins with it while the next one is thought of.
+            // Each with a call of its own: the disk begins with it while the next one is prepared.
             self.submit();
         }
     }
@@ -293,7 +287,7 @@ impl DiskReader {
             Ok(bytes) => waiting.take(block.accept(extent.offset, &bytes)),
             // It is asked for again: in larger units, or through the page cache.
             Err(e) if e.kind() == ErrorKind::InvalidInput && extent.grain > 1 => block.refused(&extent),
-            // Who waits for the disk by himself hears why.
+            // The pool reads it again, and its error says why.
             Err(_) => waiting.failed = true,
         }
         if waiting.blocks == 0 {

@@ -3,8 +3,9 @@
 use super::greeting::{Purpose, missing};
 use super::handshake::{Handshake, Peer, Step};
 use super::identity::{Identity, random};
+use crate::net::Stream;
 use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::time::Duration;
 use vocab::NodeId;
 
@@ -16,15 +17,14 @@ pub fn call(
     purpose: Purpose,
     expected: Option<NodeId>,
     timeout: Duration,
-) -> Result<(TcpStream, Peer), String> {
+) -> Result<(Stream, Peer), String> {
     let fail = |e: std::io::Error| format!("cannot call the node at {address}: {e}");
     let mut last = format!("{address} has no address");
     for found in address.to_socket_addrs().map_err(fail)? {
-        match TcpStream::connect_timeout(&found, timeout) {
+        match Stream::connect(&found, timeout) {
             Ok(stream) => {
-                stream.set_nodelay(true).map_err(fail)?;
-                stream.set_read_timeout(Some(timeout)).map_err(fail)?;
-                stream.set_write_timeout(Some(timeout)).map_err(fail)?;
+                stream.set_nodelay().map_err(fail)?;
+                stream.set_timeouts(timeout).map_err(fail)?;
                 return meet(stream, address, identity, purpose, expected);
             }
             Err(e) => last = fail(e),
@@ -34,23 +34,23 @@ pub fn call(
 }
 
 fn meet(
-    mut stream: TcpStream,
+    stream: Stream,
     address: &str,
     identity: Identity,
     purpose: Purpose,
     expected: Option<NodeId>,
-) -> Result<(TcpStream, Peer), String> {
+) -> Result<(Stream, Peer), String> {
     let fail = |e: std::io::Error| format!("the node at {address} breaks off: {e}");
     let mut output = Vec::new();
     let mut handshake = Handshake::dial(identity, purpose, expected, random(), &mut output);
     let mut input = Vec::new();
     loop {
-        stream.write_all(&output).map_err(fail)?;
+        (&stream).write_all(&output).map_err(fail)?;
         output.clear();
         // Not a byte more than the part has: what follows the welcome is not for this function.
         let at = input.len();
         input.resize(at + missing(&input), 0);
-        stream.read_exact(&mut input[at..]).map_err(fail)?;
+        (&stream).read_exact(&mut input[at..]).map_err(fail)?;
         let (used, step) = handshake.advance(&input, &mut output);
         input.drain(..used);
         match step {
@@ -58,7 +58,7 @@ fn meet(
             Step::Welcome(peer) => return Ok((stream, peer)),
             Step::Refuse(refusal) => {
                 // It may have gone already.
-                let _ = stream.write_all(&output);
+                let _ = (&stream).write_all(&output);
                 return Err(format!("refused the node at {address}: {refusal}"));
             }
             Step::Refused(refusal) => return Err(format!("the node at {address} refuses: {refusal}")),

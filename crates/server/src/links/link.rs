@@ -4,7 +4,7 @@ use super::frame::{self, Packer};
 use super::handshake::{Handshake, Peer};
 use super::queue::{InBuffer, OutQueue};
 use super::refusal::Refusal;
-use mio::net::TcpStream;
+use crate::net::Stream;
 use node::peer::Pieces;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -53,7 +53,7 @@ pub(super) enum Read1 {
 }
 
 pub(super) struct Link {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Stream,
     pub(super) address: SocketAddr,
     /// Whom it was called as, if this side called.
     pub(super) contact: Option<u64>,
@@ -85,7 +85,7 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(
-        stream: TcpStream,
+        stream: Stream,
         address: SocketAddr,
         contact: Option<u64>,
         state: State,
@@ -133,7 +133,7 @@ impl Link {
         let room = self.input.room(wanted);
         let length = room.len();
         loop {
-            return match self.stream.read(room) {
+            return match (&self.stream).read(room) {
                 Ok(0) => Ok(Read1::Closed),
                 Ok(n) => {
                     self.input.filled(n);
@@ -156,7 +156,7 @@ impl Link {
     /// Sends what the socket takes.
     pub(super) fn flush(&mut self, packer: &mut Packer, now: Instant) -> io::Result<()> {
         while self.writable && self.out.waiting() > 0 {
-            match self.stream.write(self.out.seal(packer)) {
+            match (&self.stream).write(self.out.seal(packer)) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => {
                     self.out.advance(n);

@@ -9,6 +9,7 @@ use super::frame::{Packer, Packing};
 use super::identity::{SharedIdentity, random};
 use super::link::{End, Link, State};
 use super::resolver::Resolver;
+use crate::net::Stream;
 use mio::event::Event;
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token};
@@ -16,7 +17,7 @@ use node::peer::PeerMessage;
 use slab::Slab;
 use std::collections::HashMap;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use vocab::limits::{HANDSHAKES_MAX, LINKS_MAX};
 use vocab::{NodeId, StoreId};
@@ -64,7 +65,7 @@ pub enum LinkEvent {
         /// The node.
         node: NodeId,
         /// What it sends comes out of it.
-        stream: TcpStream,
+        stream: Stream,
     },
 }
 

@@ -10,7 +10,7 @@ use super::queue::OutQueue;
 use super::refusal::{Refusal, RefusalKind};
 use super::resolver::Found;
 use super::{frame, frame::messages};
-use mio::net::TcpStream;
+use crate::net::Stream;
 use mio::{Interest, Token};
 use node::peer::PeerMessage;
 use std::io;
@@ -32,6 +32,7 @@ impl Links {
                     // Whoever is too many is not told: it tries again.
                     if meeting < HANDSHAKES_MAX && self.links.len() < CONNECTIONS_MAX {
                         let state = State::Shaking(Box::new(Handshake::accept(self.identity.now(), random())));
+                        let stream = Stream::plain(stream.into());
                         let opened = self.open(stream, address, None, state, OutQueue::default(), now);
                         opened.unwrap_or_else(|e| log::warn!("cannot serve the node at {address}: {e}"));
                     }
@@ -50,17 +51,17 @@ impl Links {
 
     fn open(
         &mut self,
-        mut stream: TcpStream,
+        stream: Stream,
         address: SocketAddr,
         contact: Option<u64>,
         state: State,
         out: OutQueue,
         now: Instant,
     ) -> io::Result<()> {
-        let _ = stream.set_nodelay(true);
+        let _ = stream.set_nodelay();
         let entry = self.links.vacant_entry();
         let token = Token(self.top - 1 - entry.key());
-        self.registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        stream.register(&self.registry, token, Interest::READABLE | Interest::WRITABLE)?;
         entry.insert(Link::new(stream, address, contact, state, out, now));
         Ok(())
     }
@@ -88,7 +89,7 @@ impl Links {
             Ok(_) if self.links.len() >= CONNECTIONS_MAX => Err("too many connections".to_owned()),
             Ok(addresses) => {
                 let address = addresses[failures % addresses.len()];
-                TcpStream::connect(address)
+                Stream::begin_connect(address)
                     .and_then(|stream| {
                         let mut out = OutQueue::default();
                         let handshake =
@@ -114,13 +115,10 @@ impl Links {
             return Err(End::Failed(e));
         }
         if !link.connected {
-            match link.stream.peer_addr() {
-                Ok(_) => link.connected = true,
-                Err(e) if e.kind() == io::ErrorKind::NotConnected => {
-                    link.writable = false;
-                    return Ok(());
-                }
-                Err(e) => return Err(End::Failed(e)),
+            link.connected = link.stream.is_connected().map_err(End::Failed)?;
+            if !link.connected {
+                link.writable = false;
+                return Ok(());
             }
         }
         link.flush(&mut self.packer, now).map_err(End::Failed)
@@ -288,14 +286,10 @@ impl Links {
         if link.out.waiting() > 0 {
             return Err(End::Silent);
         }
-        let mut link = self.links.remove(key);
-        let handed = self.registry.deregister(&mut link.stream).and_then(|()| {
-            let stream = std::net::TcpStream::from(link.stream);
-            stream.set_nonblocking(false)?;
-            Ok(stream)
-        });
+        let stream = self.links.remove(key).stream;
+        let handed = stream.deregister(&self.registry).and_then(|()| stream.set_nonblocking(false));
         match handed {
-            Ok(stream) => hear(LinkEvent::Snapshot { node: peer.node, stream }),
+            Ok(()) => hear(LinkEvent::Snapshot { node: peer.node, stream }),
             Err(e) => log::warn!("cannot take the snapshot of node {}: {e}", peer.node),
         }
         Ok(())
@@ -303,9 +297,9 @@ impl Links {
 
     /// Ends a connection.
     pub(super) fn end(&mut self, key: usize, end: End, now: Instant, hear: &mut Hear) {
-        let Some(mut link) = self.links.try_remove(key) else { return };
+        let Some(link) = self.links.try_remove(key) else { return };
         // It may be gone from there already.
-        let _ = self.registry.deregister(&mut link.stream);
+        let _ = link.stream.deregister(&self.registry);
         let about = link.contact.and_then(|id| self.contacts.get(id)).map(|contact| contact.address.clone());
         let about = about.unwrap_or_else(|| link.address.ip().to_string());
         let met = match &link.state {

@@ -3,6 +3,7 @@
 
 use super::handshake::Handshake;
 use super::*;
+use crate::net::Stream;
 use mio::{Events, Poll, Token};
 use node::peer::PeerMessage;
 use std::io::{Read, Write};
@@ -135,7 +136,7 @@ fn asked(epoch: u64) -> PeerMessage {
 }
 
 /// A node that is nothing but a socket: it calls `to` in a thread of its own while the world turns.
-fn stranger(world: &mut World, to: usize, identity: Identity, purpose: Purpose) -> Result<TcpStream, String> {
+fn stranger(world: &mut World, to: usize, identity: Identity, purpose: Purpose) -> Result<Stream, String> {
     let address = world.address(to);
     let caller = std::thread::spawn(move || call(&address, identity, purpose, None, PATIENCE));
     let begun = Instant::now();
@@ -284,7 +285,7 @@ fn silence_is_noticed_and_the_idle_are_not_silent() {
     world.skip(Duration::from_secs(2));
     assert!(!world.is_up(a, 3) && world.is_up(a, 2) && world.is_up(b, 1));
     assert_eq!((world.downs(a), world.downs(b)), (1, 0));
-    silent.set_read_timeout(Some(PATIENCE)).unwrap();
+    silent.set_read_timeout(PATIENCE).unwrap();
     assert!(silent.read_to_end(&mut Vec::new()).is_ok(), "it is told by the end of the stream");
     // One that says something and hangs up is missed at once.
     let mut brief = stranger(&mut world, a, identity(4), Purpose::Link).unwrap();

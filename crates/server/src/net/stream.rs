@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 #[cfg(debug_assertions)]
@@ -77,6 +77,33 @@ impl Stream {
         }))
     }
 
+    /// Connects to an address, within a time. The stream blocks.
+    pub(crate) fn connect(address: &SocketAddr, within: Duration) -> io::Result<Self> {
+        TcpStream::connect_timeout(address, within).map(Self::plain)
+    }
+
+    /// Begins to connect to an address. The stream does not block; `is_connected` says when it is connected.
+    pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<Self> {
+        mio::net::TcpStream::connect(address).map(|stream| Self::plain(stream.into()))
+    }
+
+    /// Whether a connection that was begun is made; an error if it failed.
+    pub(crate) fn is_connected(&self) -> io::Result<bool> {
+        if let Some(e) = self.take_error()? {
+            return Err(e);
+        }
+        match self.peer_addr() {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::NotConnected => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The error that the system has noted for this stream.
+    pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.socket().take_error()
+    }
+
     fn socket(&self) -> &TcpStream {
         let Transport::Plain(socket) = &self.0.transport;
         socket
@@ -129,9 +156,25 @@ impl Stream {
         registry.deregister(&mut SourceFd(&self.as_raw_fd()))
     }
 
+    /// Whether reading and writing return at once.
+    pub(crate) fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        self.socket().set_nonblocking(nonblocking)
+    }
+
     /// Sends small pieces at once rather than wait for more.
     pub(crate) fn set_nodelay(&self) -> io::Result<()> {
         self.socket().set_nodelay(true)
+    }
+
+    /// For how long a blocking read or write waits at most.
+    pub(crate) fn set_timeouts(&self, timeout: Duration) -> io::Result<()> {
+        self.set_read_timeout(timeout)?;
+        self.socket().set_write_timeout(Some(timeout))
+    }
+
+    /// For how long a blocking read waits at most.
+    pub(crate) fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
+        self.socket().set_read_timeout(Some(timeout))
     }
 
     /// After so long without traffic the system asks whether the other side is still there.
@@ -147,6 +190,23 @@ impl Stream {
     /// This side's address.
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket().local_addr()
+    }
+
+    /// Whether a blocking read would return at once: with bytes, or with the end.
+    pub(crate) fn has_input(&self) -> io::Result<bool> {
+        self.set_nonblocking(true)?;
+        let peeked = self.socket().peek(&mut [0]);
+        self.set_nonblocking(false)?;
+        match peeked {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Closes one direction, or both.
+    pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.socket().shutdown(how)
     }
 }
 
@@ -178,24 +238,34 @@ impl Write for &Stream {
     }
 }
 
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(buffer)
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&*self).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (&*self).flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use std::net::{Shutdown, TcpListener};
+    use std::net::TcpListener;
 
     fn pair() -> (Stream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let accepted = listener.accept().unwrap().0;
-        accepted.set_nonblocking(true).unwrap();
-        (Stream::plain(accepted), client)
-    }
-
-    fn await_input(stream: &Stream) {
-        stream.socket().set_nonblocking(false).unwrap();
-        stream.socket().peek(&mut [0]).unwrap();
-        stream.socket().set_nonblocking(true).unwrap();
+        let stream = Stream::plain(listener.accept().unwrap().0);
+        stream.set_nonblocking(true).unwrap();
+        (stream, client)
     }
 
     #[test]
@@ -204,11 +274,13 @@ mod tests {
         let mut buffer = [0; 4];
         assert_eq!(stream.receive(&mut buffer), Received::Drained(0));
         client.write_all(b"sixbit").unwrap();
-        await_input(&stream);
+        while !stream.has_input().unwrap() {}
+        stream.set_nonblocking(true).unwrap();
         assert_eq!(stream.receive(&mut buffer), Received::More(4));
         assert_eq!(stream.receive(&mut buffer), Received::Drained(2));
         drop(client);
-        await_input(&stream);
+        while !stream.has_input().unwrap() {}
+        stream.set_nonblocking(true).unwrap();
         assert_eq!(stream.receive(&mut buffer), Received::Closed);
     }
 
@@ -220,7 +292,7 @@ mod tests {
         let sent = stream.send(&large);
         assert!(sent.bytes < large.len());
         assert_eq!(sent.end, SendEnd::Full);
-        stream.socket().shutdown(Shutdown::Write).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
         assert_eq!(stream.send(b"more"), Sent { bytes: 0, end: SendEnd::Broken(Errno::PIPE) });
         drop(client);
     }

@@ -1,50 +1,45 @@
-//! How an event loop waits for events.
+//! How an event loop waits for events: it busy-polls for a while before it blocks.
+//!
+//! On a virtual machine, waking a blocked thread costs more than serving its request (docs/adr/0001, "Looking for
+//! events").
 
 use mio::{Events, Poll};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// For how long clients are looked for before the thread sleeps.
+/// For how long clients' requests are awaited before the thread blocks.
 const FOR_CLIENTS: Duration = Duration::from_micros(20);
-/// And reads that the disk has: about as long as a quick disk takes for as many as it is given at a time.
+/// And disk reads: about as long as a quick disk takes for as many as it is given at a time.
 const FOR_READS: Duration = Duration::from_micros(200);
-/// Fewer reads are not looked for: it would cost twice the processor time, and a lone client is slower for it.
+/// Fewer reads are not awaited: that would cost twice the processor time, and a client that is alone gets slower.
 const READS_MIN: usize = 4;
-/// Between two glances. If it was longer, others want the processor.
+/// The longest time between two looks. A longer one means that other threads want the processor.
 const GLANCE_MAX: Duration = Duration::from_micros(50);
-/// After looks that found nothing, at most so many waits are without one.
+/// After busy-polls that found nothing, at most so many waits go without one.
 const WITHOUT_MAX: u32 = 16;
 
-/// Waits for events. Whoever has something for a thread that sleeps wakes it, which on a virtual machine takes longer than
-/// what it is woken for: a client its sending, and the disk's reads their being answered. So if events come soon, the
-/// thread looks for them for a while before it sleeps (docs/adr/0001, "Looking for events").
+/// Waits for events.
+#[derive(Default)]
 pub(crate) struct BusyPoll {
-    is_alone: bool,
-    /// Waits until the next look.
+    /// Waits until the next busy-poll.
     without: u32,
-    /// How many it was after the last look, if that found nothing.
+    /// How many these were after the last busy-poll, if that found nothing.
     penalty: u32,
 }
 
 impl BusyPoll {
-    /// `is_alone`: no other worker needs the processors, and there are several: with one it would keep the client from
-    /// sending.
-    pub(crate) fn new(is_alone: bool) -> Self {
-        Self { is_alone, without: 0, penalty: 0 }
-    }
-
-    /// How long to look. `patient`: rather many events late than few at once; `reads`: how many the disk has, 0 where there is
-    /// one processor for all.
-    pub(crate) fn span(&self, patient: bool, reads: usize) -> Duration {
+    /// For how long to busy-poll. `has_spare`: the machine has processor time to spare; `patient`: many events late are
+    /// better than few at once; `reads`: how many reads the disk has, 0 on a machine with one processor.
+    pub(crate) fn span(&self, has_spare: bool, patient: bool, reads: usize) -> Duration {
         match reads {
             _ if patient => Duration::ZERO,
             READS_MIN.. => FOR_READS,
-            _ if self.is_alone => FOR_CLIENTS,
+            _ if has_spare => FOR_CLIENTS,
             _ => Duration::ZERO,
         }
     }
 
-    /// As `Poll::poll` with that timeout, with a look for as long as `span` first.
+    /// As `Poll::poll` with that timeout, after a busy-poll of `span`.
     pub(crate) fn poll(
         &mut self,
         poll: &mut Poll,
@@ -69,8 +64,8 @@ impl BusyPoll {
         poll.poll(events, Some(timeout.saturating_sub(looked)))
     }
 
-    /// Looks for events without sleeping, and tells for how long. Whoever wants the processor has it in between; then the look
-    /// is over, since a thread that sleeps is given a processor sooner than one that goes on asking.
+    /// Looks for events without blocking, and tells for how long. It yields the processor between two looks. If another
+    /// thread takes it, the busy-poll is over: a blocked thread is given a processor sooner than one that goes on.
     fn look(poll: &mut Poll, events: &mut Events, span: Duration) -> io::Result<Duration> {
         let (begun, mut last) = (Instant::now(), Duration::ZERO);
         loop {
@@ -93,7 +88,7 @@ mod tests {
 
     #[test]
     fn who_looks_and_for_how_long() {
-        for (is_alone, patient, reads, expected) in [
+        for (has_spare, patient, reads, expected) in [
             (true, false, 0, FOR_CLIENTS),
             (true, false, READS_MIN - 1, FOR_CLIENTS),
             (true, false, READS_MIN, FOR_READS),
@@ -101,7 +96,7 @@ mod tests {
             (false, false, READS_MIN - 1, Duration::ZERO),
             (false, false, READS_MIN, FOR_READS),
         ] {
-            assert_eq!(BusyPoll::new(is_alone).span(patient, reads), expected, "{is_alone} {patient} {reads}");
+            assert_eq!(BusyPoll::default().span(has_spare, patient, reads), expected, "{has_spare} {patient} {reads}");
         }
     }
 
@@ -111,7 +106,7 @@ mod tests {
         let waker = Waker::new(poll.registry(), Token(7)).unwrap();
         let mut events = Events::with_capacity(8);
         for span in [Duration::ZERO, FOR_CLIENTS, FOR_READS] {
-            let mut wait = BusyPoll::new(true);
+            let mut wait = BusyPoll::default();
             for n in 0..2 * WITHOUT_MAX {
                 waker.wake().unwrap();
                 wait.poll(&mut poll, &mut events, Duration::from_secs(60), span).unwrap();
@@ -120,7 +115,7 @@ mod tests {
             // Looks that find nothing become rare.
             for expected in [1, 0, 3, 2, 1, 0, 7] {
                 wait.poll(&mut poll, &mut events, FOR_READS, span).unwrap();
-                assert!(events.is_empty(), "nobody woke it");
+                assert!(events.is_empty(), "no thread woke it");
                 assert_eq!(wait.without, if span.is_zero() { 0 } else { expected });
             }
             std::thread::scope(|scope| {

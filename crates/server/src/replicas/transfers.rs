@@ -2,12 +2,12 @@
 
 use crate::links::SharedIdentity;
 use crate::mailbox::{ShardSnapshot, WorkerMessage};
+use crate::net::Stream;
 use crate::shared::NodeShared;
 use crate::snapshots::{Direction, Outbound, Received, SnapshotHost, SnapshotOptions, Snapshots};
 use node::session::TransferFacts;
 use node::{ArrivedSnapshot, SnapshotTask};
 use replica::{SnapshotPoint, wire};
-use std::net::TcpStream;
 use std::sync::{Arc, Weak};
 use storage::Ingest;
 use vocab::{NodeId, ReplicaId, ShardId};
@@ -105,7 +105,7 @@ fn snapshot_done(store: &NodeShared, shard: ShardId, replica: ReplicaId, whole: 
 }
 
 /// Another node wants to send a snapshot.
-pub(crate) fn receive_snapshot(store: &NodeShared, node: NodeId, stream: TcpStream) {
+pub(crate) fn receive_snapshot(store: &NodeShared, node: NodeId, stream: Stream) {
     if let Some(snapshots) = store.snapshots.get() {
         snapshots.receive(node, stream);
     }

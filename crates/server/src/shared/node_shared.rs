@@ -18,7 +18,7 @@ use crate::embedded::Callers;
 use crate::holdings::Holdings;
 use crate::log_sync::LogThreads;
 use crate::mailbox::{Mailbox, WorkerMessage};
-use crate::os::{Shares, now_ms, raw_moment, waited_for_disk};
+use crate::os::{Shares, SpareProcessors, now_ms, raw_moment, waited_for_disk};
 use crate::snapshots::Snapshots;
 use arc_swap::Guard;
 use cluster::{Map, NodeInfo};
@@ -78,6 +78,7 @@ pub(crate) struct NodeShared {
     pub(crate) digests: Digests,
     pub(crate) verification: Verification,
     pub(crate) snapshots: OnceLock<Snapshots>,
+    pub(crate) spare_processors: SpareProcessors,
     /// An operator wants the store to be made.
     pub(crate) init_asked: AtomicBool,
     /// When the process started, in ms since the epoch.
@@ -162,6 +163,7 @@ impl NodeShared {
             digests: Digests::default(),
             verification: Verification::default(),
             snapshots: OnceLock::new(),
+            spare_processors: SpareProcessors::default(),
             init_asked: AtomicBool::new(false),
             started_ms: now_ms(),
             run_id: run_id(seed),

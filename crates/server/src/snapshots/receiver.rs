@@ -5,13 +5,13 @@ use super::parts::{BEGIN, BUSY, Begin, DONE, REFUSED, as_words};
 use super::snapshots::{Place, Shared};
 use super::stream::{Broken, Parts};
 use super::transfer::{Direction, Transfer};
-use std::net::TcpStream;
+use crate::net::Stream;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use vocab::NodeId;
 
 /// Serves one connection; returns when nothing more can come of it.
-pub(super) fn serve(shared: &Arc<Shared>, from: NodeId, stream: TcpStream) {
+pub(super) fn serve(shared: &Arc<Shared>, from: NodeId, stream: Stream) {
     match meet(shared, stream) {
         Ok((parts, begin)) => settle(shared, from, parts, begin),
         Err(Broken::Cut(why) | Broken::Busy(why) | Broken::Over(why)) => {
@@ -20,7 +20,7 @@ pub(super) fn serve(shared: &Arc<Shared>, from: NodeId, stream: TcpStream) {
     }
 }
 
-fn meet(shared: &Shared, stream: TcpStream) -> Result<(Parts, Begin), Broken> {
+fn meet(shared: &Shared, stream: Stream) -> Result<(Parts, Begin), Broken> {
     let mut parts = Parts::new(stream, shared.options.silence_max)?;
     let (kind, body) = parts.hear()?;
     if kind != BEGIN {

@@ -132,8 +132,7 @@ impl Attempt<'_> {
         end.extend_from_slice(&rows.to_le_bytes());
         end.extend_from_slice(&bytes.to_le_bytes());
         parts.say(END, &end)?;
-        let set = parts.stream().set_read_timeout(Some(FINISH_MAX));
-        set?;
+        parts.stream().set_read_timeout(FINISH_MAX)?;
         loop {
             match answer(&mut parts)? {
                 Answer::Done => return Ok(()),

@@ -11,9 +11,9 @@ use super::sender;
 use super::stream::Parts;
 use super::transfer::{Direction, Transfer, TransferStatus};
 use crate::links::SharedIdentity;
+use crate::net::Stream;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-use std::net::TcpStream;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
@@ -179,7 +179,7 @@ impl Snapshots {
     }
 
     /// Takes in what comes over a connection that a node has made for a snapshot.
-    pub fn receive(&self, from: NodeId, stream: TcpStream) {
+    pub fn receive(&self, from: NodeId, stream: Stream) {
         {
             let state = self.shared.lock();
             if state.stopped || state.threads >= MEETINGS_MAX + state.inbound.len() + state.outbound.len() {

@@ -5,8 +5,8 @@
 //! ```
 
 use super::parts::bytes_max;
+use crate::net::Stream;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 use vocab::limits::SNAPSHOT_CHUNK_BYTES_SOFT;
 
@@ -31,20 +31,19 @@ impl From<io::Error> for Broken {
 
 /// One end of a transfer's connection.
 pub(super) struct Parts {
-    stream: TcpStream,
+    stream: Stream,
     body: Vec<u8>,
     out: Vec<u8>,
 }
 
 impl Parts {
     /// A stream that waits for at most `patience` at a time.
-    pub(super) fn new(stream: TcpStream, patience: Duration) -> io::Result<Self> {
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
+    pub(super) fn new(stream: Stream, patience: Duration) -> io::Result<Self> {
+        stream.set_timeouts(patience)?;
         Ok(Self { stream, body: Vec::new(), out: Vec::new() })
     }
 
-    pub(super) fn stream(&self) -> &TcpStream {
+    pub(super) fn stream(&self) -> &Stream {
         &self.stream
     }
 
@@ -60,7 +59,7 @@ impl Parts {
         self.out.extend_from_slice(body);
         let checksum = crc32fast::hash(&self.out[4..]);
         self.out[..4].copy_from_slice(&checksum.to_le_bytes());
-        self.stream.write_all(&self.out)?;
+        (&self.stream).write_all(&self.out)?;
         let bytes = self.out.len() as u64;
         give_back(&mut self.out);
         Ok(bytes)
@@ -68,20 +67,13 @@ impl Parts {
 
     /// Whether `hear` would not wait: something has come, if only the end.
     pub(super) fn has_come(&self) -> io::Result<bool> {
-        self.stream.set_nonblocking(true)?;
-        let peeked = self.stream.peek(&mut [0]);
-        self.stream.set_nonblocking(false)?;
-        match peeked {
-            Ok(_) => Ok(true),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(e) => Err(e),
-        }
+        self.stream.has_input()
     }
 
     /// What the other side says next: its kind and its body.
     pub(super) fn hear(&mut self) -> Result<(u8, &[u8]), Broken> {
         let mut head = [0; HEAD_BYTES];
-        self.stream.read_exact(&mut head)?;
+        (&self.stream).read_exact(&mut head)?;
         let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
         let kind = head[8];
         if bytes_max(kind).is_none_or(|max| length as usize > max) {
@@ -90,7 +82,7 @@ impl Parts {
         self.body.clear();
         give_back(&mut self.body);
         // Takes as much memory as really comes.
-        (&mut self.stream).take(u64::from(length)).read_to_end(&mut self.body)?;
+        (&self.stream).take(u64::from(length)).read_to_end(&mut self.body)?;
         if self.body.len() < length as usize {
             return Err(Broken::Cut("the connection broke".to_owned()));
         }

@@ -1,6 +1,7 @@
 //! One transfer, as others see it: how far it is, and a way to end it.
 
-use std::net::{Shutdown, TcpStream};
+use crate::net::Stream;
+use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -52,7 +53,7 @@ pub(super) struct Transfer {
     breaks: AtomicU64,
     cancelled: AtomicBool,
     pace: Mutex<Pace>,
-    stream: Mutex<Option<TcpStream>>,
+    stream: Mutex<Option<Stream>>,
 }
 
 struct Pace {
@@ -94,9 +95,8 @@ impl Transfer {
     }
 
     /// The connection that is in use: `cancel` cuts it. False if it was cancelled already.
-    pub(super) fn uses(&self, stream: &TcpStream) -> bool {
-        // One that cannot be cut ends by its timeout.
-        *lock(&self.stream) = stream.try_clone().ok();
+    pub(super) fn uses(&self, stream: &Stream) -> bool {
+        *lock(&self.stream) = Some(stream.clone());
         !self.is_cancelled()
     }
 

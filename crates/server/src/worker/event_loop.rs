@@ -143,21 +143,17 @@ impl Worker {
 
     /// Runs until told to stop.
     pub(crate) fn run(mut self) {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        // A standalone node with at least two processors a worker.
-        let may_have_reader = self.store.is_alone() && 2 * self.store.workers() <= processors;
-        self.shell.disk_reads.open_reader(self.poll.registry(), MAIL, may_have_reader);
+        self.shell.disk_reads.open_reader(self.poll.registry(), MAIL);
         self.log.open_ring(self.poll.registry(), MAIL);
         let mut events = Events::with_capacity(1024);
-        // No other worker needs the processors, and no link to another node.
-        let is_alone = self.store.workers() == 1 && !self.shell.peers.has_links() && processors > 1;
-        let mut busy_poll = BusyPoll::new(is_alone);
-        self.replies.set_may_have_thread(is_alone);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut busy_poll = BusyPoll::default();
         let mut mail = Vec::new();
         while !self.stopping {
             let wait = self.time_to_wait();
             let reads = if processors > 1 { self.shell.disk_reads.with_disk() } else { 0 };
-            let span = busy_poll.span(self.log.synced_here(), reads);
+            let has_spare = self.store.spare_processors.has_spare();
+            let span = busy_poll.span(has_spare, self.log.synced_here(), reads);
             let (unfinished, deadline) = (self.shell.peers.is_unfinished(), self.shell.peers.deadline());
             if let Err(e) = busy_poll.poll(&mut self.poll, &mut events, wait, span)
                 && e.kind() != io::ErrorKind::Interrupted
@@ -236,7 +232,8 @@ impl Worker {
         self.waits.check(&self.store, &mut self.shell.clients);
         self.barriers.check(&self.core, &self.store.backups, self.now);
         self.sync_staged();
-        let sent = self.replies.flush(&mut self.shell.clients, self.poll.registry(), self.log.synced_here());
+        let prefer_thread = self.log.synced_here() && self.store.spare_processors.has_spare();
+        let sent = self.replies.flush(&mut self.shell.clients, self.poll.registry(), prefer_thread);
         self.store.stats.worker(self.index).sent(sent);
     }
 
@@ -569,6 +566,7 @@ impl Worker {
         self.store.stats.tick(self.now.wall_ms);
         if self.index == 0 {
             self.store.log_threads.tick();
+            self.store.spare_processors.tick();
             self.store.backups.sweep();
         }
         self.shell.clients.tick(self.now.wall_ms);

@@ -56,11 +56,6 @@ impl Peers {
         Self { index, store, links, control, posts: Vec::new(), for_core: Vec::new(), led: Vec::new() }
     }
 
-    /// Whether the node has other nodes to talk to.
-    pub(super) fn has_links(&self) -> bool {
-        self.links.is_some()
-    }
-
     /// Whether an event is of a link.
     pub(super) fn owns(&self, token: Token) -> bool {
         self.links.as_ref().is_some_and(|links| links.owns(token))

@@ -1,11 +1,12 @@
 //! One HTTP connection on one thread: hyper asks for bytes, and between its questions the thread waits for the socket.
 
+use crate::net::Stream;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::cell::Cell;
 use std::future::Future;
 use std::io::{self, ErrorKind};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,13 +26,13 @@ struct Wants {
 
 /// A socket that does not block, for hyper.
 pub(super) struct Socket {
-    stream: TcpStream,
+    stream: Stream,
     wants: Rc<Cell<Wants>>,
 }
 
 /// A connection's clock and its socket, for the thread that drives it.
 pub(super) struct Driver {
-    stream: TcpStream,
+    stream: Stream,
     wants: Rc<Cell<Wants>>,
     /// When the last answer was ready, or the connection began.
     since: Rc<Cell<Instant>>,
@@ -40,12 +41,12 @@ pub(super) struct Driver {
 
 /// Splits a connection into what hyper reads and writes, and what waits for it. From one answer to the next request's
 /// end it may take `within`.
-pub(super) fn split(stream: TcpStream, within: Duration) -> io::Result<(Socket, Driver)> {
+pub(super) fn split(stream: Stream, within: Duration) -> io::Result<(Socket, Driver)> {
     stream.set_nonblocking(true)?;
-    stream.set_nodelay(true)?;
+    stream.set_nodelay()?;
     let wants = Rc::new(Cell::new(Wants::default()));
     let since = Rc::new(Cell::new(Instant::now()));
-    let socket = Socket { stream: stream.try_clone()?, wants: wants.clone() };
+    let socket = Socket { stream: stream.clone(), wants: wants.clone() };
     Ok((socket, Driver { stream, wants, since, within }))
 }
 

@@ -2,6 +2,7 @@
 
 use super::answer::answer;
 use super::drive::{ready, split};
+use crate::net::Stream;
 use crate::shared::NodeShared;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -103,7 +104,7 @@ fn admit(store: &Arc<NodeShared>, mut stream: TcpStream, open: &Arc<AtomicUsize>
 }
 
 fn serve(store: &Arc<NodeShared>, stream: TcpStream) -> io::Result<()> {
-    let (socket, driver) = split(stream, REQUEST_WITHIN)?;
+    let (socket, driver) = split(Stream::plain(stream), REQUEST_WITHIN)?;
     let clock = driver.clock();
     let service = service_fn(|request| {
         let (store, clock) = (store.clone(), Rc::clone(&clock));
