@@ -90,6 +90,11 @@ pub(crate) fn is_rows_prefix(prefix: &[u8]) -> bool {
     }
 }
 
+/// Whether rows that begin with `prefix` are below an id.
+pub(crate) fn has_id(prefix: &[u8]) -> bool {
+    prefix.first() == Some(&ROW)
+}
+
 /// The tree key of an element of the collection whose tree keys begin with `prefix`.
 pub(crate) fn element(prefix: &[u8], element: &[u8]) -> Vec<u8> {
     let mut tree_key = Vec::with_capacity(prefix.len() + element.len());

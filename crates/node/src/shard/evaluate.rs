@@ -240,6 +240,26 @@ mod tests {
     }
 
     #[test]
+    fn entries_of_format_1_are_evaluated_as_the_release_did_that_wrote_them() {
+        let fields: Vec<String> = (0..300).map(|n| format!("f{n} v")).collect();
+        let large = format!("HSET a {}", fields.join(" "));
+        for (evaluation, row, garbage) in [(Evaluation::First, b'e', 1), (Evaluation::Second, b'f', 0)] {
+            let entries = Entries::new();
+            let mut space = EntrySpace::new(&entries.view, 1, 1_000, evaluation);
+            for line in [&large[..], "RENAME a b", "HSET b f7 w", "COPY b c"] {
+                let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+                command(&mut space, &args, &mut Reply::default()).unwrap();
+            }
+            let records = ["b", "c"].map(|key| space.get(key.as_bytes()).unwrap().unwrap());
+            let keyed = records.iter().all(|record| record.view().kind.layout == crate::Layout::KeyedRows);
+            assert_eq!(keyed, evaluation == Evaluation::First);
+            let written =
+                |first: u8| space.writes().iter().filter(|(key, row)| key[0] == first && row.is_some()).count();
+            assert_eq!((written(row), written(b'g')), (600 + 300 * garbage, garbage), "{evaluation:?}");
+        }
+    }
+
+    #[test]
     fn what_a_log_holds_that_no_gate_lets_through_is_answered() {
         let mut entries = Entries::new();
         let long = "k".repeat(40_000);

@@ -269,12 +269,12 @@ impl<'a> EntrySpace<'a> {
 
     fn discard_elements(&mut self, key: &[u8], record: &Record) {
         let Some(rows) = record.view().rows(key) else { return };
-        match self.evaluation {
-            Evaluation::Second => self.drops.push(Slice::from(rows.prefix)),
-            Evaluation::First => {
-                self.write(&keys::garbage(&rows.prefix), Some(Slice::from(&[][..])));
-                self.view.garbage(true);
-            }
+        // An id is used once, so the rows below it can go at once.
+        if self.evaluation == Evaluation::Second || keys::has_id(&rows.prefix) {
+            self.drops.push(Slice::from(rows.prefix));
+        } else {
+            self.write(&keys::garbage(&rows.prefix), Some(Slice::from(&[][..])));
+            self.view.garbage(true);
         }
     }
 

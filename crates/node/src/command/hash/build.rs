@@ -69,7 +69,7 @@ impl<'k> Builder<'k> {
     pub(super) fn finish(self, space: &mut dyn Space) -> Result<(), Error> {
         assert!(self.count > 0, "an empty hash is no hash");
         let record = match self.rows {
-            Some(rows) => large(space, self.expire_at_ms, &rows.with_count(self.count as u64)),
+            Some(rows) => large(space, self.key, self.expire_at_ms, &rows.with_count(self.count as u64)),
             None => Record::stamped_new(
                 space.version(),
                 Kind::HASH,
@@ -82,9 +82,10 @@ impl<'k> Builder<'k> {
 }
 
 /// The record of a large hash, as the rules of the entry have it.
-pub(super) fn large(space: &dyn Space, expire_at_ms: Option<u64>, rows: &Rows) -> Record {
+pub(super) fn large(space: &dyn Space, key: &[u8], expire_at_ms: Option<u64>, rows: &Rows) -> Record {
     if space.evaluation() == Evaluation::First
-        && let Some(Home::Key(_, generation)) = keys::parse_collection(&rows.prefix).map(|found| found.home)
+        && let Some(Home::Key(of, generation)) = keys::parse_collection(&rows.prefix).map(|found| found.home)
+        && of == key
     {
         return Record::keyed_hash(space.version(), expire_at_ms, generation, rows.count);
     }

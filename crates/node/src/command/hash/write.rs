@@ -163,7 +163,7 @@ fn put_elements(space: &mut dyn Space, hash: &Stored<'_>, rows: &Rows, pairs: &[
 }
 
 fn put_count(space: &mut dyn Space, hash: &Stored<'_>, rows: &Rows) -> Outcome {
-    let record = large(space, hash.expire_at_ms, rows);
+    let record = large(space, hash.key, hash.expire_at_ms, rows);
     Ok(space.put(hash.key, record)?)
 }
 
