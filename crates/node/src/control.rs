@@ -4,6 +4,7 @@
 //! store (`init`) waits until enough have joined, draws the first map and gives it to each of them until all have kept
 //! it. Afterwards a node that joins is entered into the map by the metadata group. Maps spread by being asked for.
 
+pub mod reconcile;
 #[cfg(test)]
 mod tests;
 

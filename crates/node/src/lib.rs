@@ -13,6 +13,7 @@ pub mod director;
 mod format;
 pub mod inspect;
 pub mod peer;
+pub mod read;
 mod reply_size;
 pub mod session;
 mod shard;

@@ -42,6 +42,8 @@ pub struct ShardView {
     counters: Counters,
     /// Whether this replica leads its group.
     leading: AtomicBool,
+    /// Counts the changes of role: while it stays the same, the replica has led without a break, or not at all.
+    roles: AtomicU64,
     /// When the newest round that a majority has answered was sent, in µs; 0: none since this replica leads.
     confirmed_us: AtomicU64,
     /// Until when reads may be answered without asking again, in µs; 0: not at all.
@@ -100,6 +102,7 @@ impl ShardView {
             engine,
             cache,
             leading: AtomicBool::new(false),
+            roles: AtomicU64::new(0),
             confirmed_us: AtomicU64::new(0),
             lease_until_us: AtomicU64::new(0),
             fresh_ms: AtomicU64::new(0),

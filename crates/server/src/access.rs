@@ -1,168 +1,123 @@
-//! Whether a request can run here: on a replica that leads, on one that follows if that is enough, or elsewhere.
+//! Drives `node::read` for this node's threads: what the node knows of a shard, and waits that block.
 
 use crate::directory::Known;
 use crate::mailbox::WorkerMessage;
 use crate::os::steady_us;
 use crate::shared::NodeShared;
 use node::ShardView;
+use node::read::{
+    Again, Attempt, Begin, Confirmation, Finish, Hold, LocalShard, NotHere, ReadRequest, Refusal, confirm_leader,
+};
 use node::session::Consistency;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-use vocab::{ShardId, Slot};
+use std::time::Duration;
+use vocab::{NodeId, ShardId, Slot};
 
-/// How long a request waits for its shard to have a leader before it is refused.
-pub(crate) const HOLD_US: u64 = 2_000_000;
-/// How long a read waits until its replica has been told that it is not too old.
-const FRESH_WITHIN_US: u64 = 1_000_000;
-/// Between two looks of a thread that may wait.
+/// Between two looks of a thread that may block.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Where a request can run.
-pub(crate) enum Access<'a> {
-    /// Here, on the leader: the answer counts if `ShardView::readable` says so afterwards.
-    Leader(&'a Arc<ShardView>),
-    /// Here, on any replica.
-    Follower(&'a Arc<ShardView>),
-    /// The client is told so.
-    Refused(String),
-    /// Nobody leads, or nobody that is known: that may change in a moment.
-    Wait,
-}
-
 impl NodeShared {
-    /// Where a request for a shard can run.
-    pub(crate) fn access<'a>(
-        &self,
-        known: &'a Known,
-        shard: usize,
-        slot: Slot,
-        consistency: Consistency,
-    ) -> Access<'a> {
-        let view = known.view(shard);
-        if let Some(view) = view
-            && view.leading()
-        {
-            // It is giving the slot away: who gets it is known in a moment.
-            return if shard == 0 || view.owns(slot) { Access::Leader(view) } else { Access::Wait };
-        }
-        let view = view.filter(|view| view.has_slot(slot));
-        if consistency.allows_followers() {
-            return match view {
-                // It applies its log again: the leader answers meanwhile.
-                Some(view) if consistency == Consistency::Any && view.is_replaying() => {
-                    self.elsewhere(known, shard, slot)
-                }
-                Some(view) => self.follower(view, consistency),
-                // This node has no replica of it.
-                None => self.elsewhere(known, shard, slot),
-            };
-        }
-        self.elsewhere(known, shard, slot)
+    /// What this node knows of a shard; `None` while it belongs to no store.
+    pub(crate) fn local<'a>(&self, known: &'a Known, shard: Option<ShardId>) -> Option<LocalShard<'a>> {
+        let (map, shard) = (known.map.as_deref()?, shard?);
+        let place = known.place(shard.0 as usize);
+        let handle = place.and_then(|place| place.view.as_ref());
+        Some(LocalShard { node: self.node(), shard, map, handle, leader: place.map(|place| &*place.leader) })
     }
 
-    fn follower<'a>(&self, view: &'a Arc<ShardView>, consistency: Consistency) -> Access<'a> {
-        let ready = match consistency {
-            Consistency::Absolute => false,
-            Consistency::Any => view.has_joined(),
-            Consistency::Lag { ms } => view.lag_ms(self.now_ms()).is_some_and(|lag| lag <= ms),
-            Consistency::Version { token } => view.engine().applied_index() >= token,
-        };
-        if !ready && matches!(consistency, Consistency::Lag { .. }) {
-            view.want_fresh();
-        }
-        match (ready, consistency) {
-            (true, _) => Access::Follower(view),
-            // It will come.
-            (false, Consistency::Version { .. } | Consistency::Lag { .. }) => Access::Wait,
-            (false, _) => Access::Refused(consistency.refusal()),
-        }
-    }
-
-    fn elsewhere(&self, known: &Known, shard: usize, slot: Slot) -> Access<'static> {
-        if known.map.is_none() {
-            return Access::Refused(
-                "CLUSTERDOWN The cluster is down: this node belongs to no store yet (basalt ctl init)".to_owned(),
-            );
-        }
-        match self.redirection(shard, slot) {
-            Some(text) => Access::Refused(text),
-            None => self.given_up(known, shard).map_or(Access::Wait, Access::Refused),
-        }
-    }
-
-    /// Why a shard will have no leader again, if the only replica that it has is here and cannot go on.
-    fn given_up(&self, known: &Known, shard: usize) -> Option<String> {
-        let why = known.view(shard)?.broken()?;
-        let shards = &known.map.as_ref()?.shards;
-        let voters = shards.get(&ShardId(shard as u32))?.voters().count();
-        (voters == 1).then(|| format!("ERR {why}"))
-    }
-
-    /// What a client is told of a shard that another node leads; `None` if no such node is known.
-    pub(crate) fn redirection(&self, shard: usize, slot: Slot) -> Option<String> {
+    /// The error that sends a client to the node that leads a shard; `None` if no such node is known.
+    pub(crate) fn redirection(&self, shard: ShardId, slot: Slot) -> Option<String> {
         let known = self.known();
-        let leader = known.place(shard)?.leader.node().filter(|node| *node != self.node())?;
-        let node = known.map.as_ref()?.nodes.get(&leader)?;
-        Some(format!("MOVED {slot} {}:{}", node.client_host, node.client_port))
-    }
-
-    /// How long a request waits before it is refused, in µs.
-    pub(crate) fn hold_us(&self, consistency: Consistency) -> u64 {
-        if matches!(consistency, Consistency::Lag { .. }) { FRESH_WITHIN_US } else { HOLD_US }
-    }
-
-    /// What a client is told that has waited for too long.
-    pub(crate) fn no_leader(&self, consistency: Consistency) -> String {
-        match consistency {
-            Consistency::Version { .. } | Consistency::Lag { .. } => consistency.refusal(),
-            _ => "CLUSTERDOWN The cluster is down: no leader of the shard is known".to_owned(),
-        }
-    }
-
-    /// Waits until a request for a slot can run here, on whichever shard has it by then; the error is what its client is
-    /// told. For threads that may wait.
-    pub(crate) fn await_access(&self, slot: Slot, consistency: Consistency) -> Result<(Arc<ShardView>, bool), String> {
-        let begun = Instant::now();
-        loop {
-            let known = self.known();
-            let shard = known.shard_of(slot).unwrap_or_default();
-            match self.access(&known, shard, slot, consistency) {
-                Access::Leader(view) => return Ok((view.clone(), true)),
-                Access::Follower(view) => return Ok((view.clone(), false)),
-                Access::Refused(text) => return Err(text),
-                Access::Wait
-                    if begun.elapsed() > Duration::from_micros(self.hold_us(consistency)) || self.is_stopping() =>
-                {
-                    return Err(self.no_leader(consistency));
-                }
-                Access::Wait => std::thread::sleep(PAUSE),
-            }
-        }
+        moved(&known, slot, self.local(&known, Some(shard))?.other_leader()?)
     }
 
     /// Has the leader of a shard confirmed.
-    pub(crate) fn ask_lease(&self, shard: usize) {
-        if let Some(mailbox) = self.mailbox(self.owner_of(shard)) {
-            mailbox.send(WorkerMessage::AskLease(ShardId(shard as u32)));
-        }
+    pub(crate) fn ask_lease(&self, shard: ShardId) {
+        self.tell_owner(shard, WorkerMessage::AskLease(shard));
     }
 
-    /// Waits until a read that came at `arrived_us`, and has been made, is known to be linearizable; false if it is not.
-    /// For threads that may wait.
-    pub(crate) fn confirm_read(&self, view: &ShardView, arrived_us: u64) -> bool {
-        let begun = Instant::now();
+    /// Waits until this node's replica is known to lead since `arrived_us`; false if it is not. For threads that may
+    /// block.
+    pub(crate) fn confirm_leader(&self, handle: &ShardView, arrived_us: u64) -> bool {
+        let hold = Hold::for_leader(steady_us());
         let mut asked = false;
         loop {
-            if view.readable(arrived_us, steady_us()) {
-                return true;
-            }
-            if !view.leading() || begun.elapsed() > Duration::from_micros(HOLD_US) || self.is_stopping() {
-                return false;
+            match confirm_leader(handle, arrived_us, hold, steady_us()) {
+                Confirmation::Confirmed => return true,
+                Confirmation::Lost => return false,
+                Confirmation::Wait if self.is_stopping() => return false,
+                Confirmation::Wait => {}
             }
             if !std::mem::replace(&mut asked, true) {
-                self.ask_lease(view.id().0 as usize);
+                self.ask_lease(handle.id());
             }
             std::thread::sleep(PAUSE);
         }
     }
+
+    /// Begins a read, and waits for what it waits for: on whichever shard has the slot by then. The error is what the
+    /// client is told. For threads that may block.
+    pub(crate) fn begin_read(&self, request: ReadRequest) -> Result<Attempt, String> {
+        let mut asked = false;
+        loop {
+            let known = self.known();
+            let shard = known.shard_of(request.slot);
+            match request.begin(self.local(&known, shard), self.moment(), || self.moment()) {
+                Begin::Run(attempt) => return Ok(attempt.into()),
+                Begin::WaitForLease(shard) if !std::mem::replace(&mut asked, true) => self.ask_lease(shard),
+                Begin::WaitForLease(_) | Begin::NotHere(NotHere::Wait { .. }) => {}
+                Begin::NotHere(why) => return Err(refusal_text(&known, request.slot, request.consistency, &why)),
+            }
+            if self.is_stopping() {
+                return Err(Refusal::after_wait(request.consistency).to_string());
+            }
+            drop(known);
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Runs a read until its answer counts: `run` makes it, and is called again where the answer is dropped. The error is
+    /// what the client is told. For threads that may block.
+    pub(crate) fn run_read(&self, attempt: Attempt, mut run: impl FnMut(&Attempt)) -> Result<(), String> {
+        let mut attempt = attempt;
+        let request = ReadRequest { waiting_since_us: steady_us(), ..attempt.request() };
+        let hold = Hold::for_read(request.consistency, request.waiting_since_us);
+        loop {
+            run(&attempt);
+            match self.finish_read(&attempt) {
+                Finish::Answer => return Ok(()),
+                Finish::Again(_) if hold.is_over(steady_us()) => {
+                    return Err(Refusal::after_wait(request.consistency).to_string());
+                }
+                Finish::Again(_) => attempt = self.begin_read(request)?,
+            }
+        }
+    }
+
+    /// Whether an answer counts. Waits for the leader to be confirmed. For threads that may block.
+    pub(crate) fn finish_read<H: AsRef<ShardView>>(&self, attempt: &Attempt<H>) -> Finish {
+        match attempt.finish(steady_us) {
+            Finish::Again(Again::Unconfirmed)
+                if self.confirm_leader(attempt.handle().as_ref(), attempt.request().arrived_us) =>
+            {
+                attempt.finish(steady_us)
+            }
+            finish => finish,
+        }
+    }
+}
+
+/// The error that sends a client to a node of the map.
+pub(crate) fn moved(known: &Known, slot: Slot, node: NodeId) -> Option<String> {
+    let node = known.map.as_ref()?.nodes.get(&node)?;
+    Some(format!("MOVED {slot} {}:{}", node.client_host, node.client_port))
+}
+
+/// What a client is told that this node does not serve now, by a thread that does not wait.
+pub(crate) fn refusal_text(known: &Known, slot: Slot, consistency: Consistency, why: &NotHere) -> String {
+    match why {
+        NotHere::Redirect(node) => moved(known, slot, *node),
+        NotHere::Refuse(refusal) => Some(refusal.to_string()),
+        NotHere::Wait { .. } => None,
+    }
+    .unwrap_or_else(|| Refusal::after_wait(consistency).to_string())
 }

@@ -6,14 +6,13 @@ use crate::mailbox::WorkerMessage;
 use crate::os::steady_us;
 use crate::shared::{Job, NodeShared};
 use node::command::{Call, Error, Handler};
-use node::session::Consistency;
-use node::{EncodedCommand, Fault, Held, ShardView, SnapshotSpace, Ticket};
+use node::read::{Attempt, Finish, ReadRequest};
+use node::{EncodedCommand, Fault, Held, SnapshotSpace, Ticket};
 use resp::Reply;
 use resp::table::CommandSpec;
 use std::sync::Arc;
 use std::time::Instant;
 use storage::HeldBlock;
-use vocab::Slot;
 
 /// A read of one shard that may wait for the disk.
 pub(crate) struct ColdRead {
@@ -22,16 +21,28 @@ pub(crate) struct ColdRead {
     pub(crate) spec: &'static CommandSpec,
     pub(crate) command: EncodedCommand,
     pub(crate) handler: Handler,
-    pub(crate) slot: Slot,
-    /// The replica, and whether it leads.
-    pub(crate) place: (Arc<ShardView>, bool),
-    /// When the request came.
-    pub(crate) arrived_us: u64,
-    /// What its client was promised.
-    pub(crate) consistency: Consistency,
+    pub(crate) attempt: Attempt,
     pub(crate) seed: u64,
     /// What was read from disk for it.
     pub(crate) held: Vec<HeldBlock>,
+}
+
+/// Makes a read that cannot begin yet, on a thread that waits until it can.
+pub(crate) fn begin_patiently(
+    store: &Arc<NodeShared>,
+    request: ReadRequest,
+    ticket: Ticket,
+    read: impl FnOnce(Attempt) -> ColdRead + Send + 'static,
+) {
+    let patient = store.clone();
+    store.pool.run(Box::new(move || match patient.begin_read(request) {
+        Ok(attempt) => read(attempt).make_patiently(),
+        Err(text) => {
+            let mut reply = Reply::new(ticket.proto);
+            reply.error(&text);
+            patient.answer(ticket, reply.buf);
+        }
+    }));
 }
 
 /// Whether an answer may be given.
@@ -39,10 +50,8 @@ enum Made {
     Counts,
     /// It needs more than is in memory.
     WouldWait,
-    /// The slot is another shard's now.
-    Elsewhere,
-    /// It counts once its leader is confirmed.
-    Unconfirmed,
+    /// It is dropped.
+    Again,
 }
 
 impl ColdRead {
@@ -50,7 +59,7 @@ impl ColdRead {
     pub(crate) fn make_now(mut self) -> Outcome {
         let mut reply = Reply::new(self.ticket.proto);
         let mut held = Held { blocks: std::mem::take(&mut self.held), lacking: None };
-        let made = self.attempt(&self.place.0, self.place.1, Some(&mut held), &mut reply);
+        let made = self.make_with(&self.attempt, Some(&mut held), &mut reply);
         match (made, held.lacking) {
             (Made::Counts, _) => Outcome::Over(Some(WorkerMessage::Answer { ticket: self.ticket, reply: reply.buf })),
             (Made::WouldWait, Some(block)) => {
@@ -58,11 +67,24 @@ impl ColdRead {
                 Outcome::Lacks(Cold::Read(self), block)
             }
             (Made::WouldWait, None) => Outcome::WouldWait(Cold::Read(self)),
-            (Made::Elsewhere | Made::Unconfirmed, _) => Outcome::Patient(Box::new(move || self.make_patiently())),
+            (Made::Again, _) => Outcome::Patient(Box::new(move || self.make_patiently())),
         }
     }
 
-    fn attempt(&self, view: &Arc<ShardView>, leads: bool, held: Option<&mut Held>, reply: &mut Reply) -> Made {
+    /// Runs the handler, and asks whether the answer counts.
+    fn make_with(&self, attempt: &Attempt, held: Option<&mut Held>, reply: &mut Reply) -> Made {
+        if !self.run(attempt, held, reply) {
+            return Made::WouldWait;
+        }
+        match attempt.finish(steady_us) {
+            Finish::Answer => Made::Counts,
+            Finish::Again(_) => Made::Again,
+        }
+    }
+
+    /// Runs the handler; false if it needs more than is in memory or held. Without `held` it waits for the disk.
+    fn run(&self, attempt: &Attempt, held: Option<&mut Held>, reply: &mut Reply) -> bool {
+        let view = attempt.handle();
         let (begun, now_ms) = (held.is_none().then(Instant::now), self.store.now_ms());
         reply.buf.clear();
         let mut space = match held {
@@ -71,7 +93,7 @@ impl ColdRead {
         };
         let done = (self.handler)(&mut Call { args: &self.command.args(), space: &mut space, reply });
         if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {
-            return Made::WouldWait;
+            return false;
         }
         self.store.stats.looked_up(space.lookups());
         drop(space);
@@ -80,47 +102,28 @@ impl ColdRead {
         if let Some(begun) = begun {
             self.store.note_read(begun.elapsed(), now_ms);
         }
-        if !leads {
-            return if view.has_slot(self.slot) { Made::Counts } else { Made::Elsewhere };
-        }
-        if view.leading() && !view.owns(self.slot) {
-            return Made::Elsewhere;
-        }
-        if view.readable(self.arrived_us, steady_us()) { Made::Counts } else { Made::Unconfirmed }
+        true
     }
 
     /// Makes the read; the job is what is left if it must wait for anything but the disk.
     pub(crate) fn make(self) -> Result<Option<WorkerMessage>, Job> {
         let mut reply = Reply::new(self.ticket.proto);
-        match self.attempt(&self.place.0, self.place.1, None, &mut reply) {
+        match self.make_with(&self.attempt, None, &mut reply) {
             Made::Counts => Ok(Some(WorkerMessage::Answer { ticket: self.ticket, reply: reply.buf })),
-            Made::WouldWait | Made::Elsewhere | Made::Unconfirmed => Err(Box::new(move || self.make_patiently())),
+            Made::WouldWait | Made::Again => Err(Box::new(move || self.make_patiently())),
         }
     }
 
     /// Makes the read again, wherever its slot is by now, and waits until its answer counts.
     fn make_patiently(self) {
         let mut reply = Reply::new(self.ticket.proto);
-        let mut place = Ok(self.place.clone());
-        let refused = loop {
-            let (view, leads) = match place {
-                Ok(place) => place,
-                Err(refused) => break refused,
-            };
-            match self.attempt(&view, leads, None, &mut reply) {
-                Made::Counts => break String::new(),
-                Made::WouldWait => unreachable!("it was not asked to be made at once"),
-                Made::Unconfirmed if self.store.confirm_read(&view, self.arrived_us) => break String::new(),
-                Made::Unconfirmed => {
-                    let moved = self.store.redirection(view.id().0 as usize, self.slot);
-                    break moved.unwrap_or_else(|| self.store.no_leader(Consistency::Absolute));
-                }
-                Made::Elsewhere => place = self.store.await_access(self.slot, self.consistency),
-            }
-        };
-        if !refused.is_empty() {
+        let done = self.store.run_read(self.attempt.clone(), |attempt| {
+            let made = self.run(attempt, None, &mut reply);
+            assert!(made, "a read that waits for the disk lacks a block");
+        });
+        if let Err(text) = done {
             reply.buf.clear();
-            reply.error(&refused);
+            reply.error(&text);
         }
         self.store.answer(self.ticket, reply.buf);
     }

@@ -3,59 +3,10 @@
 use arc_swap::{ArcSwap, Guard};
 use cluster::{Map, Routes};
 use node::ShardView;
-use std::sync::atomic::{AtomicU64, Ordering};
+use node::control::reconcile::has_split;
+use node::read::LeaderCell;
 use std::sync::{Arc, Mutex, PoisonError};
-use vocab::{NodeId, ReplicaId, ShardId, Slot};
-
-/// Who leads a shard, as far as this node has heard.
-#[derive(Debug, Default)]
-pub(crate) struct Leader {
-    /// Term in the upper half would not fit: both under one lock, read without it.
-    node: AtomicU64,
-    last: AtomicU64,
-    term: AtomicU64,
-    change: Mutex<()>,
-}
-
-impl Leader {
-    /// The node that leads, if one is known.
-    pub(crate) fn node(&self) -> Option<NodeId> {
-        Some(self.node.load(Ordering::Acquire)).filter(|&node| node != 0).map(NodeId)
-    }
-
-    /// The node that led last, even if it does no more.
-    pub(crate) fn last(&self) -> Option<NodeId> {
-        Some(self.last.load(Ordering::Acquire)).filter(|&node| node != 0).map(NodeId)
-    }
-
-    /// News of a term: older ones are ignored. True if something has changed.
-    pub(crate) fn learn(&self, node: Option<NodeId>, term: u64) -> bool {
-        let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = self.term.load(Ordering::Acquire);
-        let now = node.map_or(0, |node| node.0);
-        if term < known || (term == known && now == 0 && self.node.load(Ordering::Acquire) == 0) {
-            return false;
-        }
-        self.term.store(term, Ordering::Release);
-        if now != 0 {
-            self.last.store(now, Ordering::Release);
-        }
-        self.node.swap(now, Ordering::AcqRel) != now
-    }
-
-    /// That node does not answer any more: whatever it led has no leader until another is heard of.
-    pub(crate) fn lost(&self, node: NodeId) {
-        let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.node.load(Ordering::Acquire) == node.0 {
-            self.node.store(0, Ordering::Release);
-        }
-    }
-
-    /// The term of the newest news.
-    pub(crate) fn term(&self) -> u64 {
-        self.term.load(Ordering::Acquire)
-    }
-}
+use vocab::{ReplicaId, ShardId, Slot};
 
 /// One shard, as this node sees it.
 #[derive(Clone, Default)]
@@ -65,7 +16,7 @@ pub(crate) struct Place {
     /// Which replica that is.
     pub(crate) replica: ReplicaId,
     /// Who leads.
-    pub(crate) leader: Arc<Leader>,
+    pub(crate) leader: Arc<LeaderCell>,
 }
 
 /// What is known at one moment. A new one replaces it; nothing in it changes but leaders.
@@ -82,12 +33,10 @@ pub(crate) struct Known {
 /// The shards that were split off, as this node's replicas show, while the map does not say so yet.
 fn split_off(map: &Map, places: &[Place]) -> Vec<ShardId> {
     let view = |shard: ShardId| places.get(shard.0 as usize)?.view.as_ref();
-    let has_happened = |child: ShardId, split: &cluster::Split| {
-        let first = split.slots.first().map(|range| Slot(range.0));
-        let given = view(split.parent).is_some_and(|view| first.is_some_and(|slot| !view.has_slot(slot)));
-        given || view(child).is_some_and(|view| view.has_joined())
-    };
-    map.splits.iter().filter(|(child, split)| has_happened(**child, split)).map(|(child, _)| *child).collect()
+    let view = |shard: ShardId| view(shard).map(|view| &**view);
+    let has_happened =
+        |(child, split): &(&ShardId, &cluster::Split)| has_split(split, view(split.parent), view(**child));
+    map.splits.iter().filter(has_happened).map(|(child, _)| *child).collect()
 }
 
 impl Known {
@@ -102,8 +51,8 @@ impl Known {
     }
 
     /// The shard that owns a slot; none before there is a store.
-    pub(crate) fn shard_of(&self, slot: Slot) -> Option<usize> {
-        Some(self.routes.as_ref()?.shard_of(slot).0 as usize)
+    pub(crate) fn shard_of(&self, slot: Slot) -> Option<ShardId> {
+        Some(self.routes.as_ref()?.shard_of(slot))
     }
 
     /// This node's replicas, with their ids.

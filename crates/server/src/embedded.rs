@@ -1,12 +1,13 @@
 //! Callers in this process: the same shards, threads and log as behind the sockets, without sockets.
 
-use crate::access::Access;
+use crate::access::refusal_text;
 use crate::api::{Routed, conclude_on, route};
 use crate::mailbox::{EMBEDDED, KeyHashes, Submission, WorkerMessage};
 use crate::os::steady_us;
 use crate::scatter_gather::{Asked, DIVIDED, SLOTS, ranges_text, run_on_store};
 use crate::shared::NodeShared;
 use node::command::{Call, Error};
+use node::read::{Begin, Finish, ReadRequest, Refusal};
 use node::session::{Acks, Consistency, Durability};
 use node::{CachedSpace, EncodedCommand, Fault, ShardView, SnapshotSpace, Ticket, Write};
 use resp::{Proto, Reply, table};
@@ -138,6 +139,10 @@ impl Caller {
         let arrived_us = steady_us();
         match route(&self.store, spec, args) {
             Ok(Routed::Shard { shard, slot, keys, handler: _ }) if spec.is_write() => {
+                let Some(shard) = shard else {
+                    reply.error(&Refusal::NoStore.to_string());
+                    return false;
+                };
                 let write = Write::Command(EncodedCommand::new(args));
                 self.submit_write(token, shard, slot, write, keys, reply)
             }
@@ -194,9 +199,8 @@ impl Caller {
     }
 
     fn call_view(&mut self, view: &ShardView, args: &[&[u8]], arrived_us: u64, reply: &mut Reply) {
-        let at = view.id().0 as usize;
         if args[0].eq_ignore_ascii_case(b"FLUSHALL") {
-            if self.submit_write(0, at, Slot(0), Write::Clear, KeyHashes::new(), reply) {
+            if self.submit_write(0, view.id(), Slot(0), Write::Clear, KeyHashes::new(), reply) {
                 let until = Instant::now() + CALL_WITHIN;
                 self.wait(Some(until), &mut |_, answer| reply.buf.extend_from_slice(answer));
                 if reply.buf.is_empty() {
@@ -206,7 +210,7 @@ impl Caller {
             return;
         }
         match node::command::peer_handler(args) {
-            Some(handler) => self.read(at, Slot(view.slots().0), handler, args, arrived_us, reply),
+            Some(handler) => self.read(Some(view.id()), Slot(view.slots().0), handler, args, arrived_us, reply),
             None => reply.error("ERR this command is not for other nodes"),
         }
     }
@@ -214,11 +218,10 @@ impl Caller {
     /// Brings everything that was written to a shard to the disks of a majority; answers the index up to which, or none
     /// if that did not come about.
     pub(crate) fn sync_shard(&mut self, shard: ShardId) -> Option<u64> {
-        let at = shard.0 as usize;
-        let view = self.store.known().view(at).filter(|view| view.leading()).cloned()?;
+        let view = self.store.known().view(shard.0 as usize).filter(|view| view.leading()).cloned()?;
         let nothing = Write::Transaction { watches: Vec::new(), commands: Vec::new() };
         let mut reply = Reply::new(Proto::Resp2);
-        self.submit_durably(at, nothing, &mut reply).then_some(())?;
+        self.submit_durably(shard, nothing, &mut reply).then_some(())?;
         let mut done = false;
         self.wait(Some(Instant::now() + CALL_WITHIN), &mut |_, answer| done = answer.starts_with(b"*"));
         done.then(|| view.engine().applied_index())
@@ -237,7 +240,7 @@ impl Caller {
 
     fn confirm(&mut self, shard: ShardId, write: Write) -> Result<(), String> {
         let mut reply = Reply::new(Proto::Resp2);
-        if self.submit_durably(shard.0 as usize, write, &mut reply) {
+        if self.submit_durably(shard, write, &mut reply) {
             self.wait(Some(Instant::now() + CALL_WITHIN), &mut |_, answer| reply.buf.extend_from_slice(answer));
         }
         let text = String::from_utf8_lossy(&reply.buf);
@@ -248,7 +251,7 @@ impl Caller {
         }
     }
 
-    fn submit_durably(&mut self, shard: usize, write: Write, reply: &mut Reply) -> bool {
+    fn submit_durably(&mut self, shard: ShardId, write: Write, reply: &mut Reply) -> bool {
         let durability = Durability { sync: true, acks: Acks::Majority };
         self.send_write(0, shard, Slot(0), write, KeyHashes::new(), durability, reply)
     }
@@ -274,7 +277,7 @@ impl Caller {
     fn submit_write(
         &mut self,
         token: u32,
-        shard: usize,
+        shard: ShardId,
         slot: Slot,
         write: Write,
         keys: KeyHashes,
@@ -288,7 +291,7 @@ impl Caller {
     fn send_write(
         &mut self,
         token: u32,
-        shard: usize,
+        shard: ShardId,
         slot: Slot,
         write: Write,
         keys: KeyHashes,
@@ -308,7 +311,7 @@ impl Caller {
         };
         let bytes = write.bytes();
         let message = WorkerMessage::Write(Submission { shard, write, keys, ticket });
-        match self.store.mailbox(self.store.owner_of(shard)) {
+        match self.store.mailbox(self.store.owner_of(shard.0 as usize)) {
             Some(mailbox) => {
                 self.store.write_queued(bytes);
                 mailbox.send(message);
@@ -323,25 +326,31 @@ impl Caller {
 
     fn read(
         &mut self,
-        shard: usize,
+        shard: Option<ShardId>,
         slot: Slot,
         handler: node::command::Handler,
         args: &[&[u8]],
         arrived_us: u64,
         reply: &mut Reply,
     ) {
-        let known = self.store.known();
-        let view = match self.store.access(&known, shard, slot, Consistency::Absolute) {
-            Access::Leader(view) | Access::Follower(view) => view,
-            Access::Refused(text) => return reply.error(&text),
-            Access::Wait => return reply.error(&self.store.no_leader(Consistency::Absolute)),
-        };
-        // Before the rows are looked at: one that has just begun to lead may not have applied all yet.
-        if !self.store.confirm_read(view, arrived_us) {
-            return reply.error(&self.store.no_leader(Consistency::Absolute));
+        let request = ReadRequest::new(slot, Consistency::Absolute, arrived_us);
+        let (known, now) = (self.store.known(), self.store.moment());
+        let local = self.store.local(&known, shard);
+        let mut begun = request.begin(local, now, || self.store.moment());
+        if matches!(begun, Begin::WaitForLease(_))
+            && local.and_then(|local| local.handle).is_some_and(|view| self.store.confirm_leader(view, arrived_us))
+        {
+            begun = request.begin(local, self.store.moment(), || self.store.moment());
         }
+        let attempt = match begun {
+            Begin::Run(attempt) => attempt,
+            Begin::WaitForLease(_) => return reply.error(&Refusal::NoLeader.to_string()),
+            Begin::NotHere(why) => {
+                return reply.error(&refusal_text(&known, slot, Consistency::Absolute, &why));
+            }
+        };
         let mark = reply.buf.len();
-        let now = self.store.now_ms();
+        let (view, now) = (*attempt.handle(), now.wall_ms);
         match handler(&mut Call { args, space: &mut CachedSpace::new(view, now), reply }) {
             Err(Error::Fault(Fault::WouldBlock)) => {
                 reply.buf.truncate(mark);
@@ -352,9 +361,9 @@ impl Caller {
             }
             done => conclude_on(view, done, reply, mark),
         }
-        if !view.owns(slot) || (!view.is_unquestioned() && !self.store.confirm_read(view, arrived_us)) {
+        if self.store.finish_read(&attempt) != Finish::Answer {
             reply.buf.truncate(mark);
-            reply.error(&self.store.no_leader(Consistency::Absolute));
+            reply.error(&Refusal::NoLeader.to_string());
         }
     }
 }

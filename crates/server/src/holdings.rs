@@ -5,10 +5,11 @@
 //! log to be of a replica that the map no longer has, and is never taken for another one's.
 
 use crate::mailbox::WorkerMessage;
-use crate::replicas::open_held;
+use crate::replicas::open_planned;
 use crate::shared::{LINKS_WORKER, NodeShared};
 use cluster::Map;
 use node::ShardView;
+use node::control::reconcile::{LocalGroup, LocalReplica, Removal, lacks_replicas, reconcile};
 use node::director::{NodeFigures, NodeReport, ReplicaReport, TransferReport};
 use replica::{DiskState, LogStore, LogWrite};
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vocab::limits::{REPORT_REPLICAS_MAX, REPORT_TRANSFERS_MAX};
-use vocab::{ReplicaId, ShardId};
+use vocab::{NodeId, ReplicaId, ShardId};
 
 /// Between two reports to the director.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
@@ -60,6 +61,12 @@ impl Holdings {
         lock(&self.damaged).iter().map(|(shard, (_, why))| (*shard, why.clone())).collect()
     }
 
+    /// Replicas that the map does not give the node any more are damaged no more.
+    fn forget_damaged(&self, map: &Map, me: NodeId) {
+        let gives = |shard: &ShardId| Some(map.shards.get(shard)?.replica_on(me)?.id);
+        lock(&self.damaged).retain(|shard, (replica, _)| gives(shard) == Some(*replica));
+    }
+
     /// Waits until there is a newer map, or until then; true if there is one.
     fn wait(&self, until: Instant) -> bool {
         let mut wakes = lock(&self.wakes);
@@ -101,24 +108,16 @@ impl NodeShared {
     /// Closes what the map has taken away, opens what it has given.
     fn follow_map(&self) {
         let Some(map) = self.known().map.clone() else { return };
-        let gives = |shard: ShardId| Some(map.shards.get(&shard)?.replica_on(self.node())?.id);
-        let held: Vec<(ShardId, ReplicaId)> = self.known().replicas().map(|(id, view)| (view.id(), id)).collect();
-        for (shard, replica) in held {
-            if gives(shard) != Some(replica) && !is_to_come(&map, shard) {
-                self.close(shard, replica);
-            }
+        let plan = reconcile(&map, self.node(), &local_replicas(self));
+        for &(shard, replica) in &plan.close {
+            self.close(shard, replica);
         }
-        lock(&self.holdings.damaged).retain(|shard, (replica, _)| gives(*shard) == Some(*replica));
-        if let Err(e) = sweep(self, &map) {
+        self.holdings.forget_damaged(&map, self.node());
+        if let Err(e) = remove_leftovers(self, &plan.remove) {
             log::error!("{e}");
             return;
         }
-        let known = self.known().clone();
-        let lacks = |(shard, _): &(ShardId, ReplicaId)| known.view(shard.0 as usize).is_none();
-        let given = map.replicas_on(self.node()).map(|(shard, replica)| (shard, replica.id));
-        let given: Vec<_> = given.filter(lacks).collect();
-        drop(known);
-        open_held(self, &map, &given, &mut |(shard, replica), opened| match opened {
+        open_planned(self, &map, &plan, &mut |(shard, replica), opened| match opened {
             Ok(opened) => self.tell_owner(shard, WorkerMessage::Adopt(Box::new(opened))),
             Err(why) => self.holdings.damaged(shard, replica, why),
         });
@@ -127,10 +126,10 @@ impl NodeShared {
     /// Whether the map gives this node a replica that is not open, and nothing is known to be wrong with it.
     fn lacks_replicas(&self) -> bool {
         let known = self.known();
-        let lacks = |(shard, replica): (ShardId, ReplicaId)| {
-            known.view(shard.0 as usize).is_none() && !self.holdings.is_damaged(shard, replica)
+        let has = |shard: ShardId, replica: ReplicaId| {
+            known.view(shard.0 as usize).is_some() || self.holdings.is_damaged(shard, replica)
         };
-        known.map.as_ref().is_some_and(|map| map.replicas_on(self.node()).any(|(shard, here)| lacks((shard, here.id))))
+        known.map.as_ref().is_some_and(|map| lacks_replicas(map, self.node(), has))
     }
 
     /// Closes a replica and removes what there is of it.
@@ -198,40 +197,47 @@ fn remove(store: &NodeShared, shard: ShardId) -> Result<(), String> {
     store.log_threads.write_last(write).map_err(|e| e.to_string())
 }
 
-/// Removes what is left of replicas that the map does not give this node, and that are not open.
-pub(crate) fn sweep(store: &NodeShared, map: &Map) -> Result<(), String> {
-    store.dir.remove_gone();
-    let in_use = |shard: ShardId| store.known().view(shard.0 as usize).is_some() || store.forks.contains(shard);
+/// What this node has of every shard, on disk and open.
+pub(crate) fn local_replicas(store: &NodeShared) -> BTreeMap<ShardId, LocalReplica> {
+    let mut all: BTreeMap<ShardId, LocalReplica> = BTreeMap::new();
+    for (replica, view) in store.known().replicas() {
+        let here = all.entry(view.id()).or_default();
+        (here.open, here.group, here.tree) = (Some(replica), LocalGroup::Of(replica), true);
+    }
     for shard in store.log.groups() {
-        if in_use(shard) {
-            continue;
-        }
-        let given = map.shards.get(&shard).and_then(|info| info.replica_on(store.node())).map(|replica| replica.id);
-        let here = match store.log.state(shard) {
-            Ok(state) => state.map(|state| state.replica),
-            // It is opened, and told of, as what it is.
-            Err(_) => given,
-        };
-        if here.is_some() && here != given && !is_to_come(map, shard) {
-            log::info!("what is left of replica {} of shard {shard} is removed", here.unwrap_or_default());
-            remove(store, shard)?;
+        let here = all.entry(shard).or_default();
+        if here.open.is_none() {
+            here.group = match store.log.state(shard) {
+                Ok(state) => state.map_or(LocalGroup::None, |state| LocalGroup::Of(state.replica)),
+                Err(_) => LocalGroup::Unreadable,
+            };
         }
     }
-    // One that was forked right before a crash has no group yet; where it is wanted it is taken as it is.
     for shard in store.dir.trees() {
-        let given = map.shards.get(&shard).is_some_and(|info| info.replica_on(store.node()).is_some());
-        let stays = given || in_use(shard) || is_to_come(map, shard);
-        if !stays && store.log.state(shard).is_ok_and(|state| state.is_none()) {
+        all.entry(shard).or_default().tree = true;
+    }
+    for shard in store.forks.all() {
+        all.entry(shard).or_default().forking = true;
+    }
+    for (shard, (replica, _)) in lock(&store.holdings.damaged).iter() {
+        all.entry(*shard).or_default().damaged = Some(*replica);
+    }
+    all
+}
+
+/// Removes what is left of replicas that the map does not give this node, and that are not open.
+pub(crate) fn remove_leftovers(store: &NodeShared, removals: &[Removal]) -> Result<(), String> {
+    store.dir.remove_gone();
+    for &Removal { shard, group } in removals {
+        if group {
+            log::info!("what is left of a replica of shard {shard} is removed");
+            remove(store, shard)?;
+        } else {
             log::info!("a tree of shard {shard} without a group is removed");
             store.dir.remove_tree(shard)?;
         }
     }
     Ok(())
-}
-
-/// Whether a map is from before a shard was split off.
-fn is_to_come(map: &Map, shard: ShardId) -> bool {
-    shard.0 >= map.next_shard
 }
 
 /// Makes reports, of some replicas at a time.

@@ -1,16 +1,15 @@
 //! Commands over the whole store: the shards that this node leads are read here, the others on their leaders.
 
-use crate::access::Access;
 use crate::api::conclude;
 use crate::directory::Known;
+use crate::os::steady_us;
 use crate::peers::{call_each_leader, call_leader};
 use crate::shared::NodeShared;
 use arc_swap::Guard;
 use node::command::{ScanCursors, StoreCall, StoreHandler};
+use node::read::{Again, Attempt, Begin, Finish, ReadRequest, Refusal};
 use node::session::Consistency;
-use node::{
-    RecordRange, Records, Remote, RemoteAnswer, RemoteSpace, ShardView, Shards, SnapshotSpace, Space, remote_records,
-};
+use node::{RecordRange, Records, Remote, RemoteAnswer, RemoteSpace, Shards, SnapshotSpace, Space, remote_records};
 use resp::Reply;
 use resp::table::CommandSpec;
 use std::sync::Arc;
@@ -45,6 +44,10 @@ pub(crate) fn ranges_text(ranges: &[(u16, u16)]) -> String {
     ranges.iter().map(|(first, last)| format!("{first}-{last}")).collect::<Vec<_>>().join(",")
 }
 
+/// The error where a leader on this node is not confirmed before the rows are read.
+const NOT_CONFIRMED: &str = "CLUSTERDOWN The cluster is down: a shard has no leader that is confirmed, try again";
+/// The error where one is not known to have led all the time.
+const LEADER_CHANGED: &str = "CLUSTERDOWN The cluster is down: a shard has changed its leader meanwhile, try again";
 /// How long a command over the whole store is begun again because shards are being split.
 const SETTLE_WITHIN: Duration = Duration::from_secs(5);
 /// Before it is begun again.
@@ -63,8 +66,8 @@ struct Part {
     ranges: Vec<(u16, u16)>,
     /// Whether this node leads it.
     leads: bool,
-    /// This node's replica, if it may answer.
-    view: Option<Arc<ShardView>>,
+    /// The read of this node's replica, if it may answer.
+    attempt: Option<Attempt>,
 }
 
 /// Views of all shards, made when they are first looked at.
@@ -85,8 +88,8 @@ impl<'a> StoreShards<'a> {
     fn see(&mut self, i: usize) -> &mut Seen<'a> {
         let (elsewhere, now_ms, seed) = (self.elsewhere(), self.now_ms, self.seed ^ i as u64);
         let part = &self.parts[i];
-        self.seen[i].get_or_insert_with(|| match &part.view {
-            Some(view) => Seen::Here(SnapshotSpace::new(view, now_ms, seed)),
+        self.seen[i].get_or_insert_with(|| match &part.attempt {
+            Some(attempt) => Seen::Here(SnapshotSpace::new(attempt.handle(), now_ms, seed)),
             None => Seen::There(Box::new(RemoteSpace::new(elsewhere, part.id, now_ms, seed))),
         })
     }
@@ -116,7 +119,7 @@ impl Shards for StoreShards<'_> {
         for i in 0..self.count() {
             self.see(i);
         }
-        let away: Vec<ShardId> = self.parts.iter().filter(|part| part.view.is_none()).map(|part| part.id).collect();
+        let away: Vec<ShardId> = self.parts.iter().filter(|part| part.attempt.is_none()).map(|part| part.id).collect();
         let mut away = remote_records(&self.elsewhere(), &away, range).into_iter();
         let mut lists: Vec<Box<dyn Records + 'b>> = Vec::with_capacity(self.parts.len());
         for seen in self.seen.iter().flatten() {
@@ -150,15 +153,21 @@ pub(crate) fn run_on_store(
     let (mark, begun) = (reply.buf.len(), Instant::now());
     loop {
         let known = Guard::into_inner(store.known());
-        let parts = store.parts(&known, asked);
+        let Some(parts) = store.parts(&known, asked) else { return reply.error(NOT_CONFIRMED) };
         if parts.is_empty() {
-            return reply.error("CLUSTERDOWN The cluster is down: this node belongs to no store yet (basalt ctl init)");
+            return reply.error(&Refusal::NoStore.to_string());
         }
         let whole = || parts.iter().all(Part::is_as_listed);
         if whole() {
             run_on_parts(store, spec, handler, asked, (&known, &parts), reply);
+            let finishes: Vec<Finish> = parts.iter().map(|part| part.finish(store)).collect();
+            if finishes.contains(&Finish::Again(Again::Unconfirmed)) {
+                reply.buf.truncate(mark);
+                return reply.error(LEADER_CHANGED);
+            }
+            let counts = finishes.iter().all(|finish| *finish == Finish::Answer);
             let divided = reply.buf[mark..].strip_prefix(b"-").is_some_and(|text| text.starts_with(DIVIDED.as_bytes()));
-            if whole() && !divided {
+            if whole() && counts && !divided {
                 return;
             }
             reply.buf.truncate(mark);
@@ -173,21 +182,50 @@ pub(crate) fn run_on_store(
 impl Part {
     /// Whether the shard here owns the slots that it is asked for.
     fn is_as_listed(&self) -> bool {
-        self.view.as_ref().is_none_or(|view| view.owned().is_some_and(|slots| slots.ranges() == self.ranges))
+        let lists = |attempt: &Attempt| attempt.handle().owned().is_some_and(|slots| slots.ranges() == self.ranges);
+        self.attempt.as_ref().is_none_or(lists)
+    }
+
+    /// Whether what was read here counts.
+    fn finish(&self, store: &NodeShared) -> Finish {
+        self.attempt.as_ref().map_or(Finish::Answer, |attempt| store.finish_read(attempt))
     }
 }
 
 impl NodeShared {
-    fn parts(&self, known: &Known, asked: &Asked<'_>) -> Vec<Part> {
-        let part = |(id, slots): (ShardId, (u16, u16))| {
-            let view = match self.access(known, id.0 as usize, Slot(slots.0), asked.consistency) {
-                Access::Leader(view) | Access::Follower(view) => Some(view.clone()),
-                Access::Refused(_) | Access::Wait => None,
+    /// The shards, each with its read here if this node may answer; `None` if a leader here is not confirmed in time. All
+    /// leaders are asked before the first is waited for.
+    fn parts(&self, known: &Known, asked: &Asked<'_>) -> Option<Vec<Part>> {
+        let shards = known.shards();
+        let begin = |(id, slots): (ShardId, (u16, u16))| {
+            let request = ReadRequest {
+                waiting_since_us: steady_us(),
+                ..ReadRequest::new(Slot(slots.0), asked.consistency, asked.arrived_us)
             };
-            let leads = known.view(id.0 as usize).is_some_and(|view| view.leading());
-            Part { id, slots, ranges: known.ranges(id).to_vec(), leads, view }
+            request.begin(self.local(known, Some(id)), self.moment(), || self.moment())
         };
-        known.shards().into_iter().map(part).collect()
+        for &shard in &shards {
+            if let Begin::WaitForLease(id) = begin(shard) {
+                self.ask_lease(id);
+            }
+        }
+        let part = |(id, slots): (ShardId, (u16, u16))| {
+            let view = known.view(id.0 as usize);
+            let mut begun = begin((id, slots));
+            if matches!(begun, Begin::WaitForLease(_))
+                && view.is_some_and(|view| self.confirm_leader(view, asked.arrived_us))
+            {
+                begun = begin((id, slots));
+            }
+            let attempt = match begun {
+                Begin::Run(attempt) => Some(attempt.into()),
+                Begin::WaitForLease(_) => return None,
+                Begin::NotHere(_) => None,
+            };
+            let leads = view.is_some_and(|view| view.leading());
+            Some(Part { id, slots, ranges: known.ranges(id).to_vec(), leads, attempt })
+        };
+        shards.into_iter().map(part).collect()
     }
 }
 
@@ -200,14 +238,6 @@ fn run_on_parts(
     reply: &mut Reply,
 ) {
     let mark = reply.buf.len();
-    let led = parts.iter().filter(|part| part.leads).filter_map(|part| part.view.clone());
-    let confirm: Vec<Arc<ShardView>> = led.collect();
-    // One that has just begun to lead may not have applied all that was acknowledged before: it is not confirmed until
-    // it has, so it is asked before its rows are looked at.
-    let leads = |views: &[Arc<ShardView>]| views.iter().all(|view| store.confirm_read(view, asked.arrived_us));
-    if !leads(&confirm) {
-        return reply.error("CLUSTERDOWN The cluster is down: a shard has no leader that is confirmed, try again");
-    }
     let seen = parts.iter().map(|_| None).collect();
     let mut shards = StoreShards { store, known, parts, seen, now_ms: store.now_ms(), seed: asked.seed };
     let mut call = |cursors: &mut ScanCursors| {
@@ -216,9 +246,4 @@ fn run_on_parts(
     // Only SCAN has cursors; others shall not wait for each other.
     let done = if spec.name == "SCAN" { call(&mut store.cursors()) } else { call(&mut ScanCursors::default()) };
     conclude(done, reply, mark);
-    // Only now is it known whether this node led all the while.
-    if !leads(&confirm) {
-        reply.buf.truncate(mark);
-        reply.error("CLUSTERDOWN The cluster is down: a shard has changed its leader meanwhile, try again");
-    }
 }

@@ -17,6 +17,14 @@ pub enum Bug {
     LoseWrite,
     /// A message changes an entry on its way.
     TwistEntry,
+    /// A leader does not ask after a read whether it led all the time.
+    LeaseOnce,
+    /// A leader does not ask after a read whether the slot is still its shard's.
+    OwnerOnce,
+    /// A replica that was started again answers before it has applied what it had applied before.
+    BeforeReplay,
+    /// Nobody is told that the rows which a shard's entries wait for are in memory.
+    LostRows,
     /// A read is answered from what the node has, whoever leads.
     ReadAnywhere,
     /// A replica that does not lead answers whatever was promised, with what it has.
@@ -45,6 +53,10 @@ pub const BUGS: &[(&str, Bug)] = &[
     ("early-ack", Bug::EarlyAck),
     ("lose-write", Bug::LoseWrite),
     ("twist-entry", Bug::TwistEntry),
+    ("lease-once", Bug::LeaseOnce),
+    ("owner-once", Bug::OwnerOnce),
+    ("before-replay", Bug::BeforeReplay),
+    ("lost-rows", Bug::LostRows),
     ("read-anywhere", Bug::ReadAnywhere),
     ("blind-replica", Bug::BlindReplica),
     ("old-clock", Bug::OldClock),

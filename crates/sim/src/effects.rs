@@ -2,15 +2,19 @@
 
 use cluster::Map;
 use node::peer::PeerMessage;
-use node::{Answers, Effects, SnapshotTask, SplitTask, Ticket};
-use replica::Members;
+use node::{Answers, ColdItem, Effects, ShardView, SnapshotTask, SplitTask, Ticket, Warmth, cold_items};
+use replica::{Entry, Members};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vocab::{NodeId, ShardId};
 
-/// See the module's words.
+/// What the cores of a node ask for in one step.
 #[derive(Default)]
 pub struct Outbox {
+    /// The disk is slow: what entries will find is read before they are applied.
+    pub disk_is_slow: bool,
+    /// What is to be read for shards whose entries wait for it.
+    pub prefetches: Vec<(Arc<ShardView>, Vec<ColdItem>)>,
     /// Messages, in order.
     pub messages: Vec<(NodeId, PeerMessage)>,
     /// Answers, in order; `None`: not here.
@@ -52,6 +56,18 @@ impl Effects for Outbox {
 
     fn readable(&mut self, shard: ShardId) {
         self.readable.insert(shard);
+    }
+
+    fn warm(&mut self, view: &Arc<ShardView>, entries: &[Entry]) -> Warmth {
+        if !self.disk_is_slow {
+            return Warmth::Unknown;
+        }
+        let items = cold_items(view, entries);
+        if items.is_empty() {
+            return Warmth::Warm;
+        }
+        self.prefetches.push((view.clone(), items));
+        Warmth::Awaited
     }
 
     /// The world decides when trees are flushed.

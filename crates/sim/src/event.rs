@@ -1,7 +1,8 @@
 //! What can happen in a simulated world.
 
 use crate::history::Answer;
-use crate::host::WaitingRead;
+use crate::prefetch::Prefetch;
+use crate::reading::RunningRead;
 use crate::request::Request;
 use crate::splitting::Fork;
 use cluster::{Change, Map};
@@ -63,8 +64,12 @@ pub enum NodeEvent {
     RowsSent(ShardId, vocab::ReplicaId, bool),
     /// A client asks: operation and request; since when it is held, if it is.
     Request(usize, Request, Option<u64>),
-    /// A read was made on a shard, with that answer.
-    ReadMade(Box<WaitingRead>, ShardId, Vec<u8>),
+    /// The handler of a read is to run.
+    RunRead(Box<RunningRead>),
+    /// The handler of a read has run, with that answer.
+    ReadMade(Box<RunningRead>, Vec<u8>),
+    /// The disk has answered for rows that a shard's entries wait for.
+    Prefetch(Box<Prefetch>),
     /// The next part of a split is due.
     Fork(Box<Fork>),
     /// The operator orders something.
@@ -135,7 +140,9 @@ impl fmt::Display for NodeEvent {
                     request.form, request.group, request.actions
                 )
             }
-            Self::ReadMade(read, ..) => write!(f, "read made for operation {}", read.operation),
+            Self::RunRead(running) => write!(f, "read runs for operation {}", running.read.operation),
+            Self::ReadMade(running, _) => write!(f, "read made for operation {}", running.read.operation),
+            Self::Prefetch(prefetch) => write!(f, "rows for shard {} are read", prefetch.shard()),
             Self::Fork(fork) => write!(f, "split of shard {}: {}", fork.child(), fork.word()),
             Self::Order(shard, order) => write!(f, "shard {shard}: {order:?}"),
         }

@@ -137,7 +137,9 @@ impl World {
 
     fn pause(&mut self, place: Place) {
         if self.hosts[place].process.is_some() && !self.hosts[place].paused {
-            self.hosts[place].paused = true;
+            let now = self.moment(place);
+            let host = &mut self.hosts[place];
+            (host.paused, host.turn) = (true, Some(now));
             let lasts = self.a_while() * 3;
             self.note(format_args!("node {} stands still for {} ms", place + 1, lasts / MILLISECOND));
             self.schedule.after(lasts, Event::Resume(place));

@@ -2,12 +2,15 @@
 
 use crate::clock::Clock;
 use crate::disk::Disk;
+use crate::reading::ClientRead;
 use crate::request::{Form, Request};
 use crate::schedule::Micros;
 use cluster::{Map, NodeInfo, Routes};
 use node::command::{self, Call};
+use node::control::reconcile::{LocalGroup, LocalReplica, Removal, reconcile};
 use node::control::{Control, Shape};
 use node::core::{Core, Logging};
+use node::read::LeaderCell;
 use node::{CachedSpace, Fault, Shard, ShardView, Slots, SnapshotSpace, StoreClock, handlers};
 use replica::{DiskHealth, LogStore, LogWrite, Replica};
 use resp::{Proto, Reply, table};
@@ -19,43 +22,31 @@ use vocab::{Epoch, Moment, NodeId, ReplicaId, ShardId};
 /// Memory of a node's row cache: enough for all rows of a run.
 const CACHE_BYTES: usize = 4 << 20;
 
-/// A read that waits until its answer is allowed.
-pub struct WaitingRead {
-    /// The operation's number in the history.
-    pub operation: usize,
-    /// What is asked.
-    pub request: Request,
-    /// When it came, by the steady clock.
-    pub arrived_us: u64,
-    /// Since when it is held, by the steady clock.
-    pub since_us: u64,
-}
-
-/// Who leads which shard, as a node has heard: the newest term's news count.
+/// Who leads which shard, as a node has heard.
 #[derive(Default)]
-pub struct Leaders(BTreeMap<ShardId, (u64, Option<NodeId>)>);
+pub struct Leaders(BTreeMap<ShardId, LeaderCell>);
 
 impl Leaders {
-    /// News of a term; true if they are news.
+    /// News of a term; true if the leader has changed.
     pub fn learn(&mut self, shard: ShardId, leader: Option<NodeId>, term: u64) -> bool {
-        let known = self.0.entry(shard).or_default();
-        let news =
-            term >= known.0 && *known != (term, leader) && !(term == known.0 && leader.is_none() && known.1.is_none());
-        if news {
-            *known = (term, leader);
-        }
-        news
+        self.0.entry(shard).or_default().learn(leader, term)
     }
 
     /// A node does not answer any more.
     pub fn lost(&mut self, node: NodeId) {
-        self.0.values_mut().filter(|(_, leader)| *leader == Some(node)).for_each(|(_, leader)| *leader = None);
+        self.0.values().for_each(|cell| cell.lost(node));
     }
 
     /// Who leads.
     #[must_use]
     pub fn of(&self, shard: ShardId) -> Option<NodeId> {
-        self.0.get(&shard)?.1
+        self.cell(shard)?.node()
+    }
+
+    /// The news of a shard.
+    #[must_use]
+    pub fn cell(&self, shard: ShardId) -> Option<&LeaderCell> {
+        self.0.get(&shard)
     }
 }
 
@@ -82,8 +73,8 @@ pub struct Process {
     pub writing: Option<(LogWrite, Logging)>,
     /// What is to be written after it.
     pub next: Option<(LogWrite, Logging)>,
-    /// Reads whose leader is not confirmed yet, by shard.
-    pub reads: BTreeMap<ShardId, Vec<WaitingRead>>,
+    /// Reads that wait for news of their shard.
+    pub reads: BTreeMap<ShardId, Vec<ClientRead>>,
     /// Writes under way, by operation and the shard that they were brought to.
     pub writes: BTreeMap<(usize, ShardId), Request>,
     /// Shards that are being split off.
@@ -107,6 +98,8 @@ pub struct Host {
     pub process: Option<Process>,
     /// It stands still; events are held.
     pub paused: bool,
+    /// When the turn of its event loop began that it stood still in: while that goes on.
+    pub turn: Option<Moment>,
     /// Since when it is down, if it is.
     pub down_since: Option<Micros>,
     /// Counts its starts: what was meant for an earlier one is void.
@@ -118,7 +111,16 @@ impl Host {
     #[must_use]
     pub fn new(info: NodeInfo) -> Self {
         let clock = Clock::new(1_000_000 * info.id.0);
-        Self { info, clock, disk: Disk::default(), process: None, paused: false, down_since: Some(0), life: 0 }
+        Self {
+            info,
+            clock,
+            disk: Disk::default(),
+            process: None,
+            paused: false,
+            turn: None,
+            down_since: Some(0),
+            life: 0,
+        }
     }
 
     /// The number of the newest map that it has.
@@ -160,6 +162,7 @@ impl Host {
     /// The process is gone, and with it what it had in memory.
     pub fn crash(&mut self, at: Micros) -> Option<Process> {
         self.paused = false;
+        self.turn = None;
         self.down_since.get_or_insert(at);
         self.process.take()
     }
@@ -187,16 +190,22 @@ impl Host {
         let me = self.info.id;
         let Some(map) = process.map.clone() else { return };
         process.core.map_changed(map.clone());
-        self.disk.remove_strangers(&map, me, process);
         process
             .refused
             .retain(|(shard, replica), _| map.replica(*shard, *replica).is_some_and(|there| there.node == me));
-        for (&shard, info) in &map.shards {
-            let Some(replica) = info.replica_on(me).map(|replica| replica.id) else { continue };
-            if process.core.shard(shard).is_some()
-                || process.refused.contains_key(&(shard, replica))
-                || process.will_be_forked(&self.disk, &map, me, shard)
-            {
+        let plan = reconcile(&map, me, &self.disk.local_replicas(process));
+        for &(shard, _) in &plan.close {
+            if process.core.release(shard).is_some() {
+                process.cache.clear_shard(shard.0);
+            }
+            self.disk.remove(Removal { shard, group: true }, &map, me, process);
+        }
+        for &removal in &plan.remove {
+            self.disk.remove(removal, &map, me, process);
+        }
+        let begun = plan.begin.iter().map(|given| (given, true));
+        for (&(shard, replica), begins) in plan.open.iter().map(|given| (given, false)).chain(begun) {
+            if begins && process.comes_by_split(&map, me, shard) {
                 continue;
             }
             let seed = seed ^ u64::from(shard.0) << 32 ^ replica.0;
@@ -213,33 +222,44 @@ impl Host {
 }
 
 impl Disk {
-    /// Removes what is here of replicas that the map does not give the node. The tree goes first: one without a log could
-    /// not be told from one that has lost its log. A tree without a group that it is given, or may be yet, was forked right
-    /// before a crash.
-    fn remove_strangers(&mut self, map: &Map, me: NodeId, process: &mut Process) {
-        let mine = |shard: ShardId| map.shards.get(&shard)?.replica_on(me).map(|replica| replica.id);
-        let groups = self.log.groups();
-        let here: Vec<ShardId> = groups.iter().copied().chain(self.trees()).collect();
-        for shard in here {
-            let holds = self.log.state(shard).ok().flatten().map(|state| state.replica);
-            let is_mine = mine(shard).is_some_and(|mine| holds.is_none_or(|holds| holds == mine));
-            if is_mine || shard.0 >= map.next_shard || process.forks.contains(&shard) {
-                continue;
-            }
-            if process.core.release(shard).is_some() {
-                process.cache.clear_shard(shard.0);
-            }
-            if self.keeps && mine(shard).is_none() {
-                continue;
-            }
-            self.forget_tree(shard);
-            let mut write = LogWrite::default();
-            write.remove(shard);
-            if groups.contains(&shard)
-                && let Err(e) = self.log.write(write, true)
-            {
-                process.health.poison(&e.to_string());
-            }
+    /// What the node has of every shard, on disk and open.
+    fn local_replicas(&self, process: &Process) -> BTreeMap<ShardId, LocalReplica> {
+        let mut all: BTreeMap<ShardId, LocalReplica> = BTreeMap::new();
+        for shard in process.core.shards() {
+            all.entry(shard.view().id()).or_default().open = Some(shard.replica().me());
+        }
+        for shard in self.log.groups() {
+            all.entry(shard).or_default().group = match self.log.state(shard) {
+                Ok(state) => state.map_or(LocalGroup::None, |state| LocalGroup::Of(state.replica)),
+                Err(_) => LocalGroup::Unreadable,
+            };
+        }
+        for shard in self.trees() {
+            all.entry(shard).or_default().tree = true;
+        }
+        for shard in &process.forks {
+            all.entry(*shard).or_default().forking = true;
+        }
+        for (shard, replica) in process.refused.keys() {
+            all.entry(*shard).or_default().damaged = Some(*replica);
+        }
+        all
+    }
+
+    /// Removes a tree, then the log's group.
+    fn remove(&mut self, removal: Removal, map: &Map, me: NodeId, process: &Process) {
+        let shard = removal.shard;
+        let is_given = map.shards.get(&shard).is_some_and(|info| info.replica_on(me).is_some());
+        if self.keeps && !is_given {
+            return;
+        }
+        self.forget_tree(shard);
+        let mut write = LogWrite::default();
+        write.remove(shard);
+        if removal.group
+            && let Err(e) = self.log.write(write, true)
+        {
+            process.health.poison(&e.to_string());
         }
     }
 }

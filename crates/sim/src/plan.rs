@@ -43,6 +43,8 @@ pub struct Plan {
     pub failure_timeout_ms: Option<u64>,
     /// From so many operations a second on shards are divided unasked, and for how long the halves rest, in ms.
     pub split_ops: Option<(u64, u64)>,
+    /// Whether entries wait for their rows while a disk is slow.
+    pub deferred_apply: bool,
     /// What clients ask beside the usual.
     pub work: WorkShape,
     /// Which kinds of faults there are.
@@ -122,6 +124,7 @@ impl Plan {
             },
             failure_timeout_ms: prng.happens(300).then(|| prng.between(5_000, 20_000)),
             split_ops: Self::draw_split_ops(&mut prng.clone()),
+            deferred_apply: prng.clone().next_u64().is_multiple_of(2),
             faults,
         }
     }
@@ -160,6 +163,12 @@ impl Plan {
             },
             ..few
         }
+    }
+
+    /// How long disks are slow and fast in turns, in µs, where entries wait for their rows.
+    #[must_use]
+    pub fn slow_spell(&self) -> u64 {
+        self.flush_every_ms * 1000
     }
 
     /// How much later than a leader another replica may learn of a write, beside the lag that it tells, in µs; none if its

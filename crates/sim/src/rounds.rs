@@ -18,7 +18,7 @@ impl World {
     /// An event comes to a node that runs.
     pub(crate) fn deliver(&mut self, place: Place, event: NodeEvent) -> Outcome {
         let now = self.moment(place);
-        let mut out = Outbox::default();
+        let mut out = self.outbox(place);
         let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
         match event {
             NodeEvent::Tick => return self.tick(place),
@@ -44,7 +44,9 @@ impl World {
             NodeEvent::Request(operation, request, since_us) => {
                 self.request(place, operation, request, since_us.unwrap_or(now.mono_us), &mut out)?;
             }
-            NodeEvent::ReadMade(read, shard, reply) => self.read_made(place, shard, *read, &reply)?,
+            NodeEvent::RunRead(running) => self.run_read(place, *running),
+            NodeEvent::ReadMade(running, reply) => self.read_made(place, *running, &reply)?,
+            NodeEvent::Prefetch(prefetch) => self.prefetch(place, *prefetch),
             NodeEvent::Fork(fork) => self.fork(place, *fork),
             NodeEvent::Order(shard, order) => {
                 self.bring(place, node_id(place), &PeerMessage::Order { shard, order }, &mut out)?;
@@ -69,8 +71,9 @@ impl World {
     }
 
     fn tick(&mut self, place: Place) -> Outcome {
+        self.evict(place);
         let now = self.moment(place);
-        let mut out = Outbox::default();
+        let mut out = self.outbox(place);
         let interval = self.hosts[place].clock.until(TICK_MS * MILLISECOND);
         let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
         process.core.tick(now, &mut out);
@@ -92,7 +95,7 @@ impl World {
         let now = self.moment(place);
         let mut begun = false;
         loop {
-            let mut out = Outbox::default();
+            let mut out = self.outbox(place);
             let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
             // With a newer map, what is under way is let out first.
             let may_pump =
@@ -246,6 +249,9 @@ impl World {
         for task in out.snapshots {
             self.send_rows(place, task);
         }
+        for (handle, items) in out.prefetches {
+            self.begin_prefetch(place, &handle, items);
+        }
         for task in out.splits {
             self.begin_fork(place, task)?;
         }
@@ -262,7 +268,7 @@ impl World {
         for shard in out.readable {
             let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
             for read in process.reads.remove(&shard).unwrap_or_default() {
-                self.try_read(place, read)?;
+                self.begin_read(place, read)?;
             }
         }
         Ok(())

@@ -7,17 +7,15 @@ use crate::check::acknowledged;
 use crate::effects::Outbox;
 use crate::event::{NodeEvent, Place};
 use crate::history::{Action, Answer, Outcome as Told};
-use crate::host::{self, WaitingRead};
+use crate::reading::ClientRead;
 use crate::request::{Form, Request};
 use crate::schedule::MILLISECOND;
-use crate::world::{Outcome, World};
+use crate::world::{Outcome, World, node_id};
+use node::read::{Hold, NotHere, is_slot_moving, leader_access};
 use node::session::Acks;
 use node::{Ticket, key_hash};
 use resp::Proto;
-use vocab::{Moment, ShardId, slot_of};
-
-/// How long a request waits for the shard that its slot is given to, in µs.
-const HOLD_US: u64 = 5_000_000;
+use vocab::{ShardId, slot_of};
 
 impl World {
     /// A client's request comes to a node.
@@ -30,25 +28,39 @@ impl World {
         out: &mut Outbox,
     ) -> Outcome {
         let now = self.moment(place);
-        if now.mono_us > since_us + HOLD_US {
-            self.refuse(operation, None);
-            return Ok(());
-        }
         if !request.writes() {
-            return self.try_read(place, WaitingRead { operation, request, arrived_us: now.mono_us, since_us });
+            return self.begin_read(place, ClientRead::new(operation, request, now.mono_us));
         }
         let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
         let slot = slot_of(&request.keys()[0]);
-        let Some(shard) = process.shard_of(slot) else {
+        let shard = process.shard_of(slot);
+        let write = request.write();
+        let handle = shard.and_then(|shard| process.core.shard(shard)).map(|here| here.view().clone());
+        // What comes from another worker's mailbox was let in before, and finds what has changed since.
+        let is_let_in = !write.is_of_slot()
+            || (self.prng.happens(200) && !handle.as_ref().is_some_and(|handle| is_slot_moving(handle, slot)));
+        if !is_let_in {
+            let local = process.local(node_id(place), shard, handle.as_ref());
+            match leader_access(local, slot, Hold::for_slot_move(since_us), now.mono_us) {
+                Ok(_) => {}
+                Err(NotHere::Wait { .. }) => {
+                    self.hold(place, operation, request, since_us);
+                    return Ok(());
+                }
+                Err(NotHere::Redirect(node)) => {
+                    self.refuse(operation, Some(node));
+                    return Ok(());
+                }
+                Err(NotHere::Refuse(_)) => {
+                    self.refuse(operation, None);
+                    return Ok(());
+                }
+            }
+        }
+        let Some(shard) = shard else {
             self.refuse(operation, None);
             return Ok(());
         };
-        let write = request.write();
-        let view = process.core.shard(shard).map(|shard| shard.view().clone());
-        if write.is_of_slot() && view.is_some_and(|view| view.leading() && !view.owns(slot)) {
-            self.hold(place, operation, request, since_us);
-            return Ok(());
-        }
         let keys: Vec<u64> = request.keys().iter().map(|key| key_hash(key)).collect();
         let acks = match request.form {
             Form::Set => Acks::None,
@@ -85,80 +97,6 @@ impl World {
     fn hold(&mut self, place: Place, operation: usize, request: Request, since_us: u64) {
         let delay = self.prng.between(1, 50) * MILLISECOND;
         self.later(delay, place, NodeEvent::Request(operation, request, Some(since_us)));
-    }
-
-    /// Makes a read, if this node leads the shard.
-    pub(crate) fn try_read(&mut self, place: Place, read: WaitingRead) -> Outcome {
-        let now = self.moment(place);
-        let Some(process) = &self.hosts[place].process else { return Ok(()) };
-        let slot = slot_of(&read.request.keys()[0]);
-        let Some(shard) = process.shard_of(slot) else {
-            self.refuse(read.operation, None);
-            return Ok(());
-        };
-        let here = process.core.shard(shard);
-        let leader = process.leaders.of(shard);
-        if let Some(consistency) = read.request.weak
-            && let Some(here) = here.filter(|here| here.view().has_slot(slot))
-            && !here.view().leading()
-        {
-            let view = here.view().clone();
-            return self.try_weak(place, &view, read, consistency);
-        }
-        let anywhere = self.bug == Some(Bug::ReadAnywhere);
-        let Some(here) = here.filter(|here| anywhere || here.view().leading()) else {
-            self.refuse(read.operation, leader);
-            return Ok(());
-        };
-        if !here.view().owns(slot) {
-            self.hold(place, read.operation, read.request, read.since_us);
-            return Ok(());
-        }
-        // What a leader has that was not confirmed yet may be old.
-        if !anywhere && self.bug != Some(Bug::NoLease) && !here.view().readable(read.arrived_us, now.mono_us) {
-            return self.wait_for_lease(place, shard, read);
-        }
-        let clock = match self.bug {
-            Some(Bug::OldClock) => Moment { wall_ms: now.wall_ms - 3_600_000, ..now },
-            _ => now,
-        };
-        here.view().note_operations(slot, 1);
-        let reply = host::read(here.view(), &read.request, clock);
-        // From memory, or by a thread that waits for the disk.
-        let delay = if self.prng.happens(900) { 0 } else { self.prng.below(20 * MILLISECOND) };
-        self.later(delay, place, NodeEvent::ReadMade(Box::new(read), shard, reply));
-        Ok(())
-    }
-
-    /// A read has been made: its answer goes out if the node was leading all the time, and the slot was the shard's.
-    pub(crate) fn read_made(&mut self, place: Place, shard: ShardId, read: WaitingRead, reply: &[u8]) -> Outcome {
-        let now = self.moment(place);
-        let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
-        let Some(view) = process.core.shard(shard).map(|here| here.view().clone()) else {
-            self.refuse(read.operation, None);
-            return Ok(());
-        };
-        // The slot first, see `ShardView::owns`.
-        if !view.owns(slot_of(&read.request.keys()[0])) {
-            self.hold(place, read.operation, read.request, read.since_us);
-            return Ok(());
-        }
-        let careless = matches!(self.bug, Some(Bug::NoLease | Bug::ReadAnywhere));
-        if careless || view.readable(read.arrived_us, now.mono_us) {
-            let answer = read.request.answer(reply)?;
-            self.answer(read.operation, answer, None);
-            Ok(())
-        } else {
-            self.wait_for_lease(place, shard, read)
-        }
-    }
-
-    fn wait_for_lease(&mut self, place: Place, shard: ShardId, read: WaitingRead) -> Outcome {
-        let now = self.moment(place);
-        let Some(process) = &mut self.hosts[place].process else { return Ok(()) };
-        process.reads.entry(shard).or_default().push(read);
-        process.core.ask_lease(shard, now);
-        Ok(())
     }
 
     /// A shard has answered a write.

@@ -4,18 +4,18 @@
 //! to the core. Between two parts it takes a while, at times a long one.
 
 use crate::chance::Chance;
-use crate::disk::Disk;
 use crate::event::{NodeEvent, Place};
 use crate::host::{self, Process};
 use crate::schedule::{MILLISECOND, SECOND};
 use crate::tree::Folders;
 use crate::world::{Outcome, World, node_id};
 use cluster::{Map, Split};
+use node::control::reconcile::{comes_by_split, has_split, lacks_replicas, wants_fork};
 use node::{Shard, SplitTask};
 use replica::LogStore;
 use std::sync::Arc;
 use storage::{Engine, Error};
-use vocab::{NodeId, ShardId, Slot};
+use vocab::{NodeId, ReplicaId, ShardId, Slot};
 
 /// How long it is waited between two attempts when there is no room.
 const PAUSE: u64 = 200 * MILLISECOND;
@@ -98,12 +98,8 @@ impl World {
     fn fork_tree(&mut self, place: Place, task: SplitTask) {
         let host = &mut self.hosts[place];
         let Some(process) = &host.process else { return };
-        let given = process.map.as_ref().and_then(|map| map.shards.get(&task.child));
-        let given = given.map(|info| info.replica_on(host.info.id).map(|replica| replica.id));
-        let has_gone = given.is_some_and(|given| given != Some(task.replica));
-        // Made before a crash, and opened at the start.
-        let is_there = || host.disk.log.state(task.child).is_ok_and(|state| state.is_some());
-        if has_gone || is_there() {
+        let has_group = host.disk.log.state(task.child).is_ok_and(|state| state.is_some());
+        if !wants_fork(process.map.as_deref(), host.info.id, task.child, task.replica, has_group) {
             return self.fork_later(place, Fork::Parent(Made { task, outcome: Ok(None) }));
         }
         if let Err(e) = host.disk.log.sync() {
@@ -215,11 +211,12 @@ impl World {
     pub(crate) fn look_for_lacking(&mut self, place: Place) {
         let Some(process) = &mut self.hosts[place].process else { return };
         let Some(map) = process.map.clone() else { return };
-        let lacks = map.replicas_on(node_id(place)).any(|(shard, replica)| {
-            process.core.shard(shard).is_none()
-                && !process.refused.contains_key(&(shard, replica.id))
-                && !process.forks.contains(&shard)
-        });
+        let has = |shard: ShardId, replica: ReplicaId| {
+            process.core.shard(shard).is_some()
+                || process.refused.contains_key(&(shard, replica))
+                || process.forks.contains(&shard)
+        };
+        let lacks = lacks_replicas(&map, node_id(place), has);
         if lacks {
             process.behind = true;
             self.follow_map(place);
@@ -235,40 +232,18 @@ impl Process {
         let has = |split: &Split| split.slots.iter().any(|&(first, last)| (first..=last).contains(&slot.0));
         let splits = self.map.iter().flat_map(|map| &map.splits);
         let mut of_slot = splits.filter(|(_, split)| split.parent == shard && has(split));
-        let child = of_slot.find(|(child, split)| self.has_happened(**child, split));
+        let view = |shard: ShardId| self.core.shard(shard).map(|shard| &**shard.view());
+        let child = of_slot.find(|(child, split)| has_split(split, view(split.parent), view(**child)));
         Some(child.map_or(shard, |(child, _)| *child))
     }
 
-    fn has_happened(&self, child: ShardId, split: &Split) -> bool {
-        let first = split.slots.first().map(|range| Slot(range.0));
-        let given = |parent: &Shard| first.is_some_and(|slot| !parent.view().has_slot(slot));
-        self.core.shard(split.parent).is_some_and(given)
-            || self.core.shard(child).is_some_and(|child| child.view().has_joined())
-    }
-
-    /// Whether a replica that the map gives this node will come by itself, as a part of another shard's that is here: then
-    /// it must not be begun with nothing.
+    /// Whether a replica of which the log has nothing will come by a split.
     #[must_use]
-    pub fn will_be_forked(&self, disk: &Disk, map: &Map, me: NodeId, shard: ShardId) -> bool {
-        if self.forks.contains(&shard) {
-            return true;
-        }
-        if disk.log.state(shard).is_ok_and(|state| state.is_some()) {
-            return false;
-        }
-        let first = |slots: &[(u16, u16)]| slots.first().map(|range| Slot(range.0));
-        if let Some(split) = map.splits.get(&shard) {
-            // Until it is over the parent has the same replicas. One that has applied nothing since the node's start, or
-            // cannot be opened, may come to the entry yet: were the child begun on a majority, it would have no leader.
-            let given = map.shards.get(&split.parent).is_some_and(|parent| parent.replica_on(me).is_some());
-            let parent = self.core.shard(split.parent).map(Shard::view);
-            let gone_by = parent.is_some_and(|view| first(&split.slots).is_some_and(|slot| !view.has_slot(slot)));
-            return given && !gone_by;
-        }
-        let first = first(&map.shards[&shard].slots);
+    pub fn comes_by_split(&self, map: &Map, me: NodeId, shard: ShardId) -> bool {
+        let parent = |parent: ShardId| self.core.shard(parent).map(|shard| &**shard.view());
         let others =
             self.core.shards().map(Shard::view).filter(|view| view.id() != ShardId::META && view.id() != shard);
-        let mut parents = others.filter(|view| first.is_some_and(|slot| view.has_slot(slot)));
-        parents.next().is_some_and(|view| view.has_joined())
+        let has_joined = |slot: Slot| others.into_iter().any(|view| view.has_slot(slot) && view.has_joined());
+        comes_by_split(map, me, shard, parent, has_joined)
     }
 }

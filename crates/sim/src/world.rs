@@ -24,6 +24,7 @@ use crate::workload::Workload;
 use cluster::{Map, NodeInfo, Routes};
 use node::control::Shape;
 use node::core::TICK_MS;
+use replica::LogStore;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use vocab::{Moment, NodeId, Prng, ShardId, Slot};
@@ -278,14 +279,19 @@ impl World {
         self.later(tick, place, NodeEvent::Tick);
         let flush = self.prng.between(1, 2 * self.plan.flush_every_ms);
         self.later(flush * MILLISECOND, place, NodeEvent::Flush);
-        self.round(place)
+        // Clients may be served before anything of the log is applied.
+        if self.prng.happens(500) { Ok(()) } else { self.round(place) }
     }
 
     /// Replicas of a node that have been opened are new to the checkers.
     pub(crate) fn began(&mut self, place: Place) {
         let Some(process) = &self.hosts[place].process else { return };
         for shard in process.core.shards() {
-            self.groups.entry(shard.view().id()).or_default().began(shard.replica().me());
+            let id = shard.view().id();
+            self.groups.entry(id).or_default().began(shard.replica().me());
+            let state = self.hosts[place].disk.log.state(id).ok().flatten();
+            let committed = state.map_or(0, |state| state.hard_state.commit);
+            self.weak.opened((place, self.hosts[place].life, id), committed);
         }
         let refused: Vec<String> =
             process.refused.iter().map(|((shard, _), why)| format!("shard {shard} is refused: {why}")).collect();
@@ -297,6 +303,18 @@ impl World {
     /// A node that stood still goes on: everything that it missed comes at once.
     pub(crate) fn resume(&mut self, place: Place) -> Outcome {
         self.hosts[place].paused = false;
+        if self.prng.happens(500) {
+            // The turn in which it stood still goes on, by the clock of when it began: clients' requests are there.
+            let (requests, others) = std::mem::take(&mut self.held[place])
+                .into_iter()
+                .partition(|event| matches!(event, NodeEvent::Request(..)));
+            self.held[place] = others;
+            let requests: VecDeque<NodeEvent> = requests;
+            for request in requests {
+                self.deliver(place, request)?;
+            }
+        }
+        self.hosts[place].turn = None;
         while let Some(event) = self.held[place].pop_front() {
             self.deliver(place, event)?;
         }

@@ -76,7 +76,9 @@ fn every_bug_that_is_put_in_is_found() {
         assert!(what.is_some(), "{name} is not found within {SEEDS} seeds");
         let what = what.unwrap();
         let expected: &[&str] = match bug {
-            Bug::NoLease | Bug::ReadAnywhere => &["was known before", "the keys are"],
+            Bug::NoLease | Bug::LeaseOnce | Bug::OwnerOnce | Bug::ReadAnywhere => &["was known before", "the keys are"],
+            Bug::BeforeReplay => &["at least was to be seen", "was to be seen, and nothing was"],
+            Bug::LostRows => &["not healed"],
             Bug::ForgetVote => &["votes for"],
             Bug::EarlyAck => &["in no committed entry", "is in entry", "is committed as of"],
             Bug::Twice => &["in no committed entry", "is in entry", "is committed as of", "the keys are"],

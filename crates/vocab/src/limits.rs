@@ -52,6 +52,12 @@ pub const ENTRY_REPLIES_BYTES_MAX: usize = ITEM_REPLY_BYTES_MAX + 2 * ENTRY_REPL
 pub const SLOWLOG_ENTRIES_MAX: usize = 100_000;
 /// Most bytes of one Raft entry: one request of the largest size fits.
 pub const ENTRY_BYTES_MAX: usize = QUERY_BUFFER_BYTES_MAX + 64 * 1024;
+/// Longest time that a request waits for its shard to have a confirmed leader, in µs.
+pub const LEADER_WAIT_US_MAX: u64 = 2_000_000;
+/// Longest time that a `lag` read waits until its replica is known to be fresh enough, in µs.
+pub const FRESHNESS_WAIT_US_MAX: u64 = 1_000_000;
+/// Longest time that an accepted write waits while its slot moves to another shard, in µs.
+pub const SLOT_MOVE_WAIT_US_MAX: u64 = 5_000_000;
 /// Most members of one group, learners among them.
 pub const MEMBERS_MAX: usize = 32;
 /// Most rounds in which a leader asks whether it still leads that may be under way at once in one group.

@@ -100,7 +100,15 @@ impl ShardView {
         self.confirmed_us.store(0, Ordering::Release);
     }
 
+    /// The role has changed. Expects that the lease has ended: a reader that sees a newer confirmation sees the newer count
+    /// of roles as well.
     pub(crate) fn set_leading(&self, leading: bool) {
+        self.roles.fetch_add(1, Ordering::AcqRel);
         self.leading.store(leading, Ordering::Release);
+    }
+
+    /// The count of changes of role.
+    pub(crate) fn roles(&self) -> u64 {
+        self.roles.load(Ordering::Acquire)
     }
 }

@@ -228,7 +228,7 @@ fn end_backup_call(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> V
         }
         ("CONFIRM", [Some(_), ..]) => {
             let view = store.known().view(shard.0 as usize).cloned();
-            match view.filter(|view| store.confirm_read(view, steady_us())) {
+            match view.filter(|view| store.confirm_leader(view, steady_us())) {
                 Some(view) => reply.int(view.status().term as i64),
                 None => reply.error("CLUSTERDOWN this node does not lead the shard"),
             }

@@ -7,7 +7,7 @@ use node::{Fault, ShardView, admission, handlers, key_hash};
 use resp::Reply;
 use resp::table::CommandSpec;
 use std::sync::Arc;
-use vocab::{Slot, slot_of};
+use vocab::{ShardId, Slot, slot_of};
 
 /// What runs a command in the pool, over what it finds out itself.
 pub(crate) type PoolHandler = fn(&Arc<NodeShared>, &[&[u8]], &mut Reply);
@@ -16,8 +16,8 @@ pub(crate) type PoolHandler = fn(&Arc<NodeShared>, &[&[u8]], &mut Reply);
 pub(crate) enum Routed {
     /// On one shard.
     Shard {
-        /// The shard's place.
-        shard: usize,
+        /// The shard; `None` while the node belongs to no store.
+        shard: Option<ShardId>,
         /// The slot of the keys.
         slot: Slot,
         /// Hashes of the keys.
@@ -66,8 +66,7 @@ pub(crate) fn route(store: &NodeShared, spec: &CommandSpec, args: &[&[u8]]) -> R
         keys.push(key_hash(key));
     }
     let slot = slot.unwrap_or(Slot(0));
-    // Without a map there is no such shard, and whoever looks for it says so.
-    let shard = store.known().shard_of(slot).unwrap_or_default();
+    let shard = store.known().shard_of(slot);
     Ok(Routed::Shard { shard, slot, keys, handler })
 }
 

@@ -40,7 +40,8 @@ pub(super) enum Step {
 /// What a request is about.
 #[derive(Clone, Copy)]
 pub(super) struct Target {
-    pub(super) shard: usize,
+    /// `None` while the node belongs to no store.
+    pub(super) shard: Option<ShardId>,
     pub(super) slot: Slot,
     pub(super) mask: Mask,
 }
@@ -324,7 +325,7 @@ impl Turn<'_> {
                 Step::Next
             }
             Admission::ExecuteAt { spec, slot, handler } => {
-                let shard = store.known().shard_of(slot).unwrap_or_default();
+                let shard = store.known().shard_of(slot);
                 let target = Target { shard, slot, mask: ALL_KEYS };
                 read::read(self, Request { id, spec, args }, target, handler, &mut reply)
             }

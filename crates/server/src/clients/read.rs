@@ -1,45 +1,62 @@
 //! Reads of one shard: on the event loop where memory answers, by way of the disk where not; confirmed where they must be.
 
 use super::dispatch::{Request, Step, Target, Turn};
-use super::reply_queue::Effect;
-use super::write::leads;
-use crate::access::{Access, HOLD_US};
+use super::reply_queue::{Effect, Mask};
+use crate::access::refusal_text;
 use crate::api::conclude_on;
 use crate::cold_reads::ColdRead;
 use crate::disk_reads::Cold;
 use crate::os::steady_us;
 use node::command::{Call, Error, Handler};
+use node::read::{Again, Attempt, Begin, Finish, NotHere, ReadRequest};
 use node::session::Consistency;
-use node::{CachedSpace, EncodedCommand, Fault, ShardView, SnapshotSpace, Space};
+use node::{CachedSpace, EncodedCommand, Fault, SnapshotSpace, Space};
 use resp::Reply;
-use std::sync::Arc;
 use std::time::Instant;
 use vocab::{ShardId, Slot};
 
-/// A request whose shard has no leader here or elsewhere waits a while, or is refused.
-pub(super) fn wait_for_leader(turn: &mut Turn<'_>, id: usize, consistency: Consistency, reply: &mut Reply) -> Step {
-    let arrived_us = turn.requests.arrived_us;
-    let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
-    if connection.waits_since_us == 0 {
-        connection.waits_since_us = arrived_us;
+/// This node does not serve a request now: it waits, or its client is told where to go.
+pub(super) fn not_here(turn: &mut Turn<'_>, id: usize, slot: Slot, consistency: Consistency, why: &NotHere) -> Step {
+    if matches!(why, NotHere::Wait { .. }) {
+        return wait(turn, id);
     }
-    if arrived_us < connection.waits_since_us + turn.requests.store.hold_us(consistency) {
-        return turn.stall(id);
+    let mut reply = Reply::default();
+    if let Some(connection) = turn.clients.get(id) {
+        reply.proto = connection.session.proto();
     }
-    let text = turn.requests.store.no_leader(consistency);
-    turn.refuse(id, &text, reply)
+    let text = refusal_text(&turn.requests.store.known(), slot, consistency, why);
+    turn.refuse(id, &text, &mut reply)
 }
 
-/// A read was made, or is about to be, whose leader is not confirmed: it waits for that.
-fn wait_for_lease(turn: &mut Turn<'_>, id: usize, shard: usize) -> Step {
+/// The request stays where it is, and begins again when something has changed.
+fn wait(turn: &mut Turn<'_>, id: usize) -> Step {
     let arrived_us = turn.requests.arrived_us;
     if let Some(connection) = turn.clients.get_mut(id)
         && connection.waits_since_us == 0
     {
         connection.waits_since_us = arrived_us;
     }
-    turn.requests.wanted.leases.push(ShardId(shard as u32));
     turn.stall(id)
+}
+
+/// A read whose leader is not confirmed waits for that.
+fn wait_for_lease(turn: &mut Turn<'_>, id: usize, shard: ShardId) -> Step {
+    turn.requests.wanted.leases.push(shard);
+    wait(turn, id)
+}
+
+/// An answer is dropped: the request begins again when something has changed.
+fn read_again(turn: &mut Turn<'_>, id: usize, shard: ShardId, why: Again) -> Step {
+    match why {
+        Again::Unconfirmed => wait_for_lease(turn, id, shard),
+        Again::SlotMoved | Again::Replaying => wait(turn, id),
+    }
+}
+
+/// Since when the request that is being run has been there, in µs.
+pub(super) fn arrived_us(turn: &Turn<'_>, id: usize) -> u64 {
+    let since_us = turn.clients.get(id).map_or(0, |connection| connection.waits_since_us);
+    if since_us > 0 { since_us } else { turn.requests.arrived_us }
 }
 
 pub(super) fn read(
@@ -56,19 +73,17 @@ pub(super) fn read(
     if connection.must_wait(mask, Effect::Read) || connection.reads_slowly(spec, args) {
         return turn.stall(id);
     }
-    let waits_since_us = connection.waits_since_us;
-    let arrived_us = if waits_since_us > 0 { waits_since_us } else { turn.requests.arrived_us };
+    let since_us = connection.waits_since_us;
+    let arrived_us = if since_us > 0 { since_us } else { turn.requests.arrived_us };
     let consistency = connection.session.consistency_for(spec, args);
+    let asked = ReadRequest::new(slot, consistency, arrived_us);
     let known = turn.requests.store.known();
-    let (view, leads) = match turn.requests.store.access(&known, shard, slot, consistency) {
-        Access::Leader(view) => (view, true),
-        Access::Follower(view) => (view, false),
-        Access::Refused(text) => return turn.refuse(id, &text, reply),
-        Access::Wait => return wait_for_leader(turn, id, consistency, reply),
+    let attempt = match asked.begin(turn.requests.store.local(&known, shard), turn.now, || turn.requests.store.moment()) {
+        Begin::Run(attempt) => attempt,
+        Begin::WaitForLease(shard) => return wait_for_lease(turn, id, shard),
+        Begin::NotHere(why) => return not_here(turn, id, slot, consistency, &why),
     };
-    if leads && !view.readable(arrived_us, turn.now.mono_us) {
-        return wait_for_lease_or_refuse(turn, id, shard, consistency, reply);
-    }
+    let view = *attempt.handle();
     // Straight into the connection's output where nothing is before it.
     let direct = connection.is_quiet() && !connection.session.silent();
     let proto = reply.proto;
@@ -97,14 +112,12 @@ pub(super) fn read(
             if direct {
                 std::mem::swap(reply, &mut connection.output);
             }
-            let place = (view.clone(), leads);
-            return defer(turn, request, target, place, arrived_us, consistency, handler);
+            return defer(turn, request, mask, attempt.into(), handler);
         }
     }
     conclude_on(view, done, reply, mark);
-    // Asked again, after the read: the process may have slept since. The slot first, see `ShardView::owns`.
-    let owned = if leads { view.owns(slot) } else { view.has_slot(slot) };
-    let counts = owned && (!leads || view.is_unquestioned() || view.readable(arrived_us, steady_us()));
+    let finish = attempt.finish(steady_us);
+    let counts = finish == Finish::Answer;
     if !counts {
         reply.buf.truncate(mark);
     } else {
@@ -119,50 +132,23 @@ pub(super) fn read(
     } else if let Some(connection) = turn.clients.get_mut(id) {
         std::mem::swap(reply, &mut connection.output);
     }
-    if counts { Step::Next } else { wait_for_lease(turn, id, shard) }
-}
-
-fn wait_for_lease_or_refuse(
-    turn: &mut Turn<'_>,
-    id: usize,
-    shard: usize,
-    consistency: Consistency,
-    reply: &mut Reply,
-) -> Step {
-    if held_too_long(turn, id) {
-        let text = turn.requests.store.no_leader(consistency);
-        return turn.refuse(id, &text, reply);
+    match finish {
+        Finish::Answer => Step::Next,
+        Finish::Again(why) => read_again(turn, id, view.id(), why),
     }
-    wait_for_lease(turn, id, shard)
 }
 
-fn held_too_long(turn: &Turn<'_>, id: usize) -> bool {
-    let since_us = turn.clients.get(id).map_or(0, |connection| connection.waits_since_us);
-    since_us > 0 && turn.requests.arrived_us >= since_us + HOLD_US
-}
-
-/// Has a read made that waits for the disk. `place`: the replica, and whether it leads.
-fn defer(
-    turn: &mut Turn<'_>,
-    request: Request<'_>,
-    target: Target,
-    place: (Arc<ShardView>, bool),
-    arrived_us: u64,
-    consistency: Consistency,
-    handler: Handler,
-) -> Step {
-    let Some(ticket) = turn.begin_slow_read(request, target.mask) else { return Step::Stall };
-    turn.requests.sampler.note(&place.0, target.slot, 1);
+/// Has a read made that waits for the disk.
+fn defer(turn: &mut Turn<'_>, request: Request<'_>, mask: Mask, attempt: Attempt, handler: Handler) -> Step {
+    let Some(ticket) = turn.begin_slow_read(request, mask) else { return Step::Stall };
+    turn.requests.sampler.note(attempt.handle(), attempt.request().slot, 1);
     let read = ColdRead {
         store: turn.requests.store.clone(),
         ticket,
         spec: request.spec,
         command: EncodedCommand::new(request.args),
         handler,
-        slot: target.slot,
-        place,
-        arrived_us,
-        consistency,
+        attempt,
         seed: turn.requests.next_seed(),
         held: Vec::new(),
     };
@@ -172,19 +158,20 @@ fn defer(
 
 /// Looks up the versions of watched keys. Nothing of the connection is under way.
 pub(super) fn watch(turn: &mut Turn<'_>, id: usize, keys: &[Vec<u8>], reply: &mut Reply) -> Step {
-    let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
     let slot = keys.first().map_or(Slot(0), |key| vocab::slot_of(key));
-    let waits_since_us = connection.waits_since_us;
-    let arrived_us = if waits_since_us > 0 { waits_since_us } else { turn.requests.arrived_us };
-    let shard = turn.requests.store.known().shard_of(slot).unwrap_or_default();
-    let view = match leads(turn, id, shard, slot) {
-        Ok(view) => view,
-        Err(step) => return step,
+    let asked = ReadRequest::new(slot, Consistency::Absolute, arrived_us(turn, id));
+    let known = turn.requests.store.known();
+    let local = turn.requests.store.local(&known, known.shard_of(slot));
+    let attempt = match asked.begin(local, turn.now, || turn.requests.store.moment()) {
+        Begin::Run(attempt) => attempt,
+        Begin::WaitForLease(shard) => return wait_for_lease(turn, id, shard),
+        Begin::NotHere(why) => return not_here(turn, id, slot, Consistency::Absolute, &why),
     };
+    let view = *attempt.handle();
     let mut versions = Vec::with_capacity(keys.len());
     for key in keys {
         let absent = view.watch_absent(key);
-        match SnapshotSpace::new(&view, turn.now.wall_ms, 0).get(key) {
+        match SnapshotSpace::new(view, turn.now.wall_ms, 0).get(key) {
             Ok(Some(record)) => versions.push(Ok(record.view().version)),
             Ok(None) => versions.push(Err(absent)),
             Err(fault) => {
@@ -193,8 +180,8 @@ pub(super) fn watch(turn: &mut Turn<'_>, id: usize, keys: &[Vec<u8>], reply: &mu
             }
         }
     }
-    if !view.owns(slot) || !view.readable(arrived_us, steady_us()) {
-        return wait_for_lease_or_refuse(turn, id, shard, Consistency::Absolute, reply);
+    if let Finish::Again(why) = attempt.finish(steady_us) {
+        return read_again(turn, id, view.id(), why);
     }
     if let Some(connection) = turn.clients.get_mut(id) {
         for (key, version) in keys.iter().zip(versions) {

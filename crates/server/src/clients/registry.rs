@@ -319,7 +319,7 @@ fn reads_too(name: &str) -> bool {
 /// What the connection has written is in the shard's last entry, or before it: for WAIT.
 fn note_written(store: &NodeShared, connection: &mut Connection, ticket: &Ticket) {
     let known = store.known();
-    if let Some(view) = known.shard_of(ticket.slot).and_then(|shard| known.view(shard)) {
+    if let Some(view) = known.shard_of(ticket.slot).and_then(|shard| known.view(shard.0 as usize)) {
         connection.session.wrote(view.id(), view.engine().applied_index());
     }
 }

@@ -2,40 +2,22 @@
 
 use super::connection::{ColdWrite, RunningTransaction};
 use super::dispatch::{Request, Step, Target, Turn, Wanted};
-use super::read::wait_for_leader;
+use super::read::{arrived_us, not_here};
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect, LIKELY_REPLY_BYTES};
-use crate::access::Access;
-use crate::cold_reads::ColdRead;
+use crate::cold_reads::{ColdRead, begin_patiently};
 use crate::disk_reads::{Cold, ColdRows};
 use crate::mailbox::{KeyHashes, Submission};
 use crate::peers::call_leader;
 use crate::scatter_gather::{SLOTS, ranges_text};
 use crate::shared::NodeShared;
+use node::command::Handler;
+use node::read::{Begin, Hold, NotHere, ReadRequest, Refusal, leader_access};
 use node::session::{Consistency, Transaction};
-use node::{EncodedCommand, EntryBuilder, ExpectedReply, ShardView, Ticket, Write, admission, key_hash};
+use node::{EncodedCommand, EntryBuilder, ExpectedReply, Ticket, Write, admission, key_hash};
 use resp::Reply;
 use resp::table;
-use std::sync::Arc;
 use vocab::Slot;
-
-/// Whether this node leads the shard of a write: if not, the client has been answered, or waits.
-pub(super) fn leads(turn: &mut Turn<'_>, id: usize, shard: usize, slot: Slot) -> Result<Arc<ShardView>, Step> {
-    let known = turn.requests.store.known();
-    let text = match turn.requests.store.access(&known, shard, slot, Consistency::Absolute) {
-        Access::Leader(view) | Access::Follower(view) => return Ok(view.clone()),
-        Access::Refused(text) => Some(text),
-        Access::Wait => None,
-    };
-    let mut reply = Reply::default();
-    if let Some(connection) = turn.clients.get(id) {
-        reply.proto = connection.session.proto();
-    }
-    Err(match text {
-        Some(text) => turn.refuse(id, &text, &mut reply),
-        None => wait_for_leader(turn, id, Consistency::Absolute, &mut reply),
-    })
-}
 
 pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, keys: KeyHashes) -> Step {
     let Request { id, spec, args } = request;
@@ -43,17 +25,21 @@ pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, k
         return turn.stall(id);
     }
     let Target { shard, slot, mask } = target;
-    let view = match leads(turn, id, shard, slot) {
-        Ok(view) => view,
-        Err(step) => return step,
+    let known = turn.requests.store.known();
+    let hold = Hold::for_leader(arrived_us(turn, id));
+    let local = turn.requests.store.local(&known, shard);
+    let leader = match leader_access(local, slot, hold, turn.requests.arrived_us) {
+        Ok(leader) => leader,
+        Err(why) => return not_here(turn, id, slot, Consistency::Absolute, &why),
     };
+    let view = leader.handle();
     let answers_values = spec.answers_values(args);
     // How long the answer will be is only known of what is in memory.
     let ready = (!answers_values && turn.requests.store.reads_are_fast(turn.now.wall_ms))
         || spec.keys(args).is_ok_and(|mut positions| positions.all(|at| view.is_cached(args[at])));
     let command = EncodedCommand::new(args);
     let Some(ticket) = turn.begin(request, mask, Effect::Write) else { return Step::Stall };
-    let reply_bytes = if answers_values { ExpectedReply::of(&view, spec, args).bytes() } else { 0 };
+    let reply_bytes = if answers_values { ExpectedReply::of(view, spec, args).bytes() } else { 0 };
     let ticket = Ticket { slot, reply_bytes, ..ticket };
     turn.requests.store.write_queued(command.bytes());
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
@@ -62,16 +48,16 @@ pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, k
     }
     if ready && connection.cold.is_empty() {
         let write = Write::Command(command);
-        turn.requests.wanted.writes.push(Submission { shard, write, keys, ticket });
+        turn.requests.wanted.writes.push(Submission { shard: view.id(), write, keys, ticket });
         return Step::Next;
     }
     // The rows that the command will find are brought into the cache first, so that applying it need not wait for the
     // disk. The connection's later writes queue up behind it.
     if !ready {
-        let rows = ColdRows::of_write(&turn.requests.store, view, command.clone(), turn.now.wall_ms, ticket);
+        let rows = ColdRows::of_write(&turn.requests.store, view.clone(), command.clone(), turn.now.wall_ms, ticket);
         turn.requests.wanted.reads.push(Cold::Rows(rows));
     }
-    let submission = Submission { shard, write: Write::Command(command), keys, ticket };
+    let submission = Submission { shard: view.id(), write: Write::Command(command), keys, ticket };
     connection.cold.push_back(ColdWrite { ready, submission });
     Step::Next
 }
@@ -92,7 +78,7 @@ pub(super) fn clear_shards(turn: &mut Turn<'_>, ticket: Ticket) {
         if known.view(at).is_some_and(|view| view.leading()) {
             turn.requests.store.write_queued(Write::Clear.bytes());
             let ticket = Ticket { slot: Slot(first), ..part };
-            let submission = Submission { shard: at, write: Write::Clear, keys: KeyHashes::new(), ticket };
+            let submission = Submission { shard, write: Write::Clear, keys: KeyHashes::new(), ticket };
             turn.requests.wanted.writes.push(submission);
             continue;
         }
@@ -121,7 +107,7 @@ pub(super) fn warmed(store: &NodeShared, wanted: &mut Wanted, clients: &mut Clie
     while let Some(ColdWrite { mut submission, .. }) = connection.cold.pop_front_if(|cold| cold.ready) {
         if let Write::Command(command) = &submission.write
             && submission.ticket.reply_bytes > 0
-            && let Some(view) = store.known().view(submission.shard)
+            && let Some(view) = store.known().view(submission.shard.0 as usize)
             && let Ok(spec) = table::resolve(&command.args())
         {
             // By now it is known how long the answer will be.
@@ -134,7 +120,9 @@ pub(super) fn warmed(store: &NodeShared, wanted: &mut Wanted, clients: &mut Clie
 
 pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transaction) -> Step {
     let slot = transaction.slot().unwrap_or(Slot(0));
-    let shard = turn.requests.store.known().shard_of(slot).unwrap_or_default();
+    let Some(shard) = turn.requests.store.known().shard_of(slot) else {
+        return not_here(turn, id, slot, Consistency::Absolute, &NotHere::Refuse(Refusal::NoStore));
+    };
     let commands: Vec<EncodedCommand> = transaction.data().cloned().collect();
     let hashes = |command: &EncodedCommand| {
         let args = command.args();
@@ -147,7 +135,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
     let request = Request { id, spec, args: &[b"exec"] };
     let Some(ticket) = turn.begin(request, ALL_KEYS, Effect::Unsettled) else { return Step::Stall };
     let (known, writes) = (turn.requests.store.known(), transaction.has_writes());
-    let view = known.view(shard).filter(|view| view.leading());
+    let view = known.view(shard.0 as usize).filter(|view| view.leading());
     let expected = |command: &EncodedCommand| {
         let args = command.args();
         let spec = table::resolve(&args).ok();
@@ -160,26 +148,20 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
         connection.transaction = Some(RunningTransaction { sequence: ticket.sequence, transaction });
         connection.promise(ticket.sequence, expected.known_bytes);
     }
-    if let Some(view) = view
-        && !writes
-    {
+    if !writes {
         // What only reads is no matter for the log: it is read from one snapshot.
         let mut item = EntryBuilder::new();
         item.transaction(&watches, &commands);
-        let read = ColdRead {
-            store: turn.requests.store.clone(),
-            ticket,
-            spec,
-            command: EncodedCommand::new(&[spec.name.as_bytes(), &item.seal(0)]),
-            handler: node::read_transaction,
-            slot,
-            place: (view.clone(), true),
-            arrived_us: turn.requests.arrived_us,
-            consistency: Consistency::Absolute,
-            seed: turn.requests.next_seed(),
-            held: Vec::new(),
-        };
-        turn.requests.wanted.reads.push(Cold::Read(read));
+        let command = EncodedCommand::new(&[spec.name.as_bytes(), &item.seal(0)]);
+        let (store, seed) = (turn.requests.store.clone(), turn.requests.next_seed());
+        let handler: Handler = node::read_transaction;
+        let read = move |attempt| ColdRead { store, ticket, spec, command, handler, attempt, seed, held: Vec::new() };
+        let asked = ReadRequest::new(slot, Consistency::Absolute, turn.requests.arrived_us);
+        let local = turn.requests.store.local(&known, Some(shard));
+        match asked.begin(local, turn.now, || turn.requests.store.moment()) {
+            Begin::Run(attempt) => turn.requests.wanted.reads.push(Cold::Read(read(attempt.into()))),
+            Begin::WaitForLease(_) | Begin::NotHere(_) => begin_patiently(&turn.requests.store, asked, ticket, read),
+        }
         return Step::Next;
     }
     if let Err(text) = admission::check_reply(expected.known_bytes) {

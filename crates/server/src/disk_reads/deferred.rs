@@ -63,7 +63,7 @@ impl Cold {
         match self {
             Self::Read(read) => {
                 let args = read.command.args();
-                read.spec.keys(&args).into_iter().flatten().for_each(|at| take(&read.place.0, args[at]));
+                read.spec.keys(&args).into_iter().flatten().for_each(|at| take(read.attempt.handle(), args[at]));
             }
             Self::Rows(rows) => rows.item.each_key(|key| take(&rows.view, key)),
         }

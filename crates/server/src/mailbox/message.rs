@@ -21,7 +21,7 @@ pub(crate) type KeyHashes = SmallVec<[KeyHash; 4]>;
 /// A write on its way to the worker that owns its shard.
 pub(crate) struct Submission {
     /// The shard.
-    pub(crate) shard: usize,
+    pub(crate) shard: ShardId,
     /// What to write.
     pub(crate) write: Write,
     /// Hashes of the write's keys.

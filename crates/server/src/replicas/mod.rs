@@ -4,6 +4,6 @@ mod open;
 mod split;
 mod transfers;
 
-pub(crate) use open::{open_held, open_shards};
+pub(crate) use open::{open_planned, open_shards};
 pub(crate) use split::fork_behind;
 pub(crate) use transfers::{receive_snapshot, send_snapshot, start_transfers, transfer_facts};

@@ -1,10 +1,11 @@
 //! Opening this node's replicas: tree and log of each, brought up to date where nobody else is needed for that.
 
-use super::split::{fork, joined_slots, will_be_forked};
-use crate::holdings::{SET_ASIDE, sweep};
+use super::split::{comes_by_split_here, fork, joined_slots};
+use crate::holdings::{SET_ASIDE, local_replicas, remove_leftovers};
 use crate::mailbox::Opened;
 use crate::shared::{NodeShared, read_map};
 use cluster::Map;
+use node::control::reconcile::{Reconciliation, reconcile};
 use node::peer::PeerMessage;
 use node::{Answers, Effects, Shard, ShardView, SnapshotTask, SplitTask, Ticket};
 use replica::{LogStore, LogWrite, Members, Replica};
@@ -55,10 +56,10 @@ pub(crate) fn open_shards(store: &NodeShared) -> Result<Vec<Opened>, String> {
 /// anew from its peers when an operator says so; a node that has no peers does not start.
 fn open_replicas(store: &NodeShared, map: &Arc<Map>) -> Result<Vec<Opened>, String> {
     store.directory.set_map(map.clone());
-    sweep(store, map)?;
-    let given: Vec<Given> = map.replicas_on(store.node()).map(|(shard, replica)| (shard, replica.id)).collect();
-    let (mut opened, mut failed) = (Vec::with_capacity(given.len()), None);
-    open_held(store, map, &given, &mut |(shard, replica), one| match one {
+    let plan = reconcile(map, store.node(), &local_replicas(store));
+    remove_leftovers(store, &plan.remove)?;
+    let (mut opened, mut failed) = (Vec::with_capacity(plan.open.len() + plan.begin.len()), None);
+    open_planned(store, map, &plan, &mut |(shard, replica), one| match one {
         Ok(one) => opened.push(one),
         Err(why) if store.is_alone() => _ = failed.get_or_insert(why),
         Err(why) => store.holdings.damaged(shard, replica, why),
@@ -67,35 +68,37 @@ fn open_replicas(store: &NodeShared, map: &Arc<Map>) -> Result<Vec<Opened>, Stri
     failed.map_or(Ok(opened), Err)
 }
 
-/// Opens replicas, except those that are known to be of no use, and those whose shard is only about to be made. Each is
-/// given to `take`, or why it cannot be opened. It goes on until the store stops.
-pub(crate) fn open_held(
+/// Opens replicas, and begins those that do not come by a split. Each is given to `take`, or why it cannot be opened. It
+/// goes on until the store stops.
+pub(crate) fn open_planned(
     store: &NodeShared,
     map: &Map,
-    given: &[Given],
+    plan: &Reconciliation,
     take: &mut dyn FnMut(Given, Result<Opened, String>),
 ) {
-    let of_use = given.iter().copied().filter(|(shard, replica)| !store.holdings.is_damaged(*shard, *replica));
-    // Whether a shard is about to be made out of another shows only once that one is open: those without a group last.
-    let is_known = |(shard, _): &Given| !matches!(store.log.state(*shard), Ok(None));
-    let (known, new): (Vec<Given>, Vec<Given>) = of_use.partition(is_known);
-    for together in known.chunks(TOGETHER_MAX).chain(new.chunks(TOGETHER_MAX)) {
+    for together in plan.open.chunks(TOGETHER_MAX) {
         if store.is_stopping() {
             return;
         }
         open_together(store, map, together, take);
     }
+    for together in plan.begin.chunks(TOGETHER_MAX) {
+        if store.is_stopping() {
+            return;
+        }
+        let joined = joined_slots(store);
+        let comes = |shard: ShardId| store.forks.contains(shard) || comes_by_split_here(store, map, shard, &joined);
+        let begun: Vec<Given> = together.iter().copied().filter(|(shard, _)| !comes(*shard)).collect();
+        open_together(store, map, &begun, take);
+    }
 }
 
 fn open_together(store: &NodeShared, map: &Map, given: &[Given], take: &mut dyn FnMut(Given, Result<Opened, String>)) {
-    let joined = joined_slots(store);
     let mut wanted = Vec::with_capacity(given.len());
     for &(shard, me) in given {
-        match will_be_forked(store, map, shard, &joined) {
-            Ok(true) => {}
-            Ok(false) if store.dir.is_set_aside(shard, me) => take((shard, me), Err(SET_ASIDE.to_owned())),
-            Ok(false) => wanted.push((shard, me)),
-            Err(why) => take((shard, me), Err(why)),
+        match store.dir.is_set_aside(shard, me) {
+            true => take((shard, me), Err(SET_ASIDE.to_owned())),
+            false => wanted.push((shard, me)),
         }
     }
     let mut write = LogWrite::default();

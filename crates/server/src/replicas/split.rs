@@ -9,6 +9,7 @@ use crate::mailbox::{Forked, Opened, WorkerMessage};
 use crate::os::spawn_critical;
 use crate::shared::NodeShared;
 use cluster::Map;
+use node::control::reconcile::{comes_by_split, wants_fork};
 use node::{Shard, ShardView, SplitTask};
 use replica::{LogStore, Replica};
 use std::collections::BTreeSet;
@@ -57,13 +58,8 @@ pub(super) fn fork(store: &NodeShared, task: &SplitTask) -> Result<Option<Opened
     let shard = task.child;
     let text = |e: replica::Error| e.to_string();
     let map = store.known().map.clone();
-    let given = map.as_ref().and_then(|map| map.shards.get(&shard)).map(|info| info.replica_on(store.node()));
-    if given.is_some_and(|given| given.is_none_or(|given| given.id != task.replica)) {
-        // The entry is applied again long after: the replica has gone to another node since.
-        return Ok(None);
-    }
-    if store.log.state(shard).map_err(text)?.is_some() {
-        // It was made before, and opened at the start.
+    let has_group = store.log.state(shard).map_err(text)?.is_some();
+    if !wants_fork(map.as_deref(), store.node(), shard, task.replica, has_group) {
         return Ok(None);
     }
     let tree = fork_tree(store, task)?;
@@ -101,30 +97,12 @@ fn fork_tree(store: &NodeShared, task: &SplitTask) -> Result<Arc<dyn Engine>, St
     }
 }
 
-/// Whether a replica that the map gives this node will come by itself, as a part of another shard's that is here: then
-/// it must not be begun with nothing.
-/// `joined` are the slots of replicas here that have come to some entry.
-pub(super) fn will_be_forked(store: &NodeShared, map: &Map, shard: ShardId, joined: &SlotSet) -> Result<bool, String> {
-    if store.forks.contains(shard) {
-        return Ok(true);
-    }
-    let Some(info) = map.shards.get(&shard) else { return Ok(false) };
-    if store.log.state(shard).map_err(|e| e.to_string())?.is_some() {
-        return Ok(false);
-    }
-    let first = |slots: &[(u16, u16)]| slots.first().map(|range| Slot(range.0));
-    if let Some(split) = map.splits.get(&shard) {
-        // Until it is over the parent has the same replicas. One that has applied nothing since the node's start, or
-        // cannot be opened, may come to the entry yet: were the child begun on a majority, it would have no leader.
-        let given = map.shards.get(&split.parent).is_some_and(|parent| parent.replica_on(store.node()).is_some());
-        let known = store.known();
-        let parent = known.view(split.parent.0 as usize);
-        let gone_by = parent.is_some_and(|view| first(&split.slots).is_some_and(|slot| !view.has_slot(slot)));
-        return Ok(given && !gone_by);
-    }
-    // A replica here that it was a part of, and that has not come so far yet. Where there is none, or where it has gone
-    // by with a snapshot, the child is sent by its leader.
-    Ok(first(&info.slots).is_some_and(|slot| joined.contains(slot)))
+/// Whether a replica of which the log has nothing will come by a split. `joined` are the slots of replicas here that have
+/// come to some entry.
+pub(super) fn comes_by_split_here(store: &NodeShared, map: &Map, shard: ShardId, joined: &SlotSet) -> bool {
+    let known = store.known();
+    let parent = |parent: ShardId| known.view(parent.0 as usize).map(|view| &**view);
+    comes_by_split(map, store.node(), shard, parent, |slot| joined.contains(slot))
 }
 
 /// The slots of this node's replicas that have come to some entry.

@@ -22,6 +22,11 @@ impl Forks {
         self.lock().contains(&child)
     }
 
+    /// All of them.
+    pub(crate) fn all(&self) -> BTreeSet<ShardId> {
+        self.lock().clone()
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeSet<ShardId>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -88,7 +88,7 @@ impl Effects for Shell {
 
     fn not_leader(&mut self, shard: ShardId, ticket: &Ticket) {
         let mut reply = Reply::new(ticket.proto);
-        match self.store.redirection(shard.0 as usize, ticket.slot) {
+        match self.store.redirection(shard, ticket.slot) {
             Some(text) => reply.error(&text),
             None => reply.error("CLUSTERDOWN The cluster is down: the shard has no leader now; nothing was written"),
         }

@@ -19,9 +19,10 @@ use crate::os::{BusyPoll, TICK};
 use crate::shared::NodeShared;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
+use node::Answers;
 use node::control::Control;
 use node::core::{Core, Logging};
-use node::{Answers, ShardView};
+use node::read::is_slot_moving;
 use replica::LogWrite;
 use resp::Reply;
 use std::io;
@@ -357,21 +358,20 @@ impl Worker {
 
     /// Hands a write to the worker that owns its shard.
     fn hand_over(&mut self, submission: Submission) {
-        if self.store.owner_of(submission.shard) == self.index {
+        if self.store.owner_of(submission.shard.0 as usize) == self.index {
             self.submit(submission);
         } else {
-            self.store.tell_owner(ShardId(submission.shard as u32), WorkerMessage::Write(submission));
+            self.store.tell_owner(submission.shard, WorkerMessage::Write(submission));
         }
     }
 
     /// Hands a write to its shard, which this worker owns.
     fn submit(&mut self, submission: Submission) {
         let Submission { shard, write, keys, ticket } = &submission;
-        let id = ShardId(*shard as u32);
-        let given_away = |view: &ShardView| view.leading() && !view.owns(ticket.slot);
-        if write.is_of_slot() && self.core.shard(id).is_some_and(|shard| given_away(shard.view())) {
+        let is_moving = |shard: &node::Shard| is_slot_moving(shard.view(), ticket.slot);
+        if write.is_of_slot() && self.core.shard(*shard).is_some_and(is_moving) {
             self.fenced.hold(submission, self.now.mono_us);
-        } else if self.core.submit(id, write, keys, *ticket, &mut self.shell) {
+        } else if self.core.submit(*shard, write, keys, *ticket, &mut self.shell) {
             self.queued_bytes += write.bytes();
         } else {
             self.store.write_left(write.bytes());

@@ -1,13 +1,11 @@
 //! Writes of slots that are between two shards: they wait until it is known which shard has the slot, and who leads it.
 
-use crate::access::Access;
+use crate::access::refusal_text;
 use crate::mailbox::Submission;
 use crate::shared::NodeShared;
 use node::Ticket;
+use node::read::{Hold, NotHere, leader_access};
 use node::session::Consistency;
-
-/// How long a write waits for the shard that has its slot now to be led, in µs.
-const HELD_WITHIN_US: u64 = 5_000_000;
 
 /// A write that waits.
 struct FencedWrite {
@@ -44,18 +42,17 @@ impl FencedWrites {
         for fenced in std::mem::take(&mut self.0) {
             let known = store.known();
             let ticket = fenced.submission.ticket;
-            let shard = known.shard_of(ticket.slot).unwrap_or_default();
-            let text = match store.access(&known, shard, ticket.slot, Consistency::Absolute) {
-                Access::Leader(_) | Access::Follower(_) => {
-                    writes.push(Submission { shard, ..fenced.submission });
+            let local = store.local(&known, known.shard_of(ticket.slot));
+            let text = match leader_access(local, ticket.slot, Hold::for_slot_move(fenced.since_us), now_us) {
+                Ok(leader) => {
+                    writes.push(Submission { shard: leader.handle().id(), ..fenced.submission });
                     continue;
                 }
-                Access::Wait if now_us < fenced.since_us + HELD_WITHIN_US => {
+                Err(NotHere::Wait { .. }) => {
                     self.0.push(fenced);
                     continue;
                 }
-                Access::Wait => store.no_leader(Consistency::Absolute),
-                Access::Refused(text) => text,
+                Err(why) => refusal_text(&known, ticket.slot, Consistency::Absolute, &why),
             };
             store.write_left(fenced.submission.write.bytes());
             refused.push(RefusedWrite { ticket, text });

@@ -12,11 +12,14 @@ use vocab::ShardId;
 /// A key of a group.
 type Place = (usize, Key);
 
-/// One read by a replica, at the moment at which it was made.
+/// A replica on a node since one of the node's starts: the node's place, the start's number, the shard.
+pub type Opened = (usize, u64, ShardId);
+
+/// One read by a replica that does not lead.
 #[derive(Clone, Copy, Debug)]
 pub struct WeakRead {
-    /// Tells the replica, and how often it was opened.
-    pub replica: (usize, u64, u32),
+    /// Which replica answers.
+    pub replica: Opened,
     /// Of which group.
     pub group: usize,
     /// Which key.
@@ -25,8 +28,10 @@ pub struct WeakRead {
     pub seen: Seen,
     /// What was promised.
     pub consistency: Consistency,
-    /// When.
-    pub at: Micros,
+    /// When it began.
+    pub began: Micros,
+    /// When it was answered.
+    pub ended: Micros,
 }
 
 /// What is known of keys, and what each replica has shown.
@@ -36,11 +41,19 @@ pub struct Weak {
     told: BTreeMap<Place, Vec<(Micros, u64)>>,
     /// Keys that may have been removed.
     removed: BTreeSet<Place>,
-    shown: BTreeMap<((usize, u64, u32), Place), u64>,
+    /// By replica and key: when a version was answered, and which, both rising.
+    shown: BTreeMap<(Opened, Place), Vec<(Micros, u64)>>,
+    /// By replica: the entry up to which it knew all to be committed when it was opened.
+    opened: BTreeMap<Opened, u64>,
 }
 
 impl Weak {
-    /// Somebody was told of a version.
+    /// A replica is open, and knew before that entries up to `committed` were.
+    pub fn opened(&mut self, replica: Opened, committed: u64) {
+        self.opened.entry(replica).or_insert(committed);
+    }
+
+    /// A client was told of a version.
     pub fn told(&mut self, group: usize, key: Key, version: u64, at: Micros) {
         let told = self.told.entry((group, key)).or_default();
         if told.last().is_none_or(|(_, last)| *last < version) {
@@ -51,7 +64,7 @@ impl Weak {
     /// What was written to a group after entry `cut` of its shard is lost.
     pub fn forget(&mut self, group: usize, shard: ShardId, cut: u64) {
         self.told.iter_mut().filter(|((of, _), _)| *of == group).for_each(|(_, told)| told.retain(|(_, v)| *v <= cut));
-        self.shown.retain(|((_, _, of), _), _| *of != shard.0);
+        self.shown.retain(|((_, _, of), _), _| *of != shard);
     }
 
     /// Somebody wants a key removed, or it may expire.
@@ -76,8 +89,12 @@ impl Weak {
         let place = (read.group, read.key);
         let floor = match (read.consistency, slack) {
             (Consistency::Version { token }, _) => self.newest(&place, |_, version| version <= token),
+            (Consistency::Any, _) => self
+                .opened
+                .get(&read.replica)
+                .map_or(0, |committed| self.newest(&place, |_, version| version <= *committed)),
             (Consistency::Lag { ms }, Some(slack)) => {
-                let until = read.at.saturating_sub(ms * 1000 + slack);
+                let until = read.began.saturating_sub(ms * 1000 + slack);
                 self.newest(&place, |at, _| at <= until)
             }
             _ => 0,
@@ -95,10 +112,14 @@ impl Weak {
             return Err(format!("version {floor} at least was to be seen: {read:?}"));
         }
         let shown = self.shown.entry((read.replica, place)).or_default();
-        if version < *shown {
-            return Err(format!("the replica had shown version {shown} before: {read:?}"));
+        // Of reads at the same time, any may be answered first.
+        let before = shown.iter().rev().find(|(ended, _)| *ended <= read.began);
+        if let Some((_, before)) = before.filter(|(_, before)| version < *before) {
+            return Err(format!("the replica had shown version {before} before: {read:?}"));
         }
-        *shown = version;
+        if shown.last().is_none_or(|(_, last)| *last < version) {
+            shown.push((read.ended, version));
+        }
         Ok(())
     }
 }
@@ -108,7 +129,7 @@ mod tests {
     use super::*;
 
     fn read(seen: Seen, consistency: Consistency, at: Micros) -> WeakRead {
-        WeakRead { replica: (0, 1, 1), group: 3, key: 1, seen, consistency, at }
+        WeakRead { replica: (0, 1, ShardId(1)), group: 3, key: 1, seen, consistency, began: at, ended: at }
     }
 
     #[test]
@@ -139,5 +160,17 @@ mod tests {
         weak.may_go(3, 1);
         weak.told(3, 1, 9, 3);
         assert_eq!(weak.check(&read(None, token, 9), None, None), Ok(()), "it may have been removed");
+        let mut weak = Weak::default();
+        weak.told(3, 1, 5, 1_000);
+        weak.opened((0, 1, ShardId(1)), 4);
+        assert_eq!(weak.check(&read(None, any, 9), None, None), Ok(()), "it was opened before that was committed");
+        let mut weak = Weak::default();
+        weak.told(3, 1, 5, 1_000);
+        weak.opened((0, 1, ShardId(1)), 5);
+        assert!(weak.check(&read(None, any, 9), None, None).is_err(), "it had that when it was opened");
+        let mut weak = Weak::default();
+        let (late, early) = (WeakRead { began: 1, ended: 7, ..read(Some((7, 5)), any, 0) }, read(Some((8, 9)), any, 4));
+        assert_eq!(weak.check(&early, Some(9), None), Ok(()));
+        assert_eq!(weak.check(&late, Some(5), None), Ok(()), "it began before the other was answered");
     }
 }

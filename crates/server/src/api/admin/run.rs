@@ -124,7 +124,7 @@ fn leading(store: &Arc<NodeShared>, request: &AdminRequest) -> Answer {
     let view = store.known().view(0).filter(|view| view.serving()).cloned();
     let nobody = || AdminError::Unavailable("this node does not lead the metadata group".to_owned());
     let view = view.ok_or_else(nobody)?;
-    if !store.confirm_read(&view, steady_us()) {
+    if !store.confirm_leader(&view, steady_us()) {
         return Err(nobody());
     }
     match request {
