@@ -8,30 +8,10 @@ use crate::history::{Action, Answer, KEYS, Outcome as Told};
 use crate::request::{Form, Request, key_name};
 use crate::schedule::{MILLISECOND, SECOND};
 use crate::world::{Outcome, World, place_of};
-use std::collections::BTreeMap;
 use vocab::{NodeId, slot_of};
 
 /// How often a request with a number is sent at the most.
 const ATTEMPTS_MAX: u32 = 8;
-
-/// One client.
-#[derive(Default)]
-pub struct Client {
-    /// The operation that it waits for.
-    waits: Option<(usize, Request)>,
-    /// Where it believes that the shards of groups of keys are led.
-    leaders: BTreeMap<usize, NodeId>,
-    /// Reads that it has yet to make at the end.
-    last: Vec<Request>,
-    /// Of a request that clears a shard: its operations in other groups.
-    twins: Vec<usize>,
-    /// How many of its requests had a number.
-    numbers: u64,
-    /// How often it has sent the request that it waits for.
-    attempts: u32,
-    /// One of these attempts may have been made.
-    unsure: bool,
-}
 
 impl World {
     /// A client asks.
@@ -94,6 +74,8 @@ impl World {
     fn send(&mut self, number: usize, operation: usize, request: Request) {
         self.clients[number].attempts += 1;
         let known = self.clients[number].leaders.get(&request.group).map(|node| place_of(*node));
+        // Some know of a leader of long ago.
+        let known = known.filter(|_| !self.prng.happens(100));
         let place = known.unwrap_or_else(|| self.prng.below(self.plan.nodes as u64) as usize);
         self.clients[number].waits = Some((operation, request.clone()));
         let delay = self.prng.between(50, 1000);

@@ -8,6 +8,7 @@
 use crate::chance::Chance;
 use crate::check::linear;
 use crate::event::Place;
+use crate::recovery::Recovery;
 use crate::schedule::SECOND;
 use crate::world::{Outcome, World, place_of};
 use cluster::{Map, PlanKind, PlanState};
@@ -19,15 +20,6 @@ use vocab::{NodeId, ReplicaId, ShardId, slot_of};
 const DRAWS: usize = 20;
 /// How many events are searched for the one that must be there.
 const EVENTS: usize = 10_000;
-
-/// Where a group of keys began anew.
-#[derive(Clone, Copy, Debug)]
-pub struct Recovery {
-    /// Operations that began before belong to what was before.
-    moment: u64,
-    /// The end of the log that is gone on with: what is found and was written up to there was there already.
-    last: u64,
-}
 
 /// A replica, its shard's voters as it has them, and the term that it is in.
 pub struct Standing {

@@ -4,9 +4,27 @@ use cluster::Map;
 use node::peer::PeerMessage;
 use node::{Answers, ColdItem, Effects, ShardView, SnapshotTask, SplitTask, Ticket, Warmth, cold_items};
 use replica::{Entry, Members};
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::sync::Arc;
 use vocab::{NodeId, ShardId};
+
+/// A read from disk for entries that wait.
+pub struct Prefetch {
+    pub(crate) handle: Arc<ShardView>,
+    pub(crate) item: ColdItem,
+    /// How many reads the entries still wait for, this one included.
+    pub(crate) left: Rc<Cell<usize>>,
+}
+
+impl Prefetch {
+    /// Whose entries wait.
+    #[must_use]
+    pub fn shard(&self) -> ShardId {
+        self.handle.id()
+    }
+}
 
 /// What the cores of a node ask for in one step.
 #[derive(Default)]

@@ -1,10 +1,10 @@
 //! What can happen in a simulated world.
 
+use crate::client_read::RunningRead;
+use crate::effects::Prefetch;
+use crate::fork::Fork;
 use crate::history::Answer;
-use crate::prefetch::Prefetch;
-use crate::reading::RunningRead;
 use crate::request::Request;
-use crate::splitting::Fork;
 use cluster::{Change, Map};
 use node::SnapshotTask;
 use node::peer::{Order, PeerMessage};

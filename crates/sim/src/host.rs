@@ -1,23 +1,23 @@
 //! One node: a core with what a server would have around it, on a disk and with clocks of its own.
 
+use crate::client_read::ClientRead;
 use crate::clock::Clock;
 use crate::disk::Disk;
-use crate::reading::ClientRead;
 use crate::request::{Form, Request};
 use crate::schedule::Micros;
-use cluster::{Map, NodeInfo, Routes};
+use cluster::{Map, NodeInfo, Routes, Split};
 use node::command::{self, Call};
-use node::control::reconcile::{LocalGroup, LocalReplica, Removal, reconcile};
+use node::control::reconcile::{LocalGroup, LocalReplica, Removal, comes_by_split, has_split, reconcile};
 use node::control::{Control, Shape};
 use node::core::{Core, Logging};
-use node::read::LeaderCell;
+use node::read::{LeaderCell, LocalShard};
 use node::{CachedSpace, Fault, Shard, ShardView, Slots, SnapshotSpace, StoreClock, handlers};
 use replica::{DiskHealth, LogStore, LogWrite, Replica};
 use resp::{Proto, Reply, table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use storage::{Engine, RowCache};
-use vocab::{Epoch, Moment, NodeId, ReplicaId, ShardId};
+use vocab::{Epoch, Moment, NodeId, ReplicaId, ShardId, Slot};
 
 /// Memory of a node's row cache: enough for all rows of a run.
 const CACHE_BYTES: usize = 4 << 20;
@@ -193,15 +193,15 @@ impl Host {
         process
             .refused
             .retain(|(shard, replica), _| map.replica(*shard, *replica).is_some_and(|there| there.node == me));
-        let plan = reconcile(&map, me, &self.disk.local_replicas(process));
+        let plan = reconcile(&map, me, &local_replicas(&self.disk, process));
         for &(shard, _) in &plan.close {
             if process.core.release(shard).is_some() {
                 process.cache.clear_shard(shard.0);
             }
-            self.disk.remove(Removal { shard, group: true }, &map, me, process);
+            remove(&mut self.disk, Removal { shard, group: true }, &map, me, process);
         }
         for &removal in &plan.remove {
-            self.disk.remove(removal, &map, me, process);
+            remove(&mut self.disk, removal, &map, me, process);
         }
         let begun = plan.begin.iter().map(|given| (given, true));
         for (&(shard, replica), begins) in plan.open.iter().map(|given| (given, false)).chain(begun) {
@@ -221,46 +221,79 @@ impl Host {
     }
 }
 
-impl Disk {
-    /// What the node has of every shard, on disk and open.
-    fn local_replicas(&self, process: &Process) -> BTreeMap<ShardId, LocalReplica> {
-        let mut all: BTreeMap<ShardId, LocalReplica> = BTreeMap::new();
-        for shard in process.core.shards() {
-            all.entry(shard.view().id()).or_default().open = Some(shard.replica().me());
-        }
-        for shard in self.log.groups() {
-            all.entry(shard).or_default().group = match self.log.state(shard) {
-                Ok(state) => state.map_or(LocalGroup::None, |state| LocalGroup::Of(state.replica)),
-                Err(_) => LocalGroup::Unreadable,
-            };
-        }
-        for shard in self.trees() {
-            all.entry(shard).or_default().tree = true;
-        }
-        for shard in &process.forks {
-            all.entry(*shard).or_default().forking = true;
-        }
-        for (shard, replica) in process.refused.keys() {
-            all.entry(*shard).or_default().damaged = Some(*replica);
-        }
-        all
+impl Process {
+    /// What the node knows of a shard.
+    pub(crate) fn local<'a>(
+        &'a self,
+        node: NodeId,
+        shard: Option<ShardId>,
+        handle: Option<&'a Arc<ShardView>>,
+    ) -> Option<LocalShard<'a>> {
+        let (map, shard) = (self.map.as_deref()?, shard?);
+        Some(LocalShard { node, shard, map, handle, leader: self.leaders.cell(shard) })
     }
 
-    /// Removes a tree, then the log's group.
-    fn remove(&mut self, removal: Removal, map: &Map, me: NodeId, process: &Process) {
-        let shard = removal.shard;
-        let is_given = map.shards.get(&shard).is_some_and(|info| info.replica_on(me).is_some());
-        if self.keeps && !is_given {
-            return;
-        }
-        self.forget_tree(shard);
-        let mut write = LogWrite::default();
-        write.remove(shard);
-        if removal.group
-            && let Err(e) = self.log.write(write, true)
-        {
-            process.health.poison(&e.to_string());
-        }
+    /// The shard that owns a slot, as far as this node knows: by the map, and by what its replicas show.
+    #[must_use]
+    pub fn shard_of(&self, slot: Slot) -> Option<ShardId> {
+        let shard = self.routes.as_ref()?.shard_of(slot);
+        let has = |split: &Split| split.slots.iter().any(|&(first, last)| (first..=last).contains(&slot.0));
+        let splits = self.map.iter().flat_map(|map| &map.splits);
+        let mut of_slot = splits.filter(|(_, split)| split.parent == shard && has(split));
+        let view = |shard: ShardId| self.core.shard(shard).map(|shard| &**shard.view());
+        let child = of_slot.find(|(child, split)| has_split(split, view(split.parent), view(**child)));
+        Some(child.map_or(shard, |(child, _)| *child))
+    }
+
+    /// Whether a replica of which the log has nothing will come by a split.
+    #[must_use]
+    pub fn comes_by_split(&self, map: &Map, me: NodeId, shard: ShardId) -> bool {
+        let parent = |parent: ShardId| self.core.shard(parent).map(|shard| &**shard.view());
+        let others =
+            self.core.shards().map(Shard::view).filter(|view| view.id() != ShardId::META && view.id() != shard);
+        let has_joined = |slot: Slot| others.into_iter().any(|view| view.has_slot(slot) && view.has_joined());
+        comes_by_split(map, me, shard, parent, has_joined)
+    }
+}
+
+/// What the node has of every shard, on disk and open.
+fn local_replicas(disk: &Disk, process: &Process) -> BTreeMap<ShardId, LocalReplica> {
+    let mut all: BTreeMap<ShardId, LocalReplica> = BTreeMap::new();
+    for shard in process.core.shards() {
+        all.entry(shard.view().id()).or_default().open = Some(shard.replica().me());
+    }
+    for shard in disk.log.groups() {
+        all.entry(shard).or_default().group = match disk.log.state(shard) {
+            Ok(state) => state.map_or(LocalGroup::None, |state| LocalGroup::Of(state.replica)),
+            Err(_) => LocalGroup::Unreadable,
+        };
+    }
+    for shard in disk.trees() {
+        all.entry(shard).or_default().tree = true;
+    }
+    for shard in &process.forks {
+        all.entry(*shard).or_default().forking = true;
+    }
+    for (shard, replica) in process.refused.keys() {
+        all.entry(*shard).or_default().damaged = Some(*replica);
+    }
+    all
+}
+
+/// Removes a tree, then the log's group.
+fn remove(disk: &mut Disk, removal: Removal, map: &Map, me: NodeId, process: &Process) {
+    let shard = removal.shard;
+    let is_given = map.shards.get(&shard).is_some_and(|info| info.replica_on(me).is_some());
+    if disk.keeps && !is_given {
+        return;
+    }
+    disk.forget_tree(shard);
+    let mut write = LogWrite::default();
+    write.remove(shard);
+    if removal.group
+        && let Err(e) = disk.log.write(write, true)
+    {
+        process.health.poison(&e.to_string());
     }
 }
 

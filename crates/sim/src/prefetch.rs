@@ -3,7 +3,7 @@
 
 use crate::bug::Bug;
 use crate::chance::Chance;
-use crate::effects::Outbox;
+use crate::effects::{Outbox, Prefetch};
 use crate::event::{NodeEvent, Place};
 use crate::schedule::MILLISECOND;
 use crate::world::World;
@@ -11,26 +11,9 @@ use node::{ColdItem, ShardView, Warmed};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use vocab::ShardId;
 
 /// How often in a thousand ticks the row cache of a node with a slow disk loses the rows of a shard.
 const EVICTED_PER_MILLE: u64 = 300;
-
-/// A read from disk for entries that wait.
-pub struct Prefetch {
-    handle: Arc<ShardView>,
-    item: ColdItem,
-    /// How many reads the entries still wait for, this one included.
-    left: Rc<Cell<usize>>,
-}
-
-impl Prefetch {
-    /// Whose entries wait.
-    #[must_use]
-    pub fn shard(&self) -> ShardId {
-        self.handle.id()
-    }
-}
 
 impl World {
     /// What a step of a node's core is told and asks for.

@@ -4,71 +4,16 @@
 use crate::bug::Bug;
 use crate::chance::Chance;
 use crate::check::weak::WeakRead;
+use crate::client_read::{ClientRead, RunningRead, Source};
 use crate::event::{NodeEvent, Place};
 use crate::history::{Answer, Outcome as Told};
-use crate::host::{self, Process};
-use crate::request::Request;
-use crate::schedule::{MILLISECOND, Micros};
+use crate::host;
+use crate::schedule::MILLISECOND;
 use crate::world::{Outcome, World, node_id};
 use node::ShardView;
 use node::read::{Again, Attempt, Begin, Finish, NotHere, ReadRequest};
 use node::session::Consistency;
-use std::sync::Arc;
-use vocab::{Moment, ShardId, slot_of};
-
-/// A client's read.
-pub struct ClientRead {
-    /// The operation's number in the history.
-    pub operation: usize,
-    /// What the client asks.
-    pub request: Request,
-    /// The same, as the read protocol has it.
-    asked: ReadRequest,
-}
-
-impl ClientRead {
-    /// Of a request that has come at `arrived_us`, by the node's steady clock.
-    #[must_use]
-    pub fn new(operation: usize, request: Request, arrived_us: u64) -> Self {
-        let consistency = request.weak.unwrap_or(Consistency::Absolute);
-        let asked = ReadRequest::new(slot_of(&request.keys()[0]), consistency, arrived_us);
-        Self { operation, request, asked }
-    }
-}
-
-/// A read that has begun.
-pub struct RunningRead {
-    /// The read.
-    pub read: ClientRead,
-    source: Source,
-    /// When it began.
-    began: Micros,
-}
-
-/// What a read reads.
-enum Source {
-    /// What the read protocol says.
-    Attempt(Attempt),
-    /// What a planted bug takes instead, without asking.
-    Bug(Arc<ShardView>),
-}
-
-impl RunningRead {
-    fn handle(&self) -> &Arc<ShardView> {
-        match &self.source {
-            Source::Attempt(attempt) => attempt.handle(),
-            Source::Bug(handle) => handle,
-        }
-    }
-
-    /// Whether a replica that does not lead answers.
-    fn is_weak(&self) -> bool {
-        match &self.source {
-            Source::Attempt(attempt) => !attempt.leads(),
-            Source::Bug(handle) => self.read.request.weak.is_some() && !handle.leading(),
-        }
-    }
-}
+use vocab::{Moment, ShardId};
 
 /// Whether a planted bug reads although the protocol says no.
 fn reads_anyway(bug: Option<Bug>, asked: &ReadRequest, handle: &ShardView, begun: &Begin<impl Sized>) -> bool {
@@ -225,18 +170,5 @@ impl World {
     /// in between.
     pub(crate) fn turn(&self, place: Place) -> Moment {
         self.hosts[place].turn.unwrap_or_else(|| self.moment(place))
-    }
-}
-
-impl Process {
-    /// What the node knows of a shard.
-    pub(crate) fn local<'a>(
-        &'a self,
-        node: vocab::NodeId,
-        shard: Option<ShardId>,
-        handle: Option<&'a Arc<ShardView>>,
-    ) -> Option<node::read::LocalShard<'a>> {
-        let (map, shard) = (self.map.as_deref()?, shard?);
-        Some(node::read::LocalShard { node, shard, map, handle, leader: self.leaders.cell(shard) })
     }
 }

@@ -4,10 +4,10 @@
 use crate::bug::Bug;
 use crate::chance::Chance;
 use crate::check::acknowledged;
+use crate::client_read::ClientRead;
 use crate::effects::Outbox;
 use crate::event::{NodeEvent, Place};
 use crate::history::{Action, Answer, Outcome as Told};
-use crate::reading::ClientRead;
 use crate::request::{Form, Request};
 use crate::schedule::MILLISECOND;
 use crate::world::{Outcome, World, node_id};

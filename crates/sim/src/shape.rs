@@ -7,7 +7,6 @@ use crate::request::key_name;
 use crate::schedule::{Micros, SECOND};
 use crate::world::{Outcome, World, node_id, place_of};
 use cluster::{Change, Map, PlanKind, PlanState, ShardInfo};
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use vocab::{NodeId, PlanId, ReplicaId, SLOT_COUNT, ShardId, Slot, slot_of};
 
@@ -21,29 +20,6 @@ const SPLITS_PER_MILLE: u64 = 60;
 const SHOCK: Micros = 10 * SECOND;
 /// The text of the last plan of a run.
 const LAST: &str = "the last plan";
-
-/// What operators have in mind.
-#[derive(Default)]
-pub struct Shaping {
-    /// Replicas that are of no use until there is another one in their place.
-    damaged: BTreeMap<(ShardId, NodeId), ReplicaId>,
-    /// Nodes that will never come back.
-    dead: BTreeSet<Place>,
-    /// Nodes that were in the map.
-    known: BTreeSet<NodeId>,
-    /// When the last node died.
-    pub died_at: Option<Micros>,
-    /// Shards that have lost their majority for good.
-    pub lost: Vec<ShardId>,
-}
-
-impl Shaping {
-    /// Whether nothing runs at a place, and nothing ever will.
-    #[must_use]
-    pub fn is_gone(&self, place: Place) -> bool {
-        self.dead.contains(&place)
-    }
-}
 
 impl World {
     /// Some node brings a change of the map to the metadata group, or tries to.

@@ -5,61 +5,20 @@
 
 use crate::chance::Chance;
 use crate::event::{NodeEvent, Place};
-use crate::host::{self, Process};
+use crate::fork::{Fork, Made};
+use crate::host;
 use crate::schedule::{MILLISECOND, SECOND};
 use crate::tree::Folders;
 use crate::world::{Outcome, World, node_id};
-use cluster::{Map, Split};
-use node::control::reconcile::{comes_by_split, has_split, lacks_replicas, wants_fork};
+use node::control::reconcile::{lacks_replicas, wants_fork};
 use node::{Shard, SplitTask};
 use replica::LogStore;
 use std::sync::Arc;
 use storage::{Engine, Error};
-use vocab::{NodeId, ReplicaId, ShardId, Slot};
+use vocab::{ReplicaId, ShardId};
 
 /// How long it is waited between two attempts when there is no room.
 const PAUSE: u64 = 200 * MILLISECOND;
-
-/// What is to be done next about a split.
-pub enum Fork {
-    /// The tree is to be forked.
-    Tree(SplitTask),
-    /// It is; the child's group is to be made.
-    Group(SplitTask, Arc<dyn Engine>),
-    /// The parent is to go on, the child to be opened, if there is one.
-    Parent(Made),
-    /// The child is to be given to the core; whether it is to be led here.
-    Child(Box<Shard>, bool),
-}
-
-/// What became of a split's first parts.
-pub struct Made {
-    task: SplitTask,
-    outcome: Result<Option<Box<Shard>>, String>,
-}
-
-impl Fork {
-    /// The shard that is being split off.
-    #[must_use]
-    pub fn child(&self) -> ShardId {
-        match self {
-            Self::Tree(task) | Self::Group(task, _) | Self::Parent(Made { task, .. }) => task.child,
-            Self::Child(shard, _) => shard.view().id(),
-        }
-    }
-
-    /// In a word.
-    #[must_use]
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Tree(_) => "the tree",
-            Self::Group(..) => "the group",
-            Self::Parent(Made { outcome: Ok(_), .. }) => "the parent goes on",
-            Self::Parent(_) => "it fails",
-            Self::Child(..) => "the child begins",
-        }
-    }
-}
 
 impl World {
     /// A replica has come to a split.
@@ -221,29 +180,5 @@ impl World {
             process.behind = true;
             self.follow_map(place);
         }
-    }
-}
-
-impl Process {
-    /// The shard that owns a slot, as far as this node knows: by the map, and by what its replicas show.
-    #[must_use]
-    pub fn shard_of(&self, slot: Slot) -> Option<ShardId> {
-        let shard = self.routes.as_ref()?.shard_of(slot);
-        let has = |split: &Split| split.slots.iter().any(|&(first, last)| (first..=last).contains(&slot.0));
-        let splits = self.map.iter().flat_map(|map| &map.splits);
-        let mut of_slot = splits.filter(|(_, split)| split.parent == shard && has(split));
-        let view = |shard: ShardId| self.core.shard(shard).map(|shard| &**shard.view());
-        let child = of_slot.find(|(child, split)| has_split(split, view(split.parent), view(**child)));
-        Some(child.map_or(shard, |(child, _)| *child))
-    }
-
-    /// Whether a replica of which the log has nothing will come by a split.
-    #[must_use]
-    pub fn comes_by_split(&self, map: &Map, me: NodeId, shard: ShardId) -> bool {
-        let parent = |parent: ShardId| self.core.shard(parent).map(|shard| &**shard.view());
-        let others =
-            self.core.shards().map(Shard::view).filter(|view| view.id() != ShardId::META && view.id() != shard);
-        let has_joined = |slot: Slot| others.into_iter().any(|view| view.has_slot(slot) && view.has_joined());
-        comes_by_split(map, me, shard, parent, has_joined)
     }
 }

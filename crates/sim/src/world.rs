@@ -10,15 +10,15 @@ use crate::check::reads::Reads;
 use crate::check::removals::Removals;
 use crate::check::splits::Splits;
 use crate::check::weak::Weak;
-use crate::clients::Client;
-use crate::disaster::Recovery;
+use crate::client::Client;
 use crate::event::{Event, NodeEvent, Place};
 use crate::history::History;
 use crate::host::Host;
 use crate::network::Network;
 use crate::plan::Plan;
+use crate::recovery::Recovery;
 use crate::schedule::{MILLISECOND, Micros, SECOND, Schedule};
-use crate::shape::Shaping;
+use crate::shaping::Shaping;
 use crate::trace::Trace;
 use crate::workload::Workload;
 use cluster::{Map, NodeInfo, Routes};
@@ -303,7 +303,7 @@ impl World {
     /// A node that stood still goes on: everything that it missed comes at once.
     pub(crate) fn resume(&mut self, place: Place) -> Outcome {
         self.hosts[place].paused = false;
-        if self.prng.happens(500) {
+        if self.prng.happens(800) {
             // The turn in which it stood still goes on, by the clock of when it began: clients' requests are there.
             let (requests, others) = std::mem::take(&mut self.held[place])
                 .into_iter()

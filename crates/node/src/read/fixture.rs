@@ -42,7 +42,7 @@ impl Fixture {
         let map = Map::initial(StoreId(1), &nodes, 1, replicas).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let handle = open(&folder.path().join("a"));
-        handle.engine().apply(5, WriteBatch { writes: Vec::new() });
+        handle.engine().apply(5, WriteBatch::default());
         Self { map, handle, leader: LeaderCell::default(), folder }
     }
 
