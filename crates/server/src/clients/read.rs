@@ -78,7 +78,8 @@ pub(super) fn read(
     let consistency = connection.session.consistency_for(spec, args);
     let asked = ReadRequest::new(slot, consistency, arrived_us);
     let known = turn.requests.store.known();
-    let attempt = match asked.begin(turn.requests.store.local(&known, shard), turn.now, || turn.requests.store.moment()) {
+    let attempt = match asked.begin(turn.requests.store.local(&known, shard), turn.now, || turn.requests.store.moment())
+    {
         Begin::Run(attempt) => attempt,
         Begin::WaitForLease(shard) => return wait_for_lease(turn, id, shard),
         Begin::NotHere(why) => return not_here(turn, id, slot, consistency, &why),
