@@ -257,7 +257,7 @@ impl Caller {
     }
 
     /// Has a write on its way to a shard that this node leads; its answer is one of `await_answers`.
-    pub(crate) fn submit_command(&mut self, shard: usize, slot: Slot, command: EncodedCommand) -> Result<(), String> {
+    pub(crate) fn submit_command(&mut self, shard: ShardId, slot: Slot, command: EncodedCommand) -> Result<(), String> {
         let mut reply = Reply::new(Proto::Resp2);
         let write = Write::Command(command);
         if self.submit_write(0, shard, slot, write, KeyHashes::new(), &mut reply) {

@@ -7,12 +7,13 @@ use crate::embedded::Caller;
 use crate::os::{now_ms, steady_us};
 use crate::shared::NodeShared;
 use node::command::{Error, copy_options};
+use node::read::{Finish, ReadRequest, Refusal};
 use node::session::Consistency;
 use node::{CollectionCopy, EncodedCommand, Fault, ShardView, SnapshotSpace, Space, StagedAt, admission};
 use resp::Reply;
 use resp::table;
 use std::sync::Arc;
-use vocab::{Slot, slot_of};
+use vocab::{ShardId, Slot, slot_of};
 
 /// Slices that are on their way to the log at a time.
 const SLICES_UNDER_WAY: usize = 4;
@@ -38,23 +39,23 @@ fn make(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<Vec<u8>, String> {
         return Err("CROSSSLOT Keys in request don't hash to the same slot".to_owned());
     }
     let replaces = copy_options(&args[3..]).map_err(text_of)?;
-    let arrived_us = steady_us();
-    let (view, _) = store.await_access(slot, Consistency::Absolute)?;
-    let mut shard = Target { caller: Caller::new(store.clone()), shard: view.id().0 as usize, slot };
+    let attempt = store.begin_read(ReadRequest::new(slot, Consistency::Absolute, steady_us()))?;
+    let view = attempt.handle();
+    let mut shard = Target { caller: Caller::new(store.clone()), shard: view.id(), slot };
     let plain = EncodedCommand::new(args);
-    let is_taken = || SnapshotSpace::new(&view, now_ms(), 0).get(to).map(|record| record.is_some() && !replaces);
+    let is_taken = || SnapshotSpace::new(view, now_ms(), 0).get(to).map(|record| record.is_some() && !replaces);
     if from == to || is_taken().map_err(|fault| text_of(fault.into()))? {
         return shard.write(plain);
     }
-    let Some(source) = CollectionCopy::begin(&view, from, now_ms()).map_err(text_of)? else {
+    let Some(source) = CollectionCopy::begin(view, from, now_ms()).map_err(text_of)? else {
         return shard.write(plain);
     };
-    if !store.confirm_read(&view, arrived_us) {
-        return Err(store.no_leader(Consistency::Absolute));
+    if store.finish_read(&attempt) != Finish::Answer {
+        return Err(Refusal::NoLeader.to_string());
     }
     let answer = shard.write(CollectionCopy::first(to))?;
     match StagedAt::of_answer(&answer) {
-        Some(place) => copy_slices(source, &mut shard, &view, to, &place, replaces),
+        Some(place) => copy_slices(source, &mut shard, view, to, &place, replaces),
         // Nodes of an earlier release hold replicas: all at once, as they do it.
         None => shard.write(plain),
     }
@@ -88,7 +89,7 @@ fn copy_slices(
 /// The shard that the copy is made in, which this node leads.
 struct Target {
     caller: Caller,
-    shard: usize,
+    shard: ShardId,
     slot: Slot,
 }
 
