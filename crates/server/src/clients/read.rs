@@ -176,7 +176,7 @@ pub(super) fn watch(turn: &mut Turn<'_>, id: usize, keys: &[Vec<u8>], reply: &mu
             Ok(Some(record)) => versions.push(Ok(record.view().version)),
             Ok(None) => versions.push(Err(absent)),
             Err(fault) => {
-                conclude_on(&view, Err(Error::Fault(fault)), reply, 0);
+                conclude_on(view, Err(Error::Fault(fault)), reply, 0);
                 break;
             }
         }
