@@ -90,11 +90,12 @@ fn measure(name: &str, target: &str, workloads: &[&str]) {
         phase("run", &["-P", workload]);
     }
     phase("delete", &[]);
-    // A system that compares versions must not lose an update: eight clients write three records.
+    // A system that compares versions must not lose an update: eight clients write three records. Cassandra's Paxos ends
+    // some of such updates with a timeout.
     if ["etcd", "cassandra", "voltdb"].contains(&name) {
         let compares = ["-p", "basalt.update=cas", "-p", "recordcount=3"];
         phase("load", &compares);
-        phase("run", &[&compares[..], &["-P", "workloada"]].concat());
+        phase("run", &[&compares[..], &["-P", "workloada", "--tolerate", "unavailable"]].concat());
         phase("delete", &compares);
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use storage::Inspection;
 use vocab::{ShardId, Slot};
 
-/// See the module's words. While it is open, no store starts on the directory.
+/// A data directory that is read here. While it is open, no store starts on the directory.
 pub struct Source {
     root: PathBuf,
     /// The same, from the root of the file system on and without links.

@@ -1,4 +1,4 @@
-//! Stores of several nodes on this machine, lent to the laboratory's suites: started, hurt, grown and ended.
+//! Stores of several nodes on this machine, for the suites of the laboratory: started, hurt, grown and ended.
 
 mod group;
 mod settings;
@@ -68,9 +68,10 @@ impl Stores for LocalStores {
             Err(e) => return Err(e),
         };
         let group = Group::of(shape, dir)?;
-        let mut lent = LocalSuiteStore { store, group, paused: BTreeSet::new(), killed, stop: Arc::clone(&self.stop) };
-        lent.start_all().map_err(io::Error::other)?;
-        Ok(Box::new(lent))
+        let mut opened =
+            LocalSuiteStore { store, group, paused: BTreeSet::new(), killed, stop: Arc::clone(&self.stop) };
+        opened.start_all().map_err(io::Error::other)?;
+        Ok(Box::new(opened))
     }
 }
 

@@ -126,6 +126,10 @@ impl Stream {
 
     /// Sends what the stream takes without waiting.
     pub(crate) fn send(&self, bytes: &[u8]) -> Sent {
+        // Another thread may be sending to a client that has nothing new to be sent.
+        if bytes.is_empty() {
+            return Sent { bytes: 0, end: SendEnd::Done };
+        }
         #[cfg(debug_assertions)]
         assert!(!self.0.sending.swap(true, Ordering::AcqRel), "two threads send on one stream");
         let mut sent = 0;
