@@ -355,7 +355,9 @@ fn followers_know_how_old_they_are() {
     eventually("a follower that is alone knows that it may be old", SOON, || {
         matches!(connection.call("KV.GET k LAG 1000"), Value::Error(_)).then_some(())
     });
-    assert_eq!(refused(&mut connection, READS / 2, 1000, || {}), READS / 2, "it answers again");
+    // The node looks for a leader before it refuses, which takes a while.
+    const ALONE: u64 = 5;
+    assert_eq!(refused(&mut connection, ALONE, 1000, || {}), ALONE, "it answers again");
 }
 
 /// Up to which entry the log of a node's first data shard is cut, and its last entry.
