@@ -1,5 +1,6 @@
 //! The house rules that no compiler checks, over the files that git tracks or would track.
 
+mod command_names;
 mod rules;
 
 use std::fmt::Write as _;

@@ -74,7 +74,7 @@ fn any_node_serves_the_whole_store() {
         assert_eq!(connection.call("DBSIZE STORE"), Value::Int(60), "node {n}");
         let (mut scanned, mut cursor) = (BTreeSet::new(), "0".to_owned());
         loop {
-            let page = connection.call(&format!("SCAN {cursor} COUNT 7"));
+            let page = connection.call(&format!("SCAN {cursor} COUNT 7 STORE"));
             scanned.extend(page.items()[1].items().iter().filter_map(text));
             cursor = text(&page.items()[0]).unwrap();
             if cursor == "0" {

@@ -85,7 +85,7 @@ fn check(nodes: &Nodes, held: &Held, others: &BTreeSet<String>) {
         let mut scanned = Vec::new();
         let mut cursor = "0".to_owned();
         loop {
-            let answer = connection.call(&format!("SCAN {cursor} COUNT 97"));
+            let answer = connection.call(&format!("SCAN {cursor} COUNT 97 STORE"));
             cursor = answer.items()[0].text();
             scanned.extend(answer.items()[1].items().iter().map(Value::text));
             if cursor == "0" {

@@ -15,6 +15,7 @@ pub mod inspect;
 pub mod peer;
 pub mod read;
 mod reply_size;
+mod request_keys;
 pub mod session;
 mod shard;
 mod skipped;
@@ -32,6 +33,7 @@ pub use format::entry::{CollectFrom, EncodedCommand, EntryBuilder, Evaluation, I
 pub use format::record::{Kind, Layout, Record, RecordView, Rows, Type};
 pub use format::slots::Slots;
 pub use reply_size::ExpectedReply;
+pub use request_keys::{KeyHashes, RequestKeys};
 pub use shard::{
     Answers, ArrivedSnapshot, ColdItem, Effects, Fact, KeyHash, LEASE_US, Shard, SnapshotTask, SplitTask, StoreEvent,
     Ticket, Warmed, Warmth, Write, cold_items, events_after, key_hash, newest_event, newest_events, read_transaction,

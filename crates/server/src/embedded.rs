@@ -2,15 +2,16 @@
 
 use crate::access::refusal_text;
 use crate::api::{Routed, conclude_on, route};
-use crate::mailbox::{EMBEDDED, KeyHashes, Submission, WorkerMessage};
+use crate::mailbox::{EMBEDDED, Submission, WorkerMessage};
 use crate::os::steady_us;
 use crate::scatter_gather::{Asked, DIVIDED, SLOTS, ranges_text, run_on_store};
 use crate::shared::NodeShared;
 use node::command::{Call, Error};
 use node::read::{Begin, Finish, ReadRequest, Refusal};
 use node::session::{Acks, Consistency, Durability};
-use node::{CachedSpace, EncodedCommand, Fault, ShardView, SnapshotSpace, Ticket, Write};
-use resp::{Proto, Reply, table};
+use node::{CachedSpace, EncodedCommand, Fault, KeyHashes, ShardView, SnapshotSpace, Ticket, Write};
+use resp::table::{self, behaviour};
+use resp::{Proto, Reply};
 use slab::Slab;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
@@ -143,7 +144,7 @@ impl Caller {
                     reply.error(&Refusal::NoStore.to_string());
                     return false;
                 };
-                let write = Write::Command(EncodedCommand::new(args));
+                let write = Write::Command(EncodedCommand::of(spec, args));
                 self.submit_write(token, shard, slot, write, keys, reply)
             }
             Ok(Routed::Shard { shard, slot, handler, .. }) => {
@@ -153,7 +154,7 @@ impl Caller {
             Ok(Routed::Store { handler }) => {
                 self.seed = self.seed.wrapping_add(0x9E37_79B9);
                 let asked = Asked { args, seed: self.seed, arrived_us, consistency: Consistency::Absolute };
-                run_on_store(&self.store, spec, handler, &asked, reply);
+                run_on_store(&self.store, handler, &asked, reply);
                 false
             }
             Ok(Routed::Pool { handler }) => {
@@ -199,7 +200,7 @@ impl Caller {
     }
 
     fn call_view(&mut self, view: &ShardView, args: &[&[u8]], arrived_us: u64, reply: &mut Reply) {
-        if args[0].eq_ignore_ascii_case(b"FLUSHALL") {
+        if table::lookup(args[0]).is_some_and(|spec| spec.does(behaviour::CLEARS_STORE)) {
             if self.submit_write(0, view.id(), Slot(0), Write::Clear, KeyHashes::new(), reply) {
                 let until = Instant::now() + CALL_WITHIN;
                 self.wait(Some(until), &mut |_, answer| reply.buf.extend_from_slice(answer));

@@ -6,12 +6,11 @@ use crate::os::steady_us;
 use crate::peers::{call_each_leader, call_leader};
 use crate::shared::NodeShared;
 use arc_swap::Guard;
-use node::command::{ScanCursors, StoreCall, StoreHandler};
+use node::command::{StoreCall, StoreHandler};
 use node::read::{Again, Attempt, Begin, Finish, ReadRequest, Refusal};
 use node::session::Consistency;
 use node::{RecordRange, Records, Remote, RemoteAnswer, RemoteSpace, Shards, SnapshotSpace, Space, remote_records};
 use resp::Reply;
-use resp::table::CommandSpec;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vocab::{ShardId, Slot};
@@ -143,13 +142,7 @@ pub(crate) struct Asked<'a> {
 
 /// Runs a command over the whole store and writes its reply. While a shard is being split it is begun again: its rows
 /// would be seen twice, or not at all.
-pub(crate) fn run_on_store(
-    store: &Arc<NodeShared>,
-    spec: &CommandSpec,
-    handler: StoreHandler,
-    asked: &Asked<'_>,
-    reply: &mut Reply,
-) {
+pub(crate) fn run_on_store(store: &Arc<NodeShared>, handler: StoreHandler, asked: &Asked<'_>, reply: &mut Reply) {
     let (mark, begun) = (reply.buf.len(), Instant::now());
     loop {
         let known = Guard::into_inner(store.known());
@@ -159,7 +152,7 @@ pub(crate) fn run_on_store(
         }
         let whole = || parts.iter().all(Part::is_as_listed);
         if whole() {
-            run_on_parts(store, spec, handler, asked, (&known, &parts), reply);
+            run_on_parts(store, handler, asked, (&known, &parts), reply);
             let finishes: Vec<Finish> = parts.iter().map(|part| part.finish(store)).collect();
             if finishes.contains(&Finish::Again(Again::Unconfirmed)) {
                 reply.buf.truncate(mark);
@@ -231,7 +224,6 @@ impl NodeShared {
 
 fn run_on_parts(
     store: &Arc<NodeShared>,
-    spec: &CommandSpec,
     handler: StoreHandler,
     asked: &Asked<'_>,
     (known, parts): (&Arc<Known>, &[Part]),
@@ -240,10 +232,7 @@ fn run_on_parts(
     let mark = reply.buf.len();
     let seen = parts.iter().map(|_| None).collect();
     let mut shards = StoreShards { store, known, parts, seen, now_ms: store.now_ms(), seed: asked.seed };
-    let mut call = |cursors: &mut ScanCursors| {
-        handler(&mut StoreCall { args: asked.args, shards: &mut shards, cursors, reply: &mut *reply })
-    };
-    // Only SCAN has cursors; others shall not wait for each other.
-    let done = if spec.name == "SCAN" { call(&mut store.cursors()) } else { call(&mut ScanCursors::default()) };
+    let call = &mut StoreCall { args: asked.args, shards: &mut shards, cursors: &store.cursors, reply: &mut *reply };
+    let done = handler(call);
     conclude(done, reply, mark);
 }

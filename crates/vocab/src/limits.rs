@@ -32,12 +32,18 @@ pub const REPLY_ELEMENTS_MAX: usize = 128 * 1024 * 1024;
 pub const NESTING_MAX: usize = 32;
 /// Most clients of one node: the default of `maxclients`.
 pub const CLIENTS_MAX: usize = 10_000;
+/// Longest name of a client, or of its library or that one's version, in bytes.
+pub const CLIENT_TEXT_BYTES_MAX: usize = 1024;
 /// Answers a connection may leave unread before it is no longer read from, in bytes.
 pub const OUTPUT_BUFFER_BYTES_SOFT: usize = 1024 * 1024;
 /// Requests of one connection that may be under way at once.
 pub const REQUESTS_IN_FLIGHT_MAX: usize = 1024;
 /// Most commands queued by one MULTI.
 pub const TRANSACTION_COMMANDS_MAX: usize = 100_000;
+/// Most keys that one connection may watch.
+pub const WATCHED_KEYS_MAX: usize = 100_000;
+/// Most bytes of keys that one connection may watch.
+pub const WATCHED_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Bytes of commands in one Raft entry beyond which the next entry is begun.
 pub const ENTRY_BYTES_SOFT: usize = 1024 * 1024;
 /// Bytes that the items of one Raft entry are expected to answer beyond which the next entry is begun: what they answer
@@ -204,6 +210,8 @@ pub const SNAPSHOTS_OUTBOUND_MAX: usize = 4;
 
 /// Most connections to a node's HTTP listener at once.
 pub const HTTP_CONNECTIONS_MAX: usize = 32;
+/// Most connections beyond these that are answered health and readiness alone.
+pub const HTTP_PROBES_MAX: usize = 8;
 /// Longest head of an HTTP request, in bytes.
 pub const HTTP_HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Most headers of an HTTP request.
@@ -218,6 +226,7 @@ const _: () = assert!(VALUE_BYTES_MAX < ITEM_REPLY_BYTES_MAX);
 const _: () = assert!(ENTRY_REPLIES_BYTES_SOFT < ENTRY_REPLIES_BYTES_MAX - ITEM_REPLY_BYTES_MAX);
 const _: () = assert!(BULK_BYTES_MAX <= QUERY_BUFFER_BYTES_MAX);
 const _: () = assert!(QUERY_BUFFER_BYTES_MAX <= ENTRY_BYTES_MAX);
+const _: () = assert!(WATCHED_BYTES_MAX + WATCHED_KEYS_MAX * 16 < ENTRY_BYTES_MAX);
 const _: () = assert!(REQUEST_REPLY_BYTES_MAX < REQUEST_ROW_BYTES_MAX / 2);
 const _: () = assert!(INLINE_COLLECTION_BYTES_MAX < VALUE_BYTES_MAX);
 const _: () = assert!(REPLICATION_FACTOR_MAX as usize * 2 <= REPLICAS_MAX);

@@ -1,12 +1,21 @@
 //! One function a rule. Each is shown to fail by a test below.
 
-use super::{Breach, File};
+use super::{Breach, File, command_names};
 
 type Rule = fn(&[File]) -> Vec<Breach>;
 
 /// All rules.
-pub const RULES: &[Rule] =
-    &[file_length, long_functions, no_utils, no_machine_names, nothing_unfinished, adrs, words, links];
+pub const RULES: &[Rule] = &[
+    file_length,
+    long_functions,
+    no_utils,
+    no_machine_names,
+    nothing_unfinished,
+    adrs,
+    words,
+    links,
+    command_names::rule,
+];
 
 /// Longest source file, in lines.
 const FILE_LINES_MAX: usize = 700;

@@ -34,7 +34,7 @@ async function commands(client) {
   for (const node of client.nodes("master")) {
     for await (const some of node.scanStream({ match: `${NAME}:key:*`, count: 20 })) found.push(...some);
   }
-  assert.deepEqual([...new Set(found)].sort(), keys.sort(), "the keys of SCAN");
+  assert.deepEqual(found.sort(), keys.sort(), "the keys of SCAN, each once");
   const fields = Object.fromEntries(Array.from({ length: 50 }, (_, n) => [`field:${n}`, `${n}`]));
   assert.equal(await client.hset(`${NAME}:hash`, fields), 50);
   assert.deepEqual({ ...(await client.hgetall(`${NAME}:hash`)) }, fields);

@@ -23,7 +23,7 @@ pub struct StoreCall<'a> {
     /// All shards.
     pub shards: &'a mut dyn Shards,
     /// Where the scans under way on this node stand.
-    pub cursors: &'a mut ScanCursors,
+    pub cursors: &'a ScanCursors,
     /// As in `Call`.
     pub reply: &'a mut Reply,
 }
@@ -57,3 +57,6 @@ pub type Handler = fn(&mut Call<'_>) -> Outcome;
 
 /// Runs one command on the whole store.
 pub type StoreHandler = fn(&mut StoreCall<'_>) -> Outcome;
+
+/// Tells a write's answer from its arguments, where nothing that the shard holds can change it.
+pub(crate) type Foretells = fn(&[&[u8]]) -> Option<&'static [u8]>;

@@ -1,6 +1,7 @@
 //! Where SCANs stand, so that a cursor of 62 bits resumes at an exact key.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use vocab::limits::{SCAN_CURSORS_BYTES_MAX, SCAN_CURSORS_MAX};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -50,22 +51,42 @@ pub(super) fn key_hash(key: &[u8]) -> u64 {
     (xxh3_64(key) >> (u64::BITS - HASH_BITS)).max(1)
 }
 
-/// Where the scans under way on a node stand: the key that each recent cursor stands for.
+/// Where the scans under way on a node stand: the key that each recent cursor stands for. The lock is held for single
+/// look-ups only.
 ///
 /// A cursor that is not here (given by another node, before a restart, or long ago) is found by looking for a key
 /// of its hash. Bounded by `SCAN_CURSORS_MAX` and `SCAN_CURSORS_BYTES_MAX`: what was used longest ago goes first.
 #[derive(Debug, Default)]
-pub struct ScanCursors {
+pub struct ScanCursors(Mutex<Remembered>);
+
+impl ScanCursors {
+    fn lock(&self) -> MutexGuard<'_, Remembered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that `cursor` stands for `key`. Of two keys with one cursor the smaller stays: going on after it
+    /// repeats keys rather than losing some.
+    pub(super) fn remember(&self, cursor: Cursor, key: &[u8]) {
+        self.lock().remember(cursor, key);
+    }
+
+    /// The key that `cursor` stands for, if it is still known.
+    pub(super) fn recall(&self, cursor: Cursor) -> Option<Vec<u8>> {
+        self.lock().recall(cursor).map(<[u8]>::to_vec)
+    }
+}
+
+/// The keys of recent cursors.
+#[derive(Debug, Default)]
+struct Remembered {
     keys: HashMap<i64, (Box<[u8]>, u64)>,
     by_age: BTreeMap<u64, i64>,
     bytes: usize,
     clock: u64,
 }
 
-impl ScanCursors {
-    /// Notes that `cursor` stands for `key`. Of two keys with one cursor the smaller stays: going on after it
-    /// repeats keys rather than losing some.
-    pub(super) fn remember(&mut self, cursor: Cursor, key: &[u8]) {
+impl Remembered {
+    fn remember(&mut self, cursor: Cursor, key: &[u8]) {
         let number = cursor.number();
         let smaller = self.forget(number).filter(|known| known[..] < *key);
         let key = smaller.unwrap_or_else(|| key.into());
@@ -79,8 +100,7 @@ impl ScanCursors {
         }
     }
 
-    /// The key that `cursor` stands for, if it is still known.
-    pub(super) fn recall(&mut self, cursor: Cursor) -> Option<&[u8]> {
+    fn recall(&mut self, cursor: Cursor) -> Option<&[u8]> {
         let (key, used) = self.keys.get_mut(&cursor.number())?;
         self.clock += 1;
         self.by_age.remove(used);
@@ -113,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_was_used_longest_ago_is_forgotten() {
-        let mut cursors = ScanCursors::default();
+        let mut cursors = Remembered::default();
         let place = |i: usize| Cursor { slot: 0, hash: i as u64 + 1 };
         for i in 0..SCAN_CURSORS_MAX {
             cursors.remember(place(i), b"key");

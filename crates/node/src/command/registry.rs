@@ -1,6 +1,6 @@
 //! Which handler runs which command: looked up once, then by the command's id.
 
-use super::call::{Handler, StoreHandler};
+use super::call::{Foretells, Handler, StoreHandler};
 use super::{counters, dump, expiry, hash, keyspace, kv, lcs, object, random_key, ranges, scan, string};
 use resp::table::{self, CommandId, CommandSpec};
 use std::sync::OnceLock;
@@ -12,6 +12,8 @@ pub struct Handlers {
     pub data: Option<Handler>,
     /// Over the whole store.
     pub store: Option<StoreHandler>,
+    /// The answer of a write where its arguments alone tell it.
+    pub(crate) foretells: Option<Foretells>,
 }
 
 /// The handlers of a command.
@@ -21,7 +23,11 @@ pub fn handlers(id: CommandId) -> Handlers {
     let of = |spec: &CommandSpec| {
         // One handler may serve all subcommands of a container.
         let container = spec.container.and_then(|container| handler(container.spec().name));
-        Handlers { data: handler(spec.name).or(container), store: store_handler(spec.name) }
+        Handlers {
+            data: handler(spec.name).or(container),
+            store: store_handler(spec.name),
+            foretells: string::foretells(spec.name),
+        }
     };
     let table = TABLE.get_or_init(|| table::all().iter().map(of).collect());
     table.get(id.index()).copied().unwrap_or_default()

@@ -1,7 +1,7 @@
 //! SCAN, KEYS and DBSIZE: commands over all keys of the store. `cursors` says what a cursor is.
 //!
-//! SCAN is over the whole store, whichever node is asked. KEYS and DBSIZE are over the shards that the node leads, for
-//! clients of Redis Cluster ask every node and add up; with STORE they are over the whole store.
+//! They are over the shards that the node leads, for clients of Redis Cluster ask every node and add up; with STORE they
+//! are over the whole store.
 
 use super::args::{SYNTAX, int, is_word};
 use super::call::{Error, Outcome, StoreCall, StoreHandler};
@@ -77,13 +77,21 @@ struct Options<'a> {
     wanted: Wanted<'a>,
     count: usize,
     type_name: Option<&'a [u8]>,
+    /// Whether shards that other nodes lead are scanned too.
+    whole_store: bool,
 }
 
 impl<'a> Options<'a> {
     fn parse(words: &[&'a [u8]]) -> Result<Self, Error> {
-        let mut options = Self { wanted: Wanted::new(b"*"), count: SCAN_COUNT, type_name: None };
-        for pair in words.chunks(2) {
-            let &[word, value] = pair else { return Err(SYNTAX.into()) };
+        let wanted = Wanted::new(b"*");
+        let mut options = Self { wanted, count: SCAN_COUNT, type_name: None, whole_store: false };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            if is_word(word, "STORE") {
+                options.whole_store = true;
+                continue;
+            }
+            let value = words.next().ok_or(SYNTAX)?;
             if is_word(word, "COUNT") {
                 let count = int(value)?;
                 options.count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
@@ -121,7 +129,7 @@ fn resume(call: &mut StoreCall<'_>, i: usize, cursor: Cursor, wanted: &Wanted<'_
         return Ok(None);
     }
     if let Some(key) = call.cursors.recall(cursor) {
-        return Ok(Some(key.to_vec()));
+        return Ok(Some(key));
     }
     let space = call.shards.space(i);
     let mut after: Option<Slice> = None;
@@ -146,14 +154,19 @@ fn scan(call: &mut StoreCall<'_>) -> Outcome {
     let cursor = parse_cursor(call.args[1])?;
     let options = Options::parse(&call.args[2..])?;
     let first = shard_of(call.shards, cursor.slot);
-    let mut after = resume(call, first, cursor, &options.wanted)?;
+    let scanned = |shards: &dyn Shards, i: usize| options.whole_store || shards.leads(i);
+    let mut after = match scanned(call.shards, first) {
+        true => resume(call, first, cursor, &options.wanted)?,
+        // Another node leads the shard by now: the scan goes on with this node's next one.
+        false => None,
+    };
     let mut found = Vec::new();
     let mut left = options.count;
-    let shards = call.shards.count();
     let mut next = None;
-    for i in first..shards {
+    let shards: Vec<usize> = (first..call.shards.count()).filter(|i| scanned(call.shards, *i)).collect();
+    for (visited, i) in shards.into_iter().enumerate() {
         let slot = call.shards.slots(i).0;
-        if left == 0 || i - first == SCAN_SHARDS_MAX {
+        if left == 0 || visited == SCAN_SHARDS_MAX {
             next = Some(Cursor::before(slot));
             break;
         }
@@ -253,7 +266,7 @@ mod tests {
         super::super::transcript::check("scan");
     }
 
-    fn run(shards: &mut TestShards, cursors: &mut ScanCursors, args: &[&str]) -> (String, Vec<String>) {
+    fn run(shards: &mut TestShards, cursors: &ScanCursors, args: &[&str]) -> (String, Vec<String>) {
         let mut reply = Reply::new(Proto::Resp2);
         let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
         scan(&mut StoreCall { args: &args, shards, cursors, reply: &mut reply }).unwrap();
@@ -299,7 +312,7 @@ mod tests {
             keys.iter().chain(&going).for_each(|key| put(&mut shards, key));
             let (mut cursor, mut seen, mut steps) = ("0".to_owned(), BTreeSet::new(), 0);
             loop {
-                let (next, found) = run(&mut shards, &mut cursors, &["SCAN", &cursor, "COUNT", count]);
+                let (next, found) = run(&mut shards, &cursors, &["SCAN", &cursor, "COUNT", count]);
                 match events[steps % events.len()] {
                     Nothing => {}
                     Split if shards.shards.len() < 60 => shards.split(largest(&shards)),
@@ -325,24 +338,24 @@ mod tests {
     #[test]
     fn a_forgotten_cursor_whose_key_is_gone_begins_its_shard_again() {
         let mut shards = TestShards::new(1);
-        let mut cursors = ScanCursors::default();
+        let cursors = ScanCursors::default();
         (0..20).for_each(|i| put(&mut shards, &format!("key{i:02}")));
-        let (cursor, _) = run(&mut shards, &mut cursors, &["SCAN", "0"]);
-        assert_eq!(run(&mut shards, &mut cursors, &["SCAN", &cursor]).1[0], "key10");
-        assert_eq!(run(&mut shards, &mut ScanCursors::default(), &["SCAN", &cursor]).1[0], "key10");
+        let (cursor, _) = run(&mut shards, &cursors, &["SCAN", "0"]);
+        assert_eq!(run(&mut shards, &cursors, &["SCAN", &cursor]).1[0], "key10");
+        assert_eq!(run(&mut shards, &ScanCursors::default(), &["SCAN", &cursor]).1[0], "key10");
         shards.owner(b"key09").delete(b"key09").unwrap();
-        assert_eq!(run(&mut shards, &mut cursors, &["SCAN", &cursor]).1[0], "key10");
-        assert_eq!(run(&mut shards, &mut ScanCursors::default(), &["SCAN", &cursor]).1[0], "key00");
+        assert_eq!(run(&mut shards, &cursors, &["SCAN", &cursor]).1[0], "key10");
+        assert_eq!(run(&mut shards, &ScanCursors::default(), &["SCAN", &cursor]).1[0], "key00");
     }
 
     #[test]
     fn a_pattern_reads_only_where_its_keys_are() {
         let mut shards = TestShards::new(1);
         (0..5000).for_each(|i| put(&mut shards, &format!("{}{i}", if i % 500 == 0 { "rare:" } else { "much:" })));
-        let mut cursors = ScanCursors::default();
-        let (cursor, found) = run(&mut shards, &mut cursors, &["SCAN", "0", "MATCH", "rare:*", "COUNT", "100"]);
+        let cursors = ScanCursors::default();
+        let (cursor, found) = run(&mut shards, &cursors, &["SCAN", "0", "MATCH", "rare:*", "COUNT", "100"]);
         assert_eq!((&cursor[..], found.len()), ("0", 10));
-        let (cursor, found) = run(&mut shards, &mut cursors, &["SCAN", "0", "MATCH", "*:4500", "COUNT", "100"]);
+        let (cursor, found) = run(&mut shards, &cursors, &["SCAN", "0", "MATCH", "*:4500", "COUNT", "100"]);
         assert!(cursor != "0" && found.is_empty(), "COUNT bounds the work");
         for (prefix, end) in [(&b""[..], &b""[..]), (b"a", b"b"), (b"a\xff\xff", b"b"), (b"\xff", b"")] {
             assert_eq!(end_of_prefix(prefix), end);

@@ -1,7 +1,7 @@
 //! GET and SET in all their forms.
 
 use super::args::{NOT_INTEGER, SYNTAX, is_word, string_of};
-use super::call::{Call, Error, Handler, Outcome};
+use super::call::{Call, Error, Foretells, Handler, Outcome};
 use crate::{Fault, Kind, Record, Space};
 use std::borrow::Cow;
 
@@ -20,6 +20,25 @@ pub(super) fn handler(name: &str) -> Option<Handler> {
         "MSETNX" => msetnx,
         _ => return None,
     })
+}
+
+/// SET and its like succeed whatever the shard holds, if their arguments are right.
+pub(super) fn foretells(name: &str) -> Option<Foretells> {
+    Some(match name {
+        "SET" => |args| ok_if(args.len() == 3),
+        "MSET" => |args| ok_if(args.len() % 2 == 1),
+        "SETEX" | "PSETEX" => {
+            |args| ok_if(resp::parse_integer(args[2]).is_some_and(|n| (1..=FORESEEN_EXPIRY_MAX).contains(&n)))
+        }
+        _ => return None,
+    })
+}
+
+/// The longest expiry, in ms or s, that is foreseen to be accepted whatever the time is.
+const FORESEEN_EXPIRY_MAX: i64 = 1 << 40;
+
+fn ok_if(right: bool) -> Option<&'static [u8]> {
+    right.then_some(b"+OK\r\n")
 }
 
 /// Writes a string of those parts.

@@ -172,7 +172,7 @@ impl Player for Local {
             outcome
         } else {
             let run = super::registry::store_handler(&name).unwrap_or_else(|| panic!("no handler of {name}"));
-            run(&mut StoreCall { args, shards: &mut self.shards, cursors: &mut self.cursors, reply: &mut reply })
+            run(&mut StoreCall { args, shards: &mut self.shards, cursors: &self.cursors, reply: &mut reply })
         };
         match outcome {
             Ok(()) => {}

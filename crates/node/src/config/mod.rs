@@ -9,5 +9,5 @@ mod values;
 
 pub use setting::{Kind, Setting};
 pub use table::SETTINGS;
-pub use values::{Config, SetError};
+pub use values::{Config, SetError, is_secret};
 pub use vocab::memory_bytes;

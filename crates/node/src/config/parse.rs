@@ -3,6 +3,7 @@
 use super::{Kind, Setting};
 use crate::skipped;
 use std::borrow::Cow;
+use vocab::limits::SETTING_VALUE_BYTES_MAX;
 use vocab::memory_bytes;
 
 /// A value in the form in which it is kept.
@@ -66,6 +67,9 @@ fn within(n: i64, min: i64, max: i64) -> Result<Value, Cow<'static, str>> {
 }
 
 fn plain(text: &[u8]) -> Result<&str, Cow<'static, str>> {
+    if text.len() > SETTING_VALUE_BYTES_MAX {
+        return Err(format!("argument must have at most {SETTING_VALUE_BYTES_MAX} bytes").into());
+    }
     std::str::from_utf8(text).map_err(|_| "argument must be text".into())
 }
 

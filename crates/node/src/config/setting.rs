@@ -15,6 +15,8 @@ pub struct Setting {
     pub mutable: bool,
     /// False: accepted and stored because clients set it, but nothing here depends on it.
     pub effective: bool,
+    /// Whether its value is shown to no client and in no log.
+    pub secret: bool,
     /// What it is for, in a line.
     pub doc: &'static str,
 }
@@ -52,7 +54,7 @@ pub enum Kind {
 
 impl Setting {
     pub(super) const fn new(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Self {
-        Self { name, alias: None, kind, default, mutable: true, effective: true, doc }
+        Self { name, alias: None, kind, default, mutable: true, effective: true, secret: false, doc }
     }
 
     /// Known under a second name too.
@@ -63,6 +65,11 @@ impl Setting {
     /// Not to be changed while the node runs.
     pub(super) const fn fixed(self) -> Self {
         Self { mutable: false, ..self }
+    }
+
+    /// Shown to no client.
+    pub(super) const fn secret(self) -> Self {
+        Self { secret: true, ..self }
     }
 
     /// Accepted and stored, with no effect.

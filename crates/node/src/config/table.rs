@@ -42,6 +42,8 @@ pub const SETTINGS: &[Setting] = &[
     new("announce-port", count(0, 65535), "0", "The port that clients are told; 0: the one listened on.").fixed(),
     new("cluster-slots-followers", Bool, "no", "Whether CLUSTER SLOTS lists followers behind the leader of slots."),
     new("http-listen", Text, "", "Address and port for HTTP: metrics, health, the admin API; empty: none.").fixed(),
+    new("http-hosts", Text, "", "Names by which browsers may reach HTTP without a password, by commas; `*`: any."),
+    new("protected-mode", Bool, "yes", "Whether clients from elsewhere are refused while there is no password."),
     // Other nodes.
     new("peer-listen", Text, "", "Address and port for other nodes; empty: a store of this node alone.").fixed(),
     new("announce-peer", Text, "", "The address that other nodes are told; empty: the one listened on.").fixed(),
@@ -58,7 +60,9 @@ pub const SETTINGS: &[Setting] = &[
     .fixed(),
     new("replication-factor", count(1, 7), "3", "Replicas of each shard of a new store of several nodes.").fixed(),
     new("zone", Text, "", "The failure domain that this node is in.").fixed(),
-    new("peer-secret", Text, "", "What nodes prove to each other that they know; empty: nothing is asked.").fixed(),
+    new("peer-secret", Text, "", "What nodes prove to each other that they know; empty: nothing is asked.")
+        .fixed()
+        .secret(),
     new(
         "transfer-rate",
         bytes(0, i64::MAX),
@@ -69,7 +73,7 @@ pub const SETTINGS: &[Setting] = &[
     new("maxclients", count(1, UINT_MAX), "10000", "Most connected clients."),
     new("timeout", count(0, INT_MAX), "0", "Seconds after which an idle client is disconnected; 0: never."),
     new("tcp-keepalive", count(0, INT_MAX), "300", "Seconds between keep-alive probes on client connections.").fixed(),
-    new("requirepass", Text, "", "The password that AUTH must give; empty: none is asked for."),
+    new("requirepass", Text, "", "The password that AUTH must give; empty: none is asked for.").secret(),
     new(
         "proto-max-bulk-len",
         bytes(MIB, limits::BULK_BYTES_MAX as i64),

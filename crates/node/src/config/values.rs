@@ -20,7 +20,18 @@ const DURABILITY: usize = index_of(SETTINGS, "durability");
 const SLOTS_FOLLOWERS: usize = index_of(SETTINGS, "cluster-slots-followers");
 const ACKS: usize = index_of(SETTINGS, "acks");
 const CONSISTENCY: usize = index_of(SETTINGS, "consistency");
+const PROTECTED_MODE: usize = index_of(SETTINGS, "protected-mode");
 const LATENCY_TRACKING: usize = index_of(SETTINGS, "latency-tracking");
+
+/// What CONFIG GET shows instead of a secret. It is no secret itself: who sets a setting to what CONFIG GET showed would
+/// choose a password that everybody knows.
+const HIDDEN: &str = "(hidden)";
+
+/// Whether the setting of that name is shown to no client and in no log.
+#[must_use]
+pub fn is_secret(name: &[u8]) -> bool {
+    SETTINGS.iter().any(|setting| setting.secret && setting.is_named(name))
+}
 
 /// Why a setting was not set. `Display` words it as CONFIG SET does, without its `ERR `.
 #[derive(Debug, PartialEq, Eq)]
@@ -178,6 +189,9 @@ impl Config {
             if !setting.mutable && !starting {
                 return Err(refused("can't set immutable config"));
             }
+            if setting.secret && *text == HIDDEN.as_bytes() {
+                return Err(refused("argument is what CONFIG GET shows instead of the value: choose another"));
+            }
             if changes.iter().any(|(other, _)| *other == at) {
                 return Err(refused("duplicate parameter"));
             }
@@ -215,7 +229,8 @@ impl Config {
         for (at, setting) in SETTINGS.iter().enumerate() {
             for name in [Some(setting.name), setting.alias].into_iter().flatten() {
                 if matches(name) {
-                    found.push((name, self.text_at(at)));
+                    let hidden = setting.secret && self.number_at(at) > 0;
+                    found.push((name, if hidden { HIDDEN.to_owned() } else { self.text_at(at) }));
                 }
             }
         }
@@ -327,6 +342,22 @@ impl Config {
     #[must_use]
     pub fn any_replica_reads(&self) -> bool {
         self.number_at(CONSISTENCY) == 1
+    }
+
+    /// `protected-mode`
+    #[must_use]
+    pub fn protected_mode(&self) -> bool {
+        self.number_at(PROTECTED_MODE) != 0
+    }
+
+    /// Names under which this node's HTTP side is known: `http-hosts`, and what the node is told to announce and bind.
+    #[must_use]
+    pub fn http_names(&self) -> Vec<String> {
+        let text = |name| self.text(name).unwrap_or_default();
+        let (hosts, listen) = (text("http-hosts"), text("http-listen"));
+        let listen = listen.rsplit_once(':').map_or(&*listen, |(host, _)| host).to_owned();
+        let named = hosts.split(',').map(|name| name.trim().to_owned());
+        named.chain([text("announce-host"), text("bind"), listen]).filter(|name| !name.is_empty()).collect()
     }
 
     /// `latency-tracking`

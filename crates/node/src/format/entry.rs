@@ -15,6 +15,7 @@
 //! args = varint count, each bytes; bytes = varint length and the bytes
 //! ```
 
+use resp::table::{self, CommandSpec};
 use vocab::{ReplicaId, ShardId, put_varint};
 
 const FORMAT_FIRST: u8 = 1;
@@ -142,7 +143,7 @@ impl EntryBuilder {
     /// Adds a command whose arguments are already encoded.
     pub fn encoded_command(&mut self, command: &EncodedCommand) {
         self.bytes.push(COMMAND);
-        self.bytes.extend_from_slice(&command.0);
+        self.bytes.extend_from_slice(&command.bytes);
     }
 
     /// Adds a transaction.
@@ -155,7 +156,7 @@ impl EntryBuilder {
         }
         put_varint(&mut self.bytes, commands.len() as u64);
         for command in commands {
-            self.bytes.extend_from_slice(&command.0);
+            self.bytes.extend_from_slice(&command.bytes);
         }
     }
 
@@ -235,56 +236,70 @@ impl Default for EntryBuilder {
 }
 
 /// A command's arguments in one piece: what is sent between threads and queued.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EncodedCommand(Vec<u8>);
+#[derive(Clone, Debug)]
+pub struct EncodedCommand {
+    /// The command's row, a container's for its subcommands too; `None` for one that is not in the table.
+    spec: Option<&'static CommandSpec>,
+    bytes: Vec<u8>,
+}
 
 impl EncodedCommand {
-    /// Encodes arguments.
+    /// Encodes arguments, and finds the command's row by its name.
     #[must_use]
     pub fn new(args: &[&[u8]]) -> Self {
-        let mut bytes = Vec::with_capacity(args.iter().map(|arg| arg.len() + 3).sum::<usize>() + 2);
-        put_varint(&mut bytes, args.len() as u64);
-        for arg in args {
-            put_bytes(&mut bytes, arg);
-        }
-        Self(bytes)
+        Self { spec: args.first().and_then(|name| table::lookup(name)), bytes: encode(args) }
+    }
+
+    /// Encodes the arguments of a command whose row is known.
+    #[must_use]
+    pub fn of(spec: &'static CommandSpec, args: &[&[u8]]) -> Self {
+        Self { spec: Some(spec), bytes: encode(args) }
+    }
+
+    /// The command's row.
+    #[must_use]
+    pub fn spec(&self) -> Option<&'static CommandSpec> {
+        self.spec
     }
 
     /// Its bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.0.len()
+        self.bytes.len()
     }
 
     /// What is sent to another node.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
-        self.0
+        self.bytes
     }
 
     /// A command that another node has sent.
     pub fn decode(bytes: Vec<u8>) -> Result<Self, &'static str> {
         let mut reader = Reader { bytes: &bytes };
-        reader.args()?;
-        match reader.bytes {
-            [] => Ok(Self(bytes)),
-            _ => Err("bytes behind a command"),
+        let args = reader.args()?;
+        if !reader.bytes.is_empty() {
+            return Err("bytes behind a command");
         }
-    }
-
-    /// The command's name.
-    #[must_use]
-    pub fn name(&self) -> &[u8] {
-        let mut reader = Reader { bytes: &self.0 };
-        reader.count().and_then(|_| reader.bytes()).expect("encoded by new")
+        let spec = args.first().and_then(|name| table::lookup(name));
+        Ok(Self { spec, bytes })
     }
 
     /// The arguments.
     #[must_use]
     pub fn args(&self) -> Args<'_> {
-        let mut reader = Reader { bytes: &self.0 };
+        let mut reader = Reader { bytes: &self.bytes };
         reader.args().expect("encoded by new")
     }
+}
+
+fn encode(args: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(args.iter().map(|arg| arg.len() + 3).sum::<usize>() + 2);
+    put_varint(&mut bytes, args.len() as u64);
+    for arg in args {
+        put_bytes(&mut bytes, arg);
+    }
+    bytes
 }
 
 /// Reads an entry: the leader's clock, then its items.

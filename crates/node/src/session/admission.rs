@@ -3,14 +3,14 @@
 use super::commands::{self, Ask, Role};
 use super::state::ReplyMode;
 use super::{Effect, Host, Queue, Session, Transaction, WaitFor, clients};
-use crate::AbsentWatch;
+use crate::RequestKeys;
 use crate::command::Handler;
+use crate::request_keys::CROSSSLOT;
 use resp::Reply;
-use resp::table::{self, CommandId, CommandSpec, flag};
-use vocab::{Slot, slot_of};
+use resp::table::{self, CommandId, CommandSpec, behaviour, flag};
+use vocab::Slot;
 
 const NOAUTH: &str = "NOAUTH Authentication required.";
-const CROSSSLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
 
 /// What the shell does with a request. See the contract in the module's documentation.
 #[derive(Debug)]
@@ -41,9 +41,12 @@ pub enum Admission {
     },
 }
 
+/// A request's row of the command table, or the error that says why it has none.
+pub type Resolved = Result<&'static CommandSpec, String>;
+
 impl Session {
-    /// Decides what happens to the next request.
-    pub fn admit(&mut self, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) -> Admission {
+    /// Decides what happens to the next request, whose row `table::resolve` has found, or not.
+    pub fn admit(&mut self, row: Resolved, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) -> Admission {
         self.mode_before = self.reply_mode;
         self.silent = self.reply_mode != ReplyMode::On;
         if self.reply_mode == ReplyMode::SkipNext {
@@ -51,7 +54,7 @@ impl Session {
         }
         self.refresh_defaults(host);
         let mark = reply.buf.len();
-        let admission = self.decide(args, host, reply);
+        let admission = self.decide(row, args, host, reply);
         match &admission {
             Admission::Hold { .. } => self.reply_mode = self.mode_before,
             Admission::Answered(_) if self.silent => reply.buf.truncate(mark),
@@ -69,9 +72,10 @@ impl Session {
         }
     }
 
-    fn decide(&mut self, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) -> Admission {
-        let spec = match table::resolve(args) {
+    fn decide(&mut self, row: Resolved, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) -> Admission {
+        let spec = match row {
             Ok(spec) => spec,
+            Err(_) if is_http(args[0]) => return self.end_http(host),
             Err(text) => {
                 self.reject(row_of(args), &text, host, reply);
                 return Admission::Answered(Effect::None);
@@ -86,7 +90,7 @@ impl Session {
             return Admission::Hold { until_ms };
         }
         self.entry.began(spec.id);
-        if self.multi.is_some() && !role.ignores_multi() {
+        if self.multi.is_some() && !spec.does(behaviour::IGNORES_MULTI) {
             self.enqueue(spec, role, args, host, reply);
             return Admission::Answered(Effect::None);
         }
@@ -106,6 +110,18 @@ impl Session {
                 Err(text) => self.fail(spec, text, host, reply),
             },
         }
+    }
+
+    /// Ends the connection of a client that speaks HTTP, before anything in its request's body is run.
+    #[cold]
+    fn end_http(&mut self, host: &dyn Host) -> Admission {
+        let now_s = host.now_us() / 1_000_000;
+        if host.clients().may_warn_of_http(now_s) {
+            let from = &self.entry.addr;
+            log::warn!("possible attack: {from} sends HTTP to the port for clients, as a web page may; it is closed");
+        }
+        self.close();
+        Admission::Answered(Effect::None)
     }
 
     /// Until when CLIENT PAUSE holds the command back, if it does now.
@@ -135,13 +151,15 @@ impl Session {
 
     fn enqueue(&mut self, spec: &'static CommandSpec, role: Role, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) {
         let refusal = if spec.has(flag::NO_MULTI) || matches!(role, Role::Slot(_) | Role::Wait) {
-            Some("ERR Command not allowed inside a transaction".to_owned())
+            Some("ERR Command not allowed inside a transaction".into())
         } else if matches!(role, Role::Data) && !spec.has_keys() {
             let name = spec.typed_name();
-            Some(format!("ERR {name} works on the whole store: it cannot be part of a transaction"))
+            Some(format!("ERR {name} works on the whole store: it cannot be part of a transaction").into())
         } else {
+            let watched_bytes = self.watches.entry_bytes();
             let queue = self.multi.as_mut().expect("only called within MULTI");
-            slot_of_keys(spec, args).and_then(|slot| queue.push(spec, role, slot, args)).err().map(str::to_owned)
+            let keys = RequestKeys::of(spec, args);
+            keys.and_then(|keys| Ok(queue.push(spec, role, keys, args, watched_bytes)?)).err()
         };
         if let Some(text) = refusal {
             return self.reject(Some(spec.id), &text, host, reply);
@@ -172,8 +190,9 @@ impl Session {
         if self.multi.is_some() {
             return self.fail(spec, "ERR WATCH inside MULTI is not allowed", host, reply);
         }
-        if let Err(text) = slot_of_keys(spec, args) {
-            self.reject(Some(spec.id), text, host, reply);
+        let checked = RequestKeys::of(spec, args).and_then(|_| Ok(self.watches.check(&args[1..])?));
+        if let Err(text) = checked {
+            self.reject(Some(spec.id), &text, host, reply);
             return Admission::Answered(Effect::None);
         }
         host.stats().worker(self.entry.worker).finished(spec.id, 0, b"+");
@@ -184,14 +203,15 @@ impl Session {
         let Some(queue) = self.leave_multi() else {
             return self.fail(spec, "ERR EXEC without MULTI", host, reply);
         };
-        let (watches, absent) = (std::mem::take(&mut self.watches), std::mem::take(&mut self.absent));
+        let watches = std::mem::take(&mut self.watches);
         if queue.spoiled() {
             return self.fail(spec, "EXECABORT Transaction discarded because of previous errors.", host, reply);
         }
+        let made = watches.any_made();
         match Transaction::new(spec, queue, watches) {
             Err(()) => self.fail(spec, CROSSSLOT, host, reply),
             // The versions cannot tell: such a key may be absent again.
-            Ok(_) if absent.iter().any(AbsentWatch::was_made) => {
+            Ok(_) if made => {
                 reply.null_array();
                 host.stats().worker(self.entry.worker).finished(spec.id, 0, b"*");
                 Admission::Answered(Effect::None)
@@ -208,20 +228,47 @@ impl Session {
     }
 }
 
+/// Whether a request's first word is one of HTTP's that a browser cannot leave out of a request with a body.
+fn is_http(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
+}
+
 /// The row that a request with a wrong number of arguments is about.
 fn row_of(args: &[&[u8]]) -> Option<CommandId> {
     let spec = table::lookup(args.first()?)?;
     Some(args.get(1).and_then(|name| spec.subcommand(name)).unwrap_or(spec).id)
 }
 
-/// The slot of a request's keys, if it has any.
-fn slot_of_keys(spec: &CommandSpec, args: &[&[u8]]) -> Result<Option<Slot>, &'static str> {
-    let mut slot = None;
-    for at in spec.keys(args).map_err(|_| "ERR syntax error")? {
-        let this = slot_of(args[at]);
-        if *slot.get_or_insert(this) != this {
-            return Err(CROSSSLOT);
+#[cfg(test)]
+mod tests {
+    use crate::session::testhost::TestHost;
+    use crate::session::{Admission, Effect};
+    use resp::{Reply, table};
+    use vocab::limits;
+
+    #[test]
+    fn what_is_queued_passes_the_limits_of_a_single_command() {
+        let long = vec![b'k'; limits::KEY_BYTES_MAX + 1];
+        let commands: [&[&[u8]]; 5] = [
+            &[b"SET", &long, b"v"],
+            &[b"COPY", b"k", &long],
+            &[b"RENAME", b"k", &long],
+            &[b"RESTORE", &long, b"0", b"x"],
+            &[b"KV.EXEC", b"1", b"3", b"PUT", &long, b"v"],
+        ];
+        for command in commands {
+            let host = TestHost::new();
+            let mut session = host.connect(1);
+            let mut ask = |args: &[&[u8]]| {
+                let mut reply = Reply::default();
+                let admission = session.admit(table::resolve(args), args, &host, &mut reply);
+                assert!(matches!(admission, Admission::Answered(Effect::None)), "{admission:?}");
+                String::from_utf8_lossy(&reply.buf).into_owned()
+            };
+            assert_eq!(ask(&[b"MULTI"]), "+OK\r\n");
+            assert_eq!(ask(command), "-ERR key is too long (32001 bytes, 32000 are allowed)\r\n");
+            assert_eq!(ask(&[b"EXEC"]), "-EXECABORT Transaction discarded because of previous errors.\r\n");
+            assert_eq!(ask(&[b"WATCH", &long]), "-ERR key is too long (32001 bytes, 32000 are allowed)\r\n");
         }
     }
-    Ok(slot)
 }

@@ -171,7 +171,12 @@ pub struct Clients {
     paused_until_ms: AtomicU64,
     /// Of the pause: only writes.
     paused_writes_only: AtomicBool,
+    /// When the log was last told of a client that speaks HTTP, in s since the epoch.
+    warned_of_http_s: AtomicU64,
 }
+
+/// How long the log is not told again of clients that speak HTTP, in s.
+const HTTP_WARNING_S: u64 = 60;
 
 impl Clients {
     /// Enters a connection.
@@ -230,6 +235,16 @@ impl Clients {
         self.paused_writes_only.store(!all, Ordering::Relaxed);
         let before = if going_on { self.paused_until_ms.load(Ordering::Relaxed) } else { 0 };
         self.paused_until_ms.store(until_ms.max(before), Ordering::Release);
+    }
+
+    /// Whether the log is to be told of a client that speaks HTTP: not too often.
+    pub(super) fn may_warn_of_http(&self, now_s: u64) -> bool {
+        let last_s = self.warned_of_http_s.load(Ordering::Relaxed);
+        let may = now_s.saturating_sub(last_s) >= HTTP_WARNING_S;
+        if may {
+            self.warned_of_http_s.store(now_s, Ordering::Relaxed);
+        }
+        may
     }
 
     /// Ends the pause.

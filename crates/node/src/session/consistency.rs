@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use resp::parse_integer;
-use resp::table::CommandSpec;
+use resp::table::{CommandSpec, behaviour};
 
 /// How old the answer to a read may be. What cannot be met is an error, never a weaker read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Consistency {
 /// so): then the connection's counts.
 #[must_use]
 pub fn consistency_of(spec: &CommandSpec, args: &[&[u8]]) -> Option<Consistency> {
-    if args.len() <= 2 || spec.name != "KV.GET" {
+    if args.len() <= 2 || !spec.does(behaviour::TAKES_CONSISTENCY) {
         return None;
     }
     Consistency::parse(&args[2..]).ok()

@@ -1,7 +1,7 @@
 //! When a write is answered: what has to have happened by then.
 
 use crate::config::Config;
-use resp::table::{CommandSpec, Group};
+use resp::table::{CommandSpec, behaviour};
 
 /// How many replicas must hold a write before it is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,16 +105,15 @@ impl ChosenDurability {
 /// What a request asks for by itself: `… DURABILITY word [word]` behind a KV.PUT, KV.DEL or KV.EXEC. What cannot be read
 /// asks for nothing; its handler says so.
 pub(super) fn durability_of(spec: &CommandSpec, args: &[&[u8]]) -> ChosenDurability {
-    if spec.group != Group::Basalt || !spec.is_write() {
+    if !spec.does(behaviour::TAKES_DURABILITY) {
         return ChosenDurability::default();
     }
     let args = match args {
         [rest @ .., word, _, _] if word.eq_ignore_ascii_case(b"REQUEST") => rest,
         args => args,
     };
-    // No command of these has fewer words of its own, its name among them, that might be mistaken.
-    let own = if spec.name == "KV.PUT" { 3 } else { 2 };
-    ChosenDurability::split(args, own).1.unwrap_or_default()
+    // The words that the command cannot do without are none of these.
+    ChosenDurability::split(args, usize::from(spec.arity.unsigned_abs())).1.unwrap_or_default()
 }
 
 #[cfg(test)]

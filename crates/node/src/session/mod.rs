@@ -4,7 +4,7 @@
 //! For every connection: `Clients::connect` → `Session::new`; for every request, in the order of arrival:
 //!
 //! ```text
-//! match session.admit(args, host, &mut reply) {
+//! match session.admit(table::resolve(args), args, host, &mut reply) {
 //!     Admission::Answered(effect) => the reply (or nothing, if silenced) is written; carry out `effect`.
 //!     Admission::Execute(spec) => a command over data: route it, run it, write its reply.
 //!     Admission::ExecuteAt { spec, slot, handler } => as Execute, but on the shard of `slot`, with `handler`.
@@ -40,6 +40,7 @@ mod clients;
 mod cluster_facts;
 mod commands;
 mod consistency;
+mod door;
 mod durability;
 mod host;
 mod slow;
@@ -48,11 +49,13 @@ mod state;
 mod testhost;
 mod transaction;
 mod wait;
+mod watches;
 
-pub use admission::Admission;
+pub use admission::{Admission, Resolved};
 pub use clients::{About, ClientEntry, Clients};
 pub use cluster_facts::{ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Route, SlotRange};
 pub use consistency::{Consistency, consistency_of};
+pub use door::{is_protected, turned_away};
 pub(crate) use durability::ChosenDurability;
 pub use durability::{Acks, Durability};
 pub use host::{Host, NodeFacts, ShardFacts, TransferFacts};
@@ -61,7 +64,9 @@ pub use state::Session;
 pub use transaction::Transaction;
 pub use wait::{WaitFor, Written};
 
+use resp::table::CommandId;
 use transaction::Queue;
+use watches::Watches;
 
 /// What the shell does once the reply is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +77,8 @@ pub enum Effect {
     ReplyAfter {
         /// How long, in µs.
         us: u64,
+        /// The command that asked for it.
+        command: CommandId,
     },
     /// Ends the process; nothing is answered.
     Shutdown {
@@ -87,7 +94,9 @@ impl Effect {
     fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::None, effect) | (effect, Self::None) => effect,
-            (Self::ReplyAfter { us: a }, Self::ReplyAfter { us: b }) => Self::ReplyAfter { us: a.saturating_add(b) },
+            (Self::ReplyAfter { us: a, command }, Self::ReplyAfter { us: b, .. }) => {
+                Self::ReplyAfter { us: a.saturating_add(b), command }
+            }
             (shutdown @ Self::Shutdown { .. }, _) | (_, shutdown @ Self::Shutdown { .. }) => shutdown,
         }
     }

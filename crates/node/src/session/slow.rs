@@ -1,7 +1,8 @@
 //! Commands that took long: the slow log, and the latency events `command` and `fast-command`.
 
 use super::{Host, Session};
-use resp::table::{CommandSpec, flag};
+use crate::config;
+use resp::table::{CommandSpec, SecretArgs, flag};
 
 impl Session {
     /// Notes a command that has run, if it took longer than the settings allow. The shell calls it for commands over
@@ -43,12 +44,13 @@ pub fn is_slow(elapsed_ns: u64, host: &dyn Host) -> bool {
 
 /// The arguments without passwords.
 fn without_secrets<'a>(spec: &CommandSpec, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
-    let from = match spec.name {
-        "AUTH" => 1,
-        "HELLO" | "CONFIG|SET" => 2,
-        _ => args.len(),
+    let redacted = |at: usize| match spec.secrets {
+        SecretArgs::None => false,
+        SecretArgs::From(first) => at >= usize::from(first),
+        // A value stands behind its name.
+        SecretArgs::Settings(first) => {
+            at > usize::from(first) && (at - usize::from(first)) % 2 == 1 && config::is_secret(args[at - 1])
+        }
     };
-    let secret = spec.name != "CONFIG|SET" || args.iter().any(|arg| arg.eq_ignore_ascii_case(b"requirepass"));
-    let redacted = |at: usize| secret && at >= from;
     args.iter().enumerate().map(|(at, arg)| if redacted(at) { b"(redacted)" } else { *arg }).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::clients::{ClientEntry, state};
 use super::durability::{ChosenDurability, durability_of};
-use super::{Consistency, Durability, Host, Queue, Written, consistency_of};
+use super::{Consistency, Durability, Host, Queue, Watches, Written, consistency_of};
 use crate::AbsentWatch;
 use resp::Proto;
 use resp::table::CommandSpec;
@@ -38,10 +38,8 @@ pub struct Session {
     pub(super) closing: bool,
     /// The transaction under way.
     pub(super) multi: Option<Queue>,
-    /// Watched keys and the versions they had.
-    pub(super) watches: Vec<(Vec<u8>, u64)>,
-    /// Watches on those of them that were absent.
-    pub(super) absent: Vec<AbsentWatch>,
+    /// The keys that it watches.
+    pub(super) watches: Watches,
     /// How far it has written: for WAIT.
     pub(super) written: Written,
 }
@@ -62,8 +60,7 @@ impl Session {
             silent: false,
             closing: false,
             multi: None,
-            watches: Vec::new(),
-            absent: Vec::new(),
+            watches: Watches::default(),
             written: Written::default(),
         }
     }
@@ -154,16 +151,12 @@ impl Session {
 
     /// The version that a key, handed out by `Admission::Watch`, has now; 0 if it is not there.
     pub fn watching(&mut self, key: &[u8], version: u64) {
-        // The first version counts: a key watched twice must not have been written in between either.
-        if !self.watches.iter().any(|(watched, _)| watched == key) {
-            self.watches.push((key.to_vec(), version));
-        }
+        self.watches.add(key, version);
     }
 
     /// A key handed out by `Admission::Watch` is absent, and has been watched since before that was found.
     pub fn watching_absent(&mut self, key: &[u8], watch: AbsentWatch) {
-        self.absent.push(watch);
-        self.watching(key, 0);
+        self.watches.add_absent(key, watch);
     }
 
     /// A write of this connection is answered: it is in the entry `index` of `shard`, or before that.
@@ -172,8 +165,7 @@ impl Session {
     }
 
     pub(super) fn unwatch(&mut self) {
-        self.watches = Vec::new();
-        self.absent = Vec::new();
+        self.watches = Watches::default();
     }
 
     pub(super) fn leave_multi(&mut self) -> Option<Queue> {

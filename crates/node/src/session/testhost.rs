@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::stats::Stats;
 use replica::{DiskState, ReplicaStatus};
 use resp::Reply;
-use resp::table::CommandSpec;
+use resp::table::{self, CommandSpec};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -306,8 +306,9 @@ impl Player {
         let mut reply = Reply::new(session.proto());
         session.active(host.now_us() / 1000);
         let mut said = String::new();
-        let _ = match session.admit(&args, host, &mut reply) {
+        let _ = match session.admit(table::resolve(&args), &args, host, &mut reply) {
             Admission::Answered(Effect::None) => Ok(()),
+            Admission::Answered(Effect::ReplyAfter { us, .. }) => writeln!(said, "reply after {us} us"),
             Admission::Answered(effect) => writeln!(said, "{effect:?}"),
             Admission::Execute(spec) => writeln!(said, "execute {}{}", spec.name, promise(session, spec, &args)),
             Admission::ExecuteAt { slot, .. } => writeln!(said, "execute at {slot}"),
@@ -398,15 +399,15 @@ fn a_transaction_is_bounded() {
     let host = TestHost::new();
     let mut session = host.connect(1);
     let mut reply = Reply::default();
-    session.admit(&[b"MULTI"], &host, &mut reply);
+    session.admit(table::resolve(&[b"MULTI"]), &[b"MULTI"], &host, &mut reply);
     for _ in 0..vocab::limits::TRANSACTION_COMMANDS_MAX {
-        session.admit(&[b"GET", b"x"], &host, &mut reply);
+        session.admit(table::resolve(&[b"GET", b"x"]), &[b"GET", b"x"], &host, &mut reply);
     }
     reply.buf.clear();
-    session.admit(&[b"GET", b"x"], &host, &mut reply);
+    session.admit(table::resolve(&[b"GET", b"x"]), &[b"GET", b"x"], &host, &mut reply);
     assert_eq!(reply.buf, b"-ERR the transaction is too large\r\n");
     reply.buf.clear();
-    session.admit(&[b"EXEC"], &host, &mut reply);
+    session.admit(table::resolve(&[b"EXEC"]), &[b"EXEC"], &host, &mut reply);
     assert!(reply.buf.starts_with(b"-EXECABORT "));
 }
 
@@ -417,7 +418,7 @@ fn info_has_every_section_once() {
     let mut reply = Reply::default();
     // What is answered later is counted by who answers it.
     for args in [&[&b"PING"[..]][..], &[b"GET"], &[b"CLIENT", b"LIST"], &[b"DEBUG", b"SLEEP", b"1"]] {
-        session.admit(args, &host, &mut reply);
+        session.admit(table::resolve(args), args, &host, &mut reply);
     }
     let all = crate::stats::info(&host, &["everything"]);
     let sections: Vec<&str> = all.lines().filter_map(|line| line.strip_prefix("# ")).collect();
@@ -476,7 +477,8 @@ fn keys_of_a_slot() {
     let mut session = host.connect(1);
     let mut ask = |args: &[&[u8]]| {
         let mut reply = Reply::default();
-        if let Admission::ExecuteAt { slot, handler, .. } = session.admit(args, &host, &mut reply) {
+        if let Admission::ExecuteAt { slot, handler, .. } = session.admit(table::resolve(args), args, &host, &mut reply)
+        {
             assert_eq!(slot.0, 12182);
             match handler(&mut Call { args, space: &mut space, reply: &mut reply }) {
                 Ok(()) => {}

@@ -1,11 +1,16 @@
 //! What MULTI has queued, and how EXEC answers it.
 
 use super::commands::{self, Ask, Role};
-use super::{Effect, Host, Session};
+use super::{Effect, Host, Session, Watches};
+use crate::admission::ITEM_BYTES_MAX;
 use crate::format::entry::EncodedCommand;
+use crate::{KeyHash, RequestKeys};
 use resp::Reply;
 use resp::table::CommandSpec;
-use vocab::{Slot, limits, slot_of};
+use vocab::{Slot, limits};
+
+/// What a transaction takes in an entry beside its commands and watches, at most.
+const HEAD_BYTES_MAX: usize = 32;
 
 #[derive(Clone, Debug)]
 struct Queued {
@@ -19,7 +24,10 @@ struct Queued {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     commands: Vec<Queued>,
+    /// What the commands take in an entry.
     bytes: usize,
+    /// The hashes of the commands' keys.
+    keys: Vec<KeyHash>,
     /// The slot of the keys so far.
     slot: Option<Slot>,
     crosses_slots: bool,
@@ -48,20 +56,23 @@ impl Queue {
         &mut self,
         spec: &'static CommandSpec,
         role: Role,
-        slot: Option<Slot>,
+        keys: RequestKeys,
         args: &[&[u8]],
+        watched_bytes: usize,
     ) -> Result<(), &'static str> {
         if self.spoiled {
             return Ok(());
         }
-        let command = EncodedCommand::new(args);
+        let command = EncodedCommand::of(spec, args);
         self.bytes += command.bytes();
-        if self.commands.len() >= limits::TRANSACTION_COMMANDS_MAX || self.bytes > limits::QUERY_BUFFER_BYTES_MAX {
+        let bytes = self.bytes + HEAD_BYTES_MAX + watched_bytes;
+        if self.commands.len() >= limits::TRANSACTION_COMMANDS_MAX || bytes > ITEM_BYTES_MAX {
             return Err("ERR the transaction is too large");
         }
-        if let Some(slot) = slot {
+        if let Some(slot) = keys.slot {
             self.crosses_slots |= *self.slot.get_or_insert(slot) != slot;
         }
+        self.keys.extend(keys.hashes);
         self.commands.push(Queued { spec, command, by_session: !matches!(role, Role::Data) });
         Ok(())
     }
@@ -72,22 +83,32 @@ impl Queue {
 pub struct Transaction {
     exec: &'static CommandSpec,
     commands: Vec<Queued>,
+    keys: Vec<KeyHash>,
     watches: Vec<(Vec<u8>, u64)>,
     slot: Option<Slot>,
 }
 
 impl Transaction {
     /// The error means that keys, watched ones included, are of more than one slot.
-    pub(super) fn new(exec: &'static CommandSpec, queue: Queue, watches: Vec<(Vec<u8>, u64)>) -> Result<Self, ()> {
-        let mut slot = queue.slot;
-        let crosses = watches.iter().any(|(key, _)| {
-            let this = slot_of(key);
-            *slot.get_or_insert(this) != this
-        });
-        if crosses || queue.crosses_slots {
+    pub(super) fn new(exec: &'static CommandSpec, queue: Queue, watches: Watches) -> Result<Self, ()> {
+        let watched = watches.slot()?;
+        let slot = queue.slot.or(watched);
+        if queue.crosses_slots || watched.is_some_and(|watched| Some(watched) != slot) {
             return Err(());
         }
-        Ok(Self { exec, commands: queue.commands, watches, slot })
+        Ok(Self { exec, commands: queue.commands, keys: queue.keys, watches: watches.into_versions(), slot })
+    }
+
+    /// EXEC's row of the command table.
+    #[must_use]
+    pub fn spec(&self) -> &'static CommandSpec {
+        self.exec
+    }
+
+    /// Hashes of the commands' keys.
+    #[must_use]
+    pub fn keys(&self) -> &[KeyHash] {
+        &self.keys
     }
 
     /// The slot of all its keys, watched ones included. A transaction that the shell gets to see has one.

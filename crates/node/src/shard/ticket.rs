@@ -1,7 +1,9 @@
 //! Writes on their way to a shard, and who waits for them.
 
+use crate::command::registry::handlers;
 use crate::format::entry::EncodedCommand;
 use crate::session::Acks;
+use resp::table::behaviour;
 use resp::{Proto, Reply};
 use vocab::Slot;
 use xxhash_rust::xxh3::xxh3_64;
@@ -97,13 +99,13 @@ impl Write {
         }
     }
 
-    /// About how many bytes it takes in an entry.
+    /// How many bytes it takes in an entry, but for a few.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
             Self::Command(command) => command.bytes(),
             Self::Transaction { watches, commands } => {
-                watches.iter().map(|(key, _)| key.len() + 10).sum::<usize>()
+                watches.iter().map(|(key, _)| key.len() + 16).sum::<usize>()
                     + commands.iter().map(EncodedCommand::bytes).sum::<usize>()
             }
             Self::Clear | Self::Mark(_) => 1,
@@ -138,14 +140,10 @@ impl Write {
     /// The answer, where it does not depend on what the shard holds.
     pub(crate) fn answer_known_beforehand(&self) -> Option<&'static [u8]> {
         let Self::Command(command) = self else { return None };
-        let args = command.args();
-        let is = |name: &[u8]| args[0].eq_ignore_ascii_case(name);
-        let plain = (is(b"SET") && args.len() == 3) || is(b"MSET") || is(b"SETEX") || is(b"PSETEX");
-        plain.then_some(b"+OK\r\n")
+        handlers(command.spec()?.id).foretells.and_then(|foretells| foretells(&command.args()))
     }
 }
 
 fn reports_version(command: &EncodedCommand) -> bool {
-    let name = command.name();
-    name.len() > 3 && name[..3].eq_ignore_ascii_case(b"KV.")
+    command.spec().is_some_and(|spec| spec.does(behaviour::REPORTS_VERSION))
 }

@@ -17,4 +17,4 @@ pub use help::help;
 pub use index::{COMMAND_COUNT, all, lookup, lookup_full, top_level};
 pub use keys::{ExecOp, KeyPositions, MalformedKeys, exec_ops};
 pub use resolve::{resolve, unknown_command, unknown_subcommand, wrong_arity};
-pub use spec::{Answers, CommandId, CommandSpec, Group, KeyPlace, KeySpec, acl, flag, key_flag};
+pub use spec::{Answers, CommandId, CommandSpec, Group, KeyPlace, KeySpec, SecretArgs, acl, behaviour, flag, key_flag};

@@ -62,6 +62,35 @@ pub mod flag {
     ];
 }
 
+/// How Basalt runs a command, which COMMAND INFO does not show; bits of `CommandSpec::behaviour`.
+pub mod behaviour {
+    /// Changes the session or all shards: runs when nothing before it on its connection is under way.
+    pub const BARRIER: u32 = 1;
+    /// Carried out at once, not queued, after MULTI.
+    pub const IGNORES_MULTI: u32 = 1 << 1;
+    /// Removes every key of the store.
+    pub const CLEARS_STORE: u32 = 1 << 2;
+    /// A write that counts as a look-up of its key as well.
+    pub const LOOKS_UP: u32 = 1 << 3;
+    /// Tells its client the version that it writes.
+    pub const REPORTS_VERSION: u32 = 1 << 4;
+    /// Ends, if the client wishes, in `DURABILITY word [word]` and `REQUEST client number`.
+    pub const TAKES_DURABILITY: u32 = 1 << 5;
+    /// Ends, if the client wishes, in how old its answer may be.
+    pub const TAKES_CONSISTENCY: u32 = 1 << 6;
+}
+
+/// Which arguments of a command are secret: no log shows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecretArgs {
+    /// None.
+    None,
+    /// All from that one on; the command's name is number 0.
+    From(u16),
+    /// From that one on names and values of settings in turn: the values of settings that are secret.
+    Settings(u16),
+}
+
 /// ACL categories; bits of `CommandSpec::acl`.
 pub mod acl {
     /// Works on keys of any type.
@@ -247,6 +276,10 @@ pub struct CommandSpec {
     pub arity: i16,
     /// Bits of `flag`.
     pub flags: u32,
+    /// Bits of `behaviour`.
+    pub behaviour: u32,
+    /// Which of its arguments are secret.
+    pub secrets: SecretArgs,
     /// Bits of `acl`.
     pub acl: u32,
     /// Whether it answers what its keys hold.
@@ -284,6 +317,13 @@ impl CommandSpec {
     #[must_use]
     pub fn has(&self, flags: u32) -> bool {
         self.flags & flags == flags
+    }
+
+    /// Whether all bits of `behaviour` are set.
+    #[inline]
+    #[must_use]
+    pub fn does(&self, behaviour: u32) -> bool {
+        self.behaviour & behaviour == behaviour
     }
 
     /// Whether it may change data.
@@ -351,6 +391,8 @@ pub(super) const fn command(
         name,
         arity,
         flags: 0,
+        behaviour: 0,
+        secrets: SecretArgs::None,
         acl: acl | acl::SLOW,
         answers: Answers::Little,
         key_specs: &[],
@@ -390,6 +432,16 @@ impl CommandSpec {
 
     pub(super) const fn answers(mut self, answers: Answers) -> Self {
         self.answers = answers;
+        self
+    }
+
+    pub(super) const fn does_also(mut self, behaviour: u32) -> Self {
+        self.behaviour |= behaviour;
+        self
+    }
+
+    pub(super) const fn secret_args(mut self, secrets: SecretArgs) -> Self {
+        self.secrets = secrets;
         self
     }
 

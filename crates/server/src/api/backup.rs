@@ -7,7 +7,7 @@
 //! Between nodes, as calls to the leader of a shard: `KV.BACKUP HOLD id milliseconds moment`, answered with
 //! `[node, index, keys, term]`, `KV.BACKUP CONFIRM id term` and `KV.BACKUP DROP id`.
 
-use super::route::{PoolHandler, conclude_on};
+use super::route::{CallHandler, PoolHandler, conclude_on};
 use crate::mailbox::{WorkerMessage, WriteBarrier};
 use crate::os::steady_us;
 use crate::peers::call_leaders;
@@ -57,6 +57,11 @@ pub(crate) fn handler(name: &str) -> Option<PoolHandler> {
         "KV.BACKUP|END" => end,
         _ => return None,
     })
+}
+
+/// What runs a command of that name for another node.
+pub(crate) fn call_handler(name: &str) -> Option<CallHandler> {
+    (name == "KV.BACKUP").then_some(backup_call as CallHandler)
 }
 
 /// `KV.BACKUP BEGIN` → `[id, moment in ms, store, epoch, [[shard, slots, index, keys, node, address], …]]`
@@ -193,7 +198,7 @@ fn call_all_leaders(store: &Arc<NodeShared>, shards: &[ShardId], args: &[&[u8]])
 }
 
 /// What another node, or this one, asks of a shard that is led here: `args` begin with KV.BACKUP.
-pub(crate) fn backup_call(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> Vec<u8> {
+fn backup_call(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> Vec<u8> {
     begin_backup_call(store, shard, args);
     end_backup_call(store, shard, args)
 }

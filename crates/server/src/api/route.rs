@@ -1,16 +1,19 @@
 //! From a request to where it runs: its shard, the whole store, or the session itself.
 
-use crate::mailbox::KeyHashes;
 use crate::shared::NodeShared;
 use node::command::{Error, Handler, Outcome, StoreHandler};
-use node::{Fault, ShardView, admission, handlers, key_hash};
+use node::{Fault, KeyHashes, RequestKeys, ShardView, handlers};
 use resp::Reply;
-use resp::table::CommandSpec;
-use std::sync::Arc;
-use vocab::{ShardId, Slot, slot_of};
+use resp::table::{self, CommandId, CommandSpec, behaviour};
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+use vocab::{ShardId, Slot};
 
 /// What runs a command in the pool, over what it finds out itself.
 pub(crate) type PoolHandler = fn(&Arc<NodeShared>, &[&[u8]], &mut Reply);
+
+/// What runs a command that another node has sent, about that shard.
+pub(crate) type CallHandler = fn(&Arc<NodeShared>, ShardId, &[&[u8]]) -> Vec<u8>;
 
 /// Where a request runs.
 pub(crate) enum Routed {
@@ -40,12 +43,12 @@ pub(crate) enum Routed {
 }
 
 /// Finds where a command over data runs. The error is the text of the reply.
-pub(crate) fn route(store: &NodeShared, spec: &CommandSpec, args: &[&[u8]]) -> Result<Routed, String> {
-    if matches!(spec.name, "FLUSHALL" | "FLUSHDB") {
-        return check_flush(args).map(|()| Routed::Clear);
+pub(crate) fn route(store: &NodeShared, spec: &CommandSpec, args: &[&[u8]]) -> Result<Routed, Cow<'static, str>> {
+    if spec.does(behaviour::CLEARS_STORE) {
+        check_flush(args)?;
+        return Ok(Routed::Clear);
     }
-    let of_pool = [super::backup::handler, super::admin::handler, super::copy::handler];
-    if let Some(handler) = of_pool.iter().find_map(|family| family(spec.name)) {
+    if let Some(handler) = server_handlers(spec.id).pool {
         return Ok(Routed::Pool { handler });
     }
     let found = handlers(spec.id);
@@ -53,28 +56,38 @@ pub(crate) fn route(store: &NodeShared, spec: &CommandSpec, args: &[&[u8]]) -> R
         return Ok(Routed::Store { handler });
     }
     let handler = found.data.ok_or_else(|| format!("ERR {} is not a command over data", spec.name))?;
-    admission::check(spec, args).map_err(String::from)?;
-    let positions = spec.keys(args).map_err(|_| "ERR Invalid arguments specified for command".to_owned())?;
-    let mut keys = KeyHashes::new();
-    let mut slot: Option<Slot> = None;
-    for at in positions {
-        let key = args[at];
-        let of_key = slot_of(key);
-        if *slot.get_or_insert(of_key) != of_key {
-            return Err("CROSSSLOT Keys in request don't hash to the same slot".to_owned());
-        }
-        keys.push(key_hash(key));
-    }
-    let slot = slot.unwrap_or(Slot(0));
+    let keys = RequestKeys::of(spec, args)?;
+    let slot = keys.slot.unwrap_or(Slot(0));
     let shard = store.known().shard_of(slot);
-    Ok(Routed::Shard { shard, slot, keys, handler })
+    Ok(Routed::Shard { shard, slot, keys: keys.hashes, handler })
 }
 
-fn check_flush(args: &[&[u8]]) -> Result<(), String> {
+/// What runs the commands that need the server itself.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ServerHandlers {
+    /// For a client, in the pool.
+    pub(super) pool: Option<PoolHandler>,
+    /// For another node, of a container's subcommands all.
+    pub(super) call: Option<CallHandler>,
+}
+
+/// The server's handlers of a command.
+pub(super) fn server_handlers(id: CommandId) -> ServerHandlers {
+    static TABLE: OnceLock<Vec<ServerHandlers>> = OnceLock::new();
+    let of_pool = [super::backup::handler, super::admin::handler, super::copy::handler];
+    let of = |spec: &CommandSpec| ServerHandlers {
+        pool: of_pool.iter().find_map(|family| family(spec.name)),
+        call: super::backup::call_handler(spec.name).or_else(|| super::admin::call_handler(spec.name)),
+    };
+    let table = TABLE.get_or_init(|| table::all().iter().map(of).collect());
+    table.get(id.index()).copied().unwrap_or_default()
+}
+
+fn check_flush(args: &[&[u8]]) -> Result<(), &'static str> {
     match args {
         [_] => Ok(()),
         [_, how] if how.eq_ignore_ascii_case(b"ASYNC") || how.eq_ignore_ascii_case(b"SYNC") => Ok(()),
-        _ => Err("ERR syntax error".to_owned()),
+        _ => Err("ERR syntax error"),
     }
 }
 

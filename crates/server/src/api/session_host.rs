@@ -6,10 +6,11 @@ use crate::shared::NodeShared;
 use cluster::{NodeInfo, ReplicaInfo};
 use node::Config;
 use node::session::{
-    ClientEntry, Clients, ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Host, NodeFacts,
+    self, ClientEntry, Clients, ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Host, NodeFacts,
     Session, ShardFacts,
 };
 use node::stats::Stats;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 use vocab::NodeId;
@@ -164,21 +165,23 @@ fn cluster_node(store: &NodeShared, info: &NodeInfo) -> ClusterNode {
     ClusterNode { id: info.id, myself, host, port: info.client_port, peer_port, alive: linked, linked }
 }
 
-/// Registers a connection; `None` if there are as many as there may be.
+/// Registers a connection. The error is the text for a client that is turned away.
 pub(crate) fn open_session(
     store: &NodeShared,
-    addr: String,
-    laddr: String,
+    from: Option<SocketAddr>,
+    to: Option<SocketAddr>,
     worker: usize,
     now_ms: u64,
-) -> Option<Session> {
-    if store.clients.count() >= store.config.clients_max() {
+) -> Result<Session, &'static str> {
+    let from_ip = from.map(|address| address.ip());
+    if let Some(text) = session::turned_away(&store.config, from_ip, store.clients.count()) {
         store.stats.worker(worker).refused();
-        return None;
+        return Err(text);
     }
     store.stats.worker(worker).connected();
-    let entry = store.clients.connect(addr, laddr, worker, now_ms);
-    Some(Session::new(entry, store))
+    let shown = |address: Option<SocketAddr>| address.map(|address| address.to_string()).unwrap_or_default();
+    let entry = store.clients.connect(shown(from), shown(to), worker, now_ms);
+    Ok(Session::new(entry, store))
 }
 
 /// Removes a connection from the list of clients.

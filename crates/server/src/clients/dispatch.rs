@@ -18,7 +18,7 @@ use crate::scatter_gather::{Asked, run_on_store};
 use crate::shared::NodeShared;
 use node::session::{self, Admission, Consistency, Durability};
 use node::{EncodedCommand, LoadSampler, Ticket};
-use resp::table::{self, CommandSpec};
+use resp::table::{self, CommandSpec, behaviour};
 use resp::{Parsed, Reply, parse_request};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -310,13 +310,15 @@ impl Turn<'_> {
         }
         let store = &self.requests.store;
         // EXEC and WATCH change the session when they are admitted: only when nothing before them is under way.
-        if is_barrier(args) && (!connection.is_quiet() || store.is_full()) {
+        let row = table::resolve(args);
+        let is_barrier = row.as_ref().is_ok_and(|spec| spec.does(behaviour::BARRIER));
+        if is_barrier && (!connection.is_quiet() || store.is_full()) {
             return self.stall(id);
         }
         let mut reply = std::mem::take(&mut self.requests.scratch);
         reply.buf.clear();
         reply.proto = connection.session.proto();
-        let admission = connection.session.admit(args, &**store, &mut reply);
+        let admission = connection.session.admit(row, args, &**store, &mut reply);
         self.requests.served_others |= !matches!(admission, Admission::Execute(spec) if spec.is_write());
         let step = match admission {
             Admission::Execute(spec) => self.execute(Request { id, spec, args }, &mut reply),
@@ -361,8 +363,8 @@ impl Turn<'_> {
     fn put_after(&mut self, id: usize, effect: session::Effect, reply: &Reply) {
         match effect {
             session::Effect::None => self.clients.put(id, &reply.buf),
-            session::Effect::ReplyAfter { us } => {
-                let Some(spec) = table::lookup(b"debug") else { return };
+            session::Effect::ReplyAfter { us, command } => {
+                let spec = command.spec();
                 // Later requests of the connection wait too, as behind any request on every key.
                 if let Some(ticket) = self.register(Request { id, spec, args: &[] }, ALL_KEYS, Effect::Unsettled) {
                     let at = Instant::now() + Duration::from_micros(us);
@@ -406,21 +408,21 @@ impl Turn<'_> {
             }
             Ok(Routed::Store { handler }) => {
                 let Some(ticket) = self.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };
-                let (store, command) = (self.requests.store.clone(), EncodedCommand::new(args));
+                let (store, command) = (self.requests.store.clone(), EncodedCommand::of(spec, args));
                 let (seed, arrived_us) = (self.requests.next_seed(), self.requests.arrived_us);
                 let consistency = |connection: &Connection| connection.session.consistency_for(spec, args);
                 let consistency = self.clients.get(id).map_or(Consistency::Absolute, consistency);
                 self.requests.store.pool.run(Box::new(move || {
                     let mut reply = Reply::new(ticket.proto);
                     let asked = Asked { args: &command.args(), seed, arrived_us, consistency };
-                    run_on_store(&store, spec, handler, &asked, &mut reply);
+                    run_on_store(&store, handler, &asked, &mut reply);
                     store.answer(ticket, reply.buf);
                 }));
                 Step::Next
             }
             Ok(Routed::Pool { handler }) => {
                 let Some(ticket) = self.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };
-                let (store, command) = (self.requests.store.clone(), EncodedCommand::new(args));
+                let (store, command) = (self.requests.store.clone(), EncodedCommand::of(spec, args));
                 self.requests.store.pool.run(Box::new(move || {
                     let mut reply = Reply::new(ticket.proto);
                     handler(&store, &command.args(), &mut reply);
@@ -487,17 +489,5 @@ impl Turn<'_> {
             acks,
             reply_bytes: 0,
         })
-    }
-}
-
-/// Whether a request changes the session in a way that must not overtake, or be overtaken by, what is under way.
-fn is_barrier(args: &[&[u8]]) -> bool {
-    let is = |name: &[u8]| args[0].eq_ignore_ascii_case(name);
-    match args[0].len() {
-        4 => is(b"EXEC") || is(b"WAIT"),
-        5 => is(b"WATCH"),
-        7 => is(b"FLUSHDB") || is(b"WAITAOF"),
-        8 => is(b"FLUSHALL"),
-        _ => false,
     }
 }

@@ -147,7 +147,7 @@ fn defer(turn: &mut Turn<'_>, request: Request<'_>, mask: Mask, attempt: Attempt
         store: turn.requests.store.clone(),
         ticket,
         spec: request.spec,
-        command: EncodedCommand::new(request.args),
+        command: EncodedCommand::of(request.spec, request.args),
         handler,
         attempt,
         seed: turn.requests.next_seed(),

@@ -12,9 +12,8 @@ use node::Ticket;
 use node::session::Effect;
 use node::stats::Lookups;
 use resp::Reply;
+use resp::table::behaviour;
 use slab::Slab;
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -82,12 +81,14 @@ impl Clients {
         if seconds > 0 {
             let _ = stream.set_keepalive(Duration::from_secs(seconds));
         }
-        let text = |address: io::Result<SocketAddr>| address.map(|address| address.to_string()).unwrap_or_default();
-        let (peer, local) = (text(stream.peer_addr()), text(stream.local_addr()));
-        let Some(session) = open_session(&self.store, peer, local, self.worker, now_ms) else {
-            // The client is told why, and may not hear it before the close.
-            stream.send(b"-ERR max number of clients reached\r\n");
-            return;
+        let (peer, local) = (stream.peer_addr().ok(), stream.local_addr().ok());
+        let session = match open_session(&self.store, peer, local, self.worker, now_ms) {
+            Ok(session) => session,
+            Err(text) => {
+                // The client is told why, and may not hear it before the close.
+                stream.send(format!("-{text}\r\n").as_bytes());
+                return;
+            }
         };
         self.generation = self.generation.wrapping_add(1);
         let entry = self.connections.vacant_entry();
@@ -298,7 +299,7 @@ fn answer_transaction(
 fn answer_command(store: &NodeShared, worker: usize, connection: &mut Connection, ticket: &Ticket, reply: &[u8]) {
     let Some(begun) = connection.answer(ticket.sequence, reply) else { return };
     if begun.spec.is_write() {
-        if reads_too(begun.spec.name) {
+        if begun.spec.does(behaviour::LOOKS_UP) {
             let mut lookups = Lookups::default();
             lookups.note(!matches!(reply, b"$-1\r\n" | b"_\r\n"));
             store.stats.worker(worker).looked_up(lookups);
@@ -309,11 +310,6 @@ fn answer_command(store: &NodeShared, worker: usize, connection: &mut Connection
     store.stats.worker(worker).finished(begun.spec.id, ns, reply);
     let args = [begun.spec.name.as_bytes(), begun.brief()];
     connection.session.slow(begun.spec, &args, ns, store);
-}
-
-/// Writes that Redis counts as a read of their key, too.
-fn reads_too(name: &str) -> bool {
-    matches!(name, "GETDEL" | "GETEX" | "GETSET")
 }
 
 /// What the connection has written is in the shard's last entry, or before it: for WAIT.

@@ -3,7 +3,7 @@
 //! Answers leave in the order of the requests. The work may be done out of order where no client can tell: requests on
 //! the same keys keep their order.
 
-use crate::mailbox::KeyHashes;
+use node::KeyHashes;
 use node::key_hash;
 use resp::table::CommandSpec;
 use std::collections::VecDeque;

@@ -7,16 +7,15 @@ use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect, LIKELY_REPLY_BYTES};
 use crate::cold_reads::{ColdRead, begin_patiently};
 use crate::disk_reads::{Cold, ColdRows};
-use crate::mailbox::{KeyHashes, Submission};
+use crate::mailbox::Submission;
 use crate::peers::call_leader;
 use crate::scatter_gather::{SLOTS, ranges_text};
 use crate::shared::NodeShared;
 use node::command::Handler;
 use node::read::{Begin, Hold, NotHere, ReadRequest, Refusal, leader_access};
 use node::session::{Consistency, Transaction};
-use node::{EncodedCommand, EntryBuilder, ExpectedReply, Ticket, Write, admission, key_hash};
+use node::{EncodedCommand, EntryBuilder, ExpectedReply, KeyHashes, Ticket, Write, admission};
 use resp::Reply;
-use resp::table;
 use vocab::Slot;
 
 pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, keys: KeyHashes) -> Step {
@@ -37,7 +36,7 @@ pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, k
     // How long the answer will be is only known of what is in memory.
     let ready = (!answers_values && turn.requests.store.reads_are_fast(turn.now.wall_ms))
         || spec.keys(args).is_ok_and(|mut positions| positions.all(|at| view.is_cached(args[at])));
-    let command = EncodedCommand::new(args);
+    let command = EncodedCommand::of(spec, args);
     let Some(ticket) = turn.begin(request, mask, Effect::Write) else { return Step::Stall };
     let reply_bytes = if answers_values { ExpectedReply::of(view, spec, args).bytes() } else { 0 };
     let ticket = Ticket { slot, reply_bytes, ..ticket };
@@ -108,7 +107,7 @@ pub(super) fn warmed(store: &NodeShared, wanted: &mut Wanted, clients: &mut Clie
         if let Write::Command(command) = &submission.write
             && submission.ticket.reply_bytes > 0
             && let Some(view) = store.known().view(submission.shard.0 as usize)
-            && let Ok(spec) = table::resolve(&command.args())
+            && let Some(spec) = command.spec()
         {
             // By now it is known how long the answer will be.
             submission.ticket.reply_bytes = ExpectedReply::of(view, spec, &command.args()).bytes();
@@ -124,22 +123,15 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
         return not_here(turn, id, slot, Consistency::Absolute, &NotHere::Refuse(Refusal::NoStore));
     };
     let commands: Vec<EncodedCommand> = transaction.data().cloned().collect();
-    let hashes = |command: &EncodedCommand| {
-        let args = command.args();
-        let spec = table::resolve(&args).ok();
-        let positions = spec.and_then(|spec| spec.keys(&args).ok()).into_iter().flatten();
-        positions.map(|at| key_hash(args[at])).collect::<Vec<_>>()
-    };
-    let keys: KeyHashes = commands.iter().flat_map(hashes).collect();
-    let Some(spec) = table::lookup(b"exec") else { return Step::Next };
+    let keys = KeyHashes::from_slice(transaction.keys());
+    let spec = transaction.spec();
     let request = Request { id, spec, args: &[b"exec"] };
     let Some(ticket) = turn.begin(request, ALL_KEYS, Effect::Unsettled) else { return Step::Stall };
     let (known, writes) = (turn.requests.store.known(), transaction.has_writes());
     let view = known.view(shard.0 as usize).filter(|view| view.leading());
     let expected = |command: &EncodedCommand| {
-        let args = command.args();
-        let spec = table::resolve(&args).ok();
-        view.zip(spec).map(|(view, spec)| ExpectedReply::of(view, spec, &args)).unwrap_or_default()
+        let found = view.zip(command.spec());
+        found.map(|(view, spec)| ExpectedReply::of(view, spec, &command.args())).unwrap_or_default()
     };
     let expected = commands.iter().map(expected).fold(ExpectedReply::default(), ExpectedReply::and);
     let ticket = Ticket { slot, reply_bytes: expected.bytes(), ..ticket };
@@ -152,7 +144,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
         // What only reads is no matter for the log: it is read from one snapshot.
         let mut item = EntryBuilder::new();
         item.transaction(&watches, &commands);
-        let command = EncodedCommand::new(&[spec.name.as_bytes(), &item.seal(0)]);
+        let command = EncodedCommand::of(spec, &[spec.name.as_bytes(), &item.seal(0)]);
         let (store, seed) = (turn.requests.store.clone(), turn.requests.next_seed());
         let handler: Handler = node::read_transaction;
         let read = move |attempt| ColdRead { store, ticket, spec, command, handler, attempt, seed, held: Vec::new() };

@@ -4,9 +4,8 @@ use crate::net::Stream;
 use node::director::{NodeReport, StorePicture};
 use node::peer::PeerMessage;
 use node::session::WaitFor;
-use node::{ArrivedSnapshot, KeyHash, Shard, Ticket, Write};
+use node::{ArrivedSnapshot, KeyHashes, Shard, Ticket, Write};
 use replica::Result as LogResult;
-use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
@@ -14,9 +13,6 @@ use vocab::{NodeId, ReplicaId, ShardId};
 
 /// The worker of a ticket whose answer is for a caller in this process.
 pub(crate) const EMBEDDED: u32 = u32::MAX;
-
-/// Hashes of a request's keys; most requests have one key.
-pub(crate) type KeyHashes = SmallVec<[KeyHash; 4]>;
 
 /// A write on its way to the worker that owns its shard.
 pub(crate) struct Submission {

@@ -4,6 +4,6 @@ mod message;
 mod queue;
 
 pub(crate) use message::{
-    EMBEDDED, Forked, KeyHashes, Opened, ShardSnapshot, Submission, WaitingClient, WorkerMessage, WriteBarrier,
+    EMBEDDED, Forked, Opened, ShardSnapshot, Submission, WaitingClient, WorkerMessage, WriteBarrier,
 };
 pub(crate) use queue::Mailbox;

@@ -28,7 +28,7 @@ use node::{Config, ShardView, StoreClock, Ticket};
 use replica::{DiskHealth, DiskState, Log, LogOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use storage::{Compression, EngineKind, RowCache, SharedResources, StorageOptions};
 use vocab::{Moment, NodeId, Prng, ShardId};
@@ -63,7 +63,7 @@ pub(crate) struct NodeShared {
     pub(crate) call_pool: Pool,
     pub(crate) log_threads: LogThreads,
     pub(crate) mailboxes: OnceLock<Vec<Arc<Mailbox>>>,
-    pub(crate) cursors: Mutex<node::command::ScanCursors>,
+    pub(crate) cursors: node::command::ScanCursors,
     pub(crate) clients: Clients,
     pub(crate) stats: Arc<Stats>,
     pub(crate) background: BackgroundState,
@@ -149,7 +149,7 @@ impl NodeShared {
             cache,
             directory: Directory::new(),
             mailboxes: OnceLock::new(),
-            cursors: Mutex::new(node::command::ScanCursors::default()),
+            cursors: node::command::ScanCursors::default(),
             clients: Clients::default(),
             stats,
             background: BackgroundState::default(),
@@ -249,11 +249,6 @@ impl NodeShared {
         for mailbox in self.mailboxes.get().into_iter().flatten() {
             mailbox.send(message());
         }
-    }
-
-    /// Where the scans under way on this node stand.
-    pub(crate) fn cursors(&self) -> std::sync::MutexGuard<'_, node::command::ScanCursors> {
-        self.cursors.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// A write of so many bytes sets out for its shard.

@@ -259,8 +259,8 @@ mod tests {
     fn page(shards: &mut TestShards, args: &[&str]) -> (Option<String>, Vec<String>) {
         let mut reply = Reply::new(Proto::Resp2);
         let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
-        let mut cursors = ScanCursors::default();
-        super::range(&mut StoreCall { args: &args, shards, cursors: &mut cursors, reply: &mut reply }).unwrap();
+        let cursors = ScanCursors::default();
+        super::range(&mut StoreCall { args: &args, shards, cursors: &cursors, reply: &mut reply }).unwrap();
         let text = String::from_utf8(reply.buf).unwrap();
         let mut lines = text.lines().skip(1);
         let token = (lines.next().unwrap() != "$-1").then(|| lines.next().unwrap().to_owned());

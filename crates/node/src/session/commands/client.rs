@@ -4,6 +4,7 @@ use super::{Ask, Outcome, Refusal, SYNTAX, SessionHandler, client_kill, client_l
 use crate::session::state::ReplyMode;
 use crate::session::{Effect, clients};
 use resp::parse_integer;
+use vocab::limits::CLIENT_TEXT_BYTES_MAX;
 
 pub(super) fn handler(name: &str) -> Option<SessionHandler> {
     Some(match name {
@@ -44,15 +45,18 @@ fn getname(ask: &mut Ask<'_>) -> Outcome {
     Ok(Effect::None)
 }
 
-/// A word that can stand in a line of CLIENT LIST.
-fn word(bytes: &[u8]) -> Option<&str> {
-    std::str::from_utf8(bytes).ok().filter(|text| text.bytes().all(|b| (b'!'..=b'~').contains(&b)))
+/// A word that can stand in a line of CLIENT LIST; `what` it is, for the error.
+fn word<'a>(bytes: &'a [u8], what: &str) -> Result<&'a str, Refusal> {
+    if bytes.len() > CLIENT_TEXT_BYTES_MAX {
+        return Err(format!("ERR {what} cannot be longer than {CLIENT_TEXT_BYTES_MAX} bytes").into());
+    }
+    let text = std::str::from_utf8(bytes).ok().filter(|text| text.bytes().all(|b| (b'!'..=b'~').contains(&b)));
+    text.ok_or_else(|| format!("ERR {what} cannot contain spaces, newlines or special characters.").into())
 }
 
 /// Names the connection; an empty name takes the name away.
 pub(super) fn set_name(ask: &mut Ask<'_>, name: &[u8]) -> Result<(), Refusal> {
-    let name = word(name).ok_or("ERR Client names cannot contain spaces, newlines or special characters.")?;
-    name.clone_into(&mut ask.session.entry().about().name);
+    word(name, "Client names")?.clone_into(&mut ask.session.entry().about().name);
     Ok(())
 }
 
@@ -62,7 +66,7 @@ fn setname(ask: &mut Ask<'_>) -> Outcome {
 }
 
 fn setinfo(ask: &mut Ask<'_>) -> Outcome {
-    let (option, value) = (ask.args[2], word(ask.args[3]));
+    let (option, value) = (ask.args[2], ask.args[3]);
     let mut about = ask.session.entry().about();
     let (field, shown_name) = if is_word(option, "LIB-NAME") {
         (&mut about.lib_name, "lib-name")
@@ -71,9 +75,7 @@ fn setinfo(ask: &mut Ask<'_>) -> Outcome {
     } else {
         return Err(format!("ERR Unrecognized option '{}'", shown(option)).into());
     };
-    let value =
-        value.ok_or_else(|| format!("ERR {shown_name} cannot contain spaces, newlines or special characters."))?;
-    value.clone_into(field);
+    word(value, shown_name)?.clone_into(field);
     drop(about);
     ok(ask)
 }

@@ -48,12 +48,12 @@ fn echo(ask: &mut Ask<'_>) -> Outcome {
     Ok(Effect::None)
 }
 
-pub(super) fn quit(ask: &mut Ask<'_>) -> Outcome {
+fn quit(ask: &mut Ask<'_>) -> Outcome {
     ask.session.close();
     ok(ask)
 }
 
-pub(super) fn reset(ask: &mut Ask<'_>) -> Outcome {
+fn reset(ask: &mut Ask<'_>) -> Outcome {
     let session = &mut *ask.session;
     session.leave_multi();
     session.unwatch();

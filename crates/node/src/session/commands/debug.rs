@@ -20,7 +20,8 @@ fn debug(ask: &mut Ask<'_>) -> Outcome {
         [word, seconds] if is_word(word, "SLEEP") => {
             let seconds = parse_double(seconds).ok_or("ERR value is not a valid float")?;
             ask.reply.ok();
-            Ok(Effect::ReplyAfter { us: (seconds.clamp(0.0, SLEEP_SECONDS_MAX) * 1e6) as u64 })
+            let us = (seconds.clamp(0.0, SLEEP_SECONDS_MAX) * 1e6) as u64;
+            Ok(Effect::ReplyAfter { us, command: ask.spec.id })
         }
         [word] if is_word(word, "HELP") => {
             let lines = [

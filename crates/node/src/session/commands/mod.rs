@@ -68,20 +68,6 @@ pub(super) enum Role {
     Wait,
 }
 
-impl Role {
-    /// Whether it is carried out at once even after MULTI.
-    pub(super) fn ignores_multi(self) -> bool {
-        match self {
-            Self::Multi | Self::Exec | Self::Discard | Self::Watch => true,
-            Self::Session(handler) => {
-                std::ptr::fn_addr_eq(handler, connection::quit as SessionHandler)
-                    || std::ptr::fn_addr_eq(handler, connection::reset as SessionHandler)
-            }
-            Self::Slot(_) | Self::Data | Self::Wait => false,
-        }
-    }
-}
-
 /// The role of a command.
 #[inline]
 pub(super) fn role(command: CommandId) -> Role {

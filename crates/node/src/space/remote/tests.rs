@@ -99,9 +99,9 @@ fn leaders() -> Leaders {
 
 fn ask(shards: &mut dyn Shards, line: &str) -> Result<Value, String> {
     let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-    let (mut reply, mut cursors) = (Reply::default(), ScanCursors::default());
+    let (mut reply, cursors) = (Reply::default(), ScanCursors::default());
     let run = store_handler(line.split(' ').next().unwrap()).unwrap();
-    match run(&mut StoreCall { args: &args, shards, cursors: &mut cursors, reply: &mut reply }) {
+    match run(&mut StoreCall { args: &args, shards, cursors: &cursors, reply: &mut reply }) {
         Ok(()) => Ok(resp::decode(&reply.buf).unwrap().unwrap().0),
         Err(Error::Reply(text)) => Err(text.into_owned()),
         Err(Error::Fault(Fault::Remote(text))) => Err(text),
@@ -119,9 +119,9 @@ fn a_store_elsewhere_answers_as_one_that_is_here() {
         "KV.RANGE [key:100 (key:200 LIMIT 1 KEYS REVERSE",
         "KV.RANGE [long: (long; VALUES",
         "KV.RANGE - + KEYS LIMIT 500",
-        "SCAN 0 COUNT 10000",
-        "SCAN 0 COUNT 10000 TYPE hash",
-        "SCAN 0 MATCH *:1* COUNT 100",
+        "SCAN 0 COUNT 10000 STORE",
+        "SCAN 0 COUNT 10000 TYPE hash STORE",
+        "SCAN 0 STORE MATCH *:1* COUNT 100",
         "DBSIZE STORE",
         "KEYS * STORE",
         "KEYS key:?9? STORE",
@@ -151,7 +151,7 @@ fn a_short_range_takes_one_question_a_shard() {
 #[test]
 fn what_cannot_be_asked_is_an_error() {
     let leaders = Leaders { dead: Some(ShardId(3)), ..leaders() };
-    for line in ["KV.RANGE - +", "SCAN 0 COUNT 10000", "DBSIZE STORE", "KEYS * STORE", "RANDOMKEY"] {
+    for line in ["KV.RANGE - +", "SCAN 0 COUNT 10000 STORE", "DBSIZE STORE", "KEYS * STORE", "RANDOMKEY"] {
         let error = ask(&mut Elsewhere::new(&leaders), line).unwrap_err();
         assert_eq!(error, "CLUSTERDOWN Hash slot not served", "{line}");
     }

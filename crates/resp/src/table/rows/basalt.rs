@@ -1,6 +1,7 @@
 //! Basalt's own: versions, compare-and-set, ordered ranges, batches.
 
 use crate::table::spec::acl;
+use crate::table::spec::behaviour::{REPORTS_VERSION, TAKES_CONSISTENCY, TAKES_DURABILITY};
 use crate::table::spec::flag::{ADMIN, DENYOOM, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INCOMPLETE, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::{Answers, CommandSpec, Group, KeyPlace, KeySpec, command, key};
@@ -87,6 +88,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .args("[ABSOLUTE | ANY | LAG milliseconds:integer | VERSION token:integer]"),
     own("KV.DEL", -2, "Deletes a key, on request only at a version.")
         .flags(WRITE | FAST)
+        .does_also(REPORTS_VERSION | TAKES_DURABILITY)
         .touches(&[key(1, RW | DELETE)])
         .args(
             "key [IFVERSION version:integer] [DURABILITY level [acks]] \
@@ -101,6 +103,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     own("KV.EXEC", -5, "Runs operations on keys of one slot, all or nothing; each follows its own argument count.")
         .answers(Answers::ValuesWith(&["GET", "RETURN"]))
         .flags(WRITE | DENYOOM)
+        .does_also(REPORTS_VERSION | TAKES_DURABILITY)
         .touches(&[KeySpec {
             place: KeyPlace::Operations,
             flags: RW | ACCESS | UPDATE | DELETE | VARIABLE | INCOMPLETE,
@@ -121,11 +124,13 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     )
     .answers(Answers::Values)
     .flags(READONLY | FAST)
+    .does_also(TAKES_CONSISTENCY)
     .touches(&[key(1, RO | ACCESS)])
     .args("key [ABSOLUTE | ANY | LAG milliseconds:integer | VERSION token:integer]"),
     own("KV.PUT", -3, "Sets a key and returns its version, on request under a condition and with what it held before.")
         .answers(Answers::ValuesWith(&["RETURN"]))
         .flags(WRITE | DENYOOM | FAST)
+        .does_also(REPORTS_VERSION | TAKES_DURABILITY)
         .touches(&[key(1, RW | ACCESS | UPDATE | VARIABLE)])
         .args(
             "key value [IFABSENT | IFPRESENT | IFVERSION version:integer] [TTL milliseconds:integer] [RETURN] \

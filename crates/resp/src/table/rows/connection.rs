@@ -1,9 +1,10 @@
 //! The connection, and transactions on it.
 
 use crate::table::spec::acl;
-use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_AUTH, NOSCRIPT, SKIP_SLOWLOG, STALE};
+use crate::table::spec::behaviour::{BARRIER, IGNORES_MULTI};
+use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_AUTH, NO_MULTI, NOSCRIPT, SKIP_SLOWLOG, STALE};
 use crate::table::spec::key_flag::RO;
-use crate::table::spec::{CommandSpec, Group, command, keys_to_end};
+use crate::table::spec::{CommandSpec, Group, SecretArgs, command, keys_to_end};
 
 const fn connection(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Connection, acl::CONNECTION, name, arity, since, summary)
@@ -18,7 +19,10 @@ const GREETING: u32 = ALWAYS | FAST | NO_AUTH | ALLOW_BUSY;
 const UNREPEATABLE: &[&str] = &["nondeterministic_output"];
 
 pub(in crate::table) const ROWS: &[CommandSpec] = &[
-    connection("AUTH", -2, "1.0.0", "Authenticates the connection.").flags(GREETING).args("[username] password"),
+    connection("AUTH", -2, "1.0.0", "Authenticates the connection.")
+        .flags(GREETING)
+        .secret_args(SecretArgs::From(1))
+        .args("[username] password"),
     command(Group::Connection, 0, "CLIENT", -2, "2.4.0", "Groups the commands about client connections.")
         .cost("Depends on the subcommand."),
     connection("CLIENT|CACHING", 3, "6.0.0", "Concerns client-side caching, which this server does not track.")
@@ -51,7 +55,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(ADMIN | ALWAYS)
         .args("timeout:integer [WRITE | ALL]"),
     connection("CLIENT|REPLY", 3, "3.2.0", "Turns answers to the connection on or off.")
-        .flags(ALWAYS)
+        .flags(ALWAYS | NO_MULTI)
         .args("ON | OFF | SKIP"),
     connection("CLIENT|SETINFO", 4, "7.2.0", "Tells the server which library the client uses.")
         .flags(ALWAYS)
@@ -67,28 +71,35 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     connection("CLIENT|UNPAUSE", 2, "6.2.0", "Ends a pause that CLIENT PAUSE began.").flags(ADMIN | ALWAYS),
     transactions("DISCARD", 1, "2.0.0", "Throws the queued commands of a transaction away.")
         .flags(ALWAYS | FAST | ALLOW_BUSY)
+        .does_also(IGNORES_MULTI)
         .cost("O(N), N being the number of queued commands"),
     connection("ECHO", 2, "1.0.0", "Returns its argument.").flags(LOADING | STALE | FAST).args("message"),
     transactions("EXEC", 1, "1.2.0", "Runs the queued commands of a transaction, all or nothing.")
         .flags(ALWAYS | SKIP_SLOWLOG)
+        .does_also(BARRIER | IGNORES_MULTI)
         .cost("Depends on the queued commands."),
     connection("HELLO", -1, "6.0.0", "Greets the server: chooses the protocol version, authenticates, names.")
         .flags(GREETING)
+        .secret_args(SecretArgs::From(2))
         .args("[protover:integer [AUTH username password] [SETNAME clientname]]"),
     transactions("MULTI", 1, "1.2.0", "Begins a transaction: what follows is queued until EXEC.")
-        .flags(ALWAYS | FAST | ALLOW_BUSY),
+        .flags(ALWAYS | FAST | ALLOW_BUSY)
+        .does_also(IGNORES_MULTI),
     connection("PING", -1, "1.0.0", "Returns PONG, or its argument.")
         .flags(FAST)
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .args("[message]"),
-    connection("QUIT", -1, "1.0.0", "Closes the connection.").flags(GREETING),
-    connection("RESET", 1, "6.2.0", "Puts the connection into the state of a new one.").flags(GREETING),
+    connection("QUIT", -1, "1.0.0", "Closes the connection.").flags(GREETING).does_also(IGNORES_MULTI),
+    connection("RESET", 1, "6.2.0", "Puts the connection into the state of a new one.")
+        .flags(GREETING)
+        .does_also(IGNORES_MULTI),
     connection("SELECT", 2, "1.0.0", "Chooses the database; there is only number 0.")
         .flags(LOADING | STALE | FAST)
         .args("index:integer"),
     transactions("UNWATCH", 1, "2.2.0", "Forgets all watched keys.").flags(ALWAYS | FAST | ALLOW_BUSY),
     transactions("WATCH", -2, "2.2.0", "Watches keys: the next EXEC fails if any of them has been written by then.")
         .flags(ALWAYS | FAST | ALLOW_BUSY)
+        .does_also(BARRIER | IGNORES_MULTI)
         .touches(&[keys_to_end(1, 1, RO)])
         .cost("O(N), N being the number of keys")
         .args("key [key ...]"),

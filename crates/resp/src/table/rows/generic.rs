@@ -1,6 +1,7 @@
 //! Keys of any type.
 
 use crate::table::spec::acl;
+use crate::table::spec::behaviour::BARRIER;
 use crate::table::spec::flag::{DENYOOM, FAST, LOADING, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, OW, RM, RO, RW, UPDATE};
 use crate::table::spec::{Answers, CommandSpec, Group, command, key, keys_to_end};
@@ -125,11 +126,16 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args(
             "key ttl:integer serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:integer] [FREQ frequency:integer]",
         ),
-    generic("SCAN", -2, "2.8.0", "Walks through the keys of the store by a cursor.")
-        .flags(READONLY)
-        .cost("O(1) a call, O(N) for the whole walk, N being the number of keys in the store")
-        .tips(&["nondeterministic_output", "request_policy:special"])
-        .args("cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type]"),
+    generic(
+        "SCAN",
+        -2,
+        "2.8.0",
+        "Walks through the keys that this node leads by a cursor, or through those of the whole store.",
+    )
+    .flags(READONLY)
+    .cost("O(1) a call, O(N) for the whole walk, N being the number of keys in the store")
+    .tips(&["nondeterministic_output", "request_policy:special"])
+    .args("cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type] [STORE]"),
     generic("TOUCH", -2, "3.2.1", "Counts how many of the keys exist, and counts them as used.")
         .flags(READONLY | FAST)
         .touches(&[keys_to_end(1, 1, RO)])
@@ -153,6 +159,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key [key ...]"),
     command(Group::Generic, acl::CONNECTION, "WAIT", 3, "3.0.0", "Waits until replicas hold this connection's writes.")
         .flags(NOSCRIPT)
+        .does_also(BARRIER)
         .tips(&["request_policy:all_shards", "response_policy:agg_min"])
         .args("numreplicas:integer timeout:integer"),
     command(
@@ -164,6 +171,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         "Waits until this node (numlocal 1) and replicas have this connection's writes on disk.",
     )
     .flags(NOSCRIPT)
+    .does_also(BARRIER)
     .tips(&["request_policy:all_shards", "response_policy:agg_min"])
     .args("numlocal:integer numreplicas:integer timeout:integer"),
 ];

@@ -1,9 +1,10 @@
 //! The server.
 
 use crate::table::spec::acl;
+use crate::table::spec::behaviour::{BARRIER, CLEARS_STORE};
 use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::RO;
-use crate::table::spec::{CommandSpec, Group, command, key};
+use crate::table::spec::{CommandSpec, Group, SecretArgs, command, key};
 
 const fn server(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Server, 0, name, arity, since, summary)
@@ -62,6 +63,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     server("CONFIG|REWRITE", 2, "2.8.0", "Makes the present settings outlive a restart.").flags(OPERATOR),
     server("CONFIG|SET", -4, "2.0.0", "Changes settings, all or none of them.")
         .flags(OPERATOR)
+        .secret_args(SecretArgs::Settings(2))
         .cost("O(N), N being the number of settings")
         .tips(TELL_ALL_NODES)
         .args("parameter value [parameter value ...]"),
@@ -80,12 +82,14 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("subcommand [arg [arg ...]]"),
     keyspace("FLUSHALL", -1, "1.0.0", "Deletes all keys.")
         .flags(WRITE)
+        .does_also(BARRIER | CLEARS_STORE)
         .dangerous()
         .cost("O(N), N being the number of keys")
         .tips(TELL_ALL_SHARDS)
         .args("[ASYNC | SYNC]"),
     keyspace("FLUSHDB", -1, "1.0.0", "Deletes all keys.")
         .flags(WRITE)
+        .does_also(BARRIER | CLEARS_STORE)
         .dangerous()
         .cost("O(N), N being the number of keys")
         .tips(TELL_ALL_SHARDS)

@@ -1,6 +1,7 @@
 //! Strings.
 
 use crate::table::spec::acl;
+use crate::table::spec::behaviour::LOOKS_UP;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, OW, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::{Answers, CommandSpec, Group, KeyPlace, KeySpec, command, key, keys_to_end};
@@ -33,11 +34,13 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     string("GETDEL", 2, "6.2.0", "Returns the string value of a key and deletes the key.")
         .answers(Answers::Values)
         .flags(WRITE | FAST)
+        .does_also(LOOKS_UP)
         .touches(&[key(1, RW | ACCESS | DELETE)])
         .args("key"),
     string("GETEX", -2, "6.2.0", "Returns the string value of a key and sets or removes its expiry.")
         .answers(Answers::Values)
         .flags(WRITE | FAST)
+        .does_also(LOOKS_UP)
         .touches(&[KeySpec { note: "RW and UPDATE because it changes the expiry", ..key(1, RW | ACCESS | UPDATE) }])
         .args(
             "key [EX seconds:integer | PX milliseconds:integer | EXAT unix-time-seconds:unix-time \
@@ -51,6 +54,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     string("GETSET", 3, "1.0.0", "Sets a key to a value and returns what it held before.")
         .answers(Answers::Values)
         .flags(WRITE | DENYOOM | FAST)
+        .does_also(LOOKS_UP)
         .touches(&[key(1, RW | ACCESS | UPDATE)])
         .args("key value")
         .deprecated("6.2.0", "`SET` with the `!GET` argument"),

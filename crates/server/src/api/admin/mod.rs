@@ -24,7 +24,8 @@ mod verify;
 
 pub(crate) use digests::digest_marked;
 pub(crate) use error::AdminError;
-pub(crate) use run::{admin, handler, serve};
+use run::serve;
+pub(crate) use run::{admin, call_handler, handler};
 pub(crate) use sight::director_picture;
 
 /// Whether the admin function understands these words.

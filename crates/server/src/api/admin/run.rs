@@ -4,7 +4,7 @@ use super::error::AdminError;
 use super::request::{AdminRequest, PlanRequest, SettingsRequest, VerifyRequest, Whose};
 use super::sight::{Sight, is_hopeless};
 use super::{events, maps, nodes, plans, preview, recover, settings, shards, status, verify};
-use crate::api::route::PoolHandler;
+use crate::api::route::{CallHandler, PoolHandler};
 use crate::embedded::Caller;
 use crate::os::steady_us;
 use crate::peers::call_leader;
@@ -23,6 +23,11 @@ type Answer = Result<Value, AdminError>;
 pub(crate) fn handler(name: &str) -> Option<PoolHandler> {
     let verb = name.strip_prefix(NAME)?.strip_prefix('|')?;
     (!matches!(verb, "HELP" | "INIT")).then_some(reply as PoolHandler)
+}
+
+/// What runs a command of that name for another node.
+pub(crate) fn call_handler(name: &str) -> Option<CallHandler> {
+    (name == NAME).then_some(serve as CallHandler)
 }
 
 /// Answers a command of a client: a text of JSON, or an error.
@@ -56,7 +61,7 @@ pub(crate) fn admin(store: &Arc<NodeShared>, words: &[&str]) -> Answer {
 }
 
 /// Answers another node, as its command came, about a shard: one RESP3 frame.
-pub(crate) fn serve(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> Vec<u8> {
+pub(super) fn serve(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> Vec<u8> {
     let mut reply = Reply::new(Proto::Resp3);
     if let [_, verb, comparison] = args
         && verb.eq_ignore_ascii_case(b"MARK")

@@ -2,14 +2,20 @@
 
 use super::body::{BodyError, Whole, read};
 use super::given::{Given, pairs};
+use super::origin::{self, Refused};
 use super::routes::{Does, Found, Route, find};
+use super::seats::Admits;
 use super::{login, metrics, openapi, ready};
 use crate::api::admin::{AdminError, admin};
 use crate::shared::NodeShared;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
+use node::session::is_protected;
 use serde_json::{Value, json};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 const JSON: &str = "application/json";
@@ -23,8 +29,17 @@ const CONSOLE_POLICY: &str =
 
 type Answer = Response<Whole>;
 
+/// Who asks.
+#[derive(Clone, Copy)]
+pub(super) struct Client {
+    /// Its address, where that is known.
+    pub(super) from: Option<IpAddr>,
+    /// What its connection may ask for.
+    pub(super) admits: Admits,
+}
+
 /// Answers one request. Waits as long as that takes.
-pub(super) async fn answer(store: &Arc<NodeShared>, request: Request<Incoming>) -> Answer {
+pub(super) async fn answer(store: &Arc<NodeShared>, request: Request<Incoming>, client: Client) -> Answer {
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
     let (route, path_parts) = match find(head.method.as_str(), &path) {
@@ -38,6 +53,18 @@ pub(super) async fn answer(store: &Arc<NodeShared>, request: Request<Incoming>) 
         }
         Found::Nothing => return problem(StatusCode::NOT_FOUND, "there is nothing here; /openapi.json tells what is"),
     };
+    if !route.does.is_open() {
+        if client.admits == Admits::Probes {
+            return problem(StatusCode::SERVICE_UNAVAILABLE, "too many connections: only probes are answered now");
+        }
+        if !matches!(route.does, Does::Metrics) && is_protected(&store.config, client.from) {
+            let text = "protected mode: no password is set, so only this machine and requests for metrics are answered";
+            return problem(StatusCode::FORBIDDEN, text);
+        }
+        if let Some((status, text)) = foreign(store, &head) {
+            return problem(status, text);
+        }
+    }
     let authorization = head.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     if !route.does.is_open() && !login::allows(&store.config, authorization) {
         let mut refused = problem(StatusCode::UNAUTHORIZED, "a password is asked for: requirepass is set");
@@ -69,6 +96,27 @@ pub(super) async fn answer(store: &Arc<NodeShared>, request: Request<Incoming>) 
         return problem(StatusCode::BAD_REQUEST, "the query cannot be read");
     };
     serve(store, route, &Given { path: path_parts, query, body })
+}
+
+/// Why a request is refused that a page of another site has a browser send. Such a page knows no password, so none is
+/// refused where there is one.
+fn foreign(store: &NodeShared, head: &Parts) -> Option<(StatusCode, &'static str)> {
+    let config = &store.config;
+    if config.password_required() {
+        return None;
+    }
+    let text = |name| head.headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or_default());
+    let named = head.uri.authority().map(Authority::as_str).or(text(header::HOST));
+    let configured = config.http_names();
+    let names: Vec<&str> = configured.iter().map(String::as_str).collect();
+    match origin::check(named, text(header::ORIGIN), &names) {
+        Ok(()) => None,
+        Err(Refused::Host) => Some((
+            StatusCode::MISDIRECTED_REQUEST,
+            "this host is not one that the node is known by: set `http-hosts`, or a password",
+        )),
+        Err(Refused::Origin) => Some((StatusCode::FORBIDDEN, "the request comes from a page of another site")),
+    }
 }
 
 fn serve(store: &Arc<NodeShared>, route: &Route, given: &Given) -> Answer {

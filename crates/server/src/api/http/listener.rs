@@ -1,7 +1,8 @@
 //! Where operators' HTTP connections arrive: so many at once, and each with its own thread and time.
 
-use super::answer::answer;
+use super::answer::{Client, answer};
 use super::drive::{ready, split};
+use super::seats::{Seat, Seats};
 use crate::net::Stream;
 use crate::shared::NodeShared;
 use hyper::server::conn::http1;
@@ -11,10 +12,9 @@ use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use vocab::limits::{HTTP_CONNECTIONS_MAX, HTTP_HEAD_BYTES_MAX, HTTP_HEADERS_MAX};
+use vocab::limits::{HTTP_CONNECTIONS_MAX, HTTP_HEAD_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_PROBES_MAX};
 
 /// From one answer, or the beginning, to the end of the next request and the sending of its answer.
 const REQUEST_WITHIN: Duration = Duration::from_secs(30);
@@ -56,7 +56,7 @@ impl HttpListener {
 }
 
 fn accept(store: &Arc<NodeShared>, listener: &TcpListener) {
-    let open = Arc::new(AtomicUsize::new(0));
+    let seats = Seats::new(HTTP_CONNECTIONS_MAX, HTTP_PROBES_MAX);
     while !store.is_stopping() {
         match ready(listener, PollFlags::IN, LOOK_EVERY) {
             Ok(false) => continue,
@@ -64,7 +64,7 @@ fn accept(store: &Arc<NodeShared>, listener: &TcpListener) {
             Err(e) => log::warn!("the HTTP listener: {e}"),
         }
         match listener.accept() {
-            Ok((stream, _)) => admit(store, stream, &open),
+            Ok((stream, _)) => admit(store, stream, &seats),
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(e) => {
                 log::warn!("the HTTP listener cannot accept a connection: {e}");
@@ -75,26 +75,19 @@ fn accept(store: &Arc<NodeShared>, listener: &TcpListener) {
     }
 }
 
-/// One connection less when it is dropped.
-struct Seat(Arc<AtomicUsize>);
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-fn admit(store: &Arc<NodeShared>, mut stream: TcpStream, open: &Arc<AtomicUsize>) {
-    let seat = Seat(open.clone());
-    if open.fetch_add(1, Ordering::AcqRel) >= HTTP_CONNECTIONS_MAX {
+fn admit(store: &Arc<NodeShared>, mut stream: TcpStream, seats: &Arc<Seats>) {
+    let other = match stream.try_clone() {
+        Ok(other) => other,
+        Err(e) => return log::warn!("an HTTP connection cannot be served: {e}"),
+    };
+    let Some(seat) = seats.take(Box::new(other)) else {
         // Whether it hears it is up to the client.
         let _ = stream.write(TOO_MANY);
         return;
-    }
+    };
     let store = store.clone();
     let serve = move || {
-        let _seat = seat;
-        if let Err(e) = serve(&store, stream) {
+        if let Err(e) = serve(&store, stream, &seat) {
             log::debug!("an HTTP connection: {e}");
         }
     };
@@ -103,13 +96,16 @@ fn admit(store: &Arc<NodeShared>, mut stream: TcpStream, open: &Arc<AtomicUsize>
     }
 }
 
-fn serve(store: &Arc<NodeShared>, stream: TcpStream) -> io::Result<()> {
+fn serve(store: &Arc<NodeShared>, stream: TcpStream, seat: &Seat) -> io::Result<()> {
+    let from = stream.peer_addr().ok().map(|address| address.ip());
     let (socket, driver) = split(Stream::plain(stream), REQUEST_WITHIN)?;
     let clock = driver.clock();
     let service = service_fn(|request| {
         let (store, clock) = (store.clone(), Rc::clone(&clock));
         async move {
-            let response = answer(&store, request).await;
+            seat.set_busy(true);
+            let response = answer(&store, request, Client { from, admits: seat.admits() }).await;
+            seat.set_busy(false);
             clock.set(Instant::now());
             Ok::<_, std::convert::Infallible>(response)
         }

@@ -11,9 +11,11 @@ mod listener;
 mod login;
 pub(crate) mod metrics;
 mod openapi;
+mod origin;
 mod ready;
 mod routes;
 mod schemas;
+mod seats;
 
 pub(crate) use listener::{HttpListener, bind};
 pub use openapi::document as openapi_document;

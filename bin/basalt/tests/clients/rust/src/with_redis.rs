@@ -33,7 +33,7 @@ impl RedisRs {
         let (host, port, _, _): (String, u16, String, Value) = FromRedisValue::from_redis_value(slots[0][2].clone())?;
         loop {
             let mut scan = cmd("SCAN");
-            scan.arg(&cursor).arg("MATCH").arg("redis-rs:key:*").arg("COUNT").arg(20);
+            scan.arg(&cursor).arg("MATCH").arg("redis-rs:key:*").arg("COUNT").arg(20).arg("STORE");
             let node = RoutingInfo::SingleNode(SingleNodeRoutingInfo::ByAddress { host: host.clone(), port });
             let page = self.leaders.route_command(scan, node).await?;
             let (next, some): (String, Vec<String>) = FromRedisValue::from_redis_value(page)?;

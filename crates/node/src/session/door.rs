@@ -1,0 +1,55 @@
+//! Which clients are let in, before anything is read of them.
+
+use crate::config::Config;
+use std::net::IpAddr;
+
+const TOO_MANY: &str = "ERR max number of clients reached";
+const PROTECTED: &str = "DENIED Basalt is in protected mode: no password is set, so clients are accepted from this \
+     machine only. Set a password (`requirepass`); or, if only clients that you trust can reach this address, set \
+     `protected-mode no`.";
+
+/// Why a client that has just connected is turned away, if it is: the text of the one reply that it gets. `from` is its
+/// address, where that is known; `clients` is how many there are already.
+#[must_use]
+pub fn turned_away(config: &Config, from: Option<IpAddr>, clients: usize) -> Option<&'static str> {
+    if clients >= config.clients_max() {
+        return Some(TOO_MANY);
+    }
+    is_protected(config, from).then_some(PROTECTED)
+}
+
+/// Whether protected mode forbids a client at this address to ask for anything.
+#[must_use]
+pub fn is_protected(config: &Config, from: Option<IpAddr>) -> bool {
+    let from_here = from.is_some_and(|address| address.to_canonical().is_loopback());
+    !from_here && config.protected_mode() && !config.password_required()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn without_a_password_only_this_machine_is_let_in() {
+        let config = |pairs: &[(&'static str, &'static str)]| Config::start(pairs.iter().copied()).unwrap();
+        let (none, password) = (config(&[]), config(&[("requirepass", "x")]));
+        let (open, small) = (config(&[("protected-mode", "no")]), config(&[("maxclients", "3")]));
+        for (config, from, clients, expected) in [
+            (&none, "127.0.0.1", 0, None),
+            (&none, "127.8.9.1", 0, None),
+            (&none, "::1", 0, None),
+            (&none, "::ffff:127.0.0.1", 0, None),
+            (&none, "10.0.0.1", 0, Some(PROTECTED)),
+            (&none, "::ffff:10.0.0.1", 0, Some(PROTECTED)),
+            (&none, "fe80::1", 0, Some(PROTECTED)),
+            (&none, "unknown", 0, Some(PROTECTED)),
+            (&password, "10.0.0.1", 0, None),
+            (&open, "10.0.0.1", 0, None),
+            (&small, "127.0.0.1", 2, None),
+            (&small, "127.0.0.1", 3, Some(TOO_MANY)),
+        ] {
+            assert_eq!(turned_away(config, from.parse().ok(), clients), expected, "{from}, {clients}");
+        }
+    }
+}
