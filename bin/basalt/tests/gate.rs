@@ -174,7 +174,7 @@ impl Hostile<'_> {
                 }
                 requests.push(word("MULTI"));
                 requests.extend((0..several).map(|_| one(self)));
-                requests.push(word(*self.random.pick(&["EXEC", "EXEC", "EXEC", "DISCARD", "RESET"])));
+                requests.push(word(self.random.pick(&["EXEC", "EXEC", "EXEC", "DISCARD", "RESET"])));
                 self.send(&requests);
             }
             3 => {

@@ -1,6 +1,7 @@
 //! The command table: each command is one row, from which arity checks, key extraction, COMMAND and the
 //! documentation come.
 
+pub mod behaviour;
 mod describe;
 mod docs;
 mod help;
@@ -11,10 +12,11 @@ mod rows;
 mod spec;
 mod syntax;
 
+pub use behaviour::SecretArgs;
 pub use describe::command;
 pub use docs::docs_markdown;
 pub use help::help;
 pub use index::{COMMAND_COUNT, all, lookup, lookup_full, top_level};
 pub use keys::{ExecOp, KeyPositions, MalformedKeys, exec_ops};
 pub use resolve::{resolve, unknown_command, unknown_subcommand, wrong_arity};
-pub use spec::{Answers, CommandId, CommandSpec, Group, KeyPlace, KeySpec, SecretArgs, acl, behaviour, flag, key_flag};
+pub use spec::{Answers, CommandId, CommandSpec, Group, KeyPlace, KeySpec, acl, flag, key_flag};

@@ -1,5 +1,7 @@
 //! What the table knows of one command, and how a row is written.
 
+use super::behaviour::SecretArgs;
+
 /// A dense number for arrays indexed by command. Not stable from one release to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandId(pub u16);
@@ -60,35 +62,6 @@ pub mod flag {
         (MOVABLE_KEYS, "movablekeys"),
         (ALLOW_BUSY, "allow_busy"),
     ];
-}
-
-/// How Basalt runs a command, which COMMAND INFO does not show; bits of `CommandSpec::behaviour`.
-pub mod behaviour {
-    /// Changes the session or all shards: runs when nothing before it on its connection is under way.
-    pub const BARRIER: u32 = 1;
-    /// Carried out at once, not queued, after MULTI.
-    pub const IGNORES_MULTI: u32 = 1 << 1;
-    /// Removes every key of the store.
-    pub const CLEARS_STORE: u32 = 1 << 2;
-    /// A write that counts as a look-up of its key as well.
-    pub const LOOKS_UP: u32 = 1 << 3;
-    /// Tells its client the version that it writes.
-    pub const REPORTS_VERSION: u32 = 1 << 4;
-    /// Ends, if the client wishes, in `DURABILITY word [word]` and `REQUEST client number`.
-    pub const TAKES_DURABILITY: u32 = 1 << 5;
-    /// Ends, if the client wishes, in how old its answer may be.
-    pub const TAKES_CONSISTENCY: u32 = 1 << 6;
-}
-
-/// Which arguments of a command are secret: no log shows them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SecretArgs {
-    /// None.
-    None,
-    /// All from that one on; the command's name is number 0.
-    From(u16),
-    /// From that one on names and values of settings in turn: the values of settings that are secret.
-    Settings(u16),
 }
 
 /// ACL categories; bits of `CommandSpec::acl`.

@@ -1,7 +1,7 @@
 //! Basalt's own: versions, compare-and-set, ordered ranges, batches.
 
+use crate::table::behaviour::{REPORTS_VERSION, TAKES_CONSISTENCY, TAKES_DURABILITY};
 use crate::table::spec::acl;
-use crate::table::spec::behaviour::{REPORTS_VERSION, TAKES_CONSISTENCY, TAKES_DURABILITY};
 use crate::table::spec::flag::{ADMIN, DENYOOM, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INCOMPLETE, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::{Answers, CommandSpec, Group, KeyPlace, KeySpec, command, key};

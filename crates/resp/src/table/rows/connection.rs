@@ -1,10 +1,10 @@
 //! The connection, and transactions on it.
 
+use crate::table::behaviour::{BARRIER, IGNORES_MULTI, SecretArgs};
 use crate::table::spec::acl;
-use crate::table::spec::behaviour::{BARRIER, IGNORES_MULTI};
 use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_AUTH, NO_MULTI, NOSCRIPT, SKIP_SLOWLOG, STALE};
 use crate::table::spec::key_flag::RO;
-use crate::table::spec::{CommandSpec, Group, SecretArgs, command, keys_to_end};
+use crate::table::spec::{CommandSpec, Group, command, keys_to_end};
 
 const fn connection(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Connection, acl::CONNECTION, name, arity, since, summary)

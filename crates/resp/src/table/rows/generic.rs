@@ -1,7 +1,7 @@
 //! Keys of any type.
 
+use crate::table::behaviour::BARRIER;
 use crate::table::spec::acl;
-use crate::table::spec::behaviour::BARRIER;
 use crate::table::spec::flag::{DENYOOM, FAST, LOADING, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::{ACCESS, DELETE, INSERT, OW, RM, RO, RW, UPDATE};
 use crate::table::spec::{Answers, CommandSpec, Group, command, key, keys_to_end};

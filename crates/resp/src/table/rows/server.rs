@@ -1,10 +1,10 @@
 //! The server.
 
+use crate::table::behaviour::{BARRIER, CLEARS_STORE, SecretArgs};
 use crate::table::spec::acl;
-use crate::table::spec::behaviour::{BARRIER, CLEARS_STORE};
 use crate::table::spec::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE, WRITE};
 use crate::table::spec::key_flag::RO;
-use crate::table::spec::{CommandSpec, Group, SecretArgs, command, key};
+use crate::table::spec::{CommandSpec, Group, command, key};
 
 const fn server(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Server, 0, name, arity, since, summary)
