@@ -174,7 +174,8 @@ impl Hostile<'_> {
                 }
                 requests.push(word("MULTI"));
                 requests.extend((0..several).map(|_| one(self)));
-                requests.push(word(self.random.pick(&["EXEC", "EXEC", "EXEC", "DISCARD", "RESET"])));
+                let end = ["EXEC", "EXEC", "EXEC", "DISCARD", "RESET"][self.random.below(5) as usize];
+                requests.push(word(end));
                 self.send(&requests);
             }
             3 => {
