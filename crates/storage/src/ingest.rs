@@ -31,5 +31,5 @@ pub trait Ingested: Send + Any {
 /// What is wrong with a row that comes from elsewhere, if anything.
 pub(crate) fn refusal(last: Option<&Slice>, key: &[u8], value: &[u8]) -> Option<&'static str> {
     let is_out_of_order = || last.is_some_and(|last| &last[..] >= key);
-    crate::engine::refusal(key, value).or_else(|| is_out_of_order().then_some("a row that is out of order"))
+    crate::batch::refusal(key, value).or_else(|| is_out_of_order().then_some("a row that is out of order"))
 }

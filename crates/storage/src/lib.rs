@@ -5,12 +5,15 @@
 
 mod aligned;
 mod allocation;
+mod batch;
 mod cache;
 mod cpu_prefetch;
 mod dropped;
 mod durable_write;
 mod engine;
 mod envelope;
+mod error;
+mod extent;
 mod files;
 mod hash_index;
 mod health;
@@ -26,21 +29,22 @@ mod options;
 mod required;
 mod resources;
 mod ring;
+mod stats;
 mod throttle;
 mod unit_buffer;
 
+pub use batch::{Keep, Span, VALUE_HEAD_BYTES, WriteBatch};
 pub use cache::{CacheStats, FillMode, PutMode, RowCache, Stamp};
 pub use cpu_prefetch::{Lines, Step};
 pub use durable_write::DurableWriter;
-pub use engine::{
-    Cursor, Engine, EngineStats, Error, Extent, Keep, Look, Result, Snapshot, Span, VALUE_HEAD_BYTES, WriteBatch,
-    tail_of,
-};
+pub use engine::{Cursor, Engine, Snapshot, tail_of};
+pub use error::{Error, Result};
+pub use extent::Extent;
 pub use files::open_direct_to_write;
 pub use huge_page::{HugePage, Piece};
 pub use ingest::{Ingest, Ingested};
 pub use inspect::{Inspection, inspect_engine};
-pub use lsm::{BlockRead, HeldBlock, LsmEngine};
+pub use lsm::{BlockRead, HeldBlock, Look, LsmEngine};
 /// Reference-counted bytes; short ones are held inline.
 pub use lsm_tree::Slice;
 pub use memory::MemoryEngine;
@@ -48,4 +52,5 @@ pub use open::open_engine;
 pub use options::{Compression, EngineKind, StorageOptions};
 pub use resources::SharedResources;
 pub use ring::{Buffer, Ring};
+pub use stats::EngineStats;
 pub use unit_buffer::{UNIT, UnitBuffer};

@@ -18,9 +18,10 @@ use super::view::{
     APPLIED_KEY, Sealed, View, applied_record, drop_key, drop_record, dropped_in, meta_key, newest_of, read_applied,
     read_dropped,
 };
+use crate::batch::{TREE_KEY_BYTES_MAX, accepted};
 use crate::dropped::prefix_end;
-use crate::engine::{TREE_KEY_BYTES_MAX, accepted, is_passing};
 use crate::envelope::Packing;
+use crate::error::is_passing;
 use crate::files::create_folder;
 use crate::health::Health;
 use crate::{

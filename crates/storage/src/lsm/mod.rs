@@ -32,4 +32,4 @@ pub(crate) use direct::DirectFiles;
 pub use engine::LsmEngine;
 pub(crate) use generation::is_in;
 pub(crate) use inspect::LsmInspection;
-pub use try_get::{BlockRead, HeldBlock};
+pub use try_get::{BlockRead, HeldBlock, Look};

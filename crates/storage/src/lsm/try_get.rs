@@ -9,7 +9,7 @@ use super::direct::{DirectFiles, FileKey, Place};
 use super::table::{Blocks, Ends};
 use super::view::{ValueFile, View};
 use crate::envelope::unpack;
-use crate::{Extent, Look, Slice};
+use crate::{Extent, Slice};
 use lsm_tree::table::block::BlockType;
 use lsm_tree::table::filter::block::FilterBlock;
 use lsm_tree::table::{Block, BlockHandle, BlockOffset, IndexBlock};
@@ -96,6 +96,16 @@ enum Content {
     Shared(Block),
     /// As it is stored.
     Value(Slice),
+}
+
+/// How a look-up that does not wait came out.
+pub enum Look {
+    /// What `get` answers.
+    Found(Option<Slice>),
+    /// It needs this block. With that held, it may need another one.
+    Missing(BlockRead),
+    /// What it needs cannot be told.
+    Unknown,
 }
 
 /// Looks keys up in a view without waiting.

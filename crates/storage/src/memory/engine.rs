@@ -8,7 +8,7 @@ use super::fork::write_fork;
 use super::ingest::{self, MemoryIngest, MemoryIngested};
 use super::snapshot::MemorySnapshot;
 use super::state::{Generation, State};
-use crate::engine::accepted;
+use crate::batch::accepted;
 use crate::files::create_folder;
 use crate::health::Health;
 use crate::throttle::Throttle;
