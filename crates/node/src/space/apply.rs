@@ -165,7 +165,7 @@ impl<'a> EntrySpace<'a> {
                 _ => self.write(&tree_key, None),
             }
         }
-        let next = next.min(self.forget_requests()?);
+        let next = next.min(requests::forget(self)?);
         self.view.next_expiry(next);
         self.collect_garbage()
     }
@@ -465,7 +465,7 @@ impl Space for EntrySpace<'_> {
     }
 
     fn requests(&mut self, client: &[u8]) -> Result<Option<Slice>, Fault> {
-        self.requests_row(client)
+        requests::row_of(self, client)
     }
 
     fn put_requests(
@@ -475,11 +475,11 @@ impl Space for EntrySpace<'_> {
         until_ms: u64,
         was_until_ms: Option<u64>,
     ) -> Result<(), Fault> {
-        self.write_requests(client, row, until_ms, was_until_ms)
+        requests::write(self, client, row, until_ms, was_until_ms)
     }
 
     fn request_clients(&mut self) -> Result<u64, Fault> {
-        self.request_client_count()
+        requests::client_count(self)
     }
 
     fn stage(&mut self, rows: &Rows, until_ms: u64) -> Result<(), Fault> {

@@ -1,6 +1,6 @@
 //! Background collection, a step an entry: keys whose time has come, and collections that are gone.
 
-use super::EntrySpace;
+use super::{EntrySpace, requests};
 use crate::Fault;
 use crate::format::entry::CollectFrom;
 use crate::format::keys;
@@ -23,7 +23,7 @@ pub(crate) struct Collected {
 pub(crate) fn collect(space: &mut EntrySpace<'_>, from: &CollectFrom) -> Result<Collected, Fault> {
     let mut collected = Collected { next: from.clone(), ..Collected::default() };
     let next_expiry = expire(space, &mut collected)?;
-    let next_forgetting = space.forget_requests()?;
+    let next_forgetting = requests::forget(space)?;
     let next_drop = drop_unfinished(space)?;
     space.view.next_expiry(next_expiry.min(next_forgetting).min(next_drop));
     drop_collections(space, &mut collected)?;
@@ -38,7 +38,7 @@ fn expire(space: &mut EntrySpace<'_>, collected: &mut Collected) -> Result<u64, 
     // Should the clock of entries be put right by going back, it begins again.
     let is_behind = keys::parse_expiry(&collected.next.expiry).is_some_and(|(at_ms, _)| at_ms <= space.now_ms);
     let start = if is_behind { start.max(collected.next.expiry.clone()) } else { start };
-    let due = space.merged_keys(&Span { start, end }, EXPIRE_STEP_MAX)?;
+    let due = merged_keys(space, &Span { start, end }, EXPIRE_STEP_MAX)?;
     let all = due.len() < EXPIRE_STEP_MAX;
     for tree_key in due {
         let Some((at_ms, key)) = keys::parse_expiry(&tree_key) else {
@@ -62,7 +62,7 @@ fn expire(space: &mut EntrySpace<'_>, collected: &mut Collected) -> Result<u64, 
 fn drop_collections(space: &mut EntrySpace<'_>, collected: &mut Collected) -> Result<(), Fault> {
     let (start, end) = keys::garbages();
     let start = start.max(collected.next.garbage.clone());
-    let garbage = space.merged_keys(&Span { start, end }, COLLECT_COLLECTIONS_STEP_MAX)?;
+    let garbage = merged_keys(space, &Span { start, end }, COLLECT_COLLECTIONS_STEP_MAX)?;
     // Behind the last one it begins again: others may have been dropped before it meanwhile.
     collected.more_rows = !garbage.is_empty() || !collected.next.garbage.is_empty();
     collected.next.garbage = garbage.last().map(|last| following(last)).unwrap_or_default();
@@ -76,7 +76,7 @@ fn drop_collections(space: &mut EntrySpace<'_>, collected: &mut Collected) -> Re
 /// Drops rows that were not whole in time; answers when the next ones' time is over.
 fn drop_unfinished(space: &mut EntrySpace<'_>) -> Result<u64, Fault> {
     let (start, end) = keys::all_staged();
-    for tree_key in space.merged_keys(&Span { start, end }, COLLECT_COLLECTIONS_STEP_MAX)? {
+    for tree_key in merged_keys(space, &Span { start, end }, COLLECT_COLLECTIONS_STEP_MAX)? {
         let Some((until_ms, prefix)) = keys::parse_staged(&tree_key) else {
             return Err(Fault::Storage(space.view.corrupt("a key of rows that are being made cannot be parsed")));
         };
@@ -93,39 +93,37 @@ fn following(tree_key: &[u8]) -> Vec<u8> {
     [tree_key, &[0]].concat()
 }
 
-impl EntrySpace<'_> {
-    /// Up to `limit` keys of `span`, the tree's with the entry's own writes above them. Reads no values.
-    fn merged_keys(&self, span: &Span, limit: usize) -> Result<Vec<Slice>, Fault> {
-        if span.start >= span.end {
-            return Ok(Vec::new());
-        }
-        let snapshot = self.view.snapshot();
-        let mut tree = snapshot.cursor(span.clone(), false);
-        let range = (Bound::Included(&span.start[..]), Bound::Excluded(&span.end[..]));
-        let mut written = self.overlay.range::<[u8], _>(range).peekable();
-        let mut found = Vec::new();
-        let mut at = tree.advance()?;
-        while found.len() < limit {
-            let Some(key) = &at else {
-                let Some((key, value)) = written.next() else { break };
-                found.extend(value.is_some().then(|| key.clone()));
-                continue;
-            };
-            match written.next_if(|(other, _)| *other <= key) {
-                Some((other, value)) => {
-                    found.extend(value.is_some().then(|| other.clone()));
-                    if other == key {
-                        at = tree.advance()?;
-                    }
-                }
-                None => {
-                    found.extend(at.take());
+/// Up to `limit` keys of `span`, the tree's with the entry's own writes above them. Reads no values.
+fn merged_keys(space: &EntrySpace<'_>, span: &Span, limit: usize) -> Result<Vec<Slice>, Fault> {
+    if span.start >= span.end {
+        return Ok(Vec::new());
+    }
+    let snapshot = space.view.snapshot();
+    let mut tree = snapshot.cursor(span.clone(), false);
+    let range = (Bound::Included(&span.start[..]), Bound::Excluded(&span.end[..]));
+    let mut written = space.overlay.range::<[u8], _>(range).peekable();
+    let mut found = Vec::new();
+    let mut at = tree.advance()?;
+    while found.len() < limit {
+        let Some(key) = &at else {
+            let Some((key, value)) = written.next() else { break };
+            found.extend(value.is_some().then(|| key.clone()));
+            continue;
+        };
+        match written.next_if(|(other, _)| *other <= key) {
+            Some((other, value)) => {
+                found.extend(value.is_some().then(|| other.clone()));
+                if other == key {
                     at = tree.advance()?;
                 }
             }
+            None => {
+                found.extend(at.take());
+                at = tree.advance()?;
+            }
         }
-        Ok(found)
     }
+    Ok(found)
 }
 
 #[cfg(test)]

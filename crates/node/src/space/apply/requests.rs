@@ -8,79 +8,81 @@ use crate::format::keys;
 use storage::{Slice, Span};
 use vocab::limits;
 
-impl EntrySpace<'_> {
-    pub(super) fn requests_row(&self, client: &[u8]) -> Result<Option<Slice>, Fault> {
-        self.row(&keys::requests(client))
-    }
+/// What is remembered of a client.
+pub(super) fn row_of(space: &EntrySpace<'_>, client: &[u8]) -> Result<Option<Slice>, Fault> {
+    row(space, &keys::requests(client))
+}
 
-    pub(super) fn write_requests(
-        &mut self,
-        client: &[u8],
-        row: &[u8],
-        until_ms: u64,
-        was_until_ms: Option<u64>,
-    ) -> Result<(), Fault> {
-        assert!(!client.is_empty(), "the row of no client is the count of clients");
-        if was_until_ms.is_none() {
-            self.count_request_clients(1)?;
+/// Writes what `row_of` reads, to be forgotten at `until_ms`.
+pub(super) fn write(
+    space: &mut EntrySpace<'_>,
+    client: &[u8],
+    row: &[u8],
+    until_ms: u64,
+    was_until_ms: Option<u64>,
+) -> Result<(), Fault> {
+    assert!(!client.is_empty(), "the row of no client is the count of clients");
+    if was_until_ms.is_none() {
+        count_clients(space, 1)?;
+    }
+    if was_until_ms != Some(until_ms) {
+        if let Some(at_ms) = was_until_ms {
+            space.write(&keys::forgetting(at_ms, client), None);
         }
-        if was_until_ms != Some(until_ms) {
-            if let Some(at_ms) = was_until_ms {
-                self.write(&keys::forgetting(at_ms, client), None);
+        space.write(&keys::forgetting(until_ms, client), Some(Slice::from(&[][..])));
+        space.view.expires_at(until_ms);
+    }
+    space.write(&keys::requests(client), Some(Slice::from(row)));
+    Ok(())
+}
+
+/// Of how many clients something is remembered.
+pub(super) fn client_count(space: &EntrySpace<'_>) -> Result<u64, Fault> {
+    let Some(count) = row(space, keys::REQUEST_CLIENTS)? else { return Ok(0) };
+    let count = count[..].try_into().map_err(|_| {
+        Fault::Storage(space.view.corrupt("the count of clients with numbered requests has a wrong length"))
+    })?;
+    Ok(u64::from_le_bytes(count))
+}
+
+fn count_clients(space: &mut EntrySpace<'_>, by: i64) -> Result<(), Fault> {
+    let count = client_count(space)?.saturating_add_signed(by);
+    let row = (count > 0).then(|| Slice::from(&count.to_le_bytes()[..]));
+    space.write(keys::REQUEST_CLIENTS, row);
+    Ok(())
+}
+
+/// One step of forgetting clients whose time is over; answers when the next one's is.
+pub(super) fn forget(space: &mut EntrySpace<'_>) -> Result<u64, Fault> {
+    let (start, end) = keys::forgettings();
+    let due = space.merged(&Span { start, end }, false, limits::COLLECT_STEP_MAX)?;
+    let mut next = u64::MAX;
+    for (tree_key, _) in due {
+        let view = space.view;
+        let malformed = |detail| Fault::Storage(view.corrupt(detail));
+        let (at_ms, client) = keys::parse_forgetting(&tree_key)
+            .ok_or_else(|| malformed("a time at which requests are to be forgotten cannot be parsed"))?;
+        if at_ms > space.now_ms {
+            return Ok(at_ms);
+        }
+        next = space.now_ms;
+        if let Some(row) = row_of(space, client)? {
+            let until_ms = requests_kept_until_ms(&row);
+            // It is kept with the row; a stray one is dropped all the same.
+            if until_ms.ok_or_else(|| malformed("the row of a client's requests is malformed"))? == at_ms {
+                space.write(&keys::requests(client), None);
+                count_clients(space, -1)?;
             }
-            self.write(&keys::forgetting(until_ms, client), Some(Slice::from(&[][..])));
-            self.view.expires_at(until_ms);
         }
-        self.write(&keys::requests(client), Some(Slice::from(row)));
-        Ok(())
+        space.write(&tree_key, None);
     }
+    Ok(next)
+}
 
-    pub(super) fn request_client_count(&self) -> Result<u64, Fault> {
-        let Some(count) = self.row(keys::REQUEST_CLIENTS)? else { return Ok(0) };
-        let count = count[..].try_into().map_err(|_| {
-            Fault::Storage(self.view.corrupt("the count of clients with numbered requests has a wrong length"))
-        })?;
-        Ok(u64::from_le_bytes(count))
-    }
-
-    fn count_request_clients(&mut self, by: i64) -> Result<(), Fault> {
-        let count = self.request_client_count()?.saturating_add_signed(by);
-        let row = (count > 0).then(|| Slice::from(&count.to_le_bytes()[..]));
-        self.write(keys::REQUEST_CLIENTS, row);
-        Ok(())
-    }
-
-    /// One step of forgetting clients whose time is over; answers when the next one's is.
-    pub(super) fn forget_requests(&mut self) -> Result<u64, Fault> {
-        let (start, end) = keys::forgettings();
-        let due = self.merged(&Span { start, end }, false, limits::COLLECT_STEP_MAX)?;
-        let mut next = u64::MAX;
-        for (tree_key, _) in due {
-            let malformed = |detail| Fault::Storage(self.view.corrupt(detail));
-            let (at_ms, client) = keys::parse_forgetting(&tree_key)
-                .ok_or_else(|| malformed("a time at which requests are to be forgotten cannot be parsed"))?;
-            if at_ms > self.now_ms {
-                return Ok(at_ms);
-            }
-            next = self.now_ms;
-            if let Some(row) = self.requests_row(client)? {
-                let until_ms = requests_kept_until_ms(&row);
-                // It is kept with the row; a stray one is dropped all the same.
-                if until_ms.ok_or_else(|| malformed("the row of a client's requests is malformed"))? == at_ms {
-                    self.write(&keys::requests(client), None);
-                    self.count_request_clients(-1)?;
-                }
-            }
-            self.write(&tree_key, None);
-        }
-        Ok(next)
-    }
-
-    fn row(&self, tree_key: &[u8]) -> Result<Option<Slice>, Fault> {
-        match self.overlay.get(tree_key) {
-            Some(written) => Ok(written.clone()),
-            None => Ok(self.view.engine().get(tree_key)?),
-        }
+fn row(space: &EntrySpace<'_>, tree_key: &[u8]) -> Result<Option<Slice>, Fault> {
+    match space.overlay.get(tree_key) {
+        Some(written) => Ok(written.clone()),
+        None => Ok(space.view.engine().get(tree_key)?),
     }
 }
 
