@@ -11,7 +11,7 @@ use crate::records::record_after;
 use crate::spare_file::SpareFile;
 use crate::staging::{Staging, StagingMemory};
 use crate::sync_pace::SyncPace;
-use crate::sync_ring::{Ended, SyncRing};
+use crate::sync_ring::{Ended, StagedFile, StagedWrite, SyncRing};
 use raft_engine::env::{DefaultFileSystem, FileSystem, Handle, Permission, WriteExt};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::RawFd;
@@ -109,7 +109,7 @@ impl GuardedFs {
 
     /// Begins an fsync that no thread waits for. False if there can be none now.
     pub(crate) fn begin_sync(&self) -> bool {
-        let begun = self.active().is_some_and(|active| self.ring.begin(&active));
+        let begun = self.active().is_some_and(|active| self.ring.begin(active));
         if begun {
             self.pace.synced();
         }
@@ -238,13 +238,20 @@ impl GuardedHandle {
         })
     }
 
-    pub(crate) fn staging(&self) -> &Staging {
-        &self.staging
+    /// What came of an fsync of this file: a failed one poisons the store.
+    fn judge_sync<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
+        let outcome = outcome.inspect_err(|e| self.health.poison(&format!("fsync of {}: {e}", self.path.display())))?;
+        self.health.log_fsynced();
+        Ok(outcome)
+    }
+}
+
+impl StagedFile for GuardedHandle {
+    fn begin_aside(&self) -> Option<StagedWrite> {
+        self.staging.begin_aside()
     }
 
-    /// A write by the ring is over; answers whether it is on the disk. If the kernel does not take such writes, or not all
-    /// of it, or not now, another fsync makes it; any other failure may be the flush's, and is that of an fsync.
-    pub(crate) fn end_aside(&self, bytes: Arc<UnitBuffer>, outcome: io::Result<()>) -> bool {
+    fn end_aside(&self, bytes: Arc<UnitBuffer>, outcome: io::Result<()>) -> bool {
         use io::ErrorKind::{InvalidInput, Unsupported, WriteZero};
         let is_not_taken =
             |e: &io::Error| matches!(e.kind(), InvalidInput | Unsupported | WriteZero) || no_room(e) || is_shortage(e);
@@ -257,13 +264,6 @@ impl GuardedHandle {
         };
         self.staging.end_aside(bytes, is_made);
         is_made
-    }
-
-    /// What came of an fsync of this file: a failed one poisons the store.
-    fn judge_sync<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
-        let outcome = outcome.inspect_err(|e| self.health.poison(&format!("fsync of {}: {e}", self.path.display())))?;
-        self.health.log_fsynced();
-        Ok(outcome)
     }
 }
 

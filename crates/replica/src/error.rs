@@ -51,6 +51,11 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// What an error of raft-rs, which none is expected of, means for a replica.
+pub(crate) fn raft_error(shard: vocab::ShardId, error: &raft::Error) -> Error {
+    Error::Corrupt(format!("shard {shard}: {error}"))
+}
+
 impl From<raft_engine::Error> for Error {
     fn from(error: raft_engine::Error) -> Self {
         match error {

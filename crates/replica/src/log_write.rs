@@ -1,7 +1,7 @@
 //! What is to be written to the log: a list of operations of any number of groups. Cheap to make; whoever writes it
 //! encodes it.
 
-use crate::turn::SnapshotPoint;
+use crate::ready::SnapshotPoint;
 use raft::eraftpb::{ConfState, Entry, EntryType, HardState};
 use vocab::{ReplicaId, ShardId};
 

@@ -4,21 +4,23 @@
 //! it is committed; it is committed after it is persisted here (and by a majority).
 
 use crate::election::{ELECTION_TICKS, ElectionTimer, HEARTBEAT_TICKS, NEVER_TICKS};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, raft_error};
+use crate::log_gate::LogGate;
 use crate::log_store::{GroupState, LogStore};
-use crate::log_write::{LogWrite, SYNC};
-use crate::members::Members;
-use crate::progress::LogMarks;
+use crate::log_write::{Install, LogWrite, SYNC, is_member_change};
+use crate::member_change::change_entry;
+use crate::members::{MemberChange, MemberKind, Members, conf_change, decode_conf_change};
+use crate::message_validation::{Validation, Verified, inspect};
+use crate::progress::{LogMarks, followers, needed_by, next_in_log};
+use crate::raft_storage::RaftStorage;
+use crate::ready::{FollowerState, Ready, ReplicaStatus, SnapshotPoint};
 use crate::snapshot::{Installing, restart_after};
-use crate::tail::Tail;
-use crate::turn::{ReplicaStatus, SnapshotPoint, Turn};
-use raft::eraftpb::{Entry, EntryType, HardState, Message, MessageType};
-use raft::{Config, RawNode, Ready, StateRole, Storage};
-use std::collections::VecDeque;
+use raft::eraftpb::{Entry, EntryType, Message, MessageType};
+use raft::{Config, RawNode, StateRole, Storage};
 use std::sync::Arc;
 use vocab::{ReplicaId, ShardId, limits};
 
-/// Bytes of committed entries that one turn hands out at the most.
+/// Bytes of committed entries that are handed out at once.
 const COMMITTED_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of entries that may wait for their commit.
 const UNCOMMITTED_BYTES_MAX: u64 = 512 << 20;
@@ -26,34 +28,27 @@ const UNCOMMITTED_BYTES_MAX: u64 = 512 << 20;
 /// One replica of one shard.
 pub struct Replica {
     shard: ShardId,
-    pub(crate) raw: RawNode<Tail>,
-    pub(crate) applied: u64,
+    raw: RawNode<RaftStorage>,
+    applied: u64,
     /// Of a leader: followers are told that entries up to here are committed, and of none after.
-    pub(crate) told_max: u64,
+    told_max: u64,
+    /// The commit index as this leader last told it without entries.
+    told: u64,
     /// The term of the last entry applied since the replica was opened; 0 before the first.
     applied_term: u64,
     /// Entries up to here have been given to the log.
     handed: u64,
     /// Committed entries up to here have been handed out.
     delivered: u64,
-    /// The newest turn whose log write is not done; 0 when all are.
-    outstanding: u64,
-    /// The newest turn that wrote a term or a vote, while that is not done: until then nothing is sent.
-    vote_outstanding: u64,
-    /// Term and vote that were given to the log last.
-    voted: (u64, u64),
-    /// The commit index that was last written.
-    commit_written: u64,
-    /// Messages that may go out once the turn of that number is persisted.
-    held: VecDeque<(u64, Vec<Message>)>,
-    pub(crate) timer: ElectionTimer,
-    /// A term, and up to where entries are known to be those of its leader since the replica was opened.
-    pub(crate) verified: (u64, u64),
-    pub(crate) installing: Option<Installing>,
-    pub(crate) marks: LogMarks,
-    pub(crate) keep_bytes: u64,
+    gate: LogGate,
+    timer: ElectionTimer,
+    verified: Verified,
+    installing: Option<Installing>,
+    marks: LogMarks,
+    /// Bytes of log that are kept for followers which lack them.
+    keep_bytes: u64,
     /// Up to where the log has been told who the members are.
-    pub(crate) members_noted: u64,
+    members_noted: u64,
     /// Why the log could not be read, if it could not: nothing is done any more.
     failed: Option<String>,
 }
@@ -97,24 +92,21 @@ impl Replica {
         let voted = (state.hard_state.term, state.hard_state.vote);
         let (me, conf_index) = (state.replica, state.conf_index);
         let logger = slog::Logger::root(slog::Discard, slog::o!());
-        let tail = Tail::open(log, shard, state, applied)?;
-        let handed = tail.last_index().map_err(|e| raft_error(shard, &e))?;
-        let raw = RawNode::new(&config(me, applied), tail, &logger).map_err(|e| raft_error(shard, &e))?;
+        let storage = RaftStorage::open(log, shard, state, applied)?;
+        let handed = storage.last_index().map_err(|e| raft_error(shard, &e))?;
+        let raw = RawNode::new(&config(me, applied), storage, &logger).map_err(|e| raft_error(shard, &e))?;
         let mut replica = Self {
             shard,
             raw,
             applied,
             told_max: applied,
+            told: 0,
             applied_term: 0,
             handed,
             delivered: applied,
-            outstanding: 0,
-            vote_outstanding: 0,
-            voted,
-            commit_written: 0,
-            held: VecDeque::new(),
+            gate: LogGate::new(voted),
             timer: ElectionTimer::new(seed, was_member),
-            verified: (0, 0),
+            verified: Verified::default(),
             installing: None,
             marks: LogMarks::default(),
             keep_bytes: limits::LOG_KEEP_BYTES,
@@ -169,7 +161,7 @@ impl Replica {
         ReplicaId(self.raw.raft.id)
     }
 
-    /// Whether a turn would have something to do.
+    /// Whether `ready` would have something to do.
     #[must_use]
     pub fn has_ready(&self) -> bool {
         // A snapshot waits until the entries handed out before it are applied.
@@ -187,7 +179,7 @@ impl Replica {
         self.propose_entry(Entry { data: data.into(), context: context.into(), ..Entry::default() })
     }
 
-    pub(crate) fn propose_entry(&mut self, entry: Entry) -> Result<(u64, u64)> {
+    fn propose_entry(&mut self, entry: Entry) -> Result<(u64, u64)> {
         self.check()?;
         // raft-rs would pass it on to the leader.
         if !self.is_leader() {
@@ -202,7 +194,7 @@ impl Replica {
         }
     }
 
-    /// Asks the others whether this replica still leads: the answer is in a turn's `read_states`, with `context`, which
+    /// Asks the others whether this replica still leads: the answer is in `Ready::read_states`, with `context`, which
     /// must differ from all that are under way. False if it cannot be asked now; there may be no answer either.
     pub fn read_index(&mut self, context: u64) -> bool {
         let raft = &self.raw.raft;
@@ -217,8 +209,47 @@ impl Replica {
         true
     }
 
-    /// The next turn, if there is anything to do. What must be written is added to `write`.
-    pub fn turn(&mut self, write: &mut LogWrite) -> Result<Option<Turn>> {
+    /// Takes a message of another replica. An error other than `Malformed` means that this replica cannot go on.
+    pub fn step(&mut self, mut message: Message) -> Result<()> {
+        self.check()?;
+        inspect(self.me(), &message)?;
+        if self.must_ignore(&message) {
+            return Ok(());
+        }
+        let is_installing = self.is_installing();
+        let mut validation =
+            Validation { shard: self.shard, raw: &mut self.raw, verified: &mut self.verified, is_installing };
+        let admission = match validation.admit(&mut message) {
+            Ok(admission) => admission,
+            // It may be the log that cannot be read.
+            Err(e) => return Err(self.check().err().unwrap_or(e)),
+        };
+        if !admission.takes {
+            return Ok(());
+        }
+        match self.raw.step(message) {
+            // From a replica that is no member any more.
+            Ok(()) | Err(raft::Error::StepPeerNotFound) => {}
+            Err(e) => return Err(Error::Malformed(e.to_string())),
+        }
+        if admission.tells_where {
+            self.say_where_it_is();
+        }
+        self.check()
+    }
+
+    /// The leader believes that this replica holds more than is certain since it was opened: its answer says so.
+    fn say_where_it_is(&mut self) {
+        let last = self.raw.raft.raft_log.last_index();
+        let kind = MessageType::MsgHeartbeatResponse;
+        if let Some(answer) = self.raw.raft.msgs.last_mut().filter(|answer| answer.get_msg_type() == kind) {
+            answer.reject = true;
+            answer.reject_hint = last;
+        }
+    }
+
+    /// What is to be done next, if there is anything. What must be written is added to `write`.
+    pub fn ready(&mut self, write: &mut LogWrite) -> Result<Option<Ready>> {
         self.check()?;
         if !self.has_ready() {
             return Ok(None);
@@ -238,15 +269,15 @@ impl Replica {
             number = raft_number;
         }
         // The commit index is written with other things only: what it lacks is found again by the next election.
-        let is_told_late = self.raw.raft.raft_log.committed > self.commit_written;
+        let is_told_late = self.gate.lacks_commit(self.raw.raft.raft_log.committed);
         if ready.must_sync() && (ready.hs().is_some() || is_told_late) {
             let mut hard_state = self.raw.raft.hard_state();
-            self.commit_written = hard_state.commit;
+            let known = hard_state.commit;
             if snapshot.is_some() {
                 // Should its rows never be installed, the log holds other entries up to there, which are not committed.
                 hard_state.commit = self.applied;
             }
-            self.write_hard_state(&hard_state, raft_number, write);
+            self.gate.write_hard_state(self.shard, hard_state, known, raft_number, write);
             number = raft_number;
         }
         let role_changed = ready.ss().is_some();
@@ -256,14 +287,14 @@ impl Replica {
         let (messages, held) = (ready.take_messages(), ready.take_persisted_messages());
         self.raw.advance_append_async(ready);
         if number != 0 {
-            self.outstanding = number;
+            self.gate.begun(number);
         }
         let messages = self.sendable(raft_number, messages, held);
-        Ok(Some(Turn { number, committed, messages, read_states, role_changed, snapshot }))
+        Ok(Some(Ready { number, committed, messages, read_states, role_changed, snapshot }))
     }
 
     /// A snapshot that raft-rs has accepted: from here on the log begins after it.
-    fn accept(&mut self, ready: &Ready) -> Option<SnapshotPoint> {
+    fn accept(&mut self, ready: &raft::Ready) -> Option<SnapshotPoint> {
         if ready.snapshot().is_empty() {
             return None;
         }
@@ -276,39 +307,18 @@ impl Replica {
         Some(point)
     }
 
-    fn write_hard_state(&mut self, state: &HardState, number: u64, write: &mut LogWrite) {
-        let voted = (state.term, state.vote);
-        if voted != self.voted {
-            self.voted = voted;
-            self.vote_outstanding = number;
-        }
-        write.hard_state(self.shard, state.clone(), self.vote_outstanding == number);
-    }
-
-    /// Which messages may go out now; the others wait for the log. A leader's wait only for its term, and so do
-    /// answers that say no more than that a leader was heard.
+    /// Which messages may go out now; the others wait for the log.
     fn sendable(&mut self, raft_number: u64, mut now: Vec<Message>, mut held: Vec<Message>) -> Vec<Message> {
         self.tell_no_more(now.iter_mut().chain(&mut held));
-        if self.outstanding == 0 {
+        if self.gate.is_clear() {
             self.raw.on_persist_ready(raft_number);
             now.append(&mut held);
             return now;
         }
-        if self.vote_outstanding != 0 {
-            held.append(&mut now);
-        } else if !held.is_empty() {
-            let heard = |message: &Message| message.get_msg_type() == MessageType::MsgHeartbeatResponse;
-            let (free, rest): (Vec<_>, Vec<_>) = held.into_iter().partition(heard);
-            now.extend(free);
-            held = rest;
-        }
-        if !held.is_empty() {
-            self.held.push_back((self.outstanding, held));
-        }
-        now
+        self.gate.sendable(now, held)
     }
 
-    /// The log holds everything of the turns up to `number`. Answers the messages that waited for that.
+    /// The log holds everything up to `number`. Answers the messages that waited for that.
     pub fn persisted(&mut self, number: u64) -> Vec<Message> {
         let number = match &self.installing {
             // The rows are not there yet, whatever else was written.
@@ -320,17 +330,7 @@ impl Replica {
             let SnapshotPoint { index, term, .. } = installing.point;
             self.applied_at(index, term);
         }
-        if self.outstanding <= number {
-            self.outstanding = 0;
-        }
-        if self.vote_outstanding <= number {
-            self.vote_outstanding = 0;
-        }
-        let mut messages = Vec::new();
-        while self.held.front().is_some_and(|(after, _)| *after <= number) {
-            messages.extend(self.held.pop_front().map(|(_, held)| held).unwrap_or_default());
-        }
-        messages
+        self.gate.persisted(number)
     }
 
     /// Entries up to `last` have been applied to the tree.
@@ -353,7 +353,7 @@ impl Replica {
         self.raw.store().log().sync()
     }
 
-    /// Whether nothing will happen unless somebody wants something, so that its clock may stand still. The leader:
+    /// Whether nothing will happen unless something is asked of it, so that its clock may stand still. The leader:
     /// every other replica has everything, and knows that it is committed. A follower: it has applied all it has.
     #[must_use]
     pub fn can_rest(&self) -> bool {
@@ -361,7 +361,7 @@ impl Replica {
         let last = raft.raft_log.last_index();
         let idle = self.applied == last
             && raft.raft_log.committed == last
-            && self.outstanding == 0
+            && self.gate.is_clear()
             && self.installing.is_none()
             && self.leader().is_some()
             && !self.has_ready();
@@ -404,16 +404,360 @@ impl Replica {
         Members::from(self.raw.store().conf_state())
     }
 
+    /// Time passes: one tick of the group's clock. True if there may be something to do.
+    pub fn tick(&mut self) -> bool {
+        if self.has_failed() {
+            return false;
+        }
+        self.timer.tick();
+        let ready = self.raw.tick() | self.tell_commit();
+        let raft = &self.raw.raft;
+        if self.is_leader() || !self.timer.is_due(raft.election_elapsed) || !raft.promotable() || !self.may_stand() {
+            return ready;
+        }
+        self.timer.draw();
+        self.raw.raft.election_elapsed = 0;
+        // It fails only for a reason that `ready` reports.
+        self.raw.campaign().is_ok() || ready
+    }
+
+    /// Its group has only just been made out of another one: it has promised nobody anything, whatever its term is.
+    pub fn begin_anew(&mut self) {
+        self.timer.speak();
+    }
+
+    /// The leader was not heard of for so long that this replica may vote for another, though its clock stood still.
+    pub fn end_promise(&mut self) {
+        if !self.is_leader() {
+            self.raw.raft.election_elapsed = self.raw.raft.election_elapsed.max(ELECTION_TICKS);
+        }
+    }
+
+    /// Sends a sign of life to all followers now, if this replica leads.
+    pub fn ping(&mut self) {
+        if self.is_leader() && !self.has_failed() {
+            self.raw.ping();
+        }
+    }
+
+    /// Tells followers of what was committed since they were last told, if entries have not told them: once a tick rather
+    /// than once an entry, which would double the messages.
+    fn tell_commit(&mut self) -> bool {
+        let tellable = self.tellable();
+        let news = self.is_leader() && !self.is_alone() && tellable > self.told;
+        if news {
+            self.told = tellable;
+            self.raw.ping();
+        }
+        news
+    }
+
+    /// Stands for election now rather than after a timeout: right for a group of one. Does nothing where that could
+    /// break a promise made before a restart, or where the log is not written yet.
+    pub fn campaign(&mut self) -> Result<()> {
+        self.check()?;
+        if self.may_stand() { self.raw.campaign().map_err(|e| raft_error(self.shard(), &e)) } else { Ok(()) }
+    }
+
+    /// Whether it may stand: raft-rs ends the process when one wins whose log is not all written, or who has not got
+    /// over its snapshot yet.
+    fn may_stand(&self) -> bool {
+        let log = &self.raw.raft.raft_log;
+        let written = log.persisted == log.last_index() && log.applied >= self.raw.store().truncated().0;
+        written && !self.is_installing() && (!self.timer.is_mute() || self.is_alone())
+    }
+
+    /// Whether `message` asks for what it may not do now.
+    fn must_ignore(&self, message: &Message) -> bool {
+        match message.get_msg_type() {
+            MessageType::MsgRequestVote | MessageType::MsgRequestPreVote => {
+                self.timer.is_mute() && message.context != raft::CAMPAIGN_TRANSFER
+            }
+            MessageType::MsgTimeoutNow => !self.may_stand(),
+            _ => false,
+        }
+    }
+
+    /// Hands leadership to `to`; false if it cannot. It takes effect in a moment or, if `to` does not answer, not at
+    /// all. Meanwhile nothing can be proposed, and leases are void.
+    pub fn transfer_leader(&mut self, to: vocab::ReplicaId) -> bool {
+        let known = self.raw.store().conf_state().voters.contains(&to.0);
+        if self.has_failed() || !self.is_leader() || to == self.me() || !known {
+            return false;
+        }
+        self.raw.transfer_leader(to.0);
+        self.is_transferring()
+    }
+
+    /// Whether leadership is being handed over.
+    #[must_use]
+    pub fn is_transferring(&self) -> bool {
+        self.raw.raft.lead_transferee.is_some()
+    }
+
+    /// Whether nobody else votes.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        let members = self.raw.store().conf_state();
+        members.voters_outgoing.is_empty() && members.voters == [self.me().0]
+    }
+
+    /// The other members, as their leader knows them; of a replica that does not lead, none.
+    #[must_use]
+    pub fn followers(&self) -> Vec<FollowerState> {
+        if self.is_leader() { followers(&self.raw.raft) } else { Vec::new() }
+    }
+
+    /// How many voters are known to hold entry `index`, and how many there are; this one counts.
+    #[must_use]
+    pub fn matched_by(&self, index: u64) -> (usize, usize) {
+        let voters = &self.raw.store().conf_state().voters;
+        let holds = |id: &&u64| self.raw.raft.prs().get(**id).is_some_and(|of| of.matched >= index);
+        let holding = if self.is_leader() { voters.iter().filter(holds).count() } else { 0 };
+        (holding, voters.len())
+    }
+
+    /// Whether a follower lacks entries that only the log has: they are sent by `send_from_log`.
+    #[must_use]
+    pub fn is_to_read_log(&self) -> bool {
+        self.raw.store().lacking().get()
+    }
+
+    /// Sends followers entries that only the log has. About `allowance` bytes are read, of which what was read is taken:
+    /// who was away lacks more of it than may be read while everyone waits. They are in the messages that are ready next.
+    pub fn send_from_log(&mut self, allowance: &mut u64) {
+        if !self.raw.store().lacking().replace(false) || !self.is_leader() || self.has_failed() {
+            return;
+        }
+        self.raw.store().allow(*allowance);
+        let me = self.me().0;
+        let others: Vec<u64> = self.raw.raft.prs().iter().map(|(id, _)| *id).filter(|id| *id != me).collect();
+        for id in others {
+            while let Some(next) = next_in_log(&self.raw.raft, id) {
+                if self.raw.store().allowed() == 0 {
+                    self.raw.store().lacking().set(true);
+                    break;
+                }
+                self.raw.raft.send_append(id);
+                if next_in_log(&self.raw.raft, id).is_some_and(|then| then <= next) {
+                    break;
+                }
+            }
+        }
+        *allowance = self.raw.store().allowed();
+        self.raw.store().allow(0);
+    }
+
+    /// Followers may be told that entries up to `index` are committed, which this leader has not applied: they change
+    /// nothing that a read could show. Of others they are told once those are applied here. A leader answers reads from
+    /// what it has applied, and that may be long behind what is committed (its log is slow or cannot be written, rows
+    /// come from the disk): a follower that had applied more would show what the leader's clients do not see yet.
+    pub fn lets_tell(&mut self, index: u64) {
+        self.told_max = self.told_max.max(index);
+    }
+
+    /// Up to where others may take this leader's entries as committed.
+    #[must_use]
+    pub fn tellable(&self) -> u64 {
+        self.told_max.min(self.raw.raft.raft_log.committed)
+    }
+
+    /// Takes back what raft-rs would have followers told beyond that.
+    fn tell_no_more<'a>(&self, messages: impl Iterator<Item = &'a mut Message>) {
+        if self.is_leader() {
+            messages.for_each(|message| message.commit = message.commit.min(self.told_max));
+        }
+    }
+
+    /// The snapshot that was sent to `to` has arrived there, or never will.
+    pub fn report_snapshot(&mut self, to: ReplicaId, ok: bool) {
+        let status = if ok { raft::SnapshotStatus::Finish } else { raft::SnapshotStatus::Failure };
+        self.raw.report_snapshot(to.0, status);
+    }
+
+    /// What was sent to `to` lately may not have arrived.
+    pub fn report_unreachable(&mut self, to: ReplicaId) {
+        self.raw.report_unreachable(to.0);
+    }
+
+    /// Bytes of log that are kept for followers which lack them; `limits::LOG_KEEP_BYTES` unless told.
+    pub fn keep_log(&mut self, bytes: u64) {
+        self.keep_bytes = bytes;
+    }
+
+    /// Truncates the log up to what the tree has flushed, but for what a follower still lacks, within bounds; true if
+    /// something was added to `write`.
+    pub fn truncate(&mut self, flushed: u64, write: &mut LogWrite) -> Result<bool> {
+        let (truncated, _) = self.raw.store().truncated();
+        let index = flushed.min(self.applied).min(self.needed_from().saturating_sub(1));
+        // Entries before need not be searched for changes of members when the log is opened.
+        let members = self.note_members(flushed, write);
+        if index <= truncated || self.has_failed() || self.is_installing() {
+            return Ok(members);
+        }
+        let term = self.raw.raft.raft_log.term(index).map_err(|e| raft_error(self.shard(), &e))?;
+        self.check()?;
+        write.truncate(self.shard(), index, term);
+        self.raw.mut_store().truncated_to(index, term);
+        self.marks.forget(index);
+        Ok(true)
+    }
+
+    /// The first entry that some follower may lack and is to get from the log.
+    fn needed_from(&self) -> u64 {
+        if self.is_alone() && self.raw.store().conf_state().learners.is_empty() {
+            return u64::MAX;
+        }
+        // Whoever leads next is to have what others lack then: everyone keeps a little.
+        let lacking = self.followers().iter().map(|of| needed_by(&self.raw.raft, of)).min().unwrap_or(u64::MAX);
+        let slack = self.marks.newest(self.keep_bytes / 8) + 1;
+        let last = self.raw.raft.raft_log.last_index();
+        let floor = self.marks.newest(self.keep_bytes).max(last.saturating_sub(limits::LOG_KEEP_ENTRIES)) + 1;
+        lacking.min(slack).max(floor)
+    }
+
+    /// The state of the shard as of the last entry applied, without its rows.
+    #[must_use]
+    pub fn snapshot_point(&self) -> SnapshotPoint {
+        self.raw.store().snapshot_point()
+    }
+
+    /// Whether a snapshot was accepted whose rows are not installed yet, or not noted in the log.
+    #[must_use]
+    pub fn is_installing(&self) -> bool {
+        self.installing.is_some()
+    }
+
+    /// The tree holds the rows of the snapshot that a turn told of, for good. The log restarts after it with `write`;
+    /// when that is done, the turn's number is due. Answers that number.
+    pub fn installed(&mut self, point: &SnapshotPoint, write: &mut LogWrite) -> Result<u64> {
+        let shard = self.shard();
+        let install = Install {
+            replica: self.me(),
+            index: point.index,
+            term: point.term,
+            conf_state: point.conf_state.clone(),
+            hard_state: self.raw.raft.hard_state(),
+        };
+        match &mut self.installing {
+            Some(installing) if installing.point == *point && !installing.done => {
+                installing.done = true;
+                write.install(shard, install);
+                Ok(installing.number)
+            }
+            _ => Err(Error::Malformed(format!("shard {shard} did not ask for a snapshot of entry {}", point.index))),
+        }
+    }
+
+    /// Proposes to change the members: one part is made at once, several through a state in which both sets of voters
+    /// must agree, which ends by itself. `context` travels with the entry. One change at a time.
+    pub fn propose_members(&mut self, changes: &[MemberChange], context: Vec<u8>) -> Result<(u64, u64)> {
+        if !self.is_leader() {
+            return Err(Error::NotLeader);
+        }
+        self.propose_entry(change_entry(&self.raw.raft, changes, context)?)
+    }
+
+    /// Applies a committed entry that changes the members (`is_member_change`), before `applied` is told of it.
+    /// Answers the new members, if they are new.
+    pub fn members_changed(&mut self, entry: &Entry, write: &mut LogWrite) -> Result<Option<Members>> {
+        if !self.change_members(entry)? {
+            return Ok(None);
+        }
+        let state = self.raw.store().conf_state().clone();
+        self.members_noted = entry.index;
+        let members = Members::from(&state);
+        write.members(self.shard(), state, entry.index, true);
+        // raft-rs goes on leading without a vote, and ends the process where it looks for its own progress. Those that stay
+        // are told before: the last of them may not know that it needs nobody's vote, and wait for that of one who is gone.
+        if self.is_leader() && !self.raw.raft.promotable() {
+            let term = self.term();
+            self.lets_tell(entry.index);
+            self.ping();
+            self.raw.raft.become_follower(term, raft::INVALID_ID);
+        }
+        Ok(Some(members))
+    }
+
+    fn change_members(&mut self, entry: &Entry) -> Result<bool> {
+        if !is_member_change(entry) || entry.index <= self.members_noted {
+            return Ok(false);
+        }
+        // A change that does not fit is passed over; all replicas find so.
+        let Ok(change) = decode_conf_change(&entry.data) else { return Ok(false) };
+        let Ok(state) = self.raw.apply_conf_change(&change) else { return Ok(false) };
+        self.raw.mut_store().set_conf_state(state);
+        Ok(true)
+    }
+
+    /// Makes this replica the only member, without asking anybody: for a group that has lost its majority for good, and
+    /// whose operator goes on with what is left. What only others held is lost, and they must never come back.
+    pub fn go_on_alone(&mut self, write: &mut LogWrite) -> Result<Members> {
+        self.check()?;
+        let me = self.me();
+        let members = self.members();
+        if !members.voters.contains(&me) {
+            return Err(Error::Members("only one that votes can go on alone"));
+        }
+        if !members.voters_outgoing.is_empty() {
+            self.make_change(&[])?;
+        }
+        let members = self.members();
+        for id in members.voters.into_iter().chain(members.learners).filter(|id| *id != me) {
+            self.make_change(&[MemberChange { id, kind: MemberKind::Remove }])?;
+        }
+        self.members_noted = self.members_noted.max(self.applied);
+        write.members(self.shard(), self.raw.store().conf_state().clone(), self.members_noted, true);
+        Ok(self.members())
+    }
+
+    fn make_change(&mut self, changes: &[MemberChange]) -> Result<()> {
+        let shard = self.shard();
+        let state = self.raw.apply_conf_change(&conf_change(changes)).map_err(|e| raft_error(shard, &e))?;
+        self.raw.mut_store().set_conf_state(state);
+        Ok(())
+    }
+
+    /// Whether the log holds a change of members that may not be applied yet.
+    #[must_use]
+    pub fn is_changing_members(&self) -> bool {
+        self.raw.raft.has_pending_conf()
+    }
+
+    /// Finds out who the members are as of what the tree holds: the log may know it as of an earlier entry.
+    fn catch_up_members(&mut self) -> Result<()> {
+        const BATCH_BYTES: u64 = 4 << 20;
+        let mut next = self.members_noted.max(self.raw.store().truncated().0) + 1;
+        while next <= self.applied {
+            let entries = self.raw.store().log().fetch(self.shard(), next, self.applied + 1, BATCH_BYTES)?;
+            let Some(last) = entries.last() else {
+                return Err(raft_error(self.shard(), &raft::Error::Store(raft::StorageError::Unavailable)));
+            };
+            next = last.index + 1;
+            for entry in &entries {
+                self.change_members(entry)?;
+            }
+        }
+        self.members_noted = self.members_noted.max(self.applied);
+        Ok(())
+    }
+
+    /// Has the log note that nothing before what is applied changes the members any more, once in a while; true if
+    /// something was added to `write`.
+    fn note_members(&mut self, flushed: u64, write: &mut LogWrite) -> bool {
+        if self.members_noted >= flushed || self.is_installing() {
+            return false;
+        }
+        self.members_noted = self.applied;
+        write.members(self.shard(), self.raw.store().conf_state().clone(), self.applied, false);
+        true
+    }
+
     /// Checks what must always hold; called after every step in tests and simulation.
     pub fn validate(&self) {
         let status = self.status();
         assert!(status.committed <= status.last, "{status:?}");
-        assert!(self.voted.0 <= status.term, "{status:?} voted {:?}", self.voted);
-        assert!(self.vote_outstanding <= self.outstanding, "{status:?}");
-        assert!(
-            self.held.is_empty() || self.outstanding > 0 || self.awaits_rows(),
-            "{status:?}: held back for nothing"
-        );
+        self.gate.validate(status.term, self.awaits_rows());
         if self.is_leader() {
             assert_eq!(status.leader, Some(self.me()), "{status:?}");
             assert!(self.raw.raft.promotable(), "{status:?} leads and has no vote");
@@ -437,12 +781,12 @@ impl Replica {
     }
 
     /// Whether the log could not be read.
-    pub(crate) fn has_failed(&self) -> bool {
+    fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
 
     /// An error if the log could not be read, now or before.
-    pub(crate) fn check(&mut self) -> Result<()> {
+    fn check(&mut self) -> Result<()> {
         if let Some(e) = self.raw.store().take_failure() {
             self.failed.get_or_insert(e.to_string());
             return Err(e);
@@ -496,8 +840,4 @@ fn context_of(state: &raft::ReadState) -> u64 {
 #[must_use]
 pub fn has_commands(entry: &Entry) -> bool {
     entry.get_entry_type() == EntryType::EntryNormal && !entry.data.is_empty()
-}
-
-pub(crate) fn raft_error(shard: ShardId, error: &raft::Error) -> Error {
-    Error::Corrupt(format!("shard {shard}: {error}"))
 }

@@ -3,8 +3,7 @@
 use crate::error::{Error, Result};
 use crate::log_store::{GroupState, LogStore};
 use crate::log_write::{Install, LogWrite};
-use crate::replica::Replica;
-use crate::turn::SnapshotPoint;
+use crate::ready::SnapshotPoint;
 use vocab::ShardId;
 
 /// A snapshot that raft-rs has accepted and whose rows are on their way into the tree.
@@ -14,41 +13,6 @@ pub(crate) struct Installing {
     pub(crate) number: u64,
     /// The tree has them.
     pub(crate) done: bool,
-}
-
-impl Replica {
-    /// The state of the shard as of the last entry applied, without its rows.
-    #[must_use]
-    pub fn snapshot_point(&self) -> SnapshotPoint {
-        self.raw.store().snapshot_point()
-    }
-
-    /// Whether a snapshot was accepted whose rows are not installed yet, or not noted in the log.
-    #[must_use]
-    pub fn is_installing(&self) -> bool {
-        self.installing.is_some()
-    }
-
-    /// The tree holds the rows of the snapshot that a turn told of, for good. The log restarts after it with `write`;
-    /// when that is done, the turn's number is due. Answers that number.
-    pub fn installed(&mut self, point: &SnapshotPoint, write: &mut LogWrite) -> Result<u64> {
-        let shard = self.shard();
-        let install = Install {
-            replica: self.me(),
-            index: point.index,
-            term: point.term,
-            conf_state: point.conf_state.clone(),
-            hard_state: self.raw.raft.hard_state(),
-        };
-        match &mut self.installing {
-            Some(installing) if installing.point == *point && !installing.done => {
-                installing.done = true;
-                write.install(shard, install);
-                Ok(installing.number)
-            }
-            _ => Err(Error::Malformed(format!("shard {shard} did not ask for a snapshot of entry {}", point.index))),
-        }
-    }
 }
 
 /// Brings the log in step with a tree into which a snapshot was installed right before a crash.

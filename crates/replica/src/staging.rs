@@ -6,7 +6,7 @@
 //! file has already: such a write changes neither its length nor where it lies.
 
 use crate::disk_health::DiskHealth;
-use crate::sync_ring::SyncRing;
+use crate::sync_ring::{StagedWrite, SyncRing};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -45,13 +45,6 @@ pub(crate) struct Staging {
     /// Writes of the file that are durable with the next fsync only; and how many of them were there at the last one.
     unsynced: AtomicU64,
     synced: AtomicU64,
-}
-
-/// What is to be written, and where.
-pub(crate) struct StagedWrite {
-    pub(crate) file: Arc<File>,
-    pub(crate) start: u64,
-    pub(crate) bytes: Arc<UnitBuffer>,
 }
 
 #[derive(Default)]

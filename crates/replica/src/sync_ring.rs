@@ -1,12 +1,30 @@
 //! The fsync that no thread waits for: what is staged is written by the kernel and is on the disk when it says so, while
 //! the one who began that goes on.
 
-use crate::disk::GuardedHandle;
+use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 use storage::{DurableWriter, UnitBuffer};
+
+/// A file whose staged end the ring may write.
+pub(crate) trait StagedFile: Send + Sync {
+    /// What is staged, to be written by the ring; `end_aside` is called when that is over. None if another thread writes, or an
+    /// fsync is wanted for what is in the file already.
+    fn begin_aside(&self) -> Option<StagedWrite>;
+
+    /// The write of `bytes` is over; answers whether it is on the disk. If the kernel does not take such writes, or not all of
+    /// it, or not now, another fsync makes it; any other failure may be the flush's, and is that of an fsync.
+    fn end_aside(&self, bytes: Arc<UnitBuffer>, outcome: io::Result<()>) -> bool;
+}
+
+/// What is to be written, and where.
+pub(crate) struct StagedWrite {
+    pub(crate) file: Arc<File>,
+    pub(crate) start: u64,
+    pub(crate) bytes: Arc<UnitBuffer>,
+}
 
 /// What came of one.
 #[derive(Debug)]
@@ -34,7 +52,7 @@ struct State {
 }
 
 struct UnderWay {
-    of: Arc<GuardedHandle>,
+    of: Arc<dyn StagedFile>,
     bytes: Arc<UnitBuffer>,
     since: Instant,
 }
@@ -50,22 +68,22 @@ impl SyncRing {
     }
 
     /// Begins to make durable what is staged of a file. False if that is not possible now.
-    pub(crate) fn begin(&self, file: &Arc<GuardedHandle>) -> bool {
+    pub(crate) fn begin(&self, file: Arc<dyn StagedFile>) -> bool {
         let mut state = self.state();
         let state = &mut *state;
         let Some(writer) = state.writer.as_mut().filter(|_| state.under_way.is_none() && state.outcome.is_none())
         else {
             return false;
         };
-        let Some(write) = file.staging().begin_aside() else { return false };
+        let Some(write) = file.begin_aside() else { return false };
         if let Err(e) = writer.begin(&write.file, write.start, &write.bytes) {
             log::warn!("the log is written by threads from now on: {e}");
-            file.staging().end_aside(write.bytes, false);
+            file.end_aside(write.bytes, Err(io::ErrorKind::Unsupported.into()));
             // Its end waits for what it may have under way.
             state.writer = None;
             return false;
         }
-        state.under_way = Some(UnderWay { of: file.clone(), bytes: write.bytes, since: Instant::now() });
+        state.under_way = Some(UnderWay { of: file, bytes: write.bytes, since: Instant::now() });
         true
     }
 
@@ -108,6 +126,7 @@ impl fmt::Debug for SyncRing {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::StagedFile;
     use crate::disk::GuardedFs;
     use crate::disk_health::{DiskHealth, DiskState};
     use crate::{Log, LogOptions, LogStore, LogWrite};
@@ -218,7 +237,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let (fs, mut writer, health) = open(dir.path());
             writer.write_all(b"to be written").unwrap();
-            let Some(write) = fs.active_file().staging().begin_aside() else { return };
+            let Some(write) = fs.active_file().begin_aside() else { return };
             assert!(!fs.active_file().end_aside(write.bytes, Err(error.into())));
             assert_eq!(health.state() == DiskState::Poisoned, is_fatal, "{error}");
             if !is_fatal {

@@ -2,9 +2,9 @@
 //!
 //! Entries carry no index: they follow `index` one by one, and their terms only rise.
 
-use crate::guard::{NUMBER_MAX, is_known};
 use crate::members::varint;
-use crate::turn::SnapshotPoint;
+use crate::message_validation::{NUMBER_MAX, is_known};
+use crate::ready::SnapshotPoint;
 use bytes::Bytes;
 use raft::eraftpb::{ConfState, Entry, EntryType, Message, MessageType};
 use vocab::{limits, put_varint};

@@ -115,7 +115,7 @@ fn a_term_is_on_the_disk_before_it_is_told() {
     // It leads at once, as it alone votes; the learner must not hear of the term before a crash can forget it.
     let turns = |replica: &mut Replica| {
         let (mut write, mut number, mut sent) = (LogWrite::default(), 0, 0);
-        while let Some(turn) = replica.turn(&mut write).unwrap() {
+        while let Some(turn) = replica.ready(&mut write).unwrap() {
             number = number.max(turn.number);
             sent += turn.messages.len();
             turn.committed.last().into_iter().for_each(|last| replica.applied(last));
@@ -175,7 +175,7 @@ fn what_is_read_from_the_log_at_a_time_is_bounded_and_all_of_it_comes() {
     let mut leader = Replica::open(log.clone(), SHARD, state, 0, None, 1).unwrap();
     let turns = |replica: &mut Replica| {
         let (mut write, mut number, mut sent) = (LogWrite::default(), 0, Vec::new());
-        while let Some(turn) = replica.turn(&mut write).unwrap() {
+        while let Some(turn) = replica.ready(&mut write).unwrap() {
             number = number.max(turn.number);
             sent.extend(turn.messages);
             turn.committed.last().into_iter().for_each(|last| replica.applied(last));
@@ -315,7 +315,7 @@ fn a_log_that_cannot_be_read_ends_the_replica_and_not_the_process() {
     let mut write = LogWrite::default();
     let mut outcome = Ok(());
     for _ in 0..4 {
-        match replica.turn(&mut write) {
+        match replica.ready(&mut write) {
             Ok(Some(turn)) => {
                 log.write(std::mem::take(&mut write), true).unwrap();
                 replica.persisted(turn.number);

@@ -42,7 +42,7 @@ use fresh::Told;
 use lease::Lease;
 use meta::MetaState;
 use proposals::Proposals;
-use replica::{DiskHealth, DiskState, LogWrite, Message, Replica, Turn};
+use replica::{DiskHealth, DiskState, LogWrite, Message, Ready, Replica};
 use resp::Reply;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -67,7 +67,7 @@ pub struct Shard {
     /// Of a leader: a follower wants to know how old it is, and is to be told once a majority has confirmed this leader.
     vouches: bool,
     /// Turns whose entries are not applied yet, oldest first.
-    collected: VecDeque<Turn>,
+    collected: VecDeque<Ready>,
     /// Leader and term as they were last told.
     told: (Option<NodeId>, u64),
     clock_ms: u64,
@@ -227,7 +227,7 @@ impl Shard {
     /// was added.
     pub fn collect(&mut self, write: &mut LogWrite, effects: &mut dyn Effects) -> Result<u64, String> {
         let mut number = 0;
-        while let Some(mut turn) = self.replica.turn(write).map_err(|e| e.to_string())? {
+        while let Some(mut turn) = self.replica.ready(write).map_err(|e| e.to_string())? {
             number = number.max(turn.number);
             if turn.role_changed {
                 self.lease.end(&self.view);

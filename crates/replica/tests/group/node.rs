@@ -160,7 +160,7 @@ impl Node {
         let mut number = 0;
         let mut allowance = LOG_READ_BYTES;
         self.replica().send_from_log(&mut allowance);
-        while let Some(turn) = self.replica().turn(&mut write).unwrap() {
+        while let Some(turn) = self.replica().ready(&mut write).unwrap() {
             number = number.max(turn.number);
             if let Some(point) = turn.snapshot {
                 let rows = self.arrived.take().expect("a snapshot is accepted when its rows are here");

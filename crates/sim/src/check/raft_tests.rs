@@ -22,7 +22,7 @@ fn log_of(count: u64) -> MemoryLog {
     while log.state(SHARD).unwrap().unwrap().bounds.1 < count {
         let mut write = LogWrite::default();
         let mut number = 0;
-        while let Some(turn) = replica.turn(&mut write).unwrap() {
+        while let Some(turn) = replica.ready(&mut write).unwrap() {
             number = number.max(turn.number);
             if let Some(last) = turn.committed.last() {
                 replica.applied(last);

@@ -7,11 +7,11 @@
 
 use crate::error::{Error, Result};
 use crate::members::is_sound;
-use crate::replica::Replica;
-use crate::turn::SnapshotPoint;
+use crate::raft_storage::RaftStorage;
+use crate::ready::SnapshotPoint;
 use raft::eraftpb::{Message, MessageType};
-use raft::{ProgressState, StateRole};
-use vocab::ReplicaId;
+use raft::{ProgressState, RawNode, StateRole};
+use vocab::{ReplicaId, ShardId};
 
 /// Greatest index and term: far from where adding one would overflow.
 pub(crate) const NUMBER_MAX: u64 = 1 << 60;
@@ -19,59 +19,68 @@ pub(crate) const NUMBER_MAX: u64 = 1 << 60;
 /// In a rejection: the replica has nothing to build on, and wants a snapshot.
 const ANY_SNAPSHOT: u64 = 1;
 
-impl Replica {
-    /// Takes a message of another replica. An error other than `Malformed` means that this replica cannot go on.
-    pub fn step(&mut self, mut message: Message) -> Result<()> {
-        self.check()?;
-        self.inspect(&message)?;
-        if self.must_ignore(&message) {
-            return Ok(());
-        }
-        let ours = message.term >= self.term();
-        let mut short = false;
-        let take = match message.get_msg_type() {
-            MessageType::MsgAppend if ours => self.admit_append(&message)?,
-            MessageType::MsgHeartbeat if ours => {
+/// A term, and up to where entries are known to be those of its leader since the replica was opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Verified {
+    term: u64,
+    last: u64,
+}
+
+/// What is to become of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Admission {
+    /// raft-rs is to see it.
+    pub(crate) takes: bool,
+    /// The answer is to tell that the leader believes that this replica holds more than is certain.
+    pub(crate) tells_where: bool,
+}
+
+/// A replica as far as it decides which messages raft-rs sees, and how they read.
+pub(crate) struct Validation<'a> {
+    pub(crate) shard: ShardId,
+    pub(crate) raw: &'a mut RawNode<RaftStorage>,
+    pub(crate) verified: &'a mut Verified,
+    /// A snapshot's rows are on their way into the tree.
+    pub(crate) is_installing: bool,
+}
+
+impl Validation<'_> {
+    /// Decides about a message that `inspect` has passed, and takes out of it what is not certain. An error other than
+    /// `Malformed` means that this replica cannot go on, or that its log cannot be read.
+    pub(crate) fn admit(&mut self, message: &mut Message) -> Result<Admission> {
+        let term = self.raw.raft.term;
+        let is_ours = message.term >= term;
+        let mut tells_where = false;
+        let takes = match message.get_msg_type() {
+            MessageType::MsgAppend if is_ours => self.admit_append(message)?,
+            MessageType::MsgHeartbeat if is_ours => {
                 let verified = self.verified_in(message.term);
-                short = message.commit > verified;
+                tells_where = message.commit > verified;
                 message.commit = message.commit.min(verified);
                 true
             }
-            MessageType::MsgSnapshot if ours => self.admit_snapshot(&message)?,
-            MessageType::MsgAppendResponse if message.term == self.term() => self.admit_answer(&mut message),
-            MessageType::MsgHeartbeatResponse if message.reject && message.term == self.term() => {
-                self.go_back(&message);
+            MessageType::MsgSnapshot if is_ours => self.admit_snapshot(message)?,
+            MessageType::MsgAppendResponse if message.term == term => self.admit_answer(message),
+            MessageType::MsgHeartbeatResponse if message.reject && message.term == term => {
+                self.go_back(message);
                 true
             }
             _ => true,
         };
-        if !take {
-            return Ok(());
-        }
-        match self.raw.step(message) {
-            // From a replica that is no member any more.
-            Ok(()) | Err(raft::Error::StepPeerNotFound) => {}
-            Err(e) => return Err(Error::Malformed(e.to_string())),
-        }
-        if short {
-            self.say_where_it_is();
-        }
-        self.check()
+        Ok(Admission { takes, tells_where })
     }
 
-    /// The leader believes that this replica holds more than is certain since it was opened: its answer says so.
-    fn say_where_it_is(&mut self) {
-        let last = self.raw.raft.raft_log.last_index();
-        let kind = MessageType::MsgHeartbeatResponse;
-        if let Some(answer) = self.raw.raft.msgs.last_mut().filter(|answer| answer.get_msg_type() == kind) {
-            answer.reject = true;
-            answer.reject_hint = last;
-        }
+    fn me(&self) -> ReplicaId {
+        ReplicaId(self.raw.raft.id)
+    }
+
+    fn leads(&self) -> bool {
+        self.raw.raft.state == StateRole::Leader
     }
 
     /// A follower was restarted, and may have lost the end of its log: its leader finds out how far it is.
     fn go_back(&mut self, message: &Message) {
-        if !self.is_leader() {
+        if !self.leads() {
             return;
         }
         if let Some(progress) = self.raw.raft.mut_prs().get_mut(message.from)
@@ -85,37 +94,10 @@ impl Replica {
         }
     }
 
-    /// What holds for every message.
-    fn inspect(&self, message: &Message) -> Result<()> {
-        let malformed = |detail: &str| Err(Error::Malformed(format!("{detail}, from replica {}", message.from)));
-        let numbers = [message.term, message.index, message.log_term, message.commit, message.reject_hint];
-        if message.to != self.me().0 || message.from == self.me().0 || message.from == 0 {
-            return malformed("a message for another replica");
-        }
-        if message.term == 0 || numbers.iter().any(|&number| number > NUMBER_MAX) {
-            return malformed("a number out of range");
-        }
-        if !is_known(message.get_msg_type()) {
-            return malformed("a message of another kind");
-        }
-        // raft-rs takes 0 for the term of every entry that it does not have.
-        if message.get_msg_type() == MessageType::MsgAppend && (message.log_term == 0) != (message.index == 0) {
-            return malformed("entries that follow one without a term");
-        }
-        let mut before = (message.index, message.log_term);
-        for entry in &message.entries {
-            if entry.index != before.0 + 1 || entry.term < before.1 || entry.term > message.term || entry.term == 0 {
-                return malformed("entries that do not follow one another");
-            }
-            before = (entry.index, entry.term);
-        }
-        Ok(())
-    }
-
     /// Entries up to here are those of the leader of `term`, or committed.
     fn verified_in(&self, term: u64) -> u64 {
         let committed = self.raw.raft.raft_log.committed;
-        if self.verified.0 == term { self.verified.1.max(committed) } else { committed }
+        if self.verified.term == term { self.verified.last.max(committed) } else { committed }
     }
 
     fn admit_append(&mut self, message: &Message) -> Result<bool> {
@@ -135,19 +117,15 @@ impl Replica {
         let entries = message.entries.iter().take_while(|entry| entry.index <= committed);
         let mut said = entries.map(|entry| (entry.index, entry.term));
         if differs(message.index, message.log_term) || said.any(|(index, term)| differs(index, term)) {
-            // It may be the log that cannot be read.
-            self.check()?;
             return Err(Error::Diverged(format!(
                 "shard {}: entry {} or one after it, committed here, is another one on the leader of term {}",
-                self.shard(),
-                message.index,
-                message.term
+                self.shard, message.index, message.term
             )));
         }
         if message.index >= committed && log.match_term(message.index, message.log_term) {
             let last = message.index + message.entries.len() as u64;
-            let before = if self.verified.0 == message.term { self.verified.1 } else { 0 };
-            self.verified = (message.term, last.max(before));
+            let before = if self.verified.term == message.term { self.verified.last } else { 0 };
+            *self.verified = Verified { term: message.term, last: last.max(before) };
         }
         Ok(true)
     }
@@ -187,22 +165,21 @@ impl Replica {
         if log.committed == point.index && log.term(point.index).is_ok_and(|term| term != point.term) {
             return Err(Error::Diverged(format!(
                 "shard {}: entry {}, committed here, is another one in a snapshot",
-                self.shard(),
-                point.index
+                self.shard, point.index
             )));
         }
         let member = point.members().contains(me) || point.conf_state.learners_next.contains(&me.0);
-        let busy = self.is_installing() || log.unstable_snapshot().is_some();
+        let busy = self.is_installing || log.unstable_snapshot().is_some();
         Ok(member && !busy && self.raw.raft.state != StateRole::Leader)
     }
 
     /// An answer to entries that this replica sent, if it leads.
     fn admit_answer(&mut self, message: &mut Message) -> bool {
-        if !self.is_leader() {
+        if !self.leads() {
             return true;
         }
         let last = self.raw.raft.raft_log.last_index();
-        let (shard, from) = (self.shard(), ReplicaId(message.from));
+        let (shard, from) = (self.shard, ReplicaId(message.from));
         if !message.reject && message.index > last {
             log::error!("shard {shard}: replica {from} has committed what its leader does not hold");
             return false;
@@ -231,6 +208,33 @@ impl Replica {
     }
 }
 
+/// What holds for every message to replica `me`.
+pub(crate) fn inspect(me: ReplicaId, message: &Message) -> Result<()> {
+    let malformed = |detail: &str| Err(Error::Malformed(format!("{detail}, from replica {}", message.from)));
+    let numbers = [message.term, message.index, message.log_term, message.commit, message.reject_hint];
+    if message.to != me.0 || message.from == me.0 || message.from == 0 {
+        return malformed("a message for another replica");
+    }
+    if message.term == 0 || numbers.iter().any(|&number| number > NUMBER_MAX) {
+        return malformed("a number out of range");
+    }
+    if !is_known(message.get_msg_type()) {
+        return malformed("a message of another kind");
+    }
+    // raft-rs takes 0 for the term of every entry that it does not have.
+    if message.get_msg_type() == MessageType::MsgAppend && (message.log_term == 0) != (message.index == 0) {
+        return malformed("entries that follow one without a term");
+    }
+    let mut before = (message.index, message.log_term);
+    for entry in &message.entries {
+        if entry.index != before.0 + 1 || entry.term < before.1 || entry.term > message.term || entry.term == 0 {
+            return malformed("entries that do not follow one another");
+        }
+        before = (entry.index, entry.term);
+    }
+    Ok(())
+}
+
 /// The kinds that replicas send each other here: nothing is forwarded to a leader.
 pub(crate) fn is_known(kind: MessageType) -> bool {
     matches!(
@@ -246,4 +250,47 @@ pub(crate) fn is_known(kind: MessageType) -> bool {
             | MessageType::MsgRequestPreVote
             | MessageType::MsgRequestPreVoteResponse
     )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use raft::eraftpb::Entry;
+
+    const ME: ReplicaId = ReplicaId(1);
+
+    /// Entries 5 and 6 for this replica, of its leader of term 4.
+    fn append() -> Message {
+        let mut message = Message { to: 1, from: 2, term: 4, index: 4, log_term: 3, ..Message::default() };
+        let entry = |index, term| Entry { index, term, ..Entry::default() };
+        message.set_entries(vec![entry(5, 3), entry(6, 4)].into());
+        message
+    }
+
+    #[test]
+    fn what_no_replica_sends_is_malformed_whatever_is_wrong_with_it() {
+        assert!(inspect(ME, &append()).is_ok());
+        let wrong: [(&str, fn(&mut Message)); 14] = [
+            ("to another", |m| m.to = 3),
+            ("from itself", |m| m.from = 1),
+            ("from none", |m| m.from = 0),
+            ("no term", |m| m.term = 0),
+            ("a term out of range", |m| m.term = NUMBER_MAX + 1),
+            ("an index out of range", |m| m.index = NUMBER_MAX + 1),
+            ("a commit out of range", |m| m.commit = NUMBER_MAX + 1),
+            ("a hint out of range", |m| m.reject_hint = u64::MAX),
+            ("a kind that is not sent", |m| m.set_msg_type(MessageType::MsgPropose)),
+            ("after an entry without a term", |m| m.log_term = 0),
+            ("a gap", |m| m.entries[1].index = 7),
+            ("a term that falls", |m| m.entries[1].term = 2),
+            ("a term beyond the leader's", |m| m.entries[1].term = 5),
+            ("an entry without a term", |m| m.entries[0].term = 0),
+        ];
+        for (what, change) in wrong {
+            let mut message = append();
+            change(&mut message);
+            assert!(matches!(inspect(ME, &message), Err(Error::Malformed(_))), "{what}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::log_store::{GroupState, LogStore};
-use crate::turn::SnapshotPoint;
+use crate::ready::SnapshotPoint;
 use raft::eraftpb::{ConfState, Entry, HardState, Message, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 use std::cell::{Cell, RefCell};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use vocab::ShardId;
 
 /// Invariants: `entries` are contiguous and end at `last`; `truncated.0 < first entry held anywhere`.
-pub(crate) struct Tail {
+pub(crate) struct RaftStorage {
     log: Arc<dyn LogStore>,
     shard: ShardId,
     hard_state: HardState,
@@ -29,7 +29,7 @@ pub(crate) struct Tail {
     lacking: Cell<bool>,
 }
 
-impl Tail {
+impl RaftStorage {
     pub(crate) fn open(log: Arc<dyn LogStore>, shard: ShardId, state: GroupState, applied: u64) -> crate::Result<Self> {
         let last = state.bounds.1.max(state.truncated.0);
         let mut tail = Self {
@@ -142,7 +142,7 @@ impl Tail {
     }
 }
 
-impl Storage for Tail {
+impl Storage for RaftStorage {
     fn initial_state(&self) -> raft::Result<RaftState> {
         Ok(RaftState::new(self.hard_state.clone(), self.conf_state.clone()))
     }

@@ -1,13 +1,13 @@
-//! What a turn of a replica asks of its caller, and what a replica tells of itself.
+//! What a replica asks of its caller (raft's *Ready*), and what it tells of itself.
 
 use crate::members::Members;
 use raft::eraftpb::{ConfState, Entry, Message, SnapshotMetadata};
 use vocab::ReplicaId;
 
-/// What one turn of a replica asks of its caller.
+/// What a replica asks of its caller.
 #[derive(Debug, Default)]
-pub struct Turn {
-    /// To be given back to `persisted` once the log write that this turn was added to is done. 0: nothing was added.
+pub struct Ready {
+    /// To be given back to `persisted` once the log write that this was added to is done. 0: nothing was added.
     pub number: u64,
     /// Entries to apply now, in order. Those without data are the group's own.
     pub committed: Vec<Entry>,
@@ -18,7 +18,7 @@ pub struct Turn {
     /// The role of this replica or its leader is not what it was.
     pub role_changed: bool,
     /// A snapshot was accepted: its rows are to be installed, then `installed` called, and `number` handed back when
-    /// that is written. Until `installed` there are no more turns.
+    /// that is written. Until `installed` there is nothing more to do.
     pub snapshot: Option<SnapshotPoint>,
 }
 
