@@ -271,7 +271,8 @@ mod tests {
     #[test]
     fn what_no_replica_sends_is_malformed_whatever_is_wrong_with_it() {
         assert!(inspect(ME, &append()).is_ok());
-        let wrong: [(&str, fn(&mut Message)); 14] = [
+        type Change = fn(&mut Message);
+        let wrong: [(&str, Change); 14] = [
             ("to another", |m| m.to = 3),
             ("from itself", |m| m.from = 1),
             ("from none", |m| m.from = 0),
