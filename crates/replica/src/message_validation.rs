@@ -264,6 +264,7 @@ mod tests {
     fn append() -> Message {
         let mut message = Message { to: 1, from: 2, term: 4, index: 4, log_term: 3, ..Message::default() };
         let entry = |index, term| Entry { index, term, ..Entry::default() };
+        message.set_msg_type(MessageType::MsgAppend);
         message.set_entries(vec![entry(5, 3), entry(6, 4)].into());
         message
     }
