@@ -3,7 +3,7 @@
 //! There are a few, and they take turns: one takes all that is waiting, hands it to the log, which is quick, and then waits
 //! for the disk, while the next one takes what has come since. A device serves several fsyncs at a time: two that overlap
 //! take little longer than one. Writes are made in the order in which they were handed over, and told to be done in
-//! that order too, so whoever hears of one knows that those before it are on the disk.
+//! that order too: a write that is reported done implies that those before it are on the disk.
 
 use crate::mailbox::{Mailbox, WorkerMessage};
 use crate::os::{TICK, now_ms, spawn_critical};
@@ -22,7 +22,7 @@ const NOSYNC_INTERVAL: Duration = Duration::from_millis(100);
 /// Most writes that one fsync covers.
 const GROUP_MAX: usize = 64;
 
-/// Fsyncs that tell what one takes of late; and the longest that one is taken for, so that it is soon forgotten.
+/// The duration of an fsync is a mean over about so many; a longer one counts as `FSYNC_NOTED_MAX`, so that the mean recovers.
 const FSYNCS_NOTED: u32 = 8;
 const FSYNC_NOTED_MAX: Duration = Duration::from_millis(4);
 
@@ -38,7 +38,7 @@ enum Back {
 enum Task {
     /// To be written and fsynced.
     Write(LogWrite, Back),
-    /// What was written by others is to be fsynced, for somebody who waits, or nobody.
+    /// What others have written is to be fsynced; none: no thread waits for that.
     Sync(Option<Back>),
 }
 
@@ -53,7 +53,7 @@ struct Shared {
     /// Where slow fsyncs are recorded.
     stats: Arc<Stats>,
     config: Arc<Config>,
-    /// What one takes, of late.
+    /// The mean duration of an fsync, in µs.
     fsync_us: AtomicU32,
 }
 
@@ -151,7 +151,7 @@ impl LogThreads {
         self.shared.note_fsync(took);
     }
 
-    /// How long an fsync takes of late.
+    /// The mean duration of the last fsyncs.
     pub(crate) fn fsync_time(&self) -> Duration {
         Duration::from_micros(self.shared.fsync_us.load(Ordering::Relaxed).into())
     }
@@ -202,7 +202,7 @@ impl Shared {
     fn send(&self, task: Task) {
         let mut queue = self.queue();
         if queue.stopped {
-            // Whoever waits for it sees that its sender is gone.
+            // The waiting thread sees that its sender is gone.
             return log::error!("a log write after the end");
         }
         queue.tasks.push_back(task);
@@ -275,7 +275,7 @@ impl Shared {
             for (back, outcome) in outcomes {
                 match back {
                     Back::Worker(mailbox) => mailbox.send(WorkerMessage::Logged(outcome)),
-                    // Whoever asked waits.
+                    // The caller waits.
                     Back::Caller(caller) => _ = caller.try_send(outcome),
                 }
             }

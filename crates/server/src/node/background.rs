@@ -193,7 +193,7 @@ fn purge_thread(store: &NodeShared) {
     let mut seen = 0;
     while !store.is_stopping() {
         let mut more = false;
-        // Nobody is kept from giving up a replica until its turn has come.
+        // Weak: a replica can be closed before the purge reaches it.
         let views: Vec<_> = store.known().views().map(Arc::downgrade).collect();
         for view in views.iter().filter_map(Weak::upgrade) {
             if store.is_stopping() || store.health.state() != DiskState::Healthy {

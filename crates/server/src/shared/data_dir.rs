@@ -42,7 +42,7 @@ pub struct Identity {
 pub struct DataDir {
     root: PathBuf,
     identity: Identity,
-    /// Replicas that have lost everything: they may have promised what nobody knows any more, so they never take part
+    /// Replicas that have lost everything: they may have made promises that no node knows any more, so they never take part
     /// again.
     set_aside: BTreeSet<(ShardId, ReplicaId)>,
     _lock: File,

@@ -1,8 +1,7 @@
 //! What an operator asks of the store: one function behind `KV.ADMIN`, `basalt ctl` and the HTTP API.
 //!
-//! It runs on threads that may wait. What needs the newest map, or the director, is asked of the node whose replica leads the
-//! metadata group; while nobody leads it, the node that was asked says what it sees itself, and that it is no more than
-//! that.
+//! It runs on threads that may wait. What needs the newest map or the director is asked of the node that leads the
+//! metadata group. While no node leads it, the node that was asked answers with what it sees itself, and says so.
 
 mod changes;
 mod digests;

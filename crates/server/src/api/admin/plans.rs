@@ -33,7 +33,7 @@ fn unknown(id: u64) -> AdminError {
 /// What these words mean.
 pub(super) fn read(map: &Map, words: &[String]) -> Result<PlanKind, AdminError> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    // A name that nobody has is told as such, whatever else is wrong.
+    // A name that no node has is reported first, whatever else is wrong.
     let missing = std::cell::RefCell::new(None);
     let node = |name: &str| {
         nodes::find(map, name).map_err(|error| {

@@ -26,7 +26,7 @@ pub(crate) enum AdminRequest {
         after: Option<u64>,
         limit: usize,
     },
-    /// Somebody who did something with the store from outside has it remembered: one word, and what it was.
+    /// An event from outside is to be remembered: one word, and what it was.
     Note {
         kind: &'static str,
         text: String,

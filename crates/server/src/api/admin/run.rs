@@ -73,7 +73,7 @@ pub(super) fn serve(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> 
     let words = words.map_err(|_| AdminError::Usage("an argument is not text".to_owned()));
     let answer = words.and_then(|words| AdminRequest::parse(&words)).and_then(|request| match request.whose() {
         Whose::Here => here(store, &request),
-        // It was sent here because this node leads: if it does no more, whoever asks looks again.
+        // It was sent here because this node leads; if it does not any more, the caller looks for the leader again.
         Whose::Meta | Whose::MetaOrHere => leading(store, &request),
     });
     put(answer, &mut reply);
@@ -127,10 +127,10 @@ fn leads(store: &NodeShared) -> bool {
 /// On the leader of the metadata group.
 fn leading(store: &Arc<NodeShared>, request: &AdminRequest) -> Answer {
     let view = store.known().view(0).filter(|view| view.serving()).cloned();
-    let nobody = || AdminError::Unavailable("this node does not lead the metadata group".to_owned());
-    let view = view.ok_or_else(nobody)?;
+    let not_leading = || AdminError::Unavailable("this node does not lead the metadata group".to_owned());
+    let view = view.ok_or_else(not_leading)?;
     if !store.confirm_leader(&view, steady_us()) {
-        return Err(nobody());
+        return Err(not_leading());
     }
     match request {
         AdminRequest::Status | AdminRequest::Nodes | AdminRequest::Shards | AdminRequest::Map => {

@@ -59,7 +59,7 @@ impl Sight {
                     strangers,
                 }
             }
-            // A node that is a store by itself has nobody to direct, and who has just begun to does not know more yet.
+            // A node that is a store by itself has no director, and a director that has just begun knows no more yet.
             None => Self { directed: true, ..Self::of(store) },
         }
     }
@@ -92,7 +92,7 @@ pub(crate) fn director_picture(store: &NodeShared) -> Option<Box<StorePicture>> 
     receiver.recv_timeout(PICTURE_WITHIN).ok().flatten()
 }
 
-/// Whether nobody leads a shard and nobody can, as far as this node sees: there is no use in waiting.
+/// Whether no node leads a shard and none can, as far as this node sees: there is no use in waiting.
 pub(crate) fn is_hopeless(store: &NodeShared, shard: ShardId) -> bool {
     let known = store.known();
     known.place(shard.0 as usize).is_some_and(|place| store.leader_at(place).is_none()) && lacks_majority(store, shard)

@@ -3,7 +3,7 @@
 use crate::api::admin::AdminError;
 use serde_json::Value;
 
-/// See the module's words.
+/// The parts of a request that its route uses.
 #[derive(Debug, Default)]
 pub(super) struct Given {
     /// The parts of the path that stand for something, in order.

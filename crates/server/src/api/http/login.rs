@@ -1,4 +1,4 @@
-//! Who may ask: whoever knows the password that clients need (`requirepass`), by Basic or Bearer.
+//! Who may ask: clients that know the password (`requirepass`), by Basic or Bearer.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
