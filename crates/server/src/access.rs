@@ -1,9 +1,8 @@
 //! Drives `node::read` for this node's threads: what the node knows of a shard, and waits that block.
 
-use crate::directory::Known;
 use crate::mailbox::WorkerMessage;
 use crate::os::steady_us;
-use crate::shared::NodeShared;
+use crate::shared::{Known, NodeShared};
 use node::ShardView;
 use node::read::{
     Again, Attempt, Begin, Confirmation, Finish, Hold, LocalShard, NotHere, ReadRequest, Refusal, confirm_leader,

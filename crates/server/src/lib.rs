@@ -3,11 +3,7 @@
 mod access;
 mod api;
 mod clients;
-mod cold_reads;
-mod directory;
 mod disk_reads;
-mod embedded;
-mod holdings;
 pub mod links;
 mod log_sync;
 mod mailbox;
@@ -16,12 +12,11 @@ mod node;
 mod os;
 mod peers;
 mod replicas;
-mod scatter_gather;
 mod shared;
 pub mod snapshots;
 mod worker;
 
+pub use api::Caller;
 pub use api::http::openapi_document;
-pub use embedded::Caller;
 pub use node::Server;
 pub use shared::{DataDir, Identity, read_map};

@@ -3,7 +3,7 @@
 //! A copy of a large collection shows the collection as of one version, from the moment at which all of it is there.
 
 use super::route::PoolHandler;
-use crate::embedded::Caller;
+use crate::api::Caller;
 use crate::os::{now_ms, steady_us};
 use crate::shared::NodeShared;
 use node::command::{Error, copy_options};

@@ -1,7 +1,7 @@
 //! Runs the commands that other nodes send here about a shard.
 
 use super::route::server_handlers;
-use crate::embedded::Caller;
+use crate::api::Caller;
 use crate::shared::NodeShared;
 use resp::table;
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 
 use super::connection::{Connection, RunningTransaction};
 use super::gathers::{GATHERED, Gathered, Gathers, ShardSlots};
+use crate::api::DIVIDED;
 use crate::api::{close_session, open_session};
 use crate::net::Stream;
-use crate::scatter_gather::DIVIDED;
 use crate::shared::NodeShared;
 use mio::event::Event;
 use mio::{Interest, Registry, Token};

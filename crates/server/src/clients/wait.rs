@@ -3,7 +3,7 @@
 use super::dispatch::{Request, Step, Turn};
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect};
-use crate::embedded::Caller;
+use crate::api::Caller;
 use crate::mailbox::{WaitingClient, WorkerMessage};
 use crate::shared::NodeShared;
 use node::session::WaitFor;

@@ -4,8 +4,9 @@
 //! takes several: it asks the disk for what all of them need before it waits for the first, and tells their workers at
 //! once. It waits for nothing but the disk; what must wait for anything else becomes a job of its own.
 
+use super::deferred_get::ColdRead;
+use super::outcome::Outcome;
 use super::prefetch::ColdRows;
-use crate::cold_reads::ColdRead;
 use crate::mailbox::WorkerMessage;
 use crate::shared::{Job, NodeShared, Pool};
 use node::ShardView;
@@ -21,18 +22,6 @@ pub(crate) enum Cold {
     Read(ColdRead),
     /// Rows that a write will find.
     Rows(ColdRows),
-}
-
-/// What came of an attempt that does not wait.
-pub(crate) enum Outcome {
-    /// It is done, and its worker is to be told this, if anything.
-    Over(Option<WorkerMessage>),
-    /// It needs this block first.
-    Lacks(Cold, BlockRead),
-    /// A thread that may wait for the disk has to do it.
-    WouldWait(Cold),
-    /// It waits for something other than the disk.
-    Patient(Job),
 }
 
 impl Cold {
@@ -94,10 +83,10 @@ impl Cold {
     }
 
     /// Tries again, with what is in memory or held.
-    pub(crate) fn go_on(self) -> Outcome {
+    pub(crate) fn go_on(self) -> Outcome<Self> {
         match self {
-            Self::Read(read) => read.make_now(),
-            Self::Rows(rows) => rows.read_now(),
+            Self::Read(read) => read.make_now().map(Self::Read),
+            Self::Rows(rows) => rows.read_now().map(Self::Rows),
         }
     }
 

@@ -5,7 +5,7 @@
 //! replica prefetches what committed entries will find: followers have not seen the write before, and some rows are not
 //! known from the keys alone.
 
-use super::deferred::{Cold, Outcome};
+use super::outcome::Outcome;
 use crate::mailbox::WorkerMessage;
 use crate::shared::{Job, NodeShared};
 use node::{ColdItem, EncodedCommand, Held, ShardView, Ticket, Warmed, Warmth, cold_items};
@@ -76,15 +76,15 @@ impl ColdRows {
     }
 
     /// Reads them, with what is in memory or held.
-    pub(crate) fn read_now(mut self) -> Outcome {
+    pub(crate) fn read_now(mut self) -> Outcome<Self> {
         let mut held = Held { blocks: std::mem::take(&mut self.held), lacking: None };
         match (self.item.read(&self.view, Some(&mut held)), held.lacking) {
             (Warmed::Done, _) => Outcome::Over(self.end()),
             (Warmed::Lacking, Some(block)) => {
                 self.held = held.blocks;
-                Outcome::Lacks(Cold::Rows(self), block)
+                Outcome::Lacks(self, block)
             }
-            (Warmed::Lacking, None) => Outcome::WouldWait(Cold::Rows(self)),
+            (Warmed::Lacking, None) => Outcome::WouldWait(self),
             (Warmed::More, _) => Outcome::Patient(self.rest()),
         }
     }
@@ -127,7 +127,7 @@ pub(crate) fn warm_entries(
     worker: usize,
     view: &Arc<ShardView>,
     entries: &[Entry],
-    cold: &mut Vec<Cold>,
+    mut queue: impl FnMut(ColdRows),
 ) -> Warmth {
     if store.reads_are_fast(store.now_ms()) {
         return Warmth::Unknown;
@@ -137,9 +137,9 @@ pub(crate) fn warm_entries(
         return Warmth::Warm;
     }
     let left = Arc::new(AtomicUsize::new(items.len()));
-    cold.extend(items.into_iter().map(|item| {
+    for item in items {
         let (store, view, awaiting) = (store.clone(), view.clone(), Awaiting::Entries(left.clone()));
-        Cold::Rows(ColdRows { store, view, item, worker, awaiting, held: Vec::new() })
-    }));
+        queue(ColdRows { store, view, item, worker, awaiting, held: Vec::new() });
+    }
     Warmth::Awaited
 }

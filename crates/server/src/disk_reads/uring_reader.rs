@@ -10,7 +10,8 @@
 //! long as half of those are found there, all are read so. Blocks of indexes and filters, which a hundred blocks of rows
 //! share, are always read through it.
 
-use super::deferred::{Cold, Outcome, read_in_pool};
+use super::deferred::{Cold, read_in_pool};
+use super::outcome::Outcome;
 use crate::mailbox::WorkerMessage;
 use crate::shared::{NodeShared, SLOW_READ};
 use mio::unix::SourceFd;

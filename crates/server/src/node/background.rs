@@ -2,6 +2,7 @@
 
 use crate::mailbox::WorkerMessage;
 use crate::os::{NICE_IDLE, now_ms, set_niceness, spawn_critical};
+use crate::replicas::reconcile_thread;
 use crate::shared::{BACKGROUND_PAUSE, FreeSpace, NodeShared};
 use node::ShardView;
 use replica::{DiskState, LogStore};
@@ -25,7 +26,7 @@ pub(crate) fn start(store: &Arc<NodeShared>) -> std::io::Result<Vec<std::thread:
         spawn_critical(name, move || run(&store))
     };
     let held = store.clone();
-    let holdings = spawn_critical("holdings", move || crate::holdings::run(&held))?;
+    let holdings = spawn_critical("holdings", move || reconcile_thread(&held))?;
     let mut threads = vec![
         spawn("flush", |store| flush_thread(store, true))?,
         spawn("compact", compact_thread)?,

@@ -1,9 +1,9 @@
 //! A node that runs: its threads, from start to stop.
 
 use super::background;
+use crate::api::Caller;
 use crate::api::http::{self, HttpListener};
 use crate::api::run_peer_command;
-use crate::embedded::Caller;
 use crate::links::{Identity, Links, LinksOptions, Packing};
 use crate::mailbox::{Mailbox, WorkerMessage};
 use crate::os::{share_out, spawn_critical};

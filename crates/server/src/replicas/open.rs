@@ -1,9 +1,9 @@
 //! Opening this node's replicas: tree and log of each, brought up to date where nobody else is needed for that.
 
+use super::leftovers::{local_replicas, remove_leftovers};
 use super::split::{comes_by_split_here, fork, joined_slots};
-use crate::holdings::{SET_ASIDE, local_replicas, remove_leftovers};
 use crate::mailbox::Opened;
-use crate::shared::{NodeShared, read_map};
+use crate::shared::{NodeShared, SET_ASIDE, read_map};
 use cluster::Map;
 use node::control::reconcile::{Reconciliation, reconcile};
 use node::peer::PeerMessage;

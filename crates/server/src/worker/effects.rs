@@ -4,7 +4,7 @@
 use super::peers::Peers;
 use crate::api::digest_marked;
 use crate::clients::Clients;
-use crate::disk_reads::{Applying, DiskReads, warm_entries};
+use crate::disk_reads::{Applying, Cold, DiskReads, warm_entries};
 use crate::mailbox::{EMBEDDED, WorkerMessage};
 use crate::replicas::{fork_behind, send_snapshot};
 use crate::shared::NodeShared;
@@ -108,7 +108,8 @@ impl Effects for Shell {
 
     fn warm(&mut self, view: &Arc<ShardView>, entries: &[Entry]) -> Warmth {
         self.applying.look(&self.store);
-        warm_entries(&self.store, self.worker, view, entries, self.disk_reads.queue())
+        let queue = self.disk_reads.queue();
+        warm_entries(&self.store, self.worker, view, entries, |rows| queue.push(Cold::Rows(rows)))
     }
 
     fn sealed(&mut self, _shard: ShardId) {

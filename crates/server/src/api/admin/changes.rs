@@ -1,7 +1,7 @@
 //! Changes of the map that an operator waits for: what the metadata group refuses is told.
 
 use super::error::AdminError;
-use crate::embedded::Caller;
+use crate::api::Caller;
 use crate::shared::NodeShared;
 use cluster::{Change, Map};
 use node::ShardView;

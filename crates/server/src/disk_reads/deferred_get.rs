@@ -1,7 +1,7 @@
 //! Reads of one shard that may wait for the disk.
 
+use super::outcome::Outcome;
 use crate::api::conclude_on;
-use crate::disk_reads::{Cold, Outcome};
 use crate::mailbox::WorkerMessage;
 use crate::os::steady_us;
 use crate::shared::{Job, NodeShared};
@@ -56,7 +56,7 @@ enum Made {
 
 impl ColdRead {
     /// Makes the read, if what it needs is in memory or held.
-    pub(crate) fn make_now(mut self) -> Outcome {
+    pub(crate) fn make_now(mut self) -> Outcome<Self> {
         let mut reply = Reply::new(self.ticket.proto);
         let mut held = Held { blocks: std::mem::take(&mut self.held), lacking: None };
         let made = self.make_with(&self.attempt, Some(&mut held), &mut reply);
@@ -64,9 +64,9 @@ impl ColdRead {
             (Made::Counts, _) => Outcome::Over(Some(WorkerMessage::Answer { ticket: self.ticket, reply: reply.buf })),
             (Made::WouldWait, Some(block)) => {
                 self.held = held.blocks;
-                Outcome::Lacks(Cold::Read(self), block)
+                Outcome::Lacks(self, block)
             }
-            (Made::WouldWait, None) => Outcome::WouldWait(Cold::Read(self)),
+            (Made::WouldWait, None) => Outcome::WouldWait(self),
             (Made::Again, _) => Outcome::Patient(Box::new(move || self.make_patiently())),
         }
     }

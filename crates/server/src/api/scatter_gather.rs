@@ -1,10 +1,9 @@
 //! Commands over the whole store: the shards that this node leads are read here, the others on their leaders.
 
-use crate::api::conclude;
-use crate::directory::Known;
+use super::route::conclude;
 use crate::os::steady_us;
 use crate::peers::{call_each_leader, call_leader};
-use crate::shared::NodeShared;
+use crate::shared::{Known, NodeShared};
 use arc_swap::Guard;
 use node::command::{StoreCall, StoreHandler};
 use node::read::{Again, Attempt, Begin, Finish, ReadRequest, Refusal};

@@ -1,88 +1,37 @@
 //! Callers in this process: the same shards, threads and log as behind the sockets, without sockets.
 
+use super::route::{Routed, conclude_on, route};
+use super::scatter_gather::{Asked, DIVIDED, SLOTS, ranges_text, run_on_store};
 use crate::access::refusal_text;
-use crate::api::{Routed, conclude_on, route};
 use crate::mailbox::{EMBEDDED, Submission, WorkerMessage};
 use crate::os::steady_us;
-use crate::scatter_gather::{Asked, DIVIDED, SLOTS, ranges_text, run_on_store};
-use crate::shared::NodeShared;
+use crate::shared::{AnswerBox, Answers, NodeShared};
 use node::command::{Call, Error};
 use node::read::{Begin, Finish, ReadRequest, Refusal};
 use node::session::{Acks, Consistency, Durability};
 use node::{CachedSpace, EncodedCommand, Fault, KeyHashes, ShardView, SnapshotSpace, Ticket, Write};
 use resp::table::{self, behaviour};
 use resp::{Proto, Reply};
-use slab::Slab;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vocab::{ShardId, Slot};
 
 /// How long a write for another node may take.
 const CALL_WITHIN: Duration = Duration::from_secs(5);
 
-/// Answers that have arrived, one after the other in one buffer.
-#[derive(Default)]
-struct Arrived {
-    bytes: Vec<u8>,
-    /// Token and end of each.
-    ends: Vec<(u32, usize)>,
-}
-
-/// One caller's answers.
-#[derive(Default)]
-struct Mailbox {
-    /// Tells the caller from those that had its place before: their answers may still come.
-    generation: u32,
-    arrived: Mutex<Arrived>,
-    changed: Condvar,
-}
-
-/// All callers of a store.
-#[derive(Default)]
-pub(crate) struct Callers {
-    mailboxes: RwLock<Slab<Arc<Mailbox>>>,
-    generations: AtomicU32,
-}
-
-impl Callers {
-    pub(crate) fn deliver(&self, ticket: &Ticket, reply: &[u8]) {
-        let mailboxes = self.mailboxes.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mailbox) = mailboxes.get(ticket.connection as usize)
-            && mailbox.generation == ticket.generation
-        {
-            let mut arrived = lock(&mailbox.arrived);
-            arrived.bytes.extend_from_slice(reply);
-            let end = arrived.bytes.len();
-            arrived.ends.push((ticket.sequence as u32, end));
-            let first = arrived.ends.len() == 1;
-            drop(arrived);
-            if first {
-                mailbox.changed.notify_one();
-            }
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// One caller: for one thread at a time.
 pub struct Caller {
     store: Arc<NodeShared>,
     id: usize,
-    mailbox: Arc<Mailbox>,
-    taken: Arrived,
+    answers: Arc<AnswerBox>,
+    taken: Answers,
     seed: u64,
 }
 
 impl Caller {
     pub(crate) fn new(store: Arc<NodeShared>) -> Self {
-        let generation = store.embedded.generations.fetch_add(1, Ordering::Relaxed);
-        let mailbox = Arc::new(Mailbox { generation, ..Mailbox::default() });
-        let id = store.embedded.mailboxes.write().unwrap_or_else(PoisonError::into_inner).insert(mailbox.clone());
-        Self { store, id, mailbox, taken: Arrived::default(), seed: id as u64 }
+        let (id, answers) = store.embedded.enter();
+        Self { store, id, answers, taken: Answers::default(), seed: id as u64 }
     }
 
     /// Takes a command. True when its answer, one RESP2 frame, has been appended to `reply`: reads run at once on this
@@ -96,27 +45,10 @@ impl Caller {
 
     /// Waits until an answer is there or `until` is reached, and hands over every answer that is, in any order.
     pub fn wait(&mut self, until: Option<Instant>, each: &mut dyn FnMut(u32, &[u8])) {
-        let mut arrived = lock(&self.mailbox.arrived);
-        while arrived.ends.is_empty() {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            match left {
-                None => arrived = self.mailbox.changed.wait(arrived).unwrap_or_else(PoisonError::into_inner),
-                Some(Duration::ZERO) => return,
-                Some(left) => {
-                    let waited = self.mailbox.changed.wait_timeout(arrived, left);
-                    arrived = waited.unwrap_or_else(PoisonError::into_inner).0;
-                }
-            }
+        if !self.answers.take(until, &mut self.taken) {
+            return;
         }
-        std::mem::swap(&mut *arrived, &mut self.taken);
-        drop(arrived);
-        let mut from = 0;
-        for &(token, to) in &self.taken.ends {
-            each(token, &self.taken.bytes[from..to]);
-            from = to;
-        }
-        self.taken.bytes.clear();
-        self.taken.ends.clear();
+        self.taken.drain(each);
     }
 
     /// Runs one command and answers its reply, one RESP2 frame. Not to be mixed with answers that are still to come.
@@ -302,7 +234,7 @@ impl Caller {
         let ticket = Ticket {
             worker: EMBEDDED,
             connection: self.id as u32,
-            generation: self.mailbox.generation,
+            generation: self.answers.generation(),
             sequence: u64::from(token),
             proto: reply.proto,
             slot,
@@ -371,7 +303,6 @@ impl Caller {
 
 impl Drop for Caller {
     fn drop(&mut self) {
-        let mut mailboxes = self.store.embedded.mailboxes.write().unwrap_or_else(PoisonError::into_inner);
-        mailboxes.try_remove(self.id);
+        self.store.embedded.leave(self.id);
     }
 }

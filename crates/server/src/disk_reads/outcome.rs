@@ -1,0 +1,29 @@
+//! What came of an attempt at a deferred read that does not wait.
+
+use crate::mailbox::WorkerMessage;
+use crate::shared::Job;
+use storage::BlockRead;
+
+/// The outcome of an attempt; `T` is the read.
+pub(crate) enum Outcome<T> {
+    /// It is done, and its worker is to be told this, if anything.
+    Over(Option<WorkerMessage>),
+    /// It needs this block first.
+    Lacks(T, BlockRead),
+    /// A thread that may wait for the disk has to do it.
+    WouldWait(T),
+    /// It waits for something other than the disk.
+    Patient(Job),
+}
+
+impl<T> Outcome<T> {
+    /// The same outcome of another kind of read.
+    pub(super) fn map<U>(self, wrap: impl FnOnce(T) -> U) -> Outcome<U> {
+        match self {
+            Self::Over(message) => Outcome::Over(message),
+            Self::Lacks(read, block) => Outcome::Lacks(wrap(read), block),
+            Self::WouldWait(read) => Outcome::WouldWait(wrap(read)),
+            Self::Patient(job) => Outcome::Patient(job),
+        }
+    }
+}

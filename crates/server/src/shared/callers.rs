@@ -1,0 +1,137 @@
+//! The callers in this process, and the answers on their way to them.
+
+use node::Ticket;
+use slab::Slab;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// Answers that have arrived, one after the other in one buffer.
+#[derive(Default)]
+pub(crate) struct Answers {
+    bytes: Vec<u8>,
+    /// Token and end of each.
+    ends: Vec<(u32, usize)>,
+}
+
+impl Answers {
+    /// Hands every answer over; none is left afterwards.
+    pub(crate) fn drain(&mut self, each: &mut dyn FnMut(u32, &[u8])) {
+        let mut from = 0;
+        for &(token, to) in &self.ends {
+            each(token, &self.bytes[from..to]);
+            from = to;
+        }
+        self.bytes.clear();
+        self.ends.clear();
+    }
+}
+
+/// One caller's answers.
+#[derive(Default)]
+pub(crate) struct AnswerBox {
+    /// Tells the caller from those that had its place before: their answers may still come.
+    generation: u32,
+    arrived: Mutex<Answers>,
+    changed: Condvar,
+}
+
+impl AnswerBox {
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Waits until an answer is there or `until` is reached, and takes all that are; `taken` must be empty. False if
+    /// there is none.
+    pub(crate) fn take(&self, until: Option<Instant>, taken: &mut Answers) -> bool {
+        let mut arrived = self.lock();
+        while arrived.ends.is_empty() {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            match left {
+                None => arrived = self.changed.wait(arrived).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => return false,
+                Some(left) => {
+                    let waited = self.changed.wait_timeout(arrived, left);
+                    arrived = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+        std::mem::swap(&mut *arrived, taken);
+        true
+    }
+
+    fn put(&self, token: u32, reply: &[u8]) {
+        let mut arrived = self.lock();
+        arrived.bytes.extend_from_slice(reply);
+        let end = arrived.bytes.len();
+        arrived.ends.push((token, end));
+        let is_first = arrived.ends.len() == 1;
+        drop(arrived);
+        if is_first {
+            self.changed.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Answers> {
+        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All callers of a store.
+#[derive(Default)]
+pub(crate) struct Callers {
+    boxes: RwLock<Slab<Arc<AnswerBox>>>,
+    generations: AtomicU32,
+}
+
+impl Callers {
+    /// Registers a caller; answers its place and its answers.
+    pub(crate) fn enter(&self) -> (usize, Arc<AnswerBox>) {
+        let generation = self.generations.fetch_add(1, Ordering::Relaxed);
+        let answers = Arc::new(AnswerBox { generation, ..AnswerBox::default() });
+        let id = self.boxes.write().unwrap_or_else(PoisonError::into_inner).insert(answers.clone());
+        (id, answers)
+    }
+
+    /// A caller ends.
+    pub(crate) fn leave(&self, id: usize) {
+        self.boxes.write().unwrap_or_else(PoisonError::into_inner).try_remove(id);
+    }
+
+    /// Gives a caller the answer to a command.
+    pub(crate) fn deliver(&self, ticket: &Ticket, reply: &[u8]) {
+        let boxes = self.boxes.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answers) = boxes.get(ticket.connection as usize)
+            && answers.generation == ticket.generation
+        {
+            answers.put(ticket.sequence as u32, reply);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_gets_its_own_answers_and_none_of_its_predecessors() {
+        let callers = Callers::default();
+        let (id, answers) = callers.enter();
+        let ticket =
+            |generation: u32, sequence: u64| Ticket { connection: id as u32, generation, sequence, ..Ticket::NOBODY };
+        callers.deliver(&ticket(answers.generation(), 7), b"one");
+        callers.deliver(&ticket(answers.generation() + 1, 8), b"another caller's");
+        callers.deliver(&ticket(answers.generation(), 9), b"two");
+        let (mut taken, mut got) = (Answers::default(), Vec::new());
+        let now = Some(Instant::now());
+        assert!(answers.take(now, &mut taken));
+        taken.drain(&mut |token, bytes| got.push((token, bytes.to_vec())));
+        assert_eq!(got, [(7, b"one".to_vec()), (9, b"two".to_vec())]);
+        assert!(!answers.take(now, &mut taken), "its time is over");
+        callers.leave(id);
+        let (next, others) = callers.enter();
+        assert_eq!(next, id, "the place is used again");
+        callers.deliver(&ticket(answers.generation(), 10), b"late");
+        assert!(!others.take(now, &mut taken));
+    }
+}
