@@ -11,6 +11,11 @@ use std::time::{Duration, Instant};
 /// How long each fuzzer runs here; the tests run each for a moment only.
 const FUZZ_SECONDS: &str = "5";
 
+/// What tests must find on this machine, separated by commas: a test that lacks what is listed fails.
+const REQUIRE: &str = "BASALT_REQUIRE";
+/// What the gate requires unless the environment says otherwise.
+const REQUIRED: &str = "uring,odirect,mount,strace,redis,python,java,go,node,rust,etcd,before,suite";
+
 /// The first of the seeds that the step `sim` runs.
 const SIM_SEED: &str = "1";
 /// How long the simulator runs here.
@@ -125,7 +130,7 @@ fn format(root: &Path) -> Verdict {
 }
 
 fn house_rules(root: &Path) -> Verdict {
-    match house::check(root) {
+    match house::Workspace::read(root).map(|workspace| house::check(&workspace)) {
         Ok(outcome) if outcome.breaches.is_empty() => Verdict::Passed(Count { passed: outcome.rules, failed: 0 }),
         Ok(outcome) => {
             let failed = outcome.rules_broken();
@@ -150,7 +155,24 @@ fn before(root: &Path) -> Verdict {
 }
 
 fn test(root: &Path) -> Verdict {
-    verdict(process::run(root, &mut process::cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--quiet"])))
+    let mut command = process::cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--quiet"]);
+    // Ignored tests too: there are none that the gate would not run.
+    command.env(REQUIRE, required()).args(["--", "--include-ignored"]);
+    verdict(process::run(root, &mut command))
+}
+
+fn required() -> String {
+    std::env::var(REQUIRE).unwrap_or_else(|_| REQUIRED.to_owned())
+}
+
+/// A step that lacks `need`: it fails if that is required.
+fn lacking(need: &str, why: String) -> Verdict {
+    let required = required();
+    if required.split(',').any(|one| one.trim() == need) {
+        Verdict::Failed(Count::default(), format!("{need} is required ({REQUIRE}={required}) and missing: {why}"))
+    } else {
+        Verdict::Skipped(why)
+    }
 }
 
 fn fuzz(root: &Path) -> Verdict {
@@ -176,7 +198,7 @@ fn redis_suite(root: &Path) -> Verdict {
     match suite::run(root, &[]) {
         Ok(count) => Verdict::Passed(count),
         Err(suite::Failure::Short(why)) => Verdict::Failed(Count::default(), why),
-        Err(suite::Failure::Unavailable(why)) => Verdict::Skipped(why),
+        Err(suite::Failure::Unavailable(why)) => lacking("suite", why),
     }
 }
 

@@ -20,6 +20,8 @@ Usage: cargo xtask <task> [options]
 Tasks:
   ci [--only STEP[,STEP]] [--skip STEP[,STEP]] [--list]
                           the gate: every check that a change must pass; never edits the tree
+  house [--report] [--shrink]
+                          the house rules alone; their numbers a crate; excuses that are no longer needed removed
   crash [--rounds N] [--seed N]
                           kill -9 under load, restart, compare: 1,000 rounds unless told otherwise
   redis-suite [--unit NAME[,NAME]] [--port P] [--calibrate]
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
     let root = root();
     let result = match arguments.first().map(String::as_str) {
         Some("ci") => ci::run(&root, &arguments[1..]),
+        Some("house") => house::run(&root, &arguments[1..]),
         Some("crash") => crash::run(&root, &arguments[1..]),
         Some("redis-suite") => match suite::run(&root, &arguments[1..]) {
             Ok(_) => Ok(()),

@@ -1,6 +1,6 @@
 //! The command table is the only list of commands: outside it and its handlers, nothing compares a command's name.
 
-use super::{Breach, File};
+use super::tree::{Breach, File};
 use resp::table;
 
 /// Where handlers are entered under the names of their commands.

@@ -1,28 +1,32 @@
-//! One function a rule. Each is shown to fail by a test below.
+//! One function a rule. Each is shown to fail by a test below, or beside its own code.
 
-use super::{Breach, File, command_names};
+use super::command_names;
+use super::ratchet;
+use super::tree::{Breach, File};
+use super::workspace::Workspace;
+use std::fmt::Write as _;
 
-type Rule = fn(&[File]) -> Vec<Breach>;
+/// A rule that reads files as text.
+type TextRule = fn(&[File]) -> Vec<Breach>;
 
-/// All rules.
-pub const RULES: &[Rule] = &[
-    file_length,
-    long_functions,
-    no_utils,
-    no_machine_names,
-    nothing_unfinished,
-    adrs,
-    words,
-    links,
-    command_names::rule,
-];
+const TEXT_RULES: &[TextRule] =
+    &[long_functions, no_utils, no_machine_names, nothing_unfinished, adrs, words, links, command_names::rule];
+/// What the ratchet checks: circles between files, circles between folders, banned words, one `impl` a type.
+const RATCHET_RULES: u64 = 4;
+/// The length of files, which needs their code.
+const OTHER_RULES: u64 = 1;
 
-/// Longest source file, in lines.
-const FILE_LINES_MAX: usize = 700;
+/// Most lines of code in a file: without tests, docs and comments. A longer file gives up a struct.
+const CODE_LINES_MAX: usize = 700;
 /// How many functions may be excused from clippy's 70 lines. It only ever shrinks.
 const LONG_FUNCTIONS_MAX: usize = 0;
 /// What an ADR must hold, as the beginnings of its headings.
 const ADR_SECTIONS: [&str; 4] = ["context", "measurement", "decision", "rejected"];
+
+/// How the line begins that says whether an ADR holds.
+const ADR_STATES: [&str; 3] = ["Status: accepted", "Status: proposed", "Status: superseded by "];
+/// Longest ADR, in lines.
+const ADR_LINES_MAX: usize = 80;
 
 // Split, so that this file does not break its own rules.
 const MACHINE_NAMES: [&str; 12] = [
@@ -47,25 +51,55 @@ const UNFINISHED: [&str; 5] = [
     concat!("unimplemented", "!("),
 ];
 
-fn is_rust(file: &File) -> bool {
-    file.path.ends_with(".rs")
+/// All that was found.
+pub struct Outcome {
+    /// How many rules there are.
+    pub rules: u64,
+    /// Where they are broken.
+    pub breaches: Vec<Breach>,
 }
 
-fn is_words(file: &File) -> bool {
-    file.path.ends_with(".md")
+impl Outcome {
+    /// How many rules are broken somewhere.
+    pub fn rules_broken(&self) -> u64 {
+        let mut names: Vec<_> = self.breaches.iter().map(|breach| breach.rule).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.len() as u64
+    }
+
+    /// One line a breach.
+    pub fn listing(&self) -> String {
+        self.breaches.iter().fold(String::new(), |mut text, breach| {
+            let _ = writeln!(text, "{}: [{}] {}", breach.place, breach.rule, breach.why);
+            text
+        })
+    }
 }
 
-fn place(file: &File, line: usize) -> String {
-    format!("{}:{}", file.path, line + 1)
+/// Looks at the workspace by every rule.
+pub fn check(workspace: &Workspace) -> Outcome {
+    let mut breaches = text_breaches(&workspace.files);
+    breaches.extend(workspace.unreadable.iter().cloned());
+    breaches.extend(file_length(workspace));
+    breaches.extend(ratchet::rule(workspace));
+    Outcome { rules: TEXT_RULES.len() as u64 + RATCHET_RULES + OTHER_RULES, breaches }
 }
 
-fn file_length(files: &[File]) -> Vec<Breach> {
-    let lines = |file: &File| file.text.lines().count();
-    let long = files.iter().filter(|file| is_rust(file) && lines(file) > FILE_LINES_MAX);
+fn text_breaches(files: &[File]) -> Vec<Breach> {
+    TEXT_RULES.iter().flat_map(|rule| rule(files)).collect()
+}
+
+fn file_length(workspace: &Workspace) -> Vec<Breach> {
+    let files = workspace.crates.iter().flat_map(|found| &found.files);
+    let long = files.filter(|file| file.source.code_lines > CODE_LINES_MAX);
     long.map(|file| Breach {
         rule: "file length",
         place: file.path.clone(),
-        why: format!("{} lines; a file has one noun and at most {FILE_LINES_MAX}", lines(file)),
+        why: format!(
+            "{} lines of code; at most {CODE_LINES_MAX}: it holds a struct that wants out",
+            file.source.code_lines
+        ),
     })
     .collect()
 }
@@ -74,10 +108,10 @@ fn long_functions(files: &[File]) -> Vec<Breach> {
     let excuse = concat!("clippy::too_many", "_lines");
     let excused: Vec<String> = files
         .iter()
-        .filter(|file| is_rust(file))
+        .filter(|file| file.is_rust())
         .flat_map(|file| {
             let lines = file.text.lines().enumerate().filter(|(_, line)| line.contains(excuse));
-            lines.map(|(i, _)| place(file, i)).collect::<Vec<_>>()
+            lines.map(|(i, _)| file.place(i)).collect::<Vec<_>>()
         })
         .collect();
     if excused.len().saturating_sub(LONG_FUNCTIONS_MAX) == 0 {
@@ -125,7 +159,7 @@ fn lines_with<'a>(
     for file in files {
         for (i, line) in file.text.lines().enumerate() {
             if let Some(needle) = needles.iter().find(|needle| line.contains(**needle)) {
-                breaches.push(Breach { rule, place: place(file, i), why: format!("`{needle}`: {why}") });
+                breaches.push(Breach { rule, place: file.place(i), why: format!("`{needle}`: {why}") });
             }
         }
     }
@@ -134,13 +168,22 @@ fn lines_with<'a>(
 
 fn adrs(files: &[File]) -> Vec<Breach> {
     let mut breaches = Vec::new();
-    for file in files.iter().filter(|file| file.path.starts_with("docs/adr/") && is_words(file)) {
+    for file in files.iter().filter(|file| file.path.starts_with("docs/adr/") && file.is_page()) {
         let headings: Vec<String> = file
             .text
             .lines()
             .filter_map(|line| line.strip_prefix("## "))
             .map(|heading| heading.trim().to_ascii_lowercase())
             .collect();
+        if !file.text.lines().any(|line| ADR_STATES.iter().any(|state| line.starts_with(state))) {
+            let why = format!("an ADR has a line `{}`", ADR_STATES.join("…` or `"));
+            breaches.push(Breach { rule: "decision records", place: file.path.clone(), why });
+        }
+        let lines = file.text.lines().count();
+        if lines > ADR_LINES_MAX {
+            let why = format!("{lines} lines; an ADR is one page, at most {ADR_LINES_MAX}");
+            breaches.push(Breach { rule: "decision records", place: file.path.clone(), why });
+        }
         for section in ADR_SECTIONS {
             if !headings.iter().any(|heading| heading.starts_with(section)) {
                 let why = format!("an ADR has a heading `## {section}…`");
@@ -154,7 +197,7 @@ fn adrs(files: &[File]) -> Vec<Breach> {
 /// A link from a page to a file of ours leads somewhere.
 fn links(files: &[File]) -> Vec<Breach> {
     let mut breaches = Vec::new();
-    for file in files.iter().filter(|file| is_words(file)) {
+    for file in files.iter().filter(|file| file.is_page()) {
         let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
         for (i, line) in file.text.lines().enumerate() {
             for target in line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target) {
@@ -164,7 +207,7 @@ fn links(files: &[File]) -> Vec<Breach> {
                 if ours && !files.iter().any(|file| file.path == path || file.path.starts_with(&format!("{path}/"))) {
                     breaches.push(Breach {
                         rule: "links",
-                        place: place(file, i),
+                        place: file.place(i),
                         why: format!("{target} is not there"),
                     });
                 }
@@ -200,7 +243,7 @@ fn words(files: &[File]) -> Vec<Breach> {
         return vec![Breach { rule, place: glossary.path.clone(), why }];
     }
     let mut breaches = Vec::new();
-    for file in files.iter().filter(|file| (is_rust(file) || is_words(file)) && file.path != glossary.path) {
+    for file in files.iter().filter(|file| (file.is_rust() || file.is_page()) && file.path != glossary.path) {
         for (i, line) in file.text.lines().enumerate() {
             let Some(prose) = prose(file, line) else { continue };
             let lower = prose.to_ascii_lowercase();
@@ -208,7 +251,7 @@ fn words(files: &[File]) -> Vec<Breach> {
             let Some((word, instead)) = parts.find_map(|part| banned.iter().find(|(word, _)| word == part)) else {
                 continue;
             };
-            breaches.push(Breach { rule, place: place(file, i), why: format!("`{word}`: say {instead}") });
+            breaches.push(Breach { rule, place: file.place(i), why: format!("`{word}`: say {instead}") });
         }
     }
     breaches
@@ -216,7 +259,7 @@ fn words(files: &[File]) -> Vec<Breach> {
 
 /// What of a line is prose: a comment in Rust, all in Markdown.
 fn prose<'a>(file: &File, line: &'a str) -> Option<&'a str> {
-    if is_words(file) { Some(line) } else { line.trim_start().starts_with("//").then_some(line) }
+    if file.is_page() { Some(line) } else { line.trim_start().starts_with("//").then_some(line) }
 }
 
 /// The rows `| word | say |` under the glossary's heading "Not used".
@@ -241,36 +284,55 @@ mod tests {
         file("docs/GLOSSARY.md", "## Not used\n| not | say |\n|-|-|\n| tablet | shard |\n")
     }
 
+    const ADR: &str = "# 1\nStatus: accepted\n## Context\n## Decision\n## Measurement\n## Rejected alternatives\n";
+
     #[test]
     fn a_clean_tree_breaks_no_rule() {
-        let adr = "# 1\n## Context\n## Measurement\n## Decision\n## Rejected alternatives\n";
         let files =
-            [glossary(), file("crates/a/src/lib.rs", "//! A shard.\nfn a() {}\n"), file("docs/adr/0001-a.md", adr)];
-        for rule in RULES {
-            let breaches = rule(&files);
-            assert!(breaches.is_empty(), "{breaches:?}");
-        }
+            [glossary(), file("crates/a/src/lib.rs", "//! A shard.\nfn a() {}\n"), file("docs/adr/0001-a.md", ADR)];
+        let breaches = text_breaches(&files);
+        assert!(breaches.is_empty(), "{breaches:?}");
+        let workspace = Workspace::of(files.into());
+        assert!(workspace.unreadable.is_empty() && file_length(&workspace).is_empty());
     }
 
     #[test]
     fn each_rule_sees_its_breach() {
-        let cases: [(&str, File); 10] = [
+        let long = format!("{ADR}{}", "\n".repeat(ADR_LINES_MAX));
+        let cases: [(&str, File); 11] = [
             ("links", file("docs/A.md", "[here](GLOSSARY.md#top), [there](../docs), [nowhere](../B.md)")),
-            ("file length", file("crates/a/src/lib.rs", &"\n".repeat(501))),
             ("long functions", file("a.rs", concat!("#[expect(clippy::too_many", "_lines)]"))),
             ("no utils", file("crates/a/src/utils.rs", "")),
             ("no utils", file("crates/utils/src/lib.rs", "")),
             ("machine names", file("README.md", concat!("see /wo", "rk/main"))),
             ("nothing unfinished", file("a.rs", concat!("// TO", "DO: all of it"))),
-            ("decision records", file("docs/adr/0001-a.md", "# 1\n## Context\n## Decision\n## Rejected\n")),
+            ("decision records", file("docs/adr/0001-a.md", &ADR.replace("## Measurement\n", ""))),
+            ("decision records", file("docs/adr/0001-a.md", &ADR.replace("accepted", "perhaps"))),
+            ("decision records", file("docs/adr/0001-a.md", &long)),
             ("glossary", file("a.rs", "/// The tablet's leader.\n")),
             ("glossary", file("docs/A.md", "Tablets? A tablet.\n")),
         ];
         for (rule, bad) in cases {
-            let files = [glossary(), bad];
-            let breaches: Vec<Breach> = RULES.iter().flat_map(|rule| rule(&files)).collect();
+            let breaches = text_breaches(&[glossary(), bad]);
             let rules: Vec<_> = breaches.iter().map(|breach| breach.rule).collect();
             assert_eq!(rules, [rule], "{breaches:?}");
         }
+    }
+
+    #[test]
+    fn a_file_is_as_long_as_its_code() {
+        let lines = |count: usize| {
+            let code = "const A: u8 = 1;\n".repeat(count);
+            let docs = "/// A shard.\n// Why.\n\n".repeat(500);
+            let tests = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "fn a() {}\n".repeat(500));
+            Workspace::of(vec![file("crates/a/src/lib.rs", &format!("{code}{docs}const B: u8 = 1;\n{tests}"))])
+        };
+        assert_eq!(file_length(&lines(CODE_LINES_MAX - 1)).len(), 0);
+        assert_eq!(file_length(&lines(CODE_LINES_MAX)).len(), 1);
+    }
+
+    #[test]
+    fn rust_that_cannot_be_read_is_a_breach() {
+        assert_eq!(Workspace::of(vec![file("crates/a/src/lib.rs", "fn {")]).unreadable.len(), 1);
     }
 }

@@ -1,10 +1,10 @@
 //! The death of a node under load: for how long nothing could be read, and for how long its shards took no writes.
 
 use super::bar::Spread;
+use super::bench::Bench;
 use super::program;
 use super::store::{NODES, Store};
 use super::wire::Connection;
-use super::{Bench, Findings};
 use serde_json::{Value, json};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +34,7 @@ pub struct Fall {
     write_gap_s: f64,
     /// Reads of the workload that failed.
     failed_reads: u64,
-    /// Updates of the workload that failed: those that were cut off, whose outcome nobody knows.
+    /// Updates of the workload that failed: those that were cut off, so that their outcome is unknown.
     failed_updates: u64,
 }
 
@@ -52,7 +52,7 @@ struct Script {
 }
 
 /// Three nodes under B, half of whose clients read from any replica and half from leaders.
-pub fn measure(bench: &Bench) -> Result<Findings, String> {
+pub fn measure(bench: &Bench) -> Result<Vec<Death>, String> {
     let seconds = |full, quick| Duration::from_secs(bench.options.scale(full, quick));
     let script = Script { dies: seconds(6, 2), returns: seconds(14, 6), ends: seconds(22, 10) };
     let properties =
@@ -71,7 +71,7 @@ pub fn measure(bench: &Bench) -> Result<Findings, String> {
     for report in ["any-report", "absolute-report"] {
         bench.empty_folder(report)?;
     }
-    Ok(Findings { deaths: vec![Death { runs }], ..Findings::default() })
+    Ok(vec![Death { runs }])
 }
 
 fn fall(store: &mut Store<'_>, properties: &[String], victim: usize, script: &Script) -> Result<Fall, String> {
@@ -119,7 +119,7 @@ fn fall(store: &mut Store<'_>, properties: &[String], victim: usize, script: &Sc
 #[derive(Default)]
 struct Flag(AtomicBool);
 
-/// However this ends: nobody waits for them for ever.
+/// Tells the threads to stop when the measurement ends, also by an error.
 struct StopOnDrop<'a>(&'a Flag);
 
 impl Drop for StopOnDrop<'_> {

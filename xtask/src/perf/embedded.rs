@@ -1,7 +1,7 @@
 //! Against the bare tree: YCSB's workload C in one process, with and without a store around the tree.
 
-use super::Bench;
 use super::bar::{Bar, Sample};
+use super::bench::Bench;
 use super::program;
 use serde_json::Value;
 use std::process::Command;

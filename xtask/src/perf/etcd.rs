@@ -1,7 +1,7 @@
 //! etcd with three members, and the program that puts into it.
 
-use super::Bench;
 use super::bar::Sample;
+use super::bench::Bench;
 use super::machine::process_cpu_us;
 use super::program;
 use super::server::free_ports;

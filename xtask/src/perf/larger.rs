@@ -3,8 +3,8 @@
 //! The page cache is no part of the memory that the store was given. So the store's files are taken out of it before
 //! each run and again four times a second while it lasts: what it can give is what was read in the last moment.
 
-use super::Bench;
 use super::bar::{Bar, Sample};
+use super::bench::Bench;
 use super::embedded::last_throughput;
 use super::machine::{Gauge, evict};
 use super::program;

@@ -1,9 +1,11 @@
 //! The measurement behind docs/PERFORMANCE.md: each bar, both sides in one run, alternating.
 
 mod bar;
+mod bench;
 mod death;
 mod embedded;
 mod etcd;
+mod findings;
 mod floor;
 mod larger;
 mod machine;
@@ -19,6 +21,8 @@ mod server;
 mod store;
 mod wire;
 
+use bench::Bench;
+use findings::Findings;
 use options::Options;
 use std::path::Path;
 
@@ -28,23 +32,6 @@ struct Measurement {
     name: &'static str,
     what: &'static str,
     run: fn(&Bench) -> Result<Findings, String>,
-}
-
-/// What was measured.
-#[derive(Default)]
-struct Findings {
-    /// Against something else.
-    bars: Vec<bar::Bar>,
-    /// For each core.
-    floors: Vec<floor::Floor>,
-    /// While a node dies.
-    deaths: Vec<death::Death>,
-}
-
-impl From<Vec<bar::Bar>> for Findings {
-    fn from(bars: Vec<bar::Bar>) -> Self {
-        Self { bars, ..Self::default() }
-    }
 }
 
 const MEASUREMENTS: &[Measurement] = &[
@@ -77,35 +64,13 @@ const MEASUREMENTS: &[Measurement] = &[
     Measurement { name: "nodes/scans", what: "YCSB E on three nodes, 16 shards and 3, per core", run: nodes::scans },
     Measurement { name: "nodes/inserts", what: "inserts into three nodes, per core", run: nodes::inserts },
     Measurement { name: "nodes/sync", what: "90/10 sync on three nodes, per core", run: nodes::mixed_sync },
-    Measurement { name: "nodes/death", what: "reads and writes while one of three nodes dies", run: death::measure },
+    Measurement {
+        name: "nodes/death",
+        what: "reads and writes while one of three nodes dies",
+        run: |bench| death::measure(bench).map(Into::into),
+    },
     Measurement { name: "nodes/etcd", what: "writes sync on three nodes against etcd", run: nodes::etcd },
 ];
-
-/// What every measurement needs.
-struct Bench {
-    options: Options,
-    /// The optimised binary.
-    basalt: std::path::PathBuf,
-    /// The workspace.
-    root: std::path::PathBuf,
-    /// Where data goes: on the disk that the workspace is on.
-    folder: std::path::PathBuf,
-}
-
-impl Bench {
-    /// An empty folder for one side's data.
-    fn empty_folder(&self, name: &str) -> Result<std::path::PathBuf, String> {
-        let folder = self.folder.join(name);
-        match std::fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(format!("{}: {error}", folder.display()));
-            }
-            _ => {}
-        }
-        std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        Ok(folder)
-    }
-}
 
 /// Runs what the arguments name, or everything.
 pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {

@@ -1,11 +1,12 @@
 //! A store of three nodes and its client on one machine: what it does for each core that all of them use.
 
 use super::bar::{Bar, Sample, Spread};
+use super::bench::Bench;
 use super::etcd::{Etcd, Puts};
+use super::findings::Findings;
 use super::floor::Floor;
 use super::phase::Phase;
 use super::store::Store;
-use super::{Bench, Findings};
 
 const SHARDS: u32 = 16;
 /// As few as there are nodes: a scan asks every shard.

@@ -1,7 +1,7 @@
 //! The client's own ceiling: `basalt bench` and redis-benchmark against a server that does nothing.
 
-use super::Bench;
 use super::bar::{Bar, Sample};
+use super::bench::Bench;
 use super::embedded::last_throughput;
 use super::program;
 use super::redis_benchmark::{Load, RedisBenchmark, VALUE_BYTES};

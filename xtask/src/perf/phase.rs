@@ -19,8 +19,8 @@ pub struct Phase {
 }
 
 impl Phase {
-    /// Reads the bench's JSON; an error if anything went wrong in the run or the processor time of anybody is missing:
-    /// a sum that lacks somebody would flatter.
+    /// Reads the bench's JSON; an error if anything went wrong in the run, or if the client's or the nodes' processor
+    /// time is missing: a sum without it would flatter.
     pub fn read(text: &str) -> Result<Self, String> {
         let rate = last_throughput(text)?;
         let value: Value = serde_json::from_str(text).map_err(|error| format!("basalt bench: {error}"))?;
@@ -51,7 +51,7 @@ mod tests {
     use super::Phase;
 
     #[test]
-    fn everybodys_processor_time_counts() {
+    fn the_processor_time_of_all_counts() {
         let run = |server: &str| {
             Phase::read(&format!(
                 r#"{{"phases":[{{"throughput_per_s":500.0,"operations":1000,

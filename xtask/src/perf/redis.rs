@@ -1,7 +1,7 @@
 //! Against redis-server: the same keys, the same client, one of the two under load at a time.
 
-use super::Bench;
 use super::bar::Bar;
+use super::bench::Bench;
 use super::program;
 use super::redis_benchmark::{Load, RedisBenchmark, VALUE_BYTES};
 use super::server::{Server, free_port};

@@ -1,8 +1,8 @@
 //! What was measured, as Markdown for docs/PERFORMANCE.md or as JSON.
 
-use super::Findings;
 use super::bar::{Bar, Spread};
 use super::death::Death;
+use super::findings::Findings;
 use super::floor::Floor;
 use super::machine::Machine;
 use super::options::Options;

@@ -28,12 +28,12 @@ pub struct Server {
     log: PathBuf,
 }
 
-/// A port that nobody listens on now.
+/// A port on which no process listens now.
 pub fn free_port() -> Result<u16, String> {
     free_ports().map(|[port]| port)
 }
 
-/// Different ports that nobody listens on now.
+/// Different ports on which no process listens now.
 pub fn free_ports<const N: usize>() -> Result<[u16; N], String> {
     /// Below those of connections that go out, which might take one before its server does.
     const PORTS: std::ops::Range<u16> = 20_000..32_700;

@@ -1,6 +1,6 @@
 //! A store of three nodes under measurement, on this machine.
 
-use super::Bench;
+use super::bench::Bench;
 use super::phase::Phase;
 use super::program;
 use super::server::{Server, free_ports};
@@ -117,7 +117,7 @@ impl<'a> Store<'a> {
     /// Ends the nodes, and removes their data.
     pub fn stop(self) -> Result<(), String> {
         let bench = self.bench;
-        // Without one another they could not end in order, and nobody needs what they hold.
+        // One node alone cannot end in order, and what they hold is not needed.
         drop(self);
         (0..NODES).try_for_each(|number| bench.empty_folder(&folder_name(number)).map(drop))?;
         bench.empty_folder("nodes-report").map(drop)

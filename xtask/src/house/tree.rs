@@ -1,9 +1,5 @@
-//! The house rules that no compiler checks, over the files that git tracks or would track.
+//! The files that the rules read, and what a rule reports.
 
-mod command_names;
-mod rules;
-
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -15,8 +11,35 @@ pub struct File {
     pub text: String,
 }
 
+impl File {
+    /// Whether it holds Rust.
+    pub fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+
+    /// Whether it is a page.
+    pub fn is_page(&self) -> bool {
+        self.path.ends_with(".md")
+    }
+
+    /// The crate that it belongs to, by the name of the crate's folder; `docs` for all that is in no crate.
+    pub fn room(&self) -> &str {
+        let mut parts = self.path.split('/');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some("crates" | "bin"), Some(name), Some(_)) => name,
+            (Some("xtask"), Some(_), _) => "xtask",
+            _ => "docs",
+        }
+    }
+
+    /// `path:line`, where `line` counts from zero.
+    pub fn place(&self, line: usize) -> String {
+        format!("{}:{}", self.path, line + 1)
+    }
+}
+
 /// One place that breaks a rule.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Breach {
     /// The rule's name.
     pub rule: &'static str,
@@ -26,43 +49,8 @@ pub struct Breach {
     pub why: String,
 }
 
-/// All that was found.
-pub struct Outcome {
-    /// How many rules there are.
-    pub rules: u64,
-    /// Where they are broken.
-    pub breaches: Vec<Breach>,
-}
-
-impl Outcome {
-    /// How many rules are broken somewhere.
-    pub fn rules_broken(&self) -> u64 {
-        let mut names: Vec<_> = self.breaches.iter().map(|breach| breach.rule).collect();
-        names.sort_unstable();
-        names.dedup();
-        names.len() as u64
-    }
-
-    /// One line a breach.
-    pub fn listing(&self) -> String {
-        self.breaches.iter().fold(String::new(), |mut text, breach| {
-            let _ = writeln!(text, "{}: [{}] {}", breach.place, breach.rule, breach.why);
-            text
-        })
-    }
-}
-
-/// Looks at every file by every rule.
-pub fn check(root: &Path) -> Result<Outcome, String> {
-    let files = files(root)?;
-    if files.is_empty() {
-        return Err("git lists no file: run this in a clone".to_owned());
-    }
-    let breaches = rules::RULES.iter().flat_map(|rule| rule(&files)).collect();
-    Ok(Outcome { rules: rules::RULES.len() as u64, breaches })
-}
-
-fn files(root: &Path) -> Result<Vec<File>, String> {
+/// The files that git tracks or would track below `root`.
+pub fn files(root: &Path) -> Result<Vec<File>, String> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root)
@@ -78,6 +66,9 @@ fn files(root: &Path) -> Result<Vec<File>, String> {
         if let Ok(text) = std::fs::read_to_string(root.join(path)) {
             files.push(File { path: path.to_owned(), text });
         }
+    }
+    if files.is_empty() {
+        return Err("git lists no file: run this in a clone".to_owned());
     }
     Ok(files)
 }

@@ -1,0 +1,28 @@
+//! What measurements found, by kind.
+
+use super::bar::Bar;
+use super::death::Death;
+use super::floor::Floor;
+
+/// What was measured.
+#[derive(Default)]
+pub struct Findings {
+    /// Against something else.
+    pub bars: Vec<Bar>,
+    /// For each core.
+    pub floors: Vec<Floor>,
+    /// While a node dies.
+    pub deaths: Vec<Death>,
+}
+
+impl From<Vec<Bar>> for Findings {
+    fn from(bars: Vec<Bar>) -> Self {
+        Self { bars, ..Self::default() }
+    }
+}
+
+impl From<Vec<Death>> for Findings {
+    fn from(deaths: Vec<Death>) -> Self {
+        Self { deaths, ..Self::default() }
+    }
+}
