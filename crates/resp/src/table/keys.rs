@@ -1,6 +1,5 @@
 //! Which arguments of a request are its keys.
 
-use super::spec::{CommandSpec, KeyPlace};
 use std::fmt;
 
 /// The arguments do not tell where the keys are.
@@ -54,50 +53,21 @@ impl Iterator for KeyPositions {
 
 impl ExactSizeIterator for KeyPositions {}
 
-impl CommandSpec {
-    /// Whether requests have keys.
-    #[must_use]
-    pub fn has_keys(&self) -> bool {
-        !self.key_specs.is_empty()
-    }
-
-    /// Where the keys of a request are, whose arity has been checked. `args[0]` is the command's name.
+impl KeyPositions {
     #[inline]
-    pub fn keys(&self, args: &[&[u8]]) -> Result<KeyPositions, MalformedKeys> {
-        if self.first_key > 0 {
-            return Ok(range(args.len(), self.first_key, self.last_key, self.key_step));
-        }
-        if self.key_specs.is_empty() {
-            return Ok(KeyPositions(Places::Range { next: 0, end: 0, step: 1 }));
-        }
-        let keys: Result<Vec<usize>, _> = exec_ops(args).map(|op| op.map(|op| op.at + 1)).collect();
-        Ok(KeyPositions(Places::List(keys?.into_iter())))
+    pub(super) fn none() -> Self {
+        Self(Places::Range { next: 0, end: 0, step: 1 })
     }
 
-    /// Likewise, with what is done to each key: bits of `key_flag`.
-    pub fn keys_and_flags(&self, args: &[&[u8]]) -> Result<Vec<(usize, u32)>, MalformedKeys> {
-        let mut keys = Vec::new();
-        for spec in self.key_specs {
-            match spec.place {
-                KeyPlace::Range { first, last, step } => {
-                    let last = if last < 0 { last } else { first as i16 + last };
-                    keys.extend(range(args.len(), first, last, step).map(|at| (at, spec.flags)));
-                }
-                KeyPlace::Operations => {
-                    for op in exec_ops(args) {
-                        keys.push((op?.at + 1, spec.flags));
-                    }
-                }
-            }
-        }
-        Ok(keys)
+    pub(super) fn list(places: Vec<usize>) -> Self {
+        Self(Places::List(places.into_iter()))
     }
-}
 
-#[inline]
-fn range(argc: usize, first: u16, last: i16, step: u16) -> KeyPositions {
-    let end = if last < 0 { argc.saturating_sub(usize::from(last.unsigned_abs()) - 1) } else { last as usize + 1 };
-    KeyPositions(Places::Range { next: usize::from(first), end: end.min(argc), step: usize::from(step) })
+    #[inline]
+    pub(super) fn range(argc: usize, first: u16, last: i16, step: u16) -> Self {
+        let end = if last < 0 { argc.saturating_sub(usize::from(last.unsigned_abs()) - 1) } else { last as usize + 1 };
+        Self(Places::Range { next: usize::from(first), end: end.min(argc), step: usize::from(step) })
+    }
 }
 
 /// One operation of KV.EXEC.

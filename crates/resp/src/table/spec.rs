@@ -1,6 +1,7 @@
 //! What the table knows of one command, and how a row is written.
 
 use super::behaviour::SecretArgs;
+use super::keys::{KeyPositions, MalformedKeys, exec_ops};
 
 /// A dense number for arrays indexed by command. Not stable from one release to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -347,44 +348,47 @@ impl CommandSpec {
     pub fn shown_name(&self) -> String {
         self.name.to_ascii_lowercase()
     }
-}
 
-// How rows are written: `command(…)` and what differs from the defaults.
-
-pub(super) const fn command(
-    group: Group,
-    acl: u32,
-    name: &'static str,
-    arity: i16,
-    since: &'static str,
-    summary: &'static str,
-) -> CommandSpec {
-    CommandSpec {
-        id: CommandId(0),
-        name,
-        arity,
-        flags: 0,
-        behaviour: 0,
-        secrets: SecretArgs::None,
-        acl: acl | acl::SLOW,
-        answers: Answers::Little,
-        key_specs: &[],
-        first_key: 0,
-        last_key: 0,
-        key_step: 0,
-        group,
-        since,
-        summary,
-        complexity: "O(1)",
-        arguments: "",
-        tips: &[],
-        deprecated: None,
-        container: None,
-        subcommand_count: 0,
+    /// Whether requests have keys.
+    #[must_use]
+    pub fn has_keys(&self) -> bool {
+        !self.key_specs.is_empty()
     }
-}
 
-impl CommandSpec {
+    /// Where the keys of a request are, whose arity has been checked. `args[0]` is the command's name.
+    #[inline]
+    pub fn keys(&self, args: &[&[u8]]) -> Result<KeyPositions, MalformedKeys> {
+        if self.first_key > 0 {
+            return Ok(KeyPositions::range(args.len(), self.first_key, self.last_key, self.key_step));
+        }
+        if self.key_specs.is_empty() {
+            return Ok(KeyPositions::none());
+        }
+        let keys: Result<Vec<usize>, _> = exec_ops(args).map(|op| op.map(|op| op.at + 1)).collect();
+        Ok(KeyPositions::list(keys?))
+    }
+
+    /// Likewise, with what is done to each key: bits of `key_flag`.
+    pub fn keys_and_flags(&self, args: &[&[u8]]) -> Result<Vec<(usize, u32)>, MalformedKeys> {
+        let mut keys = Vec::new();
+        for spec in self.key_specs {
+            match spec.place {
+                KeyPlace::Range { first, last, step } => {
+                    let last = if last < 0 { last } else { first as i16 + last };
+                    keys.extend(KeyPositions::range(args.len(), first, last, step).map(|at| (at, spec.flags)));
+                }
+                KeyPlace::Operations => {
+                    for op in exec_ops(args) {
+                        keys.push((op?.at + 1, spec.flags));
+                    }
+                }
+            }
+        }
+        Ok(keys)
+    }
+
+    // How rows are written: `command(…)` and what differs from the defaults.
+
     /// Sets the flags, and the ACL categories that follow from them.
     pub(super) const fn flags(mut self, flags: u32) -> Self {
         self.flags = flags;
@@ -463,6 +467,40 @@ impl CommandSpec {
     pub(super) const fn deprecated(mut self, since: &'static str, replaced_by: &'static str) -> Self {
         self.deprecated = Some((since, replaced_by));
         self
+    }
+}
+
+/// A row with the defaults: what differs is set on it.
+pub(super) const fn command(
+    group: Group,
+    acl: u32,
+    name: &'static str,
+    arity: i16,
+    since: &'static str,
+    summary: &'static str,
+) -> CommandSpec {
+    CommandSpec {
+        id: CommandId(0),
+        name,
+        arity,
+        flags: 0,
+        behaviour: 0,
+        secrets: SecretArgs::None,
+        acl: acl | acl::SLOW,
+        answers: Answers::Little,
+        key_specs: &[],
+        first_key: 0,
+        last_key: 0,
+        key_step: 0,
+        group,
+        since,
+        summary,
+        complexity: "O(1)",
+        arguments: "",
+        tips: &[],
+        deprecated: None,
+        container: None,
+        subcommand_count: 0,
     }
 }
 
