@@ -11,6 +11,7 @@ use super::blob::Handle;
 use super::direct::Closing;
 use super::fault::translate;
 use super::generation::Generation;
+use super::memtable::scan::entries;
 use super::memtable::{Memtable, NEWEST};
 use super::merge::{Direction, Entries, Merge};
 use super::table::{Access, Blocks};
@@ -112,7 +113,7 @@ impl Run {
 /// The newest version of each key in sealed memtables, in order, removals included.
 pub(super) fn newest_of(sealed: &[Sealed]) -> Merge<'static> {
     let all = Slice::empty();
-    let memtables = sealed.iter().rev().flat_map(|sealed| sealed.memtable.entries(&all, &all, NEWEST, false));
+    let memtables = sealed.iter().rev().flat_map(|sealed| entries(&sealed.memtable, &all, &all, NEWEST, false));
     Merge::new(memtables, Direction::Rising { end: all.clone() }, NEWEST + 1)
 }
 
@@ -246,7 +247,7 @@ impl View {
     /// The newest entry of each key from `start` to before `end` (empty: to the end) as of `index`, in order; values
     /// are not yet resolved, and removals are among them.
     pub(super) fn rising<'a>(&'a self, start: &Slice, end: &Slice, index: u64) -> Entries<'a> {
-        let memtables = self.memtables().flat_map(|memtable| memtable.entries(start, end, index, false));
+        let memtables = self.memtables().flat_map(|memtable| entries(memtable, start, end, index, false));
         let access = Access { tree: self.generation.index().id(), descriptors: &self.generation.descriptors };
         let runs = self.runs.iter().filter_map(move |run| run.entries_from(access, start, end));
         Box::new(Merge::new(memtables.chain(runs), Direction::Rising { end: end.clone() }, index + 1))
@@ -256,7 +257,7 @@ impl View {
     pub(super) fn falling(&self, start: &Slice, end: &Slice, index: u64) -> Entries<'static> {
         let high = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(end.clone()) };
         let files = (self.falling)(Bound::Included(start.clone()), high, index + 1);
-        let memtables = self.memtables().flat_map(|memtable| memtable.entries(start, end, index, true));
+        let memtables = self.memtables().flat_map(|memtable| entries(memtable, start, end, index, true));
         Box::new(Merge::new(memtables.chain([files]), Direction::Falling { start: start.clone() }, index + 1))
     }
 

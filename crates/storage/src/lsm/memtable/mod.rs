@@ -10,6 +10,7 @@
 
 mod order;
 mod rows;
+pub(super) mod scan;
 #[cfg(test)]
 mod tests;
 

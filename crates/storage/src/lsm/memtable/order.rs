@@ -3,22 +3,13 @@
 //! It is one list of places, in parts of bounded length. Rows that came since the last time are put into it: one by one
 //! if they are few beside those that are there, else sorted with them. A place holds the beginning of its row's key, so
 //! that a search seldom looks at a row: each look is a miss of the processor's caches.
-//!
-//! Who walks along it takes a few rows at a time, and finds its place again if rows have come in between.
 
-use super::Memtable;
 use super::rows::Rows;
-use crate::Slice;
 use crate::lsm::key_prefix::KeyPrefix;
-use crate::lsm::merge::Entries;
-use lsm_tree::InternalValue;
 use std::cmp::Ordering;
 use std::mem;
-use std::sync::{Arc, RwLockReadGuard};
+use std::sync::{RwLock, RwLockReadGuard};
 
-/// Rows that a walk takes at once: at first, and at the most.
-const TAKE_MIN: usize = 1;
-const TAKE_MAX: usize = 256;
 /// Most places in a part.
 const PART_PLACES: usize = 128;
 /// Places in each part of an order that is made anew: there is room for rows to come.
@@ -26,14 +17,12 @@ const PART_PLACES_NEW: usize = 96;
 /// New rows are sorted with the others if there is more than one of them to so many.
 const FEW: usize = 16;
 
-const SURVIVED: &str = "a panic while sorting is not survived";
-
 /// A row's place.
 #[derive(Clone, Copy)]
-struct Place {
+pub(super) struct Place {
     head: KeyPrefix,
     /// The row's number.
-    row: u32,
+    pub(super) row: u32,
 }
 
 /// Neighbours; never empty.
@@ -45,7 +34,7 @@ struct Part {
 
 /// Between two places: before place `at` of a part, or behind all.
 #[derive(Clone, Copy)]
-struct Spot {
+pub(super) struct Spot {
     part: usize,
     at: usize,
 }
@@ -63,7 +52,7 @@ impl Place {
     }
 
     /// Where it lies from a key, whose head is given.
-    fn compare(&self, rows: &Rows, head: KeyPrefix, key: &[u8]) -> Ordering {
+    pub(super) fn compare(&self, rows: &Rows, head: KeyPrefix, key: &[u8]) -> Ordering {
         self.head.cmp(&head).then_with(|| rows.row(self.row).key[..].cmp(key))
     }
 }
@@ -75,31 +64,35 @@ impl Part {
 }
 
 impl Order {
-    /// Takes in the rows of `memtable`, whose order this is, that came since the last time.
-    fn take_in(&mut self, memtable: &Memtable) {
-        let new = memtable.read().len() - self.ordered;
+    /// How many rows it has.
+    pub(super) fn ordered(&self) -> u32 {
+        self.ordered
+    }
+
+    /// Takes in those of `rows`, whose order this is, that came since the last time.
+    pub(super) fn take_in(&mut self, rows: &RwLock<Rows>) {
+        let new = read(rows).len() - self.ordered;
         if new as usize * FEW > self.ordered as usize {
-            return self.make_anew(memtable, self.ordered + new);
+            return self.make_anew(rows, self.ordered + new);
         }
         for row in self.ordered..self.ordered + new {
             // The writer does not wait for all of them.
-            let rows = memtable.read();
-            self.insert(&rows, row);
+            self.insert(&read(rows), row);
         }
         self.ordered += new;
     }
 
-    fn make_anew(&mut self, memtable: &Memtable, count: u32) {
+    fn make_anew(&mut self, unsorted: &RwLock<Rows>, count: u32) {
         let mut places: Vec<Place> = Vec::with_capacity(count as usize);
         places.extend(mem::take(&mut self.parts).into_iter().flat_map(|part| part.places));
         {
-            let rows = memtable.read();
+            let rows = read(unsorted);
             places.extend((self.ordered..count).map(|row| Place::of(&rows, row)));
         }
         let compare = |a: &Place, b: &Place| {
             // Not held while all are sorted: that takes milliseconds.
             a.head.cmp(&b.head).then_with(|| {
-                let rows = memtable.read();
+                let rows = read(unsorted);
                 rows.row(a.row).key.cmp(&rows.row(b.row).key)
             })
         };
@@ -123,18 +116,18 @@ impl Order {
     }
 
     /// Before the first row whose key is not below `key`.
-    fn find(&self, rows: &Rows, key: &[u8]) -> Spot {
+    pub(super) fn find(&self, rows: &Rows, key: &[u8]) -> Spot {
         let head = KeyPrefix::of(key);
         let before = |place: &Place| place.compare(rows, head, key).is_lt();
         let part = self.parts.partition_point(|part| before(&part.first)).saturating_sub(1);
         Spot { part, at: self.parts.get(part).map_or(0, |part| part.places.partition_point(before)) }
     }
 
-    fn end(&self) -> Spot {
+    pub(super) fn end(&self) -> Spot {
         Spot { part: self.parts.len(), at: 0 }
     }
 
-    fn next(&self, spot: &mut Spot) -> Option<Place> {
+    pub(super) fn next(&self, spot: &mut Spot) -> Option<Place> {
         loop {
             let part = self.parts.get(spot.part)?;
             if let Some(place) = part.places.get(spot.at) {
@@ -145,7 +138,7 @@ impl Order {
         }
     }
 
-    fn previous(&self, spot: &mut Spot) -> Option<Place> {
+    pub(super) fn previous(&self, spot: &mut Spot) -> Option<Place> {
         while spot.at == 0 {
             let part = spot.part.checked_sub(1)?;
             *spot = Spot { part, at: self.parts[part].places.len() };
@@ -155,122 +148,6 @@ impl Order {
     }
 }
 
-/// The rows between two keys as of an index, in order or in reverse order.
-struct Walk {
-    memtable: Arc<Memtable>,
-    path: Path,
-    /// The last one is the next.
-    taken: Vec<InternalValue>,
-}
-
-/// Where a walk is.
-struct Path {
-    index: u64,
-    reverse: bool,
-    /// Where it ends: the first key behind (empty: there is none), in reverse order the last one.
-    until: Slice,
-    until_head: KeyPrefix,
-    /// Where it goes on, in an order of so many rows.
-    spot: Spot,
-    ordered: u32,
-    /// The row that it passed last.
-    passed: Option<u32>,
-    over: bool,
-    /// How many rows it passes next.
-    take: usize,
-}
-
-impl Memtable {
-    /// The newest version as of `index` of each key from `start` to before `end` (empty: to the end), removals
-    /// included, in order or in reverse order; none if there are no such rows. The index is that of a snapshot that is
-    /// held, or the memtable is sealed and its last.
-    pub(in crate::lsm) fn entries(
-        self: &Arc<Self>,
-        start: &Slice,
-        end: &Slice,
-        index: u64,
-        reverse: bool,
-    ) -> Option<Entries<'static>> {
-        let order = self.in_order();
-        let rows = self.read();
-        let spot = match reverse {
-            false => order.find(&rows, start),
-            true if end.is_empty() => order.end(),
-            true => order.find(&rows, end),
-        };
-        let until = if reverse { start } else { end };
-        let mut path = Path {
-            index,
-            reverse,
-            until: until.clone(),
-            until_head: KeyPrefix::of(until),
-            spot,
-            ordered: order.ordered,
-            passed: None,
-            over: false,
-            take: TAKE_MIN,
-        };
-        let mut taken = Vec::new();
-        path.follow(&order, &rows, &mut taken);
-        let is_empty = path.over && taken.is_empty();
-        (!is_empty).then(|| Box::new(Walk { memtable: self.clone(), path, taken }.map(Ok)) as Entries<'static>)
-    }
-
-    /// The order of all rows that are here now, at least.
-    fn in_order(&self) -> RwLockReadGuard<'_, Order> {
-        let wanted = self.read().len();
-        loop {
-            let order = self.order.read().expect(SURVIVED);
-            if order.ordered >= wanted {
-                return order;
-            }
-            drop(order);
-            let mut order = self.order.write().expect(SURVIVED);
-            if order.ordered < wanted {
-                order.take_in(self);
-            }
-        }
-    }
-}
-
-impl Path {
-    /// Passes some rows, and takes what is to be seen of them.
-    fn follow(&mut self, order: &Order, rows: &Rows, taken: &mut Vec<InternalValue>) {
-        if self.ordered != order.ordered {
-            self.ordered = order.ordered;
-            let passed = self.passed.expect("it took the first rows when it was made");
-            self.spot = order.find(rows, &rows.row(passed).key);
-            if !self.reverse {
-                order.next(&mut self.spot);
-            }
-        }
-        for _ in 0..self.take {
-            let next = if self.reverse { order.previous(&mut self.spot) } else { order.next(&mut self.spot) };
-            let Some(place) = next.filter(|place| self.includes(rows, place)) else {
-                self.over = true;
-                break;
-            };
-            self.passed = Some(place.row);
-            taken.extend(rows.row(place.row).as_of(self.index));
-        }
-        self.take = (self.take * 2).min(TAKE_MAX);
-        taken.reverse();
-    }
-
-    fn includes(&self, rows: &Rows, place: &Place) -> bool {
-        let compare = || place.compare(rows, self.until_head, &self.until);
-        if self.reverse { compare().is_ge() } else { self.until.is_empty() || compare().is_lt() }
-    }
-}
-
-impl Iterator for Walk {
-    type Item = InternalValue;
-
-    fn next(&mut self) -> Option<InternalValue> {
-        while self.taken.is_empty() && !self.path.over {
-            let order = self.memtable.order.read().expect(SURVIVED);
-            self.path.follow(&order, &self.memtable.read(), &mut self.taken);
-        }
-        self.taken.pop()
-    }
+fn read(rows: &RwLock<Rows>) -> RwLockReadGuard<'_, Rows> {
+    rows.read().expect("a panic while an entry is applied is not survived")
 }

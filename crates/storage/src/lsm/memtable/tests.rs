@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
+use super::scan::entries;
 use super::*;
 use crate::lsm::merge::{Direction, Merge};
 use std::collections::BTreeMap;
@@ -46,7 +47,7 @@ fn check(memtable: &Arc<Memtable>, history: &History, index: u64, prng: &mut Prn
     rows.retain(|(key, _)| end.is_empty() || *key < end);
     for reverse in [false, true] {
         let (start, end) = (Slice::from(&start[..]), Slice::from(&end[..]));
-        let sources = memtable.entries(&start, &end, index, reverse);
+        let sources = entries(memtable, &start, &end, index, reverse);
         let direction = if reverse { Direction::Falling { start } } else { Direction::Rising { end } };
         let found: Vec<_> = Merge::new(sources.into_iter(), direction, index + 1)
             .map(|entry| entry.map(|entry| (entry.key.user_key.to_vec(), value_of(&entry))).unwrap())
@@ -136,14 +137,14 @@ fn a_walk_goes_on_while_rows_come_between() {
             if reverse {
                 expected.reverse();
             }
-            let walk = memtable.entries(&Slice::from(&start[..]), &Slice::from(&end[..]), hold.index(), reverse);
+            let walk = entries(&memtable, &Slice::from(&start[..]), &Slice::from(&end[..]), hold.index(), reverse);
             let mut found = Vec::new();
             for entry in walk.into_iter().flatten() {
                 found.push(entry.unwrap().key.user_key.to_vec());
                 if prng.below(4) == 0 {
                     write(&mut rows, &mut prng);
                     // Another reader scans, so that they are put in order.
-                    memtable.entries(&Slice::empty(), &Slice::empty(), hold.index(), false);
+                    entries(&memtable, &Slice::empty(), &Slice::empty(), hold.index(), false);
                 }
             }
             assert_eq!(found, expected);
