@@ -1,9 +1,8 @@
 //! The metadata group's state machine: a change applied to the map. Deterministic, and safe to repeat.
 
 use crate::change::Change;
-use crate::map::{Map, NodeInfo, ReplicaInfo};
+use crate::map::{Map, NodeInfo, ReplicaInfo, setting_fault};
 use crate::settings::store_setting;
-use crate::validate::setting_fault;
 use std::fmt;
 use vocab::limits::{MAP_SETTINGS_MAX, NODES_MAX, REPLICAS_MAX};
 use vocab::{NodeId, PlanId, ReplicaId, ShardId, StoreId};

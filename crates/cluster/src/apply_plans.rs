@@ -358,10 +358,8 @@ impl Map {
         }
         Ok(self.changed())
     }
-}
 
-impl Map {
-    /// As it will be when the splits of `children` have ended: for whoever knows before that they have.
+    /// As it will be when the splits of `children` have ended: for a reader that knows of the end first.
     #[must_use]
     pub fn as_split(&self, children: &[ShardId]) -> Self {
         let mut map = self.clone();

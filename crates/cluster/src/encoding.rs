@@ -5,8 +5,8 @@ use crate::map::{Map, MapError, NodeInfo, ReplicaInfo, ShardInfo};
 use crate::plan::{Plan, Split, Step, read_shard};
 use std::collections::BTreeMap;
 use vocab::limits::{
-    ADDRESS_BYTES_MAX, MAP_BYTES_MAX, MAP_SETTINGS_MAX, MAP_SHARDS_MAX, NODES_MAX, PLANS_MAX, REPLICAS_MAX,
-    REPLICATION_FACTOR_MAX, SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX, ZONE_BYTES_MAX,
+    MAP_BYTES_MAX, MAP_SETTINGS_MAX, MAP_SHARDS_MAX, NODES_MAX, PLANS_MAX, REPLICAS_MAX, REPLICATION_FACTOR_MAX,
+    SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX,
 };
 use vocab::{Epoch, NodeId, PlanId, ReplicaId, ShardId, StoreId, put_varint};
 
@@ -40,7 +40,7 @@ impl Map {
         for (id, shard) in &self.shards {
             put_varint(&mut bytes, u64::from(id.0) - next);
             next = u64::from(id.0) + 1;
-            shard.encode(&places, &mut bytes);
+            encode_shard(shard, &places, &mut bytes);
         }
         put_varint(&mut bytes, self.settings.len() as u64);
         for (name, value) in &self.settings {
@@ -186,7 +186,7 @@ fn read_shards(reader: &mut Reader<'_>, nodes: &[NodeId]) -> Result<BTreeMap<Sha
         let id = next + reader.bounded(u64::from(u32::MAX))?;
         next = id + 1;
         let id = u32::try_from(id).map_err(|_| "a shard's number is too large")?;
-        shards.push((ShardId(id), ShardInfo::read(reader, nodes)?));
+        shards.push((ShardId(id), read_shard_info(reader, nodes)?));
     }
     Ok(shards.into_iter().collect())
 }
@@ -205,65 +205,32 @@ fn read_settings(reader: &mut Reader<'_>) -> Result<BTreeMap<String, String>> {
     Ok(settings)
 }
 
-impl NodeInfo {
-    /// Appends its bytes.
-    pub fn encode(&self, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(&self.id.0.to_le_bytes());
-        put_bytes(bytes, self.peer_address.as_bytes());
-        put_bytes(bytes, self.client_host.as_bytes());
-        put_varint(bytes, u64::from(self.client_port));
-        put_bytes(bytes, self.zone.as_bytes());
-        put_varint(bytes, self.capacity);
-    }
-
-    /// Reads what [`NodeInfo::encode`] wrote, and nothing after it; checks that it is one that a map may hold.
-    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, MapError> {
-        let mut reader = Reader::new(bytes);
-        let node = Self::read(&mut reader).map_err(MapError::Bytes)?;
-        reader.end().map_err(MapError::Bytes)?;
-        node.fault().map_or(Ok(node), |fault| Err(MapError::Invalid(fault)))
-    }
-
-    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self {
-            id: NodeId(reader.u64()?),
-            peer_address: reader.text(ADDRESS_BYTES_MAX)?,
-            client_host: reader.text(ADDRESS_BYTES_MAX)?,
-            client_port: reader.bounded(u64::from(u16::MAX))? as u16,
-            zone: reader.text(ZONE_BYTES_MAX)?,
-            capacity: reader.varint()?,
-        })
+fn encode_shard(shard: &ShardInfo, places: &BTreeMap<NodeId, u64>, bytes: &mut Vec<u8>) {
+    put_varint(bytes, shard.members_index);
+    put_varint(bytes, shard.next_replica);
+    put_slots(bytes, &shard.slots);
+    put_varint(bytes, shard.replicas.len() as u64);
+    for replica in &shard.replicas {
+        put_varint(bytes, replica.id.0);
+        put_varint(bytes, *places.get(&replica.node).expect("a replica's node is in the map"));
+        bytes.push(u8::from(replica.learner) * LEARNER + u8::from(replica.member) * MEMBER);
     }
 }
 
-impl ShardInfo {
-    fn encode(&self, places: &BTreeMap<NodeId, u64>, bytes: &mut Vec<u8>) {
-        put_varint(bytes, self.members_index);
-        put_varint(bytes, self.next_replica);
-        put_slots(bytes, &self.slots);
-        put_varint(bytes, self.replicas.len() as u64);
-        for replica in &self.replicas {
-            put_varint(bytes, replica.id.0);
-            put_varint(bytes, *places.get(&replica.node).expect("a replica's node is in the map"));
-            bytes.push(u8::from(replica.learner) * LEARNER + u8::from(replica.member) * MEMBER);
+fn read_shard_info(reader: &mut Reader<'_>, nodes: &[NodeId]) -> Result<ShardInfo> {
+    let members_index = reader.varint()?;
+    let next_replica = reader.varint()?;
+    let slots = reader.slots()?;
+    let count = reader.count(REPLICAS_MAX, 3)?;
+    let mut replicas = Vec::with_capacity(count);
+    for _ in 0..count {
+        let id = ReplicaId(reader.varint()?);
+        let node = *nodes.get(reader.bounded(NODES_MAX as u64)? as usize).ok_or("a replica is on no node")?;
+        let flags = reader.u8()?;
+        if flags & !(LEARNER | MEMBER) != 0 {
+            return Err("a replica has unknown flags");
         }
+        replicas.push(ReplicaInfo { id, node, learner: flags & LEARNER != 0, member: flags & MEMBER != 0 });
     }
-
-    fn read(reader: &mut Reader<'_>, nodes: &[NodeId]) -> Result<Self> {
-        let members_index = reader.varint()?;
-        let next_replica = reader.varint()?;
-        let slots = reader.slots()?;
-        let count = reader.count(REPLICAS_MAX, 3)?;
-        let mut replicas = Vec::with_capacity(count);
-        for _ in 0..count {
-            let id = ReplicaId(reader.varint()?);
-            let node = *nodes.get(reader.bounded(NODES_MAX as u64)? as usize).ok_or("a replica is on no node")?;
-            let flags = reader.u8()?;
-            if flags & !(LEARNER | MEMBER) != 0 {
-                return Err("a replica has unknown flags");
-            }
-            replicas.push(ReplicaInfo { id, node, learner: flags & LEARNER != 0, member: flags & MEMBER != 0 });
-        }
-        Ok(Self { slots, replicas, next_replica, members_index })
-    }
+    Ok(ShardInfo { slots, replicas, next_replica, members_index })
 }

@@ -14,7 +14,6 @@ mod routes;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod validate;
 
 pub use apply::{Outcome, Refusal};
 pub use change::Change;

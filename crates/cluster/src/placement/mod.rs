@@ -6,9 +6,11 @@
 mod initial;
 mod leaders;
 mod moves;
+mod observed;
 mod scene;
 mod shares;
 
 pub use leaders::leaders_wanted;
-pub use moves::{Move, Observed, Why, next_moves};
+pub use moves::next_moves;
+pub use observed::{Move, Observed, Why};
 pub use shares::replicas_wanted;

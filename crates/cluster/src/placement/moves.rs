@@ -1,55 +1,15 @@
 //! Which replicas are to come and go: what is endangered first, what is merely uneven last.
 
-use super::scene::{NodeState, Place, Scene, SceneReplica};
+use super::observed::{Move, NodeState, Observed, Why};
+use super::scene::{Place, Scene, SceneReplica};
 use super::shares::scatter;
-use crate::map::{Map, NodeInfo};
-use std::collections::{BTreeMap, BTreeSet};
-use vocab::{NodeId, ReplicaId, ShardId};
+use crate::map::Map;
+use std::collections::BTreeSet;
+use vocab::ShardId;
 
 /// Millionths off its part from which a node is worth moving data for, and those at which that ends.
 const UNEVEN: i64 = 100_000;
 const EVEN: i64 = 50_000;
-
-/// What placement has to know beside the map.
-#[derive(Clone, Debug, Default)]
-pub struct Observed {
-    /// Nodes that do not answer, but may come back: nothing is placed there, and nothing taken away.
-    pub down: BTreeSet<NodeId>,
-    /// Nodes that have not answered for as long as it takes to count them lost.
-    pub lost: BTreeSet<NodeId>,
-    /// Nodes that are to hold nothing; one without capacity is among them anyhow.
-    pub leaving: BTreeSet<NodeId>,
-    /// How much each shard holds, in bytes. One that is not named holds as much as the others.
-    pub bytes: BTreeMap<ShardId, u64>,
-}
-
-/// One replica comes, goes, or goes from one node to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Move {
-    /// Of which shard.
-    pub shard: ShardId,
-    /// The node that gets a replica. It must be filled before the other one is removed.
-    pub add: Option<NodeId>,
-    /// The replica that is removed.
-    pub remove: Option<ReplicaId>,
-    /// What for.
-    pub why: Why,
-}
-
-/// What a move is for; the more pressing first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Why {
-    /// The shard has fewer replicas than it is to have.
-    Repair,
-    /// A node is to hold nothing.
-    Drain,
-    /// A zone holds more of the shard than it must.
-    Zone,
-    /// The shard has more replicas than it is to have.
-    Surplus,
-    /// Nodes hold more or less than their part.
-    Balance,
-}
 
 /// Every move that the store needs, in the order in which they are to be made; none if all is well. Moves of one shard build
 /// on each other. A shard without a majority gets none: it waits for its nodes.
@@ -74,29 +34,6 @@ pub fn next_moves(map: &Map, observed: &Observed) -> Vec<Move> {
     level(&mut scene);
     scene.moves.sort_by_key(|step| step.why);
     scene.moves
-}
-
-impl Observed {
-    pub(super) fn state(&self, node: &NodeInfo) -> NodeState {
-        if self.lost.contains(&node.id) {
-            NodeState::Lost
-        } else if self.leaves(node) {
-            NodeState::Leaving
-        } else if self.down.contains(&node.id) {
-            NodeState::Down
-        } else {
-            NodeState::Able
-        }
-    }
-
-    pub(super) fn leaves(&self, node: &NodeInfo) -> bool {
-        self.leaving.contains(&node.id) || node.capacity == 0
-    }
-
-    pub(super) fn usual_bytes(&self) -> u64 {
-        let sum: u128 = self.bytes.values().map(|bytes| u128::from(*bytes)).sum();
-        (sum / self.bytes.len().max(1) as u128) as u64
-    }
 }
 
 /// Replaces what is on nodes of that state, and, with the lost ones, fills up to what the shard is to have.

@@ -1,6 +1,6 @@
 //! The store as it will be once the moves decided so far are done.
 
-use super::moves::{Move, Observed, Why};
+use super::observed::{Move, NodeState, Observed, Why};
 use super::shares::{meta_replicas, shares, zone_max};
 use crate::map::{Map, ShardInfo};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,18 +28,6 @@ pub(super) struct SceneNode {
     load: u64,
     /// Places of the shards that it holds.
     pub(super) shards: Vec<u32>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NodeState {
-    /// Takes and gives.
-    Able,
-    /// Does not answer now: keeps what it has, and takes nothing.
-    Down,
-    /// Does not answer and will not: what it had is gone.
-    Lost,
-    /// Is to hold nothing.
-    Leaving,
 }
 
 pub(super) struct SceneShard {
@@ -226,12 +214,5 @@ impl Scene {
         if was_there {
             self.order.insert((self.fullness(place), place));
         }
-    }
-}
-
-impl NodeState {
-    /// What is there stays there.
-    pub(super) fn counts(self) -> bool {
-        matches!(self, Self::Able | Self::Down)
     }
 }

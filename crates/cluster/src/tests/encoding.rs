@@ -220,21 +220,13 @@ fn fuzz_maps_and_changes_no_bytes_make_them_panic_or_run_away() {
     assert!(maps > 0 && changes > 0, "{maps} maps and {changes} changes were still readable");
 }
 
-/// Optimised, a map of the largest store that placement is tested with is small and read in no time.
 #[test]
-#[ignore = "takes an optimised build to be worth reading"]
 fn a_large_map_is_compact() {
     let map = super::large(1000, 100_000);
     let bytes = map.encode();
-    let began = Instant::now();
-    let read = Map::decode(&bytes).unwrap();
-    let took = began.elapsed();
-    println!("100,000 shards on 1,000 nodes: {} bytes, read in {took:?}", bytes.len());
-    assert_eq!(read, map);
-    assert!(bytes.len() < 10_000_000 && took < Duration::from_millis(100));
-    let began = Instant::now();
+    assert_eq!(Map::decode(&bytes).unwrap(), map);
+    assert!(bytes.len() < 10_000_000, "{} bytes", bytes.len());
     let routes = crate::Routes::from(&super::large(10, 100));
-    println!("routes of 100 shards with their map: {:?}", began.elapsed());
     assert_eq!(routes.shards().count(), 101);
     assert_eq!(routes.replicas(ShardId(100)).len(), 3);
 }

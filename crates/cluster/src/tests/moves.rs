@@ -4,7 +4,6 @@ use super::{all, drawn, large, node, nodes};
 use crate::placement::{Move, Observed, Why, next_moves};
 use crate::{Map, ReplicaInfo};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
 use vocab::{NodeId, Prng, ReplicaId, ShardId, StoreId};
 
 fn initial(of: &[(&str, u64)], shards: u32) -> Map {
@@ -279,47 +278,35 @@ fn drawn_stores_are_repaired_and_settle() {
     }
 }
 
-/// The store of a thousand nodes: what each occasion costs, and what comes of it.
+/// A store of a thousand nodes: what each occasion moves, and how even the store is afterwards.
 #[test]
-#[ignore = "takes an optimised build to be worth reading"]
-fn a_large_store_is_planned_in_no_time() {
+fn a_large_store_moves_no_more_than_it_must() {
     let map = large(1000, 100_000);
-    let timed = |what: &str, map: &Map, observed: &Observed| {
-        let began = Instant::now();
+    let planned = |what: &str, map: &Map, observed: &Observed| {
         let moves = next_moves(map, observed);
-        let took = began.elapsed();
         let after = done(map, &moves);
         let living: BTreeSet<NodeId> = all(map).into_iter().filter(|node| !observed.lost.contains(node)).collect();
         let (least, most) = spread(&after, &observed.bytes, &living);
-        println!("{what}: {:?} in {took:?}, then {least:.3} to {most:.3}", whys(&moves));
-        assert!(took < Duration::from_secs(2));
-        assert_eq!(zone_crowd(&after), 1);
-        assert!(least > 0.9 && most < 1.1);
+        assert_eq!(zone_crowd(&after), 1, "{what}");
+        assert!(least > 0.9 && most < 1.1, "{what}: {:?}, then {least:.3} to {most:.3}", whys(&moves));
         moves
     };
-    assert_eq!(timed("all is well", &map, &Observed::default()), []);
+    assert_eq!(planned("all is well", &map, &Observed::default()), []);
     let mut grown = map.clone();
     (1001..=1100).for_each(|id| drop(grown.nodes.insert(NodeId(id), node(id, &format!("z{}", id % 5), 2))));
-    let moves = timed("a hundred nodes join", &grown, &Observed::default()).len();
+    let moves = planned("a hundred nodes join", &grown, &Observed::default()).len();
     // Their part: 200 of 1700 of the capacity.
     assert!(moves as f64 <= 300_000.0 * 200.0 / 1700.0 * 1.05, "{moves} moves");
     let zone: Vec<u64> = (1..=1000).filter(|id| id % 5 == 0).collect();
-    timed("a zone is lost", &map, &lose(&zone));
+    planned("a zone is lost", &map, &lose(&zone));
     let mut prng = Prng::new(1);
     let bytes = map.data_shards().map(|(id, _)| (id, 1 + prng.below(4_000_000_000))).collect();
-    timed("sizes differ", &grown, &Observed { bytes, ..lose(&[3, 4]) });
+    planned("sizes differ", &grown, &Observed { bytes, ..lose(&[3, 4]) });
 
-    let began = Instant::now();
-    let alive = all(&map);
-    let leaders = crate::placement::leaders_wanted(&map, &alive, &BTreeMap::new());
-    println!("leaders from nothing: {:?}", began.elapsed());
-    let alive = alive.into_iter().filter(|node| !zone.contains(&node.0)).collect();
-    let began = Instant::now();
+    let leaders = crate::placement::leaders_wanted(&map, &all(&map), &BTreeMap::new());
+    let alive = all(&map).into_iter().filter(|node| !zone.contains(&node.0)).collect();
     let without = crate::placement::leaders_wanted(&map, &alive, &leaders);
-    println!("leaders without a zone: {:?}", began.elapsed());
-    let began = Instant::now();
+    assert!(without.values().all(|node| !zone.contains(&node.0)));
     let after = crate::placement::leaders_wanted(&map, &all(&map), &without);
-    let took = began.elapsed();
-    println!("leaders given back: {took:?}");
-    assert!(took < Duration::from_secs(2) && after.values().any(|node| zone.contains(&node.0)));
+    assert!(after.values().any(|node| zone.contains(&node.0)), "leaders are given back");
 }
