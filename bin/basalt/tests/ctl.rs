@@ -66,7 +66,7 @@ fn http(port: u16, method: &str, path: &str, headers: &str, body: &str) -> (u16,
     let length = body.len();
     write!(
         stream,
-        "{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
     )
     .unwrap();
     let mut answer = String::new();
