@@ -7,7 +7,7 @@ const VARIABLE: &str = "BASALT_COMMIT";
 
 fn main() {
     println!("cargo:rerun-if-env-changed={VARIABLE}");
-    // Whoever builds without the history may say which commit it is.
+    // A build without the history may name its commit.
     if std::env::var_os(VARIABLE).is_some() || std::env::var("PROFILE").as_deref() != Ok("release") {
         return;
     }

@@ -43,7 +43,7 @@ pub enum Change {
         /// What it is to hold.
         now: NodeInfo,
     },
-    /// A node leaves for ever. It must hold no replica.
+    /// A node leaves permanently. It must hold no replica.
     ForgetNode(NodeId),
     /// A shard is to have a replica on one more node. The shard's leader then makes it a member of the group, and reports
     /// that.
@@ -145,7 +145,7 @@ pub enum Change {
         child: ShardId,
     },
     /// One replica of a shard that has lost its majority is chosen to go on alone. As long as the plan runs, no other may:
-    /// this one may have, although nobody has heard of it.
+    /// this one may have, although it has not reported.
     ChooseSurvivor {
         /// For which plan.
         plan: PlanId,

@@ -1,9 +1,9 @@
 //! Keys that are watched while they are absent.
 //!
 //! A record has a version, an absent key has none: that it was made and removed again cannot be seen from what is left.
-//! So whoever watches an absent key says so here before looking, and entries that make such a key count it. A change
-//! of leader needs no more: the new one is another node, where EXEC is sent elsewhere, or the same, which has applied
-//! every entry in between.
+//! So a connection that watches an absent key registers it here before it looks.
+//! Entries that make such a key count it. A change of leader needs no more: the new leader is another node,
+//! to which EXEC is redirected, or the same node, which has applied every entry in between.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -51,7 +51,7 @@ impl AbsentKeys {
         }
     }
 
-    /// Nobody knows what happened to the keys.
+    /// The history of the keys is unknown.
     pub(crate) fn made_all(&self) {
         self.lock().values_mut().for_each(|watched| watched.made += 1);
     }

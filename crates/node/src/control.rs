@@ -179,7 +179,7 @@ impl Control {
         Some(self.director.as_ref()?.picture(self.map.as_deref()?, self.now))
     }
 
-    /// What this node tells of itself, to whoever leads the metadata group; about twice a second.
+    /// This node's report to the leader of the metadata group, sent about twice a second.
     pub fn reported(&mut self, report: NodeReport, meta: Option<NodeId>, actions: &mut Vec<Action>) {
         let (me, now) = (self.me.id, self.now);
         match (&mut self.director, meta) {

@@ -52,9 +52,9 @@ pub struct ShardView {
     fresh_ms: AtomicU64,
     /// Up to which entry the replica had known all to be committed before it was started.
     replayed_at: AtomicU64,
-    /// Somebody has used the lease since this was looked at.
+    /// A read has used the lease since this was looked at.
     lease_used: AtomicBool,
-    /// Somebody wants a read that is less old than this replica knows itself to be.
+    /// A `lag` read needs a tighter bound on staleness than this replica knows.
     fresh_wanted: AtomicBool,
     /// The newest entry that is being, or has been, written to the tree: ahead of the applied index for a moment.
     writing: AtomicU64,
@@ -66,7 +66,7 @@ pub struct ShardView {
     expired: AtomicU64,
     /// Whether there may be elements to collect.
     has_garbage: AtomicBool,
-    /// Somebody waits for followers.
+    /// A WAIT waits for followers.
     followers_wanted: AtomicBool,
     /// Of the leader: up to which entry each voting follower that is heard of holds the log.
     followers: Mutex<Vec<u64>>,
@@ -350,7 +350,7 @@ impl ShardView {
         self.writing.store(index, Ordering::SeqCst);
     }
 
-    /// Whether somebody wants to know what followers hold.
+    /// Whether a session asks what followers hold.
     pub fn watch_followers(&self, wanted: bool) {
         self.followers_wanted.store(wanted, Ordering::Release);
     }

@@ -209,7 +209,7 @@ fn a_follower_at_rest_does_not_take_a_node_that_leads_no_more_for_its_leader() {
     let (follower, next) = ((leader + 1) % 3, (leader + 2) % 3);
     world.set(leader);
     world.rest();
-    // The lead changes hands where this follower does not hear of it; whoever led goes on beating.
+    // The lead changes hands where this follower does not hear of it; the old leader still sends heartbeats.
     world.cut.extend([(follower, next), (next, follower)]);
     world.deliver(next, leader, PeerMessage::Order { shard: SHARD, order: Order::Transfer { to: id_of(next) } });
     world.run(500);
@@ -235,7 +235,7 @@ fn who_asks_a_follower_at_rest_how_old_it_is_is_told_soon() {
     world.set(leader);
     for _ in 0..2 {
         world.rest();
-        assert!(world.lag_ms(follower) > 1_000, "nobody has asked");
+        assert!(world.lag_ms(follower) > 1_000, "no read has asked");
         world.view(follower).want_fresh();
         world.run(100);
         assert!(world.lag_ms(follower) <= 100, "{} ms", world.lag_ms(follower));

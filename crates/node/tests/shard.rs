@@ -102,7 +102,7 @@ impl Model {
         self.values.insert(key, Value { text, expire_at_ms, version: None });
     }
 
-    /// Whether the key has this version; one written in this batch has one that nobody knows yet.
+    /// Whether the key has this version; one written in this batch has one that is not known yet.
     fn has_version(&self, key: &str, version: u64) -> bool {
         self.live(key).map_or(version == 0, |value| value.version == Some(version))
     }

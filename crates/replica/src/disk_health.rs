@@ -81,7 +81,7 @@ impl DiskHealth {
         self.patient.store(true, Ordering::Release);
     }
 
-    /// The node stops: a write that waits for room fails instead. Nobody was told that it was made.
+    /// The node stops: a write that waits for room fails instead. No client was told that it was made.
     pub fn stop_waiting(&self) {
         self.gives_up.store(true, Ordering::Release);
     }

@@ -132,8 +132,8 @@ impl Log {
         Ok(groups.into_iter().map(|group| ShardId((group - 1) as u32)).collect())
     }
 
-    /// Writes as `write` does, for a caller that tells nobody of it before the next `sync`: until then it may be in the
-    /// memory of this process only. Waits for room, descriptors and memory.
+    /// Writes as `write` does, for a caller that acknowledges nothing before the next `sync`: until then it may be in
+    /// the memory of this process only. Waits for room, descriptors and memory.
     pub fn stage(&self, write: &LogWrite) -> Result<()> {
         self.append(write, false)
     }
@@ -416,7 +416,7 @@ mod tests {
         }
     }
 
-    /// As many a kill of the process finds it: what nobody was told of may be missing, all else is in the file.
+    /// As many a kill of the process finds it: unacknowledged writes may be missing, all else is in the file.
     #[test]
     fn what_is_staged_is_read_at_once_and_is_in_the_file_after_a_write_or_a_sync() {
         const BYTES: usize = 1000;

@@ -1,5 +1,5 @@
-//! What is to be written to the log: a list of operations of any number of groups. Cheap to make; whoever writes it
-//! encodes it.
+//! What is to be written to the log: a list of operations of any number of groups. Cheap to make; the thread
+//! that writes it encodes it.
 
 use crate::ready::SnapshotPoint;
 use raft::eraftpb::{ConfState, Entry, EntryType, HardState};
@@ -125,7 +125,7 @@ impl LogWrite {
 
     pub(crate) fn entries(&mut self, shard: ShardId, entries: Vec<Entry>) {
         let bytes = entries.iter().map(|entry| entry.data.len() + ENTRY_OVERHEAD_BYTES).sum();
-        // A term's first entry is nobody's write, but an index that was committed must not be given to another entry.
+        // A term's first entry is no client's write, but an index that was committed must not get another entry.
         let vital = |entry: &Entry| is_member_change(entry) || &entry.context[..] == SYNC || entry.data.is_empty();
         let vital = entries.iter().any(vital);
         self.push(shard, Op::Entries(entries), bytes, vital);

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use vocab::ShardId;
 
-/// See the module's words.
+/// A log in memory that loses and damages entries as a disk does.
 #[derive(Debug, Default)]
 pub struct MemoryLog {
     state: Mutex<State>,
@@ -90,7 +90,7 @@ impl MemoryLog {
         self.lock().full
     }
 
-    /// An entry goes bad: whoever reads it is told so.
+    /// An entry goes bad: reading it is an error.
     pub fn corrupt(&self, shard: ShardId, index: u64) {
         self.lock().corrupt.insert((shard, index));
     }

@@ -131,7 +131,7 @@ impl Replica {
 
     /// Whether everything committed when this replica began to lead is applied: only then may it answer reads. That is
     /// so from the first entry of its own term on. What is committed since and not yet applied here was acknowledged to
-    /// nobody, and no follower shows it: see `lets_tell`.
+    /// no client, and no follower shows it: see `lets_tell`.
     #[must_use]
     pub fn serves(&self) -> bool {
         self.is_leader() && self.applied_term == self.raw.raft.term
@@ -421,7 +421,7 @@ impl Replica {
         self.raw.campaign().is_ok() || ready
     }
 
-    /// Its group has only just been made out of another one: it has promised nobody anything, whatever its term is.
+    /// Its group has only just been made out of another one: it has made no promises, whatever its term is.
     pub fn begin_anew(&mut self) {
         self.timer.speak();
     }
@@ -495,7 +495,7 @@ impl Replica {
         self.raw.raft.lead_transferee.is_some()
     }
 
-    /// Whether nobody else votes.
+    /// Whether this is the only voter.
     #[must_use]
     pub fn is_alone(&self) -> bool {
         let members = self.raw.store().conf_state();
@@ -608,7 +608,7 @@ impl Replica {
         if self.is_alone() && self.raw.store().conf_state().learners.is_empty() {
             return u64::MAX;
         }
-        // Whoever leads next is to have what others lack then: everyone keeps a little.
+        // The next leader needs the entries that others lack: everyone keeps a little.
         let lacking = self.followers().iter().map(|of| needed_by(&self.raw.raft, of)).min().unwrap_or(u64::MAX);
         let slack = self.marks.newest(self.keep_bytes / 8) + 1;
         let last = self.raw.raft.raft_log.last_index();
@@ -669,7 +669,7 @@ impl Replica {
         let members = Members::from(&state);
         write.members(self.shard(), state, entry.index, true);
         // raft-rs goes on leading without a vote, and ends the process where it looks for its own progress. Those that stay
-        // are told before: the last of them may not know that it needs nobody's vote, and wait for that of one who is gone.
+        // are told before: the last of them may not know that it needs no other vote, and wait for one who is gone.
         if self.is_leader() && !self.raw.raft.promotable() {
             let term = self.term();
             self.lets_tell(entry.index);

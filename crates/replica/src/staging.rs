@@ -1,6 +1,6 @@
 //! What was appended to a log file and waits to be written past the page cache (open(2), `O_DIRECT`).
 //!
-//! Whoever appends copies bytes into a buffer here and goes on; whoever fsyncs writes the buffer first. So the thread that
+//! An append copies bytes into a buffer here and returns; an fsync writes the buffer first. So the thread that
 //! waits for the disk does not touch what another processor has in its caches, an fsync has only the device's own cache
 //! to wait for, and a write costs a third of the processor time that it takes through pages. Only over what the
 //! file has already: such a write changes neither its length nor where it lies.
@@ -50,7 +50,7 @@ pub(crate) struct Staging {
 #[derive(Default)]
 struct State {
     open: Option<Open>,
-    /// What is being written, and where; or was to be, if nobody writes: that comes before all else.
+    /// What is being written, and where; or was to be, if no write is under way: that comes before all else.
     under_way: Option<(u64, Arc<UnitBuffer>)>,
     /// To be used again, if there is one.
     spare: Option<UnitBuffer>,
@@ -101,8 +101,8 @@ impl Staging {
         Ok(synced)
     }
 
-    /// What was taken until now, to be written by the ring; whoever gets it calls `end_aside` when that is over. None if
-    /// somebody else writes, or an fsync is wanted for what is in the file already.
+    /// What was taken until now, to be written by the ring; the caller calls `end_aside` when that is over. None if
+    /// another thread writes, or an fsync is wanted for what is in the file already.
     pub(crate) fn begin_aside(&self) -> Option<StagedWrite> {
         let _writing = self.writing.try_lock().ok()?;
         let mut state = self.state();
@@ -332,7 +332,7 @@ mod tests {
         assert!(!staging.take(END as u64 - 10, &[1; 11], END as u64).unwrap(), "the file would be longer");
     }
 
-    /// Readers while one thread takes and another writes: nobody sees what is no longer, or not yet, the file's.
+    /// Readers while one thread takes and another writes: none sees bytes that are not, or not yet, the file's.
     #[test]
     fn readers_see_all_that_was_taken_while_it_is_written() {
         let (_dir, staging) = file_of(&[]);

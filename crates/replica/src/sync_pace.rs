@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// Writes after which it is looked at anew.
 const WINDOW: u32 = 16;
 
-/// Fsyncs and writes of late. Only whether the log is fast hangs on it.
+/// Recent fsyncs and writes. They decide only whether the log counts as fast.
 #[derive(Debug, Default)]
 pub(crate) struct SyncPace {
     writes: AtomicU32,
@@ -17,7 +17,7 @@ pub(crate) struct SyncPace {
 }
 
 impl SyncPace {
-    /// Notes a write of so many bytes; answers whether about every other one, or more of them, had an fsync of late.
+    /// Notes a write of so many bytes; answers whether about every other one, or more of them, had an fsync recently.
     pub(crate) fn wrote(&self, bytes: usize) -> bool {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         if self.writes.fetch_add(1, Ordering::Relaxed) + 1 >= WINDOW {
@@ -32,7 +32,7 @@ impl SyncPace {
         self.syncs.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether about every other write, or more of them, had an fsync of late.
+    /// Whether about every other write, or more of them, had an fsync recently.
     pub(crate) fn is_often(&self) -> bool {
         self.often.load(Ordering::Relaxed)
     }

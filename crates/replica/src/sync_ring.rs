@@ -44,7 +44,7 @@ pub(crate) struct SyncRing {
 /// Invariant: no outcome while one is under way.
 #[derive(Default)]
 struct State {
-    /// None as long as nobody wants one, and after it has failed.
+    /// None until one is wanted, and after it has failed.
     writer: Option<DurableWriter>,
     under_way: Option<UnderWay>,
     /// Of the last one, until it is told.
@@ -157,7 +157,7 @@ mod tests {
 
     /// Writes of many sizes, some made durable by the ring and some otherwise, against a plain copy.
     #[test]
-    fn what_is_under_way_is_in_the_file_when_it_is_over_whoever_comes_between() {
+    fn what_is_under_way_is_in_the_file_when_it_is_over_despite_other_writes_between() {
         let dir = tempfile::tempdir().unwrap();
         let (fs, mut writer, _) = open(dir.path());
         if fs.open_ring().is_err() {

@@ -15,7 +15,7 @@ use vocab::ReplicaId;
 fn settled(sync: bool, entries: usize) -> (Group, ReplicaId, ReplicaId) {
     let mut group = Group::new(1, sync, HEALTHY);
     group.quiet = true;
-    group.run_until("somebody leads", |group| group.leader().is_some());
+    group.run_until("a leader is elected", |group| group.leader().is_some());
     for _ in 0..entries {
         group.propose().unwrap();
     }
@@ -228,7 +228,7 @@ fn changes_of_members_that_are_refused() {
     let crowd: Vec<_> = (10..60).map(|id| change(id, MemberKind::Learner)).collect();
     assert!(refused(&mut group, other, &[change(4, MemberKind::Learner)]), "not by a follower");
     assert!(refused(&mut group, leader, &[]), "nothing");
-    assert!(refused(&mut group, leader, &[change(0, MemberKind::Voter)]), "nobody");
+    assert!(refused(&mut group, leader, &[change(0, MemberKind::Voter)]), "an id that no replica has");
     assert!(refused(&mut group, leader, &[change(leader.0, MemberKind::Remove)]), "the leader itself");
     assert!(refused(&mut group, leader, &crowd), "too many");
     assert!(!refused(&mut group, leader, &others), "down to one voter");
@@ -262,7 +262,7 @@ fn who_leads_and_is_removed_tells_those_that_stay() {
     group
         .run_until("it has the entry", |group| group.nodes[&other].replica.as_ref().unwrap().status().last == proposed);
     group.cut.insert(leader);
-    group.run_until("nobody leads", |group| !group.nodes[&leader].leads());
+    group.run_until("no node leads", |group| !group.nodes[&leader].leads());
     group.cut.remove(&leader);
     group.node(other.0).replica().campaign().unwrap();
     group.pump(other);
@@ -280,7 +280,7 @@ fn who_leads_and_is_removed_tells_those_that_stay() {
 fn leadership_is_handed_over_and_rest_follows() {
     let (mut group, leader, other) = settled(true, 3);
     assert!(!group.node(other.0).replica().transfer_leader(leader), "only the leader hands over");
-    assert!(!group.node(leader.0).replica().transfer_leader(ReplicaId(9)), "to nobody");
+    assert!(!group.node(leader.0).replica().transfer_leader(ReplicaId(9)), "there is no such replica");
     assert!(group.node(leader.0).replica().transfer_leader(other));
     let outcome = group.node(leader.0).replica().propose(vec![1], false);
     assert!(matches!(outcome, Err(Error::HandingOver)));
@@ -289,7 +289,7 @@ fn leadership_is_handed_over_and_rest_follows() {
     let rests = |group: &Group| group.nodes.values().all(|node| node.replica.as_ref().unwrap().can_rest());
     group.run_until("everyone may rest", rests);
     group.propose().unwrap();
-    assert!(!rests(&group), "nobody rests while something is under way");
+    assert!(!rests(&group), "no replica rests while something is under way");
     assert_eq!(group.node(other.0).replica().matched_by(1), (3, 3));
     let last = group.node(other.0).replica().status().last;
     assert_eq!(group.node(other.0).replica().matched_by(last), (0, 3), "not even the leader has written it");

@@ -1,4 +1,4 @@
-//! The pieces that replies are made of. All checks of a reply's bytes are here, so that whoever reads one agrees.
+//! The pieces that replies are made of. All checks of a reply's bytes are here, so that all readers agree.
 
 use crate::ProtocolError;
 use crate::number::{parse_integer, short_number};

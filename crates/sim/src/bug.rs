@@ -23,9 +23,9 @@ pub enum Bug {
     OwnerOnce,
     /// A replica that was started again answers before it has applied what it had applied before.
     BeforeReplay,
-    /// Nobody is told that the rows which a shard's entries wait for are in memory.
+    /// The shard is not told that the rows which its entries wait for are in memory.
     LostRows,
-    /// A read is answered from what the node has, whoever leads.
+    /// A read is answered from what the node has, even if another node leads.
     ReadAnywhere,
     /// A replica that does not lead answers whatever was promised, with what it has.
     BlindReplica,

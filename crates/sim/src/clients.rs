@@ -150,7 +150,7 @@ impl World {
         for each in std::mem::take(&mut self.clients[number].twins).into_iter().chain([operation]) {
             let slot = slot_of(&key_name(self.history.operations()[each].group, 0));
             let answer = match cleared {
-                // Before or after, nobody knows.
+                // It is unknown whether this was before or after.
                 Some(shard) if self.splits.gave_away(shard, slot) => Answer::Unknown,
                 Some(shard) if self.shard_of(slot) != shard => Answer::Refused,
                 _ => answer.clone(),

@@ -35,7 +35,7 @@ impl World {
         Ok(())
     }
 
-    /// A node tells whoever directs of itself.
+    /// A node reports to the director.
     fn report(&mut self, place: Place) -> Outcome {
         let report = self.hosts[place].report(self.moment(place));
         let read = NodeReport::decode(&report.encode());

@@ -60,7 +60,7 @@ impl World {
         }
     }
 
-    /// Goes on with what is left, once somebody can be asked for it.
+    /// Goes on with what is left, once a node can be asked for it.
     pub(crate) fn recover(&mut self, map: &Map) -> Outcome {
         let lost = self.shaping.lost.clone();
         let begun = |plan: &cluster::Plan| {
@@ -153,7 +153,7 @@ impl World {
         };
         let leader = self.leader_place(ShardId::META).and_then(|place| self.hosts[place].process.as_ref());
         let view = leader.and_then(|process| process.core.shard(ShardId::META)).map(|shard| shard.view().clone());
-        let view = view.ok_or("nobody leads the metadata group")?;
+        let view = view.ok_or("the metadata group has no leader")?;
         let begun = format!("plan {} is begun: ", plan.id);
         let events = newest_events(&view, EVENTS).map_err(|e| e.to_string())?;
         match events.iter().any(|event| event.text.starts_with(&begun)) {

@@ -53,7 +53,7 @@ impl LogStore for DiskLog {
     }
 }
 
-/// See the module's words.
+/// A node's disk: the log and the trees' files.
 #[derive(Default)]
 pub struct Disk {
     /// The log.

@@ -14,7 +14,7 @@ use vocab::{NodeId, ShardId};
 /// A node's number in a run, from 0.
 pub type Place = usize;
 
-/// See the module's words.
+/// An event of the simulated world.
 pub enum Event {
     /// Something comes to a node; void if its `life` is another by then, if one is named.
     At(Place, Option<u64>, NodeEvent),

@@ -126,7 +126,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// See the module's words.
+/// What clients asked and were told, in order.
 #[derive(Default)]
 pub struct History {
     operations: Vec<Operation>,

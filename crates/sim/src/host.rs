@@ -86,7 +86,7 @@ pub struct Process {
     pub(crate) cache: Arc<RowCache>,
 }
 
-/// See the module's words.
+/// One simulated node: its core, its disk and its clocks.
 pub struct Host {
     /// What it says of itself.
     pub info: NodeInfo,

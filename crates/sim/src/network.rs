@@ -31,7 +31,7 @@ impl Default for LinkState {
     }
 }
 
-/// See the module's words. Places are numbers of nodes.
+/// The links between nodes. Places are numbers of nodes.
 pub struct Network {
     places: usize,
     links: Vec<LinkState>,

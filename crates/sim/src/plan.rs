@@ -7,7 +7,7 @@ use vocab::Prng;
 /// Two ticks, and what messages take.
 const SLACK_US: u64 = 150_000;
 
-/// See the module's words. All of it follows from the seed.
+/// The kind of run. All of it follows from the seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Nodes.

@@ -256,7 +256,7 @@ fn unmet(action: Action, value: &Value) -> Option<Seen> {
     }
 }
 
-/// What an error says about the request: that nothing was written, or that nobody knows.
+/// What an error says about the request: that nothing was written, or that this is unknown.
 fn refused(text: &str) -> Option<Answer> {
     const NOT_DONE: &[&str] = &[
         "MOVED ",

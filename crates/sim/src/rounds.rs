@@ -149,7 +149,7 @@ impl World {
         let ops = write.ops().to_vec();
         match host.disk.log.write(write, sync) {
             Ok(()) => {
-                // Only now: what a crash or a failed fsync takes was told to nobody.
+                // Only now: what a crash or a failed fsync takes was not acknowledged.
                 for (shard, op) in &ops {
                     if let Some(replica) = process.core.shard(*shard).map(|shard| shard.replica().me()) {
                         self.groups.entry(*shard).or_default().wrote(replica, op)?;

@@ -39,7 +39,7 @@ impl<E> Ord for Due<E> {
     }
 }
 
-/// See the module's words.
+/// The pending events, in order of virtual time.
 pub struct Schedule<E> {
     heap: BinaryHeap<Reverse<Due<E>>>,
     now: Micros,

@@ -16,7 +16,7 @@ const NODES_MIN: usize = 3;
 const SHARDS_MAX: usize = 8;
 /// How many of a thousand looks want a shard divided, where shards are.
 const SPLITS_PER_MILLE: u64 = 60;
-/// After the death of a node, no plan is begun for so long: nobody has noticed yet.
+/// After the death of a node, no plan is begun for so long: no node has noticed yet.
 const SHOCK: Micros = 10 * SECOND;
 /// The text of the last plan of a run.
 const LAST: &str = "the last plan";
@@ -216,7 +216,7 @@ impl World {
         let pictures = self.hosts.iter().filter_map(|host| host.process.as_ref()?.control.picture());
         let plans = pictures.flat_map(|picture| picture.plans).filter(|plan| plan.id == id.0);
         let waits: Vec<String> = plans.map(|plan| format!("waits for {:?}", plan.waits_for)).collect();
-        if waits.is_empty() { "nobody directs".to_owned() } else { waits.join(", ") }
+        if waits.is_empty() { "no node directs".to_owned() } else { waits.join(", ") }
     }
 
     /// A node crashes, and when it comes back the files of one of its trees are damaged. Not while another replica of the

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::Xxh3;
 /// Lines that are kept for a failure's report.
 const LAST_LINES: usize = 200;
 
-/// See the module's words.
+/// The log of events, and its hash.
 pub struct Trace {
     hash: Xxh3,
     last: VecDeque<String>,

@@ -38,7 +38,7 @@ pub enum Medium {
 pub struct TreeFiles {
     image: Image,
     medium: Medium,
-    /// A bit of the image is wrong: whoever reads it is told so.
+    /// A bit of the image is wrong: reading it is an error.
     damaged: bool,
 }
 
@@ -140,7 +140,7 @@ pub enum Flaw {
     ForgetsLast,
 }
 
-/// See the module's words.
+/// A shard's tree in memory, with the image that survives a crash.
 pub struct Tree {
     folders: Folders,
     files: SharedFiles,
@@ -307,7 +307,7 @@ impl Engine for Tree {
         }
         held.medium = lock(&self.files).medium;
         match held.medium {
-            // As with links: rows that nobody wants are among them.
+            // As with links: unwanted rows are among them.
             Medium::Sound => held.image = Image { rows, meta: Arc::new(all), index },
             Medium::Full => return Err(Error::Full { path: place() }),
             Medium::Failing => {

@@ -14,7 +14,7 @@ pub struct WorkShape {
     pub expires: bool,
     /// FLUSHALL.
     pub clears: bool,
-    /// Writes that nobody waits for.
+    /// Writes whose answers no client waits for.
     pub careless: bool,
     /// Reads that any replica may answer, of a thousand.
     pub weak: u64,
@@ -37,7 +37,7 @@ impl Workload {
         Self { prng, groups, shape, values: 0, versions: BTreeMap::new() }
     }
 
-    /// Somebody was told of a version; `None`: that there is none.
+    /// A client was told of a version; `None`: that there is none.
     pub fn learn(&mut self, group: usize, key: Key, version: Option<u64>) {
         self.versions.insert((group, key), version.unwrap_or(0));
     }

@@ -54,7 +54,7 @@ pub struct Counts {
     pub recoveries: u64,
 }
 
-/// See the module's words.
+/// A simulated store: nodes, disks, network, clients and an operator.
 pub struct World {
     pub(crate) schedule: Schedule<Event>,
     pub(crate) trace: Trace,
@@ -239,7 +239,7 @@ impl World {
     fn at_node(&mut self, place: Place, life: Option<u64>, event: NodeEvent) -> Outcome {
         let host = &mut self.hosts[place];
         if life.is_some_and(|life| life != host.life) || host.process.is_none() {
-            self.nobody_there(event);
+            self.arrive_at_dead_node(event);
             return Ok(());
         }
         if host.paused {
@@ -250,7 +250,7 @@ impl World {
     }
 
     /// What comes to a node that is down.
-    fn nobody_there(&mut self, event: NodeEvent) {
+    fn arrive_at_dead_node(&mut self, event: NodeEvent) {
         match event {
             NodeEvent::Request(operation, ..) => self.refuse(operation, None),
             NodeEvent::Rows(task) => {
@@ -268,7 +268,7 @@ impl World {
         if self.hosts[place].process.is_some() || self.shaping.is_gone(place) {
             return Ok(());
         }
-        // Which of two clocks that differ is right cannot be told by a node that meets nobody else first.
+        // Which of two clocks that differ is right cannot be told by a node that has met no other.
         self.hosts[place].clock.set_right();
         let (now, seed) = (self.moment(place), self.prng.next_u64());
         let shape = Shape { shards: self.plan.shards, replication_factor: self.plan.replication };
@@ -332,7 +332,7 @@ impl World {
             && self.prng.happens(500)
             && !disk.log.inner().is_full()
         {
-            // It had reached the disk, and nobody was told.
+            // It had reached the disk, unacknowledged.
             _ = replica::LogStore::write(&*disk.log, write, false);
         }
         let unsynced = disk.log.inner().unsynced();
@@ -340,7 +340,7 @@ impl World {
         disk.crash_keeping(kept);
         self.note(format_args!("node {} crashes; {kept} of {unsynced} log writes are kept", place + 1));
         for event in std::mem::take(&mut self.held[place]) {
-            self.nobody_there(event);
+            self.arrive_at_dead_node(event);
         }
         self.link_down(place);
     }

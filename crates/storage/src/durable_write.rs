@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_in_the_file_and_whoever_waits_hears_of_it() {
+    fn what_was_written_is_in_the_file_and_waiters_hear_of_it() {
         let Some(mut writer) = required(URING, DurableWriter::new()) else { return };
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");

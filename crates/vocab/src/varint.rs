@@ -1,4 +1,4 @@
-//! Numbers in as few bytes as they need: seven bits a byte, the lowest first. Whoever reads them decides how strict to be.
+//! Numbers in as few bytes as they need: seven bits a byte, the lowest first. The reader decides how strict to be.
 
 /// Appends `value`.
 pub fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {

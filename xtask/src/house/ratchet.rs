@@ -18,7 +18,7 @@ const STALE: &str = "run `cargo xtask house --shrink`";
 
 /// Sums over all crates that the excuses may not exceed: an excuse more in one place is one less in another.
 const CEILINGS: Figures =
-    Figures { circle_files: 400, circle_folders: 250, banned_words: 1000, extra_impls: BTreeMap::new() };
+    Figures { circle_files: 400, circle_folders: 250, banned_words: 12, extra_impls: BTreeMap::new() };
 /// Whether an excuse that is larger than what stands is a breach.
 const STALE_EXCUSES_FAIL: bool = false;
 /// The same for the extra `impl` blocks of all types together.

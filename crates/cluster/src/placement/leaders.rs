@@ -6,7 +6,7 @@ use vocab::{NodeId, ShardId};
 
 /// The node that is to lead each shard, among the voters on `alive` nodes. A shard without such a voter is left out.
 ///
-/// Whoever leads now stays, unless some node leads at least one shard more or less than its part (by capacity) and that
+/// The present leader stays, unless a node leads at least one shard more or less than its part (by capacity) and that
 /// can be helped. A shard without a leader gets the voter whose node leads least; of equals, the first. The metadata group is
 /// moved only off a node that is gone.
 #[must_use]

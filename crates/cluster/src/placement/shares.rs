@@ -10,7 +10,7 @@ pub(super) fn shares(total: u64, weights: &[u128], caps: &[u64]) -> Vec<u64> {
     let mut shares = vec![0u64; weights.len()];
     let mut open: Vec<usize> = (0..weights.len()).filter(|&i| weights[i] > 0).collect();
     let mut left = total;
-    // Whoever cannot take its part takes its cap; what it leaves goes to the others, who may reach theirs by that.
+    // Water-filling: cap the nodes that are full, share the rest among the others, repeat until no more become full.
     loop {
         let weight: u128 = open.iter().map(|&i| weights[i]).sum();
         let is_full = |i: usize| u128::from(left) * weights[i] >= u128::from(caps[i]) * weight;

@@ -127,7 +127,7 @@ fn drawn_stores_are_led_evenly() {
     }
 }
 
-/// Whoever is more than one shard off its part cannot be helped by anyone that it shares a shard with.
+/// A node more than one shard off its part shares no shard with a node that could help it.
 fn assert_even(map: &Map, alive: &BTreeSet<NodeId>, wanted: &Leaders) {
     let counts: BTreeMap<NodeId, f64> =
         map.nodes.keys().copied().zip(counts(map, wanted).iter().map(|c| *c as f64)).collect();

@@ -1,4 +1,4 @@
-//! INCR and its kin: strings as numbers.
+//! INCR, DECR and the like: strings as numbers.
 
 use super::args::{self, NOT_FLOAT, NOT_INTEGER, string_of};
 use super::call::{Call, Handler, Outcome};

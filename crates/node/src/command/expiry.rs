@@ -1,4 +1,4 @@
-//! When keys cease to be seen: EXPIRE, TTL, PERSIST and their kin.
+//! When keys cease to be seen: EXPIRE, TTL, PERSIST and the like.
 
 use super::args::{int, is_word};
 use super::call::{Call, Error, Handler, Outcome};
@@ -86,7 +86,7 @@ fn expire(call: &mut Call<'_>, command: &str, scale: i64, from_now: bool) -> Out
     Ok(())
 }
 
-/// Answers a figure of the time of expiry and of now; -1 if the key stays for ever, -2 if it is absent.
+/// Answers a figure of the time of expiry and of now; -1 if the key has no expiry, -2 if it is absent.
 fn tell(call: &mut Call<'_>, figure: fn(i64, i64) -> i64) -> Outcome {
     let record = call.space.get(call.args[1])?;
     let now = call.space.now_ms() as i64;

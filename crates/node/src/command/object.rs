@@ -20,7 +20,7 @@ pub(super) fn handler(name: &str) -> Option<Handler> {
         "OBJECT|ENCODING" => |call| object(call, |space, key, record| encoding(space, key, record).map(Answer::Word)),
         // One owner: values are not shared between keys.
         "OBJECT|REFCOUNT" => |call| object(call, |_, _, _| Ok(Answer::Count(1))),
-        // A read leaves no trace, so nobody knows better than "just now".
+        // Reads are not recorded, so "just now" is the best answer there is.
         "OBJECT|IDLETIME" => |call| object(call, |_, _, _| Ok(Answer::Count(0))),
         "OBJECT|FREQ" => |call| object(call, |_, _, _| Err(NO_FREQUENCY.into())),
         "MEMORY|USAGE" => memory_usage,

@@ -101,7 +101,7 @@ impl Unit {
         }
     }
 
-    /// The time of expiry that SET, GETEX and their kin (`command`) mean by `text`.
+    /// The time of expiry that `text` means to SET, GETEX and the like (`command`).
     pub(super) fn expiry(self, text: &[u8], now_ms: u64, command: &str) -> Result<u64, Error> {
         let amount = resp::parse_integer(text).ok_or(NOT_INTEGER)?;
         let scale = if matches!(self, Self::Seconds | Self::AtSeconds) { 1000 } else { 1 };

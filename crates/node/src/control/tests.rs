@@ -1,4 +1,4 @@
-//! A map that cannot be kept is told to nobody.
+//! A map that cannot be kept is not published.
 #![allow(clippy::unwrap_used)]
 
 use super::*;

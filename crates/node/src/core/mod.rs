@@ -109,7 +109,7 @@ impl Core {
     }
 
     /// Takes a replica whose tree was forked. Where its parent is led, it stands for election at once, and again until
-    /// somebody leads: the others may have forked theirs a little later.
+    /// the group has a leader: the others may have forked theirs a little later.
     pub fn adopt_child(&mut self, mut shard: Shard, leads: bool, now: Moment) {
         shard.replica_mut().begin_anew();
         let id = shard.view().id();
@@ -282,8 +282,8 @@ impl Core {
             PeerMessage::Wake { shards } => shards.iter().for_each(|shard| self.woken(*shard, now)),
             PeerMessage::Order { shard, order } => self.order(shard, &order, now),
             PeerMessage::Propose { change } => {
-                // Whoever sent it will see the map change, or send it again.
-                self.submit(ShardId::META, &Write::Change(change), &[], Ticket::NOBODY, effects);
+                // The sender will see the map change, or send it again.
+                self.submit(ShardId::META, &Write::Change(change), &[], Ticket::NONE, effects);
             }
             _ => {}
         }
@@ -481,7 +481,7 @@ impl Core {
         self.touch(at);
     }
 
-    /// Answers whoever waits, for the shell that cannot write any more.
+    /// Answers all waiting clients, for a shell that cannot write any more.
     pub fn fail_pending(&mut self, reason: &str, effects: &mut dyn Effects) {
         self.shards_mut().for_each(|shard| shard.fail_pending(reason, effects));
     }

@@ -50,7 +50,7 @@ impl Neighbours {
 }
 
 impl Core {
-    /// If somebody reads here who wants to know how old this replica is, its leader is asked, which may be at rest.
+    /// If a read here asks for how old this replica is, its leader is asked, which may be at rest.
     pub(super) fn ask_how_old(&mut self, at: usize, effects: &mut dyn Effects) {
         let Some(seat) = &mut self.seats[at] else { return };
         if !seat.shard.view().take_fresh_wanted() || seat.shard.replica().is_leader() {

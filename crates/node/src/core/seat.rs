@@ -6,7 +6,7 @@ use crate::shard::{LEASE_US, Shard};
 use replica::{MemberChange, MemberKind, Members, Message, MessageType};
 use vocab::{Moment, NodeId, ReplicaId};
 
-/// For how long a replica that was opened again votes for nobody, in µs: what it had promised before it may have
+/// For how long a replica that was opened again does not vote, in µs: what it had promised before it may have
 /// forgotten, and a leader may hold a lease on that.
 const PROMISE_US: u64 = LEASE_US + LEASE_US / 4;
 
@@ -35,13 +35,13 @@ pub(super) struct Seat {
     silent_until_us: u64,
     /// When it came here.
     since_us: u64,
-    /// Ticks for which it stands for election as long as nobody leads.
+    /// Ticks for which it stands for election as long as there is no leader.
     eager_ticks: u32,
 }
 
 impl Seat {
     pub(super) fn new(shard: Shard, fresh: bool, now: Moment) -> Self {
-        // The only voter promises nobody anything.
+        // The only voter makes no promises.
         let free = fresh || shard.replica().is_alone();
         let silent_until_us = if free { 0 } else { now.mono_us + PROMISE_US };
         Self {
@@ -62,7 +62,7 @@ impl Seat {
         self.idle_ticks = 0;
     }
 
-    /// From now on it stands for election as long as nobody leads, for a while.
+    /// From now on it stands for election as long as there is no leader, for a while.
     pub(super) fn be_eager(&mut self) {
         self.eager_ticks = EAGER_TICKS;
         self.campaign();

@@ -11,9 +11,9 @@ use vocab::{Moment, ShardId, Slot};
 
 /// For so long a shard has to be asked too often without a pause, in µs; or for a quarter of the rest, if that is less.
 const HOT_US: u64 = 60_000_000;
-/// Of a thousand operations, the busier half may have so many: else the division would be in vain.
+/// Most operations of a thousand that the busier half may have; above that, a division would not help.
 const BUSIER_MAX: u16 = 750;
-/// Shards are not divided for being asked too often where there are so many for each node: more of them help nobody.
+/// Shards are not divided for being asked too often where there are so many for each node: more of them do not help.
 const SHARDS_PER_NODE: usize = 256;
 
 /// For so long a new shard may have no leader, in µs: its parent's tree is flushed and forked first.
@@ -52,7 +52,7 @@ impl Director {
         self.growth.hot = hot;
     }
 
-    /// Whether nobody leads a shard for a moment, as is planned: it is handed over, or is just being made.
+    /// Whether a shard has no leader for a moment, as is planned: it is handed over, or is just being made.
     pub(super) fn changes_hands(&self, map: &Map, shard: ShardId, now: Moment) -> bool {
         let since_us = self.growth.making.get(&shard).copied();
         // Before this was looked at, it has just begun.
@@ -80,7 +80,7 @@ impl Director {
     }
 
     /// Shards that are not to be divided now, or none where that is so of all: what was divided, what is going to be, and
-    /// what somebody has cancelled.
+    /// what an operator has cancelled.
     fn resting(&self, map: &Map, settings: &Settings, now: Moment) -> Option<BTreeSet<ShardId>> {
         let directs_ms = now.mono_us.saturating_sub(self.seen.began_us.unwrap_or(now.mono_us)) / 1000;
         let mut resting: BTreeSet<ShardId> = self.growth.divided.keys().copied().collect();

@@ -76,7 +76,7 @@ impl Director {
         };
         let mut wrong: Vec<(ShardId, NodeId, NodeId)> =
             wrong.filter(|(shard, from, to)| from != to && can_take(*shard, *to)).collect();
-        // The metadata group last: whoever directs then has to be told everything first.
+        // The metadata group last: the next director needs all reports first.
         let meta = wrong.iter().find(|(shard, _, _)| *shard == ShardId::META).map(|(_, from, _)| *from);
         if meta.is_some_and(|node| wrong.iter().any(|(shard, from, _)| *shard != ShardId::META && *from == node)) {
             wrong.retain(|(shard, _, _)| *shard != ShardId::META);

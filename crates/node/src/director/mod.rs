@@ -1,7 +1,7 @@
 //! The director: what the node whose replica leads the metadata group does so that plans happen.
 //!
 //! Pure: nodes report, time passes, and it answers which changes of the map to propose and what to order of the leaders
-//! of shards. Everything that must outlive it is in the map; whoever directs next begins with nothing else. What it does
+//! of shards. Everything that must outlive it is in the map; the next director begins with nothing else. What it does
 //! is repeated until the map shows it, so nothing of it needs to arrive, and nothing harms that arrives twice.
 //!
 //! Invariants: a shard has one step at a time; the map gives up a replica only once its group has let it go; a leader
@@ -59,7 +59,7 @@ pub enum DirectorAction {
     },
 }
 
-/// See the module's words.
+/// The director's state: what nodes report, and the placement that is worked out from it.
 #[derive(Debug, Default)]
 pub struct Director {
     seen: Seen,

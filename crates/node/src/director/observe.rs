@@ -95,7 +95,7 @@ impl Seen {
         node.heard_us = node.heard_us.max(now.mono_us);
     }
 
-    /// For so long nothing that was sent here was looked at, in µs: nobody was silent for that.
+    /// A pause in which no report was looked at, in µs: no node counts as silent for it.
     pub(super) fn stood_still(&mut self, us: u64, now: Moment) {
         let later = |at_us: &mut u64| *at_us = (*at_us + us).min(now.mono_us);
         self.nodes.values_mut().for_each(|node| later(&mut node.heard_us));
@@ -201,7 +201,7 @@ impl Seen {
         seen.is_some_and(|seen| seen.broken.is_some())
     }
 
-    /// Whether its leader has said just now that it leads no more: whoever leads next is about to say so.
+    /// Whether its leader has said just now that it leads no more: the next leader is about to say so.
     pub(super) fn is_handed_over(&self, shard: ShardId, now: Moment) -> bool {
         let let_go_us = self.shards.get(&shard).and_then(|seen| seen.let_go_us);
         let_go_us.is_some_and(|at_us| now.mono_us < at_us + HANDED_US)
@@ -215,7 +215,7 @@ impl Seen {
         of_leader.map(|replica| replica.bytes).or_else(of_others)
     }
 
-    /// Where a shard would be divided, and how often it is asked; none if whoever leads it has not told.
+    /// Where a shard would be divided, and how often it is asked; none if its leader has not told.
     pub(super) fn division(&self, shard: ShardId) -> Option<&DivisionSeen> {
         self.shards.get(&shard)?.division.as_ref()
     }

@@ -1,4 +1,4 @@
-//! Which moves there are: worked out from the map and from what is known of nodes, gone by for a while, and made for plans.
+//! The moves that placement wants: its cached output, worked out again when its inputs change or it is too old.
 
 use super::Director;
 use super::own::own_moves;
@@ -81,7 +81,7 @@ impl Director {
             // Whether or not a plan is open: what none is about may have to be moved.
             let mut moves = if wanted || settings.auto_rebalance { next_moves(map, &observed) } else { Vec::new() };
             if !wanted {
-                // Nobody is going to make these.
+                // These plans will not be made.
                 moves.retain(|step| step.why != Why::Balance);
             }
             self.outlook.moves = moves;

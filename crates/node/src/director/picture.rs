@@ -27,7 +27,7 @@ pub struct StorePicture {
     pub replication_factor: u32,
     /// Shards with fewer replicas that are up than they are to have.
     pub under_replicated: usize,
-    /// Shards that nobody leads.
+    /// Shards without a leader.
     pub without_leader: usize,
     /// Shards whose majority is gone: they wait for nodes, or for an operator.
     pub without_majority: usize,
@@ -111,7 +111,7 @@ pub struct TransferPicture {
     pub inbound: bool,
     /// Bytes that are there.
     pub bytes: u64,
-    /// About how many there will be; 0: nobody knows.
+    /// About how many there will be; 0: unknown.
     pub bytes_approx: u64,
     /// Bytes a second.
     pub rate: u64,

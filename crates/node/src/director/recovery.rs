@@ -104,7 +104,7 @@ impl Director {
         if shards.iter().filter(|shard| map.shards.contains_key(shard)).all(led) {
             Verdict::Over(
                 PlanState::Done,
-                "each shard has a leader; what it has lost, if anything, nobody knows".to_owned(),
+                "each shard has a leader; what it has lost, if anything, is unknown".to_owned(),
             )
         } else {
             Verdict::Open

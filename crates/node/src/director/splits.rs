@@ -34,7 +34,7 @@ impl Director {
                 if self.seen.leader(parent, now).is_none() {
                     continue;
                 }
-                // Where nobody says otherwise, both get as many keys, as far as the leader has told.
+                // Without an operator's choice both halves get equally many keys, by the leader's figures.
                 let by_keys = || self.seen.division(parent)?.known.by_keys;
                 let at = at.or_else(|| by_keys().filter(|at| is_divisible(map, info, Some(*at))));
                 let slots = given_away(info, at);

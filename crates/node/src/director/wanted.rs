@@ -1,4 +1,4 @@
-//! Plans that nobody has to ask for.
+//! Plans that the director makes unasked.
 
 use super::outlook::{is_busy, lacking, plan_of};
 use super::own::{has_others, own_moves};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use vocab::{Moment, PlanId, ReplicaId, ShardId};
 
 impl Director {
-    /// Begins a plan that nobody has to ask for, if one is wanted.
+    /// Begins a plan of the director's own, if one is wanted.
     pub(super) fn begin_plans(
         &mut self,
         map: &Map,

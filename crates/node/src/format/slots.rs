@@ -1,6 +1,6 @@
 //! The slots that a shard owns, and which rows of its tree belong to them.
 //!
-//! A tree that was forked holds rows of slots that are another shard's now, until they are purged: nobody may see them.
+//! A forked tree holds rows of slots that another shard owns, until they are purged: no command may see them.
 //! Some rows belong to no slot: what is remembered of numbered requests is for both shards to know.
 //!
 //! As a record in the tree's meta space, so that it is exactly as of the tree's index:

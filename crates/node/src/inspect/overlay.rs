@@ -10,7 +10,7 @@ use storage::{
     Cursor, Engine, EngineStats, Error, Ingest, Ingested, Inspection, Result, Slice, Snapshot, Span, WriteBatch,
 };
 
-/// See the module's words. Nothing it does reaches a file.
+/// A tree with writes above it in memory. Nothing it does reaches a file.
 pub(super) struct Overlay {
     base: Arc<Inspection>,
     state: RwLock<Arc<State>>,

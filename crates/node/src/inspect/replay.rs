@@ -14,7 +14,7 @@ use vocab::ShardId;
 /// Bytes of rows that are kept at hand.
 const ROW_CACHE_BYTES: usize = 1 << 20;
 
-/// See the module's words.
+/// A shard's tree with the log's entries applied above it, in memory.
 pub struct Replay {
     view: Arc<ShardView>,
 }

@@ -28,7 +28,7 @@ pub struct LocalShard<'a> {
 pub enum NotHere {
     /// Another node leads the shard.
     Redirect(NodeId),
-    /// Nobody is known to lead, or the state is too old: ask again after news, and at `until_us` at the latest.
+    /// No leader is known, or the state is too old: ask again after news, and at `until_us` at the latest.
     Wait {
         /// The end of the wait, in µs of the steady clock.
         until_us: u64,
@@ -265,7 +265,7 @@ mod tests {
     /// What happened to the shard; then where a write goes, and reads of each consistency.
     const CASES: &[(&str, Setup, &str, [&str; 5])] = &[
         (
-            "it follows, nobody is known to lead",
+            "it follows, no leader is known",
             |_| {},
             "wait 2000",
             ["wait 2000", "follows", "wait 1000", "follows", "wait 2000"],
@@ -353,7 +353,7 @@ mod tests {
             ["to 2", "to 2", "wait 1000", "follows", "wait 2000"],
         ),
         (
-            "it applies its log again, nobody leads",
+            "it applies its log again, there is no leader",
             |f| f.handle.set_replayed_at(6),
             "wait 2000",
             ["wait 2000", "wait 2000", "wait 1000", "follows", "wait 2000"],

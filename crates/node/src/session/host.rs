@@ -107,7 +107,7 @@ pub struct TransferFacts {
     pub node: NodeId,
     /// Bytes that are there.
     pub bytes: u64,
-    /// About how many there will be; 0: nobody knows.
+    /// About how many there will be; 0: unknown.
     pub bytes_approx: u64,
     /// Bytes a second, lately.
     pub rate: u64,

@@ -10,7 +10,7 @@
 //! ! version x 5           the version of a key, for WATCH
 //! ! wrote a 3 17          a write of connection a was answered: entry 17 of shard 3
 //! ! nodes 3               the store has so many nodes and 4 shards, led by the first three in turn
-//! ! dead 2                node 2 is not heard of any more, and nobody leads its shards
+//! ! dead 2                node 2 is not heard of any more, and its shards have no leader
 //! ! leader 2 3            shard 2 is led by node 3
 //! ! outcome *1\r\n:1\r\n  what the shard answers to the next transaction
 //! a> PING                 what the session decides, unless it has answered, and the reply

@@ -46,7 +46,7 @@ impl Written {
 ///
 /// The numbers to answer are the lowest over all shards of `written`; if there are none, over all that this node leads,
 /// with index 0: how many followers each has that are heard of. A shard that this node no longer leads counts as held
-/// by none, for nobody knows here.
+/// by none, for this node does not know.
 #[derive(Clone, Debug)]
 pub struct WaitFor {
     /// The command, for counting it.

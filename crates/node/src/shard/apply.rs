@@ -109,7 +109,7 @@ impl Shard {
             if self.apply_collection(&mut space, &item)? {
                 continue;
             }
-            let ticket = waiting.next().filter(|ticket| **ticket != Ticket::NOBODY);
+            let ticket = waiting.next().filter(|ticket| **ticket != Ticket::NONE);
             self.scratch.proto = ticket.map_or(Proto::Resp2, |ticket| ticket.proto);
             self.scratch.discard(ticket.is_none());
             self.scratch.limit(bounds.of_item());
@@ -176,7 +176,7 @@ impl Shard {
     fn answer_all(&mut self, index: u64, tickets: &[Ticket], replies: &[usize], effects: &mut dyn Effects) {
         let mut from = 0;
         for (ticket, &to) in tickets.iter().zip(replies) {
-            if *ticket != Ticket::NOBODY {
+            if *ticket != Ticket::NONE {
                 self.proposals.answer(index, ticket, &self.scratch.buf[from..to], effects);
             }
             from = to;

@@ -5,7 +5,7 @@ use crate::space::apply::Collected;
 
 /// How long a step that was proposed and not applied is waited for, in µs. It is lost if leadership changed meanwhile.
 const LOST_AFTER_US: u64 = 2_000_000;
-/// How often, in µs, rows of dropped collections are removed while clients write: they are in nobody's way.
+/// How often, in µs, rows of dropped collections are removed while clients write: they disturb no client.
 const ROWS_EVERY_US: u64 = 10_000;
 
 /// Where collection is. Every replica knows, from the steps that it applies; only the leader proposes.

@@ -52,7 +52,7 @@ pub trait Effects: Answers {
     fn members(&mut self, shard: ShardId, index: u64, members: Members);
 
     /// An entry has marked this moment: the rows are to be compared with those of the other replicas. `at_ms` is the
-    /// leader's clock then. Whoever does not compare lets go of them.
+    /// leader's clock then. A shell that does not compare drops them.
     fn marked(&mut self, shard: ShardId, comparison: u64, at_ms: u64, rows: Box<dyn Snapshot>) {
         let _ = (shard, comparison, at_ms, rows);
     }

@@ -28,7 +28,7 @@ impl Fetch {
         self.trees.clear();
     }
 
-    /// Has noted what was noted of late fetched.
+    /// Prefetches the noted addresses into the CPU cache.
     pub(crate) fn fetch(&mut self) {
         self.lines.fetch();
     }

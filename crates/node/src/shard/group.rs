@@ -31,7 +31,7 @@ impl Shard {
         }
     }
 
-    /// What followers hold: for WAIT, and for the director. Told about once a second even if nobody wants to know.
+    /// What followers hold: for WAIT, and for the director. Told about once a second even if unasked.
     pub(crate) fn tell_followers(&self) {
         let leads = self.replica.is_leader();
         let followers = if leads { self.replica.followers() } else { Vec::new() };

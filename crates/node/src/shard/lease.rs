@@ -1,6 +1,6 @@
 //! When a leader may answer reads: a majority has confirmed it, and has promised to follow no other for a while.
 //!
-//! A round is a safe ReadIndex: heartbeats that a majority answers. A follower that answered at t elects nobody before
+//! A round is a safe ReadIndex: heartbeats that a majority answers. A follower that answered at t elects no other until
 //! t + the election timeout (check-quorum and pre-vote: Ongaro, "Consensus: bridging theory and practice", 6.4.1), and
 //! every answer came after the round was sent: so the leader is alone for that time from the *sending* on, less the
 //! drift of the clocks.
@@ -68,7 +68,7 @@ impl Lease {
         view.leading() && self.now.mono_us < view.lease_until_us()
     }
 
-    /// Whether it is time for a round though nobody asks for one.
+    /// Whether it is time for a round though no read asks for one.
     pub(crate) fn is_old(&self, view: &ShardView, now_us: u64) -> bool {
         Self::wants_renewal(view, now_us) && now_us >= self.asked_us + CONFIRM_EVERY_US
     }
@@ -87,7 +87,7 @@ impl Lease {
             let spent = self.spent_in_term == replica.term() || replica.is_transferring();
             let until_us = match spent {
                 true => 0,
-                // Nobody else could be elected.
+                // No other voter could be elected.
                 false if replica.is_alone() => u64::MAX,
                 false => sent_us + LEASE_US,
             };

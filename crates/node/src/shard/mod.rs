@@ -206,7 +206,7 @@ impl Shard {
             }
         }
         if !self.replica.is_leader() {
-            // Who leads now is told to those that wait; while nobody does, they wait.
+            // Who leads now is told to those that wait; while there is no leader, they wait.
             self.tell_leader(effects);
             if self.replica.leader().is_none() && self.proposals.is_young(now) {
                 return;
@@ -386,14 +386,14 @@ impl Shard {
         self.proposals.expire(now, effects);
     }
 
-    /// This node gives the replica up: whoever waits is sent to its leader, or told that the outcome is unknown.
+    /// This node gives the replica up: waiting clients are sent to its leader, or told that the outcome is unknown.
     pub fn dismiss(&mut self, effects: &mut dyn Effects) {
         self.lease.end(&self.view);
         self.view.set_leading(false);
         self.proposals.dismiss(self.view.id(), effects);
     }
 
-    /// Nothing more can be written: whoever waits is told that the outcome is unknown.
+    /// Nothing more can be written: waiting clients are told that the outcome is unknown.
     pub fn fail_pending(&mut self, reason: &str, answers: &mut dyn Answers) {
         self.proposals.fail(reason, answers);
     }
@@ -404,7 +404,7 @@ impl Shard {
         self.proposals.has_queued()
     }
 
-    /// Whether nobody waits for anything here.
+    /// Whether no client waits for anything here.
     pub(crate) fn is_idle(&self) -> bool {
         self.proposals.is_idle() && self.collected.is_empty() && self.arrived.is_none() && self.broken.is_none()
     }

@@ -124,7 +124,7 @@ impl Proposals {
         }
         last.reply_bytes += ticket.reply_bytes;
         last.tickets.push(ticket);
-        // Changes of the map are always on a majority's disks; nobody asks for it.
+        // Changes of the map are always on a majority's disks; no session asks for it.
         last.sync |= ticket.sync || matches!(write, Write::Change(_));
         self.careless = !ticket.sync;
         last.closed |= alone;
@@ -133,7 +133,7 @@ impl Proposals {
         }
     }
 
-    /// A step of background collection. It is nobody's.
+    /// A step of background collection. No client waits for it.
     pub(super) fn push_housekeeping(&mut self) {
         if self.queue.back().is_none_or(|last| last.closed) {
             self.queue.push_back(Pending::new(self.now_us));
@@ -213,7 +213,7 @@ impl Proposals {
             match replica.propose(pending.entry.seal_for(clock_ms, evaluation), pending.sync) {
                 Ok((index, term)) => {
                     for (at, reply) in pending.early.drain(..) {
-                        let ticket = std::mem::replace(&mut pending.tickets[at], Ticket::NOBODY);
+                        let ticket = std::mem::replace(&mut pending.tickets[at], Ticket::NONE);
                         effects.answer(&ticket, reply);
                     }
                     self.proposed.push_back(Proposed {
@@ -238,7 +238,7 @@ impl Proposals {
     }
 
     /// Who waits for the entry of that index and term, which is applied now. What was proposed in an earlier term for
-    /// this place of the log, or for one behind it, was replaced by other leaders' entries: whoever waits for it may ask
+    /// this place of the log, or for one behind it, was replaced by other leaders' entries: its clients may ask
     /// them. What was proposed for a place before, and was not applied here, came or did not come with a snapshot.
     pub(super) fn take(&mut self, index: u64, term: u64, shard: ShardId, effects: &mut dyn Effects) -> Vec<Ticket> {
         while let Some(front) = self.proposed.pop_front_if(|front| front.index <= index || front.term < term) {
@@ -304,7 +304,7 @@ impl Proposals {
         }
     }
 
-    /// Whoever waits is told that the outcome is unknown, or that nothing was written.
+    /// Waiting clients are told that the outcome is unknown, or that nothing was written.
     pub(super) fn fail(&mut self, reason: &str, answers: &mut dyn Answers) {
         for proposed in self.proposed.drain(..) {
             for ticket in proposed.tickets {
@@ -314,7 +314,7 @@ impl Proposals {
         for held in self.held.drain(..) {
             refuse(&format!("ERR the outcome of this write is unknown: {reason}"), &held.ticket, answers);
         }
-        // Nobody would ask for the first map again before the next election: it waits until there is room.
+        // The first map would not be asked for again before the next election: it waits until there is room.
         self.queue.retain(|pending| {
             pending.tickets.iter().for_each(|ticket| refuse(&format!("ERR not written: {reason}"), ticket, answers));
             self.split_lost |= pending.splits;
@@ -322,7 +322,7 @@ impl Proposals {
         });
     }
 
-    /// Whether what is queued may wait a little longer for somebody to lead.
+    /// Whether what is queued may wait a little longer for a leader.
     pub(super) fn is_young(&self, now: Moment) -> bool {
         self.queue.front().is_none_or(|front| now.mono_us < front.since_us + LEADER_WITHIN_US)
     }
@@ -343,7 +343,7 @@ impl Proposals {
     }
 
     /// Slots are another shard's now: what is queued for them, as a leader does that has not got as far, would be written
-    /// where nobody looks for it. It goes back, with what shares its entry.
+    /// where no read looks for it. It goes back, with what shares its entry.
     pub(super) fn give_back(&mut self, gone: &Slots, answers: &mut dyn Answers) {
         let text = "TRYAGAIN the slot is another shard's now: nothing was written";
         self.queue.retain(|pending| {

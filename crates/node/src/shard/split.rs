@@ -189,7 +189,7 @@ impl Shard {
     pub(super) fn apply_split(&mut self, index: u64, split: &Split, effects: &mut dyn Effects) {
         let gone = Slots::from(split.slots.clone());
         if self.takes_effect(split) {
-            // Whoever had writes held back counted on other slots.
+            // Writes that were held back counted on other slots.
             self.release();
             assert!(self.splitting.fork == Fork::Made(index), "a split is applied before its tree is forked");
             self.view.give_away(&gone);

@@ -41,8 +41,8 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Nobody waits, or has been answered already.
-    pub const NOBODY: Self = Self {
+    /// No client waits, or it has been answered already.
+    pub const NONE: Self = Self {
         worker: u32::MAX - 1,
         connection: 0,
         generation: 0,

@@ -17,7 +17,7 @@ use vocab::limits::{APPLY_BACKLOG_BYTES_MAX, WARM_BYTES_MAX};
 /// What a shell answers that is asked whether entries can be applied now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warmth {
-    /// The first of them: nobody waits for the disk.
+    /// The first of them: no write waits for the disk.
     Unknown,
     /// All of them: what they will find is in memory.
     Warm,
@@ -255,7 +255,7 @@ mod tests {
         };
         cold.iter().for_each(warm);
         assert!(cold_items(&view, &entries).is_empty());
-        // Elements are not in the cache, so nobody knows.
+        // Elements are not in the cache, so the answer is unknown.
         let large = [entry(2, &["HSET large f7 w"])];
         (0..2).for_each(|_| cold_items(&view, &large).iter().for_each(warm));
         assert_eq!(cold_items(&view, &large).len(), 1);

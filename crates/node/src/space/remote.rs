@@ -14,7 +14,7 @@ use vocab::{Prng, ShardId, Slot};
 /// What a shard's leader answers to a command: one RESP frame; or the text of an error reply, if it could not be asked.
 pub type RemoteAnswer = Result<Vec<u8>, String>;
 
-/// The way to the leaders of shards. May wait; not for ever.
+/// The way to the leaders of shards. Waits have a bound.
 pub trait Remote {
     /// Runs a command on the leader of a shard.
     fn call(&mut self, shard: ShardId, command: &[&[u8]]) -> RemoteAnswer;

@@ -1,6 +1,6 @@
 //! What a node counts: calls and latencies of commands, connections, bytes, slow commands, latency events.
 //!
-//! Each worker thread counts for itself; the sums are made when somebody asks.
+//! Each worker thread counts for itself; the sums are made on request.
 
 mod events;
 mod histogram;

@@ -26,7 +26,7 @@ pub struct Totals {
     pub writes: u64,
     /// Keys that reads have looked for and found.
     pub keyspace_hits: u64,
-    /// Keys that reads have looked for in vain.
+    /// Keys that reads looked for and did not find.
     pub keyspace_misses: u64,
 }
 

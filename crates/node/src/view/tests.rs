@@ -4,7 +4,7 @@ use super::*;
 use storage::{EngineKind, SharedResources, StorageOptions, WriteBatch, open_engine};
 
 #[test]
-fn expiries_that_nobody_counted_are_counted() {
+fn expiries_not_yet_counted_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let resources = SharedResources::new(StorageOptions::default());
     let engine = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();

@@ -34,7 +34,7 @@ impl Answers for Inbox {
     }
 }
 
-/// A group of one: there is nobody to send anything to.
+/// A group of one: it has no peers to send to.
 impl Effects for Inbox {
     fn send(&mut self, to: NodeId, _message: PeerMessage) {
         panic!("a message to {to}");
@@ -69,7 +69,7 @@ impl Effects for Inbox {
     fn map(&mut self, _map: Arc<cluster::Map>) {}
 }
 
-/// See the module's words.
+/// One shard, its tree and its log, driven as a server would drive them.
 pub struct Driver {
     shard: Shard,
     log: Arc<Log>,

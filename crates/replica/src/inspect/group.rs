@@ -13,7 +13,7 @@ pub(super) struct Place {
     pub(super) length: u32,
 }
 
-/// See the module's words. Invariant: `places` are those of the entries `first`, `first + 1` and so on.
+/// One group's part of the log. Invariant: `places` are those of the entries `first`, `first + 1` and so on.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     pub(super) first: u64,

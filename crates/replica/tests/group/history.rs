@@ -5,7 +5,7 @@ use replica::{Message, MessageType};
 use std::collections::BTreeMap;
 use vocab::ReplicaId;
 
-/// See the module's words.
+/// What the nodes of a group have committed and acknowledged, checked after every step.
 #[derive(Default)]
 pub struct History {
     /// Whether only what was synced counts: without, a crash may take back what a majority agreed on.

@@ -47,9 +47,9 @@ pub struct Group {
     pub sync: bool,
     /// Bytes of log that a replica keeps for others: one of these.
     pub kept: Vec<u64>,
-    /// Nobody wants anything.
+    /// No more member changes or restarts are injected.
     pub quiet: bool,
-    /// Nodes that hear nobody and are heard by nobody.
+    /// Nodes that are cut off in both directions.
     pub cut: BTreeSet<ReplicaId>,
     /// By when they arrive.
     flying: BTreeMap<(u64, u64), Parcel>,
@@ -316,7 +316,7 @@ impl Group {
         self.cut.clear();
         self.history.crashes = 0;
         self.run_until("all are up", |group| group.nodes.values().all(|node| node.replica.is_some() || node.diverged));
-        self.run_until("somebody leads", |group| group.leader().is_some());
+        self.run_until("a leader is elected", |group| group.leader().is_some());
         self.run_until("the members are settled", |group| {
             group.members().is_some_and(|members| members.voters_outgoing.is_empty())
         });

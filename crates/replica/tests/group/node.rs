@@ -35,7 +35,7 @@ pub struct Parcel {
     pub rows: Option<Tree>,
 }
 
-/// See the module's words.
+/// One replica with its log and its tree.
 pub struct Node {
     pub id: ReplicaId,
     pub log: Arc<MemoryLog>,

@@ -194,7 +194,7 @@ pub enum Group {
     Hash,
     /// Keys of any type.
     Generic,
-    /// MULTI and its kin.
+    /// MULTI, EXEC and the like.
     Transactions,
     /// The connection itself.
     Connection,

@@ -21,7 +21,7 @@ use vocab::{NodeId, Prng, ShardId, limits};
 
 /// For how long writes are held back at most.
 const HOLD: Duration = Duration::from_millis(1000);
-/// When the last hold has to be there after the first was asked for, so that the first surely still lasts.
+/// The deadline for all holds to be in place; below `HOLD`, so that the first has not expired.
 const HELD_WITHIN: Duration = Duration::from_millis(800);
 /// Times that it is tried.
 const TRIES: usize = 3;

@@ -126,6 +126,6 @@ fn text_of(error: Error) -> String {
         Error::Reply(text) => text.into_owned(),
         Error::Fault(Fault::Storage(e)) => format!("ERR {e}"),
         Error::Fault(Fault::Remote(text)) => text,
-        Error::Fault(Fault::WouldBlock) => "ERR the copy would wait for the disk for ever".to_owned(),
+        Error::Fault(Fault::WouldBlock) => "ERR the copy would wait for the disk without end".to_owned(),
     }
 }

@@ -91,7 +91,7 @@ fn check_flush(args: &[&[u8]]) -> Result<(), &'static str> {
     }
 }
 
-/// Turns a handler's failure into its reply; true if it succeeded.
+/// Turns a handler's failure into its reply.
 pub(crate) fn conclude(done: Outcome, reply: &mut Reply, mark: usize) {
     let text = match done {
         Ok(()) => return,
@@ -101,7 +101,7 @@ pub(crate) fn conclude(done: Outcome, reply: &mut Reply, mark: usize) {
             format!("ERR {e}").into()
         }
         Err(Error::Fault(Fault::Remote(text))) => text.into(),
-        Err(Error::Fault(Fault::WouldBlock)) => "ERR this read would wait for the disk for ever".into(),
+        Err(Error::Fault(Fault::WouldBlock)) => "ERR this read would wait for the disk without end".into(),
     };
     reply.buf.truncate(mark);
     reply.error(&text);

@@ -457,7 +457,7 @@ impl Turn<'_> {
         self.register(request, mask, effect)
     }
 
-    /// The same for a read whose answer comes later: not if the client is owed as much as it may be.
+    /// The same for a read whose answer comes later: stalls if the connection's budget of unsent replies is used up.
     pub(super) fn begin_slow_read(&mut self, request: Request<'_>, mask: Mask) -> Option<Ticket> {
         let Request { id, spec, args } = request;
         let connection = self.clients.get(id)?;

@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn the_last_answer_makes_the_reply_and_the_first_error_stays() {
         let shards = [(ShardId(1), (0, 99)), (ShardId(2), (100, 199)), (ShardId(3), (200, 299))];
-        let ticket = Ticket { connection: 7, sequence: 42, ..Ticket::NOBODY };
+        let ticket = Ticket { connection: 7, sequence: 42, ..Ticket::NONE };
         for (answers, error) in [
             (["+OK\r\n", "+OK\r\n", "+OK\r\n"], None),
             (["+OK\r\n", "-A\r\n", "-B\r\n"], Some("-A\r\n")),

@@ -9,7 +9,7 @@ const COMPLAINTS_MAX: usize = 1024;
 /// What there is to complain about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Complaint {
-    /// Nobody answers.
+    /// The address does not answer.
     Silence,
     /// What comes makes no sense.
     Garbage,

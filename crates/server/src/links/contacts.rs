@@ -1,7 +1,7 @@
 //! Whom to call, and when: pure.
 //!
-//! Of two nodes that know each other the lower calls; the higher waits a little before it does so too. Whoever is
-//! called in vain is called again, ever more slowly.
+//! Of two nodes that know each other the lower calls; the higher waits a little before it does so too. An address
+//! that does not answer is called again, with growing pauses.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,15 +12,15 @@ const COURTESY: Duration = Duration::from_millis(300);
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
 
-/// Somebody to call.
+/// A node or an address to call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Contact {
     pub(super) address: String,
     /// Who answers there, as far as is known.
     pub(super) node: Option<NodeId>,
-    /// Nobody else may answer there.
+    /// No other node may answer there.
     pub(super) known: bool,
-    /// Calls in vain since the last one that was not.
+    /// Consecutive failed dial attempts.
     pub(super) failures: u32,
     due: Instant,
     /// A call is under way.
@@ -44,7 +44,7 @@ impl Contacts {
         self.list.get(&id)
     }
 
-    /// Whoever answers at `address`.
+    /// The node that answers at `address`, not known yet.
     pub(super) fn dial(&mut self, address: &str, now: Instant) {
         if !self.list.values().any(|contact| contact.address == address) {
             self.insert(Contact {
@@ -121,7 +121,7 @@ impl Contacts {
         self.list.values().filter(|contact| contact.busy).filter_map(|contact| contact.node)
     }
 
-    /// A call was in vain; `met` is who answered, if somebody did.
+    /// A call failed; `met` is the node that answered, if one did.
     pub(super) fn failed(&mut self, id: u64, met: Option<NodeId>, now: Instant) {
         let Some(contact) = self.list.get_mut(&id) else { return };
         if !contact.known {
@@ -137,7 +137,7 @@ impl Contacts {
     /// A call was answered by that node.
     pub(super) fn answered(&mut self, id: u64, node: NodeId) {
         let Some(contact) = self.list.get_mut(&id) else { return };
-        assert!(!contact.known || contact.node == Some(node), "nobody else may answer there");
+        assert!(!contact.known || contact.node == Some(node), "no other node may answer there");
         contact.failures = 0;
         contact.node = Some(node);
     }
@@ -149,7 +149,7 @@ impl Contacts {
         contact.due = now + BACKOFF_MIN;
     }
 
-    /// The link to a node has ended, whoever called.
+    /// The link to a node has ended, from either side.
     pub(super) fn parted(&mut self, node: NodeId, now: Instant) {
         let due = now + if self.me < node { BACKOFF_MIN } else { COURTESY };
         for contact in self.list.values_mut().filter(|contact| contact.node == Some(node) && !contact.busy) {

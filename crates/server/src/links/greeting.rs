@@ -152,7 +152,7 @@ pub(super) fn first_part(bytes: &[u8]) -> Result<Option<(Part<'_>, usize)>, ()> 
     if length > PART_BYTES_MAX {
         return Err(());
     }
-    // Whoever is no node is not waited for.
+    // Do not wait for a caller that is no node.
     let magic = rest.len().min(MAGIC.len());
     if kind == GREETING && rest[..magic] != MAGIC[..magic] {
         return Err(());

@@ -114,7 +114,7 @@ fn what_later_versions_add_to_a_greeting_is_passed_over() {
 }
 
 #[test]
-fn nobody_goes_on_without_a_proof() {
+fn no_handshake_goes_on_without_a_proof() {
     let mut bytes = Vec::new();
     Part::Greeting(&Greeting::new(&identity(1, 7, "s"), Purpose::Link, [1; 32]).encode()).encode(&mut bytes);
     let greeting = bytes.len();
@@ -158,6 +158,6 @@ fn fuzz_handshake_no_bytes_make_it_panic_or_run_away() {
         let mut output = Vec::new();
         let (used, step) = Handshake::accept(identity(2, 7, "s"), [2; 32]).advance(&bytes, &mut output);
         assert!(used <= bytes.len() && output.len() < 1024);
-        assert!(!matches!(step, Step::Proven(_) | Step::Welcome(_)), "nobody guesses a proof");
+        assert!(!matches!(step, Step::Proven(_) | Step::Welcome(_)), "a guessed proof is refused");
     }
 }

@@ -14,7 +14,7 @@ pub struct Identity {
     pub store: Option<StoreId>,
     /// What every other node is told of it; at most `limits::HELLO_BYTES_MAX` bytes.
     pub hello: Vec<u8>,
-    /// What the nodes of a store know and nobody else does; empty: they do not ask.
+    /// The secret that only the nodes of a store know; empty: they do not ask.
     pub secret: Vec<u8>,
     /// Tells this process from any other, of the same node too.
     pub(super) instance: u64,
@@ -68,7 +68,7 @@ impl SharedIdentity {
     }
 }
 
-/// Bytes that nobody can foresee.
+/// Unpredictable random bytes.
 pub(super) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     let mut filled = 0;

@@ -57,7 +57,7 @@ pub(super) struct Link {
     pub(super) address: SocketAddr,
     /// Whom it was called as, if this side called.
     pub(super) contact: Option<u64>,
-    /// Somebody has answered the call.
+    /// The other side has answered the call.
     pub(super) connected: bool,
     pub(super) state: State,
     pub(super) input: InBuffer,

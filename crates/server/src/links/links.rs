@@ -69,7 +69,7 @@ pub enum LinkEvent {
     },
 }
 
-/// Whoever hears what the links have to tell.
+/// Receives the events of the links.
 pub type Hear<'a> = dyn FnMut(LinkEvent) + 'a;
 
 /// What links are made with.
@@ -105,7 +105,7 @@ pub struct LinkStats {
     pub dropped_messages: u64,
 }
 
-/// See the module's words.
+/// All links of a node, run by its owner's event loop.
 pub struct Links {
     pub(super) registry: Registry,
     /// The listener's token; those of the links count down from it.
@@ -178,7 +178,7 @@ impl Links {
         &self.identity
     }
 
-    /// Calls whoever answers at `address`, now and whenever the link is lost.
+    /// Calls `address`, now and whenever the link is lost.
     pub fn dial(&mut self, address: &str, now: Instant) {
         self.contacts.dial(address, now);
     }
@@ -251,7 +251,7 @@ impl Links {
         !self.unfinished.is_empty() || !self.broken.is_empty()
     }
 
-    /// Goes on with what was left so that others had their turn, and calls whoever is due.
+    /// Goes on with what was left so that others had their turn, and calls the contacts that are due.
     pub fn resume(&mut self, now: Instant, hear: &mut Hear) {
         for key in std::mem::take(&mut self.broken) {
             if let Some(e) = self.links.get_mut(key).and_then(|link| link.failed.take()) {
@@ -319,7 +319,7 @@ impl Links {
         self.flush(now);
     }
 
-    /// When `resume` has somebody to call.
+    /// When `resume` has a call to make.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.contacts.next(|node| self.up.contains_key(&node))

@@ -29,7 +29,7 @@ impl Links {
             match listener.accept() {
                 Ok((stream, address)) => {
                     let meeting = self.links.iter().filter(|(_, link)| link.peer().is_none()).count();
-                    // Whoever is too many is not told: it tries again.
+                    // A caller beyond the limit is not told: it tries again.
                     if meeting < HANDSHAKES_MAX && self.links.len() < CONNECTIONS_MAX {
                         let state = State::Shaking(Box::new(Handshake::accept(self.identity.now(), random())));
                         let stream = Stream::plain(stream.into());
@@ -275,7 +275,7 @@ impl Links {
         Err(Refusal::new(RefusalKind::Linked, format!("node {} and node {} are connected", self.me, peer.node)))
     }
 
-    /// Gives a connection for a snapshot to whoever receives snapshots.
+    /// Gives a connection for a snapshot to the snapshot receiver.
     fn hand_over(&mut self, key: usize, peer: &Peer, now: Instant, hear: &mut Hear) -> Result<(), End> {
         let link = &mut self.links[key];
         if !link.input.ready().is_empty() {

@@ -122,7 +122,7 @@ fn an_urgent_message_overtakes_a_large_one_after_the_piece_that_is_going_out() {
 }
 
 #[test]
-fn a_queue_that_nobody_empties_has_a_bound() {
+fn a_queue_that_is_not_emptied_has_a_bound() {
     let mut packer = Packer::new(Packing::Never).unwrap();
     for takes_pieces in [false, true] {
         let mut queue = OutQueue::default();

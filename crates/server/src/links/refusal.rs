@@ -1,4 +1,4 @@
-//! Why one node does not talk to another, in words for whoever runs them.
+//! Why one node does not talk to another, in words for operators.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub enum RefusalKind {
     Duplicate,
     /// The two are connected already; nothing is wrong.
     Linked,
-    /// Somebody else answers at that address.
+    /// Another node answers at that address.
     Stranger,
     /// More connections than may be.
     Full,

@@ -33,7 +33,7 @@ impl Resolver {
         let (sender, name) = (self.sender.clone(), address.to_owned());
         let look_up = move || {
             let found = name.to_socket_addrs().map(Iterator::collect).map_err(|e| e.to_string());
-            // Nobody waits any more if it cannot be sent.
+            // If it cannot be sent, the receiver has ended.
             let _ = sender.send((id, found));
         };
         match std::thread::Builder::new().name("resolve".to_owned()).spawn(look_up) {

@@ -163,7 +163,7 @@ fn two_nodes_meet_and_talk() {
         assert!(world.links(b).send(NodeId(1), &asked(i)));
     }
     assert!(world.links(a).send(NodeId(2), &large));
-    assert!(!world.links(a).send(NodeId(3), &large), "nobody knows that one");
+    assert!(!world.links(a).send(NodeId(3), &large), "that node is unknown");
     world.until("all arrives", |world| world.messages(b).len() == 1001 && world.messages(a).len() == 1000);
     let expected: Vec<_> = (0..1000).map(|i| (NodeId(1), asked(i))).chain([(NodeId(1), large)]).collect();
     assert!(world.messages(b) == expected, "in order");
@@ -304,7 +304,7 @@ fn silence_is_noticed_and_the_idle_are_not_silent() {
 }
 
 #[test]
-fn garbage_harms_nobody() {
+fn garbage_does_no_harm() {
     let mut world = World::new();
     let (a, b) = (world.start(identity(1)), world.start(identity(2)));
     world.dial(a, b);
@@ -359,7 +359,7 @@ fn one_that_never_reads_costs_a_bounded_amount() {
     let mut sent = 0;
     while world.links(a).send(NodeId(3), &write) {
         sent += 1;
-        assert!(sent < 1000, "somebody reads");
+        assert!(sent < 1000, "the other side reads");
         world.turn();
     }
     let waiting = world.links(a).stats()[0].waiting_bytes;

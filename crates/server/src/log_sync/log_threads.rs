@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_of_success_once_an_fsync_has_failed() {
+    fn no_success_is_reported_once_an_fsync_has_failed() {
         let dir = tempfile::tempdir().unwrap();
         let (threads, health) = start(dir.path());
         threads.write_last(group(1)).unwrap();

@@ -1,4 +1,4 @@
-//! Opening this node's replicas: tree and log of each, brought up to date where nobody else is needed for that.
+//! Opening this node's replicas: tree and log of each, brought up to date where no other node is needed for that.
 
 use super::leftovers::{local_replicas, remove_leftovers};
 use super::split::{comes_by_split_here, fork, joined_slots};
@@ -183,17 +183,17 @@ fn join(store: &NodeShared, map: &Map, begun: Begun) -> Result<Opened, String> {
     Ok(Opened { shard, fresh })
 }
 
-/// Nobody waits for what is replayed, and nobody is told.
+/// The effects of a replay: no client waits, so only splits are kept.
 #[derive(Default)]
-struct Nobody {
+struct ReplayEffects {
     splits: Vec<SplitTask>,
 }
 
-impl Answers for Nobody {
+impl Answers for ReplayEffects {
     fn answer(&mut self, _ticket: &Ticket, _reply: &[u8]) {}
 }
 
-impl Effects for Nobody {
+impl Effects for ReplayEffects {
     fn send(&mut self, _to: NodeId, _message: PeerMessage) {}
     fn not_leader(&mut self, _shard: ShardId, _ticket: &Ticket) {}
     fn led(&mut self, _shard: ShardId, _leader: Option<NodeId>, _term: u64) {}
@@ -261,17 +261,17 @@ fn recover(store: &NodeShared, opened: &mut Vec<Opened>) -> Result<(), String> {
 fn step(store: &NodeShared, shard: &mut Shard, children: &mut Vec<Opened>) -> Result<bool, String> {
     let mut write = LogWrite::default();
     let now = store.moment();
-    let mut nobody = Nobody::default();
-    shard.propose(now, &mut nobody);
-    let number = shard.collect(&mut write, &mut nobody)?;
+    let mut effects = ReplayEffects::default();
+    shard.propose(now, &mut effects);
+    let number = shard.collect(&mut write, &mut effects)?;
     let more = !write.is_empty() || shard.has_collected();
     if !write.is_empty() {
         store.log.write(write, true).map_err(|e| e.to_string())?;
-        shard.persisted(number, &mut nobody);
+        shard.persisted(number, &mut effects);
     }
     let mut later = LogWrite::default();
-    shard.apply_collected(now, &mut later, &mut nobody);
-    for task in nobody.splits {
+    shard.apply_collected(now, &mut later, &mut effects);
+    for task in effects.splits {
         let child = fork(store, &task)?;
         shard.forked(Ok(()));
         if let Some(child) = child {

@@ -118,7 +118,7 @@ mod tests {
         let callers = Callers::default();
         let (id, answers) = callers.enter();
         let ticket =
-            |generation: u32, sequence: u64| Ticket { connection: id as u32, generation, sequence, ..Ticket::NOBODY };
+            |generation: u32, sequence: u64| Ticket { connection: id as u32, generation, sequence, ..Ticket::NONE };
         callers.deliver(&ticket(answers.generation(), 7), b"one");
         callers.deliver(&ticket(answers.generation() + 1, 8), b"another caller's");
         callers.deliver(&ticket(answers.generation(), 9), b"two");

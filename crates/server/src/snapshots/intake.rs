@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use storage::{Ingest, Slice};
 use vocab::NodeId;
 
-/// See the module's words.
+/// The receiving side of one transfer, on a thread of its own.
 pub(super) struct Intake<'a> {
     pub(super) shared: &'a Shared,
     pub(super) from: NodeId,

@@ -20,7 +20,7 @@ pub struct Outbound {
     pub meta: Vec<(Slice, Slice)>,
     /// Raft's message, which the other side steps when it has the rows; opaque here.
     pub message: Vec<u8>,
-    /// About how many bytes the rows are; 0: nobody knows.
+    /// About how many bytes the rows are; 0: unknown.
     pub bytes_approx: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct Received {
     pub message: Vec<u8>,
 }
 
-/// Whoever owns the shards. All of these are called by transfer threads and may block them.
+/// The owner of the shards. All of these are called by transfer threads and may block them.
 pub trait SnapshotHost: Send + Sync {
     /// Where the rows of a snapshot are to go; or why this node does not want them, in words.
     fn ingest(&self, from: NodeId, shard: ShardId, message: &[u8]) -> Result<Box<dyn Ingest>, String>;

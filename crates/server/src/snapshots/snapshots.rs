@@ -61,7 +61,7 @@ impl Default for SnapshotOptions {
     }
 }
 
-/// See the module's words.
+/// All snapshot transfers of a node, in both directions.
 pub struct Snapshots {
     shared: Arc<Shared>,
 }
@@ -234,7 +234,7 @@ impl Snapshots {
         }
     }
 
-    /// A thread that the node can do without: whoever waits for it hears when it ends.
+    /// A thread that the node can do without: its waiters hear when it ends.
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) {
         self.shared.lock().threads += 1;
         let running = Running(self.shared.clone());

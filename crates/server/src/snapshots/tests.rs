@@ -285,14 +285,14 @@ fn who_does_not_want_it_says_why() {
     until("it is refused", || !source.host.sent().is_empty());
     assert_eq!(source.host.sent(), [Err("no such shard here".to_owned())]);
 
-    // Nobody there: given up when patience ends.
+    // No listener there: given up when patience ends.
     let hasty = SnapshotOptions { resume_within: Duration::from_millis(100), ..options() };
     let lonely = Node::start(3, Host::new(EngineKind::Memory, None), hasty);
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    lonely.snapshots.send(lonely.outbound(2, &nobody)).ok().unwrap();
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    lonely.snapshots.send(lonely.outbound(2, &unused)).ok().unwrap();
     until("it is given up", || !lonely.host.sent().is_empty());
     assert!(lonely.host.sent()[0].as_ref().unwrap_err().contains("cannot call the node at 127.0.0.1"));
-    // Somebody else there.
+    // Another service listens there.
     lonely.snapshots.send(lonely.outbound(9, &target.address)).ok().unwrap();
     until("it is given up", || lonely.host.sent().len() == 2);
     assert!(lonely.host.sent()[1].as_ref().unwrap_err().contains("answers where node 0000000000000009 is expected"));

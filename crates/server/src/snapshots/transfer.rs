@@ -30,7 +30,7 @@ pub struct TransferStatus {
     pub shard: ShardId,
     /// Keys and values that the receiving side holds, in bytes.
     pub bytes: u64,
-    /// About how many bytes there will be; 0: nobody knows.
+    /// About how many bytes there will be; 0: unknown.
     pub bytes_approx: u64,
     /// Rows that the receiving side holds.
     pub rows: u64,

@@ -70,7 +70,7 @@ impl Shell {
 
 impl Answers for Shell {
     fn answer(&mut self, ticket: &Ticket, reply: &[u8]) {
-        if *ticket == Ticket::NOBODY {
+        if *ticket == Ticket::NONE {
         } else if ticket.worker == EMBEDDED {
             self.store.embedded.deliver(ticket, reply);
         } else if ticket.worker as usize == self.worker {

@@ -15,7 +15,7 @@ use vocab::Prng;
 
 /// Steps after which a search gives up. A sound history takes about one an operation.
 const STEPS_MAX: usize = 1_000_000;
-/// The version of a write that nobody saw.
+/// The version of a write that no read saw.
 const UNSEEN: u64 = 0;
 
 /// The keys of a group.
@@ -70,7 +70,7 @@ pub fn check_after(operations: &[&Operation], log: Option<Log<'_>>, last: u64) -
     result
 }
 
-/// What the keys may have held at first: of each, nothing, what somebody saw or asked for that was written before, or
+/// What the keys may have held at first: of each, nothing, what a client saw or asked for that was written before, or
 /// something else.
 fn beginnings(operations: &[&Operation], last: u64) -> Vec<State> {
     let mut cells: [BTreeMap<u64, u64>; KEYS] = Default::default();
@@ -91,7 +91,7 @@ fn beginnings(operations: &[&Operation], last: u64) -> Vec<State> {
             if let Action::PutIf(_, version) | Action::Check(version) = action
                 && (1..=last).contains(version)
             {
-                // What nobody sees has a number of its own.
+                // A value that no read sees has a number of its own.
                 cells[*key].entry(*version).or_insert(u64::MAX);
             }
         }
@@ -100,7 +100,7 @@ fn beginnings(operations: &[&Operation], last: u64) -> Vec<State> {
         let mut of: Vec<Seen> = cells.iter().rev().map(|(version, value)| Some((*value, *version))).collect();
         // What was seen is likelier than what was only asked for.
         of.sort_by_key(|seen| seen.is_some_and(|(value, _)| value == u64::MAX));
-        // Nothing, or what nobody asks for: it is only found that there was something.
+        // Nothing, or a value that no condition names: it is only found that there was something.
         of.extend([None, Some((u64::MAX, 1))]);
         of
     };
@@ -301,7 +301,7 @@ fn apply(cell: &mut Seen, action: Action, outcome: Option<Outcome>, version: u64
     match outcome {
         None | Some(Outcome::Held | Outcome::Cleared) => true,
         Some(Outcome::Read(seen)) => seen == before,
-        // One that nobody was told of may be in the same entry.
+        // One that was not acknowledged may be in the same entry.
         Some(Outcome::Written(told)) => told == version && before.is_none_or(|(_, old)| told >= old),
         Some(Outcome::Deleted(was)) => was == before.is_some(),
     }

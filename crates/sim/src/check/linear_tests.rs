@@ -30,7 +30,7 @@ fn sound_histories_pass() {
         vec![put(1, 2, 7, 5), one(3, 0, &[(0, Put(8))], Unknown), get(4, 5, Some((7, 5))), get(6, 7, Some((8, 9)))],
         vec![put(1, 2, 7, 5), one(3, 0, &[(0, Put(8))], Unknown), get(4, 5, Some((7, 5)))],
         vec![put(1, 2, 7, 5), one(3, 0, &[(0, Delete)], Unknown), get(4, 5, Some((7, 5))), get(6, 7, None)],
-        // What nobody saw explains why a condition did not hold.
+        // An unseen write explains why a condition did not hold.
         vec![put(1, 2, 7, 5), one(3, 0, &[(0, Put(8))], Unknown), one(4, 5, &[(0, PutIf(9, 5))], Unmet(None))],
         vec![put(1, 2, 7, 5), one(3, 4, &[(0, PutIf(9, 0))], Unmet(Some((0, Some((7, 5))))))],
         vec![put(1, 2, 7, 5), one(3, 4, &[(0, Put(8))], Refused), get(5, 6, Some((7, 5)))],
@@ -72,7 +72,7 @@ fn unsound_histories_are_caught() {
                 |begun, value, version| one(begun, begun + 1, &[(0, PutIf(value, 5))], Done(vec![Written(version)]));
             vec![put(1, 2, 7, 5), cas(3, 8, 6), cas(5, 9, 7)]
         }),
-        ("nobody broke the condition", vec![put(1, 2, 7, 5), one(3, 4, &[(0, PutIf(9, 5))], Unmet(None))]),
+        ("no write broke the condition", vec![put(1, 2, 7, 5), one(3, 4, &[(0, PutIf(9, 5))], Unmet(None))]),
         (
             "a removal that did not happen",
             vec![put(1, 2, 7, 5), one(3, 4, &[(0, Delete)], Done(vec![Deleted(true)])), get(5, 6, Some((7, 5)))],
@@ -84,7 +84,7 @@ fn unsound_histories_are_caught() {
                 one(3, 4, &[(0, Get), (1, Get)], Done(vec![Read(Some((7, 5))), Read(None)])),
             ],
         ),
-        ("removed by nobody", vec![put(1, 2, 7, 5), one(3, 0, &[(1, Delete)], Unknown), get(4, 5, None)]),
+        ("removed by no write", vec![put(1, 2, 7, 5), one(3, 0, &[(1, Delete)], Unknown), get(4, 5, None)]),
     ];
     for (name, case) in &cases {
         assert!(verdict(case).is_err(), "{name}");

@@ -1,4 +1,4 @@
-//! The map: the metadata group makes one of each epoch, whoever tells of it, and each keeps the rules of a map. The id of a
+//! The map: all nodes tell of the same map for an epoch, and each map keeps the rules of a map. The id of a
 //! replica is given out once.
 
 use cluster::Map;

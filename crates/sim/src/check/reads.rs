@@ -1,4 +1,4 @@
-//! No stale read: who asks after somebody was told of a version of a key is never shown an older one.
+//! No stale read: once a client has seen a version of a key, later reads show no older one.
 //!
 //! Cheap enough to be asked at every answer. That a removed key is not shown again is left to the whole history's check.
 

@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(run(&[1, 2, 3], &[1, 2], &[3]), Ok(()));
         assert!(run(&[1, 2, 3], &[1, 3], &[3]).is_err());
         assert_eq!(run(&[1, 2, 3], &[1, 3], &[2, 3]), Ok(()), "there was no majority before");
-        assert_eq!(run(&[1, 2], &[1, 2, 3], &[2, 3]), Ok(()), "nobody goes");
+        assert_eq!(run(&[1, 2], &[1, 2, 3], &[2, 3]), Ok(()), "no node is removed");
         let mut removals = Removals::default();
         assert_eq!(removals.changed(ShardId(1), 6, &ids(&[1, 2, 3]), |_| false), Ok(()));
         assert_eq!(removals.changed(ShardId(1), 5, &ids(&[3]), |_| true), Ok(()), "an old one, applied again");

@@ -37,7 +37,7 @@ pub struct WeakRead {
 /// What is known of keys, and what each replica has shown.
 #[derive(Default)]
 pub struct Weak {
-    /// By key: when somebody was told of a version, and of which, both rising.
+    /// By key: when a client was told of a version, and of which, both rising.
     told: BTreeMap<Place, Vec<(Micros, u64)>>,
     /// Keys that may have been removed.
     removed: BTreeSet<Place>,
@@ -67,7 +67,7 @@ impl Weak {
         self.shown.retain(|((_, _, of), _), _| *of != shard);
     }
 
-    /// Somebody wants a key removed, or it may expire.
+    /// A client wants a key removed, or it may expire.
     pub fn may_go(&mut self, group: usize, key: Key) {
         self.removed.insert((group, key));
     }

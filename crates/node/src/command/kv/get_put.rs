@@ -11,7 +11,7 @@
 //! of a connection, and `REQUEST client number`: see `requests`.
 //!
 //! The condition is `IFABSENT`, `IFPRESENT` or `IFVERSION v`, where version 0 means "absent". Without TTL the new
-//! value stays for ever. Every write of a key, an EXPIRE too, gives it a new version, and versions of a key only rise.
+//! value never expires. Every write of a key, an EXPIRE too, gives it a new version, and versions of a key only rise.
 //! KV.GET and a KV.PUT that looks at the old value (a condition or RETURN) answer WRONGTYPE for a key that holds a
 //! collection; a plain KV.PUT replaces it, as SET does, and KV.DEL removes it, as DEL does.
 

@@ -47,7 +47,7 @@ fn a_shard_that_is_asked_too_often_is_divided_by_what_it_is_asked() {
 
 #[test]
 fn what_no_division_helps_is_left_as_it_is() {
-    // One slot; one that has nearly all; one that is asked for too little; only for a moment; and nobody wants it.
+    // One slot; one that has nearly all; one that is asked for too little; only for a moment; and not wanted.
     let mut one = asked([(5000, 100_000)]);
     let mut nearly = asked((0..100).map(|slot| (slot, if slot == 50 { 90_000 } else { 100 })));
     let mut few = asked((0..100).map(|slot| (slot, 9)));
@@ -73,7 +73,7 @@ fn world_asked(world: &mut World, each: u64) {
 
 /// The one hot slot comes to be alone among others, and then nothing more is done.
 #[test]
-fn a_hot_slot_among_others_does_not_make_shards_for_ever() {
+fn a_hot_slot_among_others_does_not_make_shards_without_end() {
     let mut world = asked((0..1000).map(|slot| (slot, if slot == 500 { 20_000 } else { 40 })));
     world.run(40 * REST);
     let hot = shards(&world).into_iter().find(|shard| world.map.shards[shard].owns(Slot(500))).unwrap();
@@ -85,7 +85,7 @@ fn a_hot_slot_among_others_does_not_make_shards_for_ever() {
 }
 
 #[test]
-fn what_was_divided_rests_whoever_directs() {
+fn what_was_divided_rests_under_every_director() {
     let mut world = asked((0..1000).map(|slot| (slot, 40)));
     world.run_until("it is divided", HOT + 20, |world| shards(world).len() == 2 && world.is_quiet());
     for _ in 0..4 {
@@ -97,7 +97,7 @@ fn what_was_divided_rests_whoever_directs() {
 }
 
 #[test]
-fn what_somebody_has_cancelled_is_not_wanted_again_at_once() {
+fn what_an_operator_has_cancelled_is_not_wanted_again_at_once() {
     let mut world = asked((0..1000).map(|slot| (slot, 40)));
     world.run_until("a plan", HOT + 20, |world| !world.map.plans.is_empty());
     assert!(world.map.splits.is_empty());

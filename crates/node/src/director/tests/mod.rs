@@ -61,7 +61,7 @@ fn a_node_that_joins_takes_its_part_one_shard_at_a_time() {
 }
 
 #[test]
-fn whoever_returns_in_time_costs_nothing() {
+fn a_node_that_returns_in_time_costs_nothing() {
     let mut world = World::new(&["", "", "", ""], 12, 1);
     world.run(5);
     let replicas = world.map.shards.clone();
@@ -262,7 +262,7 @@ fn a_node_leads_nothing_until_it_is_restarted() {
     assert_eq!((world.leads()[&1], world.state(plan)), (4, PlanState::Done));
 }
 
-/// The metadata group goes last, and whoever directs then does not say that the node leads nothing before it knows.
+/// The metadata group goes last, and the next director does not say that the node leads nothing before it knows.
 #[test]
 fn the_node_that_directs_leads_nothing_either() {
     for seed in 1..=10 {
@@ -282,7 +282,7 @@ fn the_node_that_directs_leads_nothing_either() {
         }
         assert_eq!(world.leads()[&node.0], 0, "seed {seed}: the metadata group went first");
         world.director = Director::new();
-        assert!(!says(&world), "seed {seed}: nobody has told of anything");
+        assert!(!says(&world), "seed {seed}: no node has reported anything");
         while !says(&world) {
             assert!(world.now_us < until_us, "seed {seed}");
             world.step();
@@ -356,7 +356,7 @@ fn a_shard_that_lacks_a_replica_is_drained_too() {
         let node = on[1];
         world.set("auto-rebalance", "no");
         world.run(20);
-        assert!(world.is_quiet() && world.map.shards[&shard].replicas.len() == 4, "nobody has asked for anything");
+        assert!(world.is_quiet() && world.map.shards[&shard].replicas.len() == 4, "no plan was asked for");
         if replaced {
             world.join(7, "");
             world.run(5);

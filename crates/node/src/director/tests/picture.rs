@@ -19,13 +19,13 @@ fn leaders_that_are_handed_over_are_not_missing_but_those_that_stay_away_are() {
         assert_eq!(leaderless(&world), 0);
     }
     assert_eq!(world.leads()[&1], 0);
-    // Who leads no more has said so, and whoever leads next has not yet.
+    // The old leader has said that it leads no more, the new one has not spoken yet.
     world.unelected.insert(ShardId(3));
-    world.run_until("nobody leads it", 2, |world| world.picture().shards.iter().any(|shard| shard.leader.is_none()));
+    world.run_until("it has no leader", 2, |world| world.picture().shards.iter().any(|shard| shard.leader.is_none()));
     assert_eq!(leaderless(&world), 0);
     world.unelected.clear();
     world.run(3);
-    // One whose leader says that it leads no more, and nobody comes after it.
+    // One whose leader says that it leads no more, and has no successor.
     world.unelected.insert(ShardId(3));
     world.run_until("it is told", 4, |world| leaderless(world) == 1);
     world.unelected.clear();

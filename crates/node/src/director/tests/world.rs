@@ -42,11 +42,11 @@ pub(super) struct World {
     pub(super) delay_us: u64,
     mail: Vec<(u64, DirectorAction)>,
     directs: Option<NodeId>,
-    /// Until then, whoever directs stands still.
+    /// Until then, the director stands still.
     pub(super) still_until_us: u64,
-    /// Shards that elect nobody.
+    /// Shards that elect no leader.
     pub(super) unelected: BTreeSet<ShardId>,
-    /// Nobody obeys.
+    /// Leaders ignore the director's orders.
     pub(super) deaf: bool,
     /// When each node was started, in ms, if not long ago.
     pub(super) started_ms: BTreeMap<NodeId, u64>,
@@ -485,7 +485,7 @@ impl World {
         self.map.validate().unwrap();
         for (shard, group) in &self.groups {
             let newest = group.members.iter().filter(|of| of.1.0 && of.1.1 >= group.index).count();
-            assert!(newest > 0, "shard {shard}: nobody holds what was written: {group:?}");
+            assert!(newest > 0, "shard {shard}: no replica holds what was written: {group:?}");
             // What came into the group after the map had given it up is on its way out.
             let known: Vec<ReplicaId> =
                 group.members.keys().copied().filter(|id| self.map.replica(*shard, *id).is_some()).collect();
