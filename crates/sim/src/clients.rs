@@ -3,6 +3,7 @@
 use crate::bug::Bug;
 use crate::chance::Chance;
 use crate::check::acknowledged;
+use crate::clock::SPREAD_MS;
 use crate::event::{Event, NodeEvent};
 use crate::history::{Action, Answer, KEYS, Outcome as Told};
 use crate::request::{Form, Request, key_name};
@@ -45,7 +46,7 @@ impl World {
 
     /// The history gets to know of a request: of one that clears a shard, for each group of keys that is there.
     fn begin(&mut self, number: usize, request: &Request) -> usize {
-        let (now_ms, weak) = (self.wall_ms(), request.weak.is_some());
+        let (now_ms, weak) = (self.wall_ms() - SPREAD_MS, request.weak.is_some());
         let operation = self.history.begin(number, request.group, request.actions.clone(), weak, now_ms);
         let mut groups = vec![request.group];
         if request.form == Form::Clear {
@@ -74,8 +75,8 @@ impl World {
     fn send(&mut self, number: usize, operation: usize, request: Request) {
         self.clients[number].attempts += 1;
         let known = self.clients[number].leaders.get(&request.group).map(|node| place_of(*node));
-        // Some know of a leader of long ago.
-        let known = known.filter(|_| !self.prng.happens(100));
+        // Some know of another leader, of long ago.
+        let known = known.filter(|_| !self.prng.happens(self.plan.astray_per_mille));
         let place = known.unwrap_or_else(|| self.prng.below(self.plan.nodes as u64) as usize);
         self.clients[number].waits = Some((operation, request.clone()));
         let delay = self.prng.between(50, 1000);
@@ -145,7 +146,7 @@ impl World {
         let think_ms = if done { self.plan.think_ms } else { self.plan.think_ms.max(50) };
         let pause = self.prng.between(100, think_ms * MILLISECOND);
         self.schedule.after(pause, Event::Think(number));
-        let now_ms = self.wall_ms();
+        let now_ms = self.wall_ms() + SPREAD_MS;
         let cleared = self.cleared.remove(&operation);
         for each in std::mem::take(&mut self.clients[number].twins).into_iter().chain([operation]) {
             let slot = slot_of(&key_name(self.history.operations()[each].group, 0));

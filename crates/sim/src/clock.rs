@@ -10,7 +10,11 @@ pub const DRIFT_PER_MILLE_MAX: u64 = 45;
 /// The wall clock of a run's begin, in ms since the epoch.
 pub const BEGIN_WALL_MS: u64 = 1_700_000_000_000;
 
-/// See the module's words.
+/// How far a node's time may be from the truth where all clocks are right, in ms: it takes another's clock as of the middle
+/// between a beat and its answer, which may take 400 ms.
+pub const SPREAD_MS: u64 = 250;
+
+/// The clocks of one node.
 #[derive(Clone, Debug)]
 pub struct Clock {
     /// The steady clock and true time when its rate was last set.

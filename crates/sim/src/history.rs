@@ -79,7 +79,8 @@ pub struct Operation {
     pub answer: Answer,
     /// It may be answered by any replica: what it saw may be old.
     pub weak: bool,
-    /// The wall clock when it was asked and when the answer came, in ms.
+    /// What the time may be at a node that deals with it, in ms: the earliest when it was asked, and the latest when the
+    /// answer came.
     pub between_ms: (u64, u64),
 }
 

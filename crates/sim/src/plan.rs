@@ -1,11 +1,14 @@
 //! What kind of run a seed makes: how large the store is, how it is used, and what it has to bear.
 
+use crate::bug::Bug;
 use crate::chance::Chance;
+use crate::clock::SPREAD_MS;
+use crate::schedule::MILLISECOND;
 use crate::workload::WorkShape;
 use vocab::Prng;
 
-/// Two ticks, and what messages take.
-const SLACK_US: u64 = 150_000;
+/// Two ticks, what messages take, and what the clocks of two nodes differ by.
+const SLACK_US: u64 = 150_000 + 2 * SPREAD_MS * MILLISECOND;
 
 /// The kind of run. All of it follows from the seed.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +48,10 @@ pub struct Plan {
     pub split_ops: Option<(u64, u64)>,
     /// Whether entries wait for their rows while a disk is slow.
     pub deferred_apply: bool,
+    /// How many of a thousand requests go to any node, whatever their client knows of leaders.
+    pub astray_per_mille: u64,
+    /// How many of a thousand reads wait for a disk.
+    pub cold_reads_per_mille: u64,
     /// What clients ask beside the usual.
     pub work: WorkShape,
     /// Which kinds of faults there are.
@@ -122,6 +129,8 @@ impl Plan {
                 careless: prng.happens(300),
                 weak: if prng.happens(500) { 300 } else { 0 },
             },
+            astray_per_mille: 100,
+            cold_reads_per_mille: 300,
             failure_timeout_ms: prng.happens(300).then(|| prng.between(5_000, 20_000)),
             split_ops: Self::draw_split_ops(&mut prng.clone()),
             deferred_apply: prng.clone().next_u64().is_multiple_of(2),
@@ -163,6 +172,23 @@ impl Plan {
             },
             ..few
         }
+    }
+
+    /// The same plan, with the faults without which a planted bug does not show.
+    #[must_use]
+    pub fn exposing(mut self, bug: Bug) -> Self {
+        match bug {
+            Bug::LeaseOnce => {
+                self.faults.pauses = true;
+                self.astray_per_mille = 400;
+            }
+            Bug::OwnerOnce => {
+                self.faults.splits = true;
+                self.cold_reads_per_mille = 900;
+            }
+            _ => {}
+        }
+        self
     }
 
     /// How long disks are slow and fast in turns, in µs, where entries wait for their rows.

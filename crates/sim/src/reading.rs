@@ -81,7 +81,7 @@ impl World {
     fn read_soon(&mut self, place: Place, read: ClientRead, source: Source) -> Outcome {
         let running = RunningRead { read, source, began: self.now() };
         running.handle().note_operations(running.read.asked.slot, 1);
-        if self.prng.happens(700) {
+        if !self.prng.happens(self.plan.cold_reads_per_mille) {
             self.run_read(place, running);
             return Ok(());
         }

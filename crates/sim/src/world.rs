@@ -107,6 +107,7 @@ impl World {
             Some(nodes) => Plan::large(nodes, &mut prng),
             None => Plan::draw(&mut prng),
         };
+        let plan = bug.map_or(plan, |bug| plan.exposing(bug));
         let info = |place: Place| NodeInfo {
             id: node_id(place),
             peer_address: format!("node{place}:1"),
