@@ -186,6 +186,12 @@ impl Plan {
                 self.faults.splits = true;
                 self.cold_reads_per_mille = 900;
             }
+            Bug::BeforeReplay => {
+                self.faults.crashes = true;
+                self.work.weak = 300;
+                self.astray_per_mille = 600;
+                self.flush_every_ms = 3000;
+            }
             _ => {}
         }
         self
