@@ -18,11 +18,11 @@ const STALE: &str = "run `cargo xtask house --shrink`";
 
 /// Sums over all crates that the excuses may not exceed: an excuse more in one place is one less in another.
 const CEILINGS: Figures =
-    Figures { circle_files: 400, circle_folders: 250, banned_words: 12, extra_impls: BTreeMap::new() };
+    Figures { circle_files: 91, circle_folders: 36, banned_words: 8, extra_impls: BTreeMap::new() };
 /// Whether an excuse that is larger than what stands is a breach.
-const STALE_EXCUSES_FAIL: bool = false;
+const STALE_EXCUSES_FAIL: bool = true;
 /// The same for the extra `impl` blocks of all types together.
-const EXTRA_IMPLS_MAX: usize = 150;
+const EXTRA_IMPLS_MAX: usize = 50;
 
 /// One crate's numbers: what stands in it, or what is excused.
 #[derive(Debug, Default, PartialEq, Eq)]
