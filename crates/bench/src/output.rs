@@ -27,7 +27,7 @@ pub fn print(text: &str) -> io::Result<Reader> {
 /// Writes to standard output what `write` writes, piece by piece: for what would take much memory as one text.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_with(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Reader> {
     let mut out = BufWriter::new(io::stdout().lock());
     let written = write(&mut out);

@@ -5,7 +5,7 @@ use crate::model::RunReport;
 /// Pretty-printed, ending in a newline.
 ///
 /// # Errors
-/// When a figure cannot be written as JSON, which [`RunReport::validate`] excludes.
+/// When a figure cannot be written as JSON, which the check of a report excludes.
 pub fn render(report: &RunReport) -> serde_json::Result<String> {
     let mut text = serde_json::to_string_pretty(report)?;
     text.push('\n');
