@@ -23,7 +23,10 @@ pub fn build(root: &Path, commit: Option<&str>) -> Result<PathBuf, String> {
     fs::create_dir_all(&source).map_err(|e| named(&source, e))?;
     unpack(root, &commit, &source)?;
     let mut cargo = process::cargo(&["build", "-p", "basalt", "--locked", "--quiet", "--target-dir"]);
-    cargo.arg(root.join("target")).current_dir(&source);
+    // Without debug information the crates of that commit have names of their own in the target folder. With equal names
+    // cargo takes them for this commit's, and the tests try the program of before. Dependencies are shared: their
+    // profile says the same either way.
+    cargo.arg(root.join("target")).current_dir(&source).env("CARGO_PROFILE_DEV_DEBUG", "0");
     let status = cargo.status().map_err(|e| format!("cargo: {e}"))?;
     if !status.success() {
         return Err(format!("the binary of {commit} cannot be built"));
