@@ -1,9 +1,8 @@
 //! What storage can fail with.
 
-use rustix::io::Errno;
 use std::fmt;
-use std::io::ErrorKind;
 use std::path::PathBuf;
+use vocab::is_shortage;
 
 /// What storage can fail with. None of these may be answered as "not found".
 #[derive(Debug)]
@@ -63,13 +62,6 @@ impl Error {
     /// nothing is in doubt, and it may be tried again. This says nothing about the disk.
     #[must_use]
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if is_passing(source))
+        matches!(self, Self::Io { source, .. } if is_shortage(source))
     }
-}
-
-/// See `Error::is_passing`.
-pub(crate) fn is_passing(error: &std::io::Error) -> bool {
-    let of_kind = matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::OutOfMemory);
-    let of_process = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::INTR];
-    of_kind || error.raw_os_error().is_some_and(|code| of_process.iter().any(|errno| errno.raw_os_error() == code))
 }

@@ -21,7 +21,6 @@ use super::view::{
 use crate::batch::{TREE_KEY_BYTES_MAX, accepted};
 use crate::dropped::prefix_end;
 use crate::envelope::Packing;
-use crate::error::is_passing;
 use crate::files::create_folder;
 use crate::health::Health;
 use crate::{
@@ -339,7 +338,7 @@ fn manifest_is_ours(generation: &Generation) -> bool {
         let before = generation.index().current_version().id();
         let on_disk = match generation::version_on_disk(&generation.folder) {
             // It cannot be told now: once the process has descriptors again, it can.
-            Err(error) if is_passing(&error) => {
+            Err(error) if vocab::is_shortage(&error) => {
                 std::thread::sleep(LOOK_AGAIN);
                 continue;
             }
