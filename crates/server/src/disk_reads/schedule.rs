@@ -73,7 +73,7 @@ impl DiskReads {
 
     /// Gives the reader thread most of the queue, if that is long and there is processor time to spare.
     fn hand_over(&mut self) {
-        let may_hand_over = self.may_have_thread && self.store.spare_processors.has_spare();
+        let may_hand_over = self.may_have_thread && self.store.spare_processors.for_helpers();
         let Some(reader) = self.reader.as_mut().filter(|_| may_hand_over) else { return };
         let kept = kept(reader.underway(), self.thread.as_ref().map_or(0, ReaderThread::underway));
         if self.queue.len() <= kept {

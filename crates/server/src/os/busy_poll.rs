@@ -25,6 +25,8 @@ pub(crate) struct BusyPoll {
     without: u32,
     /// How many these were after the last busy-poll, if that found nothing.
     penalty: u32,
+    /// How long busy-polls have waited.
+    polled: Duration,
 }
 
 impl BusyPoll {
@@ -53,6 +55,7 @@ impl BusyPoll {
                 self.without = left;
             } else {
                 looked = Self::look(poll, events, span)?;
+                self.polled += looked;
                 if !events.is_empty() {
                     self.penalty = 0;
                     return Ok(());
@@ -62,6 +65,11 @@ impl BusyPoll {
             }
         }
         poll.poll(events, Some(timeout.saturating_sub(looked)))
+    }
+
+    /// How long busy-polls have waited since the last call.
+    pub(crate) fn take_polled(&mut self) -> Duration {
+        std::mem::take(&mut self.polled)
     }
 
     /// Looks for events without blocking, and tells for how long. It yields the processor between two looks. If another

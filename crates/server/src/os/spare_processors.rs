@@ -1,16 +1,29 @@
 //! How much processor time the machine has to spare: helper threads and busy-polling pay only where it has some.
 
 use std::fs::read_to_string;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two samples. The system counts in ticks of 10 ms.
 const SAMPLE_EVERY: Duration = Duration::from_millis(250);
-/// With so many idle processors there is time to spare.
-const IDLE_ENOUGH: f64 = 0.5;
-/// With fewer there is none any more. The gap to `IDLE_ENOUGH` is for what the helpers take themselves.
-const IDLE_TOO_LITTLE: f64 = 0.1;
+
+/// From which and down to which number of idle processors something is on.
+struct Threshold {
+    on: f64,
+    off: f64,
+}
+
+/// The gap is for what the helper threads take themselves.
+const FOR_HELPERS: Threshold = Threshold { on: 0.5, off: 0.1 };
+/// Busy-polling yields to every other thread, and what it takes counts as idle: it may have the last bit.
+const FOR_POLLING: Threshold = Threshold { on: 0.1, off: 0.05 };
+
+impl Threshold {
+    fn is_spare(&self, was: bool, idle: f64) -> bool {
+        idle >= if was { self.off } else { self.on }
+    }
+}
 
 /// The idle time of all processors since the start of the machine, and when it was read.
 #[derive(Clone, Copy)]
@@ -21,21 +34,39 @@ struct Sample {
 
 /// Whether the machine has processor time to spare, measured.
 pub(crate) struct SpareProcessors {
-    has_spare: AtomicBool,
+    for_helpers: AtomicBool,
+    for_polling: AtomicBool,
+    /// Nanoseconds of busy-polling since the last sample.
+    polled: AtomicU64,
     /// None where the system does not tell.
     last: Mutex<Option<Sample>>,
 }
 
 impl Default for SpareProcessors {
     fn default() -> Self {
-        Self { has_spare: AtomicBool::new(false), last: Mutex::new(sample()) }
+        Self {
+            for_helpers: AtomicBool::new(false),
+            for_polling: AtomicBool::new(false),
+            polled: AtomicU64::new(0),
+            last: Mutex::new(sample()),
+        }
     }
 }
 
 impl SpareProcessors {
-    /// Whether there is processor time to spare.
-    pub(crate) fn has_spare(&self) -> bool {
-        self.has_spare.load(Ordering::Relaxed)
+    /// Whether there is processor time to spare for helper threads.
+    pub(crate) fn for_helpers(&self) -> bool {
+        self.for_helpers.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is processor time to spare for busy-polling.
+    pub(crate) fn for_polling(&self) -> bool {
+        self.for_polling.load(Ordering::Relaxed)
+    }
+
+    /// An event loop has busy-polled for so long rather than sleep.
+    pub(crate) fn note_polled(&self, polled: Duration) {
+        self.polled.fetch_add(u64::try_from(polled.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// Measures, if the last time is long enough ago.
@@ -47,8 +78,15 @@ impl SpareProcessors {
         }
         let Some(now) = sample() else { return };
         *last = Some(now);
-        let idle = idle_processors(before, now);
-        self.has_spare.store(is_spare(self.has_spare(), idle), Ordering::Relaxed);
+        self.note_idle(idle_processors(before, now), now.at.duration_since(before.at));
+    }
+
+    /// So many processors were idle for that long.
+    fn note_idle(&self, idle: f64, over: Duration) {
+        let polled = Duration::from_nanos(self.polled.swap(0, Ordering::Relaxed));
+        let unused = idle + polled.as_secs_f64() / over.as_secs_f64().max(f64::EPSILON);
+        self.for_helpers.store(FOR_HELPERS.is_spare(self.for_helpers(), idle), Ordering::Relaxed);
+        self.for_polling.store(FOR_POLLING.is_spare(self.for_polling(), unused), Ordering::Relaxed);
     }
 }
 
@@ -56,10 +94,6 @@ impl SpareProcessors {
 fn idle_processors(before: Sample, now: Sample) -> f64 {
     let idle = now.idle.saturating_sub(before.idle);
     idle.as_secs_f64() / now.at.duration_since(before.at).as_secs_f64().max(f64::EPSILON)
-}
-
-fn is_spare(was: bool, idle: f64) -> bool {
-    if was { idle >= IDLE_TOO_LITTLE } else { idle >= IDLE_ENOUGH }
 }
 
 /// From /proc/stat, so nothing where there is none. A process that may use one processor only has none to spare.
@@ -84,17 +118,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_is_spare_until_the_helpers_have_used_it_up() {
-        for (was, idle, expected) in [
-            (false, 0.0, false),
-            (false, 0.3, false),
-            (false, 0.5, true),
-            (true, 0.3, true),
-            (true, 0.1, true),
-            (true, 0.05, false),
-            (true, 7.0, true),
+    fn time_is_spare_until_it_is_used_up() {
+        // Idle processors and polling milliseconds of a second; what is on after it.
+        let spare = SpareProcessors::default();
+        for (idle, polled, helpers, polling) in [
+            (0.0, 0, false, false),
+            (0.08, 0, false, false),
+            (0.3, 0, false, true),
+            (0.0, 60, false, true),
+            (0.0, 40, false, false),
+            (0.06, 60, false, true),
+            (0.5, 0, true, true),
+            (0.1, 0, true, true),
+            (0.0, 900, false, true),
+            (7.0, 0, true, true),
+            (0.0, 0, false, false),
         ] {
-            assert_eq!(is_spare(was, idle), expected, "{was} {idle}");
+            spare.note_polled(Duration::from_millis(polled));
+            spare.note_idle(idle, Duration::from_secs(1));
+            assert_eq!((spare.for_helpers(), spare.for_polling()), (helpers, polling), "{idle} {polled}");
         }
         let at = Instant::now();
         let before = Sample { idle: Duration::from_secs(1000), at };
@@ -109,8 +151,8 @@ mod tests {
             assert_eq!(idle_ticks(text), None, "{text}");
         }
         let spare = SpareProcessors::default();
-        assert!(!spare.has_spare(), "nothing is measured yet");
+        assert!(!spare.for_polling(), "nothing is measured yet");
         spare.tick();
-        assert!(!spare.has_spare(), "it is too early");
+        assert!(!spare.for_polling(), "it is too early");
     }
 }

@@ -153,7 +153,7 @@ impl Worker {
         while !self.stopping {
             let wait = self.time_to_wait();
             let reads = if processors > 1 { self.shell.disk_reads.with_disk() } else { 0 };
-            let has_spare = self.store.spare_processors.has_spare();
+            let has_spare = self.store.spare_processors.for_polling();
             let span = busy_poll.span(has_spare, self.log.synced_here(), reads);
             let (unfinished, deadline) = (self.shell.peers.is_unfinished(), self.shell.peers.deadline());
             if let Err(e) = busy_poll.poll(&mut self.poll, &mut events, wait, span)
@@ -185,6 +185,7 @@ impl Worker {
             }
             if Instant::now() >= self.next_tick {
                 self.next_tick = Instant::now() + TICK;
+                self.store.spare_processors.note_polled(busy_poll.take_polled());
                 self.tick();
             }
             self.serve();
@@ -233,7 +234,7 @@ impl Worker {
         self.waits.check(&self.store, &mut self.shell.clients);
         self.barriers.check(&self.core, &self.store.backups, self.now);
         self.sync_staged();
-        let prefer_thread = self.log.synced_here() && self.store.spare_processors.has_spare();
+        let prefer_thread = self.log.synced_here() && self.store.spare_processors.for_helpers();
         let sent = self.replies.flush(&mut self.shell.clients, self.poll.registry(), prefer_thread);
         self.store.stats.worker(self.index).sent(sent);
     }
