@@ -3,8 +3,9 @@
 //! `cargo run --release -p basalt-node --example hash [OPERATIONS]`
 
 use node::command::{Call, Handler, handler};
-use node::{Fault, Record, Rows, Space};
+use node::{Fault, ReadSpace, Record, Rows, ShardSpace, WriteSpace};
 use resp::Reply;
+use resp::table;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::time::Instant;
@@ -41,7 +42,7 @@ fn main() {
 }
 
 fn named(name: &str) -> Handler {
-    handler(name).expect("hash commands have handlers")
+    table::lookup(name.as_bytes()).and_then(handler).expect("hash commands have handlers")
 }
 
 struct Bench {
@@ -66,7 +67,13 @@ impl Bench {
 
     fn run(&mut self, handler: Handler, args: &[&[u8]]) {
         self.reply.buf.clear();
-        handler(&mut Call { args, space: &mut self.store, reply: &mut self.reply }).expect("it is well formed");
+        let (space, reply) = (&mut self.store, &mut self.reply);
+        let done = match handler {
+            Handler::Read(handler) => handler.run(args, space, reply),
+            Handler::Write(run) => run(&mut Call { args, space, reply }),
+            Handler::Store(_) => panic!("no hash command is over the whole store"),
+        };
+        done.expect("it is well formed");
     }
 }
 
@@ -84,7 +91,7 @@ impl Store {
     }
 }
 
-impl Space for Store {
+impl ReadSpace for Store {
     fn now_ms(&self) -> u64 {
         0
     }
@@ -101,6 +108,18 @@ impl Space for Store {
         Ok(self.records.get(key).cloned())
     }
 
+    fn element_get(&mut self, rows: &Rows, element: &[u8]) -> Result<Option<Slice>, Fault> {
+        Ok(self.elements.entry(rows.prefix.clone()).or_default().get(element).cloned())
+    }
+
+    fn elements(&mut self, rows: &Rows, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let span = self.elements.entry(rows.prefix.clone()).or_default().range::<[u8], _>((from, Bound::Unbounded));
+        Ok(span.take(limit).map(|(name, value)| (Slice::from(&name[..]), value.clone())).collect())
+    }
+}
+
+impl WriteSpace for Store {
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {
         let record = record.stamped(1);
         match self.records.get_mut(key) {
@@ -122,10 +141,6 @@ impl Space for Store {
         Ok(Rows { prefix: key.to_vec(), count: 0 })
     }
 
-    fn element_get(&mut self, rows: &Rows, element: &[u8]) -> Result<Option<Slice>, Fault> {
-        Ok(self.elements.entry(rows.prefix.clone()).or_default().get(element).cloned())
-    }
-
     fn element_put(&mut self, rows: &Rows, element: &[u8], value: &[u8]) -> Result<(), Fault> {
         self.elements.entry(rows.prefix.clone()).or_default().insert(element.to_vec(), Slice::from(value));
         Ok(())
@@ -136,16 +151,36 @@ impl Space for Store {
         Ok(())
     }
 
-    fn elements(&mut self, rows: &Rows, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let span = self.elements.entry(rows.prefix.clone()).or_default().range::<[u8], _>((from, Bound::Unbounded));
-        Ok(span.take(limit).map(|(name, value)| (Slice::from(&name[..]), value.clone())).collect())
+    fn requests(&mut self, _: &[u8]) -> Result<Option<Slice>, Fault> {
+        Ok(None)
     }
 
-    fn scan(&mut self, _: &[u8], _: &[u8], _: bool, _: usize) -> Result<Vec<(Slice, Record)>, Fault> {
-        Ok(Vec::new())
+    fn put_requests(&mut self, _: &[u8], _: &[u8], _: u64, _: Option<u64>) -> Result<(), Fault> {
+        Ok(())
     }
 
+    fn request_clients(&mut self) -> Result<u64, Fault> {
+        Ok(0)
+    }
+
+    fn stage(&mut self, _: &Rows, _: u64) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn is_staged(&mut self, _: &Rows, _: u64) -> Result<bool, Fault> {
+        Ok(false)
+    }
+
+    fn unstage(&mut self, _: &Rows, _: u64) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn drop_rows(&mut self, _: &Rows) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+impl ShardSpace for Store {
     fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
         Ok(self.records.keys().filter(|key| vocab::slot_of(key) == slot).count() as u64)
     }

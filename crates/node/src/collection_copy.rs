@@ -1,8 +1,9 @@
 //! A large collection as of one moment, in slices that are copied one after the other.
 
-use crate::command::{Error, STAGE};
+use crate::command::Error;
+use crate::format::internal_commands::STAGE;
 use crate::format::record::Rows;
-use crate::{EncodedCommand, ShardView, SnapshotSpace, Space};
+use crate::{EncodedCommand, ReadSpace, ShardView, SnapshotSpace};
 use storage::Slice;
 use vocab::limits::{COPY_SLICE_BYTES_SOFT, COPY_SLICE_ELEMENTS_MAX};
 

@@ -1,11 +1,21 @@
 //! The keys of a request, checked against the limits and hashed. Every way in uses it: single commands, MULTI, WATCH,
 //! embedded callers.
 
-use crate::{KeyHash, admission, key_hash};
+use crate::admission;
 use resp::table::CommandSpec;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use vocab::{Slot, slot_of};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A key's hash, for telling which writes may touch the same key. Two keys may share one; nothing breaks if they do.
+pub type KeyHash = u64;
+
+/// The hash of `key`.
+#[must_use]
+pub fn key_hash(key: &[u8]) -> KeyHash {
+    xxh3_64(key)
+}
 
 /// Hashes of a request's keys; most requests have one key.
 pub type KeyHashes = SmallVec<[KeyHash; 4]>;

@@ -8,14 +8,13 @@ pub(crate) mod load;
 mod tests;
 
 use crate::absent_watch::{AbsentKeys, AbsentWatch};
-use crate::config::Config;
+use crate::config::{Config, SmallHash};
 use crate::counters::{Counters, Stored};
 use crate::director::{LeaderReport, ReplicaReport};
 use crate::format::keys;
 use crate::format::slots::{OwnedRows, Slots};
 use crate::shard::Fact;
 use crate::skipped;
-use crate::space::SmallHash;
 use crate::{Fault, Kind, Record};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use clock::ShardClock;

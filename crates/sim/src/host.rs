@@ -6,12 +6,12 @@ use crate::disk::Disk;
 use crate::request::{Form, Request};
 use crate::schedule::Micros;
 use cluster::{Map, NodeInfo, Routes, Split};
-use node::command::{self, Call};
+use node::command::{self, Handler, handler};
 use node::control::reconcile::{LocalGroup, LocalReplica, Removal, comes_by_split, has_split, reconcile};
 use node::control::{Control, Shape};
 use node::core::{Core, Logging};
 use node::read::{LeaderCell, LocalShard};
-use node::{CachedSpace, Fault, Shard, ShardView, Slots, SnapshotSpace, StoreClock, handlers};
+use node::{CachedSpace, Fault, Shard, ShardView, Slots, SnapshotSpace, StoreClock};
 use replica::{DiskHealth, LogStore, LogWrite, Replica};
 use resp::{Proto, Reply, table};
 use std::collections::{BTreeMap, BTreeSet};
@@ -353,16 +353,16 @@ pub fn read(view: &ShardView, request: &Request, now: Moment) -> Vec<u8> {
     assert_eq!(request.form, Form::Get, "only KV.GET is a read");
     let args = request.command();
     let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-    let handler = table::lookup(args[0]).and_then(|spec| handlers(spec.id).data).expect("KV.GET has a handler");
+    let Some(Handler::Read(handler)) = table::lookup(args[0]).and_then(handler) else { panic!("KV.GET reads") };
     let mut reply = Reply::new(Proto::Resp2);
     let mut space = CachedSpace::new(view, now.wall_ms);
-    match handler(&mut Call { args: &args, space: &mut space, reply: &mut reply }) {
+    match handler.run(&args, &mut space, &mut reply) {
         Ok(()) => return reply.buf,
         Err(command::Error::Fault(Fault::WouldBlock)) => reply.buf.clear(),
         Err(e) => panic!("a read fails: {e:?}"),
     }
     let mut space = SnapshotSpace::new(view, now.wall_ms, 1);
-    if let Err(e) = handler(&mut Call { args: &args, space: &mut space, reply: &mut reply }) {
+    if let Err(e) = handler.run(&args, &mut space, &mut reply) {
         panic!("a read fails: {e:?}");
     }
     reply.buf

@@ -1,35 +1,32 @@
 //! INCR, DECR and the like: strings as numbers.
 
 use super::args::{self, NOT_FLOAT, NOT_INTEGER, string_of};
-use super::call::{Call, Handler, Outcome};
+use super::call::{HandlerRow, Outcome, WriteCall, write};
 use super::number::extended::Extended;
 use super::string::put_string;
 
 const OVERFLOW: &str = "ERR increment or decrement would overflow";
 
-pub(super) fn handler(name: &str) -> Option<Handler> {
-    Some(match name {
-        "INCR" => |call| add(call, 1),
-        "DECR" => |call| add(call, -1),
-        "INCRBY" => incrby,
-        "DECRBY" => decrby,
-        "INCRBYFLOAT" => incrbyfloat,
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[HandlerRow] = &[
+    write("INCR", |call| add(call, 1)),
+    write("DECR", |call| add(call, -1)),
+    write("INCRBY", incrby),
+    write("DECRBY", decrby),
+    write("INCRBYFLOAT", incrbyfloat),
+];
 
-fn incrby(call: &mut Call<'_>) -> Outcome {
+fn incrby(call: &mut WriteCall<'_>) -> Outcome {
     let by = args::int(call.args[2])?;
     add(call, by)
 }
 
-fn decrby(call: &mut Call<'_>) -> Outcome {
+fn decrby(call: &mut WriteCall<'_>) -> Outcome {
     let by = args::int(call.args[2])?;
     let by = by.checked_neg().ok_or("ERR decrement would overflow")?;
     add(call, by)
 }
 
-fn add(call: &mut Call<'_>, by: i64) -> Outcome {
+fn add(call: &mut WriteCall<'_>, by: i64) -> Outcome {
     let key = call.args[1];
     let (old, expire_at_ms) = match call.space.get(key)? {
         Some(record) => {
@@ -44,7 +41,7 @@ fn add(call: &mut Call<'_>, by: i64) -> Outcome {
     Ok(())
 }
 
-fn incrbyfloat(call: &mut Call<'_>) -> Outcome {
+fn incrbyfloat(call: &mut WriteCall<'_>) -> Outcome {
     let key = call.args[1];
     let (old, expire_at_ms) = match call.space.get(key)? {
         Some(record) => {

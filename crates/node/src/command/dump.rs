@@ -9,10 +9,10 @@
 //! The version and the checksum stand where Redis has its own, so that either refuses what the other made.
 
 use super::args::{SYNTAX, int, is_word};
-use super::call::{Call, Error, Handler, Outcome};
+use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, write};
 use super::hash::{self, Stored};
 use super::string::put_string;
-use crate::{Kind, Record, Space};
+use crate::{Kind, ReadSpace, Record};
 use std::ops::RangeInclusive;
 use vocab::limits::BULK_BYTES_MAX;
 use xxhash_rust::xxh3::xxh3_64;
@@ -26,15 +26,9 @@ const TOO_LARGE: &str = "ERR value is too large to dump (proto-max-bulk-len)";
 const TORN: &str = "ERR DUMP payload version or checksum are wrong";
 const BAD_DATA: &str = "ERR Bad data format";
 
-pub(super) fn handler(name: &str) -> Option<Handler> {
-    Some(match name {
-        "DUMP" => dump,
-        "RESTORE" => restore,
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[HandlerRow] = &[read("DUMP", dump), write("RESTORE", restore)];
 
-fn dump(call: &mut Call<'_>) -> Outcome {
+fn dump(call: &mut ReadCall<'_>) -> Outcome {
     let key = call.args[1];
     match call.space.get(key)? {
         Some(record) => call.reply.bulk(&encode(call.space, key, record)?),
@@ -43,7 +37,7 @@ fn dump(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn encode(space: &mut dyn Space, key: &[u8], record: Record) -> Result<Vec<u8>, Error> {
+fn encode(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Vec<u8>, Error> {
     let view = record.view();
     let mut bytes = Vec::with_capacity(view.payload.len() + 16);
     if view.kind == Kind::STRING {
@@ -134,7 +128,7 @@ fn options(words: &[&[u8]]) -> Result<Options, Error> {
     Ok(options)
 }
 
-fn restore(call: &mut Call<'_>) -> Outcome {
+fn restore(call: &mut WriteCall<'_>) -> Outcome {
     let key = call.args[1];
     let options = options(&call.args[4..])?;
     if !options.replace && call.space.get(key)?.is_some() {
@@ -167,8 +161,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::command::call::Error;
-    use crate::command::handler;
-    use crate::command::testspace::TestSpace;
+    use crate::command::testspace::{self, TestSpace};
     use resp::{Proto, Reply};
 
     #[test]
@@ -178,9 +171,8 @@ mod tests {
 
     fn run(space: &mut TestSpace, args: &[&[u8]]) -> Result<Vec<u8>, Error> {
         let mut reply = Reply::new(Proto::Resp2);
-        let name = String::from_utf8(args[0].to_vec()).unwrap();
         space.version += 1;
-        handler(&name).unwrap()(&mut Call { args, space, reply: &mut reply })?;
+        testspace::run(space, args, &mut reply)?;
         space.validate();
         Ok(reply.buf)
     }

@@ -1,24 +1,21 @@
 //! When keys cease to be seen: EXPIRE, TTL, PERSIST and the like.
 
 use super::args::{int, is_word};
-use super::call::{Call, Error, Handler, Outcome};
+use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, write};
 use super::string::put_expiry;
 use std::borrow::Cow;
 
-pub(super) fn handler(name: &str) -> Option<Handler> {
-    Some(match name {
-        "EXPIRE" => |call| expire(call, "expire", 1000, true),
-        "PEXPIRE" => |call| expire(call, "pexpire", 1, true),
-        "EXPIREAT" => |call| expire(call, "expireat", 1000, false),
-        "PEXPIREAT" => |call| expire(call, "pexpireat", 1, false),
-        "TTL" => |call| tell(call, |at, now| (at - now + 500) / 1000),
-        "PTTL" => |call| tell(call, |at, now| at - now),
-        "EXPIRETIME" => |call| tell(call, |at, _| at.saturating_add(500) / 1000),
-        "PEXPIRETIME" => |call| tell(call, |at, _| at),
-        "PERSIST" => persist,
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[HandlerRow] = &[
+    write("EXPIRE", |call| expire(call, "expire", 1000, true)),
+    write("PEXPIRE", |call| expire(call, "pexpire", 1, true)),
+    write("EXPIREAT", |call| expire(call, "expireat", 1000, false)),
+    write("PEXPIREAT", |call| expire(call, "pexpireat", 1, false)),
+    read("TTL", |call| tell(call, |at, now| (at - now + 500) / 1000)),
+    read("PTTL", |call| tell(call, |at, now| at - now)),
+    read("EXPIRETIME", |call| tell(call, |at, _| at.saturating_add(500) / 1000)),
+    read("PEXPIRETIME", |call| tell(call, |at, _| at)),
+    write("PERSIST", persist),
+];
 
 /// On which present expiry an EXPIRE depends.
 #[derive(Default)]
@@ -66,7 +63,7 @@ impl Conditions {
     }
 }
 
-fn expire(call: &mut Call<'_>, command: &str, scale: i64, from_now: bool) -> Outcome {
+fn expire(call: &mut WriteCall<'_>, command: &str, scale: i64, from_now: bool) -> Outcome {
     let key = call.args[1];
     let conditions = Conditions::parse(&call.args[3..])?;
     let amount = int(call.args[2])?;
@@ -87,7 +84,7 @@ fn expire(call: &mut Call<'_>, command: &str, scale: i64, from_now: bool) -> Out
 }
 
 /// Answers a figure of the time of expiry and of now; -1 if the key has no expiry, -2 if it is absent.
-fn tell(call: &mut Call<'_>, figure: fn(i64, i64) -> i64) -> Outcome {
+fn tell(call: &mut ReadCall<'_>, figure: fn(i64, i64) -> i64) -> Outcome {
     let record = call.space.get(call.args[1])?;
     let now = call.space.now_ms() as i64;
     call.reply.int(match record.map(|record| record.view().expire_at_ms) {
@@ -98,7 +95,7 @@ fn tell(call: &mut Call<'_>, figure: fn(i64, i64) -> i64) -> Outcome {
     Ok(())
 }
 
-fn persist(call: &mut Call<'_>) -> Outcome {
+fn persist(call: &mut WriteCall<'_>) -> Outcome {
     let key = call.args[1];
     let record = call.space.get(key)?.filter(|record| record.view().expire_at_ms.is_some());
     if let Some(record) = &record {

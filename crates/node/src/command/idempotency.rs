@@ -5,33 +5,16 @@
 //! until `REQUESTS_KEPT_MS` after its last one. What it can no longer tell from a retry is an error, never applied. An
 //! error is no answer: nothing was applied, and a retry is tried anew. FLUSHALL leaves all of it: what it has removed shall
 //! not come back by a retry.
-//!
-//! The row of a client, in the tree beside the records, so that it is replicated, moved and recovered with them:
-//! ```text
-//! u8      format (1)
-//! u64     until when it is kept, in ms since the epoch; little-endian, as the following
-//! u64     the highest number that has been forgotten, or 0
-//! to the end, in rising order of the numbers:
-//!   u64   number
-//!   u32   the first 32 bits of the XXH3-64 of the request: another one under the same number is an error
-//!   u32   length of the answer; u32::MAX: it was too long to be kept
-//!   bytes the answer, in RESP2
-//! ```
 
 use super::args::{SYNTAX, is_word};
-use super::call::{Call, Error, Outcome};
+use super::call::{Call, Error, Outcome, WriteCall};
 use crate::Fault;
-use crate::session::ChosenDurability;
+use crate::format::client_requests::{AppliedRequest, ClientRequests};
+use crate::guarantees::ChosenDurability;
 use resp::{Proto, Reply};
-use vocab::limits::{
-    REQUEST_CLIENT_BYTES_MAX, REQUEST_CLIENTS_MAX, REQUEST_REPLY_BYTES_MAX, REQUEST_ROW_BYTES_MAX, REQUESTS_KEPT_MS,
-    REQUESTS_MAX,
-};
+use vocab::limits::{REQUEST_CLIENT_BYTES_MAX, REQUEST_CLIENTS_MAX, REQUESTS_KEPT_MS};
 use xxhash_rust::xxh3::Xxh3;
 
-const FORMAT: u8 = 1;
-const HEAD_BYTES: usize = 17;
-const TOO_LONG: u32 = u32::MAX;
 /// How much longer than needed a row is kept, so that its place in the order of forgetting need not change every time.
 const SLACK_MS: u64 = REQUESTS_KEPT_MS / 10;
 
@@ -79,17 +62,17 @@ const _: () = assert!(REQUEST_CLIENT_BYTES_MAX == 64, "an error says how long a 
 
 /// Runs a command unless it is a retry; then it gets the first answer. Without an id, just runs it.
 pub(super) fn once(
-    call: &mut Call<'_>,
+    call: &mut WriteCall<'_>,
     id: Option<RequestId<'_>>,
-    run: impl FnOnce(&mut Call<'_>) -> Outcome,
+    run: impl FnOnce(&mut WriteCall<'_>) -> Outcome,
 ) -> Outcome {
     let Some(id) = id else { return run(call) };
     let hash = hash_of(call.args);
     let row = call.space.requests(id.client)?;
-    let mut row = row.map(|row| Row::decode(&row).ok_or_else(|| corrupt(id.client))).transpose()?;
+    let mut row = row.map(|row| ClientRequests::decode(&row).ok_or_else(|| corrupt(id.client))).transpose()?;
     if let Some(row) = &row {
         if let Some(known) = row.known.iter().find(|known| known.number == id.number) {
-            return known.answer_again(id, hash, call.reply);
+            return answer_again(known, id, hash, call.reply);
         }
         if id.number <= row.forgotten {
             return Err(refusal(id, "is too old to be told from a retry: nothing was done now"));
@@ -108,7 +91,10 @@ pub(super) fn once(
     }
     let was_until_ms = row.as_ref().map(|row| row.until_ms);
     let row = row.get_or_insert_default();
-    row.learn(Known { number: id.number, hash, reply: Some(own.buf) }, call.reply)?;
+    if !write_answer(&own.buf, call.reply) {
+        return Err("ERR the answer cannot be written".into());
+    }
+    row.remember(id.number, hash, own.buf);
     let now_ms = call.space.now_ms();
     if row.until_ms < now_ms + REQUESTS_KEPT_MS {
         row.until_ms = now_ms + REQUESTS_KEPT_MS + SLACK_MS;
@@ -150,108 +136,22 @@ fn write_answer(answer: &[u8], reply: &mut Reply) -> bool {
     true
 }
 
-/// A request that is remembered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Known {
-    number: u64,
-    hash: u32,
-    /// `None`: it was too long.
-    reply: Option<Vec<u8>>,
-}
-
-impl Known {
-    fn answer_again(&self, id: RequestId<'_>, hash: u32, reply: &mut Reply) -> Outcome {
-        if self.hash != hash {
-            return Err(refusal(id, "was another one"));
-        }
-        let answer =
-            self.reply.as_ref().ok_or_else(|| refusal(id, "was applied; its answer was too long to be kept"))?;
-        if write_answer(answer, reply) { Ok(()) } else { Err(corrupt(id.client)) }
+/// Answers a request that was applied before.
+fn answer_again(known: &AppliedRequest, id: RequestId<'_>, hash: u32, reply: &mut Reply) -> Outcome {
+    if known.hash != hash {
+        return Err(refusal(id, "was another one"));
     }
-
-    fn bytes(&self) -> usize {
-        16 + self.reply.as_ref().map_or(0, Vec::len)
-    }
-}
-
-/// What a shard remembers of one client.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Row {
-    until_ms: u64,
-    forgotten: u64,
-    known: Vec<Known>,
-}
-
-impl Row {
-    /// Writes the answer of a request that has been run, and remembers it, so far as there is room.
-    fn learn(&mut self, mut new: Known, reply: &mut Reply) -> Outcome {
-        let answer = new.reply.take().unwrap_or_default();
-        if !write_answer(&answer, reply) {
-            return Err("ERR the answer cannot be written".into());
-        }
-        new.reply = (answer.len() <= REQUEST_REPLY_BYTES_MAX).then_some(answer);
-        let at = self.known.partition_point(|known| known.number < new.number);
-        self.known.insert(at, new);
-        let mut bytes: usize = self.known.iter().map(Known::bytes).sum();
-        while self.known.len() > REQUESTS_MAX || bytes > REQUEST_ROW_BYTES_MAX {
-            let oldest = self.known.remove(0);
-            bytes -= oldest.bytes();
-            self.forgotten = self.forgotten.max(oldest.number);
-        }
-        Ok(())
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        let mut row = vec![FORMAT];
-        row.extend_from_slice(&self.until_ms.to_le_bytes());
-        row.extend_from_slice(&self.forgotten.to_le_bytes());
-        for known in &self.known {
-            row.extend_from_slice(&known.number.to_le_bytes());
-            row.extend_from_slice(&known.hash.to_le_bytes());
-            let length = known.reply.as_ref().map_or(TOO_LONG, |reply| reply.len() as u32);
-            row.extend_from_slice(&length.to_le_bytes());
-            row.extend_from_slice(known.reply.as_deref().unwrap_or_default());
-        }
-        row
-    }
-
-    fn decode(row: &[u8]) -> Option<Self> {
-        let (head, mut rest) = row.split_first_chunk::<HEAD_BYTES>()?;
-        let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("8 bytes"));
-        let mut decoded = Self { until_ms: word(1), forgotten: word(9), known: Vec::new() };
-        while let Some((known, behind)) = rest.split_first_chunk::<16>() {
-            let number = u64::from_le_bytes(known[..8].try_into().expect("8 bytes"));
-            let hash = u32::from_le_bytes(known[8..12].try_into().expect("4 bytes"));
-            let length = u32::from_le_bytes(known[12..].try_into().expect("4 bytes"));
-            let (reply, behind) = match length {
-                TOO_LONG => (None, behind),
-                length => {
-                    let (reply, behind) = behind.split_at_checked(length as usize)?;
-                    (Some(reply.to_vec()), behind)
-                }
-            };
-            let rises = number > decoded.known.last().map_or(decoded.forgotten, |last| last.number);
-            if !rises || decoded.known.len() == REQUESTS_MAX {
-                return None;
-            }
-            decoded.known.push(Known { number, hash, reply });
-            rest = behind;
-        }
-        (head[0] == FORMAT && rest.is_empty()).then_some(decoded)
-    }
-}
-
-/// Until when the row of a client is kept; `None` if it is malformed.
-pub(crate) fn kept_until_ms(row: &[u8]) -> Option<u64> {
-    Row::decode(row).map(|row| row.until_ms)
+    let answer = known.reply.as_ref().ok_or_else(|| refusal(id, "was applied; its answer was too long to be kept"))?;
+    if write_answer(answer, reply) { Ok(()) } else { Err(corrupt(id.client)) }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::testspace::TestSpace;
+    use super::super::testspace::{self, TestSpace};
     use super::*;
-    use vocab::Prng;
+    use crate::format::client_requests::HEAD_BYTES;
+    use vocab::limits::{REQUEST_REPLY_BYTES_MAX, REQUEST_ROW_BYTES_MAX, REQUESTS_MAX};
 
     #[test]
     fn transcript() {
@@ -265,8 +165,7 @@ mod tests {
         args.extend(options);
         args.extend([&b"REQUEST"[..], client.as_bytes(), number.as_bytes()]);
         let mut reply = Reply::default();
-        let run = crate::command::registry::handler("KV.PUT").unwrap();
-        match run(&mut Call { args: &args, space, reply: &mut reply }) {
+        match testspace::run(space, &args, &mut reply) {
             Ok(()) => String::from_utf8(reply.buf).unwrap(),
             Err(Error::Reply(text)) => text.into_owned(),
             Err(Error::Fault(fault)) => panic!("{fault:?}"),
@@ -302,7 +201,7 @@ mod tests {
         (3..20).for_each(|number| _ = put(&mut space, "c", number, &fitting, &[b"RETURN"]));
         let row = space.requests_of("c");
         assert!(row.len() <= REQUEST_ROW_BYTES_MAX + HEAD_BYTES, "{}", row.len());
-        assert!(Row::decode(&row).unwrap().known.len() > 2);
+        assert!(ClientRequests::decode(&row).unwrap().known.len() > 2);
     }
 
     #[test]
@@ -319,22 +218,5 @@ mod tests {
         space.forget_requests();
         assert_eq!(put(&mut space, "more", 1, b"v", &[]), format!(":{}\r\n", space.version));
         assert_eq!(put(&mut space, "0", 1, b"v", &[]), ":1\r\n", "it was used since");
-    }
-
-    #[test]
-    fn fuzz_rows() {
-        let known = |number, reply| Known { number, hash: 7, reply };
-        let row = Row { until_ms: 9, forgotten: 1, known: vec![known(2, Some(b":1\r\n".to_vec())), known(5, None)] };
-        assert_eq!(Row::decode(&row.encode()), Some(row.clone()));
-        let mut prng = Prng::new(3);
-        for _ in 0..20_000 {
-            let mut bytes = row.encode();
-            for _ in 0..=prng.below(3) {
-                let at = prng.below(bytes.len() as u64) as usize;
-                if prng.below(3) > 0 { bytes[at] ^= 1 << prng.below(8) } else { bytes.truncate(at.max(1)) }
-            }
-            // Either refused, or each byte means something.
-            assert!(Row::decode(&bytes).is_none_or(|row| row.encode() == bytes));
-        }
     }
 }

@@ -1,26 +1,25 @@
 //! Keys whatever they hold: DEL, EXISTS, TYPE, TOUCH, RENAME, COPY.
 
 use super::args::{NO_SUCH_KEY, NOT_INTEGER, SYNTAX, is_word};
-use super::call::{Call, Error, Handler, Outcome};
+use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, write};
 use super::hash::{self, Stored};
-use crate::{Evaluation, Record, Space};
+use crate::{Evaluation, Record, WriteSpace};
 
 /// How many databases Redis has by default; all but the first are closed to a cluster.
 const DATABASES: i64 = 16;
 
-pub(super) fn handler(name: &str) -> Option<Handler> {
-    Some(match name {
-        "DEL" | "UNLINK" => del,
-        "EXISTS" | "TOUCH" => exists,
-        "TYPE" => type_of,
-        "RENAME" => |call| rename(call, false),
-        "RENAMENX" => |call| rename(call, true),
-        "COPY" => copy,
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[HandlerRow] = &[
+    write("DEL", del),
+    write("UNLINK", del),
+    read("EXISTS", exists),
+    read("TOUCH", exists),
+    read("TYPE", type_of),
+    write("RENAME", |call| rename(call, false)),
+    write("RENAMENX", |call| rename(call, true)),
+    write("COPY", copy),
+];
 
-fn del(call: &mut Call<'_>) -> Outcome {
+fn del(call: &mut WriteCall<'_>) -> Outcome {
     let mut deleted = 0;
     for key in &call.args[1..] {
         deleted += i64::from(call.space.delete(key)?);
@@ -29,7 +28,7 @@ fn del(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn exists(call: &mut Call<'_>) -> Outcome {
+fn exists(call: &mut ReadCall<'_>) -> Outcome {
     let mut found = 0;
     for key in &call.args[1..] {
         found += i64::from(call.space.get(key)?.is_some());
@@ -38,14 +37,14 @@ fn exists(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn type_of(call: &mut Call<'_>) -> Outcome {
+fn type_of(call: &mut ReadCall<'_>) -> Outcome {
     let record = call.space.get(call.args[1])?;
     call.reply.simple(record.map_or("none", |record| record.view().kind.type_name()));
     Ok(())
 }
 
 /// Makes `to` what `record` of `from` says, elements and expiry included.
-fn place(space: &mut dyn Space, from: &[u8], record: Record, to: &[u8]) -> Result<(), Error> {
+fn place(space: &mut dyn WriteSpace, from: &[u8], record: Record, to: &[u8]) -> Result<(), Error> {
     let view = record.view();
     if view.kind.is_large() {
         let expire_at_ms = view.expire_at_ms;
@@ -56,7 +55,7 @@ fn place(space: &mut dyn Space, from: &[u8], record: Record, to: &[u8]) -> Resul
 }
 
 /// The same, and `from` is no more. Of a large collection only the record moves.
-fn move_to(space: &mut dyn Space, from: &[u8], record: Record, to: &[u8]) -> Result<(), Error> {
+fn move_to(space: &mut dyn WriteSpace, from: &[u8], record: Record, to: &[u8]) -> Result<(), Error> {
     let view = record.view();
     if space.evaluation() == Evaluation::Second
         && let Some(rows) = view.rows(from)
@@ -70,7 +69,7 @@ fn move_to(space: &mut dyn Space, from: &[u8], record: Record, to: &[u8]) -> Res
     Ok(())
 }
 
-fn rename(call: &mut Call<'_>, only_if_absent: bool) -> Outcome {
+fn rename(call: &mut WriteCall<'_>, only_if_absent: bool) -> Outcome {
     let (from, to) = (call.args[1], call.args[2]);
     let record = call.space.get(from)?.ok_or(NO_SUCH_KEY)?;
     let refused = only_if_absent && (from == to || call.space.get(to)?.is_some());
@@ -111,7 +110,7 @@ pub fn copy_options(words: &[&[u8]]) -> Result<bool, Error> {
     Ok(replace)
 }
 
-fn copy(call: &mut Call<'_>) -> Outcome {
+fn copy(call: &mut WriteCall<'_>) -> Outcome {
     let (from, to) = (call.args[1], call.args[2]);
     let replace = copy_options(&call.args[3..])?;
     if from == to {

@@ -1,14 +1,12 @@
 //! LCS: the longest common subsequence of two strings.
 
 use super::args::{SYNTAX, int, is_word};
-use super::call::{Call, Error, Handler, Outcome};
+use super::call::{Error, HandlerRow, Outcome, ReadCall, read};
 use crate::Kind;
 use resp::Reply;
 use vocab::limits::BULK_BYTES_MAX;
 
-pub(super) fn handler(name: &str) -> Option<Handler> {
-    (name == "LCS").then_some(lcs)
-}
+pub(super) const ROWS: &[HandlerRow] = &[read("LCS", lcs)];
 
 #[derive(Default)]
 struct Options {
@@ -18,7 +16,7 @@ struct Options {
     shortest: i64,
 }
 
-fn lcs(call: &mut Call<'_>) -> Outcome {
+fn lcs(call: &mut ReadCall<'_>) -> Outcome {
     let records = [call.space.get(call.args[1])?, call.space.get(call.args[2])?];
     if records.iter().flatten().any(|record| record.view().kind != Kind::STRING) {
         return Err("ERR The specified keys must contain string values".into());

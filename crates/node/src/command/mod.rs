@@ -1,4 +1,4 @@
-//! The commands over data: each handler reads and writes through a `Space` and writes its reply.
+//! The commands over data: each handler reads and writes through a space (`crate::space`) and writes its reply.
 //!
 //! Handlers are deterministic: the same space, arguments and entry give the same writes on every replica.
 
@@ -20,17 +20,22 @@ mod random_key;
 mod ranges;
 pub(crate) mod registry;
 mod scan;
+mod slot;
 mod string;
 #[cfg(test)]
 pub(crate) mod testspace;
 #[cfg(test)]
 mod transcript;
 
-pub use call::{Call, Error, Handler, Outcome, StoreCall, StoreHandler};
+pub use crate::format::internal_commands::STAGE;
+pub use call::{
+    Call, Error, Handler, Outcome, ReadCall, ReadHandler, ShardCall, StoreCall, StoreHandler, WriteCall, WriteHandler,
+};
 pub use cursors::ScanCursors;
 pub use hash::fuzz_packed;
-pub(crate) use idempotency::kept_until_ms as requests_kept_until_ms;
-pub(crate) use internal::{SHARD_PAGE, entry_handler};
-pub use internal::{STAGE, backup_page, peer_handler};
+pub(crate) use internal::entry_handler;
+pub use internal::{backup_page, peer_handler};
 pub use keyspace::copy_options;
-pub use registry::{handler, store_handler};
+pub use registry::handler;
+pub(crate) use registry::known_answer;
+pub(crate) use slot::slot_argument;

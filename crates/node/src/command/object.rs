@@ -1,9 +1,9 @@
 //! OBJECT and MEMORY USAGE: how keys are kept, in Redis's words where those mean something here.
 
 use super::args::{SYNTAX, int, is_word};
-use super::call::{Call, Error, Handler, Outcome};
+use super::call::{Error, HandlerRow, Outcome, ReadCall, read};
 use super::hash::Stored;
-use crate::{Kind, Record, Space};
+use crate::{Kind, ReadSpace, Record};
 
 /// Longest string that Redis would embed in its object, in bytes.
 const EMBEDDED_BYTES_MAX: usize = 44;
@@ -15,18 +15,15 @@ const SAMPLES_MAX: usize = 1024;
 const NO_FREQUENCY: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note \
     that when switching between policies at runtime LRU and LFU data will take some time to adjust.";
 
-pub(super) fn handler(name: &str) -> Option<Handler> {
-    Some(match name {
-        "OBJECT|ENCODING" => |call| object(call, |space, key, record| encoding(space, key, record).map(Answer::Word)),
-        // One owner: values are not shared between keys.
-        "OBJECT|REFCOUNT" => |call| object(call, |_, _, _| Ok(Answer::Count(1))),
-        // Reads are not recorded, so "just now" is the best answer there is.
-        "OBJECT|IDLETIME" => |call| object(call, |_, _, _| Ok(Answer::Count(0))),
-        "OBJECT|FREQ" => |call| object(call, |_, _, _| Err(NO_FREQUENCY.into())),
-        "MEMORY|USAGE" => memory_usage,
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[HandlerRow] = &[
+    read("OBJECT|ENCODING", |call| object(call, |space, key, record| encoding(space, key, record).map(Answer::Word))),
+    // One owner: values are not shared between keys.
+    read("OBJECT|REFCOUNT", |call| object(call, |_, _, _| Ok(Answer::Count(1)))),
+    // Reads are not recorded, so "just now" is the best answer there is.
+    read("OBJECT|IDLETIME", |call| object(call, |_, _, _| Ok(Answer::Count(0)))),
+    read("OBJECT|FREQ", |call| object(call, |_, _, _| Err(NO_FREQUENCY.into()))),
+    read("MEMORY|USAGE", memory_usage),
+];
 
 /// What OBJECT says of a key.
 enum Answer {
@@ -35,7 +32,7 @@ enum Answer {
 }
 
 /// Answers something about the record of a key; null if it is absent.
-fn object(call: &mut Call<'_>, about: fn(&mut dyn Space, &[u8], Record) -> Result<Answer, Error>) -> Outcome {
+fn object(call: &mut ReadCall<'_>, about: fn(&mut dyn ReadSpace, &[u8], Record) -> Result<Answer, Error>) -> Outcome {
     let key = call.args[2];
     match call.space.get(key)?.map(|record| about(call.space, key, record)).transpose()? {
         Some(Answer::Word(word)) => call.reply.bulk(word.as_bytes()),
@@ -46,7 +43,7 @@ fn object(call: &mut Call<'_>, about: fn(&mut dyn Space, &[u8], Record) -> Resul
 }
 
 /// How Redis would keep such a value.
-fn encoding(space: &mut dyn Space, key: &[u8], record: Record) -> Result<&'static str, Error> {
+fn encoding(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<&'static str, Error> {
     if record.view().kind == Kind::STRING {
         let bytes = record.view().payload;
         let short = bytes.len() <= EMBEDDED_BYTES_MAX;
@@ -62,7 +59,7 @@ fn encoding(space: &mut dyn Space, key: &[u8], record: Record) -> Result<&'stati
     Stored::of(key, record)?.encoding(space)
 }
 
-fn memory_usage(call: &mut Call<'_>) -> Outcome {
+fn memory_usage(call: &mut ReadCall<'_>) -> Outcome {
     let (key, options) = (call.args[2], &call.args[3..]);
     let mut samples = SAMPLES;
     for option in options.chunks(2) {

@@ -4,9 +4,9 @@
 //! cannot be done, a key is drawn evenly from shards of up to `SCANNED_MAX` keys. A larger shard is then narrowed, byte by
 //! byte, to a prefix that so few keys share: keys with rare beginnings come up more often than others.
 
-use super::call::{Outcome, StoreCall, StoreHandler};
+use super::call::{HandlerRow, Outcome, StoreCall, store};
 use super::scan::{end_of_prefix, successor};
-use crate::{Fault, Record, Space};
+use crate::{Fault, Record, RecordRange, ShardSpace};
 use storage::Slice;
 
 /// Keys that are drawn from evenly.
@@ -16,12 +16,10 @@ const MISSES_MAX: usize = 16;
 /// How often a shard is drawn whose keys turn out to have expired, before all are asked in turn.
 const DRAWS_MAX: usize = 8;
 
-pub(super) fn handler(name: &str) -> Option<StoreHandler> {
-    (name == "RANDOMKEY").then_some(random_key)
-}
+pub(super) const ROWS: &[HandlerRow] = &[store("RANDOMKEY", random_key)];
 
 /// A number below `bound`.
-fn below(space: &mut dyn Space, bound: u64) -> Result<u64, Fault> {
+fn below(space: &mut dyn ShardSpace, bound: u64) -> Result<u64, Fault> {
     // The bias of a 64-bit product is below bound / 2^64.
     Ok(((u128::from(space.random_u64()?) * u128::from(bound)) >> 64) as u64)
 }
@@ -57,15 +55,17 @@ fn random_key(call: &mut StoreCall<'_>) -> Outcome {
 }
 
 /// A random key of the shard; `None` if it has none that is live.
-fn draw(space: &mut dyn Space) -> Result<Option<Slice>, Fault> {
+fn draw(space: &mut dyn ShardSpace) -> Result<Option<Slice>, Fault> {
     if let Some(key) = space.sample_key()? {
         return Ok(Some(key));
     }
     let mut prefix = Vec::new();
     loop {
         let end = end_of_prefix(&prefix);
-        let rows = space.scan(&prefix, &end, false, SCANNED_MAX + 1)?;
-        let (Some((first, _)), Some((last, _))) = (rows.first(), space.scan(&prefix, &end, true, 1)?.pop()) else {
+        let rows = space.heads(&RecordRange::heads(&prefix, &end, SCANNED_MAX + 1))?;
+        let (Some((first, _)), Some((last, _))) =
+            (rows.first(), space.heads(&RecordRange { reverse: true, ..RecordRange::heads(&prefix, &end, 1) })?.pop())
+        else {
             return Ok(None);
         };
         if rows.len() <= SCANNED_MAX {
@@ -85,7 +85,7 @@ fn draw(space: &mut dyn Space) -> Result<Option<Slice>, Fault> {
 
 /// One of the bytes with which the keys that begin with `prefix` go on, from `first` (`None`: there is a key that
 /// ends there, and `None` may be drawn) to `last`.
-fn draw_byte(space: &mut dyn Space, prefix: &[u8], first: Option<u8>, last: u8) -> Result<Option<u8>, Fault> {
+fn draw_byte(space: &mut dyn ShardSpace, prefix: &[u8], first: Option<u8>, last: u8) -> Result<Option<u8>, Fault> {
     let mut found = None;
     for _ in 0..MISSES_MAX {
         let lowest = first.map_or(0, u64::from);
@@ -95,7 +95,7 @@ fn draw_byte(space: &mut dyn Space, prefix: &[u8], first: Option<u8>, last: u8) 
             return Ok(None);
         }
         let start = [prefix, &[byte]].concat();
-        let next = space.scan(&start, &end_of_prefix(prefix), false, 1)?.pop();
+        let next = space.heads(&RecordRange::heads(&start, &end_of_prefix(prefix), 1))?.pop();
         let Some(next) = next.and_then(|(key, _)| key.get(prefix.len()).copied()) else { continue };
         found = Some(next);
         if next == byte {
@@ -103,7 +103,7 @@ fn draw_byte(space: &mut dyn Space, prefix: &[u8], first: Option<u8>, last: u8) 
         }
     }
     if found.is_none() && first.is_none() {
-        let next = space.scan(&successor(prefix), &end_of_prefix(prefix), false, 1)?.pop();
+        let next = space.heads(&RecordRange::heads(&successor(prefix), &end_of_prefix(prefix), 1))?.pop();
         found = next.and_then(|(key, _)| key.get(prefix.len()).copied());
     }
     Ok(found.or(first))
@@ -115,7 +115,7 @@ mod tests {
     use super::super::ScanCursors;
     use super::super::call::StoreCall;
     use super::super::testspace::{START_MS, TestShards};
-    use crate::{Kind, Record, Space};
+    use crate::{Kind, Record, WriteSpace};
     use resp::{Proto, Reply};
     use std::collections::HashMap;
 

@@ -1,20 +1,18 @@
 //! Parts of strings: APPEND, STRLEN, GETRANGE, SETRANGE.
 
 use super::args::{int, string_of};
-use super::call::{Call, Error, Handler, Outcome};
+use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, write};
 use super::string::put_string;
 use crate::Record;
 use vocab::limits::VALUE_BYTES_MAX;
 
-pub(super) fn handler(name: &str) -> Option<Handler> {
-    Some(match name {
-        "APPEND" => append,
-        "STRLEN" => strlen,
-        "GETRANGE" | "SUBSTR" => getrange,
-        "SETRANGE" => setrange,
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[HandlerRow] = &[
+    write("APPEND", append),
+    read("STRLEN", strlen),
+    read("GETRANGE", getrange),
+    read("SUBSTR", getrange),
+    write("SETRANGE", setrange),
+];
 
 /// The bytes of a string's record; those of an absent key are none.
 fn bytes_of(record: Option<&Record>) -> Result<&[u8], Error> {
@@ -28,7 +26,7 @@ fn check_length(offset: usize, length: usize) -> Outcome {
     Ok(())
 }
 
-fn append(call: &mut Call<'_>) -> Outcome {
+fn append(call: &mut WriteCall<'_>) -> Outcome {
     let (key, tail) = (call.args[1], call.args[2]);
     let record = call.space.get(key)?;
     let head = bytes_of(record.as_ref())?;
@@ -39,13 +37,13 @@ fn append(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn strlen(call: &mut Call<'_>) -> Outcome {
+fn strlen(call: &mut ReadCall<'_>) -> Outcome {
     let record = call.space.get(call.args[1])?;
     call.reply.int(bytes_of(record.as_ref())?.len() as i64);
     Ok(())
 }
 
-fn getrange(call: &mut Call<'_>) -> Outcome {
+fn getrange(call: &mut ReadCall<'_>) -> Outcome {
     let (start, end) = (int(call.args[2])?, int(call.args[3])?);
     let record = call.space.get(call.args[1])?;
     let bytes = bytes_of(record.as_ref())?;
@@ -65,7 +63,7 @@ fn part(bytes: &[u8], start: i64, end: i64) -> &[u8] {
     if start > end { &[] } else { &bytes[start as usize..=end as usize] }
 }
 
-fn setrange(call: &mut Call<'_>) -> Outcome {
+fn setrange(call: &mut WriteCall<'_>) -> Outcome {
     let (key, patch) = (call.args[1], call.args[3]);
     let offset = int(call.args[2])?;
     let offset = usize::try_from(offset).map_err(|_| Error::from("ERR offset is out of range"))?;

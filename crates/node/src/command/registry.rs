@@ -1,84 +1,87 @@
-//! Which handler runs which command: looked up once, then by the command's id.
+//! What runs which command: a row of a family for each row of the command table, found once by its name and then by
+//! the command's number.
 
-use super::call::{Foretells, Handler, StoreHandler};
-use super::{counters, dump, expiry, hash, keyspace, kv, lcs, object, random_key, ranges, scan, string};
-use resp::table::{self, CommandId, CommandSpec};
-use std::sync::OnceLock;
+use super::call::{Handler, HandlerRow};
+use super::{counters, dump, expiry, hash, keyspace, kv, lcs, object, random_key, ranges, scan, slot, string};
+use resp::table::{self, CommandSpec};
+use std::sync::LazyLock;
 
-/// The handlers of one command; a command that the session answers itself has neither.
-#[derive(Clone, Copy, Default)]
-pub struct Handlers {
-    /// Over one shard's data.
-    pub data: Option<Handler>,
-    /// Over the whole store.
-    pub store: Option<StoreHandler>,
-    /// The answer of a write where its arguments alone tell it.
-    pub(crate) foretells: Option<Foretells>,
+/// The commands over data. To add one, put its row here, by way of its family, and into the command table.
+const FAMILIES: &[&[HandlerRow]] = &[
+    string::ROWS,
+    counters::ROWS,
+    ranges::ROWS,
+    lcs::ROWS,
+    hash::ROWS,
+    keyspace::ROWS,
+    expiry::ROWS,
+    object::ROWS,
+    dump::ROWS,
+    scan::ROWS,
+    random_key::ROWS,
+    slot::ROWS,
+    kv::GET_PUT_ROWS,
+    kv::EXEC_ROWS,
+    kv::RANGE_ROWS,
+];
+
+/// By the number of the command.
+static ROWS: LazyLock<Vec<Option<&HandlerRow>>> = LazyLock::new(|| {
+    let mut rows = vec![None; table::COMMAND_COUNT];
+    for row in FAMILIES.iter().copied().flatten() {
+        let spec = table::lookup_full(row.name.as_bytes()).expect("a handler's command is in the command table");
+        rows[spec.id.index()] = Some(row);
+    }
+    rows
+});
+
+fn row(spec: &CommandSpec) -> Option<&'static HandlerRow> {
+    ROWS.get(spec.id.index()).copied().flatten()
 }
 
-/// The handlers of a command.
+/// What runs a command over data; `None` for one that the session or the shell answers.
 #[must_use]
-pub fn handlers(id: CommandId) -> Handlers {
-    static TABLE: OnceLock<Vec<Handlers>> = OnceLock::new();
-    let of = |spec: &CommandSpec| {
-        // One handler may serve all subcommands of a container.
-        let container = spec.container.and_then(|container| handler(container.spec().name));
-        Handlers {
-            data: handler(spec.name).or(container),
-            store: store_handler(spec.name),
-            foretells: string::foretells(spec.name),
-        }
-    };
-    let table = TABLE.get_or_init(|| table::all().iter().map(of).collect());
-    table.get(id.index()).copied().unwrap_or_default()
+pub fn handler(spec: &CommandSpec) -> Option<Handler> {
+    row(spec).map(|row| row.handler)
 }
 
-/// The handler of a command over one shard's data, by its upper-case name.
-#[must_use]
-pub fn handler(name: &str) -> Option<Handler> {
-    let families = [
-        string::handler,
-        counters::handler,
-        hash::handler,
-        kv::get_put_handler,
-        kv::exec_handler,
-        keyspace::handler,
-        expiry::handler,
-        ranges::handler,
-        lcs::handler,
-        object::handler,
-        dump::handler,
-    ];
-    families.iter().find_map(|family| family(name))
-}
-
-/// The handler of a command over the whole store, by its upper-case name.
-#[must_use]
-pub fn store_handler(name: &str) -> Option<StoreHandler> {
-    [scan::handler, kv::range_handler, random_key::handler].iter().find_map(|family| family(name))
+/// A write's answer, where its arguments alone tell it.
+pub(crate) fn known_answer(spec: &CommandSpec, args: &[&[u8]]) -> Option<&'static [u8]> {
+    row(spec)?.known_answer?(args)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_data_command_has_a_handler() {
-        use resp::table::Group;
-        let groups = [Group::String, Group::Hash, Group::Generic, Group::Basalt];
-        let missing: Vec<_> = table::all()
-            .iter()
-            .filter(|spec| groups.contains(&spec.group) && !spec.is_container())
-            .filter(|spec| !CONTAINERS.iter().any(|container| spec.name.starts_with(container)))
-            .filter(|spec| handlers(spec.id).data.is_none() && handlers(spec.id).store.is_none())
-            .map(|spec| spec.name)
-            .collect();
-        assert!(missing.iter().all(|name| SESSION.contains(name)), "without a handler: {missing:?}");
-    }
+    use resp::table::Group;
 
     /// Commands of these groups that the session answers.
     const SESSION: &[&str] = &["KV.CONSISTENCY", "KV.DURABILITY", "OBJECT|HELP", "WAIT", "WAITAOF"];
 
     /// Commands that the session or the shell answers, with all that they contain.
     const CONTAINERS: &[&str] = &["KV.ADMIN|", "KV.BACKUP|"];
+
+    #[test]
+    fn every_data_command_has_a_handler() {
+        let groups = [Group::String, Group::Hash, Group::Generic, Group::Basalt];
+        let missing: Vec<_> = table::all()
+            .iter()
+            .filter(|spec| groups.contains(&spec.group) && !spec.is_container())
+            .filter(|spec| !CONTAINERS.iter().any(|container| spec.name.starts_with(container)))
+            .filter(|spec| handler(spec).is_none())
+            .map(|spec| spec.name)
+            .collect();
+        assert!(missing.iter().all(|name| SESSION.contains(name)), "without a handler: {missing:?}");
+    }
+
+    #[test]
+    fn a_handler_writes_if_and_only_if_the_table_says_so() {
+        for spec in table::all() {
+            let Some(handler) = handler(spec) else { continue };
+            assert_eq!(matches!(handler, Handler::Write(_)), spec.is_write(), "{}", spec.name);
+            assert!(row(spec).is_some_and(|row| row.known_answer.is_none()) || spec.is_write(), "{}", spec.name);
+        }
+        let names: std::collections::BTreeSet<&str> = FAMILIES.iter().copied().flatten().map(|row| row.name).collect();
+        assert_eq!(names.len(), FAMILIES.iter().copied().flatten().count(), "a command has one row");
+    }
 }

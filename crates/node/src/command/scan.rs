@@ -4,9 +4,9 @@
 //! are over the whole store.
 
 use super::args::{SYNTAX, int, is_word};
-use super::call::{Error, Outcome, StoreCall, StoreHandler};
+use super::call::{Error, HandlerRow, Outcome, StoreCall, store};
 use super::cursors::{Cursor, key_hash};
-use crate::{Fault, Record, Shards, Space};
+use crate::{Fault, Record, RecordRange, ShardSpace, Shards};
 use resp::glob_matches;
 use storage::Slice;
 
@@ -17,14 +17,7 @@ const SCAN_COUNT: usize = 10;
 /// How many shards one SCAN may pass, however empty they are.
 const SCAN_SHARDS_MAX: usize = 1024;
 
-pub(super) fn handler(name: &str) -> Option<StoreHandler> {
-    Some(match name {
-        "SCAN" => scan,
-        "KEYS" => keys,
-        "DBSIZE" => dbsize,
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[HandlerRow] = &[store("SCAN", scan), store("KEYS", keys), store("DBSIZE", dbsize)];
 
 /// The keys that a pattern asks for: where they lie, and which of those there.
 struct Wanted<'a> {
@@ -50,10 +43,17 @@ impl<'a> Wanted<'a> {
     }
 
     /// Up to `limit` keys of the range, included or not, after `after`.
-    fn rows(&self, space: &mut dyn Space, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Record)>, Fault> {
+    fn rows(
+        &self,
+        space: &mut dyn ShardSpace,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Slice, Record)>, Fault> {
         match after {
-            Some(after) if after >= self.prefix => space.scan(&successor(after), &self.end, false, limit),
-            _ => space.scan(self.prefix, &self.end, false, limit),
+            Some(after) if after >= self.prefix => {
+                space.heads(&RecordRange::heads(&successor(after), &self.end, limit))
+            }
+            _ => space.heads(&RecordRange::heads(self.prefix, &self.end, limit)),
         }
     }
 }
@@ -257,7 +257,7 @@ mod tests {
     use super::super::ScanCursors;
     use super::super::testspace::TestShards;
     use super::*;
-    use crate::Kind;
+    use crate::{Kind, WriteSpace};
     use resp::{Proto, Reply};
     use std::collections::BTreeSet;
 

@@ -1,49 +1,40 @@
 //! GET and SET in all their forms.
 
 use super::args::{NOT_INTEGER, SYNTAX, is_word, string_of};
-use super::call::{Call, Error, Foretells, Handler, Outcome};
-use crate::{Fault, Kind, Record, Space};
+use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, write};
+use crate::{Fault, Kind, Record, WriteSpace};
+use resp::Reply;
 use std::borrow::Cow;
 
-pub(super) fn handler(name: &str) -> Option<Handler> {
-    Some(match name {
-        "GET" => get,
-        "SET" => set,
-        "SETNX" => setnx,
-        "SETEX" => setex,
-        "PSETEX" => psetex,
-        "GETSET" => getset,
-        "GETDEL" => getdel,
-        "GETEX" => getex,
-        "MGET" => mget,
-        "MSET" => mset,
-        "MSETNX" => msetnx,
-        _ => return None,
-    })
-}
-
-/// SET and its like succeed whatever the shard holds, if their arguments are right.
-pub(super) fn foretells(name: &str) -> Option<Foretells> {
-    Some(match name {
-        "SET" => |args| ok_if(args.len() == 3),
-        "MSET" => |args| ok_if(args.len() % 2 == 1),
-        "SETEX" | "PSETEX" => {
-            |args| ok_if(resp::parse_integer(args[2]).is_some_and(|n| (1..=FORESEEN_EXPIRY_MAX).contains(&n)))
-        }
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[HandlerRow] = &[
+    read("GET", get),
+    write("SET", set).answers(|args| ok_if(args.len() == 3)),
+    write("SETNX", setnx),
+    write("SETEX", setex).answers(ok_if_foreseen),
+    write("PSETEX", psetex).answers(ok_if_foreseen),
+    write("GETSET", getset),
+    write("GETDEL", getdel),
+    write("GETEX", getex),
+    read("MGET", mget),
+    write("MSET", mset).answers(|args| ok_if(args.len() % 2 == 1)),
+    write("MSETNX", msetnx),
+];
 
 /// The longest expiry, in ms or s, that is foreseen to be accepted whatever the time is.
 const FORESEEN_EXPIRY_MAX: i64 = 1 << 40;
 
+/// SET and its like succeed whatever the shard holds, if their arguments are right.
 fn ok_if(right: bool) -> Option<&'static [u8]> {
     right.then_some(b"+OK\r\n")
 }
 
+fn ok_if_foreseen(args: &[&[u8]]) -> Option<&'static [u8]> {
+    ok_if(resp::parse_integer(args[2]).is_some_and(|n| (1..=FORESEEN_EXPIRY_MAX).contains(&n)))
+}
+
 /// Writes a string of those parts.
 pub(super) fn put_string(
-    space: &mut dyn Space,
+    space: &mut dyn WriteSpace,
     key: &[u8],
     expire_at_ms: Option<u64>,
     parts: &[&[u8]],
@@ -54,7 +45,7 @@ pub(super) fn put_string(
 
 /// Writes a record again with another expiry, or removes its key if that has passed.
 pub(super) fn put_expiry(
-    space: &mut dyn Space,
+    space: &mut dyn WriteSpace,
     key: &[u8],
     record: &Record,
     expire_at_ms: Option<u64>,
@@ -68,10 +59,16 @@ pub(super) fn put_expiry(
     space.put(key, record)
 }
 
-fn get(call: &mut Call<'_>) -> Outcome {
-    match call.space.get(call.args[1])? {
-        Some(record) => call.reply.bulk(string_of(&record)?),
-        None => call.reply.null(),
+fn get(call: &mut ReadCall<'_>) -> Outcome {
+    let record = call.space.get(call.args[1])?;
+    answer(record.as_ref(), call.reply)
+}
+
+/// Answers the string of a record; null if there is none.
+fn answer(record: Option<&Record>, reply: &mut Reply) -> Outcome {
+    match record {
+        Some(record) => reply.bulk(string_of(record)?),
+        None => reply.null(),
     }
     Ok(())
 }
@@ -158,7 +155,7 @@ impl<'a> Options<'a> {
     }
 }
 
-fn set(call: &mut Call<'_>) -> Outcome {
+fn set(call: &mut WriteCall<'_>) -> Outcome {
     let (key, value) = (call.args[1], call.args[2]);
     if call.args.len() == 3 {
         put_string(call.space, key, None, &[value])?;
@@ -193,7 +190,12 @@ fn set(call: &mut Call<'_>) -> Outcome {
 }
 
 /// A string whose expiry has already passed is gone at once. It was there, for those who watched an absent key.
-fn put_unless_past(space: &mut dyn Space, key: &[u8], expire_at_ms: Option<u64>, value: &[u8]) -> Result<(), Fault> {
+fn put_unless_past(
+    space: &mut dyn WriteSpace,
+    key: &[u8],
+    expire_at_ms: Option<u64>,
+    value: &[u8],
+) -> Result<(), Fault> {
     if expire_at_ms.is_some_and(|at| at <= space.now_ms()) {
         put_string(space, key, None, &[value])?;
         space.delete(key)?;
@@ -202,7 +204,7 @@ fn put_unless_past(space: &mut dyn Space, key: &[u8], expire_at_ms: Option<u64>,
     put_string(space, key, expire_at_ms, &[value])
 }
 
-fn setnx(call: &mut Call<'_>) -> Outcome {
+fn setnx(call: &mut WriteCall<'_>) -> Outcome {
     let absent = call.space.get(call.args[1])?.is_none();
     if absent {
         put_string(call.space, call.args[1], None, &[call.args[2]])?;
@@ -211,28 +213,29 @@ fn setnx(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn setex(call: &mut Call<'_>) -> Outcome {
+fn setex(call: &mut WriteCall<'_>) -> Outcome {
     set_expiring(call, Unit::Seconds, "setex")
 }
 
-fn psetex(call: &mut Call<'_>) -> Outcome {
+fn psetex(call: &mut WriteCall<'_>) -> Outcome {
     set_expiring(call, Unit::Millis, "psetex")
 }
 
-fn set_expiring(call: &mut Call<'_>, unit: Unit, command: &str) -> Outcome {
+fn set_expiring(call: &mut WriteCall<'_>, unit: Unit, command: &str) -> Outcome {
     let at = unit.expiry(call.args[2], call.space.now_ms(), command)?;
     put_string(call.space, call.args[1], Some(at), &[call.args[3]])?;
     call.reply.ok();
     Ok(())
 }
 
-fn getset(call: &mut Call<'_>) -> Outcome {
-    get(call)?;
+fn getset(call: &mut WriteCall<'_>) -> Outcome {
+    let record = call.space.get(call.args[1])?;
+    answer(record.as_ref(), call.reply)?;
     put_string(call.space, call.args[1], None, &[call.args[2]])?;
     Ok(())
 }
 
-fn getdel(call: &mut Call<'_>) -> Outcome {
+fn getdel(call: &mut WriteCall<'_>) -> Outcome {
     let Some(record) = call.space.get(call.args[1])? else {
         call.reply.null();
         return Ok(());
@@ -242,7 +245,7 @@ fn getdel(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn getex(call: &mut Call<'_>) -> Outcome {
+fn getex(call: &mut WriteCall<'_>) -> Outcome {
     let key = call.args[1];
     let options = Options::parse(&call.args[2..], false)?;
     let Some(record) = call.space.get(key)? else {
@@ -258,7 +261,7 @@ fn getex(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn mget(call: &mut Call<'_>) -> Outcome {
+fn mget(call: &mut ReadCall<'_>) -> Outcome {
     call.reply.array(call.args.len() - 1);
     for key in &call.args[1..] {
         let record = call.space.get(key)?;
@@ -267,7 +270,7 @@ fn mget(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn pairs<'a>(call: &Call<'a>, command: &str) -> Result<std::slice::ChunksExact<'a, &'a [u8]>, Error> {
+fn pairs<'a>(call: &WriteCall<'a>, command: &str) -> Result<std::slice::ChunksExact<'a, &'a [u8]>, Error> {
     if call.args.len().is_multiple_of(2) {
         let text = format!("ERR wrong number of arguments for '{command}' command");
         return Err(Error::Reply(Cow::Owned(text)));
@@ -275,7 +278,7 @@ fn pairs<'a>(call: &Call<'a>, command: &str) -> Result<std::slice::ChunksExact<'
     Ok(call.args[1..].chunks_exact(2))
 }
 
-fn mset(call: &mut Call<'_>) -> Outcome {
+fn mset(call: &mut WriteCall<'_>) -> Outcome {
     for pair in pairs(call, "mset")? {
         put_string(call.space, pair[0], None, &[pair[1]])?;
     }
@@ -283,7 +286,7 @@ fn mset(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn msetnx(call: &mut Call<'_>) -> Outcome {
+fn msetnx(call: &mut WriteCall<'_>) -> Outcome {
     let pairs = pairs(call, "msetnx")?;
     for pair in pairs.clone() {
         if call.space.get(pair[0])?.is_some() {

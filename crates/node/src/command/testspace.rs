@@ -1,8 +1,11 @@
-//! A `Space` and a `Shards` in memory, as plain as can be: what the real ones must agree with, and what the tests of
-//! the handlers run on.
+//! A space and a `Shards` in memory, as plain as can be: what the real ones must agree with, and what the tests of the
+//! handlers run on.
 
+use super::{Call, Handler, Outcome, ScanCursors, StoreCall, handler};
 use crate::format::keys;
-use crate::{Fault, Record, RecordRange, Records, Rows, Shards, Space};
+use crate::{Fault, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace, Shards, WriteSpace};
+use resp::Reply;
+use resp::table::CommandSpec;
 use std::collections::{BTreeMap, BTreeSet};
 use storage::Slice;
 use vocab::{Prng, Slot, slot_of};
@@ -118,7 +121,7 @@ impl TestSpace {
     }
 }
 
-impl Space for TestSpace {
+impl ReadSpace for TestSpace {
     fn now_ms(&self) -> u64 {
         self.now_ms
     }
@@ -136,6 +139,21 @@ impl Space for TestSpace {
         Ok(self.records.get(key).filter(|record| self.is_live(record)).cloned())
     }
 
+    fn element_get(&mut self, rows: &Rows, element: &[u8]) -> Result<Option<Slice>, Fault> {
+        self.reads += 1;
+        Ok(self.elements.get(&(rows.prefix.clone(), element.to_vec())).cloned())
+    }
+
+    fn elements(&mut self, rows: &Rows, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
+        self.reads += 1;
+        let from = (rows.prefix.clone(), after.unwrap_or_default().to_vec());
+        let found = self.elements.range(from..).take_while(|((prefix, _), _)| *prefix == rows.prefix);
+        let fresh = found.filter(|((_, element), _)| after.is_none_or(|after| &element[..] > after));
+        Ok(fresh.take(limit).map(|((_, element), value)| (Slice::from(&element[..]), value.clone())).collect())
+    }
+}
+
+impl WriteSpace for TestSpace {
     fn put(&mut self, key: &[u8], record: Record) -> Result<(), Fault> {
         self.writes += 1;
         let new = record.view().rows(key).map(|rows| rows.prefix);
@@ -168,11 +186,6 @@ impl Space for TestSpace {
         Ok(Rows { prefix: keys::rows(slot_of(key), self.collections), count: 0 })
     }
 
-    fn element_get(&mut self, rows: &Rows, element: &[u8]) -> Result<Option<Slice>, Fault> {
-        self.reads += 1;
-        Ok(self.elements.get(&(rows.prefix.clone(), element.to_vec())).cloned())
-    }
-
     fn element_put(&mut self, rows: &Rows, element: &[u8], value: &[u8]) -> Result<(), Fault> {
         self.writes += 1;
         self.elements.insert((rows.prefix.clone(), element.to_vec()), Slice::from(value));
@@ -183,52 +196,6 @@ impl Space for TestSpace {
         self.writes += 1;
         self.elements.remove(&(rows.prefix.clone(), element.to_vec()));
         Ok(())
-    }
-
-    fn elements(&mut self, rows: &Rows, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
-        self.reads += 1;
-        let from = (rows.prefix.clone(), after.unwrap_or_default().to_vec());
-        let found = self.elements.range(from..).take_while(|((prefix, _), _)| *prefix == rows.prefix);
-        let fresh = found.filter(|((_, element), _)| after.is_none_or(|after| &element[..] > after));
-        Ok(fresh.take(limit).map(|((_, element), value)| (Slice::from(&element[..]), value.clone())).collect())
-    }
-
-    fn stage(&mut self, rows: &Rows, until_ms: u64) -> Result<(), Fault> {
-        self.staged.insert((rows.prefix.clone(), until_ms));
-        Ok(())
-    }
-
-    fn is_staged(&mut self, rows: &Rows, until_ms: u64) -> Result<bool, Fault> {
-        Ok(self.staged.contains(&(rows.prefix.clone(), until_ms)))
-    }
-
-    fn unstage(&mut self, rows: &Rows, until_ms: u64) -> Result<(), Fault> {
-        self.staged.remove(&(rows.prefix.clone(), until_ms));
-        Ok(())
-    }
-
-    fn drop_rows(&mut self, rows: &Rows) -> Result<(), Fault> {
-        self.drop_elements(rows);
-        Ok(())
-    }
-
-    fn scan(&mut self, start: &[u8], end: &[u8], reverse: bool, limit: usize) -> Result<Vec<(Slice, Record)>, Fault> {
-        self.reads += 1;
-        if !end.is_empty() && start >= end {
-            return Ok(Vec::new());
-        }
-        let span = self.records.range(start.to_vec()..);
-        let live = span
-            .take_while(|(key, _)| end.is_empty() || &key[..] < end)
-            .filter(|(_, record)| self.is_live(record))
-            .map(|(key, record)| (Slice::from(&key[..]), record.clone()));
-        if reverse {
-            let mut all: Vec<_> = live.collect();
-            all.reverse();
-            all.truncate(limit);
-            return Ok(all);
-        }
-        Ok(live.take(limit).collect())
     }
 
     fn requests(&mut self, client: &[u8]) -> Result<Option<Slice>, Fault> {
@@ -252,8 +219,30 @@ impl Space for TestSpace {
         Ok(self.requests.len() as u64)
     }
 
-    fn walk<'a>(&'a mut self, start: &[u8], end: &[u8], reverse: bool) -> Result<Box<dyn Records + 'a>, Fault> {
-        Ok(Box::new(self.span(start, end, reverse)))
+    fn stage(&mut self, rows: &Rows, until_ms: u64) -> Result<(), Fault> {
+        self.staged.insert((rows.prefix.clone(), until_ms));
+        Ok(())
+    }
+
+    fn is_staged(&mut self, rows: &Rows, until_ms: u64) -> Result<bool, Fault> {
+        Ok(self.staged.contains(&(rows.prefix.clone(), until_ms)))
+    }
+
+    fn unstage(&mut self, rows: &Rows, until_ms: u64) -> Result<(), Fault> {
+        self.staged.remove(&(rows.prefix.clone(), until_ms));
+        Ok(())
+    }
+
+    fn drop_rows(&mut self, rows: &Rows) -> Result<(), Fault> {
+        self.drop_elements(rows);
+        Ok(())
+    }
+}
+
+impl ShardSpace for TestSpace {
+    fn records<'a>(&'a mut self, range: &RecordRange<'_>) -> Result<Box<dyn Records + 'a>, Fault> {
+        self.reads += 1;
+        Ok(Box::new(self.span(range.start, range.end, range.reverse)))
     }
 
     fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
@@ -263,6 +252,32 @@ impl Space for TestSpace {
     fn key_count(&mut self) -> Result<u64, Fault> {
         Ok(self.records.len() as u64)
     }
+}
+
+/// Runs a command over data of one shard, whatever it does; its arity is not checked.
+pub(crate) fn run(space: &mut TestSpace, args: &[&[u8]], reply: &mut Reply) -> Outcome {
+    run_of(space, resp::table::lookup(args[0]).expect("a command"), args, reply)
+}
+
+/// The same, of a command whose row is known.
+pub(crate) fn run_of(space: &mut TestSpace, spec: &CommandSpec, args: &[&[u8]], reply: &mut Reply) -> Outcome {
+    match handler(spec).expect("a command over data") {
+        Handler::Read(handler) => handler.run(args, space, reply),
+        Handler::Write(run) => run(&mut Call { args, space, reply }),
+        Handler::Store(_) => panic!("{} is over the whole store", spec.name),
+    }
+}
+
+/// Runs a command over the whole store.
+pub(crate) fn run_on_store(
+    shards: &mut dyn Shards,
+    cursors: &ScanCursors,
+    args: &[&[u8]],
+    reply: &mut Reply,
+) -> Outcome {
+    let spec = resp::table::lookup(args[0]).expect("a command");
+    let Some(Handler::Store(run)) = handler(spec) else { panic!("{} is not over the whole store", spec.name) };
+    run(&mut StoreCall { args, shards, cursors, reply })
 }
 
 /// A whole store in memory.
@@ -312,7 +327,7 @@ impl Shards for TestShards {
         !self.elsewhere.contains(&i)
     }
 
-    fn space(&mut self, i: usize) -> &mut dyn Space {
+    fn space(&mut self, i: usize) -> &mut dyn ShardSpace {
         &mut self.shards[i].2
     }
 

@@ -15,8 +15,10 @@
 //! into the files (read the diff). BASALT_TRANSCRIPTS=127.0.0.1:6399 plays them to a Redis there, which is emptied,
 //! and reports where it answers otherwise.
 
+use super::Handler;
 use super::ScanCursors;
-use super::call::{Call, Error, StoreCall};
+use super::call::Error;
+use super::testspace;
 use super::testspace::TestShards;
 use resp::{Proto, Reply};
 use std::fmt::Write as _;
@@ -141,7 +143,7 @@ impl Player for Local {
         let mut reply = Reply::new(self.proto);
         if let Some(run) = super::peer_handler(args) {
             let space = &mut self.shards.shards[0].2;
-            if let Err(Error::Reply(text)) = run(&mut Call { args, space, reply: &mut reply }) {
+            if let Err(Error::Reply(text)) = run.run(args, space, &mut reply) {
                 reply.buf.clear();
                 reply.error(&text);
             }
@@ -160,19 +162,18 @@ impl Player for Local {
             reply.ok();
             return reply.buf;
         }
-        let outcome = if let Some(run) = super::registry::handler(&name) {
+        let outcome = if let Some(Handler::Store(_)) = super::handler(spec) {
+            testspace::run_on_store(&mut self.shards, &self.cursors, args, &mut reply)
+        } else {
             let first = spec.keys(args).ok().and_then(|mut keys| keys.next());
             let space = self.shards.owner(first.map_or(&[], |at| args[at]));
             let writes = space.writes;
-            let outcome = run(&mut Call { args, space, reply: &mut reply });
+            let outcome = testspace::run_of(space, spec, args, &mut reply);
             if outcome.is_err() {
                 assert_eq!(writes, space.writes, "{name} failed and left writes behind");
             }
             space.validate();
             outcome
-        } else {
-            let run = super::registry::store_handler(&name).unwrap_or_else(|| panic!("no handler of {name}"));
-            run(&mut StoreCall { args, shards: &mut self.shards, cursors: &self.cursors, reply: &mut reply })
         };
         match outcome {
             Ok(()) => {}

@@ -4,10 +4,12 @@
 
 mod parse;
 mod setting;
+mod small_hash;
 mod table;
 mod values;
 
 pub use setting::{Kind, Setting};
+pub use small_hash::SmallHash;
 pub use table::SETTINGS;
 pub use values::{Config, SetError, is_secret};
 pub use vocab::memory_bytes;

@@ -1,6 +1,6 @@
 //! Values of settings from text and back, with the errors of Redis 7.
 
-use super::{Kind, Setting};
+use super::Kind;
 use crate::skipped;
 use std::borrow::Cow;
 use vocab::limits::SETTING_VALUE_BYTES_MAX;
@@ -17,44 +17,44 @@ pub(super) enum Value {
 
 const EVENT_LETTERS: &str = "Ag$lshzxeKEtmdn";
 
-impl Setting {
-    /// Reads a value, or says what is wrong with it.
-    pub(super) fn parse(&self, text: &[u8]) -> Result<Value, Cow<'static, str>> {
-        match self.kind {
-            Kind::Bool => match text {
+impl Kind {
+    /// Reads a value of a setting of this kind, or says what is wrong with it.
+    pub(super) fn parse(self, text: &[u8]) -> Result<Value, Cow<'static, str>> {
+        match self {
+            Self::Bool => match text {
                 _ if text.eq_ignore_ascii_case(b"yes") => Ok(Value::Number(1)),
                 _ if text.eq_ignore_ascii_case(b"no") => Ok(Value::Number(0)),
                 _ => Err("argument must be 'yes' or 'no'".into()),
             },
-            Kind::Integer { min, max } => {
+            Self::Integer { min, max } => {
                 let n = resp::parse_integer(text).ok_or("argument couldn't be parsed into an integer")?;
                 within(n, min, max)
             }
-            Kind::Memory { min, max } => {
+            Self::Memory { min, max } => {
                 let n = memory_bytes(text).ok_or("argument must be a memory value")?;
                 within(i64::try_from(n).unwrap_or(i64::MAX), min, max)
             }
-            Kind::Word(words) => words
+            Self::Word(words) => words
                 .iter()
                 .position(|word| text.eq_ignore_ascii_case(word.as_bytes()))
                 .map(|at| Value::Number(at as i64))
                 .ok_or_else(|| format!("argument(s) must be one of the following: {}", words.join(", ")).into()),
-            Kind::Text => plain(text).map(|text| Value::Text(text.to_owned())),
-            Kind::Entries => entries(plain(text)?),
-            Kind::SavePoints => save_points(plain(text)?),
-            Kind::EventLetters => event_letters(plain(text)?),
+            Self::Text => plain(text).map(|text| Value::Text(text.to_owned())),
+            Self::Entries => entries(plain(text)?),
+            Self::SavePoints => save_points(plain(text)?),
+            Self::EventLetters => event_letters(plain(text)?),
         }
     }
 
-    /// The text of a value.
-    pub(super) fn format(&self, number: i64, text: &str) -> String {
-        match self.kind {
-            Kind::Bool => if number == 0 { "no" } else { "yes" }.to_owned(),
-            Kind::Integer { .. } | Kind::Memory { .. } => number.to_string(),
-            Kind::Word(words) => {
+    /// The text of a value of a setting of this kind.
+    pub(super) fn format(self, number: i64, text: &str) -> String {
+        match self {
+            Self::Bool => if number == 0 { "no" } else { "yes" }.to_owned(),
+            Self::Integer { .. } | Self::Memory { .. } => number.to_string(),
+            Self::Word(words) => {
                 usize::try_from(number).ok().and_then(|n| words.get(n)).copied().unwrap_or("").to_owned()
             }
-            Kind::Text | Kind::Entries | Kind::SavePoints | Kind::EventLetters => text.to_owned(),
+            Self::Text | Self::Entries | Self::SavePoints | Self::EventLetters => text.to_owned(),
         }
     }
 }

@@ -99,7 +99,7 @@ impl Default for Config {
         let clients_bound = AtomicI64::new(i64::MAX);
         let config = Self { cells, own: Mutex::default(), setting: Mutex::default(), clients_bound };
         for (at, setting) in SETTINGS.iter().enumerate() {
-            config.store(at, setting.parse(setting.default.as_bytes()).expect("defaults are valid: tested"));
+            config.store(at, setting.kind.parse(setting.default.as_bytes()).expect("defaults are valid: tested"));
         }
         config
     }
@@ -127,7 +127,7 @@ impl Config {
         let refused = |reason: &str| SetError::Refused { name: name.to_owned(), reason: reason.to_owned() };
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         let value = match text {
-            Some(text) => SETTINGS[at].parse(text.as_bytes()).map_err(|reason| refused(&reason))?,
+            Some(text) => SETTINGS[at].kind.parse(text.as_bytes()).map_err(|reason| refused(&reason))?,
             None => match own.remove(&at) {
                 Some(value) => value,
                 None => return Ok(()),
@@ -135,7 +135,7 @@ impl Config {
         };
         let _held = self.setting.lock().unwrap_or_else(PoisonError::into_inner);
         if text.is_some() {
-            let was = SETTINGS[at].parse(self.text_at(at).as_bytes()).map_err(|reason| refused(&reason))?;
+            let was = SETTINGS[at].kind.parse(self.text_at(at).as_bytes()).map_err(|reason| refused(&reason))?;
             own.entry(at).or_insert(was);
         }
         self.store(at, value);
@@ -195,7 +195,7 @@ impl Config {
             if changes.iter().any(|(other, _)| *other == at) {
                 return Err(refused("duplicate parameter"));
             }
-            let value = setting.parse(text).map_err(|reason| refused(&reason))?;
+            let value = setting.kind.parse(text).map_err(|reason| refused(&reason))?;
             if let Some(reason) = self.beyond(at, &value) {
                 return Err(refused(&reason));
             }
@@ -240,7 +240,7 @@ impl Config {
     fn text_at(&self, at: usize) -> String {
         let cell = &self.cells[at];
         let text = cell.text.read().unwrap_or_else(PoisonError::into_inner);
-        SETTINGS[at].format(cell.number.load(Ordering::Relaxed), &text)
+        SETTINGS[at].kind.format(cell.number.load(Ordering::Relaxed), &text)
     }
 
     /// The value of a setting as text; `None` if there is no such setting.
@@ -380,7 +380,7 @@ mod tests {
             assert_eq!(*name, name.to_ascii_lowercase());
             let text = config.text(name).unwrap();
             let setting = SETTINGS.iter().find(|s| s.is_named(name.as_bytes())).unwrap();
-            assert!(setting.parse(text.as_bytes()).is_ok(), "{name} does not take back its own text {text:?}");
+            assert!(setting.kind.parse(text.as_bytes()).is_ok(), "{name} does not take back its own text {text:?}");
         }
         let all = names.len();
         names.sort_unstable();

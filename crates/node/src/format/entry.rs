@@ -238,7 +238,7 @@ impl Default for EntryBuilder {
 /// A command's arguments in one piece: what is sent between threads and queued.
 #[derive(Clone, Debug)]
 pub struct EncodedCommand {
-    /// The command's row, a container's for its subcommands too; `None` for one that is not in the table.
+    /// The command's row; `None` for one that is not in the table, or has a wrong number of arguments.
     spec: Option<&'static CommandSpec>,
     bytes: Vec<u8>,
 }
@@ -247,7 +247,7 @@ impl EncodedCommand {
     /// Encodes arguments, and finds the command's row by its name.
     #[must_use]
     pub fn new(args: &[&[u8]]) -> Self {
-        Self { spec: args.first().and_then(|name| table::lookup(name)), bytes: encode(args) }
+        Self { spec: table::resolve(args).ok(), bytes: encode(args) }
     }
 
     /// Encodes the arguments of a command whose row is known.
@@ -281,7 +281,7 @@ impl EncodedCommand {
         if !reader.bytes.is_empty() {
             return Err("bytes behind a command");
         }
-        let spec = args.first().and_then(|name| table::lookup(name));
+        let spec = table::resolve(&args).ok();
         Ok(Self { spec, bytes })
     }
 

@@ -1,6 +1,8 @@
 //! What bytes mean, on disk and in the log. No behaviour. docs/FORMATS.md has the layouts.
 
+pub(crate) mod client_requests;
 pub(crate) mod entry;
+pub(crate) mod internal_commands;
 pub(crate) mod keys;
 pub(crate) mod record;
 pub(crate) mod slots;

@@ -3,7 +3,6 @@
 use super::overlay::Overlay;
 use crate::format::entry::{Item, decode};
 use crate::shard::{ReplyBounds, clear, command, transaction};
-use crate::space::apply::collect;
 use crate::{EntrySpace, Fault, ShardView};
 use replica::{Entry, has_commands};
 use resp::{Proto, Reply};
@@ -54,10 +53,12 @@ impl Replay {
             reply.buf.clear();
             reply.limit(bounds.of_item());
             let done = match item? {
-                Item::Command(args) => command(&mut space, &args, &mut reply),
-                Item::Transaction { watches, commands } => transaction(&mut space, &watches, &commands, &mut reply),
+                Item::Command(args) => command(&mut space, &args, None, &mut reply),
+                Item::Transaction { watches, commands } => {
+                    transaction(&mut space, &watches, &commands, &[], &mut reply)
+                }
                 Item::Housekeeping => space.housekeep(),
-                Item::Collect(from) => collect(&mut space, &from).map(drop),
+                Item::Collect(from) => space.collect(&from).map(drop),
                 Item::Clear => clear(&self.view, entry.index).map_err(Fault::from),
                 // No record depends on the map, nor on what is compared.
                 Item::Change(_) | Item::Mark(_) | Item::Seal => Ok(()),

@@ -1,7 +1,7 @@
 //! Which replica may serve a request, by what a node knows of the shard.
 
 use super::{Hold, LeaderCell};
-use crate::session::Consistency;
+use crate::guarantees::Consistency;
 use crate::view::ShardView;
 use cluster::Map;
 use std::fmt;

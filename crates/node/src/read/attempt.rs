@@ -1,7 +1,7 @@
 //! One read, from its request to the release of its answer.
 
 use super::{Hold, LocalShard, NotHere, Refusal, Replica, read_access};
-use crate::session::Consistency;
+use crate::guarantees::Consistency;
 use crate::view::ShardView;
 use std::sync::Arc;
 use vocab::{Moment, ShardId, Slot};

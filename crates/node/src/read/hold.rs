@@ -1,6 +1,6 @@
 //! How long a request may wait before it is refused.
 
-use crate::session::Consistency;
+use crate::guarantees::Consistency;
 use vocab::limits::{FRESHNESS_WAIT_US_MAX, LEADER_WAIT_US_MAX, SLOT_MOVE_WAIT_US_MAX};
 
 /// The end of a request's wait, in µs of the steady clock.

@@ -1,10 +1,11 @@
 //! Which requests run, which are queued, and which are refused.
 
 use super::commands::{self, Ask, Role};
+use super::queue::Queue;
 use super::state::ReplyMode;
-use super::{Effect, Host, Queue, Session, Transaction, WaitFor, clients};
+use super::{Effect, Host, Session, Transaction, WaitFor, clients};
 use crate::RequestKeys;
-use crate::command::Handler;
+use crate::command::{ReadHandler, slot_argument};
 use crate::request_keys::CROSSSLOT;
 use resp::Reply;
 use resp::table::{self, CommandId, CommandSpec, behaviour, flag};
@@ -26,7 +27,7 @@ pub enum Admission {
         /// Where.
         slot: Slot,
         /// How.
-        handler: Handler,
+        handler: ReadHandler,
     },
     /// Look up the versions of these keys, tell them to `Session::watching`, then answer `+OK`.
     Watch(Vec<Vec<u8>>),
@@ -44,186 +45,179 @@ pub enum Admission {
 /// A request's row of the command table, or the error that says why it has none.
 pub type Resolved = Result<&'static CommandSpec, String>;
 
-impl Session {
-    /// Decides what happens to the next request, whose row `table::resolve` has found, or not.
-    pub fn admit(&mut self, row: Resolved, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) -> Admission {
-        self.mode_before = self.reply_mode;
-        self.silent = self.reply_mode != ReplyMode::On;
-        if self.reply_mode == ReplyMode::SkipNext {
-            self.reply_mode = ReplyMode::On;
-        }
-        self.refresh_defaults(host);
-        let mark = reply.buf.len();
-        let admission = self.decide(row, args, host, reply);
-        match &admission {
-            Admission::Hold { .. } => self.reply_mode = self.mode_before,
-            Admission::Answered(_) if self.silent => reply.buf.truncate(mark),
-            _ => {}
-        }
-        admission
+/// Decides what happens to the next request, whose row `table::resolve` has found, or not.
+pub fn admit(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) -> Admission {
+    session.mode_before = session.reply_mode;
+    session.silent = session.reply_mode != ReplyMode::On;
+    if session.reply_mode == ReplyMode::SkipNext {
+        session.reply_mode = ReplyMode::On;
     }
-
-    /// Refuses a request: writes the error, counts it and spoils the transaction under way, if there is one.
-    pub fn reject(&mut self, spec: Option<CommandId>, text: &str, host: &dyn Host, reply: &mut Reply) {
-        host.stats().worker(self.entry.worker).rejected(spec, text);
-        reply.error(text);
-        if let Some(queue) = &mut self.multi {
-            queue.spoil();
-        }
+    session.refresh_defaults(host);
+    let mark = reply.buf.len();
+    let admission = decide(session, row, args, host, reply);
+    match &admission {
+        Admission::Hold { .. } => session.reply_mode = session.mode_before,
+        Admission::Answered(_) if session.silent => reply.buf.truncate(mark),
+        _ => {}
     }
+    admission
+}
 
-    fn decide(&mut self, row: Resolved, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) -> Admission {
-        let spec = match row {
-            Ok(spec) => spec,
-            Err(_) if is_http(args[0]) => return self.end_http(host),
-            Err(text) => {
-                self.reject(row_of(args), &text, host, reply);
-                return Admission::Answered(Effect::None);
-            }
-        };
-        if !spec.has(flag::NO_AUTH) && !self.authenticated(host) {
-            self.reject(Some(spec.id), NOAUTH, host, reply);
+fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) -> Admission {
+    let spec = match row {
+        Ok(spec) => spec,
+        Err(_) if is_http(args[0]) => return end_http(session, host),
+        Err(text) => {
+            session.reject(row_of(args), &text, host, reply);
             return Admission::Answered(Effect::None);
         }
-        let role = commands::role(spec.id);
-        if let Some(until_ms) = self.held_until(spec, role, host) {
-            return Admission::Hold { until_ms };
-        }
-        self.entry.began(spec.id);
-        if self.multi.is_some() && !spec.does(behaviour::IGNORES_MULTI) {
-            self.enqueue(spec, role, args, host, reply);
-            return Admission::Answered(Effect::None);
-        }
-        match role {
-            Role::Data => Admission::Execute(spec),
-            Role::Slot(handler) => match commands::slot_argument(args) {
-                Ok(slot) => Admission::ExecuteAt { spec, slot, handler },
-                Err(text) => self.fail(spec, text, host, reply),
-            },
-            Role::Session(_) => Admission::Answered(commands::run(&mut Ask { session: self, host, spec, args, reply })),
-            Role::Multi => self.multi(spec, host, reply),
-            Role::Discard => self.discard(spec, host, reply),
-            Role::Watch => self.watch(spec, args, host, reply),
-            Role::Exec => self.exec(spec, host, reply),
-            Role::Wait => match WaitFor::parse(spec, args, self.written.clone()) {
-                Ok(wait) => Admission::WaitFor(wait),
-                Err(text) => self.fail(spec, text, host, reply),
-            },
-        }
+    };
+    if !spec.has(flag::NO_AUTH) && !session.authenticated(host) {
+        session.reject(Some(spec.id), NOAUTH, host, reply);
+        return Admission::Answered(Effect::None);
     }
-
-    /// Ends the connection of a client that speaks HTTP, before anything in its request's body is run.
-    #[cold]
-    fn end_http(&mut self, host: &dyn Host) -> Admission {
-        let now_s = host.now_us() / 1_000_000;
-        if host.clients().may_warn_of_http(now_s) {
-            let from = &self.entry.addr;
-            log::warn!("possible attack: {from} sends HTTP to the port for clients, as a web page may; it is closed");
-        }
-        self.close();
-        Admission::Answered(Effect::None)
+    let role = commands::role(spec.id);
+    if let Some(until_ms) = held_until(session, spec, role, host) {
+        return Admission::Hold { until_ms };
     }
-
-    /// Until when CLIENT PAUSE holds the command back, if it does now.
-    #[inline]
-    fn held_until(&self, spec: &CommandSpec, role: Role, host: &dyn Host) -> Option<u64> {
-        let writes =
-            spec.is_write() || (matches!(role, Role::Exec) && self.multi.as_ref().is_some_and(Queue::has_writes));
-        match host.clients().paused_until_ms(writes) {
-            0 => None,
-            until_ms => (until_ms > host.now_us() / 1000).then_some(until_ms),
-        }
+    session.entry.began(spec.id);
+    let mut ask = Ask { session, host, spec, args, reply };
+    if ask.session.multi.is_some() && !spec.does(behaviour::IGNORES_MULTI) {
+        enqueue(&mut ask, role);
+        return Admission::Answered(Effect::None);
     }
-
-    /// Answers an error of a command that ran.
-    fn fail(&mut self, spec: &CommandSpec, text: &str, host: &dyn Host, reply: &mut Reply) -> Admission {
-        let mark = reply.buf.len();
-        reply.error(text);
-        host.stats().worker(self.entry.worker).finished(spec.id, 0, &reply.buf[mark..]);
-        Admission::Answered(Effect::None)
+    match role {
+        Role::Data => Admission::Execute(spec),
+        Role::Slot(handler) => match slot_argument(args) {
+            Ok(slot) => Admission::ExecuteAt { spec, slot, handler },
+            Err(text) => fail(&mut ask, text),
+        },
+        Role::Session(_) => Admission::Answered(commands::run(&mut ask)),
+        Role::Multi => multi(&mut ask),
+        Role::Discard => discard(&mut ask),
+        Role::Watch => watch(&mut ask),
+        Role::Exec => exec(&mut ask),
+        Role::Wait => match WaitFor::parse(spec, args, ask.session.written.clone()) {
+            Ok(wait) => Admission::WaitFor(wait),
+            Err(text) => fail(&mut ask, text),
+        },
     }
+}
 
-    fn succeed(&mut self, spec: &CommandSpec, host: &dyn Host, reply: &mut Reply) -> Admission {
-        reply.ok();
-        host.stats().worker(self.entry.worker).finished(spec.id, 0, b"+");
-        Admission::Answered(Effect::None)
+/// Ends the connection of a client that speaks HTTP, before anything in its request's body is run.
+#[cold]
+fn end_http(session: &mut Session, host: &dyn Host) -> Admission {
+    let now_s = host.now_us() / 1_000_000;
+    if host.clients().may_warn_of_http(now_s) {
+        let from = &session.entry.addr;
+        log::warn!("possible attack: {from} sends HTTP to the port for clients, as a web page may; it is closed");
     }
+    session.close();
+    Admission::Answered(Effect::None)
+}
 
-    fn enqueue(&mut self, spec: &'static CommandSpec, role: Role, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) {
-        let refusal = if spec.has(flag::NO_MULTI) || matches!(role, Role::Slot(_) | Role::Wait) {
-            Some("ERR Command not allowed inside a transaction".into())
-        } else if matches!(role, Role::Data) && !spec.has_keys() {
-            let name = spec.typed_name();
-            Some(format!("ERR {name} works on the whole store: it cannot be part of a transaction").into())
-        } else {
-            let watched_bytes = self.watches.entry_bytes();
-            let queue = self.multi.as_mut().expect("only called within MULTI");
-            let keys = RequestKeys::of(spec, args);
-            keys.and_then(|keys| Ok(queue.push(spec, role, keys, args, watched_bytes)?)).err()
-        };
-        if let Some(text) = refusal {
-            return self.reject(Some(spec.id), &text, host, reply);
-        }
-        self.entry.set_queued(self.multi.as_ref().map(Queue::len));
-        reply.simple("QUEUED");
+/// Until when CLIENT PAUSE holds the command back, if it does now.
+#[inline]
+fn held_until(session: &Session, spec: &CommandSpec, role: Role, host: &dyn Host) -> Option<u64> {
+    let writes =
+        spec.is_write() || (matches!(role, Role::Exec) && session.multi.as_ref().is_some_and(Queue::has_writes));
+    match host.clients().paused_until_ms(writes) {
+        0 => None,
+        until_ms => (until_ms > host.now_us() / 1000).then_some(until_ms),
     }
+}
 
-    fn multi(&mut self, spec: &CommandSpec, host: &dyn Host, reply: &mut Reply) -> Admission {
-        if self.multi.is_some() {
-            return self.fail(spec, "ERR MULTI calls can not be nested", host, reply);
-        }
-        self.multi = Some(Queue::default());
-        self.entry.set(clients::state::MULTI, true);
-        self.entry.set_queued(Some(0));
-        self.succeed(spec, host, reply)
+/// Answers an error of a command that ran.
+fn fail(ask: &mut Ask<'_>, text: &str) -> Admission {
+    let mark = ask.reply.buf.len();
+    ask.reply.error(text);
+    ask.stats().finished(ask.spec.id, 0, &ask.reply.buf[mark..]);
+    Admission::Answered(Effect::None)
+}
+
+fn succeed(ask: &mut Ask<'_>) -> Admission {
+    ask.reply.ok();
+    ask.stats().finished(ask.spec.id, 0, b"+");
+    Admission::Answered(Effect::None)
+}
+
+fn enqueue(ask: &mut Ask<'_>, role: Role) {
+    let Ask { session, host, spec, args, reply } = ask;
+    let refusal = if spec.has(flag::NO_MULTI) || matches!(role, Role::Slot(_) | Role::Wait) {
+        Some("ERR Command not allowed inside a transaction".into())
+    } else if matches!(role, Role::Data) && !spec.has_keys() {
+        let name = spec.typed_name();
+        Some(format!("ERR {name} works on the whole store: it cannot be part of a transaction").into())
+    } else {
+        let watched_bytes = session.watches.entry_bytes();
+        let queue = session.multi.as_mut().expect("only called within MULTI");
+        let by_session = !matches!(role, Role::Data);
+        let keys = RequestKeys::of(spec, args);
+        keys.and_then(|keys| Ok(queue.push(spec, by_session, keys, args, watched_bytes)?)).err()
+    };
+    if let Some(text) = refusal {
+        return session.reject(Some(spec.id), &text, *host, reply);
     }
+    session.entry.set_queued(session.multi.as_ref().map(Queue::len));
+    reply.simple("QUEUED");
+}
 
-    fn discard(&mut self, spec: &CommandSpec, host: &dyn Host, reply: &mut Reply) -> Admission {
-        if self.leave_multi().is_none() {
-            return self.fail(spec, "ERR DISCARD without MULTI", host, reply);
-        }
-        self.unwatch();
-        self.succeed(spec, host, reply)
+fn multi(ask: &mut Ask<'_>) -> Admission {
+    if ask.session.multi.is_some() {
+        return fail(ask, "ERR MULTI calls can not be nested");
     }
+    ask.session.multi = Some(Queue::default());
+    ask.session.entry.set(clients::state::MULTI, true);
+    ask.session.entry.set_queued(Some(0));
+    succeed(ask)
+}
 
-    fn watch(&mut self, spec: &CommandSpec, args: &[&[u8]], host: &dyn Host, reply: &mut Reply) -> Admission {
-        if self.multi.is_some() {
-            return self.fail(spec, "ERR WATCH inside MULTI is not allowed", host, reply);
-        }
-        let checked = RequestKeys::of(spec, args).and_then(|_| Ok(self.watches.check(&args[1..])?));
-        if let Err(text) = checked {
-            self.reject(Some(spec.id), &text, host, reply);
-            return Admission::Answered(Effect::None);
-        }
-        host.stats().worker(self.entry.worker).finished(spec.id, 0, b"+");
-        Admission::Watch(args[1..].iter().map(|key| key.to_vec()).collect())
+fn discard(ask: &mut Ask<'_>) -> Admission {
+    if ask.session.leave_multi().is_none() {
+        return fail(ask, "ERR DISCARD without MULTI");
     }
+    ask.session.unwatch();
+    succeed(ask)
+}
 
-    fn exec(&mut self, spec: &'static CommandSpec, host: &dyn Host, reply: &mut Reply) -> Admission {
-        let Some(queue) = self.leave_multi() else {
-            return self.fail(spec, "ERR EXEC without MULTI", host, reply);
-        };
-        let watches = std::mem::take(&mut self.watches);
-        if queue.spoiled() {
-            return self.fail(spec, "EXECABORT Transaction discarded because of previous errors.", host, reply);
+fn watch(ask: &mut Ask<'_>) -> Admission {
+    if ask.session.multi.is_some() {
+        return fail(ask, "ERR WATCH inside MULTI is not allowed");
+    }
+    let keys = &ask.args[1..];
+    let checked = RequestKeys::of(ask.spec, ask.args).and_then(|_| Ok(ask.session.watches.check(keys)?));
+    if let Err(text) = checked {
+        ask.session.reject(Some(ask.spec.id), &text, ask.host, ask.reply);
+        return Admission::Answered(Effect::None);
+    }
+    ask.stats().finished(ask.spec.id, 0, b"+");
+    Admission::Watch(keys.iter().map(|key| key.to_vec()).collect())
+}
+
+fn exec(ask: &mut Ask<'_>) -> Admission {
+    let Some(queue) = ask.session.leave_multi() else {
+        return fail(ask, "ERR EXEC without MULTI");
+    };
+    let watches = std::mem::take(&mut ask.session.watches);
+    if queue.spoiled() {
+        return fail(ask, "EXECABORT Transaction discarded because of previous errors.");
+    }
+    let made = watches.any_made();
+    match Transaction::new(ask.spec, queue, watches) {
+        Err(()) => fail(ask, CROSSSLOT),
+        // The versions cannot tell: such a key may be absent again.
+        Ok(_) if made => {
+            ask.reply.null_array();
+            ask.stats().finished(ask.spec.id, 0, b"*");
+            Admission::Answered(Effect::None)
         }
-        let made = watches.any_made();
-        match Transaction::new(spec, queue, watches) {
-            Err(()) => self.fail(spec, CROSSSLOT, host, reply),
-            // The versions cannot tell: such a key may be absent again.
-            Ok(_) if made => {
-                reply.null_array();
-                host.stats().worker(self.entry.worker).finished(spec.id, 0, b"*");
-                Admission::Answered(Effect::None)
-            }
-            Ok(transaction) if transaction.slot().is_some() => Admission::Transaction(transaction),
-            // Nothing in it is about data: no shard has a say.
-            Ok(transaction) => {
-                let silent = self.silent;
-                let effect = transaction.answer(self, host, b"*0\r\n", 0, reply);
-                self.silent = silent;
-                Admission::Answered(effect)
-            }
+        Ok(transaction) if transaction.slot().is_some() => Admission::Transaction(transaction),
+        // Nothing in it is about data: no shard has a say.
+        Ok(transaction) => {
+            let silent = ask.session.silent;
+            let effect = transaction.answer(ask.session, ask.host, b"*0\r\n", 0, ask.reply);
+            ask.session.silent = silent;
+            Admission::Answered(effect)
         }
     }
 }
@@ -236,13 +230,13 @@ fn is_http(word: &[u8]) -> bool {
 /// The row that a request with a wrong number of arguments is about.
 fn row_of(args: &[&[u8]]) -> Option<CommandId> {
     let spec = table::lookup(args.first()?)?;
-    Some(args.get(1).and_then(|name| spec.subcommand(name)).unwrap_or(spec).id)
+    Some(args.get(1).and_then(|name| table::subcommand(spec, name)).unwrap_or(spec).id)
 }
 
 #[cfg(test)]
 mod tests {
     use crate::session::testhost::TestHost;
-    use crate::session::{Admission, Effect};
+    use crate::session::{Admission, Effect, admit};
     use resp::{Reply, table};
     use vocab::limits;
 
@@ -261,7 +255,7 @@ mod tests {
             let mut session = host.connect(1);
             let mut ask = |args: &[&[u8]]| {
                 let mut reply = Reply::default();
-                let admission = session.admit(table::resolve(args), args, &host, &mut reply);
+                let admission = admit(&mut session, table::resolve(args), args, &host, &mut reply);
                 assert!(matches!(admission, Admission::Answered(Effect::None)), "{admission:?}");
                 String::from_utf8_lossy(&reply.buf).into_owned()
             };

@@ -1,11 +1,15 @@
 //! What a session asks of the shell, and the facts that the shell knows.
 
-use super::{ClientEntry, Clients, ClusterFacts};
+use super::clients::{ClientEntry, Clients};
+use super::cluster_facts::ClusterFacts;
 use crate::config::Config;
 use crate::stats::Stats;
 use replica::{DiskState, ReplicaStatus};
 use storage::EngineStats;
 use vocab::{NodeId, ShardId};
+
+/// The version of Redis whose behaviour clients can count on.
+pub const REDIS_VERSION: &str = "7.0.15";
 
 /// The shell, as sessions see it.
 pub trait Host: Sync {

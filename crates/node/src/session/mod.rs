@@ -4,7 +4,7 @@
 //! For every connection: `Clients::connect` → `Session::new`; for every request, in the order of arrival:
 //!
 //! ```text
-//! match session.admit(table::resolve(args), args, host, &mut reply) {
+//! match admit(&mut session, table::resolve(args), args, host, &mut reply) {
 //!     Admission::Answered(effect) => the reply (or nothing, if silenced) is written; carry out `effect`.
 //!     Admission::Execute(spec) => a command over data: route it, run it, write its reply.
 //!     Admission::ExecuteAt { spec, slot, handler } => as Execute, but on the shard of `slot`, with `handler`.
@@ -25,7 +25,7 @@
 //! - `session.silent()` tells, after `admit`, whether this request's reply is to be thrown away (CLIENT REPLY).
 //!   `Answered` has already done so.
 //! - A request that was admitted but cannot begin yet is put back (`session.put_back`) before it is admitted again.
-//! - A command over data that has ended is counted with `WorkerStats::finished` and `session.slow`; what the session
+//! - A command over data that has ended is counted with `WorkerStats::finished` and `note_if_slow`; what the session
 //!   answers, and the commands of a transaction, are counted here.
 //! - `session.closing()` true: send what is written, then close. It is also true after CLIENT KILL by another client,
 //!   for which `Host::wake` has been called with the entry.
@@ -39,10 +39,11 @@ mod admission;
 mod clients;
 mod cluster_facts;
 mod commands;
-mod consistency;
 mod door;
-mod durability;
+mod effect;
 mod host;
+mod memory_figures;
+mod queue;
 mod slow;
 mod state;
 #[cfg(test)]
@@ -51,53 +52,16 @@ mod transaction;
 mod wait;
 mod watches;
 
-pub use admission::{Admission, Resolved};
+pub use crate::guarantees::{Acks, Consistency, Durability, consistency_of};
+pub use admission::{Admission, Resolved, admit};
 pub use clients::{About, ClientEntry, Clients};
 pub use cluster_facts::{ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Route, SlotRange};
-pub use consistency::{Consistency, consistency_of};
+pub use commands::info;
 pub use door::{is_protected, turned_away};
-pub(crate) use durability::ChosenDurability;
-pub use durability::{Acks, Durability};
-pub use host::{Host, NodeFacts, ShardFacts, TransferFacts};
-pub use slow::is_slow;
+pub use effect::Effect;
+pub use host::{Host, NodeFacts, REDIS_VERSION, ShardFacts, TransferFacts};
+pub use memory_figures::MemoryFigures;
+pub use slow::{is_slow, note_if_slow};
 pub use state::Session;
 pub use transaction::Transaction;
 pub use wait::{WaitFor, Written};
-
-use resp::table::CommandId;
-use transaction::Queue;
-use watches::Watches;
-
-/// What the shell does once the reply is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Nothing.
-    None,
-    /// Holds this connection's reply, and its later requests, back for so long. Other connections go on.
-    ReplyAfter {
-        /// How long, in µs.
-        us: u64,
-        /// The command that asked for it.
-        command: CommandId,
-    },
-    /// Ends the process; nothing is answered.
-    Shutdown {
-        /// Without waiting for what is under way.
-        now: bool,
-        /// Even if something cannot be finished.
-        force: bool,
-    },
-}
-
-impl Effect {
-    /// Both, as far as there are two.
-    fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::None, effect) | (effect, Self::None) => effect,
-            (Self::ReplyAfter { us: a, command }, Self::ReplyAfter { us: b, .. }) => {
-                Self::ReplyAfter { us: a.saturating_add(b), command }
-            }
-            (shutdown @ Self::Shutdown { .. }, _) | (_, shutdown @ Self::Shutdown { .. }) => shutdown,
-        }
-    }
-}

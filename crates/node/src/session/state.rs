@@ -1,11 +1,14 @@
 //! The state of one connection.
 
 use super::clients::{ClientEntry, state};
-use super::durability::{ChosenDurability, durability_of};
-use super::{Consistency, Durability, Host, Queue, Watches, Written, consistency_of};
+use super::host::Host;
+use super::queue::Queue;
+use super::wait::Written;
+use super::watches::Watches;
 use crate::AbsentWatch;
-use resp::Proto;
-use resp::table::CommandSpec;
+use crate::guarantees::{ChosenDurability, Consistency, Durability, consistency_of, durability_of};
+use resp::table::{CommandId, CommandSpec};
+use resp::{Proto, Reply};
 use std::sync::Arc;
 use vocab::ShardId;
 
@@ -162,6 +165,15 @@ impl Session {
     /// A write of this connection is answered: it is in the entry `index` of `shard`, or before that.
     pub fn wrote(&mut self, shard: ShardId, index: u64) {
         self.written.note(shard, index);
+    }
+
+    /// Refuses a request: writes the error, counts it and spoils the transaction under way, if there is one.
+    pub fn reject(&mut self, spec: Option<CommandId>, text: &str, host: &dyn Host, reply: &mut Reply) {
+        host.stats().worker(self.entry.worker).rejected(spec, text);
+        reply.error(text);
+        if let Some(queue) = &mut self.multi {
+            queue.spoil();
+        }
     }
 
     pub(super) fn unwatch(&mut self) {

@@ -306,7 +306,7 @@ impl Player {
         let mut reply = Reply::new(session.proto());
         session.active(host.now_us() / 1000);
         let mut said = String::new();
-        let _ = match session.admit(table::resolve(&args), &args, host, &mut reply) {
+        let _ = match admit(session, table::resolve(&args), &args, host, &mut reply) {
             Admission::Answered(Effect::None) => Ok(()),
             Admission::Answered(Effect::ReplyAfter { us, .. }) => writeln!(said, "reply after {us} us"),
             Admission::Answered(effect) => writeln!(said, "{effect:?}"),
@@ -399,15 +399,15 @@ fn a_transaction_is_bounded() {
     let host = TestHost::new();
     let mut session = host.connect(1);
     let mut reply = Reply::default();
-    session.admit(table::resolve(&[b"MULTI"]), &[b"MULTI"], &host, &mut reply);
+    admit(&mut session, table::resolve(&[b"MULTI"]), &[b"MULTI"], &host, &mut reply);
     for _ in 0..vocab::limits::TRANSACTION_COMMANDS_MAX {
-        session.admit(table::resolve(&[b"GET", b"x"]), &[b"GET", b"x"], &host, &mut reply);
+        admit(&mut session, table::resolve(&[b"GET", b"x"]), &[b"GET", b"x"], &host, &mut reply);
     }
     reply.buf.clear();
-    session.admit(table::resolve(&[b"GET", b"x"]), &[b"GET", b"x"], &host, &mut reply);
+    admit(&mut session, table::resolve(&[b"GET", b"x"]), &[b"GET", b"x"], &host, &mut reply);
     assert_eq!(reply.buf, b"-ERR the transaction is too large\r\n");
     reply.buf.clear();
-    session.admit(table::resolve(&[b"EXEC"]), &[b"EXEC"], &host, &mut reply);
+    admit(&mut session, table::resolve(&[b"EXEC"]), &[b"EXEC"], &host, &mut reply);
     assert!(reply.buf.starts_with(b"-EXECABORT "));
 }
 
@@ -418,9 +418,9 @@ fn info_has_every_section_once() {
     let mut reply = Reply::default();
     // What is answered later is counted by who answers it.
     for args in [&[&b"PING"[..]][..], &[b"GET"], &[b"CLIENT", b"LIST"], &[b"DEBUG", b"SLEEP", b"1"]] {
-        session.admit(table::resolve(args), args, &host, &mut reply);
+        admit(&mut session, table::resolve(args), args, &host, &mut reply);
     }
-    let all = crate::stats::info(&host, &["everything"]);
+    let all = crate::session::info(&host, &["everything"]);
     let sections: Vec<&str> = all.lines().filter_map(|line| line.strip_prefix("# ")).collect();
     let expected = "Server Clients Memory Persistence Stats Replication CPU Commandstats Errorstats Latencystats \
                     Cluster Keyspace Basalt";
@@ -446,7 +446,7 @@ fn info_has_every_section_once() {
         assert!(all.contains(&format!("{line}\r\n")), "no {line} in\n{all}");
     }
     *host.cluster.lock().expect("no panics while it is held") = store_of(3);
-    let many = crate::stats::info(&host, &["replication", "basalt"]);
+    let many = crate::session::info(&host, &["replication", "basalt"]);
     for line in [
         "connected_slaves:2",
         "slave1:ip=10.0.0.3,port=7000,state=online,offset=18,lag=0",
@@ -456,8 +456,8 @@ fn info_has_every_section_once() {
     ] {
         assert!(many.contains(&format!("{line}\r\n")), "no {line} in\n{many}");
     }
-    assert!(!crate::stats::info(&host, &[]).contains("# Commandstats"));
-    assert_eq!(crate::stats::info(&host, &["nothing"]), "");
+    assert!(!crate::session::info(&host, &[]).contains("# Commandstats"));
+    assert_eq!(crate::session::info(&host, &["nothing"]), "");
     for line in all.lines() {
         assert!(line.is_empty() || line.starts_with("# ") || line.contains(':'), "{line}");
     }
@@ -465,9 +465,8 @@ fn info_has_every_section_once() {
 
 #[test]
 fn keys_of_a_slot() {
-    use crate::command::Call;
     use crate::command::testspace::TestSpace;
-    use crate::{Kind, Record, Space};
+    use crate::{Kind, Record, WriteSpace};
     let mut space = TestSpace::new();
     for n in 0..1500 {
         space.put(format!("{{foo}}{n}").as_bytes(), Record::new(Kind::STRING, None, &[b"v"])).expect("memory");
@@ -477,10 +476,11 @@ fn keys_of_a_slot() {
     let mut session = host.connect(1);
     let mut ask = |args: &[&[u8]]| {
         let mut reply = Reply::default();
-        if let Admission::ExecuteAt { slot, handler, .. } = session.admit(table::resolve(args), args, &host, &mut reply)
+        if let Admission::ExecuteAt { slot, handler, .. } =
+            admit(&mut session, table::resolve(args), args, &host, &mut reply)
         {
             assert_eq!(slot.0, 12182);
-            match handler(&mut Call { args, space: &mut space, reply: &mut reply }) {
+            match handler.run(args, &mut space, &mut reply) {
                 Ok(()) => {}
                 Err(Error::Reply(text)) => reply.error(&text),
                 Err(Error::Fault(fault)) => panic!("{fault:?}"),

@@ -1,82 +1,14 @@
-//! What MULTI has queued, and how EXEC answers it.
+//! A transaction: what EXEC hands to the shell, and how it is answered.
 
-use super::commands::{self, Ask, Role};
-use super::{Effect, Host, Session, Watches};
-use crate::admission::ITEM_BYTES_MAX;
+use super::commands::{self, Ask};
+use super::queue::{Queue, Queued, QueuedParts};
+use super::watches::Watches;
+use super::{Effect, Host, Session};
+use crate::KeyHash;
 use crate::format::entry::EncodedCommand;
-use crate::{KeyHash, RequestKeys};
 use resp::Reply;
 use resp::table::CommandSpec;
-use vocab::{Slot, limits};
-
-/// What a transaction takes in an entry beside its commands and watches, at most.
-const HEAD_BYTES_MAX: usize = 32;
-
-#[derive(Clone, Debug)]
-struct Queued {
-    spec: &'static CommandSpec,
-    command: EncodedCommand,
-    /// Whether the session answers it itself, rather than the shard.
-    by_session: bool,
-}
-
-/// The commands between MULTI and EXEC.
-#[derive(Debug, Default)]
-pub(super) struct Queue {
-    commands: Vec<Queued>,
-    /// What the commands take in an entry.
-    bytes: usize,
-    /// The hashes of the commands' keys.
-    keys: Vec<KeyHash>,
-    /// The slot of the keys so far.
-    slot: Option<Slot>,
-    crosses_slots: bool,
-    spoiled: bool,
-}
-
-impl Queue {
-    pub(super) fn len(&self) -> usize {
-        self.commands.len()
-    }
-
-    pub(super) fn spoil(&mut self) {
-        // What has been queued can never run: it need not take memory until EXEC.
-        *self = Self { spoiled: true, ..Self::default() };
-    }
-
-    pub(super) fn spoiled(&self) -> bool {
-        self.spoiled
-    }
-
-    pub(super) fn has_writes(&self) -> bool {
-        self.commands.iter().any(|queued| queued.spec.is_write())
-    }
-
-    pub(super) fn push(
-        &mut self,
-        spec: &'static CommandSpec,
-        role: Role,
-        keys: RequestKeys,
-        args: &[&[u8]],
-        watched_bytes: usize,
-    ) -> Result<(), &'static str> {
-        if self.spoiled {
-            return Ok(());
-        }
-        let command = EncodedCommand::of(spec, args);
-        self.bytes += command.bytes();
-        let bytes = self.bytes + HEAD_BYTES_MAX + watched_bytes;
-        if self.commands.len() >= limits::TRANSACTION_COMMANDS_MAX || bytes > ITEM_BYTES_MAX {
-            return Err("ERR the transaction is too large");
-        }
-        if let Some(slot) = keys.slot {
-            self.crosses_slots |= *self.slot.get_or_insert(slot) != slot;
-        }
-        self.keys.extend(keys.hashes);
-        self.commands.push(Queued { spec, command, by_session: !matches!(role, Role::Data) });
-        Ok(())
-    }
-}
+use vocab::Slot;
 
 /// A transaction that EXEC has begun.
 #[derive(Debug)]
@@ -91,12 +23,8 @@ pub struct Transaction {
 impl Transaction {
     /// The error means that keys, watched ones included, are of more than one slot.
     pub(super) fn new(exec: &'static CommandSpec, queue: Queue, watches: Watches) -> Result<Self, ()> {
-        let watched = watches.slot()?;
-        let slot = queue.slot.or(watched);
-        if queue.crosses_slots || watched.is_some_and(|watched| Some(watched) != slot) {
-            return Err(());
-        }
-        Ok(Self { exec, commands: queue.commands, keys: queue.keys, watches: watches.into_versions(), slot })
+        let QueuedParts { commands, keys, slot } = queue.into_parts(watches.slot()?)?;
+        Ok(Self { exec, commands, keys, watches: watches.into_versions(), slot })
     }
 
     /// EXEC's row of the command table.

@@ -1,14 +1,16 @@
 //! What a committed entry does to the tree, and what it answers.
 
 use super::evaluate::ReplyBounds;
+use super::proposals::OwnEntry;
 use super::{Effects, Fact, Shard, Ticket, evaluate, refuse};
 use crate::Fault;
 use crate::format::entry::{self, Item};
 use crate::format::keys;
-use crate::space::apply::{EntrySpace, collect};
+use crate::space::apply::EntrySpace;
 use crate::view::ShardView;
 use replica::{Entry, EntryType, LogWrite};
 use resp::Proto;
+use resp::table::CommandId;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use storage::{Span, WriteBatch};
 use vocab::limits;
@@ -16,7 +18,8 @@ use vocab::limits;
 impl Shard {
     pub(super) fn apply(&mut self, committed: &Entry, write: &mut LogWrite, effects: &mut dyn Effects) {
         let (index, term, shard) = (committed.index, committed.term, self.view.id());
-        let tickets = self.proposals.take(index, term, shard, effects);
+        let own = self.proposals.take(index, term, shard, effects);
+        let tickets = &own.tickets;
         if let Some(detail) = &self.broken {
             tickets.iter().for_each(|ticket| refuse(&format!("ERR {detail}"), ticket, effects));
             return;
@@ -31,7 +34,7 @@ impl Shard {
         }
         // A panic would end the process, and every start after it at the same entry. This way the node's other shards
         // live, and the operator is told which entry it is.
-        let evaluate = AssertUnwindSafe(|| self.apply_entry(committed, &tickets, write, effects));
+        let evaluate = AssertUnwindSafe(|| self.apply_entry(committed, &own, write, effects));
         let applied = catch_unwind(evaluate).unwrap_or(Err(ApplyError::Panicked));
         if let Err(error) = applied {
             // The replica must not go on past an entry that it could not apply, nor answer from what it has.
@@ -49,14 +52,14 @@ impl Shard {
     fn apply_entry(
         &mut self,
         committed: &Entry,
-        tickets: &[Ticket],
+        own: &OwnEntry,
         write: &mut LogWrite,
         effects: &mut dyn Effects,
     ) -> Result<(), ApplyError> {
         if committed.get_entry_type() != EntryType::EntryNormal {
             self.apply_members(committed, write, effects)
         } else if replica::has_commands(committed) {
-            self.apply_items(committed.index, &committed.data, tickets, effects)
+            self.apply_items(committed.index, &committed.data, own, effects)
         } else {
             self.apply_nothing(committed.index);
             Ok(())
@@ -90,7 +93,7 @@ impl Shard {
         &mut self,
         index: u64,
         data: &[u8],
-        tickets: &[Ticket],
+        own: &OwnEntry,
         effects: &mut dyn Effects,
     ) -> Result<(), ApplyError> {
         let (now_ms, items) = entry::decode(data)?;
@@ -99,8 +102,9 @@ impl Shard {
         let view = self.view.clone();
         let evaluation = items.evaluation();
         let mut space = EntrySpace::new(&view, index, now_ms, evaluation);
+        let tickets = &own.tickets[..];
         let mut replies: Vec<usize> = Vec::with_capacity(tickets.len());
-        let mut waiting = tickets.iter();
+        let (mut waiting, mut rows) = (tickets.iter(), &own.rows[..]);
         self.scratch.buf.clear();
         // What the items may still answer, in bytes: the same on every replica, whether or not clients wait there.
         let mut bounds = ReplyBounds::of_entry(evaluation);
@@ -114,9 +118,13 @@ impl Shard {
             self.scratch.discard(ticket.is_none());
             self.scratch.limit(bounds.of_item());
             match &item {
-                Item::Command(args) => evaluate::command(&mut space, args, &mut self.scratch)?,
+                Item::Command(args) => {
+                    let row = take_rows(&mut rows, 1).first().copied().flatten();
+                    evaluate::command(&mut space, args, row, &mut self.scratch)?;
+                }
                 Item::Transaction { watches, commands } => {
-                    evaluate::transaction(&mut space, watches, commands, &mut self.scratch)?;
+                    let rows = take_rows(&mut rows, commands.len());
+                    evaluate::transaction(&mut space, watches, commands, rows, &mut self.scratch)?;
                 }
                 Item::Clear => {
                     self.replica.sync_log()?;
@@ -167,7 +175,7 @@ impl Shard {
     fn apply_collection(&mut self, space: &mut EntrySpace<'_>, item: &Item<'_>) -> Result<bool, ApplyError> {
         match item {
             Item::Housekeeping => space.housekeep()?,
-            Item::Collect(from) => self.collector.applied(collect(space, from)?),
+            Item::Collect(from) => self.collector.applied(space.collect(from)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -185,6 +193,11 @@ impl Shard {
             self.scratch.buf = Vec::new();
         }
     }
+}
+
+/// The first `count` rows, which are taken off; none if there are not so many.
+fn take_rows<'a>(rows: &mut &'a [Option<CommandId>], count: usize) -> &'a [Option<CommandId>] {
+    rows.split_off(..count).unwrap_or_default()
 }
 
 /// Removes every key of a shard: what entry `index` begins with. What is remembered of numbered requests stays: one that

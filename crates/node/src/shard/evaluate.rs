@@ -4,15 +4,16 @@
 //! Only a replica whose own storage fails stops. What an item answers counts against the bound that `reply` has been
 //! given, whether or not a client waits, so that all replicas refuse the same items.
 
-use crate::command::{Call, Error, Handler, Outcome, entry_handler, registry};
+use crate::command::{Call, Error, Handler, Outcome, ReadCall, ReadHandler, WriteHandler, entry_handler, handler};
 use crate::format::entry::{Args, Item, decode};
 use crate::space::apply::EntrySpace;
-use crate::{Evaluation, Fault, Space, admission};
+use crate::{Evaluation, Fault, ReadSpace, WriteSpace, admission};
 use resp::Reply;
-use resp::table::{self, CommandSpec};
+use resp::table::{self, CommandId, CommandSpec};
 use vocab::limits::{ENTRY_REPLIES_BYTES_MAX, ITEM_REPLY_BYTES_MAX};
 
 const NOT_OF_ENTRY: &str = "ERR this command cannot be part of an entry";
+const ONLY_IN_ENTRY: &str = "ERR this command writes, and cannot be run as a read";
 const TRANSACTION_TOO_LONG: &str =
     "ERR the answer would take more bytes than a transaction may answer: nothing was written";
 
@@ -50,24 +51,64 @@ impl ReplyBounds {
 struct Found {
     /// None of a command that no client sends.
     spec: Option<&'static CommandSpec>,
-    handler: Handler,
+    runs: Runs,
 }
 
-/// The command that `args` begin with; the error is its reply.
-fn find(args: &[&[u8]]) -> Result<Found, Error> {
-    if let Some(handler) = entry_handler(args) {
-        return Ok(Found { spec: None, handler });
-    }
-    let spec = table::resolve(args).map_err(|text| Error::Reply(text.into()))?;
-    let handler = registry::handlers(spec.id).data.ok_or(NOT_OF_ENTRY)?;
+/// What runs a command of an entry: nothing that looks at more than the keys that it names.
+#[derive(Clone, Copy)]
+enum Runs {
+    Read(fn(&mut ReadCall<'_>) -> Outcome),
+    Write(WriteHandler),
+}
+
+/// The command that `args` begin with, whose row is known to the replica that has proposed it; the error is its reply.
+fn find(args: &[&[u8]], row: Option<CommandId>) -> Result<Found, Error> {
+    let spec = match row {
+        Some(row) => {
+            debug_assert!(
+                table::resolve(args).is_ok_and(|spec| spec.id == row),
+                "the rows of an entry are its commands'"
+            );
+            table::row(row)
+        }
+        None => {
+            if let Some(handler) = entry_handler(args) {
+                return Ok(Found { spec: None, runs: Runs::Write(handler) });
+            }
+            table::resolve(args).map_err(|text| Error::Reply(text.into()))?
+        }
+    };
+    let runs = match handler(spec) {
+        Some(Handler::Read(ReadHandler::Keys(run))) => Runs::Read(run),
+        Some(Handler::Write(run)) => Runs::Write(run),
+        Some(Handler::Read(ReadHandler::Shard(_)) | Handler::Store(_)) | None => return Err(NOT_OF_ENTRY.into()),
+    };
     admission::check_keys(spec, args).map_err(Error::Reply)?;
-    Ok(Found { spec: Some(spec), handler })
+    Ok(Found { spec: Some(spec), runs })
 }
 
-/// Runs a handler; its errors are its reply. The error is a failure of this replica's storage.
-fn run(handler: Handler, args: &[&[u8]], space: &mut dyn Space, reply: &mut Reply) -> Result<Ran, Fault> {
+/// Runs a handler in an entry; its errors are its reply. The error is a failure of this replica's storage.
+fn run(runs: Runs, args: &[&[u8]], space: &mut dyn WriteSpace, reply: &mut Reply) -> Result<Ran, Fault> {
     let mark = reply.buf.len();
-    let text = match handler(&mut Call { args, space, reply }) {
+    let done = match runs {
+        Runs::Read(run) => run(&mut Call { args, space, reply }),
+        Runs::Write(run) => run(&mut Call { args, space, reply }),
+    };
+    conclude(done, mark, reply)
+}
+
+/// Runs a handler outside of an entry: a command that may write is refused.
+fn run_read(runs: Runs, args: &[&[u8]], space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<Ran, Fault> {
+    let mark = reply.buf.len();
+    let done = match runs {
+        Runs::Read(run) => run(&mut Call { args, space, reply }),
+        Runs::Write(_) => Err(ONLY_IN_ENTRY.into()),
+    };
+    conclude(done, mark, reply)
+}
+
+fn conclude(done: Outcome, mark: usize, reply: &mut Reply) -> Result<Ran, Fault> {
+    let text = match done {
         Ok(()) => return Ok(Ran::Well),
         Err(Error::Reply(text)) => text,
         Err(Error::Fault(fault)) => return Err(fault),
@@ -85,18 +126,23 @@ enum Ran {
     Refused,
 }
 
-/// Runs one command of an entry.
-pub(crate) fn command(space: &mut EntrySpace<'_>, args: &[&[u8]], reply: &mut Reply) -> Result<(), Fault> {
-    let found = match find(args) {
+/// Runs one command of an entry, whose row is known where this replica has proposed it.
+pub(crate) fn command(
+    space: &mut EntrySpace<'_>,
+    args: &[&[u8]],
+    row: Option<CommandId>,
+    reply: &mut Reply,
+) -> Result<(), Fault> {
+    let found = match find(args, row) {
         Ok(found) => found,
         Err(error) => return refuse(&error, reply),
     };
     if found.spec.is_none_or(|spec| !spec.answers_values(args)) {
-        return run(found.handler, args, space, reply).map(drop);
+        return run(found.runs, args, space, reply).map(drop);
     }
     let mark = reply.buf.len();
     space.begin_attempt();
-    let ran = run(found.handler, args, space, reply)?;
+    let ran = run(found.runs, args, space, reply)?;
     let exceeded = reply.exceeded();
     space.end_attempt(ran == Ran::Well && !exceeded);
     if exceeded {
@@ -114,17 +160,19 @@ fn refuse(error: &Error, reply: &mut Reply) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Runs a transaction if no watched key was written since: a null array otherwise. An answer that passes its bound is an
+/// Runs a transaction if no watched key was written since: a null array otherwise. `rows` are those of its commands, or
+/// nothing. An answer that passes its bound is an
 /// error, and then nothing is written.
 pub(crate) fn transaction(
     space: &mut EntrySpace<'_>,
     watches: &[(&[u8], u64)],
     commands: &[Args<'_>],
+    rows: &[Option<CommandId>],
     reply: &mut Reply,
 ) -> Result<(), Fault> {
     let mark = reply.buf.len();
     space.begin_attempt();
-    let done = reads(space, watches, commands, reply);
+    let done = all(space, watches, commands, rows, reply, |runs, args, space, reply| run(runs, args, space, reply));
     let exceeded = reply.exceeded();
     space.end_attempt(done.is_ok() && !exceeded);
     if exceeded {
@@ -135,19 +183,24 @@ pub(crate) fn transaction(
 }
 
 /// Runs a transaction that writes nothing as a read: the second argument is an entry that holds it alone.
-pub fn read_transaction(call: &mut Call<'_>) -> Outcome {
+pub fn read_transaction(call: &mut ReadCall<'_>) -> Outcome {
     let item = call.args.get(1).and_then(|data| decode(data).ok()?.1.next()?.ok());
     let Some(Item::Transaction { watches, commands }) = item else { return Err("ERR not a transaction".into()) };
     call.reply.limit(ITEM_REPLY_BYTES_MAX);
-    reads(call.space, &watches, &commands, call.reply)?;
+    all(call.space, &watches, &commands, &[], call.reply, |runs, args, space, reply| {
+        run_read(runs, args, space, reply)
+    })?;
     if call.reply.exceeded() { Err(TRANSACTION_TOO_LONG.into()) } else { Ok(()) }
 }
 
-fn reads(
-    space: &mut dyn Space,
+/// Compares the watched versions and runs the commands of a transaction with `run`, until the reply passes its bound.
+fn all<S: ReadSpace + ?Sized>(
+    space: &mut S,
     watches: &[(&[u8], u64)],
     commands: &[Args<'_>],
+    rows: &[Option<CommandId>],
     reply: &mut Reply,
+    run: impl Fn(Runs, &[&[u8]], &mut S, &mut Reply) -> Result<Ran, Fault>,
 ) -> Result<(), Fault> {
     for (key, version) in watches {
         let now = space.get(key)?.map_or(0, |record| record.view().version);
@@ -157,9 +210,9 @@ fn reads(
         }
     }
     reply.array(commands.len());
-    for args in commands {
-        match find(args) {
-            Ok(found) => drop(run(found.handler, args, space, reply)?),
+    for (i, args) in commands.iter().enumerate() {
+        match find(args, rows.get(i).copied().flatten()) {
+            Ok(found) => drop(run(found.runs, args, space, reply)?),
             Err(error) => refuse(&error, reply)?,
         }
         if reply.exceeded() {
@@ -202,8 +255,8 @@ mod tests {
                 reply.limit(bound);
                 let mut space = EntrySpace::new(&self.view, self.index, 1_000, Evaluation::Second);
                 match &words[..] {
-                    [args] => command(&mut space, args, reply).unwrap(),
-                    commands => transaction(&mut space, &[], commands, reply).unwrap(),
+                    [args] => command(&mut space, args, None, reply).unwrap(),
+                    commands => transaction(&mut space, &[], commands, &[], reply).unwrap(),
                 }
                 (space, reply.spent())
             };
@@ -248,7 +301,7 @@ mod tests {
             let mut space = EntrySpace::new(&entries.view, 1, 1_000, evaluation);
             for line in [&large[..], "RENAME a b", "HSET b f7 w", "COPY b c"] {
                 let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-                command(&mut space, &args, &mut Reply::default()).unwrap();
+                command(&mut space, &args, None, &mut Reply::default()).unwrap();
             }
             let records = ["b", "c"].map(|key| space.get(key.as_bytes()).unwrap().unwrap());
             let keyed = records.iter().all(|record| record.view().kind.layout == crate::Layout::KeyedRows);

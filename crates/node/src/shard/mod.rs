@@ -28,6 +28,7 @@ pub use events::{StoreEvent, events_after, newest_event, newest_events};
 pub(crate) use fetch::Fetch;
 pub use lease::LEASE_US;
 pub use meta::stored_map;
+pub(crate) use ticket::CommandRows;
 pub(crate) use ticket::refuse;
 pub use ticket::{Answers, KeyHash, Ticket, Write, key_hash};
 pub use warm::{ColdItem, Warmed, Warmth, cold_items};

@@ -1,11 +1,11 @@
 //! Writes on their way through the log: queued, proposed, committed and held for more replicas; and who waits for them.
 
-use super::{Answers, Effects, KeyHash, Ticket, Write, refuse};
+use super::{Answers, CommandRows, Effects, KeyHash, Ticket, Write, refuse};
 use crate::ShardView;
 use crate::admission::ITEM_BYTES_MAX;
 use crate::format::entry::{CollectFrom, EntryBuilder, Evaluation, Split};
 use crate::format::slots::Slots;
-use crate::session::Acks;
+use crate::guarantees::Acks;
 use replica::Replica;
 use std::collections::{HashSet, VecDeque};
 use vocab::{Moment, ShardId, limits};
@@ -23,6 +23,7 @@ struct Pending {
     since_us: u64,
     entry: EntryBuilder,
     tickets: Vec<Ticket>,
+    rows: CommandRows,
     /// About how many bytes of stored values its answers hold.
     reply_bytes: usize,
     /// Hashes of keys whose new version an item of this entry reports to its client: no later item of the entry may
@@ -45,6 +46,7 @@ impl Pending {
             since_us,
             entry: EntryBuilder::new(),
             tickets: Vec::new(),
+            rows: CommandRows::new(),
             reply_bytes: 0,
             reported: HashSet::default(),
             early: Vec::new(),
@@ -66,6 +68,16 @@ struct Proposed {
     term: u64,
     since_us: u64,
     tickets: Vec<Ticket>,
+    rows: CommandRows,
+}
+
+/// Of an entry that this replica has proposed itself.
+#[derive(Default)]
+pub(super) struct OwnEntry {
+    /// Who waits for its items, in their order.
+    pub(super) tickets: Vec<Ticket>,
+    /// The rows of its commands, in their order.
+    pub(super) rows: CommandRows,
 }
 
 /// Answers that wait for every replica.
@@ -111,8 +123,14 @@ impl Proposals {
         }
         let last = self.queue.back_mut().expect("one was pushed if there was none");
         match write {
-            Write::Command(command) => last.entry.encoded_command(command),
-            Write::Transaction { watches, commands } => last.entry.transaction(watches, commands),
+            Write::Command(command) => {
+                last.entry.encoded_command(command);
+                last.rows.push(command.spec().map(|spec| spec.id));
+            }
+            Write::Transaction { watches, commands } => {
+                last.entry.transaction(watches, commands);
+                last.rows.extend(commands.iter().map(|command| command.spec().map(|spec| spec.id)));
+            }
             Write::Clear => last.entry.clear(),
             Write::Change(change) => last.entry.change(change),
             Write::Mark(comparison) => last.entry.mark(*comparison),
@@ -221,6 +239,7 @@ impl Proposals {
                         term,
                         since_us: now.mono_us,
                         tickets: std::mem::take(&mut pending.tickets),
+                        rows: std::mem::take(&mut pending.rows),
                     });
                 }
                 Err(_) if pending.splits => self.split_lost = true,
@@ -237,13 +256,13 @@ impl Proposals {
         }
     }
 
-    /// Who waits for the entry of that index and term, which is applied now. What was proposed in an earlier term for
+    /// What is known of the entry of that index and term, which is applied now. What was proposed in an earlier term for
     /// this place of the log, or for one behind it, was replaced by other leaders' entries: its clients may ask
     /// them. What was proposed for a place before, and was not applied here, came or did not come with a snapshot.
-    pub(super) fn take(&mut self, index: u64, term: u64, shard: ShardId, effects: &mut dyn Effects) -> Vec<Ticket> {
+    pub(super) fn take(&mut self, index: u64, term: u64, shard: ShardId, effects: &mut dyn Effects) -> OwnEntry {
         while let Some(front) = self.proposed.pop_front_if(|front| front.index <= index || front.term < term) {
             if front.index == index && front.term == term {
-                return front.tickets;
+                return OwnEntry { tickets: front.tickets, rows: front.rows };
             }
             if front.index < index {
                 let text = "TIMEOUT the write may have been made or not: this node stopped leading, and was sent rows instead of entries";
@@ -252,7 +271,7 @@ impl Proposals {
                 front.tickets.iter().for_each(|ticket| effects.not_leader(shard, ticket));
             }
         }
-        Vec::new()
+        OwnEntry::default()
     }
 
     /// The answer to a write that entry `index` has made.

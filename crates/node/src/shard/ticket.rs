@@ -1,21 +1,17 @@
 //! Writes on their way to a shard, and who waits for them.
 
-use crate::command::registry::handlers;
+use crate::command::known_answer;
 use crate::format::entry::EncodedCommand;
-use crate::session::Acks;
-use resp::table::behaviour;
+use crate::guarantees::Acks;
+use resp::table::{CommandId, behaviour};
 use resp::{Proto, Reply};
+use smallvec::SmallVec;
 use vocab::Slot;
-use xxhash_rust::xxh3::xxh3_64;
 
-/// A key's hash, for telling which writes may touch the same key. Two keys may share one; nothing breaks if they do.
-pub type KeyHash = u64;
+pub use crate::request_keys::{KeyHash, key_hash};
 
-/// The hash of `key`.
-#[must_use]
-pub fn key_hash(key: &[u8]) -> KeyHash {
-    xxh3_64(key)
-}
+/// The rows of commands in the command table: of an entry's, in their order; `None` for one that no client can send.
+pub(crate) type CommandRows = SmallVec<[Option<CommandId>; 16]>;
 
 /// Who waits for an answer, and what for: opaque to the shard, but for the last three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +136,7 @@ impl Write {
     /// The answer, where it does not depend on what the shard holds.
     pub(crate) fn answer_known_beforehand(&self) -> Option<&'static [u8]> {
         let Self::Command(command) = self else { return None };
-        handlers(command.spec()?.id).foretells.and_then(|foretells| foretells(&command.args()))
+        known_answer(command.spec()?, &command.args())
     }
 }
 

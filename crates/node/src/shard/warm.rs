@@ -6,9 +6,9 @@
 use super::Shard;
 use super::evaluate::{command, transaction};
 use crate::format::entry::{Args, CollectFrom, EncodedCommand, Item, decode};
-use crate::space::apply::{EntrySpace, collect};
+use crate::space::apply::EntrySpace;
 use crate::view::ShardView;
-use crate::{Evaluation, Fault, Held, SnapshotSpace, Space};
+use crate::{Evaluation, Fault, Held, ReadSpace, SnapshotSpace};
 use replica::{Entry, has_commands};
 use resp::Reply;
 use resp::table;
@@ -196,13 +196,13 @@ impl ColdItem {
         // A failure shows when the entry is applied.
         match &self.what {
             What::Housekeeping => _ = space.housekeep(),
-            What::Collect(from) => _ = collect(&mut space, from),
+            What::Collect(from) => _ = space.collect(from),
             What::Commands(commands) => {
                 let commands: Vec<Args<'_>> = commands.iter().map(EncodedCommand::args).collect();
                 let mut reply = Reply::default();
                 let _ = match &commands[..] {
-                    [args] => command(&mut space, args, &mut reply),
-                    commands => transaction(&mut space, &[], commands, &mut reply),
+                    [args] => command(&mut space, args, None, &mut reply),
+                    commands => transaction(&mut space, &[], commands, &[], &mut reply),
                 };
             }
         }
@@ -239,6 +239,7 @@ mod tests {
             super::super::evaluate::command(
                 &mut space,
                 &command.split(' ').map(str::as_bytes).collect::<Vec<_>>(),
+                None,
                 &mut Reply::default(),
             )
             .unwrap();

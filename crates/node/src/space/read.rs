@@ -1,10 +1,10 @@
 //! Reads of a shard: first from the row cache alone, then, where that is not enough, from a snapshot of the tree.
 
+use crate::config::SmallHash;
 use crate::format::keys;
-use crate::space::SmallHash;
 use crate::stats::Lookups;
 use crate::view::{ABSENT, ShardView};
-use crate::{Fault, Record, Records, Rows, Space};
+use crate::{Fault, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace};
 use storage::{BlockRead, Cursor, FillMode, HeldBlock, Look, Slice, Snapshot, Span};
 use vocab::{Prng, Slot};
 
@@ -35,17 +35,13 @@ impl<'a> CachedSpace<'a> {
     }
 }
 
-impl Space for CachedSpace<'_> {
+impl ReadSpace for CachedSpace<'_> {
     fn now_ms(&self) -> u64 {
         self.now_ms
     }
 
     fn version(&self) -> u64 {
         self.applied
-    }
-
-    fn random_u64(&mut self) -> Result<u64, Fault> {
-        Err(Fault::WouldBlock)
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
@@ -69,52 +65,12 @@ impl Space for CachedSpace<'_> {
         Ok(live)
     }
 
-    fn put(&mut self, _key: &[u8], _record: Record) -> Result<(), Fault> {
-        unreachable!("a read writes nothing")
-    }
-
-    fn delete(&mut self, _key: &[u8]) -> Result<bool, Fault> {
-        unreachable!("a read writes nothing")
-    }
-
-    fn give_up(&mut self, _key: &[u8]) -> Result<(), Fault> {
-        unreachable!("a read writes nothing")
-    }
-
-    fn new_rows(&mut self, _key: &[u8]) -> Result<Rows, Fault> {
-        unreachable!("a read writes nothing")
-    }
-
-    fn element_get(&mut self, _rows: &Rows, _element: &[u8]) -> Result<Option<Slice>, Fault> {
-        Err(Fault::WouldBlock)
-    }
-
-    fn element_put(&mut self, _rows: &Rows, _element: &[u8], _value: &[u8]) -> Result<(), Fault> {
-        unreachable!("a read writes nothing")
-    }
-
-    fn element_delete(&mut self, _rows: &Rows, _element: &[u8]) -> Result<(), Fault> {
-        unreachable!("a read writes nothing")
-    }
-
-    fn elements(&mut self, _rows: &Rows, _after: Option<&[u8]>, _limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
-        Err(Fault::WouldBlock)
-    }
-
-    fn scan(
-        &mut self,
-        _start: &[u8],
-        _end: &[u8],
-        _reverse: bool,
-        _limit: usize,
-    ) -> Result<Vec<(Slice, Record)>, Fault> {
-        Err(Fault::WouldBlock)
-    }
-
     fn small_hash(&self) -> SmallHash {
         self.view.small_hash()
     }
+}
 
+impl ShardSpace for CachedSpace<'_> {
     fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {
         Ok(self.view.keys_in_slot(slot))
     }
@@ -259,7 +215,7 @@ impl<'a> SnapshotSpace<'a> {
 
     /// Its records within `start` (inclusive) .. `end` (exclusive; empty means unbounded).
     #[must_use]
-    pub fn records(&self, start: &[u8], end: &[u8], reverse: bool) -> Box<dyn Records + '_> {
+    pub fn live_records(&self, start: &[u8], end: &[u8], reverse: bool) -> Box<dyn Records + '_> {
         let cursor = self.snapshot.cursor(record_span(start, end), reverse);
         Box::new(LiveRecords { view: self.view, cursor, now_ms: self.now_ms })
     }
@@ -302,7 +258,7 @@ impl Records for LiveRecords<'_> {
     }
 }
 
-impl Space for SnapshotSpace<'_> {
+impl ReadSpace for SnapshotSpace<'_> {
     fn now_ms(&self) -> u64 {
         self.now_ms
     }
@@ -321,32 +277,8 @@ impl Space for SnapshotSpace<'_> {
         Ok(found)
     }
 
-    fn put(&mut self, _key: &[u8], _record: Record) -> Result<(), Fault> {
-        unreachable!("a read writes nothing")
-    }
-
-    fn delete(&mut self, _key: &[u8]) -> Result<bool, Fault> {
-        unreachable!("a read writes nothing")
-    }
-
-    fn give_up(&mut self, _key: &[u8]) -> Result<(), Fault> {
-        unreachable!("a read writes nothing")
-    }
-
-    fn new_rows(&mut self, _key: &[u8]) -> Result<Rows, Fault> {
-        unreachable!("a read writes nothing")
-    }
-
     fn element_get(&mut self, rows: &Rows, element: &[u8]) -> Result<Option<Slice>, Fault> {
         value_of(&*self.snapshot, self.held.as_deref_mut(), &keys::element(&rows.prefix, element))
-    }
-
-    fn element_put(&mut self, _rows: &Rows, _element: &[u8], _value: &[u8]) -> Result<(), Fault> {
-        unreachable!("a read writes nothing")
-    }
-
-    fn element_delete(&mut self, _rows: &Rows, _element: &[u8]) -> Result<(), Fault> {
-        unreachable!("a read writes nothing")
     }
 
     fn elements(&mut self, rows: &Rows, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
@@ -359,18 +291,18 @@ impl Space for SnapshotSpace<'_> {
         Ok(found)
     }
 
-    fn scan(&mut self, start: &[u8], end: &[u8], reverse: bool, limit: usize) -> Result<Vec<(Slice, Record)>, Fault> {
-        self.may_read_rows()?;
-        let mut found = Vec::with_capacity(limit.min(1024));
-        let mut records = self.records(start, end, reverse);
-        while found.len() < limit
-            && let Some(key) = records.advance()?
-        {
-            found.extend(records.head()?.map(|record| (key, record)));
+    fn small_hash(&self) -> SmallHash {
+        self.view.small_hash()
+    }
+}
+
+impl ShardSpace for SnapshotSpace<'_> {
+    fn records<'b>(&'b mut self, range: &RecordRange<'_>) -> Result<Box<dyn Records + 'b>, Fault> {
+        self.may_wait()?;
+        if self.rows_left != usize::MAX {
+            return Err(Fault::WouldBlock);
         }
-        drop(records);
-        self.took_rows(found.len());
-        Ok(found)
+        Ok(self.live_records(range.start, range.end, range.reverse))
     }
 
     fn sample_key(&mut self) -> Result<Option<Slice>, Fault> {
@@ -380,25 +312,13 @@ impl Space for SnapshotSpace<'_> {
             let prng = &mut self.prng;
             let Some(tree_key) = self.snapshot.sample(&span, &mut |bound| prng.below(bound))? else { break };
             let key = storage::tail_of(tree_key, 1);
-            let mut records = self.records(&key, b"", false);
+            let mut records = self.live_records(&key, b"", false);
             if records.advance()?.as_ref() == Some(&key) && records.head()?.is_some() {
                 drop(records);
                 return Ok(Some(key));
             }
         }
         Ok(None)
-    }
-
-    fn walk<'b>(&'b mut self, start: &[u8], end: &[u8], reverse: bool) -> Result<Box<dyn Records + 'b>, Fault> {
-        self.may_wait()?;
-        if self.rows_left != usize::MAX {
-            return Err(Fault::WouldBlock);
-        }
-        Ok(self.records(start, end, reverse))
-    }
-
-    fn small_hash(&self) -> SmallHash {
-        self.view.small_hash()
     }
 
     fn keys_in_slot(&mut self, slot: Slot) -> Result<u64, Fault> {

@@ -3,8 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use crate::command::SHARD_PAGE;
-use crate::{Fault, Record, RecordRange, Records, Rows, Space};
+use crate::format::internal_commands::SHARD_PAGE;
+use crate::{Fault, ReadSpace, Record, RecordRange, Records, ShardSpace};
 use resp::Value;
 use std::collections::VecDeque;
 use storage::Slice;
@@ -60,17 +60,7 @@ pub fn remote_records<'a, R: Remote + Clone + 'a>(
     let ask = Ask { range, limit };
     let pages = ask.run(|command| remote.call_all(shards, command));
     let list = |(shard, answer): (&ShardId, RemoteAnswer)| {
-        let list = RemoteRecords {
-            remote: remote.clone(),
-            shard: *shard,
-            rest: Span::of(range),
-            limit,
-            page: VecDeque::new(),
-            more: true,
-            answer: Some(answer),
-            at: None,
-        };
-        Box::new(list) as Box<dyn Records + 'a>
+        Box::new(RemoteRecords::new(remote.clone(), *shard, range, limit, Some(answer))) as Box<dyn Records + 'a>
     };
     shards.iter().zip(pages).map(list).collect()
 }
@@ -144,6 +134,11 @@ struct RemoteRecords<R> {
 }
 
 impl<R: Remote> RemoteRecords<R> {
+    /// The records of a range, `limit` on the first page; `answer` is the first page, if it has been asked for.
+    fn new(remote: R, shard: ShardId, range: &RecordRange<'_>, limit: usize, answer: Option<RemoteAnswer>) -> Self {
+        Self { remote, shard, rest: Span::of(range), limit, page: VecDeque::new(), more: true, answer, at: None }
+    }
+
     fn fetch(&mut self) -> Result<(), Fault> {
         let answer = match self.answer.take() {
             Some(answer) => answer,
@@ -219,7 +214,7 @@ fn senseless() -> Fault {
     Fault::Remote("ERR another node answered what makes no sense".to_owned())
 }
 
-impl<R: Remote> Space for RemoteSpace<R> {
+impl<R: Remote> ReadSpace for RemoteSpace<R> {
     fn now_ms(&self) -> u64 {
         self.now_ms
     }
@@ -238,59 +233,12 @@ impl<R: Remote> Space for RemoteSpace<R> {
         let answer = Ask { range: &range, limit: 1 }.run(|command| self.remote.call(self.shard, command));
         Ok(page(answer)?.0.pop().map(|(_, record)| record))
     }
+}
 
-    fn put(&mut self, _key: &[u8], _record: Record) -> Result<(), Fault> {
-        unreachable!("a read writes nothing")
-    }
-
-    fn delete(&mut self, _key: &[u8]) -> Result<bool, Fault> {
-        unreachable!("a read writes nothing")
-    }
-
-    fn give_up(&mut self, _key: &[u8]) -> Result<(), Fault> {
-        unreachable!("a read writes nothing")
-    }
-
-    fn new_rows(&mut self, _key: &[u8]) -> Result<Rows, Fault> {
-        unreachable!("a read writes nothing")
-    }
-
-    fn element_get(&mut self, _rows: &Rows, _element: &[u8]) -> Result<Option<Slice>, Fault> {
-        unreachable!("records from elsewhere are whole")
-    }
-
-    fn element_put(&mut self, _rows: &Rows, _element: &[u8], _value: &[u8]) -> Result<(), Fault> {
-        unreachable!("a read writes nothing")
-    }
-
-    fn element_delete(&mut self, _rows: &Rows, _element: &[u8]) -> Result<(), Fault> {
-        unreachable!("a read writes nothing")
-    }
-
-    fn elements(&mut self, _rows: &Rows, _after: Option<&[u8]>, _limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
-        // A large collection without its elements is one that is too large for a page.
-        Err(Fault::WouldBlock)
-    }
-
-    fn scan(&mut self, start: &[u8], end: &[u8], reverse: bool, limit: usize) -> Result<Vec<(Slice, Record)>, Fault> {
-        let range = RecordRange { start, end, reverse, payloads: false, limit };
-        let mut records = RemoteRecords {
-            remote: &mut self.remote,
-            shard: self.shard,
-            rest: Span::of(&range),
-            limit: limit.clamp(1, PART_ROWS_MAX),
-            page: VecDeque::new(),
-            more: limit > 0,
-            answer: None,
-            at: None,
-        };
-        let mut found = Vec::new();
-        while found.len() < limit
-            && let Some(key) = records.advance()?
-        {
-            found.extend(records.record()?.map(|record| (key, record)));
-        }
-        Ok(found)
+impl<R: Remote> ShardSpace for RemoteSpace<R> {
+    fn records<'a>(&'a mut self, range: &RecordRange<'_>) -> Result<Box<dyn Records + 'a>, Fault> {
+        let limit = range.limit.clamp(1, PART_ROWS_MAX);
+        Ok(Box::new(RemoteRecords::new(&mut self.remote, self.shard, range, limit, None)))
     }
 
     fn sample_key(&mut self) -> Result<Option<Slice>, Fault> {

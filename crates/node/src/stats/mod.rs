@@ -4,8 +4,6 @@
 
 mod events;
 mod histogram;
-mod info;
-mod memory;
 mod rates;
 mod slowlog;
 mod totals;
@@ -13,8 +11,6 @@ mod worker;
 
 pub use events::{Event, LatencyEvents, Sample};
 pub use histogram::Histogram;
-pub use info::{REDIS_VERSION, info};
-pub use memory::MemoryFigures;
 pub use rates::{Rates, Totals};
 pub use slowlog::{SlowCommand, Slowlog};
 pub use totals::Stats;

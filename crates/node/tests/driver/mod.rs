@@ -1,13 +1,13 @@
 //! One shard with its tree and its log, and what a server would do around it.
 
-use node::command::Call;
+use node::command::{Handler, handler};
+use node::key_hash;
 use node::peer::PeerMessage;
 use node::session::Acks;
 use node::{
     Answers, CachedSpace, Effects, Fault, Shard, ShardView, SnapshotSpace, SnapshotTask, SplitTask, Ticket, Warmth,
     Write,
 };
-use node::{handlers, key_hash};
 use replica::{DiskHealth, Entry, Log, LogOptions, LogStore, LogWrite, Members, Replica};
 use resp::{Proto, Reply, table};
 use std::collections::HashMap;
@@ -214,14 +214,14 @@ impl Driver {
 pub fn read(driver: &Driver, key: &str) -> Option<(String, u64)> {
     let view: &ShardView = driver.shard.view();
     let now_ms = driver.now_ms;
-    let handler = handlers(table::lookup(b"kv.get").unwrap().id).data.unwrap();
+    let Some(Handler::Read(handler)) = table::lookup(b"kv.get").and_then(handler) else { panic!("KV.GET reads") };
     let args: [&[u8]; 2] = [b"KV.GET", key.as_bytes()];
     let mut from_tree = Reply::new(Proto::Resp2);
     let mut space = SnapshotSpace::new(view, now_ms, 1);
-    handler(&mut Call { args: &args, space: &mut space, reply: &mut from_tree }).unwrap();
+    handler.run(&args, &mut space, &mut from_tree).unwrap();
     let mut from_cache = Reply::new(Proto::Resp2);
     let mut space = CachedSpace::new(view, now_ms);
-    match handler(&mut Call { args: &args, space: &mut space, reply: &mut from_cache }) {
+    match handler.run(&args, &mut space, &mut from_cache) {
         Ok(()) => assert_eq!(from_cache.buf, from_tree.buf, "{key}: the cache says something else than the tree"),
         Err(node::command::Error::Fault(Fault::WouldBlock)) => {}
         Err(e) => panic!("{e:?}"),

@@ -1,7 +1,7 @@
 //! COMMAND and its subcommands, in the shapes of Redis 7.0: clients take their routing from them.
 
 use super::help::help;
-use super::index::{lookup, lookup_full, top_level};
+use super::index::{lookup, lookup_full, subcommand, subcommands, top_level};
 use super::resolve::unknown_subcommand;
 use super::spec::{CommandSpec, KeyPlace, KeySpec, acl, flag, key_flag};
 use super::syntax::{self, Argument, ArgumentKind};
@@ -66,7 +66,7 @@ fn write_info(spec: &CommandSpec, reply: &mut Reply) {
         write_key_spec(keys, reply);
     }
     // An empty set where others have an array: so does Redis.
-    let subcommands = spec.subcommands();
+    let subcommands = subcommands(spec);
     if subcommands.is_empty() {
         reply.set(0)
     } else {
@@ -168,8 +168,8 @@ fn write_docs_of(spec: &CommandSpec, reply: &mut Reply) {
     if spec.is_container() {
         pairs += 1;
         reply.bulk(b"subcommands");
-        reply.map(spec.subcommands().len());
-        for subcommand in spec.subcommands() {
+        reply.map(subcommands(spec).len());
+        for subcommand in subcommands(spec) {
             write_docs_of(subcommand, reply);
         }
     }
@@ -219,7 +219,7 @@ fn write_arguments(arguments: &[Argument], spec: &CommandSpec, keys_seen: &mut u
 fn write_keys(request: &[&[u8]], with_flags: bool, reply: &mut Reply) {
     let container = request.first().and_then(|name| lookup(name));
     let spec = match (container, request.get(1)) {
-        (Some(container), Some(name)) if container.is_container() => container.subcommand(name),
+        (Some(container), Some(name)) if container.is_container() => subcommand(container, name),
         (spec, _) => spec,
     };
     let Some(spec) = spec else {

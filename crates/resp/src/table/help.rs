@@ -1,5 +1,6 @@
 //! The HELP subcommand of every container.
 
+use super::index::subcommands;
 use super::spec::CommandSpec;
 use super::syntax::plain;
 use crate::Reply;
@@ -10,7 +11,7 @@ pub fn help(container: &CommandSpec, reply: &mut Reply) {
     if container.check_arity(1) {
         lines.extend(["(no subcommand)".to_owned(), format!("    {}", container.summary)]);
     }
-    for subcommand in container.subcommands() {
+    for subcommand in subcommands(container) {
         lines.push(format!("{} {}", subcommand.short_name(), plain(subcommand.arguments)).trim_end().to_owned());
         lines.push(format!("    {}", subcommand.summary));
     }

@@ -159,7 +159,7 @@ pub fn lookup(name: &[u8]) -> Option<&'static CommandSpec> {
 pub fn lookup_full(name: &[u8]) -> Option<&'static CommandSpec> {
     match name.iter().position(|&b| b == b'|') {
         None => lookup(name),
-        Some(i) => lookup(&name[..i])?.subcommand(&name[i + 1..]),
+        Some(i) => subcommand(lookup(&name[..i])?, &name[i + 1..]),
     }
 }
 
@@ -174,27 +174,23 @@ pub fn top_level() -> impl Iterator<Item = &'static CommandSpec> {
     COMMANDS.iter().filter(|spec| spec.container.is_none())
 }
 
-impl CommandId {
-    /// Its row.
-    #[must_use]
-    pub fn spec(self) -> &'static CommandSpec {
-        &COMMANDS[self.index()]
-    }
+/// The row of that number.
+#[must_use]
+pub fn row(id: CommandId) -> &'static CommandSpec {
+    &COMMANDS[id.index()]
 }
 
-impl CommandSpec {
-    /// Its subcommands.
-    #[must_use]
-    pub fn subcommands(&self) -> &'static [CommandSpec] {
-        let first = self.id.index() + 1;
-        &COMMANDS[first..first + usize::from(self.subcommand_count)]
-    }
+/// The subcommands of a container.
+#[must_use]
+pub fn subcommands(container: &CommandSpec) -> &'static [CommandSpec] {
+    let first = container.id.index() + 1;
+    &COMMANDS[first..first + usize::from(container.subcommand_count)]
+}
 
-    /// The subcommand called `name`, in upper or lower case.
-    #[must_use]
-    pub fn subcommand(&self, name: &[u8]) -> Option<&'static CommandSpec> {
-        self.subcommands().iter().find(|spec| spec.short_name().as_bytes().eq_ignore_ascii_case(name))
-    }
+/// The subcommand of a container called `name`, in upper or lower case.
+#[must_use]
+pub fn subcommand(container: &CommandSpec, name: &[u8]) -> Option<&'static CommandSpec> {
+    subcommands(container).iter().find(|spec| spec.short_name().as_bytes().eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! From a request to its row, or to the error that Redis 7.0 answers.
 
-use super::index::lookup;
+use super::index::{lookup, subcommand};
 use super::spec::CommandSpec;
 
 /// How much of a client's own words an error repeats.
@@ -13,7 +13,7 @@ pub fn resolve(args: &[&[u8]]) -> Result<&'static CommandSpec, String> {
         return Err(unknown_command(args));
     };
     if spec.is_container() && args.len() > 1 {
-        spec = spec.subcommand(args[1]).ok_or_else(|| unknown_subcommand(spec, args[1]))?;
+        spec = subcommand(spec, args[1]).ok_or_else(|| unknown_subcommand(spec, args[1]))?;
     }
     if spec.check_arity(args.len()) { Ok(spec) } else { Err(wrong_arity(spec)) }
 }

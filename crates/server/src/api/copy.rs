@@ -9,7 +9,7 @@ use crate::shared::NodeShared;
 use node::command::{Error, copy_options};
 use node::read::{Finish, ReadRequest, Refusal};
 use node::session::Consistency;
-use node::{CollectionCopy, EncodedCommand, Fault, ShardView, SnapshotSpace, Space, StagedAt, admission};
+use node::{CollectionCopy, EncodedCommand, Fault, ReadSpace, ShardView, SnapshotSpace, StagedAt, admission};
 use resp::Reply;
 use resp::table;
 use std::sync::Arc;

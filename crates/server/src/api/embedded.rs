@@ -1,12 +1,12 @@
 //! Callers in this process: the same shards, threads and log as behind the sockets, without sockets.
 
-use super::route::{Routed, conclude_on, route};
+use super::route::{KeyTarget, Routed, conclude_on, route};
 use super::scatter_gather::{Asked, DIVIDED, SLOTS, ranges_text, run_on_store};
 use crate::access::refusal_text;
 use crate::mailbox::{EMBEDDED, Submission, WorkerMessage};
 use crate::os::steady_us;
 use crate::shared::{AnswerBox, Answers, NodeShared};
-use node::command::{Call, Error};
+use node::command::{Error, ReadHandler};
 use node::read::{Begin, Finish, ReadRequest, Refusal};
 use node::session::{Acks, Consistency, Durability};
 use node::{CachedSpace, EncodedCommand, Fault, KeyHashes, ShardView, SnapshotSpace, Ticket, Write};
@@ -71,7 +71,7 @@ impl Caller {
         };
         let arrived_us = steady_us();
         match route(&self.store, spec, args) {
-            Ok(Routed::Shard { shard, slot, keys, handler: _ }) if spec.is_write() => {
+            Ok(Routed::Write(KeyTarget { shard, slot, keys })) => {
                 let Some(shard) = shard else {
                     reply.error(&Refusal::NoStore.to_string());
                     return false;
@@ -79,7 +79,7 @@ impl Caller {
                 let write = Write::Command(EncodedCommand::of(spec, args));
                 self.submit_write(token, shard, slot, write, keys, reply)
             }
-            Ok(Routed::Shard { shard, slot, handler, .. }) => {
+            Ok(Routed::Read(KeyTarget { shard, slot, .. }, handler)) => {
                 self.read(shard, slot, handler, args, arrived_us, reply);
                 false
             }
@@ -261,7 +261,7 @@ impl Caller {
         &mut self,
         shard: Option<ShardId>,
         slot: Slot,
-        handler: node::command::Handler,
+        handler: ReadHandler,
         args: &[&[u8]],
         arrived_us: u64,
         reply: &mut Reply,
@@ -284,12 +284,12 @@ impl Caller {
         };
         let mark = reply.buf.len();
         let (view, now) = (*attempt.handle(), now.wall_ms);
-        match handler(&mut Call { args, space: &mut CachedSpace::new(view, now), reply }) {
+        match handler.run(args, &mut CachedSpace::new(view, now), reply) {
             Err(Error::Fault(Fault::WouldBlock)) => {
                 reply.buf.truncate(mark);
                 self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
                 let mut space = SnapshotSpace::new(view, now, self.seed);
-                let done = handler(&mut Call { args, space: &mut space, reply });
+                let done = handler.run(args, &mut space, reply);
                 conclude_on(view, done, reply, mark);
             }
             done => conclude_on(view, done, reply, mark),

@@ -14,6 +14,6 @@ mod session_host;
 pub(crate) use admin::digest_marked;
 pub use embedded::Caller;
 pub(crate) use peer_command::run_peer_command;
-pub(crate) use route::{Routed, conclude_on, route};
+pub(crate) use route::{KeyTarget, Routed, conclude_on, route};
 pub(crate) use scatter_gather::{Asked, DIVIDED, SLOTS, ranges_text, run_on_store};
 pub(crate) use session_host::{close_session, open_session};

@@ -1,8 +1,8 @@
 //! From a request to where it runs: its shard, the whole store, or the session itself.
 
 use crate::shared::NodeShared;
-use node::command::{Error, Handler, Outcome, StoreHandler};
-use node::{Fault, KeyHashes, RequestKeys, ShardView, handlers};
+use node::command::{Error, Handler, Outcome, ReadHandler, StoreHandler, handler};
+use node::{Fault, KeyHashes, RequestKeys, ShardView};
 use resp::Reply;
 use resp::table::{self, CommandId, CommandSpec, behaviour};
 use std::borrow::Cow;
@@ -15,19 +15,22 @@ pub(crate) type PoolHandler = fn(&Arc<NodeShared>, &[&[u8]], &mut Reply);
 /// What runs a command that another node has sent, about that shard.
 pub(crate) type CallHandler = fn(&Arc<NodeShared>, ShardId, &[&[u8]]) -> Vec<u8>;
 
+/// The shard of a request's keys.
+pub(crate) struct KeyTarget {
+    /// The shard; `None` while the node belongs to no store.
+    pub(crate) shard: Option<ShardId>,
+    /// The slot of the keys.
+    pub(crate) slot: Slot,
+    /// Hashes of the keys.
+    pub(crate) keys: KeyHashes,
+}
+
 /// Where a request runs.
 pub(crate) enum Routed {
-    /// On one shard.
-    Shard {
-        /// The shard; `None` while the node belongs to no store.
-        shard: Option<ShardId>,
-        /// The slot of the keys.
-        slot: Slot,
-        /// Hashes of the keys.
-        keys: KeyHashes,
-        /// What runs it.
-        handler: Handler,
-    },
+    /// On a replica of one shard that may answer, by this handler.
+    Read(KeyTarget, ReadHandler),
+    /// On the leader of one shard: what runs it is found when its entry is applied.
+    Write(KeyTarget),
     /// On all shards together.
     Store {
         /// What runs it.
@@ -51,15 +54,18 @@ pub(crate) fn route(store: &NodeShared, spec: &CommandSpec, args: &[&[u8]]) -> R
     if let Some(handler) = server_handlers(spec.id).pool {
         return Ok(Routed::Pool { handler });
     }
-    let found = handlers(spec.id);
-    if let Some(handler) = found.store {
-        return Ok(Routed::Store { handler });
+    match handler(spec).ok_or_else(|| format!("ERR {} is not a command over data", spec.name))? {
+        Handler::Read(handler) => Ok(Routed::Read(target(store, spec, args)?, handler)),
+        Handler::Write(_) => Ok(Routed::Write(target(store, spec, args)?)),
+        Handler::Store(handler) => Ok(Routed::Store { handler }),
     }
-    let handler = found.data.ok_or_else(|| format!("ERR {} is not a command over data", spec.name))?;
+}
+
+#[inline]
+fn target(store: &NodeShared, spec: &CommandSpec, args: &[&[u8]]) -> Result<KeyTarget, Cow<'static, str>> {
     let keys = RequestKeys::of(spec, args)?;
     let slot = keys.slot.unwrap_or(Slot(0));
-    let shard = store.known().shard_of(slot);
-    Ok(Routed::Shard { shard, slot, keys: keys.hashes, handler })
+    Ok(KeyTarget { shard: store.known().shard_of(slot), slot, keys: keys.hashes })
 }
 
 /// What runs the commands that need the server itself.

@@ -8,7 +8,9 @@ use arc_swap::Guard;
 use node::command::{StoreCall, StoreHandler};
 use node::read::{Again, Attempt, Begin, Finish, ReadRequest, Refusal};
 use node::session::Consistency;
-use node::{RecordRange, Records, Remote, RemoteAnswer, RemoteSpace, Shards, SnapshotSpace, Space, remote_records};
+use node::{
+    RecordRange, Records, Remote, RemoteAnswer, RemoteSpace, ShardSpace, Shards, SnapshotSpace, remote_records,
+};
 use resp::Reply;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -106,7 +108,7 @@ impl Shards for StoreShards<'_> {
         self.parts[i].leads
     }
 
-    fn space(&mut self, i: usize) -> &mut dyn Space {
+    fn space(&mut self, i: usize) -> &mut dyn ShardSpace {
         match self.see(i) {
             Seen::Here(space) => space,
             Seen::There(space) => &mut **space,
@@ -122,7 +124,7 @@ impl Shards for StoreShards<'_> {
         let mut lists: Vec<Box<dyn Records + 'b>> = Vec::with_capacity(self.parts.len());
         for seen in self.seen.iter().flatten() {
             match seen {
-                Seen::Here(space) => lists.push(space.records(range.start, range.end, range.reverse)),
+                Seen::Here(space) => lists.push(space.live_records(range.start, range.end, range.reverse)),
                 Seen::There(_) => lists.extend(away.next()),
             }
         }

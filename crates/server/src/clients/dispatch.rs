@@ -10,7 +10,7 @@ use super::reply_queue::{ALL_KEYS, Begun, Effect, Mask, mask_of_all};
 use super::wait;
 use super::write;
 use crate::api::{Asked, run_on_store};
-use crate::api::{Routed, route};
+use crate::api::{KeyTarget, Routed, route};
 use crate::disk_reads::Cold;
 use crate::mailbox::{Mailbox, Submission, WaitingClient};
 use crate::net::Received;
@@ -318,7 +318,7 @@ impl Turn<'_> {
         let mut reply = std::mem::take(&mut self.requests.scratch);
         reply.buf.clear();
         reply.proto = connection.session.proto();
-        let admission = connection.session.admit(row, args, &**store, &mut reply);
+        let admission = session::admit(&mut connection.session, row, args, &**store, &mut reply);
         self.requests.served_others |= !matches!(admission, Admission::Execute(spec) if spec.is_write());
         let step = match admission {
             Admission::Execute(spec) => self.execute(Request { id, spec, args }, &mut reply),
@@ -364,7 +364,7 @@ impl Turn<'_> {
         match effect {
             session::Effect::None => self.clients.put(id, &reply.buf),
             session::Effect::ReplyAfter { us, command } => {
-                let spec = command.spec();
+                let spec = table::row(command);
                 // Later requests of the connection wait too, as behind any request on every key.
                 if let Some(ticket) = self.register(Request { id, spec, args: &[] }, ALL_KEYS, Effect::Unsettled) {
                     let at = Instant::now() + Duration::from_micros(us);
@@ -391,20 +391,20 @@ impl Turn<'_> {
         let store = &self.requests.store;
         store.stats.worker(self.requests.worker).finished(request.spec.id, ns, reply);
         if let Some(connection) = self.clients.get(request.id) {
-            connection.session.slow(request.spec, request.args, ns, &**store);
+            session::note_if_slow(connection.session.entry(), request.spec, request.args, ns, &**store);
         }
     }
 
     fn execute(&mut self, request: Request<'_>, reply: &mut Reply) -> Step {
         let Request { id, spec, args } = request;
         match route(&self.requests.store, spec, args) {
-            Ok(Routed::Shard { shard, slot, keys, handler }) => {
+            Ok(Routed::Read(KeyTarget { shard, slot, keys }, handler)) => {
                 let target = Target { shard, slot, mask: mask_of_all(&keys) };
-                if spec.is_write() {
-                    write::write(self, request, target, keys)
-                } else {
-                    read::read(self, request, target, handler, reply)
-                }
+                read::read(self, request, target, handler, reply)
+            }
+            Ok(Routed::Write(KeyTarget { shard, slot, keys })) => {
+                let target = Target { shard, slot, mask: mask_of_all(&keys) };
+                write::write(self, request, target, keys)
             }
             Ok(Routed::Store { handler }) => {
                 let Some(ticket) = self.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };

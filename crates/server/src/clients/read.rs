@@ -7,10 +7,10 @@ use crate::api::conclude_on;
 use crate::disk_reads::Cold;
 use crate::disk_reads::ColdRead;
 use crate::os::steady_us;
-use node::command::{Call, Error, Handler};
+use node::command::{Error, ReadHandler};
 use node::read::{Again, Attempt, Begin, Finish, NotHere, ReadRequest};
 use node::session::Consistency;
-use node::{CachedSpace, EncodedCommand, Fault, SnapshotSpace, Space};
+use node::{CachedSpace, EncodedCommand, Fault, ReadSpace, SnapshotSpace};
 use resp::Reply;
 use std::time::Instant;
 use vocab::{ShardId, Slot};
@@ -63,7 +63,7 @@ pub(super) fn read(
     turn: &mut Turn<'_>,
     request: Request<'_>,
     target: Target,
-    handler: Handler,
+    handler: ReadHandler,
     reply: &mut Reply,
 ) -> Step {
     let Request { id, spec, args } = request;
@@ -94,7 +94,7 @@ pub(super) fn read(
     }
     let mark = reply.buf.len();
     let mut cached = CachedSpace::new(view, turn.now.wall_ms);
-    let mut done = handler(&mut Call { args, space: &mut cached, reply });
+    let mut done = handler.run(args, &mut cached, reply);
     let mut lookups = cached.lookups();
     if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {
         reply.buf.truncate(mark);
@@ -102,7 +102,7 @@ pub(super) fn read(
             let begun = Instant::now();
             let seed = turn.requests.next_seed();
             let mut space = SnapshotSpace::new(view, turn.now.wall_ms, seed).of_few_rows();
-            done = handler(&mut Call { args, space: &mut space, reply });
+            done = handler.run(args, &mut space, reply);
             lookups = space.lookups();
             drop(space);
             turn.requests.store.note_read(begun.elapsed(), turn.now.wall_ms);
@@ -140,7 +140,7 @@ pub(super) fn read(
 }
 
 /// Has a read made that waits for the disk.
-fn defer(turn: &mut Turn<'_>, request: Request<'_>, mask: Mask, attempt: Attempt, handler: Handler) -> Step {
+fn defer(turn: &mut Turn<'_>, request: Request<'_>, mask: Mask, attempt: Attempt, handler: ReadHandler) -> Step {
     let Some(ticket) = turn.begin_slow_read(request, mask) else { return Step::Stall };
     turn.requests.sampler.note(attempt.handle(), attempt.request().slot, 1);
     let read = ColdRead {

@@ -9,7 +9,7 @@ use crate::shared::NodeShared;
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
 use node::Ticket;
-use node::session::Effect;
+use node::session::{self, Effect};
 use node::stats::Lookups;
 use resp::Reply;
 use resp::table::behaviour;
@@ -309,7 +309,7 @@ fn answer_command(store: &NodeShared, worker: usize, connection: &mut Connection
     let ns = begun.at.elapsed().as_nanos() as u64;
     store.stats.worker(worker).finished(begun.spec.id, ns, reply);
     let args = [begun.spec.name.as_bytes(), begun.brief()];
-    connection.session.slow(begun.spec, &args, ns, store);
+    session::note_if_slow(connection.session.entry(), begun.spec, &args, ns, store);
 }
 
 /// What the connection has written is in the shard's last entry, or before it: for WAIT.

@@ -11,7 +11,7 @@ use crate::disk_reads::{ColdRead, begin_patiently};
 use crate::mailbox::Submission;
 use crate::peers::call_leader;
 use crate::shared::NodeShared;
-use node::command::Handler;
+use node::command::ReadHandler;
 use node::read::{Begin, Hold, NotHere, ReadRequest, Refusal, leader_access};
 use node::session::{Consistency, Transaction};
 use node::{EncodedCommand, EntryBuilder, ExpectedReply, KeyHashes, Ticket, Write, admission};
@@ -146,7 +146,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
         item.transaction(&watches, &commands);
         let command = EncodedCommand::of(spec, &[spec.name.as_bytes(), &item.seal(0)]);
         let (store, seed) = (turn.requests.store.clone(), turn.requests.next_seed());
-        let handler: Handler = node::read_transaction;
+        let handler = ReadHandler::Keys(node::read_transaction);
         let read = move |attempt| ColdRead { store, ticket, spec, command, handler, attempt, seed, held: Vec::new() };
         let asked = ReadRequest::new(slot, Consistency::Absolute, turn.requests.arrived_us);
         let local = turn.requests.store.local(&known, Some(shard));

@@ -5,7 +5,7 @@ use crate::api::conclude_on;
 use crate::mailbox::WorkerMessage;
 use crate::os::steady_us;
 use crate::shared::{Job, NodeShared};
-use node::command::{Call, Error, Handler};
+use node::command::{Error, ReadHandler};
 use node::read::{Attempt, Finish, ReadRequest};
 use node::{EncodedCommand, Fault, Held, SnapshotSpace, Ticket};
 use resp::Reply;
@@ -20,7 +20,7 @@ pub(crate) struct ColdRead {
     pub(crate) ticket: Ticket,
     pub(crate) spec: &'static CommandSpec,
     pub(crate) command: EncodedCommand,
-    pub(crate) handler: Handler,
+    pub(crate) handler: ReadHandler,
     pub(crate) attempt: Attempt,
     pub(crate) seed: u64,
     /// What was read from disk for it.
@@ -91,7 +91,7 @@ impl ColdRead {
             Some(held) => SnapshotSpace::without_waiting(view, now_ms, self.seed, held),
             None => SnapshotSpace::new(view, now_ms, self.seed),
         };
-        let done = (self.handler)(&mut Call { args: &self.command.args(), space: &mut space, reply });
+        let done = self.handler.run(&self.command.args(), &mut space, reply);
         if matches!(done, Err(Error::Fault(Fault::WouldBlock))) {
             return false;
         }

@@ -5,7 +5,7 @@ use super::packed::{self, Entry, Packed, Varint};
 use super::stored::Stored;
 use crate::command::call::Error;
 use crate::format::keys::{self, Home};
-use crate::{Evaluation, Kind, Record, Rows, Space};
+use crate::{Evaluation, Kind, Record, Rows, WriteSpace};
 use std::collections::HashSet;
 use vocab::limits;
 
@@ -42,7 +42,7 @@ impl<'k> Builder<'k> {
         Self { key, expire_at_ms, count: 0, body: Vec::new(), rows: None }
     }
 
-    pub(super) fn push(&mut self, space: &mut dyn Space, field: &[u8], value: &[u8]) -> Result<(), Error> {
+    pub(super) fn push(&mut self, space: &mut dyn WriteSpace, field: &[u8], value: &[u8]) -> Result<(), Error> {
         self.count += 1;
         if let Some(rows) = &self.rows {
             return Ok(space.element_put(rows, &element::name_of(field), value)?);
@@ -66,7 +66,7 @@ impl<'k> Builder<'k> {
     }
 
     /// Writes the record. At least one field must have been pushed: there is no empty hash.
-    pub(super) fn finish(self, space: &mut dyn Space) -> Result<(), Error> {
+    pub(super) fn finish(self, space: &mut dyn WriteSpace) -> Result<(), Error> {
         assert!(self.count > 0, "an empty hash is no hash");
         let record = match self.rows {
             Some(rows) => large(space, self.key, self.expire_at_ms, &rows.with_count(self.count as u64)),
@@ -82,7 +82,7 @@ impl<'k> Builder<'k> {
 }
 
 /// The record of a large hash, as the rules of the entry have it.
-pub(super) fn large(space: &dyn Space, key: &[u8], expire_at_ms: Option<u64>, rows: &Rows) -> Record {
+pub(super) fn large(space: &dyn WriteSpace, key: &[u8], expire_at_ms: Option<u64>, rows: &Rows) -> Record {
     if space.evaluation() == Evaluation::First
         && let Some(Home::Key(of, generation)) = keys::parse_collection(&rows.prefix).map(|found| found.home)
         && of == key
@@ -95,7 +95,7 @@ pub(super) fn large(space: &dyn Space, key: &[u8], expire_at_ms: Option<u64>, ro
 /// Makes the hash `key` of all fields of `from`, which may be of another key; what was at `key` is replaced. One that is too
 /// large for one entry is an error, and nothing is written.
 pub(crate) fn copy(
-    space: &mut dyn Space,
+    space: &mut dyn WriteSpace,
     from: &Stored<'_>,
     key: &[u8],
     expire_at_ms: Option<u64>,
@@ -127,7 +127,7 @@ pub(crate) fn copy(
 /// Makes the hash `key` of fields from outside; what was at `key` is replaced. Writes nothing and answers false if
 /// there is no field, one comes twice, or one is too long.
 pub(crate) fn restore(
-    space: &mut dyn Space,
+    space: &mut dyn WriteSpace,
     key: &[u8],
     expire_at_ms: Option<u64>,
     fields: &[Entry<'_>],

@@ -3,10 +3,10 @@
 use super::stored::Stored;
 use super::write::put;
 use crate::command::args;
-use crate::command::call::{Call, Outcome};
+use crate::command::call::{Outcome, WriteCall};
 use crate::command::number::extended::Extended;
 
-pub(super) fn hincrby(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hincrby(call: &mut WriteCall<'_>) -> Outcome {
     let by = args::int(call.args[3])?;
     let (key, field) = (call.args[1], call.args[2]);
     let hash = Stored::load(call.space, key)?;
@@ -24,7 +24,7 @@ pub(super) fn hincrby(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn hincrbyfloat(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hincrbyfloat(call: &mut WriteCall<'_>) -> Outcome {
     let by = Extended::parse(call.args[3]).ok_or(args::NOT_FLOAT)?;
     if by == Extended::Infinite {
         return Err("ERR value is NaN or Infinity".into());

@@ -20,30 +20,26 @@ pub(crate) use packed::fields_of;
 pub use packed::fuzz_packed;
 pub(super) use stored::Stored;
 
-use super::call::Handler;
+use super::call::{HandlerRow, read as reads, write as writes};
 
-/// The handler of a command over a hash, by its upper-case name.
-pub(super) fn handler(name: &str) -> Option<Handler> {
-    Some(match name {
-        "HSET" => write::hset,
-        "HSETNX" => write::hsetnx,
-        "HMSET" => write::hmset,
-        "HDEL" => write::hdel,
-        "HGET" => read::hget,
-        "HMGET" => read::hmget,
-        "HGETALL" => read::hgetall,
-        "HKEYS" => read::hkeys,
-        "HVALS" => read::hvals,
-        "HEXISTS" => read::hexists,
-        "HLEN" => read::hlen,
-        "HSTRLEN" => read::hstrlen,
-        "HINCRBY" => increment::hincrby,
-        "HINCRBYFLOAT" => increment::hincrbyfloat,
-        "HRANDFIELD" => random::hrandfield,
-        "HSCAN" => scan::hscan,
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[HandlerRow] = &[
+    writes("HSET", write::hset),
+    writes("HSETNX", write::hsetnx),
+    writes("HMSET", write::hmset),
+    writes("HDEL", write::hdel),
+    reads("HGET", read::hget),
+    reads("HMGET", read::hmget),
+    reads("HGETALL", read::hgetall),
+    reads("HKEYS", read::hkeys),
+    reads("HVALS", read::hvals),
+    reads("HEXISTS", read::hexists),
+    reads("HLEN", read::hlen),
+    reads("HSTRLEN", read::hstrlen),
+    writes("HINCRBY", increment::hincrby),
+    writes("HINCRBYFLOAT", increment::hincrbyfloat),
+    reads("HRANDFIELD", random::hrandfield),
+    reads("HSCAN", scan::hscan),
+];
 
 #[cfg(test)]
 mod tests;

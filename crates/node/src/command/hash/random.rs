@@ -3,8 +3,8 @@
 use super::element;
 use super::stored::{Form, Stored};
 use crate::command::args;
-use crate::command::call::{Call, Error, Outcome};
-use crate::{Fault, Rows, Space};
+use crate::command::call::{Error, Outcome, ReadCall};
+use crate::{Fault, ReadSpace, Rows};
 use resp::{Proto, Reply};
 use std::collections::HashSet;
 use storage::Slice;
@@ -21,7 +21,7 @@ const TRIES_MAX: usize = 64;
 
 const OUT_OF_RANGE: &str = "ERR value is out of range";
 
-pub(super) fn hrandfield(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hrandfield(call: &mut ReadCall<'_>) -> Outcome {
     let Some(count) = call.args.get(2) else { return any_one(call) };
     let count = args::int(count)?;
     if count == i64::MIN {
@@ -70,7 +70,7 @@ impl Answer<'_> {
     }
 }
 
-fn any_one(call: &mut Call<'_>) -> Outcome {
+fn any_one(call: &mut ReadCall<'_>) -> Outcome {
     let Some(hash) = Stored::load(call.space, call.args[1])? else {
         call.reply.null();
         return Ok(());
@@ -91,7 +91,7 @@ fn any_one(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Up to `count` fields, each at most once.
-fn distinct(space: &mut dyn Space, hash: &Stored<'_>, count: u64, answer: &mut Answer<'_>) -> Outcome {
+fn distinct(space: &mut dyn ReadSpace, hash: &Stored<'_>, count: u64, answer: &mut Answer<'_>) -> Outcome {
     let size = hash.count()?;
     let count = count.min(size);
     answer.head(count as usize);
@@ -121,7 +121,7 @@ fn distinct(space: &mut dyn Space, hash: &Stored<'_>, count: u64, answer: &mut A
 }
 
 /// `count` fields, each drawn from all.
-fn repeated(space: &mut dyn Space, hash: &Stored<'_>, count: u64, answer: &mut Answer<'_>) -> Outcome {
+fn repeated(space: &mut dyn ReadSpace, hash: &Stored<'_>, count: u64, answer: &mut Answer<'_>) -> Outcome {
     if count > limits::RANDOM_FIELDS_MAX as u64 {
         return Err(OUT_OF_RANGE.into());
     }
@@ -169,8 +169,8 @@ fn repeated(space: &mut dyn Space, hash: &Stored<'_>, count: u64, answer: &mut A
 ///
 /// Positions are divided into stretches that hold `STRETCH_MEAN` elements on average. One is drawn and kept with a
 /// likelihood proportional to how many elements it holds, so an element's chance does not depend on its neighbours.
-fn draw(space: &mut dyn Space, hash: &Stored<'_>, rows: &Rows) -> Result<(Slice, Slice), Error> {
-    let pick = |space: &mut dyn Space, mut elements: Vec<(Slice, Slice)>| {
+fn draw(space: &mut dyn ReadSpace, hash: &Stored<'_>, rows: &Rows) -> Result<(Slice, Slice), Error> {
+    let pick = |space: &mut dyn ReadSpace, mut elements: Vec<(Slice, Slice)>| {
         let at = below(space, elements.len() as u64)? as usize;
         Ok::<_, Error>(elements.swap_remove(at))
     };
@@ -198,7 +198,7 @@ fn draw(space: &mut dyn Space, hash: &Stored<'_>, rows: &Rows) -> Result<(Slice,
 
 /// Up to `limit` elements at `position` and after.
 fn from_position(
-    space: &mut dyn Space,
+    space: &mut dyn ReadSpace,
     rows: &Rows,
     position: u64,
     limit: usize,
@@ -209,6 +209,6 @@ fn from_position(
 }
 
 /// A random number below `bound`.
-fn below(space: &mut dyn Space, bound: u64) -> Result<u64, Fault> {
+fn below(space: &mut dyn ReadSpace, bound: u64) -> Result<u64, Fault> {
     Ok(((u128::from(space.random_u64()?) * u128::from(bound)) >> 64) as u64)
 }

@@ -1,12 +1,12 @@
 //! HGET, HMGET, HGETALL, HKEYS, HVALS, HEXISTS, HLEN and HSTRLEN.
 
 use super::stored::{Form, Stored};
-use crate::command::call::{Call, Error, Outcome};
+use crate::command::call::{Error, Outcome, ReadCall};
 
 /// Requests for more fields than this look them up in order rather than one by one.
 const ONE_BY_ONE_MAX: usize = 16;
 
-pub(super) fn hget(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hget(call: &mut ReadCall<'_>) -> Outcome {
     match Stored::load(call.space, call.args[1])? {
         Some(hash) => call.reply.bulk_or_null(hash.get(call.space, call.args[2])?.as_deref()),
         None => call.reply.null(),
@@ -14,7 +14,7 @@ pub(super) fn hget(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn hmget(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hmget(call: &mut ReadCall<'_>) -> Outcome {
     let hash = Stored::load(call.space, call.args[1])?;
     let fields = &call.args[2..];
     call.reply.array(fields.len());
@@ -37,7 +37,7 @@ pub(super) fn hmget(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn hgetall(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hgetall(call: &mut ReadCall<'_>) -> Outcome {
     // The length and line breaks of a bulk string take no more.
     const HEAD_BYTES: usize = 16;
     let Some(hash) = Stored::load(call.space, call.args[1])? else {
@@ -57,21 +57,21 @@ pub(super) fn hgetall(call: &mut Call<'_>) -> Outcome {
     })
 }
 
-pub(super) fn hkeys(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hkeys(call: &mut ReadCall<'_>) -> Outcome {
     one_of_each(call, |field, _| field)
 }
 
-pub(super) fn hvals(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hvals(call: &mut ReadCall<'_>) -> Outcome {
     one_of_each(call, |_, value| value)
 }
 
-pub(super) fn hexists(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hexists(call: &mut ReadCall<'_>) -> Outcome {
     let found = value_length(call)?.is_some();
     call.reply.int(i64::from(found));
     Ok(())
 }
 
-pub(super) fn hlen(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hlen(call: &mut ReadCall<'_>) -> Outcome {
     let count = match Stored::load(call.space, call.args[1])? {
         Some(hash) => reply_count(&hash)?,
         None => 0,
@@ -80,13 +80,13 @@ pub(super) fn hlen(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn hstrlen(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hstrlen(call: &mut ReadCall<'_>) -> Outcome {
     let length = value_length(call)?.unwrap_or(0);
     call.reply.int(length as i64);
     Ok(())
 }
 
-fn one_of_each(call: &mut Call<'_>, pick: for<'a> fn(&'a [u8], &'a [u8]) -> &'a [u8]) -> Outcome {
+fn one_of_each(call: &mut ReadCall<'_>, pick: for<'a> fn(&'a [u8], &'a [u8]) -> &'a [u8]) -> Outcome {
     let Some(hash) = Stored::load(call.space, call.args[1])? else {
         call.reply.array(0);
         return Ok(());
@@ -99,7 +99,7 @@ fn one_of_each(call: &mut Call<'_>, pick: for<'a> fn(&'a [u8], &'a [u8]) -> &'a 
     })
 }
 
-fn value_length(call: &mut Call<'_>) -> Result<Option<usize>, Error> {
+fn value_length(call: &mut ReadCall<'_>) -> Result<Option<usize>, Error> {
     let Some(hash) = Stored::load(call.space, call.args[1])? else { return Ok(None) };
     Ok(hash.get(call.space, call.args[2])?.map(|value| value.len()))
 }

@@ -8,15 +8,15 @@ use super::element;
 use super::packed::Entry;
 use super::stored::{Form, Stored};
 use crate::command::args;
-use crate::command::call::{Call, Error, Outcome};
-use crate::{Rows, Space};
+use crate::command::call::{Error, Outcome, ReadCall};
+use crate::{ReadSpace, Rows};
 use resp::glob_matches;
 use storage::Slice;
 
 /// How many elements are read at a time.
 const CHUNK: usize = 128;
 
-pub(super) fn hscan(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hscan(call: &mut ReadCall<'_>) -> Outcome {
     let cursor = parse_cursor(call.args[2]).ok_or("ERR invalid cursor")?;
     let hash = Stored::load(call.space, call.args[1])?;
     let Some(hash) = hash else {
@@ -48,7 +48,7 @@ pub(super) fn hscan(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn answer(call: &mut Call<'_>, cursor: u64, entries: &[Entry<'_>]) {
+fn answer(call: &mut ReadCall<'_>, cursor: u64, entries: &[Entry<'_>]) {
     call.reply.array(2);
     call.reply.bulk_int(cursor as i64);
     call.reply.array(2 * entries.len());
@@ -60,7 +60,7 @@ fn answer(call: &mut Call<'_>, cursor: u64, entries: &[Entry<'_>]) {
 
 /// The elements at `cursor` and after, at least `count` of them if there are so many, and the cursor after them.
 fn walk(
-    space: &mut dyn Space,
+    space: &mut dyn ReadSpace,
     hash: &Stored<'_>,
     rows: &Rows,
     cursor: u64,

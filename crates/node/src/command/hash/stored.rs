@@ -4,7 +4,7 @@ use super::element;
 use super::packed::{self, Entry, Malformed, Packed, Varint};
 use crate::command::args;
 use crate::command::call::Error;
-use crate::{Fault, Record, Rows, Space, Type};
+use crate::{Fault, ReadSpace, Record, Rows, Type};
 use std::ops::Deref;
 use storage::Slice;
 use vocab::limits;
@@ -49,7 +49,7 @@ impl Deref for Value<'_> {
 
 impl<'k> Stored<'k> {
     /// The hash at `key`, if there is one.
-    pub(crate) fn load(space: &mut dyn Space, key: &'k [u8]) -> Result<Option<Self>, Error> {
+    pub(crate) fn load(space: &mut dyn ReadSpace, key: &'k [u8]) -> Result<Option<Self>, Error> {
         space.get(key)?.map(|record| Self::of(key, record)).transpose()
     }
 
@@ -77,7 +77,7 @@ impl<'k> Stored<'k> {
     }
 
     /// The word that OBJECT ENCODING answers: what Redis would call it.
-    pub(crate) fn encoding(&self, space: &mut dyn Space) -> Result<&'static str, Error> {
+    pub(crate) fn encoding(&self, space: &mut dyn ReadSpace) -> Result<&'static str, Error> {
         let small = space.small_hash();
         if self.count()? > small.fields {
             return Ok("hashtable");
@@ -91,7 +91,7 @@ impl<'k> Stored<'k> {
     }
 
     /// The value of `field`.
-    pub(super) fn get(&self, space: &mut dyn Space, field: &[u8]) -> Result<Option<Value<'_>>, Error> {
+    pub(super) fn get(&self, space: &mut dyn ReadSpace, field: &[u8]) -> Result<Option<Value<'_>>, Error> {
         match &self.form {
             Form::Inline(record) => {
                 let found = self.packed(record)?.get(field).map_err(|why| self.malformed(why))?;
@@ -108,10 +108,10 @@ impl<'k> Stored<'k> {
 
     /// Calls `visit` with the space and every field and value: an inline hash's in the order in which they were
     /// first set, a large one's by position.
-    pub(crate) fn each(
+    pub(crate) fn each<S: ReadSpace + ?Sized>(
         &self,
-        space: &mut dyn Space,
-        mut visit: impl FnMut(&mut dyn Space, &[u8], &[u8]) -> Result<(), Error>,
+        space: &mut S,
+        mut visit: impl FnMut(&mut S, &[u8], &[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         match &self.form {
             Form::Inline(record) => {
@@ -140,7 +140,7 @@ impl<'k> Stored<'k> {
     }
 
     /// All fields as the payload of an inline hash, however large; `None` if that is longer than `bytes_max`.
-    pub(crate) fn packed_whole(&self, space: &mut dyn Space, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
+    pub(crate) fn packed_whole(&self, space: &mut dyn ReadSpace, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
         let mut payload = Varint::new(self.count()? as usize).bytes().to_vec();
         let packed = self.each(space, |_, field, value| {
             if payload.len() + packed::entry_bytes(field, value) > bytes_max {

@@ -3,11 +3,11 @@
 
 use super::build::{copy, restore};
 use super::stored::Stored;
-use crate::command::call::{Call, Error};
-use crate::command::testspace::TestSpace;
-use crate::command::{handler, transcript};
+use crate::command::call::Error;
+use crate::command::testspace::{self, TestSpace};
+use crate::command::transcript;
 use crate::format::keys;
-use crate::{Kind, Record, Rows, Space};
+use crate::{Kind, ReadSpace, Record, Rows, WriteSpace};
 use resp::{Proto, Reply};
 use std::collections::{BTreeMap, BTreeSet};
 use vocab::Slot;
@@ -24,7 +24,7 @@ fn small_hashes() {
 fn run(space: &mut TestSpace, args: &[&[u8]]) -> Result<Vec<u8>, String> {
     let name = String::from_utf8(args[0].to_vec()).unwrap();
     let mut reply = Reply::new(Proto::Resp2);
-    let outcome = handler(&name).unwrap()(&mut Call { args, space, reply: &mut reply });
+    let outcome = testspace::run(space, args, &mut reply);
     match outcome {
         Ok(()) => Ok(reply.buf),
         Err(Error::Reply(text)) => Err(text.into_owned()),

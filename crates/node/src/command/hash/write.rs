@@ -6,27 +6,27 @@ use super::build::{Builder, FIELD_TOO_LONG, fits_inline, large};
 use super::element;
 use super::packed::{Entry, Varint};
 use super::stored::{Form, Stored};
-use crate::command::call::{Call, Error, Outcome};
-use crate::{Kind, Record, Rows, Space};
+use crate::command::call::{Error, Outcome, WriteCall};
+use crate::{Kind, Record, Rows, WriteSpace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use vocab::limits;
 
 /// Requests for more fields than this are put in order first.
 const ONE_BY_ONE_MAX: usize = 16;
 
-pub(super) fn hset(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hset(call: &mut WriteCall<'_>) -> Outcome {
     let created = set_all(call, "ERR wrong number of arguments for 'hset' command")?;
     call.reply.int(created as i64);
     Ok(())
 }
 
-pub(super) fn hmset(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hmset(call: &mut WriteCall<'_>) -> Outcome {
     set_all(call, "ERR wrong number of arguments for 'hmset' command")?;
     call.reply.ok();
     Ok(())
 }
 
-pub(super) fn hsetnx(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hsetnx(call: &mut WriteCall<'_>) -> Outcome {
     let hash = Stored::load(call.space, call.args[1])?;
     if let Some(hash) = &hash
         && hash.get(call.space, call.args[2])?.is_some()
@@ -39,7 +39,7 @@ pub(super) fn hsetnx(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn hdel(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hdel(call: &mut WriteCall<'_>) -> Outcome {
     let removed = match Stored::load(call.space, call.args[1])? {
         Some(hash) => remove(call.space, &hash, &call.args[2..])?,
         None => 0,
@@ -48,7 +48,7 @@ pub(super) fn hdel(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn set_all(call: &mut Call<'_>, odd: &'static str) -> Result<usize, Error> {
+fn set_all(call: &mut WriteCall<'_>, odd: &'static str) -> Result<usize, Error> {
     let pairs = &call.args[2..];
     if pairs.len() % 2 == 1 {
         return Err(odd.into());
@@ -60,7 +60,7 @@ fn set_all(call: &mut Call<'_>, odd: &'static str) -> Result<usize, Error> {
 /// Sets fields of the hash at `key`, which `hash` is; `pairs` are fields and values in turn, of which the last counts.
 /// Keeps the key's expiry. Answers how many fields are new.
 pub(super) fn put(
-    space: &mut dyn Space,
+    space: &mut dyn WriteSpace,
     key: &[u8],
     hash: Option<&Stored<'_>>,
     pairs: &[&[u8]],
@@ -80,7 +80,7 @@ pub(super) fn put(
 
 /// One field of an inline hash: what stands before and after it is taken over as it is.
 fn put_one(
-    space: &mut dyn Space,
+    space: &mut dyn WriteSpace,
     hash: &Stored<'_>,
     record: &Record,
     field: &[u8],
@@ -105,7 +105,7 @@ fn put_one(
 
 /// Makes the hash anew of the fields it had and those to be set.
 fn put_whole(
-    space: &mut dyn Space,
+    space: &mut dyn WriteSpace,
     key: &[u8],
     expire_at_ms: Option<u64>,
     entries: Vec<Entry<'_>>,
@@ -145,7 +145,7 @@ fn merge<'a>(mut fields: Vec<Entry<'a>>, pairs: &[&'a [u8]]) -> Vec<Entry<'a>> {
     fields
 }
 
-fn put_elements(space: &mut dyn Space, hash: &Stored<'_>, rows: &Rows, pairs: &[&[u8]]) -> Result<usize, Error> {
+fn put_elements(space: &mut dyn WriteSpace, hash: &Stored<'_>, rows: &Rows, pairs: &[&[u8]]) -> Result<usize, Error> {
     // In the order of the fields, which is the same on every replica.
     let fields: BTreeMap<&[u8], &[u8]> = pairs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let mut created = 0;
@@ -162,13 +162,13 @@ fn put_elements(space: &mut dyn Space, hash: &Stored<'_>, rows: &Rows, pairs: &[
     Ok(created)
 }
 
-fn put_count(space: &mut dyn Space, hash: &Stored<'_>, rows: &Rows) -> Outcome {
+fn put_count(space: &mut dyn WriteSpace, hash: &Stored<'_>, rows: &Rows) -> Outcome {
     let record = large(space, hash.key, hash.expire_at_ms, rows);
     Ok(space.put(hash.key, record)?)
 }
 
 /// Removes fields and, with the last of them, the key. Answers how many there were.
-fn remove(space: &mut dyn Space, hash: &Stored<'_>, fields: &[&[u8]]) -> Result<usize, Error> {
+fn remove(space: &mut dyn WriteSpace, hash: &Stored<'_>, fields: &[&[u8]]) -> Result<usize, Error> {
     match (&hash.form, fields) {
         (Form::Large(rows), _) => remove_elements(space, hash, rows, fields),
         (Form::Inline(record), [field]) => remove_one(space, hash, record, field),
@@ -176,7 +176,7 @@ fn remove(space: &mut dyn Space, hash: &Stored<'_>, fields: &[&[u8]]) -> Result<
     }
 }
 
-fn remove_one(space: &mut dyn Space, hash: &Stored<'_>, record: &Record, field: &[u8]) -> Result<usize, Error> {
+fn remove_one(space: &mut dyn WriteSpace, hash: &Stored<'_>, record: &Record, field: &[u8]) -> Result<usize, Error> {
     let packed = hash.packed(record)?;
     let Some(place) = packed.find(field).map_err(|why| hash.malformed(why))? else { return Ok(0) };
     if packed.count() == 1 {
@@ -191,7 +191,12 @@ fn remove_one(space: &mut dyn Space, hash: &Stored<'_>, record: &Record, field: 
     Ok(1)
 }
 
-fn remove_packed(space: &mut dyn Space, hash: &Stored<'_>, record: &Record, fields: &[&[u8]]) -> Result<usize, Error> {
+fn remove_packed(
+    space: &mut dyn WriteSpace,
+    hash: &Stored<'_>,
+    record: &Record,
+    fields: &[&[u8]],
+) -> Result<usize, Error> {
     let ordered: BTreeSet<&[u8]> =
         if fields.len() > ONE_BY_ONE_MAX { fields.iter().copied().collect() } else { BTreeSet::new() };
     let asked = |field: &[u8]| if ordered.is_empty() { fields.contains(&field) } else { ordered.contains(field) };
@@ -207,7 +212,12 @@ fn remove_packed(space: &mut dyn Space, hash: &Stored<'_>, record: &Record, fiel
     Ok(removed)
 }
 
-fn remove_elements(space: &mut dyn Space, hash: &Stored<'_>, rows: &Rows, fields: &[&[u8]]) -> Result<usize, Error> {
+fn remove_elements(
+    space: &mut dyn WriteSpace,
+    hash: &Stored<'_>,
+    rows: &Rows,
+    fields: &[&[u8]],
+) -> Result<usize, Error> {
     let fields: BTreeSet<&[u8]> = fields.iter().copied().collect();
     let mut found = Vec::new();
     for field in fields.into_iter().filter(|field| field.len() <= limits::FIELD_BYTES_MAX) {

@@ -7,7 +7,7 @@
 use crate::command::call::{Error, Outcome};
 use crate::command::hash::{Stored, field_of};
 use crate::space::read::SnapshotSpace;
-use crate::{Layout, Record, ShardView, Space, Type};
+use crate::{Layout, ReadSpace, Record, ShardView, Type};
 use resp::Reply;
 use storage::{Slice, Snapshot, Span};
 
@@ -156,7 +156,7 @@ fn fill(space: &mut SnapshotSpace<'_>, cursor: &[u8], page: &mut Page) -> Result
 /// The next live records, from a key on.
 fn chunk(space: &SnapshotSpace<'_>, from: &[u8]) -> Result<Vec<(Slice, Record)>, Error> {
     let mut found = Vec::with_capacity(RECORDS);
-    let mut records = space.records(from, b"", false);
+    let mut records = space.live_records(from, b"", false);
     while found.len() < RECORDS
         && let Some(key) = records.advance()?
     {

@@ -5,7 +5,5 @@ mod shard_page;
 mod staging;
 
 pub use backup_page::backup_page;
-pub(crate) use shard_page::NAME as SHARD_PAGE;
 pub use shard_page::peer_handler;
-pub use staging::NAME as STAGE;
 pub(crate) use staging::entry_handler;

@@ -12,24 +12,22 @@
 //! that it is of one moment with its record; where it is larger than a page of KV.RANGE, as a large one without rows. `more` is 1 if the page ended for its size, or after n rows.
 
 use crate::command::args::{NOT_INTEGER, SYNTAX, int, is_word};
-use crate::command::call::{Call, Error, Handler, Outcome};
+use crate::command::call::{Error, Outcome, ReadHandler, ShardCall};
 use crate::command::hash::Stored;
-use crate::{Kind, Layout, Record, Space};
+use crate::format::internal_commands::SHARD_PAGE;
+use crate::{Kind, Layout, ReadSpace, Record, RecordRange};
 use storage::Slice;
 use vocab::limits::{PART_BYTES_SOFT, PART_ROWS_MAX, RANGE_BYTES_SOFT};
 use vocab::{SLOT_COUNT, Slot};
 
-/// The name of the command.
-pub(crate) const NAME: &[u8] = b"KV.PART";
-
 /// The handler of a command that is for nodes alone.
 #[must_use]
-pub fn peer_handler(args: &[&[u8]]) -> Option<Handler> {
-    let is_part = args.len() > 1 && args[0].eq_ignore_ascii_case(NAME);
-    is_part.then_some(part as Handler)
+pub fn peer_handler(args: &[&[u8]]) -> Option<ReadHandler> {
+    let is_part = args.len() > 1 && args[0].eq_ignore_ascii_case(SHARD_PAGE);
+    is_part.then_some(ReadHandler::Shard(part))
 }
 
-fn part(call: &mut Call<'_>) -> Outcome {
+fn part(call: &mut ShardCall<'_>) -> Outcome {
     match call.args[1..] {
         [word] if is_word(word, "COUNT") => {
             let count = call.space.key_count()?;
@@ -79,10 +77,16 @@ impl Options {
     }
 }
 
-fn range(call: &mut Call<'_>, start: &[u8], end: &[u8], options: &Options) -> Outcome {
+fn range(call: &mut ShardCall<'_>, start: &[u8], end: &[u8], options: &Options) -> Outcome {
     let mut rows: Vec<(Slice, Record)> = Vec::new();
     let (mut bytes, mut more) = (0, false);
-    let mut walk = call.space.walk(start, end, options.reverse)?;
+    let mut walk = call.space.records(&RecordRange {
+        start,
+        end,
+        reverse: options.reverse,
+        payloads: !options.keys_only,
+        limit: options.limit,
+    })?;
     while let Some(key) = walk.advance()? {
         let record = if options.keys_only { walk.head()? } else { walk.record()? };
         let Some(record) = record else { continue };
@@ -124,7 +128,7 @@ fn without_payload(record: &Record) -> Record {
 }
 
 /// The record, with all fields in it.
-fn packed(space: &mut dyn Space, key: &[u8], record: Record) -> Result<Record, Error> {
+fn packed(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Record, Error> {
     if !record.view().kind.is_large() {
         return Ok(record);
     }

@@ -11,23 +11,21 @@
 //! What is not whole in time is dropped by background collection, so that a sender may die at any moment.
 
 use crate::command::args::{SYNTAX, int, is_word};
-use crate::command::call::{Call, Error, Handler, Outcome};
+use crate::command::call::{Error, Outcome, WriteCall, WriteHandler};
+use crate::format::internal_commands::STAGE;
 use crate::format::keys;
 use crate::{Evaluation, Record, Rows};
 use vocab::limits::STAGED_MS;
 
-/// The name of the command.
-pub const NAME: &[u8] = b"KV.STAGE";
-
 const TOO_LATE: &str = "TRYAGAIN the collection was not whole in time: nothing was written";
 
 /// The handler of a command of entries that no client sends.
-pub(crate) fn entry_handler(args: &[&[u8]]) -> Option<Handler> {
-    let is_stage = args.len() > 2 && args[0].eq_ignore_ascii_case(NAME);
-    is_stage.then_some(stage as Handler)
+pub(crate) fn entry_handler(args: &[&[u8]]) -> Option<WriteHandler> {
+    let is_stage = args.len() > 2 && args[0].eq_ignore_ascii_case(STAGE);
+    is_stage.then_some(stage as WriteHandler)
 }
 
-fn stage(call: &mut Call<'_>) -> Outcome {
+fn stage(call: &mut WriteCall<'_>) -> Outcome {
     if call.space.evaluation() == Evaluation::First {
         return Err("ERR not while nodes of an earlier release hold replicas".into());
     }
@@ -60,7 +58,7 @@ fn stage(call: &mut Call<'_>) -> Outcome {
     }
 }
 
-fn begin(call: &mut Call<'_>, key: &[u8]) -> Outcome {
+fn begin(call: &mut WriteCall<'_>, key: &[u8]) -> Outcome {
     let until_ms = call.space.now_ms() + STAGED_MS;
     let rows = call.space.new_rows(key)?;
     call.space.stage(&rows, until_ms)?;
@@ -70,7 +68,7 @@ fn begin(call: &mut Call<'_>, key: &[u8]) -> Outcome {
     Ok(())
 }
 
-fn end(call: &mut Call<'_>, key: &[u8], rows: &Rows, until_ms: u64, expiry_ms: u64, replaces: bool) -> Outcome {
+fn end(call: &mut WriteCall<'_>, key: &[u8], rows: &Rows, until_ms: u64, expiry_ms: u64, replaces: bool) -> Outcome {
     call.space.unstage(rows, until_ms)?;
     let refused = rows.count == 0 || (!replaces && call.space.get(key)?.is_some());
     if refused {
@@ -85,7 +83,7 @@ fn end(call: &mut Call<'_>, key: &[u8], rows: &Rows, until_ms: u64, expiry_ms: u
 }
 
 /// The rows that are being made there, if it is not too late.
-fn staged(call: &mut Call<'_>, prefix: &[u8], until: &[u8]) -> Result<Rows, Error> {
+fn staged(call: &mut WriteCall<'_>, prefix: &[u8], until: &[u8]) -> Result<Rows, Error> {
     if !keys::is_rows_prefix(prefix) {
         return Err(SYNTAX.into());
     }
@@ -101,8 +99,9 @@ fn number(text: &[u8]) -> Result<u64, Error> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::command::call::Call;
     use crate::command::testspace::TestSpace;
-    use crate::{CollectionCopy, Kind, Space, StagedAt};
+    use crate::{CollectionCopy, Kind, ReadSpace, StagedAt, WriteSpace};
     use resp::Reply;
 
     fn run(space: &mut TestSpace, args: &[&[u8]]) -> Result<Vec<u8>, String> {
@@ -124,7 +123,7 @@ mod tests {
         let (prefix, until) = place.parts();
         let until = until.to_string();
         let rows = |pairs: &[&'static [u8]]| {
-            let mut args: Vec<&[u8]> = vec![NAME, b"ROWS", b"to", &prefix, until.as_bytes()];
+            let mut args: Vec<&[u8]> = vec![STAGE, b"ROWS", b"to", &prefix, until.as_bytes()];
             args.extend(pairs);
             args
         };
@@ -132,7 +131,7 @@ mod tests {
         assert!(run(&mut space, &rows(&[b"odd"])).is_err());
         assert!(space.get(b"to").unwrap().is_none());
         space.validate();
-        let end = |how: &'static [u8]| [NAME, b"END", b"to", &prefix, until.as_bytes(), b"1", b"0", how];
+        let end = |how: &'static [u8]| [STAGE, b"END", b"to", &prefix, until.as_bytes(), b"1", b"0", how];
         space.put(b"to", Record::new(Kind::STRING, None, &[b"there"])).unwrap();
         assert_eq!(run(&mut space, &end(b"ABSENT")).unwrap(), b":0\r\n");
         space.validate();
@@ -148,12 +147,12 @@ mod tests {
             let place = StagedAt::of_answer(&run(&mut space, &CollectionCopy::first(b"to").args()).unwrap()).unwrap();
             let (prefix, until) = place.parts();
             let until = until.to_string();
-            let rows = [NAME, b"ROWS", b"to", &prefix, until.as_bytes(), b"\0\0\0\0\0\x01a", b"1"];
+            let rows = [STAGE, b"ROWS", b"to", &prefix, until.as_bytes(), b"\0\0\0\0\0\x01a", b"1"];
             run(&mut space, &rows).unwrap();
             if drops {
-                run(&mut space, &[NAME, b"DROP", b"to", &prefix, until.as_bytes()]).unwrap();
+                run(&mut space, &[STAGE, b"DROP", b"to", &prefix, until.as_bytes()]).unwrap();
             } else {
-                let end = [NAME, b"END", b"to", &prefix, until.as_bytes(), b"1", b"0", b"ANY"];
+                let end = [STAGE, b"END", b"to", &prefix, until.as_bytes(), b"1", b"0", b"ANY"];
                 assert_eq!(run(&mut space, &end).unwrap(), b":1\r\n");
             }
             space.validate();

@@ -12,16 +12,14 @@
 
 use super::get_put::{Condition, Put, answer_get, if_version, version, version_or_null};
 use crate::command::args::{SYNTAX, is_word};
-use crate::command::call::{Call, Error, Handler, Outcome};
+use crate::command::call::{Error, HandlerRow, Outcome, WriteCall, write};
 use crate::command::idempotency::{RequestId, once};
-use crate::{Kind, Record, Space};
+use crate::{Kind, ReadSpace, Record};
 use resp::Reply;
 
 const BAD_COUNT: &str = "ERR the count of operations or of an operation's words does not fit the request";
 
-pub(in crate::command) fn handler(name: &str) -> Option<Handler> {
-    (name == "KV.EXEC").then_some(exec)
-}
+pub(in crate::command) const ROWS: &[HandlerRow] = &[write("KV.EXEC", exec)];
 
 /// One operation, understood.
 enum Operation<'a> {
@@ -64,7 +62,7 @@ struct Drafts<'a> {
 }
 
 impl<'a> Drafts<'a> {
-    fn of(&mut self, space: &mut dyn Space, key: &'a [u8]) -> Result<&mut Draft<'a>, Error> {
+    fn of(&mut self, space: &mut dyn ReadSpace, key: &'a [u8]) -> Result<&mut Draft<'a>, Error> {
         let place = match self.places.get(key) {
             Some(place) => *place,
             None => {
@@ -109,7 +107,7 @@ impl Draft<'_> {
     }
 }
 
-fn exec(call: &mut Call<'_>) -> Outcome {
+fn exec(call: &mut WriteCall<'_>) -> Outcome {
     let now_ms = call.space.now_ms();
     let mut end = 2;
     let operations = resp::table::exec_ops(call.args)
@@ -123,7 +121,7 @@ fn exec(call: &mut Call<'_>) -> Outcome {
     once(call, id, |call| run_all(call, &operations))
 }
 
-fn run_all(call: &mut Call<'_>, operations: &[Operation<'_>]) -> Outcome {
+fn run_all(call: &mut WriteCall<'_>, operations: &[Operation<'_>]) -> Outcome {
     let version = call.space.version();
     let mut drafts = Drafts { drafts: Vec::new(), places: std::collections::HashMap::new() };
     let mark = call.reply.buf.len();

@@ -17,20 +17,13 @@
 
 use crate::Record;
 use crate::command::args::{SYNTAX, is_word, string_of};
-use crate::command::call::{Call, Error, Handler, Outcome};
+use crate::command::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, write};
 use crate::command::idempotency::{RequestId, once};
 use crate::command::string::{Unit, put_string};
-use crate::session::Consistency;
+use crate::guarantees::Consistency;
 use resp::Reply;
 
-pub(in crate::command) fn handler(name: &str) -> Option<Handler> {
-    Some(match name {
-        "KV.GET" => get,
-        "KV.PUT" => put,
-        "KV.DEL" => del,
-        _ => return None,
-    })
-}
+pub(in crate::command) const ROWS: &[HandlerRow] = &[read("KV.GET", get), write("KV.PUT", put), write("KV.DEL", del)];
 
 /// What must hold of a key for a write to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +134,7 @@ pub(super) fn answer_get(record: Option<&Record>, reply: &mut Reply) -> Outcome 
     Ok(())
 }
 
-fn get(call: &mut Call<'_>) -> Outcome {
+fn get(call: &mut ReadCall<'_>) -> Outcome {
     if let [_, _, words @ ..] = call.args
         && !words.is_empty()
     {
@@ -152,7 +145,7 @@ fn get(call: &mut Call<'_>) -> Outcome {
     answer_get(record.as_ref(), call.reply)
 }
 
-fn put(call: &mut Call<'_>) -> Outcome {
+fn put(call: &mut WriteCall<'_>) -> Outcome {
     let (words, id) = RequestId::split(&call.args[1..], 2)?;
     let put = Put::parse(words, call.space.now_ms())?;
     once(call, id, |call| {
@@ -173,7 +166,7 @@ pub(super) fn if_version(words: &[&[u8]]) -> Result<Option<u64>, Error> {
     }
 }
 
-fn del(call: &mut Call<'_>) -> Outcome {
+fn del(call: &mut WriteCall<'_>) -> Outcome {
     let (words, id) = RequestId::split(&call.args[1..], 1)?;
     let (key, condition) = (words[0], if_version(&words[1..])?);
     once(call, id, |call| {

@@ -4,6 +4,6 @@ mod exec;
 mod get_put;
 mod range;
 
-pub(super) use exec::handler as exec_handler;
-pub(super) use get_put::handler as get_put_handler;
-pub(super) use range::handler as range_handler;
+pub(super) use exec::ROWS as EXEC_ROWS;
+pub(super) use get_put::ROWS as GET_PUT_ROWS;
+pub(super) use range::ROWS as RANGE_ROWS;

@@ -10,7 +10,7 @@
 //! earlier once its rows are large. Each shard is read at a moment of its own.
 
 use crate::command::args::{NOT_INTEGER, SYNTAX, is_word};
-use crate::command::call::{Error, Outcome, StoreCall, StoreHandler};
+use crate::command::call::{Error, HandlerRow, Outcome, StoreCall, store};
 use crate::command::hash::Stored;
 use crate::command::scan::successor;
 use crate::{Fault, Kind, Record, RecordRange, Records, Shards};
@@ -23,9 +23,7 @@ const LIMIT: usize = 100;
 /// What a row's frames take in a reply, about.
 const ROW_OVERHEAD_BYTES: usize = 64;
 
-pub(in crate::command) fn handler(name: &str) -> Option<StoreHandler> {
-    (name == "KV.RANGE").then_some(range)
-}
+pub(in crate::command) const ROWS: &[HandlerRow] = &[store("KV.RANGE", range)];
 
 /// What a row shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,7 +63,7 @@ impl Options {
     }
 }
 
-/// A range of keys as `Space::scan` takes it: `start` inclusive, `end` exclusive and, if empty, unbounded.
+/// A range of keys as `RecordRange` has it: `start` inclusive, `end` exclusive and, if empty, unbounded.
 struct Span {
     start: Vec<u8>,
     end: Vec<u8>,
@@ -247,7 +245,7 @@ mod tests {
     use crate::command::ScanCursors;
     use crate::command::call::StoreCall;
     use crate::command::testspace::TestShards;
-    use crate::{Kind, Record, Space};
+    use crate::{Kind, Record, WriteSpace};
     use resp::{Proto, Reply};
 
     #[test]

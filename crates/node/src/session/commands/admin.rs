@@ -1,11 +1,9 @@
 //! KV.ADMIN: what an operator asks of the store as a whole.
 
-use super::{Ask, Outcome, SessionHandler};
+use super::ask::{Ask, Outcome, Row};
 use crate::session::Effect;
 
-pub(super) fn handler(name: &str) -> Option<SessionHandler> {
-    (name == "KV.ADMIN|INIT").then_some(init as SessionHandler)
-}
+pub(super) const ROWS: &[Row] = &[("KV.ADMIN|INIT", init)];
 
 fn init(ask: &mut Ask<'_>) -> Outcome {
     let said = ask.host.ask_init().map_err(|why| format!("ERR {why}"))?;

@@ -1,33 +1,31 @@
 //! CLIENT: the connection's own figures and options.
 
-use super::{Ask, Outcome, Refusal, SYNTAX, SessionHandler, client_kill, client_list, is_word, shown};
+use super::ask::{Ask, NOT_INTEGER, Outcome, Refusal, Row, SYNTAX, is_word, shown};
+use super::{client_kill, client_list};
 use crate::session::state::ReplyMode;
 use crate::session::{Effect, clients};
 use resp::parse_integer;
 use vocab::limits::CLIENT_TEXT_BYTES_MAX;
 
-pub(super) fn handler(name: &str) -> Option<SessionHandler> {
-    Some(match name {
-        "CLIENT|ID" => id,
-        "CLIENT|GETNAME" => getname,
-        "CLIENT|SETNAME" => setname,
-        "CLIENT|SETINFO" => setinfo,
-        "CLIENT|INFO" => client_list::info,
-        "CLIENT|LIST" => client_list::list,
-        "CLIENT|KILL" => client_kill::kill,
-        "CLIENT|NO-EVICT" => |ask| switch(ask, clients::state::NO_EVICT),
-        "CLIENT|NO-TOUCH" => |ask| switch(ask, clients::state::NO_TOUCH),
-        "CLIENT|REPLY" => reply,
-        "CLIENT|PAUSE" => pause,
-        "CLIENT|UNPAUSE" => unpause,
-        "CLIENT|GETREDIR" => getredir,
-        "CLIENT|TRACKINGINFO" => trackinginfo,
-        "CLIENT|TRACKING" => tracking,
-        "CLIENT|CACHING" => caching,
-        "CLIENT|UNBLOCK" => unblock,
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[Row] = &[
+    ("CLIENT|ID", id),
+    ("CLIENT|GETNAME", getname),
+    ("CLIENT|SETNAME", setname),
+    ("CLIENT|SETINFO", setinfo),
+    ("CLIENT|INFO", client_list::info),
+    ("CLIENT|LIST", client_list::list),
+    ("CLIENT|KILL", client_kill::kill),
+    ("CLIENT|NO-EVICT", |ask| switch(ask, clients::state::NO_EVICT)),
+    ("CLIENT|NO-TOUCH", |ask| switch(ask, clients::state::NO_TOUCH)),
+    ("CLIENT|REPLY", reply),
+    ("CLIENT|PAUSE", pause),
+    ("CLIENT|UNPAUSE", unpause),
+    ("CLIENT|GETREDIR", getredir),
+    ("CLIENT|TRACKINGINFO", trackinginfo),
+    ("CLIENT|TRACKING", tracking),
+    ("CLIENT|CACHING", caching),
+    ("CLIENT|UNBLOCK", unblock),
+];
 
 fn ok(ask: &mut Ask<'_>) -> Outcome {
     ask.reply.ok();
@@ -173,7 +171,7 @@ fn unblock(ask: &mut Ask<'_>) -> Outcome {
     {
         return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into());
     }
-    parse_integer(ask.args[2]).ok_or(super::NOT_INTEGER)?;
+    parse_integer(ask.args[2]).ok_or(NOT_INTEGER)?;
     ask.reply.int(0);
     Ok(Effect::None)
 }

@@ -1,7 +1,7 @@
 //! CLIENT KILL, in its old form (an address) and its new one (filters).
 
+use super::ask::{Ask, Outcome, Refusal, SYNTAX, is_word, shown};
 use super::client_list::is_normal;
-use super::{Ask, Outcome, SYNTAX, is_word, shown};
 use crate::session::{ClientEntry, Effect};
 use resp::parse_integer;
 
@@ -40,7 +40,7 @@ pub(super) fn kill(ask: &mut Ask<'_>) -> Outcome {
     Ok(Effect::None)
 }
 
-fn parse<'a>(options: &[&'a [u8]]) -> Result<Filter<'a>, super::Refusal> {
+fn parse<'a>(options: &[&'a [u8]]) -> Result<Filter<'a>, Refusal> {
     let mut filter = Filter { skip_me: true, ..Filter::default() };
     for pair in options.chunks(2) {
         let [option, value] = *pair else { return Err(SYNTAX) };

@@ -1,6 +1,6 @@
 //! CLIENT LIST and CLIENT INFO.
 
-use super::{Ask, Outcome, Refusal, SYNTAX, is_word, shown};
+use super::ask::{Ask, Outcome, Refusal, SYNTAX, is_word, shown};
 use crate::session::{ClientEntry, Effect};
 use resp::parse_integer;
 use std::sync::Arc;

@@ -6,25 +6,23 @@
 //! CLUSTER SLOTS. That is off unless asked for, and does not follow from READONLY: redis-py sends READONLY on all
 //! connections when it may read from replicas, and takes a node's role from its first mention.
 
-use super::{Ask, Outcome, SessionHandler, shown};
+use super::ask::{Ask, Outcome, Refusal, Row, shown};
 use crate::session::{ClusterFacts, ClusterNode, ClusterShard, Effect, SlotRange};
 use resp::Reply;
 use vocab::{NodeId, SLOT_COUNT, slot_of};
 
-pub(super) fn handler(name: &str) -> Option<SessionHandler> {
-    Some(match name {
-        "CLUSTER|SLOTS" => slots,
-        "CLUSTER|SHARDS" => shards,
-        "CLUSTER|NODES" => nodes,
-        "CLUSTER|INFO" => info,
-        "CLUSTER|MYID" => myid,
-        "CLUSTER|KEYSLOT" => keyslot,
-        "CLUSTER|LINKS" => links,
-        "CLUSTER|COUNT-FAILURE-REPORTS" => failure_reports,
-        "CLUSTER|REPLICAS" | "CLUSTER|SLAVES" => replicas,
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[Row] = &[
+    ("CLUSTER|SLOTS", slots),
+    ("CLUSTER|SHARDS", shards),
+    ("CLUSTER|NODES", nodes),
+    ("CLUSTER|INFO", info),
+    ("CLUSTER|MYID", myid),
+    ("CLUSTER|KEYSLOT", keyslot),
+    ("CLUSTER|LINKS", links),
+    ("CLUSTER|COUNT-FAILURE-REPORTS", failure_reports),
+    ("CLUSTER|REPLICAS", replicas),
+    ("CLUSTER|SLAVES", replicas),
+];
 
 /// The address that clients are told: where none is announced, the one that this client has used, which it can reach.
 fn host_of<'a>(ask: &'a Ask<'_>, node: &'a ClusterNode) -> &'a str {
@@ -208,7 +206,7 @@ fn links(ask: &mut Ask<'_>) -> Outcome {
     Ok(Effect::None)
 }
 
-fn known<'a>(facts: &'a ClusterFacts, name: &[u8]) -> Result<&'a ClusterNode, super::Refusal> {
+fn known<'a>(facts: &'a ClusterFacts, name: &[u8]) -> Result<&'a ClusterNode, Refusal> {
     let found = facts.nodes.iter().find(|node| node.name().as_bytes().eq_ignore_ascii_case(name));
     found.ok_or_else(|| format!("ERR Unknown node {}", shown(name)).into())
 }

@@ -1,17 +1,14 @@
 //! CONFIG.
 
-use super::{Ask, Outcome, SYNTAX, SessionHandler};
+use super::ask::{Ask, Outcome, Row, SYNTAX};
 use crate::session::Effect;
 
-pub(super) fn handler(name: &str) -> Option<SessionHandler> {
-    Some(match name {
-        "CONFIG|GET" => get,
-        "CONFIG|SET" => set,
-        "CONFIG|RESETSTAT" => resetstat,
-        "CONFIG|REWRITE" => |_| Err("ERR The server is running without a config file".into()),
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[Row] = &[
+    ("CONFIG|GET", get),
+    ("CONFIG|SET", set),
+    ("CONFIG|RESETSTAT", resetstat),
+    ("CONFIG|REWRITE", |_| Err("ERR The server is running without a config file".into())),
+];
 
 fn get(ask: &mut Ask<'_>) -> Outcome {
     let found = ask.host.config().matching(&ask.args[2..]);

@@ -1,33 +1,35 @@
 //! Commands about the connection itself, and small ones that need nothing else.
 
-use super::{Ask, NOT_INTEGER, Outcome, SYNTAX, SessionHandler, is_word};
+use super::ask::{Ask, NOT_INTEGER, Outcome, Row, SYNTAX, is_word};
 use crate::session::state::ReplyMode;
 use crate::session::{Effect, clients};
-use crate::stats;
 use resp::{Proto, parse_integer, table};
 
-pub(super) fn handler(name: &str) -> Option<SessionHandler> {
-    Some(match name {
-        "PING" => ping,
-        "ECHO" => echo,
-        "QUIT" => quit,
-        "RESET" => reset,
-        "SELECT" => select,
-        "TIME" => time,
-        "UNWATCH" => unwatch,
-        "ASKING" => ok,
-        "SCRIPT|FLUSH" => |ask| flush(ask, "ERR SCRIPT FLUSH only support SYNC|ASYNC option"),
-        "FUNCTION|FLUSH" => |ask| flush(ask, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option"),
-        "INFO" => info,
-        "ROLE" => role,
-        "MODULE|LIST" => |ask| names(ask, &[]),
-        "ACL|USERS" => |ask| names(ask, &["default"]),
-        "ACL|WHOAMI" => whoami,
-        "COMMAND" => command,
-        _ if name.starts_with("COMMAND|") => command,
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[Row] = &[
+    ("PING", ping),
+    ("ECHO", echo),
+    ("QUIT", quit),
+    ("RESET", reset),
+    ("SELECT", select),
+    ("TIME", time),
+    ("UNWATCH", unwatch),
+    ("ASKING", ok),
+    ("SCRIPT|FLUSH", |ask| flush(ask, "ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
+    ("FUNCTION|FLUSH", |ask| flush(ask, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
+    ("INFO", info),
+    ("ROLE", role),
+    ("MODULE|LIST", |ask| names(ask, &[])),
+    ("ACL|USERS", |ask| names(ask, &["default"])),
+    ("ACL|WHOAMI", whoami),
+    ("COMMAND", command),
+    ("COMMAND|COUNT", command),
+    ("COMMAND|DOCS", command),
+    ("COMMAND|GETKEYS", command),
+    ("COMMAND|GETKEYSANDFLAGS", command),
+    ("COMMAND|HELP", command),
+    ("COMMAND|INFO", command),
+    ("COMMAND|LIST", command),
+];
 
 fn ok(ask: &mut Ask<'_>) -> Outcome {
     ask.reply.ok();
@@ -104,7 +106,7 @@ fn flush(ask: &mut Ask<'_>, wrong: &'static str) -> Outcome {
 
 fn info(ask: &mut Ask<'_>) -> Outcome {
     let sections: Option<Vec<&str>> = ask.args[1..].iter().map(|arg| std::str::from_utf8(arg).ok()).collect();
-    let text = stats::info(ask.host, &sections.ok_or(SYNTAX)?);
+    let text = super::info::info(ask.host, &sections.ok_or(SYNTAX)?);
     ask.reply.verbatim(&text);
     Ok(Effect::None)
 }

@@ -1,19 +1,13 @@
 //! DEBUG and SHUTDOWN.
 
-use super::{Ask, Outcome, SYNTAX, SessionHandler, is_word, shown};
+use super::ask::{Ask, Outcome, Row, SYNTAX, is_word, shown};
 use crate::session::Effect;
 use resp::parse_double;
 
 /// Longest DEBUG SLEEP.
 const SLEEP_SECONDS_MAX: f64 = 3600.0;
 
-pub(super) fn handler(name: &str) -> Option<SessionHandler> {
-    Some(match name {
-        "DEBUG" => debug,
-        "SHUTDOWN" => shutdown,
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[Row] = &[("DEBUG", debug), ("SHUTDOWN", shutdown)];
 
 fn debug(ask: &mut Ask<'_>) -> Outcome {
     match ask.args[1..] {

@@ -1,9 +1,8 @@
 //! HELLO and AUTH: who the client is and what it speaks.
 
+use super::ask::{Ask, Outcome, Refusal, Row, is_word, shown};
 use super::client::set_name;
-use super::{Ask, Outcome, Refusal, SessionHandler, is_word, shown};
-use crate::session::Effect;
-use crate::stats::REDIS_VERSION;
+use crate::session::{Effect, REDIS_VERSION};
 use resp::{Proto, parse_integer};
 
 const WRONGPASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
@@ -13,13 +12,7 @@ const HELLO_NOAUTH: &str = "NOAUTH HELLO must be called with the client already 
 const NO_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the default user. Are you \
      sure your configuration is correct?";
 
-pub(super) fn handler(name: &str) -> Option<SessionHandler> {
-    Some(match name {
-        "HELLO" => hello,
-        "AUTH" => auth,
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[Row] = &[("HELLO", hello), ("AUTH", auth)];
 
 fn auth(ask: &mut Ask<'_>) -> Outcome {
     match *ask.args {

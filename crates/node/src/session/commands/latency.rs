@@ -1,22 +1,19 @@
 //! LATENCY: events that took long, and the latencies of commands.
 
-use super::{Ask, Outcome, SessionHandler, shown};
+use super::ask::{Ask, Outcome, Row, shown};
 use crate::session::Effect;
 use crate::stats::{CommandTotals, Event};
 use resp::Reply;
 use resp::table::{self, CommandSpec};
 
-pub(super) fn handler(name: &str) -> Option<SessionHandler> {
-    Some(match name {
-        "LATENCY|LATEST" => latest,
-        "LATENCY|HISTORY" => history,
-        "LATENCY|RESET" => reset,
-        "LATENCY|GRAPH" => graph,
-        "LATENCY|DOCTOR" => doctor,
-        "LATENCY|HISTOGRAM" => histogram,
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[Row] = &[
+    ("LATENCY|LATEST", latest),
+    ("LATENCY|HISTORY", history),
+    ("LATENCY|RESET", reset),
+    ("LATENCY|GRAPH", graph),
+    ("LATENCY|DOCTOR", doctor),
+    ("LATENCY|HISTOGRAM", histogram),
+];
 
 fn latest(ask: &mut Ask<'_>) -> Outcome {
     let events = ask.host.stats().events();
@@ -121,7 +118,7 @@ fn histogram(ask: &mut Ask<'_>) -> Outcome {
     } else {
         let named = ask.args[2..].iter().filter_map(|name| table::lookup_full(name));
         named
-            .flat_map(|spec| std::iter::once(spec).chain(spec.subcommands()))
+            .flat_map(|spec| std::iter::once(spec).chain(table::subcommands(spec)))
             .map(|s| (s, stats.command(s.id)))
             .collect()
     };

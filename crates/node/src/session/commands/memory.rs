@@ -1,18 +1,14 @@
 //! MEMORY, but for USAGE, which is about a key.
 
-use super::{Ask, Outcome, SessionHandler};
-use crate::session::Effect;
-use crate::stats::MemoryFigures;
+use super::ask::{Ask, Outcome, Row};
+use crate::session::{Effect, MemoryFigures};
 
-pub(super) fn handler(name: &str) -> Option<SessionHandler> {
-    Some(match name {
-        "MEMORY|DOCTOR" => doctor,
-        "MEMORY|STATS" => stats,
-        "MEMORY|PURGE" => purge,
-        "MEMORY|MALLOC-STATS" => |_| Err("ERR the allocator in use keeps no figures".into()),
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[Row] = &[
+    ("MEMORY|DOCTOR", doctor),
+    ("MEMORY|STATS", stats),
+    ("MEMORY|PURGE", purge),
+    ("MEMORY|MALLOC-STATS", |_| Err("ERR the allocator in use keeps no figures".into())),
+];
 
 fn stats(ask: &mut Ask<'_>) -> Outcome {
     let figures = MemoryFigures::of(ask.host);

@@ -1,6 +1,7 @@
 //! The commands that a session answers itself: about the connection, the node and the cluster.
 
 mod admin;
+mod ask;
 mod client;
 mod client_kill;
 mod client_list;
@@ -9,47 +10,20 @@ mod config;
 mod connection;
 mod debug;
 mod greeting;
+mod info;
 mod latency;
 mod memory;
 mod promises;
-mod slot;
 mod slowlog;
 
-use super::{Effect, Host, Session};
-use crate::command::Handler;
-use resp::Reply;
+pub(super) use ask::Ask;
+pub use info::info;
+
+use super::{Effect, slow};
+use crate::command::{self, Handler, ReadHandler};
+use ask::{Outcome, Row, SessionHandler};
 use resp::table::{self, CommandId, CommandSpec};
-use std::borrow::Cow;
-use std::sync::OnceLock;
-
-pub(super) use slot::slot_argument;
-
-/// One command under way.
-pub(super) struct Ask<'a> {
-    pub(super) session: &'a mut Session,
-    pub(super) host: &'a dyn Host,
-    pub(super) spec: &'static CommandSpec,
-    /// The request; its length has been checked.
-    pub(super) args: &'a [&'a [u8]],
-    pub(super) reply: &'a mut Reply,
-}
-
-impl Ask<'_> {
-    /// The time, in ms since the epoch.
-    fn now_ms(&self) -> u64 {
-        self.host.now_us() / 1000
-    }
-}
-
-/// The text of an error reply, its code first.
-type Refusal = Cow<'static, str>;
-
-type Outcome = Result<Effect, Refusal>;
-
-type SessionHandler = fn(&mut Ask<'_>) -> Outcome;
-
-const SYNTAX: Refusal = Cow::Borrowed("ERR syntax error");
-const NOT_INTEGER: Refusal = Cow::Borrowed("ERR value is not an integer or out of range");
+use std::sync::LazyLock;
 
 /// Who runs a command.
 #[derive(Clone, Copy)]
@@ -57,7 +31,7 @@ pub(super) enum Role {
     /// The session.
     Session(SessionHandler),
     /// The shard of the slot that its arguments name.
-    Slot(Handler),
+    Slot(ReadHandler),
     /// The shard of its keys, or the whole store.
     Data,
     Multi,
@@ -68,47 +42,60 @@ pub(super) enum Role {
     Wait,
 }
 
+/// The commands that the session answers. To add one, put its row into its family and into the command table.
+const FAMILIES: &[&[Row]] = &[
+    connection::ROWS,
+    admin::ROWS,
+    greeting::ROWS,
+    client::ROWS,
+    config::ROWS,
+    cluster::ROWS,
+    debug::ROWS,
+    latency::ROWS,
+    memory::ROWS,
+    promises::ROWS,
+    slowlog::ROWS,
+];
+
+/// The commands that change what the session does with others.
+const CONTROLS: &[(&str, Role)] = &[
+    ("MULTI", Role::Multi),
+    ("EXEC", Role::Exec),
+    ("DISCARD", Role::Discard),
+    ("WATCH", Role::Watch),
+    ("WAIT", Role::Wait),
+    ("WAITAOF", Role::Wait),
+];
+
+/// By the number of the command.
+static ROLES: LazyLock<Vec<Role>> = LazyLock::new(|| {
+    let mut roles: Vec<Role> = table::all().iter().map(role_without_row).collect();
+    let sessions = FAMILIES.iter().copied().flatten().map(|(name, handler)| (*name, Role::Session(*handler)));
+    for (name, role) in sessions.chain(CONTROLS.iter().copied()) {
+        let spec = table::lookup_full(name.as_bytes()).expect("a handler's command is in the command table");
+        roles[spec.id.index()] = role;
+    }
+    roles
+});
+
 /// The role of a command.
 #[inline]
 pub(super) fn role(command: CommandId) -> Role {
-    static ROLES: OnceLock<Vec<Role>> = OnceLock::new();
-    let roles = ROLES.get_or_init(|| table::all().iter().map(role_of).collect());
-    roles[command.index()]
+    ROLES[command.index()]
 }
 
-fn role_of(spec: &CommandSpec) -> Role {
-    match spec.name {
-        "MULTI" => return Role::Multi,
-        "EXEC" => return Role::Exec,
-        "DISCARD" => return Role::Discard,
-        "WATCH" => return Role::Watch,
-        "WAIT" | "WAITAOF" => return Role::Wait,
-        "CLUSTER|COUNTKEYSINSLOT" => return Role::Slot(slot::count_keys),
-        "CLUSTER|GETKEYSINSLOT" => return Role::Slot(slot::get_keys),
-        _ => {}
+/// The role of a command that has no row here.
+fn role_without_row(spec: &CommandSpec) -> Role {
+    match command::handler(spec) {
+        Some(Handler::Read(handler @ ReadHandler::Shard(_))) => Role::Slot(handler),
+        // HELP of every container is made from the table.
+        None if spec.container.is_some() && spec.short_name() == "HELP" => Role::Session(help),
+        _ => Role::Data,
     }
-    let handler = connection::handler(spec.name)
-        .or_else(|| admin::handler(spec.name))
-        .or_else(|| greeting::handler(spec.name))
-        .or_else(|| client::handler(spec.name))
-        .or_else(|| config::handler(spec.name))
-        .or_else(|| cluster::handler(spec.name))
-        .or_else(|| debug::handler(spec.name))
-        .or_else(|| latency::handler(spec.name))
-        .or_else(|| memory::handler(spec.name))
-        .or_else(|| promises::handler(spec.name))
-        .or_else(|| slowlog::handler(spec.name))
-        .or_else(|| help_handler(spec));
-    handler.map_or(Role::Data, Role::Session)
-}
-
-/// HELP of every container is made from the table.
-fn help_handler(spec: &CommandSpec) -> Option<SessionHandler> {
-    (spec.container.is_some() && spec.short_name() == "HELP").then_some(help as SessionHandler)
 }
 
 fn help(ask: &mut Ask<'_>) -> Outcome {
-    let container = ask.spec.container.expect("HELP is a subcommand").spec();
+    let container = table::row(ask.spec.container.expect("HELP is a subcommand"));
     table::help(container, ask.reply);
     Ok(Effect::None)
 }
@@ -131,18 +118,7 @@ pub(super) fn run(ask: &mut Ask<'_>) -> Effect {
         return effect;
     }
     let elapsed_ns = ask.host.now_us().saturating_sub(from_us) * 1000;
-    let worker = ask.session.entry().worker;
-    ask.host.stats().worker(worker).finished(ask.spec.id, elapsed_ns, &ask.reply.buf[mark..]);
-    ask.session.slow(ask.spec, ask.args, elapsed_ns, ask.host);
+    ask.stats().finished(ask.spec.id, elapsed_ns, &ask.reply.buf[mark..]);
+    slow::note_if_slow(ask.session.entry(), ask.spec, ask.args, elapsed_ns, ask.host);
     effect
-}
-
-/// Whether `arg` is the option `word` (upper case), in any case.
-fn is_word(arg: &[u8], word: &str) -> bool {
-    arg.eq_ignore_ascii_case(word.as_bytes())
-}
-
-/// The client's bytes in an error text.
-fn shown(bytes: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(bytes)
 }

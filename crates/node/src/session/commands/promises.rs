@@ -1,17 +1,14 @@
 //! KV.DURABILITY and KV.CONSISTENCY, READONLY and READWRITE: what the connection is promised of its writes and reads.
 
-use super::{Ask, Outcome, SYNTAX, SessionHandler};
+use super::ask::{Ask, Outcome, Row, SYNTAX};
 use crate::session::{Consistency, Effect};
 
-pub(super) fn handler(name: &str) -> Option<SessionHandler> {
-    Some(match name {
-        "KV.DURABILITY" => durability,
-        "KV.CONSISTENCY" => consistency,
-        "READONLY" => |ask| choose(ask, Consistency::Any),
-        "READWRITE" => |ask| choose(ask, Consistency::Absolute),
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[Row] = &[
+    ("KV.DURABILITY", durability),
+    ("KV.CONSISTENCY", consistency),
+    ("READONLY", |ask| choose(ask, Consistency::Any)),
+    ("READWRITE", |ask| choose(ask, Consistency::Absolute)),
+];
 
 fn durability(ask: &mut Ask<'_>) -> Outcome {
     if ask.args.len() > 1 {

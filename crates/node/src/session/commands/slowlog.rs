@@ -1,6 +1,6 @@
 //! SLOWLOG.
 
-use super::{Ask, Outcome, SessionHandler};
+use super::ask::{Ask, Outcome, Row};
 use crate::session::Effect;
 use crate::stats::SlowCommand;
 use resp::{Reply, parse_integer};
@@ -8,14 +8,7 @@ use resp::{Reply, parse_integer};
 /// Entries that GET answers if it is not told how many.
 const ENTRIES_DEFAULT: usize = 10;
 
-pub(super) fn handler(name: &str) -> Option<SessionHandler> {
-    Some(match name {
-        "SLOWLOG|GET" => get,
-        "SLOWLOG|LEN" => len,
-        "SLOWLOG|RESET" => reset,
-        _ => return None,
-    })
-}
+pub(super) const ROWS: &[Row] = &[("SLOWLOG|GET", get), ("SLOWLOG|LEN", len), ("SLOWLOG|RESET", reset)];
 
 fn get(ask: &mut Ask<'_>) -> Outcome {
     let wanted = match ask.args[2..] {

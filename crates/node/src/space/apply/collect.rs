@@ -1,12 +1,12 @@
 //! Background collection, a step an entry: keys whose time has come, and collections that are gone.
 
-use super::{EntrySpace, requests};
+use super::requests;
+use super::writes::EntryWrites;
 use crate::Fault;
 use crate::format::entry::CollectFrom;
 use crate::format::keys;
-use std::ops::Bound;
-use storage::{Slice, Span};
-use vocab::limits::{COLLECT_COLLECTIONS_STEP_MAX, EXPIRE_STEP_MAX};
+use storage::Span;
+use vocab::limits::{COLLECT_COLLECTIONS_STEP_MAX, COLLECT_STEP_MAX, EXPIRE_STEP_MAX};
 
 /// What a step of collection has left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,71 +20,71 @@ pub(crate) struct Collected {
 }
 
 /// One step, from `from` on.
-pub(crate) fn collect(space: &mut EntrySpace<'_>, from: &CollectFrom) -> Result<Collected, Fault> {
+pub(super) fn collect(writes: &mut EntryWrites<'_>, from: &CollectFrom) -> Result<Collected, Fault> {
     let mut collected = Collected { next: from.clone(), ..Collected::default() };
-    let next_expiry = expire(space, &mut collected)?;
-    let next_forgetting = requests::forget(space)?;
-    let next_drop = drop_unfinished(space)?;
-    space.view.next_expiry(next_expiry.min(next_forgetting).min(next_drop));
-    drop_collections(space, &mut collected)?;
-    space.view.garbage(collected.more_rows);
+    let next_expiry = expire(writes, &mut collected)?;
+    let next_forgetting = requests::forget(writes)?;
+    let next_drop = drop_unfinished(writes)?;
+    writes.view().next_expiry(next_expiry.min(next_forgetting).min(next_drop));
+    drop_collections(writes, &mut collected)?;
+    writes.view().garbage(collected.more_rows);
     Ok(collected)
 }
 
 /// Removes keys whose time has come; answers when the next one's will. No key gets an expiry that lies before the time of
 /// its entry, so nothing appears before `next.expiry`.
-fn expire(space: &mut EntrySpace<'_>, collected: &mut Collected) -> Result<u64, Fault> {
+fn expire(writes: &mut EntryWrites<'_>, collected: &mut Collected) -> Result<u64, Fault> {
     let (start, end) = keys::expiries();
     // Should the clock of entries be put right by going back, it begins again.
-    let is_behind = keys::parse_expiry(&collected.next.expiry).is_some_and(|(at_ms, _)| at_ms <= space.now_ms);
+    let is_behind = keys::parse_expiry(&collected.next.expiry).is_some_and(|(at_ms, _)| at_ms <= writes.now_ms());
     let start = if is_behind { start.max(collected.next.expiry.clone()) } else { start };
-    let due = merged_keys(space, &Span { start, end }, EXPIRE_STEP_MAX)?;
+    let due = writes.merged_keys(&Span { start, end }, EXPIRE_STEP_MAX)?;
     let all = due.len() < EXPIRE_STEP_MAX;
     for tree_key in due {
         let Some((at_ms, key)) = keys::parse_expiry(&tree_key) else {
-            return Err(Fault::Storage(space.view.corrupt("a key of the expiry index cannot be parsed")));
+            return Err(Fault::Storage(writes.view().corrupt("a key of the expiry index cannot be parsed")));
         };
-        if at_ms > space.now_ms {
+        if at_ms > writes.now_ms() {
             return Ok(at_ms);
         }
-        match space.raw(key)? {
-            Some(record) if record.view().expire_at_ms == Some(at_ms) => space.remove(key, &record),
+        match writes.record(key)? {
+            Some(record) if record.view().expire_at_ms == Some(at_ms) => writes.remove(key, &record),
             // The index is kept with the record; a stray key of it is dropped all the same.
-            _ => space.write(&tree_key, None),
+            _ => writes.write(&tree_key, None),
         }
         collected.next.expiry = following(&tree_key);
     }
     collected.more_expired = !all;
-    Ok(if all { u64::MAX } else { space.now_ms })
+    Ok(if all { u64::MAX } else { writes.now_ms() })
 }
 
 /// Drops the rows of collections that entries of format 1 have left to be collected: each at once, however many it has.
-fn drop_collections(space: &mut EntrySpace<'_>, collected: &mut Collected) -> Result<(), Fault> {
+fn drop_collections(writes: &mut EntryWrites<'_>, collected: &mut Collected) -> Result<(), Fault> {
     let (start, end) = keys::garbages();
     let start = start.max(collected.next.garbage.clone());
-    let garbage = merged_keys(space, &Span { start, end }, COLLECT_COLLECTIONS_STEP_MAX)?;
+    let garbage = writes.merged_keys(&Span { start, end }, COLLECT_COLLECTIONS_STEP_MAX)?;
     // Behind the last one it begins again: others may have been dropped before it meanwhile.
     collected.more_rows = !garbage.is_empty() || !collected.next.garbage.is_empty();
     collected.next.garbage = garbage.last().map(|last| following(last)).unwrap_or_default();
     for dropped in garbage {
-        space.drops.push(Slice::from(keys::rows_of_garbage(&dropped)));
-        space.write_row(dropped, None);
+        writes.drop_rows(&keys::rows_of_garbage(&dropped));
+        writes.write_row(dropped, None);
     }
     Ok(())
 }
 
 /// Drops rows that were not whole in time; answers when the next ones' time is over.
-fn drop_unfinished(space: &mut EntrySpace<'_>) -> Result<u64, Fault> {
+fn drop_unfinished(writes: &mut EntryWrites<'_>) -> Result<u64, Fault> {
     let (start, end) = keys::all_staged();
-    for tree_key in merged_keys(space, &Span { start, end }, COLLECT_COLLECTIONS_STEP_MAX)? {
+    for tree_key in writes.merged_keys(&Span { start, end }, COLLECT_COLLECTIONS_STEP_MAX)? {
         let Some((until_ms, prefix)) = keys::parse_staged(&tree_key) else {
-            return Err(Fault::Storage(space.view.corrupt("a key of rows that are being made cannot be parsed")));
+            return Err(Fault::Storage(writes.view().corrupt("a key of rows that are being made cannot be parsed")));
         };
-        if until_ms > space.now_ms {
+        if until_ms > writes.now_ms() {
             return Ok(until_ms);
         }
-        space.drops.push(Slice::from(prefix));
-        space.write(&tree_key, None);
+        writes.drop_rows(prefix);
+        writes.write(&tree_key, None);
     }
     Ok(u64::MAX)
 }
@@ -93,44 +93,55 @@ fn following(tree_key: &[u8]) -> Vec<u8> {
     [tree_key, &[0]].concat()
 }
 
-/// Up to `limit` keys of `span`, the tree's with the entry's own writes above them. Reads no values.
-fn merged_keys(space: &EntrySpace<'_>, span: &Span, limit: usize) -> Result<Vec<Slice>, Fault> {
-    if span.start >= span.end {
-        return Ok(Vec::new());
-    }
-    let snapshot = space.view.snapshot();
-    let mut tree = snapshot.cursor(span.clone(), false);
-    let range = (Bound::Included(&span.start[..]), Bound::Excluded(&span.end[..]));
-    let mut written = space.overlay.range::<[u8], _>(range).peekable();
-    let mut found = Vec::new();
-    let mut at = tree.advance()?;
-    while found.len() < limit {
-        let Some(key) = &at else {
-            let Some((key, value)) = written.next() else { break };
-            found.extend(value.is_some().then(|| key.clone()));
-            continue;
+/// One step as entries of format 1 have it: keys whose time has come, clients that number their requests and have sent
+/// none for long, elements of collections that are gone.
+pub(super) fn housekeep(writes: &mut EntryWrites<'_>) -> Result<(), Fault> {
+    let (start, end) = keys::expiries();
+    let due = writes.merged(&Span { start, end }, COLLECT_STEP_MAX)?;
+    let mut next = u64::MAX;
+    for (tree_key, _) in due {
+        let Some((at_ms, key)) = keys::parse_expiry(&tree_key) else {
+            return Err(Fault::Storage(writes.view().corrupt("a key of the expiry index cannot be parsed")));
         };
-        match written.next_if(|(other, _)| *other <= key) {
-            Some((other, value)) => {
-                found.extend(value.is_some().then(|| other.clone()));
-                if other == key {
-                    at = tree.advance()?;
-                }
-            }
-            None => {
-                found.extend(at.take());
-                at = tree.advance()?;
-            }
+        if at_ms > writes.now_ms() {
+            next = at_ms;
+            break;
+        }
+        next = writes.now_ms();
+        match writes.record(key)? {
+            Some(record) if record.view().expire_at_ms == Some(at_ms) => writes.remove(key, &record),
+            // The index is kept with the record; a stray key of it is dropped all the same.
+            _ => writes.write(&tree_key, None),
         }
     }
-    Ok(found)
+    let next = next.min(requests::forget(writes)?);
+    writes.view().next_expiry(next);
+    collect_garbage(writes)
+}
+
+fn collect_garbage(writes: &mut EntryWrites<'_>) -> Result<(), Fault> {
+    let (start, end) = keys::garbages();
+    let Some((garbage, _)) = writes.merged(&Span { start, end }, 1)?.pop() else {
+        writes.view().garbage(false);
+        return Ok(());
+    };
+    let start = keys::rows_of_garbage(&garbage);
+    let end = keys::prefix_end(&start);
+    let elements = writes.merged(&Span { start, end }, COLLECT_STEP_MAX)?;
+    if elements.len() < COLLECT_STEP_MAX {
+        writes.write(&garbage, None);
+    }
+    for (element, _) in elements {
+        writes.write(&element, None);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{Evaluation, Kind, Record, ShardView, Space};
+    use crate::{EntrySpace, Evaluation, Kind, Record, ShardView, WriteSpace};
     use std::sync::Arc;
     use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
     use vocab::ShardId;
@@ -169,7 +180,7 @@ mod tests {
         let mut from = CollectFrom::default();
         let mut steps = 0;
         loop {
-            let collected = entry(&view, 3_000, |space| collect(space, &from).unwrap());
+            let collected = entry(&view, 3_000, |space| space.collect(&from).unwrap());
             steps += 1;
             assert!(collected.next.expiry > from.expiry || !collected.more_expired);
             from = collected.next;
@@ -179,7 +190,7 @@ mod tests {
         }
         assert_eq!((steps, view.key_count(), view.expiring()), (4, 1, 1));
         assert!(!view.wants_housekeeping(8_999) && view.wants_housekeeping(9_000));
-        entry(&view, 9_000, |space| collect(space, &from).unwrap());
+        entry(&view, 9_000, |space| space.collect(&from).unwrap());
         assert_eq!((view.key_count(), rows(&view)), (0, 0));
     }
 
@@ -216,7 +227,7 @@ mod tests {
         space.commit();
         let (mut from, mut steps) = (CollectFrom::default(), 0);
         loop {
-            let collected = entry(&view, 1_000, |space| collect(space, &from).unwrap());
+            let collected = entry(&view, 1_000, |space| space.collect(&from).unwrap());
             (from, steps) = (collected.next, steps + 1);
             if !collected.more_rows {
                 break;

@@ -1,21 +1,21 @@
 //! What a shard remembers of numbered requests, as rows of its tree: one a client, their number, and the order in which
 //! they are to be forgotten.
 
-use super::EntrySpace;
+use super::writes::EntryWrites;
 use crate::Fault;
-use crate::command::requests_kept_until_ms;
+use crate::format::client_requests::ClientRequests;
 use crate::format::keys;
 use storage::{Slice, Span};
 use vocab::limits;
 
 /// What is remembered of a client.
-pub(super) fn row_of(space: &EntrySpace<'_>, client: &[u8]) -> Result<Option<Slice>, Fault> {
-    row(space, &keys::requests(client))
+pub(super) fn row_of(writes: &EntryWrites<'_>, client: &[u8]) -> Result<Option<Slice>, Fault> {
+    writes.row(&keys::requests(client))
 }
 
 /// Writes what `row_of` reads, to be forgotten at `until_ms`.
 pub(super) fn write(
-    space: &mut EntrySpace<'_>,
+    writes: &mut EntryWrites<'_>,
     client: &[u8],
     row: &[u8],
     until_ms: u64,
@@ -23,74 +23,67 @@ pub(super) fn write(
 ) -> Result<(), Fault> {
     assert!(!client.is_empty(), "the row of no client is the count of clients");
     if was_until_ms.is_none() {
-        count_clients(space, 1)?;
+        count_clients(writes, 1)?;
     }
     if was_until_ms != Some(until_ms) {
         if let Some(at_ms) = was_until_ms {
-            space.write(&keys::forgetting(at_ms, client), None);
+            writes.write(&keys::forgetting(at_ms, client), None);
         }
-        space.write(&keys::forgetting(until_ms, client), Some(Slice::from(&[][..])));
-        space.view.expires_at(until_ms);
+        writes.write(&keys::forgetting(until_ms, client), Some(Slice::from(&[][..])));
+        writes.view().expires_at(until_ms);
     }
-    space.write(&keys::requests(client), Some(Slice::from(row)));
+    writes.write(&keys::requests(client), Some(Slice::from(row)));
     Ok(())
 }
 
 /// Of how many clients something is remembered.
-pub(super) fn client_count(space: &EntrySpace<'_>) -> Result<u64, Fault> {
-    let Some(count) = row(space, keys::REQUEST_CLIENTS)? else { return Ok(0) };
+pub(super) fn client_count(writes: &EntryWrites<'_>) -> Result<u64, Fault> {
+    let Some(count) = writes.row(keys::REQUEST_CLIENTS)? else { return Ok(0) };
     let count = count[..].try_into().map_err(|_| {
-        Fault::Storage(space.view.corrupt("the count of clients with numbered requests has a wrong length"))
+        Fault::Storage(writes.view().corrupt("the count of clients with numbered requests has a wrong length"))
     })?;
     Ok(u64::from_le_bytes(count))
 }
 
-fn count_clients(space: &mut EntrySpace<'_>, by: i64) -> Result<(), Fault> {
-    let count = client_count(space)?.saturating_add_signed(by);
+fn count_clients(writes: &mut EntryWrites<'_>, by: i64) -> Result<(), Fault> {
+    let count = client_count(writes)?.saturating_add_signed(by);
     let row = (count > 0).then(|| Slice::from(&count.to_le_bytes()[..]));
-    space.write(keys::REQUEST_CLIENTS, row);
+    writes.write(keys::REQUEST_CLIENTS, row);
     Ok(())
 }
 
 /// One step of forgetting clients whose time is over; answers when the next one's is.
-pub(super) fn forget(space: &mut EntrySpace<'_>) -> Result<u64, Fault> {
+pub(super) fn forget(writes: &mut EntryWrites<'_>) -> Result<u64, Fault> {
     let (start, end) = keys::forgettings();
-    let due = space.merged(&Span { start, end }, false, limits::COLLECT_STEP_MAX)?;
+    let due = writes.merged(&Span { start, end }, limits::COLLECT_STEP_MAX)?;
     let mut next = u64::MAX;
     for (tree_key, _) in due {
-        let view = space.view;
+        let view = writes.view();
         let malformed = |detail| Fault::Storage(view.corrupt(detail));
         let (at_ms, client) = keys::parse_forgetting(&tree_key)
             .ok_or_else(|| malformed("a time at which requests are to be forgotten cannot be parsed"))?;
-        if at_ms > space.now_ms {
+        if at_ms > writes.now_ms() {
             return Ok(at_ms);
         }
-        next = space.now_ms;
-        if let Some(row) = row_of(space, client)? {
-            let until_ms = requests_kept_until_ms(&row);
+        next = writes.now_ms();
+        if let Some(row) = row_of(writes, client)? {
+            let until_ms = ClientRequests::decode(&row).map(|row| row.until_ms);
             // It is kept with the row; a stray one is dropped all the same.
             if until_ms.ok_or_else(|| malformed("the row of a client's requests is malformed"))? == at_ms {
-                space.write(&keys::requests(client), None);
-                count_clients(space, -1)?;
+                writes.write(&keys::requests(client), None);
+                count_clients(writes, -1)?;
             }
         }
-        space.write(&tree_key, None);
+        writes.write(&tree_key, None);
     }
     Ok(next)
-}
-
-fn row(space: &EntrySpace<'_>, tree_key: &[u8]) -> Result<Option<Slice>, Fault> {
-    match space.overlay.get(tree_key) {
-        Some(written) => Ok(written.clone()),
-        None => Ok(space.view.engine().get(tree_key)?),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use crate::command::{Call, handler};
-    use crate::{EntrySpace, ShardView, Space};
+    use crate::command::{Call, Handler, handler};
+    use crate::{EntrySpace, ShardView, WriteSpace};
     use resp::Reply;
     use std::sync::Arc;
     use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
@@ -136,7 +129,8 @@ mod tests {
     fn put(space: &mut EntrySpace<'_>, client: &str, number: &str) -> String {
         let args = [&b"KV.PUT"[..], b"k", b"v", b"REQUEST", client.as_bytes(), number.as_bytes()];
         let mut reply = Reply::default();
-        handler("KV.PUT").unwrap()(&mut Call { args: &args, space, reply: &mut reply }).unwrap();
+        let Some(Handler::Write(run)) = handler(resp::table::lookup(args[0]).unwrap()) else { panic!("a write") };
+        run(&mut Call { args: &args, space, reply: &mut reply }).unwrap();
         String::from_utf8(reply.buf).unwrap().trim_end().to_owned()
     }
 

@@ -1,8 +1,9 @@
 //! A store of which this node has nothing, held against one that is here.
 #![allow(clippy::unwrap_used)]
 use super::*;
+use crate::command::testspace;
 use crate::command::testspace::{START_MS, TestShards};
-use crate::command::{Call, Error, ScanCursors, StoreCall, handler, peer_handler, store_handler};
+use crate::command::{Error, ScanCursors, peer_handler};
 use crate::{Kind, Shards};
 use resp::Reply;
 use std::cell::RefCell;
@@ -27,7 +28,7 @@ impl Remote for Leaders {
         let mut reply = Reply::new(resp::Proto::Resp3);
         let run = peer_handler(command).unwrap();
         let space = &mut shards.shards[shard.0 as usize].2;
-        match run(&mut Call { args: command, space, reply: &mut reply }) {
+        match run.run(command, space, &mut reply) {
             Ok(()) => Ok(reply.buf),
             Err(Error::Reply(text)) => Err(text.into_owned()),
             Err(Error::Fault(fault)) => panic!("{fault:?}"),
@@ -63,7 +64,7 @@ impl Shards for Elsewhere {
         false
     }
 
-    fn space(&mut self, i: usize) -> &mut dyn Space {
+    fn space(&mut self, i: usize) -> &mut dyn ShardSpace {
         &mut self.spaces[i]
     }
 
@@ -81,12 +82,7 @@ fn leaders() -> Leaders {
         let mut reply = Reply::default();
         let space = shards.owner(args[1]);
         space.version += 1;
-        handler(&line.split(' ').next().unwrap().to_uppercase()).unwrap()(&mut Call {
-            args: &args,
-            space,
-            reply: &mut reply,
-        })
-        .unwrap();
+        testspace::run(space, &args, &mut reply).unwrap();
     };
     (0..400).for_each(|i| run(&format!("SET key:{i:03} value-{i}")));
     (0..9).for_each(|i| run(&format!("SET gone:{i} x PX 10")));
@@ -100,8 +96,7 @@ fn leaders() -> Leaders {
 fn ask(shards: &mut dyn Shards, line: &str) -> Result<Value, String> {
     let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     let (mut reply, cursors) = (Reply::default(), ScanCursors::default());
-    let run = store_handler(line.split(' ').next().unwrap()).unwrap();
-    match run(&mut StoreCall { args: &args, shards, cursors: &cursors, reply: &mut reply }) {
+    match testspace::run_on_store(shards, &cursors, &args, &mut reply) {
         Ok(()) => Ok(resp::decode(&reply.buf).unwrap().unwrap().0),
         Err(Error::Reply(text)) => Err(text.into_owned()),
         Err(Error::Fault(Fault::Remote(text))) => Err(text),

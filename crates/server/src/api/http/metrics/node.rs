@@ -4,8 +4,7 @@ use super::table as m;
 use super::text::Exposition;
 use crate::api::http::ready::obstacles;
 use crate::shared::NodeShared;
-use node::session::Host;
-use node::stats::MemoryFigures;
+use node::session::{Host, MemoryFigures};
 use replica::DiskState;
 use std::sync::Arc;
 

@@ -68,7 +68,7 @@ pub(crate) struct ChosenDurability {
 
 impl ChosenDurability {
     /// Each word says one thing; nothing may be said twice. `None` if a word says nothing.
-    pub(super) fn with(mut self, words: &[&[u8]]) -> Option<Self> {
+    pub(crate) fn with(mut self, words: &[&[u8]]) -> Option<Self> {
         let (mut syncs, mut counts) = (0, 0);
         for word in words {
             let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
@@ -97,14 +97,14 @@ impl ChosenDurability {
         (words, Some(Self::default()))
     }
 
-    pub(super) fn or(self, store: Durability) -> Durability {
+    pub(crate) fn or(self, store: Durability) -> Durability {
         Durability { sync: self.sync.unwrap_or(store.sync), acks: self.acks.unwrap_or(store.acks) }
     }
 }
 
 /// What a request asks for by itself: `… DURABILITY word [word]` behind a KV.PUT, KV.DEL or KV.EXEC. What cannot be read
 /// asks for nothing; its handler says so.
-pub(super) fn durability_of(spec: &CommandSpec, args: &[&[u8]]) -> ChosenDurability {
+pub(crate) fn durability_of(spec: &CommandSpec, args: &[&[u8]]) -> ChosenDurability {
     if !spec.does(behaviour::TAKES_DURABILITY) {
         return ChosenDurability::default();
     }

@@ -1,6 +1,6 @@
 //! The sections about commands and errors.
 
-use super::{Facts, Lines};
+use super::section::{Facts, Lines};
 
 pub(super) fn commandstats(facts: &Facts<'_>, lines: &mut Lines) {
     for (spec, totals) in facts.host.stats().commands() {

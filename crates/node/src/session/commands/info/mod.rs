@@ -3,38 +3,10 @@
 mod commands;
 mod data;
 mod process;
+mod section;
 
-use super::MemoryFigures;
-use crate::session::{ClusterFacts, Host, NodeFacts, ShardFacts};
-use std::fmt::Display;
-
-/// The version of Redis whose behaviour clients can count on.
-pub const REDIS_VERSION: &str = "7.0.15";
-
-/// What the sections are made from, looked up once for all of them.
-struct Facts<'a> {
-    host: &'a dyn Host,
-    node: NodeFacts,
-    shards: Vec<ShardFacts>,
-    cluster: ClusterFacts,
-    memory: MemoryFigures,
-}
-
-/// The lines of one section.
-#[derive(Default)]
-struct Lines(String);
-
-impl Lines {
-    fn add(&mut self, name: &str, value: impl Display) {
-        self.0 += &format!("{name}:{value}\r\n");
-    }
-
-    fn add_known(&mut self, name: &str, value: Option<impl Display>) {
-        if let Some(value) = value {
-            self.add(name, value);
-        }
-    }
-}
+use crate::session::{Host, MemoryFigures};
+use section::{Facts, Lines};
 
 /// Whether INFO shows a section without being asked for it.
 #[derive(Clone, Copy, PartialEq)]
@@ -79,9 +51,9 @@ pub fn info(host: &dyn Host, sections: &[&str]) -> String {
         .iter()
         .filter(|(name, shown, _)| all || (usual && *shown == Shown::Always) || asked(name))
         .map(|(name, _, write)| {
-            let mut lines = Lines(format!("# {name}\r\n"));
+            let mut lines = Lines::new(name);
             write(&facts, &mut lines);
-            lines.0
+            lines.into_text()
         })
         .collect();
     texts.join("\r\n")

@@ -1,6 +1,6 @@
 //! The sections about what is stored, and where it stands.
 
-use super::{Facts, Lines};
+use super::section::{Facts, Lines};
 use crate::session::{ClusterShard, ShardFacts};
 use replica::DiskState;
 

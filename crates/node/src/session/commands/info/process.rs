@@ -1,7 +1,7 @@
 //! The sections about the process and its clients.
 
-use super::{Facts, Lines, REDIS_VERSION};
-use crate::stats::memory::human;
+use super::section::{Facts, Lines, human};
+use crate::session::REDIS_VERSION;
 
 fn uptime_s(facts: &Facts<'_>) -> u64 {
     (facts.host.now_us() / 1000).saturating_sub(facts.node.started_ms) / 1000

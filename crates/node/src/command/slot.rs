@@ -1,6 +1,7 @@
 //! CLUSTER COUNTKEYSINSLOT and GETKEYSINSLOT: questions to the shard of a slot.
 
-use crate::command::{Call, Outcome};
+use super::call::{HandlerRow, Outcome, ShardCall, shard};
+use crate::RecordRange;
 use resp::parse_integer;
 use vocab::{SLOT_COUNT, Slot, slot_of};
 
@@ -9,8 +10,11 @@ const STEP: usize = 512;
 
 const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 
+pub(super) const ROWS: &[HandlerRow] =
+    &[shard("CLUSTER|COUNTKEYSINSLOT", count_keys), shard("CLUSTER|GETKEYSINSLOT", get_keys)];
+
 /// The slot that such a request names, if all its arguments are right.
-pub(in crate::session) fn slot_argument(args: &[&[u8]]) -> Result<Slot, &'static str> {
+pub(crate) fn slot_argument(args: &[&[u8]]) -> Result<Slot, &'static str> {
     let slot = parse_integer(args[2]).ok_or(NOT_INTEGER)?;
     let count = args.get(3).map(|count| parse_integer(count).ok_or(NOT_INTEGER)).transpose()?;
     match u16::try_from(slot) {
@@ -20,7 +24,7 @@ pub(in crate::session) fn slot_argument(args: &[&[u8]]) -> Result<Slot, &'static
     }
 }
 
-pub(super) fn count_keys(call: &mut Call<'_>) -> Outcome {
+fn count_keys(call: &mut ShardCall<'_>) -> Outcome {
     let slot = slot_argument(call.args)?;
     let count = call.space.keys_in_slot(slot)?;
     call.reply.int(count as i64);
@@ -28,14 +32,14 @@ pub(super) fn count_keys(call: &mut Call<'_>) -> Outcome {
 }
 
 /// The tree is ordered by key, not by slot: this looks at the shard's keys until it has enough.
-pub(super) fn get_keys(call: &mut Call<'_>) -> Outcome {
+fn get_keys(call: &mut ShardCall<'_>) -> Outcome {
     let slot = slot_argument(call.args)?;
     let wanted = call.args.get(3).and_then(|count| parse_integer(count)).map_or(0, |n| n as usize);
     let wanted = wanted.min(call.space.keys_in_slot(slot)? as usize);
     let mut found: Vec<Vec<u8>> = Vec::new();
     let mut start = Vec::new();
     while found.len() < wanted {
-        let keys = call.space.scan(&start, &[], false, STEP)?;
+        let keys = call.space.heads(&RecordRange::heads(&start, &[], STEP))?;
         let Some((last, _)) = keys.last() else { break };
         start = [last, &b"\0"[..]].concat();
         let room = wanted - found.len();

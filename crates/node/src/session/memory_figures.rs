@@ -1,6 +1,6 @@
 //! Where the memory of a node goes.
 
-use crate::session::Host;
+use super::host::Host;
 
 /// Figures of memory, in bytes but for `keys`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,27 +44,5 @@ impl MemoryFigures {
     #[must_use]
     pub fn dataset_bytes(&self) -> u64 {
         self.cache_bytes + self.memtable_bytes
-    }
-}
-
-/// A number of bytes as people read it, in the form of Redis: `1.50M`.
-#[must_use]
-pub(super) fn human(bytes: u64) -> String {
-    let units = [(1u64 << 40, 'T'), (1 << 30, 'G'), (1 << 20, 'M'), (1 << 10, 'K')];
-    match units.into_iter().find(|(unit, _)| bytes >= *unit) {
-        Some((unit, letter)) => format!("{:.2}{letter}", bytes as f64 / unit as f64),
-        None => format!("{bytes}B"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::human;
-
-    #[test]
-    fn human_sizes() {
-        for (bytes, text) in [(0, "0B"), (1023, "1023B"), (1024, "1.00K"), (1_572_864, "1.50M"), (5 << 40, "5.00T")] {
-            assert_eq!(human(bytes), text);
-        }
     }
 }

@@ -1,0 +1,18 @@
+//! Why data cannot be read.
+
+/// Why a command could not see what it needs. Never to be answered as "not found".
+#[derive(Debug)]
+pub enum Fault {
+    /// The value is not in memory: run the command again where it may wait for the disk.
+    WouldBlock,
+    /// Storage failed.
+    Storage(storage::Error),
+    /// The shard is elsewhere, and its leader could not be asked or has refused: the text of the error reply.
+    Remote(String),
+}
+
+impl From<storage::Error> for Fault {
+    fn from(error: storage::Error) -> Self {
+        Self::Storage(error)
+    }
+}

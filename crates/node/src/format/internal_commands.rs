@@ -1,0 +1,6 @@
+//! Names of commands that nodes send each other and clients cannot send: they are not in the command table.
+
+/// Asks the leader of a shard for a page of its keys.
+pub(crate) const SHARD_PAGE: &[u8] = b"KV.PART";
+/// Writes a part of a large collection that is being copied.
+pub const STAGE: &[u8] = b"KV.STAGE";

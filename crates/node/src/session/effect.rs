@@ -1,0 +1,37 @@
+//! What the shell does after a command of the session.
+
+use resp::table::CommandId;
+
+/// What the shell does once the reply is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    None,
+    /// Holds this connection's reply, and its later requests, back for so long. Other connections go on.
+    ReplyAfter {
+        /// How long, in µs.
+        us: u64,
+        /// The command that asked for it.
+        command: CommandId,
+    },
+    /// Ends the process; nothing is answered.
+    Shutdown {
+        /// Without waiting for what is under way.
+        now: bool,
+        /// Even if something cannot be finished.
+        force: bool,
+    },
+}
+
+impl Effect {
+    /// Both, as far as there are two.
+    pub(super) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::None, effect) | (effect, Self::None) => effect,
+            (Self::ReplyAfter { us: a, command }, Self::ReplyAfter { us: b, .. }) => {
+                Self::ReplyAfter { us: a.saturating_add(b), command }
+            }
+            (shutdown @ Self::Shutdown { .. }, _) | (_, shutdown @ Self::Shutdown { .. }) => shutdown,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What MULTI has queued.
+
+use crate::admission::ITEM_BYTES_MAX;
+use crate::format::entry::EncodedCommand;
+use crate::{KeyHash, RequestKeys};
+use resp::table::CommandSpec;
+use vocab::{Slot, limits};
+
+/// What a transaction takes in an entry beside its commands and watches, at most.
+const HEAD_BYTES_MAX: usize = 32;
+
+#[derive(Clone, Debug)]
+pub(super) struct Queued {
+    pub(super) spec: &'static CommandSpec,
+    pub(super) command: EncodedCommand,
+    /// Whether the session answers it itself, rather than the shard.
+    pub(super) by_session: bool,
+}
+
+/// The commands between MULTI and EXEC.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    commands: Vec<Queued>,
+    /// What the commands take in an entry.
+    bytes: usize,
+    /// The hashes of the commands' keys.
+    keys: Vec<KeyHash>,
+    /// The slot of the keys so far.
+    slot: Option<Slot>,
+    crosses_slots: bool,
+    spoiled: bool,
+}
+
+impl Queue {
+    pub(super) fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    pub(super) fn spoil(&mut self) {
+        // What has been queued can never run: it need not take memory until EXEC.
+        *self = Self { spoiled: true, ..Self::default() };
+    }
+
+    pub(super) fn spoiled(&self) -> bool {
+        self.spoiled
+    }
+
+    pub(super) fn has_writes(&self) -> bool {
+        self.commands.iter().any(|queued| queued.spec.is_write())
+    }
+
+    /// Adds a command; the error is the text of the reply.
+    pub(super) fn push(
+        &mut self,
+        spec: &'static CommandSpec,
+        by_session: bool,
+        keys: RequestKeys,
+        args: &[&[u8]],
+        watched_bytes: usize,
+    ) -> Result<(), &'static str> {
+        if self.spoiled {
+            return Ok(());
+        }
+        let command = EncodedCommand::of(spec, args);
+        self.bytes += command.bytes();
+        let bytes = self.bytes + HEAD_BYTES_MAX + watched_bytes;
+        if self.commands.len() >= limits::TRANSACTION_COMMANDS_MAX || bytes > ITEM_BYTES_MAX {
+            return Err("ERR the transaction is too large");
+        }
+        if let Some(slot) = keys.slot {
+            self.crosses_slots |= *self.slot.get_or_insert(slot) != slot;
+        }
+        self.keys.extend(keys.hashes);
+        self.commands.push(Queued { spec, command, by_session });
+        Ok(())
+    }
+
+    /// What has been queued; the error means that its keys, watched ones included, are of more than one slot.
+    pub(super) fn into_parts(self, watched: Option<Slot>) -> Result<QueuedParts, ()> {
+        let slot = self.slot.or(watched);
+        if self.crosses_slots || watched.is_some_and(|watched| Some(watched) != slot) {
+            return Err(());
+        }
+        Ok(QueuedParts { commands: self.commands, keys: self.keys, slot })
+    }
+}
+
+/// What MULTI has queued, of one slot.
+pub(super) struct QueuedParts {
+    pub(super) commands: Vec<Queued>,
+    /// The hashes of the commands' keys.
+    pub(super) keys: Vec<KeyHash>,
+    /// The slot of all keys, if there are any.
+    pub(super) slot: Option<Slot>,
+}

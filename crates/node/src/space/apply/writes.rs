@@ -1,0 +1,340 @@
+//! The writes of one entry, above the tree that does not have them yet: one for each tree key, a later write in place of
+//! an earlier one.
+
+use crate::format::keys;
+use crate::view::{ShardView, live};
+use crate::{Evaluation, Fault, Record, Rows};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use storage::{PutMode, Slice, Span, WriteBatch};
+use vocab::{Slot, slot_of};
+
+type Overlay = BTreeMap<Slice, Option<Slice>>;
+
+/// The writes of one entry, with what they change of the shard's counters.
+pub(super) struct EntryWrites<'a> {
+    view: &'a ShardView,
+    /// The time of the entry.
+    now_ms: u64,
+    evaluation: Evaluation,
+    overlay: Overlay,
+    /// Prefixes of the rows of collections that are gone.
+    drops: Vec<Slice>,
+    /// How many keys came and went, by slot.
+    counts: BTreeMap<Slot, i64>,
+    /// How many keys got an expiry, less those that lost it, by slot.
+    expiring: BTreeMap<Slot, i64>,
+    /// Keys that went, or were replaced, after their time had come.
+    expired: u64,
+    /// Keys that were not there when they were written.
+    made: Vec<Vec<u8>>,
+    tree_key: Vec<u8>,
+    /// What takes back the writes since `begin_attempt`.
+    undo: Option<Undo>,
+}
+
+/// What has been changed since an attempt began, oldest first.
+#[derive(Default)]
+struct Undo {
+    /// Tree keys, and what the entry had written there before.
+    rows: Vec<(Slice, Option<Option<Slice>>)>,
+    counts: Vec<(Slot, i64)>,
+    expiring: Vec<(Slot, i64)>,
+    expired: u64,
+    made: usize,
+    drops: usize,
+}
+
+impl<'a> EntryWrites<'a> {
+    /// An entry that has written nothing.
+    pub(super) fn new(view: &'a ShardView, now_ms: u64, evaluation: Evaluation) -> Self {
+        Self {
+            view,
+            now_ms,
+            evaluation,
+            overlay: Overlay::new(),
+            drops: Vec::new(),
+            counts: BTreeMap::new(),
+            expiring: BTreeMap::new(),
+            expired: 0,
+            made: Vec::new(),
+            tree_key: Vec::new(),
+            undo: None,
+        }
+    }
+
+    /// The shard.
+    pub(super) fn view(&self) -> &'a ShardView {
+        self.view
+    }
+
+    /// The time of the entry, in ms since the epoch.
+    pub(super) fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// By which rules the entry is evaluated.
+    pub(super) fn evaluation(&self) -> Evaluation {
+        self.evaluation
+    }
+
+    /// What is written from here on can be taken back. Attempts do not nest.
+    pub(super) fn begin_attempt(&mut self) {
+        assert!(self.undo.is_none(), "one item is evaluated at a time");
+        self.undo =
+            Some(Undo { expired: self.expired, made: self.made.len(), drops: self.drops.len(), ..Undo::default() });
+    }
+
+    /// Keeps what was written since `begin_attempt`, or takes it back.
+    pub(super) fn end_attempt(&mut self, keep: bool) {
+        let undo = self.undo.take().expect("an attempt was begun");
+        if keep {
+            return;
+        }
+        for (tree_key, before) in undo.rows.into_iter().rev() {
+            match before {
+                Some(value) => _ = self.overlay.insert(tree_key, value),
+                None => _ = self.overlay.remove(&tree_key),
+            }
+        }
+        undo.counts.into_iter().for_each(|(slot, by)| *self.counts.entry(slot).or_default() -= by);
+        undo.expiring.into_iter().for_each(|(slot, by)| *self.expiring.entry(slot).or_default() -= by);
+        self.expired = undo.expired;
+        self.made.truncate(undo.made);
+        self.drops.truncate(undo.drops);
+    }
+
+    /// What the entry wrote so far.
+    #[cfg(test)]
+    pub(super) fn rows(&self) -> &BTreeMap<Slice, Option<Slice>> {
+        &self.overlay
+    }
+
+    /// Writes all to the row cache and the tree as entry `index`, and makes it visible.
+    ///
+    /// The cache goes first: a reader whose index is older takes no row that is newer and reads the tree instead, so
+    /// all readers see the entry from one moment on, that at which the tree shows it.
+    pub(super) fn commit(self, index: u64) {
+        let shard = self.view.id().0;
+        self.view.begin_write(index);
+        self.view.expect_rows(self.counts.keys().copied());
+        if self.view.absent().any() {
+            self.made.iter().for_each(|key| self.view.absent().made(key));
+        }
+        for (tree_key, value) in &self.overlay {
+            if let Some(key) = keys::key_of_record(tree_key) {
+                self.view.cache().put(shard, key, value.as_ref(), PutMode::Allocate);
+            }
+        }
+        let writes = self.overlay.into_iter().collect();
+        self.view.engine().apply(index, WriteBatch { writes, drops: self.drops });
+        for (slot, by) in self.counts {
+            self.view.counters().change(slot, by);
+        }
+        for (slot, by) in self.expiring {
+            self.view.counters().change_expiring(slot, by);
+        }
+        self.view.expired(self.expired);
+        self.view.clock().reach(self.now_ms);
+    }
+
+    /// The record of `key`, whether or not its time has come.
+    pub(super) fn record(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+        keys::record_into(&mut self.tree_key, key);
+        let found = match self.overlay.get(self.tree_key.as_slice()) {
+            Some(written) => written.clone(),
+            None => {
+                let shard = self.view.id().0;
+                match self.view.cache().get(shard, key) {
+                    Ok(row) => (!row.is_empty()).then_some(row),
+                    Err(_) => self.view.engine().get(&self.tree_key)?,
+                }
+            }
+        };
+        found.map(|bytes| self.view.decode(bytes)).transpose()
+    }
+
+    /// A row that is no record.
+    pub(super) fn row(&self, tree_key: &[u8]) -> Result<Option<Slice>, Fault> {
+        match self.overlay.get(tree_key) {
+            Some(written) => Ok(written.clone()),
+            None => Ok(self.view.engine().get(tree_key)?),
+        }
+    }
+
+    /// Writes a row that is no record, or removes it.
+    pub(super) fn write(&mut self, tree_key: &[u8], value: Option<Slice>) {
+        self.write_row(Slice::from(tree_key), value);
+    }
+
+    /// As `write`.
+    pub(super) fn write_row(&mut self, tree_key: Slice, value: Option<Slice>) {
+        if let Some(undo) = &mut self.undo {
+            let before = self.overlay.insert(tree_key.clone(), value);
+            undo.rows.push((tree_key, before));
+        } else {
+            self.overlay.insert(tree_key, value);
+        }
+    }
+
+    /// Drops all rows whose keys begin so.
+    pub(super) fn drop_rows(&mut self, prefix: &[u8]) {
+        self.drops.push(Slice::from(prefix));
+    }
+
+    /// Writes a record: keeps the key count, the expiry index and the elements of what it replaces in order.
+    pub(super) fn put(&mut self, key: &[u8], record: &Record) -> Result<(), Fault> {
+        let old = self.record(key)?;
+        let tree_key = Slice::from(self.tree_key.as_slice());
+        let (old_expiry, old_rows) = old.as_ref().map_or((None, None), |old| {
+            let view = old.view();
+            (view.expire_at_ms, view.rows(key))
+        });
+        let expiry = record.view().expire_at_ms;
+        let there = old.as_ref().is_some_and(|old| old.view().expire_at_ms.is_none_or(|at_ms| at_ms > self.now_ms));
+        if !there && self.view.absent().any() {
+            self.made.push(key.to_vec());
+        }
+        if old.is_none() {
+            self.count(slot_of(key), 1);
+        }
+        if old_expiry != expiry {
+            if let Some(at_ms) = old_expiry {
+                self.unschedule(at_ms, key);
+            }
+            if let Some(at_ms) = expiry {
+                self.count_expiring(slot_of(key), 1);
+                self.write(&keys::expiry(at_ms, key), Some(Slice::from(&[][..])));
+                self.view.expires_at(at_ms);
+            }
+        }
+        if let Some(old_rows) = old_rows
+            && record.view().rows(key).is_none_or(|rows| rows.prefix != old_rows.prefix)
+        {
+            self.discard_elements(old_rows);
+        }
+        self.write_row(tree_key, Some(record.bytes().clone()));
+        Ok(())
+    }
+
+    /// Removes the record of `key` and its elements; true if it was live.
+    pub(super) fn delete(&mut self, key: &[u8]) -> Result<bool, Fault> {
+        let Some(record) = self.record(key)? else { return Ok(false) };
+        self.remove(key, &record);
+        Ok(live(Some(record), self.now_ms).is_some())
+    }
+
+    /// Removes a record that is there: its count, its place in the expiry index, and its elements in the background.
+    pub(super) fn remove(&mut self, key: &[u8], record: &Record) {
+        if let Some(rows) = record.view().rows(key) {
+            self.discard_elements(rows);
+        }
+        self.remove_record(key, record);
+    }
+
+    /// The same, and leaves its elements.
+    pub(super) fn remove_record(&mut self, key: &[u8], record: &Record) {
+        self.count(slot_of(key), -1);
+        if let Some(at_ms) = record.view().expire_at_ms {
+            self.unschedule(at_ms, key);
+        }
+        self.write(&keys::record(key), None);
+    }
+
+    /// So many keys of a slot came, or went.
+    fn count(&mut self, slot: Slot, by: i64) {
+        *self.counts.entry(slot).or_default() += by;
+        if let Some(undo) = &mut self.undo {
+            undo.counts.push((slot, by));
+        }
+    }
+
+    /// So many keys of a slot got an expiry, or lost it.
+    fn count_expiring(&mut self, slot: Slot, by: i64) {
+        *self.expiring.entry(slot).or_default() += by;
+        if let Some(undo) = &mut self.undo {
+            undo.expiring.push((slot, by));
+        }
+    }
+
+    /// Takes a key that was to expire at `at_ms` out of the expiry index.
+    fn unschedule(&mut self, at_ms: u64, key: &[u8]) {
+        self.count_expiring(slot_of(key), -1);
+        self.expired += u64::from(at_ms <= self.now_ms);
+        self.write(&keys::expiry(at_ms, key), None);
+    }
+
+    fn discard_elements(&mut self, rows: Rows) {
+        // An id is used once, so the rows below it can go at once.
+        if self.evaluation == Evaluation::Second || keys::has_id(&rows.prefix) {
+            self.drops.push(Slice::from(rows.prefix));
+        } else {
+            self.write(&keys::garbage(&rows.prefix), Some(Slice::from(&[][..])));
+            self.view.garbage(true);
+        }
+    }
+
+    /// Up to `limit` rows of `span`: the tree's with the entry's own writes above them.
+    pub(super) fn merged(&self, span: &Span, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
+        if !span.end.is_empty() && span.start >= span.end {
+            return Ok(Vec::new());
+        }
+        let snapshot = self.view.snapshot();
+        let mut tree = snapshot.iter(span.clone(), false);
+        let mut written = self.written(span).peekable();
+        let mut found = Vec::new();
+        let mut at = tree.next().transpose()?;
+        while found.len() < limit {
+            let written = match &at {
+                None => written.next(),
+                Some((key, _)) => written.next_if(|(other, _)| *other <= key),
+            };
+            let Some((key, value)) = written else {
+                let Some(row) = at.take() else { break };
+                found.push(row);
+                at = tree.next().transpose()?;
+                continue;
+            };
+            if at.as_ref().is_some_and(|(other, _)| other == key) {
+                at = tree.next().transpose()?;
+            }
+            found.extend(value.clone().map(|value| (key.clone(), value)));
+        }
+        Ok(found)
+    }
+
+    /// Up to `limit` keys of the rows of `span`, likewise. Reads no values.
+    pub(super) fn merged_keys(&self, span: &Span, limit: usize) -> Result<Vec<Slice>, Fault> {
+        if !span.end.is_empty() && span.start >= span.end {
+            return Ok(Vec::new());
+        }
+        let snapshot = self.view.snapshot();
+        let mut tree = snapshot.cursor(span.clone(), false);
+        let mut written = self.written(span).peekable();
+        let mut found = Vec::new();
+        let mut at = tree.advance()?;
+        while found.len() < limit {
+            let written = match &at {
+                None => written.next(),
+                Some(key) => written.next_if(|(other, _)| *other <= key),
+            };
+            let Some((key, value)) = written else {
+                let Some(key) = at.take() else { break };
+                found.push(key);
+                at = tree.advance()?;
+                continue;
+            };
+            if at.as_ref() == Some(key) {
+                at = tree.advance()?;
+            }
+            found.extend(value.is_some().then(|| key.clone()));
+        }
+        Ok(found)
+    }
+
+    /// What the entry wrote within a span, removals included, in order.
+    fn written(&self, span: &Span) -> impl Iterator<Item = (&Slice, &Option<Slice>)> {
+        let end = if span.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(&span.end[..]) };
+        self.overlay.range::<[u8], _>((Bound::Included(&span.start[..]), end))
+    }
+}
