@@ -7,6 +7,9 @@ use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
 
 /// How often progress is shown.
@@ -15,6 +18,8 @@ const PROGRESS: Duration = Duration::from_millis(500);
 const PROGRESS_IN_A_LOG: Duration = Duration::from_secs(30);
 /// Lines of the trace that a failure is reported with.
 const LAST_LINES: usize = 40;
+/// Stack of a thread that runs seeds, in bytes.
+const STACK_BYTES: usize = 16 << 20;
 
 const AFTER: &str = "\
 A run has N steps with faults; then all faults stop, and everything must heal. The same seed with the same steps is the
@@ -23,6 +28,7 @@ same run, byte for byte. A failure prints its seed, the step, what was found and
 Examples:
   basalt sim                                  one run of seed 1
   basalt sim --seed 7 --seeds 1000            seeds 7 to 1006
+  basalt sim --seeds 20000 --jobs 2           many seeds on two processors, with a summary at the end
   basalt sim --forever                        hunt until something is found
   basalt sim --seed 7 --trace seven.txt       write down everything that happens
   basalt sim --seeds 200 --bug skip-fsync     show that the checkers find a bug
@@ -50,7 +56,7 @@ pub struct SimOptions {
     #[arg(long, value_name = "S")]
     seconds: Option<u64>,
     /// Write a line for every event to this file (of the last seed)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "jobs")]
     trace: Option<PathBuf>,
     /// Put a bug in, and end when it is found
     #[arg(long, value_name = "NAME", value_parser = bug, long_help = bug_help())]
@@ -61,6 +67,9 @@ pub struct SimOptions {
     /// Go on after a failure
     #[arg(long)]
     keep_going: bool,
+    /// How many seeds run at the same time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: u16,
 }
 
 fn bug(text: &str) -> Result<Bug, String> {
@@ -76,8 +85,12 @@ fn bug_help() -> String {
 struct Tally {
     begun: Instant,
     shown: Instant,
+    /// How many runs there are to be, if that is known.
+    wanted: Option<u64>,
     runs: u64,
-    failed: u64,
+    failed: Vec<u64>,
+    /// The sum of the hashes of all traces: two programs that do the same have the same.
+    digest: u64,
     steps: u64,
     virtual_us: u64,
     requests: u64,
@@ -89,14 +102,16 @@ struct Tally {
 }
 
 impl Tally {
-    fn new() -> Self {
+    fn new(wanted: Option<u64>) -> Self {
         let now = Instant::now();
         let zero = 0;
         Self {
             begun: now,
             shown: now,
+            wanted,
             runs: zero,
-            failed: zero,
+            failed: Vec::new(),
+            digest: zero,
             steps: zero,
             virtual_us: zero,
             requests: zero,
@@ -110,7 +125,8 @@ impl Tally {
 
     fn add(&mut self, report: &Report) {
         self.runs += 1;
-        self.failed += u64::from(report.failure.is_some());
+        self.failed.extend(report.failure.is_some().then_some(report.seed));
+        self.digest = self.digest.wrapping_add(report.hash);
         self.steps += report.steps;
         self.virtual_us += report.virtual_us;
         self.requests += report.counts.answered;
@@ -121,15 +137,40 @@ impl Tally {
         self.splits += report.counts.splits;
     }
 
-    fn line(&self) -> String {
-        let wall = self.begun.elapsed().as_secs_f64();
+    fn seconds(&self) -> f64 {
+        self.begun.elapsed().as_secs_f64().max(1e-3)
+    }
+
+    fn rate(&self) -> f64 {
+        self.runs as f64 / self.seconds()
+    }
+
+    fn progress(&self) -> String {
+        let rate = self.rate();
+        let failed = self.failed.len();
+        match self.wanted {
+            Some(wanted) if rate > 0.0 => {
+                let left = wanted.saturating_sub(self.runs) as f64 / rate;
+                let (minutes, seconds) = (left as u64 / 60, left as u64 % 60);
+                format!(
+                    "{} of {wanted} seeds, {failed} failed, {rate:.1} seeds/s, {minutes} min {seconds} s left",
+                    self.runs
+                )
+            }
+            _ => format!("{} seeds, {failed} failed, {rate:.1} seeds/s", self.runs),
+        }
+    }
+
+    fn summary(&self) -> String {
+        let wall = self.seconds();
         let hours = self.virtual_us as f64 / 3.6e9;
         format!(
-            "{} seeds, {} failed, {:.2} h simulated in {wall:.0} s: {:.0} h/h, {:.0} k events/s; {} requests, {} elections, \
-             {} crashes, {} snapshots, {} changes of the map, {} splits",
+            "{} seeds, {} failed, {:.2} h simulated in {wall:.0} s: {:.1} seeds/s, {:.0} h/h, {:.0} k events/s; {} requests, \
+             {} elections, {} crashes, {} snapshots, {} changes of the map, {} splits; digest {:016x}",
             self.runs,
-            self.failed,
+            self.failed.len(),
             hours,
+            self.rate(),
             hours * 3600.0 / wall,
             self.steps as f64 / wall / 1000.0,
             self.requests,
@@ -138,6 +179,7 @@ impl Tally {
             self.snapshots,
             self.changes,
             self.splits,
+            self.digest,
         )
     }
 
@@ -147,57 +189,132 @@ impl Tally {
         if self.shown.elapsed() >= interval {
             self.shown = Instant::now();
             if terminal {
-                remark(format_args!("\r\x1b[K{}", self.line()));
+                remark(format_args!("\r\x1b[K{}", self.progress()));
             } else {
-                bench::note!("{}", self.line());
+                bench::note!("{}", self.progress());
             }
         }
     }
 }
 
+/// The seeds that are still to be run, shared by the threads that run them.
+struct Seeds {
+    next: AtomicU64,
+    end: u64,
+    stopped: AtomicBool,
+}
+
+impl Seeds {
+    fn of(options: &SimOptions) -> Self {
+        let end = if options.forever { u64::MAX } else { options.seed.saturating_add(options.seeds) };
+        Self { next: AtomicU64::new(options.seed), end, stopped: AtomicBool::new(false) }
+    }
+
+    fn take(&self) -> Option<u64> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return None;
+        }
+        Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < self.end)
+    }
+
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Runs seeds until there is a reason to stop.
 pub fn run(options: &SimOptions) -> ExitCode {
-    let terminal = std::io::stderr().is_terminal();
-    let mut tally = Tally::new();
-    let mut seed = options.seed;
-    let until = options.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let printed = loop {
-        let trace = match open_trace(options) {
-            Ok(trace) => trace,
-            Err(e) => {
-                bench::note!("basalt sim: {e}");
-                return ExitCode::FAILURE;
+    // What nodes log is of virtual time, and of many of them at once: the trace has it.
+    log::set_max_level(log::LevelFilter::Off);
+    let seeds = Seeds::of(options);
+    let mut tally = Tally::new((!options.forever).then_some(options.seeds));
+    let outcome = std::thread::scope(|scope| {
+        let (sender, reports) = channel();
+        let begun = (0..options.jobs).try_for_each(|_| spawn(scope, options, &seeds, sender.clone()));
+        drop(sender);
+        let outcome = begun.and_then(|()| follow(options, &reports, &mut tally));
+        seeds.stop();
+        outcome
+    });
+    let printed = outcome.and_then(|()| print(&last_words(&tally, options)).map(drop));
+    if let Err(e) = printed {
+        bench::note!("basalt sim: {e}");
+        return ExitCode::FAILURE;
+    }
+    if tally.failed.is_empty() == options.bug.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+type Outcome = std::io::Result<Report>;
+
+/// Starts a thread that runs seeds.
+fn spawn<'a>(
+    scope: &'a Scope<'a, '_>,
+    options: &'a SimOptions,
+    seeds: &'a Seeds,
+    sender: Sender<Outcome>,
+) -> std::io::Result<()> {
+    let run = move || {
+        while let Some(seed) = seeds.take() {
+            let outcome = open_trace(options).map(|trace| {
+                let nodes = options.nodes.map(usize::from);
+                ::sim::run(RunOptions { seed, steps: options.steps, bug: options.bug, nodes, trace })
+            });
+            if sender.send(outcome).is_err() {
+                return;
             }
+        }
+    };
+    Builder::new().name("sim".to_owned()).stack_size(STACK_BYTES).spawn_scoped(scope, run).map(drop)
+}
+
+/// Prints what runs come to, until all have ended or one has found something.
+fn follow(options: &SimOptions, reports: &Receiver<Outcome>, tally: &mut Tally) -> std::io::Result<()> {
+    let terminal = std::io::stderr().is_terminal();
+    let until = options.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    loop {
+        let report = match reports.recv_timeout(PROGRESS) {
+            Ok(report) => report?,
+            Err(RecvTimeoutError::Timeout) => {
+                tally.show(terminal);
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
         };
-        let report = ::sim::run(RunOptions {
-            seed,
-            steps: options.steps,
-            bug: options.bug,
-            nodes: options.nodes.map(usize::from),
-            trace,
-        });
         tally.add(&report);
         tally.show(terminal);
         if terminal && (report.failure.is_some() || options.seeds == 1) {
             remark(format_args!("\r\x1b[K"));
         }
-        let printed = print(&outcome(&report, options));
+        print(&outcome(&report, options))?;
         let found = report.failure.is_some() && !options.keep_going;
-        seed += 1;
-        let all = !options.forever && tally.runs >= options.seeds;
-        if printed.is_err() || found || all || until.is_some_and(|until| Instant::now() >= until) {
-            break printed;
+        if found || until.is_some_and(|until| Instant::now() >= until) {
+            break;
         }
-    };
+    }
     if terminal {
         remark(format_args!("\r\x1b[K"));
     }
-    let printed = printed.and_then(|_| print(&format!("{}\n", tally.line())));
-    if let Err(e) = printed {
-        bench::note!("basalt sim: {e}");
-        return ExitCode::FAILURE;
+    Ok(())
+}
+
+/// The sum of all runs, and how to see the first failure again.
+fn last_words(tally: &Tally, options: &SimOptions) -> String {
+    let mut text = format!("{}\n", tally.summary());
+    if tally.runs > 1
+        && let Some(first) = tally.failed.iter().min()
+    {
+        let seeds: Vec<String> = tally.failed.iter().map(u64::to_string).collect();
+        text += &format!("failed: {}\nagain: {}\n", seeds.join(" "), again(*first, options));
     }
-    if (tally.failed > 0) == options.bug.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    text
+}
+
+/// The command that runs a seed again.
+fn again(seed: u64, options: &SimOptions) -> String {
+    let nodes = options.nodes.map_or(String::new(), |nodes| format!(" --nodes {nodes}"));
+    let bug = options.bug.and_then(|bug| BUGS.iter().find(|(_, known)| *known == bug));
+    let bug = bug.map_or(String::new(), |(name, _)| format!(" --bug {name}"));
+    format!("basalt sim --seed {seed} --steps {}{nodes}{bug} --trace trace.txt", options.steps)
 }
 
 fn open_trace(options: &SimOptions) -> std::io::Result<Option<Box<dyn Write>>> {
@@ -216,9 +333,7 @@ fn outcome(report: &Report, options: &SimOptions) -> String {
             text += &format!("  {line}\n");
         }
         text += &format!("{}\n", failure.what);
-        let nodes = options.nodes.map_or(String::new(), |nodes| format!(" --nodes {nodes}"));
-        text +=
-            &format!("again: basalt sim --seed {} --steps {}{nodes} --trace trace.txt\n", report.seed, options.steps);
+        text += &format!("again: {}\n", again(report.seed, options));
     }
     if options.seeds == 1 && !options.forever {
         text += &format!("seed {}: {} steps, trace {:016x}\n", report.seed, report.steps, report.hash);

@@ -4,15 +4,13 @@ use crate::client_read::RunningRead;
 use crate::effects::Prefetch;
 use crate::fork::Fork;
 use crate::history::Answer;
+use crate::places::Place;
 use crate::request::Request;
 use cluster::{Change, Map};
 use node::SnapshotTask;
 use node::peer::{Order, PeerMessage};
 use std::fmt;
 use vocab::{NodeId, ShardId};
-
-/// A node's number in a run, from 0.
-pub type Place = usize;
 
 /// An event of the simulated world.
 pub enum Event {

@@ -4,10 +4,15 @@
 //! crashes that lose unsynced writes are the only way in which data goes.
 
 use crate::chance::Chance;
+use crate::checkers::Outcome;
 use crate::clock::DRIFT_PER_MILLE_MAX;
-use crate::event::{Event, Place};
-use crate::schedule::{MILLISECOND, Micros, SECOND};
-use crate::world::{Outcome, World};
+use crate::control;
+use crate::event::Event;
+use crate::operator::{self, Operator};
+use crate::places::Place;
+use crate::plan;
+use crate::schedule::MILLISECOND;
+use crate::store::Store;
 
 const YEAR_MS: i64 = 365 * 24 * 3_600_000;
 
@@ -33,143 +38,152 @@ enum Fault {
     Destroy,
 }
 
-impl World {
-    /// Something goes wrong.
-    pub(crate) fn fault(&mut self) -> Outcome {
-        if self.healing {
-            return Ok(());
-        }
-        let every = self.prng.between(1, 2 * self.plan.fault_every_ms) * MILLISECOND;
-        self.schedule.after(every, Event::Fault);
-        let faults = self.plan.faults;
-        let kinds = [
-            (faults.network, &[Fault::Degrade, Fault::Partition, Fault::Partition, Fault::OneWay][..]),
-            (faults.crashes, &[Fault::Crash, Fault::Crash, Fault::Crash, Fault::CrashAll]),
-            (faults.pauses, &[Fault::Pause, Fault::Pause]),
-            (faults.clocks, &[Fault::Jump, Fault::Drift]),
-            (faults.disks, &[Fault::SlowDisk, Fault::SlowDisk, Fault::FullDisk, Fault::FailingDisk]),
-            (faults.changes, &[Fault::Transfer, Fault::Plan]),
-            (faults.splits, &[Fault::Split]),
-            (faults.damage, &[Fault::Damage]),
-            (faults.deaths, &[Fault::Kill]),
-            (faults.disaster, &[Fault::Destroy]),
+/// The faults of a run, and how often each kind comes.
+pub struct FaultSchedule {
+    /// One of these happens at a time; those that stand here more than once, more often.
+    kinds: Vec<Fault>,
+}
+
+impl FaultSchedule {
+    /// The faults that a plan allows.
+    #[must_use]
+    pub fn new(kinds: &plan::Faults) -> Self {
+        let all = [
+            (kinds.network, &[Fault::Degrade, Fault::Partition, Fault::Partition, Fault::OneWay][..]),
+            (kinds.crashes, &[Fault::Crash, Fault::Crash, Fault::Crash, Fault::CrashAll]),
+            (kinds.pauses, &[Fault::Pause, Fault::Pause]),
+            (kinds.clocks, &[Fault::Jump, Fault::Drift]),
+            (kinds.disks, &[Fault::SlowDisk, Fault::SlowDisk, Fault::FullDisk, Fault::FailingDisk]),
+            (kinds.changes, &[Fault::Transfer, Fault::Plan]),
+            (kinds.splits, &[Fault::Split]),
+            (kinds.damage, &[Fault::Damage]),
+            (kinds.deaths, &[Fault::Kill]),
+            (kinds.disaster, &[Fault::Destroy]),
         ];
-        let kinds: Vec<Fault> =
-            kinds.iter().filter(|(on, _)| *on).flat_map(|(_, kinds)| kinds.iter().copied()).collect();
-        if kinds.is_empty() {
+        Self { kinds: all.iter().filter(|(on, _)| *on).flat_map(|(_, kinds)| kinds.iter().copied()).collect() }
+    }
+
+    /// Something goes wrong, and the next fault is set for later.
+    pub fn strike(&self, store: &mut Store, operator: &mut Operator) -> Outcome {
+        if store.env.is_healing() {
             return Ok(());
         }
-        let kind = *self.prng.pick(&kinds);
-        let place = self.prng.below(self.plan.nodes as u64) as usize;
+        let every = store.env.between(1, 2 * store.env.plan().fault_every_ms) * MILLISECOND;
+        store.env.after(every, Event::Fault);
+        if self.kinds.is_empty() {
+            return Ok(());
+        }
+        let kind = *store.env.pick(&self.kinds);
+        let place = store.env.below(store.env.plan().nodes as u64) as usize;
         match kind {
-            Fault::Degrade => self.network.degrade(self.plan.severity),
-            Fault::Partition => self.cut(false),
-            Fault::OneWay => self.cut(true),
-            Fault::Crash => self.crash_for_a_while(place),
-            Fault::CrashAll => (0..self.plan.nodes).for_each(|place| self.crash_for_a_while(place)),
-            Fault::Pause => self.pause(place),
-            Fault::Jump => self.jump(place),
-            Fault::Drift => {
-                let rate = 1000 - DRIFT_PER_MILLE_MAX + self.prng.below(2 * DRIFT_PER_MILLE_MAX + 1);
-                let now = self.now();
-                self.hosts[place].clock.drift(now, rate);
-                self.note(format_args!("the clock of node {} runs at {rate} ‰", place + 1));
+            Fault::Degrade => {
+                let severity = store.env.plan().severity;
+                store.env.network().degrade(severity);
             }
+            Fault::Partition => cut(store, false),
+            Fault::OneWay => cut(store, true),
+            Fault::Crash => store.crash_for_a_while(place),
+            Fault::CrashAll => (0..store.nodes.count()).for_each(|place| store.crash_for_a_while(place)),
+            Fault::Pause => pause(store, place),
+            Fault::Jump => jump(store, place),
+            Fault::Drift => drift(store, place),
             Fault::SlowDisk => {
-                self.hosts[place].disk.slowness = self.prng.between(10, 3000);
-                self.mend_later(place);
+                store.nodes[place].disk.slowness = store.env.between(10, 3000);
+                mend_later(store, place);
             }
             Fault::FullDisk => {
-                self.hosts[place].disk.set_full(true);
-                self.note(format_args!("the disk of node {} is full", place + 1));
-                self.mend_later(place);
+                store.nodes[place].disk.set_full(true);
+                store.env.note(format_args!("the disk of node {} is full", place + 1));
+                mend_later(store, place);
             }
             Fault::FailingDisk => {
-                self.hosts[place].disk.fail();
-                self.note(format_args!("the disk of node {} fails", place + 1));
+                store.nodes[place].disk.fail();
+                store.env.note(format_args!("the disk of node {} fails", place + 1));
             }
-            Fault::Transfer => self.transfer(),
-            Fault::Plan => self.want()?,
-            Fault::Split => self.want_split()?,
-            Fault::Damage => self.damage(place)?,
-            Fault::Kill => self.kill(place),
-            Fault::Destroy => self.destroy(),
+            Fault::Transfer => operator::transfer(store),
+            Fault::Plan => operator.want(store)?,
+            Fault::Split => operator.want_split(store)?,
+            Fault::Damage => operator.damage(store, place),
+            Fault::Kill => operator.kill(store, place),
+            Fault::Destroy => operator.destroy(store),
         }
         Ok(())
     }
+}
 
-    /// A wall clock is set, by seconds or by years, and right again after a while. At any time most are right.
-    fn jump(&mut self, place: Place) {
-        let wrong = self.hosts.iter().filter(|host| !host.clock.is_right()).count();
-        if !self.hosts[place].clock.is_right() || (wrong + 1) * 2 >= self.plan.nodes {
-            return;
+/// A steady clock runs at another rate.
+fn drift(store: &mut Store, place: Place) {
+    let rate = 1000 - DRIFT_PER_MILLE_MAX + store.env.below(2 * DRIFT_PER_MILLE_MAX + 1);
+    store.nodes[place].clock.drift(store.env.now(), rate);
+    store.env.note(format_args!("the clock of node {} runs at {rate} ‰", place + 1));
+}
+
+/// A wall clock is set, by seconds or by years, and right again after a while. At any time most are right.
+fn jump(store: &mut Store, place: Place) {
+    let wrong = store.nodes.iter().filter(|host| !host.clock.is_right()).count();
+    if !store.nodes[place].clock.is_right() || (wrong + 1) * 2 >= store.nodes.count() {
+        return;
+    }
+    let by = store.env.below(20_000) as i64 - 10_000;
+    let by = if store.env.happens(500) { by } else { by * (YEAR_MS / 1000) };
+    store.nodes[place].clock.jump(by);
+    store.env.note(format_args!("the wall clock of node {} jumps by {by} ms", place + 1));
+    let lasts = store.env.a_while();
+    store.env.after(lasts, Event::SetClock(place));
+}
+
+fn cut(store: &mut Store, one_way: bool) {
+    let nodes = store.nodes.count();
+    let size = store.env.between(1, nodes as u64) as usize;
+    let mut side: Vec<Place> = (0..nodes).collect();
+    while side.len() > size {
+        let gone = store.env.below(side.len() as u64) as usize;
+        side.remove(gone);
+    }
+    store.env.network().partition(&side, one_way);
+    store.env.note(format_args!("places {side:?} are cut off, one way: {one_way}"));
+    let lasts = store.env.a_while();
+    store.env.after(lasts, Event::Join);
+}
+
+fn pause(store: &mut Store, place: Place) {
+    if store.nodes[place].process.is_some() && !store.nodes[place].paused {
+        let now = store.moment(place);
+        let host = &mut store.nodes[place];
+        (host.paused, host.turn) = (true, Some(now));
+        let lasts = store.env.a_while() * 3;
+        store.env.note(format_args!("node {} stands still for {} ms", place + 1, lasts / MILLISECOND));
+        store.env.after(lasts, Event::Resume(place));
+    }
+}
+
+fn mend_later(store: &mut Store, place: Place) {
+    let lasts = store.env.a_while();
+    store.env.after(lasts, Event::Mend(place));
+}
+
+/// A disk is as it should be again.
+pub fn mend(store: &mut Store, place: Place) {
+    store.nodes[place].disk.slowness = 0;
+    store.nodes[place].disk.set_full(false);
+    if let Some(process) = &mut store.nodes[place].process {
+        // What could not be opened is tried again.
+        process.refused.clear();
+    }
+    control::follow_map(store, place);
+}
+
+/// All faults stop.
+pub fn heal(store: &mut Store) {
+    store.env.heal();
+    let now = store.env.now();
+    for place in 0..store.nodes.count() {
+        mend(store, place);
+        store.nodes[place].clock.drift(now, 1000);
+        store.nodes[place].clock.set_right();
+        if store.nodes[place].paused {
+            store.env.after(0, Event::Resume(place));
         }
-        let by = self.prng.below(20_000) as i64 - 10_000;
-        let by = if self.prng.happens(500) { by } else { by * (YEAR_MS / 1000) };
-        self.hosts[place].clock.jump(by);
-        self.note(format_args!("the wall clock of node {} jumps by {by} ms", place + 1));
-        let lasts = self.a_while();
-        self.schedule.after(lasts, Event::SetClock(place));
-    }
-
-    fn cut(&mut self, one_way: bool) {
-        let nodes = self.plan.nodes as u64;
-        let size = self.prng.between(1, nodes) as usize;
-        let mut side: Vec<Place> = (0..self.plan.nodes).collect();
-        while side.len() > size {
-            let gone = self.prng.below(side.len() as u64) as usize;
-            side.remove(gone);
-        }
-        self.network.partition(&side, one_way);
-        self.note(format_args!("places {side:?} are cut off, one way: {one_way}"));
-        let lasts = self.a_while();
-        self.schedule.after(lasts, Event::Join);
-    }
-
-    pub(crate) fn crash_for_a_while(&mut self, place: Place) {
-        if self.hosts[place].process.is_none() {
-            return;
-        }
-        self.crash(place);
-        let lasts = self.a_while();
-        self.schedule.after(lasts, Event::Start(place));
-    }
-
-    fn pause(&mut self, place: Place) {
-        if self.hosts[place].process.is_some() && !self.hosts[place].paused {
-            let now = self.moment(place);
-            let host = &mut self.hosts[place];
-            (host.paused, host.turn) = (true, Some(now));
-            let lasts = self.a_while() * 3;
-            self.note(format_args!("node {} stands still for {} ms", place + 1, lasts / MILLISECOND));
-            self.schedule.after(lasts, Event::Resume(place));
-        }
-    }
-
-    fn mend_later(&mut self, place: Place) {
-        let lasts = self.a_while();
-        self.schedule.after(lasts, Event::Mend(place));
-    }
-
-    /// A disk is as it should be again.
-    pub(crate) fn mend(&mut self, place: Place) {
-        self.hosts[place].disk.slowness = 0;
-        self.hosts[place].disk.set_full(false);
-        if let Some(process) = &mut self.hosts[place].process {
-            // What could not be opened is tried again.
-            process.refused.clear();
-        }
-        self.follow_map(place);
-    }
-
-    fn a_while(&mut self) -> Micros {
-        let most = *self.prng.pick(&[300, 1500, 10_000]);
-        self.prng.between(10, most) * MILLISECOND
-    }
-
-    /// A node that does not write any more is started anew.
-    pub(crate) fn restart(&mut self, place: Place) {
-        self.crash(place);
-        self.schedule.after(SECOND / 10, Event::Start(place));
+        store.env.after((place as u64 + 1) * MILLISECOND, Event::Start(place));
     }
 }

@@ -1,20 +1,22 @@
 //! One node: a core with what a server would have around it, on a disk and with clocks of its own.
 
-use crate::client_read::ClientRead;
 use crate::clock::Clock;
 use crate::disk::Disk;
+use crate::event::NodeEvent;
+use crate::log_pipe::LogPipe;
 use crate::request::{Form, Request};
 use crate::schedule::Micros;
+use crate::waiting_reads::WaitingReads;
 use cluster::{Map, NodeInfo, Routes, Split};
 use node::command::{self, Handler, handler};
 use node::control::reconcile::{LocalGroup, LocalReplica, Removal, comes_by_split, has_split, reconcile};
 use node::control::{Control, Shape};
-use node::core::{Core, Logging};
+use node::core::Core;
 use node::read::{LeaderCell, LocalShard};
 use node::{CachedSpace, Fault, Shard, ShardView, Slots, SnapshotSpace, StoreClock};
-use replica::{DiskHealth, LogStore, LogWrite, Replica};
+use replica::{LogStore, LogWrite, Replica};
 use resp::{Proto, Reply, table};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use storage::{Engine, RowCache};
 use vocab::{Epoch, Moment, NodeId, ReplicaId, ShardId, Slot};
@@ -67,14 +69,10 @@ pub struct Process {
     pub(crate) routes: Option<Routes>,
     /// The core has yet to follow the newest map.
     pub behind: bool,
-    /// Whether the disk takes writes.
-    pub health: Arc<DiskHealth>,
-    /// The log write under way.
-    pub writing: Option<(LogWrite, Logging)>,
-    /// What is to be written after it.
-    pub next: Option<(LogWrite, Logging)>,
+    /// What is written to the log.
+    pub log: LogPipe,
     /// Reads that wait for news of their shard.
-    pub reads: BTreeMap<ShardId, Vec<ClientRead>>,
+    pub reads: WaitingReads,
     /// Writes under way, by operation and the shard that they were brought to.
     pub writes: BTreeMap<(usize, ShardId), Request>,
     /// Shards that are being split off.
@@ -96,14 +94,14 @@ pub struct Host {
     pub disk: Disk,
     /// `None` while it is down.
     pub process: Option<Process>,
-    /// It stands still; events are held.
+    /// It stands still.
     pub paused: bool,
+    /// What has come to it while it stands still.
+    pub held: VecDeque<NodeEvent>,
     /// When the turn of its event loop began that it stood still in: while that goes on.
     pub turn: Option<Moment>,
     /// Since when it is down, if it is.
     pub down_since: Option<Micros>,
-    /// Counts its starts: what was meant for an earlier one is void.
-    pub life: u64,
 }
 
 impl Host {
@@ -117,9 +115,9 @@ impl Host {
             disk: Disk::default(),
             process: None,
             paused: false,
+            held: VecDeque::new(),
             turn: None,
             down_since: Some(0),
-            life: 0,
         }
     }
 
@@ -132,7 +130,6 @@ impl Host {
     /// Starts it: opens what the map that it has kept says that it has.
     pub fn boot(&mut self, now: Moment, seed: u64, shape: Shape, keep_bytes: u64) {
         assert!(self.process.is_none(), "node {} is started twice", self.info.id);
-        self.life += 1;
         self.down_since = None;
         let map = self.disk.map.clone();
         let clock = Arc::new(StoreClock::new(now));
@@ -145,10 +142,8 @@ impl Host {
             routes: map.as_ref().map(|map| Routes::from(&**map)),
             map,
             behind: false,
-            health: Arc::default(),
-            writing: None,
-            next: None,
-            reads: BTreeMap::new(),
+            log: LogPipe::default(),
+            reads: WaitingReads::default(),
             writes: BTreeMap::new(),
             forks: BTreeSet::new(),
             refused: BTreeMap::new(),
@@ -293,7 +288,7 @@ fn remove(disk: &mut Disk, removal: Removal, map: &Map, me: NodeId, process: &Pr
     if removal.group
         && let Err(e) = disk.log.write(write, true)
     {
-        process.health.poison(&e.to_string());
+        process.log.health().poison(&e.to_string());
     }
 }
 
@@ -345,7 +340,7 @@ pub fn begin(
     let flushed = view.engine().flushed_index();
     let installed = view.snapshot_point().map_err(|e| e.to_string())?;
     let replica = Replica::open(log, shard, state, flushed, installed.as_ref(), seed).map_err(text)?;
-    Shard::new(view, replica, process.health.clone())
+    Shard::new(view, replica, process.log.health().clone())
 }
 
 /// Runs a read on a view, as an event loop would: from the cache, else from a snapshot.

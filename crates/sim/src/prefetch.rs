@@ -4,9 +4,10 @@
 use crate::bug::Bug;
 use crate::chance::Chance;
 use crate::effects::{Outbox, Prefetch};
-use crate::event::{NodeEvent, Place};
+use crate::event::NodeEvent;
+use crate::places::Place;
 use crate::schedule::MILLISECOND;
-use crate::world::World;
+use crate::store::Store;
 use node::{ColdItem, ShardView, Warmed};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,52 +16,50 @@ use std::sync::Arc;
 /// How often in a thousand ticks the row cache of a node with a slow disk loses the rows of a shard.
 const EVICTED_PER_MILLE: u64 = 300;
 
-impl World {
-    /// What a step of a node's core is told and asks for.
-    pub(crate) fn outbox(&self, place: Place) -> Outbox {
-        Outbox { disk_is_slow: self.reads_slowly(place), ..Outbox::default() }
-    }
+/// What a step of a node's core is told and asks for.
+pub fn outbox(store: &Store, place: Place) -> Outbox {
+    Outbox { disk_is_slow: reads_slowly(store, place), ..Outbox::default() }
+}
 
-    fn reads_slowly(&self, place: Place) -> bool {
-        self.plan.deferred_apply
-            && (self.hosts[place].disk.slowness > 0 || (self.now() / self.plan.slow_spell()).is_multiple_of(2))
-    }
+fn reads_slowly(store: &Store, place: Place) -> bool {
+    store.env.plan().deferred_apply
+        && (store.nodes[place].disk.slowness > 0 || (store.env.now() / store.env.plan().slow_spell()).is_multiple_of(2))
+}
 
-    /// The disk is asked for what entries will find.
-    pub(crate) fn begin_prefetch(&mut self, place: Place, handle: &Arc<ShardView>, items: Vec<ColdItem>) {
-        let left = Rc::new(Cell::new(items.len()));
-        for item in items {
-            let most = *self.prng.pick(&[1, 5, 30, if self.healing { 30 } else { 1_000 }]);
-            let delay = self.prng.below(most * MILLISECOND);
-            let prefetch = Prefetch { handle: handle.clone(), item, left: left.clone() };
-            self.later(delay, place, NodeEvent::Prefetch(Box::new(prefetch)));
-        }
+/// The disk is asked for what entries will find.
+pub fn begin_prefetch(store: &mut Store, place: Place, handle: &Arc<ShardView>, items: Vec<ColdItem>) {
+    let left = Rc::new(Cell::new(items.len()));
+    for item in items {
+        let most = *store.env.pick(&[1, 5, 30, if store.env.is_healing() { 30 } else { 1_000 }]);
+        let delay = store.env.below(most * MILLISECOND);
+        let prefetch = Prefetch { handle: handle.clone(), item, left: left.clone() };
+        store.env.later(delay, place, NodeEvent::Prefetch(Box::new(prefetch)));
     }
+}
 
-    /// The disk has answered. With the last row the entries can be applied.
-    pub(crate) fn prefetch(&mut self, place: Place, prefetch: Prefetch) {
-        if prefetch.item.read(&prefetch.handle, None) == Warmed::More {
-            prefetch.item.read_rest(&prefetch.handle);
-        }
-        prefetch.left.set(prefetch.left.get() - 1);
-        if prefetch.left.get() > 0 || (self.bug == Some(Bug::LostRows) && self.prng.happens(5)) {
-            return;
-        }
-        if let Some(process) = &mut self.hosts[place].process {
-            process.core.warmed(prefetch.shard());
-        }
+/// The disk has answered. With the last row the entries can be applied.
+pub fn prefetch(store: &mut Store, place: Place, prefetch: Prefetch) {
+    if prefetch.item.read(&prefetch.handle, None) == Warmed::More {
+        prefetch.item.read_rest(&prefetch.handle);
     }
+    prefetch.left.set(prefetch.left.get() - 1);
+    if prefetch.left.get() > 0 || (store.env.has(Bug::LostRows) && store.env.happens(5)) {
+        return;
+    }
+    if let Some(process) = &mut store.nodes[place].process {
+        process.core.warmed(prefetch.shard());
+    }
+}
 
-    /// The row cache of a node loses rows, as it does when it is full.
-    pub(crate) fn evict(&mut self, place: Place) {
-        if !self.reads_slowly(place) {
-            return;
-        }
-        let Some(process) = &self.hosts[place].process else { return };
-        for shard in process.core.shards() {
-            if self.prng.happens(EVICTED_PER_MILLE) {
-                process.cache.clear_shard(shard.view().id().0);
-            }
+/// The row cache of a node loses rows, as it does when it is full.
+pub fn evict(store: &mut Store, place: Place) {
+    if !reads_slowly(store, place) {
+        return;
+    }
+    let Some(process) = &store.nodes[place].process else { return };
+    for shard in process.core.shards() {
+        if store.env.happens(EVICTED_PER_MILLE) {
+            process.cache.clear_shard(shard.view().id().0);
         }
     }
 }

@@ -9,32 +9,30 @@ use vocab::{Moment, ReplicaId};
 /// What rows count for, in bytes: enough that shards differ.
 const ROW_BYTES: u64 = 1 << 20;
 
-impl Host {
-    /// The report of a node that runs.
-    #[must_use]
-    pub fn report(&self, now: Moment) -> NodeReport {
-        let Some(process) = &self.process else { return NodeReport::default() };
-        let replicas = process.core.shards().map(one);
-        let refused = process.refused.iter().map(|(&(shard, replica), why)| ReplicaReport {
-            shard,
-            replica,
-            bytes: 0,
-            keys: 0,
-            applied: 0,
-            last: 0,
-            term: 0,
-            leads: None,
-            division: None,
-            broken: Some(why.clone()),
-        });
-        let figures = NodeFigures {
-            started_ms: now.wall_ms,
-            can_write: process.health.state() == DiskState::Healthy,
-            version: "simulated".to_owned(),
-            ..NodeFigures::default()
-        };
-        NodeReport { figures, replicas: replicas.chain(refused).collect(), transfers: Vec::new() }
-    }
+/// The report of a node that runs.
+#[must_use]
+pub fn of(host: &Host, now: Moment) -> NodeReport {
+    let Some(process) = &host.process else { return NodeReport::default() };
+    let replicas = process.core.shards().map(one);
+    let refused = process.refused.iter().map(|(&(shard, replica), why)| ReplicaReport {
+        shard,
+        replica,
+        bytes: 0,
+        keys: 0,
+        applied: 0,
+        last: 0,
+        term: 0,
+        leads: None,
+        division: None,
+        broken: Some(why.clone()),
+    });
+    let figures = NodeFigures {
+        started_ms: now.wall_ms,
+        can_write: process.log.health().state() == DiskState::Healthy,
+        version: "simulated".to_owned(),
+        ..NodeFigures::default()
+    };
+    NodeReport { figures, replicas: replicas.chain(refused).collect(), transfers: Vec::new() }
 }
 
 fn one(shard: &Shard) -> ReplicaReport {

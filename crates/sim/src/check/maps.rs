@@ -42,9 +42,7 @@ impl Maps {
             }
         }
     }
-}
 
-impl Maps {
     /// The node of a replica that is, or was.
     #[must_use]
     pub fn node_of(&self, shard: ShardId, replica: ReplicaId) -> Option<NodeId> {
