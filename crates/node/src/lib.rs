@@ -1,7 +1,6 @@
 //! The node: routes, executes and counts; no socket, no clock, no thread.
 
 mod absent_watch;
-pub mod admission;
 mod clock_keeper;
 mod collection_copy;
 pub mod command;
@@ -17,7 +16,7 @@ pub mod inspect;
 pub mod peer;
 pub mod read;
 mod reply_size;
-mod request_keys;
+pub mod request;
 pub mod session;
 mod shard;
 mod skipped;
@@ -35,7 +34,7 @@ pub use format::entry::{CollectFrom, EncodedCommand, EntryBuilder, Evaluation, I
 pub use format::record::{Kind, Layout, Record, RecordView, Rows, Type};
 pub use format::slots::Slots;
 pub use reply_size::ExpectedReply;
-pub use request_keys::{KeyHashes, RequestKeys};
+pub use request::{KeyHashes, RequestKeys};
 pub use shard::{
     Answers, ArrivedSnapshot, ColdItem, Effects, Fact, KeyHash, LEASE_US, Shard, SnapshotTask, SplitTask, StoreEvent,
     Ticket, Warmed, Warmth, Write, cold_items, events_after, key_hash, newest_event, newest_events, read_transaction,

@@ -26,8 +26,8 @@ pub(super) struct RequestId<'a> {
 }
 
 impl<'a> RequestId<'a> {
-    /// Takes `[DURABILITY word [word]] [REQUEST client number]` off the end of a request, of which `own` words at least
-    /// are something else. Who runs the request has seen to its durability.
+    /// Takes `[DURABILITY word [word]] [REQUEST client number]` off the end of a request. Its first `own` words are
+    /// never part of that. The shell has read the durability before.
     pub(super) fn split<'w>(words: &'w [&'a [u8]], own: usize) -> Result<(&'w [&'a [u8]], Option<Self>), Error> {
         let (words, id) = match words {
             [rest @ .., word, client, number] if rest.len() >= own && is_word(word, "REQUEST") => {
@@ -80,13 +80,13 @@ pub(super) fn once(
     } else if call.space.request_clients()? >= REQUEST_CLIENTS_MAX {
         return Err("BUSY too many clients number their requests in this shard, try again later".into());
     }
-    // In one protocol, whatever the client speaks: every replica must remember the same bytes.
+    // Always RESP2: every replica must remember the same bytes, and only the leader knows what the client speaks.
     let mut own = Reply::new(Proto::Resp2);
     own.limit(call.reply.room());
     run(&mut Call { args: call.args, space: call.space, reply: &mut own })?;
     call.reply.spend(own.spent());
     if own.exceeded() {
-        // Who bounds the reply answers an error and takes back what was written.
+        // The caller sees that the bound is passed: it answers an error and takes the writes back.
         return Ok(());
     }
     let was_until_ms = row.as_ref().map(|row| row.until_ms);

@@ -43,7 +43,7 @@ fn type_of(call: &mut ReadCall<'_>) -> Outcome {
     Ok(())
 }
 
-/// Makes `to` what `record` of `from` says, elements and expiry included.
+/// Copies `record` of `from` to `to`, with its elements and its expiry.
 fn place(space: &mut dyn WriteSpace, from: &[u8], record: Record, to: &[u8]) -> Result<(), Error> {
     let view = record.view();
     if view.kind.is_large() {
@@ -54,7 +54,7 @@ fn place(space: &mut dyn WriteSpace, from: &[u8], record: Record, to: &[u8]) -> 
     Ok(space.put(to, record)?)
 }
 
-/// The same, and `from` is no more. Of a large collection only the record moves.
+/// Moves `record` from `from` to `to`. The rows of a large collection stay where they are.
 fn move_to(space: &mut dyn WriteSpace, from: &[u8], record: Record, to: &[u8]) -> Result<(), Error> {
     let view = record.view();
     if space.evaluation() == Evaluation::Second

@@ -1,6 +1,6 @@
 //! The settings of a node: one table of what they are, and their values, shared by all threads.
 //!
-//! What is read for every request is read from an atomic; what is set together by one CONFIG SET is set as one.
+//! A setting that is read for every request is an atomic. All settings of one CONFIG SET change together, or none does.
 
 mod parse;
 mod setting;

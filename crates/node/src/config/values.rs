@@ -23,8 +23,8 @@ const CONSISTENCY: usize = index_of(SETTINGS, "consistency");
 const PROTECTED_MODE: usize = index_of(SETTINGS, "protected-mode");
 const LATENCY_TRACKING: usize = index_of(SETTINGS, "latency-tracking");
 
-/// What CONFIG GET shows instead of a secret. It is no secret itself: who sets a setting to what CONFIG GET showed would
-/// choose a password that everybody knows.
+/// What CONFIG GET shows instead of a secret. CONFIG SET refuses it as a secret, for it is no secret itself: a client that
+/// writes back what it has read would set a password that all know.
 const HIDDEN: &str = "(hidden)";
 
 /// Whether the setting of that name is shown to no client and in no log.
@@ -63,7 +63,7 @@ impl fmt::Display for SetError {
 impl std::error::Error for SetError {}
 
 impl SetError {
-    /// The same in the words of a command line, where a setting is a `flag`'s name or the name in `--set NAME=VALUE`.
+    /// The error for a command line, where a setting is a flag or is in `--set NAME=VALUE`.
     #[must_use]
     pub fn on_command_line(&self, is_flag: impl Fn(&str) -> bool) -> String {
         match self {
@@ -119,8 +119,8 @@ impl Config {
         self.set_all(pairs, false)
     }
 
-    /// Sets a setting to what the store says for all its nodes, whether or not it may be changed otherwise; with none it
-    /// is again what it was before the store first said something.
+    /// Sets a setting to the store's value, which holds on all nodes, also where CONFIG SET may not change it. `None`: the
+    /// store has no value any more, and the node's own value holds again.
     pub fn set_for_store(&self, name: &str, text: Option<&str>) -> Result<(), SetError> {
         let at = SETTINGS.iter().position(|setting| setting.is_named(name.as_bytes()));
         let at = at.ok_or_else(|| SetError::Unknown(name.to_owned()))?;

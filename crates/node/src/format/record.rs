@@ -46,7 +46,7 @@ pub enum Layout {
     Packed,
     /// In rows of their own; the payload is a `Rows`.
     Rows,
-    /// The same as earlier releases wrote it, with rows below the key: the payload is a generation and a count.
+    /// In rows below the key, as earlier releases wrote it: the payload is a generation and a count.
     KeyedRows,
 }
 
@@ -85,8 +85,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Those of a collection as earlier releases wrote them: below its key, told from those of a collection before it by
-    /// a number drawn at random.
+    /// The rows of a collection as earlier releases wrote them: below its key. `generation` is random, and differs from
+    /// that of an earlier collection of that key.
     #[must_use]
     pub fn of_key(key: &[u8], generation: u64, count: u64) -> Self {
         Self { prefix: keys::keyed_rows(key, generation), count }

@@ -6,7 +6,7 @@ use super::state::ReplyMode;
 use super::{Effect, Host, Session, Transaction, WaitFor, clients};
 use crate::RequestKeys;
 use crate::command::{ReadHandler, slot_argument};
-use crate::request_keys::CROSSSLOT;
+use crate::request::CROSSSLOT;
 use resp::Reply;
 use resp::table::{self, CommandId, CommandSpec, behaviour, flag};
 use vocab::Slot;

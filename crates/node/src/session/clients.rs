@@ -107,7 +107,7 @@ impl ClientEntry {
         self.output_bytes.store(output_bytes as u64, Ordering::Relaxed);
     }
 
-    /// Bytes of requests that it has not been answered yet, and bytes of answers that it has not read.
+    /// Bytes of its requests that are not answered yet, and bytes of answers that it has not read.
     #[must_use]
     pub fn buffers(&self) -> (u64, u64) {
         (self.query_bytes.load(Ordering::Relaxed), self.output_bytes.load(Ordering::Relaxed))
@@ -171,11 +171,11 @@ pub struct Clients {
     paused_until_ms: AtomicU64,
     /// Of the pause: only writes.
     paused_writes_only: AtomicBool,
-    /// When the log was last told of a client that speaks HTTP, in s since the epoch.
+    /// When a client that speaks HTTP was last logged, in s since the epoch.
     warned_of_http_s: AtomicU64,
 }
 
-/// How long the log is not told again of clients that speak HTTP, in s.
+/// The shortest time between two log lines about clients that speak HTTP, in s.
 const HTTP_WARNING_S: u64 = 60;
 
 impl Clients {
@@ -201,7 +201,7 @@ impl Clients {
         entry
     }
 
-    /// Strikes a connection off: the shell does so when it has closed it.
+    /// Removes a connection, when the shell has closed it.
     pub fn disconnect(&self, id: u64) {
         self.lock().remove(&id);
     }
@@ -228,7 +228,7 @@ impl Clients {
         self.lock().get(&id).cloned()
     }
 
-    /// Holds commands back until a time; a pause that ends later and is as wide stays.
+    /// Holds commands back until a time. An earlier pause stays if it ends later and is for as many commands.
     pub fn pause(&self, now_ms: u64, until_ms: u64, writes_only: bool) {
         let going_on = self.paused_until_ms.load(Ordering::Relaxed) > now_ms;
         let all = !writes_only || (going_on && !self.paused_writes_only.load(Ordering::Relaxed));
@@ -237,7 +237,7 @@ impl Clients {
         self.paused_until_ms.store(until_ms.max(before), Ordering::Release);
     }
 
-    /// Whether the log is to be told of a client that speaks HTTP: not too often.
+    /// Whether a client that speaks HTTP is to be logged now, which is not done too often.
     pub(super) fn may_warn_of_http(&self, now_s: u64) -> bool {
         let last_s = self.warned_of_http_s.load(Ordering::Relaxed);
         let may = now_s.saturating_sub(last_s) >= HTTP_WARNING_S;

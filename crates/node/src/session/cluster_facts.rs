@@ -49,8 +49,8 @@ pub struct ClusterShard {
     pub id: ShardId,
     /// Its slots, in order.
     pub slots: Vec<SlotRange>,
-    /// The node that leads it; while none does, the last one known to have done so, or else the one of its first
-    /// replica: so every slot has a node on every node's list, the same one on all.
+    /// The node that leads it. While none does: the last known leader, or else the node of its first replica. So each
+    /// slot has a node in the list of every node.
     pub leader: NodeId,
     /// Whether that node leads it now, with a majority: only then does it take writes.
     pub led: bool,
@@ -65,7 +65,7 @@ pub struct ClusterReplica {
     pub node: NodeId,
     /// Whether it has no vote (yet).
     pub learner: bool,
-    /// The last entry that it is known here to hold; 0: none is.
+    /// The last entry that this node knows the replica to hold; 0: unknown.
     pub index: u64,
 }
 
@@ -91,7 +91,7 @@ pub struct Route {
     pub slots: SlotRange,
     /// Who leads them.
     pub leader: NodeId,
-    /// Who else may answer reads of them, if that was asked for.
+    /// Nodes that may answer reads of them too, if these are asked for.
     pub followers: Vec<NodeId>,
 }
 
@@ -128,7 +128,7 @@ impl ClusterFacts {
         }
     }
 
-    /// The slots that each node leads, as few ranges in order: the same whatever the shards are.
+    /// The slots that each node leads, in order, in as few ranges as possible.
     #[must_use]
     pub fn led(&self) -> BTreeMap<NodeId, Vec<SlotRange>> {
         let mut led: BTreeMap<NodeId, Vec<SlotRange>> = BTreeMap::new();
@@ -139,7 +139,7 @@ impl ClusterFacts {
         led
     }
 
-    /// All slots in order, with who serves them; with followers that live and vote, if these are wanted.
+    /// All slots in order, with the nodes that serve them; followers that are alive and vote are among these if wanted.
     #[must_use]
     pub fn routes(&self, with_followers: bool) -> Vec<Route> {
         let mut routes: Vec<Route> = Vec::new();

@@ -8,8 +8,8 @@ const PROTECTED: &str = "DENIED Basalt is in protected mode: no password is set,
      machine only. Set a password (`requirepass`); or, if only clients that you trust can reach this address, set \
      `protected-mode no`.";
 
-/// Why a client that has just connected is turned away, if it is: the text of the one reply that it gets. `from` is its
-/// address, where that is known; `clients` is how many there are already.
+/// The error for a client that has just connected and is refused; `None`: it is let in. `from` is its address, if it is
+/// known; `clients` is how many are connected already.
 #[must_use]
 pub fn turned_away(config: &Config, from: Option<IpAddr>, clients: usize) -> Option<&'static str> {
     if clients >= config.clients_max() {

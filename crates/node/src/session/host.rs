@@ -25,10 +25,10 @@ pub trait Host: Sync {
     /// The counters.
     fn stats(&self) -> &Stats;
 
-    /// Makes the worker that owns this connection look at it: it is to be closed.
+    /// Has the worker that owns this connection close it.
     fn wake(&self, client: &ClientEntry);
 
-    /// Makes all workers try again what they hold back: CLIENT UNPAUSE.
+    /// Has all workers try again the requests that they hold back: CLIENT UNPAUSE.
     fn wake_all(&self);
 
     /// Stops a shutdown that has begun but can still be stopped; false if there is none.
@@ -132,7 +132,7 @@ pub struct ShardFacts {
     pub status: ReplicaStatus,
     /// Its tree.
     pub engine: EngineStats,
-    /// How far its background work is behind: from 1 on, writers are held up.
+    /// How far its background work is behind: from 1 on, writers are slowed down.
     pub debt: f64,
     /// How many keys it holds.
     pub keys: u64,

@@ -1,4 +1,4 @@
-//! A connection's session: who it is, what it has queued and watches, and which of its requests may run.
+//! A connection's session: its user, what it has queued and what it watches, and which of its requests may run.
 //!
 //! # Contract with the shell
 //! For every connection: `Clients::connect` → `Session::new`; for every request, in the order of arrival:

@@ -1,7 +1,7 @@
 //! What MULTI has queued.
 
-use crate::admission::ITEM_BYTES_MAX;
 use crate::format::entry::EncodedCommand;
+use crate::request::ITEM_BYTES_MAX;
 use crate::{KeyHash, RequestKeys};
 use resp::table::CommandSpec;
 use vocab::{Slot, limits};

@@ -18,7 +18,7 @@ pub(super) enum ReplyMode {
     #[default]
     On,
     Off,
-    /// Not this one: what CLIENT REPLY SKIP leaves for the next request.
+    /// The next request is not answered, and those after it are: CLIENT REPLY SKIP.
     SkipNext,
 }
 
@@ -31,7 +31,7 @@ pub struct Session {
     durability: ChosenDurability,
     /// `None`: the store's.
     consistency: Option<Consistency>,
-    /// What the store's settings were when the last request was admitted.
+    /// The durability and consistency of the settings, when the last request was admitted.
     defaults: (Durability, Consistency),
     pub(super) reply_mode: ReplyMode,
     /// What `reply_mode` was before the request that was admitted last.
@@ -86,13 +86,13 @@ impl Session {
         self.authenticated || !host.config().password_required()
     }
 
-    /// What its writes have behind them when they are answered.
+    /// The durability of its writes.
     #[must_use]
     pub fn durability(&self) -> Durability {
         self.durability.or(self.defaults.0)
     }
 
-    /// What this write has behind it when it is answered.
+    /// The durability of this write.
     #[must_use]
     pub fn durability_for(&self, spec: &CommandSpec, args: &[&[u8]]) -> Durability {
         durability_of(spec, args).or(self.durability())
@@ -162,7 +162,7 @@ impl Session {
         self.watches.add_absent(key, watch);
     }
 
-    /// A write of this connection is answered: it is in the entry `index` of `shard`, or before that.
+    /// A write of this connection has been answered; its entry is `index` of `shard`, or an earlier one.
     pub fn wrote(&mut self, shard: ShardId, index: u64) {
         self.written.note(shard, index);
     }
@@ -191,12 +191,12 @@ impl Session {
         self.entry.set(state::RESP3, proto == Proto::Resp3);
     }
 
-    /// Looks at the store's settings again, which CONFIG SET may have changed.
+    /// Reads the settings again, which CONFIG SET may have changed.
     pub(super) fn refresh_defaults(&mut self, host: &dyn Host) {
         self.defaults = (Durability::of_settings(host.config()), Consistency::of_settings(host.config()));
     }
 
-    /// `None`, and nothing changes, if the words cannot be read.
+    /// Chooses the durability of later writes. `None`, and nothing changes, if the words are not understood.
     pub(super) fn choose_durability(&mut self, words: &[&[u8]]) -> Option<()> {
         self.durability = self.durability.with(words)?;
         Some(())

@@ -39,7 +39,7 @@ impl Transaction {
         &self.keys
     }
 
-    /// The slot of all its keys, watched ones included. A transaction that the shell gets to see has one.
+    /// The slot of all its keys, watched ones included. `Admission::Transaction` always has one.
     #[must_use]
     pub fn slot(&self) -> Option<Slot> {
         self.slot
@@ -56,7 +56,7 @@ impl Transaction {
         self.commands.iter().filter(|queued| !queued.by_session).map(|queued| &queued.command)
     }
 
-    /// Whether any of them may write. One that only reads could be run as reads at one index.
+    /// Whether any of them may write.
     #[must_use]
     pub fn has_writes(&self) -> bool {
         self.commands.iter().any(|queued| queued.spec.is_write())

@@ -23,7 +23,7 @@ impl Written {
         }
     }
 
-    /// What counts in a shard is the entry `index`, if that is later.
+    /// Waits for entry `index` of a shard, if that is later.
     pub fn raise(&mut self, shard: ShardId, index: u64) {
         self.note(shard, index);
     }
@@ -44,9 +44,9 @@ impl Written {
 
 /// What a client waits for.
 ///
-/// The numbers to answer are the lowest over all shards of `written`; if there are none, over all that this node leads,
-/// with index 0: how many followers each has that are heard of. A shard that this node no longer leads counts as held
-/// by none, for this node does not know.
+/// The answer is the lowest number over all shards of `written`. If that is empty, it is the lowest over all shards that
+/// this node leads of the followers that are alive. A shard that this node no longer leads counts 0: this node does not
+/// know.
 #[derive(Clone, Debug)]
 pub struct WaitFor {
     /// The command, for counting it.
@@ -91,7 +91,7 @@ impl WaitFor {
         Ok(Self { spec, written, replicas: replicas.unsigned_abs(), fsynced, timeout_ms })
     }
 
-    /// Whether so much is enough: this node has it on disk, so many followers hold it (WAITAOF: on disk).
+    /// Whether the wait is over: `local` says whether this node has it on disk, `replicas` how many followers hold it.
     #[must_use]
     pub fn is_met(&self, local: bool, replicas: u64) -> bool {
         replicas >= self.replicas && (local || self.fsynced != Some(true))

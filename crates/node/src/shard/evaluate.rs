@@ -7,7 +7,7 @@
 use crate::command::{Call, Error, Handler, Outcome, ReadCall, ReadHandler, WriteHandler, entry_handler, handler};
 use crate::format::entry::{Args, Item, decode};
 use crate::space::apply::EntrySpace;
-use crate::{Evaluation, Fault, ReadSpace, WriteSpace, admission};
+use crate::{Evaluation, Fault, ReadSpace, WriteSpace, request};
 use resp::Reply;
 use resp::table::{self, CommandId, CommandSpec};
 use vocab::limits::{ENTRY_REPLIES_BYTES_MAX, ITEM_REPLY_BYTES_MAX};
@@ -83,7 +83,7 @@ fn find(args: &[&[u8]], row: Option<CommandId>) -> Result<Found, Error> {
         Some(Handler::Write(run)) => Runs::Write(run),
         Some(Handler::Read(ReadHandler::Shard(_)) | Handler::Store(_)) | None => return Err(NOT_OF_ENTRY.into()),
     };
-    admission::check_keys(spec, args).map_err(Error::Reply)?;
+    request::check_keys(spec, args).map_err(Error::Reply)?;
     Ok(Found { spec: Some(spec), runs })
 }
 

@@ -33,10 +33,10 @@ pub(crate) use ticket::refuse;
 pub use ticket::{Answers, KeyHash, Ticket, Write, key_hash};
 pub use warm::{ColdItem, Warmed, Warmth, cold_items};
 
-use crate::admission;
 pub use crate::format::Fact;
 use crate::format::entry::Evaluation;
 use crate::peer::PeerMessage;
+use crate::request;
 use crate::view::ShardView;
 use collector::Collector;
 use fresh::Told;
@@ -170,7 +170,7 @@ impl Shard {
             refuse("TRYAGAIN the slot is another shard's now: nothing was written", &ticket, answers);
             return false;
         }
-        if let Err(refusal) = admission::check_item(write.bytes()) {
+        if let Err(refusal) = request::check_item(write.bytes()) {
             refuse(&refusal, &ticket, answers);
             return false;
         }

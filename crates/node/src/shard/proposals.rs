@@ -2,10 +2,10 @@
 
 use super::{Answers, CommandRows, Effects, KeyHash, Ticket, Write, refuse};
 use crate::ShardView;
-use crate::admission::ITEM_BYTES_MAX;
 use crate::format::entry::{CollectFrom, EntryBuilder, Evaluation, Split};
 use crate::format::slots::Slots;
 use crate::guarantees::Acks;
+use crate::request::ITEM_BYTES_MAX;
 use replica::Replica;
 use std::collections::{HashSet, VecDeque};
 use vocab::{Moment, ShardId, limits};

@@ -1,4 +1,4 @@
-//! Reads of a shard: first from the row cache alone, then, where that is not enough, from a snapshot of the tree.
+//! Reads of a shard on this node: `CachedSpace` reads the row cache alone, `SnapshotSpace` a snapshot of the tree.
 
 use crate::config::SmallHash;
 use crate::format::keys;
@@ -8,15 +8,16 @@ use crate::{Fault, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace};
 use storage::{BlockRead, Cursor, FillMode, HeldBlock, Look, Slice, Snapshot, Span};
 use vocab::{Prng, Slot};
 
-/// Answers from memory or with `Fault::WouldBlock`: what the event loop runs reads on.
+/// The space that the event loop tries first: it answers one row from the row cache, or `Fault::WouldBlock`.
 ///
-/// A row of the cache is the newest; one that is newer than the applied index when the read began belongs to an
-/// entry that is not visible yet, and is not used.
+/// Invariant: a row that it shows has `version ≤ applied`. A newer row of the cache belongs to an entry that no reader
+/// may see yet.
 pub struct CachedSpace<'a> {
     view: &'a ShardView,
+    /// The applied index when the read began.
     applied: u64,
     now_ms: u64,
-    /// Rows that it has shown.
+    /// How many rows it has shown.
     shown: u64,
     lookups: Lookups,
 }
@@ -28,7 +29,7 @@ impl<'a> CachedSpace<'a> {
         Self { view, applied: view.engine().applied_index(), now_ms, shown: 0, lookups: Lookups::default() }
     }
 
-    /// The keys that it was asked for.
+    /// How many keys the handler has asked for, found or not.
     #[must_use]
     pub fn lookups(&self) -> Lookups {
         self.lookups
@@ -45,7 +46,7 @@ impl ReadSpace for CachedSpace<'_> {
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
-        // A second row might be of another moment than the first.
+        // Another entry may have been applied since the first row was read: two rows need a snapshot.
         if self.shown > 0 {
             return Err(Fault::WouldBlock);
         }
@@ -80,7 +81,7 @@ impl ShardSpace for CachedSpace<'_> {
     }
 }
 
-/// A consistent view of the shard as of one index. May wait for the disk.
+/// The shard as of one index. May wait for the disk, unless it was made `without_waiting`.
 pub struct SnapshotSpace<'a> {
     view: &'a ShardView,
     snapshot: Box<dyn Snapshot + 'a>,
@@ -88,41 +89,41 @@ pub struct SnapshotSpace<'a> {
     prng: Prng,
     tree_key: Vec<u8>,
     lookups: Lookups,
-    /// Where it may not wait for the disk: what was read for it.
+    /// The blocks that were read for it, where it may not wait for the disk.
     held: Option<&'a mut Held>,
-    /// What becomes of rows that the row cache does not have.
+    /// Whether rows that it reads from the tree go into the row cache.
     fill: FillMode,
-    /// Rows that it may still read beside those that are asked for by name.
+    /// How many rows it may still read beside those that are asked for by name.
     rows_left: usize,
 }
 
-/// Most rows beside those that are asked for by name that an event loop reads for one command.
+/// The most rows that an event loop reads for one command, beside those that are asked for by name.
 const FEW_ROWS: usize = 256;
-/// Keys whose time has come that one sample may hit.
+/// How many keys whose time has come one draw may hit before it gives up.
 const SAMPLES_MAX: usize = 64;
 
-/// What was read from disk for a read that does not wait, and what it lacks.
+/// The blocks that were read from disk for a read that does not wait, and the one that it lacks.
 pub struct Held {
-    /// Blocks of the tree.
+    /// The blocks, of the tree's files.
     pub blocks: Vec<HeldBlock>,
-    /// The one that is wanted next, if that is known.
+    /// The block that the read needs next, if it is known.
     pub lacking: Option<BlockRead>,
 }
 
 impl<'a> SnapshotSpace<'a> {
-    /// A view as of the applied index now.
+    /// The shard as of the applied index now.
     #[must_use]
     pub fn new(view: &'a ShardView, now_ms: u64, seed: u64) -> Self {
         Self::of(view, view.snapshot(), now_ms, seed)
     }
 
-    /// The same, with what is in memory or held: anything else is `Fault::WouldBlock`.
+    /// The shard as of the applied index now, from memory and `held` alone: what is in neither is `Fault::WouldBlock`.
     #[must_use]
     pub fn without_waiting(view: &'a ShardView, now_ms: u64, seed: u64, held: &'a mut Held) -> Self {
         Self { held: Some(held), ..Self::new(view, now_ms, seed) }
     }
 
-    /// A view as of the moment of a snapshot of the shard.
+    /// The shard as of a snapshot.
     #[must_use]
     pub fn of(view: &'a ShardView, snapshot: Box<dyn Snapshot + 'a>, now_ms: u64, seed: u64) -> Self {
         let prng = Prng::new(seed ^ snapshot.index());
@@ -130,19 +131,20 @@ impl<'a> SnapshotSpace<'a> {
         Self { view, snapshot, now_ms, prng, tree_key: Vec::new(), lookups, held: None, fill, rows_left: usize::MAX }
     }
 
-    /// The same view, of which all rows are brought into the row cache: for what will be looked up at once.
+    /// The same space, which puts every row that it reads into the row cache: for prefetching.
     #[must_use]
     pub fn bringing_in(self) -> Self {
         Self { fill: FillMode::Always, ..self }
     }
 
-    /// The same view for an event loop: what reads many rows is `Fault::WouldBlock`, and is run again elsewhere.
+    /// The same space for an event loop: a command that reads many rows gets `Fault::WouldBlock`, and is run again in a
+    /// thread of the pool.
     #[must_use]
     pub fn of_few_rows(self) -> Self {
         Self { rows_left: FEW_ROWS, ..self }
     }
 
-    /// Elements of a large collection after `after`, one after the other until they are so many or have so many bytes.
+    /// Elements of a large collection after `after`: up to `elements_max`, and no more once they have `bytes_soft` bytes.
     pub(crate) fn slice(
         &self,
         rows: &Rows,
@@ -163,19 +165,19 @@ impl<'a> SnapshotSpace<'a> {
         Ok(found)
     }
 
-    /// The keys that it was asked for.
+    /// How many keys the handler has asked for, found or not.
     #[must_use]
     pub fn lookups(&self) -> Lookups {
         self.lookups
     }
 
-    /// Before rows are read that are not asked for by name.
+    /// Refuses to read rows that are not asked for by name, where that would wait or be too many.
     fn may_read_rows(&self) -> Result<(), Fault> {
         self.may_wait()?;
         if self.rows_left == 0 { Err(Fault::WouldBlock) } else { Ok(()) }
     }
 
-    /// So many have been read.
+    /// Counts rows that were not asked for by name.
     fn took_rows(&mut self, rows: usize) {
         if self.rows_left != usize::MAX {
             self.rows_left = self.rows_left.saturating_sub(rows);
@@ -185,7 +187,7 @@ impl<'a> SnapshotSpace<'a> {
     fn found(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
         let shard = self.view.id().0;
         let stamp = match self.view.cache().get(shard, key) {
-            // It does not say since when the key is absent: it may have been there as of this snapshot.
+            // The cache does not say since when the key is absent: this snapshot may still have it.
             Ok(bytes) if bytes.is_empty() => None,
             Ok(bytes) => {
                 let record = self.view.decode(bytes)?;
@@ -196,8 +198,8 @@ impl<'a> SnapshotSpace<'a> {
             }
             Err(stamp) => Some(stamp),
         };
-        // Only what is the newest may be cached: asked after the stamp is taken, so that a write that begins later
-        // changes the stamp.
+        // Only the newest row may be cached. This is asked after the stamp is taken: a write that begins later changes
+        // the stamp.
         let newest = self.view.is_newest(self.snapshot.index());
         keys::record_into(&mut self.tree_key, key);
         let found = value_of(&*self.snapshot, self.held.as_deref_mut(), &self.tree_key)?;
@@ -208,12 +210,12 @@ impl<'a> SnapshotSpace<'a> {
         Ok(self.view.live(Some(self.view.decode(bytes)?), self.now_ms))
     }
 
-    /// Before many rows are read: which blocks they are in is not known.
+    /// Refuses to read rows whose blocks are not known, where the disk may not be waited for.
     fn may_wait(&self) -> Result<(), Fault> {
         if self.held.is_some() { Err(Fault::WouldBlock) } else { Ok(()) }
     }
 
-    /// Its records within `start` (inclusive) .. `end` (exclusive; empty means unbounded).
+    /// The records within `start` (inclusive) .. `end` (exclusive; empty: unbounded).
     #[must_use]
     pub fn live_records(&self, start: &[u8], end: &[u8], reverse: bool) -> Box<dyn Records + '_> {
         let cursor = self.snapshot.cursor(record_span(start, end), reverse);
@@ -221,7 +223,7 @@ impl<'a> SnapshotSpace<'a> {
     }
 }
 
-/// The value of a key of the tree; where the disk may not be waited for, from memory and what is held.
+/// The value of a tree key. With `held`: from memory and the blocks there, and the missing block is noted there.
 fn value_of(snapshot: &dyn Snapshot, held: Option<&mut Held>, tree_key: &[u8]) -> Result<Option<Slice>, Fault> {
     let Some(held) = held else { return Ok(snapshot.get(tree_key)?) };
     match snapshot.look(tree_key, &held.blocks) {

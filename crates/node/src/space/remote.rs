@@ -1,4 +1,5 @@
-//! A shard that another node leads, as commands over the whole store see it: pages of records, asked for with KV.PART.
+//! A shard that another node leads, for commands over the whole store: its leader is asked for pages of records
+//! (KV.PART; `command::internal::shard_page` answers).
 
 #[cfg(test)]
 mod tests;
@@ -11,22 +12,23 @@ use storage::Slice;
 use vocab::limits::PART_ROWS_MAX;
 use vocab::{Prng, ShardId, Slot};
 
-/// What a shard's leader answers to a command: one RESP frame; or the text of an error reply, if it could not be asked.
+/// A leader's answer to a command, one RESP frame; or the text of an error reply, if the leader could not be asked.
 pub type RemoteAnswer = Result<Vec<u8>, String>;
 
-/// The way to the leaders of shards. Waits have a bound.
+/// How the shell reaches the leaders of shards. A call ends within a bound of time.
 pub trait Remote {
     /// Runs a command on the leader of a shard.
     fn call(&mut self, shard: ShardId, command: &[&[u8]]) -> RemoteAnswer;
 
-    /// Runs a command on the leaders of several shards, in their order. One after the other, unless the shell knows
-    /// better.
+    /// Runs a command on the leaders of several shards; the answers are in the order of the shards. A shell that can
+    /// asks them all at once.
     fn call_all(&mut self, shards: &[ShardId], command: &[&[u8]]) -> Vec<RemoteAnswer> {
         shards.iter().map(|shard| self.call(*shard, command)).collect()
     }
 }
 
-/// A shard elsewhere. Only for commands over the whole store: nothing is written, and no key is looked up.
+/// A shard that another node leads. For commands over the whole store, which do not read elements of collections: a large
+/// collection comes packed, or without its elements if it is longer than a page.
 pub struct RemoteSpace<R> {
     remote: R,
     shard: ShardId,
@@ -35,7 +37,7 @@ pub struct RemoteSpace<R> {
 }
 
 impl<R: Remote> RemoteSpace<R> {
-    /// The shard of that id.
+    /// A shard by its id.
     pub fn new(remote: R, shard: ShardId, now_ms: u64, seed: u64) -> Self {
         Self { remote, shard, now_ms, prng: Prng::new(seed) }
     }
@@ -48,14 +50,15 @@ impl<R: Remote> RemoteSpace<R> {
     }
 }
 
-/// The records of several shards elsewhere within a range, one list a shard. Their first pages are asked for at once.
+/// The records of a range in several shards that other nodes lead, one list a shard. The first pages are asked for
+/// together.
 pub fn remote_records<'a, R: Remote + Clone + 'a>(
     remote: &R,
     shards: &[ShardId],
     range: &RecordRange<'_>,
 ) -> Vec<Box<dyn Records + 'a>> {
     let mut remote = remote.clone();
-    // Twice an even share: most of the time enough, so that one page does.
+    // Twice an even share: most of the time one page is enough.
     let limit = (2 * range.limit / shards.len().max(1) + 8).min(PART_ROWS_MAX);
     let ask = Ask { range, limit };
     let pages = ask.run(|command| remote.call_all(shards, command));
@@ -65,7 +68,7 @@ pub fn remote_records<'a, R: Remote + Clone + 'a>(
     shards.iter().zip(pages).map(list).collect()
 }
 
-/// A page that is to be asked for.
+/// The question for a page.
 struct Ask<'a> {
     range: &'a RecordRange<'a>,
     limit: usize,
@@ -86,7 +89,7 @@ impl Ask<'_> {
     }
 }
 
-/// What is left of a range.
+/// The part of a range that has not been read.
 struct Span {
     start: Vec<u8>,
     end: Vec<u8>,
@@ -105,7 +108,7 @@ impl Span {
         RecordRange { start, end, reverse: *reverse, payloads: *payloads, limit: 0 }
     }
 
-    /// What lies behind `key`.
+    /// Takes off all up to `key`.
     fn pass(&mut self, key: &[u8]) {
         if self.reverse {
             self.end = key.to_vec();
@@ -119,7 +122,7 @@ impl Span {
     }
 }
 
-/// The records of one shard elsewhere, a page at a time.
+/// The records of a range in one shard that another node leads, read a page at a time.
 struct RemoteRecords<R> {
     remote: R,
     shard: ShardId,
@@ -128,7 +131,7 @@ struct RemoteRecords<R> {
     page: VecDeque<(Slice, Record)>,
     /// Whether there may be another page.
     more: bool,
-    /// To the first page's question.
+    /// The answer to the first question, until it is read.
     answer: Option<RemoteAnswer>,
     at: Option<Record>,
 }
@@ -153,13 +156,13 @@ impl<R: Remote> RemoteRecords<R> {
             return Err(senseless());
         }
         for (key, _) in &rows {
-            // In order and within the range: or there would be no end of it.
+            // Keys that are out of order or out of the range would make this loop endless.
             if !self.rest.has(key) {
                 return Err(senseless());
             }
             self.rest.pass(key);
         }
-        // Nothing is before the empty key, and an empty end would mean another thing.
+        // An empty end would mean "unbounded".
         let at_the_bottom = self.rest.reverse && self.rest.end.is_empty();
         self.more = more && !at_the_bottom;
         self.page = rows.into();

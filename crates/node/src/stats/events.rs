@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Samples kept of one event, as in Redis.
 const SAMPLES_MAX: usize = 160;
 
-/// One occurrence; those of one second are one, with the longest time.
+/// One sample: the longest time of one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// When, in seconds since the epoch.

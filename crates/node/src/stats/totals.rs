@@ -162,7 +162,7 @@ impl Stats {
         }
     }
 
-    /// Something took so long: a latency event if the settings call it one.
+    /// Records how long something took, if the settings make it a latency event.
     pub fn took(&self, event: &'static str, elapsed: Duration, now_ms: u64, config: &Config) {
         let (ms, threshold_ms) = (elapsed.as_millis() as u64, config.latency_threshold_ms());
         if threshold_ms > 0 && ms >= threshold_ms {

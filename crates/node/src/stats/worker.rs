@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Most codes of errors that are told apart; further ones are counted together.
+/// The most error codes that are counted each; further ones are counted together.
 const ERROR_CODES_MAX: usize = 128;
 
-/// A counter that one thread raises and any reads: so a load and a store do, which are much cheaper than an atomic
+/// A counter that one thread raises and any thread reads: a load and a store, which cost much less than an atomic
 /// addition.
 #[derive(Debug, Default)]
 pub(super) struct Counter(AtomicU64);

@@ -9,7 +9,7 @@ use crate::shared::NodeShared;
 use node::command::{Error, copy_options};
 use node::read::{Finish, ReadRequest, Refusal};
 use node::session::Consistency;
-use node::{CollectionCopy, EncodedCommand, Fault, ReadSpace, ShardView, SnapshotSpace, StagedAt, admission};
+use node::{CollectionCopy, EncodedCommand, Fault, ReadSpace, ShardView, SnapshotSpace, StagedAt, request};
 use resp::Reply;
 use resp::table;
 use std::sync::Arc;
@@ -32,11 +32,11 @@ fn copy(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
 /// Answers the encoded reply; the error is the text of one.
 fn make(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<Vec<u8>, String> {
     let spec = table::resolve(args)?;
-    admission::check(spec, args)?;
+    request::check(spec, args)?;
     let (from, to) = (args[1], args[2]);
     let slot = slot_of(from);
     if slot_of(to) != slot {
-        return Err("CROSSSLOT Keys in request don't hash to the same slot".to_owned());
+        return Err(request::CROSSSLOT.to_owned());
     }
     let replaces = copy_options(&args[3..]).map_err(text_of)?;
     let attempt = store.begin_read(ReadRequest::new(slot, Consistency::Absolute, steady_us()))?;

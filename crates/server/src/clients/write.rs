@@ -14,7 +14,7 @@ use crate::shared::NodeShared;
 use node::command::ReadHandler;
 use node::read::{Begin, Hold, NotHere, ReadRequest, Refusal, leader_access};
 use node::session::{Consistency, Transaction};
-use node::{EncodedCommand, EntryBuilder, ExpectedReply, KeyHashes, Ticket, Write, admission};
+use node::{EncodedCommand, EntryBuilder, ExpectedReply, KeyHashes, Ticket, Write, request};
 use resp::Reply;
 use vocab::Slot;
 
@@ -156,7 +156,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
         }
         return Step::Next;
     }
-    if let Err(text) = admission::check_reply(expected.known_bytes) {
+    if let Err(text) = request::check_reply(expected.known_bytes) {
         let mut reply = Reply::new(ticket.proto);
         reply.error(&text);
         turn.clients.deliver(&ticket, &reply.buf);

@@ -1,5 +1,5 @@
 //! KV.STAGE: a large collection that is made in slices, each an entry of its own, and out of sight until it is whole. Not for
-//! clients: it is not in the command table. Who copies a collection sends these to the shard of its key.
+//! clients: it is not in the command table. The node that copies a collection sends these to the shard of its key.
 //!
 //! | command | reply |
 //! |-|-|

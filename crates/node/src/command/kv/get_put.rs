@@ -138,7 +138,7 @@ fn get(call: &mut ReadCall<'_>) -> Outcome {
     if let [_, _, words @ ..] = call.args
         && !words.is_empty()
     {
-        // Who runs this has seen to it already; that it can be read is checked here.
+        // The shell has read the consistency before; here it is only checked.
         Consistency::parse(words)?;
     }
     let record = call.space.get(call.args[1])?;

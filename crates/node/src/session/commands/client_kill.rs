@@ -5,7 +5,7 @@ use super::client_list::is_normal;
 use crate::session::{ClientEntry, Effect};
 use resp::parse_integer;
 
-/// What a client must be like to be killed; all that is given must fit.
+/// Which clients are killed: those that all given filters fit.
 #[derive(Default)]
 struct Filter<'a> {
     id: Option<u64>,

@@ -1,10 +1,10 @@
 //! CLUSTER: what clients need to find the node of a slot. How a store changes its shape is not asked for here.
 //!
-//! To clients of Redis Cluster every node is a master, that of the slots whose shards it leads, also one that leads
-//! none. Followers are not shown as replicas of a node, for a node follows in some shards and leads others; they are
-//! shown where a reply is about slots: in CLUSTER SHARDS, and, if the setting `cluster-slots-followers` says so, in
-//! CLUSTER SLOTS. That is off unless asked for, and does not follow from READONLY: redis-py sends READONLY on all
-//! connections when it may read from replicas, and takes a node's role from its first mention.
+//! Clients of Redis Cluster see every node as a master of the slots whose shards it leads, be they none. A node leads some
+//! shards and follows in others, so no node is shown as a replica of another. Followers are shown in replies about slots:
+//! in CLUSTER SHARDS, and in CLUSTER SLOTS if the setting `cluster-slots-followers` is on. READONLY does not switch that
+//! on: redis-py sends READONLY on all connections if it may read from replicas, and takes a node's role from its first
+//! mention.
 
 use super::ask::{Ask, Outcome, Refusal, Row, shown};
 use crate::session::{ClusterFacts, ClusterNode, ClusterShard, Effect, SlotRange};
@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Row] = &[
     ("CLUSTER|SLAVES", replicas),
 ];
 
-/// The address that clients are told: where none is announced, the one that this client has used, which it can reach.
+/// The address that a client is told: the announced one, else the one that this client has connected to.
 fn host_of<'a>(ask: &'a Ask<'_>, node: &'a ClusterNode) -> &'a str {
     if !node.host.is_empty() || !node.myself {
         return &node.host;

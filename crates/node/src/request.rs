@@ -1,12 +1,57 @@
-//! What may be proposed: the limits of commands, the same for every way in.
+//! The keys of a request, and the limits of commands: what every way in checks before anything is proposed or read.
 //!
-//! A plain command, one that MULTI queues, one of KV.EXEC, a target of COPY or RENAME, a RESTORE and a row of a backup
-//! pass here before anything is proposed. What is committed is checked once more when it is evaluated: a log may hold
-//! entries of a release that let more through.
+//! A plain command, one that MULTI queues, WATCH, one of KV.EXEC, a target of COPY or RENAME, a RESTORE, a row of a backup
+//! and an embedded caller pass here. Keys are checked once more when an entry is evaluated: the log may hold entries of a
+//! release that let longer ones through.
 
 use resp::table::CommandSpec;
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use vocab::limits::{ENTRY_BYTES_MAX, ITEM_REPLY_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use vocab::{Slot, slot_of};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A key's hash, for telling which writes may touch the same key. Two keys may share one; nothing breaks if they do.
+pub type KeyHash = u64;
+
+/// The hash of `key`.
+#[must_use]
+pub fn key_hash(key: &[u8]) -> KeyHash {
+    xxh3_64(key)
+}
+
+/// Hashes of a request's keys; most requests have one key.
+pub type KeyHashes = SmallVec<[KeyHash; 4]>;
+
+/// The keys of one request: none is longer than allowed, and all are of one slot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestKeys {
+    /// Their slot; `None` if the request has no keys.
+    pub slot: Option<Slot>,
+    /// Their hashes, in the order of the request.
+    pub hashes: KeyHashes,
+}
+
+/// The error of a request whose keys are of several slots.
+pub const CROSSSLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
+
+impl RequestKeys {
+    /// Finds and checks the keys of a request whose arity has been checked. The error is the text of the reply.
+    #[inline]
+    pub fn of(spec: &CommandSpec, args: &[&[u8]]) -> Result<Self, Refusal> {
+        check(spec, args)?;
+        let mut keys = Self::default();
+        for at in spec.keys(args).map_err(|_| "ERR Invalid arguments specified for command")? {
+            let key = args[at];
+            let slot = slot_of(key);
+            if *keys.slot.get_or_insert(slot) != slot {
+                return Err(CROSSSLOT.into());
+            }
+            keys.hashes.push(key_hash(key));
+        }
+        Ok(keys)
+    }
+}
 
 /// Bytes of an entry that its head and the head of an item take.
 const HEAD_BYTES: usize = 64;
@@ -31,7 +76,7 @@ pub fn check_keys(spec: &CommandSpec, args: &[&[u8]]) -> Result<(), Refusal> {
     if args.iter().all(|arg| arg.len() <= KEY_BYTES_MAX) {
         return Ok(());
     }
-    // Where they cannot be told the handler says what is wrong.
+    // Where the keys cannot be found, the handler answers the error.
     let keys = spec.keys(args).into_iter().flatten().map(|at| args[at]);
     keys.map(check_key).find(Result::is_err).unwrap_or(Ok(()))
 }
@@ -71,6 +116,51 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use resp::table::resolve;
+    use vocab::limits;
+
+    /// The keys of a request in which `LONG` stands for a key that is one byte too long, and `LONGEST` for one that is
+    /// just allowed.
+    fn keys_of(request: &str) -> Result<usize, String> {
+        let longest = "k".repeat(limits::KEY_BYTES_MAX);
+        let long = format!("{longest}k");
+        let word = |word| match word {
+            "LONG" => long.as_bytes(),
+            "LONGEST" => longest.as_bytes(),
+            word => str::as_bytes(word),
+        };
+        let args: Vec<&[u8]> = request.split(' ').map(word).collect();
+        let spec = resolve(&args).expect("a command");
+        RequestKeys::of(spec, &args).map(|keys| keys.hashes.len()).map_err(Cow::into_owned)
+    }
+
+    #[test]
+    fn each_key_is_checked_wherever_it_stands() {
+        for (request, count) in [("PING", 0), ("GET k", 1), ("SET LONGEST v", 1), ("MSET {a}1 x {a}2 y", 2)] {
+            assert_eq!(keys_of(request), Ok(count), "{request}");
+        }
+        for request in [
+            "GET LONG",
+            "SET LONG v",
+            "DEL a LONG",
+            "MSET a x LONG y",
+            "WATCH LONG",
+            "RENAME a LONG",
+            "RENAMENX LONG a",
+            "COPY a LONG",
+            "RESTORE LONG 0 x",
+            "OBJECT ENCODING LONG",
+            "MEMORY USAGE LONG",
+            "HSET LONG f v",
+            "KV.PUT LONG v",
+            "KV.EXEC 1 3 PUT LONG v",
+            "KV.EXEC 1 2 GET LONG",
+        ] {
+            let error = keys_of(request).expect_err(request);
+            assert_eq!(error, "ERR key is too long (32001 bytes, 32000 are allowed)", "{request}");
+        }
+        assert_eq!(keys_of("MGET a b"), Err(CROSSSLOT.to_owned()));
+        assert_eq!(keys_of("KV.EXEC x 2 GET k"), Err("ERR Invalid arguments specified for command".to_owned()));
+    }
 
     #[test]
     fn each_way_to_name_a_key_is_checked() {
