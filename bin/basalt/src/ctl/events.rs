@@ -1,8 +1,8 @@
 //! `basalt ctl events`: what has happened to the store.
 
-use super::Verdict;
 use super::ask::{Asker, Failure, print};
 use super::table::{Tone, colours, painted, time};
+use super::verdict::Verdict;
 use bench::output::Reader;
 use clap::Args;
 use serde_json::Value;

@@ -1,9 +1,9 @@
 //! `basalt ctl map`: where each slot is, and what is under way.
 
-use super::Verdict;
 use super::ask::{Asker, Failure};
 use super::shards::ranges;
 use super::table::{Cell, Table, Tone, colours};
+use super::verdict::Verdict;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

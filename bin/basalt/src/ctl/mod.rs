@@ -17,12 +17,14 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod top;
+mod verdict;
 mod verify;
 
 use ask::{Asker, Failure};
 use clap::{Args, Subcommand};
 use client::StoreUrl;
 use std::process::ExitCode;
+use verdict::Verdict;
 
 const AFTER: &str = "\
 A node is given as HOST:PORT, or as redis://USER:PASSWORD@HOST:PORT, with the address that clients use. Several, with
@@ -84,23 +86,6 @@ enum CtlCommand {
     DrainLeaders(plan::DrainOptions),
     Backup(backup::BackupOptions),
     Restore(backup::RestoreOptions),
-}
-
-/// How it went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Done, and nothing is wrong.
-    Good,
-    /// Something is wrong.
-    Bad,
-    /// It could not be found out, or not in time.
-    Unknown,
-}
-
-impl Verdict {
-    fn of(good: bool) -> Self {
-        if good { Self::Good } else { Self::Bad }
-    }
 }
 
 /// Does what the options say.

@@ -1,8 +1,8 @@
 //! `basalt ctl nodes`: each node, with its figures.
 
-use super::Verdict;
 use super::ask::{Asker, Failure};
 use super::table::{Cell, Table, Tone, bytes, colours, duration, number};
+use super::verdict::Verdict;
 use serde_json::Value;
 
 pub(super) fn run(asker: &mut Asker) -> Result<Verdict, Failure> {

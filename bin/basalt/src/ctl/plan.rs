@@ -1,12 +1,12 @@
 //! `basalt ctl plan` and `drain-leaders`: the store's shape, changed while it serves.
 
-use super::Verdict;
 use super::ask::{Asker, Failure};
 use super::plan_begin::{ask_preview, begin, confirm, wait};
 use super::plan_table::{one, plural, preview, table};
 use super::recover;
 use super::screen::Progress;
 use super::table::colours;
+use super::verdict::Verdict;
 use bench::output::remark;
 use clap::{Args, Subcommand};
 use cluster::PLAN_KINDS;

@@ -1,10 +1,10 @@
 //! Begins a plan, after a question where it cannot be undone, and waits for its end.
 
-use super::Verdict;
 use super::ask::{Asker, Failure};
 use super::plan_table::{line, one};
 use super::screen::Progress;
 use super::table::{Tone, painted};
+use super::verdict::Verdict;
 use bench::output::remark;
 use serde_json::Value;
 use std::io::IsTerminal;

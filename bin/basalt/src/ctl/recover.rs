@@ -1,8 +1,8 @@
 //! `basalt ctl plan unsafe-recover`: shards whose majority is gone for good go on with what is left of them.
 
-use super::Verdict;
 use super::ask::{Asker, Failure};
 use super::plan_begin::{ask_preview, begin, confirm};
+use super::verdict::Verdict;
 use clap::Args;
 use cluster::{ACCEPT_DATA_LOSS, PLAN_KINDS};
 use serde_json::{Value, json};

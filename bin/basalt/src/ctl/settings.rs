@@ -1,8 +1,8 @@
 //! `basalt ctl settings`: what is set for the whole store.
 
-use super::Verdict;
 use super::ask::{Asker, Failure};
 use super::table::{Cell, Table, Tone, colours};
+use super::verdict::Verdict;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! `basalt ctl shards`: each shard, with its replicas.
 
-use super::Verdict;
 use super::ask::{Asker, Failure};
 use super::table::{Cell, Table, Tone, bytes, colours, number};
+use super::verdict::Verdict;
 use clap::Args;
 use serde_json::Value;
 

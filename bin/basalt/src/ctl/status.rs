@@ -1,9 +1,9 @@
 //! `basalt ctl status`: how the store is, on one screen.
 
-use super::Verdict;
 use super::ask::{Asker, Failure};
 use super::plan_table;
 use super::table::{Tone, bytes, colours, number, painted};
+use super::verdict::Verdict;
 use super::{nodes, shards};
 use clap::Args;
 use serde_json::Value;

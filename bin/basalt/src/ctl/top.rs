@@ -1,11 +1,11 @@
 //! `basalt ctl top`: how the store is, again and again.
 
-use super::Verdict;
 use super::ask::{Asker, Failure, print};
 use super::plan_table;
 use super::screen::Screen;
 use super::status::headline;
 use super::table::{Cell, Table, Tone, bytes, colours, number, time};
+use super::verdict::Verdict;
 use bench::output::Reader;
 use clap::Args;
 use serde_json::Value;

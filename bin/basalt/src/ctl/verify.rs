@@ -1,9 +1,9 @@
 //! `basalt ctl verify`: is the store what it should be, down to the last row?
 
-use super::Verdict;
 use super::ask::{Asker, Failure};
 use super::screen::Progress;
 use super::table::{Cell, Table, Tone, bytes, colours, duration, painted};
+use super::verdict::Verdict;
 use clap::Args;
 use serde_json::Value;
 use std::time::Duration;

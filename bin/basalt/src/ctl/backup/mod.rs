@@ -4,23 +4,23 @@ mod bucket;
 mod catalog;
 mod manifest;
 mod node;
+mod output;
 mod place;
 mod remove;
 mod restore;
 mod rows;
 mod take;
 
-use super::Verdict;
 use super::ask::Failure;
+use super::verdict::Verdict;
 use catalog::{Catalog, Entry};
 use clap::{Args, Subcommand};
 use client::{Client, StoreUrl};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use node::{connect, note, said};
+use output::{print, progress, size};
 use place::{Place, PlaceUrl};
 use serde_json::{Value, json};
-use std::io::IsTerminal;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 const AFTER_BACKUP: &str = "\
 PLACE is a directory, or s3://BUCKET/PREFIX with the access in the environment, as S3's own tools read it:
@@ -264,25 +264,4 @@ fn restore(options: &RestoreOptions, node: &StoreUrl, as_json: bool) -> Result<b
         ))?;
     }
     Ok(true)
-}
-
-/// Prints to standard output, which may have been closed.
-fn print(text: &str) -> Result<(), String> {
-    bench::output::print(text).map(drop).map_err(|e| e.to_string())
-}
-
-fn progress(what: &'static str) -> ProgressBar {
-    let bar = ProgressBar::no_length();
-    if !std::io::stderr().is_terminal() {
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-    }
-    let style = ProgressStyle::with_template("{msg} {bar:30} {percent:>3}% {human_pos} rows, {per_sec}, {eta} left");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.set_message(what);
-    bar.enable_steady_tick(Duration::from_millis(500));
-    bar
-}
-
-fn size(bytes: u64) -> String {
-    indicatif::HumanBytes(bytes).to_string()
 }

@@ -2,8 +2,9 @@
 
 use super::catalog::Catalog;
 use super::manifest::{Manifest, Unreadable};
+use super::output::{print, size};
 use super::place::{Place, PlaceUrl};
-use super::{print, rows, size};
+use super::rows;
 use serde_json::json;
 use std::collections::HashSet;
 

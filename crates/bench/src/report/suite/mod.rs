@@ -8,13 +8,12 @@ mod median;
 mod report;
 mod timeline;
 
-pub(crate) use super::html::suite_page as page;
 pub(crate) use differences::differences;
 pub(crate) use figures::{per_busy_core_s, per_core_s};
 pub(crate) use grid::{Grid, MedianRow, beside, grids, median_bars};
 pub(crate) use markdown::render as document;
+pub(crate) use report::STOPPED;
 pub use report::SuiteReport;
-pub(crate) use report::{STOPPED, tables_text, write};
 /// Whether a table's column is a figure that steps have by themselves.
 pub(crate) fn is_figure(column: &str) -> bool {
     figures::Figure::named(column).is_some()

@@ -1,13 +1,9 @@
-//! All that a suite's run found, and the files that tell of it.
-
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+//! All that a suite's run found.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Outcome, RunReport, StepRecord, SuiteRecord};
-use crate::report::{self, Paint, Severity, Warning};
+use crate::report::{self, Severity, Warning};
 
 /// A suite's run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -177,38 +173,6 @@ impl Caution {
             Self::Own(text) => format!("{steps}: {text}"),
         }
     }
-}
-
-/// Writes `report.html`, `report.md`, `report.json` and the charts into a run folder, in the place of those that were there: they
-/// come from the raw data, which stay. Where the page is.
-pub(crate) fn write(dir: &Path, report: &SuiteReport) -> io::Result<PathBuf> {
-    let named = |path: &Path, e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
-    let json = serde_json::to_string_pretty(report).map_err(io::Error::other)?;
-    let html = dir.join("report.html");
-    for (path, text) in [
-        (dir.join("report.json"), json + "\n"),
-        (dir.join("report.md"), report::suite_document(report)),
-        (html.clone(), report::suite_page(report)),
-    ] {
-        fs::write(&path, text).map_err(|e| named(&path, e))?;
-    }
-    if let Some(lack) = report::write_pictures(dir, &report::suite_images(report))? {
-        crate::note!("{lack}");
-    }
-    Ok(html)
-}
-
-/// The tables for a terminal, with what must be known above them.
-pub(crate) fn tables_text(report: &SuiteReport) -> String {
-    let paint = Paint::of_stdout();
-    let mut out = format!("\n{}: {}\n", report.about.name, report.about.title);
-    for warning in report.warnings().iter().filter(|warning| warning.severity != Severity::Note) {
-        out.push_str(&format!("{}  {}\n", paint.severity(warning.severity), warning.text));
-    }
-    for grid in report::grids(report) {
-        out.push_str(&grid.text());
-    }
-    out
 }
 
 #[cfg(test)]

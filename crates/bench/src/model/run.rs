@@ -1,28 +1,13 @@
-//! What one run of the laboratory found: the data that every report is made of and that `report.json` holds.
-//!
-//! Units come last in a name: `_us` microseconds, `_s` seconds, `_bytes` bytes, `_per_s` per second. Latencies are
-//! fractional microseconds, since an embedded read may take less than one. Times on a phase's axis (`t_s`) are seconds
-//! since the phase began, its warm-up included; everything else in a phase excludes the warm-up.
-//!
-//! Invariants: see [`validate`](fn@validate), which every writer calls before it writes.
-
-mod agent;
-mod cpu;
-mod latency;
-mod search;
-mod suite;
-mod validate;
-
-pub use agent::AgentUse;
-pub use cpu::{CpuTime, CpuUse};
-pub use latency::{Latency, LatencySummary, SpectrumPoint};
-pub use search::{Search, Trial};
-pub use suite::{ActionFile, DiskFile, StepRecord, StoreFile, SuiteRecord, TableFile, TableKind, plain};
-pub use validate::{Invalid, validate};
+//! One run: which it is, the machine, what was asked for, and what each phase found.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+use super::agent::AgentUse;
+use super::cpu::{CpuTime, CpuUse};
+use super::latency::{Latency, LatencySummary};
+use super::search::Search;
 
 /// The version of this data model, as `schema` in the JSON. It grows by one when a reader of the old form would err.
 pub const SCHEMA: u32 = 1;
