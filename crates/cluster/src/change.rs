@@ -3,13 +3,13 @@
 //! A change may arrive twice, or late. So each carries what it takes for granted, and [`crate::Map::apply`] refuses it
 //! when that no longer holds, or changes nothing when it has already happened.
 
-use crate::bytes::{Reader, Result, put_bytes};
+use crate::bytes::Result;
 use crate::map::{Map, MapError, NodeInfo};
 use crate::plan::{PlanKind, PlanState, Split, Step, read_shard};
 use vocab::limits::{
     EVENT_BYTES_MAX, PLAN_DETAIL_BYTES_MAX, REPLICAS_MAX, SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX,
 };
-use vocab::{NodeId, PlanId, ReplicaId, ShardId, put_varint};
+use vocab::{NodeId, PlanId, Reader, ReplicaId, ShardId, put_bytes, put_varint};
 
 const FORMAT: u8 = 1;
 const BEGIN: u8 = 1;
@@ -283,7 +283,9 @@ impl Change {
             return Map::decode(map).map(Self::Begin);
         }
         let mut reader = Reader::new(bytes);
-        Self::read(&mut reader).and_then(|change| reader.end().map(|()| change)).map_err(MapError::Bytes)
+        let change = Self::read(&mut reader).map_err(MapError::Bytes)?;
+        reader.end().map_err(|why| MapError::Bytes(why.text()))?;
+        Ok(change)
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self> {
@@ -293,11 +295,11 @@ impl Change {
         Ok(match reader.u8()? {
             REGISTER_NODE => Self::RegisterNode(NodeInfo::read(reader)?),
             UPDATE_NODE => Self::UpdateNode { was: NodeInfo::read(reader)?, now: NodeInfo::read(reader)? },
-            FORGET_NODE => Self::ForgetNode(NodeId(reader.u64()?)),
+            FORGET_NODE => Self::ForgetNode(NodeId(reader.u64_le()?)),
             ADD_REPLICA => Self::AddReplica {
                 shard: read_shard(reader)?,
                 replica: ReplicaId(reader.varint()?),
-                node: NodeId(reader.u64()?),
+                node: NodeId(reader.u64_le()?),
                 learner: read_flag(reader)?,
             },
             SET_REPLICAS => Self::SetReplicas {
@@ -308,7 +310,7 @@ impl Change {
             },
             FORGET_REPLICA => Self::ForgetReplica { shard: read_shard(reader)?, replica: ReplicaId(reader.varint()?) },
             SETTING => Self::Setting {
-                name: reader.text(SETTING_NAME_BYTES_MAX)?,
+                name: reader.text(SETTING_NAME_BYTES_MAX)?.to_owned(),
                 was: read_value(reader)?,
                 now: read_value(reader)?,
             },
@@ -322,19 +324,19 @@ impl Change {
                 id: PlanId(reader.varint()?),
                 kind: PlanKind::read(reader)?,
                 at_ms: reader.varint()?,
-                detail: reader.text(PLAN_DETAIL_BYTES_MAX)?,
+                detail: reader.text(PLAN_DETAIL_BYTES_MAX)?.to_owned(),
             },
             SET_PLAN => Self::SetPlan {
                 id: PlanId(reader.varint()?),
                 was: PlanState::read(reader)?,
                 now: PlanState::read(reader)?,
                 at_ms: reader.varint()?,
-                detail: reader.text(PLAN_DETAIL_BYTES_MAX)?,
+                detail: reader.text(PLAN_DETAIL_BYTES_MAX)?.to_owned(),
             },
             BEGIN_STEP => {
                 let shard = read_shard(reader)?;
                 let step = Step::read(reader)?;
-                let node = NodeId(reader.u64()?);
+                let node = NodeId(reader.u64_le()?);
                 if step.add.is_none() && node.0 != 0 {
                     return Err("a node for no replica");
                 }
@@ -361,8 +363,8 @@ impl Change {
             },
             EVENT => Self::Event {
                 at_ms: reader.varint()?,
-                kind: reader.text(SETTING_NAME_BYTES_MAX)?,
-                text: reader.text(EVENT_BYTES_MAX)?,
+                kind: reader.text(SETTING_NAME_BYTES_MAX)?.to_owned(),
+                text: reader.text(EVENT_BYTES_MAX)?.to_owned(),
             },
             _ => return Err("a change of an unknown kind"),
         })
@@ -378,10 +380,10 @@ fn read_flag(reader: &mut Reader<'_>) -> Result<bool> {
 }
 
 fn read_value(reader: &mut Reader<'_>) -> Result<Option<String>> {
-    if read_flag(reader)? { reader.text(SETTING_VALUE_BYTES_MAX).map(Some) } else { Ok(None) }
+    if read_flag(reader)? { Ok(Some(reader.text(SETTING_VALUE_BYTES_MAX)?.to_owned())) } else { Ok(None) }
 }
 
 fn read_ids(reader: &mut Reader<'_>) -> Result<Vec<ReplicaId>> {
-    let count = reader.count(REPLICAS_MAX, 1)?;
+    let count = reader.count_at_most(REPLICAS_MAX, 1)?;
     (0..count).map(|_| Ok(ReplicaId(reader.varint()?))).collect()
 }

@@ -1,6 +1,6 @@
 //! The map's bytes and a node's. docs/FORMATS.md has the layout.
 
-use crate::bytes::{Reader, Result, put_bytes, put_slots};
+use crate::bytes::{Result, put_slots, read_slots};
 use crate::map::{Map, MapError, NodeInfo, ReplicaInfo, ShardInfo};
 use crate::plan::{Plan, Split, Step, read_shard};
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use vocab::limits::{
     MAP_BYTES_MAX, MAP_SETTINGS_MAX, MAP_SHARDS_MAX, NODES_MAX, PLANS_MAX, REPLICAS_MAX, REPLICATION_FACTOR_MAX,
     SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX,
 };
-use vocab::{Epoch, NodeId, PlanId, ReplicaId, ShardId, StoreId, put_varint};
+use vocab::{Epoch, NodeId, PlanId, Reader, ReplicaId, ShardId, StoreId, put_bytes, put_varint};
 
 const MAGIC: &[u8; 7] = b"BASMAP\0";
 /// Of a map without survivors.
@@ -76,9 +76,9 @@ impl Map {
         if ![FORMAT_WITH_SURVIVORS, FORMAT, FORMAT_WITHOUT_PLANS].contains(&format) {
             return Err("its format is unknown");
         }
-        let store = StoreId(reader.u64()?);
+        let store = StoreId(reader.u64_le()?);
         let epoch = Epoch(reader.varint()?);
-        let replication_factor = reader.bounded(u64::from(REPLICATION_FACTOR_MAX))? as u32;
+        let replication_factor = reader.at_most(u64::from(REPLICATION_FACTOR_MAX))? as u32;
         let nodes = read_nodes(reader)?;
         let shards = read_shards(reader, &nodes.keys().copied().collect::<Vec<_>>())?;
         let settings = read_settings(reader)?;
@@ -121,7 +121,7 @@ impl Map {
     }
 
     fn read_survivors(&mut self, reader: &mut Reader<'_>) -> Result<()> {
-        let count = reader.count(MAP_SHARDS_MAX, 3)?;
+        let count = reader.count_at_most(MAP_SHARDS_MAX, 3)?;
         if count == 0 {
             return Err("a map of this format has survivors");
         }
@@ -134,24 +134,24 @@ impl Map {
     }
 
     fn read_plans(&mut self, reader: &mut Reader<'_>) -> Result<()> {
-        for _ in 0..reader.count(NODES_MAX, 8)? {
-            let node = NodeId(reader.u64()?);
+        for _ in 0..reader.count_at_most(NODES_MAX, 8)? {
+            let node = NodeId(reader.u64_le()?);
             rising(self.leaving.last(), &node)?;
             self.leaving.insert(node);
         }
         self.next_plan = reader.varint()?;
-        self.next_shard = reader.bounded(u64::from(u32::MAX))? as u32;
-        for _ in 0..reader.count(PLANS_MAX, 7)? {
+        self.next_shard = reader.at_most(u64::from(u32::MAX))? as u32;
+        for _ in 0..reader.count_at_most(PLANS_MAX, 7)? {
             let plan = Plan::read(reader)?;
             rising(self.plans.last_key_value().map(|(id, _)| id), &plan.id)?;
             self.plans.insert(plan.id, plan);
         }
-        for _ in 0..reader.count(MAP_SHARDS_MAX, 4)? {
+        for _ in 0..reader.count_at_most(MAP_SHARDS_MAX, 4)? {
             let shard = read_shard(reader)?;
             rising(self.steps.last_key_value().map(|(id, _)| id), &shard)?;
             self.steps.insert(shard, Step::read(reader)?);
         }
-        for _ in 0..reader.count(MAP_SHARDS_MAX, 4)? {
+        for _ in 0..reader.count_at_most(MAP_SHARDS_MAX, 4)? {
             let child = read_shard(reader)?;
             rising(self.splits.last_key_value().map(|(id, _)| id), &child)?;
             self.splits.insert(child, Split::read(reader)?);
@@ -166,7 +166,7 @@ fn rising<T: Ord>(last: Option<&T>, next: &T) -> Result<()> {
 }
 
 fn read_nodes(reader: &mut Reader<'_>) -> Result<BTreeMap<NodeId, NodeInfo>> {
-    let count = reader.count(NODES_MAX, 13)?;
+    let count = reader.count_at_most(NODES_MAX, 13)?;
     let mut nodes = Vec::with_capacity(count);
     for _ in 0..count {
         let node = NodeInfo::read(reader)?;
@@ -179,11 +179,11 @@ fn read_nodes(reader: &mut Reader<'_>) -> Result<BTreeMap<NodeId, NodeInfo>> {
 }
 
 fn read_shards(reader: &mut Reader<'_>, nodes: &[NodeId]) -> Result<BTreeMap<ShardId, ShardInfo>> {
-    let count = reader.count(MAP_SHARDS_MAX, 5)?;
+    let count = reader.count_at_most(MAP_SHARDS_MAX, 5)?;
     let mut shards = Vec::with_capacity(count);
     let mut next = 0;
     for _ in 0..count {
-        let id = next + reader.bounded(u64::from(u32::MAX))?;
+        let id = next + reader.at_most(u64::from(u32::MAX))?;
         next = id + 1;
         let id = u32::try_from(id).map_err(|_| "a shard's number is too large")?;
         shards.push((ShardId(id), read_shard_info(reader, nodes)?));
@@ -192,11 +192,11 @@ fn read_shards(reader: &mut Reader<'_>, nodes: &[NodeId]) -> Result<BTreeMap<Sha
 }
 
 fn read_settings(reader: &mut Reader<'_>) -> Result<BTreeMap<String, String>> {
-    let count = reader.count(MAP_SETTINGS_MAX, 2)?;
+    let count = reader.count_at_most(MAP_SETTINGS_MAX, 2)?;
     let mut settings = BTreeMap::new();
     for _ in 0..count {
-        let name = reader.text(SETTING_NAME_BYTES_MAX)?;
-        let value = reader.text(SETTING_VALUE_BYTES_MAX)?;
+        let name = reader.text(SETTING_NAME_BYTES_MAX)?.to_owned();
+        let value = reader.text(SETTING_VALUE_BYTES_MAX)?.to_owned();
         if settings.last_key_value().is_some_and(|(last, _)| *last >= name) {
             return Err("its settings are out of order");
         }
@@ -220,12 +220,12 @@ fn encode_shard(shard: &ShardInfo, places: &BTreeMap<NodeId, u64>, bytes: &mut V
 fn read_shard_info(reader: &mut Reader<'_>, nodes: &[NodeId]) -> Result<ShardInfo> {
     let members_index = reader.varint()?;
     let next_replica = reader.varint()?;
-    let slots = reader.slots()?;
-    let count = reader.count(REPLICAS_MAX, 3)?;
+    let slots = read_slots(reader)?;
+    let count = reader.count_at_most(REPLICAS_MAX, 3)?;
     let mut replicas = Vec::with_capacity(count);
     for _ in 0..count {
         let id = ReplicaId(reader.varint()?);
-        let node = *nodes.get(reader.bounded(NODES_MAX as u64)? as usize).ok_or("a replica is on no node")?;
+        let node = *nodes.get(reader.at_most(NODES_MAX as u64)? as usize).ok_or("a replica is on no node")?;
         let flags = reader.u8()?;
         if flags & !(LEARNER | MEMBER) != 0 {
             return Err("a replica has unknown flags");

@@ -3,7 +3,7 @@
 //! Invariants, checked before a map is believed (`Map::validate`): every slot is owned by exactly one data shard; a shard's replicas are on different, known
 //! nodes; a replica's id is below its shard's `next_replica`, so that none is ever used twice.
 
-use crate::bytes::{Reader, Result, put_bytes};
+use crate::bytes::Result;
 use crate::plan::{Plan, Split, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,7 +11,7 @@ use vocab::limits::{
     ADDRESS_BYTES_MAX, MAP_SETTINGS_MAX, MAP_SHARDS_MAX, NODES_MAX, REPLICAS_MAX, REPLICATION_FACTOR_MAX,
     SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX, ZONE_BYTES_MAX,
 };
-use vocab::{Epoch, NodeId, PlanId, ReplicaId, SLOT_COUNT, ShardId, Slot, StoreId, put_varint};
+use vocab::{Epoch, NodeId, PlanId, Reader, ReplicaId, SLOT_COUNT, ShardId, Slot, StoreId, put_bytes, put_varint};
 
 /// The whole map, as of an epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -234,17 +234,17 @@ impl NodeInfo {
     pub fn decode(bytes: &[u8]) -> std::result::Result<Self, MapError> {
         let mut reader = Reader::new(bytes);
         let node = Self::read(&mut reader).map_err(MapError::Bytes)?;
-        reader.end().map_err(MapError::Bytes)?;
+        reader.end().map_err(|why| MapError::Bytes(why.text()))?;
         node.fault().map_or(Ok(node), |fault| Err(MapError::Invalid(fault)))
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self> {
         Ok(Self {
-            id: NodeId(reader.u64()?),
-            peer_address: reader.text(ADDRESS_BYTES_MAX)?,
-            client_host: reader.text(ADDRESS_BYTES_MAX)?,
-            client_port: reader.bounded(u64::from(u16::MAX))? as u16,
-            zone: reader.text(ZONE_BYTES_MAX)?,
+            id: NodeId(reader.u64_le()?),
+            peer_address: reader.text(ADDRESS_BYTES_MAX)?.to_owned(),
+            client_host: reader.text(ADDRESS_BYTES_MAX)?.to_owned(),
+            client_port: reader.at_most(u64::from(u16::MAX))? as u16,
+            zone: reader.text(ZONE_BYTES_MAX)?.to_owned(),
             capacity: reader.varint()?,
         })
     }

@@ -3,9 +3,9 @@
 //! A plan says what is wanted; which replicas come and go for it is worked out anew from the map and what is observed
 //! (`placement::next_moves`), one step a shard. So a plan may be stopped at any moment and taken up by another node.
 
-use crate::bytes::{Reader, Result, put_bytes};
+use crate::bytes::{Result, put_slots, read_slots};
 use vocab::limits::{PLAN_DETAIL_BYTES_MAX, REPLICATION_FACTOR_MAX, ZONE_BYTES_MAX};
-use vocab::{NodeId, PlanId, ReplicaId, ShardId, Slot, put_varint};
+use vocab::{NodeId, PlanId, Reader, ReplicaId, ShardId, Slot, put_bytes, put_varint};
 
 /// A plan, as the map keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -285,18 +285,18 @@ impl PlanKind {
             8 => Self::MoveShard { shard: read_shard(reader)?, from: read_node(reader)?, to: read_node(reader)? },
             9 => Self::SplitShard {
                 shard: read_shard(reader)?,
-                at: reader.bounded(u64::from(vocab::SLOT_COUNT))?.checked_sub(1).map(|slot| Slot(slot as u16)),
+                at: reader.at_most(u64::from(vocab::SLOT_COUNT))?.checked_sub(1).map(|slot| Slot(slot as u16)),
             },
             10 => Self::SplitAll,
-            11 => Self::SetReplicationFactor(reader.bounded(u64::from(REPLICATION_FACTOR_MAX))? as u32),
-            12 => Self::ChangeZone { node: read_node(reader)?, zone: reader.text(ZONE_BYTES_MAX)? },
+            11 => Self::SetReplicationFactor(reader.at_most(u64::from(REPLICATION_FACTOR_MAX))? as u32),
+            12 => Self::ChangeZone { node: read_node(reader)?, zone: reader.text(ZONE_BYTES_MAX)?.to_owned() },
             13 => Self::ReplaceNode { node: read_node(reader)?, with: read_node(reader)? },
             14 => Self::Rebuild {
                 node: read_node(reader)?,
-                shard: reader.bounded(1 << 32)?.checked_sub(1).map(|shard| ShardId(shard as u32)),
+                shard: reader.at_most(1 << 32)?.checked_sub(1).map(|shard| ShardId(shard as u32)),
             },
             15 => {
-                let count = reader.count(vocab::limits::MAP_SHARDS_MAX, 1)?;
+                let count = reader.count_at_most(vocab::limits::MAP_SHARDS_MAX, 1)?;
                 Self::UnsafeRecover((0..count).map(|_| read_shard(reader)).collect::<Result<_>>()?)
             }
             _ => return Err("a plan of an unknown kind"),
@@ -323,7 +323,7 @@ impl Plan {
             began_ms: reader.varint()?,
             ended_ms: reader.varint()?,
             steps_done: reader.varint()?,
-            detail: reader.text(PLAN_DETAIL_BYTES_MAX)?,
+            detail: reader.text(PLAN_DETAIL_BYTES_MAX)?.to_owned(),
         })
     }
 }
@@ -345,11 +345,11 @@ impl Split {
     pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
         put_varint(bytes, self.plan.0);
         put_varint(bytes, u64::from(self.parent.0));
-        crate::bytes::put_slots(bytes, &self.slots);
+        put_slots(bytes, &self.slots);
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self { plan: PlanId(reader.varint()?), parent: read_shard(reader)?, slots: reader.slots()? })
+        Ok(Self { plan: PlanId(reader.varint()?), parent: read_shard(reader)?, slots: read_slots(reader)? })
     }
 }
 
@@ -358,9 +358,9 @@ fn put_node(bytes: &mut Vec<u8>, node: NodeId) {
 }
 
 fn read_node(reader: &mut Reader<'_>) -> Result<NodeId> {
-    Ok(NodeId(reader.u64()?))
+    Ok(NodeId(reader.u64_le()?))
 }
 
 pub(crate) fn read_shard(reader: &mut Reader<'_>) -> Result<ShardId> {
-    Ok(ShardId(reader.bounded(u64::from(u32::MAX))? as u32))
+    Ok(ShardId(reader.at_most(u64::from(u32::MAX))? as u32))
 }

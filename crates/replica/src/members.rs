@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
-use vocab::ReplicaId;
+use vocab::{Reader, ReplicaId};
 
 /// The members of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,17 +83,14 @@ pub(crate) fn decode_conf_change(data: &[u8]) -> Result<ConfChangeV2> {
     let malformed = || Error::Malformed("a change of members that cannot be read".to_owned());
     let mut change = ConfChangeV2::default();
     let mut changes = Vec::new();
-    let mut rest = data;
-    while let Some((&tag, after)) = rest.split_first() {
-        rest = after;
+    let mut rest = Reader::new(data);
+    while let Ok(tag) = rest.u8() {
         match tag {
             TAG_CHANGES => {
-                let length = usize::from(take(&mut rest).ok_or_else(malformed)?);
-                let (mut one, after) = rest.split_at_checked(length).ok_or_else(malformed)?;
-                rest = after;
+                let mut one = Reader::new(rest.bytes().map_err(|_| malformed())?);
                 let mut single = ConfChangeSingle::default();
-                while let Some(tag) = take(&mut one) {
-                    match (tag, varint(&mut one).ok_or_else(malformed)?) {
+                while let Ok(tag) = one.u8() {
+                    match (tag, one.varint().map_err(|_| malformed())?) {
                         (TAG_TYPE, 0) => single.set_change_type(ConfChangeType::AddNode),
                         (TAG_TYPE, 1) => single.set_change_type(ConfChangeType::RemoveNode),
                         (TAG_TYPE, 2) => single.set_change_type(ConfChangeType::AddLearnerNode),
@@ -119,28 +116,6 @@ const TAG_CHANGES: u8 = 0x12;
 const TAG_TYPE: u8 = 0x08;
 /// Field 2 of one part, a number.
 const TAG_ID: u8 = 0x10;
-
-fn take(bytes: &mut &[u8]) -> Option<u8> {
-    let (&first, rest) = bytes.split_first()?;
-    *bytes = rest;
-    Some(first)
-}
-
-pub(crate) fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let byte = take(bytes)?;
-        let part = u64::from(byte & 0x7F);
-        if part << shift >> shift != part {
-            return None;
-        }
-        value |= part << shift;
-        if byte < 0x80 {
-            return Some(value);
-        }
-    }
-    None
-}
 
 /// Whether raft-rs can be given these members: it ends the process over others.
 pub(crate) fn is_sound(state: &ConfState) -> bool {

@@ -2,12 +2,11 @@
 //!
 //! Entries carry no index: they follow `index` one by one, and their terms only rise.
 
-use crate::members::varint;
 use crate::message_validation::{NUMBER_MAX, is_known};
 use crate::ready::SnapshotPoint;
 use bytes::Bytes;
 use raft::eraftpb::{ConfState, Entry, EntryType, Message, MessageType};
-use vocab::{limits, put_varint};
+use vocab::{Reader, limits, put_bytes, put_varint};
 
 /// The kinds, by the number that stands for them.
 const KINDS: [MessageType; 10] = [
@@ -129,7 +128,7 @@ pub fn decode_shared(bytes: &[u8], whole: &Bytes, large: usize) -> Decoded<Messa
 
 fn decode_with(bytes: &[u8], keep: &dyn Fn(&[u8]) -> Bytes) -> Decoded<Message> {
     let [kind, flags, rest @ ..] = bytes else { return Err("a Raft message that is too short") };
-    let mut rest = rest;
+    let mut rest = Reader::new(rest);
     let mut message = Message::default();
     message.set_msg_type(*KINDS.get(usize::from(*kind)).ok_or("a Raft message of an unknown kind")?);
     if flags & !(REJECT | CONTEXT | WANTS_SNAPSHOT | ENTRIES) != 0 {
@@ -173,7 +172,7 @@ pub fn encode_point(point: &SnapshotPoint, out: &mut Vec<u8>) {
 
 /// Reads what `encode_point` wrote: all of `bytes`.
 pub fn decode_point(bytes: &[u8]) -> Decoded<SnapshotPoint> {
-    let mut rest = bytes;
+    let mut rest = Reader::new(bytes);
     let point = take_point(&mut rest)?;
     if rest.is_empty() { Ok(point) } else { Err("bytes after a snapshot's members") }
 }
@@ -204,9 +203,14 @@ fn put_entry(sink: &mut impl Sink, entry: &Entry, term_rise: u64) {
     sink.data(&entry.data);
 }
 
-fn take_entries(rest: &mut &[u8], mut index: u64, mut term: u64, keep: &dyn Fn(&[u8]) -> Bytes) -> Decoded<Vec<Entry>> {
+fn take_entries(
+    rest: &mut Reader<'_>,
+    mut index: u64,
+    mut term: u64,
+    keep: &dyn Fn(&[u8]) -> Bytes,
+) -> Decoded<Vec<Entry>> {
     let count = take_number(rest)? as usize;
-    if count > limits::MESSAGE_ENTRIES_MAX || count > rest.len() / ENTRY_BYTES_MIN {
+    if count > limits::MESSAGE_ENTRIES_MAX || count > rest.left() / ENTRY_BYTES_MIN {
         return Err("a Raft message with more entries than it has room for");
     }
     let mut entries = Vec::with_capacity(count);
@@ -234,7 +238,7 @@ fn take_entries(rest: &mut &[u8], mut index: u64, mut term: u64, keep: &dyn Fn(&
     Ok(entries)
 }
 
-fn take_point(rest: &mut &[u8]) -> Decoded<SnapshotPoint> {
+fn take_point(rest: &mut Reader<'_>) -> Decoded<SnapshotPoint> {
     let (index, term) = (take_number(rest)?, take_number(rest)?);
     let auto_leave = match take_byte(rest)? {
         0 => false,
@@ -262,35 +266,26 @@ fn take_point(rest: &mut &[u8]) -> Decoded<SnapshotPoint> {
 const TOO_LARGE: &str = "a number that is too large";
 const TOO_SHORT: &str = "a Raft message that ends too early";
 
-fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    put_varint(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
-
 /// Of replicas, any number: those of old stores are drawn.
-fn take_id(rest: &mut &[u8]) -> Decoded<u64> {
-    varint(rest).ok_or(TOO_SHORT)
+fn take_id(rest: &mut Reader<'_>) -> Decoded<u64> {
+    rest.varint().map_err(|_| TOO_SHORT)
 }
 
-fn take_number(rest: &mut &[u8]) -> Decoded<u64> {
-    let number = varint(rest).ok_or(TOO_SHORT)?;
+fn take_number(rest: &mut Reader<'_>) -> Decoded<u64> {
+    let number = rest.varint().map_err(|_| TOO_SHORT)?;
     if number <= NUMBER_MAX { Ok(number) } else { Err(TOO_LARGE) }
 }
 
-fn take_byte(rest: &mut &[u8]) -> Decoded<u8> {
-    let (&first, after) = rest.split_first().ok_or(TOO_SHORT)?;
-    *rest = after;
-    Ok(first)
+fn take_byte(rest: &mut Reader<'_>) -> Decoded<u8> {
+    rest.u8().map_err(|_| TOO_SHORT)
 }
 
-fn take_bytes<'a>(rest: &mut &'a [u8], bytes_max: usize) -> Decoded<&'a [u8]> {
+fn take_bytes<'a>(rest: &mut Reader<'a>, bytes_max: usize) -> Decoded<&'a [u8]> {
     let length = take_number(rest)? as usize;
     if length > bytes_max {
         return Err("bytes beyond their bound in a Raft message");
     }
-    let (bytes, after) = rest.split_at_checked(length).ok_or(TOO_SHORT)?;
-    *rest = after;
-    Ok(bytes)
+    rest.take(length).map_err(|_| TOO_SHORT)
 }
 
 #[cfg(test)]

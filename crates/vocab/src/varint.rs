@@ -1,4 +1,5 @@
-//! Numbers in as few bytes as they need: seven bits a byte, the lowest first. The reader decides how strict to be.
+//! Writes numbers in as few bytes as they need: seven bits a byte, the lowest first (LEB128). [`Reader`](crate::Reader)
+//! reads them.
 
 /// Appends `value`.
 pub fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
@@ -7,6 +8,12 @@ pub fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
         value >>= 7;
     }
     bytes.push(value as u8);
+}
+
+/// Appends the length of `part`, and `part`.
+pub fn put_bytes(bytes: &mut Vec<u8>, part: &[u8]) {
+    put_varint(bytes, part.len() as u64);
+    bytes.extend_from_slice(part);
 }
 
 #[cfg(test)]

@@ -163,15 +163,6 @@ fn a_map_that_breaks_a_rule_is_not_read() {
     assert!(matches!(Map::decode(&map.encode()), Err(MapError::Invalid(_))));
 }
 
-/// What a count says is not believed before there are bytes for it.
-#[test]
-fn a_count_needs_bytes_to_follow() {
-    let mut reader = crate::bytes::Reader::new(&[3, 0, 0, 0, 0, 0]);
-    assert_eq!(reader.count(10, 2), Err("a count is larger than what follows"));
-    let mut reader = crate::bytes::Reader::new(&[3, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(reader.count(10, 2), Ok(3));
-}
-
 fn spoil(data: &mut Vec<u8>, prng: &mut Prng) {
     for _ in 0..=prng.below(4) {
         if data.is_empty() {

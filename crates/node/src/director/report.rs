@@ -5,9 +5,8 @@
 //! ```
 //! docs/FORMATS.md, "Between nodes", has the layout. A node with many replicas tells of them in turns.
 
-use crate::peer::Reader;
 use vocab::limits::{EVENT_BYTES_MAX, MEMBERS_MAX, REPORT_REPLICAS_MAX, REPORT_TRANSFERS_MAX};
-use vocab::{NodeId, ReplicaId, SLOT_COUNT, ShardId, Slot, put_varint};
+use vocab::{NodeId, Reader, ReplicaId, SLOT_COUNT, ShardId, Slot, put_varint};
 
 const FORMAT: u8 = 2;
 /// Without the place at which a shard would be divided.
@@ -159,13 +158,13 @@ impl NodeReport {
     pub fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let mut reader = Reader::new(bytes);
         let from = &mut reader;
-        if ![FORMAT, FORMAT_BEFORE].contains(&from.byte()?) {
+        if ![FORMAT, FORMAT_BEFORE].contains(&from.u8()?) {
             return Err("a report of an unknown format");
         }
         let figures = NodeFigures::read(from)?;
-        let count = at_most(from.count(8)?, REPORT_REPLICAS_MAX)?;
+        let count = from.count_at_most(REPORT_REPLICAS_MAX, 8)?;
         let replicas = (0..count).map(|_| ReplicaReport::read(from)).collect::<Result<_, _>>()?;
-        let count = at_most(from.count(6)?, REPORT_TRANSFERS_MAX)?;
+        let count = from.count_at_most(REPORT_TRANSFERS_MAX, 6)?;
         let transfers = (0..count).map(|_| TransferReport::read(from)).collect::<Result<_, _>>()?;
         reader.end()?;
         Ok(Self { figures, replicas, transfers })
@@ -247,12 +246,12 @@ impl ReplicaReport {
     }
 
     fn read(from: &mut Reader) -> Result<Self, &'static str> {
-        let flags = from.byte()?;
+        let flags = from.u8()?;
         if flags & !(LEADS | BROKEN | DIVISION) != 0 {
             return Err("a replica with unknown flags in a report");
         }
         Ok(Self {
-            shard: ShardId(from.narrow()?),
+            shard: ShardId(from.number()?),
             replica: ReplicaId(from.varint()?),
             bytes: from.varint()?,
             keys: from.varint()?,
@@ -298,10 +297,10 @@ impl DivisionReport {
 impl LeaderReport {
     fn read(from: &mut Reader) -> Result<Self, &'static str> {
         let index = from.varint()?;
-        let joint = from.byte()? != 0;
-        let count = at_most(from.count(3)?, MEMBERS_MAX)?;
+        let joint = from.u8()? != 0;
+        let count = from.count_at_most(MEMBERS_MAX, 3)?;
         let member = |from: &mut Reader| {
-            let flags = from.byte()?;
+            let flags = from.u8()?;
             let (id, matched) = (ReplicaId(from.varint()?), from.varint()?);
             Ok(MemberReport { id, votes: flags & VOTES != 0, active: flags & ACTIVE != 0, matched })
         };
@@ -318,9 +317,9 @@ impl TransferReport {
     }
 
     fn read(from: &mut Reader) -> Result<Self, &'static str> {
-        let inbound = from.byte()? & INBOUND != 0;
+        let inbound = from.u8()? & INBOUND != 0;
         Ok(Self {
-            shard: ShardId(from.narrow()?),
+            shard: ShardId(from.number()?),
             peer: NodeId(from.varint()?),
             inbound,
             bytes: from.varint()?,
@@ -328,10 +327,6 @@ impl TransferReport {
             rate: from.varint()?,
         })
     }
-}
-
-fn at_most(count: usize, max: usize) -> Result<usize, &'static str> {
-    if count > max { Err("more than there may be in a report") } else { Ok(count) }
 }
 
 /// A text, cut where it is too long.
@@ -342,7 +337,5 @@ fn put_text(bytes: &mut Vec<u8>, text: &str, bytes_max: usize) {
 }
 
 fn text(from: &mut Reader, bytes_max: usize) -> Result<String, &'static str> {
-    let length = at_most(from.count(1)?, bytes_max)?;
-    let bytes = (0..length).map(|_| from.byte()).collect::<Result<Vec<u8>, _>>()?;
-    String::from_utf8(bytes).map_err(|_| "a text that is not UTF-8 in a report")
+    Ok(from.text(bytes_max)?.to_owned())
 }

@@ -16,7 +16,7 @@
 //! ```
 
 use resp::table::{self, CommandSpec};
-use vocab::{ReplicaId, ShardId, put_varint};
+use vocab::{Malformed, Reader, ReplicaId, ShardId, put_bytes, put_varint};
 
 const FORMAT_FIRST: u8 = 1;
 const FORMAT_SECOND: u8 = 2;
@@ -276,11 +276,9 @@ impl EncodedCommand {
 
     /// A command that another node has sent.
     pub fn decode(bytes: Vec<u8>) -> Result<Self, &'static str> {
-        let mut reader = Reader { bytes: &bytes };
-        let args = reader.args()?;
-        if !reader.bytes.is_empty() {
-            return Err("bytes behind a command");
-        }
+        let mut reader = Reader::new(&bytes);
+        let args = args(&mut reader)?;
+        reader.end()?;
         let spec = table::resolve(&args).ok();
         Ok(Self { spec, bytes })
     }
@@ -288,8 +286,7 @@ impl EncodedCommand {
     /// The arguments.
     #[must_use]
     pub fn args(&self) -> Args<'_> {
-        let mut reader = Reader { bytes: &self.bytes };
-        reader.args().expect("encoded by new")
+        args(&mut Reader::new(&self.bytes)).expect("encoded by new")
     }
 }
 
@@ -311,17 +308,16 @@ pub fn decode(data: &[u8]) -> Result<(u64, Items<'_>), &'static str> {
         _ => return Err("unknown entry format"),
     };
     let now_ms = u64::from_le_bytes(head[1..].try_into().expect("8 bytes"));
-    Ok((now_ms, Items { evaluation, reader: Reader { bytes: rest } }))
+    Ok((now_ms, Items { evaluation, reader: Reader::new(rest) }))
 }
 
 /// The first arguments of the commands at the beginning of an entry, which are keys as a rule: for a hint. Ends where there
 /// is something else.
 pub(crate) fn first_arguments(data: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut reader = Reader { bytes: data.get(HEAD_BYTES..).unwrap_or_default() };
+    let mut reader = Reader::new(data.get(HEAD_BYTES..).unwrap_or_default());
     std::iter::from_fn(move || {
-        let (&COMMAND, rest) = reader.bytes.split_first()? else { return None };
-        reader.bytes = rest;
-        let count = reader.count().ok()?;
+        let Ok(COMMAND) = reader.u8() else { return None };
+        let count = reader.count(1).ok()?;
         let mut first = None;
         for at in 0..count {
             let argument = reader.bytes().ok()?;
@@ -361,98 +357,53 @@ impl<'a> Iterator for Items<'a> {
     type Item = Result<Item<'a>, &'static str>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (&kind, rest) = self.reader.bytes.split_first()?;
-        self.reader.bytes = rest;
+        let kind = self.reader.u8().ok()?;
         let item = match kind {
-            COMMAND => self.reader.args().map(Item::Command),
-            TRANSACTION => self.reader.transaction(),
+            COMMAND => args(&mut self.reader).map(Item::Command),
+            TRANSACTION => transaction(&mut self.reader),
             HOUSEKEEPING => Ok(Item::Housekeeping),
             CLEAR => Ok(Item::Clear),
-            CHANGE => self.reader.bytes().map(Item::Change),
-            SPLIT => self.reader.split().map(Item::Split),
+            CHANGE => self.reader.bytes().map(Item::Change).map_err(Malformed::text),
+            SPLIT => split(&mut self.reader).map(Item::Split),
             SEAL => Ok(Item::Seal),
-            COLLECT if self.evaluation == Evaluation::Second => self.reader.collect().map(Item::Collect),
-            MARK => self.reader.varint().map(Item::Mark),
+            COLLECT if self.evaluation == Evaluation::Second => collect(&mut self.reader).map(Item::Collect),
+            MARK => self.reader.varint().map(Item::Mark).map_err(Malformed::text),
             _ => Err("unknown item in an entry"),
         };
         if item.is_err() {
-            self.reader.bytes = &[];
+            self.reader.rest();
         }
         Some(item)
     }
 }
 
-struct Reader<'a> {
-    bytes: &'a [u8],
+fn args<'a>(reader: &mut Reader<'a>) -> Result<Args<'a>, &'static str> {
+    let count = reader.count(1)?;
+    if count == 0 {
+        return Err("a command without a name in an entry");
+    }
+    (0..count).map(|_| Ok(reader.bytes()?)).collect()
 }
 
-impl<'a> Reader<'a> {
-    fn varint(&mut self) -> Result<u64, &'static str> {
-        let mut value = 0u64;
-        for (i, &byte) in self.bytes.iter().take(10).enumerate() {
-            if i == 9 && byte > 1 {
-                return Err("a number too large in an entry");
-            }
-            value |= u64::from(byte & 0x7F) << (7 * i);
-            if byte & 0x80 == 0 {
-                self.bytes = &self.bytes[i + 1..];
-                return Ok(value);
-            }
-        }
-        Err("a number cut short in an entry")
-    }
-
-    fn count(&mut self) -> Result<usize, &'static str> {
-        let count = self.varint()?;
-        // Every counted thing takes at least one byte.
-        if count > self.bytes.len() as u64 { Err("a count too large in an entry") } else { Ok(count as usize) }
-    }
-
-    fn bytes(&mut self) -> Result<&'a [u8], &'static str> {
-        let length = self.count()?;
-        let (bytes, rest) = self.bytes.split_at(length);
-        self.bytes = rest;
-        Ok(bytes)
-    }
-
-    fn args(&mut self) -> Result<Args<'a>, &'static str> {
-        let count = self.count()?;
-        if count == 0 {
-            return Err("a command without a name in an entry");
-        }
-        (0..count).map(|_| self.bytes()).collect()
-    }
-
-    fn small<T: TryFrom<u64>>(&mut self) -> Result<T, &'static str> {
-        T::try_from(self.varint()?).map_err(|_| "a number out of range in an entry")
-    }
-
-    fn collect(&mut self) -> Result<CollectFrom, &'static str> {
-        let mut key = || self.bytes().map(<[u8]>::to_vec);
-        Ok(CollectFrom { expiry: key()?, garbage: key()? })
-    }
-
-    fn split(&mut self) -> Result<Split, &'static str> {
-        let child = ShardId(self.small()?);
-        let count = self.count()?;
-        let slots = (0..count).map(|_| Ok((self.small()?, self.small()?))).collect::<Result<_, &'static str>>()?;
-        let count = self.count()?;
-        let voters = (0..count).map(|_| Ok(ReplicaId(self.varint()?))).collect::<Result<_, &'static str>>()?;
-        Ok(Split { child, slots, voters })
-    }
-
-    fn transaction(&mut self) -> Result<Item<'a>, &'static str> {
-        let count = self.count()?;
-        let watches = (0..count).map(|_| Ok((self.bytes()?, self.varint()?))).collect::<Result<_, &'static str>>()?;
-        let count = self.count()?;
-        let commands = (0..count).map(|_| self.args()).collect::<Result<_, _>>()?;
-        Ok(Item::Transaction { watches, commands })
-    }
+fn collect(reader: &mut Reader<'_>) -> Result<CollectFrom, &'static str> {
+    Ok(CollectFrom { expiry: reader.bytes()?.to_vec(), garbage: reader.bytes()?.to_vec() })
 }
 
-fn put_bytes(bytes: &mut Vec<u8>, part: &[u8]) {
-    put_varint(bytes, part.len() as u64);
-    bytes.extend_from_slice(part);
+fn split(reader: &mut Reader<'_>) -> Result<Split, &'static str> {
+    let child = ShardId(reader.number()?);
+    let count = reader.count(2)?;
+    let slots = (0..count).map(|_| Ok((reader.number()?, reader.number()?))).collect::<Result<_, &'static str>>()?;
+    let count = reader.count(1)?;
+    let voters = (0..count).map(|_| Ok(ReplicaId(reader.varint()?))).collect::<Result<_, &'static str>>()?;
+    Ok(Split { child, slots, voters })
+}
+
+fn transaction<'a>(reader: &mut Reader<'a>) -> Result<Item<'a>, &'static str> {
+    let count = reader.count(2)?;
+    let watches = (0..count).map(|_| Ok((reader.bytes()?, reader.varint()?))).collect::<Result<_, &'static str>>()?;
+    let count = reader.count(1)?;
+    let commands = (0..count).map(|_| args(reader)).collect::<Result<_, _>>()?;
+    Ok(Item::Transaction { watches, commands })
 }
 
 #[cfg(test)]

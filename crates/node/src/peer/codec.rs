@@ -6,9 +6,8 @@
 use super::encoded::Encoded;
 use super::message::{Order, PeerMessage};
 use super::raft;
-use super::reader::Reader;
 use replica::Bytes;
-use vocab::{NodeId, SLOT_COUNT, ShardId, put_varint};
+use vocab::{NodeId, Reader, SLOT_COUNT, ShardId, put_varint};
 
 /// Data of an entry that is not copied, in bytes.
 const LARGE_BYTES: usize = 128 * 1024;
@@ -79,7 +78,7 @@ impl PeerMessage {
     pub fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let mut reader = Reader::new(bytes);
         let from = &mut reader;
-        let message = match from.byte()? {
+        let message = match from.u8()? {
             RAFT => Self::Raft { shard: shard(from)?, message: raft::read(from.rest())? },
             REST => Self::Rest { shards: list(from, 3, |from| Ok((shard(from)?, from.varint()?, from.varint()?)))? },
             WAKE => Self::Wake { shards: list(from, 1, shard)? },
@@ -166,7 +165,7 @@ impl Order {
     }
 
     fn decode(from: &mut Reader) -> Result<Self, &'static str> {
-        Ok(match from.byte()? {
+        Ok(match from.u8()? {
             TRANSFER => Self::Transfer { to: NodeId(from.varint()?) },
             ADD => Self::Add { replica: from.varint()?, node: NodeId(from.varint()?) },
             REMOVE => Self::Remove { replica: from.varint()? },
@@ -193,7 +192,7 @@ fn put_tail(bytes: &mut Vec<u8>, kind: u8, numbers: &[u64], tail: &[u8]) {
 }
 
 fn shard(from: &mut Reader) -> Result<ShardId, &'static str> {
-    from.narrow().map(ShardId)
+    Ok(ShardId(from.number()?))
 }
 
 fn slot(from: &mut Reader) -> Result<u16, &'static str> {
@@ -202,7 +201,7 @@ fn slot(from: &mut Reader) -> Result<u16, &'static str> {
 }
 
 fn flag(from: &mut Reader) -> Result<bool, &'static str> {
-    match from.byte()? {
+    match from.u8()? {
         0 => Ok(false),
         1 => Ok(true),
         _ => Err("a flag that is neither 0 nor 1 in a peer message"),
@@ -294,18 +293,16 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused() {
         let table: &[(&[u8], &str)] = &[
-            (&[], "a peer message cut short"),
+            (&[], "cut short"),
             (&[0], "an unknown peer message"),
             (&[17], "an unknown peer message"),
-            (&[REST, 2, 1, 1, 1], "a count too large in a peer message"),
-            (&[WAKE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1], "a count too large in a peer message"),
-            (&[MAP_ASKED, 0x80], "a number cut short in a peer message"),
-            (
-                &[MAP_ASKED, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 2],
-                "a number too large in a peer message",
-            ),
-            (&[WAKE, 1, 0x80, 0x80, 0x80, 0x80, 0x10], "a number too large in a peer message"),
-            (&[MAP_ASKED, 1, 1], "more bytes in a peer message than it has room for"),
+            (&[REST, 2, 1, 1, 1], "a count is larger than what follows"),
+            (&[WAKE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1], "a count is larger than what follows"),
+            (&[MAP_ASKED, 0x80], "cut short"),
+            (&[MAP_ASKED, 0x81, 0], "a number is not in its shortest form"),
+            (&[MAP_ASKED, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 2], "a number is too large"),
+            (&[WAKE, 1, 0x80, 0x80, 0x80, 0x80, 0x10], "a number is too large"),
+            (&[MAP_ASKED, 1, 1], "more bytes than there may be"),
             (&[LEADING, 2, 0], "a flag that is neither 0 nor 1 in a peer message"),
             (&[ORDER, 1, 9, 1], "an unknown order in a peer message"),
             (&[ORDER, 1, SPLIT, 2, 1, 0, 0x80, 0x80, 1], "no such slot in a peer message"),

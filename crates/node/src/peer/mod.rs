@@ -4,8 +4,6 @@ mod codec;
 mod encoded;
 mod message;
 mod raft;
-mod reader;
 
 pub use encoded::{Encoded, Pieces};
 pub use message::{Order, PeerMessage};
-pub(crate) use reader::Reader;

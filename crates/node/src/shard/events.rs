@@ -7,7 +7,7 @@ use crate::view::ShardView;
 use cluster::{Change, Map, PlanKind};
 use storage::{Slice, Span};
 use vocab::limits::{EVENT_BYTES_MAX, EVENTS_MAX};
-use vocab::{NodeId, ShardId, put_varint};
+use vocab::{NodeId, Reader, ShardId, put_varint};
 
 /// Something that happened to the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,25 +125,11 @@ fn encode(told: &Told) -> Vec<u8> {
 }
 
 fn decode(number: u64, bytes: &[u8]) -> Option<StoreEvent> {
-    let mut rest = bytes;
-    let at_ms = varint(&mut rest)?;
-    let length = usize::try_from(varint(&mut rest)?).ok()?;
-    let (kind, text) = rest.split_at_checked(length)?;
+    let mut reader = Reader::new(bytes);
+    let at_ms = reader.varint().ok()?;
+    let (kind, text) = (reader.bytes().ok()?, reader.rest());
     let text_of = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
     Some(StoreEvent { number, at_ms, kind: text_of(kind)?, text: text_of(text)? })
-}
-
-fn varint(rest: &mut &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (&byte, after) = rest.split_first()?;
-        *rest = after;
-        value |= u64::from(byte & 0x7F).checked_shl(shift)?;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 /// What is to be remembered of a change that made `after` of `before`; `changed` tells whether it did.

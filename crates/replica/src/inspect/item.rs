@@ -7,6 +7,8 @@
 //!   kind 3  value: u8 1 = put, key, value, or u8 2 = delete, key; each varint length and bytes
 //! ```
 
+use vocab::{Malformed, Reader};
+
 /// One item, and the group that it is about.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Item {
@@ -31,70 +33,45 @@ pub(super) enum What {
 
 /// The items of a footer, without its checksum; `None` if it is malformed.
 pub(super) fn parse(footer: &[u8]) -> Option<Vec<Item>> {
-    let mut reader = Reader(footer);
+    try_parse(&mut Reader::new(footer)).ok().flatten()
+}
+
+fn try_parse(reader: &mut Reader<'_>) -> Result<Option<Vec<Item>>, Malformed> {
     let mut items = Vec::new();
     let mut block_end = 0;
     for _ in 0..reader.varint()? {
         let group = reader.varint()?;
-        let what = match reader.byte()? {
-            1 => reader.entries(&mut block_end)?,
-            2 => match reader.byte()? {
+        let what = match reader.u8()? {
+            1 => entries(reader, &mut block_end)?,
+            2 => match reader.u8()? {
                 1 => What::Clean,
                 2 => What::Compact(reader.varint()?),
-                _ => return None,
+                _ => return Ok(None),
             },
-            3 => match reader.byte()? {
-                1 => What::Put(reader.bytes()?, reader.bytes()?),
-                2 => What::Delete(reader.bytes()?),
-                _ => return None,
+            3 => match reader.u8()? {
+                1 => What::Put(reader.bytes()?.to_vec(), reader.bytes()?.to_vec()),
+                2 => What::Delete(reader.bytes()?.to_vec()),
+                _ => return Ok(None),
             },
-            _ => return None,
+            _ => return Ok(None),
         };
         items.push(Item { group, what });
     }
-    reader.0.is_empty().then_some(items)
+    reader.end()?;
+    Ok(Some(items))
 }
 
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn byte(&mut self) -> Option<u8> {
-        let (&byte, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(byte)
+/// The ends go on from one item to the next: all entries of a record lie in one block.
+fn entries(reader: &mut Reader<'_>, block_end: &mut u32) -> Result<What, Malformed> {
+    let count = reader.varint()?;
+    let first = if count > 0 { reader.varint()? } else { 0 };
+    let mut spans = Vec::new();
+    for _ in 0..count {
+        let end: u32 = reader.number()?;
+        spans.push((*block_end, end.checked_sub(*block_end).ok_or(Malformed::TooLarge)?));
+        *block_end = end;
     }
-
-    fn varint(&mut self) -> Option<u64> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7F) << shift;
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-        }
-        None
-    }
-
-    fn bytes(&mut self) -> Option<Vec<u8>> {
-        let length = usize::try_from(self.varint()?).ok()?;
-        let (bytes, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(bytes.to_vec())
-    }
-
-    /// The ends go on from one item to the next: all entries of a record lie in one block.
-    fn entries(&mut self, block_end: &mut u32) -> Option<What> {
-        let count = self.varint()?;
-        let first = if count > 0 { self.varint()? } else { 0 };
-        let mut spans = Vec::new();
-        for _ in 0..count {
-            let end = u32::try_from(self.varint()?).ok()?;
-            spans.push((*block_end, end.checked_sub(*block_end)?));
-            *block_end = end;
-        }
-        Some(What::Entries { first, spans })
-    }
+    Ok(What::Entries { first, spans })
 }
 
 #[cfg(test)]

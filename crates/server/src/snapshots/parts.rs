@@ -2,7 +2,7 @@
 
 use storage::Slice;
 use vocab::limits::{KEY_BYTES_MAX, SNAPSHOT_CHUNK_BYTES_MAX, SNAPSHOT_HEAD_BYTES_MAX};
-use vocab::{ShardId, put_varint};
+use vocab::{Malformed, Reader, ShardId, put_bytes, put_varint};
 
 pub(super) const BEGIN: u8 = 1;
 pub(super) const GO_ON: u8 = 2;
@@ -54,17 +54,15 @@ impl Begin {
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
-        let (transfer, mut rest) = bytes.split_first_chunk::<8>().ok_or(NONSENSE)?;
-        let rest = &mut rest;
-        let shard = u32::try_from(varint(rest)?).map_err(|_| NONSENSE)?;
-        let (index, bytes_approx, count) = (varint(rest)?, varint(rest)?, varint(rest)?);
-        if count > (rest.len() / 2) as u64 {
-            return Err(NONSENSE);
-        }
-        let meta = (0..count).map(|_| row(rest).map(|(key, value)| (key.into(), value.into())));
+        Self::read(&mut Reader::new(bytes)).map_err(|_| NONSENSE)
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (transfer, shard) = (reader.u64_le()?, ShardId(reader.number()?));
+        let (index, bytes_approx, count) = (reader.varint()?, reader.varint()?, reader.count(2)?);
+        let meta = (0..count).map(|_| row(reader).map(|(key, value)| (key.into(), value.into())));
         let meta = meta.collect::<Result<_, _>>()?;
-        let transfer = u64::from_le_bytes(*transfer);
-        Ok(Self { transfer, shard: ShardId(shard), index, bytes_approx, meta, message: rest.to_vec() })
+        Ok(Self { transfer, shard, index, bytes_approx, meta, message: reader.rest().to_vec() })
     }
 }
 
@@ -94,10 +92,13 @@ impl Held {
         bytes
     }
 
-    pub(super) fn decode(mut bytes: &[u8]) -> Result<Self, &'static str> {
-        let rest = &mut bytes;
-        let (chunks, rows, bytes) = (varint(rest)?, varint(rest)?, varint(rest)?);
-        Ok(Self { chunks, rows, bytes, last: (!rest.is_empty()).then(|| (*rest).into()) })
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
+        Self::read(&mut Reader::new(bytes)).map_err(|_| NONSENSE)
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (chunks, rows, bytes) = (reader.varint()?, reader.varint()?, reader.varint()?);
+        Ok(Self { chunks, rows, bytes, last: (!reader.is_empty()).then(|| reader.rest().into()) })
     }
 }
 
@@ -113,49 +114,27 @@ pub(super) fn as_words(text: &str) -> &[u8] {
 
 pub(super) fn put_row(bytes: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     for part in [key, value] {
-        put_varint(bytes, part.len() as u64);
-        bytes.extend_from_slice(part);
+        put_bytes(bytes, part);
     }
 }
 
 /// The rows of a chunk, each as its key and its value.
-pub(super) fn rows(mut bytes: &[u8]) -> impl Iterator<Item = Result<(&[u8], &[u8]), &'static str>> {
+pub(super) fn rows(bytes: &[u8]) -> impl Iterator<Item = Result<(&[u8], &[u8]), &'static str>> {
+    let mut reader = Reader::new(bytes);
     std::iter::from_fn(move || {
-        if bytes.is_empty() {
+        if reader.is_empty() {
             return None;
         }
-        let row = row(&mut bytes);
+        let row = row(&mut reader).map_err(|_| NONSENSE);
         if row.is_err() {
-            bytes = &[];
+            reader.rest();
         }
         Some(row)
     })
 }
 
-fn row<'a>(bytes: &mut &'a [u8]) -> Result<(&'a [u8], &'a [u8]), &'static str> {
-    Ok((take(bytes)?, take(bytes)?))
-}
-
-fn take<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], &'static str> {
-    let length = usize::try_from(varint(bytes)?).map_err(|_| NONSENSE)?;
-    let (part, rest) = bytes.split_at_checked(length).ok_or(NONSENSE)?;
-    *bytes = rest;
-    Ok(part)
-}
-
-fn varint(bytes: &mut &[u8]) -> Result<u64, &'static str> {
-    let mut value = 0u64;
-    for (i, &byte) in bytes.iter().take(10).enumerate() {
-        if i == 9 && byte > 1 {
-            return Err(NONSENSE);
-        }
-        value |= u64::from(byte & 0x7F) << (7 * i);
-        if byte & 0x80 == 0 {
-            *bytes = &bytes[i + 1..];
-            return Ok(value);
-        }
-    }
-    Err(NONSENSE)
+fn row<'a>(reader: &mut Reader<'a>) -> Result<(&'a [u8], &'a [u8]), Malformed> {
+    Ok((reader.bytes()?, reader.bytes()?))
 }
 
 #[cfg(test)]

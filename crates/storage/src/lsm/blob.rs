@@ -13,6 +13,7 @@ use crate::{Error, Result, Slice};
 use byteview::ByteView;
 use lsm_tree::{BlobFile, DescriptorTable};
 use std::os::unix::fs::FileExt;
+use vocab::{Malformed, Reader};
 use xxhash_rust::xxh3::Xxh3Default;
 
 const MAGIC: &[u8; 4] = b"BLOB";
@@ -30,12 +31,12 @@ pub(super) struct Handle {
 }
 
 impl Handle {
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut rest = bytes;
-        let (offset, file) = (varint(&mut rest)?, varint(&mut rest)?);
-        let stored_bytes = u32::try_from(varint(&mut rest)?).ok()?;
-        u32::try_from(varint(&mut rest)?).ok()?;
-        rest.is_empty().then_some(Self { offset, file, stored_bytes })
+    pub(super) fn decode(bytes: &[u8]) -> std::result::Result<Self, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let (offset, file, stored_bytes) = (reader.varint()?, reader.varint()?, reader.number()?);
+        reader.number::<u32>()?;
+        reader.end()?;
+        Ok(Self { offset, file, stored_bytes })
     }
 
     /// How many bytes the record of the value of `key` takes.
@@ -114,19 +115,6 @@ fn check_record(record: &[u8], key: &[u8]) -> std::result::Result<(), &'static s
     Ok(())
 }
 
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7F) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,9 +122,9 @@ mod tests {
     #[test]
     fn a_handle_is_four_varints_and_nothing_else() {
         let bytes = [0x80, 0x01, 0x05, 0xAC, 0x02, 0x03];
-        assert_eq!(Handle::decode(&bytes), Some(Handle { offset: 128, file: 5, stored_bytes: 300 }));
-        assert_eq!(Handle::decode(&bytes[..5]), None);
-        assert_eq!(Handle::decode(&[&bytes[..], &[0]].concat()), None);
-        assert_eq!(Handle::decode(&[0xFF; 40]), None);
+        assert_eq!(Handle::decode(&bytes), Ok(Handle { offset: 128, file: 5, stored_bytes: 300 }));
+        assert_eq!(Handle::decode(&bytes[..5]), Err(Malformed::CutShort));
+        assert_eq!(Handle::decode(&[&bytes[..], &[0]].concat()), Err(Malformed::TooLong));
+        assert_eq!(Handle::decode(&[0xFF; 40]), Err(Malformed::TooLarge));
     }
 }

@@ -16,6 +16,7 @@ use byteview::ByteView;
 use lsm_tree::{InternalValue, ValueType};
 use std::cmp::Ordering;
 use std::ops::Range;
+use vocab::Reader;
 
 const END: u8 = 0xFF;
 const TRAILER_BYTES: usize = 31;
@@ -46,35 +47,24 @@ struct Row {
     value: Range<usize>,
 }
 
-/// Reads numbers.
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
+/// Where the parts of a row are, as they are read one after the other.
+struct Places<'a> {
+    block_bytes: usize,
+    reader: Reader<'a>,
 }
 
-impl Reader<'_> {
-    fn byte(&mut self) -> Option<u8> {
-        let byte = *self.bytes.get(self.at)?;
-        self.at += 1;
-        Some(byte)
+impl<'a> Places<'a> {
+    fn new(block: &'a [u8], at: usize) -> Option<Self> {
+        Some(Self { block_bytes: block.len(), reader: Reader::new(block.get(at..)?) })
     }
 
-    fn varint(&mut self) -> Option<u64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7F) << shift;
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None
+    fn at(&self) -> usize {
+        self.block_bytes - self.reader.left()
     }
 
     fn range(&mut self) -> Option<Range<usize>> {
-        let length = usize::try_from(self.varint()?).ok()?;
-        let end = self.at.checked_add(length).filter(|end| *end <= self.bytes.len())?;
-        Some(std::mem::replace(&mut self.at, end)..end)
+        let length = self.reader.bytes().ok()?.len();
+        Some(self.at() - length..self.at())
     }
 }
 
@@ -156,22 +146,22 @@ impl Rows {
     /// The row that begins at a place and where it ends, or that there are no more; `None` if it makes no sense.
     #[expect(clippy::option_option, reason = "nothing more is not the same as nonsense")]
     fn parse(&self, at: usize, is_whole: bool) -> Option<Option<(Row, usize)>> {
-        let mut reader = Reader { bytes: &self.block, at };
-        let kind = reader.byte()?;
+        let mut places = Places::new(&self.block, at)?;
+        let kind = places.reader.u8().ok()?;
         if kind == END {
             return Some(None);
         }
-        let (kind, seqno) = (ValueType::try_from(kind).ok()?, reader.varint()?);
-        let shared = if is_whole { None } else { Some(usize::try_from(reader.varint()?).ok()?) };
+        let (kind, seqno) = (ValueType::try_from(kind).ok()?, places.reader.varint().ok()?);
+        let shared = if is_whole { None } else { Some(places.reader.number::<usize>().ok()?) };
         if shared.is_some_and(|shared| shared > self.whole.len()) {
             return None;
         }
-        let rest = reader.range()?;
+        let rest = places.range()?;
         if shared.unwrap_or(0) + rest.len() > usize::from(u16::MAX) {
             return None;
         }
-        let value = if kind.is_tombstone() { 0..0 } else { reader.range()? };
-        Some(Some((Row { kind, seqno, shared, rest, value }, reader.at)))
+        let value = if kind.is_tombstone() { 0..0 } else { places.range()? };
+        Some(Some((Row { kind, seqno, shared, rest, value }, places.at())))
     }
 
     fn pass(&mut self, row: &Row, end: usize) {

@@ -218,7 +218,7 @@ impl View {
     /// Where a value is that is kept out of the levels.
     pub(super) fn place_of(&self, entry: &InternalValue) -> Result<(Handle, &ValueFile)> {
         let misread = |detail| self.misread(&entry.key.user_key, detail);
-        let handle = Handle::decode(&entry.value).ok_or_else(|| misread("a malformed value handle"))?;
+        let handle = Handle::decode(&entry.value).map_err(|_| misread("a malformed value handle"))?;
         let values = self.blobs.get(&handle.file).ok_or_else(|| misread("a value handle to a file not known"))?;
         Ok((handle, values))
     }

@@ -5,7 +5,7 @@
 
 use super::place::Place;
 use std::io::Read;
-use vocab::put_varint;
+use vocab::{Reader, put_bytes, put_varint};
 use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 8] = b"BASROWS1";
@@ -108,19 +108,19 @@ impl Packer {
             self.bytes.extend_from_slice(MAGIC);
         }
         self.rows += 1;
-        put_part(&mut self.bytes, &row.key);
+        put_bytes(&mut self.bytes, &row.key);
         put_varint(&mut self.bytes, row.expire_at_ms);
         match &row.value {
             RowValue::String(value) => {
                 self.bytes.push(STRING);
-                put_part(&mut self.bytes, value);
+                put_bytes(&mut self.bytes, value);
             }
             RowValue::Hash(fields) => {
                 self.bytes.push(HASH);
                 put_varint(&mut self.bytes, fields.len() as u64);
                 for (field, value) in fields {
-                    put_part(&mut self.bytes, field);
-                    put_part(&mut self.bytes, value);
+                    put_bytes(&mut self.bytes, field);
+                    put_bytes(&mut self.bytes, value);
                 }
             }
         }
@@ -138,11 +138,6 @@ impl Packer {
         let sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         Some(Packed { facts: FileFacts { sha256, rows, bytes: bytes.len() as u64, stored: None }, bytes })
     }
-}
-
-fn put_part(bytes: &mut Vec<u8>, part: &[u8]) {
-    put_varint(bytes, part.len() as u64);
-    bytes.extend_from_slice(part);
 }
 
 /// The rows of a file, which is checked against its name.
@@ -170,20 +165,18 @@ fn decompress(compressed: &[u8], length: u64) -> Result<Vec<u8>, String> {
 }
 
 fn unpack(bytes: &[u8]) -> Result<Vec<Row>, &'static str> {
-    let mut rest = bytes.strip_prefix(MAGIC).ok_or("not a file of rows, or of a later version")?;
+    let mut reader = Reader::new(bytes.strip_prefix(MAGIC).ok_or("not a file of rows, or of a later version")?);
     let mut rows = Vec::new();
-    while !rest.is_empty() {
-        let key = part(&mut rest)?.to_vec();
-        let expire_at_ms = varint(&mut rest)?;
-        let (&kind, after) = rest.split_first().ok_or("cut short")?;
-        rest = after;
-        let value = match kind {
-            STRING => RowValue::String(part(&mut rest)?.to_vec()),
+    while !reader.is_empty() {
+        let key = reader.bytes()?.to_vec();
+        let expire_at_ms = reader.varint()?;
+        let value = match reader.u8()? {
+            STRING => RowValue::String(reader.bytes()?.to_vec()),
             HASH => {
-                let count = varint(&mut rest)?;
+                let count = reader.count(2)?;
                 let mut fields = Vec::new();
                 for _ in 0..count {
-                    fields.push((part(&mut rest)?.to_vec(), part(&mut rest)?.to_vec()));
+                    fields.push((reader.bytes()?.to_vec(), reader.bytes()?.to_vec()));
                 }
                 RowValue::Hash(fields)
             }
@@ -192,25 +185,6 @@ fn unpack(bytes: &[u8]) -> Result<Vec<Row>, &'static str> {
         rows.push(Row { key, expire_at_ms, value });
     }
     Ok(rows)
-}
-
-fn part<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], &'static str> {
-    let length = usize::try_from(varint(rest)?).map_err(|_| "a length is too large")?;
-    let (part, after) = rest.split_at_checked(length).ok_or("cut short")?;
-    *rest = after;
-    Ok(part)
-}
-
-fn varint(rest: &mut &[u8]) -> Result<u64, &'static str> {
-    let mut value = 0u64;
-    for (i, &byte) in rest.iter().take(10).enumerate() {
-        value |= u64::from(byte & 0x7F).checked_shl(7 * i as u32).ok_or("a number is too large")?;
-        if byte & 0x80 == 0 {
-            *rest = &rest[i + 1..];
-            return Ok(value);
-        }
-    }
-    Err("a number is cut short")
 }
 
 #[cfg(test)]

