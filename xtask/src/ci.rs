@@ -6,6 +6,7 @@ use crate::house;
 use crate::process::{self, Count};
 use crate::suite;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// How long each fuzzer runs here; the tests run each for a moment only.
@@ -13,8 +14,18 @@ const FUZZ_SECONDS: &str = "5";
 
 /// What tests must find on this machine, separated by commas: a test that lacks what is listed fails.
 const REQUIRE: &str = "BASALT_REQUIRE";
-/// What the gate requires unless the environment says otherwise.
+/// What the gate requires unless the environment says otherwise. Not `miri`: its toolchain is not on every machine.
 const REQUIRED: &str = "uring,odirect,mount,strace,redis,python,java,go,node,rust,etcd,before,suite";
+
+/// Tests that miri can run, by parts of their names: the unsafe code that works in memory, and the atomics. What calls the
+/// kernel (io_uring, O_DIRECT) it cannot run.
+const MIRI_TESTS: &[&str] = &["cache::", "huge_page::", "hash_index::", "memtable::", "reader::"];
+/// Orders of execution that miri tries, each from a seed of its own.
+const MIRI_SEEDS: &str = "-Zmiri-many-seeds=0..4";
+
+/// Crates with tests that Shuttle drives, whose names have this word in them.
+const SHUTTLE_CRATES: &[&str] = &["basalt-storage"];
+const SHUTTLE_TESTS: &str = "interleavings";
 
 /// The first of the seeds that the step `sim` runs.
 const SIM_SEED: &str = "1";
@@ -42,6 +53,12 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", what: "no warning in any target", run: clippy },
     Step { name: "before", what: "the binary of the commit before, for the rolling upgrade", run: before },
     Step { name: "test", what: "unit tests, and black-box tests of the basalt binary", run: test },
+    Step { name: "shuttle", what: "code without locks, in orders of execution that are drawn", run: shuttle },
+    Step {
+        name: "miri",
+        what: "unsafe code that works in memory, run by miri, which sees undefined behaviour",
+        run: miri,
+    },
     Step { name: "fuzz", what: "every fuzzer for a few seconds", run: fuzz },
     Step { name: "sim", what: "stores in virtual time, with faults, from the same seeds for two minutes", run: sim },
     Step { name: "suite", what: "Redis's own Tcl suite against basalt", run: redis_suite },
@@ -172,6 +189,49 @@ fn lacking(need: &str, why: String) -> Verdict {
         Verdict::Failed(Count::default(), format!("{need} is required ({REQUIRE}={required}) and missing: {why}"))
     } else {
         Verdict::Skipped(why)
+    }
+}
+
+/// A build of its own: with the feature, locks and atomics work within Shuttle's tests only.
+fn shuttle(root: &Path) -> Verdict {
+    let mut command = process::cargo(&["test", "--locked", "--quiet", "--no-fail-fast", "--lib"]);
+    for name in SHUTTLE_CRATES {
+        command.args(["--package", name, "--features", &format!("{name}/shuttle")]);
+    }
+    match process::run(root, command.args(["--", SHUTTLE_TESTS])) {
+        Ok(count) if count.passed == 0 => Verdict::Failed(count, format!("no test has `{SHUTTLE_TESTS}` in its name")),
+        result => verdict(result),
+    }
+}
+
+fn miri(root: &Path) -> Verdict {
+    let miri = |arguments: &[&str]| {
+        // Not by the cargo that runs this: it is of another toolchain.
+        let mut command = Command::new("cargo");
+        command.args(["+nightly", "miri"]).args(arguments).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+        command
+    };
+    let version = miri(&["--version"]).current_dir(root).output();
+    if !version.is_ok_and(|output| output.status.success()) {
+        let install = "rustup toolchain install nightly --profile minimal --component miri,rust-src";
+        return lacking("miri", format!("no nightly toolchain with miri: `{install}`"));
+    }
+    let mut command = miri(&[
+        "test",
+        "--locked",
+        "--quiet",
+        "--package",
+        "basalt-storage",
+        "--package",
+        "basalt-vocab",
+        "--lib",
+        "--",
+    ]);
+    // The seed of the row cache is drawn, and the clock is read.
+    command.args(MIRI_TESTS).env("MIRIFLAGS", format!("-Zmiri-disable-isolation {MIRI_SEEDS}"));
+    match process::run(root, &mut command) {
+        Ok(count) if count.passed == 0 => Verdict::Failed(count, "miri ran no test".to_owned()),
+        result => verdict(result),
     }
 }
 

@@ -30,6 +30,7 @@ mod required;
 mod resources;
 mod ring;
 mod stats;
+mod sync;
 mod throttle;
 mod unit_buffer;
 

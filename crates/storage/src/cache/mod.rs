@@ -10,20 +10,26 @@
 //! since the hand last passed goes first. And a row that is read for the first time in a while does not make another go: most
 //! of what is read beyond memory is not read again soon (the doorkeeper of TinyLFU, Einziger, Friedman and Manes 2017).
 
+#[cfg(all(test, feature = "shuttle"))]
+mod interleavings;
 mod segment;
 
 use crate::Slice;
 use crate::cpu_prefetch::{Lines, Step};
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use segment::Segment;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Segments, a power of two: enough that threads seldom meet in one.
-const SEGMENTS: usize = 128;
+const SEGMENTS: usize = if SMALL { 1 } else { 128 };
 /// Stripes of stamps in a segment, a power of two: few enough that all lie in a processor's caches.
-const STRIPES: usize = 32;
+const STRIPES: usize = if SMALL { 1 } else { 32 };
+/// Epochs, which shards share by their number.
+const EPOCHS: usize = if SMALL { 1 } else { vocab::limits::SHARDS_MAX as usize };
+/// Whether all keys meet in one segment and one stripe: Shuttle makes a cache for each order of execution that it tries.
+const SMALL: bool = cfg!(feature = "shuttle");
 /// A value longer than this part of a segment is not cached.
 const SEGMENT_PART_MAX: usize = 32;
 
@@ -96,7 +102,7 @@ impl RowCache {
         };
         Self {
             segments: (0..SEGMENTS).map(|_| segment()).collect(),
-            epochs: (0..vocab::limits::SHARDS_MAX).map(|_| AtomicU32::new(0)).collect(),
+            epochs: (0..EPOCHS).map(|_| AtomicU32::new(0)).collect(),
             // Not known to clients: they cannot aim at one segment.
             seed: RandomState::new().hash_one(0),
         }

@@ -1,0 +1,102 @@
+//! The row cache before a tree of one row, in orders of execution that Shuttle draws: the gate's step `shuttle`.
+
+use super::{FillMode, PutMode, RowCache};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use shuttle::thread;
+use std::sync::Arc;
+
+const SHARD: u32 = 0;
+const KEY: &[u8] = b"key";
+/// Orders of execution that are drawn for each script.
+const ORDERS: usize = 1000;
+/// Changes of thread at which a mistake shows, at most, when orders are drawn by priorities.
+const DEPTH: usize = 3;
+
+/// What the writer tells the cache after it wrote to the tree.
+#[derive(Clone, Copy, Debug)]
+enum Told {
+    Update,
+    Allocate,
+    Remove,
+    Clear,
+}
+
+const ALL: [Told; 4] = [Told::Update, Told::Allocate, Told::Remove, Told::Clear];
+
+struct Store {
+    cache: RowCache,
+    /// The version that the tree holds. Versions only rise.
+    tree: AtomicU64,
+    /// The newest version that the writer has acknowledged.
+    acknowledged: AtomicU64,
+}
+
+impl Store {
+    fn new() -> Self {
+        Self { cache: RowCache::new(1 << 16), tree: AtomicU64::new(0), acknowledged: AtomicU64::new(0) }
+    }
+
+    /// Writes as the applying thread does: the tree, the cache, the answer.
+    fn write(&self, version: u64, told: Told) {
+        self.tree.store(version, Ordering::SeqCst);
+        let value = version.to_le_bytes().into();
+        match told {
+            Told::Update => self.cache.put(SHARD, KEY, Some(&value), PutMode::Update),
+            Told::Allocate => self.cache.put(SHARD, KEY, Some(&value), PutMode::Allocate),
+            Told::Remove => self.cache.put(SHARD, KEY, None, PutMode::Allocate),
+            Told::Clear => self.cache.clear_shard(SHARD),
+        }
+        self.acknowledged.store(version, Ordering::SeqCst);
+    }
+
+    /// Reads as a worker does: the cache, else the tree, from which it fills the cache.
+    fn read(&self) {
+        let least = self.acknowledged.load(Ordering::SeqCst);
+        let version = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+        let seen = self.cache.get_with(SHARD, KEY, version).unwrap_or_else(|stamp| {
+            let found = self.tree.load(Ordering::SeqCst);
+            self.cache.fill(SHARD, KEY, &found.to_le_bytes(), stamp, FillMode::Always);
+            found
+        });
+        assert!(seen >= least, "read {seen} after {least} was acknowledged");
+    }
+}
+
+/// One writer with a script, and readers that each read twice, so that a row that one brought in is met by another.
+fn run(script: &[Told], readers: usize) {
+    let store = Arc::new(Store::new());
+    let readers: Vec<_> = (0..readers)
+        .map(|_| {
+            let store = Arc::clone(&store);
+            thread::spawn(move || {
+                store.read();
+                store.read();
+            })
+        })
+        .collect();
+    for (version, told) in (1..).zip(script) {
+        store.write(version, *told);
+    }
+    store.read();
+    for reader in readers {
+        reader.join().expect("a reader has not failed");
+    }
+    store.read();
+}
+
+#[test]
+fn interleavings_of_one_write_and_one_reader_are_tried_one_by_one() {
+    for told in ALL {
+        shuttle::check_dfs(move || run(&[told], 1), Some(20_000));
+    }
+}
+
+#[test]
+fn interleavings_of_two_writes_and_two_readers_never_show_a_value_that_goes_back() {
+    for first in ALL {
+        for second in ALL {
+            shuttle::check_random(move || run(&[first, second], 2), ORDERS);
+            shuttle::check_pct(move || run(&[first, second], 2), ORDERS, DEPTH);
+        }
+    }
+}
