@@ -189,7 +189,7 @@ fn a_slow_fsync_is_a_latency_event() {
         let fsync = events.items().iter().find(|event| event.items()[0] == Value::bulk("fsync"));
         fsync.map(|event| event.items()[2].int())
     });
-    assert!((100..10_000).contains(&latest), "{latest} ms");
+    assert!(latest >= 100, "{latest} ms");
     assert!(!connection.call("LATENCY HISTORY fsync").items().is_empty());
     assert!(connection.call("LATENCY DOCTOR").text().contains("fsync"));
 }
@@ -203,8 +203,8 @@ fn a_failed_fsync_poisons_the_store_until_restart() {
         for i in 0..100 {
             assert_eq!(connection.call(&format!("SET before{i} {i}")), Value::ok());
         }
-        // What is not synced yet shall be, before the next one fails.
-        std::thread::sleep(Duration::from_millis(if durability == "sync" { 0 } else { 300 }));
+        // Its fsync is one of all that is before it in the log.
+        assert!(!connection.call("KV.PUT last v DURABILITY sync").is_error());
         let Some(trace) = Trace::attach(&server, dir.path(), Some("fdatasync:error=EIO:when=1")) else { return };
         let refused = eventually("writes are refused", PATIENCE, || {
             let answer = connection.call("SET during v");

@@ -18,6 +18,9 @@ use crate::target::{NoopServer, NoopShape};
 use crate::trouble::Trouble;
 use crate::workload::Task;
 
+/// Longer than any test is waited for: a run of it that ends at all has ended early.
+const ENDLESS: &str = "1h";
+
 #[derive(Parser)]
 struct Whole {
     #[command(flatten)]
@@ -149,11 +152,9 @@ fn an_agent_that_dies_fails_the_run_and_is_named() {
             }
         });
         let both = [agents[0].clone(), mortal.clone()];
-        let line = format!("--target {target} -P workloadc -p recordcount=100 --duration 20s --clients 4");
-        let begun = std::time::Instant::now();
+        let line = format!("--target {target} -P workloadc -p recordcount=100 --duration {ENDLESS} --clients 4");
         let Err(Trouble::Failed(error)) = measured_with(&both, Task::Run, &line) else { panic!("one agent was gone") };
         assert!(error.to_string().contains(&format!("agent {mortal} (2 of 2) is gone")), "{error}");
-        assert!(begun.elapsed().as_secs() < 15, "it took {:?}", begun.elapsed());
         dies.join().unwrap();
         // The one that lived works for the next.
         let line = format!("--target {target} -P workloadc -p recordcount=100 -p operationcount=100 --clients 2");
@@ -187,11 +188,9 @@ fn what_the_others_did_is_kept_when_an_agent_dies_while_it_works() {
             }
         });
         let both = [agents[0].clone(), mortal.clone()];
-        let line = format!("--target {target} -P workloadc -p recordcount=100 --duration 20s --clients 4");
+        let line = format!("--target {target} -P workloadc -p recordcount=100 --duration {ENDLESS} --clients 4");
         let line = format!("{line} -p operationcount=1000000000");
-        let begun = std::time::Instant::now();
         let Measured { report, .. } = measured_with(&both, Task::Run, &line).unwrap();
-        assert!(begun.elapsed().as_secs() < 15, "it took {:?}", begun.elapsed());
         assert_eq!(report.outcome, Outcome::Failed);
         assert!(report.notes.iter().any(|note| note.contains(&mortal)), "{:?}", report.notes);
         let agents = &report.phases[0].agents;
