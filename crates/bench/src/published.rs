@@ -54,7 +54,7 @@ pub struct Published {
 
 /// A row and the publication that it is from.
 #[derive(Clone, Copy, Debug)]
-pub struct Row<'a> {
+pub struct PublishedRow<'a> {
     /// Where it stands.
     pub of: &'a Published,
     /// What it says.
@@ -76,7 +76,7 @@ pub fn all() -> &'static [Published] {
 ///
 /// # Errors
 /// There is none.
-pub fn row(wanted: &BTreeMap<String, Value>) -> Result<Row<'static>, String> {
+pub fn row(wanted: &BTreeMap<String, Value>) -> Result<PublishedRow<'static>, String> {
     let id = wanted.get("report").and_then(Value::as_str).unwrap_or_default();
     let of = all().iter().find(|of| of.id == id).ok_or_else(|| {
         let known: Vec<&str> = all().iter().map(|of| of.id.as_str()).collect();
@@ -87,10 +87,10 @@ pub fn row(wanted: &BTreeMap<String, Value>) -> Result<Row<'static>, String> {
     };
     let values =
         of.rows.iter().find(|values| agrees(values)).ok_or_else(|| format!("{id} has no row with {wanted:?}"))?;
-    Ok(Row { of, values })
+    Ok(PublishedRow { of, values })
 }
 
-impl Row<'_> {
+impl PublishedRow<'_> {
     /// Whether the data that were asked for fitted into memory.
     #[must_use]
     pub fn in_memory(&self) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::driver::{HistogramLog, PhasePlan, Snapshot, run_phase};
-use crate::model::{Outcome, Phase, RunReport};
+use crate::model::{Phase, RunOutcome, RunReport};
 use crate::options::{Format, OutputOptions};
 use crate::phase::assemble::{Drive, begin, configuration, finish, notes};
 use crate::phase::status::StatusReporter;
@@ -80,14 +80,14 @@ impl<'a> Run<'a> {
             Err(failure) => {
                 drop(status);
                 crate::note!("basalt: {}", failure.error);
-                self.report.outcome = Outcome::Failed;
+                self.report.outcome = RunOutcome::Failed;
                 self.report.notes.push(format!("Phase {} could not go on: {}.", plan.name, failure.error));
                 self.report.phases.extend(failure.phase.map(|phase| *phase));
                 false
             }
         };
         if self.program.stop.load(Ordering::Relaxed) {
-            self.report.outcome = Outcome::Interrupted;
+            self.report.outcome = RunOutcome::Interrupted;
         }
         self.report.phases.last().filter(|_| measured)
     }
@@ -95,7 +95,7 @@ impl<'a> Run<'a> {
     /// Whether it can go on: nothing has failed, and it was not told to end.
     #[must_use]
     pub fn goes_on(&self) -> bool {
-        self.report.outcome == Outcome::Completed
+        self.report.outcome == RunOutcome::Completed
     }
 
     /// Writes the report and shows it. True when all went well.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::coordinator::{Loader, LoaderOptions, with_loader};
 use crate::driver::{Pace, PhasePlan};
-use crate::model::{Outcome, Phase};
+use crate::model::{Phase, RunOutcome};
 use crate::options::{Format, PhaseOptions};
 use crate::output::print;
 use crate::phase::assemble::{Drive, begin, configuration, finish, notes};
@@ -102,7 +102,7 @@ fn measure(
         Err(failure) => {
             drop(status);
             crate::note!("basalt bench: {}", failure.error);
-            report.outcome = Outcome::Failed;
+            report.outcome = RunOutcome::Failed;
             report.notes.push(format!("The phase could not go on: {}.", failure.error));
             let phase = failure.phase.ok_or(Trouble::Failed(failure.error))?;
             report.phases.push(*phase);
@@ -110,7 +110,7 @@ fn measure(
     }
     threads_of_agents(&mut report);
     if program.stop.load(Ordering::Relaxed) {
-        report.outcome = Outcome::Interrupted;
+        report.outcome = RunOutcome::Interrupted;
     }
     Ok(Measured { report, logs })
 }

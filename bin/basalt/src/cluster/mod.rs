@@ -14,7 +14,7 @@ pub use local_store::{Lifetime, LocalStore};
 pub use options::{ClusterOptions, StoreShape};
 pub use trouble::Trouble;
 pub use up::wait_until_healthy;
-pub use watch::{Told, Watch};
+pub use watch::{NodeStatus, Watch};
 
 use options::ClusterCommand;
 use std::process::ExitCode;

@@ -54,12 +54,12 @@ pub enum ClusterCommand {
     /// Start a store, new or as it was, and show how it is until Ctrl-C
     Up(Box<UpOptions>),
     /// Stop all nodes in order
-    Down(Place),
+    Down(StoreDir),
     /// Show the nodes, the shards that they lead, and what they do
     Status {
         /// Where the store is
         #[command(flatten)]
-        place: Place,
+        place: StoreDir,
         /// Show it as JSON
         #[arg(long)]
         json: bool,
@@ -70,7 +70,7 @@ pub enum ClusterCommand {
         node: usize,
         /// Where the store is
         #[command(flatten)]
-        place: Place,
+        place: StoreDir,
     },
     /// Start a node again; one that runs is stopped in order first
     Restart {
@@ -78,13 +78,13 @@ pub enum ClusterCommand {
         node: usize,
         /// Where the store is
         #[command(flatten)]
-        place: Place,
+        place: StoreDir,
     },
 }
 
 /// Where the store is.
 #[derive(Args, Debug)]
-pub struct Place {
+pub struct StoreDir {
     /// The store's directory
     #[arg(long, value_name = "DIR", default_value = "./basalt-cluster")]
     pub data: PathBuf,
@@ -95,7 +95,7 @@ pub struct Place {
 pub struct UpOptions {
     /// Where the store is
     #[command(flatten)]
-    pub place: Place,
+    pub place: StoreDir,
     /// What it is like
     #[command(flatten)]
     pub shape: StoreShape,

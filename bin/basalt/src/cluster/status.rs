@@ -146,7 +146,7 @@ impl NodeSight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::watch::Told;
+    use crate::cluster::watch::NodeStatus;
 
     #[test]
     fn paths_in_commands_can_be_copied() {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_store_in_words() {
-        let told = Told { shards: 4, shards_led: 4, leading: 3, operations_per_s: 7, ..Told::default() };
+        let told = NodeStatus { shards: 4, shards_led: 4, leading: 3, operations_per_s: 7, ..NodeStatus::default() };
         let node = |number: usize, process, told| NodeSight {
             number,
             port: 7000 + number as u16,
@@ -167,7 +167,7 @@ mod tests {
             process,
             told,
         };
-        let behind = Told { shards_led: 3, ..told.clone() };
+        let behind = NodeStatus { shards_led: 3, ..told.clone() };
         let sight = Sight {
             healthy: false,
             shards: 4,
@@ -178,7 +178,7 @@ mod tests {
                 node(2, None, None),
                 node(3, Some(6), None),
                 node(4, Some(7), Some(behind)),
-                node(5, Some(8), Some(Told::default())),
+                node(5, Some(8), Some(NodeStatus::default())),
             ],
         };
         assert_eq!(

@@ -38,12 +38,12 @@ pub struct NodeSight {
     /// The process, if it runs.
     pub process: Option<u32>,
     /// What it tells, if it answers.
-    pub told: Option<Told>,
+    pub told: Option<NodeStatus>,
 }
 
 /// What one node tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Told {
+pub struct NodeStatus {
     /// Nodes of the store.
     pub nodes: u64,
     /// Those that it can talk to, itself included.
@@ -64,7 +64,7 @@ pub struct Told {
     pub rss_bytes: u64,
 }
 
-impl Told {
+impl NodeStatus {
     /// Of the text of INFO.
     pub fn parse(info: &str) -> Self {
         let fields: HashMap<&str, &str> = info.lines().filter_map(|line| line.trim().split_once(':')).collect();
@@ -129,7 +129,7 @@ impl Watch {
         NodeSight { number, port, peer_port, process, told }
     }
 
-    fn ask(&mut self, store: &LocalStore, node: &LocalNode) -> Option<Told> {
+    fn ask(&mut self, store: &LocalStore, node: &LocalNode) -> Option<NodeStatus> {
         let client = match self.clients.entry(node.number) {
             Entry::Occupied(open) => open.into_mut(),
             Entry::Vacant(none) => {
@@ -139,7 +139,7 @@ impl Watch {
         let sections: [&[u8]; 5] = [b"INFO", b"stats", b"memory", b"keyspace", b"basalt"];
         match client.call_here(&sections).ok()? {
             Value::Error(_) => None,
-            answer => answer.as_bytes().map(|text| Told::parse(&String::from_utf8_lossy(text))),
+            answer => answer.as_bytes().map(|text| NodeStatus::parse(&String::from_utf8_lossy(text))),
         }
     }
 }
@@ -150,14 +150,14 @@ mod tests {
 
     #[test]
     fn info_is_read() {
-        let told = Told::parse(
+        let told = NodeStatus::parse(
             "# Stats\r\ninstantaneous_ops_per_sec:12\r\n\r\n# Keyspace\r\ndb0:keys=7,expires=0\r\n# Basalt\r\nnodes:3\r\n\
              nodes_alive:2\r\nstore_shards:16\r\nstore_shards_led:16\r\nshards:16\r\nshards_leading:5\r\n",
         );
         assert_eq!((told.operations_per_s, told.keys, told.nodes, told.leading), (12, 7, 3, 5));
         assert!(!told.is_content(3), "one node is out of sight");
-        assert!(Told { nodes_alive: 3, ..told.clone() }.is_content(3));
-        assert!(!Told { nodes_alive: 3, shards_led: 15, ..told }.is_content(3));
-        assert!(!Told::default().is_content(0), "there is no store yet");
+        assert!(NodeStatus { nodes_alive: 3, ..told.clone() }.is_content(3));
+        assert!(!NodeStatus { nodes_alive: 3, shards_led: 15, ..told }.is_content(3));
+        assert!(!NodeStatus::default().is_content(0), "there is no store yet");
     }
 }

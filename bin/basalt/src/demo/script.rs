@@ -74,7 +74,7 @@ impl<'a> Script<'a> {
     /// The node that leads most dies: it is missed most.
     fn kill(&mut self, elapsed: Duration) -> Result<Scene, String> {
         let sight = self.watch.look(self.store);
-        let leading = |told: &Option<crate::cluster::Told>| told.as_ref().map_or(0, |told| told.leading);
+        let leading = |told: &Option<crate::cluster::NodeStatus>| told.as_ref().map_or(0, |told| told.leading);
         let node = sight.nodes.iter().max_by_key(|node| leading(&node.told)).ok_or("there are no nodes")?;
         let (number, leads) = (node.number, leading(&node.told));
         self.store.kill(number)?;

@@ -13,7 +13,7 @@ use vocab::ShardId;
 /// Records as the trees' files have them: what the log holds beyond is not in them.
 #[derive(Serialize)]
 pub struct RecordsReport {
-    records: Vec<Row>,
+    records: Vec<RecordLine>,
     /// Whether there are more than were asked for.
     more: bool,
     /// Entries of these shards' logs that the trees do not have yet.
@@ -22,7 +22,7 @@ pub struct RecordsReport {
 }
 
 #[derive(Serialize)]
-struct Row {
+struct RecordLine {
     shard: u32,
     key: Bytes,
     record: StoredRecord,
@@ -59,7 +59,7 @@ impl RecordsReport {
             let Some(TreeKey::Record(key)) = TreeKey::parse(&tree_key) else { continue };
             let record = StoredRecord::of(key, value, snapshot, shown)?;
             // A key is what the next question is asked with, so it is never cut.
-            self.records.push(Row { shard: shard.0, key: Bytes::of(key, Shown::Whole), record });
+            self.records.push(RecordLine { shard: shard.0, key: Bytes::of(key, Shown::Whole), record });
         }
         Ok(())
     }

@@ -16,11 +16,11 @@ use vocab::{ShardId, slot_of};
 /// What was checked, and what is wrong.
 #[derive(Serialize)]
 pub struct Verification {
-    parts: Vec<Part>,
+    parts: Vec<CheckedPart>,
 }
 
 #[derive(Serialize)]
-struct Part {
+struct CheckedPart {
     name: String,
     checked: String,
     damage: Vec<String>,
@@ -35,7 +35,7 @@ impl Verification {
 }
 
 /// Every record's checksums, and that every entry can be decoded.
-fn log(source: &Source) -> Part {
+fn log(source: &Source) -> CheckedPart {
     let (records, bytes, damage) = source.log().verify();
     let mut damage: Vec<String> = damage.iter().map(ToString::to_string).collect();
     let mut entries = 0;
@@ -55,12 +55,12 @@ fn log(source: &Source) -> Part {
     }
     let checked =
         format!("{}, {}, {}", count(records, "record", "records"), count(entries, "entry", "entries"), size(bytes));
-    Part { name: "log".to_owned(), checked, damage }
+    CheckedPart { name: "log".to_owned(), checked, damage }
 }
 
 /// Every file's checksum, and that everything in it can be decoded and fits together.
-fn tree(source: &Source, shard: ShardId) -> Part {
-    let mut part = Part { name: format!("shard {shard}"), checked: String::new(), damage: Vec::new() };
+fn tree(source: &Source, shard: ShardId) -> CheckedPart {
+    let mut part = CheckedPart { name: format!("shard {shard}"), checked: String::new(), damage: Vec::new() };
     let tree = match source.tree(shard) {
         Ok(tree) => tree,
         Err(why) => {

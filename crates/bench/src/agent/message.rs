@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::job::Job;
-use crate::driver::{PartFigures, Place};
+use crate::driver::{ShareFigures, SyncPoint};
 
 /// What every hello begins with, so that another program that listens there is recognised.
 pub(crate) const MAGIC: &str = "basalt bench";
@@ -37,7 +37,7 @@ pub(crate) enum ToAgent {
     /// The phase begins at this time.
     Begin { at_ns: u64 },
     /// All are here: go on.
-    Go(Place),
+    Go(SyncPoint),
     /// End it.
     Stop,
 }
@@ -57,7 +57,7 @@ pub(crate) enum FromAgent {
     /// The target answers, and everything is planned.
     Ready { threads: u32, cores: u32 },
     /// All my threads are here.
-    At(Place),
+    At(SyncPoint),
     /// How far I am.
     Told { done: u64, settled: u64 },
     /// What happened in one second: one kind of operation.
@@ -83,5 +83,5 @@ pub(crate) struct Done {
     pub(crate) end_ns: u64,
     /// How busy all cores of the machine were meanwhile, 0 to 1, where it tells.
     pub(crate) machine_busy: Option<f64>,
-    pub(crate) figures: PartFigures,
+    pub(crate) figures: ShareFigures,
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::frame::write_frame;
 use super::job::Job;
 use super::message::{Done, FromAgent};
-use crate::driver::{EventLog, IntervalHistogram, Meeting, PhasePlan, Place, run_part};
+use crate::driver::{EventLog, IntervalHistogram, Meeting, PhasePlan, SyncPoint, run_part};
 use crate::machine::cores::CoreTime;
 use crate::phase::open_target::with_target;
 use crate::phase::setup::title;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// What the conversation passes on to the job.
 pub(super) enum Order {
     Begin(Instant),
-    Go(Place),
+    Go(SyncPoint),
     Stop,
 }
 
@@ -63,14 +63,14 @@ impl ByCoordinator<'_> {
 }
 
 impl Meeting for ByCoordinator<'_> {
-    fn meet(&self, place: Place) -> io::Result<()> {
+    fn meet(&self, place: SyncPoint) -> io::Result<()> {
         self.out.send(&FromAgent::At(place))?;
         match self.order()? {
             Order::Go(to) if to == place => {}
             Order::Stop => return Err(io::Error::new(io::ErrorKind::Interrupted, "the coordinator ended it")),
             _ => return Err(io::Error::other("the coordinator is at another place")),
         }
-        if place == Place::Warmed {
+        if place == SyncPoint::Warmed {
             *self.before.lock().unwrap_or_else(PoisonError::into_inner) = CoreTime::now();
         }
         Ok(())

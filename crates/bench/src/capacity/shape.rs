@@ -87,13 +87,13 @@ pub(super) fn shapes(options: &ModelOptions) -> Result<Vec<Shape>, String> {
     Ok(list)
 }
 
-fn row(report: &str, pairs: &[(&str, Value)]) -> Result<published::Row<'static>, String> {
+fn row(report: &str, pairs: &[(&str, Value)]) -> Result<published::PublishedRow<'static>, String> {
     let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     let wanted: BTreeMap<String, Value> = pairs.chain([("report".to_owned(), Value::from(report))]).collect();
     published::row(&wanted)
 }
 
-fn printed(row: published::Row<'_>) -> Option<Published> {
+fn printed(row: published::PublishedRow<'_>) -> Option<Published> {
     Some(Published {
         source: format!("{}, {}", row.of.source, row.of.date),
         ops_per_s: row.number("ops_per_s")?,
@@ -234,6 +234,6 @@ fn simple(reads: f64, updates: f64, inserts: f64) -> [f64; KINDS.len()] {
     [reads, updates, inserts, 0.0, 0.0, 0.0]
 }
 
-fn memory(row: published::Row<'_>) -> Option<f64> {
+fn memory(row: published::PublishedRow<'_>) -> Option<f64> {
     Some(f64::from(row.of.ram_gb_per_server) * 1e9)
 }

@@ -11,7 +11,7 @@ use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
 use crate::model::StepRecord;
-use crate::model::{Outcome, Phase, RunReport, SCHEMA};
+use crate::model::{Phase, RunOutcome, RunReport, SCHEMA};
 use crate::report::parse_json;
 use crate::suite::Folder;
 
@@ -42,8 +42,11 @@ impl RunFolder {
             let mut whole = steps.next().ok_or_else(|| format!("{}: no step has measured", path.display()))?;
             for step in steps {
                 whole.report.phases.extend(step.report.phases);
-                whole.report.outcome =
-                    if whole.report.outcome == Outcome::Completed { step.report.outcome } else { whole.report.outcome };
+                whole.report.outcome = if whole.report.outcome == RunOutcome::Completed {
+                    step.report.outcome
+                } else {
+                    whole.report.outcome
+                };
                 whole.logs.extend(step.logs);
             }
             return Ok(vec![whole]);

@@ -6,7 +6,7 @@ use super::figures::{Figure, Kind, figures};
 use super::options::CompareOptions;
 use super::side::Side;
 use crate::figure;
-use crate::model::{BuildProfile, Outcome, Phase};
+use crate::model::{BuildProfile, Phase, RunOutcome};
 use crate::statistics::{Scale, holm};
 
 /// What may be said of one figure.
@@ -292,7 +292,7 @@ fn faults(first: &Side, side: &Side) -> Vec<String> {
             list.push(format!("{}: {} {what} ({}: {}).", side.letter, figure::count(after), first.letter, before));
         }
     }
-    let failed = |side: &Side| side.runs.iter().filter(|run| run.report.outcome == Outcome::Failed).count();
+    let failed = |side: &Side| side.runs.iter().filter(|run| run.report.outcome == RunOutcome::Failed).count();
     if failed(side) > 0 && failed(first) == 0 {
         list.push(format!("{}: {} of {} runs could not go on.", side.letter, failed(side), side.runs.len()));
     }
@@ -313,7 +313,7 @@ fn cautions(sides: &[Side]) -> Vec<String> {
             if run.report.environment.build == BuildProfile::Debug {
                 add("A debug build was measured: its figures mean nothing.".to_owned());
             }
-            if run.report.outcome == Outcome::Interrupted {
+            if run.report.outcome == RunOutcome::Interrupted {
                 add(format!("{at} was interrupted."));
             }
         }

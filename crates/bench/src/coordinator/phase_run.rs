@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::agent_link::Heard;
 use super::agents::Agents;
 use crate::agent::{Done, FromAgent, Job, ToAgent};
-use crate::driver::{Gathered, Moments, PhaseError, PhasePlan, PhaseResult, Place, Reading, Snapshot, sampled};
+use crate::driver::{Gathered, Moments, PhaseError, PhasePlan, PhaseResult, Reading, Snapshot, SyncPoint, sampled};
 use crate::model::AgentUse;
 use crate::target::Target;
 
@@ -31,7 +31,7 @@ struct PhaseRun<'a> {
     target: &'a dyn Target,
     gathered: Gathered,
     ready: Vec<bool>,
-    place: Vec<Option<Place>>,
+    place: Vec<Option<SyncPoint>>,
     /// Operations done, and the first second that is not told, of each.
     told: Vec<(u64, u64)>,
     done: Vec<Option<Done>>,
@@ -119,8 +119,8 @@ impl PhaseRun<'_> {
                 self.ending = Some(Instant::now());
                 self.agents.say(&ToAgent::Stop);
             }
-            self.gather_at(Place::Opened);
-            self.gather_at(Place::Warmed);
+            self.gather_at(SyncPoint::Opened);
+            self.gather_at(SyncPoint::Warmed);
             let settled = self.told.iter().map(|(_, settled)| *settled).min().unwrap_or(0);
             self.gathered.settle(settled);
             if told_at.elapsed() >= TELL_EVERY {
@@ -145,12 +145,12 @@ impl PhaseRun<'_> {
     }
 
     /// Lets all go on that have come to `place`, when all have.
-    fn gather_at(&mut self, place: Place) {
-        let here = |at: &Option<Place>| *at == Some(place);
+    fn gather_at(&mut self, place: SyncPoint) {
+        let here = |at: &Option<SyncPoint>| *at == Some(place);
         if self.failure.is_some() || !self.place.iter().all(here) {
             return;
         }
-        if place == Place::Warmed {
+        if place == SyncPoint::Warmed {
             self.before = Some(Reading::take(self.target));
             self.told.iter_mut().for_each(|(done, _)| *done = 0);
         }

@@ -9,7 +9,7 @@ use crate::agent::handshake::{answer, dial};
 use crate::agent::{FrameReader, accept};
 use crate::cli::RunOptions;
 use crate::driver::EventLog;
-use crate::model::Outcome;
+use crate::model::RunOutcome;
 use crate::phase::setup::Measured;
 use crate::program::Program;
 use crate::single::measured_by;
@@ -81,7 +81,7 @@ fn several_agents_make_one_run() {
         );
         let Measured { report, .. } = measured_with(agents, Task::Run, &line).unwrap();
         crate::model::validate(&report).unwrap();
-        assert_eq!(report.outcome, Outcome::Completed, "{:?}", report.notes);
+        assert_eq!(report.outcome, RunOutcome::Completed, "{:?}", report.notes);
         let phase = &report.phases[0];
         assert_eq!((phase.operations, phase.agents.len()), (3000, 3));
         assert_eq!(phase.agents.iter().map(|agent| agent.operations).collect::<Vec<_>>(), [1000; 3]);
@@ -101,7 +101,7 @@ fn a_load_is_split_and_agents_serve_again() {
     with_agents(2, |agents, target| {
         let line = format!("--target {target} -P workloada -p recordcount=1001 --clients 4 --threads 1");
         let Measured { report, .. } = measured_with(agents, Task::Load, &line).unwrap();
-        assert_eq!(report.outcome, Outcome::Completed, "{:?}", report.notes);
+        assert_eq!(report.outcome, RunOutcome::Completed, "{:?}", report.notes);
         let counts: Vec<u64> = report.phases[0].agents.iter().map(|agent| agent.operations).collect();
         assert_eq!((report.phases[0].operations, counts.iter().sum::<u64>()), (1001, 1001));
         assert!(counts.contains(&500) && counts.contains(&501), "{counts:?}");
@@ -180,8 +180,8 @@ fn what_the_others_did_is_kept_when_an_agent_dies_while_it_works() {
                         FromAgent::Pong { token, at_ns: epoch.elapsed().as_nanos() as u64, unix_ns: 0 }
                     }
                     ToAgent::Prepare(_) => FromAgent::Ready { threads: 1, cores: 1 },
-                    ToAgent::Begin { .. } => FromAgent::At(Place::Opened),
-                    ToAgent::Go(Place::Opened) => FromAgent::At(Place::Warmed),
+                    ToAgent::Begin { .. } => FromAgent::At(SyncPoint::Opened),
+                    ToAgent::Go(SyncPoint::Opened) => FromAgent::At(SyncPoint::Warmed),
                     _ => return,
                 };
                 write_frame(&mut stream, &said).unwrap();
@@ -191,7 +191,7 @@ fn what_the_others_did_is_kept_when_an_agent_dies_while_it_works() {
         let line = format!("--target {target} -P workloadc -p recordcount=100 --duration {ENDLESS} --clients 4");
         let line = format!("{line} -p operationcount=1000000000");
         let Measured { report, .. } = measured_with(&both, Task::Run, &line).unwrap();
-        assert_eq!(report.outcome, Outcome::Failed);
+        assert_eq!(report.outcome, RunOutcome::Failed);
         assert!(report.notes.iter().any(|note| note.contains(&mortal)), "{:?}", report.notes);
         let agents = &report.phases[0].agents;
         assert!(agents[0].lost.is_none() && agents[1].lost.is_some(), "{agents:?}");

@@ -19,7 +19,7 @@ pub use events::EventLog;
 pub use figures::Reading;
 pub use op_parts::OpParts;
 pub use pace::{Arrivals, Pace};
-pub use part::{Gathered, Meeting, Moments, Part, PartFigures, Place, Sent, sampled};
+pub use part::{Gathered, Meeting, Moments, PhaseShare, Sent, ShareFigures, SyncPoint, sampled};
 pub use phase::{PhaseError, PhaseResult, Snapshot, run_part, run_phase};
 pub use plan::{Limit, PhasePlan};
 pub use timeline::{HistogramLog, IntervalHistogram};

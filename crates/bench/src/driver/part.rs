@@ -19,7 +19,7 @@ use crate::workload::OpKind;
 /// Where the processes of a phase wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum SyncPoint {
     /// All connections are open.
     Opened,
     /// The warm-up is over.
@@ -32,11 +32,11 @@ pub trait Meeting: Sync {
     ///
     /// # Errors
     /// The others are gone, or it is to end.
-    fn meet(&self, place: Place) -> io::Result<()>;
+    fn meet(&self, place: SyncPoint) -> io::Result<()>;
 }
 
 /// What one process has of a phase.
-pub struct Part {
+pub struct PhaseShare {
     pub(super) recorder: Recorder,
     pub(super) timeline: Timeline,
     /// When it began, its warm-up included.
@@ -50,7 +50,7 @@ pub struct Part {
 
 /// A part's figures, as they travel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PartFigures {
+pub struct ShareFigures {
     /// Each kind of operation that was made.
     pub ops: Vec<OpParts>,
     /// A bit for each hundredth of a second of the phase in which a read succeeded, and a write.
@@ -72,12 +72,12 @@ pub struct Sent {
     /// When its last operation ended.
     pub end: Instant,
     /// Its figures.
-    pub figures: PartFigures,
+    pub figures: ShareFigures,
     /// The rest of its seconds.
     pub closed: Vec<IntervalHistogram>,
 }
 
-impl PartFigures {
+impl ShareFigures {
     /// The figures of each operation; none of what cannot be read.
     #[must_use]
     pub fn stats(&self) -> Vec<OpStats> {
@@ -85,14 +85,14 @@ impl PartFigures {
     }
 }
 
-impl Part {
+impl PhaseShare {
     /// As it is sent. `target` tells what was used.
     #[must_use]
     pub fn sent(mut self, target: &dyn Target) -> Sent {
         let cpu = self.before.as_ref().and_then(|before| Reading::take(target).own_since(before));
         let (_, closed) = self.timeline.finish(self.end.saturating_duration_since(self.start));
         let successes = self.recorder.successes();
-        let figures = PartFigures {
+        let figures = ShareFigures {
             ops: self.recorder.parts(),
             successes,
             cpu,
@@ -158,7 +158,7 @@ impl Gathered {
     ///
     /// # Errors
     /// They are not what a part sends.
-    pub fn add(&mut self, figures: &PartFigures) -> io::Result<()> {
+    pub fn add(&mut self, figures: &ShareFigures) -> io::Result<()> {
         let mut theirs = Recorder::of_parts(&figures.ops)?;
         theirs.set_successes(&figures.successes);
         self.recorder.merge(theirs);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::part::{Gathered, Meeting, Moments, Place, Sent};
+use super::part::{Gathered, Meeting, Moments, Sent, SyncPoint};
 use super::timeline::deserialized;
 use super::*;
 use crate::model::LatencySummary;
@@ -15,7 +15,7 @@ use crate::workload::{Config, Properties, Task, Workload};
 struct Alone;
 
 impl Meeting for Alone {
-    fn meet(&self, _: Place) -> io::Result<()> {
+    fn meet(&self, _: SyncPoint) -> io::Result<()> {
         Ok(())
     }
 }
@@ -67,7 +67,7 @@ fn parts_that_were_sent_are_the_whole_again() {
         assert!(sent.measured.is_some() && sent.figures.error.is_none() && sent.figures.cpu.is_some());
         // What travels is JSON.
         let text = serde_json::to_string(&sent.figures).unwrap();
-        let figures: PartFigures = serde_json::from_str(&text).unwrap();
+        let figures: ShareFigures = serde_json::from_str(&text).unwrap();
         // Of fractions JSON may lose the last bit.
         assert_eq!(figures.ops, sent.figures.ops);
         gathered.add(&figures).unwrap();
@@ -98,7 +98,7 @@ fn parts_that_were_sent_are_the_whole_again() {
     assert_eq!(seconds, 5000 + 2 * 100);
     assert!(phase.write_gap_s_max.is_some() && phase.duration_s > 0.0);
     let bad =
-        PartFigures { ops: vec![OpParts { op: "DANCE".to_owned(), ..OpParts::default() }], ..PartFigures::default() };
+        ShareFigures { ops: vec![OpParts { op: "DANCE".to_owned(), ..OpParts::default() }], ..ShareFigures::default() };
     let mut gathered = Gathered::default();
     assert!(gathered.add(&bad).is_err() && gathered.second(u64::MAX, "READ", 0, &[]).is_err());
     assert!(gathered.second(0, "READ", 0, &[1, 2, 3]).is_err());

@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 
 use super::error_streak::ErrorStreak;
 use super::figures::{Measured, Reading, figures};
-use super::part::{Meeting, Part, Place};
+use super::part::{Meeting, PhaseShare, SyncPoint};
 use super::plan::{Limit, PhasePlan};
 use super::recorder::Recorder;
 use super::sampler::Sampler;
@@ -53,7 +53,7 @@ pub struct PhaseError {
 pub type PhaseResult = Result<(Phase, HistogramLog), PhaseError>;
 
 /// Everything that the threads of one phase meet at.
-struct Run<'a> {
+struct PhaseThreads<'a> {
     plan: &'a PhasePlan,
     target: &'a dyn Target,
     workload: &'a Arc<Workload>,
@@ -91,7 +91,7 @@ pub fn run_phase(
         drop(running);
         (part, sampler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
-    let Part { recorder, mut timeline, start, before, end, error } = part;
+    let PhaseShare { recorder, mut timeline, start, before, end, error } = part;
     let Some(before) = before else {
         return Err(PhaseError {
             error: error.unwrap_or_else(|| io::Error::other("the phase was stopped before it was measured")),
@@ -117,9 +117,9 @@ pub fn run_part(
     stop: &AtomicBool,
     meeting: Option<&dyn Meeting>,
     tell: &mut dyn FnMut(Snapshot),
-) -> Part {
+) -> PhaseShare {
     let start = Instant::now();
-    let run = Run {
+    let run = PhaseThreads {
         plan,
         target,
         workload,
@@ -162,10 +162,10 @@ pub fn run_part(
     });
     let error = run.errors.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().next();
     let timeline = run.shared.timeline.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Part { recorder, timeline, start, before: run.before.into_inner(), end, error }
+    PhaseShare { recorder, timeline, start, before: run.before.into_inner(), end, error }
 }
 
-impl Run<'_> {
+impl PhaseThreads<'_> {
     /// One thread from its opening to its end; what it recorded, and when its last operation ended.
     fn thread(&self, index: usize) -> (Recorder, Instant) {
         let share = |all: usize| all / self.plan.threads + usize::from(index < all % self.plan.threads);
@@ -184,7 +184,7 @@ impl Run<'_> {
             }
         };
         if self.opened.wait().is_leader() {
-            self.meet(Place::Opened);
+            self.meet(SyncPoint::Opened);
         }
         self.opened.wait();
         if let Some(limit) = self.plan.warm_up {
@@ -192,7 +192,7 @@ impl Run<'_> {
             self.warmed.wait();
         }
         if self.warmed.wait().is_leader() {
-            self.meet(Place::Warmed);
+            self.meet(SyncPoint::Warmed);
             self.shared.done.store(0, Ordering::Relaxed);
             if !self.shared.failed.load(Ordering::Relaxed) {
                 self.before.get_or_init(|| Reading::take(self.target));
@@ -212,7 +212,7 @@ impl Run<'_> {
     }
 
     /// Waits for the other processes, if there are any.
-    fn meet(&self, place: Place) {
+    fn meet(&self, place: SyncPoint) {
         if let Some(meeting) = self.meeting.filter(|_| !self.shared.failed.load(Ordering::Relaxed))
             && let Err(error) = meeting.meet(place)
         {

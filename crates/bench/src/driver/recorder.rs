@@ -10,7 +10,7 @@ use super::gaps::Successes;
 use super::op_parts::OpParts;
 use super::timeline::{KINDS, Timeline, deserialized, latency_histogram, serialized};
 use crate::model::{Latency, LatencySummary, OpStats};
-use crate::target::{Fault, Outcome};
+use crate::target::{Fault, OpOutcome};
 use crate::workload::OpKind;
 
 /// YCSB's name for the client's own closing work.
@@ -79,7 +79,7 @@ fn add(sum: &mut Option<Histogram<u64>>, other: Option<Histogram<u64>>) {
 }
 
 impl OpRecord {
-    fn count(&mut self, outcome: &Outcome, owns_faults: bool) {
+    fn count(&mut self, outcome: &OpOutcome, owns_faults: bool) {
         self.retries += u64::from(outcome.retries);
         self.conflicts += u64::from(outcome.conflicts);
         self.unknown += u64::from(outcome.unknown && owns_faults);
@@ -243,7 +243,14 @@ pub(super) struct Recorder {
 
 impl Recorder {
     /// An operation has ended, so long `since` the phase began. Only while `measuring` it counts beyond its second.
-    pub(super) fn whole(&mut self, kind: OpKind, sample: Sample, outcome: &Outcome, since: Duration, measuring: bool) {
+    pub(super) fn whole(
+        &mut self,
+        kind: OpKind,
+        sample: Sample,
+        outcome: &OpOutcome,
+        since: Duration,
+        measuring: bool,
+    ) {
         let op = &mut self.ops[kind as usize];
         if outcome.result.is_ok() {
             record(&mut self.interval[kind as usize], sample.intended.unwrap_or(sample.measured));
@@ -264,7 +271,7 @@ impl Recorder {
     }
 
     /// A part of a read-modify-write has ended.
-    pub(super) fn part(&mut self, kind: OpKind, sample: Sample, outcome: &Outcome, since: Duration, measuring: bool) {
+    pub(super) fn part(&mut self, kind: OpKind, sample: Sample, outcome: &OpOutcome, since: Duration, measuring: bool) {
         if kind == OpKind::Read && outcome.result.is_ok() {
             self.reads.note(since);
         }
@@ -273,11 +280,11 @@ impl Recorder {
         }
         let op = &mut self.ops[kind as usize];
         op.parts += 1;
-        op.count(&Outcome { retries: 0, conflicts: 0, ..outcome.clone() }, true);
+        op.count(&OpOutcome { retries: 0, conflicts: 0, ..outcome.clone() }, true);
         Self::latency(op, sample, outcome);
     }
 
-    fn latency(op: &mut OpRecord, sample: Sample, outcome: &Outcome) {
+    fn latency(op: &mut OpRecord, sample: Sample, outcome: &OpOutcome) {
         if outcome.result.is_err() {
             return record(&mut op.failed, sample.measured);
         }

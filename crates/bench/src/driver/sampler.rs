@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::machine::cores::CoreTime;
 use crate::machine::usage::{DeviceTraffic, ProcessTraffic};
 use crate::model::{MetricPoint, MetricSeries};
-use crate::target::{Target, Told};
+use crate::target::{InfoFields, Target};
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_secs(1);
@@ -101,7 +101,7 @@ impl Sampler {
         }
     }
 
-    fn told(&mut self, node: &str, told: &Told) {
+    fn told(&mut self, node: &str, told: &InfoFields) {
         let at = self.start.elapsed().as_secs_f64();
         let process = told.get("run_id").map_or("", String::as_str);
         for (field, name, unit, kind) in &TOLD {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::model::{Configuration, Identity, OpStats, Phase, RunReport, SCHEMA};
-use crate::target::map_store::{Held, MapStore, Mischief};
+use crate::target::map_store::{MapStore, Mischief, StoredValue};
 use crate::target::{EmbeddedTarget, NoopTarget, Target};
 use crate::workload::{Config, Properties, Task, Workload};
 
@@ -114,9 +114,9 @@ fn an_empty_store_is_not_read_with_success() {
 
 #[test]
 fn what_was_not_written_is_seen() {
-    let flip = |held: &mut Held| match held {
-        Held::Text(text, _) => *text.last_mut().unwrap() ^= 1,
-        Held::Hash(fields) => *fields.last_entry().unwrap().get_mut().last_mut().unwrap() ^= 1,
+    let flip = |held: &mut StoredValue| match held {
+        StoredValue::Text(text, _) => *text.last_mut().unwrap() ^= 1,
+        StoredValue::Hash(fields) => *fields.last_entry().unwrap().get_mut().last_mut().unwrap() ^= 1,
     };
     for form in ["", "basalt.record=string", "dataintegrity=true", "basalt.values=page"] {
         for base in ["workloadc", "workloade"] {
@@ -130,7 +130,7 @@ fn what_was_not_written_is_seen() {
         run(&store, "workloada", form, Task::Load);
         // Every record holds its neighbour's.
         store.with(|map| {
-            let mut held: Vec<Held> = map.values().cloned().collect();
+            let mut held: Vec<StoredValue> = map.values().cloned().collect();
             held.rotate_left(1);
             map.values_mut().zip(held).for_each(|(place, held)| *place = held);
         });

@@ -11,7 +11,7 @@ use super::error_streak::ErrorStreak;
 use super::pace::{Pace, Schedule, Throttle};
 use super::recorder::{Recorder, Sample};
 use super::timeline::Timeline;
-use crate::target::{Completion, Fault, Part, Session};
+use crate::target::{Completion, Fault, OpStage, Session};
 use crate::workload::{OpKind, Operation, Source, Task, Workload};
 
 /// Operations that a thread takes from the common budget at once.
@@ -297,20 +297,20 @@ impl<'a> Worker<'a> {
         let since = from(self.shared.start);
         let intended = clock.intended.map(from);
         match part {
-            Part::Read => {
+            OpStage::Read => {
                 clock.midway = at;
                 let sample = Sample { measured: from(clock.started), intended };
                 self.recorder.part(OpKind::Read, sample, &outcome, since, stage.measuring);
                 return Ok(());
             }
-            Part::Write => {
+            OpStage::Write => {
                 let measured = from(clock.midway);
                 // The write's intended start is the read's end: nothing held it back.
                 let sample = Sample { measured, intended: intended.map(|_| measured) };
                 self.recorder.part(OpKind::Update, sample, &outcome, since, stage.measuring);
                 return Ok(());
             }
-            Part::Whole => {}
+            OpStage::Whole => {}
         }
         let sample = Sample { measured: from(clock.started), intended };
         let operation = self.session.operation(lane);

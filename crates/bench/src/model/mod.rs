@@ -19,7 +19,7 @@ pub use cpu::{CpuTime, CpuUse};
 pub use latency::{Latency, LatencySummary, SpectrumPoint};
 pub use run::{
     BuildProfile, Configuration, Environment, Event, Identity, Link, MetricPoint, MetricSeries, NodeUsage, OpSeries,
-    OpStats, Outcome, Pacing, Phase, RunReport, SCHEMA, SeriesPoint, UNAVAILABLE, is_unavailable,
+    OpStats, Pacing, Phase, RunOutcome, RunReport, SCHEMA, SeriesPoint, UNAVAILABLE, is_unavailable,
 };
 pub use search::{Search, Trial};
 pub use suite::{ActionFile, DiskFile, StepRecord, StoreFile, SuiteRecord, TableFile, TableKind, plain};

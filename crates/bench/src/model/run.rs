@@ -37,7 +37,7 @@ pub struct RunReport {
     /// What happened, in order.
     pub phases: Vec<Phase>,
     /// Whether the run came to its end.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// What the driver wants the reader to know before the figures, in whole sentences.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -185,7 +185,7 @@ pub enum Pacing {
 /// How the run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum RunOutcome {
     /// Every phase came to its end.
     #[default]
     Completed,
@@ -449,6 +449,6 @@ impl RunReport {
             phase.not_found() + phase.verification_failures() == 0
                 && phase.ops.iter().all(|op| op.errors.iter().all(is_tolerated))
         };
-        self.outcome == Outcome::Completed && self.phases.iter().all(clean)
+        self.outcome == RunOutcome::Completed && self.phases.iter().all(clean)
     }
 }

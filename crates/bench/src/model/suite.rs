@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use toml::Value;
 
-use super::{Environment, Event, Identity, Outcome, Phase, RunReport};
+use super::{Environment, Event, Identity, Phase, RunOutcome, RunReport};
 
 /// What a whole suite's run is, but for its steps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ pub struct SuiteRecord {
     /// What is shown first.
     pub tables: Vec<TableFile>,
     /// How the last run ended.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// What the reader must know.
     pub notes: Vec<String>,
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{CpuUse, LatencySummary, OpSeries, OpStats, Outcome, Pacing, Phase, RunReport, SCHEMA};
+use super::{CpuUse, LatencySummary, OpSeries, OpStats, Pacing, Phase, RunOutcome, RunReport, SCHEMA};
 
 /// The first invariant that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub fn validate(report: &RunReport) -> Result<(), Invalid> {
             format!("an open loop that offers {offered_per_s} a second")
         })?;
     }
-    check(!report.phases.is_empty() || report.outcome != Outcome::Completed, "run", || "no phase".to_owned())?;
+    check(!report.phases.is_empty() || report.outcome != RunOutcome::Completed, "run", || "no phase".to_owned())?;
     for (index, phase) in report.phases.iter().enumerate() {
         let earlier = &report.phases[..index];
         check(earlier.iter().all(|other| other.name != phase.name), "run", || {

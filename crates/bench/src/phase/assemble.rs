@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use crate::date::{rfc3339, unix_ms};
 use crate::driver::{HistogramLog, Pace};
 use crate::machine::environment::environment;
-use crate::model::{Configuration, Identity, Link, Outcome, Pacing, RunReport, SCHEMA};
+use crate::model::{Configuration, Identity, Link, Pacing, RunOutcome, RunReport, SCHEMA};
 use crate::options::{Format, OutputOptions};
 use crate::output::print;
 use crate::program::Program;
@@ -40,7 +40,7 @@ pub(crate) fn begin(
         },
         environment: environment(target.data_dir(), link),
         configuration,
-        outcome: Outcome::Completed,
+        outcome: RunOutcome::Completed,
         ..RunReport::default()
     }
 }

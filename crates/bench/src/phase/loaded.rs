@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::options::{PhaseOptions, Tolerance};
-use crate::target::{Completion, Fault, Lanes, Part, StoreError, Target};
+use crate::target::{Completion, Fault, Lanes, OpStage, StoreError, Target};
 use crate::trouble::Trouble;
 use crate::workload::{OpKind, Task, Workload};
 
@@ -90,7 +90,7 @@ fn read(target: &dyn Target, workload: &Arc<Workload>, stop: &AtomicBool) -> std
     let mut done: Vec<Completion> = Vec::new();
     while ended.contains(&None) && Instant::now() < until && !stop.load(Ordering::Relaxed) {
         session.wait(Some(Instant::now() + LOOK), &mut done)?;
-        for completion in done.drain(..).filter(|completion| completion.part == Part::Whole) {
+        for completion in done.drain(..).filter(|completion| completion.part == OpStage::Whole) {
             ended[completion.lane as usize] = Some(completion.outcome.result);
         }
     }

@@ -36,7 +36,7 @@ const ALARMING: [usize; 2] = [7, 8];
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct HeadlineRow {
     /// The phase's name; empty when the line above has it.
     pub phase: String,
     /// The operation, or `all` for a phase of several.
@@ -47,7 +47,7 @@ pub struct Row {
     pub is_total: bool,
 }
 
-impl Row {
+impl HeadlineRow {
     /// Whether a cell shows that something went wrong.
     #[must_use]
     pub fn alarms(&self, column: usize) -> bool {
@@ -57,7 +57,7 @@ impl Row {
 
 /// All lines, in the order of the phases.
 #[must_use]
-pub fn rows(report: &RunReport) -> Vec<Row> {
+pub fn rows(report: &RunReport) -> Vec<HeadlineRow> {
     report.phases.iter().flat_map(phase_rows).collect()
 }
 
@@ -91,7 +91,7 @@ pub fn verdict(report: &RunReport) -> String {
     text
 }
 
-fn phase_rows(phase: &Phase) -> Vec<Row> {
+fn phase_rows(phase: &Phase) -> Vec<HeadlineRow> {
     let ops: Vec<&OpStats> = phase.ops.iter().filter(|op| op.op != CLEANUP).collect();
     let mut rows = Vec::with_capacity(ops.len() + 1);
     if let [only] = ops[..] {
@@ -111,14 +111,14 @@ fn phase_rows(phase: &Phase) -> Vec<Row> {
     rows
 }
 
-fn total_row(phase: &Phase) -> Row {
+fn total_row(phase: &Phase) -> HeadlineRow {
     let mut cells = <[String; COLUMNS.len()]>::default();
     cells[7] = figure::count(phase.error_count());
     cells[8] = figure::count(phase.not_found());
-    Row { phase: String::new(), op: "all".to_owned(), cells, is_total: true }
+    HeadlineRow { phase: String::new(), op: "all".to_owned(), cells, is_total: true }
 }
 
-fn op_row(phase: &Phase, op: &OpStats) -> Row {
+fn op_row(phase: &Phase, op: &OpStats) -> HeadlineRow {
     let mut cells = <[String; COLUMNS.len()]>::default();
     if phase.duration_s > 0.0 {
         cells[0] = figure::rate(op.count() as f64 / phase.duration_s);
@@ -132,5 +132,5 @@ fn op_row(phase: &Phase, op: &OpStats) -> Row {
     }
     cells[7] = figure::count(op.error_count());
     cells[8] = figure::count(op.not_found);
-    Row { phase: String::new(), op: op.op.clone(), cells, is_total: false }
+    HeadlineRow { phase: String::new(), op: op.op.clone(), cells, is_total: false }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::model::{Phase, RunReport, Search};
 
-use super::headline::{self, COLUMNS, Row};
+use super::headline::{self, COLUMNS, HeadlineRow};
 use super::warnings::warnings;
 use super::{facts, resources, searched};
 use crate::figure;
@@ -48,7 +48,7 @@ fn push(out: &mut String, piece: &str) {
     out.push_str(piece);
 }
 
-fn results(out: &mut String, rows: &[Row]) {
+fn results(out: &mut String, rows: &[HeadlineRow]) {
     let heads: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
     push(out, &format!("| phase | operation | {} |\n|-|-|{}\n", heads.join(" | "), "-:|".repeat(COLUMNS.len())));
     for row in rows {

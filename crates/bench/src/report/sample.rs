@@ -120,7 +120,7 @@ pub fn run() -> RunReport {
         },
         configuration: configuration(),
         phases,
-        outcome: Outcome::Completed,
+        outcome: RunOutcome::Completed,
         notes: Vec::new(),
         searches: Vec::new(),
     }
@@ -157,7 +157,7 @@ fn configuration() -> Configuration {
 pub fn troubled_run() -> RunReport {
     let mut report = run();
     report.phases.truncate(2);
-    report.outcome = Outcome::Interrupted;
+    report.outcome = RunOutcome::Interrupted;
     report.environment.build = BuildProfile::Debug;
     report.environment.link = Link::Loopback;
     report.configuration.target = "redis://127.0.0.1:7000".to_owned();

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use crate::model::RunReport;
 
 use super::facts;
-use super::headline::{self, COLUMNS, Row};
+use super::headline::{self, COLUMNS, HeadlineRow};
 use super::resources;
 use super::warnings::{Severity, warnings};
 
@@ -76,7 +76,7 @@ pub fn render(report: &RunReport, paint: Paint) -> String {
     out
 }
 
-fn table(rows: &[Row], paint: Paint) -> String {
+fn table(rows: &[HeadlineRow], paint: Paint) -> String {
     let phase_width = rows.iter().map(|row| row.phase.chars().count()).max().unwrap_or(0).clamp(5, PHASE_WIDTH_MAX);
     let op_width = rows.iter().map(|row| short(&row.op).chars().count()).max().unwrap_or(0).max(6);
     let mut widths = WIDTHS;

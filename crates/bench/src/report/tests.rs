@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::model::{Outcome, RunReport};
+use crate::model::{RunOutcome, RunReport};
 
 use super::{Paint, folder, json, markdown, sample, table, warnings, ycsb};
 
@@ -89,7 +89,7 @@ fn the_gravest_warning_comes_first() {
     let mut run = sample::run();
     assert!(warnings(&run).iter().all(|warning| warning.severity == super::Severity::Note));
     run.phases[2].duration_s = 3.0;
-    run.outcome = Outcome::Failed;
+    run.outcome = RunOutcome::Failed;
     let words: Vec<&str> = warnings(&run).iter().map(|warning| warning.severity.word()).collect();
     assert_eq!(words, ["failure", "caution", "note"]);
 }

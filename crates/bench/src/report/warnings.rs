@@ -1,6 +1,6 @@
 //! What a reader must know before the figures: what is wrong, what may mislead, and what is merely worth knowing.
 
-use crate::model::{BuildProfile, CpuUse, Link, Outcome, Phase, RunReport};
+use crate::model::{BuildProfile, CpuUse, Link, Phase, RunOutcome, RunReport};
 
 use crate::figure;
 
@@ -67,13 +67,13 @@ fn add(list: &mut Vec<Warning>, severity: Severity, text: String) {
 
 fn run_warnings(report: &RunReport, list: &mut Vec<Warning>) {
     match report.outcome {
-        Outcome::Completed => {}
-        Outcome::Interrupted => add(
+        RunOutcome::Completed => {}
+        RunOutcome::Interrupted => add(
             list,
             Severity::Failure,
             "The run was interrupted: the last phase holds what had been done by then.".to_owned(),
         ),
-        Outcome::Failed => {
+        RunOutcome::Failed => {
             add(list, Severity::Failure, "The run could not go on: phases may be missing or cut short.".to_owned());
         }
     }

@@ -10,7 +10,7 @@ use super::options::{OfferedRate, SearchOptions};
 use crate::coordinator::{Loader, LoaderOptions, with_loader};
 use crate::driver::{HistogramLog, OnlyErrors, Pace, PhasePlan, Snapshot};
 use crate::figure;
-use crate::model::{CpuUse, Outcome, Pacing, Phase, RunReport, Search, Trial};
+use crate::model::{CpuUse, Pacing, Phase, RunOutcome, RunReport, Search, Trial};
 use crate::options::{Format, PhaseOptions, Span};
 use crate::phase::assemble::{Drive, begin, configuration, notes};
 use crate::phase::loaded;
@@ -126,7 +126,7 @@ impl Trials<'_> {
             None => self.curve(&asked.rates),
         };
         if done.is_err() {
-            let what = if self.report.outcome == Outcome::Failed { "could not go on" } else { "was stopped" };
+            let what = if self.report.outcome == RunOutcome::Failed { "could not go on" } else { "was stopped" };
             self.search.answer = format!("The search {what} after {} trials.", self.search.trials.len());
         }
         self.report.notes.push(format!("Search ({}): {}", self.search.goal, self.search.answer));
@@ -296,7 +296,7 @@ impl Trials<'_> {
             Err(failure) => {
                 drop(status);
                 crate::note!("basalt bench: {}", failure.error);
-                self.report.outcome = Outcome::Failed;
+                self.report.outcome = RunOutcome::Failed;
                 self.report.notes.push(format!("Phase {name} could not go on: {}.", failure.error));
                 self.report.phases.extend(failure.phase.map(|phase| *phase));
                 Err(Ended)
@@ -306,7 +306,7 @@ impl Trials<'_> {
             self.properties.set("recordcount", &workload.readable_end().to_string());
         }
         if self.program.stop.load(Ordering::Relaxed) {
-            self.report.outcome = Outcome::Interrupted;
+            self.report.outcome = RunOutcome::Interrupted;
             return Err(Ended);
         }
         result

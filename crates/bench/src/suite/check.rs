@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::file::{Does, StepFile};
-use super::options::{Place, options, task};
+use super::options::{StepTarget, options, task};
 use super::peer_store;
 use super::plan::{Part, Plan, Step};
 use super::runner::{due, embedded_settings};
@@ -98,7 +98,7 @@ fn phase(part: &Part, step: &Step, program: &Program<'_>) -> Result<(), String> 
         return Err("processes 0: at least one makes the load".to_owned());
     }
     let settings = if part.store.system == "embedded" { embedded_settings(part) } else { Vec::new() };
-    let place = Place { target: "redis://127.0.0.1:1", data: None, seed: 1, settings: &settings, quiet: true };
+    let place = StepTarget { target: "redis://127.0.0.1:1", data: None, seed: 1, settings: &settings, quiet: true };
     let mut options: PhaseOptions = options(file, place)?;
     if let Some(rate) = file.rate.filter(|rate| !rate.is_finite() || *rate <= 0.0) {
         return Err(format!("rate {rate}: expected a number above 0"));

@@ -18,7 +18,7 @@ use crate::coordinator::LoaderOptions;
 use crate::date::{rfc3339, unix_ms};
 use crate::machine::environment::environment;
 use crate::model::SuiteRecord;
-use crate::model::{Identity, Link, Outcome};
+use crate::model::{Identity, Link, RunOutcome};
 use crate::output::print;
 use crate::phase::assemble::link_to;
 use crate::program::Program;
@@ -133,7 +133,7 @@ pub(crate) fn run(options: &SuiteOptions, program: &Program<'_>) -> Result<bool,
         let text = format!("the run in {} was made with --scale {}", folder.dir().display(), about.scale);
         return Err(Trouble::Usage(text));
     }
-    (about.outcome, about.notes) = (Outcome::Interrupted, Vec::new());
+    (about.outcome, about.notes) = (RunOutcome::Interrupted, Vec::new());
     if !options.quiet {
         crate::note!("{}: {}; raw data in {}", plan.name, plan.takes, folder.dir().display());
     }

@@ -22,7 +22,7 @@ pub(crate) fn task(does: Does) -> Option<Task> {
 
 /// Where a step's phase runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct StepTarget<'a> {
     /// The system under test, as `--target` names it.
     pub(crate) target: &'a str,
     /// The directory of an embedded store.
@@ -39,7 +39,7 @@ pub(crate) struct Place<'a> {
 ///
 /// # Errors
 /// A word that means nothing.
-pub(crate) fn options(step: &StepFile, place: Place<'_>) -> Result<PhaseOptions, String> {
+pub(crate) fn options(step: &StepFile, place: StepTarget<'_>) -> Result<PhaseOptions, String> {
     let span = |text: &Option<String>| text.as_deref().map(str::parse).transpose();
     let mut properties: Vec<String> =
         step.properties.iter().map(|(name, value)| format!("{name}={}", property(name, value))).collect();

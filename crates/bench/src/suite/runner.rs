@@ -12,7 +12,7 @@ use client::StoreUrl;
 
 use super::act::{Due, play};
 use super::file::{Does, StepFile};
-use super::options::{Place, options, task};
+use super::options::{StepTarget, options, task};
 use super::outlook::Outlook;
 use super::peer_store::{self, PeerStore};
 use super::plan::{Part, Plan, Step, shown};
@@ -21,7 +21,7 @@ use super::settle::settle;
 use crate::coordinator::LoaderOptions;
 use crate::date::unix_ms;
 use crate::driver::HistogramLog;
-use crate::model::{Event, Outcome};
+use crate::model::{Event, RunOutcome};
 use crate::model::{StepRecord, SuiteRecord};
 use crate::options::Span;
 use crate::phase::setup::Measured;
@@ -135,9 +135,9 @@ impl Runner<'_> {
         };
         let whole = self.plan.parts.iter().all(|part| part.steps.iter().all(|step| taken(part, step)));
         about.outcome = match whole {
-            true => Outcome::Completed,
-            false if self.stopped() => Outcome::Interrupted,
-            false => Outcome::Failed,
+            true => RunOutcome::Completed,
+            false if self.stopped() => RunOutcome::Interrupted,
+            false => RunOutcome::Failed,
         };
         self.folder.write_about(about)?;
         Ok(clean && whole && steps.iter().find(wrong).is_none())
@@ -340,7 +340,7 @@ impl Runner<'_> {
         };
         let seed = self.seed ^ (part.number as u64) << 32 ^ (step.number as u64) << 16;
         let data = dir.join("embedded");
-        let place = Place { target: &url, data: Some(&data), seed, settings: &settings, quiet: self.quiet };
+        let place = StepTarget { target: &url, data: Some(&data), seed, settings: &settings, quiet: self.quiet };
         let mut options = options(&step.file, place).map_err(Trouble::Usage)?;
         if let Some(name) = &step.file.rate_of {
             options.rate = Some(self.rate_of(part, name, step.file.rate.unwrap_or(1.0))?);
@@ -381,7 +381,7 @@ impl Runner<'_> {
             let nodes = u64::from(part.store.nodes.max(1));
             report.configuration.memory_limit_bytes = Some(part.store.memory_limit_mb * 1_000_000 * nodes);
         }
-        record.done = report.outcome == Outcome::Completed;
+        record.done = report.outcome == RunOutcome::Completed;
         record.report = Some(report);
         if record.done || self.stopped() {
             return Ok(logs);

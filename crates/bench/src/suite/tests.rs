@@ -191,7 +191,7 @@ fn an_interrupted_suite_goes_on_where_it_was() {
     stop.store(true, Ordering::Relaxed);
     assert!(!super::run(&options, &program(&stop)).unwrap(), "it was stopped before it could go on");
     let (folder, about) = Folder::open(&dir.path().join("run")).unwrap();
-    assert_eq!((folder.steps().unwrap().len(), about.outcome), (2, crate::model::Outcome::Interrupted));
+    assert_eq!((folder.steps().unwrap().len(), about.outcome), (2, crate::model::RunOutcome::Interrupted));
     stop.store(false, Ordering::Relaxed);
     assert!(super::run(&options, &program(&stop)).unwrap());
     assert_eq!(std::fs::read(path_of("nothing-is-kept-read")).unwrap(), first, "what was done is not done again");

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use client::{Access, Answer, Failure, Frame};
 
-use super::outcome::{Fault, Outcome};
+use super::outcome::{Fault, OpOutcome};
 use super::replies::{Checker, Page};
 use crate::workload::{Fields, OpKind, Operation, RecordForm, Workload};
 
@@ -19,7 +19,7 @@ const IMMEDIATE_MAX: u32 = 3;
 
 /// What a lane waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum Awaited {
     /// The operation's only request.
     Only,
     /// The read before a write.
@@ -49,7 +49,7 @@ impl Default for Manner {
 
 pub(super) struct Lane {
     pub(super) operation: Operation,
-    pub(super) step: Step,
+    pub(super) step: Awaited,
     /// The packed record that was read and is to be changed.
     pub(super) record: Vec<u8>,
     pub(super) version: u64,
@@ -94,7 +94,7 @@ impl Lane {
     pub(super) fn new() -> Self {
         Self {
             operation: Operation::default(),
-            step: Step::Only,
+            step: Awaited::Only,
             record: Vec::new(),
             version: 0,
             page: Page::default(),
@@ -109,7 +109,7 @@ impl Lane {
 
     /// Begins the lane's operation.
     pub(super) fn begin(&mut self, workload: &Workload) {
-        self.step = if reads_first(workload, &self.operation) { Step::ReadFirst } else { Step::Only };
+        self.step = if reads_first(workload, &self.operation) { Awaited::ReadFirst } else { Awaited::Only };
         (self.verified, self.stale, self.retries, self.conflicts) = (false, false, 0, 0);
         (self.troubled, self.perhaps_done) = (None, false);
         self.page.begin(&self.operation.key);
@@ -123,9 +123,9 @@ impl Lane {
     /// What the lane's next request does to the store.
     pub(super) fn access(&self, workload: &Workload) -> Access {
         match (self.step, self.operation.kind) {
-            (Step::ReadFirst, _) => Access::LeaderRead,
+            (Awaited::ReadFirst, _) => Access::LeaderRead,
             _ if self.stale => Access::LeaderRead,
-            (Step::Only, OpKind::Read | OpKind::Scan) => Access::Read,
+            (Awaited::Only, OpKind::Read | OpKind::Scan) => Access::Read,
             // No other lane writes a record before its insert is acknowledged, or deletes what this one deletes.
             (_, OpKind::Insert | OpKind::Delete) => Access::Repeatable,
             _ if workload.config.repeats_updates && !workload.config.compare_and_set => Access::Repeatable,
@@ -150,29 +150,29 @@ impl Lane {
             Answer::Again(failure) => return self.on_refusal(failure, at, workload, manner),
         };
         let result = match (self.step, self.operation.kind) {
-            (Step::ReadFirst, _) | (Step::Only, OpKind::Read) => self.on_read(&reply, workload, checker),
-            (Step::Only, OpKind::Scan) => match checker.scan(&reply, workload, &self.operation, &mut self.page) {
+            (Awaited::ReadFirst, _) | (Awaited::Only, OpKind::Read) => self.on_read(&reply, workload, checker),
+            (Awaited::Only, OpKind::Scan) => match checker.scan(&reply, workload, &self.operation, &mut self.page) {
                 Ok(false) => return Next::Request,
                 result => self.checked(result.map(|_| ()), checker),
             },
-            (Step::Only, OpKind::Delete) => checker.deleted(&reply),
+            (Awaited::Only, OpKind::Delete) => checker.deleted(&reply),
             // KV.PUT answers null when the version is another.
-            (Step::WriteAfter, _) if reply == Frame::Null && workload.config.compare_and_set => {
+            (Awaited::WriteAfter, _) if reply == Frame::Null && workload.config.compare_and_set => {
                 self.conflicts += 1;
                 if self.conflicts < CONFLICTS_MAX {
-                    self.step = Step::ReadFirst;
+                    self.step = Awaited::ReadFirst;
                     return Next::Request;
                 }
                 Err(Fault::error("conflict"))
             }
-            (Step::WriteAfter, _) if workload.config.compare_and_set => {
+            (Awaited::WriteAfter, _) if workload.config.compare_and_set => {
                 let written = checker.written(&reply);
                 self.compared(written, workload, checker)
             }
             _ => checker.written(&reply),
         };
         match result {
-            Ok(()) if self.step == Step::ReadFirst => Next::Write,
+            Ok(()) if self.step == Awaited::ReadFirst => Next::Write,
             // Its insert failed, so it need not be there; then there is nothing to change either.
             Err(Fault::NotFound) if !workload.must_exist(self.operation.number) => Next::End(Ok(())),
             // An attempt without an answer has removed it.
@@ -208,7 +208,7 @@ impl Lane {
         let result = match workload.config.record {
             RecordForm::Hash => checker.hash(reply, workload, &self.operation),
             RecordForm::String => {
-                let kept = (self.step == Step::ReadFirst).then_some(&mut self.record);
+                let kept = (self.step == Awaited::ReadFirst).then_some(&mut self.record);
                 checker.string(reply, workload, &self.operation, kept).map(|version| self.version = version)
             }
         };
@@ -228,9 +228,9 @@ impl Lane {
         self.checked(if is_lost { Err(Fault::Wrong) } else { written }, checker)
     }
 
-    pub(super) fn outcome(&self, result: Result<(), Fault>) -> Outcome {
+    pub(super) fn outcome(&self, result: Result<(), Fault>) -> OpOutcome {
         let unknown = self.perhaps_done && result.is_err();
-        Outcome {
+        OpOutcome {
             stale: self.stale && result.is_ok(),
             result,
             verified: self.verified,

@@ -12,7 +12,7 @@ use super::{EmbeddedHandle, EmbeddedStore, TargetFacts};
 
 /// A key's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum StoredValue {
     /// A string and its version.
     Text(Vec<u8>, u64),
     /// A hash.
@@ -33,7 +33,7 @@ pub(crate) enum Mischief {
 
 #[derive(Default)]
 struct State {
-    map: BTreeMap<Vec<u8>, Held>,
+    map: BTreeMap<Vec<u8>, StoredValue>,
     version: u64,
     requests: u64,
     mischief: Mischief,
@@ -44,7 +44,7 @@ struct State {
 pub(crate) struct MapStore(Arc<Mutex<State>>);
 
 impl MapStore {
-    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut BTreeMap<Vec<u8>, Held>) -> T) -> T {
+    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut BTreeMap<Vec<u8>, StoredValue>) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).map)
     }
 
@@ -64,7 +64,9 @@ impl State {
         let (name, key) = (args[0], args[1].to_vec());
         match name {
             b"HSET" => {
-                let Held::Hash(fields) = self.map.entry(key).or_insert_with(|| Held::Hash(BTreeMap::new())) else {
+                let StoredValue::Hash(fields) =
+                    self.map.entry(key).or_insert_with(|| StoredValue::Hash(BTreeMap::new()))
+                else {
                     return reply.error("WRONGTYPE");
                 };
                 args[2..].chunks(2).for_each(|pair| _ = fields.insert(pair[0].to_vec(), pair[1].to_vec()));
@@ -75,18 +77,18 @@ impl State {
                 reply.array(args.len() - 2);
                 for field in &args[2..] {
                     let value = match self.map.get(&key) {
-                        Some(Held::Hash(fields)) => fields.get(*field),
+                        Some(StoredValue::Hash(fields)) => fields.get(*field),
                         _ => None,
                     };
                     reply.bulk_or_null(value.map(Vec::as_slice));
                 }
             }
             b"GET" => match self.map.get(&key) {
-                Some(Held::Text(text, _)) => reply.bulk(text),
+                Some(StoredValue::Text(text, _)) => reply.bulk(text),
                 _ => reply.null(),
             },
             b"KV.GET" => match self.map.get(&key) {
-                Some(Held::Text(text, version)) => {
+                Some(StoredValue::Text(text, version)) => {
                     reply.array(2);
                     reply.bulk(text);
                     reply.int(*version as i64);
@@ -102,20 +104,20 @@ impl State {
 
     fn put(&mut self, key: Vec<u8>, args: &[&[u8]], reply: &mut Reply) {
         self.version += 1;
-        if let (Mischief::Rivals(every), Some(Held::Text(_, version))) = (self.mischief, self.map.get_mut(&key))
+        if let (Mischief::Rivals(every), Some(StoredValue::Text(_, version))) = (self.mischief, self.map.get_mut(&key))
             && vocab::Prng::new(self.version).below(every) == 0
         {
             *version = self.version;
             self.version += 1;
         }
         let held = match self.map.get(&key) {
-            Some(Held::Text(_, version)) => *version,
+            Some(StoredValue::Text(_, version)) => *version,
             _ => 0,
         };
         if args.len() == 5 && resp::parse_integer(args[4]) != Some(held as i64) {
             return reply.null();
         }
-        self.map.insert(key, Held::Text(args[2].to_vec(), self.version));
+        self.map.insert(key, StoredValue::Text(args[2].to_vec(), self.version));
         if args[0] == b"SET" { reply.ok() } else { reply.int(self.version as i64) }
     }
 
@@ -140,16 +142,16 @@ impl State {
     }
 }
 
-fn write_held(held: Option<&Held>, reply: &mut Reply) {
+fn write_held(held: Option<&StoredValue>, reply: &mut Reply) {
     match held {
-        Some(Held::Hash(fields)) => {
+        Some(StoredValue::Hash(fields)) => {
             reply.array(2 * fields.len());
             for (name, value) in fields {
                 reply.bulk(name);
                 reply.bulk(value);
             }
         }
-        Some(Held::Text(text, _)) => reply.bulk(text),
+        Some(StoredValue::Text(text, _)) => reply.bulk(text),
         None => reply.array(0),
     }
 }

@@ -28,10 +28,10 @@ use crate::workload::Workload;
 pub use adapter::{AdapterTarget, AdapterUrl, DATA_VARIABLE};
 pub use canned::NoopShape;
 pub use embedded::{EmbeddedHandle, EmbeddedStore, EmbeddedTarget};
-pub use node_tell::Told;
+pub use node_tell::InfoFields;
 pub use noop::NoopTarget;
 pub use noop_server::NoopServer;
-pub use outcome::{Completion, Fault, Outcome, Part, StoreError};
+pub use outcome::{Completion, Fault, OpOutcome, OpStage, StoreError};
 pub use redis::{RedisOptions, RedisTarget};
 pub use session::Session;
 pub use table::{Reach, TARGETS, TargetRow, target_help, targets_expected};
@@ -134,7 +134,7 @@ pub trait Target: Sync {
     }
 
     /// What its nodes tell of themselves now, by their names. Called likewise.
-    fn tells(&self) -> Vec<(String, Told)> {
+    fn tells(&self) -> Vec<(String, InfoFields)> {
         Vec::new()
     }
 

@@ -9,7 +9,7 @@ use client::{Address, Client, SlotMap, StoreUrl};
 const WITHIN: Duration = Duration::from_millis(250);
 
 /// INFO's fields of one node.
-pub type Told = HashMap<String, String>;
+pub type InfoFields = HashMap<String, String>;
 
 /// Connections for asking.
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub(super) struct NodeTell {
 
 impl NodeTell {
     /// What the node at `address` tells; none if it does not answer.
-    pub(super) fn ask(&mut self, store: &StoreUrl, address: &Address) -> Option<Told> {
+    pub(super) fn ask(&mut self, store: &StoreUrl, address: &Address) -> Option<InfoFields> {
         let name = address.to_string();
         let told = self.client(store, address, &name).and_then(|client| {
             let answer = client.call_here(&[b"INFO"]).ok()?;

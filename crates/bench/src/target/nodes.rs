@@ -26,7 +26,7 @@ const SETTINGS: [&str; 9] =
 
 /// What a node tells of itself.
 #[derive(Clone, Debug, Default)]
-struct Told {
+struct NodeFacts {
     info: HashMap<String, String>,
     settings: HashMap<String, String>,
 }
@@ -36,7 +36,7 @@ struct Watched {
     address: Address,
     /// On this machine.
     local: bool,
-    told: Option<Told>,
+    told: Option<NodeFacts>,
     /// Its process, when it is on this machine and has been seen.
     process: Option<u32>,
     data_dir: Option<PathBuf>,
@@ -52,7 +52,7 @@ struct Seen {
 pub(super) struct NodeWatch {
     store: StoreUrl,
     /// What the first node that answered told at the beginning.
-    first: Told,
+    first: NodeFacts,
     data_dir: Option<PathBuf>,
     state: Mutex<State>,
     tell: Mutex<NodeTell>,
@@ -132,11 +132,11 @@ impl NodeWatch {
     }
 
     /// What the nodes tell now. A node that has joined the store meanwhile is watched from now on.
-    pub(super) fn tells(&self) -> Vec<(String, super::Told)> {
+    pub(super) fn tells(&self) -> Vec<(String, super::InfoFields)> {
         let mut tell = self.tell.lock().unwrap_or_else(PoisonError::into_inner);
         let known: Vec<Address> = self.state().nodes.iter().map(|node| node.address.clone()).collect();
         let told = known.iter().filter_map(|address| Some((address.clone(), tell.ask(&self.store, address)?)));
-        let told: Vec<(Address, super::Told)> = told.collect();
+        let told: Vec<(Address, super::InfoFields)> = told.collect();
         if let Some(nodes) = told.first().and_then(|(address, _)| tell.nodes(&self.store, address)) {
             nodes.into_iter().filter(|address| !known.contains(address)).for_each(|address| self.add(address));
         }
@@ -211,11 +211,11 @@ impl State {
     }
 }
 
-fn ask(store: &StoreUrl, within: Duration) -> io::Result<Told> {
+fn ask(store: &StoreUrl, within: Duration) -> io::Result<NodeFacts> {
     let mut client = Client::open_within(store, within, within)?;
     let info = value_text(&client.call_here(&[b"INFO"])?).unwrap_or_default();
     let pairs = info.lines().filter_map(|line| line.trim().split_once(':'));
-    let mut told = Told {
+    let mut told = NodeFacts {
         info: pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         settings: HashMap::new(),
     };

@@ -98,7 +98,7 @@ impl Drop for NoopServer {
     }
 }
 
-struct Peer {
+struct Connected {
     stream: TcpStream,
     /// The beginning of a request whose end has not come.
     partial: Vec<u8>,
@@ -110,7 +110,7 @@ struct Peer {
 struct Server {
     poll: Poll,
     listener: TcpListener,
-    peers: Vec<Option<Peer>>,
+    peers: Vec<Option<Connected>>,
     canned: Canned,
     args: Vec<Range<usize>>,
     scratch: Vec<u8>,
@@ -147,7 +147,7 @@ impl Server {
             stream.set_nodelay(true)?;
             self.poll.registry().register(&mut stream, Token(place), Interest::READABLE | Interest::WRITABLE)?;
             let peer =
-                Peer { stream, partial: Vec::new(), state: ParseState::default(), out: Reply::default(), sent: 0 };
+                Connected { stream, partial: Vec::new(), state: ParseState::default(), out: Reply::default(), sent: 0 };
             if place == self.peers.len() {
                 self.peers.push(Some(peer));
             } else {
@@ -165,7 +165,7 @@ impl Server {
     }
 }
 
-impl Peer {
+impl Connected {
     /// Reads, answers and writes until the socket has nothing more, or takes no more. An error ends the connection.
     fn serve(
         &mut self,

@@ -45,7 +45,7 @@ impl Fault {
 
 /// How an operation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct OpOutcome {
     /// Well, or why not.
     pub result: Result<(), Fault>,
     /// Whether what was read has been checked.
@@ -62,7 +62,7 @@ pub struct Outcome {
 
 /// Which part of an operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum OpStage {
     /// All of it.
     Whole,
     /// The read of a read-modify-write; more will come.
@@ -79,7 +79,7 @@ pub struct Completion {
     /// When its answer was read.
     pub at: Instant,
     /// Which part.
-    pub part: Part,
+    pub part: OpStage,
     /// How.
-    pub outcome: Outcome,
+    pub outcome: OpOutcome,
 }

@@ -11,7 +11,7 @@ use super::lane::Manner;
 use super::nodes::NodeWatch;
 use super::session::{RecordSession, Session};
 use super::socket::SocketTransport;
-use super::{Lanes, Target, TargetFacts, TargetUsage, Told};
+use super::{InfoFields, Lanes, Target, TargetFacts, TargetUsage};
 use crate::workload::{OpKind, Task, Workload};
 
 /// How a store is spoken to.
@@ -144,7 +144,7 @@ impl Target for RedisTarget {
         self.nodes.processes()
     }
 
-    fn tells(&self) -> Vec<(String, Told)> {
+    fn tells(&self) -> Vec<(String, InfoFields)> {
         self.nodes.tells()
     }
 

@@ -1,6 +1,6 @@
 //! The request of each step of an operation.
 
-use super::lane::{Lane, Step};
+use super::lane::{Awaited, Lane};
 use super::packed::{self, Unpacked};
 use super::replies::reads_by_name;
 use super::transport::{About, ArgumentSink, Transport};
@@ -20,7 +20,7 @@ pub(super) fn send<T: Transport>(
     let access = state.access(workload);
     let about = |arguments: usize| About { lane, key: Some(key), access, arguments };
     match (state.step, operation.kind) {
-        (Step::ReadFirst, _) | (Step::Only, OpKind::Read) => match config.record {
+        (Awaited::ReadFirst, _) | (Awaited::Only, OpKind::Read) => match config.record {
             RecordForm::Hash => ask_hash(transport, about(0), workload, operation),
             RecordForm::String => {
                 let mut request = transport.request(about(2));
@@ -28,7 +28,7 @@ pub(super) fn send<T: Transport>(
                 request.arg(key);
             }
         },
-        (Step::Only, OpKind::Scan) => {
+        (Awaited::Only, OpKind::Scan) => {
             // It is about the order of all keys, which any node knows; the first of them is looked for at its leader.
             let mut request = transport.request(About { key: state.stale.then_some(key), ..about(6) });
             request.arg(b"KV.RANGE");
@@ -38,18 +38,18 @@ pub(super) fn send<T: Transport>(
             request.number(operation.scan_length - state.page.rows);
             request.arg(b"VALUES");
         }
-        (Step::Only, OpKind::Delete) => {
+        (Awaited::Only, OpKind::Delete) => {
             let mut request = transport.request(about(2));
             request.arg(b"DEL");
             request.arg(key);
         }
-        (Step::Only | Step::WriteAfter, OpKind::Insert | OpKind::Update | OpKind::ReadModifyWrite) => {
+        (Awaited::Only | Awaited::WriteAfter, OpKind::Insert | OpKind::Update | OpKind::ReadModifyWrite) => {
             match config.record {
                 RecordForm::Hash => put_hash(transport, about(0), workload, operation, scratch),
                 RecordForm::String => put_string(transport, about(0), workload, state, scratch),
             }
         }
-        (Step::WriteAfter, OpKind::Read | OpKind::Scan | OpKind::Delete) => {
+        (Awaited::WriteAfter, OpKind::Read | OpKind::Scan | OpKind::Delete) => {
             unreachable!("only an update has a write after its read")
         }
     }
@@ -108,7 +108,7 @@ fn put_string<T: Transport>(
 ) {
     let operation = &state.operation;
     pack(workload, operation, &state.record, packed);
-    let compares = workload.config.compare_and_set && state.step == Step::WriteAfter;
+    let compares = workload.config.compare_and_set && state.step == Awaited::WriteAfter;
     let mut request = transport.request(About { arguments: if compares { 5 } else { 3 }, ..about });
     request.arg(if compares { b"KV.PUT" } else { b"SET" });
     request.arg(&operation.key);

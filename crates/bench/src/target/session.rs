@@ -13,8 +13,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::lane::{Lane, Manner, Next, Step};
-use super::outcome::{Completion, Part};
+use super::lane::{Awaited, Lane, Manner, Next};
+use super::outcome::{Completion, OpStage};
 use super::replies::Checker;
 use super::requests;
 use super::transport::Transport;
@@ -99,17 +99,17 @@ impl<T: Transport> Session for RecordSession<T> {
                 Next::Write => {
                     // A second read after a lost race is not another READ.
                     if compound && !state.has_conflicted() {
-                        done.push(Completion { lane, at, part: Part::Read, outcome: state.outcome(Ok(())) });
+                        done.push(Completion { lane, at, part: OpStage::Read, outcome: state.outcome(Ok(())) });
                     }
-                    state.step = Step::WriteAfter;
+                    state.step = Awaited::WriteAfter;
                     again.push(lane);
                 }
                 Next::End(result) => {
                     if compound {
-                        let part = if state.step == Step::ReadFirst { Part::Read } else { Part::Write };
+                        let part = if state.step == Awaited::ReadFirst { OpStage::Read } else { OpStage::Write };
                         done.push(Completion { lane, at, part, outcome: state.outcome(result.clone()) });
                     }
-                    done.push(Completion { lane, at, part: Part::Whole, outcome: state.outcome(result) });
+                    done.push(Completion { lane, at, part: OpStage::Whole, outcome: state.outcome(result) });
                 }
             }
         })?;

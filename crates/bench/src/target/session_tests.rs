@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use client::{Access, Answer, Failure, Frame};
 
-use super::super::outcome::{Fault, Outcome};
+use super::super::outcome::{Fault, OpOutcome};
 use super::super::transport::{About, ArgumentSink};
 use super::*;
 use crate::workload::{Config, Properties, Task};
@@ -102,11 +102,11 @@ fn begun(kind: OpKind, fates: &[Fate], patience: Duration) -> RecordSession<Scri
 }
 
 /// How an operation ends that meets these fates.
-fn end(kind: OpKind, fates: &[Fate], patience: Duration) -> Outcome {
+fn end(kind: OpKind, fates: &[Fate], patience: Duration) -> OpOutcome {
     end_of(&mut begun(kind, fates, patience))
 }
 
-fn end_of(session: &mut RecordSession<Script>) -> Outcome {
+fn end_of(session: &mut RecordSession<Script>) -> OpOutcome {
     let (mut done, end) = (Vec::new(), Instant::now() + Duration::from_secs(10));
     while done.is_empty() && Instant::now() < end {
         session.wait(Some(end), &mut done).unwrap();

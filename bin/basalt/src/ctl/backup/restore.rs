@@ -2,7 +2,7 @@
 
 use super::manifest::Manifest;
 use super::place::Place;
-use super::rows::{FileFacts, Row, RowValue, read_file};
+use super::rows::{BackupRow, FileFacts, RowValue, read_file};
 use client::{Access, Answer, Ask, Frame, Pool, PoolOptions, ReadFrom, StoreUrl};
 use indicatif::ProgressBar;
 use std::sync::Mutex;
@@ -68,9 +68,9 @@ impl Writer {
         Ok(Self { pool: Pool::open(node, options).map_err(|e| e.to_string())? })
     }
 
-    fn write(&mut self, rows: Vec<Row>, now_ms: u64) -> Result<u64, String> {
+    fn write(&mut self, rows: Vec<BackupRow>, now_ms: u64) -> Result<u64, String> {
         let before = rows.len();
-        let rows: Vec<Row> =
+        let rows: Vec<BackupRow> =
             rows.into_iter().filter(|row| row.expire_at_ms == 0 || row.expire_at_ms > now_ms).collect();
         let gone = (before - rows.len()) as u64;
         // An expiry follows its hash on the same connection, so it comes behind it; a retried one is made again later, and
@@ -150,7 +150,7 @@ fn request(args: Vec<Vec<u8>>) -> Write {
     Write { args, tries: 0, after: None }
 }
 
-fn writes_of(row: Row) -> Vec<Write> {
+fn writes_of(row: BackupRow) -> Vec<Write> {
     match row.value {
         RowValue::String(value) if row.expire_at_ms > 0 => {
             let at = row.expire_at_ms.to_string().into_bytes();
@@ -169,7 +169,7 @@ fn writes_of(row: Row) -> Vec<Write> {
 }
 
 /// A hash's own: SET has its expiry with it.
-fn expiry_of(row: &Row) -> Option<Write> {
+fn expiry_of(row: &BackupRow) -> Option<Write> {
     let is_hash = matches!(row.value, RowValue::Hash(_));
     let at = row.expire_at_ms.to_string().into_bytes();
     (is_hash && row.expire_at_ms > 0).then(|| request(vec![b"PEXPIREAT".to_vec(), row.key.clone(), at]))

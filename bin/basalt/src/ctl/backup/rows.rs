@@ -24,7 +24,7 @@ const HASH: u8 = 2;
 
 /// A key with what it holds; of a large hash, some of its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct BackupRow {
     pub(crate) key: Vec<u8>,
     /// In ms since the epoch; 0: never.
     pub(crate) expire_at_ms: u64,
@@ -103,7 +103,7 @@ impl Packed {
 
 impl Packer {
     /// Takes a row; a file, if it is full with it.
-    pub(crate) fn push(&mut self, row: &Row) -> Option<Packed> {
+    pub(crate) fn push(&mut self, row: &BackupRow) -> Option<Packed> {
         if self.bytes.is_empty() {
             self.bytes.extend_from_slice(MAGIC);
         }
@@ -141,7 +141,7 @@ impl Packer {
 }
 
 /// The rows of a file, which is checked against its name.
-pub(crate) fn read_file(place: &Place, facts: &FileFacts) -> Result<Vec<Row>, String> {
+pub(crate) fn read_file(place: &Place, facts: &FileFacts) -> Result<Vec<BackupRow>, String> {
     let name = facts.name();
     let compressed = place.get(&name, FILE_BYTES_MAX)?;
     let bytes = decompress(&compressed, facts.bytes).map_err(|e| format!("{name} is damaged: {e}"))?;
@@ -164,7 +164,7 @@ fn decompress(compressed: &[u8], length: u64) -> Result<Vec<u8>, String> {
     if bytes.len() as u64 == length { Ok(bytes) } else { Err(format!("{} bytes instead of {length}", bytes.len())) }
 }
 
-fn unpack(bytes: &[u8]) -> Result<Vec<Row>, &'static str> {
+fn unpack(bytes: &[u8]) -> Result<Vec<BackupRow>, &'static str> {
     let mut reader = Reader::new(bytes.strip_prefix(MAGIC).ok_or("not a file of rows, or of a later version")?);
     let mut rows = Vec::new();
     while !reader.is_empty() {
@@ -182,7 +182,7 @@ fn unpack(bytes: &[u8]) -> Result<Vec<Row>, &'static str> {
             }
             _ => return Err("a row of an unknown kind"),
         };
-        rows.push(Row { key, expire_at_ms, value });
+        rows.push(BackupRow { key, expire_at_ms, value });
     }
     Ok(rows)
 }
@@ -192,12 +192,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn row(i: u32, length: usize) -> Row {
+    fn row(i: u32, length: usize) -> BackupRow {
         let value = RowValue::String(vec![(i % 251) as u8; length]);
-        Row { key: format!("key{i:06}").into_bytes(), expire_at_ms: u64::from(i % 3), value }
+        BackupRow { key: format!("key{i:06}").into_bytes(), expire_at_ms: u64::from(i % 3), value }
     }
 
-    fn pack(rows: &[Row]) -> Vec<Packed> {
+    fn pack(rows: &[BackupRow]) -> Vec<Packed> {
         let mut packer = Packer::default();
         let mut files: Vec<Packed> = rows.iter().filter_map(|row| packer.push(row)).collect();
         files.extend(packer.finish());
@@ -207,11 +207,11 @@ mod tests {
     #[test]
     fn rows_come_back_as_they_were() {
         let fields = vec![(b"a".to_vec(), Vec::new()), (Vec::new(), b"b".to_vec())];
-        let mut rows: Vec<Row> = (0..3000).map(|i| row(i, 1000)).collect();
-        rows.push(Row { key: Vec::new(), expire_at_ms: u64::MAX, value: RowValue::Hash(fields) });
+        let mut rows: Vec<BackupRow> = (0..3000).map(|i| row(i, 1000)).collect();
+        rows.push(BackupRow { key: Vec::new(), expire_at_ms: u64::MAX, value: RowValue::Hash(fields) });
         let files = pack(&rows);
         assert!(files.len() > 1, "one file");
-        let found: Vec<Row> = files.iter().flat_map(|file| unpack(&file.bytes).unwrap()).collect();
+        let found: Vec<BackupRow> = files.iter().flat_map(|file| unpack(&file.bytes).unwrap()).collect();
         assert_eq!(found, rows);
         let file = &files[0];
         assert_eq!(decompress(&file.compressed().unwrap(), file.facts.bytes).unwrap(), file.bytes);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_changed_row_changes_one_file() {
-        let rows: Vec<Row> = (0..20_000).map(|i| row(i, 1000)).collect();
+        let rows: Vec<BackupRow> = (0..20_000).map(|i| row(i, 1000)).collect();
         let before = pack(&rows);
         let mut changed = rows.clone();
         changed[10_000].value = RowValue::String(b"other".to_vec());

@@ -4,7 +4,7 @@ use super::catalog::Catalog;
 use super::manifest::{Manifest, ShardFacts};
 use super::node::{connect, said};
 use super::place::Place;
-use super::rows::{FileFacts, Packed, Packer, Row, RowValue, Stored};
+use super::rows::{BackupRow, FileFacts, Packed, Packer, RowValue, Stored};
 use client::{Client, StoreUrl, Value};
 use indicatif::ProgressBar;
 use std::collections::{BTreeMap, HashMap};
@@ -23,7 +23,7 @@ pub(crate) struct Taken {
 }
 
 /// A shard's snapshot.
-struct Part {
+struct ShardSnapshot {
     shard: u64,
     slots: String,
     index: u64,
@@ -37,7 +37,7 @@ struct Begun {
     at_ms: u64,
     store: String,
     epoch: u64,
-    parts: Vec<Part>,
+    parts: Vec<ShardSnapshot>,
 }
 
 impl Begun {
@@ -47,7 +47,7 @@ impl Begun {
         let part = |part: &Value| {
             let Value::Array(fields) = part else { return None };
             let [shard, slots, index, keys, _, address] = fields.as_slice() else { return None };
-            Some(Part {
+            Some(ShardSnapshot {
                 shard: shard.as_int()? as u64,
                 slots: text(slots)?,
                 index: index.as_int()? as u64,
@@ -164,7 +164,7 @@ pub(crate) fn take(node: &StoreUrl, place: &Place, progress: &ProgressBar) -> Re
     let answer = said(&mut client, &[b"KV.BACKUP", b"BEGIN"])?;
     let begun = Begun::read(&answer).ok_or("the store's answer to KV.BACKUP BEGIN cannot be read")?;
     progress.set_length(begun.parts.iter().map(|part| part.keys).sum());
-    let mut by_node: BTreeMap<&str, Vec<&Part>> = BTreeMap::new();
+    let mut by_node: BTreeMap<&str, Vec<&ShardSnapshot>> = BTreeMap::new();
     for part in &begun.parts {
         by_node.entry(&part.address).or_default().push(part);
     }
@@ -190,7 +190,7 @@ pub(crate) fn take(node: &StoreUrl, place: &Place, progress: &ProgressBar) -> Re
 fn read_node(
     store: &StoreUrl,
     address: &str,
-    parts: &[&Part],
+    parts: &[&ShardSnapshot],
     begun: &Begun,
     shelf: &Shelf<'_>,
 ) -> Result<Vec<ShardFacts>, String> {
@@ -203,7 +203,12 @@ fn read_node(
     read
 }
 
-fn read_shard(client: &mut Client, part: &Part, begun: &Begun, shelf: &Shelf<'_>) -> Result<ShardFacts, String> {
+fn read_shard(
+    client: &mut Client,
+    part: &ShardSnapshot,
+    begun: &Begun,
+    shelf: &Shelf<'_>,
+) -> Result<ShardFacts, String> {
     let mut files = Vec::new();
     let mut packer = Packer::default();
     let (shard, mut cursor) = (part.shard.to_string(), Vec::new());
@@ -231,7 +236,7 @@ fn read_shard(client: &mut Client, part: &Part, begun: &Begun, shelf: &Shelf<'_>
     Ok(ShardFacts { shard: part.shard, slots: part.slots.clone(), index: part.index, keys: part.keys, files })
 }
 
-fn read_row(row: Value) -> Option<Row> {
+fn read_row(row: Value) -> Option<BackupRow> {
     let Value::Array(fields) = row else { return None };
     let [Value::Bulk(key), Value::Int(expire_at_ms), value] = <[Value; 3]>::try_from(fields).ok()? else { return None };
     let value = match value {
@@ -247,5 +252,5 @@ fn read_row(row: Value) -> Option<Row> {
         }
         _ => return None,
     };
-    Some(Row { key, expire_at_ms: expire_at_ms as u64, value })
+    Some(BackupRow { key, expire_at_ms: expire_at_ms as u64, value })
 }

@@ -2,7 +2,7 @@
 
 use crate::model::StepRecord;
 use crate::model::{LatencySummary, Link, OpStats, Phase, RunReport};
-use crate::published::Row;
+use crate::published::PublishedRow;
 
 use crate::figure;
 
@@ -117,7 +117,7 @@ impl Figure {
 
     /// Of one of our steps.
     #[must_use]
-    pub fn of(self, step: &StepRecord, beside: Option<Row<'_>>) -> Option<String> {
+    pub fn of(self, step: &StepRecord, beside: Option<PublishedRow<'_>>) -> Option<String> {
         let report = step.report.as_ref()?;
         let phase = step.phase()?;
         let rate = |value: Option<f64>| value.map(figure::rate);
@@ -160,7 +160,7 @@ impl Figure {
 
     /// Of a published row.
     #[must_use]
-    pub fn published(self, row: Row<'_>) -> Option<String> {
+    pub fn published(self, row: PublishedRow<'_>) -> Option<String> {
         let rate = |name: &str| row.number(name).map(figure::rate);
         let ms = |name: &str| Some(latencies(&row.numbers(name).or_else(|| Some(vec![row.number(name)?]))?, "–"));
         match self {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::model::OpStats;
 use crate::model::{StepRecord, TableFile, TableKind, plain};
-use crate::published::{self, Row};
+use crate::published::{self, PublishedRow};
 use crate::report::SuiteReport;
 
 use super::figures::Figure;
@@ -68,7 +68,7 @@ fn system(step: &StepRecord) -> String {
 
 /// The published row beside a step.
 #[must_use]
-pub fn beside(step: &StepRecord) -> Option<Row<'static>> {
+pub fn beside(step: &StepRecord) -> Option<PublishedRow<'static>> {
     if step.published.is_empty() { None } else { published::row(&step.published).ok() }
 }
 
@@ -96,12 +96,12 @@ fn rows_of_steps(steps: &[&StepRecord], table: &TableFile) -> Grid {
     Grid { heads: heads(&table.columns, &["system"]), rows, ..Grid::default() }
 }
 
-fn has_figures(row: Row<'_>, table: &TableFile) -> bool {
+fn has_figures(row: PublishedRow<'_>, table: &TableFile) -> bool {
     let mut figures = table.columns.iter().filter_map(|name| Figure::named(name));
     figures.any(|figure| figure.published(row).is_some_and(|text| !text.is_empty()))
 }
 
-fn published_cells(row: Row<'_>, step: &StepRecord, table: &TableFile) -> Vec<String> {
+fn published_cells(row: PublishedRow<'_>, step: &StepRecord, table: &TableFile) -> Vec<String> {
     let cell = |name: &String| match Figure::named(name) {
         Some(figure) => figure.published(row).unwrap_or_default(),
         None => match row.values.get(name) {

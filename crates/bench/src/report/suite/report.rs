@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Outcome, RunReport, StepRecord, SuiteRecord};
+use crate::model::{RunOutcome, RunReport, StepRecord, SuiteRecord};
 use crate::report::{self, Severity, Warning};
 
 /// A suite's run.
@@ -25,12 +25,12 @@ impl SuiteReport {
             }
         };
         match self.about.outcome {
-            Outcome::Completed => {}
-            Outcome::Interrupted => add(
+            RunOutcome::Completed => {}
+            RunOutcome::Interrupted => add(
                 Severity::Failure,
                 "The run was interrupted: steps are missing. `--resume` goes on with it.".to_owned(),
             ),
-            Outcome::Failed => add(Severity::Failure, "Not all steps could be taken.".to_owned()),
+            RunOutcome::Failed => add(Severity::Failure, "Not all steps could be taken.".to_owned()),
         }
         stops(&self.about.notes).into_iter().for_each(|text| add(Severity::Failure, text));
         self.failures().into_iter().for_each(|text| add(Severity::Failure, text));

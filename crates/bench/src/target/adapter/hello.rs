@@ -56,9 +56,9 @@ impl std::fmt::Display for AdapterUrl {
 
 /// What an adapter answered to a greeting: names and values in order.
 #[derive(Debug)]
-pub(super) struct Told(Vec<(String, String)>);
+pub(super) struct HelloReply(Vec<(String, String)>);
 
-impl Told {
+impl HelloReply {
     /// The value of `name`.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
@@ -113,7 +113,7 @@ pub(super) fn open(workload: &Workload) -> String {
 }
 
 /// Sends a greeting and reads its answer.
-pub(super) fn greet(stream: &mut (impl Read + Write), greeting: &str) -> io::Result<Told> {
+pub(super) fn greet(stream: &mut (impl Read + Write), greeting: &str) -> io::Result<HelloReply> {
     let mut frame = vec![0; HEAD_BYTES];
     frame.extend_from_slice(greeting.as_bytes());
     wire::end_frame(&mut frame, 0);
@@ -128,7 +128,7 @@ pub(super) fn greet(stream: &mut (impl Read + Write), greeting: &str) -> io::Res
     stream.read_exact(&mut body)?;
     let text = String::from_utf8(body).map_err(|_| damaged("a greeting that is no text"))?;
     let pairs = text.lines().filter_map(|line| line.split_once('='));
-    let told = Told(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect());
+    let told = HelloReply(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect());
     if let Some(error) = told.get("error") {
         return Err(io::Error::other(error.to_owned()));
     }

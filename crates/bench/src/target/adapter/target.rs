@@ -12,7 +12,7 @@ use super::super::lane::Manner;
 use super::super::redis::RedisOptions;
 use super::super::session::{RecordSession, Session};
 use super::super::{Lanes, Target, TargetFacts, TargetUsage};
-use super::hello::{self, AdapterUrl, Told};
+use super::hello::{self, AdapterUrl, HelloReply};
 use super::program::Program;
 use super::transport::AdapterTransport;
 use super::watch::ProcessWatch;
@@ -50,7 +50,7 @@ impl AdapterTarget {
 }
 
 /// A greeting whose failure tells who failed.
-fn greet(stream: &mut UnixStream, program: &Program, greeting: &str) -> io::Result<Told> {
+fn greet(stream: &mut UnixStream, program: &Program, greeting: &str) -> io::Result<HelloReply> {
     stream.set_read_timeout(Some(GREET_WITHIN))?;
     hello::greet(stream, greeting).map_err(|error| {
         let what = match error.kind() {
@@ -64,7 +64,7 @@ fn greet(stream: &mut UnixStream, program: &Program, greeting: &str) -> io::Resu
     })
 }
 
-fn facts(told: &Told, options: &RedisOptions) -> TargetFacts {
+fn facts(told: &HelloReply, options: &RedisOptions) -> TargetFacts {
     let fact = |name: &str| told.get(name).unwrap_or("unknown").to_owned();
     TargetFacts {
         system: fact("system"),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::super::lane::Manner;
 use super::super::map_store::MapStore;
 use super::super::session::{RecordSession, Session};
-use super::super::{EmbeddedStore, Fault, Part};
+use super::super::{EmbeddedStore, Fault, OpStage};
 use super::transport::AdapterTransport;
 use super::{hello, wire};
 use crate::workload::{Config, OpKind, Properties, Task, Workload};
@@ -100,7 +100,7 @@ fn run(properties: &[(&str, &str)], task: Task, store: &MapStore, trouble: Optio
             (busy, left) = (busy + 1, left - 1);
         }
         session.wait(Some(Instant::now() + Duration::from_millis(100)), &mut done).unwrap();
-        for completion in done.drain(..).filter(|completion| completion.part == Part::Whole) {
+        for completion in done.drain(..).filter(|completion| completion.part == OpStage::Whole) {
             let operation = session.operation(completion.lane).clone();
             let succeeded = completion.outcome.result.is_ok();
             if matches!(operation.kind, OpKind::Insert) {

@@ -89,21 +89,21 @@ pub(super) fn take_frame(bytes: &[u8]) -> io::Result<Option<&[u8]>> {
 }
 
 /// An answer's token, and how to read the rest once its request is known.
-pub(super) fn read_token(body: &[u8]) -> io::Result<(u32, Outcome<'_>)> {
+pub(super) fn read_token(body: &[u8]) -> io::Result<(u32, RawAnswer<'_>)> {
     let Some((head, rest)) = body.split_first_chunk::<ANSWER_HEAD_BYTES>() else {
         return Err(damaged("an answer without a head"));
     };
     let token = u32::from_be_bytes([head[0], head[1], head[2], head[3]]);
-    Ok((token, Outcome { kind: head[4], rest }))
+    Ok((token, RawAnswer { kind: head[4], rest }))
 }
 
 /// The rest of an answer.
-pub(super) struct Outcome<'a> {
+pub(super) struct RawAnswer<'a> {
     kind: u8,
     rest: &'a [u8],
 }
 
-impl<'a> Outcome<'a> {
+impl<'a> RawAnswer<'a> {
     /// What became of a request that does `access`.
     pub(super) fn read(self, access: Access) -> io::Result<Answer<'a>> {
         match self.kind {
