@@ -19,13 +19,9 @@ const REQUIRED: &str = "uring,odirect,mount,strace,redis,python,java,go,node,rus
 
 /// Tests that miri can run, by parts of their names: the unsafe code that works in memory, and the atomics. What calls the
 /// kernel (io_uring, O_DIRECT) it cannot run.
-const MIRI_TESTS: &[&str] = &["cache::", "huge_page::", "hash_index::", "memtable::", "reader::"];
+const MIRI_TESTS: &[&str] = &["cache_tests::", "huge_page::", "hash_index::", "memtable::", "reader::"];
 /// Orders of execution that miri tries, each from a seed of its own.
 const MIRI_SEEDS: &str = "-Zmiri-many-seeds=0..4";
-
-/// Crates with tests that Shuttle drives, whose names have this word in them.
-const SHUTTLE_CRATES: &[&str] = &["basalt-storage"];
-const SHUTTLE_TESTS: &str = "interleavings";
 
 /// The first of the seeds that the step `sim` runs.
 const SIM_SEED: &str = "1";
@@ -53,7 +49,6 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", what: "no warning in any target", run: clippy },
     Step { name: "before", what: "the binary of the commit before, for the rolling upgrade", run: before },
     Step { name: "test", what: "unit tests, and black-box tests of the basalt binary", run: test },
-    Step { name: "shuttle", what: "code without locks, in orders of execution that are drawn", run: shuttle },
     Step {
         name: "miri",
         what: "unsafe code that works in memory, run by miri, which sees undefined behaviour",
@@ -189,18 +184,6 @@ fn lacking(need: &str, why: String) -> Verdict {
         Verdict::Failed(Count::default(), format!("{need} is required ({REQUIRE}={required}) and missing: {why}"))
     } else {
         Verdict::Skipped(why)
-    }
-}
-
-/// A build of its own: with the feature, locks and atomics work within Shuttle's tests only.
-fn shuttle(root: &Path) -> Verdict {
-    let mut command = process::cargo(&["test", "--locked", "--quiet", "--no-fail-fast", "--lib"]);
-    for name in SHUTTLE_CRATES {
-        command.args(["--package", name, "--features", &format!("{name}/shuttle")]);
-    }
-    match process::run(root, command.args(["--", SHUTTLE_TESTS])) {
-        Ok(count) if count.passed == 0 => Verdict::Failed(count, format!("no test has `{SHUTTLE_TESTS}` in its name")),
-        result => verdict(result),
     }
 }
 

@@ -7,6 +7,12 @@ mod aligned;
 mod allocation;
 mod batch;
 mod cache;
+#[cfg(all(test, not(miri)))]
+#[path = "cache/interleavings.rs"]
+mod cache_interleavings;
+#[cfg(test)]
+#[path = "cache/tests.rs"]
+mod cache_tests;
 mod cpu_prefetch;
 mod dropped;
 mod durable_write;

@@ -1,7 +1,7 @@
-//! Locks and atomics of code whose order of execution is tried by Shuttle: with the feature `shuttle` these are Shuttle's,
-//! which decide at each use which thread runs next (docs/TESTING.md). Without it they are the standard library's.
+//! The locks and atomics of the row cache. `cache/interleavings.rs` compiles the row cache a second time, with Shuttle's in
+//! their place, which decide at each use which thread runs next (docs/TESTING.md).
 
-#[cfg(feature = "shuttle")]
-pub(crate) use shuttle::sync::{Mutex, MutexGuard, atomic};
-#[cfg(not(feature = "shuttle"))]
 pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
+
+/// Whether a cache has one segment, one stripe and one epoch, so that all keys meet there.
+pub(crate) const SMALL: bool = false;

@@ -165,7 +165,7 @@ fn an_agent_that_dies_fails_the_run_and_is_named() {
 #[test]
 fn what_the_others_did_is_kept_when_an_agent_dies_while_it_works() {
     use crate::agent::{FromAgent, ToAgent, write_frame};
-    use crate::driver::Place;
+    use crate::driver::SyncPoint;
     with_agents(1, |agents, target| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mortal = listener.local_addr().unwrap().to_string();

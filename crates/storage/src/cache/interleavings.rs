@@ -1,9 +1,22 @@
-//! The row cache before a tree of one row, in orders of execution that Shuttle draws: the gate's step `shuttle`.
+//! The row cache before a tree of one row, in orders of execution that Shuttle draws. What is tested is the row cache's own
+//! source, compiled with Shuttle's locks and atomics.
 
-use super::{FillMode, PutMode, RowCache};
-use crate::sync::atomic::{AtomicU64, Ordering};
+#[path = "mod.rs"]
+#[allow(dead_code, unused_imports, reason = "the tests need a part of it")]
+mod cache;
+
+/// Stands for the crate's own module of that name.
+mod sync {
+    pub(super) use shuttle::sync::{Mutex, MutexGuard, atomic};
+
+    /// Shuttle makes a cache for each order of execution that it tries.
+    pub(super) const SMALL: bool = true;
+}
+
+use cache::{FillMode, PutMode, RowCache};
 use shuttle::thread;
 use std::sync::Arc;
+use sync::atomic::{AtomicU64, Ordering};
 
 const SHARD: u32 = 0;
 const KEY: &[u8] = b"key";

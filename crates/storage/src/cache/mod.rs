@@ -10,14 +10,12 @@
 //! since the hand last passed goes first. And a row that is read for the first time in a while does not make another go: most
 //! of what is read beyond memory is not read again soon (the doorkeeper of TinyLFU, Einziger, Friedman and Manes 2017).
 
-#[cfg(all(test, feature = "shuttle"))]
-mod interleavings;
 mod segment;
 
+use super::sync::atomic::{AtomicU32, Ordering};
+use super::sync::{Mutex, MutexGuard, SMALL};
 use crate::Slice;
 use crate::cpu_prefetch::{Lines, Step};
-use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{Mutex, MutexGuard};
 use segment::Segment;
 use std::hash::{BuildHasher, RandomState};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -28,8 +26,6 @@ const SEGMENTS: usize = if SMALL { 1 } else { 128 };
 const STRIPES: usize = if SMALL { 1 } else { 32 };
 /// Epochs, which shards share by their number.
 const EPOCHS: usize = if SMALL { 1 } else { vocab::limits::SHARDS_MAX as usize };
-/// Whether all keys meet in one segment and one stripe: Shuttle makes a cache for each order of execution that it tries.
-const SMALL: bool = cfg!(feature = "shuttle");
 /// A value longer than this part of a segment is not cached.
 const SEGMENT_PART_MAX: usize = 32;
 
@@ -218,149 +214,5 @@ impl Slot {
 
     fn stripe(&self, hash: u64) -> &AtomicU32 {
         &self.stamps[(hash >> 48) as usize % STRIPES]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-    use std::sync::atomic::{AtomicBool, AtomicU64};
-    use vocab::Prng;
-
-    const MIB: usize = 1024 * 1024;
-
-    #[test]
-    fn what_is_put_or_filled_is_found_until_it_is_removed() {
-        let cache = RowCache::new(8 * MIB);
-        let stamp = cache.get(1, b"a").unwrap_err();
-        assert!(cache.fill(1, b"a", b"one", stamp, FillMode::Again));
-        assert_eq!(cache.get(1, b"a").unwrap(), b"one");
-        assert_eq!(cache.get_with(1, b"a", <[u8]>::len).unwrap(), 3);
-        assert!(cache.get(2, b"a").is_err(), "another shard's");
-        cache.put(1, b"a", Some(&"two".into()), PutMode::Update);
-        cache.put(1, b"b", Some(&"two".into()), PutMode::Update);
-        assert_eq!(cache.get(1, b"a").unwrap(), b"two");
-        assert!(cache.get(1, b"b").is_err(), "an update does not bring in");
-        cache.put(1, b"b", Some(&"two".into()), PutMode::Allocate);
-        assert_eq!(cache.get(1, b"b").unwrap(), b"two");
-        cache.put(1, b"b", None, PutMode::Allocate);
-        assert!(cache.get(1, b"b").is_err());
-        cache.put(1, b"empty", Some(&"".into()), PutMode::Allocate);
-        assert_eq!(cache.get(1, b"empty").unwrap(), b"");
-        assert_eq!(cache.stats().rows, 2);
-    }
-
-    #[test]
-    fn a_fill_from_before_a_put_or_a_clear_is_refused() {
-        let cache = RowCache::new(8 * MIB);
-        let stamp = cache.stamp(1, b"a");
-        cache.put(1, b"a", Some(&"new".into()), PutMode::Update);
-        assert!(!cache.fill(1, b"a", b"old", stamp, FillMode::Always));
-        let stamp = cache.stamp(1, b"a");
-        cache.clear_shard(1);
-        assert!(!cache.fill(1, b"a", b"old", stamp, FillMode::Always));
-        cache.put(1, b"a", Some(&"new".into()), PutMode::Allocate);
-        cache.put(2, b"a", Some(&"other".into()), PutMode::Allocate);
-        cache.clear_shard(1);
-        assert!(cache.get(1, b"a").is_err());
-        assert_eq!(cache.get(2, b"a").unwrap(), b"other");
-    }
-
-    #[test]
-    fn it_never_holds_more_than_it_may_and_keeps_what_is_hit() {
-        let cache = RowCache::new(8 * MIB);
-        let mut prng = Prng::new(3);
-        for i in 0..100_000u64 {
-            let value = Slice::from(vec![7; prng.below(2000) as usize]);
-            cache.put(0, &i.to_le_bytes(), Some(&value), PutMode::Allocate);
-            assert!(cache.get(0, &(i % 100).to_le_bytes()).is_ok() || i > 30_000, "a hot row went at {i}");
-            if i % 1000 == 0 {
-                let stats = cache.stats();
-                assert!(stats.bytes <= stats.bytes_max, "{stats:?}");
-            }
-        }
-        let hot = (0..100u64).filter(|i| cache.get(0, &i.to_le_bytes()).is_ok()).count();
-        assert!(hot > 90, "{hot} of 100 hot rows are left");
-        let full = cache.stats();
-        assert!(full.bytes > 7 * MIB as u64, "{full:?}");
-        cache.resize(MIB);
-        let small = cache.stats();
-        assert!(small.bytes <= MIB as u64 && small.rows > 100, "{small:?}");
-        cache.resize(0);
-        assert_eq!((cache.stats().rows, cache.stats().bytes), (0, 0));
-        cache.put(0, b"a", Some(&"b".into()), PutMode::Allocate);
-        assert!(cache.get(0, b"a").is_err());
-    }
-
-    #[test]
-    fn once_it_is_full_a_row_comes_in_that_is_read_again_soon() {
-        let cache = RowCache::new(16 * MIB);
-        let fill = |i: u64, mode| match cache.get(0, &i.to_le_bytes()) {
-            Ok(_) => true,
-            Err(stamp) => cache.fill(0, &i.to_le_bytes(), &[7; 1000], stamp, mode),
-        };
-        let taken = (0..50_000).filter(|i| fill(*i, FillMode::Again)).count() as u64;
-        let rows = cache.stats().rows;
-        assert!(taken < 20_000 && rows > 10_000, "{taken} of 50,000 taken, {rows} held");
-        for i in 60_000..60_100 {
-            assert!(fill(i, FillMode::Always), "{i} would be looked up at once");
-        }
-        let again = (70_000..70_100).filter(|i| !fill(*i, FillMode::Again) && fill(*i, FillMode::Again)).count();
-        assert!(again > 95, "{again} of 100 came in with the second read");
-    }
-
-    #[test]
-    fn a_huge_value_is_not_cached_and_its_old_self_goes() {
-        let cache = RowCache::new(8 * MIB);
-        cache.put(0, b"a", Some(&"small".into()), PutMode::Allocate);
-        cache.put(0, b"a", Some(&vec![0; 64 * 1024].into()), PutMode::Allocate);
-        assert!(cache.get(0, b"a").is_err());
-    }
-
-    /// A tree of one word a key, written by one thread and read by others as a node would: no reader may see a value go
-    /// back, nor one older than what was acknowledged before the read began.
-    #[test]
-    fn readers_never_see_a_value_go_back() {
-        const KEYS: usize = 4;
-        let cache = RowCache::new(MIB);
-        let tree: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
-        let acknowledged: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            for reader in 0..3 {
-                let (cache, tree, acknowledged, stop) = (&cache, &tree, &acknowledged, &stop);
-                scope.spawn(move || {
-                    let mut prng = Prng::new(reader);
-                    while !stop.load(Ordering::Relaxed) {
-                        let at = prng.below(KEYS as u64) as usize;
-                        let key = [at as u8];
-                        let least = acknowledged[at].load(Ordering::SeqCst);
-                        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
-                        let seen = cache.get_with(0, &key, word).unwrap_or_else(|stamp| {
-                            let value = tree[at].load(Ordering::SeqCst);
-                            std::hint::black_box(stamp);
-                            cache.fill(0, &key, &value.to_le_bytes(), stamp, FillMode::Always);
-                            value
-                        });
-                        assert!(seen >= least, "read {seen} after {least} was acknowledged");
-                    }
-                });
-            }
-            let mut prng = Prng::new(9);
-            for version in 1..100_000u64 {
-                let at = prng.below(KEYS as u64) as usize;
-                tree[at].store(version, Ordering::SeqCst);
-                match prng.below(10) {
-                    0 => cache.clear_shard(0),
-                    1 => cache.put(0, &[at as u8], None, PutMode::Allocate),
-                    2..6 => cache.put(0, &[at as u8], Some(&version.to_le_bytes().into()), PutMode::Update),
-                    _ => cache.put(0, &[at as u8], Some(&version.to_le_bytes().into()), PutMode::Allocate),
-                }
-                acknowledged[at].store(version, Ordering::SeqCst);
-            }
-            stop.store(true, Ordering::Relaxed);
-        });
     }
 }
