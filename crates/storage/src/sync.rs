@@ -3,5 +3,5 @@
 
 pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
 
-/// Whether a cache has one segment, one stripe and one epoch, so that all keys meet there.
+/// Whether a cache has only two segments, stripes and epochs, so that it is made quickly.
 pub(crate) const SMALL: bool = false;

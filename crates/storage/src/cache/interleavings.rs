@@ -2,7 +2,7 @@
 //! source, compiled with Shuttle's locks and atomics.
 
 #[path = "mod.rs"]
-#[allow(dead_code, unused_imports, reason = "the tests need a part of it")]
+#[allow(clippy::duplicate_mod, dead_code, unused_imports, reason = "a second copy, of which the tests need a part")]
 mod cache;
 
 /// Stands for the crate's own module of that name.

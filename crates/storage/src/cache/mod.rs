@@ -21,11 +21,11 @@ use std::hash::{BuildHasher, RandomState};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Segments, a power of two: enough that threads seldom meet in one.
-const SEGMENTS: usize = if SMALL { 1 } else { 128 };
+const SEGMENTS: usize = if SMALL { 2 } else { 128 };
 /// Stripes of stamps in a segment, a power of two: few enough that all lie in a processor's caches.
-const STRIPES: usize = if SMALL { 1 } else { 32 };
+const STRIPES: usize = if SMALL { 2 } else { 32 };
 /// Epochs, which shards share by their number.
-const EPOCHS: usize = if SMALL { 1 } else { vocab::limits::SHARDS_MAX as usize };
+const EPOCHS: usize = if SMALL { 2 } else { vocab::limits::SHARDS_MAX as usize };
 /// A value longer than this part of a segment is not cached.
 const SEGMENT_PART_MAX: usize = 32;
 
