@@ -1,6 +1,5 @@
 //! The shell for the real world: sockets, clocks, threads and disks around the node.
 
-mod access;
 mod api;
 mod clients;
 mod disk_reads;
@@ -14,6 +13,9 @@ mod peers;
 mod replicas;
 mod shared;
 pub mod snapshots;
+mod sync;
+#[cfg(test)]
+mod testing;
 mod worker;
 
 pub use api::Caller;

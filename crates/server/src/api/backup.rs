@@ -7,7 +7,8 @@
 //! Between nodes, as calls to the leader of a shard: `KV.BACKUP HOLD id milliseconds moment`, answered with
 //! `[node, index, keys, term]`, `KV.BACKUP CONFIRM id term` and `KV.BACKUP DROP id`.
 
-use super::route::{CallHandler, PoolHandler, conclude_on};
+use super::conclude::conclude_on;
+use super::handlers::{CallHandler, PoolHandler};
 use crate::mailbox::{WorkerMessage, WriteBarrier};
 use crate::os::steady_us;
 use crate::peers::call_leaders;
@@ -15,7 +16,7 @@ use crate::shared::{BackupKey, BackupPoint, NodeShared};
 use node::command::backup_page;
 use resp::{Proto, Reply, Value};
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vocab::{NodeId, Prng, ShardId, limits};
 
@@ -169,7 +170,7 @@ fn page(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
         return reply.error("ERR this node holds no such shard of such a backup: it was restarted, or let it go after ten minutes without a page");
     };
     let mark = reply.buf.len();
-    let mut snapshot = snapshot.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut snapshot = snapshot.lock();
     let done = backup_page(&view, &mut **snapshot, at_ms, args[4], bytes, reply);
     conclude_on(&view, done, reply, mark);
 }
@@ -209,9 +210,9 @@ fn begin_backup_call(store: &NodeShared, shard: ShardId, args: &[&[u8]]) {
     match (word, numbers) {
         ("HOLD", [Some(backup), Some(ms), Some(at_ms)]) if store.backups.begin(BackupKey { backup, shard }) => {
             let lasts = Duration::from_millis(ms).min(HOLD);
-            store.tell_owner(shard, WorkerMessage::Hold(WriteBarrier { backup, shard, at_ms, lasts }));
+            store.mailboxes.tell_owner(shard, WorkerMessage::Hold(WriteBarrier { backup, shard, at_ms, lasts }));
         }
-        ("CONFIRM" | "DROP", _) => store.tell_owner(shard, WorkerMessage::EndHold(shard)),
+        ("CONFIRM" | "DROP", _) => store.mailboxes.tell_owner(shard, WorkerMessage::EndHold(shard)),
         _ => {}
     }
 }
@@ -233,7 +234,7 @@ fn end_backup_call(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> V
         }
         ("CONFIRM", [Some(_), ..]) => {
             let view = store.known().view(shard.0 as usize).cloned();
-            match view.filter(|view| store.confirm_leader(view, steady_us())) {
+            match view.filter(|view| store.access().confirm_leader(view, steady_us())) {
                 Some(view) => reply.int(view.status().term as i64),
                 None => reply.error("CLUSTERDOWN this node does not lead the shard"),
             }

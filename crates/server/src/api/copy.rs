@@ -2,8 +2,8 @@
 //!
 //! A copy of a large collection shows the collection as of one version, from the moment at which all of it is there.
 
-use super::route::PoolHandler;
-use crate::api::Caller;
+use super::handlers::PoolHandler;
+use super::writer::ShardWriter;
 use crate::os::{now_ms, steady_us};
 use crate::shared::NodeShared;
 use node::command::{Error, copy_options};
@@ -39,9 +39,9 @@ fn make(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<Vec<u8>, String> {
         return Err(request::CROSSSLOT.to_owned());
     }
     let replaces = copy_options(&args[3..]).map_err(text_of)?;
-    let attempt = store.begin_read(ReadRequest::new(slot, Consistency::Absolute, steady_us()))?;
+    let attempt = store.access().begin_read(ReadRequest::new(slot, Consistency::Absolute, steady_us()))?;
     let view = attempt.handle();
-    let mut shard = Target { caller: Caller::new(store.clone()), shard: view.id(), slot };
+    let mut shard = Target { writer: ShardWriter::new(store.clone()), shard: view.id(), slot };
     let plain = EncodedCommand::new(args);
     let is_taken = || SnapshotSpace::new(view, now_ms(), 0).get(to).map(|record| record.is_some() && !replaces);
     if from == to || is_taken().map_err(|fault| text_of(fault.into()))? {
@@ -50,7 +50,7 @@ fn make(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<Vec<u8>, String> {
     let Some(source) = CollectionCopy::begin(view, from, now_ms()).map_err(text_of)? else {
         return shard.write(plain);
     };
-    if store.finish_read(&attempt) != Finish::Answer {
+    if store.access().finish_read(&attempt) != Finish::Answer {
         return Err(Refusal::NoLeader.to_string());
     }
     let answer = shard.write(CollectionCopy::first(to))?;
@@ -88,25 +88,25 @@ fn copy_slices(
 
 /// The shard that the copy is made in, which this node leads.
 struct Target {
-    caller: Caller,
+    writer: ShardWriter,
     shard: ShardId,
     slot: Slot,
 }
 
 impl Target {
     fn submit(&mut self, command: EncodedCommand) -> Result<(), String> {
-        self.caller.submit_command(self.shard, self.slot, command)
+        self.writer.submit_command(self.shard, self.slot, command)
     }
 
     /// Makes one write and answers its reply.
     fn write(&mut self, command: EncodedCommand) -> Result<Vec<u8>, String> {
         self.submit(command)?;
-        self.caller.await_answers().into_iter().next().ok_or_else(late)
+        self.writer.await_answers().into_iter().next().ok_or_else(late)
     }
 
     /// Waits for writes under way; answers how many have been made. One that fails is an error.
     fn await_ok(&mut self) -> Result<usize, String> {
-        let answers = self.caller.await_answers();
+        let answers = self.writer.await_answers();
         if answers.is_empty() {
             return Err(late());
         }

@@ -3,17 +3,22 @@
 
 pub(crate) mod admin;
 mod backup;
+mod conclude;
 mod copy;
 mod embedded;
+mod handlers;
 pub(crate) mod http;
 mod peer_command;
 mod route;
 mod scatter_gather;
 mod session_host;
+mod writer;
 
 pub(crate) use admin::digest_marked;
+pub(crate) use conclude::conclude_on;
 pub use embedded::Caller;
 pub(crate) use peer_command::run_peer_command;
-pub(crate) use route::{KeyTarget, Routed, conclude_on, route};
+pub(crate) use route::{KeyTarget, Routed, route};
 pub(crate) use scatter_gather::{Asked, DIVIDED, SLOTS, ranges_text, run_on_store};
 pub(crate) use session_host::{close_session, open_session};
+pub(crate) use writer::ShardWriter;

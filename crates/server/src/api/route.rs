@@ -1,19 +1,14 @@
 //! From a request to where it runs: its shard, the whole store, or the session itself.
 
+use super::handlers::{CallHandler, PoolHandler};
+use super::{admin, backup, copy};
 use crate::shared::NodeShared;
-use node::command::{Error, Handler, Outcome, ReadHandler, StoreHandler, handler};
-use node::{Fault, KeyHashes, RequestKeys, ShardView};
-use resp::Reply;
+use node::command::{Handler, ReadHandler, StoreHandler, handler};
+use node::{KeyHashes, RequestKeys};
 use resp::table::{self, CommandId, CommandSpec, behaviour};
 use std::borrow::Cow;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use vocab::{ShardId, Slot};
-
-/// What runs a command in the pool, over what it finds out itself.
-pub(crate) type PoolHandler = fn(&Arc<NodeShared>, &[&[u8]], &mut Reply);
-
-/// What runs a command that another node has sent, about that shard.
-pub(crate) type CallHandler = fn(&Arc<NodeShared>, ShardId, &[&[u8]]) -> Vec<u8>;
 
 /// The shard of a request's keys.
 pub(crate) struct KeyTarget {
@@ -80,10 +75,10 @@ pub(super) struct ServerHandlers {
 /// The server's handlers of a command.
 pub(super) fn server_handlers(id: CommandId) -> ServerHandlers {
     static TABLE: OnceLock<Vec<ServerHandlers>> = OnceLock::new();
-    let of_pool = [super::backup::handler, super::admin::handler, super::copy::handler];
+    let of_pool = [backup::handler, admin::handler, copy::handler];
     let of = |spec: &CommandSpec| ServerHandlers {
         pool: of_pool.iter().find_map(|family| family(spec.name)),
-        call: super::backup::call_handler(spec.name).or_else(|| super::admin::call_handler(spec.name)),
+        call: backup::call_handler(spec.name).or_else(|| admin::call_handler(spec.name)),
     };
     let table = TABLE.get_or_init(|| table::all().iter().map(of).collect());
     table.get(id.index()).copied().unwrap_or_default()
@@ -95,28 +90,4 @@ fn check_flush(args: &[&[u8]]) -> Result<(), &'static str> {
         [_, how] if how.eq_ignore_ascii_case(b"ASYNC") || how.eq_ignore_ascii_case(b"SYNC") => Ok(()),
         _ => Err("ERR syntax error"),
     }
-}
-
-/// Turns a handler's failure into its reply.
-pub(crate) fn conclude(done: Outcome, reply: &mut Reply, mark: usize) {
-    let text = match done {
-        Ok(()) => return,
-        Err(Error::Reply(text)) => text,
-        Err(Error::Fault(Fault::Storage(e))) => {
-            log::error!("{e}");
-            format!("ERR {e}").into()
-        }
-        Err(Error::Fault(Fault::Remote(text))) => text.into(),
-        Err(Error::Fault(Fault::WouldBlock)) => "ERR this read would wait for the disk without end".into(),
-    };
-    reply.buf.truncate(mark);
-    reply.error(&text);
-}
-
-/// The same of a command that ran on that replica, which is known to be damaged from now on if it met damage.
-pub(crate) fn conclude_on(view: &ShardView, done: Outcome, reply: &mut Reply, mark: usize) {
-    if let Err(Error::Fault(Fault::Storage(e))) = &done {
-        view.damage().note(view.id(), e);
-    }
-    conclude(done, reply, mark);
 }

@@ -1,9 +1,9 @@
 //! Commands over the whole store: the shards that this node leads are read here, the others on their leaders.
 
-use super::route::conclude;
+use super::conclude::conclude;
 use crate::os::steady_us;
-use crate::peers::{call_each_leader, call_leader};
-use crate::shared::{Known, NodeShared};
+use crate::peers::{LEADER_WITHIN, call_each_leader, call_leader};
+use crate::shared::{NodeShared, RoutingSnapshot};
 use arc_swap::Guard;
 use node::command::{StoreCall, StoreHandler};
 use node::read::{Again, Attempt, Begin, Finish, ReadRequest, Refusal};
@@ -18,7 +18,7 @@ use vocab::{ShardId, Slot};
 
 /// The leaders of shards elsewhere, which must still own the slots that this node believes to be theirs.
 #[derive(Clone)]
-struct Elsewhere(Arc<NodeShared>, Arc<Known>);
+struct Elsewhere(Arc<NodeShared>, Arc<RoutingSnapshot>);
 
 impl Remote for Elsewhere {
     fn call(&mut self, shard: ShardId, command: &[&[u8]]) -> RemoteAnswer {
@@ -30,7 +30,7 @@ impl Remote for Elsewhere {
         let slots: Vec<String> = shards.iter().map(|shard| ranges_text(self.1.ranges(*shard))).collect();
         let commands: Vec<Vec<&[u8]>> =
             slots.iter().map(|slots| [command, &[SLOTS, slots.as_bytes()]].concat()).collect();
-        call_each_leader(&self.0, shards, &commands)
+        call_each_leader(&self.0, shards, &commands, LEADER_WITHIN)
     }
 }
 
@@ -73,7 +73,7 @@ struct Part {
 /// Views of all shards, made when they are first looked at.
 struct StoreShards<'a> {
     store: &'a Arc<NodeShared>,
-    known: &'a Arc<Known>,
+    known: &'a Arc<RoutingSnapshot>,
     parts: &'a [Part],
     seen: Vec<Option<Seen<'a>>>,
     now_ms: u64,
@@ -147,7 +147,7 @@ pub(crate) fn run_on_store(store: &Arc<NodeShared>, handler: StoreHandler, asked
     let (mark, begun) = (reply.buf.len(), Instant::now());
     loop {
         let known = Guard::into_inner(store.known());
-        let Some(parts) = store.parts(&known, asked) else { return reply.error(NOT_CONFIRMED) };
+        let Some(parts) = Part::all(store, &known, asked) else { return reply.error(NOT_CONFIRMED) };
         if parts.is_empty() {
             return reply.error(&Refusal::NoStore.to_string());
         }
@@ -174,40 +174,27 @@ pub(crate) fn run_on_store(store: &Arc<NodeShared>, handler: StoreHandler, asked
 }
 
 impl Part {
-    /// Whether the shard here owns the slots that it is asked for.
-    fn is_as_listed(&self) -> bool {
-        let lists = |attempt: &Attempt| attempt.handle().owned().is_some_and(|slots| slots.ranges() == self.ranges);
-        self.attempt.as_ref().is_none_or(lists)
-    }
-
-    /// Whether what was read here counts.
-    fn finish(&self, store: &NodeShared) -> Finish {
-        self.attempt.as_ref().map_or(Finish::Answer, |attempt| store.finish_read(attempt))
-    }
-}
-
-impl NodeShared {
     /// The shards, each with its read here if this node may answer; `None` if a leader here is not confirmed in time. All
     /// leaders are asked before the first is waited for.
-    fn parts(&self, known: &Known, asked: &Asked<'_>) -> Option<Vec<Part>> {
+    fn all(store: &NodeShared, known: &RoutingSnapshot, asked: &Asked<'_>) -> Option<Vec<Self>> {
         let shards = known.shards();
         let begin = |(id, slots): (ShardId, (u16, u16))| {
             let request = ReadRequest {
                 waiting_since_us: steady_us(),
                 ..ReadRequest::new(Slot(slots.0), asked.consistency, asked.arrived_us)
             };
-            request.begin(self.local(known, Some(id)), self.moment(), || self.moment())
+            request.begin(known.local(store.node(), Some(id)), store.moment(), || store.moment())
         };
         for &shard in &shards {
             if let Begin::WaitForLease(id) = begin(shard) {
-                self.ask_lease(id);
+                store.access().ask_lease(id);
             }
         }
         let part = |(id, slots): (ShardId, (u16, u16))| {
             let view = known.view(id.0 as usize);
             let mut begun = begin((id, slots));
             if matches!(begun, Begin::WaitForLease(_))
-                && view.is_some_and(|view| self.confirm_leader(view, asked.arrived_us))
+                && view.is_some_and(|view| store.access().confirm_leader(view, asked.arrived_us))
             {
                 begun = begin((id, slots));
             }
@@ -217,9 +204,20 @@ impl NodeShared {
                 Begin::NotHere(_) => None,
             };
             let leads = view.is_some_and(|view| view.leading());
-            Some(Part { id, slots, ranges: known.ranges(id).to_vec(), leads, attempt })
+            Some(Self { id, slots, ranges: known.ranges(id).to_vec(), leads, attempt })
         };
         shards.into_iter().map(part).collect()
+    }
+
+    /// Whether the shard here owns the slots that it is asked for.
+    fn is_as_listed(&self) -> bool {
+        let lists = |attempt: &Attempt| attempt.handle().owned().is_some_and(|slots| slots.ranges() == self.ranges);
+        self.attempt.as_ref().is_none_or(lists)
+    }
+
+    /// Whether what was read here counts.
+    fn finish(&self, store: &NodeShared) -> Finish {
+        self.attempt.as_ref().map_or(Finish::Answer, |attempt| store.access().finish_read(attempt))
     }
 }
 
@@ -227,7 +225,7 @@ fn run_on_parts(
     store: &Arc<NodeShared>,
     handler: StoreHandler,
     asked: &Asked<'_>,
-    (known, parts): (&Arc<Known>, &[Part]),
+    (known, parts): (&Arc<RoutingSnapshot>, &[Part]),
     reply: &mut Reply,
 ) {
     let mark = reply.buf.len();

@@ -33,13 +33,13 @@ impl Host for NodeShared {
     }
 
     fn wake(&self, client: &ClientEntry) {
-        if let Some(mailbox) = self.mailbox(client.worker) {
+        if let Some(mailbox) = self.mailboxes.of_worker(client.worker) {
             mailbox.send(WorkerMessage::Look);
         }
     }
 
     fn wake_all(&self) {
-        self.wake_all_with(|| WorkerMessage::Look);
+        self.mailboxes.tell_all(|| WorkerMessage::Look);
     }
 
     fn abort_shutdown(&self) -> bool {
@@ -56,7 +56,7 @@ impl Host for NodeShared {
             os: process.os,
             executable: std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default(),
             started_ms: self.started_ms,
-            workers: self.workers(),
+            workers: self.mailboxes.workers(),
             rss_bytes: process.rss_bytes,
             rss_bytes_peak: process.rss_bytes_peak,
             system_memory_bytes: process.system_memory_bytes,

@@ -1,72 +1,33 @@
-//! Runs the requests of connections: at once where memory answers, through the shard's log or the disk where not.
+//! Takes requests out of what clients have sent and runs each where its command table row says: in the session, on a
+//! shard, on the whole store, or on a thread of the pool.
 //!
-//! What a request needs beyond the connections (a write for a shard, a read of the disk, a confirmed lease, followers) is
-//! collected in `Wanted`; the worker takes it from there.
+//! Input that must wait stays in its connection, from its first unused byte on.
 
 use super::connection::Connection;
 use super::read;
 use super::registry::Clients;
-use super::reply_queue::{ALL_KEYS, Begun, Effect, Mask, mask_of_all};
+use super::reply_queue::{ALL_KEYS, Effect, mask_of_all};
+use super::turn::{Request, Requests, Step, Target, Turn, Wanted};
 use super::wait;
 use super::write;
 use crate::api::{Asked, run_on_store};
 use crate::api::{KeyTarget, Routed, route};
-use crate::disk_reads::Cold;
-use crate::mailbox::{Mailbox, Submission, WaitingClient};
+use crate::mailbox::Mailbox;
 use crate::net::Received;
 use crate::os::steady_us;
 use crate::shared::NodeShared;
-use node::session::{self, Admission, Consistency, Durability};
-use node::{EncodedCommand, LoadSampler, Ticket};
-use resp::table::{self, CommandSpec, behaviour};
+use node::session::{self, Admission, Consistency};
+use node::{EncodedCommand, Ticket};
+use resp::table::{self, behaviour};
 use resp::{Parsed, Reply, parse_request};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vocab::{Moment, ShardId, Slot, limits};
+use vocab::{Moment, limits};
 
 type Args<'a> = SmallVec<[&'a [u8]; 8]>;
-
-/// What becomes of a request.
-pub(super) enum Step {
-    /// It is answered or under way: on to the next.
-    Next,
-    /// It must be looked at again, later.
-    Stall,
-}
-
-/// What a request is about.
-#[derive(Clone, Copy)]
-pub(super) struct Target {
-    /// `None` while the node belongs to no store.
-    pub(super) shard: Option<ShardId>,
-    pub(super) slot: Slot,
-    pub(super) mask: Mask,
-}
-
-/// A request of a connection.
-#[derive(Clone, Copy)]
-pub(super) struct Request<'a> {
-    /// The connection.
-    pub(super) id: usize,
-    pub(super) spec: &'static CommandSpec,
-    pub(super) args: &'a [&'a [u8]],
-}
-
-/// What requests want of the worker.
-#[derive(Default)]
-pub(crate) struct Wanted {
-    /// Writes for their shards.
-    pub(crate) writes: Vec<Submission>,
-    /// Reads that wait for the disk.
-    pub(crate) reads: Vec<Cold>,
-    /// Shards whose leader's lease is to be confirmed.
-    pub(crate) leases: Vec<ShardId>,
-    /// Clients that wait for followers.
-    pub(crate) waits: Vec<WaitingClient>,
-}
 
 /// A reply that is sent later (DEBUG SLEEP).
 struct DelayedReply {
@@ -75,76 +36,59 @@ struct DelayedReply {
     reply: Vec<u8>,
 }
 
-/// A worker's running of requests.
-pub(crate) struct Requests {
-    pub(super) worker: usize,
-    pub(super) store: Arc<NodeShared>,
-    /// Of the worker.
-    pub(super) mailbox: Arc<Mailbox>,
-    /// For what is read from sockets.
+/// Runs the requests of a worker's clients.
+pub(crate) struct Dispatcher {
+    requests: Requests,
+    /// What was read from a socket.
     buffer: Vec<u8>,
-    /// For replies.
+    /// The reply of the request that runs.
     scratch: Reply,
-    /// When the last command was done.
-    clock: Instant,
-    seed: u64,
-    /// Which slots are read.
-    pub(super) sampler: LoadSampler,
     delayed: Vec<DelayedReply>,
-    /// When the requests that are being run arrived, in µs of the steady clock.
-    pub(super) arrived_us: u64,
     /// Clients wanted other things than writes in this turn.
     served_others: bool,
-    pub(super) wanted: Wanted,
 }
 
-/// Requests being run, with the connections that they came by.
-pub(super) struct Turn<'a> {
-    pub(super) requests: &'a mut Requests,
-    pub(super) clients: &'a mut Clients,
-    pub(super) now: Moment,
+/// The requests of one connection, run one after another.
+struct Dispatch<'a> {
+    turn: Turn<'a>,
+    scratch: &'a mut Reply,
+    delayed: &'a mut Vec<DelayedReply>,
+    served_others: &'a mut bool,
 }
 
-impl Requests {
+impl Dispatcher {
     pub(crate) fn new(worker: usize, store: Arc<NodeShared>, mailbox: Arc<Mailbox>) -> Self {
         Self {
-            worker,
-            store,
-            mailbox,
+            requests: Requests::new(worker, store, mailbox),
             buffer: vec![0; limits::READ_BUFFER_BYTES],
             scratch: Reply::default(),
-            clock: Instant::now(),
-            seed: worker as u64,
-            sampler: LoadSampler::new(worker as u64),
             delayed: Vec::new(),
-            arrived_us: 0,
             served_others: false,
-            wanted: Wanted::default(),
         }
     }
 
     /// Reads what a client has sent and runs the requests in it.
     pub(crate) fn receive(&mut self, clients: &mut Clients, id: usize, now: Moment) {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        Turn { requests: self, clients, now }.receive(id, &mut buffer);
-        self.buffer = buffer;
+        let Self { requests, buffer, scratch, delayed, served_others } = self;
+        Dispatch { turn: Turn { requests, clients, now }, scratch, delayed, served_others }.receive(id, buffer);
     }
 
     /// Begins those requests to all shards again whose shards were divided: a part may have been left out.
     pub(crate) fn clear_again(&mut self, clients: &mut Clients, now: Moment) {
         for ticket in clients.take_divided() {
-            write::clear_shards(&mut Turn { requests: self, clients, now }, ticket);
+            write::clear_shards(&mut Turn { requests: &mut self.requests, clients, now }, ticket);
         }
     }
 
     /// The rows that a cold write will find are in memory: it is submitted, with the writes behind it.
     pub(crate) fn warmed(&mut self, clients: &mut Clients, ticket: &Ticket) {
-        write::warmed(&self.store, &mut self.wanted, clients, ticket);
+        let Requests { store, wanted, .. } = &mut self.requests;
+        write::warmed(store, wanted, clients, ticket);
     }
 
     /// What requests have wanted since the last call.
     pub(crate) fn wanted(&mut self) -> &mut Wanted {
-        &mut self.wanted
+        &mut self.requests.wanted
     }
 
     /// Whether clients wanted other things than writes since the last call.
@@ -163,20 +107,14 @@ impl Requests {
         }
         self.delayed.iter().map(|delayed| delayed.at).min()
     }
-
-    /// Another seed for each read, so that no two draw the same at random.
-    pub(super) fn next_seed(&mut self) -> u64 {
-        self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        self.seed
-    }
 }
 
-impl Turn<'_> {
+impl Dispatch<'_> {
     fn receive(&mut self, id: usize, buffer: &mut [u8]) {
-        let Some(connection) = self.clients.get_mut(id) else { return };
+        let Some(connection) = self.turn.clients.get_mut(id) else { return };
         connection.stalled = false;
-        if connection.held_until_ms > self.now.wall_ms || connection.is_full() {
-            return self.clients.stall(id);
+        if connection.held_until_ms > self.turn.now.wall_ms || connection.is_full() {
+            return self.turn.clients.stall(id);
         }
         if !connection.input.is_empty() {
             // What stalled before goes first.
@@ -184,7 +122,7 @@ impl Turn<'_> {
             let used = self.run_requests(id, &input);
             self.keep(id, input, used);
         }
-        let Some(connection) = self.clients.get_mut(id) else { return };
+        let Some(connection) = self.turn.clients.get_mut(id) else { return };
         if !connection.readable || connection.stalled || connection.deaf {
             return;
         }
@@ -192,32 +130,32 @@ impl Turn<'_> {
             Received::Closed => {
                 connection.readable = false;
                 connection.deaf = true;
-                self.clients.touch(id);
+                self.turn.clients.touch(id);
             }
             Received::Drained(n) => {
                 // A short read means that there is no more, unless the end itself is still to be read.
                 connection.readable = connection.hung_up;
                 if connection.readable {
-                    self.clients.set_ready(id);
+                    self.turn.clients.set_ready(id);
                 }
                 self.take_in(id, &buffer[..n]);
             }
             Received::More(n) => {
-                self.clients.set_ready(id);
+                self.turn.clients.set_ready(id);
                 self.take_in(id, &buffer[..n]);
             }
         }
     }
 
     fn take_in(&mut self, id: usize, bytes: &[u8]) {
-        let Some(connection) = self.clients.get_mut(id) else { return };
+        let Some(connection) = self.turn.clients.get_mut(id) else { return };
         if bytes.is_empty() {
             return;
         }
-        self.requests.store.stats.worker(self.requests.worker).received(bytes.len());
+        self.turn.requests.store.stats.worker(self.turn.requests.worker).received(bytes.len());
         if connection.input.is_empty() {
             let used = self.run_requests(id, bytes);
-            if let Some(connection) = self.clients.get_mut(id)
+            if let Some(connection) = self.turn.clients.get_mut(id)
                 && used < bytes.len()
                 && !connection.deaf
             {
@@ -236,7 +174,7 @@ impl Turn<'_> {
 
     /// Gives a connection back the bytes that were not used.
     fn keep(&mut self, id: usize, mut input: Vec<u8>, used: usize) {
-        let Some(connection) = self.clients.get_mut(id) else { return };
+        let Some(connection) = self.turn.clients.get_mut(id) else { return };
         if connection.deaf || used == input.len() {
             return;
         }
@@ -248,16 +186,16 @@ impl Turn<'_> {
     fn run_requests(&mut self, id: usize, input: &[u8]) -> usize {
         let mut used = 0;
         let mut ranges: Vec<Range<usize>> = Vec::with_capacity(8);
-        self.clients.touch(id);
-        self.requests.clock = Instant::now();
+        self.turn.clients.touch(id);
+        self.turn.requests.clock = Instant::now();
         // After the bytes were read: no request that is held against a lease came later.
-        self.requests.arrived_us = steady_us();
-        let Some(connection) = self.clients.get_mut(id) else { return 0 };
-        connection.session.active(self.now.wall_ms);
-        let store = &self.requests.store;
+        self.turn.requests.arrived_us = steady_us();
+        let Some(connection) = self.turn.clients.get_mut(id) else { return 0 };
+        connection.session.active(self.turn.now.wall_ms);
+        let store = &self.turn.requests.store;
         let mut limits = store.config.request_limits(connection.session.authenticated(&**store));
         loop {
-            let Some(connection) = self.clients.get_mut(id) else { return used };
+            let Some(connection) = self.turn.clients.get_mut(id) else { return used };
             if connection.session.closing() || connection.deaf {
                 connection.deaf = true;
                 return input.len();
@@ -295,31 +233,31 @@ impl Turn<'_> {
                 Step::Stall => return used,
             }
             if !limits.authenticated
-                && let Some(connection) = self.clients.get(id)
+                && let Some(connection) = self.turn.clients.get(id)
             {
-                let store = &self.requests.store;
+                let store = &self.turn.requests.store;
                 limits = store.config.request_limits(connection.session.authenticated(&**store));
             }
         }
     }
 
     fn request(&mut self, id: usize, args: &[&[u8]]) -> Step {
-        let Some(connection) = self.clients.get_mut(id) else { return Step::Next };
-        if connection.is_full() || connection.held_until_ms > self.now.wall_ms {
-            return self.stall(id);
+        let Some(connection) = self.turn.clients.get_mut(id) else { return Step::Next };
+        if connection.is_full() || connection.held_until_ms > self.turn.now.wall_ms {
+            return self.turn.stall(id);
         }
-        let store = &self.requests.store;
+        let store = &self.turn.requests.store;
         // EXEC and WATCH change the session when they are admitted: only when nothing before them is under way.
         let row = table::resolve(args);
         let is_barrier = row.as_ref().is_ok_and(|spec| spec.does(behaviour::BARRIER));
         if is_barrier && (!connection.is_quiet() || store.is_full()) {
-            return self.stall(id);
+            return self.turn.stall(id);
         }
-        let mut reply = std::mem::take(&mut self.requests.scratch);
+        let mut reply = std::mem::take(self.scratch);
         reply.buf.clear();
         reply.proto = connection.session.proto();
         let admission = session::admit(&mut connection.session, row, args, &**store, &mut reply);
-        self.requests.served_others |= !matches!(admission, Admission::Execute(spec) if spec.is_write());
+        *self.served_others |= !matches!(admission, Admission::Execute(spec) if spec.is_write());
         let step = match admission {
             Admission::Execute(spec) => self.execute(Request { id, spec, args }, &mut reply),
             Admission::Answered(effect) => {
@@ -329,18 +267,18 @@ impl Turn<'_> {
             Admission::ExecuteAt { spec, slot, handler } => {
                 let shard = store.known().shard_of(slot);
                 let target = Target { shard, slot, mask: ALL_KEYS };
-                read::read(self, Request { id, spec, args }, target, handler, &mut reply)
+                read::read(&mut self.turn, Request { id, spec, args }, target, handler, &mut reply)
             }
-            Admission::Watch(keys) => read::watch(self, id, &keys, &mut reply),
-            Admission::Transaction(transaction) => write::transaction(self, id, transaction),
-            Admission::WaitFor(wait) => wait::wait_for(self, id, wait),
+            Admission::Watch(keys) => read::watch(&mut self.turn, id, &keys, &mut reply),
+            Admission::Transaction(transaction) => write::transaction(&mut self.turn, id, transaction),
+            Admission::WaitFor(wait) => wait::wait_for(&mut self.turn, id, wait),
             Admission::Hold { until_ms } => {
                 connection.held_until_ms = until_ms;
-                self.requests.scratch = reply;
-                return self.stall(id);
+                *self.scratch = reply;
+                return self.turn.stall(id);
             }
         };
-        if let Some(connection) = self.clients.get_mut(id) {
+        if let Some(connection) = self.turn.clients.get_mut(id) {
             match step {
                 Step::Stall => connection.session.put_back(),
                 Step::Next => connection.waits_since_us = 0,
@@ -350,144 +288,255 @@ impl Turn<'_> {
         if reply.buf.capacity() > limits::OUTPUT_BUFFER_BYTES_SOFT {
             reply.buf = Vec::new();
         }
-        self.requests.scratch = reply;
+        *self.scratch = reply;
         step
-    }
-
-    pub(super) fn stall(&mut self, id: usize) -> Step {
-        self.clients.stall(id);
-        Step::Stall
     }
 
     /// Puts the reply of a command of the session in its place, and does what the session asks.
     fn put_after(&mut self, id: usize, effect: session::Effect, reply: &Reply) {
         match effect {
-            session::Effect::None => self.clients.put(id, &reply.buf),
+            session::Effect::None => self.turn.clients.put(id, &reply.buf),
             session::Effect::ReplyAfter { us, command } => {
                 let spec = table::row(command);
                 // Later requests of the connection wait too, as behind any request on every key.
-                if let Some(ticket) = self.register(Request { id, spec, args: &[] }, ALL_KEYS, Effect::Unsettled) {
+                if let Some(ticket) = self.turn.register(Request { id, spec, args: &[] }, ALL_KEYS, Effect::Unsettled) {
                     let at = Instant::now() + Duration::from_micros(us);
-                    self.requests.delayed.push(DelayedReply { at, ticket, reply: reply.buf.clone() });
+                    self.delayed.push(DelayedReply { at, ticket, reply: reply.buf.clone() });
                 }
-                if let Some(connection) = self.clients.get_mut(id) {
-                    connection.held_until_ms = self.now.wall_ms + us / 1000;
+                if let Some(connection) = self.turn.clients.get_mut(id) {
+                    connection.held_until_ms = self.turn.now.wall_ms + us / 1000;
                 }
             }
             session::Effect::Shutdown { .. } => {
-                self.requests.store.stop_asked.store(true, Ordering::Release);
-                if let Some(connection) = self.clients.get_mut(id) {
+                self.turn.requests.store.stop_asked.store(true, Ordering::Release);
+                if let Some(connection) = self.turn.clients.get_mut(id) {
                     connection.session.close();
                 }
             }
         }
     }
 
-    /// Counts a command that is done, by the clock that runs from one to the next.
-    pub(super) fn finished(&mut self, request: Request<'_>, reply: &[u8]) {
-        let now = Instant::now();
-        let ns = now.duration_since(self.requests.clock).as_nanos() as u64;
-        self.requests.clock = now;
-        let store = &self.requests.store;
-        store.stats.worker(self.requests.worker).finished(request.spec.id, ns, reply);
-        if let Some(connection) = self.clients.get(request.id) {
-            session::note_if_slow(connection.session.entry(), request.spec, request.args, ns, &**store);
-        }
-    }
-
     fn execute(&mut self, request: Request<'_>, reply: &mut Reply) -> Step {
         let Request { id, spec, args } = request;
-        match route(&self.requests.store, spec, args) {
+        match route(&self.turn.requests.store, spec, args) {
             Ok(Routed::Read(KeyTarget { shard, slot, keys }, handler)) => {
                 let target = Target { shard, slot, mask: mask_of_all(&keys) };
-                read::read(self, request, target, handler, reply)
+                read::read(&mut self.turn, request, target, handler, reply)
             }
             Ok(Routed::Write(KeyTarget { shard, slot, keys })) => {
                 let target = Target { shard, slot, mask: mask_of_all(&keys) };
-                write::write(self, request, target, keys)
+                write::write(&mut self.turn, request, target, keys)
             }
             Ok(Routed::Store { handler }) => {
-                let Some(ticket) = self.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };
-                let (store, command) = (self.requests.store.clone(), EncodedCommand::of(spec, args));
-                let (seed, arrived_us) = (self.requests.next_seed(), self.requests.arrived_us);
+                let Some(ticket) = self.turn.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };
+                let (store, command) = (self.turn.requests.store.clone(), EncodedCommand::of(spec, args));
+                let (seed, arrived_us) = (self.turn.requests.next_seed(), self.turn.requests.arrived_us);
                 let consistency = |connection: &Connection| connection.session.consistency_for(spec, args);
-                let consistency = self.clients.get(id).map_or(Consistency::Absolute, consistency);
-                self.requests.store.pool.run(Box::new(move || {
+                let consistency = self.turn.clients.get(id).map_or(Consistency::Absolute, consistency);
+                self.turn.requests.store.pool.run(Box::new(move || {
                     let mut reply = Reply::new(ticket.proto);
                     let asked = Asked { args: &command.args(), seed, arrived_us, consistency };
                     run_on_store(&store, handler, &asked, &mut reply);
-                    store.answer(ticket, reply.buf);
+                    store.mailboxes.answer(ticket, reply.buf);
                 }));
                 Step::Next
             }
             Ok(Routed::Pool { handler }) => {
-                let Some(ticket) = self.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };
-                let (store, command) = (self.requests.store.clone(), EncodedCommand::of(spec, args));
-                self.requests.store.pool.run(Box::new(move || {
+                let Some(ticket) = self.turn.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };
+                let (store, command) = (self.turn.requests.store.clone(), EncodedCommand::of(spec, args));
+                self.turn.requests.store.pool.run(Box::new(move || {
                     let mut reply = Reply::new(ticket.proto);
                     handler(&store, &command.args(), &mut reply);
-                    store.answer(ticket, reply.buf);
+                    store.mailboxes.answer(ticket, reply.buf);
                 }));
                 Step::Next
             }
-            Ok(Routed::Clear) => write::clear(self, request),
+            Ok(Routed::Clear) => write::clear(&mut self.turn, request),
             Err(text) => {
-                if let Some(connection) = self.clients.get_mut(id) {
-                    connection.session.reject(Some(spec.id), &text, &*self.requests.store, reply);
+                if let Some(connection) = self.turn.clients.get_mut(id) {
+                    connection.session.reject(Some(spec.id), &text, &*self.turn.requests.store, reply);
                 }
-                self.clients.put_unless_silent(id, &reply.buf);
+                self.turn.clients.put_unless_silent(id, &reply.buf);
                 Step::Next
             }
         }
     }
+}
 
-    /// Answers a request with an error.
-    pub(super) fn refuse(&mut self, id: usize, text: &str, reply: &mut Reply) -> Step {
-        reply.error(text);
-        self.clients.put_unless_silent(id, &reply.buf);
-        Step::Next
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::mailbox::Mailbox;
+    use crate::net::Stream;
+    use crate::testing::TestNode;
+    use mio::{Poll, Waker};
+    use std::fmt::Write as _;
+    use std::io::Write as _;
+    use std::net::{TcpListener, TcpStream};
+
+    /// One client of a worker of its own, over a running node's store. The worker's owners are the test: what requests want
+    /// of them is looked at instead of done.
+    struct Client {
+        poll: Poll,
+        clients: Clients,
+        dispatcher: Dispatcher,
+        socket: TcpStream,
     }
 
-    /// Registers a request as under way, if nothing under way forbids it; the ticket for its answer.
-    pub(super) fn begin(&mut self, request: Request<'_>, mask: Mask, effect: Effect) -> Option<Ticket> {
-        if self.clients.get(request.id)?.must_wait(mask, effect) {
-            self.clients.stall(request.id);
-            return None;
+    impl Client {
+        fn connect(node: &TestNode) -> Self {
+            let poll = Poll::new().unwrap();
+            let mailbox = Mailbox::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (stream, _) = listener.accept().unwrap();
+            stream.set_nonblocking(true).unwrap();
+            let store = node.store().clone();
+            let mut clients = Clients::new(0, store.clone());
+            clients.connect(Stream::plain(stream), poll.registry(), store.now_ms());
+            Self { poll, clients, dispatcher: Dispatcher::new(0, store, mailbox), socket }
         }
-        self.register(request, mask, effect)
-    }
 
-    /// The same for a read whose answer comes later: stalls if the connection's budget of unsent replies is used up.
-    pub(super) fn begin_slow_read(&mut self, request: Request<'_>, mask: Mask) -> Option<Ticket> {
-        let Request { id, spec, args } = request;
-        let connection = self.clients.get(id)?;
-        if !connection.may_owe_more() || connection.reads_slowly(spec, args) {
-            self.clients.stall(id);
-            return None;
+        fn id(&self) -> usize {
+            self.clients.ids()[0]
         }
-        let ticket = self.begin(request, mask, Effect::Read)?;
-        self.clients.get_mut(id)?.begin_slow_read(ticket.sequence, spec, args);
-        Some(ticket)
+
+        /// Lets the dispatcher look at the connection until it has nothing more to read.
+        fn look(&mut self) {
+            self.clients.unstall_all();
+            let (id, now) = (self.id(), self.dispatcher.requests.store.moment());
+            self.dispatcher.receive(&mut self.clients, id, now);
+            while !self.clients.take_ready().is_empty() {
+                self.dispatcher.receive(&mut self.clients, id, now);
+            }
+        }
+
+        /// The client sends bytes.
+        fn send(&mut self, bytes: &[u8]) {
+            self.socket.write_all(bytes).unwrap();
+            let id = self.id();
+            while !self.clients.get(id).unwrap().stream().has_input().unwrap() {
+                std::thread::yield_now();
+            }
+            self.clients.get_mut(id).unwrap().readable = true;
+            self.look();
+        }
+
+        /// The oldest write that waits for the log is made, and answered so.
+        fn answer_write(&mut self, reply: &[u8]) {
+            let submission = self.dispatcher.wanted().writes.remove(0);
+            self.clients.deliver(&submission.ticket, reply);
+            self.look();
+        }
+
+        /// Output so far (taken), what is wanted, and how the connection stands.
+        fn state(&mut self) -> String {
+            let id = self.id();
+            let wanted = self.dispatcher.wanted();
+            let (writes, reads, leases) = (wanted.writes.len(), wanted.reads.len(), wanted.leases.len());
+            let served_others = self.dispatcher.take_served_others();
+            let connection = self.clients.get_mut(id).unwrap();
+            let output = String::from_utf8(std::mem::take(&mut connection.output.buf)).unwrap();
+            let mut state = output.replace("\r\n", " ");
+            for (count, what) in [(writes, "writes"), (reads, "reads"), (leases, "leases")] {
+                if count > 0 {
+                    write!(state, "| {count} {what} ").unwrap();
+                }
+            }
+            for (is_so, what) in [
+                (!connection.is_quiet(), "under way"),
+                (connection.stalled, "stalled"),
+                (!connection.input.is_empty(), "input left"),
+                (connection.deaf, "deaf"),
+                (served_others, "others served"),
+            ] {
+                if is_so {
+                    write!(state, "| {what} ").unwrap();
+                }
+            }
+            state.trim_end().to_owned()
+        }
     }
 
-    /// Registers a request as under way, whatever else is; the ticket for its answer.
-    fn register(&mut self, request: Request<'_>, mask: Mask, effect: Effect) -> Option<Ticket> {
-        let Request { id, spec, args } = request;
-        let worker = self.requests.worker as u32;
-        let connection = self.clients.get_mut(id)?;
-        let sequence = connection.begin(mask, effect, Begun::new(spec, self.requests.clock, args));
-        let (generation, proto) = (connection.generation, connection.session.proto());
-        let Durability { sync, acks } = connection.session.durability_for(spec, args);
-        Some(Ticket {
-            worker,
-            connection: id as u32,
-            generation,
-            sequence,
-            proto,
-            slot: Slot(0),
-            sync,
-            acks,
-            reply_bytes: 0,
-        })
+    /// What the client sends, or `WRITTEN reply`: the oldest write under way is answered.
+    fn run(node: &TestNode, steps: &[(&str, &str)]) {
+        let mut client = Client::connect(node);
+        for (n, (step, expected)) in steps.iter().enumerate() {
+            match step.strip_prefix("WRITTEN ") {
+                Some(reply) => client.answer_write(format!("{reply}\r\n").as_bytes()),
+                None => client.send(step.as_bytes()),
+            }
+            assert_eq!(client.state(), *expected, "step {n} of {steps:?}");
+        }
+        drop(client.poll);
+    }
+
+    #[test]
+    fn requests_are_taken_out_of_bytes_and_run_where_their_row_says() {
+        let node = TestNode::start(&[]);
+        node.call("SET there 7");
+        // How bytes become requests.
+        run(&node, &[("PING\r\n", "+PONG | others served")]);
+        run(&node, &[("*1\r\n$4\r\nPI", "| input left"), ("NG\r\n", "+PONG | others served")]);
+        run(&node, &[("PING\r\nPING\r\nPI", "+PONG +PONG | input left | others served")]);
+        run(&node, &[("*1\r\n:1\r\nPING\r\n", "-ERR Protocol error: expected '$', got ':' | deaf")]);
+        run(&node, &[("QUIT\r\nPING\r\n", "+OK | deaf | others served")]);
+        run(&node, &[("SET \"a\" 'b'\r\n", "| 1 writes | under way"), ("WRITTEN +OK", "+OK")]);
+        // Where they run.
+        run(&node, &[("GET there\r\n", "$1 7 | others served"), ("GET none\r\n", "$-1 | others served")]);
+        run(&node, &[("NOSUCH\r\n", "-ERR unknown command 'NOSUCH', with args beginning with:  | others served")]);
+        run(&node, &[("MSET a 1 b 2\r\n", "-CROSSSLOT Keys in request don't hash to the same slot")]);
+        run(&node, &[("FLUSHALL NOW\r\n", "-ERR syntax error")]);
+        run(
+            &node,
+            &[
+                ("FLUSHALL\r\n", "| 2 writes | under way"),
+                ("WRITTEN +OK", "| 1 writes | under way"),
+                ("WRITTEN +OK", "+OK"),
+            ],
+        );
+    }
+
+    #[test]
+    fn answers_keep_the_order_of_requests_and_requests_on_a_key_their_own() {
+        let node = TestNode::start(&[]);
+        // A read of another key is made at once; its answer waits for the write's.
+        run(&node, &[("SET a 1\r\nGET b\r\n", "| 1 writes | under way | others served"), ("WRITTEN +OK", "+OK $-1")]);
+        // A read of the same key waits, and what is behind it.
+        run(
+            &node,
+            &[
+                ("SET a 1\r\nGET a\r\nPING\r\n", "| 1 writes | under way | stalled | input left | others served"),
+                ("WRITTEN +OK", "+OK $-1 +PONG | others served"),
+            ],
+        );
+        // Writes of one key are submitted one behind the other.
+        run(
+            &node,
+            &[
+                ("SET a 1\r\nSET a 2\r\n", "| 2 writes | under way"),
+                ("WRITTEN +OK", "+OK | 1 writes | under way"),
+                ("WRITTEN +OK", "+OK"),
+            ],
+        );
+        // EXEC changes the session: it waits for what is under way.
+        run(
+            &node,
+            &[
+                ("MULTI\r\nSET a 1\r\nEXEC\r\n", "+OK +QUEUED | 1 writes | under way | others served"),
+                ("PING\r\n", "| 1 writes | under way | others served"),
+            ],
+        );
+        run(
+            &node,
+            &[
+                (
+                    "SET a 1\r\nMULTI\r\nSET a 2\r\nEXEC\r\n",
+                    "| 1 writes | under way | stalled | input left | others served",
+                ),
+                ("WRITTEN +OK", "+OK +OK +QUEUED | 1 writes | under way | others served"),
+            ],
+        );
     }
 }

@@ -7,11 +7,16 @@ mod read;
 mod registry;
 mod reply_queue;
 mod reply_sender;
+mod send_queue;
+#[cfg(test)]
+mod send_queue_shuttle_tests;
 mod send_thread;
+mod turn;
 mod wait;
 mod write;
 
-pub(crate) use dispatch::Requests;
+use crate::sync;
+pub(crate) use dispatch::Dispatcher;
 pub(crate) use registry::{Clients, FIRST_CONNECTION};
 pub(crate) use reply_sender::ReplySender;
 pub(crate) use wait::Waits;

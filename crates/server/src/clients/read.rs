@@ -1,12 +1,12 @@
 //! Reads of one shard: on the event loop where memory answers, by way of the disk where not; confirmed where they must be.
 
-use super::dispatch::{Request, Step, Target, Turn};
 use super::reply_queue::{Effect, Mask};
-use crate::access::refusal_text;
+use super::turn::{Request, Step, Target, Turn};
 use crate::api::conclude_on;
 use crate::disk_reads::Cold;
 use crate::disk_reads::ColdRead;
 use crate::os::steady_us;
+use crate::shared::refusal_text;
 use node::command::{Error, ReadHandler};
 use node::read::{Again, Attempt, Begin, Finish, NotHere, ReadRequest};
 use node::session::Consistency;
@@ -78,12 +78,12 @@ pub(super) fn read(
     let consistency = connection.session.consistency_for(spec, args);
     let asked = ReadRequest::new(slot, consistency, arrived_us);
     let known = turn.requests.store.known();
-    let attempt = match asked.begin(turn.requests.store.local(&known, shard), turn.now, || turn.requests.store.moment())
-    {
-        Begin::Run(attempt) => attempt,
-        Begin::WaitForLease(shard) => return wait_for_lease(turn, id, shard),
-        Begin::NotHere(why) => return not_here(turn, id, slot, consistency, &why),
-    };
+    let attempt =
+        match asked.begin(known.local(turn.requests.store.node(), shard), turn.now, || turn.requests.store.moment()) {
+            Begin::Run(attempt) => attempt,
+            Begin::WaitForLease(shard) => return wait_for_lease(turn, id, shard),
+            Begin::NotHere(why) => return not_here(turn, id, slot, consistency, &why),
+        };
     let view = *attempt.handle();
     // Straight into the connection's output where nothing is before it.
     let direct = connection.is_quiet() && !connection.session.silent();
@@ -162,7 +162,7 @@ pub(super) fn watch(turn: &mut Turn<'_>, id: usize, keys: &[Vec<u8>], reply: &mu
     let slot = keys.first().map_or(Slot(0), |key| vocab::slot_of(key));
     let asked = ReadRequest::new(slot, Consistency::Absolute, arrived_us(turn, id));
     let known = turn.requests.store.known();
-    let local = turn.requests.store.local(&known, known.shard_of(slot));
+    let local = known.local(turn.requests.store.node(), known.shard_of(slot));
     let attempt = match asked.begin(local, turn.now, || turn.requests.store.moment()) {
         Begin::Run(attempt) => attempt,
         Begin::WaitForLease(shard) => return wait_for_lease(turn, id, shard),

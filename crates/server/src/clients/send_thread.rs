@@ -1,147 +1,46 @@
 //! A thread that sends answers while its worker goes on.
 //!
 //! A worker that makes the fsyncs of its log itself has answers for many clients at once. Sending them takes a third of
-//! its time, while other processors are idle (docs/adr/0020). Answers are sent in the order in which they were handed
-//! over. What a socket does not take is given back, with all that was to follow it.
-//!
-//! Invariant: from the hand-over of a connection's bytes to the end of their round, the thread alone sends to it.
+//! its time, while other processors are idle (docs/adr/0020).
 
-use super::registry::ClientId;
+use super::send_queue::{SendQueue, Taken};
 use crate::mailbox::{Mailbox, WorkerMessage};
 use crate::net::{SendEnd, Stream};
 use crate::os::spawn_critical;
-use smallvec::SmallVec;
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::ops::Deref;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// With more bytes queued the worker waits for the thread. The thread waits for no client, so that is short.
-const QUEUED_BYTES_MAX: usize = 1 << 20;
-/// About what an answer takes beyond its bytes.
-const PARCEL_BYTES: usize = 64;
-
-/// Bytes of one or more answers to one client; most are short.
-type Bytes = SmallVec<[u8; 40]>;
-
-/// What the thread is to do next.
-enum Parcel {
-    /// The connection of this place has this stream.
-    Open(usize, Stream),
-    Answers(ClientId, Bytes),
-    /// The connection of this place is closed.
-    Close(usize),
-}
-
-impl Parcel {
-    /// About how much memory it takes.
-    fn bytes(&self) -> usize {
-        let Self::Answers(_, bytes) = self else { return PARCEL_BYTES };
-        bytes.len() + PARCEL_BYTES
-    }
-}
-
-/// What could not be sent.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unsent {
-    pub(super) to: ClientId,
-    pub(super) bytes: Vec<u8>,
-    /// The stream is broken.
-    pub(super) broken: bool,
-}
-
-/// What worker and thread share.
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
-    /// The newest round that the thread has finished.
-    over: AtomicU64,
-    /// `unsent` is not empty.
-    has_unsent: AtomicBool,
-    mailbox: Arc<Mailbox>,
-}
-
-#[derive(Default)]
-struct State {
-    queue: VecDeque<Parcel>,
-    /// About how much memory `queue` takes.
-    bytes: usize,
-    /// The number of the newest round that is not empty.
-    round: u64,
-    unsent: Vec<Unsent>,
-    /// The thread waits for work.
-    sleeps: bool,
-    /// The worker waits, for room or for the end of a round.
-    is_awaited: bool,
-    stopped: bool,
-}
-
-/// The way to the thread; dropping it ends it.
+/// The thread, and the way to it; dropping it ends the thread.
 pub(super) struct SendThread {
-    shared: Arc<Shared>,
+    queue: Arc<SendQueue<Stream>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// One round of handing answers over; the thread begins with them when it is dropped.
-pub(super) struct Round<'a> {
-    shared: &'a Shared,
-    state: MutexGuard<'a, State>,
-    over: u64,
-    /// It has a number of its own.
-    has_begun: bool,
-}
-
 impl SendThread {
-    /// `mailbox`: of the worker, to wake it when something is given back.
+    /// `mailbox` is the worker's: it hears when something is given back.
     pub(super) fn start(name: &str, mailbox: Arc<Mailbox>) -> std::io::Result<Self> {
-        let (state, changed) = (Mutex::default(), Condvar::new());
-        let (over, has_unsent) = (AtomicU64::new(0), AtomicBool::new(false));
-        let shared = Arc::new(Shared { state, changed, over, has_unsent, mailbox });
-        let of_thread = shared.clone();
-        let thread = spawn_critical(name, move || of_thread.run())?;
-        Ok(Self { shared, thread: Some(thread) })
-    }
-
-    /// Whether everything that was handed over up to a round is sent, and nothing is to be taken back.
-    pub(super) fn has_sent(&self, round: u64) -> bool {
-        // In this order: what a round gives back is there before the round is over.
-        let is_over = self.shared.over.load(Ordering::Acquire) >= round;
-        is_over && !self.shared.has_unsent.load(Ordering::Acquire)
-    }
-
-    /// Begins a round. Waits if more than `QUEUED_BYTES_MAX` is queued.
-    pub(super) fn round(&self) -> Round<'_> {
-        let mut state = self.shared.state();
-        while state.bytes > QUEUED_BYTES_MAX {
-            state.is_awaited = true;
-            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        // Under the lock: what is over has given back what it could not send.
-        let over = self.shared.over.load(Ordering::Acquire);
-        Round { shared: &self.shared, state, over, has_begun: false }
-    }
-
-    /// Waits until everything that was handed over up to a round is sent or given back.
-    pub(super) fn wait_for(&self, round: u64) {
-        let mut state = self.shared.state();
-        while self.shared.over.load(Ordering::Acquire) < round {
-            state.is_awaited = true;
-            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// A connection is closed: the thread drops its stream once it has sent what was handed over.
-    pub(super) fn close(&self, id: usize) {
-        self.round().add(Parcel::Close(id));
+        let queue = Arc::new(SendQueue::new());
+        let of_thread = queue.clone();
+        let tell = move || mailbox.send(WorkerMessage::Unsent);
+        let thread = spawn_critical(name, move || of_thread.run(send, tell))?;
+        Ok(Self { queue, thread: Some(thread) })
     }
 
     /// Ends the thread, once all is sent that can be.
     pub(super) fn stop(&mut self) {
-        self.shared.state().stopped = true;
-        self.shared.changed.notify_all();
+        self.queue.stop();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+impl Deref for SendThread {
+    type Target = SendQueue<Stream>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.queue
     }
 }
 
@@ -151,147 +50,16 @@ impl Drop for SendThread {
     }
 }
 
-impl Round<'_> {
-    /// The number of the newest round that is not empty.
-    pub(super) fn number(&self) -> u64 {
-        self.state.round
-    }
-
-    /// What could not be sent in earlier rounds.
-    pub(super) fn take_unsent(&mut self) -> Vec<Unsent> {
-        self.shared.has_unsent.store(false, Ordering::Release);
-        std::mem::take(&mut self.state.unsent)
-    }
-
-    /// Whether everything that was handed over in a round is sent or given back.
-    pub(super) fn is_over(&self, round: u64) -> bool {
-        round <= self.over
-    }
-
-    /// Gives the thread the stream of a connection.
-    pub(super) fn open(&mut self, id: usize, stream: Stream) {
-        self.add(Parcel::Open(id, stream));
-    }
-
-    /// Hands answers over.
-    pub(super) fn send(&mut self, to: ClientId, bytes: &[u8]) {
-        self.add(Parcel::Answers(to, Bytes::from_slice(bytes)));
-    }
-
-    fn add(&mut self, parcel: Parcel) {
-        self.state.round += u64::from(!std::mem::replace(&mut self.has_begun, true));
-        self.state.bytes += parcel.bytes();
-        self.state.queue.push_back(parcel);
-    }
-}
-
-impl Drop for Round<'_> {
-    fn drop(&mut self) {
-        if self.state.sleeps && !self.state.queue.is_empty() {
-            self.state.sleeps = false;
-            self.shared.changed.notify_all();
-        }
-    }
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn run(&self) {
-        let (mut parcels, mut unsent, mut round) = (VecDeque::new(), BTreeMap::new(), 0);
-        let mut streams: Vec<Option<Stream>> = Vec::new();
-        while self.next(&mut parcels, &mut unsent, &mut round) {
-            for parcel in parcels.drain(..) {
-                match parcel {
-                    Parcel::Open(id, stream) => {
-                        streams.resize_with(streams.len().max(id + 1), || None);
-                        streams[id] = Some(stream);
-                    }
-                    Parcel::Answers(to, bytes) => match streams.get(to.id).and_then(Option::as_ref) {
-                        Some(stream) => deliver(stream, to, &bytes, &mut unsent),
-                        None => unreachable!("answers to a connection that was not opened, or closed"),
-                    },
-                    Parcel::Close(id) => {
-                        unsent.remove(&id);
-                        streams[id] = None;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Everything up to `round` is sent or to be given back: takes what has come since. False at the end.
-    fn next(&self, parcels: &mut VecDeque<Parcel>, unsent: &mut BTreeMap<usize, Unsent>, round: &mut u64) -> bool {
-        let mut state = self.state();
-        if !unsent.is_empty() {
-            state.give_back(std::mem::take(unsent));
-            self.has_unsent.store(true, Ordering::Release);
-            self.mailbox.send(WorkerMessage::Unsent);
-        }
-        self.over.store(*round, Ordering::Release);
-        self.let_worker_go(&mut state);
-        while state.queue.is_empty() {
-            if state.stopped {
-                return false;
-            }
-            state.sleeps = true;
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        state.sleeps = false;
-        std::mem::swap(&mut state.queue, parcels);
-        state.bytes = 0;
-        self.let_worker_go(&mut state);
-        *round = state.round;
-        true
-    }
-
-    fn let_worker_go(&self, state: &mut State) {
-        if std::mem::take(&mut state.is_awaited) {
-            self.changed.notify_all();
-        }
-    }
-}
-
-impl State {
-    /// Gives back what could not be sent, with what is queued for the same connections.
-    fn give_back(&mut self, mut unsent: BTreeMap<usize, Unsent>) {
-        let Self { queue, bytes, .. } = self;
-        queue.retain(|parcel| match parcel {
-            Parcel::Answers(to, answers) if follow(&mut unsent, *to, answers) => {
-                *bytes -= parcel.bytes();
-                false
-            }
-            _ => true,
-        });
-        self.unsent.extend(unsent.into_values());
-    }
-}
-
-/// Appends bytes to those of their connection that could not be sent; false if there are none.
-fn follow(unsent: &mut BTreeMap<usize, Unsent>, to: ClientId, bytes: &[u8]) -> bool {
-    let before = unsent.get_mut(&to.id).filter(|unsent| unsent.to == to);
-    before.map(|before| before.bytes.extend_from_slice(bytes)).is_some()
-}
-
-/// Sends what the stream takes without waiting; the rest is added to `unsent`.
-fn deliver(stream: &Stream, to: ClientId, bytes: &[u8], unsent: &mut BTreeMap<usize, Unsent>) {
-    if follow(unsent, to, bytes) {
-        return;
-    }
+fn send(stream: &Stream, bytes: &[u8]) -> Taken {
     let sent = stream.send(bytes);
-    let broken = match sent.end {
-        SendEnd::Done => return,
-        SendEnd::Full => false,
-        SendEnd::Broken(_) => true,
-    };
-    unsent.insert(to.id, Unsent { to, bytes: bytes[sent.bytes..].to_vec(), broken });
+    Taken { bytes: sent.bytes, broken: matches!(sent.end, SendEnd::Broken(_)) }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::registry::ClientId;
+    use super::super::send_queue::{QUEUED_BYTES_MAX, Unsent};
     use super::*;
     use mio::{Poll, Token, Waker};
     use std::io::Read;
@@ -383,10 +151,10 @@ mod tests {
             sends.round().send(to, &first);
             sends.round().send(to, &second);
             let mut bytes = Vec::new();
-            while !sends.has_sent(sends.round().number()) {
-                bytes.extend(sends.round().take_unsent().into_iter().flat_map(|unsent| unsent.bytes));
-                std::thread::yield_now();
-            }
+            let round = sends.round().number();
+            sends.wait_for(round);
+            bytes.extend(sends.round().take_unsent().into_iter().flat_map(|unsent| unsent.bytes));
+            assert!(sends.has_sent(round));
             // In the first turns the socket takes some.
             let all = [first, second].concat();
             assert!(all.ends_with(&bytes), "{n}: {} bytes", bytes.len());

@@ -1,9 +1,9 @@
 //! WAIT and WAITAOF: clients that wait until followers hold what they have written.
 
-use super::dispatch::{Request, Step, Turn};
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect};
-use crate::api::Caller;
+use super::turn::{Request, Step, Turn};
+use crate::api::ShardWriter;
 use crate::mailbox::{WaitingClient, WorkerMessage};
 use crate::shared::NodeShared;
 use node::session::WaitFor;
@@ -38,7 +38,7 @@ pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, wait: WaitFor) -> Step {
         let shards: Vec<ShardId> = wait.written.shards().iter().map(|(shard, _)| *shard).collect();
         let mut synced = true;
         for shard in shards {
-            match Caller::new(of_job.clone()).sync_shard(shard) {
+            match ShardWriter::new(of_job.clone()).sync_shard(shard) {
                 Some(index) => wait.written.raise(shard, index),
                 None => synced = false,
             }

@@ -1,10 +1,10 @@
 //! Writes of one shard, and of all: from the request to the shard's next entry.
 
 use super::connection::{ColdWrite, RunningTransaction};
-use super::dispatch::{Request, Step, Target, Turn, Wanted};
 use super::read::{arrived_us, not_here};
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect, LIKELY_REPLY_BYTES};
+use super::turn::{Request, Step, Target, Turn, Wanted};
 use crate::api::{SLOTS, ranges_text};
 use crate::disk_reads::{Cold, ColdRows};
 use crate::disk_reads::{ColdRead, begin_patiently};
@@ -26,7 +26,7 @@ pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, k
     let Target { shard, slot, mask } = target;
     let known = turn.requests.store.known();
     let hold = Hold::for_leader(arrived_us(turn, id));
-    let local = turn.requests.store.local(&known, shard);
+    let local = known.local(turn.requests.store.node(), shard);
     let leader = match leader_access(local, slot, hold, turn.requests.arrived_us) {
         Ok(leader) => leader,
         Err(why) => return not_here(turn, id, slot, Consistency::Absolute, &why),
@@ -89,7 +89,7 @@ pub(super) fn clear_shards(turn: &mut Turn<'_>, ticket: Ticket) {
                 reply.error(&text);
                 reply.buf
             });
-            store.answer(part, reply);
+            store.mailboxes.answer(part, reply);
         }));
     }
 }
@@ -149,7 +149,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
         let handler = ReadHandler::Keys(node::read_transaction);
         let read = move |attempt| ColdRead { store, ticket, spec, command, handler, attempt, seed, held: Vec::new() };
         let asked = ReadRequest::new(slot, Consistency::Absolute, turn.requests.arrived_us);
-        let local = turn.requests.store.local(&known, Some(shard));
+        let local = known.local(turn.requests.store.node(), Some(shard));
         match asked.begin(local, turn.now, || turn.requests.store.moment()) {
             Begin::Run(attempt) => turn.requests.wanted.reads.push(Cold::Read(read(attempt.into()))),
             Begin::WaitForLease(_) | Begin::NotHere(_) => begin_patiently(&turn.requests.store, asked, ticket, read),

@@ -91,7 +91,7 @@ impl Cold {
     }
 
     /// Does it, and waits for the disk. If it must wait for anything else, the rest is a job.
-    fn wait(self) -> Result<Option<WorkerMessage>, Job> {
+    pub(super) fn wait(self) -> Result<Option<WorkerMessage>, Job> {
         match self {
             Self::Read(read) => read.make(),
             Self::Rows(rows) => rows.read(),
@@ -129,9 +129,9 @@ fn wait_for_all(batch: Vec<Cold>) {
             Err(job) => store.pool.run(job),
         }
     }
-    for worker in 0..store.workers() {
+    for worker in 0..store.mailboxes.workers() {
         let mine = messages.extract_if(.., |(of, _)| *of == worker);
-        if let Some(mailbox) = store.mailbox(worker) {
+        if let Some(mailbox) = store.mailboxes.of_worker(worker) {
             mailbox.send_all(mine.map(|(_, message)| message));
         }
     }

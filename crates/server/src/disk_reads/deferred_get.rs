@@ -35,12 +35,12 @@ pub(crate) fn begin_patiently(
     read: impl FnOnce(Attempt) -> ColdRead + Send + 'static,
 ) {
     let patient = store.clone();
-    store.pool.run(Box::new(move || match patient.begin_read(request) {
+    store.pool.run(Box::new(move || match patient.access().begin_read(request) {
         Ok(attempt) => read(attempt).make_patiently(),
         Err(text) => {
             let mut reply = Reply::new(ticket.proto);
             reply.error(&text);
-            patient.answer(ticket, reply.buf);
+            patient.mailboxes.answer(ticket, reply.buf);
         }
     }));
 }
@@ -117,7 +117,7 @@ impl ColdRead {
     /// Makes the read again, wherever its slot is by now, and waits until its answer counts.
     fn make_patiently(self) {
         let mut reply = Reply::new(self.ticket.proto);
-        let done = self.store.run_read(self.attempt.clone(), |attempt| {
+        let done = self.store.access().run_read(self.attempt.clone(), |attempt| {
             let made = self.run(attempt, None, &mut reply);
             assert!(made, "a read that waits for the disk lacks a block");
         });
@@ -125,6 +125,6 @@ impl ColdRead {
             reply.buf.clear();
             reply.error(&text);
         }
-        self.store.answer(self.ticket, reply.buf);
+        self.store.mailboxes.answer(self.ticket, reply.buf);
     }
 }

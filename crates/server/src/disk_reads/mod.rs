@@ -6,6 +6,8 @@ mod outcome;
 mod prefetch;
 mod reader_thread;
 mod schedule;
+#[cfg(test)]
+mod tests;
 mod uring_reader;
 
 pub(crate) use deferred::Cold;

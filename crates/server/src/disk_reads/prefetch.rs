@@ -102,7 +102,7 @@ impl ColdRows {
             let begun = Instant::now();
             self.item.read_rest(&self.view);
             self.store.note_read(begun.elapsed(), self.store.now_ms());
-            if let (Some(message), Some(mailbox)) = (self.end(), self.store.mailbox(self.worker)) {
+            if let (Some(message), Some(mailbox)) = (self.end(), self.store.mailboxes.of_worker(self.worker)) {
                 mailbox.send(message);
             }
         })

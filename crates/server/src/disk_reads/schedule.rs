@@ -40,7 +40,7 @@ impl DiskReads {
 
     /// Opens the event loop's own reader, whose events come with `token`. The thread that uses it calls this.
     pub(crate) fn open_reader(&mut self, registry: &Registry, token: Token) {
-        match DiskReader::new(&self.store, self.store.workers(), registry, token) {
+        match DiskReader::new(&self.store, self.store.mailboxes.workers(), registry, token) {
             Ok(reader) => self.reader = Some(reader),
             Err(e) => log::info!("no io_uring here ({e}): threads read from disk instead"),
         }
@@ -80,7 +80,7 @@ impl DiskReads {
             return;
         }
         if self.thread.is_none() {
-            let readers = 2 * self.store.workers();
+            let readers = 2 * self.store.mailboxes.workers();
             let name = format!("disk-reader-{}", self.index);
             match ReaderThread::start(&name, &self.store, readers, self.mailbox.clone()) {
                 Ok(thread) => {

@@ -12,7 +12,7 @@
 
 use super::greeting::{Greeting, Part, Purpose, VERSIONS, first_part};
 use super::identity::Identity;
-use super::refusal::{Refusal, RefusalKind};
+use super::refusal::{ONE_STORE, Refusal, RefusalKind};
 use hmac_sha256::HMAC;
 use vocab::{NodeId, StoreId};
 
@@ -164,9 +164,7 @@ impl Handshake {
         {
             let text = format!(
                 "node {} belongs to store {their}, node {} to store {mine}; {}",
-                theirs.node,
-                me.node,
-                super::ONE_STORE
+                theirs.node, me.node, ONE_STORE
             );
             return refuse(RefusalKind::Store, text);
         }

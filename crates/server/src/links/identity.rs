@@ -1,7 +1,8 @@
 //! Who a node is, as it says to others when they meet.
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::rand::{GetRandomFlags, getrandom};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use vocab::limits::HELLO_BYTES_MAX;
 use vocab::{NodeId, StoreId};
 
@@ -64,7 +65,7 @@ impl SharedIdentity {
     }
 
     fn lock(&self) -> MutexGuard<'_, Identity> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -3,23 +3,25 @@
 //! Invariants: at most one link to a node is up. Between `Up` and `Down` of a node come all its messages, each once and
 //! in the order in which they were sent, but for those that were dropped and for urgent ones, which overtake bulk. Memory is bounded whatever the others do.
 
-use super::complaints::Complaints;
-use super::contacts::Contacts;
-use super::frame::{Packer, Packing};
+use super::complaints::Complaint;
+use super::connections::{CONNECTIONS_MAX, Connections};
+use super::frame::{self, Packer, Packing, messages};
+use super::greeting::{PIECES_SINCE, Purpose};
+use super::handshake::{Handshake, Peer, Step, refuse, welcome};
 use super::identity::{SharedIdentity, random};
-use super::link::{End, Link, State};
-use super::resolver::Resolver;
+use super::link::{End, Link, Read1, State};
+use super::neighbours::{Call, Ended, Neighbours};
+use super::queue::OutQueue;
+use super::refusal::RefusalKind;
 use crate::net::Stream;
 use mio::event::Event;
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token};
 use node::peer::PeerMessage;
-use slab::Slab;
-use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use vocab::limits::{HANDSHAKES_MAX, LINKS_MAX};
+use vocab::limits::{HANDSHAKES_MAX, PEER_FRAME_BYTES_MAX, PEER_READ_BYTES_SOFT};
 use vocab::{NodeId, StoreId};
 
 /// How long a call may take until the node has said who it is.
@@ -30,9 +32,6 @@ const SILENCE_MAX: Duration = Duration::from_secs(3);
 const SILENCE_OWN_MAX: Duration = Duration::from_millis(500);
 /// A tick that comes later than this after the last one says that this process slept, not the others.
 const TICK_LATE: Duration = Duration::from_secs(1);
-/// Connections of one kind or another.
-pub(super) const CONNECTIONS_MAX: usize = LINKS_MAX + HANDSHAKES_MAX;
-
 /// What the links have to tell.
 #[derive(Debug)]
 pub enum LinkEvent {
@@ -107,24 +106,19 @@ pub struct LinkStats {
 
 /// All links of a node, run by its owner's event loop.
 pub struct Links {
-    pub(super) registry: Registry,
-    /// The listener's token; those of the links count down from it.
-    pub(super) top: usize,
-    pub(super) identity: SharedIdentity,
-    pub(super) me: NodeId,
-    pub(super) listener: Option<TcpListener>,
-    pub(super) links: Slab<Link>,
-    pub(super) up: HashMap<NodeId, usize>,
-    pub(super) contacts: Contacts,
-    pub(super) resolver: Resolver,
-    pub(super) complaints: Complaints,
-    pub(super) packer: Packer,
-    /// With something to send.
+    /// The listener's token; those of the connections count down from it.
+    top: usize,
+    identity: SharedIdentity,
+    listener: Option<TcpListener>,
+    pub(super) connections: Connections,
+    pub(super) neighbours: Neighbours,
+    packer: Packer,
+    /// Keys of connections with something to send.
     dirty: Vec<usize>,
-    /// With something left to read.
-    pub(super) unfinished: Vec<usize>,
-    /// Whose sending failed.
-    pub(super) broken: Vec<usize>,
+    /// Keys of connections with something left to read.
+    unfinished: Vec<usize>,
+    /// Keys of connections whose sending failed.
+    broken: Vec<usize>,
     ticked: Option<Instant>,
 }
 
@@ -139,16 +133,11 @@ impl Links {
         });
         let me = options.identity.now().node;
         Ok(Self {
-            registry,
             top: top.0,
-            me,
             identity: options.identity,
             listener: listener.transpose()?,
-            links: Slab::new(),
-            up: HashMap::new(),
-            contacts: Contacts::new(me, u64::from_le_bytes(random())),
-            resolver: Resolver::new(),
-            complaints: Complaints::default(),
+            connections: Connections::new(registry, Token(top.0 - 1), me),
+            neighbours: Neighbours::new(me),
             packer: Packer::new(options.packing)?,
             dirty: Vec::new(),
             unfinished: Vec::new(),
@@ -180,18 +169,18 @@ impl Links {
 
     /// Calls `address`, now and whenever the link is lost.
     pub fn dial(&mut self, address: &str, now: Instant) {
-        self.contacts.dial(address, now);
+        self.neighbours.dial(address, now);
     }
 
     /// Keeps a link to a node, at `address`.
     pub fn know(&mut self, node: NodeId, address: &str, now: Instant) {
-        self.contacts.know(node, address, now);
+        self.neighbours.know(node, address, now);
     }
 
     /// Ends the link to a node, which is not called any more.
     pub fn forget(&mut self, node: NodeId, now: Instant, hear: &mut Hear) {
-        self.contacts.forget(node);
-        if let Some(&key) = self.up.get(&node) {
+        self.neighbours.forget(node);
+        if let Some(key) = self.connections.link_to(node) {
             self.end(key, End::Forgotten, now, hear);
         }
     }
@@ -203,11 +192,12 @@ impl Links {
             return;
         }
         self.identity.set_store(store);
-        let is_strange = |key: &usize| {
-            let peer = self.links.get(*key).and_then(Link::peer);
-            peer.and_then(|peer| peer.store).is_some_and(|theirs| theirs != store)
+        let is_strange = |link: &Link| {
+            let theirs = link.peer().and_then(|peer| peer.store);
+            theirs.is_some_and(|theirs| theirs != store)
         };
-        let strange: Vec<usize> = self.up.values().copied().filter(is_strange).collect();
+        let strange: Vec<usize> =
+            self.connections.links().filter(|(_, _, link)| is_strange(link)).map(|(_, key, _)| key).collect();
         for key in strange {
             self.end(key, End::Forgotten, now, hear);
         }
@@ -220,8 +210,8 @@ impl Links {
 
     /// Sends a message to a node with the next `flush`; false if it was dropped, because there is no link or no room.
     pub fn send(&mut self, to: NodeId, message: &PeerMessage) -> bool {
-        let Some(&key) = self.up.get(&to) else { return false };
-        let link = &mut self.links[key];
+        let Some(key) = self.connections.link_to(to) else { return false };
+        let Some(link) = self.connections.get_mut(key) else { return false };
         if !link.out.push(message) {
             return false;
         }
@@ -236,7 +226,7 @@ impl Links {
     /// Sends what was given to `send`: one write for each node.
     pub fn flush(&mut self, now: Instant) {
         while let Some(key) = self.dirty.pop() {
-            let Some(link) = self.links.get_mut(key) else { continue };
+            let Some(link) = self.connections.get_mut(key) else { continue };
             link.dirty = false;
             if let Err(e) = link.flush(&mut self.packer, now) {
                 link.failed = Some(e);
@@ -254,7 +244,7 @@ impl Links {
     /// Goes on with what was left so that others had their turn, and calls the contacts that are due.
     pub fn resume(&mut self, now: Instant, hear: &mut Hear) {
         for key in std::mem::take(&mut self.broken) {
-            if let Some(e) = self.links.get_mut(key).and_then(|link| link.failed.take()) {
+            if let Some(e) = self.connections.get_mut(key).and_then(|link| link.failed.take()) {
                 self.end(key, End::Failed(e), now, hear);
             }
         }
@@ -270,8 +260,8 @@ impl Links {
             self.accept(now, true);
             return;
         }
-        let key = self.top - 1 - token.0;
-        let Some(link) = self.links.get_mut(key) else { return };
+        let key = self.connections.key_of(token);
+        let Some(link) = self.connections.get_mut(key) else { return };
         if event.is_writable() || event.is_error() {
             link.writable = true;
             if let Err(end) = self.write(key, event.is_error(), now) {
@@ -279,7 +269,7 @@ impl Links {
                 return;
             }
         }
-        let Some(link) = self.links.get_mut(key) else { return };
+        let Some(link) = self.connections.get_mut(key) else { return };
         if event.is_readable() || event.is_read_closed() {
             link.readable = true;
             link.hung_up |= event.is_read_closed();
@@ -295,7 +285,7 @@ impl Links {
         let slept = self.ticked.is_some_and(|ticked| now.saturating_duration_since(ticked) > TICK_LATE);
         self.ticked = Some(now);
         let mut ends = Vec::new();
-        for (key, link) in &mut self.links {
+        for (key, link) in self.connections.iter_mut() {
             if slept {
                 link.heard = now;
             }
@@ -322,37 +312,255 @@ impl Links {
     /// When `resume` has a call to make.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.contacts.next(|node| self.up.contains_key(&node))
+        self.neighbours.next_due(|node| self.connections.link_to(node).is_some())
     }
 
     /// The nodes that can be talked to.
     pub fn connected(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.up.keys().copied()
+        self.connections.nodes()
     }
 
     /// Whether a node can be talked to.
     #[must_use]
     pub fn is_up(&self, node: NodeId) -> bool {
-        self.up.contains_key(&node)
+        self.connections.link_to(node).is_some()
     }
 
     /// Figures of the links that are up.
     #[must_use]
     pub fn stats(&self) -> Vec<LinkStats> {
-        let figures = |(&node, &key): (&NodeId, &usize)| {
-            let link = &self.links[key];
-            LinkStats {
-                node,
-                address: link.address,
-                called: link.contact.is_some(),
-                waiting_bytes: link.out.waiting(),
-                sent_bytes: link.sent_bytes,
-                received_bytes: link.received_bytes,
-                sent_messages: link.sent_messages,
-                received_messages: link.received_messages,
-                dropped_messages: link.out.dropped,
-            }
+        let figures = |(node, _, link): (NodeId, usize, &Link)| LinkStats {
+            node,
+            address: link.address,
+            called: link.contact.is_some(),
+            waiting_bytes: link.out.waiting(),
+            sent_bytes: link.sent_bytes,
+            received_bytes: link.received_bytes,
+            sent_messages: link.sent_messages,
+            received_messages: link.received_messages,
+            dropped_messages: link.out.dropped,
         };
-        self.up.iter().map(figures).collect()
+        self.connections.links().map(figures).collect()
+    }
+
+    fn accept(&mut self, now: Instant, announced: bool) {
+        loop {
+            let Some(listener) = &self.listener else { return };
+            match listener.accept() {
+                Ok((stream, address)) => {
+                    // A caller beyond the limit is not told: it tries again.
+                    if self.connections.shaking() < HANDSHAKES_MAX && !self.connections.is_full() {
+                        let state = State::Shaking(Box::new(Handshake::accept(self.identity.now(), random())));
+                        let stream = Stream::plain(stream.into());
+                        let opened = self.connections.open(stream, address, None, state, OutQueue::default(), now);
+                        opened.unwrap_or_else(|e| log::warn!("cannot serve the node at {address}: {e}"));
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => {
+                    if announced {
+                        log::warn!("cannot accept a connection of a node: {e}");
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Makes the calls that are due.
+    fn call_due(&mut self, now: Instant) {
+        for call in self.neighbours.due(now, |node| self.connections.link_to(node).is_some()) {
+            if let Err(why) = self.call(&call, now) {
+                self.neighbours.failed(&call, &why, now);
+            }
+        }
+    }
+
+    fn call(&mut self, call: &Call, now: Instant) -> Result<(), String> {
+        let address = call.address.clone()?;
+        if self.connections.is_full() {
+            return Err("too many connections".to_owned());
+        }
+        let stream = Stream::begin_connect(address).map_err(|e| e.to_string())?;
+        let mut out = OutQueue::default();
+        let handshake = Handshake::dial(self.identity.now(), Purpose::Link, call.expected, random(), out.plain());
+        let state = State::Shaking(Box::new(handshake));
+        self.connections.open(stream, address, Some(call.contact), state, out, now).map_err(|e| e.to_string())
+    }
+
+    /// The socket of a connection takes bytes, or its call has come to something.
+    fn write(&mut self, key: usize, failed: bool, now: Instant) -> Result<(), End> {
+        let Some(link) = self.connections.get_mut(key) else { return Ok(()) };
+        // Most events say that it can be written to: that costs no system call of its own.
+        if (failed || !link.connected)
+            && let Some(e) = link.stream.take_error().map_err(End::Failed)?
+        {
+            return Err(End::Failed(e));
+        }
+        if !link.connected {
+            link.connected = link.stream.is_connected().map_err(End::Failed)?;
+            if !link.connected {
+                link.writable = false;
+                return Ok(());
+            }
+        }
+        link.flush(&mut self.packer, now).map_err(End::Failed)
+    }
+
+    /// Reads what a node has sent and hands it on.
+    fn receive(&mut self, key: usize, now: Instant, hear: &mut Hear) {
+        let mut read = 0;
+        loop {
+            let Some(link) = self.connections.get_mut(key) else { return };
+            if !link.readable || !link.connected {
+                return;
+            }
+            if read >= PEER_READ_BYTES_SOFT {
+                self.unfinished.push(key);
+                return;
+            }
+            let end = match link.read(now) {
+                Ok(Read1::More(n)) => {
+                    read += n;
+                    self.understand(key, now, hear).err()
+                }
+                Ok(Read1::Drained) => None,
+                Ok(Read1::Closed) => Some(End::Closed),
+                Err(end) => Some(end),
+            };
+            if let Some(end) = end {
+                self.end(key, end, now, hear);
+                return;
+            }
+        }
+    }
+
+    fn understand(&mut self, key: usize, now: Instant, hear: &mut Hear) -> Result<(), End> {
+        while let Some(link) = self.connections.get_mut(key)
+            && let State::Shaking(handshake) = &mut link.state
+        {
+            let (used, step) = handshake.advance(link.input.ready(), link.out.plain());
+            link.input.consume(used);
+            if !matches!(step, Step::Proven(_)) {
+                link.flush(&mut self.packer, now).map_err(End::Failed)?;
+            }
+            match step {
+                Step::Wait => return Ok(()),
+                Step::Garbage => return Err(End::Garbage("not a node's handshake")),
+                Step::Refuse(refusal) => return Err(End::Refuse(refusal)),
+                Step::Refused(refusal) => return Err(End::Refused(refusal)),
+                Step::Proven(peer) if peer.purpose == Purpose::Snapshot => {
+                    return self.hand_over(key, &peer, now, hear);
+                }
+                Step::Proven(peer) | Step::Welcome(peer) => self.admit(key, peer, now, hear)?,
+            }
+        }
+        let Some(link) = self.connections.get_mut(key) else { return Ok(()) };
+        let State::Up(peer) = &link.state else { return Ok(()) };
+        let node = peer.node;
+        let (mut count, mut unknown) = (0, None);
+        // One that cannot be understood is dropped: the others are not of the same shard, and links are for all of them.
+        let mut deliver = |message: Result<PeerMessage, &'static str>| match message {
+            Ok(message) => {
+                count += 1;
+                hear(LinkEvent::Message(node, message));
+            }
+            Err(why) => unknown = Some(why),
+        };
+        while let Some(frame) = frame::first(link.input.ready()).map_err(End::Garbage)? {
+            let bytes = frame.bytes();
+            let unpacked = frame.packed.then(|| self.packer.unpack(frame.payload)).transpose().map_err(End::Garbage)?;
+            let payload = unpacked.as_deref().unwrap_or(frame.payload);
+            if frame.is_piece {
+                let whole = link.pieces.add(payload, PEER_FRAME_BYTES_MAX).map_err(End::Garbage)?;
+                whole.iter().for_each(|whole| deliver(PeerMessage::decode_shared(whole)));
+            } else {
+                for message in messages(payload) {
+                    deliver(PeerMessage::decode(message.map_err(End::Garbage)?));
+                }
+            }
+            link.input.consume(bytes);
+        }
+        link.received_messages += count;
+        if let Some(why) = unknown {
+            let about = link.address.ip().to_string();
+            self.neighbours.complain(
+                &about,
+                Complaint::Garbage,
+                &format!("a message of node {node} is dropped: {why}"),
+            );
+        }
+        Ok(())
+    }
+
+    /// A connection becomes the link to its node, unless another one is to stay.
+    fn admit(&mut self, key: usize, peer: Peer, now: Instant, hear: &mut Hear) -> Result<(), End> {
+        let rival = self.connections.rival(key, &peer, now);
+        if let Ok(Some(old)) = rival {
+            self.end(old, End::Replaced, now, hear);
+        }
+        let Some(link) = self.connections.get_mut(key) else { return Ok(()) };
+        if let Err(refusal) = rival {
+            refuse(&refusal, link.out.plain());
+            link.flush(&mut self.packer, now).map_err(End::Failed)?;
+            return Err(End::Refuse(refusal));
+        }
+        let here = link.stream.local_addr().map(|local| local.ip());
+        if link.address.ip().is_loopback() || here.is_ok_and(|here| here == link.address.ip()) {
+            link.out.near();
+        }
+        if link.contact.is_none() {
+            welcome(link.out.plain());
+            link.flush(&mut self.packer, now).map_err(End::Failed)?;
+        }
+        self.neighbours.answered(link.contact, link.address.ip(), peer.node);
+        if peer.version >= PIECES_SINCE {
+            link.out.take_pieces();
+        }
+        let Peer { node, store, version, ref hello, .. } = peer;
+        let up = LinkEvent::Up { node, store, version, hello: hello.clone(), address: link.address };
+        self.connections.set_up(key, peer);
+        hear(up);
+        Ok(())
+    }
+
+    /// Gives a connection for a snapshot to the snapshot receiver.
+    fn hand_over(&mut self, key: usize, peer: &Peer, now: Instant, hear: &mut Hear) -> Result<(), End> {
+        let Some(link) = self.connections.get_mut(key) else { return Ok(()) };
+        if !link.input.ready().is_empty() {
+            return Err(End::Garbage("bytes before the welcome"));
+        }
+        welcome(link.out.plain());
+        link.flush(&mut self.packer, now).map_err(End::Failed)?;
+        if link.out.waiting() > 0 {
+            return Err(End::Silent);
+        }
+        let Some(Link { stream, .. }) = self.connections.close(key) else { return Ok(()) };
+        match stream.set_nonblocking(false) {
+            Ok(()) => hear(LinkEvent::Snapshot { node: peer.node, stream }),
+            Err(e) => log::warn!("cannot take the snapshot of node {}: {e}", peer.node),
+        }
+        Ok(())
+    }
+
+    /// Ends a connection.
+    fn end(&mut self, key: usize, end: End, now: Instant, hear: &mut Hear) {
+        let Some(link) = self.connections.close(key) else { return };
+        let met = match &link.state {
+            State::Up(peer) => Some(peer.node),
+            State::Shaking(handshake) => handshake.peer().map(|peer| peer.node),
+        };
+        let was_up = link.peer().is_some();
+        let ended = Ended { contact: link.contact, address: link.address, met, was_up, end: &end };
+        let about = self.neighbours.ended(&ended, now);
+        if let End::Refuse(refusal) | End::Refused(refusal) = &end
+            && refusal.kind == RefusalKind::Store
+        {
+            hear(LinkEvent::Stranger { about, why: refusal.text.clone() });
+        }
+        if let Some(node) = met.filter(|_| was_up) {
+            hear(LinkEvent::Down(node));
+        }
     }
 }

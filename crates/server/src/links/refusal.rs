@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+/// What to do about two stores that meet.
+pub(crate) const ONE_STORE: &str = "two stores were made where one was meant (only one node is told `--init`, or `ctl \
+    init` once): stop the nodes of the one that is to go, and start them again with --join and an empty data directory";
+
 /// Longest text of a refusal, in bytes.
 const TEXT_BYTES_MAX: usize = 512;
 

@@ -184,12 +184,14 @@ fn one_connection_stays_however_many_call() {
             world.links(node).know(NodeId(id), &addresses[other], now);
         }
     }
-    let whole = |world: &World| world.nodes.iter().flatten().all(|links| links.up.len() == 2 && links.links.len() == 2);
+    let whole = |world: &World| {
+        world.nodes.iter().flatten().all(|links| links.connected().count() == 2 && links.connections.len() == 2)
+    };
     world.until("all are connected", whole);
     world.skip(Duration::from_secs(2));
     world.until("all are still connected", whole);
     for &node in &nodes {
-        let me = world.links(node).me;
+        let me = world.links(node).identity().now().node;
         assert!(world.links(node).stats().iter().all(|link| link.called == (me < link.node)), "the lower has called");
         let others = nodes.iter().zip([5, 1, 9]).filter(|(other, _)| **other != node).map(|(_, id)| NodeId(id));
         for other in others.collect::<Vec<_>>() {
@@ -214,10 +216,10 @@ fn who_must_not_talk_does_not_and_it_is_said_once() {
         world.dial(a, b);
         world.until("it has failed several times", |world| {
             let links = world.nodes[a].as_ref().unwrap();
-            links.contacts.get(0).unwrap().failures >= 3
+            links.neighbours.failures().unwrap() >= 3
         });
         for node in [a, b] {
-            let complaints: Vec<_> = world.links(node).complaints.all().collect();
+            let complaints: Vec<_> = world.links(node).neighbours.complaints().collect();
             assert_eq!(complaints, [complaints::Complaint::Refusal(kind)]);
             // Of another store the operator is told.
             let told = |event: &LinkEvent| kind == RefusalKind::Store && matches!(event, LinkEvent::Stranger { .. });
@@ -231,8 +233,8 @@ fn a_node_does_not_talk_to_itself() {
     let mut world = World::new();
     let a = world.start(identity(1));
     world.dial(a, a);
-    world.until("it knows", |world| world.nodes[a].as_ref().unwrap().contacts.get(0).is_none());
-    world.until("both ends are gone", |world| world.nodes[a].as_ref().unwrap().links.is_empty());
+    world.until("it knows", |world| world.nodes[a].as_ref().unwrap().neighbours.failures().is_none());
+    world.until("both ends are gone", |world| world.nodes[a].as_ref().unwrap().connections.len() == 0);
     assert!(world.heard[a].is_empty());
 }
 
@@ -243,8 +245,7 @@ fn a_second_process_of_a_node_waits_until_the_first_is_gone() {
     world.dial(first, a);
     world.until("the first is in", |world| world.is_up(a, 2));
     world.dial(second, a);
-    world
-        .until("the second fails", |world| world.nodes[second].as_ref().unwrap().contacts.get(0).unwrap().failures > 1);
+    world.until("the second fails", |world| world.nodes[second].as_ref().unwrap().neighbours.failures().unwrap() > 1);
     assert!(world.is_up(first, 1) && !world.is_up(second, 1));
     world.nodes[first] = None;
     world.until("the second is in", |world| world.is_up(second, 1) && world.is_up(a, 2));
@@ -263,7 +264,7 @@ fn a_node_that_comes_back_is_found_again() {
     world.nodes[b] = None;
     world.until("it is missed", |world| !world.is_up(a, 2));
     assert!(!world.links(a).send(NodeId(2), &asked(1)));
-    world.until("it is called", |world| world.nodes[a].as_ref().unwrap().contacts.get(0).unwrap().failures > 2);
+    world.until("it is called", |world| world.nodes[a].as_ref().unwrap().neighbours.failures().unwrap() > 2);
     let b = world.start_at(identity(2), address.parse().unwrap());
     world.until("they meet again", |world| world.is_up(a, 2) && world.is_up(b, 1));
     let now = world.now();
@@ -334,9 +335,9 @@ fn garbage_does_no_harm() {
     // One that begins well and then says nothing does not stay.
     let mut slow = TcpStream::connect(&address).unwrap();
     slow.write_all(&greeting[..cut]).unwrap();
-    world.until("it is there", |world| world.nodes[a].as_ref().unwrap().links.len() == 2);
+    world.until("it is there", |world| world.nodes[a].as_ref().unwrap().connections.len() == 2);
     world.skip(Duration::from_millis(3500));
-    assert_eq!(world.links(a).links.len(), 1);
+    assert_eq!(world.links(a).connections.len(), 1);
     // One that knows the secret and then talks nonsense.
     for nonsense in [&[0xFF; 64][..], &[0, 0, 0, 0, 1, 0, 0, 0, 0, 7]] {
         let mut caller = stranger(&mut world, a, identity(3), Purpose::Link).unwrap();

@@ -9,11 +9,12 @@ use crate::mailbox::{Mailbox, WorkerMessage};
 use crate::os::{TICK, now_ms, spawn_critical};
 use node::Config;
 use node::stats::Stats;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use replica::{Log, LogStore, LogWrite, Result};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a `nosync` write may stay in the operating system's memory only.
@@ -183,7 +184,7 @@ impl LogThreads {
     pub(crate) fn stop(&self) {
         self.shared.queue().stopped = true;
         self.shared.changed.notify_all();
-        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for thread in self.threads.lock().drain(..) {
             if thread.join().is_err() {
                 log::error!("a log thread has panicked");
             }
@@ -196,7 +197,7 @@ impl LogThreads {
 
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     fn send(&self, task: Task) {
@@ -235,7 +236,7 @@ impl Shared {
             if !queue.writing && queue.stopped {
                 return None;
             }
-            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut queue);
         }
     }
 
@@ -266,7 +267,7 @@ impl Shared {
 
     /// Tells what became of a group, once all before it have been told.
     fn tell(&self, number: u64, outcomes: Vec<(Back, Result<()>)>) {
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut done = self.done.lock();
         let mut next = done.next;
         done.waiting.insert(number, outcomes);
         while let Some(entry) = done.waiting.first_entry().filter(|entry| *entry.key() == next) {

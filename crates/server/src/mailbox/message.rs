@@ -1,5 +1,6 @@
 //! What a worker is told, and what its messages carry.
 
+use super::queue::Queue;
 use crate::net::Stream;
 use node::director::{NodeReport, StorePicture};
 use node::peer::PeerMessage;
@@ -13,6 +14,9 @@ use vocab::{NodeId, ReplicaId, ShardId};
 
 /// The worker of a ticket whose answer is for a caller in this process.
 pub(crate) const EMBEDDED: u32 = u32::MAX;
+
+/// The mailbox of a thread with an event loop; a worker's, unless another message is named.
+pub(crate) type Mailbox<T = WorkerMessage> = Queue<T, mio::Waker>;
 
 /// A write on its way to the worker that owns its shard.
 pub(crate) struct Submission {

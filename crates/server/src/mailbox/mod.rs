@@ -2,8 +2,10 @@
 
 mod message;
 mod queue;
+#[cfg(test)]
+mod shuttle_tests;
 
+use crate::sync;
 pub(crate) use message::{
-    EMBEDDED, Forked, Opened, ShardSnapshot, Submission, WaitingClient, WorkerMessage, WriteBarrier,
+    EMBEDDED, Forked, Mailbox, Opened, ShardSnapshot, Submission, WaitingClient, WorkerMessage, WriteBarrier,
 };
-pub(crate) use queue::Mailbox;

@@ -1,21 +1,33 @@
 //! A mailbox: a queue with one wake-up for many messages.
 //!
 //! Its senders bound its length: each has a bounded number of requests, log writes or transfers under way.
+//!
+//! Invariant: while a message is in the queue and its thread does not run, the thread has been woken.
 
-use super::message::WorkerMessage;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use super::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
+use std::sync::Arc;
+
+/// Wakes the thread that takes the messages.
+pub(crate) trait Wake {
+    fn wake(&self) -> std::io::Result<()>;
+}
+
+impl Wake for mio::Waker {
+    fn wake(&self) -> std::io::Result<()> {
+        self.wake()
+    }
+}
 
 /// The mailbox of a worker, or of another thread with an event loop.
-pub(crate) struct Mailbox<T = WorkerMessage> {
+pub(crate) struct Queue<T, W> {
     messages: Mutex<Vec<T>>,
-    waker: mio::Waker,
+    waker: W,
     /// The thread has been woken and has not taken its messages yet.
     armed: AtomicBool,
 }
 
-impl<T> Mailbox<T> {
-    pub(crate) fn new(waker: mio::Waker) -> Arc<Self> {
+impl<T, W: Wake> Queue<T, W> {
+    pub(crate) fn new(waker: W) -> Arc<Self> {
         Arc::new(Self { messages: Mutex::new(Vec::new()), waker, armed: AtomicBool::new(false) })
     }
 
@@ -48,11 +60,12 @@ impl<T> Mailbox<T> {
     /// Takes all messages; `into` must be empty.
     pub(crate) fn take(&self, into: &mut Vec<T>) {
         debug_assert!(into.is_empty());
+        // Before the messages are taken: one that comes after them wakes the thread again.
         self.armed.store(false, Ordering::Release);
         std::mem::swap(&mut *self.lock(), into);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<T>> {
-        self.messages.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<T>> {
+        self.messages.lock()
     }
 }

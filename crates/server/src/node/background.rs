@@ -100,7 +100,7 @@ fn flush(store: &NodeShared, view: &ShardView) -> bool {
     match flushed {
         Ok(()) => {
             store.background.flushes.fetch_add(1, Ordering::Relaxed);
-            store.tell_owner(view.id(), WorkerMessage::Flushed(view.id()));
+            store.mailboxes.tell_owner(view.id(), WorkerMessage::Flushed(view.id()));
             true
         }
         Err(e) => {
@@ -146,7 +146,7 @@ fn delete_log_files(store: &NodeShared) {
     match store.log.purge() {
         Ok(shards) => {
             for shard in shards {
-                store.tell_owner(shard, WorkerMessage::Seal(shard));
+                store.mailboxes.tell_owner(shard, WorkerMessage::Seal(shard));
             }
         }
         Err(e) => log::error!("old log files cannot be deleted: {e}"),

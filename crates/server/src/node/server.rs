@@ -76,14 +76,14 @@ impl Server {
             .map(|poll| Waker::new(poll.registry(), Worker::MAIL).map(Mailbox::new))
             .collect::<io::Result<Vec<_>>>()
             .map_err(|e| e.to_string())?;
-        if store.mailboxes.set(mailboxes.clone()).is_err() {
+        if !store.mailboxes.set(mailboxes.clone()) {
             return Err("the store is running already".to_owned());
         }
         // Of a node that is a store by itself: what the metadata group has applied and the file does not hold yet.
         let newest = opened.iter().find_map(|opened| opened.shard.map().cloned()).filter(|_| store.is_alone());
         if let Some(newest) = newest.filter(|map| store.known().map.as_ref().is_none_or(|old| old.epoch < map.epoch)) {
             store.dir.keep_map(&newest)?;
-            store.directory.set_map(newest);
+            store.routing.set_map(newest);
         }
         let map = store.known().map.clone();
         if let Some(map) = &map {
@@ -96,7 +96,7 @@ impl Server {
         }
         let now = store.moment();
         for opened in opened {
-            let owner = store.owner_of(opened.shard.view().id().0 as usize);
+            let owner = store.mailboxes.owner_of(opened.shard.view().id());
             cores[owner].adopt(opened.shard, opened.fresh, now);
         }
         let mut listener = listener;
@@ -156,6 +156,11 @@ impl Server {
         Caller::new(self.store.clone())
     }
 
+    #[cfg(test)]
+    pub(crate) fn store(&self) -> &Arc<NodeShared> {
+        &self.store
+    }
+
     /// Bytes of files: trees and log.
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
@@ -177,7 +182,7 @@ impl Server {
 
     /// Stops: no new requests, what is under way is finished, the log is fsynced.
     pub fn stop(self) {
-        self.store.wake_all_with(|| WorkerMessage::Stop);
+        self.store.mailboxes.tell_all(|| WorkerMessage::Stop);
         for worker in self.workers {
             if worker.join().is_err() {
                 log::error!("a worker has panicked");

@@ -1,8 +1,8 @@
 //! How much processor time the machine has to spare: helper threads and busy-polling pay only where it has some.
 
+use parking_lot::Mutex;
 use std::fs::read_to_string;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two samples. The system counts in ticks of 10 ms.
@@ -71,7 +71,7 @@ impl SpareProcessors {
 
     /// Measures, if the last time is long enough ago.
     pub(crate) fn tick(&self) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         let Some(before) = *last else { return };
         if before.at.elapsed() < SAMPLE_EVERY {
             return;

@@ -2,4 +2,4 @@
 
 mod rpc;
 
-pub(crate) use rpc::{call_each_leader, call_leader, call_leaders, call_node, serve_call};
+pub(crate) use rpc::{LEADER_WITHIN, call_each_leader, call_leader, call_leaders, call_node, serve_call};

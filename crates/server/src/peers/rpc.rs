@@ -11,68 +11,85 @@ use vocab::{NodeId, ShardId};
 
 /// How long one node may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// How long a leader is looked for.
-const LEADER_WITHIN: Duration = Duration::from_secs(4);
+/// How long a leader is looked for, if the answer needs it.
+pub(crate) const LEADER_WITHIN: Duration = Duration::from_secs(4);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Runs a command on the leader of a shard, wherever that is; answers its reply, one RESP3 frame. Waits: for threads
-/// of the pool.
-pub(crate) fn call_leader(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> Result<Vec<u8>, String> {
-    let until = Instant::now() + LEADER_WITHIN;
-    loop {
-        let leader = store.leader_of(shard);
-        let outcome = match leader {
-            Some(node) if node == store.node() => Ok((store.peer_command)(store, shard, args)),
-            Some(node) => call_node(store, node, shard, args),
-            None => Err(format!("CLUSTERDOWN shard {shard} has no leader that is known")),
-        };
-        match outcome {
-            Ok(reply) if !is_redirection(&reply) => return Ok(reply),
-            Ok(_) | Err(_) if Instant::now() < until => std::thread::sleep(PAUSE),
-            Ok(_) => return Err(format!("CLUSTERDOWN shard {shard} has no leader that stays")),
-            Err(e) => return Err(e),
-        }
-    }
+/// The reply of a leader, one RESP3 frame; the error is the text of a reply.
+pub(crate) type LeaderAnswer = Result<Vec<u8>, String>;
+
+/// Runs a command on the leader of a shard, on whichever node it is; answers its reply, one RESP3 frame. Waits: for
+/// threads of the pool.
+pub(crate) fn call_leader(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> LeaderAnswer {
+    let answer = call_each_leader(store, &[shard], &[args.to_vec()], LEADER_WITHIN).pop();
+    answer.unwrap_or_else(|| Err("ERR no leader was asked".to_owned()))
 }
 
-/// Runs a command on the leaders of several shards at once; the answers are in the order of the shards.
-pub(crate) fn call_leaders(
-    store: &Arc<NodeShared>,
-    shards: &[ShardId],
-    args: &[&[u8]],
-) -> Vec<Result<Vec<u8>, String>> {
-    call_each_leader(store, shards, &vec![args.to_vec(); shards.len()])
+/// Runs a command on the leaders of several shards, all at the same time; the answers are in the order of the shards.
+pub(crate) fn call_leaders(store: &Arc<NodeShared>, shards: &[ShardId], args: &[&[u8]]) -> Vec<LeaderAnswer> {
+    call_each_leader(store, shards, &vec![args.to_vec(); shards.len()], LEADER_WITHIN)
 }
 
-/// The same with a command of its own for each.
+/// The same with a command of its own for each. A leader that is not known, or is another one, is looked for during
+/// `look_for`; the others do not wait for that.
 pub(crate) fn call_each_leader(
     store: &Arc<NodeShared>,
     shards: &[ShardId],
     commands: &[Vec<&[u8]>],
-) -> Vec<Result<Vec<u8>, String>> {
-    let asked: Vec<_> = shards.iter().zip(commands).map(|(shard, args)| ask(store, *shard, args)).collect();
-    let until = Instant::now() + ANSWER_WITHIN;
-    let take = |((asked, shard), args): ((Option<PendingCall>, &ShardId), &Vec<&[u8]>)| {
-        let first = asked.and_then(|asked| store.calls.wait(&asked, until));
-        match first {
-            Some(reply) if !is_redirection(&reply) => Ok(reply),
-            // The leader was another, or did not answer.
-            _ => call_leader(store, *shard, args),
+    look_for: Duration,
+) -> Vec<LeaderAnswer> {
+    let until = Instant::now() + look_for;
+    let mut answers: Vec<Option<LeaderAnswer>> = vec![None; shards.len()];
+    loop {
+        let left = (0..shards.len()).filter(|i| !matches!(answers[*i], Some(Ok(_))));
+        let asked: Vec<(usize, Asked)> = left.map(|i| (i, Asked::begin(store, shards[i], &commands[i]))).collect();
+        let answer_until = Instant::now() + ANSWER_WITHIN;
+        for (i, asked) in asked {
+            answers[i] = Some(asked.end(store, shards[i], &commands[i], answer_until));
         }
-    };
-    asked.into_iter().zip(shards).zip(commands).map(take).collect()
+        if answers.iter().all(|answer| matches!(answer, Some(Ok(_)))) || Instant::now() >= until {
+            return answers.into_iter().flatten().collect();
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
-fn ask(store: &NodeShared, shard: ShardId, args: &[&[u8]]) -> Option<PendingCall> {
-    let leader = store.leader_of(shard)?;
-    (leader != store.node()).then(|| send_call(store, leader, shard, args))
+/// One try to run a command on a shard's leader.
+enum Asked {
+    /// This node leads: it runs the command when the others have been asked.
+    Here,
+    There(NodeId, PendingCall),
+    Nowhere,
+}
+
+impl Asked {
+    fn begin(store: &NodeShared, shard: ShardId, args: &[&[u8]]) -> Self {
+        match store.leader_of(shard) {
+            Some(node) if node == store.node() => Self::Here,
+            Some(node) => Self::There(node, send_call(store, node, shard, args)),
+            None => Self::Nowhere,
+        }
+    }
+
+    /// The reply of the leader. A node that does not lead the shard is an error.
+    fn end(self, store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]], until: Instant) -> LeaderAnswer {
+        let reply = match self {
+            Self::Here => (store.peer_command)(store, shard, args),
+            Self::There(node, call) => store.calls.wait(&call, until).ok_or_else(|| no_answer(node, shard))?,
+            Self::Nowhere => return Err(format!("CLUSTERDOWN shard {shard} has no leader that is known")),
+        };
+        if is_redirection(&reply) {
+            return Err(format!("CLUSTERDOWN shard {shard} has no leader that stays"));
+        }
+        Ok(reply)
+    }
 }
 
 fn send_call(store: &NodeShared, node: NodeId, shard: ShardId, args: &[&[u8]]) -> PendingCall {
     let call = store.calls.begin();
     let command = EncodedCommand::new(args).into_bytes();
-    store.tell_links_worker(WorkerMessage::Post(node, PeerMessage::Call { id: call.id, shard, command }));
+    store.mailboxes.tell_links_worker(WorkerMessage::Post(node, PeerMessage::Call { id: call.id, shard, command }));
     call
 }
 
@@ -80,7 +97,11 @@ fn send_call(store: &NodeShared, node: NodeId, shard: ShardId, args: &[&[u8]]) -
 pub(crate) fn call_node(store: &NodeShared, node: NodeId, shard: ShardId, args: &[&[u8]]) -> Result<Vec<u8>, String> {
     let asked = send_call(store, node, shard, args);
     let answer = store.calls.wait(&asked, Instant::now() + ANSWER_WITHIN);
-    answer.ok_or_else(|| format!("CLUSTERDOWN node {node} does not answer for shard {shard}"))
+    answer.ok_or_else(|| no_answer(node, shard))
+}
+
+fn no_answer(node: NodeId, shard: ShardId) -> String {
+    format!("CLUSTERDOWN node {node} does not answer for shard {shard}")
 }
 
 /// Runs a command of another node.
@@ -92,7 +113,7 @@ pub(crate) fn serve_call(store: &Arc<NodeShared>, from: NodeId, id: u64, shard: 
             Ok(command) => (of_job.peer_command)(&of_job, shard, &command.args()),
             Err(detail) => error(detail),
         };
-        of_job.tell_links_worker(WorkerMessage::Post(from, PeerMessage::Answer { id, reply }));
+        of_job.mailboxes.tell_links_worker(WorkerMessage::Post(from, PeerMessage::Answer { id, reply }));
     }));
 }
 
@@ -104,4 +125,81 @@ fn error(text: &str) -> Vec<u8> {
     let mut reply = Reply::new(Proto::Resp3);
     reply.error(&format!("ERR {text}"));
     reply.buf
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::testing::IdleNode;
+    use cluster::{Map, NodeInfo};
+    use vocab::StoreId;
+
+    const THERE: NodeId = NodeId(99);
+    const SHARDS: [ShardId; 3] = [ShardId(1), ShardId(2), ShardId(3)];
+
+    /// A node that knows another one as the leader of these shards.
+    fn node(led_there: &[ShardId]) -> IdleNode {
+        let node = IdleNode::open();
+        let other = NodeInfo { id: THERE, ..node.store.node_info() };
+        let map = Map::initial(StoreId(1), &[node.store.node_info(), other], 3, 2).unwrap();
+        node.store.routing.set_map(Arc::new(map));
+        for shard in led_there {
+            assert!(node.store.known().place(shard.0 as usize).unwrap().leader.learn(Some(THERE), 1));
+        }
+        node
+    }
+
+    /// The calls that go out, once there are so many: call, shard, command.
+    fn calls(node: &IdleNode, count: usize) -> Vec<(u64, ShardId, String)> {
+        let mut calls = Vec::new();
+        while calls.len() < count {
+            calls.extend(node.mail().into_iter().map(|message| match message {
+                WorkerMessage::Post(THERE, PeerMessage::Call { id, shard, command }) => {
+                    let command = EncodedCommand::decode(command).unwrap();
+                    (id, shard, String::from_utf8_lossy(&command.args().concat()).into_owned())
+                }
+                _ => panic!("nothing else is sent"),
+            }));
+            std::thread::yield_now();
+        }
+        calls
+    }
+
+    #[test]
+    fn all_leaders_are_asked_before_the_first_answers() {
+        let node = node(&SHARDS);
+        let store = node.store.clone();
+        let commands = vec![vec![&b"a"[..]], vec![b"b"], vec![b"c"]];
+        let asking = std::thread::spawn(move || call_each_leader(&store, &SHARDS, &commands, LEADER_WITHIN));
+        let asked = calls(&node, 3);
+        assert_eq!(
+            asked.iter().map(|(_, shard, word)| (*shard, &**word)).collect::<Vec<_>>(),
+            [(SHARDS[0], "a"), (SHARDS[1], "b"), (SHARDS[2], "c")]
+        );
+        // In another order; one does not lead any more and is asked again, alone.
+        node.store.calls.answered(asked[2].0, b"+C\r\n".to_vec());
+        node.store.calls.answered(asked[1].0, b"-MOVED 1 elsewhere:1\r\n".to_vec());
+        node.store.calls.answered(asked[0].0, b"+A\r\n".to_vec());
+        let again = calls(&node, 1);
+        assert_eq!((again[0].1, &*again[0].2), (SHARDS[1], "b"));
+        node.store.calls.answered(again[0].0, b"+B\r\n".to_vec());
+        let answers = asking.join().unwrap();
+        assert_eq!(answers, [b"+A\r\n", b"+B\r\n", b"+C\r\n"].map(|answer| Ok(answer.to_vec())));
+    }
+
+    #[test]
+    fn a_shard_without_a_leader_is_not_looked_for_where_its_answer_is_not_needed() {
+        let node = node(&[SHARDS[0], SHARDS[2]]);
+        let store = node.store.clone();
+        let commands = vec![vec![&b"a"[..]]; 3];
+        let asking = std::thread::spawn(move || call_each_leader(&store, &SHARDS, &commands, Duration::ZERO));
+        for (id, ..) in calls(&node, 2) {
+            node.store.calls.answered(id, b"+A\r\n".to_vec());
+        }
+        let answers = asking.join().unwrap();
+        assert_eq!(answers[0], Ok(b"+A\r\n".to_vec()));
+        assert_eq!(answers[1], Err("CLUSTERDOWN shard 2 has no leader that is known".to_owned()));
+        assert_eq!(answers[2], Ok(b"+A\r\n".to_vec()));
+    }
 }

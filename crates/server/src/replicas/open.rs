@@ -55,7 +55,7 @@ pub(crate) fn open_shards(store: &NodeShared) -> Result<Vec<Opened>, String> {
 /// Opens all replicas that the map gives this node, and tells the directory. One that is damaged is told of, and made
 /// anew from its peers when an operator says so; a node that has no peers does not start.
 fn open_replicas(store: &NodeShared, map: &Arc<Map>) -> Result<Vec<Opened>, String> {
-    store.directory.set_map(map.clone());
+    store.routing.set_map(map.clone());
     let plan = reconcile(map, store.node(), &local_replicas(store));
     remove_leftovers(store, &plan.remove)?;
     let (mut opened, mut failed) = (Vec::with_capacity(plan.open.len() + plan.begin.len()), None);
@@ -120,7 +120,7 @@ fn open_together(store: &NodeShared, map: &Map, given: &[Given], take: &mut dyn 
         }
     }
     let view = |((shard, me), one): &(Given, Opened)| (*shard, Some((*me, one.shard.view().clone())));
-    store.directory.set_views(opened.iter().map(view));
+    store.routing.set_views(opened.iter().map(view));
     opened.into_iter().for_each(|(given, one)| take(given, Ok(one)));
 }
 
@@ -276,7 +276,7 @@ fn step(store: &NodeShared, shard: &mut Shard, children: &mut Vec<Opened>) -> Re
         shard.forked(Ok(()));
         if let Some(child) = child {
             child.shard.view().begin_after(shard.view());
-            store.directory.set_view(task.child, Some((task.replica, child.shard.view().clone())));
+            store.routing.set_view(task.child, Some((task.replica, child.shard.view().clone())));
             children.push(child);
         }
     }

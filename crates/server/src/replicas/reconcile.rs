@@ -31,7 +31,7 @@ pub(crate) fn reconcile_thread(store: &Arc<NodeShared>) {
         }
         if Instant::now() >= report_at {
             report_at = Instant::now() + REPORT_EVERY;
-            store.tell_links_worker(WorkerMessage::Report(Box::new(reporter.next(store))));
+            store.mailboxes.tell_links_worker(WorkerMessage::Report(Box::new(reporter.next(store))));
         }
     }
 }
@@ -49,7 +49,7 @@ fn follow_map(store: &NodeShared) {
         return;
     }
     open_planned(store, &map, &plan, &mut |(shard, replica), opened| match opened {
-        Ok(opened) => store.tell_owner(shard, WorkerMessage::Adopt(Box::new(opened))),
+        Ok(opened) => store.mailboxes.tell_owner(shard, WorkerMessage::Adopt(Box::new(opened))),
         Err(why) => store.holdings.damaged(shard, replica, why),
     });
 }
@@ -67,12 +67,12 @@ fn lacks_some(store: &NodeShared) -> bool {
 fn close(store: &NodeShared, shard: ShardId, replica: ReplicaId) {
     let Some(view) = store.known().view(shard.0 as usize).cloned() else { return };
     log::info!("replica {replica} of shard {shard} is given up");
-    store.directory.set_view(shard, None);
+    store.routing.set_view(shard, None);
     if let Some(snapshots) = store.snapshots.get() {
         snapshots.cancel(shard);
     }
     let (sender, receiver) = sync_channel(1);
-    store.tell_owner(shard, WorkerMessage::Release(shard, sender));
+    store.mailboxes.tell_owner(shard, WorkerMessage::Release(shard, sender));
     while receiver.recv_timeout(REPORT_EVERY).is_err() {
         if store.is_stopping() {
             return;

@@ -45,11 +45,15 @@ pub(crate) fn fork_behind(store: &Arc<NodeShared>, task: SplitTask) {
             begun.elapsed().as_millis()
         );
         drop(task);
-        of_thread.tell_owner(parent, WorkerMessage::Forked(Box::new(Forked { parent, child, outcome, leads })));
+        of_thread
+            .mailboxes
+            .tell_owner(parent, WorkerMessage::Forked(Box::new(Forked { parent, child, outcome, leads })));
     });
     if let Err(e) = spawned {
         let outcome = Err(format!("no thread can be started: {e}"));
-        store.tell_owner(parent, WorkerMessage::Forked(Box::new(Forked { parent, child, outcome, leads: false })));
+        store
+            .mailboxes
+            .tell_owner(parent, WorkerMessage::Forked(Box::new(Forked { parent, child, outcome, leads: false })));
     }
 }
 

@@ -39,7 +39,7 @@ impl SnapshotHost for Host {
         let Ok(message) = wire::decode(&snapshot.message) else { return };
         let arrived = ArrivedSnapshot { point: SnapshotPoint::of(&message), message, rows: snapshot.ingested };
         let shard = snapshot.shard;
-        store.tell_owner(shard, WorkerMessage::SnapshotArrived(Box::new(ShardSnapshot { shard, arrived })));
+        store.mailboxes.tell_owner(shard, WorkerMessage::SnapshotArrived(Box::new(ShardSnapshot { shard, arrived })));
     }
 
     fn sent(&self, to: NodeId, shard: ShardId, replica: ReplicaId, outcome: Result<(), String>) {
@@ -101,7 +101,7 @@ pub(crate) fn send_snapshot(store: &Arc<NodeShared>, task: SnapshotTask) {
 }
 
 fn snapshot_done(store: &NodeShared, shard: ShardId, replica: ReplicaId, whole: bool) {
-    store.tell_owner(shard, WorkerMessage::SnapshotSent { shard, replica, whole });
+    store.mailboxes.tell_owner(shard, WorkerMessage::SnapshotSent { shard, replica, whole });
 }
 
 /// Another node wants to send a snapshot.

@@ -3,8 +3,8 @@
 use crate::snapshots::Snapshots;
 use cluster::{Map, STORE_SETTINGS, Settings, StoreSetting, setting_value};
 use node::Config;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use storage::SharedResources;
 
 const MB: u64 = 1_000_000;
@@ -24,7 +24,7 @@ impl AppliedSettings {
     /// Applies what the map sets for the whole store.
     pub(crate) fn apply(&self, map: &Map, targets: &SettingTargets<'_>) {
         targets.resources.set_purge_rate(Settings::of(map).purge_rate_mb * MB);
-        let mut applied = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut applied = self.0.lock();
         for setting in STORE_SETTINGS.iter().filter(|setting| setting.above.is_some()) {
             let value = setting_value(map, setting);
             let before = applied.insert(setting.name, value.clone());

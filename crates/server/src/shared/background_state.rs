@@ -1,8 +1,8 @@
 //! How background threads are woken, and what they have done.
 
 use super::shard_claims::ShardClaims;
+use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often each background thread looks for work without being woken.
@@ -28,7 +28,7 @@ pub(crate) struct BackgroundState {
 impl BackgroundState {
     /// There may be work.
     pub(crate) fn wake(&self) {
-        *self.wakes.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self.wakes.lock() += 1;
         self.changed.notify_all();
     }
 
@@ -40,12 +40,12 @@ impl BackgroundState {
     /// Waits until there was a wake-up since the `seen`-th, or for a pause after a look at so many trees; answers the
     /// number of wake-ups so far.
     pub(crate) fn wait(&self, seen: u64, trees: usize) -> u64 {
-        let wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wakes = self.wakes.lock();
         if *wakes != seen {
             return *wakes;
         }
         let pause = BACKGROUND_PAUSE + PAUSE_EACH * trees as u32;
-        let (wakes, _) = self.changed.wait_timeout(wakes, pause).unwrap_or_else(PoisonError::into_inner);
+        self.changed.wait_for(&mut wakes, pause);
         *wakes
     }
 }

@@ -1,8 +1,9 @@
 //! The shards that this node holds for backups: each is a snapshot as of the backup's moment, or on its way to one.
 
 use node::ShardView;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::Snapshot;
 use vocab::{ShardId, limits};
@@ -108,7 +109,7 @@ impl BackupHolds {
                 states.remove(&key);
                 return Err("TRYAGAIN the writes under way did not come to an end in time");
             }
-            states = self.changed.wait_timeout(states, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut states, left);
         }
     }
 
@@ -139,7 +140,7 @@ impl BackupHolds {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<BackupKey, State>> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+        self.states.lock()
     }
 }
 

@@ -1,9 +1,10 @@
 //! The callers in this process, and the answers on their way to them.
 
 use node::Ticket;
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use slab::Slab;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Answers that have arrived, one after the other in one buffer.
@@ -48,12 +49,9 @@ impl AnswerBox {
         while arrived.ends.is_empty() {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             match left {
-                None => arrived = self.changed.wait(arrived).unwrap_or_else(PoisonError::into_inner),
+                None => self.changed.wait(&mut arrived),
                 Some(Duration::ZERO) => return false,
-                Some(left) => {
-                    let waited = self.changed.wait_timeout(arrived, left);
-                    arrived = waited.unwrap_or_else(PoisonError::into_inner).0;
-                }
+                Some(left) => _ = self.changed.wait_for(&mut arrived, left),
             }
         }
         std::mem::swap(&mut *arrived, taken);
@@ -73,7 +71,7 @@ impl AnswerBox {
     }
 
     fn lock(&self) -> MutexGuard<'_, Answers> {
-        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
+        self.arrived.lock()
     }
 }
 
@@ -89,18 +87,18 @@ impl Callers {
     pub(crate) fn enter(&self) -> (usize, Arc<AnswerBox>) {
         let generation = self.generations.fetch_add(1, Ordering::Relaxed);
         let answers = Arc::new(AnswerBox { generation, ..AnswerBox::default() });
-        let id = self.boxes.write().unwrap_or_else(PoisonError::into_inner).insert(answers.clone());
+        let id = self.boxes.write().insert(answers.clone());
         (id, answers)
     }
 
     /// A caller ends.
     pub(crate) fn leave(&self, id: usize) {
-        self.boxes.write().unwrap_or_else(PoisonError::into_inner).try_remove(id);
+        self.boxes.write().try_remove(id);
     }
 
     /// Gives a caller the answer to a command.
     pub(crate) fn deliver(&self, ticket: &Ticket, reply: &[u8]) {
-        let boxes = self.boxes.read().unwrap_or_else(PoisonError::into_inner);
+        let boxes = self.boxes.read();
         if let Some(answers) = boxes.get(ticket.connection as usize)
             && answers.generation == ticket.generation
         {

@@ -1,8 +1,8 @@
 //! What this node knows of comparisons of replicas: each is computed in the background at a bounded rate.
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Snapshots that are read at the same time: each keeps old rows from being removed.
 const AT_ONCE_MAX: usize = 4;
@@ -30,7 +30,7 @@ pub(crate) struct Digests(Mutex<Kept>);
 
 impl Digests {
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(crate) fn set(&self, comparison: u64, digest: Digest) {

@@ -1,8 +1,8 @@
 //! Which nodes are of a release that cannot read entries of format 2.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use vocab::NodeId;
 
 /// The first version of the protocol between nodes whose speakers read entries of format 2.
@@ -19,7 +19,7 @@ pub(crate) struct EntryFormats {
 impl EntryFormats {
     /// A link to `node` has come up, over which that version of the protocol is spoken.
     pub(crate) fn heard(&self, node: NodeId, version: u16) {
-        let mut old = self.old.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut old = self.old.lock();
         if version < SECOND_FORMAT {
             old.insert(node);
         } else {
@@ -30,7 +30,7 @@ impl EntryFormats {
 
     /// Whether a node reads entries of format 2. One that was never heard of does.
     pub(crate) fn reads_second(&self, node: NodeId) -> bool {
-        let is_old = || self.old.lock().unwrap_or_else(PoisonError::into_inner).contains(&node);
+        let is_old = || self.old.lock().contains(&node);
         !self.any_old.load(Ordering::Acquire) || !is_old()
     }
 }

@@ -1,7 +1,7 @@
 //! The shards that are being forked from others on this node. Only the fork opens such a shard.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use vocab::ShardId;
 
 /// The shards that are being forked.
@@ -28,6 +28,6 @@ impl Forks {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeSet<ShardId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

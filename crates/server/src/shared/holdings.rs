@@ -1,8 +1,8 @@
 //! What is known of this node's replicas beside those that are open: which are damaged, and that the map has changed.
 
 use cluster::Map;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use vocab::{NodeId, ReplicaId, ShardId};
 
@@ -29,19 +29,19 @@ pub(crate) struct Holdings {
 impl Holdings {
     /// There is a newer map.
     pub(crate) fn wake(&self) {
-        *self.wakes.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.wakes.lock() = true;
         self.changed.notify_all();
     }
 
     /// Waits until there is a newer map, or until then; true if there is one.
     pub(crate) fn wait(&self, until: Instant) -> bool {
-        let mut wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wakes = self.wakes.lock();
         while !*wakes {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
-            wakes = self.changed.wait_timeout(wakes, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut wakes, left);
         }
         *wakes = false;
         true
@@ -75,7 +75,7 @@ impl Holdings {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ShardId, DamagedReplica>> {
-        self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
+        self.damaged.lock()
     }
 }
 

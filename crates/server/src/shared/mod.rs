@@ -1,5 +1,6 @@
 //! What all threads of a node share.
 
+mod access;
 mod applied_settings;
 mod background_state;
 mod backup_holds;
@@ -18,7 +19,9 @@ mod pool;
 mod routing_table;
 mod shard_claims;
 mod verification;
+mod worker_mailboxes;
 
+pub(crate) use access::refusal_text;
 pub(crate) use background_state::BACKGROUND_PAUSE;
 pub(crate) use backup_holds::{BackupHolds, BackupKey, BackupPoint, BackupSnapshot};
 pub(crate) use callers::{AnswerBox, Answers};
@@ -26,8 +29,9 @@ pub use data_dir::{DataDir, Identity, read_map};
 pub(crate) use digests::Digest;
 pub(crate) use free_space::FreeSpace;
 pub(crate) use holdings::SET_ASIDE;
-pub(crate) use node_shared::{LINKS_WORKER, NodeShared, SLOW_READ};
+pub(crate) use node_shared::{NodeShared, SLOW_READ};
 pub(crate) use pending_calls::PendingCall;
 pub(crate) use pool::{Job, Pool};
-pub(crate) use routing_table::Known;
+pub(crate) use routing_table::RoutingSnapshot;
 pub(crate) use verification::{Finding, Progress};
+pub(crate) use worker_mailboxes::LINKS_WORKER;

@@ -1,5 +1,6 @@
 //! The state that all threads of a node share.
 
+use super::access::Access;
 use super::applied_settings::{AppliedSettings, SettingTargets};
 use super::background_state::BackgroundState;
 use super::backup_holds::BackupHolds;
@@ -14,17 +15,17 @@ use super::holdings::Holdings;
 use super::peer_registry::PeerRegistry;
 use super::pending_calls::PendingCalls;
 use super::pool::Pool;
-use super::routing_table::{Directory, Known, Place};
+use super::routing_table::{RoutingSnapshot, RoutingTable, ShardRoute};
 use super::verification::Verification;
+use super::worker_mailboxes::WorkerMailboxes;
 use crate::log_sync::LogThreads;
-use crate::mailbox::{Mailbox, WorkerMessage};
 use crate::os::{Shares, SpareProcessors, now_ms, raw_moment, waited_for_disk};
 use crate::snapshots::Snapshots;
 use arc_swap::Guard;
 use cluster::{Map, NodeInfo};
 use node::session::Clients;
 use node::stats::Stats;
-use node::{Config, ShardView, StoreClock, Ticket};
+use node::{Config, ShardView, StoreClock};
 use replica::{DiskHealth, DiskState, Log, LogOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -41,9 +42,6 @@ const SLOW_SPELL_MS: u64 = 1000;
 /// The peer address of a node that has none.
 const NO_PEERS: &str = "none";
 
-/// The worker that has the links to other nodes and this node's part in the control of the store.
-pub(crate) const LINKS_WORKER: usize = 0;
-
 /// Runs a command of another node on this node's replica of a shard; answers one RESP3 frame.
 pub(crate) type PeerCommand = fn(&Arc<NodeShared>, ShardId, &[&[u8]]) -> Vec<u8>;
 
@@ -57,12 +55,12 @@ pub(crate) struct NodeShared {
     pub(crate) health: Arc<DiskHealth>,
     pub(crate) resources: Arc<SharedResources>,
     pub(crate) cache: Arc<RowCache>,
-    pub(crate) directory: Directory,
+    pub(crate) routing: RoutingTable,
     pub(crate) pool: Pool,
     /// Threads for the calls of other nodes. Their jobs wait for no other node.
     pub(crate) call_pool: Pool,
     pub(crate) log_threads: LogThreads,
-    pub(crate) mailboxes: OnceLock<Vec<Arc<Mailbox>>>,
+    pub(crate) mailboxes: WorkerMailboxes,
     pub(crate) cursors: node::command::ScanCursors,
     pub(crate) clients: Clients,
     pub(crate) stats: Arc<Stats>,
@@ -147,8 +145,8 @@ impl NodeShared {
             health,
             resources,
             cache,
-            directory: Directory::new(),
-            mailboxes: OnceLock::new(),
+            routing: RoutingTable::new(),
+            mailboxes: WorkerMailboxes::default(),
             cursors: node::command::ScanCursors::default(),
             clients: Clients::default(),
             stats,
@@ -215,9 +213,20 @@ impl NodeShared {
         self.dir.identity().node
     }
 
+    /// Begins reads and settles whether their answers count, for threads that may wait.
+    pub(crate) fn access(&self) -> Access<'_> {
+        Access {
+            node: self.node(),
+            routing: &self.routing,
+            clock: &self.clock,
+            mailboxes: &self.mailboxes,
+            stopping: &self.stopping,
+        }
+    }
+
     /// The routing table as of now.
-    pub(crate) fn known(&self) -> Guard<Arc<Known>> {
-        self.directory.known()
+    pub(crate) fn known(&self) -> Guard<Arc<RoutingSnapshot>> {
+        self.routing.known()
     }
 
     /// This node's replicas of data shards, by shard.
@@ -225,30 +234,9 @@ impl NodeShared {
         self.known().views().cloned().collect()
     }
 
-    /// The worker that owns a shard.
-    pub(crate) fn owner_of(&self, shard: usize) -> usize {
-        shard % self.workers()
-    }
-
-    pub(crate) fn workers(&self) -> usize {
-        self.mailboxes.get().map_or(1, Vec::len)
-    }
-
-    /// The mailbox of a worker.
-    pub(crate) fn mailbox(&self, worker: usize) -> Option<&Arc<Mailbox>> {
-        self.mailboxes.get()?.get(worker)
-    }
-
     /// Whether the store is being stopped.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
-    }
-
-    /// Sends a message to every worker.
-    pub(crate) fn wake_all_with(&self, message: impl Fn() -> WorkerMessage) {
-        for mailbox in self.mailboxes.get().into_iter().flatten() {
-            mailbox.send(message());
-        }
     }
 
     /// A write of so many bytes sets out for its shard.
@@ -284,34 +272,13 @@ impl NodeShared {
         self.slow_until_ms.store(now_ms + SLOW_SPELL_MS, Ordering::Relaxed);
     }
 
-    /// Sends a message to the worker that owns a shard.
-    pub(crate) fn tell_owner(&self, shard: ShardId, message: WorkerMessage) {
-        if let Some(mailbox) = self.mailbox(self.owner_of(shard.0 as usize)) {
-            mailbox.send(message);
-        }
-    }
-
-    /// Sends a message to the worker that has the links.
-    pub(crate) fn tell_links_worker(&self, message: WorkerMessage) {
-        if let Some(mailbox) = self.mailbox(LINKS_WORKER) {
-            mailbox.send(message);
-        }
-    }
-
-    /// Sends an answer to the worker whose connection waits for it.
-    pub(crate) fn answer(&self, ticket: Ticket, reply: Vec<u8>) {
-        if let Some(mailbox) = self.mailbox(ticket.worker as usize) {
-            mailbox.send(WorkerMessage::Answer { ticket, reply });
-        }
-    }
-
     /// The node that leads a shard, as far as this node knows.
     pub(crate) fn leader_of(&self, shard: ShardId) -> Option<NodeId> {
         self.known().place(shard.0 as usize).and_then(|place| self.leader_at(place))
     }
 
     /// The node that leads at a place of the routing table. A node that is a store by itself hears of no leader.
-    pub(crate) fn leader_at(&self, place: &Place) -> Option<NodeId> {
+    pub(crate) fn leader_at(&self, place: &ShardRoute) -> Option<NodeId> {
         let here = || place.view.as_ref().is_some_and(|view| view.serving()).then(|| self.node());
         place.leader.node().or_else(here)
     }

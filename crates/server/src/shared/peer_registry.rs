@@ -1,8 +1,8 @@
 //! The nodes that this node has links to, and nodes of other stores that have tried to reach it.
 
 use crate::os::now_ms;
+use parking_lot::RwLock;
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock};
 use vocab::NodeId;
 
 /// For how long a node of another store is reported after it was last heard of, in ms. Nodes try to meet more often.
@@ -29,16 +29,16 @@ pub(crate) struct PeerRegistry {
 
 impl PeerRegistry {
     pub(crate) fn up(&self, node: NodeId) {
-        self.up.write().unwrap_or_else(PoisonError::into_inner).insert(node, now_ms());
+        self.up.write().insert(node, now_ms());
     }
 
     pub(crate) fn down(&self, node: NodeId) {
-        self.up.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
+        self.up.write().remove(&node);
     }
 
     /// Notes a node of another store; true if it was not known.
     pub(crate) fn stranger(&self, about: String, why: String) -> bool {
-        let mut strangers = self.strangers.write().unwrap_or_else(PoisonError::into_inner);
+        let mut strangers = self.strangers.write();
         if strangers.len() >= STRANGERS_MAX && !strangers.contains_key(&about) {
             strangers.pop_first();
         }
@@ -48,23 +48,23 @@ impl PeerRegistry {
     /// Nodes of other stores that were heard of in the last minute: their address, and why there is no link.
     pub(crate) fn strangers(&self) -> Vec<(String, String)> {
         let since_ms = now_ms().saturating_sub(STRANGE_FOR_MS);
-        let strangers = self.strangers.read().unwrap_or_else(PoisonError::into_inner);
+        let strangers = self.strangers.read();
         let recent = strangers.iter().filter(|(_, stranger)| stranger.heard_ms >= since_ms);
         recent.map(|(about, stranger)| (about.clone(), stranger.why.clone())).collect()
     }
 
     /// The nodes that this node has links to.
     pub(crate) fn nodes(&self) -> Vec<NodeId> {
-        self.up.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+        self.up.read().keys().copied().collect()
     }
 
     pub(crate) fn is_up(&self, node: NodeId) -> bool {
-        self.up.read().unwrap_or_else(PoisonError::into_inner).contains_key(&node)
+        self.up.read().contains_key(&node)
     }
 
     /// Since when a node has a link, in ms since the epoch.
     pub(crate) fn since_ms(&self, node: NodeId) -> Option<u64> {
-        self.up.read().unwrap_or_else(PoisonError::into_inner).get(&node).copied()
+        self.up.read().get(&node).copied()
     }
 }
 

@@ -1,9 +1,9 @@
 //! The calls of this node to other nodes that wait for their answers. The threads of the pool bound their number.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// A call that was sent.
@@ -45,7 +45,7 @@ impl PendingCalls {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, SyncSender<Vec<u8>>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 

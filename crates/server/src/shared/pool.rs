@@ -1,8 +1,9 @@
 //! Threads for jobs that may wait: for the disk, for other nodes, or for a shard's leader.
 
 use crate::os::spawn_critical;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// A job; it reports back by itself.
@@ -37,7 +38,7 @@ impl Pool {
             spawn_critical(&format!("{name}-{i}"), move || pool.serve())
         };
         let threads = (0..threads).map(start).collect::<std::io::Result<Vec<_>>>()?;
-        *pool.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
+        *pool.threads.lock() = threads;
         Ok(pool)
     }
 
@@ -59,7 +60,7 @@ impl Pool {
     pub(crate) fn stop(&self) {
         self.lock().stopped = true;
         self.shared.ready.notify_all();
-        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for thread in self.threads.lock().drain(..) {
             if thread.join().is_err() {
                 log::error!("a thread of the pool has panicked");
             }
@@ -72,7 +73,9 @@ impl Pool {
         let woken = wanted.min(queue.idle - queue.wakes);
         queue.wakes += woken;
         drop(queue);
-        (0..woken).for_each(|_| self.shared.ready.notify_one());
+        for _ in 0..woken {
+            self.shared.ready.notify_one();
+        }
     }
 
     fn serve(&self) {
@@ -89,7 +92,7 @@ impl Pool {
             } else {
                 queue.idle += 1;
                 while queue.wakes == 0 && !queue.stopped {
-                    queue = self.shared.ready.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                    self.shared.ready.wait(&mut queue);
                 }
                 queue.idle -= 1;
                 queue.wakes = queue.wakes.saturating_sub(1);
@@ -98,7 +101,7 @@ impl Pool {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.queue.lock()
     }
 }
 

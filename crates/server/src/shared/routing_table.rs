@@ -1,16 +1,19 @@
-//! What every thread of a node knows of the store: the map, who leads each shard, and this node's own replicas.
+//! The routing table: the map, the leader of each shard as far as it is known, and this node's own replicas.
+//!
+//! Every thread reads it without a lock. A change replaces the snapshot; in a snapshot, only leaders change.
 
 use arc_swap::{ArcSwap, Guard};
 use cluster::{Map, Routes};
 use node::ShardView;
 use node::control::reconcile::has_split;
-use node::read::LeaderCell;
-use std::sync::{Arc, Mutex, PoisonError};
-use vocab::{ReplicaId, ShardId, Slot};
+use node::read::{LeaderCell, LocalShard};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use vocab::{NodeId, ReplicaId, ShardId, Slot};
 
 /// One shard, as this node sees it.
 #[derive(Clone, Default)]
-pub(crate) struct Place {
+pub(crate) struct ShardRoute {
     /// This node's replica, if it has one.
     pub(crate) view: Option<Arc<ShardView>>,
     /// Which replica that is.
@@ -19,19 +22,19 @@ pub(crate) struct Place {
     pub(crate) leader: Arc<LeaderCell>,
 }
 
-/// What is known at one moment. A new one replaces it; nothing in it changes but leaders.
-pub(crate) struct Known {
-    /// The map; none before there is a store.
+/// The routing table as of one change.
+pub(crate) struct RoutingSnapshot {
+    /// The map; `None` before the node belongs to a store.
     pub(crate) map: Option<Arc<Map>>,
-    /// The map as it will be when splits that have happened here are reported.
+    /// The map with those splits that have happened here and are not in it yet.
     owners: Option<Arc<Map>>,
     routes: Option<Arc<Routes>>,
     /// By shard id.
-    places: Vec<Place>,
+    places: Vec<ShardRoute>,
 }
 
 /// The shards that were split off, as this node's replicas show, while the map does not say so yet.
-fn split_off(map: &Map, places: &[Place]) -> Vec<ShardId> {
+fn split_off(map: &Map, places: &[ShardRoute]) -> Vec<ShardId> {
     let view = |shard: ShardId| places.get(shard.0 as usize)?.view.as_ref();
     let view = |shard: ShardId| view(shard).map(|view| &**view);
     let has_happened =
@@ -39,8 +42,8 @@ fn split_off(map: &Map, places: &[Place]) -> Vec<ShardId> {
     map.splits.iter().filter(has_happened).map(|(child, _)| *child).collect()
 }
 
-impl Known {
-    fn of(map: Option<Arc<Map>>, places: Vec<Place>) -> Self {
+impl RoutingSnapshot {
+    fn of(map: Option<Arc<Map>>, places: Vec<ShardRoute>) -> Self {
         let children = map.as_ref().map_or_else(Vec::new, |map| split_off(map, &places));
         let owners = match &map {
             Some(map) if !children.is_empty() => Some(Arc::new(map.as_split(&children))),
@@ -66,12 +69,32 @@ impl Known {
     }
 
     /// One shard.
-    pub(crate) fn place(&self, shard: usize) -> Option<&Place> {
+    pub(crate) fn place(&self, shard: usize) -> Option<&ShardRoute> {
         self.places.get(shard)
     }
 
+    /// What a read of a shard needs to know on this node, which is `node`; `None` while it belongs to no store.
+    pub(crate) fn local(&self, node: NodeId, shard: Option<ShardId>) -> Option<LocalShard<'_>> {
+        let (map, shard) = (self.map.as_deref()?, shard?);
+        let place = self.place(shard.0 as usize);
+        let handle = place.and_then(|place| place.view.as_ref());
+        Some(LocalShard { node, shard, map, handle, leader: place.map(|place| &*place.leader) })
+    }
+
+    /// The error that sends a client to a node of the map.
+    pub(crate) fn moved(&self, slot: Slot, node: NodeId) -> Option<String> {
+        let node = self.map.as_ref()?.nodes.get(&node)?;
+        Some(format!("MOVED {slot} {}:{}", node.client_host, node.client_port))
+    }
+
+    /// The error that sends a client of this node, which is `node`, to the one that leads a shard; `None` if no other node
+    /// is known to lead it.
+    pub(crate) fn redirection(&self, node: NodeId, shard: ShardId, slot: Slot) -> Option<String> {
+        self.moved(slot, self.local(node, Some(shard))?.other_leader()?)
+    }
+
     /// All shards, by id.
-    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = &ShardRoute> {
         self.places.iter()
     }
 
@@ -100,21 +123,21 @@ impl Known {
     }
 }
 
-/// The way to what is known.
-pub(crate) struct Directory {
-    known: ArcSwap<Known>,
+/// The newest routing snapshot, and the lock under which the next one is made.
+pub(crate) struct RoutingTable {
+    now: ArcSwap<RoutingSnapshot>,
     change: Mutex<()>,
 }
 
-impl Directory {
+impl RoutingTable {
     pub(crate) fn new() -> Self {
-        let nothing = Known { map: None, owners: None, routes: None, places: Vec::new() };
-        Self { known: ArcSwap::from_pointee(nothing), change: Mutex::new(()) }
+        let nothing = RoutingSnapshot { map: None, owners: None, routes: None, places: Vec::new() };
+        Self { now: ArcSwap::from_pointee(nothing), change: Mutex::new(()) }
     }
 
     /// What is known now.
-    pub(crate) fn known(&self) -> Guard<Arc<Known>> {
-        self.known.load()
+    pub(crate) fn known(&self) -> Guard<Arc<RoutingSnapshot>> {
+        self.now.load()
     }
 
     /// There is a newer map.
@@ -122,8 +145,8 @@ impl Directory {
         self.replace(|known| {
             let count = map.shards.keys().last().map_or(0, |last| last.0 as usize + 1);
             let mut places = known.places.clone();
-            places.resize_with(count.max(places.len()), Place::default);
-            Known::of(Some(map), places)
+            places.resize_with(count.max(places.len()), ShardRoute::default);
+            RoutingSnapshot::of(Some(map), places)
         });
     }
 
@@ -138,21 +161,123 @@ impl Directory {
             let mut places = known.places.clone();
             for (shard, view) in views {
                 let at = shard.0 as usize;
-                places.resize_with(places.len().max(at + 1), Place::default);
+                places.resize_with(places.len().max(at + 1), ShardRoute::default);
                 (places[at].replica, places[at].view) =
                     view.map_or_else(Default::default, |(id, view)| (id, Some(view)));
             }
             if known.map.as_ref().is_some_and(|map| !map.splits.is_empty()) {
-                return Known::of(known.map.clone(), places);
+                return RoutingSnapshot::of(known.map.clone(), places);
             }
             let (map, owners, routes) = (known.map.clone(), known.owners.clone(), known.routes.clone());
-            Known { map, owners, routes, places }
+            RoutingSnapshot { map, owners, routes, places }
         });
     }
 
-    fn replace(&self, make: impl FnOnce(&Known) -> Known) {
-        let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = make(&self.known.load());
-        self.known.store(Arc::new(next));
+    fn replace(&self, make: impl FnOnce(&RoutingSnapshot) -> RoutingSnapshot) {
+        let _change = self.change.lock();
+        let next = make(&self.now.load());
+        self.now.store(Arc::new(next));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use cluster::{NodeInfo, Split};
+    use std::path::Path;
+    use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
+    use vocab::{PlanId, StoreId};
+
+    const HERE: NodeId = NodeId(1);
+    const THERE: NodeId = NodeId(2);
+
+    fn info(id: NodeId) -> NodeInfo {
+        NodeInfo {
+            id,
+            peer_address: format!("n{id}:1"),
+            client_host: format!("host{}", id.0),
+            client_port: 6379,
+            zone: String::new(),
+            capacity: 1,
+        }
+    }
+
+    fn map(shards: u32) -> Map {
+        Map::initial(StoreId(1), &[info(HERE), info(THERE)], shards, 2).unwrap()
+    }
+
+    fn replica(folder: &Path, shard: ShardId, slots: (u16, u16)) -> Arc<ShardView> {
+        let resources = SharedResources::new(StorageOptions::default());
+        let engine = open_engine(EngineKind::Memory, &folder.join(shard.0.to_string()), &resources).unwrap();
+        ShardView::open(shard, slots, engine, Arc::new(RowCache::new(0))).unwrap()
+    }
+
+    /// What is known, as words: the owner of slots 0 and 16383, the shards of which there is a replica here.
+    fn words(table: &RoutingTable) -> String {
+        let known = table.known();
+        let owner = |slot| known.shard_of(Slot(slot)).map_or("none".to_owned(), |shard| shard.0.to_string());
+        let replicas: Vec<String> = known.all_views().map(|view| view.id().0.to_string()).collect();
+        let ranges: Vec<String> =
+            known.shards().iter().map(|(shard, (first, last))| format!("{}={first}-{last}", shard.0)).collect();
+        format!("{} {} [{}] {}", owner(0), owner(16383), replicas.join(","), ranges.join(" "))
+    }
+
+    #[test]
+    fn maps_and_replicas_come_and_go_in_any_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = RoutingTable::new();
+        assert_eq!(words(&table), "none none [] ");
+        let view = replica(folder.path(), ShardId(2), (8192, 16383));
+        table.set_view(ShardId(2), Some((ReplicaId(7), view.clone())));
+        assert_eq!(words(&table), "none none [2] ", "a replica that was opened before the map came");
+        table.set_map(Arc::new(map(2)));
+        assert_eq!(words(&table), "1 2 [2] 1=0-8191 2=8192-16383");
+        let known = table.known();
+        assert_eq!(known.replicas().map(|(id, _)| id).collect::<Vec<_>>(), [ReplicaId(7)]);
+        // Who leads is kept from map to map.
+        assert!(known.place(1).unwrap().leader.learn(Some(THERE), 3));
+        table.set_map(Arc::new(map(2)));
+        assert_eq!(table.known().place(1).unwrap().leader.node(), Some(THERE));
+        table.set_views([(ShardId(2), None), (ShardId(0), Some((ReplicaId(1), view)))]);
+        assert_eq!(table.known().views().count(), 0, "shard 0 is no data shard");
+        assert_eq!(table.known().all_views().count(), 1);
+        assert_eq!(words(&table), "1 2 [2] 1=0-8191 2=8192-16383", "the replica's own id is told");
+    }
+
+    #[test]
+    fn a_client_is_sent_to_another_node_that_is_known_to_lead() {
+        let table = RoutingTable::new();
+        let sent = |slot, shard| table.known().redirection(HERE, ShardId(shard), Slot(slot));
+        assert_eq!(sent(5, 1), None, "no store");
+        table.set_map(Arc::new(map(2)));
+        assert_eq!(sent(5, 1), None, "no leader is known");
+        let leads = |node| table.known().place(1).unwrap().leader.learn(Some(node), node.0);
+        leads(HERE);
+        assert_eq!(sent(5, 1), None, "this node itself");
+        leads(THERE);
+        assert_eq!(sent(5, 1).as_deref(), Some("MOVED 5 host2:6379"));
+        assert_eq!(sent(5, 2), None, "of another shard");
+        assert_eq!(table.known().moved(Slot(9), NodeId(3)), None, "a node that is not in the map");
+    }
+
+    /// A replica here has given slots away, and the map does not say so yet.
+    #[test]
+    fn slots_are_the_new_shards_as_soon_as_its_parent_here_has_given_them_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut splitting = map(1);
+        let split = Split { plan: PlanId(1), parent: ShardId(1), slots: vec![(8192, 16383)] };
+        splitting.splits.insert(ShardId(2), split);
+        let child = splitting.shards[&ShardId(1)].clone();
+        splitting.shards.insert(ShardId(2), cluster::ShardInfo { slots: Vec::new(), ..child });
+        let table = RoutingTable::new();
+        table.set_map(Arc::new(splitting));
+        assert_eq!(words(&table), "1 1 [] 1=0-16383");
+        table.set_view(ShardId(1), Some((ReplicaId(1), replica(folder.path(), ShardId(1), (0, 16383)))));
+        assert_eq!(words(&table), "1 1 [1] 1=0-16383");
+        let halved = replica(&folder.path().join("halved"), ShardId(1), (0, 8191));
+        table.set_view(ShardId(1), Some((ReplicaId(1), halved)));
+        assert_eq!(words(&table), "1 2 [1] 1=0-8191 2=8192-16383");
+        assert_eq!(table.known().ranges(ShardId(2)), [(8192, 16383)]);
     }
 }

@@ -1,7 +1,7 @@
 //! Which shards background threads of one kind work on: each at most one thread at a time.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
 use vocab::ShardId;
 
 /// The shards that are claimed.
@@ -17,14 +17,14 @@ pub(crate) struct ShardClaim<'a> {
 impl ShardClaims {
     /// Claims a shard, unless another thread has.
     pub(crate) fn claim(&self, shard: ShardId) -> Option<ShardClaim<'_>> {
-        let is_free = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(shard);
+        let is_free = self.0.lock().insert(shard);
         is_free.then(|| ShardClaim { claims: self, shard })
     }
 }
 
 impl Drop for ShardClaim<'_> {
     fn drop(&mut self) {
-        self.claims.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.shard);
+        self.claims.0.lock().remove(&self.shard);
     }
 }
 

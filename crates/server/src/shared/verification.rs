@@ -1,8 +1,8 @@
 //! The progress of the last verification of the store that this node was asked for.
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Findings that are kept.
 const FINDINGS_MAX: usize = 1000;
@@ -51,7 +51,7 @@ pub(crate) struct Verification {
 
 impl Verification {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.lock()
     }
 
     pub(crate) fn found(&self, finding: Finding) {

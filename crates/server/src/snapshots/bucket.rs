@@ -1,7 +1,7 @@
 //! The limit of bytes of all transfers of one direction.
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vocab::TokenBucket;
 
@@ -30,7 +30,7 @@ impl Bucket {
         if rate == 0 {
             return Duration::ZERO;
         }
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner).take(bytes, rate, Duration::MAX, now)
+        self.tokens.lock().take(bytes, rate, Duration::MAX, now)
     }
 }
 

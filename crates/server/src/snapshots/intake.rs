@@ -3,7 +3,7 @@
 use super::outbound::Received;
 use super::parts::{Begin, DONE, END, GO_ON, HELD, Held, REFUSED, ROWS, as_words, rows};
 use super::sender::{NAP, QUIET_MAX};
-use super::snapshots::Shared;
+use super::shared::Shared;
 use super::stream::{Broken, Parts};
 use super::transfer::Transfer;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

@@ -2,7 +2,7 @@
 
 use super::intake::Intake;
 use super::parts::{BEGIN, BUSY, Begin, DONE, REFUSED, as_words};
-use super::snapshots::{Place, Shared};
+use super::shared::{Admission, Shared};
 use super::stream::{Broken, Parts};
 use super::transfer::{Direction, Transfer};
 use crate::net::Stream;
@@ -34,12 +34,12 @@ fn settle(shared: &Arc<Shared>, from: NodeId, mut parts: Parts, begin: Begin) {
     let transfer = Arc::new(Transfer::new(Direction::In, from, begin.shard, begin.bytes_approx));
     let (mailbox, calls) = sync_channel(1);
     // Whatever is said here may be lost: then the sender asks again.
-    let _ = match shared.place(from, &begin, &transfer, mailbox) {
-        Place::New(_open) => {
+    let _ = match shared.admit(from, &begin, &transfer, mailbox) {
+        Admission::New(_open) => {
             Intake { shared, from, begin, transfer: &transfer, calls }.run(parts);
             Ok(0)
         }
-        Place::Known(mailbox) => match mailbox.try_send(parts) {
+        Admission::Known(mailbox) => match mailbox.try_send(parts) {
             Ok(()) => Ok(0),
             Err(e) => {
                 let (std::sync::mpsc::TrySendError::Full(mut parts)
@@ -47,8 +47,8 @@ fn settle(shared: &Arc<Shared>, from: NodeId, mut parts: Parts, begin: Begin) {
                 parts.say(BUSY, b"the snapshot is being taken in")
             }
         },
-        Place::Done => parts.say(DONE, &[]),
-        Place::Busy(why) => parts.say(BUSY, as_words(why)),
-        Place::Refused(why) => parts.say(REFUSED, as_words(why)),
+        Admission::Done => parts.say(DONE, &[]),
+        Admission::Busy(why) => parts.say(BUSY, as_words(why)),
+        Admission::Refused(why) => parts.say(REFUSED, as_words(why)),
     };
 }

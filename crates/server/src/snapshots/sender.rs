@@ -2,7 +2,7 @@
 
 use super::outbound::Outbound;
 use super::parts::{BEGIN, BUSY, Begin, DONE, END, GO_ON, HELD, Held, REFUSED, ROWS, put_row, words};
-use super::snapshots::Shared;
+use super::shared::Shared;
 use super::stream::{Broken, Parts};
 use super::transfer::Transfer;
 use crate::links::{Purpose, call};

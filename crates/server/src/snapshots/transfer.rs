@@ -1,9 +1,9 @@
 //! One transfer, as others see it: how far it is, and a way to end it.
 
 use crate::net::Stream;
+use parking_lot::{Mutex, MutexGuard};
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vocab::{NodeId, ShardId};
 
@@ -139,5 +139,5 @@ impl Transfer {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

@@ -75,7 +75,7 @@ impl Answers for Shell {
             self.store.embedded.deliver(ticket, reply);
         } else if ticket.worker as usize == self.worker {
             self.clients.deliver(ticket, reply);
-        } else if let Some(mailbox) = self.store.mailbox(ticket.worker as usize) {
+        } else if let Some(mailbox) = self.store.mailboxes.of_worker(ticket.worker as usize) {
             mailbox.send(WorkerMessage::Answer { ticket: *ticket, reply: reply.to_vec() });
         }
     }
@@ -88,7 +88,7 @@ impl Effects for Shell {
 
     fn not_leader(&mut self, shard: ShardId, ticket: &Ticket) {
         let mut reply = Reply::new(ticket.proto);
-        match self.store.redirection(shard, ticket.slot) {
+        match self.store.known().redirection(self.store.node(), shard, ticket.slot) {
             Some(text) => reply.error(&text),
             None => reply.error("CLUSTERDOWN The cluster is down: the shard has no leader now; nothing was written"),
         }

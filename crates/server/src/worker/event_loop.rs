@@ -10,7 +10,7 @@ use super::fenced_writes::FencedWrites;
 use super::log_pipeline::{LogPipeline, Logged};
 use super::peers::{CoreEvent, Peers};
 use super::write_barriers::WriteBarriers;
-use crate::clients::{Clients, FIRST_CONNECTION, ReplySender, Requests, Waits};
+use crate::clients::{Clients, Dispatcher, FIRST_CONNECTION, ReplySender, Waits};
 use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
 use crate::mailbox::{Forked, Mailbox, ShardSnapshot, Submission, WorkerMessage};
@@ -79,7 +79,7 @@ pub(crate) struct Worker {
     mailbox: Arc<Mailbox>,
     /// The owners that the effects of the core reach.
     shell: Shell,
-    requests: Requests,
+    dispatcher: Dispatcher,
     replies: ReplySender,
     waits: Waits,
     log: LogPipeline,
@@ -123,7 +123,7 @@ impl Worker {
                 applying: Applying::default(),
                 follow_up: FollowUp::default(),
             },
-            requests: Requests::new(index, store.clone(), mailbox.clone()),
+            dispatcher: Dispatcher::new(index, store.clone(), mailbox.clone()),
             replies: ReplySender::new(index, mailbox.clone()),
             waits: Waits::default(),
             log: LogPipeline::new(store.clone(), mailbox.clone()),
@@ -196,7 +196,7 @@ impl Worker {
     /// For how long the loop may wait for events.
     fn time_to_wait(&mut self) -> Duration {
         let mut next = self.next_tick;
-        if let Some(at) = self.requests.send_delayed(&mut self.shell.clients) {
+        if let Some(at) = self.dispatcher.send_delayed(&mut self.shell.clients) {
             next = next.min(at);
         }
         if self.core.is_busy() && self.may_log() {
@@ -215,13 +215,13 @@ impl Worker {
     /// Runs requests, commits writes, sends answers.
     fn serve(&mut self) {
         self.log.begin_turn();
-        self.requests.take_served_others();
-        self.requests.clear_again(&mut self.shell.clients, self.now);
+        self.dispatcher.take_served_others();
+        self.dispatcher.clear_again(&mut self.shell.clients, self.now);
         self.release_fenced_writes();
         self.take_wanted();
         for _ in 0..LOOKS_MAX {
             for id in self.shell.clients.take_ready() {
-                self.requests.receive(&mut self.shell.clients, id, self.now);
+                self.dispatcher.receive(&mut self.shell.clients, id, self.now);
                 self.take_wanted();
             }
             self.read_from_disk();
@@ -244,11 +244,11 @@ impl Worker {
             let Some(listener) = &self.listener else { return };
             match listener.accept() {
                 Ok((stream, _)) => {
-                    self.next_accept = (self.next_accept + 1) % self.store.workers();
+                    self.next_accept = (self.next_accept + 1) % self.store.mailboxes.workers();
                     let stream = Stream::plain(stream.into());
                     if self.next_accept == self.index {
                         self.shell.clients.connect(stream, self.poll.registry(), self.now.wall_ms);
-                    } else if let Some(mailbox) = self.store.mailbox(self.next_accept) {
+                    } else if let Some(mailbox) = self.store.mailboxes.of_worker(self.next_accept) {
                         mailbox.send(WorkerMessage::Connection(stream));
                     }
                 }
@@ -273,7 +273,7 @@ impl Worker {
             WorkerMessage::Write(submission) => self.submit(submission),
             WorkerMessage::Answer { ticket, reply } => self.shell.clients.deliver(&ticket, &reply),
             WorkerMessage::Warm(ticket) => {
-                self.requests.warmed(&mut self.shell.clients, &ticket);
+                self.dispatcher.warmed(&mut self.shell.clients, &ticket);
                 self.take_wanted();
             }
             WorkerMessage::RowsWarm(shard) => self.core.warmed(shard),
@@ -337,32 +337,32 @@ impl Worker {
 
     /// Hands what requests want to the owners that have it.
     fn take_wanted(&mut self) {
-        let wanted = self.requests.wanted();
+        let wanted = self.dispatcher.wanted();
         self.shell.disk_reads.queue().append(&mut wanted.reads);
         for waiting in wanted.waits.drain(..) {
             self.waits.begin(waiting);
         }
         for shard in wanted.leases.drain(..) {
-            if self.store.owner_of(shard.0 as usize) == self.index {
+            if self.store.mailboxes.owner_of(shard) == self.index {
                 self.core.ask_lease(shard, self.now);
             } else {
-                self.store.tell_owner(shard, WorkerMessage::AskLease(shard));
+                self.store.mailboxes.tell_owner(shard, WorkerMessage::AskLease(shard));
             }
         }
         if !wanted.writes.is_empty() {
             let mut writes = std::mem::take(&mut wanted.writes);
             writes.drain(..).for_each(|submission| self.hand_over(submission));
             // The buffer is used again.
-            self.requests.wanted().writes = writes;
+            self.dispatcher.wanted().writes = writes;
         }
     }
 
     /// Hands a write to the worker that owns its shard.
     fn hand_over(&mut self, submission: Submission) {
-        if self.store.owner_of(submission.shard.0 as usize) == self.index {
+        if self.store.mailboxes.owner_of(submission.shard) == self.index {
             self.submit(submission);
         } else {
-            self.store.tell_owner(submission.shard, WorkerMessage::Write(submission));
+            self.store.mailboxes.tell_owner(submission.shard, WorkerMessage::Write(submission));
         }
     }
 
@@ -382,7 +382,7 @@ impl Worker {
     /// Makes the writes whose slot has its new shard by now.
     fn release_fenced_writes(&mut self) {
         let mut refused = Vec::new();
-        let writes = &mut self.requests.wanted().writes;
+        let writes = &mut self.dispatcher.wanted().writes;
         self.fenced.release(&self.store, self.now.mono_us, writes, &mut refused);
         for refusal in refused {
             let mut reply = Reply::new(refusal.ticket.proto);
@@ -442,7 +442,7 @@ impl Worker {
         if self.note_ring() {
             self.pump();
         }
-        let served_others = self.requests.take_served_others();
+        let served_others = self.dispatcher.take_served_others();
         if let Some(logged) = self.log.sync_staged(served_others) {
             self.note_logged(&logged);
             // What followed from that does not wait for the next turn.
@@ -522,19 +522,19 @@ impl Worker {
         if let (Some(parent_view), Some(child)) = (parent_view, &child) {
             let view = child.shard.view().clone();
             view.begin_after(&parent_view);
-            self.store.directory.set_view(view.id(), Some((child.shard.replica().me(), view)));
+            self.store.routing.set_view(view.id(), Some((child.shard.replica().me(), view)));
         }
         self.core.forked(parent, outcome);
         // The parent gives the slots away before the child answers for them.
         self.core.apply(self.now, &mut self.shell);
         self.after_apply();
         if let Some(child) = child {
-            self.store.tell_owner(id, WorkerMessage::AdoptChild { opened: Box::new(child), leads });
+            self.store.mailboxes.tell_owner(id, WorkerMessage::AdoptChild { opened: Box::new(child), leads });
         }
         self.store.forks.end(id);
         // If the map gives it to this node and it was not made here, it is begun with nothing now.
         self.store.holdings.wake();
-        self.store.wake_all_with(|| WorkerMessage::Led);
+        self.store.mailboxes.tell_all(|| WorkerMessage::Led);
     }
 
     /// Does what applying entries has asked for.

@@ -1,8 +1,8 @@
 //! Writes of slots that are between two shards: they wait until it is known which shard has the slot, and who leads it.
 
-use crate::access::refusal_text;
 use crate::mailbox::Submission;
 use crate::shared::NodeShared;
+use crate::shared::refusal_text;
 use node::Ticket;
 use node::read::{Hold, NotHere, leader_access};
 use node::session::Consistency;
@@ -42,7 +42,7 @@ impl FencedWrites {
         for fenced in std::mem::take(&mut self.0) {
             let known = store.known();
             let ticket = fenced.submission.ticket;
-            let local = store.local(&known, known.shard_of(ticket.slot));
+            let local = known.local(store.node(), known.shard_of(ticket.slot));
             let text = match leader_access(local, ticket.slot, Hold::for_slot_move(fenced.since_us), now_us) {
                 Ok(leader) => {
                     writes.push(Submission { shard: leader.handle().id(), ..fenced.submission });

@@ -132,7 +132,7 @@ impl LogPipeline {
 
     /// Lets the log have a ring, whose events come with `token`.
     pub(super) fn open_ring(&mut self, registry: &Registry, token: Token) {
-        if self.store.workers() > 1 {
+        if self.store.mailboxes.workers() > 1 {
             return;
         }
         let opened = self.store.log.open_ring();
@@ -227,7 +227,7 @@ impl LogPipeline {
             return None;
         }
         let facts = SyncFacts {
-            has_other_workers: self.store.workers() > 1,
+            has_other_workers: self.store.mailboxes.workers() > 1,
             is_logging: !self.under_way.is_empty(),
             is_short: self.store.log_threads.fsync_time() < FSYNC_SHORT,
             served_others,
@@ -313,6 +313,9 @@ impl LogPipeline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mailbox::WorkerMessage;
+    use crate::testing::IdleNode;
+    use vocab::{Prng, ShardId};
 
     /// By whom an fsync is made, for all of the facts that decide it.
     #[test]
@@ -338,6 +341,88 @@ mod tests {
             (SyncFacts { has_other_workers: true, served_others: true, ..quiet }, LogThread),
         ] {
             assert_eq!(facts.choose(), expected, "{facts:?}");
+        }
+    }
+
+    /// A pipeline over a log of its own, and what it has told so far, by the number of the write.
+    struct Harness {
+        pipeline: LogPipeline,
+        node: IdleNode,
+        begun: u64,
+        ended: Vec<u64>,
+    }
+
+    impl Harness {
+        fn new(with_ring: bool) -> Self {
+            let node = IdleNode::open();
+            let mut pipeline = LogPipeline::new(node.store.clone(), node.mailbox.clone());
+            if with_ring {
+                pipeline.open_ring(node.poll.registry(), Token(1));
+                assert!(pipeline.has_ring, "this test needs io_uring");
+            }
+            Self { pipeline, node, begun: 0, ended: Vec::new() }
+        }
+
+        fn note(&mut self, logged: Option<Logged>) {
+            let Some(Logged { what, outcome }) = logged else { return };
+            outcome.expect("the log takes it");
+            self.ended.extend(what.into_iter().flatten().map(|(_, number)| number));
+        }
+
+        /// Begins a write; `vital` says whether it is to be fsynced.
+        fn write(&mut self, vital: bool, is_short_of_room: bool) {
+            self.begun += 1;
+            let mut write = LogWrite::default();
+            if vital {
+                write.remove(ShardId(99));
+            }
+            self.pipeline.room = RoomCheck { is_short: is_short_of_room, until_us: u64::MAX };
+            let logged = self.pipeline.write(write, vec![(ShardId(99), self.begun)], 0);
+            self.note(logged);
+        }
+
+        fn end_turn(&mut self, served_others: bool) {
+            let logged = self.pipeline.sync_staged(served_others);
+            self.note(logged);
+        }
+
+        /// Takes what the ring and the log threads have told.
+        fn look(&mut self) {
+            let logged = self.pipeline.ring_done();
+            self.note(logged);
+            for message in self.node.mail() {
+                let WorkerMessage::Logged(outcome) = message else { panic!("log threads tell nothing else") };
+                let logged = self.pipeline.ring_done();
+                self.note(logged);
+                let logged = self.pipeline.logged(outcome);
+                self.note(logged);
+            }
+        }
+    }
+
+    /// Writes of all kinds in random order, ended by worker, ring and log threads: each is told once, in the order in which
+    /// they began, and none is left.
+    #[test]
+    fn log_writes_end_in_the_order_in_which_they_began() {
+        for with_ring in [false, true] {
+            let mut harness = Harness::new(with_ring);
+            let mut prng = Prng::new(u64::from(with_ring));
+            while harness.begun < 300 {
+                match prng.below(8) {
+                    0..4 if harness.pipeline.may_begin() => harness.write(prng.below(4) > 0, prng.below(6) == 0),
+                    4..7 => harness.end_turn(prng.below(2) == 0),
+                    _ => harness.look(),
+                }
+                let under_way = harness.pipeline.under_way.len();
+                assert!(under_way <= LOG_WRITES_MAX + 1, "{under_way} are under way");
+            }
+            while harness.pipeline.is_logging() {
+                harness.end_turn(true);
+                harness.look();
+                std::thread::yield_now();
+            }
+            assert_eq!(harness.ended, (1..=harness.begun).collect::<Vec<_>>(), "with a ring: {with_ring}");
+            assert!(!harness.pipeline.is_stuck());
         }
     }
 }

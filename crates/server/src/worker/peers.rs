@@ -145,8 +145,8 @@ impl Peers {
     }
 
     fn tell_other_workers(&self, message: impl Fn() -> WorkerMessage) {
-        for worker in (0..self.store.workers()).filter(|worker| *worker != self.index) {
-            if let Some(mailbox) = self.store.mailbox(worker) {
+        for worker in (0..self.store.mailboxes.workers()).filter(|worker| *worker != self.index) {
+            if let Some(mailbox) = self.store.mailboxes.of_worker(worker) {
                 mailbox.send(message());
             }
         }
@@ -157,9 +157,9 @@ impl Peers {
             PeerMessage::Raft { shard, .. } | PeerMessage::Order { shard, .. } => self.for_shard(shard, from, message),
             PeerMessage::Propose { .. } => self.for_shard(ShardId::META, from, message),
             PeerMessage::Rest { shards } => {
-                for worker in 0..self.store.workers() {
+                for worker in 0..self.store.mailboxes.workers() {
                     let of_worker =
-                        |(shard, _, _): &&(ShardId, u64, u64)| self.store.owner_of(shard.0 as usize) == worker;
+                        |(shard, _, _): &&(ShardId, u64, u64)| self.store.mailboxes.owner_of(*shard) == worker;
                     let shards: Vec<_> = shards.iter().filter(of_worker).copied().collect();
                     if let Some((first, _, _)) = shards.first() {
                         self.for_shard(*first, from, PeerMessage::Rest { shards });
@@ -214,10 +214,10 @@ impl Peers {
     }
 
     fn for_shard(&mut self, shard: ShardId, from: NodeId, message: PeerMessage) {
-        let owner = self.store.owner_of(shard.0 as usize);
+        let owner = self.store.mailboxes.owner_of(shard);
         if owner == self.index {
             self.for_core.push(CoreEvent::Message(from, message));
-        } else if let Some(mailbox) = self.store.mailbox(owner) {
+        } else if let Some(mailbox) = self.store.mailboxes.of_worker(owner) {
             mailbox.send(WorkerMessage::Peer(from, message));
         }
     }
@@ -250,7 +250,7 @@ impl Peers {
             }
             None if self.index == LINKS_WORKER => {}
             None => {
-                if let Some(mailbox) = self.store.mailbox(LINKS_WORKER) {
+                if let Some(mailbox) = self.store.mailboxes.of_worker(LINKS_WORKER) {
                     let posts = self.posts.drain(..);
                     mailbox.send_all(posts.map(|Post { to, message }| WorkerMessage::Post(to, message)));
                 }
@@ -282,7 +282,7 @@ impl Peers {
     /// The metadata group's replica on this node has applied a newer map.
     pub(super) fn map_applied(&mut self, map: Arc<Map>, now: Moment) {
         let Some(control) = &mut self.control else {
-            return self.store.tell_links_worker(WorkerMessage::MapApplied(map));
+            return self.store.mailboxes.tell_links_worker(WorkerMessage::MapApplied(map));
         };
         let mut actions = Vec::new();
         control.map_applied(&map, &mut actions);
@@ -348,9 +348,9 @@ impl Peers {
             links.set_store(map.store, Instant::now(), &mut |event| heard.push(event));
         }
         self.hear(heard, now);
-        self.store.directory.set_map(map.clone());
+        self.store.routing.set_map(map.clone());
         self.store.apply_settings(map);
-        self.store.wake_all_with(|| WorkerMessage::Map(map.clone()));
+        self.store.mailboxes.tell_all(|| WorkerMessage::Map(map.clone()));
         self.store.holdings.wake();
         true
     }

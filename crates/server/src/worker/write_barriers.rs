@@ -3,7 +3,8 @@
 use crate::mailbox::WriteBarrier;
 use crate::shared::{BackupHolds, BackupKey, BackupPoint, BackupSnapshot};
 use node::core::Core;
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use vocab::{Moment, ShardId};
 
 /// The write barriers of a worker's shards that have no snapshot yet.

@@ -1,7 +1,7 @@
 //! Changes of the map that an operator waits for: what the metadata group refuses is told.
 
 use super::error::AdminError;
-use crate::api::Caller;
+use crate::api::ShardWriter;
 use crate::shared::NodeShared;
 use cluster::{Change, Map};
 use node::ShardView;
@@ -29,7 +29,7 @@ pub(super) fn change<T>(
         let Some(change) = change else { return Ok(told) };
         // What is refused for good is refused here, in the same words.
         map.clone().apply(&change).map_err(|refusal| AdminError::Refused(refusal.to_string()))?;
-        match Caller::new(store.clone()).change(&change) {
+        match ShardWriter::new(store.clone()).change(&change) {
             Ok(()) => return Ok(told),
             Err(text) => {
                 let error = AdminError::of_reply(&text);

@@ -1,4 +1,9 @@
-//! Why an operator's request was not done.
+//! What an operator is answered: JSON, or why the request was not done.
+
+use serde_json::Value;
+
+/// The answer to a request of an operator.
+pub(super) type Answer = Result<Value, AdminError>;
 
 /// Why a request was not done; each is one code of error replies and one status of HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +57,16 @@ impl AdminError {
             "CLUSTERDOWN" | "MOVED" => Self::Unavailable(text),
             _ => Self::Failed(text),
         }
+    }
+}
+
+/// What another node has answered.
+pub(super) fn decode(frame: &[u8]) -> Answer {
+    let wrong = || AdminError::Failed("another node's answer cannot be read".to_owned());
+    match resp::decode(frame) {
+        Ok(Some((resp::Value::Bulk(text), _))) => serde_json::from_slice(&text).map_err(|_| wrong()),
+        Ok(Some((resp::Value::Error(text), _))) => Err(AdminError::of_reply(&text)),
+        _ => Err(wrong()),
     }
 }
 

@@ -12,6 +12,7 @@ mod maps;
 mod nodes;
 mod plans;
 mod preview;
+mod query;
 mod recover;
 mod request;
 mod run;
@@ -23,7 +24,6 @@ mod verify;
 
 pub(crate) use digests::digest_marked;
 pub(crate) use error::AdminError;
-use run::serve;
 pub(crate) use run::{admin, call_handler, handler};
 pub(crate) use sight::director_picture;
 

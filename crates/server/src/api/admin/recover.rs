@@ -1,28 +1,18 @@
 //! The metadata group without its majority, for good: an operator has the replica that has most of it go on alone. No plan
 //! can do that, for plans are the metadata group's; everything else that was lost is recovered by one afterwards.
 
-use super::error::AdminError;
-use super::run::decode;
+use super::error::{AdminError, decode};
+use super::query::NodeQuery;
+use super::request::RecoverRequest;
 use super::sight::lacks_majority;
 use crate::mailbox::WorkerMessage;
 use crate::peers::call_node;
 use crate::shared::NodeShared;
-use cluster::{ACCEPT_DATA_LOSS, Map, ReplicaInfo};
+use cluster::{Map, ReplicaInfo};
 use node::peer::{Order, PeerMessage};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vocab::{NodeId, ReplicaId, ShardId};
-
-/// What an operator asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RecoverRequest {
-    /// Which replica would go on, and which are given up.
-    Preview,
-    /// Have it go on.
-    Apply,
-    /// Of another node: this node's replica is to go on.
-    Here,
-}
 
 /// A replica of the metadata group that can be talked to.
 struct Survivor {
@@ -82,13 +72,7 @@ fn check(store: &NodeShared, map: &Map) -> Result<Vec<ReplicaInfo>, AdminError> 
 
 /// What a node has of the metadata group; none if it does not say, or has nothing that is of use.
 fn ask(store: &Arc<NodeShared>, node: NodeId) -> Option<Survivor> {
-    let told = if node == store.node() {
-        super::shards::replicas_here(store)
-    } else {
-        let args: [&[u8]; 2] = [b"KV.ADMIN", b"REPLICAS"];
-        let frame = store.peers.is_up(node).then(|| call_node(store, node, ShardId::META, &args))?;
-        frame.map_err(AdminError::Unavailable).and_then(|frame| decode(&frame)).ok()?
-    };
+    let told = NodeQuery::Replicas.ask(store, node).ok()?;
     let replica = told["replicas"].as_array()?.iter().find(|replica| replica["shard"] == ShardId::META.0)?.clone();
     let (last, applied) = (replica["last"].as_u64()?, replica["applied"].as_u64()?);
     Some(Survivor { node, last, applied, leads: replica["leads"] == true })
@@ -100,7 +84,7 @@ fn go_on(store: &NodeShared, voters: &[ReplicaInfo]) -> Result<Value, AdminError
     let ReplicaId(replica) =
         here.ok_or_else(|| AdminError::Refused("this node has no vote in the metadata group".to_owned()))?;
     let order = PeerMessage::Order { shard: ShardId::META, order: Order::Recover { replica } };
-    store.tell_owner(ShardId::META, WorkerMessage::Peer(store.node(), order));
+    store.mailboxes.tell_owner(ShardId::META, WorkerMessage::Peer(store.node(), order));
     Ok(Value::Null)
 }
 
@@ -111,13 +95,4 @@ fn address(map: &Map, node: NodeId) -> String {
 
 fn named(map: &Map, nodes: impl Iterator<Item = NodeId>) -> String {
     nodes.map(|node| address(map, node)).collect::<Vec<_>>().join(", ")
-}
-
-/// Reads `PREVIEW` or `accept-data-loss`.
-pub(super) fn parse(words: &[&str]) -> Option<RecoverRequest> {
-    match words {
-        [word] if word.eq_ignore_ascii_case("PREVIEW") => Some(RecoverRequest::Preview),
-        [word] if word.eq_ignore_ascii_case(ACCEPT_DATA_LOSS) => Some(RecoverRequest::Apply),
-        _ => None,
-    }
 }

@@ -1,7 +1,7 @@
 //! What an operator may ask, as words: those behind KV.ADMIN, and those that routes of HTTP stand for.
 
 use super::error::AdminError;
-use super::recover::{self, RecoverRequest};
+use cluster::ACCEPT_DATA_LOSS;
 use vocab::ShardId;
 use vocab::limits::EVENT_BYTES_MAX;
 
@@ -72,6 +72,17 @@ pub(crate) enum VerifyRequest {
     Stop,
 }
 
+/// How the metadata group goes on without its majority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecoverRequest {
+    /// Which replica would go on, and which are given up.
+    Preview,
+    /// Have it go on.
+    Apply,
+    /// Of another node: this node's replica is to go on.
+    Here,
+}
+
 /// Who has to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
@@ -105,9 +116,9 @@ impl AdminRequest {
                 [node] => Ok(Self::DrainLeaders((*node).to_owned())),
                 _ => Err(usage("DRAIN-LEADERS node")),
             },
-            "RECOVER-MAP" => recover::parse(rest)
-                .map(Self::RecoverMap)
-                .ok_or_else(|| usage("RECOVER-MAP PREVIEW | accept-data-loss")),
+            "RECOVER-MAP" => {
+                recover(rest).map(Self::RecoverMap).ok_or_else(|| usage("RECOVER-MAP PREVIEW | accept-data-loss"))
+            }
             "RECOVER-HERE" => alone(Self::RecoverMap(RecoverRequest::Here)),
             "DIGEST" => match rest {
                 [comparison] => number(comparison).map(Self::Digest),
@@ -191,6 +202,15 @@ fn plan(words: &[&str]) -> Result<PlanRequest, AdminError> {
         }
         ("APPLY", [_, ..]) => Ok(PlanRequest::Apply { words: owned(rest), reason: None }),
         _ => Err(usage(PLAN_USAGE)),
+    }
+}
+
+/// Reads `PREVIEW` or `accept-data-loss`.
+fn recover(words: &[&str]) -> Option<RecoverRequest> {
+    match words {
+        [word] if word.eq_ignore_ascii_case("PREVIEW") => Some(RecoverRequest::Preview),
+        [word] if word.eq_ignore_ascii_case(ACCEPT_DATA_LOSS) => Some(RecoverRequest::Apply),
+        _ => None,
     }
 }
 

@@ -1,23 +1,20 @@
 //! From words to an answer: here, or by the node that has to know.
 
-use super::error::AdminError;
+use super::error::{AdminError, Answer, decode};
+use super::query::{NodeQuery, mark};
 use super::request::{AdminRequest, PlanRequest, SettingsRequest, VerifyRequest, Whose};
 use super::sight::{Sight, is_hopeless};
 use super::{events, maps, nodes, plans, preview, recover, settings, shards, status, verify};
-use crate::api::Caller;
-use crate::api::route::{CallHandler, PoolHandler};
+use crate::api::handlers::{CallHandler, PoolHandler};
 use crate::os::steady_us;
 use crate::peers::call_leader;
 use crate::shared::NodeShared;
 use resp::{Proto, Reply};
-use serde_json::Value;
 use std::sync::Arc;
 use vocab::ShardId;
 
 /// The name of the command.
 const NAME: &str = "KV.ADMIN";
-
-type Answer = Result<Value, AdminError>;
 
 /// Who runs the command of that name, if it is one of these. For threads of the pool.
 pub(crate) fn handler(name: &str) -> Option<PoolHandler> {
@@ -61,7 +58,7 @@ pub(crate) fn admin(store: &Arc<NodeShared>, words: &[&str]) -> Answer {
 }
 
 /// Answers another node, as its command came, about a shard: one RESP3 frame.
-pub(super) fn serve(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> Vec<u8> {
+fn serve(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> Vec<u8> {
     let mut reply = Reply::new(Proto::Resp3);
     if let [_, verb, comparison] = args
         && verb.eq_ignore_ascii_case(b"MARK")
@@ -78,17 +75,6 @@ pub(super) fn serve(store: &Arc<NodeShared>, shard: ShardId, args: &[&[u8]]) -> 
     });
     put(answer, &mut reply);
     reply.buf
-}
-
-/// Has all replicas of a shard take a snapshot of the same moment, if this node leads it.
-fn mark(store: &Arc<NodeShared>, shard: ShardId, comparison: &[u8]) -> Answer {
-    let comparison = std::str::from_utf8(comparison).ok().and_then(|text| text.parse().ok());
-    let comparison = comparison.ok_or_else(|| AdminError::Usage("MARK comparison".to_owned()))?;
-    if !store.known().view(shard.0 as usize).is_some_and(|view| view.serving()) {
-        return Err(AdminError::Unavailable(format!("this node does not lead shard {shard}")));
-    }
-    let marked = Caller::new(store.clone()).mark(shard, comparison);
-    marked.map(|()| Value::Null).map_err(|text| AdminError::of_reply(&text))
 }
 
 fn at_meta(store: &Arc<NodeShared>, words: &[&str], request: &AdminRequest) -> Answer {
@@ -110,16 +96,6 @@ fn at_meta(store: &Arc<NodeShared>, words: &[&str], request: &AdminRequest) -> A
     decode(&frame)
 }
 
-/// What another node has answered.
-pub(super) fn decode(frame: &[u8]) -> Answer {
-    let wrong = || AdminError::Failed("another node's answer cannot be read".to_owned());
-    match resp::decode(frame) {
-        Ok(Some((resp::Value::Bulk(text), _))) => serde_json::from_slice(&text).map_err(|_| wrong()),
-        Ok(Some((resp::Value::Error(text), _))) => Err(AdminError::of_reply(&text)),
-        _ => Err(wrong()),
-    }
-}
-
 fn leads(store: &NodeShared) -> bool {
     store.known().view(0).is_some_and(|view| view.serving())
 }
@@ -129,7 +105,7 @@ fn leading(store: &Arc<NodeShared>, request: &AdminRequest) -> Answer {
     let view = store.known().view(0).filter(|view| view.serving()).cloned();
     let not_leading = || AdminError::Unavailable("this node does not lead the metadata group".to_owned());
     let view = view.ok_or_else(not_leading)?;
-    if !store.confirm_leader(&view, steady_us()) {
+    if !store.access().confirm_leader(&view, steady_us()) {
         return Err(not_leading());
     }
     match request {
@@ -177,7 +153,7 @@ fn here(store: &Arc<NodeShared>, request: &AdminRequest) -> Answer {
         AdminRequest::Verify(VerifyRequest::Status) => Ok(verify::state(store)),
         AdminRequest::Verify(VerifyRequest::Stop) => Ok(verify::stop(store)),
         AdminRequest::RecoverMap(request) => recover::run(store, *request),
-        AdminRequest::Digest(comparison) => Ok(store.digests.found(*comparison)),
-        _ => Ok(shards::replicas_here(store)),
+        AdminRequest::Digest(comparison) => Ok(NodeQuery::Digest(*comparison).answer(store)),
+        _ => Ok(NodeQuery::Replicas.answer(store)),
     }
 }

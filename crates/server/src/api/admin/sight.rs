@@ -88,7 +88,7 @@ impl Sight {
 /// What the director sees, if it is on this node.
 pub(crate) fn director_picture(store: &NodeShared) -> Option<Box<StorePicture>> {
     let (sender, receiver) = sync_channel(1);
-    store.tell_links_worker(WorkerMessage::Picture(sender));
+    store.mailboxes.tell_links_worker(WorkerMessage::Picture(sender));
     receiver.recv_timeout(PICTURE_WITHIN).ok().flatten()
 }
 

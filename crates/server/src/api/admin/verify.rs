@@ -1,12 +1,12 @@
 //! A look at the whole store: the rules of placement, the map against what nodes have, and the replicas of each shard
 //! against each other, as of one entry. Runs aside, one shard after the other, on the node that was asked for it.
 
-use super::error::AdminError;
+use super::error::{AdminError, decode};
 use super::findings::rules;
-use super::run::decode;
+use super::query::NodeQuery;
 use super::sight::lacks_majority;
 use crate::os::{NICE_BACKGROUND, now_ms, set_niceness};
-use crate::peers::{call_leader, call_node};
+use crate::peers::call_leader;
 use crate::shared::{Finding, NodeShared, Progress};
 use cluster::Map;
 use serde_json::{Value, json};
@@ -117,19 +117,6 @@ impl Look {
         }
     }
 
-    fn ask(&self, node: NodeId, shard: ShardId, words: &[&str]) -> Result<Value, AdminError> {
-        let mut args: Vec<&[u8]> = vec![b"KV.ADMIN"];
-        args.extend(words.iter().map(|word| word.as_bytes()));
-        if node == self.store.node() {
-            return decode(&super::serve(&self.store, shard, &args));
-        }
-        if !self.store.peers.is_up(node) {
-            return Err(AdminError::Unavailable("it cannot be talked to".to_owned()));
-        }
-        let frame = call_node(&self.store, node, shard, &args).map_err(AdminError::Unavailable)?;
-        decode(&frame)
-    }
-
     /// The map against the replicas that nodes have. What is on its way settles within a moment.
     fn compare_with_nodes(&mut self) {
         let mut before: Option<BTreeSet<Finding>> = None;
@@ -156,7 +143,7 @@ impl Look {
     }
 
     fn compare_with_node(&mut self, node: NodeId, found: &mut BTreeSet<Finding>) {
-        let told = match self.ask(node, ShardId::META, &["REPLICAS"]) {
+        let told = match NodeQuery::Replicas.ask(&self.store, node) {
             Ok(told) => told,
             Err(error) => {
                 self.unreachable.insert(node);
@@ -202,7 +189,7 @@ impl Look {
         let nodes: Vec<NodeId> = nodes.collect();
         let mut digests: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for node in nodes {
-            match self.digest(node, shard, &number) {
+            match self.digest(node, shard, comparison) {
                 Ok(told) => {
                     verification.lock().bytes += told["bytes"].as_u64().unwrap_or(0);
                     let text = format!("{} ({} rows)", told["digest"].as_str().unwrap_or("?"), told["rows"]);
@@ -223,7 +210,7 @@ impl Look {
     }
 
     /// What a replica holds, once its node has read it all; what is damaged, or none if nothing could be learned.
-    fn digest(&self, node: NodeId, shard: ShardId, comparison: &str) -> Result<Value, Option<String>> {
+    fn digest(&self, node: NodeId, shard: ShardId, comparison: u64) -> Result<Value, Option<String>> {
         let missed = |why: &str| {
             self.store.verification.missed(format!("shard {shard} on {}: {why}", self.named(node)));
             Err(None)
@@ -233,7 +220,7 @@ impl Look {
         }
         let (mut until, mut last) = (Instant::now() + MARKED_WITHIN, Value::Null);
         loop {
-            let told = self.ask(node, shard, &["DIGEST", comparison]);
+            let told = NodeQuery::Digest(comparison).ask(&self.store, node);
             if let Ok(told) = &told {
                 match told["state"].as_str() {
                     Some("done") => return Ok(told.clone()),

@@ -4,8 +4,9 @@
 //! other one has a request under way, it gets one of a few seats for probes, where only `/healthz` and `/readyz` are
 //! answered.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// What a connection may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ impl Seats {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A seat for a connection that has arrived; `None` if there is none, not even for a probe.

@@ -1,0 +1,29 @@
+//! How a handler's outcome becomes the command's reply.
+
+use node::command::{Error, Outcome};
+use node::{Fault, ShardView};
+use resp::Reply;
+
+/// Turns a handler's failure into its reply.
+pub(crate) fn conclude(done: Outcome, reply: &mut Reply, mark: usize) {
+    let text = match done {
+        Ok(()) => return,
+        Err(Error::Reply(text)) => text,
+        Err(Error::Fault(Fault::Storage(e))) => {
+            log::error!("{e}");
+            format!("ERR {e}").into()
+        }
+        Err(Error::Fault(Fault::Remote(text))) => text.into(),
+        Err(Error::Fault(Fault::WouldBlock)) => "ERR this read would wait for the disk without end".into(),
+    };
+    reply.buf.truncate(mark);
+    reply.error(&text);
+}
+
+/// The same of a command that ran on that replica, which is known to be damaged from now on if it met damage.
+pub(crate) fn conclude_on(view: &ShardView, done: Outcome, reply: &mut Reply, mark: usize) {
+    if let Err(Error::Fault(Fault::Storage(e))) = &done {
+        view.damage().note(view.id(), e);
+    }
+    conclude(done, reply, mark);
+}

@@ -1,0 +1,143 @@
+//! Writes of threads of this process to shards that this node leads: handed to the shard's worker, answered in a box.
+
+use crate::mailbox::{EMBEDDED, Submission, WorkerMessage};
+use crate::shared::{AnswerBox, Answers, NodeShared};
+use node::session::{Acks, Durability};
+use node::{EncodedCommand, KeyHashes, Ticket, Write};
+use resp::Proto;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use vocab::{ShardId, Slot};
+
+/// How long a write may take until its answer is there.
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// What the writes of the metadata group and of backups are promised.
+const DURABLE: Durability = Durability { sync: true, acks: Acks::Majority };
+
+/// One write and where it goes.
+pub(super) struct ShardWrite {
+    pub(super) shard: ShardId,
+    pub(super) slot: Slot,
+    pub(super) write: Write,
+    pub(super) keys: KeyHashes,
+}
+
+impl ShardWrite {
+    /// A write that is no key's.
+    pub(super) fn of_shard(shard: ShardId, write: Write) -> Self {
+        Self { shard, slot: Slot(0), write, keys: KeyHashes::new() }
+    }
+}
+
+/// Submits writes and takes their answers, for one thread at a time.
+pub(crate) struct ShardWriter {
+    store: Arc<NodeShared>,
+    id: usize,
+    answers: Arc<AnswerBox>,
+    taken: Answers,
+}
+
+impl ShardWriter {
+    pub(crate) fn new(store: Arc<NodeShared>) -> Self {
+        let (id, answers) = store.embedded.enter();
+        Self { store, id, answers, taken: Answers::default() }
+    }
+
+    pub(super) fn store(&self) -> &Arc<NodeShared> {
+        &self.store
+    }
+
+    /// Hands a write to its shard's worker; its answer comes through `wait` and bears `token`. The error is the text of
+    /// a reply.
+    pub(super) fn submit(
+        &mut self,
+        token: u32,
+        write: ShardWrite,
+        Durability { sync, acks }: Durability,
+        proto: Proto,
+    ) -> Result<(), &'static str> {
+        let ShardWrite { shard, slot, write, keys } = write;
+        let ticket = Ticket {
+            worker: EMBEDDED,
+            connection: self.id as u32,
+            generation: self.answers.generation(),
+            sequence: u64::from(token),
+            proto,
+            slot,
+            sync,
+            acks,
+            reply_bytes: 0,
+        };
+        let mailbox = self
+            .store
+            .mailboxes
+            .of_worker(self.store.mailboxes.owner_of(shard))
+            .ok_or("ERR the store is not running")?;
+        self.store.write_queued(write.bytes());
+        mailbox.send(WorkerMessage::Write(Submission { shard, write, keys, ticket }));
+        Ok(())
+    }
+
+    /// Waits until an answer is there or `until` is reached, and hands over every answer that is, in any order.
+    pub(super) fn wait(&mut self, until: Option<Instant>, each: &mut dyn FnMut(u32, &[u8])) {
+        if !self.answers.take(until, &mut self.taken) {
+            return;
+        }
+        self.taken.drain(each);
+    }
+
+    /// Brings everything that was written to a shard to the disks of a majority; answers the index up to which, or none
+    /// if that did not come about.
+    pub(crate) fn sync_shard(&mut self, shard: ShardId) -> Option<u64> {
+        let view = self.store.known().view(shard.0 as usize).filter(|view| view.leading()).cloned()?;
+        let nothing = Write::Transaction { watches: Vec::new(), commands: Vec::new() };
+        self.submit(0, ShardWrite::of_shard(shard, nothing), DURABLE, Proto::Resp2).ok()?;
+        let mut done = false;
+        self.wait(Some(Instant::now() + ANSWER_WITHIN), &mut |_, answer| done = answer.starts_with(b"*"));
+        done.then(|| view.engine().applied_index())
+    }
+
+    /// Makes a change of the map and waits until the metadata group, which this node leads, has applied it. The error is
+    /// the text of its reply, its code first.
+    pub(super) fn change(&mut self, change: &cluster::Change) -> Result<(), String> {
+        self.confirm(ShardId::META, Write::Change(change.encode()))
+    }
+
+    /// Has all replicas of a shard, which this node leads, take a snapshot of one moment.
+    pub(super) fn mark(&mut self, shard: ShardId, comparison: u64) -> Result<(), String> {
+        self.confirm(shard, Write::Mark(comparison))
+    }
+
+    fn confirm(&mut self, shard: ShardId, write: Write) -> Result<(), String> {
+        self.submit(0, ShardWrite::of_shard(shard, write), DURABLE, Proto::Resp2)?;
+        let mut reply = Vec::new();
+        self.wait(Some(Instant::now() + ANSWER_WITHIN), &mut |_, answer| reply.extend_from_slice(answer));
+        let text = String::from_utf8_lossy(&reply);
+        match text.trim_end().strip_prefix('-') {
+            Some(error) => Err(error.to_owned()),
+            None if text.is_empty() => Err("TIMEOUT it was not confirmed in time: it may be made later".to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    /// Submits a command; its answer is one of `await_answers`.
+    pub(super) fn submit_command(&mut self, shard: ShardId, slot: Slot, command: EncodedCommand) -> Result<(), String> {
+        let write = ShardWrite { shard, slot, write: Write::Command(command), keys: KeyHashes::new() };
+        let durability = Durability::of_settings(&self.store.config);
+        self.submit(0, write, durability, Proto::Resp2).map_err(ToOwned::to_owned)
+    }
+
+    /// Waits for answers to what was submitted: those that are there, at least one; none if it takes too long.
+    pub(super) fn await_answers(&mut self) -> Vec<Vec<u8>> {
+        let mut answers = Vec::new();
+        self.wait(Some(Instant::now() + ANSWER_WITHIN), &mut |_, answer| answers.push(answer.to_vec()));
+        answers
+    }
+}
+
+impl Drop for ShardWriter {
+    fn drop(&mut self) {
+        self.store.embedded.leave(self.id);
+    }
+}
