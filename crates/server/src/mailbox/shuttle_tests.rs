@@ -4,7 +4,7 @@ use crate::sync::shuttled as sync;
 use std::sync::Arc;
 
 #[path = "queue.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, clippy::duplicate_mod)]
 mod queue;
 
 /// Counts as an event loop's waker: a wake-up is kept until the loop waits.
