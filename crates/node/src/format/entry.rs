@@ -247,7 +247,7 @@ impl EncodedCommand {
     /// Encodes arguments, and finds the command's row by its name.
     #[must_use]
     pub fn new(args: &[&[u8]]) -> Self {
-        Self { spec: table::resolve(args).ok(), bytes: encode(args) }
+        Self { spec: table::find(args), bytes: encode(args) }
     }
 
     /// Encodes the arguments of a command whose row is known.
@@ -279,7 +279,7 @@ impl EncodedCommand {
         let mut reader = Reader::new(&bytes);
         let args = args(&mut reader)?;
         reader.end()?;
-        let spec = table::resolve(&args).ok();
+        let spec = table::find(&args);
         Ok(Self { spec, bytes })
     }
 

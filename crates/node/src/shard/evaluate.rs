@@ -66,7 +66,7 @@ fn find(args: &[&[u8]], row: Option<CommandId>) -> Result<Found, Error> {
     let spec = match row {
         Some(row) => {
             debug_assert!(
-                table::resolve(args).is_ok_and(|spec| spec.id == row),
+                table::find(args).is_some_and(|spec| spec.id == row),
                 "the rows of an entry are its commands'"
             );
             table::row(row)

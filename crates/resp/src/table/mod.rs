@@ -18,5 +18,5 @@ pub use docs::docs_markdown;
 pub use help::help;
 pub use index::{COMMAND_COUNT, all, lookup, lookup_full, row, subcommand, subcommands, top_level};
 pub use keys::{ExecOp, KeyPositions, MalformedKeys, exec_ops};
-pub use resolve::{resolve, unknown_command, unknown_subcommand, wrong_arity};
+pub use resolve::{find, resolve, unknown_command, unknown_subcommand, wrong_arity};
 pub use spec::{Answers, CommandId, CommandSpec, Group, KeyPlace, KeySpec, acl, flag, key_flag};

@@ -9,13 +9,30 @@ const ECHO_BYTES_MAX: usize = 128;
 /// The row of a request, whose length has been checked against it. The error is the text for `Reply::error`.
 #[inline]
 pub fn resolve(args: &[&[u8]]) -> Result<&'static CommandSpec, String> {
-    let Some(mut spec) = args.first().and_then(|name| lookup(name)) else {
-        return Err(unknown_command(args));
-    };
-    if spec.is_container() && args.len() > 1 {
-        spec = subcommand(spec, args[1]).ok_or_else(|| unknown_subcommand(spec, args[1]))?;
+    find(args).ok_or_else(|| refusal(args))
+}
+
+/// Why a request has no row.
+#[cold]
+fn refusal(args: &[&[u8]]) -> String {
+    let Some(spec) = args.first().and_then(|name| lookup(name)) else { return unknown_command(args) };
+    match args.get(1) {
+        Some(name) if spec.is_container() => {
+            subcommand(spec, name).map_or_else(|| unknown_subcommand(spec, name), wrong_arity)
+        }
+        _ => wrong_arity(spec),
     }
-    if spec.check_arity(args.len()) { Ok(spec) } else { Err(wrong_arity(spec)) }
+}
+
+/// The row of a request, if it is in the table and has the right length.
+#[inline]
+#[must_use]
+pub fn find(args: &[&[u8]]) -> Option<&'static CommandSpec> {
+    let mut spec = lookup(args.first()?)?;
+    if spec.is_container() && args.len() > 1 {
+        spec = subcommand(spec, args[1])?;
+    }
+    spec.check_arity(args.len()).then_some(spec)
 }
 
 /// `ERR unknown command 'foo', with args beginning with: 'a' 'b' `

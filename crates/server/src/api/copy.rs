@@ -42,7 +42,7 @@ fn make(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<Vec<u8>, String> {
     let attempt = store.access().begin_read(ReadRequest::new(slot, Consistency::Absolute, steady_us()))?;
     let view = attempt.handle();
     let mut shard = Target { writer: ShardWriter::new(store.clone()), shard: view.id(), slot };
-    let plain = EncodedCommand::new(args);
+    let plain = EncodedCommand::of(spec, args);
     let is_taken = || SnapshotSpace::new(view, now_ms(), 0).get(to).map(|record| record.is_some() && !replaces);
     if from == to || is_taken().map_err(|fault| text_of(fault.into()))? {
         return shard.write(plain);
