@@ -1,10 +1,12 @@
 //! What the metadata group's entries carry: one change of the map each. docs/FORMATS.md has the layout.
 //!
-//! A change may arrive twice, or late. So each carries what it takes for granted, and [`crate::Map::apply`] refuses it
+//! A change may arrive twice, or late. So each carries what it takes for granted, and [`crate::apply`] refuses it
 //! when that no longer holds, or changes nothing when it has already happened.
 
 use crate::bytes::Result;
-use crate::map::{Map, MapError, NodeInfo};
+use crate::error::MapError;
+use crate::map::Map;
+use crate::node_info::NodeInfo;
 use crate::plan::{PlanKind, PlanState, Split, Step, read_shard};
 use vocab::limits::{
     EVENT_BYTES_MAX, PLAN_DETAIL_BYTES_MAX, REPLICAS_MAX, SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX,
@@ -277,7 +279,7 @@ impl Change {
         }
     }
 
-    /// Reads what [`Change::encode`] wrote. Whether it makes sense is for [`crate::Map::apply`] to say.
+    /// Reads what [`Change::encode`] wrote. Whether it makes sense is for [`crate::apply`] to say.
     pub fn decode(bytes: &[u8]) -> std::result::Result<Self, MapError> {
         if let Some(map) = bytes.strip_prefix(&[FORMAT, BEGIN]) {
             return Map::decode(map).map(Self::Begin);

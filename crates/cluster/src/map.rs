@@ -1,15 +1,21 @@
-//! The map: which node there is, which shard owns a slot, and where its replicas are.
+//! The map: which nodes there are, which shard owns a slot, and where its replicas are. docs/FORMATS.md has its bytes.
 //!
-//! Invariants, checked before a map is believed (`Map::validate`): every slot is owned by exactly one data shard; a shard's replicas are on different, known
-//! nodes; a replica's id is below its shard's `next_replica`, so that none is ever used twice.
+//! Invariants, checked before a map is believed (`Map::validate`): every slot is owned by exactly one data shard; a shard's
+//! replicas are on different, known nodes; a replica's id is below its shard's `next_replica`, so that none is used twice.
+//!
+//! A clone shares what is large. A change of the clone copies one part of it, whatever the store's size.
 
 use crate::bytes::Result;
-use crate::plan::{Plan, Split, Step};
+use crate::error::MapError;
+use crate::node_info::NodeInfo;
+use crate::plan::{Plan, Split, Step, read_shard};
+use crate::shard_info::{ReplicaInfo, ShardInfo};
+use crate::shards::Shards;
+use crate::shared::Shared;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use vocab::limits::{
-    ADDRESS_BYTES_MAX, MAP_SETTINGS_MAX, MAP_SHARDS_MAX, NODES_MAX, REPLICAS_MAX, REPLICATION_FACTOR_MAX,
-    SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX, ZONE_BYTES_MAX,
+    MAP_BYTES_MAX, MAP_SETTINGS_MAX, MAP_SHARDS_MAX, NODES_MAX, PLANS_MAX, REPLICATION_FACTOR_MAX,
+    SETTING_NAME_BYTES_MAX, SETTING_VALUE_BYTES_MAX,
 };
 use vocab::{Epoch, NodeId, PlanId, Reader, ReplicaId, SLOT_COUNT, ShardId, Slot, StoreId, put_bytes, put_varint};
 
@@ -21,17 +27,17 @@ pub struct Map {
     /// Rises by one with every change.
     pub epoch: Epoch,
     /// Every node of the store.
-    pub nodes: BTreeMap<NodeId, NodeInfo>,
+    pub nodes: Shared<BTreeMap<NodeId, NodeInfo>>,
     /// Every shard, the metadata group among them.
-    pub shards: BTreeMap<ShardId, ShardInfo>,
+    pub shards: Shards,
     /// How many replicas each data shard is to have, as far as there are nodes.
     pub replication_factor: u32,
     /// What was set for the whole store, by name.
-    pub settings: BTreeMap<String, String>,
+    pub settings: Shared<BTreeMap<String, String>>,
     /// Nodes that are to hold nothing.
     pub leaving: BTreeSet<NodeId>,
     /// Plans that have not ended, and the newest of those that have.
-    pub plans: BTreeMap<PlanId, Plan>,
+    pub plans: Shared<BTreeMap<PlanId, Plan>>,
     /// Replicas that come and go now, by shard.
     pub steps: BTreeMap<ShardId, Step>,
     /// Shards that are about to be made out of others. Each is in the map, without slots.
@@ -44,69 +50,13 @@ pub struct Map {
     pub next_shard: u32,
 }
 
-/// What the map knows of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeInfo {
-    /// Which node.
-    pub id: NodeId,
-    /// Where other nodes reach it, as host:port.
-    pub peer_address: String,
-    /// Where clients reach it: the host.
-    pub client_host: String,
-    /// Where clients reach it: the port.
-    pub client_port: u16,
-    /// Its zone; nodes without one share the zone "".
-    pub zone: String,
-    /// How much it takes, against other nodes; 0 if it is to hold nothing.
-    pub capacity: u64,
-}
-
-/// What the map knows of a shard.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ShardInfo {
-    /// The slots that it owns, as ranges of first and last, both included, rising, with a gap between one and the next.
-    pub slots: Vec<(u16, u16)>,
-    /// Where it has replicas, and where it is about to have some, by rising id.
-    pub replicas: Vec<ReplicaInfo>,
-    /// The id that the next new replica gets.
-    pub next_replica: u64,
-    /// The log index of the newest change of members that was reported: an older report comes too late. 0: the members are
-    /// those of the store's first map.
-    pub members_index: u64,
-}
-
-/// One replica of a shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReplicaInfo {
-    /// As Raft knows it.
-    pub id: ReplicaId,
-    /// Where it is.
-    pub node: NodeId,
-    /// It does not vote.
-    pub learner: bool,
-    /// The shard's group counts it among its members, as far as was reported. If not, it is about to be added.
-    pub member: bool,
-}
-
-/// Why a map cannot be made or read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MapError {
-    /// The bytes are no map, or damaged.
-    Bytes(&'static str),
-    /// The map breaks a rule; the text says which, and where.
-    Invalid(String),
-}
-
-impl fmt::Display for MapError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bytes(what) => write!(f, "the map cannot be read: {what}"),
-            Self::Invalid(what) => write!(f, "the map breaks a rule: {what}"),
-        }
-    }
-}
-
-impl std::error::Error for MapError {}
+const MAGIC: &[u8; 7] = b"BASMAP\0";
+/// Of a map without survivors.
+const FORMAT: u8 = 2;
+const FORMAT_WITH_SURVIVORS: u8 = 3;
+/// Had no plans.
+const FORMAT_WITHOUT_PLANS: u8 = 1;
+const CHECK_BYTES: usize = 4;
 
 impl Map {
     /// Numbers for plans and shards that come, of a map that has none yet.
@@ -133,7 +83,146 @@ impl Map {
 
     /// The shards that have a replica on `node`, with that replica.
     pub fn replicas_on(&self, node: NodeId) -> impl Iterator<Item = (ShardId, &ReplicaInfo)> {
-        self.shards.iter().filter_map(move |(id, shard)| shard.replica_on(node).map(|replica| (*id, replica)))
+        self.shards.held_by(node).filter_map(move |id| Some((id, self.shards.get(&id)?.replica_on(node)?)))
+    }
+
+    /// Its bytes. Equal maps have equal bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(64 + self.nodes.len() * 96 + self.shards.len() * 32);
+        bytes.extend_from_slice(MAGIC);
+        bytes.push(if self.survivors.is_empty() { FORMAT } else { FORMAT_WITH_SURVIVORS });
+        bytes.extend_from_slice(&self.store.0.to_le_bytes());
+        put_varint(&mut bytes, self.epoch.0);
+        put_varint(&mut bytes, u64::from(self.replication_factor));
+        put_varint(&mut bytes, self.nodes.len() as u64);
+        for node in self.nodes.values() {
+            node.encode(&mut bytes);
+        }
+        let places: BTreeMap<NodeId, u64> = self.nodes.keys().copied().zip(0..).collect();
+        put_varint(&mut bytes, self.shards.len() as u64);
+        let mut next = 0;
+        for (id, shard) in &self.shards {
+            put_varint(&mut bytes, u64::from(id.0) - next);
+            next = u64::from(id.0) + 1;
+            shard.encode(&places, &mut bytes);
+        }
+        put_varint(&mut bytes, self.settings.len() as u64);
+        for (name, value) in &self.settings {
+            put_bytes(&mut bytes, name.as_bytes());
+            put_bytes(&mut bytes, value.as_bytes());
+        }
+        self.encode_plans(&mut bytes);
+        let check = crc32fast::hash(&bytes);
+        bytes.extend_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    /// Reads what [`Map::encode`] wrote, and checks the map's rules.
+    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, MapError> {
+        if bytes.len() > MAP_BYTES_MAX {
+            return Err(MapError::Bytes("it is too long"));
+        }
+        let end = bytes.len().checked_sub(CHECK_BYTES).ok_or(MapError::Bytes("cut short"))?;
+        let (body, check) = bytes.split_at(end);
+        if crc32fast::hash(body).to_le_bytes() != check {
+            return Err(MapError::Bytes("its checksum does not match"));
+        }
+        let map = Self::read(&mut Reader::new(body)).map_err(MapError::Bytes)?;
+        map.validate()?;
+        Ok(map)
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        if reader.take(MAGIC.len())? != MAGIC {
+            return Err("it is no map");
+        }
+        let format = reader.u8()?;
+        if ![FORMAT_WITH_SURVIVORS, FORMAT, FORMAT_WITHOUT_PLANS].contains(&format) {
+            return Err("its format is unknown");
+        }
+        let store = StoreId(reader.u64_le()?);
+        let epoch = Epoch(reader.varint()?);
+        let replication_factor = reader.at_most(u64::from(REPLICATION_FACTOR_MAX))? as u32;
+        let nodes = read_nodes(reader)?;
+        let shards = read_shards(reader, &nodes.keys().copied().collect::<Vec<_>>())?;
+        let settings = read_settings(reader)?;
+        let (nodes, settings) = (nodes.into(), settings.into());
+        let mut map = Self { store, epoch, nodes, shards, replication_factor, settings, ..Self::default() };
+        if format == FORMAT_WITHOUT_PLANS {
+            map.number_shards();
+        } else {
+            map.read_plans(reader)?;
+        }
+        if format == FORMAT_WITH_SURVIVORS {
+            map.read_survivors(reader)?;
+        }
+        reader.end()?;
+        Ok(map)
+    }
+
+    fn encode_plans(&self, bytes: &mut Vec<u8>) {
+        put_varint(bytes, self.leaving.len() as u64);
+        self.leaving.iter().for_each(|node| bytes.extend_from_slice(&node.0.to_le_bytes()));
+        put_varint(bytes, self.next_plan);
+        put_varint(bytes, u64::from(self.next_shard));
+        put_varint(bytes, self.plans.len() as u64);
+        self.plans.values().for_each(|plan| plan.encode(bytes));
+        put_varint(bytes, self.steps.len() as u64);
+        for (shard, step) in &self.steps {
+            put_varint(bytes, u64::from(shard.0));
+            step.encode(bytes);
+        }
+        put_varint(bytes, self.splits.len() as u64);
+        for (child, split) in &self.splits {
+            put_varint(bytes, u64::from(child.0));
+            split.encode(bytes);
+        }
+        if !self.survivors.is_empty() {
+            put_varint(bytes, self.survivors.len() as u64);
+        }
+        for (shard, (plan, replica)) in &self.survivors {
+            [u64::from(shard.0), plan.0, replica.0].into_iter().for_each(|number| put_varint(bytes, number));
+        }
+    }
+
+    fn read_survivors(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        let count = reader.count_at_most(MAP_SHARDS_MAX, 3)?;
+        if count == 0 {
+            return Err("a map of this format has survivors");
+        }
+        for _ in 0..count {
+            let shard = read_shard(reader)?;
+            rising(self.survivors.last_key_value().map(|(id, _)| id), &shard)?;
+            self.survivors.insert(shard, (PlanId(reader.varint()?), ReplicaId(reader.varint()?)));
+        }
+        Ok(())
+    }
+
+    fn read_plans(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        for _ in 0..reader.count_at_most(NODES_MAX, 8)? {
+            let node = NodeId(reader.u64_le()?);
+            rising(self.leaving.last(), &node)?;
+            self.leaving.insert(node);
+        }
+        self.next_plan = reader.varint()?;
+        self.next_shard = reader.at_most(u64::from(u32::MAX))? as u32;
+        for _ in 0..reader.count_at_most(PLANS_MAX, 7)? {
+            let plan = Plan::read(reader)?;
+            rising(self.plans.last_key_value().map(|(id, _)| id), &plan.id)?;
+            self.plans.insert(plan.id, plan);
+        }
+        for _ in 0..reader.count_at_most(MAP_SHARDS_MAX, 4)? {
+            let shard = read_shard(reader)?;
+            rising(self.steps.last_key_value().map(|(id, _)| id), &shard)?;
+            self.steps.insert(shard, Step::read(reader)?);
+        }
+        for _ in 0..reader.count_at_most(MAP_SHARDS_MAX, 4)? {
+            let child = read_shard(reader)?;
+            rising(self.splits.last_key_value().map(|(id, _)| id), &child)?;
+            self.splits.insert(child, Split::read(reader)?);
+        }
+        Ok(())
     }
 
     /// Checks every rule that a map keeps.
@@ -162,44 +251,11 @@ impl Map {
         });
         let settings = || self.settings.iter().find_map(|(name, value)| setting_fault(name, value));
         let shards = || {
-            self.shards.iter().find_map(|(id, shard)| Some(format!("shard {id}: {}", self.shard_fault(*id, shard)?)))
+            let knows = |node: NodeId| self.nodes.contains_key(&node);
+            let fault = |id: ShardId, shard: &ShardInfo| shard.fault(id == ShardId::META, knows);
+            self.shards.iter().find_map(|(id, shard)| Some(format!("shard {id}: {}", fault(*id, shard)?)))
         };
         nodes.or_else(settings).or_else(shards).or_else(|| self.slot_fault())
-    }
-
-    fn shard_fault(&self, id: ShardId, shard: &ShardInfo) -> Option<String> {
-        if shard.replicas.len() > REPLICAS_MAX {
-            return Some(format!("{} replicas are more than {REPLICAS_MAX}", shard.replicas.len()));
-        }
-        if shard.voters().next().is_none() {
-            return Some("no replica votes".to_owned());
-        }
-        for (i, replica) in shard.replicas.iter().enumerate() {
-            if replica.id.0 == 0 || replica.id.0 >= shard.next_replica {
-                return Some(format!("replica {} is not of 1 to {}", replica.id, shard.next_replica.saturating_sub(1)));
-            }
-            if i > 0 && shard.replicas[i - 1].id >= replica.id {
-                return Some(format!("replica {} is out of order, or there twice", replica.id));
-            }
-            if shard.replicas[..i].iter().any(|other| other.node == replica.node) {
-                return Some(format!("two replicas are on node {}", replica.node));
-            }
-            if !self.nodes.contains_key(&replica.node) {
-                return Some(format!("replica {} is on the unknown node {}", replica.id, replica.node));
-            }
-        }
-        if id == ShardId::META && !shard.slots.is_empty() {
-            return Some("the metadata group owns slots".to_owned());
-        }
-        for (i, &(first, last)) in shard.slots.iter().enumerate() {
-            if first > last || last >= SLOT_COUNT {
-                return Some(format!("{first} to {last} is no range of slots"));
-            }
-            if i > 0 && u32::from(shard.slots[i - 1].1) + 1 >= u32::from(first) {
-                return Some(format!("slots from {first} on do not stand apart from the range before"));
-            }
-        }
-        None
     }
 
     /// Expects ranges that are well formed by themselves.
@@ -219,88 +275,49 @@ impl Map {
     }
 }
 
-impl NodeInfo {
-    /// Appends its bytes.
-    pub fn encode(&self, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(&self.id.0.to_le_bytes());
-        put_bytes(bytes, self.peer_address.as_bytes());
-        put_bytes(bytes, self.client_host.as_bytes());
-        put_varint(bytes, u64::from(self.client_port));
-        put_bytes(bytes, self.zone.as_bytes());
-        put_varint(bytes, self.capacity);
-    }
-
-    /// Reads what [`NodeInfo::encode`] wrote, and nothing after it; checks that it is one that a map may hold.
-    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, MapError> {
-        let mut reader = Reader::new(bytes);
-        let node = Self::read(&mut reader).map_err(MapError::Bytes)?;
-        reader.end().map_err(|why| MapError::Bytes(why.text()))?;
-        node.fault().map_or(Ok(node), |fault| Err(MapError::Invalid(fault)))
-    }
-
-    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self {
-            id: NodeId(reader.u64_le()?),
-            peer_address: reader.text(ADDRESS_BYTES_MAX)?.to_owned(),
-            client_host: reader.text(ADDRESS_BYTES_MAX)?.to_owned(),
-            client_port: reader.at_most(u64::from(u16::MAX))? as u16,
-            zone: reader.text(ZONE_BYTES_MAX)?.to_owned(),
-            capacity: reader.varint()?,
-        })
-    }
-
-    /// What is wrong with it, if anything is.
-    pub(crate) fn fault(&self) -> Option<String> {
-        let texts = [
-            ("peer address", &self.peer_address, ADDRESS_BYTES_MAX),
-            ("client host", &self.client_host, ADDRESS_BYTES_MAX),
-            ("zone", &self.zone, ZONE_BYTES_MAX),
-        ];
-        for (what, text, bytes_max) in texts {
-            if text.len() > bytes_max {
-                return Some(format!("node {}: the {what} is longer than {bytes_max} bytes", self.id));
-            }
-            // They stand in replies whose fields are separated by these.
-            if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == ',') {
-                return Some(format!("node {}: the {what} contains a space, comma or control character", self.id));
-            }
-        }
-        if self.peer_address.is_empty() || self.client_host.is_empty() || self.client_port == 0 {
-            return Some(format!("node {}: it has no peer address, client host or client port", self.id));
-        }
-        None
-    }
+/// One map has one encoding.
+fn rising<T: Ord>(last: Option<&T>, next: &T) -> Result<()> {
+    if last.is_some_and(|last| last >= next) { Err("something is out of order") } else { Ok(()) }
 }
 
-impl ShardInfo {
-    /// Its replica of that id.
-    #[must_use]
-    pub fn replica(&self, id: ReplicaId) -> Option<&ReplicaInfo> {
-        self.replicas.iter().find(|replica| replica.id == id)
+fn read_nodes(reader: &mut Reader<'_>) -> Result<BTreeMap<NodeId, NodeInfo>> {
+    let count = reader.count_at_most(NODES_MAX, 13)?;
+    let mut nodes = Vec::with_capacity(count);
+    for _ in 0..count {
+        let node = NodeInfo::read(reader)?;
+        if nodes.last().is_some_and(|(last, _)| *last >= node.id) {
+            return Err("its nodes are out of order");
+        }
+        nodes.push((node.id, node));
     }
+    Ok(nodes.into_iter().collect())
+}
 
-    /// Its replica on `node`.
-    #[must_use]
-    pub fn replica_on(&self, node: NodeId) -> Option<&ReplicaInfo> {
-        self.replicas.iter().find(|replica| replica.node == node)
+fn read_shards(reader: &mut Reader<'_>, nodes: &[NodeId]) -> Result<Shards> {
+    let count = reader.count_at_most(MAP_SHARDS_MAX, 5)?;
+    let mut shards = Vec::with_capacity(count);
+    let mut next = 0;
+    for _ in 0..count {
+        let id = next + reader.at_most(u64::from(u32::MAX))?;
+        next = id + 1;
+        let id = u32::try_from(id).map_err(|_| "a shard's number is too large")?;
+        shards.push((ShardId(id), ShardInfo::read(reader, nodes)?));
     }
+    Ok(shards.into_iter().collect())
+}
 
-    /// The members of its group that vote.
-    pub fn voters(&self) -> impl Iterator<Item = &ReplicaInfo> {
-        self.replicas.iter().filter(|replica| replica.member && !replica.learner)
+fn read_settings(reader: &mut Reader<'_>) -> Result<BTreeMap<String, String>> {
+    let count = reader.count_at_most(MAP_SETTINGS_MAX, 2)?;
+    let mut settings = BTreeMap::new();
+    for _ in 0..count {
+        let name = reader.text(SETTING_NAME_BYTES_MAX)?.to_owned();
+        let value = reader.text(SETTING_VALUE_BYTES_MAX)?.to_owned();
+        if settings.last_key_value().is_some_and(|(last, _)| *last >= name) {
+            return Err("its settings are out of order");
+        }
+        settings.insert(name, value);
     }
-
-    /// How many slots it owns.
-    #[must_use]
-    pub fn slot_count(&self) -> usize {
-        self.slots.iter().map(|&(first, last)| usize::from(last - first) + 1).sum()
-    }
-
-    /// Whether it owns `slot`.
-    #[must_use]
-    pub fn owns(&self, slot: Slot) -> bool {
-        self.slots.iter().any(|&(first, last)| (first..=last).contains(&slot.0))
-    }
+    Ok(settings)
 }
 
 /// What is wrong with a setting, if anything is.

@@ -68,68 +68,66 @@ pub const PLAN_KINDS: &[PlanWords] = &[
 /// What `unsafe-recover` must be told.
 pub const ACCEPT_DATA_LOSS: &str = "accept-data-loss";
 
-impl PlanKind {
-    /// How an operator writes it: its word and what follows.
-    #[must_use]
-    pub fn words(&self) -> Vec<String> {
-        let mut words = vec![self.word().to_owned()];
-        match self {
-            Self::Rebalance | Self::BalanceLeaders | Self::SplitAll => {}
-            Self::AddNode(node)
-            | Self::DrainNode(node)
-            | Self::RemoveNode(node)
-            | Self::Repair(node)
-            | Self::DrainLeaders(node) => words.push(node.to_string()),
-            Self::MoveShard { shard, from, to } => {
-                words.extend([shard.to_string(), from.to_string(), to.to_string()]);
-            }
-            Self::SplitShard { shard, at } => {
-                words.push(shard.to_string());
-                words.extend(at.map(|slot| slot.to_string()));
-            }
-            Self::SetReplicationFactor(count) => words.push(count.to_string()),
-            Self::ChangeZone { node, zone } => words.extend([node.to_string(), zone.clone()]),
-            Self::ReplaceNode { node, with } => words.extend([node.to_string(), with.to_string()]),
-            Self::Rebuild { node, shard } => {
-                words.push(node.to_string());
-                words.extend(shard.map(|shard| shard.to_string()));
-            }
-            Self::UnsafeRecover(shards) => words.extend(shards.iter().map(ToString::to_string)),
+/// How an operator writes it: its word and what follows.
+#[must_use]
+pub fn plan_to_words(kind: &PlanKind) -> Vec<String> {
+    let mut words = vec![kind.word().to_owned()];
+    match kind {
+        PlanKind::Rebalance | PlanKind::BalanceLeaders | PlanKind::SplitAll => {}
+        PlanKind::AddNode(node)
+        | PlanKind::DrainNode(node)
+        | PlanKind::RemoveNode(node)
+        | PlanKind::Repair(node)
+        | PlanKind::DrainLeaders(node) => words.push(node.to_string()),
+        PlanKind::MoveShard { shard, from, to } => {
+            words.extend([shard.to_string(), from.to_string(), to.to_string()]);
         }
-        words
+        PlanKind::SplitShard { shard, at } => {
+            words.push(shard.to_string());
+            words.extend(at.map(|slot| slot.to_string()));
+        }
+        PlanKind::SetReplicationFactor(count) => words.push(count.to_string()),
+        PlanKind::ChangeZone { node, zone } => words.extend([node.to_string(), zone.clone()]),
+        PlanKind::ReplaceNode { node, with } => words.extend([node.to_string(), with.to_string()]),
+        PlanKind::Rebuild { node, shard } => {
+            words.push(node.to_string());
+            words.extend(shard.map(|shard| shard.to_string()));
+        }
+        PlanKind::UnsafeRecover(shards) => words.extend(shards.iter().map(ToString::to_string)),
     }
+    words
+}
 
-    /// The plan of these words; `node` finds a node by what an operator calls it.
-    pub fn from_words(words: &[&str], node: &dyn Fn(&str) -> Result<NodeId, String>) -> Result<Self, String> {
-        let [word, arguments @ ..] = words else { return Err("which plan? `ctl plan --help` lists them".to_owned()) };
-        let word = word.to_ascii_lowercase();
-        let known = PLAN_KINDS.iter().find(|kind| kind.word == word);
-        let known = known.ok_or_else(|| {
-            let words: Vec<&str> = PLAN_KINDS.iter().map(|kind| kind.word).collect();
-            format!("there is no plan {word}; there are {}", words.join(", "))
-        })?;
-        let usage = || format!("it is written: {} {}", known.word, known.arguments);
-        Ok(match (known.word, arguments) {
-            ("add-node", [a]) => Self::AddNode(node(a)?),
-            ("drain-node", [a]) => Self::DrainNode(node(a)?),
-            ("remove-node", [a]) => Self::RemoveNode(node(a)?),
-            ("repair", [a]) => Self::Repair(node(a)?),
-            ("rebalance", []) => Self::Rebalance,
-            ("balance-leaders", []) => Self::BalanceLeaders,
-            ("drain-leaders", [a]) => Self::DrainLeaders(node(a)?),
-            ("move-shard", [a, from, to]) => Self::MoveShard { shard: shard(a)?, from: node(from)?, to: node(to)? },
-            ("split-shard", [a]) => Self::SplitShard { shard: shard(a)?, at: None },
-            ("split-shard", [a, at]) => Self::SplitShard { shard: shard(a)?, at: Some(slot(at)?) },
-            ("split-all", []) => Self::SplitAll,
-            ("set-replication-factor", [count]) => Self::SetReplicationFactor(factor(count)?),
-            ("change-zone", [a, zone]) => Self::ChangeZone { node: node(a)?, zone: (*zone).to_owned() },
-            ("replace-node", [a, with]) => Self::ReplaceNode { node: node(a)?, with: node(with)? },
-            ("rebuild", [a]) => Self::Rebuild { node: node(a)?, shard: None },
-            ("rebuild", [a, b]) => Self::Rebuild { node: node(a)?, shard: Some(shard(b)?) },
-            ("unsafe-recover", [shards @ .., last]) => unsafe_recover(shards, last).unwrap_or_else(|| Err(usage()))?,
-            _ => return Err(usage()),
-        })
-    }
+/// The plan of these words; `node` finds a node by what an operator calls it.
+pub fn plan_from_words(words: &[&str], node: &dyn Fn(&str) -> Result<NodeId, String>) -> Result<PlanKind, String> {
+    let [word, arguments @ ..] = words else { return Err("which plan? `ctl plan --help` lists them".to_owned()) };
+    let word = word.to_ascii_lowercase();
+    let known = PLAN_KINDS.iter().find(|kind| kind.word == word);
+    let known = known.ok_or_else(|| {
+        let words: Vec<&str> = PLAN_KINDS.iter().map(|kind| kind.word).collect();
+        format!("there is no plan {word}; there are {}", words.join(", "))
+    })?;
+    let usage = || format!("it is written: {} {}", known.word, known.arguments);
+    Ok(match (known.word, arguments) {
+        ("add-node", [a]) => PlanKind::AddNode(node(a)?),
+        ("drain-node", [a]) => PlanKind::DrainNode(node(a)?),
+        ("remove-node", [a]) => PlanKind::RemoveNode(node(a)?),
+        ("repair", [a]) => PlanKind::Repair(node(a)?),
+        ("rebalance", []) => PlanKind::Rebalance,
+        ("balance-leaders", []) => PlanKind::BalanceLeaders,
+        ("drain-leaders", [a]) => PlanKind::DrainLeaders(node(a)?),
+        ("move-shard", [a, from, to]) => PlanKind::MoveShard { shard: shard(a)?, from: node(from)?, to: node(to)? },
+        ("split-shard", [a]) => PlanKind::SplitShard { shard: shard(a)?, at: None },
+        ("split-shard", [a, at]) => PlanKind::SplitShard { shard: shard(a)?, at: Some(slot(at)?) },
+        ("split-all", []) => PlanKind::SplitAll,
+        ("set-replication-factor", [count]) => PlanKind::SetReplicationFactor(factor(count)?),
+        ("change-zone", [a, zone]) => PlanKind::ChangeZone { node: node(a)?, zone: (*zone).to_owned() },
+        ("replace-node", [a, with]) => PlanKind::ReplaceNode { node: node(a)?, with: node(with)? },
+        ("rebuild", [a]) => PlanKind::Rebuild { node: node(a)?, shard: None },
+        ("rebuild", [a, b]) => PlanKind::Rebuild { node: node(a)?, shard: Some(shard(b)?) },
+        ("unsafe-recover", [shards @ .., last]) => unsafe_recover(shards, last).unwrap_or_else(|| Err(usage()))?,
+        _ => return Err(usage()),
+    })
 }
 
 /// None if it is written wrongly.
@@ -163,7 +161,7 @@ mod tests {
 
     fn read(text: &str) -> Result<PlanKind, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        PlanKind::from_words(&words, &|name| {
+        plan_from_words(&words, &|name| {
             u64::from_str_radix(name, 16).map(NodeId).map_err(|_| format!("there is no node {name}"))
         })
     }
@@ -189,11 +187,11 @@ mod tests {
             "rebuild 1 4",
         ] {
             let kind = read(text).unwrap();
-            assert_eq!(read(&kind.words().join(" ")), Ok(kind.clone()), "{text}");
+            assert_eq!(read(&plan_to_words(&kind).join(" ")), Ok(kind.clone()), "{text}");
             assert_eq!(kind.word(), text.split(' ').next().unwrap());
         }
-        assert_eq!(read("unsafe-recover 3 5 accept-data-loss").unwrap().words(), ["unsafe-recover", "3", "5"]);
-        assert_eq!(read("Drain-Node ff").unwrap().words(), ["drain-node", "00000000000000ff"]);
+        assert_eq!(plan_to_words(&read("unsafe-recover 3 5 accept-data-loss").unwrap()), ["unsafe-recover", "3", "5"]);
+        assert_eq!(plan_to_words(&read("Drain-Node ff").unwrap()), ["drain-node", "00000000000000ff"]);
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! What a request needs of the map, laid out for looking up: slot → shard → replicas → nodes.
 
-use crate::map::{Map, NodeInfo, ReplicaInfo};
+use crate::map::Map;
+use crate::node_info::NodeInfo;
+use crate::shard_info::ReplicaInfo;
+use crate::shards::Shards;
+use crate::shared::Shared;
 use std::collections::BTreeMap;
 use vocab::{Epoch, NodeId, ReplicaId, SLOT_COUNT, ShardId, Slot};
 
@@ -16,46 +20,46 @@ pub struct Routes {
     /// Of so many slots side by side, the shard that owns them all; none if several do. It stays in a processor's caches,
     /// where `slots` does not.
     blocks: Box<[Option<ShardId>; BLOCKS]>,
-    /// Rising, beside `shards`.
-    ids: Vec<ShardId>,
-    shards: Vec<RouteShard>,
-    replicas: Vec<ReplicaInfo>,
-    nodes: BTreeMap<NodeId, NodeInfo>,
-}
-
-#[derive(Clone, Debug)]
-struct RouteShard {
-    slots: Vec<(u16, u16)>,
-    /// Its part of `Routes::replicas`.
-    first: u32,
-    count: u32,
+    /// Shared with the map.
+    shards: Shards,
+    nodes: Shared<BTreeMap<NodeId, NodeInfo>>,
 }
 
 impl From<&Map> for Routes {
     /// Expects a map that [`Map::validate`] finds nothing wrong with.
     fn from(map: &Map) -> Self {
-        let mut slots = Box::new([ShardId::META; SLOT_COUNT as usize]);
-        let mut shards = Vec::with_capacity(map.shards.len());
-        let mut replicas = Vec::with_capacity(map.shards.values().map(|shard| shard.replicas.len()).sum());
-        for (id, shard) in &map.shards {
-            for &(first, last) in &shard.slots {
-                slots[usize::from(first)..=usize::from(last)].fill(*id);
-            }
-            let (first, count) = (replicas.len() as u32, shard.replicas.len() as u32);
-            replicas.extend_from_slice(&shard.replicas);
-            shards.push(RouteShard { slots: shard.slots.clone(), first, count });
-        }
-        assert!(slots.iter().all(|id| *id != ShardId::META), "every slot is owned by a data shard");
-        let ids = map.shards.keys().copied().collect();
-        let mut blocks = Box::new([None; BLOCKS]);
-        for (block, slots) in blocks.iter_mut().zip(slots.chunks(BLOCK_SLOTS)) {
-            *block = slots.iter().all(|id| *id == slots[0]).then_some(slots[0]);
-        }
-        Self { epoch: map.epoch, slots, blocks, ids, shards, replicas, nodes: map.nodes.clone() }
+        let nothing = Self {
+            epoch: Epoch::default(),
+            slots: Box::new([ShardId::META; SLOT_COUNT as usize]),
+            blocks: Box::new([None; BLOCKS]),
+            shards: Shards::default(),
+            nodes: Shared::default(),
+        };
+        nothing.following(map)
     }
 }
 
 impl Routes {
+    /// The routes of another map of the store, of which only what has changed is looked at. Expects a map that
+    /// [`Map::validate`] finds nothing wrong with.
+    #[must_use]
+    pub fn following(&self, map: &Map) -> Self {
+        let (mut slots, mut blocks) = (self.slots.clone(), self.blocks.clone());
+        // A slot that another shard owns now is among those of a shard that has changed.
+        for (id, shard) in map.shards.changed_since(&self.shards).filter(|(id, _)| **id != ShardId::META) {
+            for &(first, last) in &shard.slots {
+                slots[usize::from(first)..=usize::from(last)].fill(*id);
+            }
+        }
+        if slots != self.slots {
+            assert!(slots.iter().all(|id| *id != ShardId::META), "every slot is owned by a data shard");
+            for (block, slots) in blocks.iter_mut().zip(slots.chunks(BLOCK_SLOTS)) {
+                *block = slots.iter().all(|id| *id == slots[0]).then_some(slots[0]);
+            }
+        }
+        Self { epoch: map.epoch, slots, blocks, shards: map.shards.clone(), nodes: map.nodes.clone() }
+    }
+
     /// The map's number.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
@@ -71,19 +75,19 @@ impl Routes {
 
     /// Every shard, the metadata group first.
     pub fn shards(&self) -> impl Iterator<Item = ShardId> {
-        self.ids.iter().copied()
+        self.shards.keys().copied()
     }
 
     /// The slots that a shard owns, as ranges of first and last.
     #[must_use]
     pub fn slots_of(&self, shard: ShardId) -> &[(u16, u16)] {
-        self.shard(shard).map_or(&[], |shard| &shard.slots)
+        self.shards.get(&shard).map_or(&[], |shard| &shard.slots)
     }
 
     /// A shard's replicas; none for a shard that the map does not know.
     #[must_use]
     pub fn replicas(&self, shard: ShardId) -> &[ReplicaInfo] {
-        self.shard(shard).map_or(&[], |shard| &self.replicas[shard.first as usize..][..shard.count as usize])
+        self.shards.get(&shard).map_or(&[], |shard| &shard.replicas)
     }
 
     /// The node where a shard's replica is.
@@ -107,14 +111,5 @@ impl Routes {
     /// Every node.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeInfo)> {
         self.nodes.iter().map(|(id, node)| (*id, node))
-    }
-
-    fn shard(&self, id: ShardId) -> Option<&RouteShard> {
-        // As long as no shard was ever removed, a shard's place is its number.
-        let place = id.0 as usize;
-        if self.ids.get(place) == Some(&id) {
-            return Some(&self.shards[place]);
-        }
-        self.ids.binary_search(&id).ok().map(|place| &self.shards[place])
     }
 }

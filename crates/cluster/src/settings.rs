@@ -104,6 +104,13 @@ pub const STORE_SETTINGS: &[StoreSetting] = &[
         "yes",
         "Whether shards that have grown too large, or are asked too often, are split without being asked.",
     ),
+    row(
+        "auto-rebuild",
+        Flag,
+        "yes",
+        "Whether a replica whose files are found damaged is made anew from the others without being asked, at most three \
+         times a day on one node.",
+    ),
     row("auto-rebalance", Flag, "yes", "Whether a node that joins takes its part of the data without being asked."),
     row(
         "purge-rate-mb",
@@ -174,6 +181,8 @@ pub struct Settings {
     pub split_rest_ms: u64,
     /// Whether that happens by itself.
     pub auto_split: bool,
+    /// Whether damaged replicas are made anew by themselves.
+    pub auto_rebuild: bool,
     /// Whether a node that joins takes its part by itself.
     pub auto_rebalance: bool,
     /// Megabytes a second that a node looks through for rows to purge; 0: no limit.
@@ -197,6 +206,7 @@ impl Settings {
             split_ops: number("split-ops"),
             split_rest_ms: number("split-rest-ms"),
             auto_split: flag("auto-split"),
+            auto_rebuild: flag("auto-rebuild"),
             auto_rebalance: flag("auto-rebalance"),
             purge_rate_mb: number("purge-rate-mb"),
             verify_rate_mb: number("verify-rate-mb"),
@@ -249,6 +259,7 @@ mod tests {
             split_ops: 0,
             split_rest_ms: 600_000,
             auto_split: true,
+            auto_rebuild: true,
             auto_rebalance: true,
             purge_rate_mb: 64,
             verify_rate_mb: 50,

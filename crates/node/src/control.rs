@@ -2,7 +2,11 @@
 //!
 //! A node without a store tells every node that it can reach that it wants to join. The one that was told to make the
 //! store (`init`) waits until enough have joined, draws the first map and gives it to each of them until all have kept
-//! it. Afterwards a node that joins is entered into the map by the metadata group. Maps spread by being asked for.
+//! it. Afterwards a node that joins is entered into the map by the metadata group.
+//!
+//! The map spreads by its changes: the leader of the metadata group sends each to all nodes, and every node asks a few others
+//! now and then for what it has missed. The whole map goes only to a node that has none, or whose map is older than what the
+//! node that it asks remembers of changes.
 
 pub mod reconcile;
 #[cfg(test)]
@@ -12,16 +16,18 @@ use crate::clock_keeper::ClockKeeper;
 use crate::director::{Director, DirectorAction, NodeReport, StorePicture};
 use crate::peer::{Order, PeerMessage};
 use crate::store_clock::StoreClock;
-use cluster::{Change, Map, NodeInfo};
+use cluster::{Change, History, MadeChange, Map, MapUpdate, NodeInfo, NotFollowed};
 use replica::Members;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use vocab::{Moment, NodeId, Prng, ShardId, StoreId};
+use vocab::limits::{MAP_ASKS_MAX, NODES_MAX};
+use vocab::{Epoch, Moment, NodeId, Prng, ShardId, StoreId};
 
 /// Ticks between two beats.
 const BEAT_TICKS: u64 = 4;
-/// Ticks between two looks of the director.
+/// Ticks between two looks of the director; in a large store so many more for each so many shards.
 const DIRECT_TICKS: u64 = 4;
+const DIRECT_SHARDS: usize = 20_000;
 /// Ticks between two tries of what may have been lost.
 const RETRY_TICKS: u64 = 20;
 
@@ -32,7 +38,7 @@ pub enum Action {
     Send(Option<NodeId>, PeerMessage),
     /// Keep this map, and open the replicas that it gives this node. If it cannot be kept, [`Control::not_kept`] is to be
     /// told, and none of the actions that come after this one may be done: they may tell others of the map.
-    Adopt(Arc<Map>),
+    Adopt(MapUpdate),
     /// Bring a change to the metadata group's leader.
     Propose(Change),
     /// Tell a shard's replica on that node, which may be this one, what to do.
@@ -71,6 +77,12 @@ pub struct Control {
     me: NodeInfo,
     shape: Shape,
     map: Option<Arc<Map>>,
+    /// The newest changes of the map, for nodes that have an older one.
+    history: History,
+    /// Nodes of a release that knows no changes of the map.
+    whole_only: BTreeSet<NodeId>,
+    /// How many more nodes may be asked for the newest map before the next retry.
+    asks_left: usize,
     /// A map that could not be kept, and is tried again.
     unkept: Option<Arc<Map>>,
     /// Nodes that want to join, as they say of themselves.
@@ -84,6 +96,8 @@ pub struct Control {
     now: Moment,
     /// While this node leads the metadata group: what makes plans happen.
     director: Option<Director>,
+    /// The map has changed since the director's last look.
+    look_is_due: bool,
     clock: ClockKeeper,
 }
 
@@ -91,11 +105,24 @@ impl Control {
     /// The control of a node that has this map, if any. It keeps `clock` by what other nodes' clocks show.
     #[must_use]
     pub fn new(me: NodeInfo, shape: Shape, map: Option<Arc<Map>>, clock: Arc<StoreClock>, seed: u64) -> Self {
-        let init = false;
-        let (joiners, unsure, prng) = (BTreeMap::new(), BTreeSet::new(), Prng::new(seed));
-        let (now, director, unkept) = (Moment::default(), None, None);
-        let clock = ClockKeeper::new(clock);
-        let mut control = Self { me, shape, map, unkept, joiners, init, unsure, prng, ticks: 0, now, director, clock };
+        let mut control = Self {
+            me,
+            shape,
+            map,
+            history: History::default(),
+            whole_only: BTreeSet::new(),
+            asks_left: MAP_ASKS_MAX,
+            unkept: None,
+            joiners: BTreeMap::new(),
+            init: false,
+            unsure: BTreeSet::new(),
+            prng: Prng::new(seed),
+            ticks: 0,
+            now: Moment::default(),
+            director: None,
+            look_is_due: false,
+            clock: ClockKeeper::new(clock),
+        };
         // It may have ended before all the others had kept the first map.
         control.unsure = control.others();
         control
@@ -122,11 +149,15 @@ impl Control {
         (self.joiners.len() + 1, self.shape.replication_factor as usize)
     }
 
-    /// A link to a node is up.
-    pub fn linked(&mut self, node: NodeId, info: Option<NodeInfo>, actions: &mut Vec<Action>) {
-        let _ = info;
+    /// A link to a node is up. `knows_changes`: it reads messages with changes of the map.
+    pub fn linked(&mut self, node: NodeId, knows_changes: bool, actions: &mut Vec<Action>) {
+        if knows_changes {
+            self.whole_only.remove(&node);
+        } else {
+            self.whole_only.insert(node);
+        }
         match &self.map {
-            Some(map) => actions.push(Action::Send(Some(node), PeerMessage::MapAsked { epoch: map.epoch.0 })),
+            Some(map) => self.ask(node, map.epoch, actions),
             None => actions.push(Action::Send(Some(node), self.join())),
         }
     }
@@ -147,7 +178,7 @@ impl Control {
             && let Some(map) = self.unkept.take()
             && self.is_newer(&map)
         {
-            self.adopt(map, actions);
+            self.adopt(MapUpdate::whole(map), actions);
         }
         if !self.ticks.is_multiple_of(RETRY_TICKS) {
             return;
@@ -156,12 +187,10 @@ impl Control {
             actions.push(Action::Send(None, self.join()));
             return;
         };
-        actions.push(Action::Send(None, PeerMessage::MapAsked { epoch: map.epoch.0 }));
+        self.ask_some(&map, actions);
         actions.push(Action::Send(None, PeerMessage::Leading { full: true, shards: led.to_vec() }));
         if map.epoch.0 == 1 {
-            for node in &self.unsure {
-                actions.push(Action::Send(Some(*node), PeerMessage::Bootstrap { map: map.encode() }));
-            }
+            self.bootstrap_others(&map, actions);
         }
         self.enter_joiners(&map, actions);
         if let Some(known) = map.nodes.get(&self.me.id) {
@@ -199,12 +228,16 @@ impl Control {
         }
         let director = self.director.get_or_insert_default();
         director.heard(self.me.id, self.now);
-        if self.ticks.is_multiple_of(DIRECT_TICKS) {
+        let shards = self.map.as_ref().map_or(0, |map| map.shards.len());
+        let is_small = shards < DIRECT_SHARDS;
+        let every = DIRECT_TICKS * (1 + (shards / DIRECT_SHARDS) as u64);
+        if (self.look_is_due && is_small) || self.ticks.is_multiple_of(every) {
             self.look(actions);
         }
     }
 
     fn look(&mut self, actions: &mut Vec<Action>) {
+        self.look_is_due = false;
         let (Some(director), Some(map)) = (&mut self.director, &self.map) else { return };
         actions.extend(director.tick(self.now, map).into_iter().map(|action| match action {
             DirectorAction::Propose(change) => Action::Propose(change),
@@ -237,13 +270,16 @@ impl Control {
                     && map.epoch.0 > *epoch
                     && (map.nodes.contains_key(&from) || *epoch > 0)
                 {
-                    actions.push(Action::Send(Some(from), PeerMessage::Map(map.encode())));
+                    actions.push(Action::Send(Some(from), self.newer_than(map, Epoch(*epoch), from)));
                 }
             }
             PeerMessage::Map(bytes) => match Map::decode(bytes) {
-                Ok(map) => self.offered(from, map, actions),
+                Ok(map) => self.offered(from, MapUpdate::whole(Arc::new(map)), actions),
                 Err(e) => log::warn!("node {from} sent a map that cannot be read: {e}"),
             },
+            PeerMessage::MapChanges { store, first, changes } => {
+                self.changes_offered(from, StoreId(*store), *first, changes, actions);
+            }
             PeerMessage::Beat { sent_us, .. } => {
                 let answer = PeerMessage::BeatAnswer { sent_us: *sent_us, wall_ms: raw.wall_ms };
                 actions.push(Action::Send(Some(from), answer));
@@ -254,12 +290,93 @@ impl Control {
     }
 
     /// The metadata group's replica on this node has applied a newer map.
-    pub fn map_applied(&mut self, map: &Arc<Map>, actions: &mut Vec<Action>) {
-        if self.is_newer(map) {
-            self.adopt(map.clone(), actions);
-            // Others need not wait until they ask.
-            actions.push(Action::Send(None, PeerMessage::Map(map.encode())));
-            self.look(actions);
+    pub fn map_applied(&mut self, update: MapUpdate, actions: &mut Vec<Action>) {
+        if !self.is_newer(&update.map) {
+            return;
+        }
+        let update = update.since(self.map.as_ref().map_or(Epoch(0), |map| map.epoch));
+        self.adopt(update.clone(), actions);
+        // Others need not wait until they ask.
+        if self.director.is_some() {
+            self.look_is_due = true;
+            self.tell_others(&update, actions);
+        }
+    }
+
+    fn tell_others(&self, update: &MapUpdate, actions: &mut Vec<Action>) {
+        let Some(changes) = as_message(update.map.store, &update.changes) else { return };
+        if self.whole_only.is_empty() {
+            actions.push(Action::Send(None, changes));
+            return;
+        }
+        let whole = PeerMessage::Map(update.map.encode());
+        for node in update.map.nodes.keys().filter(|node| **node != self.me.id) {
+            let message = if self.whole_only.contains(node) { &whole } else { &changes };
+            actions.push(Action::Send(Some(*node), message.clone()));
+        }
+    }
+
+    /// What leads a node from the map of `epoch` to this one, or towards it.
+    fn newer_than(&self, map: &Map, epoch: Epoch, node: NodeId) -> PeerMessage {
+        let changes = self.history.since(epoch).filter(|_| epoch.0 > 0 && !self.whole_only.contains(&node));
+        changes.and_then(|changes| as_message(map.store, &changes)).unwrap_or_else(|| PeerMessage::Map(map.encode()))
+    }
+
+    /// Asks a node for the newest map, unless enough were asked just now: each of them may answer with a whole one.
+    fn ask(&mut self, node: NodeId, epoch: Epoch, actions: &mut Vec<Action>) {
+        if let Some(left) = self.asks_left.checked_sub(1) {
+            self.asks_left = left;
+            actions.push(Action::Send(Some(node), PeerMessage::MapAsked { epoch: epoch.0 }));
+        }
+    }
+
+    /// Asks for the newest map: all other nodes where they are few, else one of those that make it and one of the others.
+    fn ask_some(&mut self, map: &Map, actions: &mut Vec<Action>) {
+        self.asks_left = MAP_ASKS_MAX;
+        let others = self.others();
+        let asked: Vec<NodeId> = if others.len() <= MAP_ASKS_MAX {
+            others.into_iter().collect()
+        } else {
+            let meta = map.shards.get(&ShardId::META).into_iter().flat_map(|info| &info.replicas);
+            let meta: Vec<NodeId> = meta.map(|replica| replica.node).filter(|node| *node != self.me.id).collect();
+            let one = self.prng.below(others.len() as u64) as usize;
+            let made_by = meta.get(self.prng.below(meta.len().max(1) as u64) as usize).copied();
+            others.into_iter().nth(one).into_iter().chain(made_by).collect()
+        };
+        asked.into_iter().for_each(|node| self.ask(node, map.epoch, actions));
+    }
+
+    fn bootstrap_others(&self, map: &Map, actions: &mut Vec<Action>) {
+        if self.unsure.is_empty() {
+            return;
+        }
+        let message = PeerMessage::Bootstrap { map: map.encode() };
+        actions.extend(self.unsure.iter().map(|node| Action::Send(Some(*node), message.clone())));
+    }
+
+    /// Another node has sent what it has newer.
+    fn changes_offered(
+        &mut self,
+        from: NodeId,
+        store: StoreId,
+        first: u64,
+        changes: &[Arc<[u8]>],
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(map) = self.map.clone().filter(|map| map.store == store) else { return };
+        let made = |(epoch, bytes): (u64, &Arc<[u8]>)| MadeChange { epoch: Epoch(epoch), bytes: bytes.clone() };
+        let changes: Vec<MadeChange> = (first..).zip(changes).map(made).collect();
+        match MapUpdate::following(&map, &changes) {
+            Ok(None) => {}
+            Ok(Some(update)) => self.offered(from, update, actions),
+            Err(NotFollowed::Gap(_)) => self.ask(from, map.epoch, actions),
+            Err(NotFollowed::Refused(why)) => {
+                log::warn!(
+                    "node {from} sent changes that do not lead on from map {}: {why}; it is asked for the whole",
+                    map.epoch
+                );
+                self.ask(from, Epoch(0), actions);
+            }
         }
     }
 
@@ -281,13 +398,17 @@ impl Control {
             Err(e) => return log::warn!("node {from} wants to join and says who it is wrongly: {e}"),
         };
         actions.push(Action::Know(info.clone()));
-        if let Some(map) = &self.map
+        if let Some(map) = self.map.clone()
             && map.nodes.contains_key(&from)
         {
-            actions.push(Action::Send(Some(from), PeerMessage::Map(map.encode())));
+            // It asks all nodes, and a few answers are enough.
+            let makes_it = map.shards.get(&ShardId::META).is_some_and(|info| info.replica_on(self.me.id).is_some());
+            if makes_it || self.prng.below(map.nodes.len() as u64) < MAP_ASKS_MAX as u64 {
+                actions.push(Action::Send(Some(from), PeerMessage::Map(map.encode())));
+            }
             return;
         }
-        if self.joiners.len() < vocab::limits::NODES_MAX || self.joiners.contains_key(&from) {
+        if self.joiners.len() < NODES_MAX || self.joiners.contains_key(&from) {
             self.joiners.insert(from, info);
         }
     }
@@ -300,16 +421,14 @@ impl Control {
         let mut nodes: Vec<NodeInfo> = self.joiners.values().cloned().collect();
         nodes.push(self.me.clone());
         let store = StoreId(self.prng.next_u64() >> 1 | 1);
-        match Map::initial(store, &nodes, self.shape.shards, self.shape.replication_factor) {
+        match cluster::initial_map(store, &nodes, self.shape.shards, self.shape.replication_factor) {
             Ok(map) => {
                 log::info!("making the store {store} of {have} nodes, {} shards", self.shape.shards);
-                self.adopt(Arc::new(map), actions);
+                let map = Arc::new(map);
+                self.adopt(MapUpdate::whole(map.clone()), actions);
                 self.joiners.clear();
                 self.unsure = self.others();
-                let map = self.map.iter().map(|map| map.encode()).next().unwrap_or_default();
-                for node in &self.unsure {
-                    actions.push(Action::Send(Some(*node), PeerMessage::Bootstrap { map: map.clone() }));
-                }
+                self.bootstrap_others(&map, actions);
             }
             Err(e) => {
                 log::error!("the store cannot be made: {e}");
@@ -330,25 +449,25 @@ impl Control {
                 return;
             }
             Some(_) => {}
-            None if map.nodes.contains_key(&self.me.id) => self.adopt(Arc::new(map), actions),
+            None if map.nodes.contains_key(&self.me.id) => self.adopt(MapUpdate::whole(Arc::new(map)), actions),
             None => return,
         }
         actions.push(Action::Send(Some(from), PeerMessage::BootstrapDone { store: store.0 }));
     }
 
-    fn offered(&mut self, from: NodeId, map: Map, actions: &mut Vec<Action>) {
+    /// Another node has a map, which [`Map::decode`] or the changes from this node's own have found to keep the rules.
+    fn offered(&mut self, from: NodeId, update: MapUpdate, actions: &mut Vec<Action>) {
+        let map = &update.map;
         let was_in = self.map.as_ref().is_some_and(|mine| mine.nodes.contains_key(&self.me.id));
         let is_in = map.nodes.contains_key(&self.me.id);
-        if !self.is_newer(&map) || (self.map.is_none() && !is_in) {
+        if !self.is_newer(map) || (self.map.is_none() && !is_in) {
             return;
-        }
-        if let Err(e) = map.validate() {
-            return log::error!("node {from} sent a map that is wrong: {e}");
         }
         if was_in && !is_in {
             log::warn!("the store {} has removed this node: it holds nothing any more, and can be stopped", map.store);
         }
-        self.adopt(Arc::new(map), actions);
+        log::trace!("node {from} has map {}", map.epoch);
+        self.adopt(update, actions);
     }
 
     fn is_newer(&self, map: &Map) -> bool {
@@ -360,16 +479,24 @@ impl Control {
     pub fn not_kept(&mut self, map: Arc<Map>, kept: Option<Arc<Map>>) {
         self.map = kept;
         self.unkept = Some(map);
+        self.history.clear();
     }
 
-    fn adopt(&mut self, map: Arc<Map>, actions: &mut Vec<Action>) {
+    fn adopt(&mut self, update: MapUpdate, actions: &mut Vec<Action>) {
         self.unkept = None;
+        let map = &update.map;
         self.joiners.retain(|node, _| !map.nodes.contains_key(node));
-        self.map = Some(map.clone());
-        for info in map.nodes.values().filter(|info| info.id != self.me.id) {
-            actions.push(Action::Know(info.clone()));
+        if update.changes.is_empty() {
+            self.history.clear();
         }
-        actions.push(Action::Adopt(map));
+        update.changes.iter().for_each(|change| self.history.push(change.clone()));
+        let before = self.map.replace(map.clone());
+        if before.as_ref().is_none_or(|before| !before.nodes.is_same(&map.nodes)) {
+            let is_known = |info: &NodeInfo| before.as_ref().and_then(|map| map.nodes.get(&info.id)) == Some(info);
+            let others = map.nodes.values().filter(|info| info.id != self.me.id && !is_known(info));
+            actions.extend(others.map(|info| Action::Know(info.clone())));
+        }
+        actions.push(Action::Adopt(update));
     }
 
     fn enter_joiners(&self, map: &Map, actions: &mut Vec<Action>) {
@@ -377,4 +504,11 @@ impl Control {
             actions.push(Action::Propose(Change::RegisterNode(info.clone())));
         }
     }
+}
+
+/// The changes as a message; none if there are none.
+fn as_message(store: StoreId, changes: &[MadeChange]) -> Option<PeerMessage> {
+    let first = changes.first()?.epoch.0;
+    let changes = changes.iter().map(|change| change.bytes.clone()).collect();
+    Some(PeerMessage::MapChanges { store: store.0, first, changes })
 }

@@ -58,8 +58,13 @@ pub enum TreeKey<'a> {
         /// The client's id.
         client: &'a [u8],
     },
-    /// The map, in the metadata group.
+    /// A whole map, in the metadata group.
     Map,
+    /// A change of the map, in the metadata group.
+    MapChange {
+        /// The epoch of the map that it made.
+        epoch: u64,
+    },
     /// An event of the store, in the metadata group.
     Event {
         /// Its number.
@@ -93,6 +98,9 @@ impl<'a> TreeKey<'a> {
         if tree_key == keys::MAP {
             return Some(Self::Map);
         }
+        if let Some(epoch) = keys::epoch_of_change(tree_key) {
+            return Some(Self::MapChange { epoch });
+        }
         if let Some(number) = keys::number_of_event(tree_key) {
             return Some(Self::Event { number });
         }
@@ -125,7 +133,8 @@ impl<'a> TreeKey<'a> {
                 Some(key)
             }
             Self::Row { .. } => None,
-            Self::Requests { .. } | Self::Forgetting { .. } | Self::Map | Self::Event { .. } => None,
+            Self::Requests { .. } | Self::Forgetting { .. } => None,
+            Self::Map | Self::MapChange { .. } | Self::Event { .. } => None,
         }
     }
 }
@@ -173,7 +182,7 @@ pub fn touches(item: &Item<'_>, key: &[u8]) -> bool {
             watches.iter().any(|(watched, _)| *watched == key) || commands.iter().any(|args| names(args, key))
         }
         Item::Clear | Item::Housekeeping | Item::Collect(_) => true,
-        Item::Change(_) | Item::Mark(_) | Item::Seal | Item::Split(_) => false,
+        Item::Change(_) | Item::KeptChange(_) | Item::Mark(_) | Item::Seal | Item::Split(_) => false,
     }
 }
 
@@ -204,6 +213,7 @@ mod tests {
             (keys::requests(b"c"), TreeKey::Requests { client: b"c" }),
             (keys::forgetting(9, b"c"), TreeKey::Forgetting { at_ms: 9, client: b"c" }),
             (keys::MAP.to_vec(), TreeKey::Map),
+            (keys::map_change(9), TreeKey::MapChange { epoch: 9 }),
             (keys::event(9), TreeKey::Event { number: 9 }),
             (keys::garbage(&keyed), TreeKey::Garbage { key: b"h", generation: 7 }),
         ];

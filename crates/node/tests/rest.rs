@@ -45,7 +45,7 @@ impl Effects for Outbox {
     fn split(&mut self, _task: SplitTask) {}
     fn split_ended(&mut self, _child: ShardId) {}
     fn members(&mut self, _shard: ShardId, _index: u64, _members: Members) {}
-    fn map(&mut self, _map: Arc<Map>) {}
+    fn map(&mut self, _update: cluster::MapUpdate) {}
 }
 
 struct Node {
@@ -76,7 +76,7 @@ impl World {
             zone: String::new(),
             capacity: 1,
         };
-        Map::initial(StoreId(1), &[0, 1, 2].map(info), 1, 3).unwrap()
+        cluster::initial_map(StoreId(1), &[0, 1, 2].map(info), 1, 3).unwrap()
     }
 
     fn new(dir: &Path) -> Self {

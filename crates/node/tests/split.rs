@@ -43,7 +43,7 @@ impl Effects for Inbox {
     }
     fn split_ended(&mut self, _child: ShardId) {}
     fn members(&mut self, _shard: ShardId, _index: u64, _members: Members) {}
-    fn map(&mut self, _map: Arc<cluster::Map>) {}
+    fn map(&mut self, _update: cluster::MapUpdate) {}
 }
 
 /// A node of one shard, and of two later.

@@ -7,7 +7,7 @@ use crate::checkers::Outcome;
 use crate::places::{Place, node_id};
 use crate::report;
 use crate::store::Store;
-use cluster::{Change, Map};
+use cluster::{Change, Map, MapUpdate};
 use node::control::Action;
 use node::control::reconcile::lacks_replicas;
 use node::director::NodeReport;
@@ -72,7 +72,7 @@ pub fn linked(store: &mut Store, place: Place, node: NodeId) -> Outcome {
     let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
     process.core.heard(node, now);
     let mut actions = Vec::new();
-    process.control.linked(node, None, &mut actions);
+    process.control.linked(node, true, &mut actions);
     actions.push(Action::Send(Some(node), PeerMessage::Leading { full: true, shards: led(&process.core) }));
     act(store, place, actions)
 }
@@ -90,7 +90,7 @@ pub fn spread(
     place: Place,
     leaders: Vec<(ShardId, Option<NodeId>, u64)>,
     changes: Vec<Change>,
-    map: Option<Arc<Map>>,
+    update: Option<MapUpdate>,
 ) -> Outcome {
     let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
     let mut actions = Vec::new();
@@ -104,8 +104,9 @@ pub fn spread(
         actions.push(Action::Send(None, PeerMessage::Leading { full: false, shards: mine }));
     }
     actions.extend(changes.into_iter().map(Action::Propose));
-    if let Some(map) = map {
-        process.control.map_applied(&map, &mut actions);
+    if let Some(update) = update {
+        let map = update.map.clone();
+        process.control.map_applied(update, &mut actions);
         made(store, &map)?;
     }
     act(store, place, actions)
@@ -135,8 +136,9 @@ pub fn act(store: &mut Store, place: Place, actions: Vec<Action>) -> Outcome {
             // Every node can find every other.
             Action::Know(_) => {}
             Action::Propose(change) => propose(store, place, &change)?,
-            Action::Adopt(map) => {
-                if !store.nodes[place].keep(&map) {
+            Action::Adopt(update) => {
+                let map = update.map.clone();
+                if !store.nodes[place].keep(&update) {
                     store.env.note(format_args!("node {} cannot keep map {}", place + 1, map.epoch));
                     return Ok(());
                 }

@@ -1,8 +1,8 @@
 //! A node's disk: the log and the trees' files. It survives the node, and has accidents.
 
 use crate::bug::Bug;
+use crate::kept_map::KeptMap;
 use crate::tree::{Flaw, Folders, Medium, Tree};
-use cluster::Map;
 use replica::{Entry, GroupState, LogStore, LogWrite, MemoryLog, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,7 +61,7 @@ pub struct Disk {
     /// How much slower than usual it is, in tenths.
     pub slowness: u64,
     /// The map that the node has kept.
-    pub map: Option<Arc<Map>>,
+    pub map: KeptMap,
     trees: Folders,
     flaw: Flaw,
     /// What is here of replicas that are gone is left: a bug put in on purpose.

@@ -1,6 +1,6 @@
 //! What a node's core asks of the simulated world, kept until the world looks at it.
 
-use cluster::Map;
+use cluster::MapUpdate;
 use node::peer::PeerMessage;
 use node::{Answers, ColdItem, Effects, ShardView, SnapshotTask, SplitTask, Ticket, Warmth, cold_items};
 use replica::{Entry, Members};
@@ -50,7 +50,7 @@ pub struct Outbox {
     /// Shards with another leader, and in which term.
     pub led: Vec<(ShardId, Option<NodeId>, u64)>,
     /// The newest map that the metadata group's replica has applied.
-    pub map: Option<Arc<Map>>,
+    pub map: Option<MapUpdate>,
 }
 
 impl Answers for Outbox {
@@ -107,7 +107,8 @@ impl Effects for Outbox {
         self.members.push((shard, index, members));
     }
 
-    fn map(&mut self, map: Arc<Map>) {
-        self.map = Some(map);
+    fn map(&mut self, update: MapUpdate) {
+        let before = self.map.take();
+        self.map = Some(before.map_or(update.clone(), |before| before.then(update)));
     }
 }

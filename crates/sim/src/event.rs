@@ -90,6 +90,9 @@ fn brief(message: &PeerMessage) -> String {
             Ok(map) => format!("map {}", map.epoch),
             Err(e) => format!("{e}"),
         },
+        PeerMessage::MapChanges { first, changes, .. } => {
+            format!("changes from map {first} on, {} of them", changes.len())
+        }
         PeerMessage::Propose { change } => match Change::decode(change) {
             Ok(Change::Begin(map)) => format!("proposes to begin with map {}", map.epoch),
             Ok(change) => format!("proposes {change:?}"),

@@ -7,7 +7,7 @@ use crate::log_pipe::LogPipe;
 use crate::request::{Form, Request};
 use crate::schedule::Micros;
 use crate::waiting_reads::WaitingReads;
-use cluster::{Map, NodeInfo, Routes, Split};
+use cluster::{Map, MapUpdate, NodeInfo, Routes, Split};
 use node::command::{self, Handler, handler};
 use node::control::reconcile::{LocalGroup, LocalReplica, Removal, comes_by_split, has_split, reconcile};
 use node::control::{Control, Shape};
@@ -131,7 +131,7 @@ impl Host {
     pub fn boot(&mut self, now: Moment, seed: u64, shape: Shape, keep_bytes: u64) {
         assert!(self.process.is_none(), "node {} is started twice", self.info.id);
         self.down_since = None;
-        let map = self.disk.map.clone();
+        let map = self.disk.map.start();
         let clock = Arc::new(StoreClock::new(now));
         let process = Process {
             core: Core::new(self.info.id, clock.clone()),
@@ -163,18 +163,20 @@ impl Host {
     }
 
     /// Keeps a map, if its disk has room.
-    pub fn keep(&mut self, map: &Arc<Map>) -> bool {
+    pub fn keep(&mut self, update: &MapUpdate) -> bool {
+        let map = &update.map;
         let is_full = self.disk.is_full();
         if let Some(process) = &mut self.process {
             if is_full {
                 process.control.not_kept(map.clone(), process.map.clone());
                 return false;
             }
-            process.routes = Some(Routes::from(&**map));
+            let before = process.routes.take();
+            process.routes = Some(before.map_or_else(|| Routes::from(&**map), |routes| routes.following(map)));
             process.map = Some(map.clone());
             process.behind = true;
         }
-        self.disk.map = Some(map.clone());
+        self.disk.map.keep(update);
         true
     }
 

@@ -22,6 +22,7 @@ mod faults;
 mod fork;
 pub mod history;
 mod host;
+mod kept_map;
 mod log_pipe;
 mod network;
 mod nodes;

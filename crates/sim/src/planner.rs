@@ -141,7 +141,8 @@ impl<'a> Planner<'a> {
             }
         }
         for (shard, node) in self.casualties.damaged(self.map) {
-            if self.store.env.happens(200) {
+            // As a rule the director has done it before.
+            if self.store.env.happens(20) {
                 self.begin_plan(PlanKind::Rebuild { node, shard: Some(shard) }, "it is damaged")?;
             }
         }

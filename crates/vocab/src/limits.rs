@@ -173,6 +173,12 @@ pub const SETTING_NAME_BYTES_MAX: usize = 64;
 pub const SETTING_VALUE_BYTES_MAX: usize = 1024;
 /// Longest encoded map, in bytes: the largest that the bounds above allow.
 pub const MAP_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// What a node remembers of the newest changes of the map, in bytes: a node whose map is older gets it whole.
+pub const MAP_HISTORY_BYTES_MAX: usize = 1024 * 1024;
+/// Changes of the map that one message between nodes carries, in bytes; one that is larger goes alone.
+pub const MAP_CHANGES_BYTES_MAX: usize = 256 * 1024;
+/// Most nodes that a node asks for the newest map at a time, and that answer a node without one.
+pub const MAP_ASKS_MAX: usize = 4;
 /// Most nodes that one node has a link to.
 pub const LINKS_MAX: usize = 4096;
 /// Most connections to the peer port that have not yet said who they are.

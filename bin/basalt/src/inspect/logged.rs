@@ -144,7 +144,7 @@ impl LoggedItem {
             },
             Item::Housekeeping | Item::Collect(_) => Self::Housekeeping,
             Item::Clear => Self::Clear,
-            Item::Change(bytes) => Self::Change { bytes: bytes.len() },
+            Item::Change(bytes) | Item::KeptChange(bytes) => Self::Change { bytes: bytes.len() },
             Item::Mark(comparison) => Self::Mark { comparison: *comparison },
             Item::Split(split) => Self::Split { child: split.child.0, slots: split.slots.clone() },
             Item::Seal => Self::Seal,

@@ -2,54 +2,55 @@
 
 use super::leaders::leaders_wanted;
 use super::shares::{meta_replicas, scatter, shares, zone_max};
-use crate::map::{Map, MapError, NodeInfo, ReplicaInfo, ShardInfo};
+use crate::error::MapError;
+use crate::map::Map;
+use crate::node_info::NodeInfo;
+use crate::shard_info::{ReplicaInfo, ShardInfo};
 use std::collections::{BTreeMap, BTreeSet};
 use vocab::limits::REPLICATION_FACTOR_MAX;
 use vocab::{Epoch, NodeId, ReplicaId, SLOT_COUNT, ShardId, StoreId};
 
-impl Map {
-    /// The first map of a store with these nodes. The replicas of a shard have the ids 1 to `replication_factor`, or as
-    /// many as there are nodes; the first is the one that leads, so that leaders are spread from the start. The metadata
-    /// group is on the first nodes, or the first of different zones.
-    pub fn initial(store: StoreId, nodes: &[NodeInfo], shards: u32, replication_factor: u32) -> Result<Self, MapError> {
-        let invalid = |what: String| Err(MapError::Invalid(what));
-        if !(1..=u32::from(SLOT_COUNT)).contains(&shards) {
-            return invalid(format!("a store begins with 1 to {SLOT_COUNT} shards"));
-        }
-        if !(1..=REPLICATION_FACTOR_MAX).contains(&replication_factor) {
-            return invalid(format!("a replication factor is 1 to {REPLICATION_FACTOR_MAX}"));
-        }
-        let able: Vec<&NodeInfo> = nodes.iter().filter(|node| node.capacity > 0).collect();
-        if able.is_empty() {
-            return invalid("no node has any capacity".to_owned());
-        }
-        let mut map = Self {
-            store,
-            epoch: Epoch(1),
-            nodes: nodes.iter().map(|node| (node.id, node.clone())).collect(),
-            replication_factor,
-            ..Self::default()
-        };
-        if map.nodes.len() != nodes.len() {
-            return invalid("two nodes have the same id".to_owned());
-        }
-        map.shards.insert(ShardId::META, shard_on(Vec::new(), &meta_nodes(&able, replication_factor)));
-        let mut deal = Deal::new(&able, shards, replication_factor as usize);
-        for number in 1..=shards {
-            let slots = vec![(first_slot(number, shards), first_slot(number + 1, shards) - 1)];
-            map.shards.insert(ShardId(number), shard_on(slots, &deal.next(u64::from(number))));
-        }
-        let alive: BTreeSet<NodeId> = map.nodes.keys().copied().collect();
-        for (id, leader) in leaders_wanted(&map, &alive, &BTreeMap::new()) {
-            let shard = map.shards.get_mut(&id).expect("a leader is wanted for shards of the map");
-            let mut on: Vec<NodeId> = shard.replicas.iter().map(|replica| replica.node).collect();
-            on.sort_by_key(|node| *node != leader);
-            *shard = shard_on(std::mem::take(&mut shard.slots), &on);
-        }
-        map.number_shards();
-        map.validate()?;
-        Ok(map)
+/// The first map of a store with these nodes. The replicas of a shard have the ids 1 to `replication_factor`, or as
+/// many as there are nodes; the first is the one that leads, so that leaders are spread from the start. The metadata
+/// group is on the first nodes, or the first of different zones.
+pub fn initial_map(store: StoreId, nodes: &[NodeInfo], shards: u32, replication_factor: u32) -> Result<Map, MapError> {
+    let invalid = |what: String| Err(MapError::Invalid(what));
+    if !(1..=u32::from(SLOT_COUNT)).contains(&shards) {
+        return invalid(format!("a store begins with 1 to {SLOT_COUNT} shards"));
     }
+    if !(1..=REPLICATION_FACTOR_MAX).contains(&replication_factor) {
+        return invalid(format!("a replication factor is 1 to {REPLICATION_FACTOR_MAX}"));
+    }
+    let able: Vec<&NodeInfo> = nodes.iter().filter(|node| node.capacity > 0).collect();
+    if able.is_empty() {
+        return invalid("no node has any capacity".to_owned());
+    }
+    let mut map = Map {
+        store,
+        epoch: Epoch(1),
+        nodes: nodes.iter().map(|node| (node.id, node.clone())).collect::<BTreeMap<_, _>>().into(),
+        replication_factor,
+        ..Map::default()
+    };
+    if map.nodes.len() != nodes.len() {
+        return invalid("two nodes have the same id".to_owned());
+    }
+    map.shards.insert(ShardId::META, shard_on(Vec::new(), &meta_nodes(&able, replication_factor)));
+    let mut deal = Deal::new(&able, shards, replication_factor as usize);
+    for number in 1..=shards {
+        let slots = vec![(first_slot(number, shards), first_slot(number + 1, shards) - 1)];
+        map.shards.insert(ShardId(number), shard_on(slots, &deal.next(u64::from(number))));
+    }
+    let alive: BTreeSet<NodeId> = map.nodes.keys().copied().collect();
+    for (id, leader) in leaders_wanted(&map, &alive, &BTreeMap::new()) {
+        let mut shard = map.shards.get_mut(&id).expect("a leader is wanted for shards of the map");
+        let mut on: Vec<NodeId> = shard.replicas.iter().map(|replica| replica.node).collect();
+        on.sort_by_key(|node| *node != leader);
+        *shard = shard_on(std::mem::take(&mut shard.slots), &on);
+    }
+    map.number_shards();
+    map.validate()?;
+    Ok(map)
 }
 
 /// Of `shards` shards, where the one of that number begins.

@@ -29,7 +29,7 @@ pub fn leaders_wanted(
     wanted
 }
 
-/// Shards and nodes by their places in these lists.
+/// Shards and nodes by their indexes in these lists.
 struct Balance {
     shards: Vec<ShardId>,
     /// Of each shard: who may lead it.
@@ -49,7 +49,7 @@ struct Balance {
 impl Balance {
     fn new(map: &Map, alive: &BTreeSet<NodeId>, leaders: &BTreeMap<ShardId, NodeId>) -> Self {
         let nodes: Vec<NodeId> = map.nodes.keys().copied().filter(|node| alive.contains(node)).collect();
-        let places: BTreeMap<NodeId, u32> = nodes.iter().copied().zip(0..).collect();
+        let indexes: BTreeMap<NodeId, u32> = nodes.iter().copied().zip(0..).collect();
         let mut balance = Self {
             shards: Vec::with_capacity(map.shards.len()),
             voters: Vec::with_capacity(map.shards.len()),
@@ -61,13 +61,13 @@ impl Balance {
             unit: 1,
         };
         for (id, shard) in map.data_shards() {
-            let voters: Vec<u32> = shard.voters().filter_map(|replica| places.get(&replica.node).copied()).collect();
+            let voters: Vec<u32> = shard.voters().filter_map(|replica| indexes.get(&replica.node).copied()).collect();
             if voters.is_empty() {
                 continue;
             }
-            let place = balance.shards.len() as u32;
-            voters.iter().for_each(|&node| balance.may_lead[node as usize].push(place));
-            let now = leaders.get(&id).and_then(|node| places.get(node)).copied();
+            let index = balance.shards.len() as u32;
+            voters.iter().for_each(|&node| balance.may_lead[node as usize].push(index));
+            let now = leaders.get(&id).and_then(|node| indexes.get(node)).copied();
             balance.leader.push(now.filter(|node| voters.contains(node)));
             balance.voters.push(voters);
             balance.shards.push(id);

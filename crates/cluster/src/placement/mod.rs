@@ -7,10 +7,11 @@ mod initial;
 mod leaders;
 mod moves;
 mod observed;
-mod scene;
+mod projection;
 mod shares;
 
+pub use initial::initial_map;
 pub use leaders::leaders_wanted;
 pub use moves::next_moves;
 pub use observed::{Move, Observed, Why};
-pub use shares::replicas_wanted;
+pub use shares::ReplicasWanted;

@@ -1,6 +1,6 @@
 //! What placement is told beside the map, and what it answers.
 
-use crate::map::NodeInfo;
+use crate::node_info::NodeInfo;
 use std::collections::{BTreeMap, BTreeSet};
 use vocab::{NodeId, ReplicaId, ShardId};
 

@@ -1,6 +1,7 @@
 //! How much belongs where: dividing by weight, the rule of zones, the size of the metadata group.
 
-use crate::map::{Map, NodeInfo};
+use crate::map::Map;
+use crate::node_info::NodeInfo;
 use vocab::ShardId;
 
 /// Divides `total` things in proportion to `weights`, none getting more than its cap. The shares add up to `total`, as
@@ -54,15 +55,27 @@ pub(super) fn meta_replicas(nodes: usize, replication_factor: u32) -> usize {
     nodes.min(if is_large { 5 } else { 3 })
 }
 
-/// How many replicas a shard is to have, with the nodes that may hold any.
-#[must_use]
-pub fn replicas_wanted(map: &Map, shard: ShardId) -> usize {
-    let may_hold = |node: &&NodeInfo| node.capacity > 0 && !map.leaving.contains(&node.id);
-    let nodes = map.nodes.values().filter(may_hold).count();
-    if shard == ShardId::META {
-        meta_replicas(nodes, map.replication_factor)
-    } else {
-        nodes.min(map.replication_factor as usize)
+/// How many replicas shards are to have, with the nodes that may hold any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicasWanted {
+    of_meta: usize,
+    of_data: usize,
+}
+
+impl ReplicasWanted {
+    /// As of a map: it looks at every node, so once is enough for all shards.
+    #[must_use]
+    pub fn of(map: &Map) -> Self {
+        let may_hold = |node: &&NodeInfo| node.capacity > 0 && !map.leaving.contains(&node.id);
+        let nodes = map.nodes.values().filter(may_hold).count();
+        let of_meta = meta_replicas(nodes, map.replication_factor);
+        Self { of_meta, of_data: nodes.min(map.replication_factor as usize) }
+    }
+
+    /// Of one shard.
+    #[must_use]
+    pub fn of_shard(self, shard: ShardId) -> usize {
+        if shard == ShardId::META { self.of_meta } else { self.of_data }
     }
 }
 

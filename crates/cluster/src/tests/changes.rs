@@ -40,7 +40,7 @@ fn replicas(map: &Map) -> String {
 fn transcript(changes: &[Change]) -> String {
     let mut map = small();
     let lines = changes.iter().map(|change| {
-        let outcome = match map.apply(change) {
+        let outcome = match crate::apply(&mut map, change) {
             Ok(outcome) if outcome.changed => "changed".to_owned(),
             Ok(_) => "unchanged".to_owned(),
             Err(refusal) => refusal.to_string(),
@@ -169,11 +169,11 @@ fn nodes_and_settings_change_from_what_is_known() {
 #[test]
 fn the_first_map_comes_once() {
     let mut map = small();
-    map.apply(&set(None, Some("nosync"))).unwrap();
+    crate::apply(&mut map, &set(None, Some("nosync"))).unwrap();
     let before = map.clone();
-    assert!(!map.apply(&Change::Begin(small())).unwrap().changed);
+    assert!(!crate::apply(&mut map, &Change::Begin(small())).unwrap().changed);
     let other = Map { store: vocab::StoreId(8), ..small() };
-    assert_eq!(map.apply(&Change::Begin(other)), Err(Refusal::OtherStore(vocab::StoreId(8))));
+    assert_eq!(crate::apply(&mut map, &Change::Begin(other)), Err(Refusal::OtherStore(vocab::StoreId(8))));
     assert_eq!(map, before);
 }
 
@@ -186,13 +186,13 @@ fn drawn_changes_keep_the_rules_and_nothing_happens_twice() {
         for _ in 0..200 {
             let before = map.clone();
             let change = drawn_change(&map, &mut prng);
-            let outcome = map.apply(&change);
+            let outcome = crate::apply(&mut map, &change);
             map.validate().unwrap();
             let is_other = Map { epoch: before.epoch, ..map.clone() } != before;
             assert_eq!(outcome.as_ref().is_ok_and(|outcome| outcome.changed), is_other, "{change:?}: {outcome:?}");
             assert_eq!(map.epoch.0, before.epoch.0 + u64::from(is_other), "{change:?}");
             let once = map.clone();
-            assert!(!map.apply(&change).is_ok_and(|outcome| outcome.changed), "{change:?}");
+            assert!(!crate::apply(&mut map, &change).is_ok_and(|outcome| outcome.changed), "{change:?}");
             assert_eq!(map, once, "{change:?} twice");
             changed += u32::from(is_other);
         }
@@ -222,16 +222,16 @@ fn one_replica_is_chosen_to_go_on_alone() {
         at_ms: 2,
         detail: String::new(),
     };
-    assert_eq!(map.apply(&choose(1, 2)), Err(Refusal::PlanChanged(PlanId(1))));
+    assert_eq!(crate::apply(&mut map, &choose(1, 2)), Err(Refusal::PlanChanged(PlanId(1))));
     for change in [begin(1, vec![SHARD]), begin(2, vec![SHARD, ShardId(2)]), choose(1, 2)] {
-        assert!(map.apply(&change).unwrap().changed, "{change:?}");
+        assert!(crate::apply(&mut map, &change).unwrap().changed, "{change:?}");
         assert_eq!(Map::decode(&map.encode()).as_ref(), Ok(&map));
     }
-    assert!(!map.apply(&choose(1, 2)).unwrap().changed);
-    assert!(matches!(map.apply(&choose(1, 3)), Err(Refusal::Impossible(_))), "another replica");
-    assert!(matches!(map.apply(&choose(2, 3)), Err(Refusal::Impossible(_))), "for another plan");
-    assert!(map.apply(&end(1)).unwrap().changed && map.survivors.is_empty());
-    assert!(matches!(map.apply(&choose(2, 9)), Err(Refusal::UnknownReplica(..))));
-    assert!(map.apply(&choose(2, 3)).unwrap().changed);
+    assert!(!crate::apply(&mut map, &choose(1, 2)).unwrap().changed);
+    assert!(matches!(crate::apply(&mut map, &choose(1, 3)), Err(Refusal::Impossible(_))), "another replica");
+    assert!(matches!(crate::apply(&mut map, &choose(2, 3)), Err(Refusal::Impossible(_))), "for another plan");
+    assert!(crate::apply(&mut map, &end(1)).unwrap().changed && map.survivors.is_empty());
+    assert!(matches!(crate::apply(&mut map, &choose(2, 9)), Err(Refusal::UnknownReplica(..))));
+    assert!(crate::apply(&mut map, &choose(2, 3)).unwrap().changed);
     assert_eq!(Map::decode(&map.encode()), Ok(map));
 }

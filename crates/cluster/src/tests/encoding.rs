@@ -10,7 +10,7 @@ fn worn(prng: &mut Prng) -> Map {
     let mut map = drawn(prng);
     for _ in 0..prng.below(120) {
         let change = drawn_change(&map, prng);
-        let _: Result<_, _> = map.apply(&change);
+        let _: Result<_, _> = crate::apply(&mut map, &change);
         map.validate().unwrap();
     }
     map
@@ -79,7 +79,7 @@ const BODY: &str = concat!(
 );
 
 fn laid_out() -> Map {
-    Map::initial(vocab::StoreId(7), &super::nodes(&[("a", 300), ("b", 1)]), 2, 2).unwrap()
+    crate::initial_map(vocab::StoreId(7), &super::nodes(&[("a", 300), ("b", 1)]), 2, 2).unwrap()
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -127,7 +127,7 @@ const PLANS: &str = concat!(
 #[test]
 fn the_layout_of_plans_is_what_it_was() {
     let mut map = laid_out();
-    let apply = |map: &mut Map, change: Change| assert!(map.apply(&change).unwrap().changed, "{change:?}");
+    let apply = |map: &mut Map, change: Change| assert!(crate::apply(map, &change).unwrap().changed, "{change:?}");
     let (id, at_ms, detail) = (PlanId(1), 9, "x".to_owned());
     apply(&mut map, Change::BeginPlan { id, kind: PlanKind::DrainNode(NodeId(2)), at_ms, detail });
     let remove = Some(ReplicaId(2));
@@ -200,7 +200,7 @@ fn fuzz_maps_and_changes_no_bytes_make_them_panic_or_run_away() {
             spoil(&mut data, &mut prng);
             if let Ok(change) = Change::decode(&data) {
                 assert_eq!(change.encode(), data, "one change has one encoding");
-                let _: Result<_, _> = map.apply(&change);
+                let _: Result<_, _> = crate::apply(&mut map, &change);
                 map.validate().unwrap();
                 changes += 1;
             }

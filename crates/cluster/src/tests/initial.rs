@@ -10,7 +10,7 @@ use vocab::{NodeId, Prng, ReplicaId, ShardId, StoreId};
 type Of<'a> = &'a [(&'a str, u64)];
 
 fn initial(of: Of<'_>, shards: u32, replication_factor: u32) -> Map {
-    Map::initial(StoreId(1), &nodes(of), shards, replication_factor).unwrap()
+    crate::initial_map(StoreId(1), &nodes(of), shards, replication_factor).unwrap()
 }
 
 /// How many replicas of data shards each node has, in order of their ids.
@@ -140,7 +140,7 @@ fn slots_are_even_and_what_makes_no_store_is_refused() {
         (&twice[..], 1, 1, "the same id"),
     ];
     for (nodes, shards, replication_factor, told) in cases {
-        match Map::initial(StoreId(1), nodes, shards, replication_factor) {
+        match crate::initial_map(StoreId(1), nodes, shards, replication_factor) {
             Err(MapError::Invalid(text)) => assert!(text.contains(told), "{text}"),
             other => panic!("{told}: {other:?}"),
         }

@@ -18,7 +18,7 @@ fn moves(from: &Leaders, to: &Leaders) -> usize {
 }
 
 fn three() -> Map {
-    Map::initial(StoreId(1), &nodes(&[("", 1); 3]), 16, 3).unwrap()
+    crate::initial_map(StoreId(1), &nodes(&[("", 1); 3]), 16, 3).unwrap()
 }
 
 #[test]
@@ -51,10 +51,11 @@ fn small_differences_are_left_alone() {
 #[test]
 fn only_living_voters_lead() {
     let mut map = three();
-    let shard = map.shards.get_mut(&ShardId(1)).unwrap();
+    let mut shard = map.shards.get_mut(&ShardId(1)).unwrap();
     shard.replicas[0].learner = true;
     shard.replicas[1].member = false;
     let voter = shard.replicas[2].node;
+    drop(shard);
     assert_eq!(leaders_wanted(&map, &all(&map), &Leaders::new())[&ShardId(1)], voter);
     let alive = map.nodes.keys().copied().filter(|node| *node != voter).collect();
     let wanted = leaders_wanted(&map, &alive, &[(ShardId(1), voter)].into());
@@ -73,9 +74,10 @@ fn the_metadata_group_keeps_its_leader() {
 
 /// A store in which shards are on the nodes given, the first of which leads.
 fn laid_out(of: &[(&str, u64)], on: &[(u64, u64)]) -> (Map, Leaders) {
-    let mut map = Map::initial(StoreId(1), &nodes(of), on.len() as u32, 2).unwrap();
+    let mut map = crate::initial_map(StoreId(1), &nodes(of), on.len() as u32, 2).unwrap();
     for (number, (a, b)) in (1..).zip(on) {
-        let replicas = &mut map.shards.get_mut(&ShardId(number)).unwrap().replicas;
+        let mut shard = map.shards.get_mut(&ShardId(number)).unwrap();
+        let replicas = &mut shard.replicas;
         (replicas[0].node, replicas[1].node) = (NodeId(*a), NodeId(*b));
         (replicas[0].id, replicas[1].id) = (ReplicaId(1), ReplicaId(2));
     }

@@ -4,6 +4,7 @@
 mod changes;
 mod encoding;
 mod initial;
+mod kept;
 mod leaders;
 mod moves;
 mod rules;
@@ -30,7 +31,7 @@ pub(crate) fn node(id: u64, zone: &str, capacity: u64) -> NodeInfo {
 
 /// Three nodes in three zones, four shards, three replicas of each.
 pub(crate) fn small() -> Map {
-    Map::initial(StoreId(7), &nodes(&[("a", 1), ("b", 1), ("c", 1)]), 4, 3).unwrap()
+    crate::initial_map(StoreId(7), &nodes(&[("a", 1), ("b", 1), ("c", 1)]), 4, 3).unwrap()
 }
 
 /// The ids of all nodes.
@@ -44,7 +45,8 @@ pub(crate) fn drawn(prng: &mut Prng) -> Map {
     let of: Vec<(String, u64)> =
         (0..=prng.below(12)).map(|_| (format!("z{}", prng.below(zones)), 50 + prng.below(150))).collect();
     let of: Vec<(&str, u64)> = of.iter().map(|(zone, capacity)| (zone.as_str(), *capacity)).collect();
-    Map::initial(StoreId(prng.next_u64()), &nodes(&of), 1 + prng.below(64) as u32, 1 + prng.below(5) as u32).unwrap()
+    crate::initial_map(StoreId(prng.next_u64()), &nodes(&of), 1 + prng.below(64) as u32, 1 + prng.below(5) as u32)
+        .unwrap()
 }
 
 /// A change that may or may not make sense for `map`.
@@ -159,7 +161,7 @@ fn drawn_kind(shard: ShardId, node: NodeId, prng: &mut Prng) -> PlanKind {
 pub(crate) fn large(nodes: u64, shards: u32) -> Map {
     let nodes: Vec<NodeInfo> = (1..=nodes).map(|id| node(id, &format!("z{}", id % 5), 1 + id % 2)).collect();
     let parts = shards.div_ceil(10_000);
-    let mut map = Map::initial(StoreId(1), &nodes, shards / parts, 3).unwrap();
+    let mut map = crate::initial_map(StoreId(1), &nodes, shards / parts, 3).unwrap();
     for number in shards / parts + 1..=shards {
         let mut shard = map.shards[&ShardId((number - 1) % (shards / parts) + 1)].clone();
         shard.slots.clear();

@@ -22,6 +22,8 @@ pub struct LocalReplica {
     pub tree: bool,
     /// Whether the shard is being split off from another one here.
     pub forking: bool,
+    /// Whether a replica that was closed is still in use: a snapshot of it is read, or written.
+    pub closing: bool,
     /// A replica that cannot be opened.
     pub damaged: Option<ReplicaId>,
 }
@@ -67,7 +69,7 @@ pub fn reconcile(map: &Map, me: NodeId, local: &BTreeMap<ShardId, LocalReplica>)
     let mut all = Reconciliation::default();
     for (&shard, here) in local {
         let given = given(map, me, shard);
-        if shard.0 >= map.next_shard || here.forking {
+        if shard.0 >= map.next_shard || here.forking || here.closing {
             continue;
         }
         match (here.open, here.group) {
@@ -85,7 +87,7 @@ pub fn reconcile(map: &Map, me: NodeId, local: &BTreeMap<ShardId, LocalReplica>)
     let nothing = LocalReplica::default();
     for (shard, replica) in map.replicas_on(me).map(|(shard, replica)| (shard, replica.id)) {
         let here = local.get(&shard).unwrap_or(&nothing);
-        if here.open == Some(replica) || here.damaged == Some(replica) || here.forking {
+        if here.open == Some(replica) || here.damaged == Some(replica) || here.forking || here.closing {
             continue;
         }
         // What is closed or removed first is begun anew.
@@ -176,7 +178,7 @@ mod tests {
             zone: String::new(),
             capacity: 1,
         };
-        Map::initial(StoreId(1), &[info(1), info(2)], 3, 2).unwrap()
+        cluster::initial_map(StoreId(1), &[info(1), info(2)], 3, 2).unwrap()
     }
 
     fn here(change: impl FnOnce(&mut LocalReplica)) -> LocalReplica {
@@ -207,6 +209,11 @@ mod tests {
             ("its damaged replica", here(|l| (l.group, l.damaged) = (LocalGroup::Of(mine), Some(mine))), ""),
             ("another damaged one", here(|l| (l.group, l.damaged) = (LocalGroup::Of(mine), Some(other))), "open"),
             ("a fork under way", here(|l| (l.tree, l.forking) = (true, true)), ""),
+            (
+                "another replica, closed and in use",
+                here(|l| (l.group, l.tree, l.closing) = (LocalGroup::Of(other), true, true)),
+                "",
+            ),
         ];
         for (what, local, expected) in cases {
             assert_eq!(told(&map, ShardId(2), local), expected, "{what}");

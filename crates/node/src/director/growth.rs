@@ -115,7 +115,7 @@ impl Director {
         let seen = self.seen.division(shard)?;
         let (at, busier) = seen.known.by_load?;
         let may_be = busier <= BUSIER_MAX && is_divisible(map, info, Some(at));
-        let has_room = map.data_shards().count() < map.nodes.len() * SHARDS_PER_NODE;
+        let has_room = map.shards.len().saturating_sub(1) < map.nodes.len() * SHARDS_PER_NODE;
         (may_be && has_room).then_some((at, seen.rate))
     }
 }

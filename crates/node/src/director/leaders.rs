@@ -88,9 +88,13 @@ impl Director {
         self.misplaced(map, now).is_empty()
     }
 
-    /// How many shards a node leads, as far as was told.
-    pub(super) fn led_by(&self, node: NodeId, now: Moment) -> usize {
-        self.seen.shards.keys().filter(|shard| self.seen.leader(**shard, now).is_some_and(|of| of.node == node)).count()
+    /// How many shards each node leads, as far as was told.
+    pub(super) fn led(&self, now: Moment) -> BTreeMap<NodeId, usize> {
+        let mut led = BTreeMap::new();
+        for leader in self.seen.shards.keys().filter_map(|shard| self.seen.leader(*shard, now)) {
+            *led.entry(leader.node).or_default() += 1;
+        }
+        led
     }
 
     /// Whether a node leads nothing for sure: it has told of itself, or does not answer, and of each shard that it holds
@@ -98,8 +102,8 @@ impl Director {
     pub(super) fn leads_nothing(&self, map: &Map, node: NodeId, now: Moment) -> bool {
         let told = self.seen.nodes.get(&node).is_some_and(|seen| seen.figures.is_some());
         let elsewhere = |shard: ShardId| self.seen.leader(shard, now).is_some_and(|leader| leader.node != node);
-        let voters = map.shards.iter().filter(|(_, info)| info.voters().any(|voter| voter.node == node));
-        (told || !self.seen.answers(node, now)) && voters.into_iter().all(|(shard, _)| elsewhere(*shard))
+        let mut voters = map.replicas_on(node).filter(|(_, replica)| replica.member && !replica.learner);
+        (told || !self.seen.answers(node, now)) && voters.all(|(shard, _)| elsewhere(shard))
     }
 
     pub(super) fn leaders_drained(&self, map: &Map, plan: &Plan, node: NodeId, now: Moment) -> Verdict {

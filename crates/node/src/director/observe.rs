@@ -37,7 +37,6 @@ pub(super) struct NodeSeen {
 /// A replica, as its node told of it.
 #[derive(Clone, Debug)]
 pub(super) struct ReplicaSeen {
-    pub(super) node: NodeId,
     pub(super) bytes: u64,
     pub(super) keys: u64,
     pub(super) applied: u64,
@@ -84,6 +83,8 @@ pub(super) struct Seen {
     pub(super) shards: BTreeMap<ShardId, ShardSeen>,
     /// Shards whose leader has told of itself since this was looked at.
     pub(super) news: BTreeSet<ShardId>,
+    /// The replicas of each node that are of no use, and since when that is known, in µs.
+    broken: BTreeMap<NodeId, BTreeMap<(ShardId, ReplicaId), u64>>,
 }
 
 impl Seen {
@@ -108,7 +109,14 @@ impl Seen {
         node.note(&report.figures, now);
         node.transfers = report.transfers;
         node.figures = Some(report.figures);
+        let broken = self.broken.entry(from).or_default();
         for replica in report.replicas {
+            let id = (replica.shard, replica.replica);
+            if replica.broken.is_some() {
+                broken.entry(id).or_insert(now.mono_us);
+            } else {
+                broken.remove(&id);
+            }
             let shard = self.shards.entry(replica.shard).or_default();
             if let Some(known) = replica.leads {
                 let newer = shard.leader.as_ref().is_none_or(|leader| leader.term <= replica.term);
@@ -127,7 +135,6 @@ impl Seen {
                 shard.note_division(division, replica.replica, now);
             }
             let seen = ReplicaSeen {
-                node: from,
                 bytes: replica.bytes,
                 keys: replica.keys,
                 applied: replica.applied,
@@ -146,6 +153,10 @@ impl Seen {
             seen.replicas.retain(|replica, _| info.replica(*replica).is_some());
             true
         });
+        for broken in self.broken.values_mut() {
+            broken.retain(|(shard, replica), _| map.replica(*shard, *replica).is_some());
+        }
+        self.broken.retain(|_, broken| !broken.is_empty());
     }
 
     /// Whether enough was heard to conclude something from what was not.
@@ -189,10 +200,16 @@ impl Seen {
 
     /// The replicas of a node that are of no use, and why.
     pub(super) fn broken_on(&self, node: NodeId) -> impl Iterator<Item = (ShardId, ReplicaId, &str)> {
-        self.shards.iter().flat_map(move |(shard, seen)| {
-            let broken = seen.replicas.iter().filter(move |(_, replica)| replica.node == node);
-            broken.filter_map(|(id, replica)| Some((*shard, *id, replica.broken.as_deref()?)))
+        self.broken.get(&node).into_iter().flatten().filter_map(|((shard, id), _)| {
+            let why = self.shards.get(shard)?.replicas.get(id)?.broken.as_deref()?;
+            Some((*shard, *id, why))
         })
+    }
+
+    /// For how long a replica has been known to be of no use, in µs; 0 if it is not.
+    pub(super) fn broken_us(&self, node: NodeId, shard: ShardId, replica: ReplicaId, now: Moment) -> u64 {
+        let since_us = self.broken.get(&node).and_then(|broken| broken.get(&(shard, replica)));
+        since_us.map_or(0, |since_us| now.mono_us.saturating_sub(*since_us))
     }
 
     /// Whether a replica is of no use.

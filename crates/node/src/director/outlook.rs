@@ -3,7 +3,7 @@
 use super::Director;
 use super::own::own_moves;
 use super::plans::PlanLeft;
-use cluster::placement::{Move, Observed, Why, next_moves, replicas_wanted};
+use cluster::placement::{Move, Observed, ReplicasWanted, Why, next_moves};
 use cluster::{Map, Plan, PlanKind, PlanState, Settings};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -112,7 +112,8 @@ impl Director {
 
 /// Shards that have fewer replicas than they are to have.
 pub(super) fn lacking(map: &Map) -> impl Iterator<Item = ShardId> {
-    let few = |(shard, info): &(&ShardId, &cluster::ShardInfo)| info.replicas.len() < replicas_wanted(map, **shard);
+    let wanted = ReplicasWanted::of(map);
+    let few = move |(shard, info): &(&ShardId, &cluster::ShardInfo)| info.replicas.len() < wanted.of_shard(**shard);
     map.shards.iter().filter(few).map(|(shard, _)| *shard)
 }
 

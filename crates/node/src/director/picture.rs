@@ -4,10 +4,11 @@ use super::Director;
 use super::outlook::{allows, plan_of};
 use super::own::own_moves;
 use super::plans::PlanLeft;
-use cluster::placement::{Move, replicas_wanted};
+use cluster::placement::{Move, ReplicasWanted};
 use cluster::{Map, NodeInfo, Plan, PlanKind, PlanState, ReplicaInfo, Settings, ShardInfo};
 use serde::Serialize;
-use vocab::{Moment, ShardId};
+use std::collections::BTreeMap;
+use vocab::{Moment, NodeId, ShardId};
 
 /// Entries that a replica may lack without counting as behind.
 const BEHIND: u64 = 10_000;
@@ -205,7 +206,10 @@ impl Director {
     #[must_use]
     pub fn picture(&self, map: &Map, now: Moment) -> StorePicture {
         let settings = Settings::of(map);
-        let shards: Vec<ShardPicture> = map.shards.iter().map(|(id, info)| self.shard(map, *id, info, now)).collect();
+        let wanted = ReplicasWanted::of(map);
+        let shard = |(id, info): (&ShardId, &ShardInfo)| self.shard(map, (*id, info), wanted.of_shard(*id), now);
+        let shards: Vec<ShardPicture> = map.shards.iter().map(shard).collect();
+        let led = self.led(now);
         let count = |state: &str| shards.iter().filter(|shard| shard.state == state).count();
         StorePicture {
             store: map.store.to_string(),
@@ -216,13 +220,21 @@ impl Director {
             under_replicated: shards.len() - count("ok") - count("no-leader"),
             without_leader: count("no-leader") + count("no-majority"),
             without_majority: count("no-majority"),
-            nodes: map.nodes.values().map(|info| self.node(map, info, &settings, now)).collect(),
+            nodes: map.nodes.values().map(|info| self.node(map, info, &led, &settings, now)).collect(),
             plans: map.plans.values().map(|plan| self.plan(map, plan, now)).collect(),
             shards,
         }
     }
 
-    fn node(&self, map: &Map, info: &NodeInfo, settings: &Settings, now: Moment) -> NodePicture {
+    /// `led`: how many shards each node leads.
+    fn node(
+        &self,
+        map: &Map,
+        info: &NodeInfo,
+        led: &BTreeMap<NodeId, usize>,
+        settings: &Settings,
+        now: Moment,
+    ) -> NodePicture {
         let seen = self.seen.nodes.get(&info.id).cloned().unwrap_or_default();
         let figures = seen.figures.unwrap_or_default();
         let silent_us = self.seen.silent_us(info.id, now);
@@ -252,7 +264,7 @@ impl Director {
             leaving: map.leaving.contains(&info.id),
             replicas: replicas.len(),
             broken: told().filter(|replica| replica.broken.is_some()).count(),
-            leaders: self.led_by(info.id, now),
+            leaders: led.get(&info.id).copied().unwrap_or(0),
             leads_nothing: self.leads_nothing(map, info.id, now),
             bytes: told().map(|replica| replica.bytes).sum(),
             keys: told().map(|replica| replica.keys).sum(),
@@ -273,9 +285,9 @@ impl Director {
         }
     }
 
-    fn shard(&self, map: &Map, id: ShardId, info: &ShardInfo, now: Moment) -> ShardPicture {
+    /// `wanted`: how many replicas the shard is to have.
+    fn shard(&self, map: &Map, (id, info): (ShardId, &ShardInfo), wanted: usize, now: Moment) -> ShardPicture {
         let leader = self.seen.leader(id, now);
-        let wanted = replicas_wanted(map, id);
         let replicas: Vec<ReplicaPicture> =
             info.replicas.iter().map(|replica| self.replica(id, replica, now)).collect();
         let sound =

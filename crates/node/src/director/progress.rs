@@ -58,10 +58,13 @@ impl Progress {
                 moved.sent += if filling.sent == 0 { bytes } else { 0 };
             }
         }
+        let mut sent: BTreeMap<ShardId, u64> = BTreeMap::new();
+        for of in seen.nodes.values().flat_map(|node| &node.transfers).filter(|of| !of.inbound) {
+            *sent.entry(of.shard).or_default() += of.bytes;
+        }
         for (&shard, step) in &map.steps {
             let Some(add) = step.add.filter(|add| !votes(shard, *add)) else { continue };
-            let transfers = seen.nodes.values().flat_map(|node| &node.transfers);
-            let bytes: u64 = transfers.filter(|of| !of.inbound && of.shard == shard).map(|of| of.bytes).sum();
+            let bytes = sent.get(&shard).copied().unwrap_or(0);
             let known = before.get(&shard).filter(|filling| filling.replica == add).map_or(0, |filling| filling.sent);
             self.filling.insert(shard, Filling { plan: step.plan, replica: add, sent: bytes.max(known) });
             let moved = self.plans.entry(step.plan).or_default();

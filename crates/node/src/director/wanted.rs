@@ -3,10 +3,17 @@
 use super::outlook::{is_busy, lacking, plan_of};
 use super::own::{has_others, own_moves};
 use super::{Director, DirectorAction};
-use cluster::placement::{Move, Why, replicas_wanted};
+use cluster::placement::{Move, ReplicasWanted, Why};
 use cluster::{Change, Map, NodeInfo, Plan, PlanKind, PlanState, Settings};
 use std::collections::BTreeSet;
-use vocab::{Moment, PlanId, ReplicaId, ShardId};
+use vocab::limits::PLAN_DETAIL_BYTES_MAX;
+use vocab::{Moment, NodeId, PlanId, ReplicaId, ShardId};
+
+/// For so long damage has to be known before a plan is begun for it, in µs.
+const DAMAGE_US: u64 = 5_000_000;
+/// Plans that make a node's replicas anew unasked are not begun if there were so many within a day: its disk fails.
+const REBUILDS_A_DAY_MAX: usize = 3;
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 impl Director {
     /// Begins a plan of the director's own, if one is wanted.
@@ -41,14 +48,8 @@ impl Director {
         if silent_us >= settings.failure_timeout_ms * 1000 && holds && !is_open(&kind) {
             return Some((kind, format!("node {node} was not heard of for {} s", silent_us / 1_000_000)));
         }
-        let kind = PlanKind::Rebuild { node, shard: None };
-        let figures = self.seen.nodes.get(&node).and_then(|seen| seen.figures.as_ref());
-        let set_aside = figures.is_some_and(|figures| figures.wants_rebuild) && self.seen.answers(node, now);
-        let can_be = |(shard, replica, _): (ShardId, ReplicaId, &str)| {
-            map.replica(shard, replica).is_some() && has_others(map, shard)
-        };
-        if set_aside && !is_open(&kind) && self.seen.broken_on(node).any(can_be) {
-            return Some((kind, "the node was started with --rebuild".to_owned()));
+        if let Some(rebuild) = self.wanted_rebuild(map, node, settings, now) {
+            return Some(rebuild);
         }
         let kind = PlanKind::AddNode(node);
         let is_new = !holds && info.capacity > 0 && !map.leaving.contains(&node);
@@ -62,6 +63,38 @@ impl Director {
             || map.open_plans().any(|plan| matches!(&plan.kind, PlanKind::ReplaceNode { with, .. } if *with == node));
         let joins = settings.auto_rebalance && is_new && self.seen.is_settled(node, now) && !was_added() && !is_meant();
         joins.then(|| (kind, "the node has joined".to_owned()))
+    }
+
+    /// A plan that makes a node's damaged replicas anew: those that `start --rebuild` has set aside, and those that were found
+    /// damaged, where the others are a majority without them.
+    fn wanted_rebuild(&self, map: &Map, node: NodeId, settings: &Settings, now: Moment) -> Option<(PlanKind, String)> {
+        let is_about = |plan: &Plan| matches!(plan.kind, PlanKind::Rebuild { node: of, .. } if of == node);
+        if !self.seen.answers(node, now) || map.open_plans().any(is_about) {
+            return None;
+        }
+        let can_be = |(shard, replica, _): &(ShardId, ReplicaId, &str)| {
+            map.replica(*shard, *replica).is_some() && has_others(map, *shard)
+        };
+        let mut able = self.seen.broken_on(node).filter(can_be);
+        let kind = PlanKind::Rebuild { node, shard: None };
+        let figures = self.seen.nodes.get(&node).and_then(|seen| seen.figures.as_ref());
+        if figures.is_some_and(|figures| figures.wants_rebuild) {
+            able.next()?;
+            return Some((kind, "the node was started with --rebuild".to_owned()));
+        }
+        let lately = map.plans.values().filter(|plan| is_about(plan) && now.wall_ms < plan.began_ms + DAY_MS).count();
+        if !settings.auto_rebuild || lately >= REBUILDS_A_DAY_MAX || !self.seen.can_take(node, now) {
+            return None;
+        }
+        let may_go = |(shard, replica, _): &(ShardId, ReplicaId, &str)| {
+            let lasts = self.seen.broken_us(node, *shard, *replica, now) >= DAMAGE_US;
+            let info = map.shards.get(shard);
+            lasts && !is_busy(map, *shard) && info.is_some_and(|of| self.may_let_go(of, *shard, *replica, 0, now))
+        };
+        let (shard, _, why) = able.find(may_go)?;
+        let mut text = format!("the replica of shard {shard} is damaged: {why}");
+        text.truncate(text.floor_char_boundary(PLAN_DETAIL_BYTES_MAX));
+        Some((kind, text))
     }
 
     /// A plan for what the rules want and no open plan is about: what is left of plans that were given up, what changed
@@ -99,7 +132,7 @@ fn why_mended(map: &Map, step: &Move) -> String {
     let shard = step.shard;
     let from = step.remove.and_then(|id| map.replica(shard, id)).map(|replica| replica.node);
     let have = map.shards.get(&shard).map_or(0, |info| info.replicas.len());
-    let wanted = replicas_wanted(map, shard);
+    let wanted = ReplicasWanted::of(map).of_shard(shard);
     match (step.why, from) {
         (Why::Zone, _) => format!("shard {shard} has more replicas in one zone than it must"),
         (Why::Drain, Some(node)) => format!("shard {shard} has a replica on node {node}, which is to hold nothing"),

@@ -12,6 +12,7 @@
 //!   7 mark         varint: replicas compare what they hold at this entry; alone in its entry
 //!   8 seal         (trees write what they have in memory to files); alone in its entry
 //!   9 collect      bytes, bytes: one step of background collection from those tree keys on; only in format 2
+//!  10 kept change bytes: as 5; replicas keep the change, rather than the map that it makes; alone in its entry
 //! args = varint count, each bytes; bytes = varint length and the bytes
 //! ```
 
@@ -32,6 +33,7 @@ const SPLIT: u8 = 6;
 const MARK: u8 = 7;
 const SEAL: u8 = 8;
 const COLLECT: u8 = 9;
+const KEPT_CHANGE: u8 = 10;
 
 /// The arguments of one command.
 pub type Args<'a> = Vec<&'a [u8]>;
@@ -52,8 +54,10 @@ pub enum Item<'a> {
     Housekeeping,
     /// Remove every key.
     Clear,
-    /// Change the map.
+    /// Change the map, and keep it whole.
     Change(&'a [u8]),
+    /// Change the map, and keep the change.
+    KeptChange(&'a [u8]),
     /// Take a snapshot here, to be compared with those of the other replicas. Which comparison it is for.
     Mark(u64),
     /// Some of the shard's slots are another one's from here on.
@@ -81,6 +85,17 @@ impl Evaluation {
             Self::Second => FORMAT_SECOND,
         }
     }
+}
+
+/// What the members of a shard read, and the leader's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryTerms {
+    /// The leader's clock.
+    pub now_ms: u64,
+    /// By which rules commands are evaluated.
+    pub evaluation: Evaluation,
+    /// Whether a change of the map is kept as such.
+    pub keeps_changes: bool,
 }
 
 /// From which tree keys on a step of background collection looks; empty: from the first. What lies before them has been
@@ -210,14 +225,18 @@ impl EntryBuilder {
     /// The entry's data, with the leader's clock.
     #[must_use]
     pub fn seal(self, now_ms: u64) -> Vec<u8> {
-        self.seal_for(now_ms, Evaluation::Second)
+        self.seal_for(EntryTerms { now_ms, evaluation: Evaluation::Second, keeps_changes: false })
     }
 
-    /// The same, to be evaluated by those rules; by the second where it holds what only they know.
+    /// The same on those terms; evaluated by the second rules where it holds what only they know.
     #[must_use]
-    pub fn seal_for(mut self, now_ms: u64, evaluation: Evaluation) -> Vec<u8> {
-        self.bytes[0] = if self.is_second { FORMAT_SECOND } else { evaluation.format() };
-        self.bytes[1..HEAD_BYTES].copy_from_slice(&now_ms.to_le_bytes());
+    pub fn seal_for(mut self, terms: EntryTerms) -> Vec<u8> {
+        self.bytes[0] = if self.is_second { FORMAT_SECOND } else { terms.evaluation.format() };
+        self.bytes[1..HEAD_BYTES].copy_from_slice(&terms.now_ms.to_le_bytes());
+        // A change of the map is alone in its entry.
+        if let Some(kind) = self.bytes.get_mut(HEAD_BYTES).filter(|kind| **kind == CHANGE && terms.keeps_changes) {
+            *kind = KEPT_CHANGE;
+        }
         self.bytes
     }
 
@@ -364,6 +383,7 @@ impl<'a> Iterator for Items<'a> {
             HOUSEKEEPING => Ok(Item::Housekeeping),
             CLEAR => Ok(Item::Clear),
             CHANGE => self.reader.bytes().map(Item::Change).map_err(Malformed::text),
+            KEPT_CHANGE => self.reader.bytes().map(Item::KeptChange).map_err(Malformed::text),
             SPLIT => split(&mut self.reader).map(Item::Split),
             SEAL => Ok(Item::Seal),
             COLLECT if self.evaluation == Evaluation::Second => collect(&mut self.reader).map(Item::Collect),

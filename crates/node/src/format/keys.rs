@@ -10,6 +10,7 @@
 //! q client                                   what is remembered of a client's numbered requests; q alone: of how many
 //! y time(u64) client                         when that is to be forgotten
 //! m                                          the map; only in the metadata group
+//! m epoch(u64)                               the change that made the map of that epoch; the same
 //! v number(u64)                              an event of the store; only in the metadata group
 //! ```
 //! Integers are big-endian, so that byte order is their order. Byte 0 belongs to storage.
@@ -40,6 +41,8 @@ const STAGED: u8 = b't';
 const REQUESTS: u8 = b'q';
 const FORGETTING: u8 = b'y';
 const EVENT: u8 = b'v';
+const MAP_CHANGE: u8 = b'm';
+const _: () = assert!(MAP_CHANGE == MAP[0]);
 
 pub(crate) fn record(key: &[u8]) -> Vec<u8> {
     with_prefix(RECORD, key)
@@ -220,6 +223,21 @@ pub(crate) fn forgettings() -> (Vec<u8>, Vec<u8>) {
 /// An event of the store, by its number.
 pub(crate) fn event(number: u64) -> Vec<u8> {
     timed(EVENT, number, b"")
+}
+
+/// The change that made the map of that epoch.
+pub(crate) fn map_change(epoch: u64) -> Vec<u8> {
+    timed(MAP_CHANGE, epoch, b"")
+}
+
+/// The end of the map and of all its changes, exclusive.
+pub(crate) fn map_end() -> Vec<u8> {
+    vec![MAP_CHANGE + 1]
+}
+
+/// The epoch of the map that a change made.
+pub(crate) fn epoch_of_change(tree_key: &[u8]) -> Option<u64> {
+    parse_timed(MAP_CHANGE, tree_key).filter(|(_, rest)| rest.is_empty()).map(|(epoch, _)| epoch)
 }
 
 /// The end of all events, exclusive.

@@ -61,7 +61,7 @@ impl Replay {
                 Item::Collect(from) => space.collect(&from).map(drop),
                 Item::Clear => clear(&self.view, entry.index).map_err(Fault::from),
                 // No record depends on the map, nor on what is compared.
-                Item::Change(_) | Item::Mark(_) | Item::Seal => Ok(()),
+                Item::Change(_) | Item::KeptChange(_) | Item::Mark(_) | Item::Seal => Ok(()),
                 Item::Split(split) => {
                     let slots = split.slots.into();
                     let applied = self.view.applied_slots();

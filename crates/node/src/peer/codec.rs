@@ -7,7 +7,7 @@ use super::encoded::Encoded;
 use super::message::{Order, PeerMessage};
 use super::raft;
 use replica::Bytes;
-use vocab::{NodeId, Reader, SLOT_COUNT, ShardId, put_varint};
+use vocab::{NodeId, Reader, SLOT_COUNT, ShardId, put_bytes, put_varint};
 
 /// Data of an entry that is not copied, in bytes.
 const LARGE_BYTES: usize = 128 * 1024;
@@ -28,6 +28,7 @@ const JOIN: u8 = 13;
 const BOOTSTRAP: u8 = 14;
 const BOOTSTRAP_DONE: u8 = 15;
 const REPORT: u8 = 16;
+const MAP_CHANGES: u8 = 17;
 
 const TRANSFER: u8 = 1;
 const ADD: u8 = 2;
@@ -59,6 +60,10 @@ impl PeerMessage {
                 shards.iter().for_each(|(shard, term)| put_all(bytes, &[u64::from(shard.0), *term]));
             }
             Self::Map(map) => put_tail(bytes, MAP, &[], map),
+            Self::MapChanges { store, first, changes } => {
+                put(bytes, MAP_CHANGES, &[*store, *first, changes.len() as u64]);
+                changes.iter().for_each(|change| put_bytes(bytes, change));
+            }
             Self::MapAsked { epoch } => put(bytes, MAP_ASKED, &[*epoch]),
             Self::Propose { change } => put_tail(bytes, PROPOSE, &[], change),
             Self::Order { shard, order } => {
@@ -88,6 +93,11 @@ impl PeerMessage {
                 Self::Leading { full: flag(from)?, shards: list(from, 2, |from| Ok((shard(from)?, from.varint()?)))? }
             }
             MAP => Self::Map(from.rest().to_vec()),
+            MAP_CHANGES => Self::MapChanges {
+                store: from.varint()?,
+                first: from.varint()?,
+                changes: list(from, 1, |from| Ok(from.bytes()?.into()))?,
+            },
             MAP_ASKED => Self::MapAsked { epoch: from.varint()? },
             PROPOSE => Self::Propose { change: from.rest().to_vec() },
             ORDER => Self::Order { shard: shard(from)?, order: Order::decode(from)? },
@@ -140,9 +150,12 @@ impl PeerMessage {
     pub fn is_urgent(&self) -> bool {
         match self {
             // A group rests only with what was sent before.
-            Self::Rest { .. } | Self::Map(_) | Self::Bootstrap { .. } | Self::Call { .. } | Self::Answer { .. } => {
-                false
-            }
+            Self::Rest { .. }
+            | Self::Map(_)
+            | Self::MapChanges { .. }
+            | Self::Bootstrap { .. }
+            | Self::Call { .. }
+            | Self::Answer { .. } => false,
             Self::Raft { message, .. } => raft::is_urgent(message),
             _ => true,
         }
@@ -254,6 +267,11 @@ mod tests {
             PeerMessage::Leading { full: false, shards: vec![] },
             PeerMessage::Map(vec![1, 2, 3]),
             PeerMessage::MapAsked { epoch: 7 },
+            PeerMessage::MapChanges {
+                store: u64::MAX,
+                first: 300,
+                changes: vec![[1, 2].into(), [].into(), vec![7; 200].into()],
+            },
             PeerMessage::Propose { change: vec![] },
             PeerMessage::Order { shard: a, order: Order::Transfer { to: NodeId(u64::MAX) } },
             PeerMessage::Order { shard: a, order: Order::Add { replica: 4, node: NodeId(2) } },
@@ -295,7 +313,8 @@ mod tests {
         let table: &[(&[u8], &str)] = &[
             (&[], "cut short"),
             (&[0], "an unknown peer message"),
-            (&[17], "an unknown peer message"),
+            (&[18], "an unknown peer message"),
+            (&[MAP_CHANGES, 1, 1, 1, 3, 0], "cut short"),
             (&[REST, 2, 1, 1, 1], "a count is larger than what follows"),
             (&[WAKE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1], "a count is larger than what follows"),
             (&[MAP_ASKED, 0x80], "cut short"),

@@ -1,6 +1,7 @@
 //! The messages between two nodes. One link carries those of all shards. docs/FORMATS.md has their bytes.
 
 use replica::Message;
+use std::sync::Arc;
 use vocab::{NodeId, ShardId};
 
 /// What one node says to another. Any of them may be lost, and may come twice.
@@ -48,6 +49,15 @@ pub enum PeerMessage {
     },
     /// The map, encoded.
     Map(Vec<u8>),
+    /// Changes of the map, for a node that has an older one.
+    MapChanges {
+        /// The store.
+        store: u64,
+        /// The epoch of the map that the first of them makes; each of the others makes the next.
+        first: u64,
+        /// The changes, encoded, the oldest first.
+        changes: Vec<Arc<[u8]>>,
+    },
     /// The sender has the map of this epoch, and wants a newer one.
     MapAsked {
         /// The epoch; 0: none.

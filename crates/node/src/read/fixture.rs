@@ -39,7 +39,7 @@ impl Fixture {
             capacity: 1,
         };
         let nodes: Vec<NodeInfo> = (1..=u64::from(replicas)).map(info).collect();
-        let map = Map::initial(StoreId(1), &nodes, 1, replicas).unwrap();
+        let map = cluster::initial_map(StoreId(1), &nodes, 1, replicas).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let handle = open(&folder.path().join("a"));
         handle.engine().apply(5, WriteBatch::default());

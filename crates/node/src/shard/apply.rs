@@ -1,6 +1,7 @@
 //! What a committed entry does to the tree, and what it answers.
 
 use super::evaluate::ReplyBounds;
+use super::meta::ChangeItem;
 use super::proposals::OwnEntry;
 use super::{Effects, Fact, Shard, Ticket, evaluate, refuse};
 use crate::Fault;
@@ -131,13 +132,12 @@ impl Shard {
                     clear(&self.view, index)?;
                     self.scratch.ok();
                 }
-                Item::Change(change) => {
+                Item::Change(bytes) | Item::KeptChange(bytes) => {
                     // Alone in its entry, and not a command over data: it writes the tree itself.
                     let meta = self.meta.as_mut().ok_or("a change of the map outside the metadata group")?;
-                    if meta.apply(&view, index, change, now_ms, &mut self.scratch)
-                        && let Some(map) = meta.map()
-                    {
-                        effects.map(map.clone());
+                    let change = ChangeItem { bytes, is_kept: matches!(item, Item::KeptChange(_)), now_ms };
+                    if let Some(update) = meta.apply(&view, index, change, &mut self.scratch) {
+                        effects.map(update);
                     }
                     self.answer_all(index, tickets, &[self.scratch.buf.len()], effects);
                     return Ok(());

@@ -63,8 +63,14 @@ pub trait Effects: Answers {
         true
     }
 
+    /// Whether a node keeps changes of the map rather than maps. One that was never heard of does.
+    fn keeps_map_changes(&self, node: NodeId) -> bool {
+        let _ = node;
+        true
+    }
+
     /// The map has changed.
-    fn map(&mut self, map: Arc<cluster::Map>);
+    fn map(&mut self, update: cluster::MapUpdate);
 }
 
 /// A shard that becomes two, at entry `point.index` of its log. What to do, in this order: the log is synced, the tree

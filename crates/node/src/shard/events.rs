@@ -199,7 +199,7 @@ fn step_text(before: &Map, shard: ShardId, done: bool) -> Option<String> {
 
 /// A plan's words, nodes with their addresses.
 fn described(map: &Map, kind: &PlanKind) -> String {
-    let mut words = kind.words();
+    let mut words = cluster::plan_to_words(kind);
     for word in &mut words[1..] {
         let node = if word.len() == 16 { u64::from_str_radix(word, 16).ok().map(NodeId) } else { None };
         if let Some(node) = node.filter(|node| map.nodes.contains_key(node)) {

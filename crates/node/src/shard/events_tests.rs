@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::shard::meta::MetaState;
+use crate::shard::meta::{ChangeItem, MetaState};
 use cluster::{NodeInfo, PlanState};
 use resp::Reply;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ fn view(dir: &tempfile::TempDir) -> Arc<ShardView> {
 fn apply(state: &mut MetaState, view: &ShardView, changes: &[Change]) {
     for change in changes {
         let index = view.engine().applied_index() + 1;
-        state.apply(view, index, &change.encode(), 1000 + index, &mut Reply::default());
+        let item = ChangeItem { bytes: &change.encode(), is_kept: index.is_multiple_of(2), now_ms: 1000 + index };
+        state.apply(view, index, item, &mut Reply::default());
     }
 }
 
@@ -43,7 +44,7 @@ fn changes_are_told_once_and_survive() {
     let dir = tempfile::tempdir().unwrap();
     let view = view(&dir);
     let mut state = MetaState::load(&view).unwrap();
-    let map = Map::initial(StoreId(0xAB), &[node(1), node(2)], 2, 2).unwrap();
+    let map = cluster::initial_map(StoreId(0xAB), &[node(1), node(2)], 2, 2).unwrap();
     let setting = |was: Option<&str>, now: Option<&str>| Change::Setting {
         name: "auto-split".to_owned(),
         was: was.map(str::to_owned),
@@ -100,7 +101,7 @@ fn the_oldest_are_forgotten_and_long_ones_cut() {
     let dir = tempfile::tempdir().unwrap();
     let view = view(&dir);
     let mut state = MetaState::load(&view).unwrap();
-    let map = Map::initial(StoreId(1), &[node(1)], 1, 1).unwrap();
+    let map = cluster::initial_map(StoreId(1), &[node(1)], 1, 1).unwrap();
     apply(&mut state, &view, &[Change::Begin(map)]);
     for number in 0..EVENTS_MAX + 5 {
         apply(&mut state, &view, &[event(&number.to_string())]);

@@ -1,71 +1,84 @@
 //! The state of the metadata group: the map, as its entries have made it, and what is remembered of how.
 
 use super::events::{EventNumbers, Told, made, told};
-use crate::format::keys;
+use super::map_rows::MapRows;
 use crate::view::ShardView;
-use cluster::{Change, Map};
+use cluster::{Change, MadeChange, Map, MapUpdate};
 use resp::Reply;
 use std::sync::Arc;
-use storage::{Slice, WriteBatch};
+use storage::WriteBatch;
 
 /// The map as of the applied index. `None` until the group's first entry has brought it.
 #[derive(Debug, Default)]
 pub(crate) struct MetaState {
     map: Option<Arc<Map>>,
+    rows: MapRows,
     events: EventNumbers,
+}
+
+/// A change, as an entry carries it.
+#[derive(Clone, Copy)]
+pub(super) struct ChangeItem<'a> {
+    pub(super) bytes: &'a [u8],
+    /// The tree keeps the change, rather than the map that it makes.
+    pub(super) is_kept: bool,
+    /// The leader's clock.
+    pub(super) now_ms: u64,
 }
 
 /// What one change came to.
 #[derive(Default)]
 struct Done {
-    changed: bool,
+    update: Option<MapUpdate>,
     told: Option<Told>,
 }
 
 /// The map that the metadata group's tree holds, as of its applied index; none before the first entry.
 pub fn stored_map(view: &ShardView) -> Result<Option<Map>, String> {
-    let bytes = view.engine().get(keys::MAP).map_err(|e| e.to_string())?;
-    bytes.map(|bytes| Map::decode(&bytes).map_err(|e| format!("the map: {e}"))).transpose()
+    Ok(MapRows::load(view)?.map(|(map, _)| map))
 }
 
 impl MetaState {
     /// What the group's tree holds.
     pub(crate) fn load(view: &ShardView) -> Result<Self, String> {
         let events = EventNumbers::load(view).map_err(|e| e.to_string())?;
-        Ok(Self { map: stored_map(view)?.map(Arc::new), events })
+        let (map, rows) = MapRows::load(view)?.unzip();
+        Ok(Self { map: map.map(Arc::new), rows: rows.unwrap_or_default(), events })
     }
 
     pub(crate) fn map(&self) -> Option<&Arc<Map>> {
         self.map.as_ref()
     }
 
-    /// Applies entry `index` of `now_ms`, which carries one change; true if the map is another now. A refused change is
-    /// its reply.
-    pub(crate) fn apply(
+    /// Applies entry `index`, which carries one change; answers the map if it is another now. A refused change is its
+    /// reply.
+    pub(super) fn apply(
         &mut self,
         view: &ShardView,
         index: u64,
-        change: &[u8],
-        now_ms: u64,
+        item: ChangeItem<'_>,
         reply: &mut Reply,
-    ) -> bool {
-        let done = self.change(change, now_ms, reply);
+    ) -> Option<MapUpdate> {
+        let is_first = self.map.is_none();
+        let done = self.change(item, reply);
         let mut batch = WriteBatch::default();
-        if done.changed
-            && let Some(map) = &self.map
-        {
-            batch.writes.push((Slice::from(keys::MAP), Some(Slice::from(map.encode()))));
+        if let Some(update) = &done.update {
+            if is_first {
+                (self.rows, batch.writes) = MapRows::begin(&update.map);
+            } else {
+                batch.writes = self.rows.keep(&update.map, update.changes.first().filter(|_| item.is_kept));
+            }
         }
         if let Some(told) = &done.told {
             batch.writes.extend(self.events.push(told));
         }
         view.begin_write(index);
         view.engine().apply(index, batch);
-        done.changed
+        done.update
     }
 
-    fn change(&mut self, bytes: &[u8], now_ms: u64, reply: &mut Reply) -> Done {
-        let change = match Change::decode(bytes) {
+    fn change(&mut self, item: ChangeItem<'_>, reply: &mut Reply) -> Done {
+        let change = match Change::decode(item.bytes) {
             Ok(change) => change,
             Err(detail) => {
                 reply.error(&format!("ERR not a change of the map: {detail}"));
@@ -73,22 +86,25 @@ impl MetaState {
             }
         };
         if let Change::Begin(map) = change {
-            return self.begin(map, now_ms, reply);
+            return self.begin(map, item.now_ms, reply);
         }
         let Some(map) = &self.map else {
             reply.error("ERR the store has no map yet");
             return Done::default();
         };
         let mut next = Map::clone(map);
-        match next.apply(&change) {
+        match cluster::apply(&mut next, &change) {
             Ok(outcome) => {
                 reply.ok();
-                let changed = outcome.changed;
-                let told = told(map, &next, &change, changed, now_ms);
-                if changed {
-                    self.map = Some(Arc::new(next));
+                let told = told(map, &next, &change, outcome.changed, item.now_ms);
+                let update = outcome.changed.then(|| {
+                    let made = MadeChange { epoch: next.epoch, bytes: item.bytes.into() };
+                    MapUpdate { map: Arc::new(next), changes: vec![made] }
+                });
+                if let Some(update) = &update {
+                    self.map = Some(update.map.clone());
                 }
-                Done { changed, told }
+                Done { update, told }
             }
             Err(refusal) => {
                 reply.error(&format!("ERR {refusal}"));
@@ -104,7 +120,8 @@ impl MetaState {
             return Done::default();
         }
         let told = made(&map, now_ms);
-        self.map = Some(Arc::new(map));
-        Done { changed: true, told: Some(told) }
+        let map = Arc::new(map);
+        self.map = Some(map.clone());
+        Done { update: Some(MapUpdate::whole(map)), told: Some(told) }
     }
 }

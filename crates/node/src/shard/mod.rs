@@ -12,9 +12,12 @@ mod fresh;
 mod group;
 mod hold;
 mod lease;
+mod map_rows;
 mod meta;
 mod point;
 mod proposals;
+#[cfg(test)]
+mod scale_tests;
 mod snapshots;
 mod split;
 mod ticket;
@@ -34,7 +37,7 @@ pub use ticket::{Answers, KeyHash, Ticket, Write, key_hash};
 pub use warm::{ColdItem, Warmed, Warmth, cold_items};
 
 pub use crate::format::Fact;
-use crate::format::entry::Evaluation;
+use crate::format::entry::{EntryTerms, Evaluation};
 use crate::peer::PeerMessage;
 use crate::request;
 use crate::view::ShardView;
@@ -220,7 +223,9 @@ impl Shard {
         let all_read = self.nodes.iter().all(|(_, node)| effects.reads_second_format(*node));
         self.evaluation = if all_read { Evaluation::Second } else { Evaluation::First };
         self.clock_ms = self.view.clock().next_entry(now.wall_ms, self.clock_ms);
-        self.proposals.propose(&mut self.replica, &self.view, (self.clock_ms, self.evaluation), now, effects);
+        let keeps_changes = self.meta.is_some() && self.nodes.iter().all(|(_, node)| effects.keeps_map_changes(*node));
+        let terms = EntryTerms { now_ms: self.clock_ms, evaluation: self.evaluation, keeps_changes };
+        self.proposals.propose(&mut self.replica, &self.view, terms, now, effects);
     }
 
     /// Collects what the group has to do: what must be written is added to `write`, messages go out, what is committed

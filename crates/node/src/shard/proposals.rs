@@ -2,7 +2,7 @@
 
 use super::{Answers, CommandRows, Effects, KeyHash, Ticket, Write, refuse};
 use crate::ShardView;
-use crate::format::entry::{CollectFrom, EntryBuilder, Evaluation, Split};
+use crate::format::entry::{CollectFrom, EntryBuilder, EntryTerms, Split};
 use crate::format::slots::Slots;
 use crate::guarantees::Acks;
 use crate::request::ITEM_BYTES_MAX;
@@ -219,7 +219,7 @@ impl Proposals {
         &mut self,
         replica: &mut Replica,
         view: &ShardView,
-        (clock_ms, evaluation): (u64, Evaluation),
+        terms: EntryTerms,
         now: Moment,
         effects: &mut dyn Effects,
     ) {
@@ -228,7 +228,7 @@ impl Proposals {
             if pending.entry.is_empty() {
                 continue;
             }
-            match replica.propose(pending.entry.seal_for(clock_ms, evaluation), pending.sync) {
+            match replica.propose(pending.entry.seal_for(terms), pending.sync) {
                 Ok((index, term)) => {
                     for (at, reply) in pending.early.drain(..) {
                         let ticket = std::mem::replace(&mut pending.tickets[at], Ticket::NONE);

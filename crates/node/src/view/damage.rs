@@ -11,7 +11,9 @@ impl Damage {
     /// Notes what a read of that shard, or background work on it, has failed with, if that is damage.
     pub fn note(&self, shard: ShardId, error: &storage::Error) {
         if matches!(error, storage::Error::Corrupt { .. }) && self.0.set(error.to_string()).is_ok() {
-            log::error!("shard {shard}: {error}; the replica here is damaged: `ctl plan apply rebuild` makes it anew");
+            log::error!(
+                "shard {shard}: {error}; the replica here is damaged: it is made anew from the others by itself (setting auto-rebuild), or by `ctl plan apply rebuild`"
+            );
         }
     }
 

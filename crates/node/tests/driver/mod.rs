@@ -66,7 +66,7 @@ impl Effects for Inbox {
         panic!("shard {child} was not split off here");
     }
     fn members(&mut self, _shard: ShardId, _index: u64, _members: Members) {}
-    fn map(&mut self, _map: Arc<cluster::Map>) {}
+    fn map(&mut self, _update: cluster::MapUpdate) {}
 }
 
 /// One shard, its tree and its log, driven as a server would drive them.

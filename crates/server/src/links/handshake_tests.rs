@@ -95,7 +95,7 @@ fn greeted(change: impl Fn(&mut Greeting)) -> (Step, Vec<u8>) {
 fn versions_overlap_or_part_in_words() {
     assert_eq!(greeted(|greeting| greeting.versions = (1, 9)).0, Step::Wait);
     assert_eq!(greeted(|greeting| greeting.versions = (0, 2)).0, Step::Wait);
-    for versions in [(4, 9), (0, 1)] {
+    for versions in [(VERSIONS.1 + 1, 9), (0, 1)] {
         let (Step::Refuse(refusal), output) = greeted(|greeting| greeting.versions = versions) else { panic!() };
         assert_eq!(refusal.kind, RefusalKind::Version);
         assert!(refusal.text.contains(&format!("speaks versions {} to {}", versions.0, versions.1)));

@@ -122,7 +122,7 @@ pub(crate) enum WorkerMessage {
     /// There is a newer map.
     Map(Arc<cluster::Map>),
     /// The metadata group's replica on this node has applied a newer map.
-    MapApplied(Arc<cluster::Map>),
+    MapApplied(cluster::MapUpdate),
     /// The link to a node has broken.
     LinkDown(NodeId),
     /// Some shard has another leader: requests that wait for one are looked at again.

@@ -10,6 +10,7 @@ use crate::os::{share_out, spawn_critical};
 use crate::replicas::{open_shards, start_transfers};
 use crate::shared::{LINKS_WORKER, NodeShared};
 use crate::worker::{Worker, WorkerSetup};
+use cluster::MapUpdate;
 use mio::net::TcpListener;
 use mio::{Poll, Token, Waker};
 use node::Config;
@@ -82,7 +83,7 @@ impl Server {
         // Of a node that is a store by itself: what the metadata group has applied and the file does not hold yet.
         let newest = opened.iter().find_map(|opened| opened.shard.map().cloned()).filter(|_| store.is_alone());
         if let Some(newest) = newest.filter(|map| store.known().map.as_ref().is_none_or(|old| old.epoch < map.epoch)) {
-            store.dir.keep_map(&newest)?;
+            store.dir.keep_map(&MapUpdate::whole(newest.clone()))?;
             store.routing.set_map(newest);
         }
         let map = store.known().map.clone();

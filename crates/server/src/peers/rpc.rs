@@ -132,7 +132,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::testing::IdleNode;
-    use cluster::{Map, NodeInfo};
+    use cluster::NodeInfo;
     use vocab::StoreId;
 
     const THERE: NodeId = NodeId(99);
@@ -142,7 +142,7 @@ mod tests {
     fn node(led_there: &[ShardId]) -> IdleNode {
         let node = IdleNode::open();
         let other = NodeInfo { id: THERE, ..node.store.node_info() };
-        let map = Map::initial(StoreId(1), &[node.store.node_info(), other], 3, 2).unwrap();
+        let map = cluster::initial_map(StoreId(1), &[node.store.node_info(), other], 3, 2).unwrap();
         node.store.routing.set_map(Arc::new(map));
         for shard in led_there {
             assert!(node.store.known().place(shard.0 as usize).unwrap().leader.learn(Some(THERE), 1));

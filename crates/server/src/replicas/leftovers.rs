@@ -18,7 +18,12 @@ pub(super) fn remove(store: &NodeShared, shard: ShardId) -> Result<(), String> {
 }
 
 /// What this node has of every shard, on disk and open.
-pub(super) fn local_replicas(store: &NodeShared) -> BTreeMap<ShardId, LocalReplica> {
+///
+/// `closing`: shards whose replica was closed and is still in use.
+pub(super) fn local_replicas(
+    store: &NodeShared,
+    closing: impl Iterator<Item = ShardId>,
+) -> BTreeMap<ShardId, LocalReplica> {
     let mut all: BTreeMap<ShardId, LocalReplica> = BTreeMap::new();
     for (replica, view) in store.known().replicas() {
         let here = all.entry(view.id()).or_default();
@@ -38,6 +43,9 @@ pub(super) fn local_replicas(store: &NodeShared) -> BTreeMap<ShardId, LocalRepli
     }
     for shard in store.forks.all() {
         all.entry(shard).or_default().forking = true;
+    }
+    for shard in closing {
+        all.entry(shard).or_default().closing = true;
     }
     for damaged in store.holdings.all_damaged() {
         all.entry(damaged.shard).or_default().damaged = Some(damaged.replica);

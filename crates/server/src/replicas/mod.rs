@@ -1,5 +1,6 @@
 //! This node's replicas: opening, forking, moving from node to node, and bringing them in line with the map.
 
+mod closing;
 mod leftovers;
 mod open;
 mod reconcile;

@@ -4,7 +4,7 @@ use super::leftovers::{local_replicas, remove_leftovers};
 use super::split::{comes_by_split_here, fork, joined_slots};
 use crate::mailbox::Opened;
 use crate::shared::{NodeShared, SET_ASIDE, read_map};
-use cluster::Map;
+use cluster::{Map, MapUpdate};
 use node::control::reconcile::{Reconciliation, reconcile};
 use node::peer::PeerMessage;
 use node::{Answers, Effects, Shard, ShardView, SnapshotTask, SplitTask, Ticket};
@@ -41,8 +41,8 @@ pub(crate) fn open_shards(store: &NodeShared) -> Result<Vec<Opened>, String> {
         None if store.is_alone() => {
             let identity = store.dir.identity();
             let id = StoreId(Prng::new(identity.node.0).next_u64() >> 1 | 1);
-            let map = Map::initial(id, &[store.node_info()], identity.shards, 1).map_err(|e| e.to_string())?;
-            store.dir.keep_map(&map)?;
+            let map = cluster::initial_map(id, &[store.node_info()], identity.shards, 1).map_err(|e| e.to_string())?;
+            store.dir.keep_map(&MapUpdate::whole(Arc::new(map.clone())))?;
             map
         }
         None => return Ok(Vec::new()),
@@ -56,7 +56,7 @@ pub(crate) fn open_shards(store: &NodeShared) -> Result<Vec<Opened>, String> {
 /// anew from its peers when an operator says so; a node that has no peers does not start.
 fn open_replicas(store: &NodeShared, map: &Arc<Map>) -> Result<Vec<Opened>, String> {
     store.routing.set_map(map.clone());
-    let plan = reconcile(map, store.node(), &local_replicas(store));
+    let plan = reconcile(map, store.node(), &local_replicas(store, std::iter::empty()));
     remove_leftovers(store, &plan.remove)?;
     let (mut opened, mut failed) = (Vec::with_capacity(plan.open.len() + plan.begin.len()), None);
     open_planned(store, map, &plan, &mut |(shard, replica), one| match one {
@@ -205,7 +205,7 @@ impl Effects for ReplayEffects {
     }
     fn split_ended(&mut self, _child: ShardId) {}
     fn members(&mut self, _shard: ShardId, _index: u64, _members: Members) {}
-    fn map(&mut self, _map: Arc<Map>) {}
+    fn map(&mut self, _update: cluster::MapUpdate) {}
 }
 
 /// Elects every group of one, applies what its log holds beyond its tree, and says what it does. Groups of several

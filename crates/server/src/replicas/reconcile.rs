@@ -1,13 +1,14 @@
 //! The thread that brings this node's replicas in line with the map: it closes and removes what the map takes away, and
 //! opens what it gives.
 
-use super::leftovers::{local_replicas, remove, remove_leftovers};
+use super::closing::Closing;
+use super::leftovers::{local_replicas, remove_leftovers};
 use super::open::open_planned;
 use super::report::Reporter;
 use crate::mailbox::WorkerMessage;
 use crate::shared::NodeShared;
-use node::ShardView;
 use node::control::reconcile::{lacks_replicas, reconcile};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
@@ -17,17 +18,19 @@ use vocab::{ReplicaId, ShardId};
 const REPORT_EVERY: Duration = Duration::from_millis(500);
 /// Between two looks at whether a replica is still in use.
 const NAP: Duration = Duration::from_millis(2);
-/// After so long a warning says that a replica which is to be removed is still in use.
-const IN_USE_MAX: Duration = Duration::from_secs(10);
 
 /// The thread: it ends when the store stops.
 pub(crate) fn reconcile_thread(store: &Arc<NodeShared>) {
     let mut report_at = Instant::now();
     let mut reporter = Reporter::default();
+    let mut closing = Closing::default();
     while !store.is_stopping() {
+        let until = if closing.is_empty() { report_at } else { report_at.min(Instant::now() + NAP) };
+        let is_newer = store.holdings.wait(until);
+        let has_room = !closing.is_empty() && closing.finish(store, |shard| is_given(store, shard));
         // One that was to come as a part of another may have to be sent after all.
-        if store.holdings.wait(report_at) || lacks_some(store) {
-            follow_map(store);
+        if is_newer || has_room || (Instant::now() >= report_at && lacks_some(store)) {
+            follow_map(store, &mut closing);
         }
         if Instant::now() >= report_at {
             report_at = Instant::now() + REPORT_EVERY;
@@ -36,12 +39,25 @@ pub(crate) fn reconcile_thread(store: &Arc<NodeShared>) {
     }
 }
 
+/// Whether the map gives this node a replica of the shard.
+fn is_given(store: &NodeShared, shard: ShardId) -> bool {
+    let known = store.known();
+    let info = known.map.as_ref().and_then(|map| map.shards.get(&shard));
+    info.is_some_and(|info| info.replica_on(store.node()).is_some())
+}
+
 /// Closes what the map has taken away, opens what it has given.
-fn follow_map(store: &NodeShared) {
+fn follow_map(store: &NodeShared, closing: &mut Closing) {
     let Some(map) = store.known().map.clone() else { return };
-    let plan = reconcile(&map, store.node(), &local_replicas(store));
+    let mut plan = reconcile(&map, store.node(), &local_replicas(store, closing.shards()));
     for &(shard, replica) in &plan.close {
-        close(store, shard, replica);
+        close(store, closing, shard, replica);
+    }
+    closing.finish(store, |_| false);
+    // The place of one that is still in use is taken later.
+    let in_use: BTreeSet<ShardId> = closing.shards().collect();
+    for given in [&mut plan.open, &mut plan.begin] {
+        given.retain(|(shard, _)| !in_use.contains(shard));
     }
     store.holdings.forget_damaged(&map, store.node());
     if let Err(e) = remove_leftovers(store, &plan.remove) {
@@ -63,8 +79,8 @@ fn lacks_some(store: &NodeShared) -> bool {
     known.map.as_ref().is_some_and(|map| lacks_replicas(map, store.node(), has))
 }
 
-/// Closes a replica and removes what there is of it.
-fn close(store: &NodeShared, shard: ShardId, replica: ReplicaId) {
+/// Closes a replica: its worker lets it go.
+fn close(store: &NodeShared, closing: &mut Closing, shard: ShardId, replica: ReplicaId) {
     let Some(view) = store.known().view(shard.0 as usize).cloned() else { return };
     log::info!("replica {replica} of shard {shard} is given up");
     store.routing.set_view(shard, None);
@@ -78,42 +94,5 @@ fn close(store: &NodeShared, shard: ShardId, replica: ReplicaId) {
             return;
         }
     }
-    if await_unused(store, shard, view) {
-        store.cache.clear_shard(shard.0);
-        if let Err(e) = remove(store, shard) {
-            log::error!("{e}");
-        }
-    }
-}
-
-/// Waits until a tree is not in use any more: only then can its folder go, and another come in its place. False if the
-/// node is stopped before.
-fn await_unused(store: &NodeShared, shard: ShardId, mut view: Arc<ShardView>) -> bool {
-    let (since, mut said) = (Instant::now(), false);
-    let engine = view.engine().clone();
-    engine.abandon();
-    loop {
-        match Arc::try_unwrap(view) {
-            Ok(alone) => {
-                drop(alone);
-                break;
-            }
-            Err(shared) => view = shared,
-        }
-        if store.is_stopping() {
-            return false;
-        }
-        if !said && since.elapsed() > IN_USE_MAX {
-            said = true;
-            log::warn!("the replica of shard {shard} that is to be removed is still in use");
-        }
-        std::thread::sleep(NAP);
-    }
-    while Arc::strong_count(&engine) > 1 {
-        if store.is_stopping() {
-            return false;
-        }
-        std::thread::sleep(NAP);
-    }
-    true
+    closing.begin(shard, view);
 }

@@ -135,7 +135,7 @@ mod tests {
         let refused = node.store.access().begin_read(asked("a")).err();
         assert_eq!(refused, Some(Refusal::NoStore.to_string()));
         // A leader that is not there is waited for, but not by a node that stops.
-        let map = cluster::Map::initial(vocab::StoreId(1), &[node.store.node_info()], 1, 1).unwrap();
+        let map = cluster::initial_map(vocab::StoreId(1), &[node.store.node_info()], 1, 1).unwrap();
         node.store.routing.set_map(std::sync::Arc::new(map));
         node.store.stopping.store(true, Ordering::Release);
         let refused = node.store.access().begin_read(asked("a")).err();

@@ -129,6 +129,14 @@ impl BackupHolds {
         self.lock().remove(&key);
     }
 
+    /// Drops what is held of one shard, for any backup; true if there was something.
+    pub(crate) fn end_shard(&self, shard: ShardId) -> bool {
+        let mut states = self.lock();
+        let before = states.len();
+        states.retain(|key, _| key.shard != shard);
+        states.len() < before
+    }
+
     /// Drops all shards of a backup.
     pub(crate) fn end(&self, backup: u64) {
         self.lock().retain(|key, _| key.backup != backup);
@@ -168,6 +176,7 @@ mod tests {
         assert!(holds.read(key(2, 0), |_| ()).is_none(), "it is not taken yet");
         holds.drop_shard(key(2, 0));
         assert!(holds.begin(key(3, 0)));
+        assert!(holds.end_shard(ShardId(1)) && !holds.end_shard(ShardId(1)));
         holds.end(2);
         assert_eq!(holds.lock().len(), 1);
     }

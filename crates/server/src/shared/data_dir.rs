@@ -3,13 +3,15 @@
 //! ```text
 //! LOCK        held while a process uses the directory
 //! basalt.node format version, node id, shards and engine, one `name value` a line, with a checksum
-//! basalt.map  the newest map that this node has heard of; absent before it belongs to a store
+//! basalt.map  a map that this node has heard of; absent before it belongs to a store
+//! basalt.map.changes  the changes since, of which the newest map comes
 //! basalt.rebuild  replicas whose log and tree were set aside (`start --rebuild`): shard and replica, one pair a line
 //! log/        the Raft log of all shards
 //! shards/N/   the tree of shard N; 0 is the metadata group's
 //! ```
 
-use cluster::Map;
+use cluster::{Map, MapFiles, MapUpdate, MapWrite};
+use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -20,6 +22,7 @@ use vocab::{NodeId, Prng, ReplicaId, ShardId};
 
 const IDENTITY_FILE: &str = "basalt.node";
 const MAP_FILE: &str = "basalt.map";
+const MAP_CHANGES_FILE: &str = "basalt.map.changes";
 /// Ends the name of a tree's folder that is being removed.
 const GONE: &str = "gone";
 const REBUILD_FILE: &str = "basalt.rebuild";
@@ -45,6 +48,8 @@ pub struct DataDir {
     /// Replicas that have lost everything: they may have made promises that no node knows any more, so they never take part
     /// again.
     set_aside: BTreeSet<(ShardId, ReplicaId)>,
+    /// What the files with the map hold.
+    map_files: Mutex<MapFiles>,
     _lock: File,
 }
 
@@ -80,7 +85,7 @@ impl DataDir {
             return Err(format!("{root} was made with the {made_with} engine: start it with --engine {made_with}"));
         }
         let set_aside = read_set_aside(root)?;
-        Ok(Self { root: root.to_owned(), identity, set_aside, _lock: lock })
+        Ok(Self { root: root.to_owned(), identity, set_aside, map_files: Mutex::default(), _lock: lock })
     }
 
     /// Sets log and trees aside, for replicas that are to be made anew from their peers; answers where they are then. The
@@ -129,9 +134,36 @@ impl DataDir {
     }
 
     /// Keeps a map: a crash leaves it or the one before.
-    pub fn keep_map(&self, map: &Map) -> Result<(), String> {
-        let path = self.root.join(MAP_FILE);
-        replace_file(&self.root, MAP_FILE, &map.encode()).map_err(|e| format!("{}: {e}", path.display()))
+    pub fn keep_map(&self, update: &MapUpdate) -> Result<(), String> {
+        let mut files = self.map_files.lock();
+        let write = files.write(update);
+        let done = match &write {
+            MapWrite::Whole(bytes) => {
+                let done = replace_file(&self.root, MAP_FILE, bytes).and_then(|()| self.drop_map_changes());
+                done.map_err(|e| (MAP_FILE, e))
+            }
+            MapWrite::Append(bytes) => self.append_map_changes(bytes).map_err(|e| (MAP_CHANGES_FILE, e)),
+        };
+        files.written(&write, done.is_ok());
+        done.map_err(|(name, e)| format!("{}: {e}", self.root.join(name).display()))
+    }
+
+    fn append_map_changes(&self, bytes: &[u8]) -> io::Result<()> {
+        let path = self.root.join(MAP_CHANGES_FILE);
+        let is_new = !path.exists();
+        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+        file.write_all(bytes)?;
+        file.sync_data()?;
+        if is_new { sync_folder(&self.root) } else { Ok(()) }
+    }
+
+    /// The whole map has them: a crash before they are gone does no harm.
+    fn drop_map_changes(&self) -> io::Result<()> {
+        match OpenOptions::new().write(true).open(self.root.join(MAP_CHANGES_FILE)) {
+            Ok(file) => file.set_len(0),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(e),
+        }
     }
 
     /// Makes the folders of trees that have none, durable together: by itself each would cost an fsync of the one above.
@@ -273,12 +305,15 @@ fn read_set_aside(root: &Path) -> Result<BTreeSet<(ShardId, ReplicaId)>, String>
 
 /// The map that a directory holds; `None` if its node belongs to no store yet.
 pub fn read_map(root: &Path) -> Result<Option<Map>, String> {
-    let path = root.join(MAP_FILE);
-    match std::fs::read(&path) {
-        Ok(bytes) => Map::decode(&bytes).map(Some).map_err(|e| format!("corrupt data in {}: {e}", path.display())),
+    let read = |name: &str| match std::fs::read(root.join(name)) {
+        Ok(bytes) => Ok(Some(bytes)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(format!("{}: {e}", path.display())),
-    }
+        Err(e) => Err(format!("{}: {e}", root.join(name).display())),
+    };
+    let Some(whole) = read(MAP_FILE)? else { return Ok(None) };
+    let changes = read(MAP_CHANGES_FILE)?.unwrap_or_default();
+    let path = root.join(MAP_FILE);
+    MapFiles::read(&whole, &changes).map(Some).map_err(|e| format!("corrupt data in {}: {e}", path.display()))
 }
 
 /// Puts a file in the place of another, as one: a crash leaves the old one or the new one.
@@ -295,6 +330,45 @@ fn replace_file(root: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_map_is_kept_by_its_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || DataDir::open(dir.path(), 4, EngineKind::Lsm, 1).unwrap();
+        let file = |name: &str| std::fs::read(dir.path().join(name)).unwrap_or_default();
+        let info = cluster::NodeInfo {
+            id: NodeId(1),
+            peer_address: "a:1".to_owned(),
+            client_host: "a".to_owned(),
+            client_port: 1,
+            zone: String::new(),
+            capacity: 1,
+        };
+        let mut map = cluster::initial_map(vocab::StoreId(1), &[info], 2, 1).unwrap();
+        let change = |map: &mut Map| {
+            let (name, now) = ("moves-per-node".to_owned(), Some((map.epoch.0 % 7 + 1).to_string()));
+            let change = cluster::Change::Setting { was: map.settings.get(&name).cloned(), name, now };
+            cluster::apply(map, &change).unwrap();
+            let made = cluster::MadeChange { epoch: map.epoch, bytes: change.encode().into() };
+            MapUpdate { map: Arc::new(map.clone()), changes: vec![made] }
+        };
+        let data = open();
+        data.keep_map(&MapUpdate::whole(Arc::new(map.clone()))).unwrap();
+        let whole = file(MAP_FILE);
+        for _ in 0..3 {
+            data.keep_map(&change(&mut map)).unwrap();
+            assert_eq!(read_map(dir.path()).unwrap().as_ref(), Some(&map));
+        }
+        assert!(file(MAP_FILE) == whole && file(MAP_CHANGES_FILE).len() < 200);
+        // What a crash has left of a fourth.
+        std::fs::write(dir.path().join(MAP_CHANGES_FILE), [&file(MAP_CHANGES_FILE)[..], &[7; 20]].concat()).unwrap();
+        assert_eq!(read_map(dir.path()).unwrap().as_ref(), Some(&map));
+        // The first one after a start is written whole: what is there may end in such a rest.
+        drop(data);
+        open().keep_map(&change(&mut map)).unwrap();
+        assert!(file(MAP_FILE) == map.encode() && file(MAP_CHANGES_FILE).is_empty());
+    }
 
     #[test]
     fn keeps_its_shape_and_names_damage() {

@@ -1,27 +1,30 @@
-//! Which nodes are of a release that cannot read entries of format 2.
+//! Which nodes are of a release that cannot read the newest entries.
 
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vocab::NodeId;
 
 /// The first version of the protocol between nodes whose speakers read entries of format 2.
 const SECOND_FORMAT: u16 = 3;
+/// The first version whose speakers keep changes of the map, and read messages that carry them.
+const MAP_CHANGES: u16 = 4;
 
 /// What the links have told. A leader writes entries that all members of its shard read.
 #[derive(Default)]
 pub(crate) struct EntryFormats {
-    /// Whether there is such a node: read for every entry.
+    /// Whether there is a node of an older version: read for every entry.
     any_old: AtomicBool,
-    old: Mutex<BTreeSet<NodeId>>,
+    /// Such nodes, and the version that each speaks.
+    old: Mutex<BTreeMap<NodeId, u16>>,
 }
 
 impl EntryFormats {
     /// A link to `node` has come up, over which that version of the protocol is spoken.
     pub(crate) fn heard(&self, node: NodeId, version: u16) {
         let mut old = self.old.lock();
-        if version < SECOND_FORMAT {
-            old.insert(node);
+        if version < MAP_CHANGES {
+            old.insert(node, version);
         } else {
             old.remove(&node);
         }
@@ -30,8 +33,20 @@ impl EntryFormats {
 
     /// Whether a node reads entries of format 2. One that was never heard of does.
     pub(crate) fn reads_second(&self, node: NodeId) -> bool {
-        let is_old = || self.old.lock().contains(&node);
-        !self.any_old.load(Ordering::Acquire) || !is_old()
+        self.speaks(node, SECOND_FORMAT)
+    }
+
+    /// Whether a node knows changes of the map, in messages and in entries. One that was never heard of does.
+    pub(crate) fn knows_map_changes(&self, node: NodeId) -> bool {
+        self.speaks(node, MAP_CHANGES)
+    }
+
+    fn speaks(&self, node: NodeId, version: u16) -> bool {
+        let is_older = || {
+            let old = self.old.lock();
+            old.get(&node).is_some_and(|spoken| *spoken < version)
+        };
+        !self.any_old.load(Ordering::Acquire) || !is_older()
     }
 }
 
@@ -41,12 +56,14 @@ mod tests {
 
     #[test]
     fn a_node_counts_as_old_until_it_comes_back_newer() {
-        let (formats, a, b) = (EntryFormats::default(), NodeId(1), NodeId(2));
-        assert!(formats.reads_second(a));
-        formats.heard(a, 2);
-        formats.heard(b, 3);
-        assert!(!formats.reads_second(a) && formats.reads_second(b));
-        formats.heard(a, 3);
-        assert!(formats.reads_second(a));
+        let formats = EntryFormats::default();
+        let of = |node: u64| (formats.reads_second(NodeId(node)), formats.knows_map_changes(NodeId(node)));
+        assert_eq!(of(1), (true, true));
+        for (node, version) in [(1, 2), (2, 3), (3, 4)] {
+            formats.heard(NodeId(node), version);
+        }
+        assert_eq!([1, 2, 3].map(of), [(false, false), (true, false), (true, true)]);
+        formats.heard(NodeId(1), 4);
+        assert_eq!([1, 2].map(of), [(true, true), (true, false)]);
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct RoutingSnapshot {
     owners: Option<Arc<Map>>,
     routes: Option<Arc<Routes>>,
     /// By shard id.
-    places: Vec<ShardRoute>,
+    places: Arc<[ShardRoute]>,
 }
 
 /// The shards that were split off, as this node's replicas show, while the map does not say so yet.
@@ -43,13 +43,17 @@ fn split_off(map: &Map, places: &[ShardRoute]) -> Vec<ShardId> {
 }
 
 impl RoutingSnapshot {
-    fn of(map: Option<Arc<Map>>, places: Vec<ShardRoute>) -> Self {
+    /// What is known after `before`, of which what has not changed is kept.
+    fn after(before: &Self, map: Option<Arc<Map>>, places: Arc<[ShardRoute]>) -> Self {
         let children = map.as_ref().map_or_else(Vec::new, |map| split_off(map, &places));
         let owners = match &map {
-            Some(map) if !children.is_empty() => Some(Arc::new(map.as_split(&children))),
+            Some(map) if !children.is_empty() => Some(Arc::new(cluster::as_split(map, &children))),
             same => same.clone(),
         };
-        let routes = owners.as_ref().map(|map| Arc::new(Routes::from(&**map)));
+        let routes = owners.as_ref().map(|map| match &before.routes {
+            Some(routes) => Arc::new(routes.following(map)),
+            None => Arc::new(Routes::from(&**map)),
+        });
         Self { map, owners, routes, places }
     }
 
@@ -131,7 +135,7 @@ pub(crate) struct RoutingTable {
 
 impl RoutingTable {
     pub(crate) fn new() -> Self {
-        let nothing = RoutingSnapshot { map: None, owners: None, routes: None, places: Vec::new() };
+        let nothing = RoutingSnapshot { map: None, owners: None, routes: None, places: Arc::from([]) };
         Self { now: ArcSwap::from_pointee(nothing), change: Mutex::new(()) }
     }
 
@@ -143,10 +147,13 @@ impl RoutingTable {
     /// There is a newer map.
     pub(crate) fn set_map(&self, map: Arc<Map>) {
         self.replace(|known| {
-            let count = map.shards.keys().last().map_or(0, |last| last.0 as usize + 1);
+            let count = map.shards.keys().next_back().map_or(0, |last| last.0 as usize + 1);
             let mut places = known.places.clone();
-            places.resize_with(count.max(places.len()), ShardRoute::default);
-            RoutingSnapshot::of(Some(map), places)
+            if count > places.len() {
+                let new = count - places.len();
+                places = places.iter().cloned().chain((0..new).map(|_| ShardRoute::default())).collect();
+            }
+            RoutingSnapshot::after(known, Some(map), places)
         });
     }
 
@@ -158,7 +165,7 @@ impl RoutingTable {
     /// The same of several shards at once: each change costs a copy of everything that is known.
     pub(crate) fn set_views(&self, views: impl IntoIterator<Item = (ShardId, Option<(ReplicaId, Arc<ShardView>)>)>) {
         self.replace(|known| {
-            let mut places = known.places.clone();
+            let mut places = known.places.to_vec();
             for (shard, view) in views {
                 let at = shard.0 as usize;
                 places.resize_with(places.len().max(at + 1), ShardRoute::default);
@@ -166,10 +173,10 @@ impl RoutingTable {
                     view.map_or_else(Default::default, |(id, view)| (id, Some(view)));
             }
             if known.map.as_ref().is_some_and(|map| !map.splits.is_empty()) {
-                return RoutingSnapshot::of(known.map.clone(), places);
+                return RoutingSnapshot::after(known, known.map.clone(), places.into());
             }
             let (map, owners, routes) = (known.map.clone(), known.owners.clone(), known.routes.clone());
-            RoutingSnapshot { map, owners, routes, places }
+            RoutingSnapshot { map, owners, routes, places: places.into() }
         });
     }
 
@@ -204,7 +211,7 @@ mod tests {
     }
 
     fn map(shards: u32) -> Map {
-        Map::initial(StoreId(1), &[info(HERE), info(THERE)], shards, 2).unwrap()
+        cluster::initial_map(StoreId(1), &[info(HERE), info(THERE)], shards, 2).unwrap()
     }
 
     fn replica(folder: &Path, shard: ShardId, slots: (u16, u16)) -> Arc<ShardView> {

@@ -8,7 +8,7 @@ use crate::disk_reads::{Applying, Cold, DiskReads, warm_entries};
 use crate::mailbox::{EMBEDDED, WorkerMessage};
 use crate::replicas::{fork_behind, send_snapshot};
 use crate::shared::NodeShared;
-use cluster::{Change, Map};
+use cluster::{Change, MapUpdate};
 use node::control::report_members;
 use node::peer::PeerMessage;
 use node::{Answers, Effects, ShardView, SnapshotTask, SplitTask, Ticket, Warmth};
@@ -25,7 +25,7 @@ pub(super) struct FollowUp {
     /// Members that have changed, for the map.
     changes: Vec<Change>,
     /// The newest map that the metadata group has applied.
-    applied_map: Option<Arc<Map>>,
+    applied_map: Option<MapUpdate>,
 }
 
 impl FollowUp {
@@ -37,8 +37,8 @@ impl FollowUp {
         for change in self.changes.drain(..) {
             peers.propose(&change);
         }
-        if let Some(map) = self.applied_map.take() {
-            peers.map_applied(map, now);
+        if let Some(update) = self.applied_map.take() {
+            peers.map_applied(update, now);
         }
     }
 }
@@ -146,7 +146,12 @@ impl Effects for Shell {
         self.store.entry_formats.reads_second(node)
     }
 
-    fn map(&mut self, map: Arc<Map>) {
-        self.follow_up.applied_map = Some(map);
+    fn keeps_map_changes(&self, node: NodeId) -> bool {
+        self.store.entry_formats.knows_map_changes(node)
+    }
+
+    fn map(&mut self, update: MapUpdate) {
+        let before = self.follow_up.applied_map.take();
+        self.follow_up.applied_map = Some(before.map_or(update.clone(), |before| before.then(update)));
     }
 }

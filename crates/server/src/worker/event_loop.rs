@@ -312,8 +312,8 @@ impl Worker {
                 self.core.map_changed(map);
                 self.shell.clients.unstall_all();
             }
-            WorkerMessage::MapApplied(map) => {
-                self.shell.peers.map_applied(map, now);
+            WorkerMessage::MapApplied(update) => {
+                self.shell.peers.map_applied(update, now);
                 self.pass_on();
             }
             WorkerMessage::LinkDown(node) => self.core.link_down(node),

@@ -8,7 +8,7 @@ use crate::os::raw_moment;
 use crate::peers::serve_call;
 use crate::replicas::receive_snapshot;
 use crate::shared::{LINKS_WORKER, NodeShared};
-use cluster::{Change, Map, NodeInfo};
+use cluster::{Change, Map, MapUpdate};
 use mio::Token;
 use mio::event::Event;
 use node::control::{Action, Control};
@@ -118,15 +118,15 @@ impl Peers {
         for event in heard {
             match event {
                 LinkEvent::Message(from, message) => self.receive(from, message, now),
-                LinkEvent::Up { node, hello, version, .. } => {
+                LinkEvent::Up { node, version, .. } => {
                     log::info!("node {node} can be talked to");
                     self.store.peers.up(node);
                     self.store.entry_formats.heard(node, version);
                     self.for_core.push(CoreEvent::Heard(node));
-                    let info = NodeInfo::decode(&hello).ok();
                     let mut actions = Vec::new();
                     if let Some(control) = &mut self.control {
-                        control.linked(node, info, &mut actions);
+                        let knows_changes = self.store.entry_formats.knows_map_changes(node);
+                        control.linked(node, knows_changes, &mut actions);
                     }
                     self.act(actions, now);
                     let shards = self.store.led();
@@ -280,12 +280,12 @@ impl Peers {
     }
 
     /// The metadata group's replica on this node has applied a newer map.
-    pub(super) fn map_applied(&mut self, map: Arc<Map>, now: Moment) {
+    pub(super) fn map_applied(&mut self, update: MapUpdate, now: Moment) {
         let Some(control) = &mut self.control else {
-            return self.store.mailboxes.tell_links_worker(WorkerMessage::MapApplied(map));
+            return self.store.mailboxes.tell_links_worker(WorkerMessage::MapApplied(update));
         };
         let mut actions = Vec::new();
-        control.map_applied(&map, &mut actions);
+        control.map_applied(update, &mut actions);
         self.act(actions, now);
     }
 
@@ -312,13 +312,13 @@ impl Peers {
                         self.post(node, message);
                     }
                 }
-                Action::Adopt(map) => {
-                    if self.adopt_map(&map, now) {
+                Action::Adopt(update) => {
+                    if self.adopt_map(&update, now) {
                         continue;
                     }
                     let kept = self.store.known().map.clone();
                     if let Some(control) = &mut self.control {
-                        control.not_kept(map, kept);
+                        control.not_kept(update.map, kept);
                     }
                     // The other actions may rely on the map.
                     return;
@@ -338,8 +338,9 @@ impl Peers {
     }
 
     /// Keeps a map and goes by it; false if it cannot be kept.
-    fn adopt_map(&mut self, map: &Arc<Map>, now: Moment) -> bool {
-        if let Err(e) = self.store.dir.keep_map(map) {
+    fn adopt_map(&mut self, update: &MapUpdate, now: Moment) -> bool {
+        let map = &update.map;
+        if let Err(e) = self.store.dir.keep_map(update) {
             log::error!("map {} cannot be kept, and the node goes on with the one before: {e}", map.epoch);
             return false;
         }

@@ -96,7 +96,7 @@ mod tests {
             zone: String::new(),
             capacity: 1,
         };
-        let map = Map::initial(StoreId(7), &[info], 2, 1).expect("a map of one node");
+        let map = cluster::initial_map(StoreId(7), &[info], 2, 1).expect("a map of one node");
         let mut maps = Maps::default();
         assert_eq!((maps.saw(&map), maps.saw(&map)), (Ok(()), Ok(())));
         let other = Map { replication_factor: 2, ..map.clone() };
@@ -104,7 +104,7 @@ mod tests {
         assert!(maps.saw(&Map { store: StoreId(8), ..map.clone() }).is_err_and(|what| what.contains("two stores")));
         assert_eq!(maps.saw(&Map { epoch: Epoch(2), ..other.clone() }), Ok(()));
         let mut without = Map { epoch: Epoch(3), ..map.clone() };
-        let gone = without.shards.get_mut(&ShardId(1)).map(|info| std::mem::take(&mut info.replicas));
+        let gone = without.shards.get_mut(&ShardId(1)).map(|mut info| std::mem::take(&mut info.replicas));
         let gone = gone.expect("a shard of the map");
         let mut maps = Maps::default();
         assert_eq!(maps.follow(&map), Ok(()));

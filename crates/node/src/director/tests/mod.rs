@@ -8,7 +8,7 @@ mod rest;
 mod world;
 
 use super::*;
-use cluster::placement::replicas_wanted;
+use cluster::placement::ReplicasWanted;
 use cluster::{PlanKind, PlanState};
 use vocab::{Prng, ReplicaId, Slot};
 use world::World;
@@ -21,7 +21,7 @@ fn even(world: &World, of: &[u64], within: usize) {
 
 fn whole(world: &World) {
     for (shard, info) in &world.map.shards {
-        let wanted = replicas_wanted(&world.map, *shard);
+        let wanted = ReplicasWanted::of(&world.map).of_shard(*shard);
         assert_eq!(info.voters().count(), wanted, "shard {shard}: {info:?}");
         assert_eq!(info.replicas.len(), wanted, "shard {shard}: {info:?}");
         assert!(
@@ -180,7 +180,7 @@ fn a_plan_pauses_goes_on_and_is_cancelled() {
     let plan = world.begin(PlanKind::DrainNode(NodeId(1)));
     let set = |world: &mut World, was: PlanState, now: PlanState| {
         let change = Change::SetPlan { id: plan, was, now, at_ms: 1, detail: String::new() };
-        assert!(world.map.apply(&change).unwrap().changed);
+        assert!(cluster::apply(&mut world.map, &change).unwrap().changed);
     };
     world.run(6);
     set(&mut world, PlanState::Running, PlanState::Paused);
@@ -223,6 +223,50 @@ fn shards_move_and_are_rebuilt() {
         assert!(now > id, "shard {shard} has another replica on the node");
     }
     whole(&world);
+}
+
+/// What is found damaged is made anew without being asked: not more often than a disk that works would need, and only where
+/// the others go on without it.
+#[test]
+fn damaged_replicas_are_made_anew_unasked() {
+    let node = NodeId(2);
+    let damage = |world: &mut World| {
+        let held = world.map.replicas_on(node).find(|(shard, _)| *shard != ShardId::META);
+        let (shard, id) = held.map(|(shard, replica)| (shard, replica.id)).unwrap();
+        world.broken.insert((shard, id));
+        (shard, id)
+    };
+    let is_there = |world: &World, (shard, id)| world.map.replica(shard, id).is_some();
+    let mut world = World::new(&["", "", "", ""], 8, 1);
+    world.run(5);
+    for _ in 0..3 {
+        let (shard, id) = damage(&mut world);
+        world.run_until("it is made anew", 60, |world| world.is_quiet() && !is_there(world, (shard, id)));
+        assert!(world.map.shards[&shard].replica_on(node).unwrap().id > id);
+    }
+    whole(&world);
+    let told = world.map.plans.values().filter(|plan| plan.detail.contains("damaged: damaged")).count();
+    assert_eq!(told, 3, "{:?}", world.map.plans);
+    // A disk that fails again and again is the operator's.
+    let fourth = damage(&mut world);
+    world.run(60);
+    assert!(world.is_quiet() && is_there(&world, fourth));
+    // So is all damage, if that is wanted; and what the others cannot do without is left.
+    for is_off in [true, false] {
+        let mut world = World::new(&["", "", "", ""], 8, 1);
+        world.run(5);
+        let damaged = damage(&mut world);
+        if is_off {
+            world.set("auto-rebuild", "no");
+        } else {
+            let others = world.map.shards[&damaged.0].voters().filter(|voter| voter.id != damaged.1);
+            let other = others.map(|voter| voter.node).next().unwrap();
+            world.up.remove(&other);
+        }
+        world.run(60);
+        assert!(world.map.plans.values().all(|plan| !matches!(plan.kind, PlanKind::Rebuild { .. })));
+        assert!(is_there(&world, damaged));
+    }
 }
 
 #[test]
@@ -330,7 +374,7 @@ fn four_of_five(now: PlanState) -> (World, ShardId, Vec<NodeId>, PlanId) {
 
 fn set_plan(world: &mut World, id: PlanId, was: PlanState, now: PlanState) {
     let change = Change::SetPlan { id, was, now, at_ms: 1, detail: String::new() };
-    assert!(world.map.apply(&change).unwrap().changed);
+    assert!(cluster::apply(&mut world.map, &change).unwrap().changed);
 }
 
 /// What is made anew has come elsewhere in between: it is not brought and taken away in turns.
@@ -405,15 +449,17 @@ fn whatever_happens_it_gets_there() {
                 }
                 4 if world.map.nodes.len() - world.map.leaving.len() > 4 => {
                     let (id, kind) = (PlanId(world.map.next_plan), PlanKind::DrainNode(node));
-                    let _: Result<_, _> =
-                        world.map.apply(&Change::BeginPlan { id, kind, at_ms: 1, detail: String::new() });
+                    let _: Result<_, _> = cluster::apply(
+                        &mut world.map,
+                        &Change::BeginPlan { id, kind, at_ms: 1, detail: String::new() },
+                    );
                 }
                 5 => world.director = Director::new(),
                 6 => {
                     let open = world.map.open_plans().next().map(|plan| (plan.id, plan.state));
                     if let Some((id, was)) = open {
                         let (now, detail) = (PlanState::Cancelled, String::new());
-                        world.map.apply(&Change::SetPlan { id, was, now, at_ms: 1, detail }).unwrap();
+                        cluster::apply(&mut world.map, &Change::SetPlan { id, was, now, at_ms: 1, detail }).unwrap();
                     }
                 }
                 _ => {}

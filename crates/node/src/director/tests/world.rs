@@ -83,7 +83,7 @@ fn weight(info: &ShardInfo, weights: &BTreeMap<u16, u64>) -> u64 {
 impl World {
     pub(super) fn new(zones: &[&str], shards: u32, seed: u64) -> Self {
         let nodes: Vec<NodeInfo> = (1..).zip(zones).map(|(id, zone)| info(id, zone)).collect();
-        let map = Map::initial(StoreId(1), &nodes, shards, 3).unwrap();
+        let map = cluster::initial_map(StoreId(1), &nodes, shards, 3).unwrap();
         let groups = map.shards.iter().map(|(id, shard)| {
             let members = shard.replicas.iter().map(|replica| (replica.id, (true, 10))).collect();
             (*id, Group { members, leader: shard.replicas.first().map(|replica| replica.id), index: 10, term: 1 })
@@ -130,14 +130,14 @@ impl World {
     pub(super) fn begin(&mut self, kind: PlanKind) -> PlanId {
         let id = PlanId(self.map.next_plan);
         let at_ms = self.now().wall_ms;
-        self.map.apply(&Change::BeginPlan { id, kind, at_ms, detail: "a test".to_owned() }).unwrap();
+        cluster::apply(&mut self.map, &Change::BeginPlan { id, kind, at_ms, detail: "a test".to_owned() }).unwrap();
         id
     }
 
     pub(super) fn set(&mut self, name: &str, value: &str) {
         let was = self.map.settings.get(name).cloned();
         let (name, now) = (name.to_owned(), Some(value.to_owned()));
-        self.map.apply(&Change::Setting { name, was, now }).unwrap();
+        cluster::apply(&mut self.map, &Change::Setting { name, was, now }).unwrap();
     }
 
     pub(super) fn state(&self, plan: PlanId) -> PlanState {
@@ -252,7 +252,7 @@ impl World {
     pub(super) fn apply(&mut self, change: &Change) {
         let before = self.homes.len();
         // What comes too late is refused, and asked for again if it is still wanted.
-        let _: Result<_, _> = self.map.apply(change);
+        let _: Result<_, _> = cluster::apply(&mut self.map, change);
         self.note_homes();
         self.made += self.homes.len() - before;
     }

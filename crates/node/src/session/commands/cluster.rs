@@ -9,6 +9,7 @@
 use super::ask::{Ask, Outcome, Refusal, Row, shown};
 use crate::session::{ClusterFacts, ClusterNode, ClusterShard, Effect, SlotRange};
 use resp::Reply;
+use std::collections::BTreeSet;
 use vocab::{NodeId, SLOT_COUNT, slot_of};
 
 pub(super) const ROWS: &[Row] = &[
@@ -60,8 +61,9 @@ fn slots(ask: &mut Ask<'_>) -> Outcome {
 /// An element a shard, and one for each node that has no replica of any.
 fn shards(ask: &mut Ask<'_>) -> Outcome {
     let facts = ask.host.cluster_facts();
-    let holds = |id: NodeId| facts.shards.iter().any(|shard| shard.replicas.iter().any(|replica| replica.node == id));
-    let idle: Vec<&ClusterNode> = facts.nodes.iter().filter(|node| !holds(node.id)).collect();
+    let replicas = facts.shards.iter().flat_map(|shard| &shard.replicas);
+    let holders: BTreeSet<NodeId> = replicas.map(|replica| replica.node).collect();
+    let idle: Vec<&ClusterNode> = facts.nodes.iter().filter(|node| !holders.contains(&node.id)).collect();
     ask.reply.array(facts.shards.len() + idle.len());
     for shard in &facts.shards {
         write_ranges(&shard.slots, ask.reply);

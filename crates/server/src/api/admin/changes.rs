@@ -28,7 +28,7 @@ pub(super) fn change<T>(
         let (change, told) = make(&map)?;
         let Some(change) = change else { return Ok(told) };
         // What is refused for good is refused here, in the same words.
-        map.clone().apply(&change).map_err(|refusal| AdminError::Refused(refusal.to_string()))?;
+        cluster::apply(&mut map.clone(), &change).map_err(|refusal| AdminError::Refused(refusal.to_string()))?;
         match ShardWriter::new(store.clone()).change(&change) {
             Ok(()) => return Ok(told),
             Err(text) => {

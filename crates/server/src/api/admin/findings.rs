@@ -2,7 +2,7 @@
 
 use crate::shared::Finding;
 use cluster::Map;
-use cluster::placement::replicas_wanted;
+use cluster::placement::ReplicasWanted;
 use std::collections::{BTreeMap, BTreeSet};
 use vocab::NodeId;
 
@@ -14,13 +14,14 @@ pub(super) fn rules(map: &Map, up: &dyn Fn(NodeId) -> bool) -> Vec<Finding> {
     }
     let may_hold = |node: &&cluster::NodeInfo| node.capacity > 0 && !map.leaving.contains(&node.id) && up(node.id);
     let zones: BTreeSet<&str> = map.nodes.values().filter(may_hold).map(|node| node.zone.as_str()).collect();
+    let wanted_of = ReplicasWanted::of(map);
     for (id, info) in &map.shards {
         // What a step or a split is about is on its way.
         if map.steps.contains_key(id) || map.splits.iter().any(|(child, split)| child == id || split.parent == *id) {
             continue;
         }
         let mut broken = |text: String| findings.push(Finding::new("rule", Some(id.0), text));
-        let (has, wanted) = (info.voters().count(), replicas_wanted(map, *id));
+        let (has, wanted) = (info.voters().count(), wanted_of.of_shard(*id));
         if has != wanted {
             broken(format!("{has} replicas vote, {wanted} are wanted"));
         }
@@ -78,7 +79,7 @@ mod tests {
             zone: ["a", "b", "c"][id as usize % 3].to_owned(),
             capacity: 1,
         };
-        Map::initial(StoreId(1), &(1..=6).map(node).collect::<Vec<_>>(), 4, 3).unwrap()
+        cluster::initial_map(StoreId(1), &(1..=6).map(node).collect::<Vec<_>>(), 4, 3).unwrap()
     }
 
     #[test]

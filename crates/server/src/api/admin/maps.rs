@@ -57,7 +57,7 @@ pub(super) fn map(sight: &Sight) -> Result<Value, AdminError> {
         "store": map.store.to_string(),
         "epoch": map.epoch.0,
         "replication_factor": map.replication_factor,
-        "settings": map.settings,
+        "settings": *map.settings,
         "nodes": nodes,
         "shards": shards,
         "steps": steps,

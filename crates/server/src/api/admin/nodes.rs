@@ -55,7 +55,7 @@ mod tests {
             capacity: 1,
         };
         let nodes = [node(0xAB00_0000_0000_0001, 7000), node(0xAC00_0000_0000_0002, 7001)];
-        let map = Map::initial(StoreId(1), &nodes, 1, 1).unwrap();
+        let map = cluster::initial_map(StoreId(1), &nodes, 1, 1).unwrap();
         for name in ["ab", "AB000", "h:7000", "h:17000", "ab00000000000001"] {
             assert_eq!(find(&map, name), Ok(nodes[0].id), "{name}");
         }

@@ -42,7 +42,7 @@ pub(super) fn read(map: &Map, words: &[String]) -> Result<PlanKind, AdminError> 
             text
         })
     };
-    let kind = PlanKind::from_words(&words, &node);
+    let kind = cluster::plan_from_words(&words, &node);
     kind.map_err(|text| missing.take().unwrap_or(AdminError::Usage(text)))
 }
 
@@ -106,7 +106,7 @@ fn described(plan: &Plan) -> Value {
     json!({
         "id": plan.id.0,
         "kind": plan.kind.word(),
-        "about": plan.kind.words()[1..].join(" "),
+        "about": cluster::plan_to_words(&plan.kind)[1..].join(" "),
         "state": plan.state.word(),
         "detail": plan.detail,
     })

@@ -23,7 +23,7 @@ pub(super) fn preview(sight: &Sight, view: &ShardView, words: &[String]) -> Resu
     let (id, detail) = (PlanId(map.next_plan), String::new());
     let mut planned = map.clone();
     let begin = Change::BeginPlan { id, kind: kind.clone(), at_ms: sight.picture.at_ms, detail };
-    planned.apply(&begin).map_err(|refusal| AdminError::Refused(refusal.to_string()))?;
+    cluster::apply(&mut planned, &begin).map_err(|refusal| AdminError::Refused(refusal.to_string()))?;
     let mut observed = observed(sight, &planned);
     if let PlanKind::Repair(node) = &kind {
         observed.down.remove(node);
@@ -51,7 +51,7 @@ pub(super) fn preview(sight: &Sight, view: &ShardView, words: &[String]) -> Resu
     let splits = splits(&kind, &planned);
     Ok(json!({
         "kind": kind.word(),
-        "about": kind.words()[1..].join(" "),
+        "about": cluster::plan_to_words(&kind)[1..].join(" "),
         "help": words.map(|words| words.help),
         "warning": words.and_then(|words| words.warning),
         "moves": moves.len(),

@@ -3,7 +3,7 @@
 use crate::mailbox::WorkerMessage;
 use crate::os::now_ms;
 use crate::shared::NodeShared;
-use cluster::placement::replicas_wanted;
+use cluster::placement::ReplicasWanted;
 use cluster::{Map, NodeInfo, ReplicaInfo, ShardInfo};
 use node::director::{NodePicture, PlanPicture, ReplicaPicture, ShardPicture, StorePicture};
 use node::session::Host;
@@ -108,11 +108,14 @@ pub(super) fn lacks_majority(store: &NodeShared, shard: ShardId) -> bool {
 
 /// Nodes without a store.
 fn strangers(store: &NodeShared) -> Vec<NodePicture> {
-    vec![node_picture(store, &store.node_info(), None)]
+    vec![node_picture(store, &store.node_info(), None, &Leaders::of(store))]
 }
 
 fn own_picture(store: &Arc<NodeShared>, map: &Arc<Map>) -> StorePicture {
-    let shards: Vec<ShardPicture> = map.shards.iter().map(|(id, info)| shard_picture(store, map, *id, info)).collect();
+    let wanted = ReplicasWanted::of(map);
+    let shard = |(id, info): (&ShardId, &ShardInfo)| shard_picture(store, map, (*id, info), wanted.of_shard(*id));
+    let shards: Vec<ShardPicture> = map.shards.iter().map(shard).collect();
+    let leaders = Leaders::of(store);
     let count = |state: &str| shards.iter().filter(|shard| shard.state == state).count();
     StorePicture {
         store: map.store.to_string(),
@@ -123,16 +126,36 @@ fn own_picture(store: &Arc<NodeShared>, map: &Arc<Map>) -> StorePicture {
         under_replicated: count("under-replicated") + count("no-majority"),
         without_leader: count("no-leader") + count("no-majority"),
         without_majority: count("no-majority"),
-        nodes: map.nodes.values().map(|info| node_picture(store, info, Some(map))).collect(),
+        nodes: map.nodes.values().map(|info| node_picture(store, info, Some(map), &leaders)).collect(),
         plans: map.plans.values().map(|plan| plan_picture(map, plan)).collect(),
         shards,
     }
 }
 
-fn node_picture(store: &NodeShared, info: &NodeInfo, map: Option<&Map>) -> NodePicture {
+/// How many shards each node leads, as this node has heard.
+struct Leaders {
+    of_node: BTreeMap<NodeId, usize>,
+    /// Shards of which no leader is known.
+    unknown: usize,
+}
+
+impl Leaders {
+    fn of(store: &NodeShared) -> Self {
+        let mut leaders = Self { of_node: BTreeMap::new(), unknown: 0 };
+        for place in store.known().places() {
+            match store.leader_at(place) {
+                Some(node) => *leaders.of_node.entry(node).or_default() += 1,
+                None => leaders.unknown += 1,
+            }
+        }
+        leaders
+    }
+}
+
+fn node_picture(store: &NodeShared, info: &NodeInfo, map: Option<&Map>, leaders: &Leaders) -> NodePicture {
     let me = info.id == store.node();
     let known = store.known();
-    let led = known.places().filter(|place| store.leader_at(place) == Some(info.id)).count();
+    let led = leaders.of_node.get(&info.id).copied().unwrap_or(0);
     let facts = me.then(|| store.node_facts());
     let (totals, rates) = (store.stats.totals(), store.stats.rates());
     let views = || known.all_views().filter(|_| me);
@@ -149,7 +172,7 @@ fn node_picture(store: &NodeShared, info: &NodeInfo, map: Option<&Map>) -> NodeP
         replicas: map.map_or(0, |map| map.replicas_on(info.id).count()),
         broken: 0,
         leaders: led,
-        leads_nothing: known.places().all(|place| store.leader_at(place).is_some_and(|node| node != info.id)),
+        leads_nothing: led == 0 && leaders.unknown == 0,
         bytes: views().map(|view| view.engine().stats().wanted_bytes()).sum(),
         keys: views().map(|view| view.key_count()).sum(),
         ops_per_s: if me { rates.commands } else { 0.0 },
@@ -170,14 +193,13 @@ fn node_picture(store: &NodeShared, info: &NodeInfo, map: Option<&Map>) -> NodeP
     }
 }
 
-fn shard_picture(store: &NodeShared, map: &Map, id: ShardId, info: &ShardInfo) -> ShardPicture {
+fn shard_picture(store: &NodeShared, map: &Map, (id, info): (ShardId, &ShardInfo), wanted: usize) -> ShardPicture {
     let known = store.known();
     let place = known.place(id.0 as usize);
     let leader = place.and_then(|place| store.leader_at(place));
     let view = place.and_then(|place| place.view.as_ref());
     let up = |replica: &&ReplicaInfo| replica.node == store.node() || store.peers.is_up(replica.node);
     let (voters, voting) = (info.voters().count(), info.voters().filter(up).count());
-    let wanted = replicas_wanted(map, id);
     // One that was heard of before the others went does not lead without them.
     let leader = leader.filter(|_| voting * 2 > voters);
     let state = match leader {
@@ -235,7 +257,7 @@ fn plan_picture(map: &Map, plan: &cluster::Plan) -> PlanPicture {
     PlanPicture {
         id: plan.id.0,
         kind: plan.kind.word(),
-        about: plan.kind.words()[1..].join(" "),
+        about: cluster::plan_to_words(&plan.kind)[1..].join(" "),
         state: plan.state.word(),
         began_ms: plan.began_ms,
         ended_ms: plan.ended_ms,

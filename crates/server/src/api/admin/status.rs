@@ -52,7 +52,7 @@ pub(super) fn status(sight: &Sight) -> Value {
         "zones": zones(sight),
         "nodes": picture.nodes,
         "plans": plans,
-        "settings": map.settings,
+        "settings": *map.settings,
     })
 }
 

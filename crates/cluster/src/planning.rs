@@ -1,8 +1,9 @@
-//! Plans, steps and splits applied to the map.
+//! Changes of plans, of steps and of splits, applied to the map.
 
-use crate::apply::{Outcome, Refusal, Result, UNCHANGED};
-use crate::map::{Map, ReplicaInfo, ShardInfo};
+use crate::map::Map;
 use crate::plan::{Plan, PlanKind, PlanState, Split, Step};
+use crate::refusal::{Outcome, Refusal, Result, UNCHANGED, changed};
+use crate::shard_info::{ReplicaInfo, ShardInfo};
 use vocab::limits::{
     MAP_SHARDS_MAX, PLAN_DETAIL_BYTES_MAX, PLANS_MAX, PLANS_OPEN_MAX, REPLICAS_MAX, REPLICATION_FACTOR_MAX,
 };
@@ -12,85 +13,88 @@ use vocab::{NodeId, PlanId, ReplicaId, ShardId};
 /// first map: 0 stands for one that is.
 const FIRST_REPORT: u64 = 2;
 
-impl Map {
+/// What the store is to become, to be changed.
+pub(crate) struct Planning<'a>(pub(crate) &'a mut Map);
+
+impl Planning<'_> {
     pub(crate) fn begin_plan(&mut self, id: PlanId, kind: &PlanKind, at_ms: u64, detail: &str) -> Result<Outcome> {
-        if self.plans.get(&id).is_some_and(|known| known.kind == *kind) {
+        if self.0.plans.get(&id).is_some_and(|known| known.kind == *kind) {
             return Ok(UNCHANGED);
         }
-        if id.0 != self.next_plan {
-            return Err(Refusal::NotNextPlan(id, PlanId(self.next_plan)));
+        if id.0 != self.0.next_plan {
+            return Err(Refusal::NotNextPlan(id, PlanId(self.0.next_plan)));
         }
-        if self.open_plans().count() >= PLANS_OPEN_MAX {
+        if self.0.open_plans().count() >= PLANS_OPEN_MAX {
             return Err(Refusal::OutOfBounds(format!("{PLANS_OPEN_MAX} plans are under way, no more may be begun")));
         }
-        if let Some(twin) = self.open_plans().find(|plan| plan.kind == *kind) {
+        if let Some(twin) = self.0.open_plans().find(|plan| plan.kind == *kind) {
             return Err(Refusal::Impossible(format!("plan {} wants the same already", twin.id)));
         }
         if detail.len() > PLAN_DETAIL_BYTES_MAX {
             return Err(Refusal::OutOfBounds(format!("a plan's text has at most {PLAN_DETAIL_BYTES_MAX} bytes")));
         }
         self.intend(kind)?;
-        self.next_plan += 1;
+        self.0.next_plan += 1;
         let (kind, detail) = (kind.clone(), detail.to_owned());
         let plan = Plan { id, kind, state: PlanState::Running, began_ms: at_ms, ended_ms: 0, steps_done: 0, detail };
-        self.plans.insert(id, plan);
+        self.0.plans.insert(id, plan);
         self.forget_old_plans();
-        Ok(self.changed())
+        Ok(changed(self.0))
     }
 
     /// Enters what the plan wants, as far as the map can say it.
     fn intend(&mut self, kind: &PlanKind) -> Result<()> {
         let known =
-            |map: &Self, node: &NodeId| map.nodes.contains_key(node).then_some(()).ok_or(Refusal::UnknownNode(*node));
+            |of: &Self, node: &NodeId| of.0.nodes.contains_key(node).then_some(()).ok_or(Refusal::UnknownNode(*node));
         match kind {
             PlanKind::DrainNode(node) | PlanKind::RemoveNode(node) => {
                 known(self, node)?;
                 self.may_leave(*node)?;
-                self.leaving.insert(*node);
+                self.0.leaving.insert(*node);
             }
             PlanKind::ReplaceNode { node, with } => {
                 known(self, node)?;
                 known(self, with)?;
-                if node == with || self.leaving.contains(with) {
+                if node == with || self.0.leaving.contains(with) {
                     return Err(Refusal::Impossible(format!("node {with} cannot take the place of node {node}")));
                 }
                 self.may_leave(*node)?;
-                self.leaving.insert(*node);
+                self.0.leaving.insert(*node);
             }
             PlanKind::AddNode(node) => {
                 known(self, node)?;
-                // That one would wait for ever.
-                if let Some(plan) = self.open_plans().find(|plan| plan.kind.empties(*node)) {
+                // That one would never end.
+                if let Some(plan) = self.0.open_plans().find(|plan| plan.kind.empties(*node)) {
                     return Err(Refusal::Impossible(format!(
                         "plan {} wants node {node} empty: cancel that first",
                         plan.id
                     )));
                 }
-                self.leaving.remove(node);
+                self.0.leaving.remove(node);
             }
             PlanKind::Repair(node) => known(self, node)?,
             PlanKind::DrainLeaders(node) => {
                 known(self, node)?;
-                if self.nodes.len() == 1 {
-                    let text = format!("node {node} is the only one: nobody else can lead what it leads");
+                if self.0.nodes.len() == 1 {
+                    let text = format!("node {node} is the only one: no other node can lead what it leads");
                     return Err(Refusal::Impossible(text));
                 }
             }
             PlanKind::ChangeZone { node, zone } => {
-                let info = self.nodes.get(node).ok_or(Refusal::UnknownNode(*node))?;
+                let info = self.0.nodes.get(node).ok_or(Refusal::UnknownNode(*node))?;
                 let mut info = info.clone();
                 info.zone.clone_from(zone);
                 if let Some(fault) = info.fault() {
                     return Err(Refusal::OutOfBounds(fault));
                 }
-                self.nodes.insert(*node, info);
+                self.0.nodes.insert(*node, info);
             }
             PlanKind::SetReplicationFactor(count) => {
                 if !(1..=REPLICATION_FACTOR_MAX).contains(count) {
                     let text = format!("a replication factor is 1 to {REPLICATION_FACTOR_MAX}");
                     return Err(Refusal::OutOfBounds(text));
                 }
-                self.replication_factor = *count;
+                self.0.replication_factor = *count;
             }
             kind => self.intend_for_shards(kind)?,
         }
@@ -100,7 +104,7 @@ impl Map {
     /// The same, for plans that name shards, or none and no node.
     fn intend_for_shards(&mut self, kind: &PlanKind) -> Result<()> {
         let known =
-            |map: &Self, node: &NodeId| map.nodes.contains_key(node).then_some(()).ok_or(Refusal::UnknownNode(*node));
+            |of: &Self, node: &NodeId| of.0.nodes.contains_key(node).then_some(()).ok_or(Refusal::UnknownNode(*node));
         match kind {
             PlanKind::Rebuild { node, shard } => {
                 known(self, node)?;
@@ -138,7 +142,7 @@ impl Map {
                 }
                 // What is left of them may not have got as far as those that are gone had reported.
                 for shard in shards {
-                    self.shards.get_mut(shard).expect("it was looked up before").members_index = FIRST_REPORT - 1;
+                    self.0.shards.get_mut(shard).expect("it was looked up before").members_index = FIRST_REPORT - 1;
                 }
             }
             _ => {}
@@ -147,13 +151,13 @@ impl Map {
     }
 
     fn shard_of(&self, shard: ShardId) -> Result<&ShardInfo> {
-        self.shards.get(&shard).ok_or(Refusal::UnknownShard(shard))
+        self.0.shards.get(&shard).ok_or(Refusal::UnknownShard(shard))
     }
 
-    /// Somebody has to stay.
+    /// A node has to stay.
     fn may_leave(&self, node: NodeId) -> Result<()> {
-        let stay = |other: &&NodeId| **other != node && !self.leaving.contains(other);
-        if self.nodes.iter().filter(|(_, info)| info.capacity > 0).map(|(id, _)| id).any(|id| stay(&id)) {
+        let stay = |other: &&NodeId| **other != node && !self.0.leaving.contains(other);
+        if self.0.nodes.iter().filter(|(_, info)| info.capacity > 0).map(|(id, _)| id).any(|id| stay(&id)) {
             Ok(())
         } else {
             Err(Refusal::Impossible(format!("node {node} is the last that may hold anything")))
@@ -161,10 +165,10 @@ impl Map {
     }
 
     fn forget_old_plans(&mut self) {
-        while self.plans.len() >= PLANS_MAX {
-            let ended = self.plans.values().find(|plan| plan.state.has_ended()).map(|plan| plan.id);
+        while self.0.plans.len() >= PLANS_MAX {
+            let ended = self.0.plans.values().find(|plan| plan.state.has_ended()).map(|plan| plan.id);
             let ended = ended.expect("fewer plans are open than the map holds");
-            self.plans.remove(&ended);
+            self.0.plans.remove(&ended);
         }
     }
 
@@ -175,7 +179,7 @@ impl Map {
         at_ms: u64,
         detail: &str,
     ) -> Result<Outcome> {
-        let plan = self.plans.get_mut(&id).ok_or(Refusal::PlanChanged(id))?;
+        let plan = self.0.plans.get_mut(&id).ok_or(Refusal::PlanChanged(id))?;
         if plan.state == now && plan.detail == detail {
             return Ok(UNCHANGED);
         }
@@ -192,22 +196,22 @@ impl Map {
         }
         let kind = plan.kind.clone();
         if now.has_ended() {
-            self.survivors.retain(|_, (of, _)| *of != id);
+            self.0.survivors.retain(|_, (of, _)| *of != id);
         }
         if now == PlanState::Cancelled {
             self.intend_no_more(&kind);
         }
-        Ok(self.changed())
+        Ok(changed(self.0))
     }
 
-    /// The first choice of a plan stays: another replica may go on only for another plan, which somebody has to want.
+    /// The first choice of a plan stays: another replica may go on only for another plan, which an operator has to begin.
     pub(crate) fn choose_survivor(&mut self, plan: PlanId, id: ShardId, replica: ReplicaId) -> Result<Outcome> {
         let recovers = |plan: &Plan| matches!(&plan.kind, PlanKind::UnsafeRecover(shards) if shards.contains(&id));
-        if !self.plans.get(&plan).is_some_and(|plan| plan.state == PlanState::Running && recovers(plan)) {
+        if !self.0.plans.get(&plan).is_some_and(|plan| plan.state == PlanState::Running && recovers(plan)) {
             return Err(Refusal::PlanChanged(plan));
         }
         let votes = self.shard_of(id)?.voters().any(|voter| voter.id == replica);
-        match self.survivors.get(&id) {
+        match self.0.survivors.get(&id) {
             Some(known) if *known == (plan, replica) => return Ok(UNCHANGED),
             // Two plans that run want it.
             Some((other, chosen)) => {
@@ -216,8 +220,8 @@ impl Map {
             None if !votes => return Err(Refusal::UnknownReplica(id, replica)),
             None => {}
         }
-        self.survivors.insert(id, (plan, replica));
-        Ok(self.changed())
+        self.0.survivors.insert(id, (plan, replica));
+        Ok(changed(self.0))
     }
 
     /// A node whose leaving was given up takes part again, unless another plan wants it away.
@@ -226,12 +230,13 @@ impl Map {
             return;
         };
         // What was emptied before it was added again, no plan wants empty any more.
-        let added = self.plans.values().filter(|plan| plan.kind == PlanKind::AddNode(*node)).map(|plan| plan.id).max();
+        let added =
+            self.0.plans.values().filter(|plan| plan.kind == PlanKind::AddNode(*node)).map(|plan| plan.id).max();
         let given_up = |plan: &Plan| matches!(plan.state, PlanState::Cancelled | PlanState::Failed);
-        let mut newer = self.plans.values().filter(|plan| !given_up(plan) && Some(plan.id) > added);
+        let mut newer = self.0.plans.values().filter(|plan| !given_up(plan) && Some(plan.id) > added);
         let still = newer.any(|plan| plan.kind.empties(*node));
         if !still {
-            self.leaving.remove(node);
+            self.0.leaving.remove(node);
         }
     }
 
@@ -243,10 +248,10 @@ impl Map {
         remove: Option<ReplicaId>,
     ) -> Result<Outcome> {
         let step = Step { plan, add: add.map(|(replica, _)| replica), remove };
-        if self.steps.get(&id) == Some(&step) {
+        if self.0.steps.get(&id) == Some(&step) {
             return Ok(UNCHANGED);
         }
-        if self.plans.get(&plan).is_none_or(|plan| plan.state != PlanState::Running) {
+        if self.0.plans.get(&plan).is_none_or(|plan| plan.state != PlanState::Running) {
             return Err(Refusal::PlanChanged(plan));
         }
         if self.is_busy(id) {
@@ -257,7 +262,7 @@ impl Map {
             shard.replica(remove).ok_or(Refusal::UnknownReplica(id, remove))?;
         }
         if let Some((replica, node)) = add {
-            if !self.nodes.contains_key(&node) {
+            if !self.0.nodes.contains_key(&node) {
                 return Err(Refusal::UnknownNode(node));
             }
             if replica.0 != shard.next_replica {
@@ -269,34 +274,35 @@ impl Map {
             if shard.replicas.len() >= REPLICAS_MAX {
                 return Err(Refusal::OutOfBounds(format!("shard {id} has {REPLICAS_MAX} replicas already")));
             }
-            let shard = self.shards.get_mut(&id).expect("it was looked up before");
+            let mut shard = self.0.shards.get_mut(&id).expect("it was looked up before");
             shard.next_replica = replica.0 + 1;
             shard.replicas.push(ReplicaInfo { id: replica, node, learner: true, member: false });
         } else if remove.is_none() {
             return Err(Refusal::Impossible("a step without a replica that comes or goes".to_owned()));
         }
-        self.steps.insert(id, step);
-        Ok(self.changed())
+        self.0.steps.insert(id, step);
+        Ok(changed(self.0))
     }
 
     fn is_busy(&self, shard: ShardId) -> bool {
-        let splits = self.splits.iter().any(|(child, split)| *child == shard || split.parent == shard);
-        splits || self.steps.contains_key(&shard)
+        let splits = self.0.splits.iter().any(|(child, split)| *child == shard || split.parent == shard);
+        splits || self.0.steps.contains_key(&shard)
     }
 
     pub(crate) fn end_step(&mut self, plan: PlanId, id: ShardId, done: bool) -> Result<Outcome> {
-        let Some(step) = self.steps.get(&id).copied().filter(|step| step.plan == plan) else { return Ok(UNCHANGED) };
-        let shard = self.shards.get_mut(&id).ok_or(Refusal::UnknownShard(id))?;
+        let Some(step) = self.0.steps.get(&id).copied().filter(|step| step.plan == plan) else { return Ok(UNCHANGED) };
+        let mut shard = self.0.shards.get_mut(&id).ok_or(Refusal::UnknownShard(id))?;
         if let Some(add) = step.add {
             shard.replicas.retain(|replica| replica.id != add || replica.member);
         }
-        self.steps.remove(&id);
-        if let Some(plan) = self.plans.get_mut(&plan)
+        drop(shard);
+        self.0.steps.remove(&id);
+        if let Some(plan) = self.0.plans.get_mut(&plan)
             && done
         {
             plan.steps_done += 1;
         }
-        Ok(self.changed())
+        Ok(changed(self.0))
     }
 
     pub(crate) fn begin_split(
@@ -307,19 +313,19 @@ impl Map {
         slots: &[(u16, u16)],
     ) -> Result<Outcome> {
         let split = Split { plan, parent, slots: slots.to_vec() };
-        if self.splits.get(&child) == Some(&split) {
+        if self.0.splits.get(&child) == Some(&split) {
             return Ok(UNCHANGED);
         }
-        if self.plans.get(&plan).is_none_or(|plan| plan.state != PlanState::Running) {
+        if self.0.plans.get(&plan).is_none_or(|plan| plan.state != PlanState::Running) {
             return Err(Refusal::PlanChanged(plan));
         }
-        if child.0 != self.next_shard {
-            return Err(Refusal::NotNextShard(child, ShardId(self.next_shard)));
+        if child.0 != self.0.next_shard {
+            return Err(Refusal::NotNextShard(child, ShardId(self.0.next_shard)));
         }
         if self.is_busy(parent) {
             return Err(Refusal::Busy(parent));
         }
-        if self.shards.len() >= MAP_SHARDS_MAX {
+        if self.0.shards.len() >= MAP_SHARDS_MAX {
             return Err(Refusal::OutOfBounds(format!("a store has at most {MAP_SHARDS_MAX} shards")));
         }
         let shard = self.shard_of(parent)?;
@@ -340,35 +346,24 @@ impl Map {
             next_replica: shard.next_replica,
             members_index: FIRST_REPORT - 1,
         };
-        self.shards.insert(child, info);
-        self.next_shard += 1;
-        self.splits.insert(child, split);
-        Ok(self.changed())
+        self.0.shards.insert(child, info);
+        self.0.next_shard += 1;
+        self.0.splits.insert(child, split);
+        Ok(changed(self.0))
     }
 
     pub(crate) fn end_split(&mut self, child: ShardId) -> Result<Outcome> {
-        let Some(split) = self.splits.remove(&child) else {
-            return if self.shards.contains_key(&child) { Ok(UNCHANGED) } else { Err(Refusal::UnknownShard(child)) };
+        let Some(split) = self.0.splits.remove(&child) else {
+            return if self.0.shards.contains_key(&child) { Ok(UNCHANGED) } else { Err(Refusal::UnknownShard(child)) };
         };
-        let parent = self.shards.get_mut(&split.parent).expect("a shard is never removed");
+        let mut parent = self.0.shards.get_mut(&split.parent).expect("a shard is never removed");
         parent.slots = without(&parent.slots, &split.slots);
-        self.shards.get_mut(&child).expect("it was made with the split").slots = split.slots;
-        if let Some(plan) = self.plans.get_mut(&split.plan) {
+        drop(parent);
+        self.0.shards.get_mut(&child).expect("it was made with the split").slots = split.slots;
+        if let Some(plan) = self.0.plans.get_mut(&split.plan) {
             plan.steps_done += 1;
         }
-        Ok(self.changed())
-    }
-
-    /// As it will be when the splits of `children` have ended: for a reader that knows of the end first.
-    #[must_use]
-    pub fn as_split(&self, children: &[ShardId]) -> Self {
-        let mut map = self.clone();
-        for child in children {
-            // One that is not there, or has ended, changes nothing.
-            let _ = map.end_split(*child);
-        }
-        map.epoch = self.epoch;
-        map
+        Ok(changed(self.0))
     }
 }
 
