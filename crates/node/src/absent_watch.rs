@@ -57,6 +57,15 @@ impl AbsentKeys {
     }
 }
 
+/// What a key has when a connection begins to watch it.
+#[derive(Debug)]
+pub enum WatchedVersion {
+    /// This version.
+    Present(u64),
+    /// None: it is absent, and has been watched since before that was found.
+    Absent(AbsentWatch),
+}
+
 /// A key that was absent when it was watched. Dropping it ends the watch.
 pub struct AbsentWatch {
     keys: Arc<AbsentKeys>,

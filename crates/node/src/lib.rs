@@ -25,7 +25,7 @@ pub mod stats;
 mod store_clock;
 mod view;
 
-pub use absent_watch::AbsentWatch;
+pub use absent_watch::{AbsentWatch, WatchedVersion};
 pub use clock_keeper::ClockKeeper;
 pub use collection_copy::{CollectionCopy, StagedAt};
 pub use config::Config;
@@ -38,7 +38,7 @@ pub use request::{KeyHashes, RequestKeys};
 pub use shard::{
     Answers, ArrivedSnapshot, ColdItem, Effects, Fact, KeyHash, LEASE_US, Shard, SnapshotTask, SplitTask, StoreEvent,
     Ticket, Warmed, Warmth, Write, cold_items, events_after, key_hash, newest_event, newest_events, read_transaction,
-    stored_map,
+    read_transaction_in_steps, stored_map,
 };
 pub use space::apply::EntrySpace;
 pub use space::read::{CachedSpace, Held, SnapshotSpace};

@@ -15,6 +15,7 @@ use crate::format::keys;
 use crate::format::slots::{OwnedRows, Slots};
 use crate::shard::Fact;
 use crate::skipped;
+use crate::store_clock::entry_time;
 use crate::{Fault, Kind, Record};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use clock::ShardClock;
@@ -23,7 +24,7 @@ use replica::ReplicaStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use storage::{BlockRead, Engine, Look, RowCache, Slice, Snapshot, Span};
-use vocab::{ReplicaId, ShardId, Slot, slot_of};
+use vocab::{Millis, ReplicaId, ShardId, Slot, slot_of};
 
 /// The row of a key that is known not to be there: no record is as short. Only readers put it into the cache, and only
 /// while nothing newer is on its way: a removal takes the row out instead, or readers would see it too early.
@@ -474,6 +475,17 @@ impl ShardView {
     /// A record that a reader found, unless its time has come.
     pub(crate) fn live(&self, record: Option<Record>, now_ms: u64) -> Option<Record> {
         record.filter(|record| record.view().expire_at_ms.is_none_or(|at_ms| !self.clock.is_past(at_ms, now_ms)))
+    }
+
+    /// The time by which a read goes that looks at the same rows more than once.
+    #[must_use]
+    pub fn read_time(&self, now_ms: Millis) -> Millis {
+        entry_time(now_ms, self.clock.now_ms())
+    }
+
+    /// A reader that goes by `now_ms` has found a row expired: it stays so for all.
+    pub(crate) fn found_expired(&self, now_ms: Millis) {
+        self.clock.reach(now_ms);
     }
 
     pub(crate) fn decode(&self, bytes: Slice) -> Result<Record, Fault> {

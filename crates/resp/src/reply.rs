@@ -120,6 +120,21 @@ impl Reply {
         }
     }
 
+    /// The head of a bulk string of `length` bytes, which counts. Its bytes and its line end follow in pieces.
+    pub fn bulk_head(&mut self, length: usize) {
+        self.spent = self.spent.saturating_add(length + BULK_COST);
+        if !self.discards && self.spent <= self.bound {
+            self.head(b'$', length);
+        }
+    }
+
+    /// Bytes of a bulk string whose head is written.
+    pub fn bulk_piece(&mut self, bytes: &[u8]) {
+        if !self.discards && self.spent <= self.bound {
+            self.buf.extend_from_slice(bytes);
+        }
+    }
+
     /// A bulk string that counts against no bound: what another protocol has as something else.
     fn text(&mut self, bytes: &[u8]) {
         self.buf.reserve(bytes.len() + 32);

@@ -36,6 +36,15 @@ pub const CLIENTS_MAX: usize = 10_000;
 pub const CLIENT_TEXT_BYTES_MAX: usize = 1024;
 /// Answers a connection may leave unread before it is no longer read from, in bytes.
 pub const OUTPUT_BUFFER_BYTES_SOFT: usize = 1024 * 1024;
+/// Bytes after which one step of a reply that is made as its client takes it ends, in bytes. A step holds at least one value.
+pub const STREAM_STEP_BYTES_SOFT: usize = 128 * 1024;
+/// Keys or elements that one such step looks at, at most.
+pub const STREAM_STEP_ITEMS_MAX: usize = 4096;
+/// With more bytes that its client has not taken, no further step of such a reply is made.
+pub const STREAM_UNSENT_BYTES_SOFT: usize = 256 * 1024;
+/// How long a client may take nothing of such a reply before it is closed, in s, where `client-output-buffer-limit` gives
+/// its class no time: the reply keeps old rows alive.
+pub const STREAM_IDLE_S_MAX: u64 = 60;
 /// Requests of one connection that may be under way at once.
 pub const REQUESTS_IN_FLIGHT_MAX: usize = 1024;
 /// Most commands queued by one MULTI.
@@ -109,6 +118,8 @@ pub const COPY_SLICE_ELEMENTS_MAX: usize = 1024;
 pub const COPY_SLICE_BYTES_SOFT: usize = 128 * 1024;
 /// Dropped collections that one step of background collection looks at.
 pub const COLLECT_COLLECTIONS_STEP_MAX: usize = 64;
+/// Most bytes of keys that `KEYS … STORE` answers.
+pub const KEYS_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Cursors of SCAN whose keys a node remembers.
 pub const SCAN_CURSORS_MAX: usize = 4096;
 /// Bytes of keys that it remembers for them.

@@ -1,6 +1,7 @@
 //! Key → slot, exactly as the Redis Cluster specification has it: CRC16/XMODEM of the key or of its {hash tag}.
 
 use crate::Slot;
+use std::sync::OnceLock;
 
 /// How many slots a store has.
 pub const SLOT_COUNT: u16 = 16384;
@@ -45,6 +46,26 @@ pub fn slot_of(key: &[u8]) -> Slot {
     Slot(crc16(hash_tag(key)) % SLOT_COUNT)
 }
 
+/// A hash tag whose slot is this one, the same in every release: the first of three letters and digits.
+#[must_use]
+pub fn slot_tag(slot: Slot) -> &'static str {
+    static TAGS: OnceLock<Vec<Option<String>>> = OnceLock::new();
+    let tags = TAGS.get_or_init(all_tags);
+    tags.get(usize::from(slot.0)).and_then(Option::as_deref).unwrap_or_default()
+}
+
+fn all_tags() -> Vec<Option<String>> {
+    let letters = || (b'0'..=b'9').chain(b'A'..=b'Z').chain(b'a'..=b'z');
+    let mut tags = vec![None; usize::from(SLOT_COUNT)];
+    for tag in letters().flat_map(|a| letters().flat_map(move |b| letters().map(move |c| [a, b, c]))) {
+        let place = &mut tags[usize::from(crc16(&tag) % SLOT_COUNT)];
+        if place.is_none() {
+            *place = Some(String::from_utf8_lossy(&tag).into_owned());
+        }
+    }
+    tags
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,5 +85,13 @@ mod tests {
         }
         assert_eq!(slot_of(b"foo"), Slot(12182));
         assert_eq!(slot_of(b"somekey"), Slot(11058));
+    }
+
+    #[test]
+    fn every_slot_has_its_tag() {
+        assert_eq!((slot_tag(Slot(0)), slot_tag(Slot(6))), ("06S", "1Y7"));
+        for slot in (0..SLOT_COUNT).map(Slot) {
+            assert_eq!(slot_of(format!("0-{{{}}}-0", slot_tag(slot)).as_bytes()), slot);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What measurements found, by kind.
 
 use super::bar::Bar;
+use super::ceiling::Ceiling;
 use super::death::Death;
 use super::floor::Floor;
 
@@ -11,6 +12,8 @@ pub struct Findings {
     pub bars: Vec<Bar>,
     /// For each core.
     pub floors: Vec<Floor>,
+    /// Of what one client may cost.
+    pub ceilings: Vec<Ceiling>,
     /// While a node dies.
     pub deaths: Vec<Death>,
 }
@@ -18,6 +21,12 @@ pub struct Findings {
 impl From<Vec<Bar>> for Findings {
     fn from(bars: Vec<Bar>) -> Self {
         Self { bars, ..Self::default() }
+    }
+}
+
+impl From<Vec<Ceiling>> for Findings {
+    fn from(ceilings: Vec<Ceiling>) -> Self {
+        Self { ceilings, ..Self::default() }
     }
 }
 

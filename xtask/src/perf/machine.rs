@@ -83,6 +83,14 @@ fn stat_cpu_us(text: &str) -> Option<u64> {
     Some((user + system) * MICROSECONDS_PER_TICK)
 }
 
+/// What a process has had read from disk, in bytes.
+pub fn process_read_bytes(id: u32) -> Result<u64, String> {
+    let path = format!("/proc/{id}/io");
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("read_bytes:"));
+    line.and_then(|number| number.trim().parse().ok()).ok_or_else(|| format!("{path}: has no read_bytes"))
+}
+
 /// The most memory that a process had at once.
 pub fn process_peak_bytes(id: u32) -> Result<u64, String> {
     let path = format!("/proc/{id}/status");

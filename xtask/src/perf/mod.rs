@@ -2,6 +2,8 @@
 
 mod bar;
 mod bench;
+mod bounded;
+mod ceiling;
 mod death;
 mod embedded;
 mod etcd;
@@ -12,6 +14,7 @@ mod machine;
 mod nodes;
 mod noop;
 mod options;
+mod others;
 mod phase;
 mod program;
 mod redis;
@@ -60,6 +63,11 @@ const MEASUREMENTS: &[Measurement] = &[
         what: "uniform reads of 10 GB against fio",
         run: |bench| larger::run(bench).map(Into::into),
     },
+    Measurement {
+        name: "bounded",
+        what: "what one client can make a node do, and what others wait for",
+        run: |bench| bounded::run(bench).map(Into::into),
+    },
     Measurement { name: "nodes/ycsb", what: "YCSB B and A on three nodes, per core", run: nodes::ycsb },
     Measurement { name: "nodes/scans", what: "YCSB E on three nodes, 16 shards and 3, per core", run: nodes::scans },
     Measurement { name: "nodes/inserts", what: "inserts into three nodes, per core", run: nodes::inserts },
@@ -99,6 +107,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
                 findings.bars.extend(found.bars);
                 findings.floors.extend(found.floors);
                 findings.deaths.extend(found.deaths);
+                findings.ceilings.extend(found.ceilings);
             }
             Err(why) => {
                 eprintln!("error: {}: {why}", measurement.name);

@@ -1,6 +1,7 @@
 //! What was measured, as Markdown for docs/PERFORMANCE.md or as JSON.
 
 use super::bar::{Bar, Spread};
+use super::ceiling::Ceiling;
 use super::death::Death;
 use super::findings::Findings;
 use super::floor::Floor;
@@ -17,6 +18,10 @@ pub fn markdown(machine: &Machine, options: &Options, findings: &Findings) -> St
     }
     if !findings.floors.is_empty() {
         push_floors(&findings.floors, &mut text);
+    }
+    if !findings.ceilings.is_empty() {
+        text += "\n| | bar | median (min–max) | |\n|-|-|-|-|\n";
+        findings.ceilings.iter().for_each(|ceiling| text += &ceiling.row());
     }
     findings.deaths.iter().for_each(|death| text += &death.markdown());
     text
@@ -70,10 +75,12 @@ pub fn json(machine: &Machine, options: &Options, findings: &Findings) -> String
     let bars: Vec<_> = findings.bars.iter().map(Bar::json).collect();
     let floors: Vec<_> = findings.floors.iter().map(Floor::json).collect();
     let deaths: Vec<_> = findings.deaths.iter().map(Death::json).collect();
+    let ceilings: Vec<_> = findings.ceilings.iter().map(Ceiling::json).collect();
     let (machine, runs, quick) = (machine.line(), options.runs, options.quick);
     format!(
         "{:#}",
-        json!({ "machine": machine, "runs": runs, "quick": quick, "bars": bars, "floors": floors, "deaths": deaths })
+        json!({ "machine": machine, "runs": runs, "quick": quick, "bars": bars, "floors": floors, "deaths": deaths,
+            "ceilings": ceilings })
     )
 }
 

@@ -72,6 +72,11 @@ impl Server {
         tail(&std::fs::read_to_string(&self.log).unwrap_or_default())
     }
 
+    /// Of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Processor time so far.
     pub fn cpu_us(&self) -> Result<u64, String> {
         process_cpu_us(self.child.id()).map_err(|why| format!("{}: {why}\n{}", self.name, self.said()))

@@ -78,6 +78,38 @@ impl Connection {
         self.text(&request(&["GET", key])).map(|text| text.trim_end().to_owned())
     }
 
+    /// Sends a request.
+    pub fn ask(&mut self, args: &[&str]) -> Result<(), String> {
+        self.write(&request(args))
+    }
+
+    /// Reads one whole answer and keeps nothing of it; how many bytes its strings hold. An error if it is one.
+    pub fn answer(&mut self) -> Result<u64, String> {
+        let (mut left, mut bytes) = (1u64, 0);
+        while left > 0 {
+            left -= 1;
+            let line = self.line()?;
+            let number = || line[1..].parse::<i64>().map_or(0, |n| u64::try_from(n).unwrap_or(0));
+            match line.as_bytes().first() {
+                Some(b'-') => return Err(format!("port {}: answered with {line}", self.port)),
+                Some(b'*') => left += number(),
+                Some(b'$') if line != "$-1" => {
+                    let length = number();
+                    self.skip(length + 2)?;
+                    bytes += length;
+                }
+                _ => {}
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn skip(&mut self, bytes: u64) -> Result<(), String> {
+        let failed = |error: std::io::Error| format!("port {}: {error}", self.port);
+        let skipped = std::io::copy(&mut (&mut self.stream).take(bytes), &mut std::io::sink()).map_err(failed)?;
+        if skipped == bytes { Ok(()) } else { Err(format!("port {}: closed within an answer", self.port)) }
+    }
+
     fn expect(&mut self, answer: &str) -> Result<(), String> {
         let line = self.line()?;
         if line == answer { Ok(()) } else { Err(format!("port {}: answered with {line}", self.port)) }

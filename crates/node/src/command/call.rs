@@ -1,9 +1,11 @@
 //! One command under way: what it is given, what runs it, and how it ends.
 
 use super::cursors::ScanCursors;
-use crate::{Fault, ReadSpace, ShardSpace, Shards, WriteSpace};
+pub use super::error::{Error, Outcome};
+use super::steps::{Progress, Rest, ShardRest};
+use crate::{ReadSpace, ShardSpace, Shards, WriteSpace};
 use resp::Reply;
-use std::borrow::Cow;
+use vocab::Slot;
 
 /// One command under way on one shard. What the space is decides what the command can do: see `crate::space`.
 pub struct Call<'a, S: ?Sized> {
@@ -37,41 +39,57 @@ pub struct StoreCall<'a> {
     pub reply: &'a mut Reply,
 }
 
-/// How a command fails. An error never leaves part of a command's writes behind.
-#[derive(Debug)]
-pub enum Error {
-    /// The text of the error reply, its code first: `ERR syntax error`.
-    Reply(Cow<'static, str>),
-    /// The space could not be read.
-    Fault(Fault),
-}
-
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-impl From<&'static str> for Error {
-    fn from(text: &'static str) -> Self {
-        Self::Reply(Cow::Borrowed(text))
-    }
-}
-
-/// A handler's result.
-pub type Outcome = Result<(), Error>;
-
 /// Runs a command that may write.
 pub type WriteHandler = fn(&mut WriteCall<'_>) -> Outcome;
 
+/// Begins a command that reads the keys that it names; what it does not write at once it leaves.
+pub type StepHandler = fn(&mut ReadCall<'_>) -> Result<Rest, Error>;
+
 /// Runs a command on the whole store.
-pub type StoreHandler = fn(&mut StoreCall<'_>) -> Outcome;
+#[derive(Clone, Copy, Debug)]
+pub struct StoreHandler {
+    run: StoreRun,
+    /// The slot whose leader is to run it, where the arguments name one.
+    slot: Option<fn(&[&[u8]]) -> Option<Slot>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum StoreRun {
+    Whole(fn(&mut StoreCall<'_>) -> Outcome),
+    Steps(fn(&mut StoreCall<'_>) -> Result<ShardRest, Error>),
+}
+
+impl StoreHandler {
+    /// Begins it; what it does not write at once it leaves.
+    pub fn begin(self, call: &mut StoreCall<'_>) -> Result<ShardRest, Error> {
+        match self.run {
+            StoreRun::Whole(run) => run(call).map(|()| ShardRest::new()),
+            StoreRun::Steps(begin) => begin(call),
+        }
+    }
+
+    /// Runs it to its end.
+    pub fn run(self, call: &mut StoreCall<'_>) -> Outcome {
+        for (i, mut rest) in self.begin(call)? {
+            while !call.reply.exceeded() && rest.step(call.shards.space(i), call.reply)? == Progress::More {}
+        }
+        Ok(())
+    }
+
+    /// The slot whose leader is to run it, where the arguments name one.
+    #[must_use]
+    pub fn slot(self, args: &[&[u8]]) -> Option<Slot> {
+        self.slot?(args)
+    }
+}
 
 /// Runs a command that writes nothing, on one shard: on any replica that may answer.
 #[derive(Clone, Copy, Debug)]
 pub enum ReadHandler {
     /// It reads the keys that it names.
     Keys(fn(&mut ReadCall<'_>) -> Outcome),
+    /// The same, and its reply may be long.
+    Steps(StepHandler),
     /// It may look at any key of the shard.
     Shard(fn(&mut ShardCall<'_>) -> Outcome),
 }
@@ -82,9 +100,18 @@ impl ReadHandler {
     pub fn run(self, args: &[&[u8]], space: &mut dyn ShardSpace, reply: &mut Reply) -> Outcome {
         match self {
             Self::Keys(run) => run(&mut Call { args, space, reply }),
+            Self::Steps(begin) => run_to_end(begin, &mut Call { args, space, reply }),
             Self::Shard(run) => run(&mut Call { args, space, reply }),
         }
     }
+}
+
+/// Runs a command to its end whose reply may be long.
+pub(crate) fn run_to_end(begin: StepHandler, call: &mut ReadCall<'_>) -> Outcome {
+    let Some(mut rest) = begin(call)? else { return Ok(()) };
+    // Behind the bound of an answer nothing is kept: every replica stops at the same step.
+    while !call.reply.exceeded() && rest.step(call.space, call.reply)? == Progress::More {}
+    Ok(())
 }
 
 /// What runs a command over data.
@@ -114,6 +141,11 @@ pub(super) const fn read(name: &'static str, run: fn(&mut ReadCall<'_>) -> Outco
     HandlerRow { name, handler: Handler::Read(ReadHandler::Keys(run)), known_answer: None }
 }
 
+/// A command that reads the keys that it names, and whose reply may be long.
+pub(super) const fn reads_in_steps(name: &'static str, begin: StepHandler) -> HandlerRow {
+    HandlerRow { name, handler: Handler::Read(ReadHandler::Steps(begin)), known_answer: None }
+}
+
 /// A question to one shard about any of its keys.
 pub(crate) const fn shard(name: &'static str, run: fn(&mut ShardCall<'_>) -> Outcome) -> HandlerRow {
     HandlerRow { name, handler: Handler::Read(ReadHandler::Shard(run)), known_answer: None }
@@ -125,8 +157,29 @@ pub(super) const fn write(name: &'static str, run: WriteHandler) -> HandlerRow {
 }
 
 /// A command over the whole store.
-pub(super) const fn store(name: &'static str, run: StoreHandler) -> HandlerRow {
-    HandlerRow { name, handler: Handler::Store(run), known_answer: None }
+pub(super) const fn store(name: &'static str, run: fn(&mut StoreCall<'_>) -> Outcome) -> HandlerRow {
+    of_store(name, StoreHandler { run: StoreRun::Whole(run), slot: None })
+}
+
+/// A command over the whole store that the leader of a slot runs.
+pub(super) const fn store_at(
+    name: &'static str,
+    run: fn(&mut StoreCall<'_>) -> Outcome,
+    slot: fn(&[&[u8]]) -> Option<Slot>,
+) -> HandlerRow {
+    of_store(name, StoreHandler { run: StoreRun::Whole(run), slot: Some(slot) })
+}
+
+/// A command over the whole store whose reply may be long.
+pub(super) const fn store_in_steps(
+    name: &'static str,
+    begin: fn(&mut StoreCall<'_>) -> Result<ShardRest, Error>,
+) -> HandlerRow {
+    of_store(name, StoreHandler { run: StoreRun::Steps(begin), slot: None })
+}
+
+const fn of_store(name: &'static str, handler: StoreHandler) -> HandlerRow {
+    HandlerRow { name, handler: Handler::Store(handler), known_answer: None }
 }
 
 impl HandlerRow {

@@ -40,6 +40,11 @@ impl Cursor {
         Some(Self { slot, hash: number & ((1 << HASH_BITS) - 1) })
     }
 
+    /// Whether it can be one that a walk has answered.
+    pub(super) fn is_valid(self) -> bool {
+        self.hash < 1 << HASH_BITS
+    }
+
     /// Its number, below 2^62.
     pub(super) fn number(self) -> i64 {
         i64::from(self.slot) << HASH_BITS | self.hash as i64

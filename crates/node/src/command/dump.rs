@@ -9,32 +9,93 @@
 //! The version and the checksum stand where Redis has its own, so that either refuses what the other made.
 
 use super::args::{SYNTAX, int, is_word};
-use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, write};
+use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, reads_in_steps, write};
 use super::hash::{self, Stored};
+use super::steps::{Progress, ReplySteps, Rest};
 use super::string::put_string;
-use crate::{Kind, ReadSpace, Record};
+use crate::{Kind, ReadSpace, Record, Rows};
+use resp::Reply;
 use std::ops::RangeInclusive;
-use vocab::limits::BULK_BYTES_MAX;
-use xxhash_rust::xxh3::xxh3_64;
+use storage::Slice;
+use vocab::limits::{BULK_BYTES_MAX, STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX};
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 const STRING: u8 = 1;
 const HASH: u8 = 2;
 const VERSION: u16 = 1;
 const CHECKSUM_BYTES: usize = 8;
+/// Behind the value.
+const FRAME_BYTES: usize = size_of::<u16>() + CHECKSUM_BYTES;
+/// Of a field's or value's length.
+const LENGTH_BYTES: usize = size_of::<u32>();
 
 const TOO_LARGE: &str = "ERR value is too large to dump (proto-max-bulk-len)";
 const TORN: &str = "ERR DUMP payload version or checksum are wrong";
 const BAD_DATA: &str = "ERR Bad data format";
 
-pub(super) const ROWS: &[HandlerRow] = &[read("DUMP", dump), write("RESTORE", restore)];
+pub(super) const ROWS: &[HandlerRow] = &[reads_in_steps("DUMP", dump), write("RESTORE", restore)];
 
-fn dump(call: &mut ReadCall<'_>) -> Outcome {
+/// A large hash is read twice, for how long its dump is, and to write it.
+fn dump(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
     let key = call.args[1];
-    match call.space.get(key)? {
-        Some(record) => call.reply.bulk(&encode(call.space, key, record)?),
-        None => call.reply.null(),
+    let Some(record) = call.space.get(key)? else {
+        call.reply.null();
+        return Ok(None);
+    };
+    let Some(rows) = record.view().rows(key) else {
+        call.reply.bulk(&encode(call.space, key, record)?);
+        return Ok(None);
+    };
+    let mut bytes = 1 + FRAME_BYTES;
+    Stored::of(key, record)?.each(call.space, |_, field, value| {
+        bytes += 2 * LENGTH_BYTES + field.len() + value.len();
+        if bytes > BULK_BYTES_MAX { Err(TOO_LARGE.into()) } else { Ok(()) }
+    })?;
+    call.reply.bulk_head(bytes);
+    let mut hasher = Xxh3Default::new();
+    append(call.reply, &mut hasher, &[HASH]);
+    Ok(Some(Box::new(ElementsLeft { left: rows.count, rows, after: None, hasher })))
+}
+
+fn append(reply: &mut Reply, hasher: &mut Xxh3Default, bytes: &[u8]) {
+    hasher.update(bytes);
+    reply.bulk_piece(bytes);
+}
+
+/// These elements of a hash are still to be dumped.
+struct ElementsLeft {
+    rows: Rows,
+    left: u64,
+    /// The element that was dumped last.
+    after: Option<Slice>,
+    /// Of all before.
+    hasher: Xxh3Default,
+}
+
+impl ReplySteps for ElementsLeft {
+    fn step(&mut self, space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<Progress, Error> {
+        let after = self.after.as_deref();
+        let found = space.elements_within(&self.rows, after, STREAM_STEP_ITEMS_MAX, STREAM_STEP_BYTES_SOFT)?;
+        for (name, value) in &found {
+            for part in [hash::field_of(name).ok_or(BAD_DATA)?, value] {
+                let length = u32::try_from(part.len()).map_err(|_| TOO_LARGE)?;
+                append(reply, &mut self.hasher, &length.to_le_bytes());
+                append(reply, &mut self.hasher, part);
+            }
+        }
+        if found.is_empty() && self.left > 0 {
+            return Err(BAD_DATA.into());
+        }
+        self.left = self.left.saturating_sub(found.len() as u64);
+        self.after = found.into_iter().last().map(|(name, _)| name);
+        if self.left > 0 {
+            return Ok(Progress::More);
+        }
+        append(reply, &mut self.hasher, &VERSION.to_le_bytes());
+        reply.bulk_piece(&self.hasher.digest().to_le_bytes());
+        reply.bulk_piece(b"\r\n");
+        Ok(Progress::Done)
     }
-    Ok(())
 }
 
 fn encode(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Vec<u8>, Error> {

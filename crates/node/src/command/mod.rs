@@ -4,9 +4,11 @@
 
 mod args;
 mod call;
+mod cluster_scan;
 mod counters;
 mod cursors;
 mod dump;
+mod error;
 mod expiry;
 pub(crate) mod hash;
 mod idempotency;
@@ -21,6 +23,7 @@ mod ranges;
 pub(crate) mod registry;
 mod scan;
 mod slot;
+mod steps;
 mod string;
 #[cfg(test)]
 pub(crate) mod testspace;
@@ -28,8 +31,10 @@ pub(crate) mod testspace;
 mod transcript;
 
 pub use crate::format::internal_commands::STAGE;
+pub(crate) use call::run_to_end;
 pub use call::{
-    Call, Error, Handler, Outcome, ReadCall, ReadHandler, ShardCall, StoreCall, StoreHandler, WriteCall, WriteHandler,
+    Call, Error, Handler, Outcome, ReadCall, ReadHandler, ShardCall, StepHandler, StoreCall, StoreHandler, WriteCall,
+    WriteHandler,
 };
 pub use cursors::ScanCursors;
 pub use hash::fuzz_packed;
@@ -39,3 +44,4 @@ pub use keyspace::copy_options;
 pub use registry::handler;
 pub(crate) use registry::known_answer;
 pub(crate) use slot::slot_argument;
+pub use steps::{Progress, ReplySteps, Rest, ShardRest, ShardSteps};

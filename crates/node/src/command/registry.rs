@@ -2,7 +2,9 @@
 //! the command's number.
 
 use super::call::{Handler, HandlerRow};
-use super::{counters, dump, expiry, hash, keyspace, kv, lcs, object, random_key, ranges, scan, slot, string};
+use super::{
+    cluster_scan, counters, dump, expiry, hash, keyspace, kv, lcs, object, random_key, ranges, scan, slot, string,
+};
 use resp::table::{self, CommandSpec};
 use std::sync::LazyLock;
 
@@ -18,6 +20,7 @@ const FAMILIES: &[&[HandlerRow]] = &[
     object::ROWS,
     dump::ROWS,
     scan::ROWS,
+    cluster_scan::ROWS,
     random_key::ROWS,
     slot::ROWS,
     kv::GET_PUT_ROWS,

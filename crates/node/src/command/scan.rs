@@ -4,23 +4,32 @@
 //! are over the whole store.
 
 use super::args::{SYNTAX, int, is_word};
-use super::call::{Error, HandlerRow, Outcome, StoreCall, store};
+use super::call::{Error, HandlerRow, Outcome, StoreCall, store, store_in_steps};
 use super::cursors::{Cursor, key_hash};
+use super::steps::{Progress, ShardRest, ShardSteps, Step};
 use crate::{Fault, Record, RecordRange, ShardSpace, Shards};
-use resp::glob_matches;
+use resp::{Reply, glob_matches};
 use storage::Slice;
+use vocab::limits::{KEYS_BYTES_MAX, STREAM_STEP_ITEMS_MAX};
+
+const TOO_MANY_KEYS: &str = "ERR the keys of the store take more than 64 MiB: walk through them with SCAN … STORE";
+const _: () = assert!(KEYS_BYTES_MAX == 64 << 20, "TOO_MANY_KEYS says how many");
 
 /// How many keys are read at a time.
-const CHUNK: usize = 256;
+pub(super) const CHUNK: usize = 256;
 /// How many keys SCAN looks at if it is not told.
 const SCAN_COUNT: usize = 10;
 /// How many shards one SCAN may pass, however empty they are.
 const SCAN_SHARDS_MAX: usize = 1024;
+/// How many keys one SCAN looks at, whatever its client asks for.
+const SCAN_KEYS_MAX: usize = 64 * 1024;
+/// Bytes of keys after which a SCAN answers.
+const SCAN_BYTES_SOFT: usize = 1 << 20;
 
-pub(super) const ROWS: &[HandlerRow] = &[store("SCAN", scan), store("KEYS", keys), store("DBSIZE", dbsize)];
+pub(super) const ROWS: &[HandlerRow] = &[store("SCAN", scan), store_in_steps("KEYS", keys), store("DBSIZE", dbsize)];
 
 /// The keys that a pattern asks for: where they lie, and which of those there.
-struct Wanted<'a> {
+pub(super) struct Wanted<'a> {
     /// `None` if all are wanted.
     pattern: Option<&'a [u8]>,
     /// What every such key begins with.
@@ -43,7 +52,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// Up to `limit` keys of the range, included or not, after `after`.
-    fn rows(
+    pub(super) fn rows(
         &self,
         space: &mut dyn ShardSpace,
         after: Option<&[u8]>,
@@ -55,6 +64,13 @@ impl<'a> Wanted<'a> {
             }
             _ => space.heads(&RecordRange::heads(self.prefix, &self.end, limit)),
         }
+    }
+
+    /// The included ones of the next keys after `after`, and the last key that was looked at; `None`: there are no more.
+    fn page(&self, space: &mut dyn ShardSpace, after: Option<&[u8]>) -> Result<Option<(Vec<Slice>, Slice)>, Fault> {
+        let rows = self.rows(space, after, CHUNK)?;
+        let Some(last) = rows.last().map(|(key, _)| key.clone()) else { return Ok(None) };
+        Ok(Some((rows.into_iter().map(|(key, _)| key).filter(|key| self.includes(key)).collect(), last)))
     }
 }
 
@@ -73,16 +89,16 @@ pub(super) fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
     end
 }
 
-struct Options<'a> {
-    wanted: Wanted<'a>,
-    count: usize,
+pub(super) struct Options<'a> {
+    pub(super) wanted: Wanted<'a>,
+    pub(super) count: usize,
     type_name: Option<&'a [u8]>,
     /// Whether shards that other nodes lead are scanned too.
-    whole_store: bool,
+    pub(super) whole_store: bool,
 }
 
 impl<'a> Options<'a> {
-    fn parse(words: &[&'a [u8]]) -> Result<Self, Error> {
+    pub(super) fn parse(words: &[&'a [u8]]) -> Result<Self, Error> {
         let wanted = Wanted::new(b"*");
         let mut options = Self { wanted, count: SCAN_COUNT, type_name: None, whole_store: false };
         let mut words = words.iter();
@@ -106,7 +122,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    fn include(&self, key: &[u8], record: &Record) -> bool {
+    pub(super) fn include(&self, key: &[u8], record: &Record) -> bool {
         let of_type = |name: &[u8]| record.view().kind.type_name().as_bytes().eq_ignore_ascii_case(name);
         self.wanted.includes(key) && self.type_name.is_none_or(of_type)
     }
@@ -124,7 +140,12 @@ fn parse_cursor(text: &[u8]) -> Result<Cursor, Error> {
 }
 
 /// The key after which the scan goes on in shard `i`; `None` for its beginning.
-fn resume(call: &mut StoreCall<'_>, i: usize, cursor: Cursor, wanted: &Wanted<'_>) -> Result<Option<Vec<u8>>, Fault> {
+pub(super) fn resume(
+    call: &mut StoreCall<'_>,
+    i: usize,
+    cursor: Cursor,
+    wanted: &Wanted<'_>,
+) -> Result<Option<Vec<u8>>, Fault> {
     if cursor.hash == 0 {
         return Ok(None);
     }
@@ -160,17 +181,16 @@ fn scan(call: &mut StoreCall<'_>) -> Outcome {
         // Another node leads the shard by now: the scan goes on with this node's next one.
         false => None,
     };
-    let mut found = Vec::new();
-    let mut left = options.count;
+    let mut found = Found::new(options.count);
     let mut next = None;
     let shards: Vec<usize> = (first..call.shards.count()).filter(|i| scanned(call.shards, *i)).collect();
     for (visited, i) in shards.into_iter().enumerate() {
         let slot = call.shards.slots(i).0;
-        if left == 0 || visited == SCAN_SHARDS_MAX {
+        if found.is_full() || visited == SCAN_SHARDS_MAX {
             next = Some(Cursor::before(slot));
             break;
         }
-        if let Some(last) = scan_shard(call, i, after.take(), &options, &mut left, &mut found)? {
+        if let Some(last) = scan_shard(call, i, after.take(), &options, &mut found)? {
             let cursor = Cursor::after(slot, &last);
             call.cursors.remember(cursor, &last);
             next = Some(cursor);
@@ -179,31 +199,68 @@ fn scan(call: &mut StoreCall<'_>) -> Outcome {
     }
     call.reply.array(2);
     call.reply.bulk_int(next.map_or(0, Cursor::number));
-    call.reply.array(found.len());
-    found.iter().for_each(|key| call.reply.bulk(key));
+    call.reply.array(found.keys.len());
+    found.keys.iter().for_each(|key| call.reply.bulk(key));
     Ok(())
 }
 
-/// Looks at up to `left` keys of shard `i`. Answers the last one if there may be more.
+/// What one SCAN has found so far.
+pub(super) struct Found {
+    keys: Vec<Slice>,
+    /// Of the keys.
+    bytes: usize,
+    /// How many keys it may still look at.
+    left: usize,
+}
+
+impl Found {
+    /// Nothing yet; so many keys may be looked at.
+    pub(super) fn new(count: usize) -> Self {
+        Self { keys: Vec::new(), bytes: 0, left: count.min(SCAN_KEYS_MAX) }
+    }
+
+    pub(super) fn keys(&self) -> &[Slice] {
+        &self.keys
+    }
+
+    /// A key was looked at, and is this one if it is wanted.
+    pub(super) fn look(&mut self, key: Option<Slice>) {
+        self.left = self.left.saturating_sub(1);
+        if let Some(key) = key {
+            self.add(key);
+        }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.left == 0 || self.bytes >= SCAN_BYTES_SOFT
+    }
+
+    fn add(&mut self, key: Slice) {
+        self.bytes += key.len();
+        self.keys.push(key);
+    }
+}
+
+/// Looks at keys of shard `i` until `found` is full. Answers the last one if there may be more.
 fn scan_shard(
     call: &mut StoreCall<'_>,
     i: usize,
     after: Option<Vec<u8>>,
     options: &Options<'_>,
-    left: &mut usize,
-    found: &mut Vec<Slice>,
+    found: &mut Found,
 ) -> Result<Option<Slice>, Fault> {
     let space = call.shards.space(i);
     let mut last: Option<Slice> = None;
-    while *left > 0 {
-        let limit = CHUNK.min(*left);
+    while !found.is_full() {
+        let limit = CHUNK.min(found.left);
         let rows = options.wanted.rows(space, last.as_deref().or(after.as_deref()), limit)?;
         let complete = rows.len() < limit;
-        *left -= rows.len();
+        found.left -= rows.len();
         if let Some((key, _)) = rows.last() {
             last = Some(key.clone());
         }
-        found.extend(rows.into_iter().filter(|(key, record)| options.include(key, record)).map(|(key, _)| key));
+        let included = rows.into_iter().filter(|(key, record)| options.include(key, record)).map(|(key, _)| key);
+        included.for_each(|key| found.add(key));
         if complete {
             return Ok(None);
         }
@@ -221,25 +278,68 @@ fn counted(shards: &dyn Shards, words: &[&[u8]]) -> Result<Vec<usize>, Error> {
     Ok((0..shards.count()).filter(|i| whole || shards.leads(*i)).collect())
 }
 
-fn keys(call: &mut StoreCall<'_>) -> Outcome {
+/// The count comes first: so the keys are read twice, to count them and to answer them, of shards of this node from one
+/// snapshot. Pages of shards elsewhere are each of a moment of their own: of these the keys are collected.
+fn keys(call: &mut StoreCall<'_>) -> Result<ShardRest, Error> {
     let wanted = Wanted::new(call.args[1]);
-    let mut found = Vec::new();
-    for i in counted(call.shards, &call.args[2..])? {
-        let space = call.shards.space(i);
-        let mut after: Option<Slice> = None;
-        loop {
-            let rows = wanted.rows(space, after.as_deref(), CHUNK)?;
-            let complete = rows.len() < CHUNK;
-            after = rows.last().map(|(key, _)| key.clone());
-            found.extend(rows.into_iter().map(|(key, _)| key).filter(|key| wanted.includes(key)));
-            if complete {
-                break;
+    let chosen = counted(call.shards, &call.args[2..])?;
+    if !chosen.iter().all(|i| call.shards.is_here(*i)) {
+        collect_keys(call, &wanted, &chosen)?;
+        return Ok(Vec::new());
+    }
+    let mut count = 0;
+    for &i in &chosen {
+        let mut after = None;
+        while let Some((keys, last)) = wanted.page(call.shards.space(i), after.as_deref())? {
+            count += keys.len();
+            after = Some(last);
+        }
+    }
+    call.reply.array(count);
+    let rest =
+        |i: usize| (i, Box::new(KeysLeft { pattern: call.args[1].to_vec(), after: None }) as Box<dyn ShardSteps>);
+    Ok(chosen.into_iter().map(rest).collect())
+}
+
+fn collect_keys(call: &mut StoreCall<'_>, wanted: &Wanted<'_>, chosen: &[usize]) -> Outcome {
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for &i in chosen {
+        let mut after = None;
+        while let Some((keys, last)) = wanted.page(call.shards.space(i), after.as_deref())? {
+            bytes += keys.iter().map(|key| key.len()).sum::<usize>();
+            if bytes > KEYS_BYTES_MAX {
+                return Err(TOO_MANY_KEYS.into());
             }
+            found.extend(keys);
+            after = Some(last);
         }
     }
     call.reply.array(found.len());
     found.iter().for_each(|key| call.reply.bulk(key));
     Ok(())
+}
+
+/// The keys after one are still to be answered.
+struct KeysLeft {
+    pattern: Vec<u8>,
+    after: Option<Slice>,
+}
+
+impl ShardSteps for KeysLeft {
+    fn step(&mut self, space: &mut dyn ShardSpace, reply: &mut Reply) -> Result<Progress, Error> {
+        let wanted = Wanted::new(&self.pattern);
+        let mut looked_at = 0;
+        let mut step = Step::begin(reply);
+        while let Some((keys, last)) = wanted.page(space, self.after.as_deref())? {
+            self.after = Some(last);
+            looked_at += CHUNK;
+            keys.iter().for_each(|key| reply.bulk(key));
+            if looked_at >= STREAM_STEP_ITEMS_MAX || !step.goes_on(reply) {
+                return Ok(Progress::More);
+            }
+        }
+        Ok(Progress::Done)
+    }
 }
 
 fn dbsize(call: &mut StoreCall<'_>) -> Outcome {

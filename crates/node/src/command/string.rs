@@ -1,8 +1,9 @@
 //! GET and SET in all their forms.
 
 use super::args::{NOT_INTEGER, SYNTAX, is_word, string_of};
-use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, write};
-use crate::{Fault, Kind, Record, WriteSpace};
+use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, reads_in_steps, write};
+use super::steps::{Progress, ReplySteps, Rest, Step};
+use crate::{Fault, Kind, ReadSpace, Record, WriteSpace};
 use resp::Reply;
 use std::borrow::Cow;
 
@@ -15,7 +16,7 @@ pub(super) const ROWS: &[HandlerRow] = &[
     write("GETSET", getset),
     write("GETDEL", getdel),
     write("GETEX", getex),
-    read("MGET", mget),
+    reads_in_steps("MGET", mget),
     write("MSET", mset).answers(|args| ok_if(args.len() % 2 == 1)),
     write("MSETNX", msetnx),
 ];
@@ -261,13 +262,44 @@ fn getex(call: &mut WriteCall<'_>) -> Outcome {
     Ok(())
 }
 
-fn mget(call: &mut ReadCall<'_>) -> Outcome {
-    call.reply.array(call.args.len() - 1);
-    for key in &call.args[1..] {
-        let record = call.space.get(key)?;
-        call.reply.bulk_or_null(record.as_ref().and_then(|record| string_of(record).ok()));
+fn mget(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
+    let keys = &call.args[1..];
+    call.reply.array(keys.len());
+    let made = values_of(keys.iter().copied(), call.space, call.reply)?;
+    let left: Vec<Vec<u8>> = keys[made..].iter().map(|key| key.to_vec()).collect();
+    Ok((!left.is_empty()).then(|| Box::new(KeysLeft { keys: left.into_iter() }) as _))
+}
+
+/// Writes the values of keys until a step is over; answers of how many.
+fn values_of<'k>(
+    keys: impl Iterator<Item = &'k [u8]>,
+    space: &mut dyn ReadSpace,
+    reply: &mut Reply,
+) -> Result<usize, Error> {
+    let mut step = Step::begin(reply);
+    let mut made = 0;
+    for key in keys {
+        let record = space.get(key)?;
+        reply.bulk_or_null(record.as_ref().and_then(|record| string_of(record).ok()));
+        made += 1;
+        if !step.goes_on(reply) {
+            break;
+        }
     }
-    Ok(())
+    Ok(made)
+}
+
+/// The values of these keys are still to be answered.
+struct KeysLeft {
+    keys: std::vec::IntoIter<Vec<u8>>,
+}
+
+impl ReplySteps for KeysLeft {
+    fn step(&mut self, space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<Progress, Error> {
+        let made = values_of(self.keys.as_slice().iter().map(Vec::as_slice), space, reply)?;
+        self.keys.by_ref().take(made).for_each(drop);
+        Ok(if self.keys.as_slice().is_empty() { Progress::Done } else { Progress::More })
+    }
 }
 
 fn pairs<'a>(call: &WriteCall<'a>, command: &str) -> Result<std::slice::ChunksExact<'a, &'a [u8]>, Error> {

@@ -85,6 +85,12 @@ impl TestSpace {
         other
     }
 
+    /// Takes in what another shard holds.
+    fn absorb(&mut self, other: Self) {
+        self.records.extend(other.records);
+        self.elements.extend(other.elements);
+    }
+
     /// Every element belongs to the record of one large collection, whose count says how many there are.
     pub(crate) fn validate(&self) {
         let mut counts: BTreeMap<&[u8], u64> = BTreeMap::new();
@@ -277,7 +283,7 @@ pub(crate) fn run_on_store(
 ) -> Outcome {
     let spec = resp::table::lookup(args[0]).expect("a command");
     let Some(Handler::Store(run)) = handler(spec) else { panic!("{} is not over the whole store", spec.name) };
-    run(&mut StoreCall { args, shards, cursors, reply })
+    run.run(&mut StoreCall { args, shards, cursors, reply })
 }
 
 /// A whole store in memory.
@@ -303,6 +309,13 @@ impl TestShards {
         &mut owner.expect("the shards cover all slots").2
     }
 
+    /// Makes shards `i` and `i + 1` one.
+    pub(crate) fn merge(&mut self, i: usize) {
+        let (_, last, space) = self.shards.remove(i + 1);
+        self.shards[i].1 = last;
+        self.shards[i].2.absorb(space);
+    }
+
     /// Divides shard `i` in the middle of its slots.
     pub(crate) fn split(&mut self, i: usize) {
         let (first, last, space) = &mut self.shards[i];
@@ -325,6 +338,10 @@ impl Shards for TestShards {
 
     fn leads(&self, i: usize) -> bool {
         !self.elsewhere.contains(&i)
+    }
+
+    fn is_here(&self, i: usize) -> bool {
+        self.leads(i)
     }
 
     fn space(&mut self, i: usize) -> &mut dyn ShardSpace {

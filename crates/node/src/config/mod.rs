@@ -2,12 +2,14 @@
 //!
 //! A setting that is read for every request is an atomic. All settings of one CONFIG SET change together, or none does.
 
+mod output_limit;
 mod parse;
 mod setting;
 mod small_hash;
 mod table;
 mod values;
 
+pub use output_limit::{ClientClass, OutputLimit};
 pub use setting::{Kind, Setting};
 pub use small_hash::SmallHash;
 pub use table::SETTINGS;

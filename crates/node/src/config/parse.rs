@@ -1,6 +1,7 @@
 //! Values of settings from text and back, with the errors of Redis 7.
 
 use super::Kind;
+use super::output_limit::OutputLimits;
 use crate::skipped;
 use std::borrow::Cow;
 use vocab::limits::SETTING_VALUE_BYTES_MAX;
@@ -42,6 +43,7 @@ impl Kind {
             Self::Text => plain(text).map(|text| Value::Text(text.to_owned())),
             Self::Entries => entries(plain(text)?),
             Self::SavePoints => save_points(plain(text)?),
+            Self::OutputLimits => Ok(Value::Text(OutputLimits::parse(plain(text)?)?.text())),
             Self::EventLetters => event_letters(plain(text)?),
         }
     }
@@ -54,7 +56,7 @@ impl Kind {
             Self::Word(words) => {
                 usize::try_from(number).ok().and_then(|n| words.get(n)).copied().unwrap_or("").to_owned()
             }
-            Self::Text | Self::Entries | Self::SavePoints | Self::EventLetters => text.to_owned(),
+            Self::Text | Self::Entries | Self::SavePoints | Self::OutputLimits | Self::EventLetters => text.to_owned(),
         }
     }
 }

@@ -46,6 +46,8 @@ pub enum Kind {
     Text,
     /// Pairs of seconds and changes, as Redis' `save` has them.
     SavePoints,
+    /// What classes of clients may leave unread, as Redis' `client-output-buffer-limit` has it.
+    OutputLimits,
     /// Entries of logs: `SHARD:INDEX`, separated by commas.
     Entries,
     /// A set of letters out of `AKEg$lshzxetdmn`, as Redis' `notify-keyspace-events` has them.

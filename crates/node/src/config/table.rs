@@ -1,6 +1,6 @@
 //! The table of settings: Basalt's own, then those of Redis that clients and test suites read and set.
 
-use super::setting::Kind::{Bool, Entries, EventLetters, Integer, Memory, SavePoints, Text, Word};
+use super::setting::Kind::{Bool, Entries, EventLetters, Integer, Memory, OutputLimits, SavePoints, Text, Word};
 use super::setting::Setting;
 use vocab::limits;
 
@@ -85,6 +85,12 @@ pub const SETTINGS: &[Setting] = &[
         bytes(MIB, limits::QUERY_BUFFER_BYTES_MAX as i64),
         "256mb",
         "Longest request, in bytes.",
+    ),
+    new(
+        "client-output-buffer-limit",
+        OutputLimits,
+        "normal 256mb 64mb 60 slave 256mb 64mb 60 pubsub 32mb 8mb 60",
+        "What clients may leave unread, by class: more than the first closes them at once, than the second after seconds.",
     ),
     // The store.
     new("dir", Text, "./basalt-data", "The data directory.").fixed(),
@@ -173,7 +179,6 @@ pub const SETTINGS: &[Setting] = &[
     new("lfu-log-factor", count(0, INT_MAX), "10", NO_EFFECT).accepted(),
     new("lfu-decay-time", count(0, INT_MAX), "1", NO_EFFECT).accepted(),
     new("loglevel", Word(&["debug", "verbose", "notice", "warning"]), "notice", NO_EFFECT).accepted(),
-    new("client-output-buffer-limit", Text, "normal 0 0 0", NO_EFFECT).accepted(),
     new("min-replicas-to-write", count(0, INT_MAX), "0", NO_EFFECT).alias("min-slaves-to-write").accepted(),
     new("min-replicas-max-lag", count(0, INT_MAX), "10", NO_EFFECT).alias("min-slaves-max-lag").accepted(),
     new("replica-read-only", Bool, "yes", NO_EFFECT).alias("slave-read-only").accepted(),

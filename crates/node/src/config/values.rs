@@ -1,5 +1,6 @@
 //! The values of the settings, shared by all threads.
 
+use super::output_limit::{ClientClass, OutputLimit, OutputLimits};
 use super::parse::Value;
 use super::table::{SETTINGS, index_of};
 use resp::glob_matches;
@@ -13,6 +14,7 @@ const MAXCLIENTS: usize = index_of(SETTINGS, "maxclients");
 const TIMEOUT: usize = index_of(SETTINGS, "timeout");
 const BULK: usize = index_of(SETTINGS, "proto-max-bulk-len");
 const QUERY_BUFFER: usize = index_of(SETTINGS, "client-query-buffer-limit");
+const OUTPUT_LIMIT: usize = index_of(SETTINGS, "client-output-buffer-limit");
 const SLOWER_THAN: usize = index_of(SETTINGS, "slowlog-log-slower-than");
 const SLOWLOG_LENGTH: usize = index_of(SETTINGS, "slowlog-max-len");
 const LATENCY_THRESHOLD: usize = index_of(SETTINGS, "latency-monitor-threshold");
@@ -213,11 +215,29 @@ impl Config {
         match value {
             Value::Number(n) => cell.number.store(n, Ordering::Relaxed),
             Value::Text(text) => {
+                let text = if at == OUTPUT_LIMIT { self.output_limits_with(&text) } else { text };
                 let mut kept = cell.text.write().unwrap_or_else(PoisonError::into_inner);
                 cell.number.store(text.len() as i64, Ordering::Relaxed);
                 *kept = text;
             }
         }
+    }
+
+    /// The limits in `text`, and for classes that it does not name those that there are.
+    fn output_limits_with(&self, text: &str) -> String {
+        let set = OutputLimits::parse(text).unwrap_or_default();
+        set.over(self.output_limits()).text()
+    }
+
+    fn output_limits(&self) -> OutputLimits {
+        let text = self.cells[OUTPUT_LIMIT].text.read().unwrap_or_else(PoisonError::into_inner);
+        OutputLimits::parse(&text).unwrap_or_default()
+    }
+
+    /// `client-output-buffer-limit` of a class of clients.
+    #[must_use]
+    pub fn output_limit(&self, class: ClientClass) -> OutputLimit {
+        self.output_limits().of(class)
     }
 
     /// The names and values that any of the patterns matches, as CONFIG GET answers them.

@@ -1,11 +1,11 @@
 //! Which requests run, which are queued, and which are refused.
 
 use super::commands::{self, Ask, Role};
-use super::queue::Queue;
+use super::queue::{By, Queue};
 use super::state::ReplyMode;
 use super::{Effect, Host, Session, Transaction, WaitFor, clients};
 use crate::RequestKeys;
-use crate::command::{ReadHandler, slot_argument};
+use crate::command::{Handler, ReadHandler, handler, slot_argument};
 use crate::request::CROSSSLOT;
 use resp::Reply;
 use resp::table::{self, CommandId, CommandSpec, behaviour, flag};
@@ -30,7 +30,12 @@ pub enum Admission {
         handler: ReadHandler,
     },
     /// Look up the versions of these keys, tell them to `Session::watching`, then answer `+OK`.
-    Watch(Vec<Vec<u8>>),
+    Watch {
+        /// WATCH.
+        spec: &'static CommandSpec,
+        /// Of one slot.
+        keys: Vec<Vec<u8>>,
+    },
     /// Run a transaction.
     Transaction(Transaction),
     /// WAIT or WAITAOF: answer once enough replicas hold what this connection has written, or its time is over.
@@ -97,7 +102,7 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
         Role::Discard => discard(&mut ask),
         Role::Watch => watch(&mut ask),
         Role::Exec => exec(&mut ask),
-        Role::Wait => match WaitFor::parse(spec, args, ask.session.written.clone()) {
+        Role::Wait => match ask.session.wait_for(spec, args) {
             Ok(wait) => Admission::WaitFor(wait),
             Err(text) => fail(&mut ask, text),
         },
@@ -143,17 +148,23 @@ fn succeed(ask: &mut Ask<'_>) -> Admission {
 
 fn enqueue(ask: &mut Ask<'_>, role: Role) {
     let Ask { session, host, spec, args, reply } = ask;
-    let refusal = if spec.has(flag::NO_MULTI) || matches!(role, Role::Slot(_) | Role::Wait) {
+    let by = match role {
+        Role::Data if matches!(handler(spec), Some(Handler::Store(_))) => By::Shell,
+        Role::Wait => By::Shell,
+        Role::Data => By::Shard,
+        _ => By::Session,
+    };
+    let refusal = if spec.has(flag::NO_MULTI) || matches!(role, Role::Slot(_)) {
         Some("ERR Command not allowed inside a transaction".into())
-    } else if matches!(role, Role::Data) && !spec.has_keys() {
+    } else if matches!(role, Role::Data) && !spec.has_keys() && by != By::Shell {
         let name = spec.typed_name();
         Some(format!("ERR {name} works on the whole store: it cannot be part of a transaction").into())
     } else {
         let watched_bytes = session.watches.entry_bytes();
         let queue = session.multi.as_mut().expect("only called within MULTI");
-        let by_session = !matches!(role, Role::Data);
-        let keys = RequestKeys::of(spec, args);
-        keys.and_then(|keys| Ok(queue.push(spec, by_session, keys, args, watched_bytes)?)).err()
+        // A cursor is sent where a key of its slot is, and is none.
+        let keys = if by == By::Shell { Ok(RequestKeys::default()) } else { RequestKeys::of(spec, args) };
+        keys.and_then(|keys| Ok(queue.push(spec, by, keys, args, watched_bytes)?)).err()
     };
     if let Some(text) = refusal {
         return session.reject(Some(spec.id), &text, *host, reply);
@@ -191,7 +202,7 @@ fn watch(ask: &mut Ask<'_>) -> Admission {
         return Admission::Answered(Effect::None);
     }
     ask.stats().finished(ask.spec.id, 0, b"+");
-    Admission::Watch(keys.iter().map(|key| key.to_vec()).collect())
+    Admission::Watch { spec: ask.spec, keys: keys.iter().map(|key| key.to_vec()).collect() }
 }
 
 fn exec(ask: &mut Ask<'_>) -> Admission {
@@ -211,11 +222,13 @@ fn exec(ask: &mut Ask<'_>) -> Admission {
             ask.stats().finished(ask.spec.id, 0, b"*");
             Admission::Answered(Effect::None)
         }
-        Ok(transaction) if transaction.slot().is_some() => Admission::Transaction(transaction),
+        Ok(transaction) if transaction.slot().is_some() || transaction.for_shell().next().is_some() => {
+            Admission::Transaction(transaction)
+        }
         // Nothing in it is about data: no shard has a say.
         Ok(transaction) => {
             let silent = ask.session.silent;
-            let effect = transaction.answer(ask.session, ask.host, b"*0\r\n", 0, ask.reply);
+            let effect = transaction.answer(ask.session, ask.host, (b"*0\r\n", &[]), 0, ask.reply);
             ask.session.silent = silent;
             Admission::Answered(effect)
         }

@@ -51,6 +51,21 @@ pub struct ClientEntry {
     commands: AtomicU64,
     query_bytes: AtomicU64,
     output_bytes: AtomicU64,
+    queued_bytes: AtomicU64,
+    total_bytes: AtomicU64,
+}
+
+/// What a connection takes, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Buffers {
+    /// Requests that it has not been answered yet.
+    pub query_bytes: u64,
+    /// Answers that it has not read.
+    pub output_bytes: u64,
+    /// Commands that MULTI has queued.
+    pub queued_bytes: u64,
+    /// All of these, watched keys, and what buffers hold free.
+    pub total_bytes: u64,
 }
 
 impl ClientEntry {
@@ -102,15 +117,22 @@ impl ClientEntry {
         self.queued.store(commands.map_or(-1, |n| n as i64), Ordering::Relaxed);
     }
 
-    pub(super) fn set_buffers(&self, query_bytes: usize, output_bytes: usize) {
-        self.query_bytes.store(query_bytes as u64, Ordering::Relaxed);
-        self.output_bytes.store(output_bytes as u64, Ordering::Relaxed);
+    pub(super) fn set_buffers(&self, buffers: Buffers) {
+        self.query_bytes.store(buffers.query_bytes, Ordering::Relaxed);
+        self.output_bytes.store(buffers.output_bytes, Ordering::Relaxed);
+        self.queued_bytes.store(buffers.queued_bytes, Ordering::Relaxed);
+        self.total_bytes.store(buffers.total_bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of its requests that are not answered yet, and bytes of answers that it has not read.
+    /// What the connection took when that was last told, several times a second.
     #[must_use]
-    pub fn buffers(&self) -> (u64, u64) {
-        (self.query_bytes.load(Ordering::Relaxed), self.output_bytes.load(Ordering::Relaxed))
+    pub fn buffers(&self) -> Buffers {
+        Buffers {
+            query_bytes: self.query_bytes.load(Ordering::Relaxed),
+            output_bytes: self.output_bytes.load(Ordering::Relaxed),
+            queued_bytes: self.queued_bytes.load(Ordering::Relaxed),
+            total_bytes: self.total_bytes.load(Ordering::Relaxed),
+        }
     }
 
     fn flags(&self) -> String {
@@ -129,15 +151,16 @@ impl ClientEntry {
     #[must_use]
     pub fn line(&self, now_ms: u64) -> String {
         let about = self.about().clone();
-        let (query, output) = self.buffers();
+        let Buffers { query_bytes, output_bytes, queued_bytes, total_bytes } = self.buffers();
         let command = match self.last_command.load(Ordering::Relaxed) {
             NO_COMMAND => "NULL".to_owned(),
             id => table::all().get(usize::from(id)).map_or_else(|| "NULL".to_owned(), |spec| spec.shown_name()),
         };
         let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
         format!(
-            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 multi={} qbuf={query} \
-             qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem={output} tot-mem={} events=r cmd={command} \
+            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 multi={} \
+             qbuf={query_bytes} qbuf-free=0 argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll=0 \
+             omem={output_bytes} tot-mem={total_bytes} events=r cmd={command} \
              user=default redir=-1 resp={} lib-name={} lib-ver={} tot-cmds={}",
             self.id,
             self.addr,
@@ -147,7 +170,6 @@ impl ClientEntry {
             seconds(self.last_active_ms()),
             self.flags(),
             self.queued.load(Ordering::Relaxed),
-            query + output,
             if self.has(state::RESP3) { 3 } else { 2 },
             about.lib_name,
             about.lib_ver,
@@ -196,6 +218,8 @@ impl Clients {
             commands: AtomicU64::new(0),
             query_bytes: AtomicU64::new(0),
             output_bytes: AtomicU64::new(0),
+            queued_bytes: AtomicU64::new(0),
+            total_bytes: AtomicU64::new(0),
         });
         self.lock().insert(entry.id, entry.clone());
         entry

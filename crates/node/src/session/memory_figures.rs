@@ -28,7 +28,7 @@ impl MemoryFigures {
         let node = host.node_facts();
         let shards = host.shard_facts();
         let rss_bytes = node.rss_bytes.unwrap_or(0);
-        let buffers = host.clients().all().iter().map(|client| client.buffers()).fold(0, |sum, (a, b)| sum + a + b);
+        let buffers = host.clients().all().iter().map(|client| client.buffers().total_bytes).sum::<u64>();
         Self {
             rss_bytes,
             rss_bytes_peak: node.rss_bytes_peak.unwrap_or(rss_bytes).max(rss_bytes),

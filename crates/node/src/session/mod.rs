@@ -8,8 +8,8 @@
 //!     Admission::Answered(effect) => the reply (or nothing, if silenced) is written; carry out `effect`.
 //!     Admission::Execute(spec) => a command over data: route it, run it, write its reply.
 //!     Admission::ExecuteAt { spec, slot, handler } => as Execute, but on the shard of `slot`, with `handler`.
-//!     Admission::Watch(keys) => look up each key's version (0 = not there), `session.watching(key, version)`
-//!         for each, reply +OK. Hold the connection's later requests until then.
+//!     Admission::Watch { keys, .. } => look up each key's version, `session.watching(keys, versions)`, reply +OK.
+//!         Hold the connection's later requests until then.
 //!     Admission::Transaction(t) => propose `t.watches()` and `t.data()` as one entry on the shard of `t.slot()`;
 //!         then `t.answer(session, host, outcome, elapsed_ns, &mut reply)`, which writes the array (or null, or the
 //!         error) and runs the queued session commands in their places.
@@ -54,7 +54,7 @@ mod watches;
 
 pub use crate::guarantees::{Acks, Consistency, Durability, consistency_of};
 pub use admission::{Admission, Resolved, admit};
-pub use clients::{About, ClientEntry, Clients};
+pub use clients::{About, Buffers, ClientEntry, Clients};
 pub use cluster_facts::{ClusterFacts, ClusterLink, ClusterNode, ClusterReplica, ClusterShard, Route, SlotRange};
 pub use commands::info;
 pub use door::{is_protected, turned_away};

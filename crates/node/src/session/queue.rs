@@ -13,8 +13,18 @@ const HEAD_BYTES_MAX: usize = 32;
 pub(super) struct Queued {
     pub(super) spec: &'static CommandSpec,
     pub(super) command: EncodedCommand,
-    /// Whether the session answers it itself, rather than the shard.
-    pub(super) by_session: bool,
+    pub(super) by: By,
+}
+
+/// Who answers a command of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// The shard of its keys, at the place of the command.
+    Shard,
+    /// The session, when the shard has answered.
+    Session,
+    /// The shell, over the whole store, when the shard has answered.
+    Shell,
 }
 
 /// The commands between MULTI and EXEC.
@@ -45,6 +55,11 @@ impl Queue {
         self.spoiled
     }
 
+    /// What the commands take in an entry.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn has_writes(&self) -> bool {
         self.commands.iter().any(|queued| queued.spec.is_write())
     }
@@ -53,7 +68,7 @@ impl Queue {
     pub(super) fn push(
         &mut self,
         spec: &'static CommandSpec,
-        by_session: bool,
+        by: By,
         keys: RequestKeys,
         args: &[&[u8]],
         watched_bytes: usize,
@@ -71,7 +86,7 @@ impl Queue {
             self.crosses_slots |= *self.slot.get_or_insert(slot) != slot;
         }
         self.keys.extend(keys.hashes);
-        self.commands.push(Queued { spec, command, by_session });
+        self.commands.push(Queued { spec, command, by });
         Ok(())
     }
 

@@ -1,11 +1,11 @@
 //! The state of one connection.
 
-use super::clients::{ClientEntry, state};
+use super::clients::{Buffers, ClientEntry, state};
 use super::host::Host;
 use super::queue::Queue;
-use super::wait::Written;
+use super::wait::{WaitFor, Written};
 use super::watches::Watches;
-use crate::AbsentWatch;
+use crate::WatchedVersion;
 use crate::guarantees::{ChosenDurability, Consistency, Durability, consistency_of, durability_of};
 use resp::table::{CommandId, CommandSpec};
 use resp::{Proto, Reply};
@@ -140,9 +140,16 @@ impl Session {
         self.entry.active(now_ms);
     }
 
-    /// Tells CLIENT LIST how many bytes wait to be parsed and to be sent.
-    pub fn buffers(&mut self, query_bytes: usize, output_bytes: usize) {
-        self.entry.set_buffers(query_bytes, output_bytes);
+    /// Tells CLIENT LIST how many bytes wait to be parsed and to be sent, and how many the connection takes beside its
+    /// session.
+    pub fn buffers(&mut self, query_bytes: usize, output_bytes: usize, taken_bytes: usize) {
+        let queued_bytes = self.multi.as_ref().map_or(0, Queue::bytes);
+        self.entry.set_buffers(Buffers {
+            query_bytes: query_bytes as u64,
+            output_bytes: output_bytes as u64,
+            queued_bytes: queued_bytes as u64,
+            total_bytes: (taken_bytes + queued_bytes + self.watches.entry_bytes()) as u64,
+        });
     }
 
     /// Whether it has been idle for longer than the `timeout` setting allows.
@@ -152,14 +159,14 @@ impl Session {
         timeout_ms > 0 && now_ms.saturating_sub(self.entry.last_active_ms()) > timeout_ms
     }
 
-    /// The version that a key, handed out by `Admission::Watch`, has now; 0 if it is not there.
-    pub fn watching(&mut self, key: &[u8], version: u64) {
-        self.watches.add(key, version);
-    }
-
-    /// A key handed out by `Admission::Watch` is absent, and has been watched since before that was found.
-    pub fn watching_absent(&mut self, key: &[u8], watch: AbsentWatch) {
-        self.watches.add_absent(key, watch);
+    /// The connection watches keys, handed out by `Admission::Watch`, that have these versions.
+    pub fn watching(&mut self, keys: &[Vec<u8>], versions: Vec<WatchedVersion>) {
+        for (key, version) in keys.iter().zip(versions) {
+            match version {
+                WatchedVersion::Present(version) => self.watches.add(key, version),
+                WatchedVersion::Absent(watch) => self.watches.add_absent(key, watch),
+            }
+        }
     }
 
     /// A write of this connection has been answered; its entry is `index` of `shard`, or an earlier one.
@@ -174,6 +181,11 @@ impl Session {
         if let Some(queue) = &mut self.multi {
             queue.spoil();
         }
+    }
+
+    /// What a WAIT or WAITAOF waits for. The error is the text of the reply.
+    pub fn wait_for(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> Result<WaitFor, &'static str> {
+        WaitFor::parse(spec, args, self.written.clone())
     }
 
     pub(super) fn unwatch(&mut self) {

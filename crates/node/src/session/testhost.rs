@@ -18,6 +18,7 @@
 //! ```
 
 use super::*;
+use crate::WatchedVersion;
 use crate::command::Error;
 use crate::config::Config;
 use crate::stats::Stats;
@@ -314,16 +315,17 @@ impl Player {
             Admission::ExecuteAt { slot, .. } => writeln!(said, "execute at {slot}"),
             Admission::WaitFor(wait) => writeln!(said, "{}", describe_wait(&wait)),
             Admission::Hold { until_ms } => writeln!(said, "hold until {until_ms}"),
-            Admission::Watch(keys) => {
-                for key in keys {
-                    session.watching(&key, versions.get(&key).copied().unwrap_or(0));
-                }
+            Admission::Watch { keys, .. } => {
+                let version = |key: &Vec<u8>| WatchedVersion::Present(versions.get(key).copied().unwrap_or(0));
+                session.watching(&keys, keys.iter().map(version).collect());
                 reply.ok();
                 Ok(())
             }
             Admission::Transaction(transaction) => {
                 let _ = writeln!(said, "{}", describe(&transaction));
-                match transaction.answer(session, host, &std::mem::take(outcome), 2_000, &mut reply) {
+                let of_shell: Vec<Vec<u8>> = transaction.for_shell().map(|_| b"+of the store\r\n".to_vec()).collect();
+                let outcome = std::mem::take(outcome);
+                match transaction.answer(session, host, (&outcome, &of_shell), 2_000, &mut reply) {
                     Effect::None => Ok(()),
                     effect => writeln!(said, "{effect:?}"),
                 }
@@ -376,7 +378,8 @@ fn describe_wait(wait: &WaitFor) -> String {
 }
 
 fn describe(transaction: &Transaction) -> String {
-    let mut text = format!("transaction at {}", transaction.slot().expect("the shell sees no others"));
+    let slot = transaction.slot().map_or_else(|| "nowhere".to_owned(), |slot| slot.to_string());
+    let mut text = format!("transaction at {slot}");
     for (key, version) in transaction.watches() {
         let _ = write!(text, ", {} at version {version}", key.escape_ascii());
     }

@@ -1,7 +1,7 @@
 //! A transaction: what EXEC hands to the shell, and how it is answered.
 
 use super::commands::{self, Ask};
-use super::queue::{Queue, Queued, QueuedParts};
+use super::queue::{By, Queue, Queued, QueuedParts};
 use super::watches::Watches;
 use super::{Effect, Host, Session};
 use crate::KeyHash;
@@ -53,7 +53,16 @@ impl Transaction {
 
     /// The commands for the shard, in order; what the session answers itself is not among them.
     pub fn data(&self) -> impl Iterator<Item = &EncodedCommand> {
-        self.commands.iter().filter(|queued| !queued.by_session).map(|queued| &queued.command)
+        self.of(By::Shard).map(|queued| &queued.command)
+    }
+
+    fn of(&self, by: By) -> impl Iterator<Item = &Queued> {
+        self.commands.iter().filter(move |queued| queued.by == by)
+    }
+
+    /// The commands for the shell, in order: over the whole store, and WAIT.
+    pub fn for_shell(&self) -> impl Iterator<Item = (&'static CommandSpec, &EncodedCommand)> {
+        self.of(By::Shell).map(|queued| (queued.spec, &queued.command))
     }
 
     /// Whether any of them may write.
@@ -62,13 +71,26 @@ impl Transaction {
         self.commands.iter().any(|queued| queued.spec.is_write())
     }
 
+    /// Whether the shard answers all of its commands.
+    #[must_use]
+    pub fn is_of_shard(&self) -> bool {
+        self.commands.iter().all(|queued| queued.by == By::Shard)
+    }
+
+    /// Counts the commands of a transaction whose answer is the shard's.
+    pub fn count(&self, session: &Session, host: &dyn Host) {
+        let stats = host.stats().worker(session.entry.worker);
+        self.commands.iter().for_each(|queued| stats.finished(queued.spec.id, 0, b"*"));
+    }
+
     /// Writes the answer to EXEC. `outcome` is the shard's, encoded for this session's protocol: an array of the
-    /// answers to `data()`; or null, if a watched key was written; or an error. `elapsed_ns` is what it took.
+    /// answers to `data()`; or null, if a watched key was written; or an error. `of_shell` are the answers to `for_shell()`
+    /// if there is an array. `elapsed_ns` is what it took.
     pub fn answer(
         self,
         session: &mut Session,
         host: &dyn Host,
-        outcome: &[u8],
+        (outcome, of_shell): (&[u8], &[Vec<u8>]),
         elapsed_ns: u64,
         reply: &mut Reply,
     ) -> Effect {
@@ -82,12 +104,18 @@ impl Transaction {
             reply.raw(outcome);
             return Effect::None;
         };
-        let of_data = self.commands.iter().filter(|queued| !queued.by_session).count() as u64;
-        let share_ns = elapsed_ns / of_data.max(1);
+        let share_ns = elapsed_ns / (self.of(By::Shard).count() as u64).max(1);
+        let mut of_shell = of_shell.iter();
         let mut effect = Effect::None;
         reply.array(self.commands.len());
         for queued in &self.commands {
-            if queued.by_session {
+            if queued.by == By::Shell {
+                let answer = of_shell.next().map_or(&b"-ERR not answered\r\n"[..], Vec::as_slice);
+                stats.finished(queued.spec.id, 0, answer);
+                reply.raw(answer);
+                continue;
+            }
+            if queued.by == By::Session {
                 let args = queued.command.args();
                 let ask = &mut Ask { session, host, spec: queued.spec, args: &args, reply };
                 let asked = commands::run(ask);

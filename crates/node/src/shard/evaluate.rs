@@ -4,13 +4,16 @@
 //! Only a replica whose own storage fails stops. What an item answers counts against the bound that `reply` has been
 //! given, whether or not a client waits, so that all replicas refuse the same items.
 
-use crate::command::{Call, Error, Handler, Outcome, ReadCall, ReadHandler, WriteHandler, entry_handler, handler};
-use crate::format::entry::{Args, Item, decode};
+use crate::command::{
+    Call, Error, Handler, Outcome, Progress, ReadCall, ReadHandler, ReplySteps, Rest, StepHandler, WriteHandler,
+    entry_handler, handler, run_to_end,
+};
+use crate::format::entry::{Args, EncodedCommand, Item, decode};
 use crate::space::apply::EntrySpace;
 use crate::{Evaluation, Fault, ReadSpace, WriteSpace, request};
 use resp::Reply;
 use resp::table::{self, CommandId, CommandSpec};
-use vocab::limits::{ENTRY_REPLIES_BYTES_MAX, ITEM_REPLY_BYTES_MAX};
+use vocab::limits::{ENTRY_REPLIES_BYTES_MAX, ITEM_REPLY_BYTES_MAX, STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX};
 
 const NOT_OF_ENTRY: &str = "ERR this command cannot be part of an entry";
 const ONLY_IN_ENTRY: &str = "ERR this command writes, and cannot be run as a read";
@@ -58,6 +61,7 @@ struct Found {
 #[derive(Clone, Copy)]
 enum Runs {
     Read(fn(&mut ReadCall<'_>) -> Outcome),
+    Steps(StepHandler),
     Write(WriteHandler),
 }
 
@@ -80,6 +84,7 @@ fn find(args: &[&[u8]], row: Option<CommandId>) -> Result<Found, Error> {
     };
     let runs = match handler(spec) {
         Some(Handler::Read(ReadHandler::Keys(run))) => Runs::Read(run),
+        Some(Handler::Read(ReadHandler::Steps(begin))) => Runs::Steps(begin),
         Some(Handler::Write(run)) => Runs::Write(run),
         Some(Handler::Read(ReadHandler::Shard(_)) | Handler::Store(_)) | None => return Err(NOT_OF_ENTRY.into()),
     };
@@ -92,6 +97,7 @@ fn run(runs: Runs, args: &[&[u8]], space: &mut dyn WriteSpace, reply: &mut Reply
     let mark = reply.buf.len();
     let done = match runs {
         Runs::Read(run) => run(&mut Call { args, space, reply }),
+        Runs::Steps(begin) => run_to_end(begin, &mut Call { args, space, reply }),
         Runs::Write(run) => run(&mut Call { args, space, reply }),
     };
     conclude(done, mark, reply)
@@ -102,6 +108,7 @@ fn run_read(runs: Runs, args: &[&[u8]], space: &mut dyn ReadSpace, reply: &mut R
     let mark = reply.buf.len();
     let done = match runs {
         Runs::Read(run) => run(&mut Call { args, space, reply }),
+        Runs::Steps(begin) => run_to_end(begin, &mut Call { args, space, reply }),
         Runs::Write(_) => Err(ONLY_IN_ENTRY.into()),
     };
     conclude(done, mark, reply)
@@ -182,15 +189,96 @@ pub(crate) fn transaction(
     done
 }
 
+/// The only item of the entry that is the second argument.
+fn transaction_of<'a>(args: &[&'a [u8]]) -> Result<(Vec<(&'a [u8], u64)>, Vec<Args<'a>>), Error> {
+    match args.get(1).and_then(|data| decode(data).ok()?.1.next()?.ok()) {
+        Some(Item::Transaction { watches, commands }) => Ok((watches, commands)),
+        _ => Err("ERR not a transaction".into()),
+    }
+}
+
+/// Begins a transaction that writes nothing as a read: the second argument is an entry that holds it alone.
+pub fn read_transaction_in_steps(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
+    let (watches, commands) = transaction_of(call.args)?;
+    if has_changed(call.space, &watches)? {
+        call.reply.null_array();
+        return Ok(None);
+    }
+    call.reply.array(commands.len());
+    let left: Vec<EncodedCommand> = commands.iter().map(|args| EncodedCommand::new(args)).collect();
+    Ok((!left.is_empty()).then(|| Box::new(CommandsLeft { left: left.into_iter(), rest: None }) as _))
+}
+
+/// These commands of a transaction are still to be answered.
+struct CommandsLeft {
+    left: std::vec::IntoIter<EncodedCommand>,
+    /// Of the command that is being answered.
+    rest: Rest,
+}
+
+impl CommandsLeft {
+    /// Begins to answer the next command: all of it, unless that is long.
+    fn begin(&mut self, args: &[&[u8]], space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<(), Fault> {
+        let found = match find(args, None) {
+            Ok(found) => found,
+            Err(error) => return refuse(&error, reply),
+        };
+        let Runs::Steps(steps) = found.runs else {
+            return run_read(found.runs, args, space, reply).map(drop);
+        };
+        let mark = reply.buf.len();
+        match steps(&mut Call { args, space, reply }) {
+            Ok(rest) => self.rest = rest,
+            Err(Error::Fault(fault)) => return Err(fault),
+            Err(error) => {
+                reply.buf.truncate(mark);
+                refuse(&error, reply)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ReplySteps for CommandsLeft {
+    fn step(&mut self, space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<Progress, Error> {
+        let until = reply.buf.len() + STREAM_STEP_BYTES_SOFT;
+        for _ in 0..STREAM_STEP_ITEMS_MAX {
+            if let Some(rest) = &mut self.rest {
+                if rest.step(space, reply)? == Progress::Done {
+                    self.rest = None;
+                }
+            } else if let Some(command) = self.left.next() {
+                self.begin(&command.args(), space, reply)?;
+            }
+            if self.rest.is_none() && self.left.as_slice().is_empty() {
+                return Ok(Progress::Done);
+            }
+            if reply.buf.len() >= until {
+                break;
+            }
+        }
+        Ok(Progress::More)
+    }
+}
+
 /// Runs a transaction that writes nothing as a read: the second argument is an entry that holds it alone.
 pub fn read_transaction(call: &mut ReadCall<'_>) -> Outcome {
-    let item = call.args.get(1).and_then(|data| decode(data).ok()?.1.next()?.ok());
-    let Some(Item::Transaction { watches, commands }) = item else { return Err("ERR not a transaction".into()) };
+    let (watches, commands) = transaction_of(call.args)?;
     call.reply.limit(ITEM_REPLY_BYTES_MAX);
     all(call.space, &watches, &commands, &[], call.reply, |runs, args, space, reply| {
         run_read(runs, args, space, reply)
     })?;
     if call.reply.exceeded() { Err(TRANSACTION_TOO_LONG.into()) } else { Ok(()) }
+}
+
+/// Whether a watched key has another version.
+fn has_changed<S: ReadSpace + ?Sized>(space: &mut S, watches: &[(&[u8], u64)]) -> Result<bool, Fault> {
+    for (key, version) in watches {
+        if space.get(key)?.map_or(0, |record| record.view().version) != *version {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Compares the watched versions and runs the commands of a transaction with `run`, until the reply passes its bound.
@@ -202,12 +290,9 @@ fn all<S: ReadSpace + ?Sized>(
     reply: &mut Reply,
     run: impl Fn(Runs, &[&[u8]], &mut S, &mut Reply) -> Result<Ran, Fault>,
 ) -> Result<(), Fault> {
-    for (key, version) in watches {
-        let now = space.get(key)?.map_or(0, |record| record.view().version);
-        if now != *version {
-            reply.null_array();
-            return Ok(());
-        }
+    if has_changed(space, watches)? {
+        reply.null_array();
+        return Ok(());
     }
     reply.array(commands.len());
     for (i, args) in commands.iter().enumerate() {

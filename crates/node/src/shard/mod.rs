@@ -25,8 +25,8 @@ mod warm;
 
 pub(crate) use apply::clear;
 pub use effects::{ArrivedSnapshot, Effects, SnapshotTask, SplitTask};
-pub use evaluate::read_transaction;
 pub(crate) use evaluate::{ReplyBounds, command, transaction};
+pub use evaluate::{read_transaction, read_transaction_in_steps};
 pub use events::{StoreEvent, events_after, newest_event, newest_events};
 pub(crate) use fetch::Fetch;
 pub use lease::LEASE_US;

@@ -49,6 +49,18 @@ pub trait ReadSpace {
         Err(Fault::WouldBlock)
     }
 
+    /// As `elements`, but it ends after about `bytes_soft` bytes, too: fewer than `limit` do not mean that there are no
+    /// more.
+    fn elements_within(
+        &mut self,
+        rows: &Rows,
+        after: Option<&[u8]>,
+        limit: usize,
+        _bytes_soft: usize,
+    ) -> Result<Vec<(Slice, Slice)>, Fault> {
+        self.elements(rows, after, limit)
+    }
+
     /// What OBJECT ENCODING calls small: told, not stored, so it may differ between replicas.
     fn small_hash(&self) -> SmallHash {
         SmallHash::default()
@@ -152,8 +164,17 @@ pub trait Shards {
     /// First and last slot of shard `i`, both inclusive.
     fn slots(&self, i: usize) -> (u16, u16);
 
+    /// The shard that owns a slot, and the last of the slots that follow on it and that the same shard owns.
+    fn run_from(&self, slot: u16) -> Option<(usize, u16)> {
+        let owns = |i: &usize| (self.slots(*i).0..=self.slots(*i).1).contains(&slot);
+        (0..self.count()).find(owns).map(|i| (i, self.slots(i).1))
+    }
+
     /// Whether this node leads shard `i`: what clients that ask every node and add up must be told of it here alone.
     fn leads(&self, i: usize) -> bool;
+
+    /// Whether shard `i` is read on this node: from one snapshot, however often.
+    fn is_here(&self, i: usize) -> bool;
 
     /// A view of shard `i`, wherever it is.
     fn space(&mut self, i: usize) -> &mut dyn ShardSpace;

@@ -5,6 +5,7 @@ use crate::format::keys;
 use crate::stats::Lookups;
 use crate::view::{ABSENT, ShardView};
 use crate::{Fault, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace};
+use std::ops::Deref;
 use storage::{BlockRead, Cursor, FillMode, HeldBlock, Look, Slice, Snapshot, Span};
 use vocab::{Prng, Slot};
 
@@ -81,10 +82,27 @@ impl ShardSpace for CachedSpace<'_> {
     }
 }
 
+/// The snapshot that a space reads.
+enum Source<'a> {
+    Own(Box<dyn Snapshot>),
+    Lent(&'a (dyn Snapshot + 'static)),
+}
+
+impl Deref for Source<'_> {
+    type Target = dyn Snapshot + 'static;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Own(snapshot) => &**snapshot,
+            Self::Lent(snapshot) => *snapshot,
+        }
+    }
+}
+
 /// The shard as of one index. May wait for the disk, unless it was made `without_waiting`.
 pub struct SnapshotSpace<'a> {
     view: &'a ShardView,
-    snapshot: Box<dyn Snapshot + 'a>,
+    snapshot: Source<'a>,
     now_ms: u64,
     prng: Prng,
     tree_key: Vec<u8>,
@@ -93,12 +111,18 @@ pub struct SnapshotSpace<'a> {
     held: Option<&'a mut Held>,
     /// Whether rows that it reads from the tree go into the row cache.
     fill: FillMode,
-    /// How many rows it may still read beside those that are asked for by name.
+    /// Rows that it may still read.
     rows_left: usize,
+    /// Bytes of rows after which it reads no more.
+    bytes_left: usize,
+    /// Whether keys expire by `now_ms` alone.
+    at_one_time: bool,
 }
 
-/// The most rows that an event loop reads for one command, beside those that are asked for by name.
+/// The most rows that an event loop reads for one command.
 const FEW_ROWS: usize = 256;
+/// After how many bytes of rows it reads no more.
+const FEW_ROWS_BYTES: usize = 1 << 20;
 /// How many keys whose time has come one draw may hit before it gives up.
 const SAMPLES_MAX: usize = 64;
 
@@ -114,7 +138,7 @@ impl<'a> SnapshotSpace<'a> {
     /// The shard as of the applied index now.
     #[must_use]
     pub fn new(view: &'a ShardView, now_ms: u64, seed: u64) -> Self {
-        Self::of(view, view.snapshot(), now_ms, seed)
+        Self::with_source(view, Source::Own(view.snapshot()), now_ms, seed)
     }
 
     /// The shard as of the applied index now, from memory and `held` alone: what is in neither is `Fault::WouldBlock`.
@@ -125,10 +149,26 @@ impl<'a> SnapshotSpace<'a> {
 
     /// The shard as of a snapshot.
     #[must_use]
-    pub fn of(view: &'a ShardView, snapshot: Box<dyn Snapshot + 'a>, now_ms: u64, seed: u64) -> Self {
+    pub fn of(view: &'a ShardView, snapshot: &'a (dyn Snapshot + 'static), now_ms: u64, seed: u64) -> Self {
+        Self::with_source(view, Source::Lent(snapshot), now_ms, seed)
+    }
+
+    fn with_source(view: &'a ShardView, snapshot: Source<'a>, now_ms: u64, seed: u64) -> Self {
         let prng = Prng::new(seed ^ snapshot.index());
         let (lookups, fill) = (Lookups::default(), FillMode::Again);
-        Self { view, snapshot, now_ms, prng, tree_key: Vec::new(), lookups, held: None, fill, rows_left: usize::MAX }
+        Self {
+            view,
+            snapshot,
+            now_ms,
+            prng,
+            tree_key: Vec::new(),
+            lookups,
+            held: None,
+            fill,
+            rows_left: usize::MAX,
+            bytes_left: usize::MAX,
+            at_one_time: false,
+        }
     }
 
     /// The same space, which puts every row that it reads into the row cache: for prefetching.
@@ -141,7 +181,35 @@ impl<'a> SnapshotSpace<'a> {
     /// thread of the pool.
     #[must_use]
     pub fn of_few_rows(self) -> Self {
-        Self { rows_left: FEW_ROWS, ..self }
+        Self { rows_left: FEW_ROWS, bytes_left: FEW_ROWS_BYTES, ..self }
+    }
+
+    /// The same view, in which what has expired depends on the view's time alone: the same rows are live however often they
+    /// are read. That time is to come from `ShardView::read_time`.
+    #[must_use]
+    pub fn at_one_time(self) -> Self {
+        Self { at_one_time: true, ..self }
+    }
+
+    /// The snapshot that it made for itself; `None` if it was lent one.
+    #[must_use]
+    pub fn into_snapshot(self) -> Option<Box<dyn Snapshot>> {
+        match self.snapshot {
+            Source::Own(snapshot) => Some(snapshot),
+            Source::Lent(_) => None,
+        }
+    }
+
+    fn live(&self, record: Record) -> Option<Record> {
+        if !self.at_one_time {
+            return self.view.live(Some(record), self.now_ms);
+        }
+        let expires_at_ms = record.view().expire_at_ms;
+        let is_live = expires_at_ms.is_none_or(|at_ms| at_ms > self.now_ms);
+        if !is_live {
+            self.view.found_expired(self.now_ms);
+        }
+        is_live.then_some(record)
     }
 
     /// Elements of a large collection after `after`: up to `elements_max`, and no more once they have `bytes_soft` bytes.
@@ -174,17 +242,23 @@ impl<'a> SnapshotSpace<'a> {
     /// Refuses to read rows that are not asked for by name, where that would wait or be too many.
     fn may_read_rows(&self) -> Result<(), Fault> {
         self.may_wait()?;
-        if self.rows_left == 0 { Err(Fault::WouldBlock) } else { Ok(()) }
+        self.has_left()
     }
 
-    /// Counts rows that were not asked for by name.
-    fn took_rows(&mut self, rows: usize) {
+    fn has_left(&self) -> Result<(), Fault> {
+        if self.rows_left == 0 || self.bytes_left == 0 { Err(Fault::WouldBlock) } else { Ok(()) }
+    }
+
+    /// Counts rows that were read.
+    fn took(&mut self, rows: usize, bytes: usize) {
         if self.rows_left != usize::MAX {
             self.rows_left = self.rows_left.saturating_sub(rows);
+            self.bytes_left = self.bytes_left.saturating_sub(bytes);
         }
     }
 
     fn found(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
+        self.has_left()?;
         let shard = self.view.id().0;
         let stamp = match self.view.cache().get(shard, key) {
             // The cache does not say since when the key is absent: this snapshot may still have it.
@@ -192,7 +266,8 @@ impl<'a> SnapshotSpace<'a> {
             Ok(bytes) => {
                 let record = self.view.decode(bytes)?;
                 if record.view().version <= self.snapshot.index() {
-                    return Ok(self.view.live(Some(record), self.now_ms));
+                    self.took(1, record.bytes().len());
+                    return Ok(self.live(record));
                 }
                 None
             }
@@ -206,8 +281,9 @@ impl<'a> SnapshotSpace<'a> {
         if newest && let Some(stamp) = stamp {
             self.view.cache().fill(shard, key, found.as_deref().unwrap_or(ABSENT), stamp, self.fill);
         }
+        self.took(1, found.as_ref().map_or(0, |bytes| bytes.len()));
         let Some(bytes) = found else { return Ok(None) };
-        Ok(self.view.live(Some(self.view.decode(bytes)?), self.now_ms))
+        Ok(self.live(self.view.decode(bytes)?))
     }
 
     /// Refuses to read rows whose blocks are not known, where the disk may not be waited for.
@@ -219,7 +295,7 @@ impl<'a> SnapshotSpace<'a> {
     #[must_use]
     pub fn live_records(&self, start: &[u8], end: &[u8], reverse: bool) -> Box<dyn Records + '_> {
         let cursor = self.snapshot.cursor(record_span(start, end), reverse);
-        Box::new(LiveRecords { view: self.view, cursor, now_ms: self.now_ms })
+        Box::new(LiveRecords { space: self, cursor })
     }
 }
 
@@ -237,9 +313,8 @@ fn value_of(snapshot: &dyn Snapshot, held: Option<&mut Held>, tree_key: &[u8]) -
 }
 
 struct LiveRecords<'a> {
-    view: &'a ShardView,
+    space: &'a SnapshotSpace<'a>,
     cursor: Box<dyn Cursor + 'a>,
-    now_ms: u64,
 }
 
 impl Records for LiveRecords<'_> {
@@ -248,12 +323,12 @@ impl Records for LiveRecords<'_> {
     }
 
     fn record(&mut self) -> Result<Option<Record>, Fault> {
-        Ok(self.view.live(Some(self.view.decode(self.cursor.value()?)?), self.now_ms))
+        Ok(self.space.live(self.space.view.decode(self.cursor.value()?)?))
     }
 
     fn head(&mut self) -> Result<Option<Record>, Fault> {
         match Record::decode_head(self.cursor.value_head()?) {
-            Ok(head) => Ok(self.view.live(Some(head), self.now_ms)),
+            Ok(head) => Ok(self.space.live(head)),
             // The whole record says what is wrong, or that nothing is.
             Err(_) => self.record(),
         }
@@ -280,7 +355,10 @@ impl ReadSpace for SnapshotSpace<'_> {
     }
 
     fn element_get(&mut self, rows: &Rows, element: &[u8]) -> Result<Option<Slice>, Fault> {
-        value_of(&*self.snapshot, self.held.as_deref_mut(), &keys::element(&rows.prefix, element))
+        self.has_left()?;
+        let value = value_of(&*self.snapshot, self.held.as_deref_mut(), &keys::element(&rows.prefix, element))?;
+        self.took(1, value.as_ref().map_or(0, |value| value.len()));
+        Ok(value)
     }
 
     fn elements(&mut self, rows: &Rows, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Slice, Slice)>, Fault> {
@@ -289,7 +367,20 @@ impl ReadSpace for SnapshotSpace<'_> {
         let found = self.snapshot.iter(element_span(rows, after), false).take(limit);
         let found = found.map(|row| row.map(|(k, v)| (Slice::from(&k[prefix..]), v)).map_err(Fault::from));
         let found: Vec<(Slice, Slice)> = found.collect::<Result<_, _>>()?;
-        self.took_rows(found.len());
+        self.took(found.len(), found.iter().map(|(name, value)| name.len() + value.len()).sum());
+        Ok(found)
+    }
+
+    fn elements_within(
+        &mut self,
+        rows: &Rows,
+        after: Option<&[u8]>,
+        limit: usize,
+        bytes_soft: usize,
+    ) -> Result<Vec<(Slice, Slice)>, Fault> {
+        self.may_read_rows()?;
+        let found = self.slice(rows, after, limit.min(self.rows_left), bytes_soft.min(self.bytes_left))?;
+        self.took(found.len(), found.iter().map(|(name, value)| name.len() + value.len()).sum());
         Ok(found)
     }
 

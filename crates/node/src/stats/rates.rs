@@ -16,6 +16,8 @@ pub struct Totals {
     pub connections: u64,
     /// Connections that were refused.
     pub rejected_connections: u64,
+    /// Connections that `client-output-buffer-limit` has closed.
+    pub output_limit_disconnections: u64,
     /// Bytes from clients.
     pub input_bytes: u64,
     /// Bytes to clients.
@@ -38,6 +40,9 @@ impl Totals {
             commands: self.commands.wrapping_sub(earlier.commands),
             connections: self.connections.wrapping_sub(earlier.connections),
             rejected_connections: self.rejected_connections.wrapping_sub(earlier.rejected_connections),
+            output_limit_disconnections: self
+                .output_limit_disconnections
+                .wrapping_sub(earlier.output_limit_disconnections),
             input_bytes: self.input_bytes.wrapping_sub(earlier.input_bytes),
             output_bytes: self.output_bytes.wrapping_sub(earlier.output_bytes),
             reads: self.reads.wrapping_sub(earlier.reads),

@@ -77,6 +77,7 @@ impl Stats {
             sum.commands += worker.processed.get();
             sum.connections += worker.connections.get();
             sum.rejected_connections += worker.rejected_connections.get();
+            sum.output_limit_disconnections += worker.output_limit_disconnections.get();
             sum.input_bytes += worker.input_bytes.get();
             sum.output_bytes += worker.output_bytes.get();
             sum.reads += worker.reads.get();

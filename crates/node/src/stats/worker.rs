@@ -128,6 +128,7 @@ pub struct WorkerStats {
     pub(super) processed: Counter,
     pub(super) connections: Counter,
     pub(super) rejected_connections: Counter,
+    pub(super) output_limit_disconnections: Counter,
     pub(super) input_bytes: Counter,
     pub(super) output_bytes: Counter,
     pub(super) reads: Counter,
@@ -145,6 +146,7 @@ impl Default for WorkerStats {
             processed: counter(),
             connections: counter(),
             rejected_connections: counter(),
+            output_limit_disconnections: counter(),
             input_bytes: counter(),
             output_bytes: counter(),
             reads: counter(),
@@ -206,6 +208,11 @@ impl WorkerStats {
     /// Counts a connection that was refused.
     pub fn refused(&self) {
         self.rejected_connections.add(1);
+    }
+
+    /// Counts a connection that `client-output-buffer-limit` has closed.
+    pub fn output_limit_passed(&self) {
+        self.output_limit_disconnections.add(1);
     }
 
     /// Counts bytes that came from clients in one read.

@@ -131,6 +131,8 @@ pub mod key_flag {
     pub const INCOMPLETE: u32 = 1 << 8;
     /// Depends on the arguments.
     pub const VARIABLE: u32 = 1 << 9;
+    /// It is no key, but is sent where a key of its slot is.
+    pub const NOT_KEY: u32 = 1 << 10;
 
     /// All of them, with the names that COMMAND INFO gives them, in its order.
     pub(crate) const NAMES: &[(u32, &str)] = &[
@@ -144,6 +146,7 @@ pub mod key_flag {
         (DELETE, "delete"),
         (INCOMPLETE, "incomplete"),
         (VARIABLE, "variable_flags"),
+        (NOT_KEY, "not_key"),
     ];
 }
 

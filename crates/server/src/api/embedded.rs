@@ -75,7 +75,7 @@ impl Caller {
                 self.read(shard, slot, handler, args, arrived_us, reply);
                 false
             }
-            Ok(Routed::Store { handler }) => {
+            Ok(Routed::Store { handler, .. }) => {
                 self.seed = self.seed.wrapping_add(0x9E37_79B9);
                 let asked = Asked { args, seed: self.seed, arrived_us, consistency: Consistency::Absolute };
                 run_on_store(self.store(), handler, &asked, reply);

@@ -19,6 +19,6 @@ pub(crate) use conclude::conclude_on;
 pub use embedded::Caller;
 pub(crate) use peer_command::run_peer_command;
 pub(crate) use route::{KeyTarget, Routed, route};
-pub(crate) use scatter_gather::{Asked, DIVIDED, SLOTS, ranges_text, run_on_store};
+pub(crate) use scatter_gather::{Asked, DIVIDED, SLOTS, begin_on_store, ranges_text, run_on_store};
 pub(crate) use session_host::{close_session, open_session};
 pub(crate) use writer::ShardWriter;

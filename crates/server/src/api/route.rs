@@ -30,6 +30,8 @@ pub(crate) enum Routed {
     Store {
         /// What runs it.
         handler: StoreHandler,
+        /// The slot whose leader is to run it, if it matters.
+        slot: Option<Slot>,
     },
     /// By a thread of the pool, over what that finds out itself.
     Pool {
@@ -52,7 +54,7 @@ pub(crate) fn route(store: &NodeShared, spec: &CommandSpec, args: &[&[u8]]) -> R
     match handler(spec).ok_or_else(|| format!("ERR {} is not a command over data", spec.name))? {
         Handler::Read(handler) => Ok(Routed::Read(target(store, spec, args)?, handler)),
         Handler::Write(_) => Ok(Routed::Write(target(store, spec, args)?)),
-        Handler::Store(handler) => Ok(Routed::Store { handler }),
+        Handler::Store(handler) => Ok(Routed::Store { handler, slot: handler.slot(args) }),
     }
 }
 

@@ -5,11 +5,12 @@ use crate::os::steady_us;
 use crate::peers::{LEADER_WITHIN, call_each_leader, call_leader};
 use crate::shared::{NodeShared, RoutingSnapshot};
 use arc_swap::Guard;
-use node::command::{StoreCall, StoreHandler};
-use node::read::{Again, Attempt, Begin, Finish, ReadRequest, Refusal};
+use node::command::{Error, ShardRest, ShardSteps, StoreCall, StoreHandler};
+use node::read::{Again, Attempt, Begin, Finish, ReadRequest, Refusal, ReplyStream};
 use node::session::Consistency;
 use node::{
-    RecordRange, Records, Remote, RemoteAnswer, RemoteSpace, ShardSpace, Shards, SnapshotSpace, remote_records,
+    ReadSpace, RecordRange, Records, Remote, RemoteAnswer, RemoteSpace, ShardSpace, Shards, SnapshotSpace,
+    remote_records,
 };
 use resp::Reply;
 use std::sync::Arc;
@@ -89,9 +90,24 @@ impl<'a> StoreShards<'a> {
         let (elsewhere, now_ms, seed) = (self.elsewhere(), self.now_ms, self.seed ^ i as u64);
         let part = &self.parts[i];
         self.seen[i].get_or_insert_with(|| match &part.attempt {
-            Some(attempt) => Seen::Here(SnapshotSpace::new(attempt.handle(), now_ms, seed)),
+            Some(attempt) => {
+                let view = attempt.handle();
+                Seen::Here(SnapshotSpace::new(view, view.read_time(now_ms), seed).at_one_time())
+            }
             None => Seen::There(Box::new(RemoteSpace::new(elsewhere, part.id, now_ms, seed))),
         })
+    }
+
+    /// The rest of a reply is made from the snapshot that it was begun with.
+    fn move_into(&mut self, stream: &mut ReplyStream, i: usize, steps: Box<dyn ShardSteps>) {
+        let (attempt, seen) = (self.parts[i].attempt.as_ref(), self.seen[i].take());
+        let (Some(attempt), Some(Seen::Here(space))) = (attempt, seen) else {
+            unreachable!("only of a shard that is read here is something left")
+        };
+        let now_ms = space.now_ms();
+        if let Some(snapshot) = space.into_snapshot() {
+            stream.add(attempt.handle().clone(), snapshot, now_ms, steps);
+        }
     }
 }
 
@@ -104,8 +120,17 @@ impl Shards for StoreShards<'_> {
         self.parts[i].slots
     }
 
+    fn run_from(&self, slot: u16) -> Option<(usize, u16)> {
+        let run = |part: &Part| part.ranges.iter().find(|(first, last)| (*first..=*last).contains(&slot)).copied();
+        self.parts.iter().enumerate().find_map(|(i, part)| Some((i, run(part)?.1)))
+    }
+
     fn leads(&self, i: usize) -> bool {
         self.parts[i].leads
+    }
+
+    fn is_here(&self, i: usize) -> bool {
+        self.parts[i].attempt.is_some()
     }
 
     fn space(&mut self, i: usize) -> &mut dyn ShardSpace {
@@ -141,33 +166,54 @@ pub(crate) struct Asked<'a> {
     pub(crate) consistency: Consistency,
 }
 
-/// Runs a command over the whole store and writes its reply. While a shard is being split it is begun again: its rows
-/// would be seen twice, or not at all.
+/// Runs a command over the whole store and writes its reply.
 pub(crate) fn run_on_store(store: &Arc<NodeShared>, handler: StoreHandler, asked: &Asked<'_>, reply: &mut Reply) {
+    let run = |call: &mut StoreCall<'_>| handler.run(call).map(|()| ShardRest::new());
+    on_store(store, &run, asked, reply);
+}
+
+/// The same, or it writes the beginning of the reply: what is answered makes the rest.
+pub(crate) fn begin_on_store(
+    store: &Arc<NodeShared>,
+    handler: StoreHandler,
+    asked: &Asked<'_>,
+    reply: &mut Reply,
+) -> ReplyStream {
+    on_store(store, &|call| handler.begin(call), asked, reply)
+}
+
+type Run<'a> = dyn Fn(&mut StoreCall<'_>) -> Result<ShardRest, Error> + 'a;
+
+/// While a shard is being split the command is begun again: its rows would be seen twice, or not at all.
+fn on_store(store: &Arc<NodeShared>, run: &Run<'_>, asked: &Asked<'_>, reply: &mut Reply) -> ReplyStream {
+    let refuse = |reply: &mut Reply, text: &str| {
+        reply.error(text);
+        ReplyStream::default()
+    };
     let (mark, begun) = (reply.buf.len(), Instant::now());
     loop {
         let known = Guard::into_inner(store.known());
-        let Some(parts) = Part::all(store, &known, asked) else { return reply.error(NOT_CONFIRMED) };
+        let Some(parts) = Part::all(store, &known, asked) else { return refuse(reply, NOT_CONFIRMED) };
         if parts.is_empty() {
-            return reply.error(&Refusal::NoStore.to_string());
+            return refuse(reply, &Refusal::NoStore.to_string());
         }
         let whole = || parts.iter().all(Part::is_as_listed);
         if whole() {
-            run_on_parts(store, handler, asked, (&known, &parts), reply);
+            let stream = run_on_parts(store, run, asked, (&known, &parts), reply);
             let finishes: Vec<Finish> = parts.iter().map(|part| part.finish(store)).collect();
             if finishes.contains(&Finish::Again(Again::Unconfirmed)) {
                 reply.buf.truncate(mark);
-                return reply.error(LEADER_CHANGED);
+                return refuse(reply, LEADER_CHANGED);
             }
             let counts = finishes.iter().all(|finish| *finish == Finish::Answer);
             let divided = reply.buf[mark..].strip_prefix(b"-").is_some_and(|text| text.starts_with(DIVIDED.as_bytes()));
             if whole() && counts && !divided {
-                return;
+                return stream;
             }
             reply.buf.truncate(mark);
         }
         if begun.elapsed() > SETTLE_WITHIN || store.is_stopping() {
-            return reply.error(DIVIDED);
+            return refuse(reply, DIVIDED);
         }
         std::thread::sleep(SETTLE_PAUSE);
     }
@@ -223,15 +269,20 @@ impl Part {
 
 fn run_on_parts(
     store: &Arc<NodeShared>,
-    handler: StoreHandler,
+    run: &Run<'_>,
     asked: &Asked<'_>,
     (known, parts): (&Arc<RoutingSnapshot>, &[Part]),
     reply: &mut Reply,
-) {
+) -> ReplyStream {
     let mark = reply.buf.len();
     let seen = parts.iter().map(|_| None).collect();
     let mut shards = StoreShards { store, known, parts, seen, now_ms: store.now_ms(), seed: asked.seed };
     let call = &mut StoreCall { args: asked.args, shards: &mut shards, cursors: &store.cursors, reply: &mut *reply };
-    let done = handler(call);
-    conclude(done, reply, mark);
+    let done = run(call);
+    let mut stream = ReplyStream::default();
+    match done {
+        Ok(rest) => rest.into_iter().for_each(|(i, steps)| shards.move_into(&mut stream, i, steps)),
+        Err(error) => conclude(Err(error), reply, mark),
+    }
+    stream
 }

@@ -1,14 +1,19 @@
 //! One client's connection: what it has sent, what it is owed, and what of it is under way.
 
+use super::long_replies::LongReplies;
+use super::output_watch::{OutputWatch, Owed, Slow};
 use super::reply_queue::{Begun, Effect, Mask, ReplyQueue};
 use crate::mailbox::Submission;
 use crate::net::{Received, SendEnd, Stream};
+use node::Ticket;
+use node::config::OutputLimit;
+use node::read::ReplyStream;
 use node::session::{Session, Transaction};
 use resp::table::CommandSpec;
 use resp::{ParseState, Reply};
 use std::collections::VecDeque;
 use std::time::Duration;
-use vocab::limits;
+use vocab::{Millis, limits};
 
 /// A write that is not submitted yet.
 pub(super) struct ColdWrite {
@@ -41,9 +46,16 @@ pub(super) struct Connection {
     pub(super) output: Reply,
     sent: usize,
     queue: ReplyQueue,
+    /// Replies that are made as the client takes them.
+    long_replies: LongReplies,
+    output_watch: OutputWatch,
+    /// Bytes that the socket has taken.
+    taken: u64,
     /// Writes that wait for the rows that they will find, and writes behind them.
     pub(super) cold: VecDeque<ColdWrite>,
     pub(super) transaction: Option<RunningTransaction>,
+    /// A WATCH is under way: what follows it is not looked at.
+    pub(super) looks_up_watched: bool,
     /// The client has closed its side: there is an end to be read.
     pub(super) hung_up: bool,
     /// The socket may have bytes that were not read.
@@ -80,8 +92,12 @@ impl Connection {
             output: Reply::default(),
             sent: 0,
             queue: ReplyQueue::default(),
+            long_replies: LongReplies::default(),
+            output_watch: OutputWatch::default(),
+            taken: 0,
             cold: VecDeque::new(),
             transaction: None,
+            looks_up_watched: false,
             hung_up: false,
             readable: false,
             writable: true,
@@ -173,6 +189,39 @@ impl Connection {
         self.queue.answer(sequence, reply, &mut self.output.buf)
     }
 
+    /// Puts a part of the answer of a request under way in its place; `stream` makes the next one.
+    pub(super) fn part(&mut self, ticket: Ticket, bytes: &[u8], stream: ReplyStream) {
+        self.queue.part(ticket.sequence, bytes, &mut self.output.buf);
+        self.long_replies.wait(ticket, stream);
+    }
+
+    /// Whether a long reply waits until the client takes more.
+    pub(super) fn has_long_reply(&self) -> bool {
+        !self.long_replies.is_empty()
+    }
+
+    /// The long reply whose next part is to be made now.
+    pub(super) fn next_long_reply(&mut self) -> Option<(Ticket, ReplyStream)> {
+        let unsent = self.unsent();
+        self.long_replies.go_on(unsent, |sequence| self.queue.is_next(sequence))
+    }
+
+    /// Whether the client is to be closed, because it does not take its replies.
+    pub(super) fn is_slow(&mut self, limit: OutputLimit, now_ms: Millis) -> Option<Slow> {
+        let (bytes, has_long_reply) = (self.unsent() + self.queue.owed(), self.has_long_reply());
+        self.output_watch.look(Owed { bytes, has_long_reply, taken: self.taken }, limit, now_ms)
+    }
+
+    /// Whether the connection is to be closed without a further byte.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// The connection is closed without a further byte.
+    pub(super) fn break_off(&mut self) {
+        self.broken = true;
+    }
+
     /// The socket takes bytes again.
     pub(super) fn set_writable(&mut self) {
         self.writable = true;
@@ -188,6 +237,7 @@ impl Connection {
             let outcome = self.stream.send(&self.output.buf[self.sent..]);
             sent = outcome.bytes;
             self.sent += sent;
+            self.taken += sent as u64;
             match outcome.end {
                 SendEnd::Done => {}
                 SendEnd::Full => self.writable = false,
@@ -223,6 +273,7 @@ impl Connection {
         let bytes = self.unsent();
         take(&self.output.buf[self.sent..]);
         self.sent += bytes;
+        self.taken += bytes as u64;
         self.tidy_output();
         bytes
     }
@@ -246,10 +297,11 @@ impl Connection {
         sent - known
     }
 
-    /// Tells CLIENT LIST how many bytes wait to be run, and to be sent.
+    /// Tells CLIENT LIST how many bytes wait to be run and to be sent, and what the connection takes.
     pub(super) fn note_buffers(&mut self) {
         let owed = self.unsent() + self.queue.owed();
-        self.session.buffers(self.input.len(), owed);
+        let taken = self.input.capacity() + self.output.buf.capacity() + self.queue.owed();
+        self.session.buffers(self.input.len(), owed, size_of::<Self>() + taken);
     }
 
     /// Whether a stalled request can be looked at again, now that something was sent. Call this only after bytes were

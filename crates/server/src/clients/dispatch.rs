@@ -9,9 +9,11 @@ use super::registry::Clients;
 use super::reply_queue::{ALL_KEYS, Effect, mask_of_all};
 use super::turn::{Request, Requests, Step, Target, Turn, Wanted};
 use super::wait;
+use super::watch;
 use super::write;
-use crate::api::{Asked, run_on_store};
+use crate::api::{Asked, begin_on_store};
 use crate::api::{KeyTarget, Routed, route};
+use crate::disk_reads::next_part;
 use crate::mailbox::Mailbox;
 use crate::net::Received;
 use crate::os::steady_us;
@@ -243,7 +245,7 @@ impl Dispatch<'_> {
 
     fn request(&mut self, id: usize, args: &[&[u8]]) -> Step {
         let Some(connection) = self.turn.clients.get_mut(id) else { return Step::Next };
-        if connection.is_full() || connection.held_until_ms > self.turn.now.wall_ms {
+        if connection.is_full() || connection.held_until_ms > self.turn.now.wall_ms || connection.looks_up_watched {
             return self.turn.stall(id);
         }
         let store = &self.turn.requests.store;
@@ -269,7 +271,7 @@ impl Dispatch<'_> {
                 let target = Target { shard, slot, mask: ALL_KEYS };
                 read::read(&mut self.turn, Request { id, spec, args }, target, handler, &mut reply)
             }
-            Admission::Watch(keys) => read::watch(&mut self.turn, id, &keys, &mut reply),
+            Admission::Watch { spec, keys } => watch::watch(&mut self.turn, id, spec, keys, &mut reply),
             Admission::Transaction(transaction) => write::transaction(&mut self.turn, id, transaction),
             Admission::WaitFor(wait) => wait::wait_for(&mut self.turn, id, wait),
             Admission::Hold { until_ms } => {
@@ -327,7 +329,10 @@ impl Dispatch<'_> {
                 let target = Target { shard, slot, mask: mask_of_all(&keys) };
                 write::write(&mut self.turn, request, target, keys)
             }
-            Ok(Routed::Store { handler }) => {
+            Ok(Routed::Store { handler, slot }) => {
+                if let Some(step) = slot.and_then(|slot| read::elsewhere(&mut self.turn, request, slot)) {
+                    return step;
+                }
                 let Some(ticket) = self.turn.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };
                 let (store, command) = (self.turn.requests.store.clone(), EncodedCommand::of(spec, args));
                 let (seed, arrived_us) = (self.turn.requests.next_seed(), self.turn.requests.arrived_us);
@@ -336,8 +341,8 @@ impl Dispatch<'_> {
                 self.turn.requests.store.pool.run(Box::new(move || {
                     let mut reply = Reply::new(ticket.proto);
                     let asked = Asked { args: &command.args(), seed, arrived_us, consistency };
-                    run_on_store(&store, handler, &asked, &mut reply);
-                    store.mailboxes.answer(ticket, reply.buf);
+                    let stream = begin_on_store(&store, handler, &asked, &mut reply);
+                    store.mailboxes.tell(ticket.worker as usize, next_part(&store, ticket, stream, reply));
                 }));
                 Step::Next
             }

@@ -1,10 +1,14 @@
 //! The connections of a worker's clients: their requests, and the answers that they are owed.
 
+mod after_exec;
 mod connection;
 mod dispatch;
 mod gathers;
+mod long_replies;
+mod output_watch;
 mod read;
 mod registry;
+mod replica_count;
 mod reply_queue;
 mod reply_sender;
 mod send_queue;
@@ -13,6 +17,7 @@ mod send_queue_shuttle_tests;
 mod send_thread;
 mod turn;
 mod wait;
+mod watch;
 mod write;
 
 use crate::sync;
@@ -20,3 +25,4 @@ pub(crate) use dispatch::Dispatcher;
 pub(crate) use registry::{Clients, FIRST_CONNECTION};
 pub(crate) use reply_sender::ReplySender;
 pub(crate) use wait::Waits;
+pub(crate) use watch::watched;

@@ -3,17 +3,24 @@
 use super::reply_queue::{Effect, Mask};
 use super::turn::{Request, Step, Target, Turn};
 use crate::api::conclude_on;
-use crate::disk_reads::Cold;
-use crate::disk_reads::ColdRead;
+use crate::disk_reads::{Cold, ColdRead, read_in_pool};
 use crate::os::steady_us;
 use crate::shared::refusal_text;
 use node::command::{Error, ReadHandler};
 use node::read::{Again, Attempt, Begin, Finish, NotHere, ReadRequest};
 use node::session::Consistency;
-use node::{CachedSpace, EncodedCommand, Fault, ReadSpace, SnapshotSpace};
+use node::{CachedSpace, EncodedCommand, Fault, SnapshotSpace};
 use resp::Reply;
 use std::time::Instant;
+use vocab::limits::STREAM_STEP_BYTES_SOFT;
 use vocab::{ShardId, Slot};
+
+/// What a reply that may be long counts for among those that a connection is owed before its first part is there: about one
+/// in eight is long.
+const FIRST_PART_BYTES: usize = STREAM_STEP_BYTES_SOFT / 8;
+/// With more arguments such a reply is made by the pool alone: an event loop would begin it again for each block that it
+/// lacks.
+const ARGUMENTS_MAX: usize = 64;
 
 /// This node does not serve a request now: it waits, or its client is told where to go.
 pub(super) fn not_here(turn: &mut Turn<'_>, id: usize, slot: Slot, consistency: Consistency, why: &NotHere) -> Step {
@@ -28,6 +35,19 @@ pub(super) fn not_here(turn: &mut Turn<'_>, id: usize, slot: Slot, consistency: 
     turn.refuse(id, &text, &mut reply)
 }
 
+/// What becomes of a request over the whole store that the leader of a slot is to run, if that is not this node.
+pub(super) fn elsewhere(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot) -> Option<Step> {
+    let consistency = turn.clients.get(request.id)?.session.consistency_for(request.spec, request.args);
+    let asked = ReadRequest::new(slot, consistency, arrived_us(turn, request.id));
+    let known = turn.requests.store.known();
+    let local = known.local(turn.requests.store.node(), known.shard_of(slot));
+    match asked.begin(local, turn.now, || turn.requests.store.moment()) {
+        Begin::Run(_) => None,
+        Begin::WaitForLease(shard) => Some(wait_for_lease(turn, request.id, shard)),
+        Begin::NotHere(why) => Some(not_here(turn, request.id, slot, consistency, &why)),
+    }
+}
+
 /// The request stays where it is, and begins again when something has changed.
 fn wait(turn: &mut Turn<'_>, id: usize) -> Step {
     let arrived_us = turn.requests.arrived_us;
@@ -40,13 +60,13 @@ fn wait(turn: &mut Turn<'_>, id: usize) -> Step {
 }
 
 /// A read whose leader is not confirmed waits for that.
-fn wait_for_lease(turn: &mut Turn<'_>, id: usize, shard: ShardId) -> Step {
+pub(super) fn wait_for_lease(turn: &mut Turn<'_>, id: usize, shard: ShardId) -> Step {
     turn.requests.wanted.leases.push(shard);
     wait(turn, id)
 }
 
 /// An answer is dropped: the request begins again when something has changed.
-fn read_again(turn: &mut Turn<'_>, id: usize, shard: ShardId, why: Again) -> Step {
+pub(super) fn read_again(turn: &mut Turn<'_>, id: usize, shard: ShardId, why: Again) -> Step {
     match why {
         Again::Unconfirmed => wait_for_lease(turn, id, shard),
         Again::SlotMoved | Again::Replaying => wait(turn, id),
@@ -143,6 +163,10 @@ pub(super) fn read(
 fn defer(turn: &mut Turn<'_>, request: Request<'_>, mask: Mask, attempt: Attempt, handler: ReadHandler) -> Step {
     let Some(ticket) = turn.begin_slow_read(request, mask) else { return Step::Stall };
     turn.requests.sampler.note(attempt.handle(), attempt.request().slot, 1);
+    let in_steps = matches!(handler, ReadHandler::Steps(_));
+    if let Some(connection) = turn.clients.get_mut(request.id).filter(|_| in_steps) {
+        connection.promise(ticket.sequence, FIRST_PART_BYTES);
+    }
     let read = ColdRead {
         store: turn.requests.store.clone(),
         ticket,
@@ -153,48 +177,10 @@ fn defer(turn: &mut Turn<'_>, request: Request<'_>, mask: Mask, attempt: Attempt
         seed: turn.requests.next_seed(),
         held: Vec::new(),
     };
-    turn.requests.wanted.reads.push(Cold::Read(read));
-    Step::Next
-}
-
-/// Looks up the versions of watched keys. Nothing of the connection is under way.
-pub(super) fn watch(turn: &mut Turn<'_>, id: usize, keys: &[Vec<u8>], reply: &mut Reply) -> Step {
-    let slot = keys.first().map_or(Slot(0), |key| vocab::slot_of(key));
-    let asked = ReadRequest::new(slot, Consistency::Absolute, arrived_us(turn, id));
-    let known = turn.requests.store.known();
-    let local = known.local(turn.requests.store.node(), known.shard_of(slot));
-    let attempt = match asked.begin(local, turn.now, || turn.requests.store.moment()) {
-        Begin::Run(attempt) => attempt,
-        Begin::WaitForLease(shard) => return wait_for_lease(turn, id, shard),
-        Begin::NotHere(why) => return not_here(turn, id, slot, Consistency::Absolute, &why),
-    };
-    let view = *attempt.handle();
-    let mut versions = Vec::with_capacity(keys.len());
-    for key in keys {
-        let absent = view.watch_absent(key);
-        match SnapshotSpace::new(view, turn.now.wall_ms, 0).get(key) {
-            Ok(Some(record)) => versions.push(Ok(record.view().version)),
-            Ok(None) => versions.push(Err(absent)),
-            Err(fault) => {
-                conclude_on(view, Err(Error::Fault(fault)), reply, 0);
-                break;
-            }
-        }
+    if in_steps && request.args.len() > ARGUMENTS_MAX {
+        read_in_pool(&turn.requests.store.pool, &mut vec![Cold::Read(read)]);
+    } else {
+        turn.requests.wanted.reads.push(Cold::Read(read));
     }
-    if let Finish::Again(why) = attempt.finish(steady_us) {
-        return read_again(turn, id, view.id(), why);
-    }
-    if let Some(connection) = turn.clients.get_mut(id) {
-        for (key, version) in keys.iter().zip(versions) {
-            match version {
-                Ok(version) => connection.session.watching(key, version),
-                Err(absent) => connection.session.watching_absent(key, absent),
-            }
-        }
-    }
-    if reply.buf.is_empty() {
-        reply.ok();
-    }
-    turn.clients.put_unless_silent(id, &reply.buf);
     Step::Next
 }

@@ -1,14 +1,19 @@
 //! The connections of a worker: which of them have something to read, to send, or wait.
 
+use super::after_exec;
 use super::connection::{Connection, RunningTransaction};
 use super::gathers::{GATHERED, Gathered, Gathers, ShardSlots};
+use super::output_watch::Slow;
 use crate::api::DIVIDED;
 use crate::api::{close_session, open_session};
+use crate::disk_reads::make_next_part;
+use crate::mailbox::{ReplyPart, StoreAnswers};
 use crate::net::Stream;
 use crate::shared::NodeShared;
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
 use node::Ticket;
+use node::config::ClientClass;
 use node::session::{self, Effect};
 use node::stats::Lookups;
 use resp::Reply;
@@ -198,8 +203,18 @@ impl Clients {
     /// Finds the connections that are idle for too long, or to be closed.
     pub(crate) fn tick(&mut self, now_ms: u64) {
         self.unstall_all();
+        let limit = self.store.config.output_limit(ClientClass::Normal);
         for (id, connection) in &mut self.connections {
             connection.note_buffers();
+            if let Some(why) = connection.is_slow(limit, now_ms) {
+                note_slow(&self.store, self.worker, connection, why);
+            }
+            if connection.session.entry().killed() && !connection.is_writable() {
+                connection.break_off();
+            }
+            if connection.is_broken() && !std::mem::replace(&mut connection.dirty, true) {
+                self.dirty.push(id);
+            }
             let idle = connection.is_quiet() && connection.session.timed_out(&*self.store, now_ms);
             let ends = connection.session.closing() || connection.deaf;
             if idle || (ends && !connection.dirty) {
@@ -236,6 +251,30 @@ impl Clients {
         }
     }
 
+    /// Gives a part of a long reply to one of this worker's connections.
+    pub(crate) fn deliver_part(&mut self, part: ReplyPart) {
+        let ReplyPart { ticket, bytes, rest } = part;
+        let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
+        let Some(connection) = self.find(client) else { return };
+        match rest {
+            Some(stream) => connection.part(ticket, &bytes, stream),
+            None => connection.break_off(),
+        }
+        self.touch(client.id);
+        self.go_on(client.id);
+    }
+
+    /// Has the next part of a connection's long reply made, if its client has taken enough.
+    pub(super) fn go_on(&mut self, id: usize) {
+        let Some(connection) = self.connections.get_mut(id).filter(|connection| connection.has_long_reply()) else {
+            return;
+        };
+        if let Some((ticket, stream)) = connection.next_long_reply() {
+            let store = self.store.clone();
+            self.store.pool.run(Box::new(move || make_next_part(&store, ticket, stream)));
+        }
+    }
+
     /// Gives an answer to one of this worker's connections.
     pub(crate) fn deliver(&mut self, ticket: &Ticket, reply: &[u8]) {
         if ticket.connection == GATHERED {
@@ -251,18 +290,41 @@ impl Clients {
         }
         match connection.transaction.take() {
             Some(running) if running.sequence == ticket.sequence => {
-                answer_transaction(&self.store, connection, running, ticket, reply);
+                note_written(&self.store, connection, ticket);
+                if after_exec::begin(&self.store, &connection.session, &running, *ticket, reply) {
+                    connection.transaction = Some(running);
+                    return;
+                }
+                answer_transaction(&self.store, connection, running, ticket, (reply, &[]));
             }
             other => {
                 connection.transaction = other;
                 answer_command(&self.store, self.worker, connection, ticket, reply);
             }
         }
-        if connection.stalled {
-            connection.stalled = false;
+        self.unstall(id);
+    }
+
+    /// A transaction has all that it has asked of the whole store.
+    pub(crate) fn deliver_store_answers(&mut self, answers: &StoreAnswers) {
+        let StoreAnswers { ticket, outcome, answers } = answers;
+        let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
+        let store = self.store.clone();
+        let Some(connection) = self.find(client) else { return };
+        if let Some(running) = connection.transaction.take_if(|running| running.sequence == ticket.sequence) {
+            answer_transaction(&store, connection, running, ticket, (outcome, answers));
+        }
+        self.unstall(client.id);
+    }
+
+    /// A connection has an answer to be sent, and its next request is looked at again.
+    pub(super) fn unstall(&mut self, id: usize) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        if std::mem::take(&mut connection.stalled) {
             self.ready.push(id);
         }
         self.touch(id);
+        self.go_on(id);
     }
 
     fn deliver_gathered(&mut self, gathered: Gathered) {
@@ -275,17 +337,30 @@ impl Clients {
     }
 }
 
+/// A client is closed because it does not take its replies.
+fn note_slow(store: &NodeShared, worker: usize, connection: &mut Connection, why: Slow) {
+    let why = match why {
+        Slow::Hard => "it is owed more than the hard limit",
+        Slow::Soft => "it was owed more than the soft limit for too long",
+        Slow::Idle => "it has taken nothing of a long reply for too long",
+    };
+    let from = &connection.session.entry().addr;
+    log::warn!("the client at {from} is closed by client-output-buffer-limit: {why}");
+    store.stats.worker(worker).output_limit_passed();
+    connection.break_off();
+}
+
 /// Answers the EXEC of a transaction whose commands have run.
 fn answer_transaction(
     store: &NodeShared,
     connection: &mut Connection,
     running: RunningTransaction,
     ticket: &Ticket,
-    reply: &[u8],
+    answers: (&[u8], &[Vec<u8>]),
 ) {
     let mut whole = Reply::new(ticket.proto);
     let ns = connection.age(ticket.sequence).map_or(0, |age| age.as_nanos() as u64);
-    let effect = running.transaction.answer(&mut connection.session, store, reply, ns, &mut whole);
+    let effect = running.transaction.answer(&mut connection.session, store, answers, ns, &mut whole);
     // A sleep inside a transaction is not slept: its replies are one.
     if matches!(effect, Effect::Shutdown { .. }) {
         store.stop_asked.store(true, Ordering::Release);
@@ -307,7 +382,9 @@ fn answer_command(store: &NodeShared, worker: usize, connection: &mut Connection
         note_written(store, connection, ticket);
     }
     let ns = begun.at.elapsed().as_nanos() as u64;
-    store.stats.worker(worker).finished(begun.spec.id, ns, reply);
+    // A long reply is no error, whatever its last part begins with.
+    let counted = if begun.in_parts { b"*" } else { reply };
+    store.stats.worker(worker).finished(begun.spec.id, ns, counted);
     let args = [begun.spec.name.as_bytes(), begun.brief()];
     session::note_if_slow(connection.session.entry(), begun.spec, &args, ns, store);
 }

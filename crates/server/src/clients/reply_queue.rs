@@ -45,6 +45,8 @@ pub(crate) struct Begun {
     /// The beginning of its first argument, for the slow log.
     brief: [u8; BRIEF_BYTES],
     brief_length: u8,
+    /// Parts of its answer were there before the last.
+    pub(crate) in_parts: bool,
 }
 
 const BRIEF_BYTES: usize = 31;
@@ -55,7 +57,7 @@ impl Begun {
         let length = argument.len().min(BRIEF_BYTES);
         let mut brief = [0; BRIEF_BYTES];
         brief[..length].copy_from_slice(&argument[..length]);
-        Self { spec, at, brief, brief_length: length as u8 }
+        Self { spec, at, brief, brief_length: length as u8, in_parts: false }
     }
 
     /// The beginning of its first argument.
@@ -66,7 +68,10 @@ impl Begun {
 
 /// The place of one answer.
 struct Pending {
-    reply: Option<Vec<u8>>,
+    /// What there is of the answer, and did not go to the output yet.
+    reply: Vec<u8>,
+    /// The answer is complete.
+    is_over: bool,
     mask: Mask,
     effect: Effect,
     begun: Option<Begun>,
@@ -218,7 +223,7 @@ impl ReplyQueue {
     pub(super) fn promise(&mut self, sequence: u64, bytes: usize) {
         let at = self.index_of(sequence);
         if let Some(pending) = at.and_then(|at| self.pending.get_mut(at))
-            && pending.reply.is_none()
+            && !pending.is_over
         {
             self.promised = self.promised - pending.promised + bytes;
             pending.promised = bytes;
@@ -240,7 +245,8 @@ impl ReplyQueue {
         if effect != Effect::Read {
             self.writes.change(mask, true);
         }
-        self.pending.push_back(Pending { reply: None, mask, effect, begun: Some(begun), silent, promised: 0 });
+        let begun = Some(begun);
+        self.pending.push_back(Pending { reply: Vec::new(), is_over: false, mask, effect, begun, silent, promised: 0 });
         self.first + self.pending.len() as u64 - 1
     }
 
@@ -248,7 +254,8 @@ impl ReplyQueue {
     pub(super) fn queue(&mut self, reply: Vec<u8>) {
         self.owed += reply.len();
         self.pending.push_back(Pending {
-            reply: Some(reply),
+            reply,
+            is_over: true,
             mask: 0,
             effect: Effect::Read,
             begun: None,
@@ -266,12 +273,34 @@ impl ReplyQueue {
         usize::try_from(sequence.checked_sub(self.first)?).ok()
     }
 
-    /// Puts the answer of a request in its place, and appends to `output` what is next. Answers what the request was;
+    /// Whether the answer of a request is the next one to leave.
+    pub(super) fn is_next(&self, sequence: u64) -> bool {
+        sequence == self.first && !self.pending.is_empty()
+    }
+
+    /// Puts a part of the answer of a request in its place, of which there is more to come.
+    pub(super) fn part(&mut self, sequence: u64, bytes: &[u8], output: &mut Vec<u8>) {
+        let Some(at) = self.index_of(sequence) else { return };
+        let Some(pending) = self.pending.get_mut(at).filter(|pending| !pending.is_over) else { return };
+        if let Some(begun) = &mut pending.begun {
+            begun.in_parts = true;
+        }
+        self.promised -= std::mem::take(&mut pending.promised);
+        let bytes = if pending.silent { &[] } else { bytes };
+        if at == 0 {
+            output.extend_from_slice(bytes);
+        } else {
+            pending.reply.extend_from_slice(bytes);
+            self.owed += bytes.len();
+        }
+    }
+
+    /// Puts the answer of a request, or what was left of it, in its place, and appends to `output` what is next. Answers what the request was;
     /// `None` if it is not under way.
     pub(super) fn answer(&mut self, sequence: u64, reply: &[u8], output: &mut Vec<u8>) -> Option<Begun> {
         let at = self.index_of(sequence)?;
         let pending = self.pending.get_mut(at)?;
-        if pending.reply.is_some() {
+        if pending.is_over {
             return None;
         }
         self.slow_reads.end(sequence);
@@ -286,7 +315,8 @@ impl ReplyQueue {
             output.extend_from_slice(reply);
             self.release(output);
         } else {
-            pending.reply = Some(reply.to_vec());
+            pending.reply.extend_from_slice(reply);
+            pending.is_over = true;
             self.owed += reply.len();
         }
         if effect != Effect::Write {
@@ -299,11 +329,13 @@ impl ReplyQueue {
     }
 
     fn release(&mut self, output: &mut Vec<u8>) {
-        while self.pending.front().is_some_and(|pending| pending.reply.is_some()) {
-            if let Some(reply) = self.pending.pop_front().and_then(|pending| pending.reply) {
-                self.owed -= reply.len();
-                output.extend_from_slice(&reply);
+        while let Some(pending) = self.pending.front_mut() {
+            self.owed -= pending.reply.len();
+            output.extend_from_slice(&std::mem::take(&mut pending.reply));
+            if !pending.is_over {
+                return;
             }
+            self.pending.pop_front();
             self.first += 1;
         }
     }
@@ -367,6 +399,29 @@ mod tests {
         assert!(queue.is_empty() && queue.owed() == 0);
         assert!(queue.answer(first, b"again", &mut output).is_none(), "it is gone");
         assert_eq!(queue.begin(0, Effect::Read, begun(), false), 4);
+    }
+
+    #[test]
+    fn parts_of_an_answer_leave_when_those_before_it_have_left() {
+        let mut queue = ReplyQueue::default();
+        let mut output = Vec::new();
+        let first = queue.begin(0b01, Effect::Read, begun(), false);
+        let second = queue.begin(0b10, Effect::Read, begun(), false);
+        let silent = queue.begin(0b10, Effect::Read, begun(), true);
+        queue.queue(b"fourth".to_vec());
+        queue.promise(second, 100);
+        queue.part(second, b"se", &mut output);
+        queue.part(silent, b"thrown away", &mut output);
+        assert!(queue.is_next(first) && !queue.is_next(second));
+        assert_eq!((output.len(), queue.owed(), queue.promised), (0, b"sefourth".len(), 0));
+        queue.part(first, b"fi", &mut output);
+        assert!(queue.answer(first, b"rst ", &mut output).is_some_and(|begun| begun.in_parts));
+        assert_eq!((&output[..], queue.is_next(second)), (&b"first se"[..], true));
+        queue.part(second, b"co", &mut output);
+        assert!(queue.answer(second, b"nd ", &mut output).is_some());
+        queue.part(second, b"late", &mut output);
+        assert!(queue.answer(silent, b"thrown away", &mut output).is_some());
+        assert_eq!((&output[..], queue.owed(), queue.is_empty()), (&b"first second fourth"[..], 0, true));
     }
 
     #[test]

@@ -82,8 +82,11 @@ impl ReplySender {
             let goes_on = n > 0 && connection.goes_on();
             if gone {
                 self.close(clients, registry, id);
-            } else if goes_on {
-                clients.set_ready(id);
+            } else {
+                if goes_on {
+                    clients.set_ready(id);
+                }
+                clients.go_on(id);
             }
         }
         sent
@@ -124,6 +127,7 @@ impl ReplySender {
             if connection.goes_on() {
                 clients.set_ready(id);
             }
+            clients.go_on(id);
             false
         });
         clients.dirty = dirty;

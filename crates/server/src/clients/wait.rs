@@ -1,6 +1,7 @@
 //! WAIT and WAITAOF: clients that wait until followers hold what they have written.
 
 use super::registry::{ClientId, Clients};
+use super::replica_count::replicas_that_hold;
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::turn::{Request, Step, Turn};
 use crate::api::ShardWriter;
@@ -61,7 +62,7 @@ impl Waits {
         }
         let now = Instant::now();
         self.0.retain(|waiting| {
-            let replicas = replicas_that_hold(store, waiting);
+            let replicas = replicas_that_hold(store, &waiting.wait);
             let synced = waiting.synced || waiting.wait.fsynced.is_none();
             let replicas = if synced { replicas } else { 0 };
             let ticket = &waiting.ticket;
@@ -80,25 +81,4 @@ impl Waits {
             store.known().views().for_each(|view| view.watch_followers(false));
         }
     }
-}
-
-/// How many followers hold what a client has written: the fewest over all its shards.
-fn replicas_that_hold(store: &NodeShared, waiting: &WaitingClient) -> u64 {
-    let known = store.known();
-    let of_shard = |shard: usize, index: u64| {
-        let view = known.view(shard).filter(|view| view.leading());
-        view.map_or(0, |view| view.followers_with(index))
-    };
-    let written = &waiting.wait.written;
-    let counted = written.shards().iter().map(|(shard, index)| of_shard(shard.0 as usize, *index));
-    let led = || known.views().filter(|view| view.leading());
-    let fewest = if written.shards().is_empty() {
-        led().map(|view| view.followers_with(0)).min()
-    } else if written.beyond() {
-        let all = led().map(|view| view.followers_with(view.engine().applied_index()));
-        counted.chain(all).min()
-    } else {
-        counted.min()
-    };
-    fewest.unwrap_or(0)
 }

@@ -127,6 +127,14 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
     let spec = transaction.spec();
     let request = Request { id, spec, args: &[b"exec"] };
     let Some(ticket) = turn.begin(request, ALL_KEYS, Effect::Unsettled) else { return Step::Stall };
+    if transaction.slot().is_none() {
+        // No shard has a part in it: what it asks of the whole store comes at once.
+        if let Some(connection) = turn.clients.get_mut(id) {
+            connection.transaction = Some(RunningTransaction { sequence: ticket.sequence, transaction });
+        }
+        turn.clients.deliver(&ticket, b"*0\r\n");
+        return Step::Next;
+    }
     let (known, writes) = (turn.requests.store.known(), transaction.has_writes());
     let view = known.view(shard.0 as usize).filter(|view| view.leading());
     let expected = |command: &EncodedCommand| {
@@ -136,9 +144,15 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
     let expected = commands.iter().map(expected).fold(ExpectedReply::default(), ExpectedReply::and);
     let ticket = Ticket { slot, reply_bytes: expected.bytes(), ..ticket };
     let watches = transaction.watches().to_vec();
+    // Its answer is the shard's, and may be as long as it likes.
+    let in_steps = !writes && transaction.is_of_shard();
     if let Some(connection) = turn.clients.get_mut(id) {
-        connection.transaction = Some(RunningTransaction { sequence: ticket.sequence, transaction });
-        connection.promise(ticket.sequence, expected.known_bytes);
+        if in_steps {
+            transaction.count(&connection.session, &*turn.requests.store);
+        } else {
+            connection.transaction = Some(RunningTransaction { sequence: ticket.sequence, transaction });
+            connection.promise(ticket.sequence, expected.known_bytes);
+        }
     }
     if !writes {
         // What only reads is no matter for the log: it is read from one snapshot.
@@ -146,7 +160,10 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
         item.transaction(&watches, &commands);
         let command = EncodedCommand::of(spec, &[spec.name.as_bytes(), &item.seal(0)]);
         let (store, seed) = (turn.requests.store.clone(), turn.requests.next_seed());
-        let handler = ReadHandler::Keys(node::read_transaction);
+        let handler = match in_steps {
+            true => ReadHandler::Steps(node::read_transaction_in_steps),
+            false => ReadHandler::Keys(node::read_transaction),
+        };
         let read = move |attempt| ColdRead { store, ticket, spec, command, handler, attempt, seed, held: Vec::new() };
         let asked = ReadRequest::new(slot, Consistency::Absolute, turn.requests.arrived_us);
         let local = known.local(turn.requests.store.node(), Some(shard));

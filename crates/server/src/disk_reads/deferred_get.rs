@@ -1,18 +1,22 @@
 //! Reads of one shard that may wait for the disk.
 
+use super::long_reply::next_part;
 use super::outcome::Outcome;
 use crate::api::conclude_on;
 use crate::mailbox::WorkerMessage;
 use crate::os::steady_us;
 use crate::shared::{Job, NodeShared};
-use node::command::{Error, ReadHandler};
-use node::read::{Attempt, Finish, ReadRequest};
+use node::command::{Error, ReadHandler, StepHandler};
+use node::read::{Attempt, Finish, ReadRequest, ReplyStream};
 use node::{EncodedCommand, Fault, Held, SnapshotSpace, Ticket};
 use resp::Reply;
 use resp::table::CommandSpec;
 use std::sync::Arc;
 use std::time::Instant;
 use storage::HeldBlock;
+use vocab::limits::ITEM_REPLY_BYTES_MAX;
+
+const REPLY_TOO_LONG: &str = "ERR the answer would take more bytes than one request may answer";
 
 /// A read of one shard that may wait for the disk.
 pub(crate) struct ColdRead {
@@ -87,8 +91,9 @@ impl ColdRead {
         let view = attempt.handle();
         let (begun, now_ms) = (held.is_none().then(Instant::now), self.store.now_ms());
         reply.buf.clear();
+        reply.limit(ITEM_REPLY_BYTES_MAX);
         let mut space = match held {
-            Some(held) => SnapshotSpace::without_waiting(view, now_ms, self.seed, held),
+            Some(held) => SnapshotSpace::without_waiting(view, now_ms, self.seed, held).of_few_rows(),
             None => SnapshotSpace::new(view, now_ms, self.seed),
         };
         let done = self.handler.run(&self.command.args(), &mut space, reply);
@@ -97,6 +102,7 @@ impl ColdRead {
         }
         self.store.stats.looked_up(space.lookups());
         drop(space);
+        let done = if reply.exceeded() { Err(REPLY_TOO_LONG.into()) } else { done };
         conclude_on(view, done, reply, 0);
         // What does not wait tells nothing of the disk.
         if let Some(begun) = begun {
@@ -108,23 +114,51 @@ impl ColdRead {
     /// Makes the read; the job is what is left if it must wait for anything but the disk.
     pub(crate) fn make(self) -> Result<Option<WorkerMessage>, Job> {
         let mut reply = Reply::new(self.ticket.proto);
+        if let ReadHandler::Steps(steps) = self.handler {
+            let begun = self.begin(&self.attempt, steps, &mut reply);
+            return match self.attempt.finish(steady_us) {
+                Finish::Answer => Ok(Some(next_part(&self.store, self.ticket, begun, reply))),
+                Finish::Again(_) => Err(Box::new(move || self.make_patiently())),
+            };
+        }
         match self.make_with(&self.attempt, None, &mut reply) {
             Made::Counts => Ok(Some(WorkerMessage::Answer { ticket: self.ticket, reply: reply.buf })),
             Made::WouldWait | Made::Again => Err(Box::new(move || self.make_patiently())),
         }
     }
 
+    /// Begins a reply that may be long, from a snapshot as of now.
+    fn begin(&self, attempt: &Attempt, steps: StepHandler, reply: &mut Reply) -> ReplyStream {
+        let (begun, now_ms) = (Instant::now(), self.store.now_ms());
+        reply.buf.clear();
+        let moment = (now_ms, self.seed);
+        let stream = match ReplyStream::begin(attempt.handle(), steps, &self.command.args(), moment, reply) {
+            Ok(stream) => stream,
+            Err(error) => {
+                conclude_on(attempt.handle(), Err(error), reply, 0);
+                ReplyStream::default()
+            }
+        };
+        self.store.note_read(begun.elapsed(), now_ms);
+        stream
+    }
+
     /// Makes the read again, wherever its slot is by now, and waits until its answer counts.
     fn make_patiently(self) {
-        let mut reply = Reply::new(self.ticket.proto);
-        let done = self.store.access().run_read(self.attempt.clone(), |attempt| {
-            let made = self.run(attempt, None, &mut reply);
-            assert!(made, "a read that waits for the disk lacks a block");
+        let (mut reply, mut stream) = (Reply::new(self.ticket.proto), ReplyStream::default());
+        let done = self.store.access().run_read(self.attempt.clone(), |attempt| match self.handler {
+            ReadHandler::Steps(steps) => stream = self.begin(attempt, steps, &mut reply),
+            ReadHandler::Keys(_) | ReadHandler::Shard(_) => {
+                let made = self.run(attempt, None, &mut reply);
+                assert!(made, "a read that waits for the disk lacks a block");
+            }
         });
         if let Err(text) = done {
+            stream = ReplyStream::default();
             reply.buf.clear();
             reply.error(&text);
         }
-        self.store.mailboxes.answer(self.ticket, reply.buf);
+        let message = next_part(&self.store, self.ticket, stream, reply);
+        self.store.mailboxes.tell(self.ticket.worker as usize, message);
     }
 }

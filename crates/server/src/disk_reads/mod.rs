@@ -2,6 +2,7 @@
 
 mod deferred;
 mod deferred_get;
+mod long_reply;
 mod outcome;
 mod prefetch;
 mod reader_thread;
@@ -10,7 +11,8 @@ mod schedule;
 mod tests;
 mod uring_reader;
 
-pub(crate) use deferred::Cold;
+pub(crate) use deferred::{Cold, read_in_pool};
 pub(crate) use deferred_get::{ColdRead, begin_patiently};
+pub(crate) use long_reply::{make_next_part, next_part};
 pub(crate) use prefetch::{Applying, ColdRows, warm_entries};
 pub(crate) use schedule::DiskReads;

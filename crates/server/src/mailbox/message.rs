@@ -4,8 +4,9 @@ use super::queue::Queue;
 use crate::net::Stream;
 use node::director::{NodeReport, StorePicture};
 use node::peer::PeerMessage;
+use node::read::ReplyStream;
 use node::session::WaitFor;
-use node::{ArrivedSnapshot, KeyHashes, Shard, Ticket, Write};
+use node::{ArrivedSnapshot, KeyHashes, Shard, Ticket, WatchedVersion, Write};
 use replica::Result as LogResult;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -49,6 +50,31 @@ pub(crate) struct Forked {
     pub(crate) leads: bool,
 }
 
+/// A part of a long reply: the next one in its order.
+pub(crate) struct ReplyPart {
+    pub(crate) ticket: Ticket,
+    pub(crate) bytes: Vec<u8>,
+    /// What makes the next part; none if the reply cannot be made to its end.
+    pub(crate) rest: Option<ReplyStream>,
+}
+
+/// What a transaction has asked of the whole store.
+pub(crate) struct StoreAnswers {
+    pub(crate) ticket: Ticket,
+    /// What its shard has answered.
+    pub(crate) outcome: Vec<u8>,
+    /// One for each of its commands for the shell.
+    pub(crate) answers: Vec<Vec<u8>>,
+}
+
+/// What a WATCH has found.
+pub(crate) struct WatchedKeys {
+    pub(crate) ticket: Ticket,
+    pub(crate) keys: Vec<Vec<u8>>,
+    /// Of each key; or the text of the error reply.
+    pub(crate) versions: Result<Vec<WatchedVersion>, String>,
+}
+
 /// A client that waits for followers: WAIT or WAITAOF.
 pub(crate) struct WaitingClient {
     pub(crate) ticket: Ticket,
@@ -88,6 +114,12 @@ pub(crate) enum WorkerMessage {
         /// The encoded reply.
         reply: Vec<u8>,
     },
+    /// A part of the answer to such a request.
+    Part(Box<ReplyPart>),
+    /// What a transaction has asked of the whole store.
+    StoreAnswers(Box<StoreAnswers>),
+    /// The versions of keys that a connection watches from now on.
+    Watched(Box<WatchedKeys>),
     /// The rows that this write will find are in memory.
     Warm(Ticket),
     /// The rows that the next entries of this shard will find are in memory.

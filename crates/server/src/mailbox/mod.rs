@@ -7,5 +7,6 @@ mod shuttle_tests;
 
 use crate::sync;
 pub(crate) use message::{
-    EMBEDDED, Forked, Mailbox, Opened, ShardSnapshot, Submission, WaitingClient, WorkerMessage, WriteBarrier,
+    EMBEDDED, Forked, Mailbox, Opened, ReplyPart, ShardSnapshot, StoreAnswers, Submission, WaitingClient, WatchedKeys,
+    WorkerMessage, WriteBarrier,
 };

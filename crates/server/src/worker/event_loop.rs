@@ -10,7 +10,7 @@ use super::fenced_writes::FencedWrites;
 use super::log_pipeline::{LogPipeline, Logged};
 use super::peers::{CoreEvent, Peers};
 use super::write_barriers::WriteBarriers;
-use crate::clients::{Clients, Dispatcher, FIRST_CONNECTION, ReplySender, Waits};
+use crate::clients::{Clients, Dispatcher, FIRST_CONNECTION, ReplySender, Waits, watched};
 use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
 use crate::mailbox::{Forked, Mailbox, ShardSnapshot, Submission, WorkerMessage};
@@ -272,6 +272,9 @@ impl Worker {
             }
             WorkerMessage::Write(submission) => self.submit(submission),
             WorkerMessage::Answer { ticket, reply } => self.shell.clients.deliver(&ticket, &reply),
+            WorkerMessage::Part(part) => self.shell.clients.deliver_part(*part),
+            WorkerMessage::StoreAnswers(answers) => self.shell.clients.deliver_store_answers(&answers),
+            WorkerMessage::Watched(keys) => watched(&mut self.shell.clients, *keys),
             WorkerMessage::Warm(ticket) => {
                 self.dispatcher.warmed(&mut self.shell.clients, &ticket);
                 self.take_wanted();

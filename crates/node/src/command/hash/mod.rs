@@ -20,7 +20,7 @@ pub(crate) use packed::fields_of;
 pub use packed::fuzz_packed;
 pub(super) use stored::Stored;
 
-use super::call::{HandlerRow, read as reads, write as writes};
+use super::call::{HandlerRow, read as reads, reads_in_steps, write as writes};
 
 pub(super) const ROWS: &[HandlerRow] = &[
     writes("HSET", write::hset),
@@ -28,10 +28,10 @@ pub(super) const ROWS: &[HandlerRow] = &[
     writes("HMSET", write::hmset),
     writes("HDEL", write::hdel),
     reads("HGET", read::hget),
-    reads("HMGET", read::hmget),
-    reads("HGETALL", read::hgetall),
-    reads("HKEYS", read::hkeys),
-    reads("HVALS", read::hvals),
+    reads_in_steps("HMGET", read::hmget),
+    reads_in_steps("HGETALL", read::hgetall),
+    reads_in_steps("HKEYS", read::hkeys),
+    reads_in_steps("HVALS", read::hvals),
     reads("HEXISTS", read::hexists),
     reads("HLEN", read::hlen),
     reads("HSTRLEN", read::hstrlen),

@@ -1,7 +1,13 @@
 //! HGET, HMGET, HGETALL, HKEYS, HVALS, HEXISTS, HLEN and HSTRLEN.
 
-use super::stored::{Form, Stored};
+use super::element::field_of;
+use super::stored::{Form, Stored, corrupt};
 use crate::command::call::{Error, Outcome, ReadCall};
+use crate::command::steps::{Progress, ReplySteps, Rest, Step};
+use crate::{ReadSpace, Rows};
+use resp::Reply;
+use storage::Slice;
+use vocab::limits::{STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX};
 
 /// Requests for more fields than this look them up in order rather than one by one.
 const ONE_BY_ONE_MAX: usize = 16;
@@ -14,55 +20,160 @@ pub(super) fn hget(call: &mut ReadCall<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn hmget(call: &mut ReadCall<'_>) -> Outcome {
-    let hash = Stored::load(call.space, call.args[1])?;
-    let fields = &call.args[2..];
+pub(super) fn hmget(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
+    let (key, fields) = (call.args[1], &call.args[2..]);
     call.reply.array(fields.len());
-    let Some(hash) = hash else {
+    let Some(hash) = Stored::load(call.space, key)? else {
         fields.iter().for_each(|_| call.reply.null());
-        return Ok(());
+        return Ok(None);
     };
-    if let (Form::Inline(record), true) = (&hash.form, fields.len() > ONE_BY_ONE_MAX) {
-        let mut entries = hash.entries(record)?;
-        entries.sort_unstable();
-        for field in fields {
-            let found = entries.binary_search_by(|(name, _)| name.cmp(field)).ok();
-            call.reply.bulk_or_null(found.map(|i| entries[i].1));
-        }
-        return Ok(());
+    let made = values_of(&hash, fields, call.space, call.reply)?;
+    if made == fields.len() {
+        return Ok(None);
     }
-    for field in fields {
-        call.reply.bulk_or_null(hash.get(call.space, field)?.as_deref());
-    }
-    Ok(())
+    let fields = fields[made..].iter().map(|field| field.to_vec()).collect();
+    Ok(Some(Box::new(ValuesLeft { key: key.to_vec(), fields, made: 0 })))
 }
 
-pub(super) fn hgetall(call: &mut ReadCall<'_>) -> Outcome {
+/// Writes the values of fields until a step is over; answers of how many.
+fn values_of(
+    hash: &Stored<'_>,
+    fields: &[&[u8]],
+    space: &mut dyn ReadSpace,
+    reply: &mut Reply,
+) -> Result<usize, Error> {
+    let mut step = Step::begin(reply);
+    let sorted = match &hash.form {
+        Form::Inline(record) if fields.len() > ONE_BY_ONE_MAX => {
+            let mut entries = hash.entries(record)?;
+            entries.sort_unstable();
+            Some(entries)
+        }
+        _ => None,
+    };
+    for (at, field) in fields.iter().enumerate() {
+        match &sorted {
+            Some(entries) => {
+                let found = entries.binary_search_by(|(name, _)| name.cmp(field)).ok();
+                reply.bulk_or_null(found.map(|i| entries[i].1));
+            }
+            None => reply.bulk_or_null(hash.get(space, field)?.as_deref()),
+        }
+        if !step.goes_on(reply) {
+            return Ok(at + 1);
+        }
+    }
+    Ok(fields.len())
+}
+
+/// The values of these fields are still to be answered.
+struct ValuesLeft {
+    key: Vec<u8>,
+    fields: Vec<Vec<u8>>,
+    made: usize,
+}
+
+impl ReplySteps for ValuesLeft {
+    fn step(&mut self, space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<Progress, Error> {
+        let hash = Stored::load(space, &self.key)?;
+        let hash = hash.ok_or_else(|| corrupt(&self.key, "hash that is gone from its snapshot"))?;
+        let left = &self.fields[self.made..];
+        let of_step: Vec<&[u8]> = left.iter().take(STREAM_STEP_ITEMS_MAX).map(Vec::as_slice).collect();
+        self.made += values_of(&hash, &of_step, space, reply)?;
+        Ok(if self.made == self.fields.len() { Progress::Done } else { Progress::More })
+    }
+}
+
+/// What is answered of each field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Columns {
+    Both,
+    Fields,
+    Values,
+}
+
+impl Columns {
+    fn head(self, count: usize, reply: &mut Reply) {
+        match self {
+            Self::Both => reply.map(count),
+            Self::Fields | Self::Values => reply.array(count),
+        }
+    }
+
+    fn write(self, field: &[u8], value: &[u8], reply: &mut Reply) {
+        if self != Self::Values {
+            reply.bulk(field);
+        }
+        if self != Self::Fields {
+            reply.bulk(value);
+        }
+    }
+}
+
+pub(super) fn hgetall(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
+    each_field(call, Columns::Both)
+}
+
+pub(super) fn hkeys(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
+    each_field(call, Columns::Fields)
+}
+
+pub(super) fn hvals(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
+    each_field(call, Columns::Values)
+}
+
+/// Answers an inline hash, or the head of the reply to a large one.
+fn each_field(call: &mut ReadCall<'_>, columns: Columns) -> Result<Rest, Error> {
     // The length and line breaks of a bulk string take no more.
     const HEAD_BYTES: usize = 16;
     let Some(hash) = Stored::load(call.space, call.args[1])? else {
-        call.reply.map(0);
-        return Ok(());
+        columns.head(0, call.reply);
+        return Ok(None);
     };
     let count = reply_count(&hash)?;
-    if let Form::Inline(record) = &hash.form {
-        call.reply.buf.reserve(record.bytes().len() + (2 * count + 1) * HEAD_BYTES);
+    match &hash.form {
+        Form::Inline(record) => {
+            call.reply.buf.reserve(record.bytes().len() + (2 * count + 1) * HEAD_BYTES);
+            columns.head(count, call.reply);
+            for (field, value) in hash.entries(record)? {
+                columns.write(field, value, call.reply);
+            }
+            Ok(None)
+        }
+        Form::Large(rows) => {
+            columns.head(count, call.reply);
+            let (key, rows) = (call.args[1].to_vec(), rows.clone());
+            let left = rows.count;
+            Ok((left > 0).then(|| Box::new(FieldsLeft { key, rows, columns, left, after: None }) as _))
+        }
     }
-    call.reply.map(count);
-    let reply = &mut *call.reply;
-    hash.each(call.space, |_, field, value| {
-        reply.bulk(field);
-        reply.bulk(value);
-        Ok(())
-    })
 }
 
-pub(super) fn hkeys(call: &mut ReadCall<'_>) -> Outcome {
-    one_of_each(call, |field, _| field)
+/// These fields of a large hash are still to be answered.
+struct FieldsLeft {
+    key: Vec<u8>,
+    rows: Rows,
+    columns: Columns,
+    left: u64,
+    /// The element that was answered last.
+    after: Option<Slice>,
 }
 
-pub(super) fn hvals(call: &mut ReadCall<'_>) -> Outcome {
-    one_of_each(call, |_, value| value)
+impl ReplySteps for FieldsLeft {
+    fn step(&mut self, space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<Progress, Error> {
+        let after = self.after.as_deref();
+        let found = space.elements_within(&self.rows, after, STREAM_STEP_ITEMS_MAX, STREAM_STEP_BYTES_SOFT)?;
+        if found.is_empty() || found.len() as u64 > self.left {
+            return Err(corrupt(&self.key, "hash whose elements are not as many as its count"));
+        }
+        self.left -= found.len() as u64;
+        for (name, value) in &found {
+            let field = field_of(name).ok_or_else(|| corrupt(&self.key, "hash element without a position"))?;
+            self.columns.write(field, value, reply);
+        }
+        self.after = found.into_iter().last().map(|(name, _)| name);
+        Ok(if self.left == 0 { Progress::Done } else { Progress::More })
+    }
 }
 
 pub(super) fn hexists(call: &mut ReadCall<'_>) -> Outcome {
@@ -84,19 +195,6 @@ pub(super) fn hstrlen(call: &mut ReadCall<'_>) -> Outcome {
     let length = value_length(call)?.unwrap_or(0);
     call.reply.int(length as i64);
     Ok(())
-}
-
-fn one_of_each(call: &mut ReadCall<'_>, pick: for<'a> fn(&'a [u8], &'a [u8]) -> &'a [u8]) -> Outcome {
-    let Some(hash) = Stored::load(call.space, call.args[1])? else {
-        call.reply.array(0);
-        return Ok(());
-    };
-    call.reply.array(reply_count(&hash)?);
-    let reply = &mut *call.reply;
-    hash.each(call.space, |_, field, value| {
-        reply.bulk(pick(field, value));
-        Ok(())
-    })
 }
 
 fn value_length(call: &mut ReadCall<'_>) -> Result<Option<usize>, Error> {

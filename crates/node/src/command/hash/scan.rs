@@ -15,6 +15,8 @@ use storage::Slice;
 
 /// How many elements are read at a time.
 const CHUNK: usize = 128;
+/// Bytes of fields and values after which HSCAN answers.
+const BYTES_SOFT: usize = 1 << 20;
 
 pub(super) fn hscan(call: &mut ReadCall<'_>) -> Outcome {
     let cursor = parse_cursor(call.args[2]).ok_or("ERR invalid cursor")?;
@@ -67,6 +69,7 @@ fn walk(
     count: usize,
 ) -> Result<(u64, Vec<(Slice, Slice)>), Error> {
     let mut found: Vec<(Slice, Slice)> = Vec::new();
+    let mut bytes = 0;
     if cursor >= element::POSITIONS {
         return Ok((0, found));
     }
@@ -75,15 +78,17 @@ fn walk(
     loop {
         // One more than wanted tells whether, and where, to go on.
         let limit = (count - count.min(found.len())).saturating_add(1).min(CHUNK);
-        let chunk = space.elements(rows, after.as_deref(), limit)?;
-        let ended = chunk.len() < limit;
+        let chunk = space.elements_within(rows, after.as_deref(), limit, BYTES_SOFT)?;
+        let chunk_bytes: usize = chunk.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let ended = chunk.len() < limit && chunk_bytes < BYTES_SOFT;
         for (name, value) in chunk {
             let position =
                 element::position_of(&name).ok_or_else(|| hash.corrupt("hash element without a position"))?;
-            if found.len() >= count && position != last {
+            if (found.len() >= count || bytes >= BYTES_SOFT) && position != last {
                 return Ok((position, found));
             }
             last = position;
+            bytes += name.len() + value.len();
             found.push((name, value));
         }
         if ended {

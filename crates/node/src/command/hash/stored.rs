@@ -11,6 +11,8 @@ use vocab::limits;
 
 /// How many elements of a large hash are read at a time.
 const CHUNK: usize = 128;
+/// After how many bytes of them it ends earlier.
+const CHUNK_BYTES_SOFT: usize = 1 << 20;
 
 /// Ends the walk over a hash that is longer than wanted.
 const TOO_LONG: &str = "ERR the hash is too long";
@@ -124,7 +126,7 @@ impl<'k> Stored<'k> {
                 let mut left = rows.count;
                 let mut after: Option<Slice> = None;
                 while left > 0 {
-                    let chunk = space.elements(rows, after.as_deref(), CHUNK)?;
+                    let chunk = space.elements_within(rows, after.as_deref(), CHUNK, CHUNK_BYTES_SOFT)?;
                     if chunk.is_empty() || chunk.len() as u64 > left {
                         return Err(self.corrupt("hash whose elements are not as many as its count"));
                     }
@@ -181,7 +183,7 @@ impl<'k> Stored<'k> {
     }
 }
 
-fn corrupt(key: &[u8], detail: &str) -> Error {
+pub(super) fn corrupt(key: &[u8], detail: &str) -> Error {
     let path = format!("the record of {}", key.escape_ascii()).into();
     Error::Fault(Fault::Storage(storage::Error::Corrupt { path, detail: detail.to_owned() }))
 }

@@ -9,7 +9,7 @@ use crate::command::hash::{Stored, field_of};
 use crate::space::read::SnapshotSpace;
 use crate::{Layout, ReadSpace, Record, ShardView, Type};
 use resp::Reply;
-use storage::{Slice, Snapshot, Span};
+use storage::{Slice, Snapshot};
 
 const BAD_CURSOR: &str = "ERR not a cursor of a backup";
 /// Elements of a large hash that are read at a time.
@@ -81,34 +81,17 @@ impl Page {
     }
 }
 
-/// A snapshot that is wanted back.
-struct Lent<'a>(&'a mut dyn Snapshot);
-
-impl Snapshot for Lent<'_> {
-    fn index(&self) -> u64 {
-        self.0.index()
-    }
-
-    fn get(&self, key: &[u8]) -> storage::Result<Option<Slice>> {
-        self.0.get(key)
-    }
-
-    fn cursor(&self, span: Span, reverse: bool) -> Box<dyn storage::Cursor + '_> {
-        self.0.cursor(span, reverse)
-    }
-}
-
 /// Writes the page from `cursor` (empty: from the beginning) on, of about `bytes_soft` bytes. What has expired by `at_ms`
 /// is left out.
 pub fn backup_page(
     view: &ShardView,
-    snapshot: &mut dyn Snapshot,
+    snapshot: &mut (dyn Snapshot + 'static),
     at_ms: u64,
     cursor: &[u8],
     bytes_soft: usize,
     reply: &mut Reply,
 ) -> Outcome {
-    let mut space = SnapshotSpace::of(view, Box::new(Lent(snapshot)), at_ms, 0);
+    let mut space = SnapshotSpace::of(view, snapshot, at_ms, 0);
     let mut page = Page { rows: 0, bytes: 0, bytes_soft, body: Reply::new(reply.proto) };
     let next = fill(&mut space, cursor, &mut page)?;
     reply.array(2);

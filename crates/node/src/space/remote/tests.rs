@@ -56,6 +56,10 @@ impl Shards for Elsewhere {
         self.slots.len()
     }
 
+    fn is_here(&self, _i: usize) -> bool {
+        false
+    }
+
     fn slots(&self, i: usize) -> (u16, u16) {
         self.slots[i]
     }

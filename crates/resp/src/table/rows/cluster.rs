@@ -1,8 +1,9 @@
 //! The cluster, and what its clients and test suites send besides.
 
 use crate::table::spec::acl;
-use crate::table::spec::flag::{ADMIN, FAST, LOADING, NOSCRIPT, STALE, WRITE};
-use crate::table::spec::{CommandSpec, Group, command};
+use crate::table::spec::flag::{ADMIN, FAST, LOADING, NOSCRIPT, READONLY, STALE, WRITE};
+use crate::table::spec::key_flag::NOT_KEY;
+use crate::table::spec::{CommandSpec, Group, command, key};
 
 const fn cluster(name: &'static str, arity: i16, since: &'static str, summary: &'static str) -> CommandSpec {
     command(Group::Cluster, 0, name, arity, since, summary)
@@ -70,6 +71,19 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost(COST_NODES)
         .tips(UNREPEATABLE)
         .deprecated("7.0.0", "`CLUSTER SHARDS`"),
+    command(
+        Group::Cluster,
+        acl::KEYSPACE,
+        "CLUSTERSCAN",
+        -2,
+        "9.1.0",
+        "Walks through the keys of the whole store, each part on the node that leads it.",
+    )
+    .flags(READONLY)
+    .touches(&[key(1, NOT_KEY)])
+    .cost("O(1) a call, O(N) for the whole walk, N being the number of keys in the store")
+    .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"])
+    .args("cursor:string [MATCH pattern:pattern] [COUNT count:integer] [TYPE type] [SLOT slot:integer]"),
     command(Group::Scripting, 0, "FUNCTION", -2, "7.0.0", "Groups the commands about functions; there are none yet.")
         .cost("Depends on the subcommand."),
     scripting("FUNCTION|FLUSH", -2, "7.0.0", "Deletes all functions.")

@@ -1,7 +1,7 @@
 //! The sections about the process and its clients.
 
 use super::section::{Facts, Lines, human};
-use crate::session::REDIS_VERSION;
+use crate::session::{Buffers, REDIS_VERSION};
 
 fn uptime_s(facts: &Facts<'_>) -> u64 {
     (facts.host.now_us() / 1000).saturating_sub(facts.node.started_ms) / 1000
@@ -27,12 +27,12 @@ pub(super) fn server(facts: &Facts<'_>, lines: &mut Lines) {
 
 pub(super) fn clients(facts: &Facts<'_>, lines: &mut Lines) {
     let clients = facts.host.clients();
-    let buffers: Vec<(u64, u64)> = clients.all().iter().map(|client| client.buffers()).collect();
+    let buffers: Vec<Buffers> = clients.all().iter().map(|client| client.buffers()).collect();
     lines.add("connected_clients", clients.count());
     lines.add("cluster_connections", 0);
     lines.add("maxclients", facts.host.config().clients_max());
-    lines.add("client_recent_max_input_buffer", buffers.iter().map(|(query, _)| *query).max().unwrap_or(0));
-    lines.add("client_recent_max_output_buffer", buffers.iter().map(|(_, output)| *output).max().unwrap_or(0));
+    lines.add("client_recent_max_input_buffer", buffers.iter().map(|of| of.query_bytes).max().unwrap_or(0));
+    lines.add("client_recent_max_output_buffer", buffers.iter().map(|of| of.output_bytes).max().unwrap_or(0));
     lines.add("blocked_clients", 0);
     lines.add("tracking_clients", 0);
 }
@@ -78,6 +78,7 @@ pub(super) fn stats(facts: &Facts<'_>, lines: &mut Lines) {
     lines.add("instantaneous_input_kbps", format_args!("{:.2}", rates.input_bytes / 1024.0));
     lines.add("instantaneous_output_kbps", format_args!("{:.2}", rates.output_bytes / 1024.0));
     lines.add("rejected_connections", totals.rejected_connections);
+    lines.add("client_output_buffer_limit_disconnections", totals.output_limit_disconnections);
     lines.add_known("expired_keys", facts.node.expired_keys);
     lines.add("evicted_keys", 0);
     lines.add("keyspace_hits", totals.keyspace_hits);

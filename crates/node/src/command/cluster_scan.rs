@@ -1,0 +1,285 @@
+//! CLUSTERSCAN: walks the keys of the whole store, each part of it on the node that leads that part.
+//!
+//! `CLUSTERSCAN cursor [MATCH pattern] [COUNT count] [TYPE type] [SLOT slot]` → `[cursor, keys]`
+//!
+//! A cursor is `fingerprint-{hashtag}-local`, as in Valkey 9.1. Its hash tag is of the slot that the walk is at, so that a
+//! client sends the cursor where it sends that slot's keys. The first cursor is `0`; so is the last.
+//!
+//! A shard's keys are in the order of their bytes, and not of their slots. So the walk takes, at once, all slots that follow
+//! on the first one and that the same shard owns. The fingerprint says which is the last of them, and the local part after which
+//! key to go on (`cursors`). A shard that has grown meanwhile is walked up to the same slot; of one that was split, the
+//! part with the first slot is, and the rest comes next. So a key that stays is seen at least once.
+
+use super::args::{SYNTAX, int, is_word};
+use super::call::{Error, HandlerRow, Outcome, StoreCall, store_at};
+use super::cursors::Cursor;
+use super::scan::{CHUNK, Found, Options, resume};
+use crate::Fault;
+use std::fmt::Write as _;
+use storage::Slice;
+use vocab::{SLOT_COUNT, Slot, slot_of, slot_tag};
+
+const INVALID: &str = "ERR invalid cursor";
+const NOT_SERVED: &str = "CLUSTERDOWN Hash slot not served";
+/// How many keys of other slots than those of the walk one call looks at.
+const OTHERS_MAX: usize = 16 * 1024;
+
+pub(super) const ROWS: &[HandlerRow] = &[store_at("CLUSTERSCAN", cluster_scan, slot_of_cursor)];
+
+/// The slot of a cursor; the first cursor may be sent to any node.
+fn slot_of_cursor(args: &[&[u8]]) -> Option<Slot> {
+    (args[1] != b"0").then(|| slot_of(args[1]))
+}
+
+/// Where a walk stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    /// The first slot that is walked now.
+    slot: u16,
+    /// The last; `None`: as far as the shard goes.
+    last: Option<u16>,
+    /// The hash of the key to go on after; 0: the walk begins there.
+    hash: u64,
+}
+
+impl Place {
+    /// `None` if the text is no cursor. A fingerprint that is of another store, or of Valkey, begins its slot again.
+    fn parse(text: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(text).ok()?;
+        let (fingerprint, rest) = text.split_once("-{")?;
+        let (tag, local) = rest.split_once("}-")?;
+        if fingerprint.is_empty() || tag.is_empty() || local.is_empty() || !local.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        let slot = slot_of(tag.as_bytes()).0;
+        let last = fingerprint.strip_prefix('s').and_then(|digits| digits.parse().ok());
+        let hash = local.parse().ok().filter(|&hash| Cursor { slot, hash }.is_valid());
+        match (last.filter(|&last| slot <= last && last < SLOT_COUNT), hash) {
+            (Some(last), Some(hash)) => Some(Self { slot, last: Some(last), hash }),
+            _ => Some(Self::at(slot)),
+        }
+    }
+
+    fn at(slot: u16) -> Self {
+        Self { slot, last: None, hash: 0 }
+    }
+
+    fn text(self) -> String {
+        let mut text = String::new();
+        let _ = match self.last {
+            Some(last) => write!(text, "s{last}"),
+            None => write!(text, "0"),
+        };
+        let _ = write!(text, "-{{{}}}-{}", slot_tag(Slot(self.slot)), self.hash);
+        text
+    }
+}
+
+/// The options, and the slot that is walked alone.
+fn options<'a>(words: &[&'a [u8]]) -> Result<(Options<'a>, Option<u16>), Error> {
+    let (mut others, mut slot) = (Vec::with_capacity(words.len()), None);
+    for pair in words.chunks(2) {
+        match pair {
+            [word, value] if is_word(word, "SLOT") => {
+                let number = int(value)?;
+                let valid = u16::try_from(number).ok().filter(|slot| *slot < SLOT_COUNT);
+                slot = Some(valid.ok_or("ERR Invalid or out of range slot")?);
+            }
+            [word, _] if is_word(word, "STORE") => return Err(SYNTAX.into()),
+            pair => others.extend_from_slice(pair),
+        }
+    }
+    Ok((Options::parse(&others)?, slot))
+}
+
+fn cluster_scan(call: &mut StoreCall<'_>) -> Outcome {
+    let (options, only) = options(&call.args[2..])?;
+    if options.whole_store {
+        return Err(SYNTAX.into());
+    }
+    if call.args[1] == b"0" {
+        return answer(call, Some(Place::at(only.unwrap_or_default())), &[]);
+    }
+    let mut place = Place::parse(call.args[1]).ok_or(INVALID)?;
+    if only.is_some_and(|only| only != place.slot) {
+        return Err("ERR the cursor is of another slot".into());
+    }
+    let (shard, end) = call.shards.run_from(place.slot).ok_or(NOT_SERVED)?;
+    let last = only.unwrap_or_else(|| place.last.map_or(end, |last| last.min(end)));
+    place.last = Some(last);
+    let mut found = Found::new(options.count);
+    let next = match walk(call, shard, place, last, &options, &mut found)? {
+        Some(hash) => Some(Place { hash, ..place }),
+        None if only.is_some() || last + 1 == SLOT_COUNT => None,
+        None => Some(Place::at(last + 1)),
+    };
+    answer(call, next, found.keys())
+}
+
+/// Looks at keys of a shard until enough are found. The hash of the last one if there may be more.
+fn walk(
+    call: &mut StoreCall<'_>,
+    shard: usize,
+    place: Place,
+    last_slot: u16,
+    options: &Options<'_>,
+    found: &mut Found,
+) -> Result<Option<u64>, Fault> {
+    let cursor = Cursor { slot: place.slot, hash: place.hash };
+    let mut after: Option<Slice> = resume(call, shard, cursor, &options.wanted)?.map(Slice::from);
+    let mut others = 0;
+    loop {
+        let rows = options.wanted.rows(call.shards.space(shard), after.as_deref(), CHUNK)?;
+        let is_end = rows.len() < CHUNK;
+        for (key, record) in rows {
+            if (place.slot..=last_slot).contains(&slot_of(&key).0) {
+                found.look(options.include(&key, &record).then(|| key.clone()));
+            } else {
+                others += 1;
+            }
+            after = Some(key);
+            if found.is_full() || others == OTHERS_MAX {
+                break;
+            }
+        }
+        let is_full = found.is_full() || others == OTHERS_MAX;
+        match &after {
+            Some(key) if is_full => {
+                let cursor = Cursor::after(place.slot, key);
+                call.cursors.remember(cursor, key);
+                return Ok(Some(cursor.hash));
+            }
+            _ if is_end => return Ok(None),
+            _ => {}
+        }
+    }
+}
+
+fn answer(call: &mut StoreCall<'_>, next: Option<Place>, keys: &[Slice]) -> Outcome {
+    call.reply.array(2);
+    call.reply.bulk(next.map_or_else(|| "0".to_owned(), Place::text).as_bytes());
+    call.reply.array(keys.len());
+    keys.iter().for_each(|key| call.reply.bulk(key));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::ScanCursors;
+    use super::super::testspace::TestShards;
+    use super::*;
+    use crate::{Kind, Record, Shards, WriteSpace};
+    use resp::{Proto, Reply};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn transcript() {
+        super::super::transcript::check("cluster_scan");
+    }
+
+    #[test]
+    fn cursors_are_read_as_they_are_written() {
+        for place in [Place::at(0), Place::at(16383), Place { slot: 7, last: Some(5460), hash: 99 }] {
+            assert_eq!(Place::parse(place.text().as_bytes()), Some(place));
+            assert_eq!(slot_of(place.text().as_bytes()).0, place.slot, "a client finds its slot");
+        }
+        assert_eq!(Place::at(0).text(), "0-{06S}-0");
+        // Of another store: its slot begins again.
+        for other in ["aBcDeF-{06S}-48", "s99999-{06S}-1", "s1-{06S}-99999999999999999999", "0-{06S}-5"] {
+            assert_eq!(Place::parse(other.as_bytes()), Some(Place::at(0)), "{other}");
+        }
+        for wrong in ["", "1", "0-06S-0", "0-{}-0", "-{06S}-0", "0-{06S}-", "0-{06S}-x", "0-{06S}--1"] {
+            assert_eq!(Place::parse(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    fn run(shards: &mut TestShards, cursors: &ScanCursors, args: &[&str]) -> (String, Vec<String>) {
+        let mut reply = Reply::new(Proto::Resp2);
+        let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
+        cluster_scan(&mut StoreCall { args: &args, shards, cursors, reply: &mut reply }).unwrap();
+        let text = String::from_utf8(reply.buf).unwrap();
+        let mut lines = text.lines().skip(2);
+        let cursor = lines.next().unwrap().to_owned();
+        (cursor, lines.skip(1).filter(|line| !line.starts_with('$')).map(str::to_owned).collect())
+    }
+
+    fn put(shards: &mut TestShards, key: &str) {
+        shards.owner(key.as_bytes()).put(key.as_bytes(), Record::new(Kind::STRING, None, &[])).unwrap();
+    }
+
+    fn largest(shards: &TestShards) -> usize {
+        let slots = |i: &usize| shards.slots(*i).1 - shards.slots(*i).0;
+        (0..shards.count()).max_by_key(slots).unwrap()
+    }
+
+    /// What happens between two calls.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Event {
+        Nothing,
+        Split,
+        Merge,
+        Restart,
+        LastKeyDeleted,
+    }
+
+    #[test]
+    fn a_walk_meets_every_key_that_stays() {
+        use Event::{LastKeyDeleted, Merge, Nothing, Restart, Split};
+        for (events, count) in [
+            (&[Nothing][..], "10"),
+            (&[Split], "7"),
+            (&[Merge], "9"),
+            (&[Restart], "100"),
+            (&[Split, Merge, Restart], "10"),
+            (&[LastKeyDeleted], "3"),
+            (&[Nothing, Restart, Split, LastKeyDeleted, Merge], "13"),
+        ] {
+            let mut shards = TestShards::new(4);
+            let mut cursors = ScanCursors::default();
+            let keys: BTreeSet<String> = (0..500).map(|i| format!("key:{i}")).collect();
+            let going: Vec<String> = (0..500).map(|i| format!("key:{i}-going")).collect();
+            keys.iter().chain(&going).for_each(|key| put(&mut shards, key));
+            let (mut cursor, mut seen, mut steps) = ("0".to_owned(), BTreeSet::new(), 0);
+            loop {
+                let (next, found) = run(&mut shards, &cursors, &["CLUSTERSCAN", &cursor, "COUNT", count]);
+                match events[steps % events.len()] {
+                    Split if shards.shards.len() < 60 => shards.split(largest(&shards)),
+                    Merge if shards.shards.len() > 1 => shards.merge(steps % (shards.shards.len() - 1)),
+                    Nothing | Split | Merge => {}
+                    Restart => cursors = ScanCursors::default(),
+                    LastKeyDeleted => {
+                        for key in found.iter().filter(|key| key.ends_with("going")) {
+                            shards.owner(key.as_bytes()).delete(key.as_bytes()).unwrap();
+                        }
+                    }
+                }
+                seen.extend(found);
+                (cursor, steps) = (next, steps + 1);
+                assert!(steps < 5000, "a walk ends: {events:?}");
+                if cursor == "0" {
+                    break;
+                }
+            }
+            assert!(keys.is_subset(&seen), "{events:?}, COUNT {count}: {:?} missed", keys.difference(&seen).next());
+        }
+    }
+
+    #[test]
+    fn one_slot_is_walked_alone() {
+        let mut shards = TestShards::new(2);
+        let cursors = ScanCursors::default();
+        (0..300).for_each(|i| put(&mut shards, &format!("{{06S}}{i}")));
+        (0..300).for_each(|i| put(&mut shards, &format!("other{i}")));
+        let (mut cursor, mut seen) = ("0".to_owned(), Vec::new());
+        loop {
+            let (next, found) = run(&mut shards, &cursors, &["CLUSTERSCAN", &cursor, "COUNT", "50", "SLOT", "0"]);
+            seen.extend(found);
+            cursor = next;
+            if cursor == "0" {
+                break;
+            }
+        }
+        assert!(seen.len() == 300 && seen.iter().all(|key| key.starts_with("{06S}")), "{}", seen.len());
+    }
+}

@@ -1,0 +1,107 @@
+//! A reply under way that is made in steps, from snapshots that it holds.
+
+use crate::command::{Call, Error, Progress, ReplySteps, ShardSteps, StepHandler};
+use crate::space::read::SnapshotSpace;
+use crate::stats::Lookups;
+use crate::view::ShardView;
+use resp::Reply;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use storage::Snapshot;
+use vocab::Millis;
+
+/// What makes a part of the reply, and what it reads.
+struct Part {
+    view: Arc<ShardView>,
+    snapshot: Box<dyn Snapshot>,
+    /// The time by which keys expire, the same for all steps, in ms since the epoch.
+    now_ms: Millis,
+    steps: Steps,
+}
+
+enum Steps {
+    /// They read keys that the request names.
+    Keys(Box<dyn ReplySteps>),
+    /// They may look at any key of the shard.
+    Shard(Box<dyn ShardSteps>),
+}
+
+/// The rest of a reply, made step by step.
+///
+/// Its snapshots keep old rows alive, so its owner bounds how long it lives. What was read before the stream began has been
+/// vouched for by `Attempt::finish`: a snapshot stays what it was, whatever becomes of the shard.
+#[derive(Default)]
+pub struct ReplyStream {
+    /// In the order of the reply; a part is dropped once it is made.
+    parts: VecDeque<Part>,
+    lookups: Lookups,
+}
+
+impl ReplyStream {
+    /// Begins a command's reply from a snapshot as of now; the stream makes what the command leaves. May wait for the disk.
+    pub fn begin(
+        view: &Arc<ShardView>,
+        handler: StepHandler,
+        args: &[&[u8]],
+        moment: (Millis, u64),
+        reply: &mut Reply,
+    ) -> Result<Self, Error> {
+        let (now_ms, seed) = moment;
+        let now_ms = view.read_time(now_ms);
+        let snapshot = view.snapshot();
+        let mut space = SnapshotSpace::of(view, &*snapshot, now_ms, seed).at_one_time();
+        let rest = handler(&mut Call { args, space: &mut space, reply });
+        let mut stream = Self { parts: VecDeque::new(), lookups: space.lookups() };
+        drop(space);
+        if let Some(steps) = rest? {
+            stream.parts.push_back(Part { view: view.clone(), snapshot, now_ms, steps: Steps::Keys(steps) });
+        }
+        Ok(stream)
+    }
+
+    /// Adds a part, which reads this snapshot of the shard at this time.
+    pub fn add(
+        &mut self,
+        view: Arc<ShardView>,
+        snapshot: Box<dyn Snapshot>,
+        now_ms: Millis,
+        steps: Box<dyn ShardSteps>,
+    ) {
+        self.parts.push_back(Part { view, snapshot, now_ms, steps: Steps::Shard(steps) });
+    }
+
+    /// Whether the reply is complete.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Makes the next step. May wait for the disk. After an error the stream is of no more use.
+    pub fn step(&mut self, reply: &mut Reply) -> Result<Progress, Error> {
+        let Some(part) = self.parts.front_mut() else { return Ok(Progress::Done) };
+        let mut space = SnapshotSpace::of(&part.view, &*part.snapshot, part.now_ms, 0).at_one_time();
+        let progress = match &mut part.steps {
+            Steps::Keys(steps) => steps.step(&mut space, reply),
+            Steps::Shard(steps) => steps.step(&mut space, reply),
+        };
+        let lookups = space.lookups();
+        self.lookups.hits += lookups.hits;
+        self.lookups.misses += lookups.misses;
+        drop(space);
+        if progress? == Progress::Done {
+            self.parts.pop_front();
+        }
+        Ok(if self.parts.is_empty() { Progress::Done } else { Progress::More })
+    }
+
+    /// The replica that the next step reads.
+    #[must_use]
+    pub fn view(&self) -> Option<&Arc<ShardView>> {
+        self.parts.front().map(|part| &part.view)
+    }
+
+    /// The keys that it has looked up since the last call.
+    pub fn take_lookups(&mut self) -> Lookups {
+        std::mem::take(&mut self.lookups)
+    }
+}

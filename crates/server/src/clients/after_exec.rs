@@ -1,0 +1,80 @@
+//! What a transaction asks of the whole store, after its shard has answered: SCAN, KEYS, DBSIZE and the like, and WAIT.
+//!
+//! A transaction is one shard's. What is asked of the whole store is read when the shard has answered: it sees all that the
+//! transaction has written, and may see what others have written since.
+
+use super::connection::RunningTransaction;
+use super::replica_count::replicas_that_hold;
+use crate::api::{Asked, Routed, route, run_on_store};
+use crate::mailbox::{StoreAnswers, WorkerMessage};
+use crate::os::steady_us;
+use crate::shared::NodeShared;
+use node::command::handler;
+use node::session::{Consistency, Session, WaitFor};
+use node::{EncodedCommand, Ticket};
+use resp::Reply;
+use resp::table::CommandSpec;
+use std::sync::Arc;
+use vocab::limits::ITEM_REPLY_BYTES_MAX;
+
+const TOO_LONG: &str = "ERR the answer would take more bytes than a transaction may answer";
+
+/// One command.
+enum Question {
+    /// It waits for nothing within a transaction, as in Redis: it tells how many replicas there are by now.
+    Wait(Result<WaitFor, &'static str>),
+    /// Over the whole store.
+    Store(&'static CommandSpec, EncodedCommand, Consistency),
+}
+
+/// Has the pool answer what a transaction asks of the whole store; false if it asks nothing.
+pub(super) fn begin(
+    store: &Arc<NodeShared>,
+    session: &Session,
+    running: &RunningTransaction,
+    ticket: Ticket,
+    outcome: &[u8],
+) -> bool {
+    let is_array = !matches!(outcome, [b'*', b'-', ..] | [b'_', ..] | [b'-', ..]);
+    let question = |(spec, command): (&'static CommandSpec, &EncodedCommand)| {
+        let args = command.args();
+        match handler(spec) {
+            Some(_) => Question::Store(spec, command.clone(), session.consistency_for(spec, &args)),
+            None => Question::Wait(session.wait_for(spec, &args)),
+        }
+    };
+    let questions: Vec<Question> = running.transaction.for_shell().map(question).collect();
+    if questions.is_empty() || !is_array {
+        return false;
+    }
+    let (of_job, outcome) = (store.clone(), outcome.to_vec());
+    store.pool.run(Box::new(move || {
+        let answers = questions.into_iter().map(|question| answer(&of_job, question, ticket)).collect();
+        let answers = Box::new(StoreAnswers { ticket, outcome, answers });
+        of_job.mailboxes.tell(ticket.worker as usize, WorkerMessage::StoreAnswers(answers));
+    }));
+    true
+}
+
+fn answer(store: &Arc<NodeShared>, question: Question, ticket: Ticket) -> Vec<u8> {
+    let mut reply = Reply::new(ticket.proto);
+    match question {
+        Question::Wait(Ok(wait)) => wait.answer(false, replicas_that_hold(store, &wait), &mut reply),
+        Question::Wait(Err(text)) => reply.error(text),
+        Question::Store(spec, command, consistency) => {
+            let args = command.args();
+            let asked = Asked { args: &args, seed: ticket.sequence, arrived_us: steady_us(), consistency };
+            reply.limit(ITEM_REPLY_BYTES_MAX);
+            match route(store, spec, &args) {
+                Ok(Routed::Store { handler, .. }) => run_on_store(store, handler, &asked, &mut reply),
+                Ok(_) => reply.error("ERR this command cannot be part of a transaction"),
+                Err(text) => reply.error(&text),
+            }
+            if reply.exceeded() {
+                reply = Reply::new(ticket.proto);
+                reply.error(TOO_LONG);
+            }
+        }
+    }
+    reply.buf
+}

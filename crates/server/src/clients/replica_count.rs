@@ -1,0 +1,25 @@
+//! How many replicas hold what a client has written.
+
+use crate::shared::NodeShared;
+use node::session::WaitFor;
+
+/// How many followers hold what a client has written: the fewest over all its shards.
+pub(super) fn replicas_that_hold(store: &NodeShared, wait: &WaitFor) -> u64 {
+    let known = store.known();
+    let of_shard = |shard: usize, index: u64| {
+        let view = known.view(shard).filter(|view| view.leading());
+        view.map_or(0, |view| view.followers_with(index))
+    };
+    let written = &wait.written;
+    let counted = written.shards().iter().map(|(shard, index)| of_shard(shard.0 as usize, *index));
+    let led = || known.views().filter(|view| view.leading());
+    let fewest = if written.shards().is_empty() {
+        led().map(|view| view.followers_with(0)).min()
+    } else if written.beyond() {
+        let all = led().map(|view| view.followers_with(view.engine().applied_index()));
+        counted.chain(all).min()
+    } else {
+        counted.min()
+    };
+    fewest.unwrap_or(0)
+}

@@ -1,0 +1,139 @@
+//! WATCH: looks up the versions of keys, on the event loop where they are few and in memory, else in the pool.
+
+use super::read;
+use super::registry::{ClientId, Clients};
+use super::reply_queue::{ALL_KEYS, Effect};
+use super::turn::{Request, Step, Turn};
+use crate::api::conclude_on;
+use crate::mailbox::{WatchedKeys, WorkerMessage};
+use crate::os::steady_us;
+use crate::shared::NodeShared;
+use node::command::Error;
+use node::read::{Attempt, Begin, Finish, ReadRequest};
+use node::session::Consistency;
+use node::{Fault, Held, ReadSpace, ShardView, SnapshotSpace, WatchedVersion};
+use resp::Reply;
+use resp::table::CommandSpec;
+use std::sync::Arc;
+use vocab::Slot;
+
+/// So many keys an event loop looks up at once.
+const KEYS_AT_ONCE_MAX: usize = 64;
+/// The disk is asked ahead for so many keys.
+const KEYS_AHEAD: usize = 64;
+
+/// Watches keys, which are of one slot. Nothing of the connection is under way.
+pub(super) fn watch(
+    turn: &mut Turn<'_>,
+    id: usize,
+    spec: &'static CommandSpec,
+    keys: Vec<Vec<u8>>,
+    reply: &mut Reply,
+) -> Step {
+    let slot = keys.first().map_or(Slot(0), |key| vocab::slot_of(key));
+    let asked = ReadRequest::new(slot, Consistency::Absolute, read::arrived_us(turn, id));
+    let known = turn.requests.store.known();
+    let local = known.local(turn.requests.store.node(), known.shard_of(slot));
+    let attempt = match asked.begin(local, turn.now, || turn.requests.store.moment()) {
+        Begin::Run(attempt) => attempt,
+        Begin::WaitForLease(shard) => return read::wait_for_lease(turn, id, shard),
+        Begin::NotHere(why) => return read::not_here(turn, id, slot, Consistency::Absolute, &why),
+    };
+    let view = *attempt.handle();
+    let mut held = Held { blocks: Vec::new(), lacking: None };
+    let mut space = SnapshotSpace::without_waiting(view, turn.now.wall_ms, 0, &mut held);
+    let is_short = keys.len() <= KEYS_AT_ONCE_MAX;
+    let found = if is_short { versions(view, &mut space, &keys) } else { Err(Fault::WouldBlock) };
+    let versions = match found {
+        Ok(versions) => versions,
+        Err(Fault::WouldBlock) => {
+            let attempt = attempt.into();
+            return look_up_aside(turn, Request { id, spec, args: &[] }, attempt, keys);
+        }
+        Err(fault) => {
+            conclude_on(view, Err(Error::Fault(fault)), reply, 0);
+            Vec::new()
+        }
+    };
+    if let Finish::Again(why) = attempt.finish(steady_us) {
+        return read::read_again(turn, id, view.id(), why);
+    }
+    if let Some(connection) = turn.clients.get_mut(id) {
+        connection.session.watching(&keys, versions);
+    }
+    if reply.buf.is_empty() {
+        reply.ok();
+    }
+    turn.clients.put_unless_silent(id, &reply.buf);
+    Step::Next
+}
+
+/// The versions of keys, each watched since before it was looked up.
+fn versions(view: &ShardView, space: &mut SnapshotSpace<'_>, keys: &[Vec<u8>]) -> Result<Vec<WatchedVersion>, Fault> {
+    let version = |key: &Vec<u8>| {
+        let absent = view.watch_absent(key);
+        Ok(match space.get(key)? {
+            Some(record) => WatchedVersion::Present(record.view().version),
+            None => WatchedVersion::Absent(absent),
+        })
+    };
+    keys.iter().map(version).collect()
+}
+
+/// Has a thread of the pool look up the versions; the client's next request waits for them.
+fn look_up_aside(turn: &mut Turn<'_>, request: Request<'_>, attempt: Attempt, keys: Vec<Vec<u8>>) -> Step {
+    let Some(ticket) = turn.begin(request, ALL_KEYS, Effect::Unsettled) else { return Step::Stall };
+    if let Some(connection) = turn.clients.get_mut(request.id) {
+        connection.looks_up_watched = true;
+    }
+    let store = turn.requests.store.clone();
+    turn.requests.store.pool.run(Box::new(move || {
+        let versions = patient_versions(&store, attempt, &keys);
+        let watched = Box::new(WatchedKeys { ticket, keys, versions });
+        store.mailboxes.tell(ticket.worker as usize, WorkerMessage::Watched(watched));
+    }));
+    Step::Next
+}
+
+/// The same where the disk and the leader may be waited for. The error is the text of the reply.
+fn patient_versions(
+    store: &Arc<NodeShared>,
+    attempt: Attempt,
+    keys: &[Vec<u8>],
+) -> Result<Vec<WatchedVersion>, String> {
+    let mut found = Ok(Vec::new());
+    store.access().run_read(attempt, |attempt| {
+        let view = attempt.handle();
+        let mut space = SnapshotSpace::new(view, store.now_ms(), 0);
+        let look_up = |keys: &[Vec<u8>]| {
+            keys.iter().for_each(|key| view.prefetch(key));
+            versions(view, &mut space, keys)
+        };
+        let chunks: Result<Vec<_>, Fault> = keys.chunks(KEYS_AHEAD).map(look_up).collect();
+        found = chunks.map(|chunks| chunks.into_iter().flatten().collect()).map_err(|fault| {
+            let mut reply = Reply::default();
+            conclude_on(view, Err(Error::Fault(fault)), &mut reply, 0);
+            String::from_utf8_lossy(&reply.buf).trim_start_matches('-').trim_end().to_owned()
+        });
+    })?;
+    found
+}
+
+/// The versions of keys are known: the connection watches them, and is answered.
+pub(crate) fn watched(clients: &mut Clients, watched: WatchedKeys) {
+    let WatchedKeys { ticket, keys, versions } = watched;
+    let client = ClientId { id: ticket.connection as usize, generation: ticket.generation };
+    let Some(connection) = clients.find(client) else { return };
+    connection.looks_up_watched = false;
+    let mut reply = Reply::new(ticket.proto);
+    match versions {
+        Ok(versions) => {
+            connection.session.watching(&keys, versions);
+            reply.ok();
+        }
+        Err(text) => reply.error(&text),
+    }
+    // It was counted when it was admitted.
+    connection.answer(ticket.sequence, &reply.buf);
+    clients.unstall(client.id);
+}

@@ -1,0 +1,81 @@
+//! One ceiling: what one request may cost at most, in time, memory or bytes read.
+
+use super::bar::Spread;
+use serde_json::{Value, json};
+
+/// One row of the table of ceilings.
+#[derive(Debug)]
+pub struct Ceiling {
+    /// What is measured.
+    pub what: String,
+    /// Of the figures.
+    pub unit: &'static str,
+    /// What no run should pass.
+    pub at_most: f64,
+    /// In the order in which they were measured.
+    pub figures: Vec<f64>,
+}
+
+impl Ceiling {
+    /// A row that was measured once.
+    pub fn new(what: impl Into<String>, unit: &'static str, at_most: f64, figure: f64) -> Self {
+        Self { what: what.into(), unit, at_most, figures: vec![figure] }
+    }
+
+    /// All figures; none if nothing was measured.
+    pub fn spread(&self) -> Option<Spread> {
+        Spread::of(self.figures.iter().copied())
+    }
+
+    /// Whether no run has passed it: a promise, not an average.
+    pub fn held(&self) -> bool {
+        self.spread().is_some_and(|spread| spread.max <= self.at_most)
+    }
+
+    /// All of it.
+    pub fn json(&self) -> Value {
+        json!({
+            "what": self.what,
+            "unit": self.unit,
+            "at_most": self.at_most,
+            "held": self.held(),
+            "runs": self.figures,
+        })
+    }
+
+    /// Its row in Markdown.
+    pub fn row(&self) -> String {
+        let Some(Spread { median, min, max }) = self.spread() else { return String::new() };
+        let verdict = if self.held() { "held" } else { "**missed**" };
+        let unit = self.unit;
+        format!(
+            "| {} | ≤ {:.1} {unit} | {median:.1} ({min:.1}–{max:.1}) {unit} | {verdict} |\n",
+            self.what, self.at_most
+        )
+    }
+}
+
+/// The rows of another run, added to those of the runs before.
+pub fn join(mut all: Vec<Ceiling>, run: Vec<Ceiling>) -> Vec<Ceiling> {
+    for row in run {
+        match all.iter_mut().find(|known| known.what == row.what) {
+            Some(known) => known.figures.extend(row.figures),
+            None => all.push(row),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_run_decides() {
+        let run = |figure| vec![Ceiling::new("HGETALL", "s", 1.5, figure)];
+        let rows = join(join(Vec::new(), run(1.0)), run(1.5));
+        assert!(rows[0].held());
+        assert_eq!(rows[0].row(), "| HGETALL | ≤ 1.5 s | 1.2 (1.0–1.5) s | held |\n");
+        assert!(!join(rows, run(1.6))[0].held());
+    }
+}
