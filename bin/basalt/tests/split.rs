@@ -80,6 +80,17 @@ fn check(nodes: &Nodes, held: &Held, others: &BTreeSet<String>) {
         assert!(values.contains(&read), "{key} of slot {} is {read}, not {values:?}", slot(key));
     }
     let expected: BTreeSet<String> = held.keys().chain(others).cloned().collect();
+    let (mut cursor, mut walked) = ("0".to_owned(), Vec::new());
+    loop {
+        let answer = client.call(SOON, &["CLUSTERSCAN", &cursor, "COUNT", "97"]);
+        cursor = answer.items()[0].text();
+        walked.extend(answer.items()[1].items().iter().map(Value::text));
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(walked.len(), expected.len(), "a key is walked over twice");
+    assert_eq!(walked.into_iter().collect::<BTreeSet<_>>(), expected, "CLUSTERSCAN");
     for n in 0..nodes.count() {
         let mut connection = nodes.connect(n);
         let mut scanned = Vec::new();

@@ -174,6 +174,53 @@ fn a_client_that_takes_nothing_is_paused_and_then_closed() {
     assert!(server.stop());
 }
 
+#[test]
+fn the_whole_store_is_asked_within_a_transaction() {
+    let dir = Dir::new("streams-multi");
+    let server = start(&dir);
+    let mut client = server.connect();
+    client.call("SET other 1");
+    assert_eq!(client.call("MULTI"), Value::ok());
+    for command in
+        ["SET key 1", "DBSIZE", "SELECT 0", "KEYS k*", "SCAN 0 COUNT 100", "RANDOMKEY", "WAIT 0 0", "GET key", "PING"]
+    {
+        assert_eq!(client.call(command), Value::Simple("QUEUED".to_owned()), "{command}");
+    }
+    let answers = client.call("EXEC");
+    let answers = answers.items();
+    assert_eq!(answers[..3], [Value::ok(), Value::Int(2), Value::ok()]);
+    assert_eq!(answers[3], Value::Array(vec![Value::bulk("key")]));
+    assert_eq!((answers[4].items()[0].text(), answers[4].items()[1].items().len()), ("0".to_owned(), 2));
+    assert!(["key", "other"].contains(&&*answers[5].text()));
+    assert_eq!(answers[6..], [Value::Int(0), Value::bulk("1"), Value::Simple("PONG".to_owned())]);
+    // No shard has a part in it.
+    for (commands, expected) in [(&["DBSIZE", "PING"][..], 2), (&["CLUSTERSCAN 0"], 1)] {
+        assert_eq!(client.call("MULTI"), Value::ok());
+        commands.iter().for_each(|command| _ = client.call(command));
+        assert_eq!(client.call("EXEC").items().len(), expected);
+    }
+    // A watched key was written: nothing is asked.
+    client.call("WATCH key");
+    server.connect().call("SET key 2");
+    client.call("MULTI");
+    client.call("KEYS *");
+    assert_eq!(client.call("EXEC"), Value::NilArray);
+    // Many watched keys, whose versions are looked up beside the event loop.
+    let names: Vec<String> = (0..1000).map(|n| format!("{{w}}{n}")).collect();
+    let watch: Vec<&str> = std::iter::once("WATCH").chain(names.iter().map(String::as_str)).collect();
+    for (written, expected) in [(None, Value::Array(vec![Value::ok()])), (Some("SET {w}999 1"), Value::NilArray)] {
+        client.send(&Connection::encode(&watch)).unwrap();
+        client.send(&Connection::encode(&["MULTI"])).unwrap();
+        assert_eq!((client.read().unwrap(), client.read().unwrap()), (Value::ok(), Value::ok()));
+        if let Some(written) = written {
+            server.connect().call(written);
+        }
+        client.call("SET {w}0 1");
+        assert_eq!(client.call("EXEC"), expected);
+    }
+    assert!(server.stop());
+}
+
 fn set_limit(client: &mut Connection, limit: &str) -> Value {
     client.try_call(&["CONFIG", "SET", "client-output-buffer-limit", limit]).unwrap()
 }
