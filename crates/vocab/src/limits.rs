@@ -112,8 +112,8 @@ pub const STAGED_MS: u64 = 30 * 60 * 1000;
 pub const COPY_WHOLE_ELEMENTS_MAX: u64 = 4096;
 /// Most bytes of them.
 pub const COPY_WHOLE_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Elements of a large collection that are copied in one entry.
-pub const COPY_SLICE_ELEMENTS_MAX: usize = 1024;
+/// Elements of a large collection that one slice of a copy writes. A few slices may meet in one entry, which is applied at once.
+pub const COPY_SLICE_ELEMENTS_MAX: usize = 256;
 /// Bytes of elements after which such an entry takes no more.
 pub const COPY_SLICE_BYTES_SOFT: usize = 128 * 1024;
 /// Dropped collections that one step of background collection looks at.
