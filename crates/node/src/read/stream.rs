@@ -105,3 +105,71 @@ impl ReplyStream {
         std::mem::take(&mut self.lookups)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::fixture::{ARRIVED, Fixture};
+    use super::*;
+    use crate::command::{Handler, ReadHandler, handler};
+    use crate::space::apply::EntrySpace;
+    use crate::{Evaluation, SnapshotSpace};
+    use resp::table;
+    use vocab::limits::STREAM_STEP_BYTES_SOFT;
+
+    fn args(line: &str) -> Vec<&[u8]> {
+        line.split(' ').map(str::as_bytes).collect()
+    }
+
+    /// Applies one write as an entry of its own.
+    fn write(view: &Arc<ShardView>, index: u64, line: &str) {
+        let args = args(line);
+        let Some(Handler::Write(run)) = handler(table::resolve(&args).unwrap()) else { panic!("{line}: no write") };
+        let mut space = EntrySpace::new(view, index, ARRIVED.wall_ms, Evaluation::Second);
+        run(&mut Call { args: &args, space: &mut space, reply: &mut Reply::default() }).unwrap();
+        space.commit();
+    }
+
+    fn steps(line: &str) -> StepHandler {
+        let Some(Handler::Read(ReadHandler::Steps(steps))) = handler(table::resolve(&args(line)).unwrap()) else {
+            panic!("{line}: its reply is made at once")
+        };
+        steps
+    }
+
+    #[test]
+    fn a_reply_is_of_one_moment_and_a_step_of_it_is_short() {
+        let fixture = Fixture::new(1);
+        let view = &fixture.handle;
+        let value = "v".repeat(1000);
+        let fields: Vec<String> = (0..2000).map(|n| format!("f{n} {value}")).collect();
+        write(view, 6, &format!("HSET h {}", fields.join(" ")));
+        write(view, 7, &format!("SET s {}", value.repeat(100)));
+        let many = vec!["s"; 40].join(" ");
+        let mut index = 7;
+        for (line, change) in [
+            (format!("MGET {many}"), "SET s x"),
+            ("HGETALL h".to_owned(), "HDEL h f7 f8 f9"),
+            (format!("HMGET h {}", vec!["f20"; 500].join(" ")), "HSET h f20 w"),
+            ("HVALS h".to_owned(), "HDEL h f21"),
+            ("DUMP h".to_owned(), "DEL h"),
+        ] {
+            let args = args(&line);
+            let mut expected = Reply::default();
+            let mut space = SnapshotSpace::new(view, ARRIVED.wall_ms, 0);
+            ReadHandler::Steps(steps(&line)).run(&args, &mut space, &mut expected).unwrap();
+            let mut reply = Reply::default();
+            let mut stream = ReplyStream::begin(view, steps(&line), &args, (ARRIVED.wall_ms, 0), &mut reply).unwrap();
+            while !stream.is_done() {
+                index += 1;
+                write(view, index, change);
+                let before = reply.buf.len();
+                stream.step(&mut reply).unwrap();
+                let longest = if line.starts_with("MGET") { value.len() * 100 } else { value.len() };
+                assert!(reply.buf.len() - before <= STREAM_STEP_BYTES_SOFT * 5 / 4 + longest, "{}", args.len());
+            }
+            assert!(reply.buf == expected.buf, "{}", &line[..10.min(line.len())]);
+            assert_eq!(stream.step(&mut reply).unwrap(), Progress::Done);
+        }
+    }
+}
