@@ -45,12 +45,15 @@ pub type WriteHandler = fn(&mut WriteCall<'_>) -> Outcome;
 /// Begins a command that reads the keys that it names; what it does not write at once it leaves.
 pub type StepHandler = fn(&mut ReadCall<'_>) -> Result<Rest, Error>;
 
+/// Tells a slot from the arguments of a command.
+type SlotOf = fn(&[&[u8]]) -> Option<Slot>;
+
 /// Runs a command on the whole store.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreHandler {
     run: StoreRun,
     /// The slot whose leader is to run it, where the arguments name one.
-    slot: Option<fn(&[&[u8]]) -> Option<Slot>>,
+    slot: Option<SlotOf>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -162,11 +165,7 @@ pub(super) const fn store(name: &'static str, run: fn(&mut StoreCall<'_>) -> Out
 }
 
 /// A command over the whole store that the leader of a slot runs.
-pub(super) const fn store_at(
-    name: &'static str,
-    run: fn(&mut StoreCall<'_>) -> Outcome,
-    slot: fn(&[&[u8]]) -> Option<Slot>,
-) -> HandlerRow {
+pub(super) const fn store_at(name: &'static str, run: fn(&mut StoreCall<'_>) -> Outcome, slot: SlotOf) -> HandlerRow {
     of_store(name, StoreHandler { run: StoreRun::Whole(run), slot: Some(slot) })
 }
 

@@ -189,17 +189,25 @@ pub(crate) fn transaction(
     done
 }
 
-/// The only item of the entry that is the second argument.
-fn transaction_of<'a>(args: &[&'a [u8]]) -> Result<(Vec<(&'a [u8], u64)>, Vec<Args<'a>>), Error> {
-    match args.get(1).and_then(|data| decode(data).ok()?.1.next()?.ok()) {
-        Some(Item::Transaction { watches, commands }) => Ok((watches, commands)),
-        _ => Err("ERR not a transaction".into()),
+/// Watched keys with the versions that they had, and commands.
+struct OneTransaction<'a> {
+    watches: Vec<(&'a [u8], u64)>,
+    commands: Vec<Args<'a>>,
+}
+
+impl<'a> OneTransaction<'a> {
+    /// The only item of the entry that is the second argument.
+    fn of(args: &[&'a [u8]]) -> Result<Self, Error> {
+        match args.get(1).and_then(|data| decode(data).ok()?.1.next()?.ok()) {
+            Some(Item::Transaction { watches, commands }) => Ok(Self { watches, commands }),
+            _ => Err("ERR not a transaction".into()),
+        }
     }
 }
 
 /// Begins a transaction that writes nothing as a read: the second argument is an entry that holds it alone.
 pub fn read_transaction_in_steps(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
-    let (watches, commands) = transaction_of(call.args)?;
+    let OneTransaction { watches, commands } = OneTransaction::of(call.args)?;
     if has_changed(call.space, &watches)? {
         call.reply.null_array();
         return Ok(None);
@@ -263,7 +271,7 @@ impl ReplySteps for CommandsLeft {
 
 /// Runs a transaction that writes nothing as a read: the second argument is an entry that holds it alone.
 pub fn read_transaction(call: &mut ReadCall<'_>) -> Outcome {
-    let (watches, commands) = transaction_of(call.args)?;
+    let OneTransaction { watches, commands } = OneTransaction::of(call.args)?;
     call.reply.limit(ITEM_REPLY_BYTES_MAX);
     all(call.space, &watches, &commands, &[], call.reply, |runs, args, space, reply| {
         run_read(runs, args, space, reply)
