@@ -33,6 +33,11 @@ fn seconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64()
 }
 
+fn pause(seconds: u64) -> Result<(), String> {
+    std::thread::sleep(Duration::from_secs(seconds));
+    Ok(())
+}
+
 /// A request, what it took in s, and what others waited for in ms.
 fn timed(server: &Server, args: &[&str]) -> Result<(f64, f64), String> {
     let port = server.port;
@@ -61,7 +66,7 @@ fn large_hash(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     }
     server.wait_until_quiet()?;
     let quiet_s = bench.options.scale(10, 1);
-    let ((), quiet) = meanwhile(server.port, || Ok(std::thread::sleep(Duration::from_secs(quiet_s))))?;
+    let ((), quiet) = meanwhile(server.port, || pause(quiet_s))?;
     let mut rows = Vec::new();
     for (args, name, bar, unit) in [
         (&["HGETALL", "{h}a"][..], "HGETALL", 1.5, "s"),
@@ -78,7 +83,7 @@ fn large_hash(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let ((), after) = meanwhile(server.port, || {
         client.ask(&["DEL", "{h}b", "{h}c"])?;
         client.answer()?;
-        Ok(std::thread::sleep(Duration::from_secs(after_s)))
+        pause(after_s)
     })?;
     rows.push(Ceiling::new("DEL of two, then others: p99", "ms", 2.0 * quiet.p99_ms, after.p99_ms));
     rows.push(Ceiling::new("… longest", "ms", 20.0, after.max_ms));
@@ -184,7 +189,7 @@ fn expiring_keys(bench: &Bench) -> Result<Vec<Ceiling>, String> {
     let server = start_basalt(bench, &["--durability", "nosync", "--memory", "1G", "--shards", "1"])?;
     let port = server.port;
     let mut client = Connection::open(port)?;
-    let ((), quiet) = meanwhile(port, || Ok(std::thread::sleep(Duration::from_secs(bench.options.scale(10, 1)))))?;
+    let ((), quiet) = meanwhile(port, || pause(bench.options.scale(10, 1)))?;
     let begun = Instant::now();
     // The first expire when the last are written, as far as that can be told.
     let lead_ms = bench.options.scale(20_000, 1_000);
