@@ -22,8 +22,8 @@ const LAST_LINES: usize = 40;
 const STACK_BYTES: usize = 16 << 20;
 
 const AFTER: &str = "\
-A run has N steps with faults; then all faults stop, and everything must heal. The same seed with the same steps is the
-same run, byte for byte. A failure prints its seed, the step, what was found and what happened last.
+A run has N steps with faults; then all faults stop, and the store must heal. The same seed and number of steps give the same \
+run, byte for byte. A failure prints its seed, the step, the fault and the last events.
 
 Examples:
   basalt sim                                  one run of seed 1

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const AFTER: &str = "\
-Every setting can be read with CONFIG GET; those marked so in docs/OPERATING.md can be changed with CONFIG SET.
-SIGTERM, SIGINT and SHUTDOWN stop the node in order; a kill -9 loses no acknowledged write with --durability sync.";
+CONFIG GET reads every setting; CONFIG SET changes those that docs/OPERATING.md marks as live.
+
+SIGTERM, SIGINT and SHUTDOWN stop the node in order. A kill -9 loses no acknowledged write with --durability sync.";
 
 /// How a node is started.
 #[derive(Args, Debug)]

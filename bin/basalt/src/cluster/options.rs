@@ -25,19 +25,18 @@ const RESERVED: [&str; 10] = [
 ];
 
 const AFTER: &str = "\
-Each node is a process of this program on 127.0.0.1: `basalt start` with an address for clients and one for other nodes.
-What a node keeps is in DIR/node-N/data, what it says in DIR/node-N/messages, and which process it is in
-DIR/cluster.json.
+Each node is a `basalt start` process on 127.0.0.1, with an address for clients and one for other nodes. Its data is in \
+DIR/node-N/data, its messages are in DIR/node-N/messages, and its process id is in DIR/cluster.json.
 
 Examples:
   basalt cluster up                       three nodes on the ports 7000 to 7002, until Ctrl-C
   redis-cli -c -p 7000                    any client of Redis Cluster, at any node
-  basalt cluster up --background          the same, and come back when it serves
+  basalt cluster up --background          the same, but return when it serves
   basalt cluster kill 2                   kill -9 a node: the others take over
   basalt cluster restart 2                and bring it back
-  basalt cluster down                     stop all nodes in order; `up` starts them again, with their data
+  basalt cluster down                     stop all nodes in order; `up` starts them again
 
-Exit codes: 0 done (status: all nodes are up and all shards have leaders), 1 not so, 2 the command line is wrong.";
+Exit codes: 0 done (status: all nodes are up and all shards have leaders), 1 otherwise, 2 the command line is wrong.";
 
 /// Run a store of several nodes on this machine
 #[derive(Args, Debug)]
@@ -99,7 +98,7 @@ pub struct UpOptions {
     /// What it is like
     #[command(flatten)]
     pub shape: StoreShape,
-    /// Come back when the store serves; `basalt cluster down` ends it
+    /// Return when the store serves; `basalt cluster down` ends it
     #[arg(long)]
     pub background: bool,
 }

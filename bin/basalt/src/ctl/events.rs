@@ -17,24 +17,24 @@ const AFTER: &str = "\
 Examples:
   basalt ctl events                  the newest 100
   basalt ctl events --since 2h       those of the last two hours
-  basalt ctl events --follow         and all that come, until Ctrl-C";
+  basalt ctl events --follow         also new ones as they come, until Ctrl-C";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER)]
 pub(super) struct EventsOptions {
-    /// Only those of the last so many seconds (90s), minutes (15m), hours (2h) or days (1d)
+    /// Only events of this last time, such as 90s, 15m, 2h or 1d
     #[arg(long, value_name = "TIME", value_parser = ago)]
     since: Option<Duration>,
-    /// Only those with higher numbers
+    /// Only events with higher numbers
     #[arg(long, value_name = "NUMBER", conflicts_with = "since")]
     after: Option<u64>,
-    /// Only those of that kind: store, node, failure, election, plan, shard, setting, backup or restore
+    /// Only events of this kind: store, node, failure, election, plan, shard, setting, backup or restore
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// How many at most
+    /// The most events that are shown
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1000))]
     limit: u64,
-    /// Go on with those that come, until Ctrl-C
+    /// Show new events as they come, until Ctrl-C
     #[arg(short, long)]
     follow: bool,
 }

@@ -27,29 +27,28 @@ use std::process::ExitCode;
 use verdict::Verdict;
 
 const AFTER: &str = "\
-A node is given as HOST:PORT, or as redis://USER:PASSWORD@HOST:PORT, with the address that clients use. Several, with
-commas between them, are tried in turn. Any node of the store will do. In arguments a node is the beginning of its id, or
-its address.
+A node is given by the address that clients use, as HOST:PORT or redis://USER:PASSWORD@HOST:PORT. Any node of the store will \
+do. Several, separated by commas, are tried in turn. In arguments a node is given by its address, or by the beginning of its id.
 
 Examples:
-  basalt ctl init --node 10.0.0.1:7000                make the store that three nodes are waiting to be
-  basalt ctl status --node 10.0.0.1:7000              one screen: what there is, and what is wrong
+  basalt ctl init --node 10.0.0.1:7000                make the store from the nodes that have joined
+  basalt ctl status --node 10.0.0.1:7000              one screen: what is there, what is wrong
   basalt ctl top                                      the same, live
   basalt ctl plan preview drain-node 10.0.0.3:7000    what emptying a node would move
   basalt ctl plan apply drain-node 10.0.0.3:7000      empty it
-  basalt ctl plan wait 7                              until plan 7 is done, with its progress
+  basalt ctl plan wait 7                              wait for plan 7, with its progress
   basalt ctl settings set failure-timeout-ms 60000    on all nodes at once, without a restart
-  basalt ctl events --follow                          elections, failures, plans, settings, as they happen
+  basalt ctl events --follow                          elections, failures, plans, settings, live
   basalt ctl verify                                   compare all replicas with each other
 
-Exit codes: 0 done, and nothing is wrong; 1 something is wrong, or it was refused; 2 the command line is wrong; 3 it could
-not be found out, or not in time.";
+Exit codes: 0 done, and nothing is wrong; 1 something is wrong, or the request was refused; 2 the command line is wrong; 3 the \
+answer could not be found, or not in time.";
 
 /// Make a store, see how it is, and change its shape and settings
 #[derive(Args, Debug)]
 #[command(after_help = AFTER)]
 pub struct CtlOptions {
-    /// Whom to ask: a node's address for clients
+    /// The node that is asked, by its address for clients
     #[arg(long, global = true, value_name = "HOST:PORT", default_value = "127.0.0.1:7000")]
     node: StoreUrl,
     /// Show what the node answers, as JSON
@@ -62,17 +61,17 @@ pub struct CtlOptions {
 
 #[derive(Debug, Subcommand)]
 enum CtlCommand {
-    /// Make the store, as soon as enough nodes have joined the one that is asked
+    /// Make the store, once enough nodes have joined the node that is asked
     Init,
-    /// Show how the store is, on one screen
+    /// Show the state of the store on one screen
     Status(status::StatusOptions),
-    /// Show how the store is, again and again
+    /// Show the state of the store, live
     Top(top::TopOptions),
     /// Show each node, with its figures
     Nodes,
     /// Show each shard, with its replicas
     Shards(shards::ShardsOptions),
-    /// Show the map: where each slot is, and what is under way
+    /// Show the map: where each slot is, and what moves
     Map,
     /// Show what has happened: elections, failures, plans, settings
     Events(events::EventsOptions),
@@ -80,9 +79,9 @@ enum CtlCommand {
     Verify(verify::VerifyOptions),
     /// Change the store's shape: show, begin, pause, resume, cancel and wait for plans
     Plan(plan::PlanOptions),
-    /// Show and change what is set for the whole store
+    /// Show and change the settings of the whole store
     Settings(settings::SettingsOptions),
-    /// Have a node lead nothing, so that it can be restarted without anybody noticing
+    /// Move all leaders away from a node, so that it can be restarted without a failed request
     DrainLeaders(plan::DrainOptions),
     Backup(backup::BackupOptions),
     Restore(backup::RestoreOptions),

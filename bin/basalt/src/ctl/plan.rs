@@ -17,8 +17,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const TOLD_WITHIN: Duration = Duration::from_millis(1000);
 
 const AFTER: &str = "\
-A plan is numbered and durable: it goes on whichever node crashes, and can be paused, taken up again and cancelled at any
-time; what was done by then stays. `preview` shows what a plan would do, and begins nothing.
+A plan is numbered and durable: it continues when any node crashes. It can be paused, resumed and cancelled at any time; \
+finished steps are kept. `preview` shows what a plan would do, and begins nothing.
 
 Examples:
   basalt ctl plan preview drain-node 10.0.0.3:7000
@@ -45,19 +45,19 @@ enum PlanCommand {
     /// Begin a plan
     #[command(after_help = kinds())]
     Apply(ApplyOptions),
-    /// Show the plans that have not ended, and those that ended last
+    /// Show the plans that have not ended, and the last ones that have
     List,
     /// Show one plan in full
     Show(Id),
-    /// Begin no further steps of a plan; those under way end
+    /// Begin no further steps of a plan; those under way are finished
     Pause(Id),
-    /// Go on with a plan that was paused
+    /// Continue a paused plan
     Resume(Id),
-    /// Give a plan up; what was done stays
+    /// End a plan; finished steps are kept
     Cancel(Id),
-    /// Wait until a plan has ended, and show how far it is
+    /// Wait until a plan has ended, and show its progress
     Wait(WaitOptions),
-    /// Make shards without a majority go on with what is left of them: ACKNOWLEDGED WRITES MAY BE LOST
+    /// Let shards without a majority continue with one replica: ACKNOWLEDGED WRITES MAY BE LOST
     UnsafeRecover(recover::RecoverOptions),
 }
 
@@ -93,16 +93,16 @@ impl Words {
 struct ApplyOptions {
     #[command(flatten)]
     words: Words,
-    /// Only show what it would do
+    /// Only show what the plan would do
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask before what cannot be undone
+    /// Do not ask for confirmation before what cannot be undone
     #[arg(long)]
     yes: bool,
-    /// Wait until it has ended, and show how far it is
+    /// Wait until the plan has ended, and show its progress
     #[arg(long)]
     wait: bool,
-    /// Why, for those who look at it later
+    /// The reason, which the plan and its events show
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -123,12 +123,12 @@ struct WaitOptions {
 }
 
 const DRAIN_AFTER: &str = "\
-For a restart that no client notices, one node after the other:
-  basalt ctl drain-leaders 10.0.0.1:7000      comes back once the node leads nothing
+To restart the nodes one after the other without a failed request:
+  basalt ctl drain-leaders 10.0.0.1:7000      returns when the node leads nothing
   (restart the node)
   basalt ctl status                           wait until all is well, then go on with the next
 
-The plan ends by itself when the node has been restarted; `basalt ctl plan cancel` gives it up.";
+The plan ends when the node has been restarted; `basalt ctl plan cancel` ends it earlier.";
 
 #[derive(Args, Debug)]
 #[command(after_help = DRAIN_AFTER)]
@@ -136,7 +136,7 @@ pub(super) struct DrainOptions {
     /// The node: the beginning of its id, or its address
     #[arg(value_name = "NODE")]
     which: String,
-    /// Come back at once
+    /// Return at once
     #[arg(long)]
     no_wait: bool,
     /// Give up waiting (exit code 3) after so long: 90s, 15m, 2h

@@ -13,14 +13,13 @@ const LED_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 const AFTER: &str = "\
-`basalt ctl shards --unwell` lists the shards without a majority, and the nodes that each waits
-for. Bring one of these back if there is any way: that loses nothing. Only if they are gone for
-good, name the shards here, the metadata group (0) among them if it is one of them: nothing can be
-planned without it.
+`basalt ctl shards --unwell` lists the shards without a majority, and the nodes that each waits for. Bring one of these nodes \
+back if there is any way: that loses nothing. Only if they are gone for good, name the shards here. If the metadata group \
+(shard 0) has lost its majority too, name it as well: no plan can begin without it.
 
-Each shard goes on with the replica that has most of it, and is filled up from it. Whatever only
-the others held is lost. THE NODES THAT ARE GIVEN UP MUST NEVER BE STARTED AGAIN with their old
-data. `basalt ctl plan apply remove-node` has the store forget them.
+Each shard continues with the replica that has the longest log, and gets new replicas from it. What only the lost nodes held is \
+lost. THE LOST NODES MUST NEVER BE STARTED AGAIN with their old data. `basalt ctl plan apply remove-node` removes them from the \
+store.
 
 Examples:
   basalt ctl plan unsafe-recover 0 3 7 --dry-run
@@ -35,16 +34,16 @@ pub(super) struct RecoverOptions {
     /// Every shard that has lost its majority
     #[arg(long, conflicts_with = "shards")]
     all: bool,
-    /// Do not ask: acknowledged writes may be lost
+    /// Do not ask for confirmation: acknowledged writes may be lost
     #[arg(long)]
     accept_data_loss: bool,
-    /// Only say what would go on with what
+    /// Only show which replicas would continue
     #[arg(long)]
     dry_run: bool,
-    /// Wait until every shard is led, and show how far it is
+    /// Wait until every shard has a leader, and show the progress
     #[arg(long)]
     wait: bool,
-    /// Why, for those who look at it later
+    /// The reason, which the plan and its events show
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }

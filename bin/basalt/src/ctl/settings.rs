@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 const AFTER: &str = "\
-What is set holds on every node at once and survives restarts. A setting that stands above one of the nodes' own, such as
-durability, leaves each node as it was started until it is set, and after `reset`.
+A setting applies on every node at once and survives restarts. Some settings, such as durability, override a setting of the \
+nodes. Until such a setting is set, and after `reset`, each node uses the value with which it was started.
 
 Examples:
   basalt ctl settings list

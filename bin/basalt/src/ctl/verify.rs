@@ -11,11 +11,11 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 const AFTER: &str = "\
-Three things are looked at: the rules of placement; the replicas that the map names against those that nodes have; and what
-the replicas of each shard hold, as of one entry of its log, by checksum. The last reads all data, at no more than the
-setting verify-rate-mb on each node, while the store serves. It goes on on the node that was asked when this command ends.
+It checks three things: that replicas are placed by the rules; that nodes have the replicas that the map names; and that the \
+replicas of each shard hold the same data at one entry of its log, by checksum. The last check reads all data while the store \
+serves, at no more than the setting verify-rate-mb on each node. It continues on the node that was asked if this command ends.
 
-Exit codes: 0 all is as it should be; 1 something is not; 3 something could not be looked at, or it was stopped.";
+Exit codes: 0 no fault was found; 1 a fault was found; 3 something could not be checked, or the check was stopped.";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER)]
@@ -23,7 +23,7 @@ pub(super) struct VerifyOptions {
     /// Only these shards; all unless some are given
     #[arg(value_name = "SHARD")]
     shards: Vec<u32>,
-    /// Begin, and come back at once
+    /// Begin, and return at once
     #[arg(long)]
     background: bool,
     /// Show how far the last look of the node is, or what it has found

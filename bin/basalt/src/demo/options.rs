@@ -5,12 +5,12 @@ use bench::options::OutputOptions;
 use clap::Args;
 
 const AFTER: &str = "\
-It needs no server, two cores, and for the usual number of records 7 GB of disk below the current directory while it
-runs. Its nodes are processes of this program on 127.0.0.1, on ports that are free. They end when it
-ends, however it ends, and their data is removed (a kill -9 leaves it); only the report stays.
+It needs two cores and, with the default number of records, 7 GB of disk below the current directory while it runs. Its nodes \
+are processes of this program on free ports of 127.0.0.1. They end with the demonstration, and their data is removed (a kill -9 \
+leaves it). Only the report stays.
 
-Exit codes: 0 every acknowledged write is there and no second passed without successful reads, 1 not so, or it could
-not go on, 2 the command line is wrong.";
+Exit codes: 0 every acknowledged write is there, and every second had successful reads; 1 otherwise, or it could not go on; 2 the \
+command line is wrong.";
 
 /// Watch a store of three nodes lose one under load, and take it back
 ///

@@ -5,9 +5,10 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 
 const AFTER: &str = "\
-Nothing is written to the directory, not even a lock; a store that is running is refused unless --live is given.
-Keys and values are printed as ASCII with \\n, \\r, \\t, \\\\, \\\" and \\xNN for other bytes; --key and
---prefix take them in the same form.
+Nothing is written to the directory, not even a lock. A store that is running is refused unless --live is given.
+
+Keys and values are printed as ASCII with \\n, \\r, \\t, \\\\, \\\" and \\xNN for other bytes; --key and --prefix \
+take them in the same form.
 
 Examples:
   basalt inspect data                             what there is, shard by shard
@@ -16,7 +17,7 @@ Examples:
   basalt inspect data --scan --prefix user: --limit 20
   basalt inspect data --verify                    compare every checksum
 
-Exit codes: 0 sound as far as was looked, 1 damaged or unreadable, 2 the command line is wrong.";
+Exit codes: 0 no damage in what was read, 1 damaged or unreadable, 2 the command line is wrong.";
 
 /// Where to look, and at what.
 #[derive(Args, Debug)]

@@ -23,18 +23,18 @@ use serde_json::{Value, json};
 use std::time::{Instant, SystemTime};
 
 const AFTER_BACKUP: &str = "\
-PLACE is a directory, or s3://BUCKET/PREFIX with the access in the environment, as S3's own tools read it:
-AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, and AWS_ENDPOINT_URL for a store that is not
-Amazon's. Files are shared by all backups of a place: one that has not changed since is not written again.
+PLACE is a directory, or s3://BUCKET/PREFIX. For S3, the environment has the access, as for S3's own tools: \
+AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, and AWS_ENDPOINT_URL for another provider than Amazon. \
+All backups of a place share files: an unchanged file is not written again.
 
 Examples:
-  basalt ctl backup take --to /var/backups/basalt       back the store up, as of now, while it serves
-  basalt ctl backup list --at s3://backups/basalt       which backups there are
-  basalt ctl backup verify --at /var/backups/basalt     read every byte of the newest, and check it
+  basalt ctl backup take --to /var/backups/basalt       back the store up while it serves
+  basalt ctl backup list --at s3://backups/basalt       list the backups
+  basalt ctl backup verify --at /var/backups/basalt     read and check every byte of the newest
   basalt ctl backup remove --at /var/backups/basalt --keep 7
   basalt ctl restore --from /var/backups/basalt --node 10.0.0.9:7000";
 
-/// Back the store up, and look after backups
+/// Back the store up; list, verify and remove backups
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_BACKUP)]
 pub(super) struct BackupOptions {
@@ -45,9 +45,9 @@ pub(super) struct BackupOptions {
 
 #[derive(Debug, Subcommand)]
 enum BackupCommand {
-    /// Copy the whole store, as of one moment, while it serves
+    /// Copy the whole store at one moment, while it serves
     Take {
-        /// Where to
+        /// Where the backup goes
         #[arg(long, value_name = "PLACE")]
         to: PlaceUrl,
     },
@@ -74,13 +74,13 @@ enum BackupCommand {
         /// How many of the newest stay
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         keep: u32,
-        /// Only say what would go
+        /// Only show what would be removed
         #[arg(long)]
         dry_run: bool,
     },
 }
 
-/// Restore a backup into an empty store, of whatever shape
+/// Restore a backup into an empty store, with any number of nodes and shards
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_BACKUP)]
 pub(super) struct RestoreOptions {
@@ -90,7 +90,7 @@ pub(super) struct RestoreOptions {
     /// Which backup; the newest if none is named
     #[arg(long, value_name = "ID")]
     backup: Option<String>,
-    /// Write into a store that holds keys: those of the backup overwrite them, others stay
+    /// Restore into a store that holds keys: the backup's keys overwrite them, other keys stay
     #[arg(long)]
     into_existing: bool,
 }
