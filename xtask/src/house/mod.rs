@@ -1,6 +1,7 @@
 //! The house rules that no compiler checks, over the files that git tracks or would track.
 
 mod command_names;
+mod core_types;
 mod crates;
 mod prose;
 mod ratchet;

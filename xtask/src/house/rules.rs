@@ -1,6 +1,7 @@
 //! One function a rule. Each is shown to fail by a test below, or beside its own code.
 
 use super::command_names;
+use super::core_types;
 use super::ratchet;
 use super::tree::{Breach, File};
 use super::workspace::Workspace;
@@ -13,8 +14,8 @@ const TEXT_RULES: &[TextRule] =
     &[long_functions, no_utils, no_machine_names, nothing_unfinished, adrs, words, links, command_names::rule];
 /// What the ratchet checks: circles between files, circles between folders, banned words, one `impl` a type.
 const RATCHET_RULES: u64 = 4;
-/// The length of files, which needs their code.
-const OTHER_RULES: u64 = 1;
+/// The length of files and the glossary's core types, which need their code.
+const OTHER_RULES: u64 = 2;
 
 /// Most lines of code in a file: without tests, docs and comments. A longer file gives up a struct.
 const CODE_LINES_MAX: usize = 700;
@@ -82,6 +83,7 @@ pub fn check(workspace: &Workspace) -> Outcome {
     let mut breaches = text_breaches(&workspace.files);
     breaches.extend(workspace.unreadable.iter().cloned());
     breaches.extend(file_length(workspace));
+    breaches.extend(core_types::rule(workspace));
     breaches.extend(ratchet::rule(workspace));
     Outcome { rules: TEXT_RULES.len() as u64 + RATCHET_RULES + OTHER_RULES, breaches }
 }
