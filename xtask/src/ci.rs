@@ -188,34 +188,30 @@ fn lacking(need: &str, why: String) -> Verdict {
 }
 
 fn miri(root: &Path) -> Verdict {
-    let miri = |arguments: &[&str]| {
-        // Not by the cargo that runs this: it is of another toolchain.
-        let mut command = Command::new("cargo");
-        command.args(["+nightly", "miri"]).args(arguments).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
-        command
-    };
-    let version = miri(&["--version"]).current_dir(root).output();
+    let install = "rustup toolchain install nightly --profile minimal --component miri,rust-src";
+    let version = nightly(&["miri", "--version"]).current_dir(root).output();
     if !version.is_ok_and(|output| output.status.success()) {
-        let install = "rustup toolchain install nightly --profile minimal --component miri,rust-src";
         return lacking("miri", format!("no nightly toolchain with miri: `{install}`"));
     }
-    let mut command = miri(&[
-        "test",
-        "--locked",
-        "--quiet",
-        "--package",
-        "basalt-storage",
-        "--package",
-        "basalt-vocab",
-        "--lib",
-        "--",
-    ]);
-    // The seed of the row cache is drawn, and the clock is read.
-    command.args(MIRI_TESTS).env("MIRIFLAGS", format!("-Zmiri-disable-isolation {MIRI_SEEDS}"));
-    match process::run(root, &mut command) {
+    let test =
+        ["miri", "test", "--locked", "--quiet", "--package", "basalt-storage", "--package", "basalt-vocab", "--lib"];
+    // A nightly toolchain that cannot build this, or has no sources of the standard library, says nothing of this.
+    if let Err((_, why)) = process::run(root, nightly(&test).arg("--no-run")) {
+        return lacking("miri", format!("the nightly toolchain builds no tests (`{install}`): {why}"));
+    }
+    // Tests read the clock and draw seeds.
+    let flags = format!("-Zmiri-disable-isolation {MIRI_SEEDS}");
+    match process::run(root, nightly(&test).arg("--").args(MIRI_TESTS).env("MIRIFLAGS", flags)) {
         Ok(count) if count.passed == 0 => Verdict::Failed(count, "miri ran no test".to_owned()),
         result => verdict(result),
     }
+}
+
+/// The nightly toolchain's cargo, and not the one that runs this.
+fn nightly(arguments: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command.arg("+nightly").args(arguments).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+    command
 }
 
 fn fuzz(root: &Path) -> Verdict {
