@@ -44,6 +44,7 @@ fn a_fill_from_before_a_put_or_a_clear_is_refused() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "so many rows take miri too long, and no unsafe code is theirs")]
 fn it_never_holds_more_than_it_may_and_keeps_what_is_hit() {
     let cache = RowCache::new(8 * MIB);
     let mut prng = Prng::new(3);
@@ -70,6 +71,7 @@ fn it_never_holds_more_than_it_may_and_keeps_what_is_hit() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "so many rows take miri too long, and no unsafe code is theirs")]
 fn once_it_is_full_a_row_comes_in_that_is_read_again_soon() {
     let cache = RowCache::new(16 * MIB);
     let fill = |i: u64, mode| match cache.get(0, &i.to_le_bytes()) {
@@ -99,6 +101,7 @@ fn a_huge_value_is_not_cached_and_its_old_self_goes() {
 #[test]
 fn readers_never_see_a_value_go_back() {
     const KEYS: usize = 4;
+    const VERSIONS: u64 = if cfg!(miri) { 300 } else { 100_000 };
     let cache = RowCache::new(MIB);
     let tree: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
     let acknowledged: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
@@ -124,7 +127,7 @@ fn readers_never_see_a_value_go_back() {
             });
         }
         let mut prng = Prng::new(9);
-        for version in 1..100_000u64 {
+        for version in 1..VERSIONS {
             let at = prng.below(KEYS as u64) as usize;
             tree[at].store(version, Ordering::SeqCst);
             match prng.below(10) {

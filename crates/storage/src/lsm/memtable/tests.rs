@@ -59,12 +59,13 @@ fn check(memtable: &Arc<Memtable>, history: &History, index: u64, prng: &mut Prn
 
 #[test]
 fn every_snapshot_sees_what_there_was_at_its_index() {
-    for seed in 0..30 {
+    let (seeds, end) = if cfg!(miri) { (1, 40) } else { (30, 200) };
+    for seed in 0..seeds {
         let mut prng = Prng::new(seed);
         let (memtable, mut history) = (Memtable::new(), History::new());
         let mut holds: Vec<Hold> = Vec::new();
         let mut bytes = 0;
-        for index in 1..200 {
+        for index in 1..end {
             bytes += write(&memtable, &mut history, index, &mut prng);
             assert!(bytes > 0);
             if prng.below(3) == 0 {
@@ -103,6 +104,7 @@ fn without_snapshots_a_key_that_is_written_again_keeps_one_value() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "so many rows take miri too long")]
 fn a_walk_goes_on_while_rows_come_between() {
     let mut prng = Prng::new(7);
     let memtable = Memtable::new();
