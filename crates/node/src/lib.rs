@@ -42,8 +42,8 @@ pub use shard::{
 };
 pub use space::apply::EntrySpace;
 pub use space::read::{CachedSpace, Held, SnapshotSpace};
-pub use space::remote::{Remote, RemoteAnswer, RemoteSpace, remote_records};
-pub use space::{ReadSpace, RecordRange, Records, ShardSpace, Shards, WriteSpace};
+pub use space::remote::{Remote, RemoteAnswer, RemoteCall, RemoteSpace, remote_counts, remote_heads, remote_records};
+pub use space::{Heads, Need, ReadSpace, RecordRange, Records, ShardSpace, Shards, WriteSpace};
 pub use store_clock::{SKEW_MS_MAX, StoreClock};
 pub use view::ShardView;
 pub use view::load::LoadSampler;

@@ -6,7 +6,7 @@
 
 use super::call::{HandlerRow, Outcome, StoreCall, store};
 use super::scan::{end_of_prefix, successor};
-use crate::{Fault, Record, RecordRange, ShardSpace};
+use crate::{Fault, Need, Record, RecordRange, ShardSpace};
 use storage::Slice;
 
 /// Keys that are drawn from evenly.
@@ -26,12 +26,26 @@ fn below(space: &mut dyn ShardSpace, bound: u64) -> Result<u64, Fault> {
 
 fn random_key(call: &mut StoreCall<'_>) -> Outcome {
     let shards = call.shards.count();
-    let counts: Vec<u64> = (0..shards).map(|i| call.shards.space(i).key_count()).collect::<Result<_, _>>()?;
+    let all: Vec<usize> = (0..shards).collect();
+    let (mut counts, mut failed) = (vec![0; shards], Vec::new());
+    for (i, count) in call.shards.key_counts(&all, Need::Some).into_iter().enumerate() {
+        match count {
+            Ok(count) => counts[i] = count,
+            // A shard without a leader has no part in the draw.
+            Err(fault) => failed.push(fault),
+        }
+    }
+    if failed.len() == shards
+        && let Some(fault) = failed.pop()
+    {
+        return Err(fault.into());
+    }
     let total: u64 = counts.iter().sum();
     let mut drawn = None;
     if total > 0 {
         for _ in 0..DRAWS_MAX {
-            let mut lot = below(call.shards.space(0), total)?;
+            let first = counts.iter().position(|count| *count > 0).unwrap_or(0);
+            let mut lot = below(call.shards.space(first), total)?;
             let i = counts.iter().position(|&count| {
                 let here = lot < count;
                 lot = if here { lot } else { lot - count };
@@ -45,7 +59,7 @@ fn random_key(call: &mut StoreCall<'_>) -> Outcome {
         // Counts include expired keys: a live one may be anywhere.
         let mut rest = 0..shards;
         while drawn.is_none()
-            && let Some(i) = rest.next()
+            && let Some(i) = rest.find(|i| counts[*i] > 0)
         {
             drawn = draw(call.shards.space(i))?;
         }

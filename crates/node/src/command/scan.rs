@@ -7,7 +7,7 @@ use super::args::{SYNTAX, int, is_word};
 use super::call::{Error, HandlerRow, Outcome, StoreCall, store, store_in_steps};
 use super::cursors::{Cursor, key_hash};
 use super::steps::{Progress, ShardRest, ShardSteps, Step};
-use crate::{Fault, Record, RecordRange, ShardSpace, Shards};
+use crate::{Fault, Need, Record, RecordRange, ShardSpace, Shards};
 use resp::{Reply, glob_matches};
 use storage::Slice;
 use vocab::limits::{KEYS_BYTES_MAX, STREAM_STEP_ITEMS_MAX};
@@ -303,16 +303,29 @@ fn keys(call: &mut StoreCall<'_>) -> Result<ShardRest, Error> {
 
 fn collect_keys(call: &mut StoreCall<'_>, wanted: &Wanted<'_>, chosen: &[usize]) -> Outcome {
     let (mut found, mut bytes) = (Vec::new(), 0);
-    for &i in chosen {
-        let mut after = None;
-        while let Some((keys, last)) = wanted.page(call.shards.space(i), after.as_deref())? {
-            bytes += keys.iter().map(|key| key.len()).sum::<usize>();
+    let mut left: Vec<(usize, Vec<u8>)> = chosen.iter().map(|i| (*i, wanted.prefix.to_vec())).collect();
+    // The next page of every shard at the same time.
+    while !left.is_empty() {
+        let mut asked = Vec::with_capacity(left.len());
+        for (i, start) in &left {
+            asked.push((*i, RecordRange::heads(start, &wanted.end, CHUNK)));
+        }
+        let mut rest = Vec::new();
+        for ((i, _), rows) in left.iter().zip(call.shards.heads(&asked)) {
+            let rows = rows?;
+            if let Some((last, _)) = rows.last().filter(|_| rows.len() == CHUNK) {
+                rest.push((*i, successor(last)));
+            }
+            let keys = rows.into_iter().map(|(key, _)| key).filter(|key| wanted.includes(key));
+            keys.for_each(|key| {
+                bytes += key.len();
+                found.push(key);
+            });
             if bytes > KEYS_BYTES_MAX {
                 return Err(TOO_MANY_KEYS.into());
             }
-            found.extend(keys);
-            after = Some(last);
         }
+        left = rest;
     }
     call.reply.array(found.len());
     found.iter().for_each(|key| call.reply.bulk(key));
@@ -343,10 +356,8 @@ impl ShardSteps for KeysLeft {
 }
 
 fn dbsize(call: &mut StoreCall<'_>) -> Outcome {
-    let mut count = 0;
-    for i in counted(call.shards, &call.args[1..])? {
-        count += call.shards.space(i).key_count()?;
-    }
+    let which = counted(call.shards, &call.args[1..])?;
+    let count: u64 = call.shards.key_counts(&which, Need::Each).into_iter().sum::<Result<u64, Fault>>()?;
     call.reply.int(count as i64);
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use super::{Call, Handler, Outcome, ScanCursors, StoreCall, handler};
 use crate::format::keys;
-use crate::{Fault, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace, Shards, WriteSpace};
+use crate::{Fault, Heads, Need, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace, Shards, WriteSpace};
 use resp::Reply;
 use resp::table::CommandSpec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -346,6 +346,14 @@ impl Shards for TestShards {
 
     fn space(&mut self, i: usize) -> &mut dyn ShardSpace {
         &mut self.shards[i].2
+    }
+
+    fn key_counts(&mut self, which: &[usize], _need: Need) -> Vec<Result<u64, Fault>> {
+        which.iter().map(|i| self.space(*i).key_count()).collect()
+    }
+
+    fn heads(&mut self, asked: &[(usize, RecordRange<'_>)]) -> Vec<Result<Heads, Fault>> {
+        asked.iter().map(|(i, range)| self.space(*i).heads(range)).collect()
     }
 
     fn records<'a>(&'a mut self, range: &RecordRange<'_>) -> Vec<Box<dyn Records + 'a>> {

@@ -132,15 +132,8 @@ pub trait ShardSpace: ReadSpace {
 
     /// Up to `range.limit` live keys and the heads of their records: kinds, expiries and versions, perhaps without
     /// payloads. Large values are not read.
-    fn heads(&mut self, range: &RecordRange<'_>) -> Result<Vec<(Slice, Record)>, Fault> {
-        let mut found = Vec::with_capacity(range.limit.min(1024));
-        let mut records = self.records(range)?;
-        while found.len() < range.limit
-            && let Some(key) = records.advance()?
-        {
-            found.extend(records.head()?.map(|record| (key, record)));
-        }
-        Ok(found)
+    fn heads(&mut self, range: &RecordRange<'_>) -> Result<Heads, Fault> {
+        heads(&mut *self.records(range)?, range.limit)
     }
 
     /// A live key of the shard, each with the same probability; `None` if there is none, or if this space or its tree
@@ -154,6 +147,29 @@ pub trait ShardSpace: ReadSpace {
 
     /// How many keys the shard holds (likewise).
     fn key_count(&mut self) -> Result<u64, Fault>;
+}
+
+/// Keys with the heads of their records.
+pub type Heads = Vec<(Slice, Record)>;
+
+/// Up to `limit` live keys of a list, and the heads of their records.
+fn heads(records: &mut dyn Records, limit: usize) -> Result<Heads, Fault> {
+    let mut found = Vec::with_capacity(limit.min(1024));
+    while found.len() < limit
+        && let Some(key) = records.advance()?
+    {
+        found.extend(records.head()?.map(|record| (key, record)));
+    }
+    Ok(found)
+}
+
+/// Whether a command over the whole store needs each shard that it asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It does: a leader that is not known is looked for.
+    Each,
+    /// The others will do: a shard whose leader is not known is passed over.
+    Some,
 }
 
 /// All shards of the store, for commands over the whole of it.
@@ -178,6 +194,13 @@ pub trait Shards {
 
     /// A view of shard `i`, wherever it is.
     fn space(&mut self, i: usize) -> &mut dyn ShardSpace;
+
+    /// `ShardSpace::key_count` of each of these shards. Those elsewhere are asked at the same time.
+    fn key_counts(&mut self, which: &[usize], need: Need) -> Vec<Result<u64, Fault>>;
+
+    /// `ShardSpace::heads` of each of these shards, by number, in a range of its own. Those elsewhere are asked at the same
+    /// time.
+    fn heads(&mut self, asked: &[(usize, RecordRange<'_>)]) -> Vec<Result<Heads, Fault>>;
 
     /// The records of each shard within a range, one list a shard, in order of the shards. Of a shard on this node they
     /// are of the same moment as what `space` shows; of one elsewhere, each page of them is of a moment of its own.

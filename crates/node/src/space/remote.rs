@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::{Heads, heads};
 use crate::format::internal_commands::SHARD_PAGE;
 use crate::{Fault, ReadSpace, Record, RecordRange, Records, ShardSpace};
 use resp::Value;
@@ -20,11 +21,20 @@ pub trait Remote {
     /// Runs a command on the leader of a shard.
     fn call(&mut self, shard: ShardId, command: &[&[u8]]) -> RemoteAnswer;
 
-    /// Runs a command on the leaders of several shards; the answers are in the order of the shards. A shell that can
-    /// asks them all at once.
-    fn call_all(&mut self, shards: &[ShardId], command: &[&[u8]]) -> Vec<RemoteAnswer> {
-        shards.iter().map(|shard| self.call(*shard, command)).collect()
+    /// Runs commands on the leaders of several shards; the answers are in the order of the calls. A shell that can asks
+    /// them all at once.
+    fn call_each(&mut self, calls: &[RemoteCall<'_>]) -> Vec<RemoteAnswer> {
+        calls.iter().map(|call| self.call(call.shard, &call.command)).collect()
     }
+}
+
+/// A command for the leader of a shard.
+#[derive(Clone, Debug)]
+pub struct RemoteCall<'a> {
+    /// The shard.
+    pub shard: ShardId,
+    /// The command's words.
+    pub command: Vec<&'a [u8]>,
 }
 
 /// A shard that another node leads. For commands over the whole store, which do not read elements of collections: a large
@@ -42,12 +52,39 @@ impl<R: Remote> RemoteSpace<R> {
         Self { remote, shard, now_ms, prng: Prng::new(seed) }
     }
 
-    fn count(&mut self, command: &[&[u8]]) -> Result<u64, Fault> {
-        match decode(self.remote.call(self.shard, command))? {
-            Value::Int(count) => u64::try_from(count).map_err(|_| senseless()),
-            _ => Err(senseless()),
-        }
+    /// How it reaches the leader.
+    pub fn remote(&self) -> &R {
+        &self.remote
     }
+
+    fn count(&mut self, command: &[&[u8]]) -> Result<u64, Fault> {
+        count(self.remote.call(self.shard, command))
+    }
+}
+
+/// The numbers of keys of several shards that other nodes lead, asked for together.
+pub fn remote_counts<R: Remote>(remote: &mut R, shards: &[ShardId]) -> Vec<Result<u64, Fault>> {
+    let call = |shard: &ShardId| RemoteCall { shard: *shard, command: vec![SHARD_PAGE, b"COUNT"] };
+    let calls: Vec<RemoteCall<'_>> = shards.iter().map(call).collect();
+    remote.call_each(&calls).into_iter().map(count).collect()
+}
+
+/// `ShardSpace::heads` of several shards that other nodes lead. The first pages are asked for together, and most of the time
+/// they are all.
+pub fn remote_heads<R: Remote>(remote: &mut R, asked: &[(ShardId, RecordRange<'_>)]) -> Vec<Result<Heads, Fault>> {
+    let limits: Vec<usize> = asked.iter().map(|(_, range)| range.limit.clamp(1, PART_ROWS_MAX)).collect();
+    let texts: Vec<String> = limits.iter().map(usize::to_string).collect();
+    let mut calls: Vec<RemoteCall<'_>> = Vec::with_capacity(asked.len());
+    for ((shard, range), text) in asked.iter().zip(&texts) {
+        calls.push(RemoteCall { shard: *shard, command: page_command(range, text.as_bytes()) });
+    }
+    let answers = remote.call_each(&calls);
+    let mut found = Vec::with_capacity(asked.len());
+    for (((shard, range), limit), answer) in asked.iter().zip(limits).zip(answers) {
+        let mut records = RemoteRecords::new(&mut *remote, *shard, range, limit, Some(answer));
+        found.push(heads(&mut records, range.limit));
+    }
+    found
 }
 
 /// The records of a range in several shards that other nodes lead, one list a shard. The first pages are asked for
@@ -60,33 +97,26 @@ pub fn remote_records<'a, R: Remote + Clone + 'a>(
     let mut remote = remote.clone();
     // Twice an even share: most of the time one page is enough.
     let limit = (2 * range.limit / shards.len().max(1) + 8).min(PART_ROWS_MAX);
-    let ask = Ask { range, limit };
-    let pages = ask.run(|command| remote.call_all(shards, command));
+    let text = limit.to_string();
+    let call = |shard: &ShardId| RemoteCall { shard: *shard, command: page_command(range, text.as_bytes()) };
+    let calls: Vec<RemoteCall<'_>> = shards.iter().map(call).collect();
+    let pages = remote.call_each(&calls);
     let list = |(shard, answer): (&ShardId, RemoteAnswer)| {
         Box::new(RemoteRecords::new(remote.clone(), *shard, range, limit, Some(answer))) as Box<dyn Records + 'a>
     };
     shards.iter().zip(pages).map(list).collect()
 }
 
-/// The question for a page.
-struct Ask<'a> {
-    range: &'a RecordRange<'a>,
-    limit: usize,
-}
-
-impl Ask<'_> {
-    fn run<T>(&self, call: impl FnOnce(&[&[u8]]) -> T) -> T {
-        let limit = self.limit.to_string();
-        let mut command: Vec<&[u8]> =
-            vec![SHARD_PAGE, b"RANGE", self.range.start, self.range.end, b"LIMIT", limit.as_bytes()];
-        if self.range.reverse {
-            command.push(b"REVERSE");
-        }
-        if !self.range.payloads {
-            command.push(b"KEYS");
-        }
-        call(&command)
+/// The command for a page of a range.
+fn page_command<'a>(range: &RecordRange<'a>, limit: &'a [u8]) -> Vec<&'a [u8]> {
+    let mut command = vec![SHARD_PAGE, b"RANGE", range.start, range.end, b"LIMIT", limit];
+    if range.reverse {
+        command.push(b"REVERSE");
     }
+    if !range.payloads {
+        command.push(b"KEYS");
+    }
+    command
 }
 
 /// The part of a range that has not been read.
@@ -148,7 +178,7 @@ impl<R: Remote> RemoteRecords<R> {
             None => {
                 self.limit = (2 * self.limit).min(PART_ROWS_MAX);
                 let Self { remote, shard, rest, limit, .. } = self;
-                Ask { range: &rest.range(), limit: *limit }.run(|command| remote.call(*shard, command))
+                remote.call(*shard, &page_command(&rest.range(), limit.to_string().as_bytes()))
             }
         };
         let (rows, more) = page(answer)?;
@@ -204,6 +234,13 @@ fn page(answer: RemoteAnswer) -> Result<(Vec<(Slice, Record)>, bool), Fault> {
     Ok((rows.ok_or_else(senseless)?, *more != 0))
 }
 
+fn count(answer: RemoteAnswer) -> Result<u64, Fault> {
+    match decode(answer)? {
+        Value::Int(count) => u64::try_from(count).map_err(|_| senseless()),
+        _ => Err(senseless()),
+    }
+}
+
 fn decode(answer: RemoteAnswer) -> Result<Value, Fault> {
     let bytes = answer.map_err(Fault::Remote)?;
     match resp::decode(&bytes) {
@@ -233,7 +270,7 @@ impl<R: Remote> ReadSpace for RemoteSpace<R> {
     fn get(&mut self, key: &[u8]) -> Result<Option<Record>, Fault> {
         let end = [key, &[0]].concat();
         let range = RecordRange { start: key, end: &end, reverse: false, payloads: true, limit: 1 };
-        let answer = Ask { range: &range, limit: 1 }.run(|command| self.remote.call(self.shard, command));
+        let answer = self.remote.call(self.shard, &page_command(&range, b"1"));
         Ok(page(answer)?.0.pop().map(|(_, record)| record))
     }
 }
@@ -267,7 +304,7 @@ impl<R: Remote + ?Sized> Remote for &mut R {
         (**self).call(shard, command)
     }
 
-    fn call_all(&mut self, shards: &[ShardId], command: &[&[u8]]) -> Vec<RemoteAnswer> {
-        (**self).call_all(shards, command)
+    fn call_each(&mut self, calls: &[RemoteCall<'_>]) -> Vec<RemoteAnswer> {
+        (**self).call_each(calls)
     }
 }

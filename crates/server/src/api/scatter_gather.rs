@@ -2,36 +2,53 @@
 
 use super::conclude::conclude;
 use crate::os::steady_us;
-use crate::peers::{LEADER_WITHIN, call_each_leader, call_leader};
+use crate::peers::{LEADER_WITHIN, call_each_leader};
 use crate::shared::{NodeShared, RoutingSnapshot};
 use arc_swap::Guard;
 use node::command::{Error, ShardRest, ShardSteps, StoreCall, StoreHandler};
 use node::read::{Again, Attempt, Begin, Finish, ReadRequest, Refusal, ReplyStream};
 use node::session::Consistency;
 use node::{
-    ReadSpace, RecordRange, Records, Remote, RemoteAnswer, RemoteSpace, ShardSpace, Shards, SnapshotSpace,
-    remote_records,
+    Fault, Heads, Need, ReadSpace, RecordRange, Records, Remote, RemoteAnswer, RemoteCall, RemoteSpace, ShardSpace,
+    ShardView, Shards, SnapshotSpace, remote_counts, remote_heads, remote_records,
 };
 use resp::Reply;
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vocab::{ShardId, Slot};
 
 /// The leaders of shards elsewhere, which must still own the slots that this node believes to be theirs.
 #[derive(Clone)]
-struct Elsewhere(Arc<NodeShared>, Arc<RoutingSnapshot>);
+struct Elsewhere {
+    store: Arc<NodeShared>,
+    known: Arc<RoutingSnapshot>,
+    /// How long a leader is looked for.
+    look_for: Duration,
+    /// Why no leader may be asked.
+    refusal: Option<&'static str>,
+}
 
 impl Remote for Elsewhere {
     fn call(&mut self, shard: ShardId, command: &[&[u8]]) -> RemoteAnswer {
-        let slots = ranges_text(self.1.ranges(shard));
-        call_leader(&self.0, shard, &[command, &[SLOTS, slots.as_bytes()]].concat())
+        let calls = [RemoteCall { shard, command: command.to_vec() }];
+        self.call_each(&calls).pop().unwrap_or_else(|| Err(NOT_CONFIRMED.to_owned()))
     }
 
-    fn call_all(&mut self, shards: &[ShardId], command: &[&[u8]]) -> Vec<RemoteAnswer> {
-        let slots: Vec<String> = shards.iter().map(|shard| ranges_text(self.1.ranges(*shard))).collect();
+    fn call_each(&mut self, calls: &[RemoteCall<'_>]) -> Vec<RemoteAnswer> {
+        if let Some(text) = self.refusal {
+            return calls.iter().map(|_| Err(text.to_owned())).collect();
+        }
+        let slots: Vec<String> = calls.iter().map(|call| ranges_text(self.known.ranges(call.shard))).collect();
+        let shards: Vec<ShardId> = calls.iter().map(|call| call.shard).collect();
+        let command = |(call, slots): (&RemoteCall<'_>, &String)| -> Vec<Vec<u8>> {
+            let words = call.command.iter().copied().chain([SLOTS, slots.as_bytes()]);
+            words.map(<[u8]>::to_vec).collect()
+        };
+        let commands: Vec<Vec<Vec<u8>>> = calls.iter().zip(&slots).map(command).collect();
         let commands: Vec<Vec<&[u8]>> =
-            slots.iter().map(|slots| [command, &[SLOTS, slots.as_bytes()]].concat()).collect();
-        call_each_leader(&self.0, shards, &commands, LEADER_WITHIN)
+            commands.iter().map(|words| words.iter().map(Vec::as_slice).collect()).collect();
+        call_each_leader(&self.store, &shards, &commands, self.look_for)
     }
 }
 
@@ -67,47 +84,109 @@ struct Part {
     ranges: Vec<(u16, u16)>,
     /// Whether this node leads it.
     leads: bool,
-    /// The read of this node's replica, if it may answer.
-    attempt: Option<Attempt>,
+    /// How it is read, from the first look at it.
+    begun: OnceCell<Begun>,
 }
 
-/// Views of all shards, made when they are first looked at.
+/// How a shard is read.
+enum Begun {
+    /// From this node's replica.
+    Here(Attempt),
+    /// From its leader.
+    There,
+    /// Not now, and why.
+    Refused(&'static str),
+}
+
+/// Views of all shards. Nothing is asked of a shard, or waited for, before the command looks at it.
 struct StoreShards<'a> {
     store: &'a Arc<NodeShared>,
     known: &'a Arc<RoutingSnapshot>,
+    asked: &'a Asked<'a>,
     parts: &'a [Part],
     seen: Vec<Option<Seen<'a>>>,
     now_ms: u64,
-    seed: u64,
 }
 
 impl<'a> StoreShards<'a> {
-    fn elsewhere(&self) -> Elsewhere {
-        Elsewhere(self.store.clone(), self.known.clone())
+    fn elsewhere(&self, need: Need, refusal: Option<&'static str>) -> Elsewhere {
+        let look_for = if need == Need::Each { LEADER_WITHIN } else { Duration::ZERO };
+        Elsewhere { store: self.store.clone(), known: self.known.clone(), look_for, refusal }
+    }
+
+    /// Begins the reads of these shards. All leaders on this node are asked for their leases before the first is waited for.
+    fn begin(&self, which: impl Iterator<Item = usize>) {
+        let fresh: Vec<&Part> = which.map(|i| &self.parts[i]).filter(|part| part.begun.get().is_none()).collect();
+        for part in &fresh {
+            if let Begin::WaitForLease(id) = self.try_begin(part) {
+                self.store.access().ask_lease(id);
+            }
+        }
+        for part in fresh {
+            let mut begun = self.try_begin(part);
+            if matches!(begun, Begin::WaitForLease(_))
+                && let Some(view) = self.known.view(part.id.0 as usize)
+                && self.store.access().confirm_leader(view, self.asked.arrived_us)
+            {
+                begun = self.try_begin(part);
+            }
+            let begun = match begun {
+                Begin::Run(attempt) if part.is_listed_by(&attempt) => Begun::Here(attempt.into()),
+                Begin::Run(_) => Begun::Refused(DIVIDED),
+                Begin::WaitForLease(_) => Begun::Refused(NOT_CONFIRMED),
+                Begin::NotHere(_) => Begun::There,
+            };
+            part.begun.get_or_init(|| begun);
+        }
+    }
+
+    fn try_begin(&self, part: &Part) -> Begin<Attempt<&'a Arc<ShardView>>> {
+        let Asked { consistency, arrived_us, .. } = *self.asked;
+        let request = ReadRequest {
+            waiting_since_us: steady_us(),
+            ..ReadRequest::new(Slot(part.slots.0), consistency, arrived_us)
+        };
+        let local = self.known.local(self.store.node(), Some(part.id));
+        request.begin(local, self.store.moment(), || self.store.moment())
     }
 
     fn see(&mut self, i: usize) -> &mut Seen<'a> {
-        let (elsewhere, now_ms, seed) = (self.elsewhere(), self.now_ms, self.seed ^ i as u64);
-        let part = &self.parts[i];
-        self.seen[i].get_or_insert_with(|| match &part.attempt {
-            Some(attempt) => {
+        self.begin([i].into_iter());
+        let (part, now_ms, seed) = (&self.parts[i], self.now_ms, self.asked.seed ^ i as u64);
+        let refusal = match part.begun.get() {
+            Some(Begun::Refused(text)) => Some(*text),
+            _ => None,
+        };
+        let elsewhere = self.elsewhere(Need::Each, refusal);
+        self.seen[i].get_or_insert_with(|| match part.begun.get() {
+            Some(Begun::Here(attempt)) => {
                 let view = attempt.handle();
                 Seen::Here(SnapshotSpace::new(view, view.read_time(now_ms), seed).at_one_time())
             }
-            None => Seen::There(Box::new(RemoteSpace::new(elsewhere, part.id, now_ms, seed))),
+            _ => Seen::There(Box::new(RemoteSpace::new(elsewhere, part.id, now_ms, seed))),
         })
     }
 
     /// The rest of a reply is made from the snapshot that it was begun with.
     fn move_into(&mut self, stream: &mut ReplyStream, i: usize, steps: Box<dyn ShardSteps>) {
-        let (attempt, seen) = (self.parts[i].attempt.as_ref(), self.seen[i].take());
-        let (Some(attempt), Some(Seen::Here(space))) = (attempt, seen) else {
+        let (begun, seen) = (self.parts[i].begun.get(), self.seen[i].take());
+        let (Some(Begun::Here(attempt)), Some(Seen::Here(space))) = (begun, seen) else {
             unreachable!("only of a shard that is read here is something left")
         };
         let now_ms = space.now_ms();
         if let Some(snapshot) = space.into_snapshot() {
             stream.add(attempt.handle().clone(), snapshot, now_ms, steps);
         }
+    }
+
+    /// Those of these shards that their leaders elsewhere are asked for.
+    fn away(&self, which: impl Iterator<Item = usize>) -> Vec<ShardId> {
+        let parts = which.map(|i| &self.parts[i]);
+        parts.filter(|part| matches!(part.begun.get(), Some(Begun::There))).map(|part| part.id).collect()
+    }
+
+    fn is_away(&self, i: usize) -> bool {
+        matches!(self.parts[i].begun.get(), Some(Begun::There))
     }
 }
 
@@ -130,7 +209,9 @@ impl Shards for StoreShards<'_> {
     }
 
     fn is_here(&self, i: usize) -> bool {
-        self.parts[i].attempt.is_some()
+        // The command will read the others that this node leads, too.
+        self.begin((0..self.count()).filter(|j| *j == i || self.leads(*j)));
+        matches!(self.parts[i].begun.get(), Some(Begun::Here(_)))
     }
 
     fn space(&mut self, i: usize) -> &mut dyn ShardSpace {
@@ -140,17 +221,42 @@ impl Shards for StoreShards<'_> {
         }
     }
 
+    fn key_counts(&mut self, which: &[usize], need: Need) -> Vec<Result<u64, Fault>> {
+        self.begin(which.iter().copied());
+        let away = self.away(which.iter().copied());
+        let mut away = remote_counts(&mut self.elsewhere(need, None), &away).into_iter();
+        let count = |i: &usize| match self.is_away(*i).then(|| away.next()).flatten() {
+            Some(count) => count,
+            None => self.space(*i).key_count(),
+        };
+        which.iter().map(count).collect()
+    }
+
+    fn heads(&mut self, asked: &[(usize, RecordRange<'_>)]) -> Vec<Result<Heads, Fault>> {
+        self.begin(asked.iter().map(|(i, _)| *i));
+        let away: Vec<(ShardId, RecordRange<'_>)> =
+            asked.iter().filter(|(i, _)| self.is_away(*i)).map(|(i, range)| (self.parts[*i].id, *range)).collect();
+        let mut away = remote_heads(&mut self.elsewhere(Need::Each, None), &away).into_iter();
+        let heads = |(i, range): &(usize, RecordRange<'_>)| match self.is_away(*i).then(|| away.next()).flatten() {
+            Some(heads) => heads,
+            None => self.space(*i).heads(range),
+        };
+        asked.iter().map(heads).collect()
+    }
+
     fn records<'b>(&'b mut self, range: &RecordRange<'_>) -> Vec<Box<dyn Records + 'b>> {
+        self.begin(0..self.count());
         for i in 0..self.count() {
             self.see(i);
         }
-        let away: Vec<ShardId> = self.parts.iter().filter(|part| part.attempt.is_none()).map(|part| part.id).collect();
-        let mut away = remote_records(&self.elsewhere(), &away, range).into_iter();
+        let away = self.away(0..self.count());
+        let mut away = remote_records(&self.elsewhere(Need::Each, None), &away, range).into_iter();
         let mut lists: Vec<Box<dyn Records + 'b>> = Vec::with_capacity(self.parts.len());
-        for seen in self.seen.iter().flatten() {
-            match seen {
-                Seen::Here(space) => lists.push(space.live_records(range.start, range.end, range.reverse)),
-                Seen::There(_) => lists.extend(away.next()),
+        for (part, seen) in self.parts.iter().zip(self.seen.iter().flatten()) {
+            match (seen, part.begun.get()) {
+                (Seen::Here(space), _) => lists.push(space.live_records(range.start, range.end, range.reverse)),
+                (Seen::There(_), Some(Begun::There)) => lists.extend(away.next()),
+                (Seen::There(space), _) => lists.extend(remote_records(space.remote(), &[part.id], range)),
             }
         }
         lists
@@ -172,7 +278,7 @@ pub(crate) fn run_on_store(store: &Arc<NodeShared>, handler: StoreHandler, asked
     on_store(store, &run, asked, reply);
 }
 
-/// The same, or it writes the beginning of the reply: what is answered makes the rest.
+/// Runs a command over the whole store and writes its reply, or the beginning of it: what is answered makes the rest.
 pub(crate) fn begin_on_store(
     store: &Arc<NodeShared>,
     handler: StoreHandler,
@@ -193,25 +299,22 @@ fn on_store(store: &Arc<NodeShared>, run: &Run<'_>, asked: &Asked<'_>, reply: &m
     let (mark, begun) = (reply.buf.len(), Instant::now());
     loop {
         let known = Guard::into_inner(store.known());
-        let Some(parts) = Part::all(store, &known, asked) else { return refuse(reply, NOT_CONFIRMED) };
+        let parts = Part::all(&known);
         if parts.is_empty() {
             return refuse(reply, &Refusal::NoStore.to_string());
         }
-        let whole = || parts.iter().all(Part::is_as_listed);
-        if whole() {
-            let stream = run_on_parts(store, run, asked, (&known, &parts), reply);
-            let finishes: Vec<Finish> = parts.iter().map(|part| part.finish(store)).collect();
-            if finishes.contains(&Finish::Again(Again::Unconfirmed)) {
-                reply.buf.truncate(mark);
-                return refuse(reply, LEADER_CHANGED);
-            }
-            let counts = finishes.iter().all(|finish| *finish == Finish::Answer);
-            let divided = reply.buf[mark..].strip_prefix(b"-").is_some_and(|text| text.starts_with(DIVIDED.as_bytes()));
-            if whole() && counts && !divided {
-                return stream;
-            }
+        let stream = run_on_parts(store, run, asked, (&known, &parts), reply);
+        let finishes: Vec<Finish> = parts.iter().map(|part| part.finish(store)).collect();
+        if finishes.contains(&Finish::Again(Again::Unconfirmed)) {
             reply.buf.truncate(mark);
+            return refuse(reply, LEADER_CHANGED);
         }
+        let counts = finishes.iter().all(|finish| *finish == Finish::Answer);
+        let divided = reply.buf[mark..].strip_prefix(b"-").is_some_and(|text| text.starts_with(DIVIDED.as_bytes()));
+        if counts && !divided && parts.iter().all(Part::is_as_listed) {
+            return stream;
+        }
+        reply.buf.truncate(mark);
         if begun.elapsed() > SETTLE_WITHIN || store.is_stopping() {
             return refuse(reply, DIVIDED);
         }
@@ -220,50 +323,34 @@ fn on_store(store: &Arc<NodeShared>, run: &Run<'_>, asked: &Asked<'_>, reply: &m
 }
 
 impl Part {
-    /// The shards, each with its read here if this node may answer; `None` if a leader here is not confirmed in time. All
-    /// leaders are asked before the first is waited for.
-    fn all(store: &NodeShared, known: &RoutingSnapshot, asked: &Asked<'_>) -> Option<Vec<Self>> {
-        let shards = known.shards();
-        let begin = |(id, slots): (ShardId, (u16, u16))| {
-            let request = ReadRequest {
-                waiting_since_us: steady_us(),
-                ..ReadRequest::new(Slot(slots.0), asked.consistency, asked.arrived_us)
-            };
-            request.begin(known.local(store.node(), Some(id)), store.moment(), || store.moment())
-        };
-        for &shard in &shards {
-            if let Begin::WaitForLease(id) = begin(shard) {
-                store.access().ask_lease(id);
-            }
-        }
+    /// All shards, of which none is read yet.
+    fn all(known: &RoutingSnapshot) -> Vec<Self> {
         let part = |(id, slots): (ShardId, (u16, u16))| {
-            let view = known.view(id.0 as usize);
-            let mut begun = begin((id, slots));
-            if matches!(begun, Begin::WaitForLease(_))
-                && view.is_some_and(|view| store.access().confirm_leader(view, asked.arrived_us))
-            {
-                begun = begin((id, slots));
-            }
-            let attempt = match begun {
-                Begin::Run(attempt) => Some(attempt.into()),
-                Begin::WaitForLease(_) => return None,
-                Begin::NotHere(_) => None,
-            };
-            let leads = view.is_some_and(|view| view.leading());
-            Some(Self { id, slots, ranges: known.ranges(id).to_vec(), leads, attempt })
+            let leads = known.view(id.0 as usize).is_some_and(|view| view.leading());
+            Self { id, slots, ranges: known.ranges(id).to_vec(), leads, begun: OnceCell::new() }
         };
-        shards.into_iter().map(part).collect()
+        known.shards().into_iter().map(part).collect()
     }
 
-    /// Whether the shard here owns the slots that it is asked for.
+    /// Whether a replica here owns the slots that it is asked for.
+    fn is_listed_by<H: AsRef<ShardView>>(&self, attempt: &Attempt<H>) -> bool {
+        attempt.handle().as_ref().owned().is_some_and(|slots| slots.ranges() == self.ranges)
+    }
+
+    /// The same of the replica that was read, if one was.
     fn is_as_listed(&self) -> bool {
-        let lists = |attempt: &Attempt| attempt.handle().owned().is_some_and(|slots| slots.ranges() == self.ranges);
-        self.attempt.as_ref().is_none_or(lists)
+        match self.begun.get() {
+            Some(Begun::Here(attempt)) => self.is_listed_by(attempt),
+            _ => true,
+        }
     }
 
     /// Whether what was read here counts.
     fn finish(&self, store: &NodeShared) -> Finish {
-        self.attempt.as_ref().map_or(Finish::Answer, |attempt| store.access().finish_read(attempt))
+        match self.begun.get() {
+            Some(Begun::Here(attempt)) => store.access().finish_read(attempt),
+            _ => Finish::Answer,
+        }
     }
 }
 
@@ -276,7 +363,7 @@ fn run_on_parts(
 ) -> ReplyStream {
     let mark = reply.buf.len();
     let seen = parts.iter().map(|_| None).collect();
-    let mut shards = StoreShards { store, known, parts, seen, now_ms: store.now_ms(), seed: asked.seed };
+    let mut shards = StoreShards { store, known, asked, parts, seen, now_ms: store.now_ms() };
     let call = &mut StoreCall { args: asked.args, shards: &mut shards, cursors: &store.cursors, reply: &mut *reply };
     let done = run(call);
     let mut stream = ReplyStream::default();

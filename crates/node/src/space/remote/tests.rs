@@ -4,7 +4,7 @@ use super::*;
 use crate::command::testspace;
 use crate::command::testspace::{START_MS, TestShards};
 use crate::command::{Error, ScanCursors, peer_handler};
-use crate::{Kind, Shards};
+use crate::{Heads, Kind, Need, Shards};
 use resp::Reply;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -15,6 +15,8 @@ use std::rc::Rc;
 struct Leaders {
     shards: Rc<RefCell<TestShards>>,
     calls: Rc<RefCell<usize>>,
+    /// How often leaders were asked together.
+    rounds: Rc<RefCell<usize>>,
     dead: Option<ShardId>,
 }
 
@@ -33,6 +35,11 @@ impl Remote for Leaders {
             Err(Error::Reply(text)) => Err(text.into_owned()),
             Err(Error::Fault(fault)) => panic!("{fault:?}"),
         }
+    }
+
+    fn call_each(&mut self, calls: &[RemoteCall<'_>]) -> Vec<RemoteAnswer> {
+        *self.rounds.borrow_mut() += 1;
+        calls.iter().map(|call| self.call(call.shard, &call.command)).collect()
     }
 }
 
@@ -72,6 +79,16 @@ impl Shards for Elsewhere {
         &mut self.spaces[i]
     }
 
+    fn key_counts(&mut self, which: &[usize], _need: Need) -> Vec<Result<u64, Fault>> {
+        let ids: Vec<ShardId> = which.iter().map(|i| ShardId(*i as u32)).collect();
+        remote_counts(&mut self.remote, &ids)
+    }
+
+    fn heads(&mut self, asked: &[(usize, RecordRange<'_>)]) -> Vec<Result<Heads, Fault>> {
+        let asked: Vec<_> = asked.iter().map(|(i, range)| (ShardId(*i as u32), *range)).collect();
+        remote_heads(&mut self.remote, &asked)
+    }
+
     fn records<'a>(&'a mut self, range: &RecordRange<'_>) -> Vec<Box<dyn Records + 'a>> {
         let ids: Vec<ShardId> = (0..self.slots.len()).map(|i| ShardId(i as u32)).collect();
         remote_records(&self.remote, &ids, range)
@@ -94,7 +111,7 @@ fn leaders() -> Leaders {
     let fields: String = (0..200).map(|i| format!(" field{i} {i}")).collect();
     (0..5).for_each(|i| run(&format!("HSET long:{i}{fields}")));
     shards.shards.iter_mut().for_each(|shard| shard.2.now_ms += 1000);
-    Leaders { shards: Rc::new(RefCell::new(shards)), calls: Rc::default(), dead: None }
+    Leaders { shards: Rc::new(RefCell::new(shards)), calls: Rc::default(), rounds: Rc::default(), dead: None }
 }
 
 fn ask(shards: &mut dyn Shards, line: &str) -> Result<Value, String> {
@@ -185,5 +202,30 @@ fn senseless_answers_are_errors() {
         let got = lists[0].advance();
         assert!(matches!(&got, Err(Fault::Remote(text)) if text.starts_with("ERR another node")), "{answer}");
         assert!(matches!(lists[0].advance(), Ok(None)), "after a fault there is nothing");
+    }
+}
+
+#[test]
+fn all_shards_are_asked_at_the_same_time() {
+    let leaders = leaders();
+    for (line, calls) in [("DBSIZE STORE", 5), ("KEYS * STORE", 5), ("KEYS key:?9? STORE", 5)] {
+        ask(&mut Elsewhere::new(&leaders), line).unwrap();
+        assert_eq!((leaders.rounds.take(), leaders.calls.take()), (1, calls), "{line}");
+    }
+}
+
+#[test]
+fn a_shard_without_a_leader_stops_those_that_need_it_alone() {
+    let leaders = Leaders { dead: Some(ShardId(2)), ..leaders() };
+    for line in ["DBSIZE STORE", "KEYS * STORE"] {
+        assert_eq!(
+            ask(&mut Elsewhere::new(&leaders), line),
+            Err("CLUSTERDOWN Hash slot not served".to_owned()),
+            "{line}"
+        );
+    }
+    for _ in 0..30 {
+        let key = ask(&mut Elsewhere::new(&leaders), "RANDOMKEY").unwrap();
+        assert!(key.as_bytes().is_some(), "another shard has one");
     }
 }
