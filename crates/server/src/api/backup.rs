@@ -186,7 +186,7 @@ fn end(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
     }
 }
 
-/// The same call to the leaders of all these shards, at once.
+/// Makes one call to the leaders of all these shards, at the same time.
 fn call_all_leaders(store: &Arc<NodeShared>, shards: &[ShardId], args: &[&[u8]]) -> Vec<Result<Vec<u8>, String>> {
     let leads = |shard: &&ShardId| store.known().view(shard.0 as usize).is_some_and(|view| view.leading());
     let (here, away): (Vec<ShardId>, Vec<ShardId>) = shards.iter().partition(leads);

@@ -20,7 +20,8 @@ pub(crate) fn conclude(done: Outcome, reply: &mut Reply, mark: usize) {
     reply.error(&text);
 }
 
-/// The same of a command that ran on that replica, which is known to be damaged from now on if it met damage.
+/// Turns the failure of a command that ran on a replica into its reply. If the command met damage, the replica counts as
+/// damaged from now on.
 pub(crate) fn conclude_on(view: &ShardView, done: Outcome, reply: &mut Reply, mark: usize) {
     if let Err(Error::Fault(Fault::Storage(e))) = &done {
         view.damage().note(view.id(), e);

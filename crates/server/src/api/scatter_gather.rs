@@ -71,7 +71,7 @@ const SETTLE_WITHIN: Duration = Duration::from_secs(5);
 /// Before it is begun again.
 const SETTLE_PAUSE: Duration = Duration::from_millis(2);
 
-/// A shard as a command sees it.
+/// A shard as a command over the whole store sees it.
 enum Seen<'a> {
     Here(SnapshotSpace<'a>),
     There(Box<RemoteSpace<Elsewhere>>),
@@ -337,7 +337,7 @@ impl Part {
         attempt.handle().as_ref().owned().is_some_and(|slots| slots.ranges() == self.ranges)
     }
 
-    /// The same of the replica that was read, if one was.
+    /// Whether the replica that was read, if one was, still owns the slots that it was asked for.
     fn is_as_listed(&self) -> bool {
         match self.begun.get() {
             Some(Begun::Here(attempt)) => self.is_listed_by(attempt),

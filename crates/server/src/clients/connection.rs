@@ -24,7 +24,7 @@ pub(super) struct ColdWrite {
 
 /// The transaction under way.
 pub(super) struct RunningTransaction {
-    /// Of its EXEC.
+    /// The sequence number of its EXEC.
     pub(super) sequence: u64,
     pub(super) transaction: Transaction,
 }
@@ -290,7 +290,7 @@ impl Connection {
         self.broken |= self.flush().map(|n| self.count(n)).is_err();
     }
 
-    /// Of so many bytes that were sent, those that were not counted when the send thread was handed them.
+    /// How many of these sent bytes were not counted when the send thread was handed them.
     pub(super) fn count(&mut self, sent: usize) -> usize {
         let known = sent.min(self.counted);
         self.counted -= known;

@@ -38,7 +38,7 @@ pub(crate) struct Clients {
     worker: usize,
     store: Arc<NodeShared>,
     connections: Slab<Connection>,
-    /// Of the connection that was accepted last.
+    /// The generation of the connection that was accepted last.
     generation: u32,
     /// Connections to be read, or whose input is to be looked at.
     ready: Vec<usize>,
@@ -242,7 +242,7 @@ impl Clients {
         }
     }
 
-    /// The same, unless CLIENT REPLY has switched this answer off.
+    /// Puts an answer, unless CLIENT REPLY has switched it off.
     pub(super) fn put_unless_silent(&mut self, id: usize, reply: &[u8]) {
         if let Some(connection) = self.connections.get_mut(id)
             && !connection.session.silent()

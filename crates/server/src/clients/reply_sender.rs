@@ -9,11 +9,11 @@ use crate::mailbox::Mailbox;
 use mio::Registry;
 use std::sync::Arc;
 
-/// The send thread answers so many clients or more.
+/// The fewest clients that the send thread answers.
 const CLIENTS_MIN: usize = 4;
-/// And only if the turns with an fsync answer so many on average.
+/// The send thread answers only if turns with an fsync answer so many clients on average.
 const CLIENTS_MEAN_MIN: usize = 7;
-/// More unsent bytes than this of one client are sent by the event loop.
+/// The event loop itself sends what one client is owed beyond so many bytes.
 const ASIDE_BYTES_MAX: usize = 16 << 10;
 /// The mean is over about so many turns.
 const TURNS_NOTED: usize = 16;
@@ -35,7 +35,7 @@ impl MeanClients {
 
 /// Sends the answers of a worker's clients.
 pub(crate) struct ReplySender {
-    /// Of the worker.
+    /// The worker's number.
     index: usize,
     mailbox: Arc<Mailbox>,
     /// None until it is of use.

@@ -11,7 +11,7 @@ use super::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 
-/// With more bytes queued the worker waits for the thread. The thread waits for no client, so that is short.
+/// With more bytes queued, the worker waits for the thread. That is short: the thread waits for no client.
 pub(super) const QUEUED_BYTES_MAX: usize = 1 << 20;
 /// About what an answer takes beyond its bytes.
 const PARCEL_BYTES: usize = 64;

@@ -20,7 +20,7 @@ use vocab::{Moment, ShardId, Slot};
 pub(super) enum Step {
     /// It is answered or under way: on to the next.
     Next,
-    /// It must be looked at again, later.
+    /// It waits, and is looked at again later.
     Stall,
 }
 
@@ -133,7 +133,7 @@ impl Turn<'_> {
         self.register(request, mask, effect)
     }
 
-    /// The same for a read whose answer comes later: stalls if the connection's budget of unsent replies is used up.
+    /// Registers a read whose answer comes later. It stalls if the connection's budget of unsent replies is used up.
     pub(super) fn begin_slow_read(&mut self, request: Request<'_>, mask: Mask) -> Option<Ticket> {
         let Request { id, spec, args } = request;
         let connection = self.clients.get(id)?;

@@ -17,7 +17,7 @@ pub(crate) enum Outcome<T> {
 }
 
 impl<T> Outcome<T> {
-    /// The same outcome of another kind of read.
+    /// This outcome with its read wrapped.
     pub(super) fn map<U>(self, wrap: impl FnOnce(T) -> U) -> Outcome<U> {
         match self {
             Self::Over(message) => Outcome::Over(message),

@@ -8,14 +8,14 @@ use crate::shared::NodeShared;
 use mio::{Registry, Token};
 use std::sync::Arc;
 
-/// So many reads the event loop always keeps: they cost it little.
+/// Reads that the event loop always keeps: they cost it little.
 const KEPT_MIN: usize = 8;
-/// And one for so many that its thread has.
+/// The event loop keeps one more read for so many that its thread has.
 const THREAD_EACH: usize = 3;
 
 /// The disk reads of a worker.
 pub(crate) struct DiskReads {
-    /// Of the worker.
+    /// The worker's number.
     index: usize,
     store: Arc<NodeShared>,
     mailbox: Arc<Mailbox>,

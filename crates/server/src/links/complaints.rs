@@ -1,4 +1,4 @@
-//! What was logged about whom, so that it is not logged again with every try.
+//! What was logged about each node, so that it is not logged again with every try.
 
 use super::refusal::RefusalKind;
 use std::collections::HashSet;
@@ -6,7 +6,7 @@ use std::collections::HashSet;
 /// Complaints that are remembered.
 const COMPLAINTS_MAX: usize = 1024;
 
-/// What there is to complain about.
+/// What is wrong with a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Complaint {
     /// The address does not answer.
@@ -29,7 +29,7 @@ impl Complaints {
         self.0.insert((about.to_owned(), complaint))
     }
 
-    /// All is well there: what comes next is news.
+    /// The node has proven who it is: the next complaint is logged again.
     pub(super) fn settle(&mut self, about: &str) {
         self.0.retain(|(who, _)| who != about);
     }

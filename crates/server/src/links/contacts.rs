@@ -1,4 +1,4 @@
-//! Whom to call, and when: pure.
+//! Which nodes to call, and when: pure.
 //!
 //! Of two nodes that know each other the lower calls; the higher waits a little before it does so too. An address
 //! that does not answer is called again, with growing pauses.
@@ -27,7 +27,7 @@ pub(super) struct Contact {
     busy: bool,
 }
 
-/// All of them.
+/// The nodes and addresses to call.
 pub(super) struct Contacts {
     me: NodeId,
     list: BTreeMap<u64, Contact>,
@@ -44,7 +44,7 @@ impl Contacts {
         self.list.get(&id)
     }
 
-    /// The node that answers at `address`, not known yet.
+    /// Calls the node at `address`, whose id is not known yet.
     pub(super) fn dial(&mut self, address: &str, now: Instant) {
         if !self.list.values().any(|contact| contact.address == address) {
             self.insert(Contact {
@@ -58,7 +58,7 @@ impl Contacts {
         }
     }
 
-    /// A node of which the address is known.
+    /// Calls a node whose id and address are known.
     pub(super) fn know(&mut self, node: NodeId, address: &str, now: Instant) {
         if node == self.me {
             return;
@@ -81,17 +81,17 @@ impl Contacts {
         });
     }
 
-    /// A node that is not to be called any more.
+    /// Calls a node no more.
     pub(super) fn forget(&mut self, node: NodeId) {
         self.list.retain(|_, contact| contact.node != Some(node));
     }
 
-    /// One that makes no sense, such as this node's own.
+    /// Forgets a contact that makes no sense: this node's own address.
     pub(super) fn remove(&mut self, id: u64) {
         self.list.remove(&id);
     }
 
-    /// Those to call now. They count as called until `failed` or `ended`.
+    /// The contacts to call now. They count as called until `failed` or `ended`.
     pub(super) fn due(&mut self, now: Instant, linked: impl Fn(NodeId) -> bool) -> Vec<u64> {
         let mut called: Vec<NodeId> = self.called().collect();
         let mut due = Vec::new();
@@ -130,7 +130,7 @@ impl Contacts {
         contact.busy = false;
         let wait = BACKOFF_MIN.saturating_mul(1 << contact.failures.min(10)).min(BACKOFF_MAX);
         contact.failures += 1;
-        // Those that failed together do not all come back together.
+        // Contacts that failed together are not all called again together.
         contact.due = now + wait.mul_f64(0.75 + self.prng.below(256) as f64 / 512.0);
     }
 

@@ -35,7 +35,7 @@ pub enum Purpose {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Greeting {
     pub(super) versions: (u16, u16),
-    /// As the dialer says; `None`: of a later version.
+    /// What the dialer wants; `None` if it is of a later version.
     pub(super) purpose: Option<Purpose>,
     pub(super) store: Option<StoreId>,
     pub(super) node: NodeId,

@@ -44,7 +44,7 @@ impl Identity {
 pub struct SharedIdentity(Arc<Mutex<Identity>>);
 
 impl SharedIdentity {
-    /// As of now.
+    /// The identity as it is now.
     #[must_use]
     pub fn now(&self) -> Identity {
         self.lock().clone()

@@ -42,8 +42,8 @@ pub(super) enum End {
     Forgotten,
 }
 
-/// What came of reading.
-pub(super) enum Read1 {
+/// The outcome of one read.
+pub(super) enum ReadOnce {
     /// Bytes, and perhaps more.
     More(usize),
     /// Nothing for now.
@@ -55,7 +55,7 @@ pub(super) enum Read1 {
 pub(super) struct Link {
     pub(super) stream: Stream,
     pub(super) address: SocketAddr,
-    /// Whom it was called as, if this side called.
+    /// The contact that was called; `None` if the other side called.
     pub(super) contact: Option<u64>,
     /// The other side has answered the call.
     pub(super) connected: bool,
@@ -125,7 +125,7 @@ impl Link {
     }
 
     /// Reads once.
-    pub(super) fn read(&mut self, now: Instant) -> Result<Read1, End> {
+    pub(super) fn read(&mut self, now: Instant) -> Result<ReadOnce, End> {
         let wanted = match self.state {
             State::Up(_) => frame::wanted(self.input.ready()).map_err(End::Garbage)?,
             State::Shaking(_) => SHAKE_BYTES,
@@ -134,18 +134,18 @@ impl Link {
         let length = room.len();
         loop {
             return match (&self.stream).read(room) {
-                Ok(0) => Ok(Read1::Closed),
+                Ok(0) => Ok(ReadOnce::Closed),
                 Ok(n) => {
                     self.input.filled(n);
                     self.heard = now;
                     self.received_bytes += n as u64;
                     // A short read means that there is no more, unless the end itself is still to be read.
                     self.readable = n == length || self.hung_up;
-                    Ok(Read1::More(n))
+                    Ok(ReadOnce::More(n))
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.readable = false;
-                    Ok(Read1::Drained)
+                    Ok(ReadOnce::Drained)
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) => Err(End::Failed(e)),

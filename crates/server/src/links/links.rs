@@ -9,7 +9,7 @@ use super::frame::{self, Packer, Packing, messages};
 use super::greeting::{PIECES_SINCE, Purpose};
 use super::handshake::{Handshake, Peer, Step, refuse, welcome};
 use super::identity::{SharedIdentity, random};
-use super::link::{End, Link, Read1, State};
+use super::link::{End, Link, ReadOnce, State};
 use super::neighbours::{Call, Ended, Neighbours};
 use super::queue::OutQueue;
 use super::refusal::RefusalKind;
@@ -280,7 +280,7 @@ impl Links {
     /// Calls, gives up, says that this side lives. At least every 100 ms.
     pub fn tick(&mut self, now: Instant, hear: &mut Hear) {
         self.resume(now, hear);
-        // Those that could not be accepted for want of descriptors are not announced again.
+        // Connections that could not be accepted for want of descriptors are not announced again.
         self.accept(now, false);
         let slept = self.ticked.is_some_and(|ticked| now.saturating_duration_since(ticked) > TICK_LATE);
         self.ticked = Some(now);
@@ -421,12 +421,12 @@ impl Links {
                 return;
             }
             let end = match link.read(now) {
-                Ok(Read1::More(n)) => {
+                Ok(ReadOnce::More(n)) => {
                     read += n;
                     self.understand(key, now, hear).err()
                 }
-                Ok(Read1::Drained) => None,
-                Ok(Read1::Closed) => Some(End::Closed),
+                Ok(ReadOnce::Drained) => None,
+                Ok(ReadOnce::Closed) => Some(End::Closed),
                 Err(end) => Some(end),
             };
             if let Some(end) = end {
@@ -460,7 +460,7 @@ impl Links {
         let State::Up(peer) = &link.state else { return Ok(()) };
         let node = peer.node;
         let (mut count, mut unknown) = (0, None);
-        // One that cannot be understood is dropped: the others are not of the same shard, and links are for all of them.
+        // A message that cannot be understood is dropped. The next ones may be of other shards, for which the link goes on.
         let mut deliver = |message: Result<PeerMessage, &'static str>| match message {
             Ok(message) => {
                 count += 1;

@@ -116,7 +116,7 @@ impl OutQueue {
             self.drop_empty();
             return self.push_pieces(message);
         }
-        // One that is alone may be as large as a frame can be.
+        // A message that is alone may be as large as a frame.
         let is_alone = self.bulk_bytes == 0;
         let is_too_much = !is_alone && self.bulk_bytes + added > PEER_QUEUE_BYTES_MAX;
         if is_too_much || length > MESSAGE_BYTES_MAX {

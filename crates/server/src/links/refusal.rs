@@ -28,7 +28,7 @@ pub enum RefusalKind {
     Stranger,
     /// More connections than may be.
     Full,
-    /// Of a kind that this node does not know.
+    /// A kind that this node does not know.
     Unknown,
 }
 
@@ -65,7 +65,7 @@ impl Refusal {
         bytes
     }
 
-    /// Of any bytes: an unknown kind is that of a later version.
+    /// Decodes any bytes: an unknown kind is one of a later version.
     pub(super) fn decode(bytes: &[u8]) -> Self {
         let (code, text) = bytes.split_first().map_or((0, &[][..]), |(code, text)| (*code, text));
         let kind = KINDS.iter().find(|(known, _)| *known == code).map_or(RefusalKind::Unknown, |(_, kind)| *kind);

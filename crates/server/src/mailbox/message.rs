@@ -163,9 +163,9 @@ pub(crate) enum WorkerMessage {
     SnapshotArrived(Box<ShardSnapshot>),
     /// A snapshot was sent, or could not be.
     SnapshotSent {
-        /// Of which shard.
+        /// The shard.
         shard: ShardId,
-        /// To which replica.
+        /// The replica that it was for.
         replica: ReplicaId,
         /// Whether the replica has taken it as a whole.
         whole: bool,

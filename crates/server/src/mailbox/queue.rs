@@ -37,7 +37,7 @@ impl<T, W: Wake> Queue<T, W> {
         self.wake();
     }
 
-    /// The same for several at once.
+    /// Puts several messages in, with one wake-up.
     pub(crate) fn send_all(&self, messages: impl Iterator<Item = T>) {
         let mut queue = self.lock();
         let before = queue.len();

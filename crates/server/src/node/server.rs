@@ -80,7 +80,7 @@ impl Server {
         if !store.mailboxes.set(mailboxes.clone()) {
             return Err("the store is running already".to_owned());
         }
-        // Of a node that is a store by itself: what the metadata group has applied and the file does not hold yet.
+        // A node alone may have applied a newer map in its metadata group than the file holds.
         let newest = opened.iter().find_map(|opened| opened.shard.map().cloned()).filter(|_| store.is_alone());
         if let Some(newest) = newest.filter(|map| store.known().map.as_ref().is_none_or(|old| old.epoch < map.epoch)) {
             store.dir.keep_map(&MapUpdate::whole(newest.clone()))?;

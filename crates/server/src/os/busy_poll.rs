@@ -41,7 +41,7 @@ impl BusyPoll {
         }
     }
 
-    /// As `Poll::poll` with that timeout, after a busy-poll of `span`.
+    /// Busy-polls for `span`, then waits for events for at most the timeout.
     pub(crate) fn poll(
         &mut self,
         poll: &mut Poll,

@@ -31,8 +31,8 @@ pub(crate) fn call_leaders(store: &Arc<NodeShared>, shards: &[ShardId], args: &[
     call_each_leader(store, shards, &vec![args.to_vec(); shards.len()], LEADER_WITHIN)
 }
 
-/// The same with a command of its own for each. A leader that is not known, or is another one, is looked for during
-/// `look_for`; the others do not wait for that.
+/// Runs a command of its own on the leader of each shard, all at the same time. A leader that is not known or has changed is
+/// looked for during `look_for`; the other shards do not wait for that.
 pub(crate) fn call_each_leader(
     store: &Arc<NodeShared>,
     shards: &[ShardId],

@@ -32,7 +32,7 @@ const REBUILD_FILE: &str = "basalt.rebuild";
 pub struct Identity {
     /// The node that owns it.
     pub node: NodeId,
-    /// The same, as Redis Cluster clients want it: 40 hexadecimal digits.
+    /// The node's id as clients of Redis Cluster want it: 40 hexadecimal digits.
     pub name: String,
     /// How many shards.
     pub shards: u32,

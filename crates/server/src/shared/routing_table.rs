@@ -97,7 +97,7 @@ impl RoutingSnapshot {
         self.moved(slot, self.local(node, Some(shard))?.other_leader()?)
     }
 
-    /// All shards, by id.
+    /// All shards, in the order of their ids.
     pub(crate) fn places(&self) -> impl Iterator<Item = &ShardRoute> {
         self.places.iter()
     }
@@ -162,7 +162,7 @@ impl RoutingTable {
         self.set_views([(shard, view)]);
     }
 
-    /// The same of several shards at once: each change costs a copy of everything that is known.
+    /// `set_view` of several shards at once: each change copies the whole snapshot.
     pub(crate) fn set_views(&self, views: impl IntoIterator<Item = (ShardId, Option<(ReplicaId, Arc<ShardView>)>)>) {
         self.replace(|known| {
             let mut places = known.places.to_vec();

@@ -72,14 +72,14 @@ pub(super) struct Held {
     /// Chunks on this connection.
     pub(super) chunks: u64,
     pub(super) rows: u64,
-    /// Of keys and values.
+    /// Bytes of keys and values.
     pub(super) bytes: u64,
     /// The last key; `None`: no row.
     pub(super) last: Option<Slice>,
 }
 
 impl Held {
-    /// With the last key, for a sender that goes on from there; or without it.
+    /// Encodes it, with the last key for a sender that goes on from there, or without it.
     pub(super) fn encode(&self, with_last: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
         for number in [self.chunks, self.rows, self.bytes] {

@@ -74,7 +74,7 @@ fn pause(mut wait: Duration, transfer: &Transfer) -> Result<(), String> {
     Ok(())
 }
 
-/// One connection's worth.
+/// The sending over one connection.
 struct Attempt<'a> {
     shared: &'a Shared,
     outbound: &'a Outbound,

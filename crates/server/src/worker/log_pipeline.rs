@@ -103,7 +103,7 @@ struct RoomCheck {
 /// Invariant: `under_way` is in the order in which its log writes end, and `staged` come after them.
 pub(super) struct LogPipeline {
     store: Arc<NodeShared>,
-    /// Of the worker: log threads tell it what they have done.
+    /// The worker's mailbox: log threads send it what they have done.
     mailbox: Arc<Mailbox>,
     /// Log writes of this turn whose fsync has not begun.
     staged: Vec<Logging>,

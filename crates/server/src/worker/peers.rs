@@ -37,7 +37,7 @@ pub(super) enum CoreEvent {
 
 /// The links, the control, and messages on their way.
 pub(super) struct Peers {
-    /// Of the worker.
+    /// The worker's number.
     index: usize,
     store: Arc<NodeShared>,
     /// None for all but the first worker, and where the node is a store by itself.

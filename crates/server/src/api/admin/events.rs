@@ -9,7 +9,7 @@ use node::{ShardView, StoreEvent, events_after, newest_events};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Those after the event of that number, or the newest; the oldest first.
+/// The events after the event of that number, or the newest ones; the oldest first.
 pub(super) fn list(view: &ShardView, after: Option<u64>, limit: usize) -> Result<Value, AdminError> {
     let events = match after {
         Some(after) => events_after(view, after, limit),

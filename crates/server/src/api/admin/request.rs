@@ -10,7 +10,7 @@ const EVENTS_SHOWN: usize = 100;
 /// Most events of one answer.
 const EVENTS_SHOWN_MAX: usize = 1000;
 
-/// What is asked.
+/// A request of an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AdminRequest {
     /// How the store is, in short.
@@ -38,9 +38,9 @@ pub(crate) enum AdminRequest {
     Verify(VerifyRequest),
     /// The metadata group has lost its majority for good.
     RecoverMap(RecoverRequest),
-    /// Of another node: the replicas that this one has.
+    /// Another node asks for the replicas that this node has.
     Replicas,
-    /// Of another node: what a comparison has found here.
+    /// Another node asks what a comparison has found here.
     Digest(u64),
 }
 
@@ -79,18 +79,18 @@ pub(crate) enum RecoverRequest {
     Preview,
     /// Have it go on.
     Apply,
-    /// Of another node: this node's replica is to go on.
+    /// Another node asks this node's replica to go on.
     Here,
 }
 
-/// Who has to answer.
+/// Which node has to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
     /// The node that was asked.
     Here,
     /// The leader of the metadata group.
     Meta,
-    /// The same, or the node that was asked if there is none.
+    /// The leader of the metadata group, or the node that was asked if there is no leader.
     MetaOrHere,
 }
 

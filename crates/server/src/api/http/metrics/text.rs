@@ -28,7 +28,7 @@ impl Exposition {
         self.sample(&[], value);
     }
 
-    /// The same, if it is known.
+    /// Writes the figure if it is known.
     pub(super) fn known(&mut self, metric: &'static Metric, value: Option<f64>) {
         if let Some(value) = value {
             self.one(metric, value);
