@@ -53,6 +53,7 @@ impl<R: Remote> RemoteSpace<R> {
     }
 
     /// How it reaches the leader.
+    #[must_use]
     pub fn remote(&self) -> &R {
         &self.remote
     }

@@ -25,9 +25,12 @@ pub(crate) fn reconcile_thread(store: &Arc<NodeShared>) {
     let mut reporter = Reporter::default();
     let mut closing = Closing::default();
     while !store.is_stopping() {
+        let until = if closing.is_empty() { report_at } else { report_at.min(Instant::now() + NAP) };
+        let is_newer = store.holdings.wait(until);
+        let has_room = !closing.is_empty() && closing.finish(store, |shard| is_given(store, shard));
         // A replica that was to come by a split may have to be sent as a snapshot after all.
-        if store.holdings.wait(report_at) || lacks_some(store) {
-            follow_map(store);
+        if is_newer || has_room || (Instant::now() >= report_at && lacks_some(store)) {
+            follow_map(store, &mut closing);
         }
         if Instant::now() >= report_at {
             report_at = Instant::now() + REPORT_EVERY;

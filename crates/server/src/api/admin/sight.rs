@@ -200,7 +200,6 @@ fn shard_picture(store: &NodeShared, map: &Map, (id, info): (ShardId, &ShardInfo
     let view = place.and_then(|place| place.view.as_ref());
     let up = |replica: &&ReplicaInfo| replica.node == store.node() || store.peers.is_up(replica.node);
     let (voters, voting) = (info.voters().count(), info.voters().filter(up).count());
-    let wanted = replicas_wanted(map, id);
     // A leader that was known before its followers went silent does not lead without them.
     let leader = leader.filter(|_| voting * 2 > voters);
     let state = match leader {
