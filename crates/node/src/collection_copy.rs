@@ -2,28 +2,40 @@
 
 use crate::command::Error;
 use crate::format::internal_commands::STAGE;
-use crate::format::record::Rows;
+use crate::format::record::{Kind, Rows, Type};
 use crate::{EncodedCommand, ReadSpace, ShardView, SnapshotSpace};
 use storage::Slice;
 use vocab::limits::{COPY_SLICE_BYTES_SOFT, COPY_SLICE_ELEMENTS_MAX};
 
+/// What is copied in slices, each a command to the shard of its target.
+pub trait SliceSource {
+    /// The command that writes the next slice; `None` after the last.
+    fn next(&mut self, to: &[u8], place: &StagedAt) -> Result<Option<EncodedCommand>, Error>;
+
+    /// The command that makes the copy visible, once all slices are written.
+    fn last(&self, to: &[u8], place: &StagedAt) -> EncodedCommand;
+}
+
 /// See the module's documentation. Reads may wait for the disk.
 pub struct CollectionCopy<'a> {
     space: SnapshotSpace<'a>,
+    ty: Type,
     rows: Rows,
     expire_at_ms: Option<u64>,
     after: Option<Slice>,
     read: u64,
+    /// Whether it may take the place of what is there.
+    replaces: bool,
 }
 
 impl<'a> CollectionCopy<'a> {
     /// The collection at `key`; `None` if it is not there, or small.
-    pub fn begin(view: &'a ShardView, key: &[u8], now_ms: u64) -> Result<Option<Self>, Error> {
+    pub fn begin(view: &'a ShardView, key: &[u8], replaces: bool, now_ms: u64) -> Result<Option<Self>, Error> {
         let mut space = SnapshotSpace::new(view, now_ms, 0);
         let Some(record) = space.get(key)? else { return Ok(None) };
         let expire_at_ms = record.view().expire_at_ms;
-        let rows = record.view().rows(key);
-        Ok(rows.map(|rows| Self { space, rows, expire_at_ms, after: None, read: 0 }))
+        let (ty, rows) = (record.view().kind.ty, record.view().rows(key));
+        Ok(rows.map(|rows| Self { space, ty, rows, expire_at_ms, after: None, read: 0, replaces }))
     }
 
     /// The first command to the shard of `to`. Its answer is the place that the others take.
@@ -31,9 +43,10 @@ impl<'a> CollectionCopy<'a> {
     pub fn first(to: &[u8]) -> EncodedCommand {
         EncodedCommand::new(&[STAGE, b"BEGIN", to])
     }
+}
 
-    /// The command that writes the next slice; `None` after the last.
-    pub fn next(&mut self, to: &[u8], place: &StagedAt) -> Result<Option<EncodedCommand>, Error> {
+impl SliceSource for CollectionCopy<'_> {
+    fn next(&mut self, to: &[u8], place: &StagedAt) -> Result<Option<EncodedCommand>, Error> {
         let slice =
             self.space.slice(&self.rows, self.after.as_deref(), COPY_SLICE_ELEMENTS_MAX, COPY_SLICE_BYTES_SOFT)?;
         let Some((last, _)) = slice.last() else { return Ok(None) };
@@ -45,14 +58,24 @@ impl<'a> CollectionCopy<'a> {
         Ok(Some(EncodedCommand::new(&args)))
     }
 
-    /// The command that makes the copy visible, once all slices are written.
-    #[must_use]
-    pub fn last(&self, to: &[u8], place: &StagedAt, replaces: bool) -> EncodedCommand {
+    fn last(&self, to: &[u8], place: &StagedAt) -> EncodedCommand {
         let number = |n: u64| n.to_string().into_bytes();
         let (until, count) = (number(place.until_ms), number(self.read));
         let expiry = number(self.expire_at_ms.unwrap_or_default());
-        let how: &[u8] = if replaces { b"ANY" } else { b"ABSENT" };
-        EncodedCommand::new(&[STAGE, b"END", to, &place.prefix, &until, &count, &expiry, how])
+        let how: &[u8] = if self.replaces { b"ANY" } else { b"ABSENT" };
+        let end: [&[u8]; 9] = [
+            STAGE,
+            b"END",
+            to,
+            &place.prefix,
+            &until,
+            &count,
+            &expiry,
+            how,
+            Kind::large(self.ty).type_name().as_bytes(),
+        ];
+        // Members of an earlier release know hashes alone, and not that word.
+        EncodedCommand::new(if self.ty == Type::Hash { &end[..8] } else { &end })
     }
 }
 
@@ -67,6 +90,18 @@ impl StagedAt {
     #[cfg(test)]
     pub(crate) fn parts(&self) -> (Vec<u8>, u64) {
         (self.prefix.clone(), self.until_ms)
+    }
+
+    /// With what the tree keys of its rows begin.
+    #[must_use]
+    pub fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    /// By when it must be whole, in ms since the epoch.
+    #[must_use]
+    pub fn until_ms(&self) -> u64 {
+        self.until_ms
     }
 
     /// From the answer to the first command.

@@ -162,10 +162,10 @@ pub fn element_span(rows: &Rows) -> Span {
 /// A field of a hash and its value.
 pub type Field<'a> = (&'a [u8], &'a [u8]);
 
-/// The fields and values of a hash that is one record; the error says what is malformed. None for other kinds.
+/// The fields and values of a hash that is one record, or the members of a set and nothing; the error says what is malformed. None for other kinds.
 pub fn hash_fields(record: &Record) -> Result<Vec<Field<'_>>, String> {
     let view = record.view();
-    if view.kind == Kind::HASH { hash::fields_of(view.payload) } else { Ok(Vec::new()) }
+    if matches!(view.kind, Kind::HASH | Kind::SET) { hash::fields_of(view.payload) } else { Ok(Vec::new()) }
 }
 
 /// Slots and how many keys each has, from the meta record `COUNTERS`; those that have none are left out.

@@ -27,7 +27,7 @@ mod view;
 
 pub use absent_watch::{AbsentWatch, WatchedVersion};
 pub use clock_keeper::ClockKeeper;
-pub use collection_copy::{CollectionCopy, StagedAt};
+pub use collection_copy::{CollectionCopy, SliceSource, StagedAt};
 pub use config::Config;
 pub use fault::Fault;
 pub use format::entry::{CollectFrom, EncodedCommand, EntryBuilder, Evaluation, Item, Items, decode as decode_entry};

@@ -8,7 +8,7 @@ pub(crate) mod load;
 mod tests;
 
 use crate::absent_watch::{AbsentKeys, AbsentWatch};
-use crate::config::{Config, SmallHash};
+use crate::config::{Config, SmallCollections};
 use crate::counters::{Counters, Stored};
 use crate::director::{LeaderReport, ReplicaReport};
 use crate::format::keys;
@@ -394,8 +394,8 @@ impl ShardView {
     }
 
     /// What OBJECT ENCODING calls small.
-    pub(crate) fn small_hash(&self) -> SmallHash {
-        self.config.get().map_or_else(SmallHash::default, |config| SmallHash::of_settings(config))
+    pub(crate) fn small_collections(&self) -> SmallCollections {
+        self.config.get().map_or_else(SmallCollections::default, |config| SmallCollections::of_settings(config))
     }
 
     /// Begins to watch a key that may be absent: to be called before it is looked at, and kept if it is.

@@ -112,6 +112,10 @@ pub const STAGED_MS: u64 = 30 * 60 * 1000;
 pub const COPY_WHOLE_ELEMENTS_MAX: u64 = 4096;
 /// Most bytes of them.
 pub const COPY_WHOLE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Most elements that are read for the result of a command within a transaction that stores it.
+pub const STORE_WHOLE_ELEMENTS_MAX: u64 = 16_384;
+/// Most members that SPOP removes at a time.
+pub const POPPED_MEMBERS_MAX: u64 = 65_536;
 /// Elements of a large collection that one slice of a copy writes. A few slices may meet in one entry, which is applied at once.
 pub const COPY_SLICE_ELEMENTS_MAX: usize = 256;
 /// Bytes of elements after which such an entry takes no more.

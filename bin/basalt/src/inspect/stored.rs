@@ -46,6 +46,8 @@ impl StoredRecord {
                 (Type::String, _) => "string",
                 (Type::Hash, false) => "hash",
                 (Type::Hash, true) => "large hash",
+                (Type::Set, false) => "set",
+                (Type::Set, true) => "large set",
             },
             version: view.version,
             expires_ms: view.expire_at_ms,
@@ -56,7 +58,7 @@ impl StoredRecord {
             fields: Vec::new(),
         };
         let field = |name: &[u8], value: &[u8]| Field { field: Bytes::of(name, shown), value: Bytes::of(value, shown) };
-        if view.kind == Kind::HASH {
+        if matches!(view.kind, Kind::HASH | Kind::SET) {
             let fields = hash_fields(&record).map_err(|why| wrong(&why))?;
             stored.field_count = Some(fields.len() as u64);
             stored.fields = fields.iter().take(most).map(|(name, value)| field(name, value)).collect();

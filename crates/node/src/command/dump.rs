@@ -1,8 +1,9 @@
 //! DUMP and RESTORE: a key's value as one string that another store can take in.
 //!
 //! ```text
-//! byte 0   kind: 1 string, 2 hash
-//! then     string: the bytes; hash: for every field and value, u32 little-endian length and bytes of either
+//! byte 0   kind: 1 string, 2 hash, 4 set
+//! then     string: the bytes; hash: for every field and value, u32 little-endian length and bytes of either; set: the
+//!          same for every member
 //! 2 bytes  version of this format, little-endian, now 1
 //! 8 bytes  XXH3-64 of all before, little-endian
 //! ```
@@ -13,7 +14,7 @@ use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, reads_in_step
 use super::hash::{self, Stored};
 use super::steps::{Progress, ReplySteps, Rest};
 use super::string::put_string;
-use crate::{Kind, ReadSpace, Record, Rows};
+use crate::{Kind, ReadSpace, Record, Rows, Type};
 use resp::Reply;
 use std::ops::RangeInclusive;
 use storage::Slice;
@@ -22,6 +23,7 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 const STRING: u8 = 1;
 const HASH: u8 = 2;
+const SET: u8 = 4;
 const VERSION: u16 = 1;
 const CHECKSUM_BYTES: usize = 8;
 /// Behind the value.
@@ -47,14 +49,16 @@ fn dump(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
         return Ok(None);
     };
     let mut bytes = 1 + FRAME_BYTES;
+    let ty = record.view().kind.ty;
+    let lengths = if ty == Type::Set { LENGTH_BYTES } else { 2 * LENGTH_BYTES };
     Stored::of(key, record)?.each(call.space, |_, field, value| {
-        bytes += 2 * LENGTH_BYTES + field.len() + value.len();
+        bytes += lengths + field.len() + value.len();
         if bytes > BULK_BYTES_MAX { Err(TOO_LARGE.into()) } else { Ok(()) }
     })?;
     call.reply.bulk_head(bytes);
     let mut hasher = Xxh3Default::new();
-    append(call.reply, &mut hasher, &[HASH]);
-    Ok(Some(Box::new(ElementsLeft { left: rows.count, rows, after: None, hasher })))
+    append(call.reply, &mut hasher, &[kind_of(ty)]);
+    Ok(Some(Box::new(ElementsLeft { ty, left: rows.count, rows, after: None, hasher })))
 }
 
 fn append(reply: &mut Reply, hasher: &mut Xxh3Default, bytes: &[u8]) {
@@ -64,6 +68,7 @@ fn append(reply: &mut Reply, hasher: &mut Xxh3Default, bytes: &[u8]) {
 
 /// These elements of a hash are still to be dumped.
 struct ElementsLeft {
+    ty: Type,
     rows: Rows,
     left: u64,
     /// The element that was dumped last.
@@ -77,7 +82,7 @@ impl ReplySteps for ElementsLeft {
         let after = self.after.as_deref();
         let found = space.elements_within(&self.rows, after, STREAM_STEP_ITEMS_MAX, STREAM_STEP_BYTES_SOFT)?;
         for (name, value) in &found {
-            for part in [hash::field_of(name).ok_or(BAD_DATA)?, value] {
+            for part in parts(self.ty, hash::field_of(name).ok_or(BAD_DATA)?, value) {
                 let length = u32::try_from(part.len()).map_err(|_| TOO_LARGE)?;
                 append(reply, &mut self.hasher, &length.to_le_bytes());
                 append(reply, &mut self.hasher, part);
@@ -98,6 +103,16 @@ impl ReplySteps for ElementsLeft {
     }
 }
 
+/// The first byte of a dumped collection.
+fn kind_of(ty: Type) -> u8 {
+    if ty == Type::Set { SET } else { HASH }
+}
+
+/// What is dumped of an element: a set's have no values.
+fn parts<'e>(ty: Type, field: &'e [u8], value: &'e [u8]) -> impl Iterator<Item = &'e [u8]> {
+    [field, value].into_iter().take(if ty == Type::Set { 1 } else { 2 })
+}
+
 fn encode(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Vec<u8>, Error> {
     let view = record.view();
     let mut bytes = Vec::with_capacity(view.payload.len() + 16);
@@ -105,9 +120,10 @@ fn encode(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Vec<u
         bytes.push(STRING);
         bytes.extend_from_slice(view.payload);
     } else {
-        bytes.push(HASH);
+        let ty = view.kind.ty;
+        bytes.push(kind_of(ty));
         Stored::of(key, record)?.each(space, |_, field, value| {
-            for part in [field, value] {
+            for part in parts(ty, field, value) {
                 let length = u32::try_from(part.len()).map_err(|_| TOO_LARGE)?;
                 bytes.extend_from_slice(&length.to_le_bytes());
                 bytes.extend_from_slice(part);
@@ -124,7 +140,8 @@ fn encode(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Vec<u
 /// A dumped value, read.
 enum Value<'a> {
     String(&'a [u8]),
-    Hash(Vec<(&'a [u8], &'a [u8])>),
+    /// Fields and values; of a set, members and nothing.
+    Collection(Type, Vec<(&'a [u8], &'a [u8])>),
 }
 
 impl<'a> Value<'a> {
@@ -142,7 +159,15 @@ impl<'a> Value<'a> {
                 while !rest.is_empty() {
                     fields.push((part(&mut rest)?, part(&mut rest)?));
                 }
-                Ok(Self::Hash(fields))
+                Ok(Self::Collection(Type::Hash, fields))
+            }
+            [SET, rest @ ..] => {
+                let mut rest = rest;
+                let mut members = Vec::new();
+                while !rest.is_empty() {
+                    members.push((part(&mut rest)?, &b""[..]));
+                }
+                Ok(Self::Collection(Type::Set, members))
             }
             _ => Err(BAD_DATA.into()),
         }
@@ -206,8 +231,8 @@ fn restore(call: &mut WriteCall<'_>) -> Outcome {
     } else {
         match value {
             Value::String(bytes) => put_string(call.space, key, expire_at_ms, &[bytes])?,
-            Value::Hash(fields) => {
-                if !hash::restore(call.space, key, expire_at_ms, &fields)? {
+            Value::Collection(ty, fields) => {
+                if !hash::restore(call.space, ty, key, expire_at_ms, &fields)? {
                     return Err(BAD_DATA.into());
                 }
             }

@@ -60,7 +60,7 @@ fn move_to(space: &mut dyn WriteSpace, from: &[u8], record: Record, to: &[u8]) -
     if space.evaluation() == Evaluation::Second
         && let Some(rows) = view.rows(from)
     {
-        let moved = Record::large_hash(space.version(), view.expire_at_ms, &rows);
+        let moved = Record::large(view.kind.ty, space.version(), view.expire_at_ms, &rows);
         space.give_up(from)?;
         return Ok(space.put(to, moved)?);
     }

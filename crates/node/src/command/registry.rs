@@ -3,7 +3,7 @@
 
 use super::call::{Handler, HandlerRow};
 use super::{
-    cluster_scan, counters, dump, expiry, hash, keyspace, kv, lcs, object, random_key, ranges, scan, slot, string,
+    cluster_scan, counters, dump, expiry, hash, keyspace, kv, lcs, object, random_key, ranges, scan, set, slot, string,
 };
 use resp::table::{self, CommandSpec};
 use std::sync::LazyLock;
@@ -15,6 +15,7 @@ const FAMILIES: &[&[HandlerRow]] = &[
     ranges::ROWS,
     lcs::ROWS,
     hash::ROWS,
+    set::ROWS,
     keyspace::ROWS,
     expiry::ROWS,
     object::ROWS,
@@ -66,7 +67,7 @@ mod tests {
 
     #[test]
     fn every_data_command_has_a_handler() {
-        let groups = [Group::String, Group::Hash, Group::Generic, Group::Basalt];
+        let groups = [Group::String, Group::Hash, Group::Set, Group::Generic, Group::Basalt];
         let missing: Vec<_> = table::all()
             .iter()
             .filter(|spec| groups.contains(&spec.group) && !spec.is_container())

@@ -53,6 +53,11 @@ impl TestSpace {
         }
     }
 
+    /// Other random bits from here on.
+    pub(crate) fn randomize(&mut self, seed: u64) {
+        self.random = Prng::new(seed);
+    }
+
     /// What is remembered of a client's requests.
     pub(crate) fn requests_of(&self, client: &str) -> Slice {
         self.requests[client.as_bytes()].1.clone()

@@ -5,13 +5,13 @@
 mod output_limit;
 mod parse;
 mod setting;
-mod small_hash;
+mod small_collections;
 mod table;
 mod values;
 
 pub use output_limit::{ClientClass, OutputLimit};
 pub use setting::{Kind, Setting};
-pub use small_hash::SmallHash;
+pub use small_collections::SmallCollections;
 pub use table::SETTINGS;
 pub use values::{Config, SetError, is_secret};
 pub use vocab::memory_bytes;

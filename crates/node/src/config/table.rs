@@ -128,6 +128,12 @@ pub const SETTINGS: &[Setting] = &[
     .alias("hash-max-ziplist-entries"),
     new("hash-max-listpack-value", bytes(0, i64::MAX), "64", "Longest field or value of it, in bytes.")
         .alias("hash-max-ziplist-value"),
+    new(
+        "set-max-intset-entries",
+        count(0, i64::MAX),
+        "512",
+        "Most members of a set of integers that OBJECT ENCODING calls an intset.",
+    ),
     // What follows from how the node was started.
     new("port", count(0, 65535), "7000", "The port of `listen`.").fixed(),
     new("bind", Text, "127.0.0.1", "The address of `listen`.").fixed(),
@@ -142,7 +148,6 @@ pub const SETTINGS: &[Setting] = &[
     new("maxmemory-clients", bytes(0, i64::MAX), "0", NO_EFFECT).accepted(),
     new("zset-max-listpack-entries", count(0, i64::MAX), "128", NO_EFFECT).alias("zset-max-ziplist-entries").accepted(),
     new("zset-max-listpack-value", bytes(0, i64::MAX), "64", NO_EFFECT).alias("zset-max-ziplist-value").accepted(),
-    new("set-max-intset-entries", count(0, i64::MAX), "512", NO_EFFECT).accepted(),
     new("set-max-listpack-entries", count(0, i64::MAX), "128", NO_EFFECT).accepted(),
     new("set-max-listpack-value", bytes(0, i64::MAX), "64", NO_EFFECT).accepted(),
     new("list-max-listpack-size", count(-INT_MAX - 1, INT_MAX), "-2", NO_EFFECT)

@@ -37,6 +37,8 @@ pub enum Type {
     String = 1,
     /// Fields and values.
     Hash = 2,
+    /// Members: kept as a hash's fields with empty values.
+    Set = 4,
 }
 
 /// How a value is kept.
@@ -104,8 +106,8 @@ impl Kind {
     pub const STRING: Self = Self { ty: Type::String, layout: Layout::Packed };
     /// A small hash.
     pub const HASH: Self = Self { ty: Type::Hash, layout: Layout::Packed };
-    /// A large hash.
-    pub const LARGE_HASH: Self = Self { ty: Type::Hash, layout: Layout::Rows };
+    /// A small set.
+    pub const SET: Self = Self { ty: Type::Set, layout: Layout::Packed };
 
     /// Whether its elements are rows of their own.
     #[must_use]
@@ -113,11 +115,25 @@ impl Kind {
         self.layout != Layout::Packed
     }
 
+    /// A small collection.
+    #[must_use]
+    pub fn packed(ty: Type) -> Self {
+        Self { ty, layout: Layout::Packed }
+    }
+
+    /// A large collection.
+    #[must_use]
+    pub fn large(ty: Type) -> Self {
+        Self { ty, layout: Layout::Rows }
+    }
+
     fn of_head(code: u8, flags: u8) -> Option<Self> {
         match (code, flags & FLAG_ROWS != 0) {
             (1, false) => Some(Self::STRING),
             (2, false) => Some(Self::HASH),
-            (2, true) => Some(Self::LARGE_HASH),
+            (2, true) => Some(Self::large(Type::Hash)),
+            (4, false) => Some(Self::SET),
+            (4, true) => Some(Self::large(Type::Set)),
             (KEYED_HASH, false) => Some(Self { ty: Type::Hash, layout: Layout::KeyedRows }),
             _ => None,
         }
@@ -137,6 +153,7 @@ impl Kind {
         match self.ty {
             Type::String => "string",
             Type::Hash => "hash",
+            Type::Set => "set",
         }
     }
 }
@@ -203,10 +220,10 @@ impl Record {
         Self(Slice::from_reader(&mut parts, head_length + length).expect("memory can be read"))
     }
 
-    /// The record of a large hash.
+    /// The record of a large collection.
     #[must_use]
-    pub fn large_hash(version: u64, expire_at_ms: Option<u64>, rows: &Rows) -> Self {
-        Self::stamped_new(version, Kind::LARGE_HASH, expire_at_ms, &[&rows.count.to_le_bytes(), &rows.prefix])
+    pub fn large(ty: Type, version: u64, expire_at_ms: Option<u64>, rows: &Rows) -> Self {
+        Self::stamped_new(version, Kind::large(ty), expire_at_ms, &[&rows.count.to_le_bytes(), &rows.prefix])
     }
 
     /// The record of a large hash whose rows are below its key, as earlier releases wrote it.
@@ -308,7 +325,7 @@ mod tests {
     #[test]
     fn what_is_torn_is_refused() {
         let rows = Rows { prefix: keys::rows(Slot(7), 3), count: 4 };
-        let large = Record::large_hash(1, Some(1), &rows);
+        let large = Record::large(Type::Hash, 1, Some(1), &rows);
         assert_eq!(large.view().rows(b"any"), Some(rows));
         let keyed = Record::keyed_hash(1, Some(1), 3, 4);
         assert_eq!(keyed.view().rows(b"k"), Some(Rows::of_key(b"k", 3, 4)));
@@ -334,10 +351,12 @@ mod tests {
             rounds += 1;
             let expiry = (prng.below(2) == 1).then(|| prng.next_u64());
             let bytes = vec![7; prng.below(40) as usize];
-            let record = match prng.below(4) {
+            let record = match prng.below(6) {
                 0 => Record::new(Kind::STRING, expiry, &[&bytes]),
                 1 => Record::new(Kind::HASH, expiry, &[&bytes]),
-                2 => Record::large_hash(1, expiry, &Rows { prefix: keys::rows(Slot(9), 8), count: 7 }),
+                2 => Record::new(Kind::SET, expiry, &[&bytes]),
+                3 => Record::large(Type::Set, 1, expiry, &Rows { prefix: keys::rows(Slot(9), 8), count: 7 }),
+                4 => Record::large(Type::Hash, 1, expiry, &Rows { prefix: keys::rows(Slot(9), 8), count: 7 }),
                 _ => Record::keyed_hash(1, expiry, 7, 8),
             };
             let mut bytes = record.bytes().to_vec();

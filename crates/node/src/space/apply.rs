@@ -6,7 +6,7 @@ mod writes;
 
 pub(crate) use collect::Collected;
 
-use crate::config::SmallHash;
+use crate::config::SmallCollections;
 use crate::format::entry::CollectFrom;
 use crate::format::keys;
 use crate::space::read::element_span;
@@ -110,8 +110,8 @@ impl ReadSpace for EntrySpace<'_> {
         Ok(found.into_iter().map(|(tree_key, value)| (Slice::from(&tree_key[prefix..]), value)).collect())
     }
 
-    fn small_hash(&self) -> SmallHash {
-        self.writes.view().small_hash()
+    fn small_collections(&self) -> SmallCollections {
+        self.writes.view().small_collections()
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) mod apply;
 pub(crate) mod read;
 pub(crate) mod remote;
 
-use crate::config::SmallHash;
+use crate::config::SmallCollections;
 use crate::format::entry::Evaluation;
 use crate::{Fault, Record, Rows};
 use storage::Slice;
@@ -62,8 +62,8 @@ pub trait ReadSpace {
     }
 
     /// What OBJECT ENCODING calls small: told, not stored, so it may differ between replicas.
-    fn small_hash(&self) -> SmallHash {
-        SmallHash::default()
+    fn small_collections(&self) -> SmallCollections {
+        SmallCollections::default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reads of a shard on this node: `CachedSpace` reads the row cache alone, `SnapshotSpace` a snapshot of the tree.
 
-use crate::config::SmallHash;
+use crate::config::SmallCollections;
 use crate::format::keys;
 use crate::stats::Lookups;
 use crate::view::{ABSENT, ShardView};
@@ -67,8 +67,8 @@ impl ReadSpace for CachedSpace<'_> {
         Ok(live)
     }
 
-    fn small_hash(&self) -> SmallHash {
-        self.view.small_hash()
+    fn small_collections(&self) -> SmallCollections {
+        self.view.small_collections()
     }
 }
 
@@ -384,8 +384,8 @@ impl ReadSpace for SnapshotSpace<'_> {
         Ok(found)
     }
 
-    fn small_hash(&self) -> SmallHash {
-        self.view.small_hash()
+    fn small_collections(&self) -> SmallCollections {
+        self.view.small_collections()
     }
 }
 

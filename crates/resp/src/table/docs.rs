@@ -28,6 +28,7 @@ fn heading(group: Group) -> (&'static str, &'static str) {
         Group::Basalt => ("Basalt's own", "Basalt"),
         Group::String => ("Strings", "Redis"),
         Group::Hash => ("Hashes", "Redis"),
+        Group::Set => ("Sets", "Redis"),
         Group::Generic => ("Keys", "Redis"),
         Group::Transactions => ("Transactions", "Redis"),
         Group::Connection => ("Connection", "Redis"),

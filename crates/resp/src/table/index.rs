@@ -1,10 +1,10 @@
 //! All rows in one array, and the way from a name to its row.
 
-use super::rows::{basalt, cluster, connection, generic, hash, server, string};
+use super::rows::{basalt, cluster, connection, generic, hash, server, set, string};
 use super::spec::{CommandId, CommandSpec};
 
-const CHAPTERS: [&[CommandSpec]; 7] =
-    [basalt::ROWS, string::ROWS, hash::ROWS, generic::ROWS, connection::ROWS, server::ROWS, cluster::ROWS];
+const CHAPTERS: [&[CommandSpec]; 8] =
+    [basalt::ROWS, string::ROWS, hash::ROWS, set::ROWS, generic::ROWS, connection::ROWS, server::ROWS, cluster::ROWS];
 
 const COUNT: usize = {
     let (mut count, mut i) = (0, 0);
@@ -65,7 +65,7 @@ const fn is_subcommand(name: &str, container: &str) -> bool {
 /// Longest name of a command.
 const NAME_BYTES_MAX: usize = 16;
 /// A power of two, a few times the number of commands, so that most names are found at the first look.
-const BUCKETS: usize = 256;
+const BUCKETS: usize = 512;
 const EMPTY: u16 = u16::MAX;
 
 /// Upper-case names as numbers, and their rows; a name lies in the first free bucket from its hash on.

@@ -128,6 +128,15 @@ fn next_op<'a>(args: &'a [&'a [u8]], at: usize) -> Option<ExecOp<'a>> {
     Some(ExecOp { at: at + 1, args: args.get(at + 1..end)? })
 }
 
+/// The keys behind the argument at `at`, which says how many there are. What it says wrongly is the handler's to refuse: as
+/// Redis, a number that is none or leads beyond the arguments tells no keys.
+pub(super) fn counted(args: &[&[u8]], at: u16) -> Result<KeyPositions, MalformedKeys> {
+    let first = usize::from(at) + 1;
+    let keys = args.get(usize::from(at)).copied().and_then(count).unwrap_or(0);
+    let end = first.checked_add(keys).filter(|end| *end <= args.len()).unwrap_or(first);
+    Ok(KeyPositions(Places::Range { next: first, end, step: 1 }))
+}
+
 fn count(text: &[u8]) -> Option<usize> {
     crate::parse_integer(text).and_then(|n| usize::try_from(n).ok())
 }

@@ -1,7 +1,7 @@
 //! What the table knows of one command, and how a row is written.
 
 use super::behaviour::SecretArgs;
-use super::keys::{KeyPositions, MalformedKeys, exec_ops};
+use super::keys::{KeyPositions, MalformedKeys, counted, exec_ops};
 
 /// A dense number for arrays indexed by command. Not stable from one release to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,12 +91,15 @@ pub mod acl {
     pub const TRANSACTION: u32 = 1 << 10;
     /// Concerns scripts.
     pub const SCRIPTING: u32 = 1 << 11;
+    /// Works on sets.
+    pub const SET: u32 = 1 << 12;
 
     /// All of them, with the names that COMMAND INFO gives them, in its order.
     pub(crate) const NAMES: &[(u32, &str)] = &[
         (KEYSPACE, "keyspace"),
         (READ, "read"),
         (WRITE, "write"),
+        (SET, "set"),
         (HASH, "hash"),
         (STRING, "string"),
         (ADMIN, "admin"),
@@ -162,6 +165,11 @@ pub enum KeyPlace {
         /// From one key to the next.
         step: u16,
     },
+    /// The argument at `count` says how many there are; they follow it.
+    Counted {
+        /// The argument.
+        count: u16,
+    },
     /// Within the operations of KV.EXEC.
     Operations,
 }
@@ -195,6 +203,8 @@ pub enum Group {
     String,
     /// Hashes.
     Hash,
+    /// Sets.
+    Set,
     /// Keys of any type.
     Generic,
     /// MULTI, EXEC and the like.
@@ -213,10 +223,11 @@ pub enum Group {
 
 impl Group {
     /// All groups, in the order of the documentation.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Basalt,
         Self::String,
         Self::Hash,
+        Self::Set,
         Self::Generic,
         Self::Transactions,
         Self::Connection,
@@ -231,6 +242,7 @@ impl Group {
         match self {
             Self::String => "string",
             Self::Hash => "hash",
+            Self::Set => "set",
             Self::Generic => "generic",
             Self::Transactions => "transactions",
             Self::Connection => "connection",
@@ -367,6 +379,9 @@ impl CommandSpec {
         if self.key_specs.is_empty() {
             return Ok(KeyPositions::none());
         }
+        if let [KeySpec { place: KeyPlace::Counted { count }, .. }] = self.key_specs {
+            return counted(args, *count);
+        }
         let keys: Result<Vec<usize>, _> = exec_ops(args).map(|op| op.map(|op| op.at + 1)).collect();
         Ok(KeyPositions::list(keys?))
     }
@@ -380,6 +395,7 @@ impl CommandSpec {
                     let last = if last < 0 { last } else { first as i16 + last };
                     keys.extend(KeyPositions::range(args.len(), first, last, step).map(|at| (at, spec.flags)));
                 }
+                KeyPlace::Counted { count } => keys.extend(counted(args, count)?.map(|at| (at, spec.flags))),
                 KeyPlace::Operations => {
                     for op in exec_ops(args) {
                         keys.push((op?.at + 1, spec.flags));
@@ -436,7 +452,7 @@ impl CommandSpec {
         let mut i = 0;
         while i < specs.len() {
             match specs[i].place {
-                KeyPlace::Operations => self.flags |= flag::MOVABLE_KEYS,
+                KeyPlace::Counted { .. } | KeyPlace::Operations => self.flags |= flag::MOVABLE_KEYS,
                 KeyPlace::Range { first, last, step } => {
                     if i == 0 {
                         self.first_key = first;
@@ -510,6 +526,11 @@ pub(super) const fn command(
 /// One key.
 pub(super) const fn key(at: u16, flags: u32) -> KeySpec {
     KeySpec { place: KeyPlace::Range { first: at, last: 0, step: 1 }, flags, note: "" }
+}
+
+/// So many as the argument at `count` says, behind it.
+pub(super) const fn keys_counted(count: u16, flags: u32) -> KeySpec {
+    KeySpec { place: KeyPlace::Counted { count }, flags, note: "" }
 }
 
 /// Every `step`th argument from `first` to the end.

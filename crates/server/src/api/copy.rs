@@ -1,15 +1,18 @@
-//! COPY: small values by one write, large collections in slices, other clients in between.
+//! COPY and the commands that store a combination of sets: what is small by one write, what is large in slices, other
+//! clients in between.
 //!
-//! A copy of a large collection shows the collection as of one version, from the moment at which all of it is there.
+//! The result is as of one version of what it is made of, and visible from the moment at which all of it is there.
 
 use super::handlers::PoolHandler;
 use super::writer::ShardWriter;
 use crate::os::{now_ms, steady_us};
 use crate::shared::NodeShared;
-use node::command::{Error, copy_options};
-use node::read::{Finish, ReadRequest, Refusal};
+use node::command::{Error, SetCopy, copy_options};
+use node::read::{Attempt, Finish, ReadRequest, Refusal};
 use node::session::Consistency;
-use node::{CollectionCopy, EncodedCommand, Fault, ReadSpace, ShardView, SnapshotSpace, StagedAt, request};
+use node::{
+    CollectionCopy, EncodedCommand, Fault, ReadSpace, ShardView, SliceSource, SnapshotSpace, StagedAt, request,
+};
 use resp::Reply;
 use resp::table;
 use std::sync::Arc;
@@ -19,58 +22,96 @@ use vocab::{ShardId, Slot, slot_of};
 const SLICES_UNDER_WAY: usize = 4;
 
 pub(super) fn handler(name: &str) -> Option<PoolHandler> {
-    (name == "COPY").then_some(copy as PoolHandler)
+    match name {
+        "COPY" => Some(copy as PoolHandler),
+        "SINTERSTORE" | "SUNIONSTORE" | "SDIFFSTORE" => Some(store_set as PoolHandler),
+        _ => None,
+    }
 }
 
 fn copy(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
-    match make(store, args) {
+    answer(reply, Copying::begin(store, args, 1, 2).and_then(|copying| copying.copy(store, args)));
+}
+
+fn store_set(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
+    answer(reply, Copying::begin(store, args, 1, 1).and_then(|copying| copying.store_set(store, args)));
+}
+
+/// The encoded reply, or the text of an error.
+fn answer(reply: &mut Reply, made: Result<Vec<u8>, String>) {
+    match made {
         Ok(answer) => reply.raw(&answer),
         Err(text) => reply.error(&text),
     }
 }
 
-/// Answers the encoded reply; the error is the text of one.
-fn make(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<Vec<u8>, String> {
-    let spec = table::resolve(args)?;
-    request::check(spec, args)?;
-    let (from, to) = (args[1], args[2]);
-    let slot = slot_of(from);
-    if slot_of(to) != slot {
-        return Err(request::CROSSSLOT.to_owned());
+/// A command whose keys are of one shard, which this node leads, and may be read as of one moment.
+struct Copying {
+    /// The command as it came.
+    plain: EncodedCommand,
+    attempt: Attempt,
+    shard: Target,
+}
+
+impl Copying {
+    /// The arguments that are the first key and the one that is written.
+    fn begin(store: &Arc<NodeShared>, args: &[&[u8]], first: usize, to: usize) -> Result<Self, String> {
+        let spec = table::resolve(args)?;
+        request::check(spec, args)?;
+        let slot = slot_of(args[first]);
+        let keys = spec.keys(args).map_err(|e| e.to_string())?;
+        if keys.into_iter().any(|at| slot_of(args[at]) != slot) {
+            return Err(request::CROSSSLOT.to_owned());
+        }
+        let attempt = store.access().begin_read(ReadRequest::new(slot, Consistency::Absolute, steady_us()))?;
+        let writer = ShardWriter::new(store.clone());
+        let shard = Target { writer, shard: attempt.handle().id(), slot, key: args[to].to_vec() };
+        Ok(Self { plain: EncodedCommand::of(spec, args), attempt, shard })
     }
-    let replaces = copy_options(&args[3..]).map_err(text_of)?;
-    let attempt = store.access().begin_read(ReadRequest::new(slot, Consistency::Absolute, steady_us()))?;
-    let view = attempt.handle();
-    let mut shard = Target { writer: ShardWriter::new(store.clone()), shard: view.id(), slot };
-    let plain = EncodedCommand::of(spec, args);
-    let is_taken = || SnapshotSpace::new(view, now_ms(), 0).get(to).map(|record| record.is_some() && !replaces);
-    if from == to || is_taken().map_err(|fault| text_of(fault.into()))? {
-        return shard.write(plain);
+
+    fn copy(mut self, store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<Vec<u8>, String> {
+        let (from, to) = (args[1], args[2]);
+        let replaces = copy_options(&args[3..]).map_err(text_of)?;
+        let view = self.attempt.handle().clone();
+        let is_taken = || SnapshotSpace::new(&view, now_ms(), 0).get(to).map(|record| record.is_some() && !replaces);
+        if from == to || is_taken().map_err(|fault| text_of(fault.into()))? {
+            return self.shard.write(self.plain);
+        }
+        let source = CollectionCopy::begin(&view, from, replaces, now_ms()).map_err(text_of)?;
+        self.make(store, source)
     }
-    let Some(source) = CollectionCopy::begin(view, from, now_ms()).map_err(text_of)? else {
-        return shard.write(plain);
-    };
-    if store.access().finish_read(&attempt) != Finish::Answer {
-        return Err(Refusal::NoLeader.to_string());
+
+    fn store_set(self, store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<Vec<u8>, String> {
+        let view = self.attempt.handle().clone();
+        let source = SetCopy::begin(&view, args, now_ms()).map_err(text_of)?;
+        self.make(store, source)
     }
-    let answer = shard.write(CollectionCopy::first(to))?;
-    match StagedAt::of_answer(&answer) {
-        Some(place) => copy_slices(source, &mut shard, view, to, &place, replaces),
-        // Nodes of an earlier release hold replicas: all at once, as they do it.
-        None => shard.write(plain),
+
+    /// In slices, if there is a source of them; by one write otherwise.
+    fn make(mut self, store: &Arc<NodeShared>, source: Option<impl SliceSource>) -> Result<Vec<u8>, String> {
+        let Some(source) = source else {
+            return self.shard.write(self.plain);
+        };
+        if store.access().finish_read(&self.attempt) != Finish::Answer {
+            return Err(Refusal::NoLeader.to_string());
+        }
+        let answer = self.shard.write(CollectionCopy::first(&self.shard.key))?;
+        match StagedAt::of_answer(&answer) {
+            Some(place) => copy_slices(source, &mut self.shard, self.attempt.handle(), &place),
+            // Nodes of an earlier release hold replicas: all at once, as they do it.
+            None => self.shard.write(self.plain),
+        }
     }
 }
 
 fn copy_slices(
-    mut source: CollectionCopy<'_>,
+    mut source: impl SliceSource,
     shard: &mut Target,
     view: &ShardView,
-    to: &[u8],
     place: &StagedAt,
-    replaces: bool,
 ) -> Result<Vec<u8>, String> {
     let mut under_way = 0;
-    while let Some(slice) = source.next(to, place).map_err(text_of)? {
+    while let Some(slice) = source.next(&shard.key, place).map_err(text_of)? {
         if !view.owns(shard.slot) {
             return Err("TRYAGAIN the slot is another shard's now: nothing was written".to_owned());
         }
@@ -83,7 +124,7 @@ fn copy_slices(
     while under_way > 0 {
         under_way -= shard.await_ok()?;
     }
-    shard.write(source.last(to, place, replaces))
+    shard.write(source.last(&shard.key, place))
 }
 
 /// The shard that the copy is made in, which this node leads.
@@ -91,6 +132,8 @@ struct Target {
     writer: ShardWriter,
     shard: ShardId,
     slot: Slot,
+    /// What is written.
+    key: Vec<u8>,
 }
 
 impl Target {

@@ -165,12 +165,17 @@ fn writes_of(row: BackupRow) -> Vec<Write> {
             };
             fields.chunks(FIELDS_MAX).map(chunk).collect()
         }
+        RowValue::Set(members) => {
+            let chunk =
+                |members: &[Vec<u8>]| request([vec![b"SADD".to_vec(), row.key.clone()], members.to_vec()].concat());
+            members.chunks(FIELDS_MAX).map(chunk).collect()
+        }
     }
 }
 
-/// A hash's own: SET has its expiry with it.
+/// A collection's own: SET has its expiry with it.
 fn expiry_of(row: &BackupRow) -> Option<Write> {
-    let is_hash = matches!(row.value, RowValue::Hash(_));
+    let is_collection = !matches!(row.value, RowValue::String(_));
     let at = row.expire_at_ms.to_string().into_bytes();
-    (is_hash && row.expire_at_ms > 0).then(|| request(vec![b"PEXPIREAT".to_vec(), row.key.clone(), at]))
+    (is_collection && row.expire_at_ms > 0).then(|| request(vec![b"PEXPIREAT".to_vec(), row.key.clone(), at]))
 }

@@ -21,6 +21,7 @@ const LEVEL: i32 = 1;
 
 const STRING: u8 = 1;
 const HASH: u8 = 2;
+const SET: u8 = 4;
 
 /// A key with what it holds; of a large hash, some of its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub(crate) enum RowValue {
     String(Vec<u8>),
     /// Fields and values.
     Hash(Vec<(Vec<u8>, Vec<u8>)>),
+    /// Members.
+    Set(Vec<Vec<u8>>),
 }
 
 /// A file of a backup.
@@ -123,6 +126,11 @@ impl Packer {
                     put_bytes(&mut self.bytes, value);
                 }
             }
+            RowValue::Set(members) => {
+                self.bytes.push(SET);
+                put_varint(&mut self.bytes, members.len() as u64);
+                members.iter().for_each(|member| put_bytes(&mut self.bytes, member));
+            }
         }
         let ends = self.bytes.len() >= BYTES_MIN && xxh3_64(&row.key).is_multiple_of(ENDS);
         if ends || self.bytes.len() >= BYTES_MAX { self.finish() } else { None }
@@ -180,6 +188,14 @@ fn unpack(bytes: &[u8]) -> Result<Vec<BackupRow>, &'static str> {
                 }
                 RowValue::Hash(fields)
             }
+            SET => {
+                let count = reader.count(1)?;
+                let mut members = Vec::new();
+                for _ in 0..count {
+                    members.push(reader.bytes()?.to_vec());
+                }
+                RowValue::Set(members)
+            }
             _ => return Err("a row of an unknown kind"),
         };
         rows.push(BackupRow { key, expire_at_ms, value });
@@ -209,6 +225,8 @@ mod tests {
         let fields = vec![(b"a".to_vec(), Vec::new()), (Vec::new(), b"b".to_vec())];
         let mut rows: Vec<BackupRow> = (0..3000).map(|i| row(i, 1000)).collect();
         rows.push(BackupRow { key: Vec::new(), expire_at_ms: u64::MAX, value: RowValue::Hash(fields) });
+        let members = vec![b"a".to_vec(), Vec::new()];
+        rows.push(BackupRow { key: b"set".to_vec(), expire_at_ms: 0, value: RowValue::Set(members) });
         let files = pack(&rows);
         assert!(files.len() > 1, "one file");
         let found: Vec<BackupRow> = files.iter().flat_map(|file| unpack(&file.bytes).unwrap()).collect();

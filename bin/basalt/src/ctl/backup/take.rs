@@ -238,10 +238,15 @@ fn read_shard(
 
 fn read_row(row: Value) -> Option<BackupRow> {
     let Value::Array(fields) = row else { return None };
-    let [Value::Bulk(key), Value::Int(expire_at_ms), value] = <[Value; 3]>::try_from(fields).ok()? else { return None };
-    let value = match value {
-        Value::Bulk(bytes) => RowValue::String(bytes),
-        Value::Array(parts) => {
+    let mut fields = fields.into_iter();
+    let (Value::Bulk(key), Value::Int(expire_at_ms)) = (fields.next()?, fields.next()?) else { return None };
+    let value = match (fields.next()?, fields.next()) {
+        (Value::Bulk(word), Some(Value::Array(members))) if word == b"SET" => {
+            let member = |member| if let Value::Bulk(member) = member { Some(member) } else { None };
+            RowValue::Set(members.into_iter().map(member).collect::<Option<_>>()?)
+        }
+        (Value::Bulk(bytes), None) => RowValue::String(bytes),
+        (Value::Array(parts), None) => {
             let mut fields = Vec::with_capacity(parts.len() / 2);
             let mut parts = parts.into_iter();
             while let Some(field) = parts.next() {

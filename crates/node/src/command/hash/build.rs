@@ -5,12 +5,15 @@ use super::packed::{self, Entry, Packed, Varint};
 use super::stored::Stored;
 use crate::command::call::Error;
 use crate::format::keys::{self, Home};
-use crate::{Evaluation, Kind, Record, Rows, WriteSpace};
+use crate::{Evaluation, Kind, Record, Rows, Type, WriteSpace};
 use std::collections::HashSet;
 use vocab::limits;
 
 /// The error about a field that is too long.
 pub(super) const FIELD_TOO_LONG: &str = "ERR field exceeds maximum allowed size (32000 bytes)";
+
+/// The error about a member of a set that is too long.
+pub(super) const MEMBER_TOO_LONG: &str = "ERR member exceeds maximum allowed size (32000 bytes)";
 
 /// The error about a copy that is made at once, where it cannot be made in slices.
 const TOO_LARGE_TO_COPY: &str =
@@ -27,7 +30,8 @@ pub(super) fn fits_inline(count: usize, payload_bytes: usize) -> bool {
 /// A hash in the making: packed while it is small, then large.
 ///
 /// The caller has checked that no field comes twice and none is too long: what is pushed may be written at once.
-pub(super) struct Builder<'k> {
+pub(in crate::command) struct Builder<'k> {
+    ty: Type,
     key: &'k [u8],
     expire_at_ms: Option<u64>,
     count: usize,
@@ -38,11 +42,16 @@ pub(super) struct Builder<'k> {
 }
 
 impl<'k> Builder<'k> {
-    pub(super) fn new(key: &'k [u8], expire_at_ms: Option<u64>) -> Self {
-        Self { key, expire_at_ms, count: 0, body: Vec::new(), rows: None }
+    pub(in crate::command) fn new(ty: Type, key: &'k [u8], expire_at_ms: Option<u64>) -> Self {
+        Self { ty, key, expire_at_ms, count: 0, body: Vec::new(), rows: None }
     }
 
-    pub(super) fn push(&mut self, space: &mut dyn WriteSpace, field: &[u8], value: &[u8]) -> Result<(), Error> {
+    pub(in crate::command) fn push(
+        &mut self,
+        space: &mut dyn WriteSpace,
+        field: &[u8],
+        value: &[u8],
+    ) -> Result<(), Error> {
         self.count += 1;
         if let Some(rows) = &self.rows {
             return Ok(space.element_put(rows, &element::name_of(field), value)?);
@@ -66,13 +75,13 @@ impl<'k> Builder<'k> {
     }
 
     /// Writes the record. At least one field must have been pushed: there is no empty hash.
-    pub(super) fn finish(self, space: &mut dyn WriteSpace) -> Result<(), Error> {
+    pub(in crate::command) fn finish(self, space: &mut dyn WriteSpace) -> Result<(), Error> {
         assert!(self.count > 0, "an empty hash is no hash");
         let record = match self.rows {
-            Some(rows) => large(space, self.key, self.expire_at_ms, &rows.with_count(self.count as u64)),
+            Some(rows) => large(space, self.ty, self.key, self.expire_at_ms, &rows.with_count(self.count as u64)),
             None => Record::stamped_new(
                 space.version(),
-                Kind::HASH,
+                Kind::packed(self.ty),
                 self.expire_at_ms,
                 &[Varint::new(self.count).bytes(), &self.body],
             ),
@@ -82,14 +91,14 @@ impl<'k> Builder<'k> {
 }
 
 /// The record of a large hash, as the rules of the entry have it.
-pub(super) fn large(space: &dyn WriteSpace, key: &[u8], expire_at_ms: Option<u64>, rows: &Rows) -> Record {
+pub(super) fn large(space: &dyn WriteSpace, ty: Type, key: &[u8], expire_at_ms: Option<u64>, rows: &Rows) -> Record {
     if space.evaluation() == Evaluation::First
         && let Some(Home::Key(of, generation)) = keys::parse_collection(&rows.prefix).map(|found| found.home)
         && of == key
     {
         return Record::keyed_hash(space.version(), expire_at_ms, generation, rows.count);
     }
-    Record::large_hash(space.version(), expire_at_ms, rows)
+    Record::large(ty, space.version(), expire_at_ms, rows)
 }
 
 /// Makes the hash `key` of all fields of `from`, which may be of another key; what was at `key` is replaced. One that is too
@@ -101,7 +110,7 @@ pub(crate) fn copy(
     expire_at_ms: Option<u64>,
 ) -> Result<(), Error> {
     if space.evaluation() == Evaluation::First {
-        let mut builder = Builder::new(key, expire_at_ms);
+        let mut builder = Builder::new(from.ty, key, expire_at_ms);
         from.each(space, |space, field, value| builder.push(space, field, value))?;
         return builder.finish(space);
     }
@@ -117,7 +126,7 @@ pub(crate) fn copy(
         fields.push((field.to_vec(), value.to_vec()));
         Ok(())
     })?;
-    let mut builder = Builder::new(key, expire_at_ms);
+    let mut builder = Builder::new(from.ty, key, expire_at_ms);
     for (field, value) in &fields {
         builder.push(space, field, value)?;
     }
@@ -128,6 +137,7 @@ pub(crate) fn copy(
 /// there is no field, one comes twice, or one is too long.
 pub(crate) fn restore(
     space: &mut dyn WriteSpace,
+    ty: Type,
     key: &[u8],
     expire_at_ms: Option<u64>,
     fields: &[Entry<'_>],
@@ -137,7 +147,7 @@ pub(crate) fn restore(
     if fields.is_empty() || !fit {
         return Ok(false);
     }
-    let mut builder = Builder::new(key, expire_at_ms);
+    let mut builder = Builder::new(ty, key, expire_at_ms);
     for (field, value) in fields {
         builder.push(space, field, value)?;
     }

@@ -16,7 +16,7 @@ pub(super) const POSITIONS: u64 = 1 << 48;
 const POSITION_BYTES: usize = 6;
 
 /// The name of `field`'s element.
-pub(super) fn name_of(field: &[u8]) -> Vec<u8> {
+pub(in crate::command) fn name_of(field: &[u8]) -> Vec<u8> {
     let mut name = Vec::with_capacity(POSITION_BYTES + field.len());
     name.extend_from_slice(&before(position_of_field(field)));
     name.extend_from_slice(field);

@@ -2,6 +2,7 @@
 
 use super::stored::Stored;
 use super::write::put;
+use crate::Type;
 use crate::command::args;
 use crate::command::call::{Outcome, WriteCall};
 use crate::command::number::extended::Extended;
@@ -19,7 +20,7 @@ pub(super) fn hincrby(call: &mut WriteCall<'_>) -> Outcome {
         None => 0,
     };
     let new = old.checked_add(by).ok_or("ERR increment or decrement would overflow")?;
-    put(call.space, key, hash.as_ref(), &[field, args::Decimal::of(new).bytes()])?;
+    put(call.space, Type::Hash, key, hash.as_ref(), &[field, args::Decimal::of(new).bytes()])?;
     call.reply.int(new);
     Ok(())
 }
@@ -40,7 +41,7 @@ pub(super) fn hincrbyfloat(call: &mut WriteCall<'_>) -> Outcome {
         None => Extended::ZERO,
     };
     let new = old.checked_add(by).ok_or("ERR increment would produce NaN or Infinity")?.to_text();
-    put(call.space, key, hash.as_ref(), &[field, new.as_bytes()])?;
+    put(call.space, Type::Hash, key, hash.as_ref(), &[field, new.as_bytes()])?;
     call.reply.bulk(new.as_bytes());
     Ok(())
 }

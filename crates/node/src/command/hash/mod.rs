@@ -1,4 +1,4 @@
-//! Hashes: fields and values under one key.
+//! Hashes: fields and values under one key. Sets (`command::set`) are kept as hashes are, with empty values.
 //!
 //! A small hash is one record (`packed`). One with more than `INLINE_FIELDS_MAX` fields or
 //! `INLINE_COLLECTION_BYTES_MAX` bytes is *large*: its record refers to rows, of which each holds one field
@@ -14,11 +14,16 @@ mod scan;
 mod stored;
 mod write;
 
-pub(super) use build::{copy, restore};
+pub(super) use build::{Builder, copy, restore};
 pub(crate) use element::field_of;
+pub(super) use element::name_of;
 pub(crate) use packed::fields_of;
 pub use packed::fuzz_packed;
-pub(super) use stored::Stored;
+pub(super) use random::{distinct, one_of, srandmember};
+pub(super) use read::smembers;
+pub(super) use scan::scan_of;
+pub(super) use stored::{Form, Stored};
+pub(super) use write::{put, remove};
 
 use super::call::{HandlerRow, read as reads, reads_in_steps, write as writes};
 

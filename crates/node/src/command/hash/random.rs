@@ -4,7 +4,7 @@ use super::element;
 use super::stored::{Form, Stored};
 use crate::command::args;
 use crate::command::call::{Error, Outcome, ReadCall};
-use crate::{Fault, ReadSpace, Rows};
+use crate::{Fault, ReadSpace, Rows, Type};
 use resp::{Proto, Reply};
 use std::collections::HashSet;
 use storage::Slice;
@@ -22,12 +22,8 @@ const TRIES_MAX: usize = 64;
 const OUT_OF_RANGE: &str = "ERR value is out of range";
 
 pub(super) fn hrandfield(call: &mut ReadCall<'_>) -> Outcome {
-    let Some(count) = call.args.get(2) else { return any_one(call) };
-    let count = args::int(count)?;
-    if count == i64::MIN {
-        let bounds = "value must between -9223372036854775807 and 9223372036854775807";
-        return Err(Error::Reply(format!("{OUT_OF_RANGE}, {bounds}").into()));
-    }
+    let Some(count) = call.args.get(2) else { return any_one(Type::Hash, call) };
+    let count = count_of(count)?;
     let with_values = match &call.args[3..] {
         [] => false,
         [word] if args::is_word(word, "WITHVALUES") => true,
@@ -36,9 +32,36 @@ pub(super) fn hrandfield(call: &mut ReadCall<'_>) -> Outcome {
     if with_values && count.unsigned_abs() > i64::MAX as u64 / 2 {
         return Err(OUT_OF_RANGE.into());
     }
+    draw_all(Type::Hash, call, count, with_values)
+}
+
+/// SRANDMEMBER.
+pub(in crate::command) fn srandmember(call: &mut ReadCall<'_>) -> Outcome {
+    match call.args[2..] {
+        [] => any_one(Type::Set, call),
+        [count] => draw_all(Type::Set, call, count_of(count)?, false),
+        _ => Err(args::SYNTAX.into()),
+    }
+}
+
+/// How many are drawn: with a sign that says whether one may come twice.
+fn count_of(text: &[u8]) -> Result<i64, Error> {
+    let count = args::int(text)?;
+    if count == i64::MIN {
+        let bounds = "value must between -9223372036854775807 and 9223372036854775807";
+        return Err(Error::Reply(format!("{OUT_OF_RANGE}, {bounds}").into()));
+    }
+    Ok(count)
+}
+
+fn draw_all(ty: Type, call: &mut ReadCall<'_>, count: i64, with_values: bool) -> Outcome {
     let mut answer = Answer { with_values, nested: with_values && call.reply.proto == Proto::Resp3, reply: call.reply };
-    match Stored::load(call.space, call.args[1])? {
-        Some(hash) if count > 0 => distinct(call.space, &hash, count.unsigned_abs(), &mut answer),
+    match Stored::load_of(ty, call.space, call.args[1])? {
+        Some(hash) if count > 0 => {
+            let count = count.unsigned_abs().min(hash.count()?);
+            answer.head(count as usize);
+            distinct(call.space, &hash, count, &mut |field, value| answer.field(field, value))
+        }
         Some(hash) if count < 0 => repeated(call.space, &hash, count.unsigned_abs(), &mut answer),
         _ => {
             answer.head(0);
@@ -70,31 +93,38 @@ impl Answer<'_> {
     }
 }
 
-fn any_one(call: &mut ReadCall<'_>) -> Outcome {
-    let Some(hash) = Stored::load(call.space, call.args[1])? else {
-        call.reply.null();
-        return Ok(());
-    };
-    match &hash.form {
-        Form::Inline(record) => {
-            let entries = hash.entries(record)?;
-            let at = below(call.space, entries.len() as u64)? as usize;
-            let (field, _) = entries.get(at).ok_or_else(|| hash.corrupt("hash without a field"))?;
-            call.reply.bulk(field);
-        }
-        Form::Large(rows) => {
-            let (name, _) = draw(call.space, &hash, rows)?;
-            call.reply.bulk(hash.field_of(&name)?);
-        }
+fn any_one(ty: Type, call: &mut ReadCall<'_>) -> Outcome {
+    match Stored::load_of(ty, call.space, call.args[1])? {
+        Some(hash) => call.reply.bulk(&one_of(call.space, &hash)?),
+        None => call.reply.null(),
     }
     Ok(())
 }
 
-/// Up to `count` fields, each at most once.
-fn distinct(space: &mut dyn ReadSpace, hash: &Stored<'_>, count: u64, answer: &mut Answer<'_>) -> Outcome {
+/// A field, each as likely as any other.
+pub(in crate::command) fn one_of(space: &mut dyn ReadSpace, hash: &Stored<'_>) -> Result<Slice, Error> {
+    match &hash.form {
+        Form::Inline(record) => {
+            let entries = hash.entries(record)?;
+            let at = below(space, entries.len() as u64)? as usize;
+            let (field, _) = entries.get(at).ok_or_else(|| hash.corrupt("hash without a field"))?;
+            Ok(Slice::from(*field))
+        }
+        Form::Large(rows) => {
+            let (name, _) = draw(space, hash, rows)?;
+            Ok(Slice::from(hash.field_of(&name)?))
+        }
+    }
+}
+
+/// Shows `count` fields and their values, each at most once; there are as many.
+pub(in crate::command) fn distinct(
+    space: &mut dyn ReadSpace,
+    hash: &Stored<'_>,
+    count: u64,
+    show: &mut dyn FnMut(&[u8], &[u8]),
+) -> Outcome {
     let size = hash.count()?;
-    let count = count.min(size);
-    answer.head(count as usize);
     if let Form::Large(rows) = &hash.form
         && count <= size / 3
     {
@@ -102,7 +132,7 @@ fn distinct(space: &mut dyn ReadSpace, hash: &Stored<'_>, count: u64, answer: &m
         while (seen.len() as u64) < count {
             let (name, value) = draw(space, hash, rows)?;
             if !seen.contains(&name) {
-                answer.field(hash.field_of(&name)?, &value);
+                show(hash.field_of(&name)?, &value);
                 seen.insert(name);
             }
         }
@@ -112,7 +142,7 @@ fn distinct(space: &mut dyn ReadSpace, hash: &Stored<'_>, count: u64, answer: &m
     let (mut wanted, mut left) = (count, size);
     hash.each(space, |space, field, value| {
         if wanted == left || below(space, left)? < wanted {
-            answer.field(field, value);
+            show(field, value);
             wanted -= 1;
         }
         left -= 1;

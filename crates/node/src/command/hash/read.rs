@@ -4,7 +4,7 @@ use super::element::field_of;
 use super::stored::{Form, Stored, corrupt};
 use crate::command::call::{Error, Outcome, ReadCall};
 use crate::command::steps::{Progress, ReplySteps, Rest, Step};
-use crate::{ReadSpace, Rows};
+use crate::{ReadSpace, Rows, Type};
 use resp::Reply;
 use storage::Slice;
 use vocab::limits::{STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX};
@@ -90,6 +90,8 @@ enum Columns {
     Both,
     Fields,
     Values,
+    /// Those of a set.
+    Members,
 }
 
 impl Columns {
@@ -97,6 +99,7 @@ impl Columns {
         match self {
             Self::Both => reply.map(count),
             Self::Fields | Self::Values => reply.array(count),
+            Self::Members => reply.set(count),
         }
     }
 
@@ -104,29 +107,34 @@ impl Columns {
         if self != Self::Values {
             reply.bulk(field);
         }
-        if self != Self::Fields {
+        if matches!(self, Self::Both | Self::Values) {
             reply.bulk(value);
         }
     }
 }
 
 pub(super) fn hgetall(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
-    each_field(call, Columns::Both)
+    each_field(Type::Hash, call, Columns::Both)
 }
 
 pub(super) fn hkeys(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
-    each_field(call, Columns::Fields)
+    each_field(Type::Hash, call, Columns::Fields)
 }
 
 pub(super) fn hvals(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
-    each_field(call, Columns::Values)
+    each_field(Type::Hash, call, Columns::Values)
+}
+
+/// SMEMBERS.
+pub(in crate::command) fn smembers(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
+    each_field(Type::Set, call, Columns::Members)
 }
 
 /// Answers an inline hash, or the head of the reply to a large one.
-fn each_field(call: &mut ReadCall<'_>, columns: Columns) -> Result<Rest, Error> {
+fn each_field(ty: Type, call: &mut ReadCall<'_>, columns: Columns) -> Result<Rest, Error> {
     // The length and line breaks of a bulk string take no more.
     const HEAD_BYTES: usize = 16;
-    let Some(hash) = Stored::load(call.space, call.args[1])? else {
+    let Some(hash) = Stored::load_of(ty, call.space, call.args[1])? else {
         columns.head(0, call.reply);
         return Ok(None);
     };
@@ -203,6 +211,6 @@ fn value_length(call: &mut ReadCall<'_>) -> Result<Option<usize>, Error> {
 }
 
 /// The count, as the head of a reply takes it.
-pub(super) fn reply_count(hash: &Stored<'_>) -> Result<usize, Error> {
+pub(in crate::command) fn reply_count(hash: &Stored<'_>) -> Result<usize, Error> {
     usize::try_from(hash.count()?).map_err(|_| hash.corrupt("hash with more fields than memory can hold"))
 }

@@ -9,7 +9,7 @@ use super::packed::Entry;
 use super::stored::{Form, Stored};
 use crate::command::args;
 use crate::command::call::{Error, Outcome, ReadCall};
-use crate::{ReadSpace, Rows};
+use crate::{ReadSpace, Rows, Type};
 use resp::glob_matches;
 use storage::Slice;
 
@@ -19,8 +19,13 @@ const CHUNK: usize = 128;
 const BYTES_SOFT: usize = 1 << 20;
 
 pub(super) fn hscan(call: &mut ReadCall<'_>) -> Outcome {
+    scan_of(Type::Hash, call)
+}
+
+/// HSCAN and SSCAN.
+pub(in crate::command) fn scan_of(ty: Type, call: &mut ReadCall<'_>) -> Outcome {
     let cursor = parse_cursor(call.args[2]).ok_or("ERR invalid cursor")?;
-    let hash = Stored::load(call.space, call.args[1])?;
+    let hash = Stored::load_of(ty, call.space, call.args[1])?;
     let Some(hash) = hash else {
         // Redis does not look at the options then.
         call.reply.array(2);
@@ -33,7 +38,7 @@ pub(super) fn hscan(call: &mut ReadCall<'_>) -> Outcome {
         Form::Inline(record) => {
             let mut entries = hash.entries(record)?;
             entries.retain(|(field, _)| options.admits(field));
-            answer(call, 0, &entries);
+            answer(ty, call, 0, &entries);
         }
         Form::Large(rows) => {
             let (next, elements) = walk(call.space, &hash, rows, cursor, options.count)?;
@@ -44,19 +49,22 @@ pub(super) fn hscan(call: &mut ReadCall<'_>) -> Outcome {
                     entries.push((field, &value[..]));
                 }
             }
-            answer(call, next, &entries);
+            answer(ty, call, next, &entries);
         }
     }
     Ok(())
 }
 
-fn answer(call: &mut ReadCall<'_>, cursor: u64, entries: &[Entry<'_>]) {
+fn answer(ty: Type, call: &mut ReadCall<'_>, cursor: u64, entries: &[Entry<'_>]) {
+    let has_values = ty == Type::Hash;
     call.reply.array(2);
     call.reply.bulk_int(cursor as i64);
-    call.reply.array(2 * entries.len());
+    call.reply.array(if has_values { 2 * entries.len() } else { entries.len() });
     for (field, value) in entries {
         call.reply.bulk(field);
-        call.reply.bulk(value);
+        if has_values {
+            call.reply.bulk(value);
+        }
     }
 }
 

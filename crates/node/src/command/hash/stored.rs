@@ -17,15 +17,16 @@ const CHUNK_BYTES_SOFT: usize = 1 << 20;
 /// Ends the walk over a hash that is longer than wanted.
 const TOO_LONG: &str = "ERR the hash is too long";
 
-/// The hash at a key.
+/// The hash at a key, or the set, whose members are fields with empty values.
 pub(crate) struct Stored<'k> {
-    pub(super) key: &'k [u8],
+    pub(super) ty: Type,
+    pub(in crate::command) key: &'k [u8],
     pub(super) expire_at_ms: Option<u64>,
-    pub(super) form: Form,
+    pub(in crate::command) form: Form,
 }
 
 /// Where the fields of a hash are.
-pub(super) enum Form {
+pub(in crate::command) enum Form {
     /// In the record.
     Inline(Record),
     /// In rows of their own.
@@ -33,7 +34,7 @@ pub(super) enum Form {
 }
 
 /// A field's value: part of a record, or an element's.
-pub(super) enum Value<'a> {
+pub(in crate::command) enum Value<'a> {
     Inline(&'a [u8]),
     Element(Slice),
 }
@@ -52,14 +53,24 @@ impl Deref for Value<'_> {
 impl<'k> Stored<'k> {
     /// The hash at `key`, if there is one.
     pub(crate) fn load(space: &mut dyn ReadSpace, key: &'k [u8]) -> Result<Option<Self>, Error> {
-        space.get(key)?.map(|record| Self::of(key, record)).transpose()
+        Self::load_of(Type::Hash, space, key)
     }
 
-    /// The hash whose record was read at `key`.
+    /// The collection of that type at `key`, if there is one.
+    pub(crate) fn load_of(ty: Type, space: &mut dyn ReadSpace, key: &'k [u8]) -> Result<Option<Self>, Error> {
+        let stored = space.get(key)?.map(|record| Self::of(key, record)).transpose()?;
+        if stored.as_ref().is_some_and(|stored| stored.ty != ty) {
+            return Err(args::WRONGTYPE.into());
+        }
+        Ok(stored)
+    }
+
+    /// The hash or set whose record was read at `key`.
     pub(crate) fn of(key: &'k [u8], record: Record) -> Result<Self, Error> {
         let view = record.view();
         let expire_at_ms = view.expire_at_ms;
-        if view.kind.ty != Type::Hash {
+        let ty = view.kind.ty;
+        if ty == Type::String {
             return Err(args::WRONGTYPE.into());
         }
         let form = match (view.kind.is_large(), view.rows(key)) {
@@ -67,7 +78,12 @@ impl<'k> Stored<'k> {
             (true, Some(rows)) => Form::Large(rows),
             (true, None) => return Err(corrupt(key, "record of a large hash of a wrong length")),
         };
-        Ok(Self { key, expire_at_ms, form })
+        Ok(Self { ty, key, expire_at_ms, form })
+    }
+
+    /// Whether it is a set: no field has a value.
+    pub(crate) fn is_set(&self) -> bool {
+        self.ty == Type::Set
     }
 
     /// How many fields there are.
@@ -80,7 +96,10 @@ impl<'k> Stored<'k> {
 
     /// The word that OBJECT ENCODING answers: what Redis would call it.
     pub(crate) fn encoding(&self, space: &mut dyn ReadSpace) -> Result<&'static str, Error> {
-        let small = space.small_hash();
+        let small = space.small_collections();
+        if self.ty == Type::Set {
+            return self.encoding_of_set(space, small.integers);
+        }
         if self.count()? > small.fields {
             return Ok("hashtable");
         }
@@ -92,8 +111,20 @@ impl<'k> Stored<'k> {
         Ok(if longest as u64 <= small.bytes { "listpack" } else { "hashtable" })
     }
 
+    fn encoding_of_set(&self, space: &mut dyn ReadSpace, integers_max: u64) -> Result<&'static str, Error> {
+        if self.count()? > integers_max {
+            return Ok("hashtable");
+        }
+        let mut are_integers = true;
+        self.each(space, |_, member, _| {
+            are_integers &= resp::parse_integer(member).is_some();
+            Ok(())
+        })?;
+        Ok(if are_integers { "intset" } else { "hashtable" })
+    }
+
     /// The value of `field`.
-    pub(super) fn get(&self, space: &mut dyn ReadSpace, field: &[u8]) -> Result<Option<Value<'_>>, Error> {
+    pub(in crate::command) fn get(&self, space: &mut dyn ReadSpace, field: &[u8]) -> Result<Option<Value<'_>>, Error> {
         match &self.form {
             Form::Inline(record) => {
                 let found = self.packed(record)?.get(field).map_err(|why| self.malformed(why))?;
@@ -165,12 +196,12 @@ impl<'k> Stored<'k> {
     }
 
     /// All fields and values of this hash's packed record.
-    pub(super) fn entries<'r>(&self, record: &'r Record) -> Result<Vec<Entry<'r>>, Error> {
+    pub(in crate::command) fn entries<'r>(&self, record: &'r Record) -> Result<Vec<Entry<'r>>, Error> {
         self.packed(record)?.entries().collect::<Result<_, _>>().map_err(|why| self.malformed(why))
     }
 
     /// The field of one of this hash's elements.
-    pub(super) fn field_of<'n>(&self, name: &'n [u8]) -> Result<&'n [u8], Error> {
+    pub(in crate::command) fn field_of<'n>(&self, name: &'n [u8]) -> Result<&'n [u8], Error> {
         element::field_of(name).ok_or_else(|| self.corrupt("hash element without a position"))
     }
 

@@ -7,7 +7,7 @@ use crate::command::call::Error;
 use crate::command::testspace::{self, TestSpace};
 use crate::command::transcript;
 use crate::format::keys;
-use crate::{Kind, ReadSpace, Record, Rows, WriteSpace};
+use crate::{Kind, ReadSpace, Record, Rows, Type, WriteSpace};
 use resp::{Proto, Reply};
 use std::collections::{BTreeMap, BTreeSet};
 use vocab::Slot;
@@ -147,13 +147,13 @@ fn large_beyond_the_limits_and_stays_so() {
     let record = space.get(b"h").unwrap().unwrap();
     space.put(b"h", Record::new(Kind::HASH, Some(u64::MAX), &[record.view().payload])).unwrap();
     assert_eq!(run(&mut space, &[b"HSET", b"h", b"one more", b"v"]), int(1));
-    assert_eq!(kind(&mut space), Kind::LARGE_HASH);
+    assert_eq!(kind(&mut space), Kind::large(Type::Hash));
     assert_eq!(space.element_count(b"h"), limits::INLINE_FIELDS_MAX + 1);
     assert_eq!(space.get(b"h").unwrap().unwrap().view().expire_at_ms, Some(u64::MAX), "the expiry stays");
     for i in 1..limits::INLINE_FIELDS_MAX {
         assert_eq!(run(&mut space, &[b"HDEL", b"h", format!("f{i}").as_bytes()]), int(1));
     }
-    assert_eq!(kind(&mut space), Kind::LARGE_HASH);
+    assert_eq!(kind(&mut space), Kind::large(Type::Hash));
     assert_eq!(space.get(b"h").unwrap().unwrap().view().expire_at_ms, Some(u64::MAX));
     assert_eq!(run(&mut space, &[b"HDEL", b"h", b"f0", b"one more", b"f0"]), int(2));
     assert_eq!(space.get(b"h").unwrap(), None);
@@ -164,7 +164,7 @@ fn large_beyond_the_limits_and_stays_so() {
     run(&mut space, &[b"HSET", b"h", b"f", &value[..value.len() - 5]]).unwrap();
     assert_eq!(kind(&mut space), Kind::HASH, "just fits: a count, a field of 1 + 1 bytes and a value of 2 + 8187");
     run(&mut space, &[b"HSET", b"h", b"f", &value[..value.len() - 4]]).unwrap();
-    assert_eq!(kind(&mut space), Kind::LARGE_HASH);
+    assert_eq!(kind(&mut space), Kind::large(Type::Hash));
     assert_eq!(strings(&mut space, &[b"HVALS", b"h"]), [&value[..value.len() - 4]]);
 }
 
@@ -239,7 +239,7 @@ fn a_scan_meets_every_field_that_stays() {
 fn a_scan_keeps_fields_of_one_position_together() {
     let mut space = TestSpace::new();
     let rows = Rows { prefix: keys::rows(Slot(1), 1), count: 4 };
-    space.put(b"h", Record::large_hash(1, None, &rows)).unwrap();
+    space.put(b"h", Record::large(Type::Hash, 1, None, &rows)).unwrap();
     for name in [b"\0\0\0\0\0\x07a", b"\0\0\0\0\0\x07b", b"\0\0\0\0\0\x07c", b"\0\0\0\0\0\x09d"] {
         space.element_put(&rows, name, b"v").unwrap();
     }
@@ -337,12 +337,12 @@ fn copies_and_restores_both_forms() {
         assert_eq!(space.get(b"copy").unwrap().unwrap().view().expire_at_ms, Some(u64::MAX));
 
         let mut flat: Vec<(&[u8], &[u8])> = all.chunks(2).map(|pair| (&pair[0][..], &pair[1][..])).collect();
-        assert!(restore(&mut space, b"restored", None, &flat).unwrap());
+        assert!(restore(&mut space, Type::Hash, b"restored", None, &flat).unwrap());
         assert_eq!(strings(&mut space, &[b"HGETALL", b"restored"]), all);
         let writes = space.writes;
         flat.push(flat[0]);
-        assert!(!restore(&mut space, b"twice", None, &flat).unwrap());
-        assert!(!restore(&mut space, b"none", None, &[]).unwrap());
+        assert!(!restore(&mut space, Type::Hash, b"twice", None, &flat).unwrap());
+        assert!(!restore(&mut space, Type::Hash, b"none", None, &[]).unwrap());
         assert_eq!(space.writes, writes);
         space.validate();
     }

@@ -2,12 +2,12 @@
 //!
 //! Everything is read and checked before the first write, so that an error leaves nothing behind.
 
-use super::build::{Builder, FIELD_TOO_LONG, fits_inline, large};
+use super::build::{Builder, FIELD_TOO_LONG, MEMBER_TOO_LONG, fits_inline, large};
 use super::element;
 use super::packed::{Entry, Varint};
 use super::stored::{Form, Stored};
 use crate::command::call::{Error, Outcome, WriteCall};
-use crate::{Kind, Record, Rows, WriteSpace};
+use crate::{Kind, Record, Rows, Type, WriteSpace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use vocab::limits;
 
@@ -34,7 +34,7 @@ pub(super) fn hsetnx(call: &mut WriteCall<'_>) -> Outcome {
         call.reply.int(0);
         return Ok(());
     }
-    put(call.space, call.args[1], hash.as_ref(), &call.args[2..4])?;
+    put(call.space, Type::Hash, call.args[1], hash.as_ref(), &call.args[2..4])?;
     call.reply.int(1);
     Ok(())
 }
@@ -54,27 +54,28 @@ fn set_all(call: &mut WriteCall<'_>, odd: &'static str) -> Result<usize, Error> 
         return Err(odd.into());
     }
     let hash = Stored::load(call.space, call.args[1])?;
-    put(call.space, call.args[1], hash.as_ref(), pairs)
+    put(call.space, Type::Hash, call.args[1], hash.as_ref(), pairs)
 }
 
-/// Sets fields of the hash at `key`, which `hash` is; `pairs` are fields and values in turn, of which the last counts.
+/// Sets fields of the hash (or set) at `key`, which `hash` is; `pairs` are fields and values in turn, of which the last counts.
 /// Keeps the key's expiry. Answers how many fields are new.
-pub(super) fn put(
+pub(in crate::command) fn put(
     space: &mut dyn WriteSpace,
+    ty: Type,
     key: &[u8],
     hash: Option<&Stored<'_>>,
     pairs: &[&[u8]],
 ) -> Result<usize, Error> {
     if pairs.iter().step_by(2).any(|field| field.len() > limits::FIELD_BYTES_MAX) {
-        return Err(FIELD_TOO_LONG.into());
+        return Err(if ty == Type::Set { MEMBER_TOO_LONG } else { FIELD_TOO_LONG }.into());
     }
     let Some(hash) = hash else {
-        return put_whole(space, key, None, Vec::new(), pairs);
+        return put_whole(space, ty, key, None, Vec::new(), pairs);
     };
     match (&hash.form, pairs) {
         (Form::Large(rows), _) => put_elements(space, hash, rows, pairs),
         (Form::Inline(record), [field, value]) => put_one(space, hash, record, field, value),
-        (Form::Inline(record), _) => put_whole(space, key, hash.expire_at_ms, hash.entries(record)?, pairs),
+        (Form::Inline(record), _) => put_whole(space, ty, key, hash.expire_at_ms, hash.entries(record)?, pairs),
     }
 }
 
@@ -97,15 +98,16 @@ fn put_one(
     };
     let created = usize::from(place.is_none());
     if !fits_inline(packed.count() + created, parts.iter().map(|part| part.len()).sum()) {
-        return put_whole(space, hash.key, hash.expire_at_ms, hash.entries(record)?, &[field, value]);
+        return put_whole(space, hash.ty, hash.key, hash.expire_at_ms, hash.entries(record)?, &[field, value]);
     }
-    space.put(hash.key, Record::stamped_new(space.version(), Kind::HASH, hash.expire_at_ms, parts))?;
+    space.put(hash.key, Record::stamped_new(space.version(), Kind::packed(hash.ty), hash.expire_at_ms, parts))?;
     Ok(created)
 }
 
 /// Makes the hash anew of the fields it had and those to be set.
 fn put_whole(
     space: &mut dyn WriteSpace,
+    ty: Type,
     key: &[u8],
     expire_at_ms: Option<u64>,
     entries: Vec<Entry<'_>>,
@@ -113,7 +115,7 @@ fn put_whole(
 ) -> Result<usize, Error> {
     let before = entries.len();
     let fields = merge(entries, pairs);
-    let mut builder = Builder::new(key, expire_at_ms);
+    let mut builder = Builder::new(ty, key, expire_at_ms);
     for (field, value) in &fields {
         builder.push(space, field, value)?;
     }
@@ -163,12 +165,16 @@ fn put_elements(space: &mut dyn WriteSpace, hash: &Stored<'_>, rows: &Rows, pair
 }
 
 fn put_count(space: &mut dyn WriteSpace, hash: &Stored<'_>, rows: &Rows) -> Outcome {
-    let record = large(space, hash.key, hash.expire_at_ms, rows);
+    let record = large(space, hash.ty, hash.key, hash.expire_at_ms, rows);
     Ok(space.put(hash.key, record)?)
 }
 
 /// Removes fields and, with the last of them, the key. Answers how many there were.
-fn remove(space: &mut dyn WriteSpace, hash: &Stored<'_>, fields: &[&[u8]]) -> Result<usize, Error> {
+pub(in crate::command) fn remove(
+    space: &mut dyn WriteSpace,
+    hash: &Stored<'_>,
+    fields: &[&[u8]],
+) -> Result<usize, Error> {
     match (&hash.form, fields) {
         (Form::Large(rows), _) => remove_elements(space, hash, rows, fields),
         (Form::Inline(record), [field]) => remove_one(space, hash, record, field),
@@ -187,7 +193,7 @@ fn remove_one(space: &mut dyn WriteSpace, hash: &Stored<'_>, record: &Record, fi
     let body = payload.len() - packed.body().len();
     let count = Varint::new(packed.count() - 1);
     let parts: [&[u8]; 3] = [count.bytes(), &payload[body..place.start], &payload[place.end..]];
-    space.put(hash.key, Record::stamped_new(space.version(), Kind::HASH, hash.expire_at_ms, &parts))?;
+    space.put(hash.key, Record::stamped_new(space.version(), Kind::packed(hash.ty), hash.expire_at_ms, &parts))?;
     Ok(1)
 }
 
@@ -207,7 +213,7 @@ fn remove_packed(
     if entries.is_empty() {
         space.delete(hash.key)?;
     } else if removed > 0 {
-        put_whole(space, hash.key, hash.expire_at_ms, entries, &[])?;
+        put_whole(space, hash.ty, hash.key, hash.expire_at_ms, entries, &[])?;
     }
     Ok(removed)
 }

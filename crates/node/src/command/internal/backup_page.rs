@@ -1,8 +1,8 @@
 //! A page of a backup: keys with what they hold, in key order, as of the moment of a snapshot.
 //!
 //! The reply is `[cursor, rows]`: the cursor to go on from, null after the last page; and for each row
-//! `[key, expiry in ms since the epoch or 0, value]`, the value a string, or fields and values. A large hash is as many
-//! rows as it takes, one after the other.
+//! `[key, expiry in ms since the epoch or 0, value]`, the value a string, or fields and values; of a set, `SET` and its
+//! members stand for the value. A large collection is as many rows as it takes, one after the other.
 
 use crate::command::call::{Error, Outcome};
 use crate::command::hash::{Stored, field_of};
@@ -63,20 +63,33 @@ impl Page {
         self.bytes >= self.bytes_soft
     }
 
-    fn row(&mut self, key: &[u8], expire_at_ms: Option<u64>) {
+    fn row(&mut self, key: &[u8], expire_at_ms: Option<u64>, parts: usize) {
         self.rows += 1;
         self.bytes += key.len();
-        self.body.array(3);
+        self.body.array(parts);
         self.body.bulk(key);
         self.body.int(expire_at_ms.unwrap_or_default() as i64);
     }
 
-    fn fields<'a>(&mut self, fields: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])>) {
-        self.body.array(2 * fields.len());
+    fn collection<'a>(
+        &mut self,
+        ty: Type,
+        key: &[u8],
+        expire_at_ms: Option<u64>,
+        fields: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])>,
+    ) {
+        let is_set = ty == Type::Set;
+        self.row(key, expire_at_ms, if is_set { 4 } else { 3 });
+        if is_set {
+            self.body.bulk(b"SET");
+        }
+        self.body.array(if is_set { fields.len() } else { 2 * fields.len() });
         for (field, value) in fields {
             self.bytes += field.len() + value.len();
             self.body.bulk(field);
-            self.body.bulk(value);
+            if !is_set {
+                self.body.bulk(value);
+            }
         }
     }
 }
@@ -160,20 +173,25 @@ fn row(space: &mut SnapshotSpace<'_>, key: &[u8], record: Record, page: &mut Pag
     let expire_at_ms = view.expire_at_ms;
     match (view.kind.ty, view.kind.layout) {
         (Type::String, _) => {
-            page.row(key, expire_at_ms);
+            page.row(key, expire_at_ms, 3);
             page.bytes += view.payload.len();
             page.body.bulk(view.payload);
         }
-        (Type::Hash, Layout::Packed) => {
+        (Type::Hash | Type::Set, Layout::Packed) => {
+            let ty = view.kind.ty;
             let mut fields: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
             Stored::of(key, record)?.each(space, |_, field, value| {
                 fields.push((field.to_vec(), value.to_vec()));
                 Ok(())
             })?;
-            page.row(key, expire_at_ms);
-            page.fields(fields.iter().map(|(field, value)| (field.as_slice(), value.as_slice())));
+            page.collection(
+                ty,
+                key,
+                expire_at_ms,
+                fields.iter().map(|(field, value)| (field.as_slice(), value.as_slice())),
+            );
         }
-        (Type::Hash, Layout::Rows | Layout::KeyedRows) => return large(space, key, &record, None, page),
+        (Type::Hash | Type::Set, Layout::Rows | Layout::KeyedRows) => return large(space, key, &record, None, page),
     }
     Ok(None)
 }
@@ -201,8 +219,7 @@ fn large(
         let fields = fields.ok_or_else(|| {
             Error::Reply(format!("ERR the hash {} has an element without a position", key.escape_ascii()).into())
         })?;
-        page.row(key, view.expire_at_ms);
-        page.fields(fields.into_iter());
+        page.collection(view.kind.ty, key, view.expire_at_ms, fields.into_iter());
     }
 }
 

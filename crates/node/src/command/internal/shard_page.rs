@@ -133,11 +133,11 @@ fn packed(space: &mut dyn ReadSpace, key: &[u8], record: Record) -> Result<Recor
         return Ok(record);
     }
     let view = record.view();
-    let (version, expire_at_ms) = (view.version, view.expire_at_ms);
+    let (ty, version, expire_at_ms) = (view.kind.ty, view.version, view.expire_at_ms);
     let Some(payload) = Stored::of(key, record)?.packed_whole(space, RANGE_BYTES_SOFT)? else {
         return Ok(Record::keyed_hash(version, expire_at_ms, 0, 0));
     };
-    Ok(Record::stamped_new(version, Kind::HASH, expire_at_ms, &[&payload]))
+    Ok(Record::stamped_new(version, Kind::packed(ty), expire_at_ms, &[&payload]))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! |-|-|
 //! | `KV.STAGE BEGIN key` | `[prefix, until]`: where its rows go, and by when it must be whole, in ms since the epoch |
 //! | `KV.STAGE ROWS key prefix until name value [name value …]` | OK |
-//! | `KV.STAGE END key prefix until count expiry ABSENT\|ANY` | 1; 0 if the key is there and should not be: then all is dropped |
+//! | `KV.STAGE END key prefix until count expiry ABSENT\|ANY\|STORE [type]` | 1; 0 if the key is there and should not be: then all is dropped. With STORE the count; nothing takes the place of what is there as well |
 //! | `KV.STAGE DROP key prefix until` | OK |
 //!
 //! What is not whole in time is dropped by background collection, so that a sender may die at any moment.
@@ -14,7 +14,7 @@ use crate::command::args::{SYNTAX, int, is_word};
 use crate::command::call::{Error, Outcome, WriteCall, WriteHandler};
 use crate::format::internal_commands::STAGE;
 use crate::format::keys;
-use crate::{Evaluation, Record, Rows};
+use crate::{Evaluation, Record, Rows, Type};
 use vocab::limits::STAGED_MS;
 
 const TOO_LATE: &str = "TRYAGAIN the collection was not whole in time: nothing was written";
@@ -43,9 +43,10 @@ fn stage(call: &mut WriteCall<'_>) -> Outcome {
             call.reply.ok();
             Ok(())
         }
-        [word, key, prefix, until, count, expiry, how] if is_word(word, "END") => {
+        [word, key, prefix, until, count, expiry, how, ref ty @ ..] if is_word(word, "END") && ty.len() < 2 => {
             let rows = staged(call, prefix, until)?.with_count(number(count)?);
-            end(call, key, &rows, number(until)?, number(expiry)?, is_word(how, "ANY"))
+            let ty = if ty.first().is_some_and(|ty| is_word(ty, "SET")) { Type::Set } else { Type::Hash };
+            end(call, key, Record::large(ty, 0, expiry_of(number(expiry)?), &rows), number(until)?, how)
         }
         [word, _, prefix, until] if is_word(word, "DROP") => {
             let rows = staged(call, prefix, until)?;
@@ -68,17 +69,25 @@ fn begin(call: &mut WriteCall<'_>, key: &[u8]) -> Outcome {
     Ok(())
 }
 
-fn end(call: &mut WriteCall<'_>, key: &[u8], rows: &Rows, until_ms: u64, expiry_ms: u64, replaces: bool) -> Outcome {
+fn expiry_of(ms: u64) -> Option<u64> {
+    (ms > 0).then_some(ms)
+}
+
+/// Puts the record of rows that are whole, or drops them.
+fn end(call: &mut WriteCall<'_>, key: &[u8], record: Record, until_ms: u64, how: &[u8]) -> Outcome {
+    let rows = &record.view().rows(key).ok_or(SYNTAX)?;
     call.space.unstage(rows, until_ms)?;
-    let refused = rows.count == 0 || (!replaces && call.space.get(key)?.is_some());
+    let stores = is_word(how, "STORE");
+    let refused = rows.count == 0 || (is_word(how, "ABSENT") && call.space.get(key)?.is_some());
     if refused {
         call.space.drop_rows(rows)?;
+        if stores {
+            call.space.delete(key)?;
+        }
     } else {
-        let expire_at_ms = (expiry_ms > 0).then_some(expiry_ms);
-        let record = Record::large_hash(call.space.version(), expire_at_ms, rows);
-        call.space.put(key, record)?;
+        call.space.put(key, record.stamped(call.space.version()))?;
     }
-    call.reply.int(i64::from(!refused));
+    call.reply.int(if stores { rows.count as i64 } else { i64::from(!refused) });
     Ok(())
 }
 

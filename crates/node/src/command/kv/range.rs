@@ -215,13 +215,16 @@ fn write_row(shards: &mut dyn Shards, row: Row, columns: Columns, reply: &mut Re
     } else {
         let hash = Stored::of(&row.key, row.record)?;
         let mark = reply.buf.len();
-        reply.array(2 * hash.count()? as usize);
+        let is_set = hash.is_set();
+        reply.array(if is_set { 1 } else { 2 } * hash.count()? as usize);
         let done = hash.each(shards.space(row.shard), |_, field, value| {
             if reply.buf.len() - mark > RANGE_BYTES_SOFT {
                 return Err(Error::Fault(Fault::WouldBlock));
             }
             reply.bulk(field);
-            reply.bulk(value);
+            if !is_set {
+                reply.bulk(value);
+            }
             Ok(())
         });
         match done {

@@ -202,7 +202,7 @@ mod tests {
             for n in 0..300 {
                 space.element_put(&rows, format!("{n:08}").as_bytes(), b"v").unwrap();
             }
-            space.put(key, Record::large_hash(1, None, &rows.with_count(300))).unwrap();
+            space.put(key, Record::large(crate::Type::Hash, 1, None, &rows.with_count(300))).unwrap();
         };
         entry(&view, 1_000, |space| [b"a", b"b"].iter().for_each(|key| large(space, *key)));
         assert_eq!(rows(&view), 602);
@@ -221,7 +221,7 @@ mod tests {
         for key in &keys {
             let rows = space.new_rows(key.as_bytes()).unwrap();
             space.element_put(&rows, b"e", b"v").unwrap();
-            space.put(key.as_bytes(), Record::large_hash(1, None, &rows.with_count(1))).unwrap();
+            space.put(key.as_bytes(), Record::large(crate::Type::Hash, 1, None, &rows.with_count(1))).unwrap();
         }
         keys.iter().for_each(|key| assert!(space.delete(key.as_bytes()).unwrap()));
         space.commit();

@@ -6,4 +6,5 @@ pub(super) mod connection;
 pub(super) mod generic;
 pub(super) mod hash;
 pub(super) mod server;
+pub(super) mod set;
 pub(super) mod string;

@@ -1,24 +1,26 @@
-//! The settings that decide what OBJECT ENCODING calls a hash.
+//! The settings that decide what OBJECT ENCODING calls a collection.
 
 use super::Config;
 
-/// How large a hash may be that Redis would keep as a list.
+/// How large collections may be that Redis would keep in a compact form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SmallHash {
-    /// Most fields.
+pub struct SmallCollections {
+    /// Most fields of a hash that is a list.
     pub fields: u64,
-    /// Longest field or value, in bytes.
+    /// Longest field or value of it, in bytes.
     pub bytes: u64,
+    /// Most members of a set of integers.
+    pub integers: u64,
 }
 
-impl Default for SmallHash {
+impl Default for SmallCollections {
     /// As Redis 7.0 has it.
     fn default() -> Self {
-        Self { fields: 512, bytes: 64 }
+        Self { fields: 512, bytes: 64, integers: 512 }
     }
 }
 
-impl SmallHash {
+impl SmallCollections {
     /// As the settings have it.
     #[must_use]
     pub fn of_settings(config: &Config) -> Self {
@@ -27,6 +29,7 @@ impl SmallHash {
         Self {
             fields: number("hash-max-listpack-entries").unwrap_or(default.fields),
             bytes: number("hash-max-listpack-value").unwrap_or(default.bytes),
+            integers: number("set-max-intset-entries").unwrap_or(default.integers),
         }
     }
 }
