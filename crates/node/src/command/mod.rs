@@ -3,6 +3,7 @@
 //! Handlers are deterministic: the same space, arguments and entry give the same writes on every replica.
 
 mod args;
+mod bits;
 mod call;
 mod cluster_scan;
 mod counters;

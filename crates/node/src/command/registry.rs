@@ -3,7 +3,7 @@
 
 use super::call::{Handler, HandlerRow};
 use super::{
-    cluster_scan, counters, dump, expiry, hash, keyspace, kv, lcs, object, random_key, ranges, scan, set, slot, string,
+    bits, cluster_scan, counters, dump, expiry, hash, keyspace, kv, lcs, object, random_key, ranges, scan, set, slot, string,
 };
 use resp::table::{self, CommandSpec};
 use std::sync::LazyLock;
@@ -13,6 +13,7 @@ const FAMILIES: &[&[HandlerRow]] = &[
     string::ROWS,
     counters::ROWS,
     ranges::ROWS,
+    bits::ROWS,
     lcs::ROWS,
     hash::ROWS,
     set::ROWS,
@@ -67,7 +68,7 @@ mod tests {
 
     #[test]
     fn every_data_command_has_a_handler() {
-        let groups = [Group::String, Group::Hash, Group::Set, Group::Generic, Group::Basalt];
+        let groups = [Group::String, Group::Hash, Group::Set, Group::Bitmap, Group::Generic, Group::Basalt];
         let missing: Vec<_> = table::all()
             .iter()
             .filter(|spec| groups.contains(&spec.group) && !spec.is_container())

@@ -1,10 +1,19 @@
 //! All rows in one array, and the way from a name to its row.
 
-use super::rows::{basalt, cluster, connection, generic, hash, server, set, string};
+use super::rows::{basalt, bitmap, cluster, connection, generic, hash, server, set, string};
 use super::spec::{CommandId, CommandSpec};
 
-const CHAPTERS: [&[CommandSpec]; 8] =
-    [basalt::ROWS, string::ROWS, hash::ROWS, set::ROWS, generic::ROWS, connection::ROWS, server::ROWS, cluster::ROWS];
+const CHAPTERS: [&[CommandSpec]; 9] = [
+    basalt::ROWS,
+    string::ROWS,
+    hash::ROWS,
+    set::ROWS,
+    bitmap::ROWS,
+    generic::ROWS,
+    connection::ROWS,
+    server::ROWS,
+    cluster::ROWS,
+];
 
 const COUNT: usize = {
     let (mut count, mut i) = (0, 0);

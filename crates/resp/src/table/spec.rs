@@ -93,6 +93,8 @@ pub mod acl {
     pub const SCRIPTING: u32 = 1 << 11;
     /// Works on sets.
     pub const SET: u32 = 1 << 12;
+    /// Works on bitmaps.
+    pub const BITMAP: u32 = 1 << 13;
 
     /// All of them, with the names that COMMAND INFO gives them, in its order.
     pub(crate) const NAMES: &[(u32, &str)] = &[
@@ -102,6 +104,7 @@ pub mod acl {
         (SET, "set"),
         (HASH, "hash"),
         (STRING, "string"),
+        (BITMAP, "bitmap"),
         (ADMIN, "admin"),
         (FAST, "fast"),
         (SLOW, "slow"),
@@ -205,6 +208,8 @@ pub enum Group {
     Hash,
     /// Sets.
     Set,
+    /// Bitmaps.
+    Bitmap,
     /// Keys of any type.
     Generic,
     /// MULTI, EXEC and the like.
@@ -223,11 +228,12 @@ pub enum Group {
 
 impl Group {
     /// All groups, in the order of the documentation.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Basalt,
         Self::String,
         Self::Hash,
         Self::Set,
+        Self::Bitmap,
         Self::Generic,
         Self::Transactions,
         Self::Connection,
@@ -243,6 +249,7 @@ impl Group {
             Self::String => "string",
             Self::Hash => "hash",
             Self::Set => "set",
+            Self::Bitmap => "bitmap",
             Self::Generic => "generic",
             Self::Transactions => "transactions",
             Self::Connection => "connection",

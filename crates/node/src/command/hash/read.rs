@@ -211,6 +211,6 @@ fn value_length(call: &mut ReadCall<'_>) -> Result<Option<usize>, Error> {
 }
 
 /// The count, as the head of a reply takes it.
-pub(in crate::command) fn reply_count(hash: &Stored<'_>) -> Result<usize, Error> {
+pub(super) fn reply_count(hash: &Stored<'_>) -> Result<usize, Error> {
     usize::try_from(hash.count()?).map_err(|_| hash.corrupt("hash with more fields than memory can hold"))
 }

@@ -1,6 +1,7 @@
 //! The rows, a chapter a file. A container's subcommands follow it.
 
 pub(super) mod basalt;
+pub(super) mod bitmap;
 pub(super) mod cluster;
 pub(super) mod connection;
 pub(super) mod generic;
