@@ -333,7 +333,7 @@ mod tests {
             for length in 0..whole.bytes().len() {
                 assert!(Record::decode(Slice::from(&whole.bytes()[..length])).is_err(), "{length}");
             }
-            for (at, byte) in [(0, 0x21), (0, 0x14), (1, 4)] {
+            for (at, byte) in [(0, 0x21), (0, 0x1f), (1, 4)] {
                 let mut bytes = whole.bytes().to_vec();
                 bytes[at] = byte;
                 assert!(Record::decode(Slice::from(bytes)).is_err(), "{byte:#x}");
