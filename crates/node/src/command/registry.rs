@@ -3,7 +3,8 @@
 
 use super::call::{Handler, HandlerRow};
 use super::{
-    bits, cluster_scan, counters, dump, expiry, hash, keyspace, kv, lcs, object, random_key, ranges, scan, set, slot, string,
+    bits, cluster_scan, counters, dump, expiry, hash, keyspace, kv, lcs, object, random_key, ranges, scan, set, slot,
+    string,
 };
 use resp::table::{self, CommandSpec};
 use std::sync::LazyLock;
