@@ -92,18 +92,37 @@ fn options<'a>(words: &[&'a [u8]]) -> Result<(Options<'a>, Option<u16>), Error> 
     Ok((Options::parse(&others)?, slot))
 }
 
+/// The slot of all keys that a pattern can match, if it is one: nothing before the end of their hash tag is a wildcard.
+fn slot_of_pattern(pattern: &[u8]) -> Option<u16> {
+    let literal = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
+    let open = pattern.iter().position(|&byte| byte == b'{');
+    let close = open.and_then(|open| Some(open + pattern[open..].iter().position(|&byte| byte == b'}')?));
+    let is_tagged = close.is_some_and(|close| close < literal && open.is_some_and(|open| open + 1 < close));
+    (is_tagged || literal == pattern.len()).then(|| slot_of(pattern).0)
+}
+
 fn cluster_scan(call: &mut StoreCall<'_>) -> Outcome {
     let (options, only) = options(&call.args[2..])?;
+    let matched = options.wanted.pattern().and_then(slot_of_pattern);
+    if only.is_some() && matched.is_some() && only != matched {
+        return answer(call, None, &[]);
+    }
     if options.whole_store {
         return Err(SYNTAX.into());
     }
     if call.args[1] == b"0" {
-        return answer(call, Some(Place::at(only.unwrap_or_default())), &[]);
+        return answer(call, Some(Place::at(only.or(matched).unwrap_or_default())), &[]);
     }
     let mut place = Place::parse(call.args[1]).ok_or(INVALID)?;
     if only.is_some_and(|only| only != place.slot) {
         return Err("ERR the cursor is of another slot".into());
     }
+    match matched {
+        Some(slot) if slot > place.slot => return answer(call, Some(Place::at(slot)), &[]),
+        Some(slot) if slot < place.slot => return answer(call, None, &[]),
+        _ => {}
+    }
+    let only = only.or(matched);
     let (shard, end) = call.shards.run_from(place.slot).ok_or(NOT_SERVED)?;
     let last = only.unwrap_or_else(|| place.last.map_or(end, |last| last.min(end)));
     place.last = Some(last);
@@ -262,6 +281,25 @@ mod tests {
                 }
             }
             assert!(keys.is_subset(&seen), "{events:?}, COUNT {count}: {:?} missed", keys.difference(&seen).next());
+        }
+    }
+
+    #[test]
+    fn a_pattern_may_be_of_one_slot() {
+        for (pattern, key) in [
+            ("{06S}*", Some("{06S}")),
+            ("user:{06S}:*", Some("{06S}")),
+            ("plain", Some("plain")),
+            ("a{b", Some("a{b")),
+            ("*{06S}", None),
+            ("{0?S}", None),
+            ("{06S*", None),
+            ("{}*", None),
+            ("a\\*{b}", None),
+            ("*", None),
+        ] {
+            let expected = key.map(|key| slot_of(key.as_bytes()).0);
+            assert_eq!(slot_of_pattern(pattern.as_bytes()), expected, "{pattern}");
         }
     }
 

@@ -45,6 +45,11 @@ impl<'a> Wanted<'a> {
         Self { pattern: (pattern != b"*").then_some(pattern), prefix, end: end_of_prefix(prefix) }
     }
 
+    /// `None` if all keys are wanted.
+    pub(super) fn pattern(&self) -> Option<&'a [u8]> {
+        self.pattern
+    }
+
     /// Redis finds the empty key with the patterns `*` and the empty one only.
     fn includes(&self, key: &[u8]) -> bool {
         let Some(pattern) = self.pattern else { return true };
