@@ -172,4 +172,46 @@ mod tests {
             assert_eq!(stream.step(&mut reply).unwrap(), Progress::Done);
         }
     }
+
+    #[test]
+    fn an_event_loop_leaves_what_is_long_to_others_and_never_takes_a_part_for_the_whole() {
+        let fixture = Fixture::new(1);
+        let view = &fixture.handle;
+        // Fields and the bytes of each value, and whether an event loop reads all of them.
+        for (index, (fields, bytes, at_once)) in
+            [(200, 10, true), (300, 10, false), (150, 20_000, false)].into_iter().enumerate()
+        {
+            let value = "v".repeat(bytes);
+            let pairs: Vec<String> = (0..fields).map(|n| format!("f{n} {value}")).collect();
+            write(view, index as u64 + 6, &format!("HSET h{index} {}", pairs.join(" ")));
+            for line in [format!("HGETALL h{index}"), format!("HSCAN h{index} 0 COUNT 100000")] {
+                let args = args(&line);
+                let Some(Handler::Read(handler)) = handler(table::resolve(&args).unwrap()) else { panic!("{line}") };
+                let (mut whole, mut reply) = (Reply::default(), Reply::default());
+                handler.run(&args, &mut SnapshotSpace::new(view, ARRIVED.wall_ms, 0), &mut whole).unwrap();
+                let mut space = SnapshotSpace::new(view, ARRIVED.wall_ms, 0).of_few_rows();
+                match handler.run(&args, &mut space, &mut reply) {
+                    Ok(()) => assert!(at_once && reply.buf == whole.buf, "{line}"),
+                    Err(Error::Fault(crate::Fault::WouldBlock)) => assert!(!at_once, "{line}"),
+                    Err(error) => panic!("{line}: {error:?}"),
+                }
+            }
+        }
+        // A reply that is cut short by its bytes goes on where it ended.
+        let (mut cursor, mut found) = ("0".to_owned(), 0);
+        loop {
+            let line = format!("HSCAN h2 {cursor} COUNT 100000");
+            let args = args(&line);
+            let Some(Handler::Read(handler)) = handler(table::resolve(&args).unwrap()) else { panic!("{line}") };
+            let mut reply = Reply::default();
+            handler.run(&args, &mut SnapshotSpace::new(view, ARRIVED.wall_ms, 0), &mut reply).unwrap();
+            let text = String::from_utf8(reply.buf).unwrap();
+            cursor = text.lines().nth(2).unwrap().to_owned();
+            found += text.lines().nth(3).unwrap()[1..].parse::<usize>().unwrap() / 2;
+            if cursor == "0" {
+                break;
+            }
+        }
+        assert_eq!(found, 150);
+    }
 }

@@ -19,6 +19,9 @@ use crate::format::entry::Evaluation;
 use crate::{Fault, Record, Rows};
 use storage::Slice;
 
+/// So many elements a space reads at once that cannot tell how long they are.
+pub(crate) const ELEMENTS_AT_ONCE: usize = 128;
+
 /// The keys of one shard, for reading.
 ///
 /// Invariants: while commands of an entry run, each sees what those before it in the entry wrote. A record whose time
@@ -49,8 +52,8 @@ pub trait ReadSpace {
         Err(Fault::WouldBlock)
     }
 
-    /// As `elements`, but it ends after about `bytes_soft` bytes, too: fewer than `limit` do not mean that there are no
-    /// more.
+    /// As `elements`, but it ends after about `bytes_soft` bytes, too: fewer than `limit` do not mean that there are no more,
+    /// unless they are fewer than `ELEMENTS_AT_ONCE` and have fewer bytes.
     fn elements_within(
         &mut self,
         rows: &Rows,
@@ -58,7 +61,8 @@ pub trait ReadSpace {
         limit: usize,
         _bytes_soft: usize,
     ) -> Result<Vec<(Slice, Slice)>, Fault> {
-        self.elements(rows, after, limit)
+        // Their lengths are not known before they are read.
+        self.elements(rows, after, limit.min(ELEMENTS_AT_ONCE))
     }
 
     /// What OBJECT ENCODING calls small: told, not stored, so it may differ between replicas.

@@ -379,8 +379,14 @@ impl ReadSpace for SnapshotSpace<'_> {
         bytes_soft: usize,
     ) -> Result<Vec<(Slice, Slice)>, Fault> {
         self.may_read_rows()?;
-        let found = self.slice(rows, after, limit.min(self.rows_left), bytes_soft.min(self.bytes_left))?;
-        self.took(found.len(), found.iter().map(|(name, value)| name.len() + value.len()).sum());
+        let (rows_max, bytes_max) = (limit.min(self.rows_left), bytes_soft.min(self.bytes_left));
+        let found = self.slice(rows, after, rows_max, bytes_max)?;
+        let bytes: usize = found.iter().map(|(name, value)| rows.prefix.len() + name.len() + value.len()).sum();
+        // The caller would take what is left out here for the end.
+        if found.len() == rows_max && rows_max < limit || bytes >= bytes_max && bytes_max < bytes_soft {
+            return Err(Fault::WouldBlock);
+        }
+        self.took(found.len(), bytes);
         Ok(found)
     }
 

@@ -88,7 +88,8 @@ fn walk(
         let limit = (count - count.min(found.len())).saturating_add(1).min(CHUNK);
         let chunk = space.elements_within(rows, after.as_deref(), limit, BYTES_SOFT)?;
         let chunk_bytes: usize = chunk.iter().map(|(name, value)| name.len() + value.len()).sum();
-        let ended = chunk.len() < limit && chunk_bytes < BYTES_SOFT;
+        // A space may count more for each element than its own bytes: what is far from the bound was not cut short by it.
+        let ended = chunk.is_empty() || (chunk.len() < limit && chunk_bytes < BYTES_SOFT / 2);
         for (name, value) in chunk {
             let position =
                 element::position_of(&name).ok_or_else(|| hash.corrupt("hash element without a position"))?;
