@@ -3,7 +3,7 @@
 use crate::command::Error;
 use crate::format::internal_commands::STAGE;
 use crate::format::record::{Kind, Rows, Type};
-use crate::{EncodedCommand, ReadSpace, ShardView, SnapshotSpace};
+use crate::{EncodedCommand, ReadSpace, ShardHandle, SnapshotSpace};
 use storage::Slice;
 use vocab::limits::{COPY_SLICE_BYTES_SOFT, COPY_SLICE_ELEMENTS_MAX};
 
@@ -30,7 +30,7 @@ pub struct CollectionCopy<'a> {
 
 impl<'a> CollectionCopy<'a> {
     /// The collection at `key`; `None` if it is not there, or small.
-    pub fn begin(view: &'a ShardView, key: &[u8], replaces: bool, now_ms: u64) -> Result<Option<Self>, Error> {
+    pub fn begin(view: &'a ShardHandle, key: &[u8], replaces: bool, now_ms: u64) -> Result<Option<Self>, Error> {
         let mut space = SnapshotSpace::new(view, now_ms, 0);
         let Some(record) = space.get(key)? else { return Ok(None) };
         let expire_at_ms = record.view().expire_at_ms;

@@ -6,24 +6,23 @@ mod collection_copy;
 pub mod command;
 pub mod config;
 pub mod control;
-pub mod core;
 mod counters;
-pub mod director;
 mod fault;
 mod format;
 mod guarantees;
 pub mod inspect;
-pub mod peer;
+pub mod multi_raft;
+pub mod peer_protocol;
 pub mod read;
 mod reply_size;
 pub mod request;
 pub mod session;
 mod shard;
+mod shard_handle;
 mod skipped;
 mod space;
 pub mod stats;
 mod store_clock;
-mod view;
 
 pub use absent_watch::{AbsentWatch, WatchedVersion};
 pub use clock_keeper::ClockKeeper;
@@ -40,10 +39,10 @@ pub use shard::{
     Ticket, Warmed, Warmth, Write, cold_items, events_after, key_hash, newest_event, newest_events, read_transaction,
     read_transaction_in_steps, stored_map,
 };
+pub use shard_handle::ShardHandle;
+pub use shard_handle::load::LoadSampler;
 pub use space::apply::EntrySpace;
 pub use space::read::{CachedSpace, Held, SnapshotSpace};
 pub use space::remote::{Remote, RemoteAnswer, RemoteCall, RemoteSpace, remote_counts, remote_heads, remote_records};
 pub use space::{Heads, Need, ReadSpace, RecordRange, Records, ShardSpace, Shards, WriteSpace};
 pub use store_clock::{SKEW_MS_MAX, StoreClock};
-pub use view::ShardView;
-pub use view::load::LoadSampler;

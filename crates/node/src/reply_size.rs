@@ -1,6 +1,6 @@
 //! How long the answer of a command will be, as far as that is known before it runs.
 
-use crate::ShardView;
+use crate::ShardHandle;
 use resp::table::CommandSpec;
 use vocab::limits::ENTRY_REPLIES_BYTES_SOFT;
 
@@ -16,7 +16,7 @@ pub struct ExpectedReply {
 impl ExpectedReply {
     /// What the answer of a command holds of what the shard stores. Does not wait for the disk.
     #[must_use]
-    pub fn of(view: &ShardView, spec: &CommandSpec, args: &[&[u8]]) -> Self {
+    pub fn of(view: &ShardHandle, spec: &CommandSpec, args: &[&[u8]]) -> Self {
         let mut expected = Self::default();
         if spec.answers_values(args) {
             for at in spec.keys(args).into_iter().flatten() {

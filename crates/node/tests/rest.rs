@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use cluster::{Map, NodeInfo, Split};
-use node::core::{Core, TICK_MS};
-use node::peer::{Order, PeerMessage};
+use node::multi_raft::{MultiRaft, TICK_MS};
+use node::peer_protocol::{Order, PeerMessage};
 use node::session::Acks;
-use node::{Answers, Effects, EncodedCommand, Shard, ShardView, SnapshotTask, SplitTask, Ticket, Write};
+use node::{Answers, Effects, EncodedCommand, Shard, ShardHandle, SnapshotTask, SplitTask, Ticket, Write};
 use replica::{DiskHealth, LogStore, LogWrite, Members, MemoryLog, Replica};
 use resp::Proto;
 use std::collections::BTreeSet;
@@ -49,7 +49,7 @@ impl Effects for Outbox {
 }
 
 struct Node {
-    core: Core,
+    core: MultiRaft,
     log: Arc<MemoryLog>,
     outbox: Outbox,
 }
@@ -85,7 +85,7 @@ impl World {
     }
 
     /// Each node takes its replica by `adopt`, or keeps it for later.
-    fn with(dir: &Path, map: Arc<Map>, mut adopt: impl FnMut(&mut Core, Shard)) -> Self {
+    fn with(dir: &Path, map: Arc<Map>, mut adopt: impl FnMut(&mut MultiRaft, Shard)) -> Self {
         let resources = SharedResources::new(StorageOptions::default());
         let open = |at: usize| {
             let replica = map.shards[&SHARD].replica_on(id_of(at)).unwrap().id;
@@ -94,11 +94,11 @@ impl World {
             let store: Arc<dyn LogStore> = log.clone();
             Replica::bootstrap(&*store, SHARD, replica, &voters, &[]).unwrap();
             let tree = open_engine(EngineKind::Memory, &dir.join(at.to_string()), &resources).unwrap();
-            let view = ShardView::open(SHARD, (0, 16383), tree, Arc::new(RowCache::new(1 << 16))).unwrap();
+            let view = ShardHandle::open(SHARD, (0, 16383), tree, Arc::new(RowCache::new(1 << 16))).unwrap();
             let state = store.state(SHARD).unwrap().unwrap();
             let replica = Replica::open(store, SHARD, state, 0, None, at as u64).unwrap();
             let shard = Shard::new(view, replica, Arc::new(DiskHealth::default())).unwrap();
-            let mut core = Core::new(id_of(at), Arc::default());
+            let mut core = MultiRaft::new(id_of(at), Arc::default());
             core.map_changed(map.clone());
             adopt(&mut core, shard);
             Node { core, log, outbox: Outbox::default() }
@@ -111,7 +111,7 @@ impl World {
         Moment { wall_ms: 1_700_000_000_000 + ms, mono_us: ms * 1000 }
     }
 
-    fn view(&self, at: usize) -> &Arc<ShardView> {
+    fn view(&self, at: usize) -> &Arc<ShardHandle> {
         self.nodes[at].core.shard(SHARD).unwrap().view()
     }
 

@@ -1,9 +1,9 @@
 //! A shard becomes two, and its node crashes at every point of that: the split is repeated, and nothing is lost or doubled.
 #![allow(clippy::unwrap_used)]
 
-use node::peer::PeerMessage;
+use node::peer_protocol::PeerMessage;
 use node::session::Acks;
-use node::{Answers, Effects, EncodedCommand, Shard, ShardView, Slots, SnapshotTask, SplitTask, Ticket, Write};
+use node::{Answers, Effects, EncodedCommand, Shard, ShardHandle, Slots, SnapshotTask, SplitTask, Ticket, Write};
 use replica::{DiskHealth, Log, LogOptions, LogStore, LogWrite, Members, Replica};
 use resp::Proto;
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ impl<'a> Node<'a> {
 
     fn open(&mut self, id: ShardId, slots: Slots) {
         let tree = open_engine(self.kind, &self.dir.join(id.to_string()), &self.resources).unwrap();
-        let view = ShardView::open(id, slots, tree, Arc::new(RowCache::new(1 << 16))).unwrap();
+        let view = ShardHandle::open(id, slots, tree, Arc::new(RowCache::new(1 << 16))).unwrap();
         let state = self.log.state(id).unwrap().unwrap();
         let (flushed, installed) = (view.engine().flushed_index(), view.snapshot_point().unwrap());
         let mut replica = Replica::open(self.log.clone(), id, state, flushed, installed.as_ref(), 1).unwrap();

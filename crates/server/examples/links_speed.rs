@@ -6,7 +6,7 @@
 //! A turn sends some messages one way and flushes once. CPU is that of both ends together, kernel included.
 
 use mio::{Events, Poll, Token};
-use node::peer::PeerMessage;
+use node::peer_protocol::PeerMessage;
 use server::links::{Identity, LinkEvent, Links, LinksOptions, Packing};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 
 use crate::request::Request;
 use crate::schedule::Micros;
-use node::ShardView;
+use node::ShardHandle;
 use node::read::{Attempt, ReadRequest};
 use node::session::Consistency;
 use std::sync::Arc;
@@ -42,11 +42,11 @@ pub(crate) enum Source {
     /// What the read protocol says.
     Attempt(Attempt),
     /// What a planted bug takes instead, without asking.
-    Bug(Arc<ShardView>),
+    Bug(Arc<ShardHandle>),
 }
 
 impl RunningRead {
-    pub(crate) fn handle(&self) -> &Arc<ShardView> {
+    pub(crate) fn handle(&self) -> &Arc<ShardHandle> {
         match &self.source {
             Source::Attempt(attempt) => attempt.handle(),
             Source::Bug(handle) => handle,

@@ -10,8 +10,7 @@ use crate::store::Store;
 use cluster::{Change, Map, MapUpdate};
 use node::control::Action;
 use node::control::reconcile::lacks_replicas;
-use node::director::NodeReport;
-use node::peer::PeerMessage;
+use node::peer_protocol::{NodeReport, PeerMessage};
 use replica::LogStore;
 use std::sync::Arc;
 use vocab::{NodeId, ReplicaId, ShardId};
@@ -206,7 +205,7 @@ fn look_for_lacking(store: &mut Store, place: Place) {
     }
 }
 
-fn led(core: &node::core::Core) -> Vec<(ShardId, u64)> {
+fn led(core: &node::multi_raft::MultiRaft) -> Vec<(ShardId, u64)> {
     let led = core.shards().filter(|shard| shard.view().serving());
     led.map(|shard| (shard.view().id(), shard.view().status().term)).collect()
 }

@@ -1,8 +1,8 @@
 //! What a node's core asks of the simulated world, kept until the world looks at it.
 
 use cluster::MapUpdate;
-use node::peer::PeerMessage;
-use node::{Answers, ColdItem, Effects, ShardView, SnapshotTask, SplitTask, Ticket, Warmth, cold_items};
+use node::peer_protocol::PeerMessage;
+use node::{Answers, ColdItem, Effects, ShardHandle, SnapshotTask, SplitTask, Ticket, Warmth, cold_items};
 use replica::{Entry, Members};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use vocab::{NodeId, ShardId};
 
 /// A read from disk for entries that wait.
 pub struct Prefetch {
-    pub(crate) handle: Arc<ShardView>,
+    pub(crate) handle: Arc<ShardHandle>,
     pub(crate) item: ColdItem,
     /// How many reads the entries still wait for, this one included.
     pub(crate) left: Rc<Cell<usize>>,
@@ -32,7 +32,7 @@ pub struct Outbox {
     /// The disk is slow: what entries will find is read before they are applied.
     pub disk_is_slow: bool,
     /// What is to be read for shards whose entries wait for it.
-    pub prefetches: Vec<(Arc<ShardView>, Vec<ColdItem>)>,
+    pub prefetches: Vec<(Arc<ShardHandle>, Vec<ColdItem>)>,
     /// Messages, in order.
     pub messages: Vec<(NodeId, PeerMessage)>,
     /// Answers, in order; `None`: not here.
@@ -76,7 +76,7 @@ impl Effects for Outbox {
         self.readable.insert(shard);
     }
 
-    fn warm(&mut self, view: &Arc<ShardView>, entries: &[Entry]) -> Warmth {
+    fn warm(&mut self, view: &Arc<ShardHandle>, entries: &[Entry]) -> Warmth {
         if !self.disk_is_slow {
             return Warmth::Unknown;
         }

@@ -11,7 +11,7 @@ use crate::places::{Place, node_id, place_of};
 use crate::plan::Plan;
 use crate::schedule::{MILLISECOND, Micros, Schedule};
 use crate::trace::Trace;
-use node::peer::PeerMessage;
+use node::peer_protocol::PeerMessage;
 use std::fmt::Arguments;
 use vocab::{NodeId, Prng};
 

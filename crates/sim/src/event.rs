@@ -8,7 +8,7 @@ use crate::places::Place;
 use crate::request::Request;
 use cluster::{Change, Map};
 use node::SnapshotTask;
-use node::peer::{Order, PeerMessage};
+use node::peer_protocol::{Order, PeerMessage};
 use std::fmt;
 use vocab::{NodeId, ShardId};
 

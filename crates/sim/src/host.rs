@@ -11,9 +11,9 @@ use cluster::{Map, MapUpdate, NodeInfo, Routes, Split};
 use node::command::{self, Handler, handler};
 use node::control::reconcile::{LocalGroup, LocalReplica, Removal, comes_by_split, has_split, reconcile};
 use node::control::{Control, Shape};
-use node::core::Core;
+use node::multi_raft::MultiRaft;
 use node::read::{LeaderCell, LocalShard};
-use node::{CachedSpace, Fault, Shard, ShardView, Slots, SnapshotSpace, StoreClock};
+use node::{CachedSpace, Fault, Shard, ShardHandle, Slots, SnapshotSpace, StoreClock};
 use replica::{LogStore, LogWrite, Replica};
 use resp::{Proto, Reply, table};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -55,7 +55,7 @@ impl Leaders {
 /// What only lives while the process does.
 pub struct Process {
     /// The core.
-    pub core: Core,
+    pub core: MultiRaft,
     /// The node's part in the control of the store.
     pub control: Control,
     /// The store's time, as the node has it.
@@ -134,7 +134,7 @@ impl Host {
         let map = self.disk.map.start();
         let clock = Arc::new(StoreClock::new(now));
         let process = Process {
-            core: Core::new(self.info.id, clock.clone()),
+            core: MultiRaft::new(self.info.id, clock.clone()),
             control: Control::new(self.info.clone(), shape, map.clone(), clock.clone(), seed),
             clock,
             ticks: 0,
@@ -224,7 +224,7 @@ impl Process {
         &'a self,
         node: NodeId,
         shard: Option<ShardId>,
-        handle: Option<&'a Arc<ShardView>>,
+        handle: Option<&'a Arc<ShardHandle>>,
     ) -> Option<LocalShard<'a>> {
         let (map, shard) = (self.map.as_deref()?, shard?);
         Some(LocalShard { node, shard, map, handle, leader: self.leaders.cell(shard) })
@@ -334,7 +334,7 @@ pub fn begin(
 ) -> Result<Shard, String> {
     let log: Arc<dyn LogStore> = disk.log.clone();
     let text = |e: replica::Error| e.to_string();
-    let view = ShardView::open(shard, slots, tree, process.cache.clone()).map_err(|e| e.to_string())?;
+    let view = ShardHandle::open(shard, slots, tree, process.cache.clone()).map_err(|e| e.to_string())?;
     let state = log.state(shard).map_err(text)?.ok_or("the log has lost the group")?;
     if state.replica != replica {
         return Err(format!("the log holds replica {}", state.replica));
@@ -346,7 +346,7 @@ pub fn begin(
 }
 
 /// Runs a read on a view, as an event loop would: from the cache, else from a snapshot.
-pub fn read(view: &ShardView, request: &Request, now: Moment) -> Vec<u8> {
+pub fn read(view: &ShardHandle, request: &Request, now: Moment) -> Vec<u8> {
     assert_eq!(request.form, Form::Get, "only KV.GET is a read");
     let args = request.command();
     let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();

@@ -1,6 +1,6 @@
 //! What a node writes to its log: one write under way, and at most one that waits for it.
 
-use node::core::Logging;
+use node::multi_raft::Logging;
 use replica::{DiskHealth, DiskState, LogWrite};
 use std::sync::Arc;
 

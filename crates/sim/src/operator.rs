@@ -11,7 +11,7 @@ use crate::schedule::MILLISECOND;
 use crate::splitting;
 use crate::store::Store;
 use cluster::Map;
-use node::peer::Order;
+use node::peer_protocol::Order;
 use vocab::ShardId;
 
 /// Looks of the operator after which a replica that stands still gets its node restarted.

@@ -223,8 +223,8 @@ pub fn unshaped(store: &Store, casualties: &Casualties, map: &Map) -> Option<Str
 
 /// What directors say that a plan waits for.
 fn waits(store: &Store, id: PlanId) -> String {
-    let pictures = store.nodes.iter().filter_map(|host| host.process.as_ref()?.control.picture());
-    let plans = pictures.flat_map(|picture| picture.plans).filter(|plan| plan.id == id.0);
+    let statuses = store.nodes.iter().filter_map(|host| host.process.as_ref()?.control.status());
+    let plans = statuses.flat_map(|status| status.plans).filter(|plan| plan.id == id.0);
     let waits: Vec<String> = plans.map(|plan| format!("waits for {:?}", plan.waits_for)).collect();
     if waits.is_empty() { "no node directs".to_owned() } else { waits.join(", ") }
 }

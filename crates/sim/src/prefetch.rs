@@ -8,7 +8,7 @@ use crate::event::NodeEvent;
 use crate::places::Place;
 use crate::schedule::MILLISECOND;
 use crate::store::Store;
-use node::{ColdItem, ShardView, Warmed};
+use node::{ColdItem, ShardHandle, Warmed};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn reads_slowly(store: &Store, place: Place) -> bool {
 }
 
 /// The disk is asked for what entries will find.
-pub fn begin_prefetch(store: &mut Store, place: Place, handle: &Arc<ShardView>, items: Vec<ColdItem>) {
+pub fn begin_prefetch(store: &mut Store, place: Place, handle: &Arc<ShardHandle>, items: Vec<ColdItem>) {
     let left = Rc::new(Cell::new(items.len()));
     for item in items {
         let most = *store.env.pick(&[1, 5, 30, if store.env.is_healing() { 30 } else { 1_000 }]);

@@ -12,13 +12,13 @@ use crate::host;
 use crate::places::{Place, node_id};
 use crate::schedule::MILLISECOND;
 use crate::store::Store;
-use node::ShardView;
+use node::ShardHandle;
 use node::read::{Again, Attempt, Begin, Finish, NotHere, ReadRequest};
 use node::session::Consistency;
 use vocab::{Moment, ShardId};
 
 /// Whether a planted bug reads although the protocol says no.
-fn reads_anyway(bug: Option<Bug>, asked: &ReadRequest, handle: &ShardView, begun: &Begin<impl Sized>) -> bool {
+fn reads_anyway(bug: Option<Bug>, asked: &ReadRequest, handle: &ShardHandle, begun: &Begin<impl Sized>) -> bool {
     let follows = !handle.leading() && handle.has_slot(asked.slot);
     match (bug, begun) {
         (Some(Bug::ReadAnywhere), _) | (Some(Bug::NoLease), Begin::WaitForLease(_)) => true,

@@ -2,7 +2,7 @@
 
 use crate::host::Host;
 use node::Shard;
-use node::director::{LeaderReport, MemberReport, NodeFigures, NodeReport, ReplicaReport};
+use node::peer_protocol::{LeaderReport, MemberReport, NodeFigures, NodeReport, ReplicaReport};
 use replica::DiskState;
 use vocab::{Moment, ReplicaId};
 

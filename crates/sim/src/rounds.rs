@@ -10,8 +10,8 @@ use crate::store::Store;
 use crate::{control, prefetch, reading, recovery, serving, splitting};
 use node::ArrivedSnapshot;
 use node::control::report_members;
-use node::core::TICK_MS;
-use node::peer::{Order, PeerMessage};
+use node::multi_raft::TICK_MS;
+use node::peer_protocol::{Order, PeerMessage};
 use replica::{LogStore, LogWrite};
 use vocab::NodeId;
 

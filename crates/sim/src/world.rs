@@ -24,7 +24,7 @@ use crate::{casualties, control, rounds};
 use cluster::placement::{Observed, Why, next_moves};
 use cluster::{Map, NodeInfo};
 use node::control::Shape;
-use node::core::TICK_MS;
+use node::multi_raft::TICK_MS;
 use replica::LogStore as _;
 use std::collections::VecDeque;
 use storage::Span;

@@ -6,7 +6,7 @@
 //! * A shard that a newer map may know of (`shard ≥ map.next_shard`) is left alone: the map here is from before its split.
 //! * A replica that comes as a part of another one's shard, by a split, is not begun with nothing.
 
-use crate::view::ShardView;
+use crate::shard_handle::ShardHandle;
 use cluster::{Map, Split};
 use std::collections::BTreeMap;
 use vocab::{NodeId, ReplicaId, ShardId, Slot};
@@ -118,7 +118,7 @@ pub fn comes_by_split<'a>(
     map: &Map,
     me: NodeId,
     shard: ShardId,
-    parent: impl FnOnce(ShardId) -> Option<&'a ShardView>,
+    parent: impl FnOnce(ShardId) -> Option<&'a ShardHandle>,
     has_joined: impl FnOnce(Slot) -> bool,
 ) -> bool {
     let Some(split) = map.splits.get(&shard) else {
@@ -137,12 +137,12 @@ pub fn comes_by_split<'a>(
 /// Whether a split has happened, as the node's replicas of the parent and of the child show, though the map does not say
 /// so yet.
 #[must_use]
-pub fn has_split(split: &Split, parent: Option<&ShardView>, child: Option<&ShardView>) -> bool {
-    parent.is_some_and(|parent| has_given(parent, split)) || child.is_some_and(ShardView::has_joined)
+pub fn has_split(split: &Split, parent: Option<&ShardHandle>, child: Option<&ShardHandle>) -> bool {
+    parent.is_some_and(|parent| has_given(parent, split)) || child.is_some_and(ShardHandle::has_joined)
 }
 
 /// Whether a shard has given away the slots of a split.
-fn has_given(parent: &ShardView, split: &Split) -> bool {
+fn has_given(parent: &ShardHandle, split: &Split) -> bool {
     first_slot(&split.slots).is_some_and(|slot| !parent.has_slot(slot))
 }
 

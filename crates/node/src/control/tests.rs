@@ -1,7 +1,14 @@
 //! A map that cannot be kept is not published.
 #![allow(clippy::unwrap_used)]
 
-use super::*;
+use super::{Action, Control, Shape};
+use crate::peer_protocol::PeerMessage;
+use cluster::{Change, Map, NodeInfo};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use vocab::{Moment, NodeId, StoreId};
+
+const SHAPE: Shape = Shape { shards: 4, replication_factor: 2 };
 
 fn info(id: u64) -> NodeInfo {
     NodeInfo {
@@ -26,7 +33,7 @@ struct Node {
 
 impl Node {
     fn new(id: u64) -> Self {
-        let control = Control::new(info(id), Shape { shards: 4, replication_factor: 2 }, None, Arc::default(), id);
+        let control = Control::new(info(id), SHAPE, None, Arc::default(), id);
         Self { control, kept: None, is_full: true, stores: BTreeSet::new(), ticks: 0 }
     }
 
@@ -103,7 +110,7 @@ fn a_newer_map_that_cannot_be_kept_is_tried_again() {
     let newer = Arc::new(newer);
     let mut node = Node::new(1);
     node.kept = Some(map.clone());
-    node.control = Control::new(info(1), node.control.shape, Some(map.clone()), Arc::default(), 1);
+    node.control = Control::new(info(1), SHAPE, Some(map.clone()), Arc::default(), 1);
     let mut actions = Vec::new();
     node.control.map_applied(MapUpdate::whole(newer.clone()), &mut actions);
     assert!(node.act(actions).is_empty());

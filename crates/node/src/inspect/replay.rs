@@ -3,7 +3,7 @@
 use super::overlay::Overlay;
 use crate::format::entry::{Item, decode};
 use crate::shard::{ReplyBounds, clear, command, transaction};
-use crate::{EntrySpace, Fault, ShardView};
+use crate::{EntrySpace, Fault, ShardHandle};
 use replica::{Entry, has_commands};
 use resp::{Proto, Reply};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ const ROW_CACHE_BYTES: usize = 1 << 20;
 
 /// A shard's tree with the log's entries applied above it, in memory.
 pub struct Replay {
-    view: Arc<ShardView>,
+    view: Arc<ShardHandle>,
 }
 
 impl Replay {
     /// Begins with the tree as its files have it.
     pub fn begin(shard: ShardId, slots: (u16, u16), tree: Inspection) -> storage::Result<Self> {
         let tree: Arc<dyn Engine> = Arc::new(Overlay::new(tree));
-        let view = ShardView::open(shard, slots, tree, Arc::new(RowCache::new(ROW_CACHE_BYTES)))?;
+        let view = ShardHandle::open(shard, slots, tree, Arc::new(RowCache::new(ROW_CACHE_BYTES)))?;
         Ok(Self { view })
     }
 

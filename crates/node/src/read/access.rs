@@ -2,7 +2,7 @@
 
 use super::{Hold, LeaderCell};
 use crate::guarantees::Consistency;
-use crate::view::ShardView;
+use crate::shard_handle::ShardHandle;
 use cluster::Map;
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct LocalShard<'a> {
     /// The newest map that the node has.
     pub map: &'a Map,
     /// The node's replica, if it has one.
-    pub handle: Option<&'a Arc<ShardView>>,
+    pub handle: Option<&'a Arc<ShardHandle>>,
     /// The news of leaders.
     pub leader: Option<&'a LeaderCell>,
 }
@@ -43,12 +43,12 @@ pub type Access<T> = Result<T, NotHere>;
 /// A replica that leads its shard and owns the request's slot: only [`leader_access`] and [`read_access`] make one. A
 /// write takes nothing else.
 #[derive(Clone, Copy)]
-pub struct Leader<'a>(&'a Arc<ShardView>);
+pub struct Leader<'a>(&'a Arc<ShardHandle>);
 
 impl<'a> Leader<'a> {
     /// The shard.
     #[must_use]
-    pub fn handle(self) -> &'a Arc<ShardView> {
+    pub fn handle(self) -> &'a Arc<ShardHandle> {
         self.0
     }
 }
@@ -59,7 +59,7 @@ pub enum Replica<'a> {
     /// The leader: the answer counts if its leadership is confirmed.
     Leader(Leader<'a>),
     /// Any replica whose state keeps what the read's consistency promises.
-    Follower(&'a Arc<ShardView>),
+    Follower(&'a Arc<ShardHandle>),
 }
 
 /// Why a request is refused.
@@ -101,7 +101,7 @@ impl Refusal {
 
 /// Whether a leader keeps a write back because the write's slot moves: it was given to another shard, or is about to be.
 #[must_use]
-pub fn is_slot_moving(handle: &ShardView, slot: Slot) -> bool {
+pub fn is_slot_moving(handle: &ShardHandle, slot: Slot) -> bool {
     handle.leading() && !handle.owns(slot)
 }
 
@@ -146,7 +146,7 @@ pub fn read_access(
 
 impl LocalShard<'_> {
     /// Whether a leader answers for a slot. The metadata group owns none, and answers for what is sent to it.
-    fn answers_for(&self, handle: &ShardView, slot: Slot) -> bool {
+    fn answers_for(&self, handle: &ShardHandle, slot: Slot) -> bool {
         self.shard == ShardId::META || handle.owns(slot)
     }
 
@@ -207,7 +207,7 @@ enum FollowerState {
 
 impl FollowerState {
     /// Of a replica that does not lead. Where a `lag` read finds it behind, its leader is asked for news.
-    fn of(handle: &ShardView, consistency: Consistency, wall_ms: u64) -> Self {
+    fn of(handle: &ShardHandle, consistency: Consistency, wall_ms: u64) -> Self {
         match consistency {
             Consistency::Absolute => Self::Empty,
             Consistency::Any if handle.is_replaying() => Self::Replaying,

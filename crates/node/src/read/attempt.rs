@@ -2,7 +2,7 @@
 
 use super::{Hold, LocalShard, NotHere, Refusal, Replica, read_access};
 use crate::guarantees::Consistency;
-use crate::view::ShardView;
+use crate::shard_handle::ShardHandle;
 use std::sync::Arc;
 use vocab::{Moment, ShardId, Slot};
 
@@ -66,7 +66,7 @@ impl ReadRequest {
         local: Option<LocalShard<'_>>,
         turn: Moment,
         clock: impl FnOnce() -> Moment,
-    ) -> Begin<Attempt<&Arc<ShardView>>> {
+    ) -> Begin<Attempt<&Arc<ShardHandle>>> {
         let now = if matches!(self.consistency, Consistency::Lag { .. }) { clock() } else { turn };
         let hold = Hold::for_read(self.consistency, self.waiting_since_us);
         let (handle, leads) = match read_access(local, self.slot, self.consistency, hold, now) {
@@ -88,7 +88,7 @@ impl ReadRequest {
 
 /// A read that runs on one replica. `H` is how its shard's handle is held: borrowed on an event loop, owned elsewhere.
 #[derive(Clone, Copy, Debug)]
-pub struct Attempt<H = Arc<ShardView>> {
+pub struct Attempt<H = Arc<ShardHandle>> {
     handle: H,
     leads: bool,
     /// The count of changes of role when the attempt began.
@@ -96,7 +96,7 @@ pub struct Attempt<H = Arc<ShardView>> {
     request: ReadRequest,
 }
 
-impl<H: AsRef<ShardView>> Attempt<H> {
+impl<H: AsRef<ShardHandle>> Attempt<H> {
     /// The shard to read.
     pub fn handle(&self) -> &H {
         &self.handle
@@ -124,7 +124,7 @@ impl<H: AsRef<ShardView>> Attempt<H> {
                 false => Finish::Again(Again::SlotMoved),
             };
         }
-        // The slot first, see `ShardView::owns`: a leader gives a slot away before another one answers for it.
+        // The slot first, see `ShardHandle::owns`: a leader gives a slot away before another one answers for it.
         if handle.id() != ShardId::META && !handle.owns(request.slot) {
             return Finish::Again(Again::SlotMoved);
         }
@@ -140,8 +140,8 @@ impl<H: AsRef<ShardView>> Attempt<H> {
     }
 }
 
-impl From<Attempt<&Arc<ShardView>>> for Attempt {
-    fn from(attempt: Attempt<&Arc<ShardView>>) -> Self {
+impl From<Attempt<&Arc<ShardHandle>>> for Attempt {
+    fn from(attempt: Attempt<&Arc<ShardHandle>>) -> Self {
         Self { handle: attempt.handle.clone(), leads: attempt.leads, roles: attempt.roles, request: attempt.request }
     }
 }
@@ -159,7 +159,7 @@ pub enum Confirmation {
 
 /// Whether a replica leads since `arrived_us`, for what waits until that is known.
 #[must_use]
-pub fn confirm_leader(handle: &ShardView, arrived_us: u64, hold: Hold, now_us: u64) -> Confirmation {
+pub fn confirm_leader(handle: &ShardHandle, arrived_us: u64, hold: Hold, now_us: u64) -> Confirmation {
     if handle.readable(arrived_us, now_us) {
         Confirmation::Confirmed
     } else if !handle.leading() || hold.is_over(now_us) {
@@ -180,7 +180,7 @@ mod tests {
         ReadRequest { slot: SLOT, consistency: Consistency::Absolute, arrived_us: NOW, waiting_since_us: NOW };
     const ANY: ReadRequest = ReadRequest { consistency: Consistency::Any, ..READ };
 
-    fn word(begun: &Begin<Attempt<&Arc<ShardView>>>) -> &'static str {
+    fn word(begun: &Begin<Attempt<&Arc<ShardHandle>>>) -> &'static str {
         match begun {
             Begin::Run(_) => "run",
             Begin::WaitForLease(shard) => {

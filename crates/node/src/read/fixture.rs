@@ -4,7 +4,7 @@
 
 use super::{LeaderCell, LocalShard};
 use crate::format::slots::Slots;
-use crate::view::ShardView;
+use crate::shard_handle::ShardHandle;
 use cluster::{Map, NodeInfo};
 use std::sync::Arc;
 use storage::{EngineKind, RowCache, SharedResources, StorageOptions, WriteBatch, open_engine};
@@ -22,7 +22,7 @@ pub(super) const ARRIVED: Moment = Moment { wall_ms: 50_000, mono_us: 10_000_000
 /// What node 1 has of the shard.
 pub(super) struct Fixture {
     pub(super) map: Map,
-    pub(super) handle: Arc<ShardView>,
+    pub(super) handle: Arc<ShardHandle>,
     pub(super) leader: LeaderCell,
     folder: tempfile::TempDir,
 }
@@ -74,8 +74,8 @@ impl Fixture {
     }
 }
 
-fn open(folder: &std::path::Path) -> Arc<ShardView> {
+fn open(folder: &std::path::Path) -> Arc<ShardHandle> {
     let resources = SharedResources::new(StorageOptions::default());
     let engine = open_engine(EngineKind::Memory, folder, &resources).unwrap();
-    ShardView::open(SHARD, (0, 16383), engine, Arc::new(RowCache::new(0))).unwrap()
+    ShardHandle::open(SHARD, (0, 16383), engine, Arc::new(RowCache::new(0))).unwrap()
 }

@@ -1,9 +1,9 @@
 //! A reply under way that is made in steps, from snapshots that it holds.
 
 use crate::command::{Call, Error, Progress, ReplySteps, ShardSteps, StepHandler};
+use crate::shard_handle::ShardHandle;
 use crate::space::read::SnapshotSpace;
 use crate::stats::Lookups;
-use crate::view::ShardView;
 use resp::Reply;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use vocab::Millis;
 
 /// What makes a part of the reply, and what it reads.
 struct Part {
-    view: Arc<ShardView>,
+    view: Arc<ShardHandle>,
     snapshot: Box<dyn Snapshot>,
     /// The time by which keys expire, the same for all steps, in ms since the epoch.
     now_ms: Millis,
@@ -40,7 +40,7 @@ pub struct ReplyStream {
 impl ReplyStream {
     /// Begins a command's reply from a snapshot as of now; the stream makes what the command leaves. May wait for the disk.
     pub fn begin(
-        view: &Arc<ShardView>,
+        view: &Arc<ShardHandle>,
         handler: StepHandler,
         args: &[&[u8]],
         moment: (Millis, u64),
@@ -62,7 +62,7 @@ impl ReplyStream {
     /// Adds a part, which reads this snapshot of the shard at this time.
     pub fn add(
         &mut self,
-        view: Arc<ShardView>,
+        view: Arc<ShardHandle>,
         snapshot: Box<dyn Snapshot>,
         now_ms: Millis,
         steps: Box<dyn ShardSteps>,
@@ -96,7 +96,7 @@ impl ReplyStream {
 
     /// The replica that the next step reads.
     #[must_use]
-    pub fn view(&self) -> Option<&Arc<ShardView>> {
+    pub fn view(&self) -> Option<&Arc<ShardHandle>> {
         self.parts.front().map(|part| &part.view)
     }
 
@@ -122,7 +122,7 @@ mod tests {
     }
 
     /// Applies one write as an entry of its own.
-    fn write(view: &Arc<ShardView>, index: u64, line: &str) {
+    fn write(view: &Arc<ShardHandle>, index: u64, line: &str) {
         let args = args(line);
         let Some(Handler::Write(run)) = handler(table::resolve(&args).unwrap()) else { panic!("{line}: no write") };
         let mut space = EntrySpace::new(view, index, ARRIVED.wall_ms, Evaluation::Second);

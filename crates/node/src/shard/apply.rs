@@ -7,8 +7,8 @@ use super::{Effects, Fact, Shard, Ticket, evaluate, refuse};
 use crate::Fault;
 use crate::format::entry::{self, Item};
 use crate::format::keys;
+use crate::shard_handle::ShardHandle;
 use crate::space::apply::EntrySpace;
-use crate::view::ShardView;
 use replica::{Entry, EntryType, LogWrite};
 use resp::Proto;
 use resp::table::CommandId;
@@ -202,7 +202,7 @@ fn take_rows<'a>(rows: &mut &'a [Option<CommandId>], count: usize) -> &'a [Optio
 
 /// Removes every key of a shard: what entry `index` begins with. What is remembered of numbered requests stays: one that
 /// was applied before is not applied again after.
-pub(crate) fn clear(view: &ShardView, index: u64) -> storage::Result<()> {
+pub(crate) fn clear(view: &ShardHandle, index: u64) -> storage::Result<()> {
     let requests = requests_kept(view)?;
     let next_expiry_ms = requests.iter().find_map(|(key, _)| keys::parse_forgetting(key).map(|(at_ms, _)| at_ms));
     view.begin_write(index);
@@ -217,7 +217,7 @@ pub(crate) fn clear(view: &ShardView, index: u64) -> storage::Result<()> {
 }
 
 /// All rows about numbered requests, in the order of their keys.
-fn requests_kept(view: &ShardView) -> storage::Result<Vec<Fact>> {
+fn requests_kept(view: &ShardHandle) -> storage::Result<Vec<Fact>> {
     let snapshot = view.engine().snapshot();
     let of = |(start, end): (Vec<u8>, Vec<u8>)| snapshot.iter(Span { start, end }, false);
     of(keys::all_requests()).chain(of(keys::forgettings())).collect()

@@ -2,8 +2,8 @@
 
 use super::{Answers, Fact, Ticket, Warmth};
 use crate::format::slots::Slots;
-use crate::peer::PeerMessage;
-use crate::view::ShardView;
+use crate::peer_protocol::PeerMessage;
+use crate::shard_handle::ShardHandle;
 use replica::{Entry, LogWrite, Members, Message, SnapshotPoint};
 use std::sync::Arc;
 use storage::{Engine, Keep, Snapshot};
@@ -25,7 +25,7 @@ pub trait Effects: Answers {
 
     /// Committed entries are about to be applied: whether what they will find should be read into memory first. Until
     /// that is done nothing of the shard is applied.
-    fn warm(&mut self, view: &Arc<ShardView>, entries: &[Entry]) -> Warmth {
+    fn warm(&mut self, view: &Arc<ShardHandle>, entries: &[Entry]) -> Warmth {
         let _ = (view, entries);
         Warmth::Unknown
     }

@@ -319,13 +319,13 @@ fn all<S: ReadSpace + ?Sized>(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::ShardView;
+    use crate::ShardHandle;
     use std::sync::Arc;
     use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
     use vocab::ShardId;
 
     struct Entries {
-        view: Arc<ShardView>,
+        view: Arc<ShardHandle>,
         index: u64,
         _folder: tempfile::TempDir,
     }
@@ -335,7 +335,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let resources = SharedResources::new(StorageOptions::default());
             let tree = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
-            let view = ShardView::open(ShardId(1), (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap();
+            let view = ShardHandle::open(ShardId(1), (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap();
             Self { view, index: 0, _folder: folder }
         }
 

@@ -3,7 +3,7 @@
 //! Events come of the changes that the group applies, so that every replica has the same ones under the same numbers.
 
 use crate::format::keys;
-use crate::view::ShardView;
+use crate::shard_handle::ShardHandle;
 use cluster::{Change, Map, PlanKind};
 use storage::{Slice, Span};
 use vocab::limits::{EVENT_BYTES_MAX, EVENTS_MAX};
@@ -45,7 +45,7 @@ impl Default for EventNumbers {
 
 impl EventNumbers {
     /// Those in the tree.
-    pub(super) fn load(view: &ShardView) -> storage::Result<Self> {
+    pub(super) fn load(view: &ShardHandle) -> storage::Result<Self> {
         let snapshot = view.engine().snapshot();
         let end = |reverse: bool| -> storage::Result<Option<u64>> {
             let mut cursor = snapshot.cursor(span(0), reverse);
@@ -70,19 +70,22 @@ impl EventNumbers {
 }
 
 /// The events with numbers above `after`, at most `limit` of them, the oldest first.
-pub fn events_after(view: &ShardView, after: u64, limit: usize) -> storage::Result<Vec<StoreEvent>> {
+pub fn events_after(view: &ShardHandle, after: u64, limit: usize) -> storage::Result<Vec<StoreEvent>> {
     read(view, after.saturating_add(1), limit, false)
 }
 
 /// The newest events, at most `limit` of them, the oldest first.
-pub fn newest_events(view: &ShardView, limit: usize) -> storage::Result<Vec<StoreEvent>> {
+pub fn newest_events(view: &ShardHandle, limit: usize) -> storage::Result<Vec<StoreEvent>> {
     let mut events = read(view, 0, limit, true)?;
     events.reverse();
     Ok(events)
 }
 
 /// The newest event for which `is_wanted` holds, if it is remembered.
-pub fn newest_event(view: &ShardView, is_wanted: impl Fn(&StoreEvent) -> bool) -> storage::Result<Option<StoreEvent>> {
+pub fn newest_event(
+    view: &ShardHandle,
+    is_wanted: impl Fn(&StoreEvent) -> bool,
+) -> storage::Result<Option<StoreEvent>> {
     let snapshot = view.engine().snapshot();
     let mut cursor = snapshot.cursor(span(0), true);
     while let Some(key) = cursor.advance()? {
@@ -94,7 +97,7 @@ pub fn newest_event(view: &ShardView, is_wanted: impl Fn(&StoreEvent) -> bool) -
     Ok(None)
 }
 
-fn read(view: &ShardView, from: u64, limit: usize, reverse: bool) -> storage::Result<Vec<StoreEvent>> {
+fn read(view: &ShardHandle, from: u64, limit: usize, reverse: bool) -> storage::Result<Vec<StoreEvent>> {
     let snapshot = view.engine().snapshot();
     let mut cursor = snapshot.cursor(span(from), reverse);
     let mut events = Vec::new();
@@ -106,7 +109,7 @@ fn read(view: &ShardView, from: u64, limit: usize, reverse: bool) -> storage::Re
     Ok(events)
 }
 
-fn decoded(view: &ShardView, key: &[u8], value: &[u8]) -> storage::Result<StoreEvent> {
+fn decoded(view: &ShardHandle, key: &[u8], value: &[u8]) -> storage::Result<StoreEvent> {
     let number = keys::number_of_event(key).ok_or_else(|| view.corrupt("an event without a number"))?;
     decode(number, value).ok_or_else(|| view.corrupt("an event that cannot be read"))
 }

@@ -20,14 +20,14 @@ fn node(id: u64) -> NodeInfo {
     }
 }
 
-fn view(dir: &tempfile::TempDir) -> Arc<ShardView> {
+fn view(dir: &tempfile::TempDir) -> Arc<ShardHandle> {
     let resources = SharedResources::new(StorageOptions::default());
     let engine = open_engine(EngineKind::Memory, dir.path(), &resources).unwrap();
-    ShardView::open(ShardId::META, (0, 0), engine, Arc::new(RowCache::new(0))).unwrap()
+    ShardHandle::open(ShardId::META, (0, 0), engine, Arc::new(RowCache::new(0))).unwrap()
 }
 
 /// Applies changes, one a millisecond.
-fn apply(state: &mut MetaState, view: &ShardView, changes: &[Change]) {
+fn apply(state: &mut MetaState, view: &ShardHandle, changes: &[Change]) {
     for change in changes {
         let index = view.engine().applied_index() + 1;
         let item = ChangeItem { bytes: &change.encode(), is_kept: index.is_multiple_of(2), now_ms: 1000 + index };

@@ -1,7 +1,7 @@
 //! A replica as a part of its group: it hands over, changes members, and tells what it knows of the others.
 
 use super::Shard;
-use crate::director::{LeaderReport, MemberReport};
+use crate::peer_protocol::{LeaderReport, MemberReport};
 use replica::{FollowerState, MemberChange};
 use vocab::ReplicaId;
 

@@ -5,7 +5,7 @@
 //! few at a time by the entries that follow.
 
 use crate::format::keys;
-use crate::view::ShardView;
+use crate::shard_handle::ShardHandle;
 use cluster::{Change, MadeChange, Map};
 use storage::{Slice, Span};
 use vocab::Epoch;
@@ -33,7 +33,7 @@ pub(super) struct MapRows {
 
 impl MapRows {
     /// The map that a tree holds, as of its applied index; none before the first entry.
-    pub(super) fn load(view: &ShardView) -> Result<Option<(Map, Self)>, String> {
+    pub(super) fn load(view: &ShardHandle) -> Result<Option<(Map, Self)>, String> {
         let snapshot = view.engine().snapshot();
         let span = Span { start: keys::MAP.to_vec(), end: keys::map_end() };
         let mut cursor = snapshot.cursor(span, false);

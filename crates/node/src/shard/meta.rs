@@ -2,7 +2,7 @@
 
 use super::events::{EventNumbers, Told, made, told};
 use super::map_rows::MapRows;
-use crate::view::ShardView;
+use crate::shard_handle::ShardHandle;
 use cluster::{Change, MadeChange, Map, MapUpdate};
 use resp::Reply;
 use std::sync::Arc;
@@ -34,13 +34,13 @@ struct Done {
 }
 
 /// The map that the metadata group's tree holds, as of its applied index; none before the first entry.
-pub fn stored_map(view: &ShardView) -> Result<Option<Map>, String> {
+pub fn stored_map(view: &ShardHandle) -> Result<Option<Map>, String> {
     Ok(MapRows::load(view)?.map(|(map, _)| map))
 }
 
 impl MetaState {
     /// What the group's tree holds.
-    pub(crate) fn load(view: &ShardView) -> Result<Self, String> {
+    pub(crate) fn load(view: &ShardHandle) -> Result<Self, String> {
         let events = EventNumbers::load(view).map_err(|e| e.to_string())?;
         let (map, rows) = MapRows::load(view)?.unzip();
         Ok(Self { map: map.map(Arc::new), rows: rows.unwrap_or_default(), events })
@@ -54,7 +54,7 @@ impl MetaState {
     /// reply.
     pub(super) fn apply(
         &mut self,
-        view: &ShardView,
+        view: &ShardHandle,
         index: u64,
         item: ChangeItem<'_>,
         reply: &mut Reply,

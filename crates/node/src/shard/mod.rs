@@ -4,43 +4,43 @@
 
 mod apply;
 mod collector;
+mod cpu_prefetch;
 mod effects;
 mod evaluate;
 mod events;
-mod fetch;
 mod fresh;
 mod group;
-mod hold;
 mod lease;
 mod map_rows;
 mod meta;
 mod point;
+mod prefetch;
 mod proposals;
 #[cfg(test)]
 mod scale_tests;
-mod snapshots;
+mod snapshot;
 mod split;
 mod ticket;
-mod warm;
+mod write_barrier;
 
 pub(crate) use apply::clear;
+pub(crate) use cpu_prefetch::Fetch;
 pub use effects::{ArrivedSnapshot, Effects, SnapshotTask, SplitTask};
 pub(crate) use evaluate::{ReplyBounds, command, transaction};
 pub use evaluate::{read_transaction, read_transaction_in_steps};
 pub use events::{StoreEvent, events_after, newest_event, newest_events};
-pub(crate) use fetch::Fetch;
 pub use lease::LEASE_US;
 pub use meta::stored_map;
+pub use prefetch::{ColdItem, Warmed, Warmth, cold_items};
 pub(crate) use ticket::CommandRows;
 pub(crate) use ticket::refuse;
 pub use ticket::{Answers, KeyHash, Ticket, Write, key_hash};
-pub use warm::{ColdItem, Warmed, Warmth, cold_items};
 
 pub use crate::format::Fact;
 use crate::format::entry::{EntryTerms, Evaluation};
-use crate::peer::PeerMessage;
+use crate::peer_protocol::PeerMessage;
 use crate::request;
-use crate::view::ShardView;
+use crate::shard_handle::ShardHandle;
 use collector::Collector;
 use fresh::Told;
 use lease::Lease;
@@ -55,7 +55,7 @@ use vocab::{Moment, NodeId, ReplicaId, ShardId, limits};
 
 /// One replica of a shard on its owning thread.
 pub struct Shard {
-    view: Arc<ShardView>,
+    view: Arc<ShardHandle>,
     replica: Replica,
     health: Arc<DiskHealth>,
     proposals: Proposals,
@@ -78,9 +78,9 @@ pub struct Shard {
     collector: Collector,
     /// The newest rules that all members know.
     evaluation: Evaluation,
-    hold: hold::Hold,
+    hold: write_barrier::Hold,
     splitting: split::Splitting,
-    warming: warm::Warming,
+    warming: prefetch::Warming,
     scratch: Reply,
     /// Why the shard no longer applies, if it doesn't.
     broken: Option<String>,
@@ -90,7 +90,7 @@ pub struct Shard {
 
 impl Shard {
     /// A shard whose tree and log have been opened.
-    pub fn new(view: Arc<ShardView>, replica: Replica, health: Arc<DiskHealth>) -> Result<Self, String> {
+    pub fn new(view: Arc<ShardHandle>, replica: Replica, health: Arc<DiskHealth>) -> Result<Self, String> {
         let meta = if view.id() == ShardId::META { Some(MetaState::load(&view)?) } else { None };
         view.set_replayed_at(replica.status().committed);
         Ok(Self {
@@ -109,9 +109,9 @@ impl Shard {
             clock_ms: 0,
             collector: Collector::default(),
             evaluation: Evaluation::First,
-            hold: hold::Hold::default(),
+            hold: write_barrier::Hold::default(),
             splitting: split::Splitting::default(),
-            warming: warm::Warming::default(),
+            warming: prefetch::Warming::default(),
             scratch: Reply::default(),
             broken: None,
             unsealed_bytes: Cell::new(0),
@@ -120,7 +120,7 @@ impl Shard {
 
     /// What other threads see of it.
     #[must_use]
-    pub fn view(&self) -> &Arc<ShardView> {
+    pub fn view(&self) -> &Arc<ShardHandle> {
         &self.view
     }
 

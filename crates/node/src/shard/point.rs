@@ -5,7 +5,7 @@
 //! ```
 //! All little-endian.
 
-use crate::view::ShardView;
+use crate::shard_handle::ShardHandle;
 use replica::{ConfState, SnapshotPoint};
 
 pub(super) fn encode(point: &SnapshotPoint) -> Vec<u8> {
@@ -43,7 +43,7 @@ fn decode(mut bytes: &[u8]) -> Option<SnapshotPoint> {
     (bytes.len() == 1).then_some(SnapshotPoint { index, term, conf_state })
 }
 
-impl ShardView {
+impl ShardHandle {
     /// The snapshot that the tree was filled from, if it was.
     pub fn snapshot_point(&self) -> Result<Option<SnapshotPoint>, String> {
         match self.engine().meta(crate::format::keys::META_SNAPSHOT).map_err(|e| e.to_string())? {

@@ -1,7 +1,7 @@
 //! Writes on their way through the log: queued, proposed, committed and held for more replicas; and who waits for them.
 
 use super::{Answers, CommandRows, Effects, KeyHash, Ticket, Write, refuse};
-use crate::ShardView;
+use crate::ShardHandle;
 use crate::format::entry::{CollectFrom, EntryBuilder, EntryTerms, Split};
 use crate::format::slots::Slots;
 use crate::guarantees::Acks;
@@ -218,7 +218,7 @@ impl Proposals {
     pub(super) fn propose(
         &mut self,
         replica: &mut Replica,
-        view: &ShardView,
+        view: &ShardHandle,
         terms: EntryTerms,
         now: Moment,
         effects: &mut dyn Effects,

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use super::map_rows::MapRows;
+use crate::control::director::{Director, LeaderReport, MemberReport, NodeFigures, NodeReport, ReplicaReport};
 use crate::control::{Action, Control, Shape};
-use crate::director::{Director, LeaderReport, MemberReport, NodeFigures, NodeReport, ReplicaReport};
-use crate::peer::PeerMessage;
+use crate::peer_protocol::PeerMessage;
 use cluster::placement::{Observed, leaders_wanted, next_moves};
 use cluster::{Change, MadeChange, Map, MapFiles, MapUpdate, MapWrite, NodeInfo, PlanKind, Routes};
 use std::collections::{BTreeMap, BTreeSet};

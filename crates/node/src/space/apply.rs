@@ -9,8 +9,8 @@ pub(crate) use collect::Collected;
 use crate::config::SmallCollections;
 use crate::format::entry::CollectFrom;
 use crate::format::keys;
+use crate::shard_handle::{ShardHandle, live};
 use crate::space::read::element_span;
-use crate::view::{ShardView, live};
 use crate::{Evaluation, Fault, ReadSpace, Record, Rows, WriteSpace};
 use storage::Slice;
 use vocab::{Prng, slot_of};
@@ -32,7 +32,7 @@ const COLLECTION_BITS: u32 = 20;
 impl<'a> EntrySpace<'a> {
     /// The shard at the beginning of entry `index`.
     #[must_use]
-    pub fn new(view: &'a ShardView, index: u64, now_ms: u64, evaluation: Evaluation) -> Self {
+    pub fn new(view: &'a ShardHandle, index: u64, now_ms: u64, evaluation: Evaluation) -> Self {
         let prng = Prng::new(index.rotate_left(32) ^ u64::from(view.id().0));
         Self { index, prng, writes: EntryWrites::new(view, now_ms, evaluation), new_collections: 0 }
     }

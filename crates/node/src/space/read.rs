@@ -2,8 +2,8 @@
 
 use crate::config::SmallCollections;
 use crate::format::keys;
+use crate::shard_handle::{ABSENT, ShardHandle};
 use crate::stats::Lookups;
-use crate::view::{ABSENT, ShardView};
 use crate::{Fault, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace};
 use std::ops::Deref;
 use storage::{BlockRead, Cursor, FillMode, HeldBlock, Look, Slice, Snapshot, Span};
@@ -14,7 +14,7 @@ use vocab::{Prng, Slot};
 /// Invariant: a row that it shows has `version ≤ applied`. A newer row of the cache belongs to an entry that no reader
 /// may see yet.
 pub struct CachedSpace<'a> {
-    view: &'a ShardView,
+    view: &'a ShardHandle,
     /// The applied index when the read began.
     applied: u64,
     now_ms: u64,
@@ -26,7 +26,7 @@ pub struct CachedSpace<'a> {
 impl<'a> CachedSpace<'a> {
     /// A read that begins now.
     #[must_use]
-    pub fn new(view: &'a ShardView, now_ms: u64) -> Self {
+    pub fn new(view: &'a ShardHandle, now_ms: u64) -> Self {
         Self { view, applied: view.engine().applied_index(), now_ms, shown: 0, lookups: Lookups::default() }
     }
 
@@ -101,7 +101,7 @@ impl Deref for Source<'_> {
 
 /// The shard as of one index. May wait for the disk, unless it was made `without_waiting`.
 pub struct SnapshotSpace<'a> {
-    view: &'a ShardView,
+    view: &'a ShardHandle,
     snapshot: Source<'a>,
     now_ms: u64,
     prng: Prng,
@@ -137,23 +137,23 @@ pub struct Held {
 impl<'a> SnapshotSpace<'a> {
     /// The shard as of the applied index now.
     #[must_use]
-    pub fn new(view: &'a ShardView, now_ms: u64, seed: u64) -> Self {
+    pub fn new(view: &'a ShardHandle, now_ms: u64, seed: u64) -> Self {
         Self::with_source(view, Source::Own(view.snapshot()), now_ms, seed)
     }
 
     /// The shard as of the applied index now, from memory and `held` alone: what is in neither is `Fault::WouldBlock`.
     #[must_use]
-    pub fn without_waiting(view: &'a ShardView, now_ms: u64, seed: u64, held: &'a mut Held) -> Self {
+    pub fn without_waiting(view: &'a ShardHandle, now_ms: u64, seed: u64, held: &'a mut Held) -> Self {
         Self { held: Some(held), ..Self::new(view, now_ms, seed) }
     }
 
     /// The shard as of a snapshot.
     #[must_use]
-    pub fn of(view: &'a ShardView, snapshot: &'a (dyn Snapshot + 'static), now_ms: u64, seed: u64) -> Self {
+    pub fn of(view: &'a ShardHandle, snapshot: &'a (dyn Snapshot + 'static), now_ms: u64, seed: u64) -> Self {
         Self::with_source(view, Source::Lent(snapshot), now_ms, seed)
     }
 
-    fn with_source(view: &'a ShardView, snapshot: Source<'a>, now_ms: u64, seed: u64) -> Self {
+    fn with_source(view: &'a ShardHandle, snapshot: Source<'a>, now_ms: u64, seed: u64) -> Self {
         let prng = Prng::new(seed ^ snapshot.index());
         let (lookups, fill) = (Lookups::default(), FillMode::Again);
         Self {
@@ -185,7 +185,7 @@ impl<'a> SnapshotSpace<'a> {
     }
 
     /// The same view, in which what has expired depends on the view's time alone: the same rows are live however often they
-    /// are read. That time is to come from `ShardView::read_time`.
+    /// are read. That time is to come from `ShardHandle::read_time`.
     #[must_use]
     pub fn at_one_time(self) -> Self {
         Self { at_one_time: true, ..self }

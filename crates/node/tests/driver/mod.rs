@@ -2,10 +2,10 @@
 
 use node::command::{Handler, handler};
 use node::key_hash;
-use node::peer::PeerMessage;
+use node::peer_protocol::PeerMessage;
 use node::session::Acks;
 use node::{
-    Answers, CachedSpace, Effects, Fault, Shard, ShardView, SnapshotSpace, SnapshotTask, SplitTask, Ticket, Warmth,
+    Answers, CachedSpace, Effects, Fault, Shard, ShardHandle, SnapshotSpace, SnapshotTask, SplitTask, Ticket, Warmth,
     Write,
 };
 use replica::{DiskHealth, Entry, Log, LogOptions, LogStore, LogWrite, Members, Replica};
@@ -46,7 +46,7 @@ impl Effects for Inbox {
     fn readable(&mut self, _shard: ShardId) {}
     fn sealed(&mut self, _shard: ShardId) {}
     /// Every third time it has to wait.
-    fn warm(&mut self, _view: &Arc<ShardView>, _entries: &[Entry]) -> Warmth {
+    fn warm(&mut self, _view: &Arc<ShardHandle>, _entries: &[Entry]) -> Warmth {
         assert!(!self.awaited, "what is awaited is asked for again");
         self.asked += 1;
         self.awaited = self.asked.is_multiple_of(3);
@@ -91,7 +91,7 @@ impl Driver {
         let resources = SharedResources::new(StorageOptions::default());
         let tree = open_engine(engine, &dir.join(tree), &resources).unwrap();
         let cache = Arc::new(RowCache::new(cache_bytes));
-        let view = ShardView::open(SHARD, (0, SLOT_COUNT - 1), tree, cache).unwrap();
+        let view = ShardHandle::open(SHARD, (0, SLOT_COUNT - 1), tree, cache).unwrap();
         Replica::bootstrap(&*log, SHARD, ReplicaId(1), &[ReplicaId(1)], &[]).unwrap();
         let state = log.state(SHARD).unwrap().unwrap();
         let flushed = view.engine().flushed_index();
@@ -212,7 +212,7 @@ impl Driver {
 /// Text and version of a key, as KV.GET answers them: from the cache where it has them, and from the tree, which must
 /// say the same.
 pub fn read(driver: &Driver, key: &str) -> Option<(String, u64)> {
-    let view: &ShardView = driver.shard.view();
+    let view: &ShardHandle = driver.shard.view();
     let now_ms = driver.now_ms;
     let Some(Handler::Read(handler)) = table::lookup(b"kv.get").and_then(handler) else { panic!("KV.GET reads") };
     let args: [&[u8]; 2] = [b"KV.GET", key.as_bytes()];

@@ -1,7 +1,7 @@
 //! How a handler's outcome becomes the command's reply.
 
 use node::command::{Error, Outcome};
-use node::{Fault, ShardView};
+use node::{Fault, ShardHandle};
 use resp::Reply;
 
 /// Turns a handler's failure into its reply.
@@ -22,7 +22,7 @@ pub(crate) fn conclude(done: Outcome, reply: &mut Reply, mark: usize) {
 
 /// Turns the failure of a command that ran on a replica into its reply. If the command met damage, the replica counts as
 /// damaged from now on.
-pub(crate) fn conclude_on(view: &ShardView, done: Outcome, reply: &mut Reply, mark: usize) {
+pub(crate) fn conclude_on(view: &ShardHandle, done: Outcome, reply: &mut Reply, mark: usize) {
     if let Err(Error::Fault(Fault::Storage(e))) = &done {
         view.damage().note(view.id(), e);
     }

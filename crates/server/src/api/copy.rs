@@ -11,7 +11,7 @@ use node::command::{Error, SetCopy, copy_options};
 use node::read::{Attempt, Finish, ReadRequest, Refusal};
 use node::session::Consistency;
 use node::{
-    CollectionCopy, EncodedCommand, Fault, ReadSpace, ShardView, SliceSource, SnapshotSpace, StagedAt, request,
+    CollectionCopy, EncodedCommand, Fault, ReadSpace, ShardHandle, SliceSource, SnapshotSpace, StagedAt, request,
 };
 use resp::Reply;
 use resp::table;
@@ -107,7 +107,7 @@ impl Copying {
 fn copy_slices(
     mut source: impl SliceSource,
     shard: &mut Target,
-    view: &ShardView,
+    view: &ShardHandle,
     place: &StagedAt,
 ) -> Result<Vec<u8>, String> {
     let mut under_way = 0;

@@ -10,7 +10,7 @@ use crate::shared::refusal_text;
 use node::command::{Error, ReadHandler};
 use node::read::{Begin, Finish, ReadRequest, Refusal};
 use node::session::{Consistency, Durability};
-use node::{CachedSpace, EncodedCommand, Fault, ShardView, SnapshotSpace, Write};
+use node::{CachedSpace, EncodedCommand, Fault, ShardHandle, SnapshotSpace, Write};
 use resp::table::{self, behaviour};
 use resp::{Proto, Reply};
 use std::sync::Arc;
@@ -123,7 +123,7 @@ impl Caller {
         reply.buf
     }
 
-    fn call_view(&mut self, view: &ShardView, args: &[&[u8]], arrived_us: u64, reply: &mut Reply) {
+    fn call_view(&mut self, view: &ShardHandle, args: &[&[u8]], arrived_us: u64, reply: &mut Reply) {
         if table::lookup(args[0]).is_some_and(|spec| spec.does(behaviour::CLEARS_STORE)) {
             if self.submit_write(0, ShardWrite::of_shard(view.id(), Write::Clear), reply) {
                 let until = Instant::now() + ANSWER_WITHIN;

@@ -9,8 +9,8 @@ use node::command::{Error, ShardRest, ShardSteps, StoreCall, StoreHandler};
 use node::read::{Again, Attempt, Begin, Finish, ReadRequest, Refusal, ReplyStream};
 use node::session::Consistency;
 use node::{
-    Fault, Heads, Need, ReadSpace, RecordRange, Records, Remote, RemoteAnswer, RemoteCall, RemoteSpace, ShardSpace,
-    ShardView, Shards, SnapshotSpace, remote_counts, remote_heads, remote_records,
+    Fault, Heads, Need, ReadSpace, RecordRange, Records, Remote, RemoteAnswer, RemoteCall, RemoteSpace, ShardHandle,
+    ShardSpace, Shards, SnapshotSpace, remote_counts, remote_heads, remote_records,
 };
 use resp::Reply;
 use std::cell::OnceCell;
@@ -140,7 +140,7 @@ impl<'a> StoreShards<'a> {
         }
     }
 
-    fn try_begin(&self, part: &Part) -> Begin<Attempt<&'a Arc<ShardView>>> {
+    fn try_begin(&self, part: &Part) -> Begin<Attempt<&'a Arc<ShardHandle>>> {
         let Asked { consistency, arrived_us, .. } = *self.asked;
         let request = ReadRequest {
             waiting_since_us: steady_us(),
@@ -333,7 +333,7 @@ impl Part {
     }
 
     /// Whether a replica here owns the slots that it is asked for.
-    fn is_listed_by<H: AsRef<ShardView>>(&self, attempt: &Attempt<H>) -> bool {
+    fn is_listed_by<H: AsRef<ShardHandle>>(&self, attempt: &Attempt<H>) -> bool {
         attempt.handle().as_ref().owned().is_some_and(|slots| slots.ranges() == self.ranges)
     }
 

@@ -11,7 +11,7 @@ use crate::shared::NodeShared;
 use node::command::Error;
 use node::read::{Attempt, Begin, Finish, ReadRequest};
 use node::session::Consistency;
-use node::{Fault, Held, ReadSpace, ShardView, SnapshotSpace, WatchedVersion};
+use node::{Fault, Held, ReadSpace, ShardHandle, SnapshotSpace, WatchedVersion};
 use resp::Reply;
 use resp::table::CommandSpec;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub(super) fn watch(
 }
 
 /// The versions of keys, each watched since before it was looked up.
-fn versions(view: &ShardView, space: &mut SnapshotSpace<'_>, keys: &[Vec<u8>]) -> Result<Vec<WatchedVersion>, Fault> {
+fn versions(view: &ShardHandle, space: &mut SnapshotSpace<'_>, keys: &[Vec<u8>]) -> Result<Vec<WatchedVersion>, Fault> {
     let version = |key: &Vec<u8>| {
         let absent = view.watch_absent(key);
         Ok(match space.get(key)? {

@@ -9,7 +9,7 @@ use super::outcome::Outcome;
 use super::prefetch::ColdRows;
 use crate::mailbox::WorkerMessage;
 use crate::shared::{Job, NodeShared, Pool};
-use node::ShardView;
+use node::ShardHandle;
 use std::sync::Arc;
 use storage::{BlockRead, HeldBlock};
 
@@ -41,9 +41,9 @@ impl Cold {
     }
 
     /// Calls `each` with the shard and the keys that the disk is asked for ahead.
-    fn each_key_ahead(&self, mut each: impl FnMut(&ShardView, &[u8])) {
+    fn each_key_ahead(&self, mut each: impl FnMut(&ShardHandle, &[u8])) {
         let mut left = KEYS_AHEAD_MAX;
-        let mut take = |view: &ShardView, key: &[u8]| {
+        let mut take = |view: &ShardHandle, key: &[u8]| {
             if left > 0 {
                 left -= 1;
                 each(view, key);
@@ -71,7 +71,7 @@ impl Cold {
 
     /// Has the kernel begin to read what it needs.
     fn prefetch(&self) {
-        self.each_key_ahead(ShardView::prefetch);
+        self.each_key_ahead(ShardHandle::prefetch);
     }
 
     /// Keeps a block for the next attempt.

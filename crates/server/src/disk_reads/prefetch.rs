@@ -8,7 +8,7 @@
 use super::outcome::Outcome;
 use crate::mailbox::WorkerMessage;
 use crate::shared::{Job, NodeShared};
-use node::{ColdItem, EncodedCommand, Held, ShardView, Ticket, Warmed, Warmth, cold_items};
+use node::{ColdItem, EncodedCommand, Held, ShardHandle, Ticket, Warmed, Warmth, cold_items};
 use replica::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -52,7 +52,7 @@ enum Awaiting {
 /// A prefetch.
 pub(crate) struct ColdRows {
     pub(crate) store: Arc<NodeShared>,
-    pub(crate) view: Arc<ShardView>,
+    pub(crate) view: Arc<ShardHandle>,
     pub(crate) item: ColdItem,
     /// The worker that waits for them.
     pub(crate) worker: usize,
@@ -65,7 +65,7 @@ impl ColdRows {
     /// The rows of a write that `ticket`'s connection waits for.
     pub(crate) fn of_write(
         store: &Arc<NodeShared>,
-        view: Arc<ShardView>,
+        view: Arc<ShardHandle>,
         command: EncodedCommand,
         now_ms: u64,
         ticket: Ticket,
@@ -125,7 +125,7 @@ impl ColdRows {
 pub(crate) fn warm_entries(
     store: &Arc<NodeShared>,
     worker: usize,
-    view: &Arc<ShardView>,
+    view: &Arc<ShardHandle>,
     entries: &[Entry],
     mut queue: impl FnMut(ColdRows),
 ) -> Warmth {

@@ -12,7 +12,7 @@ use vocab::limits::PEER_FRAME_BYTES_MAX;
 pub(super) const HEAD_BYTES: usize = 9;
 /// Flag: the payload is packed.
 const PACKED: u8 = 1;
-/// Flag: the payload is a piece of one message (`node::peer::Pieces`).
+/// Flag: the payload is a piece of one message (`node::peer_protocol::Pieces`).
 pub(super) const PIECE: u8 = 2;
 /// Smaller payloads are not worth packing.
 const PACK_BYTES_MIN: usize = 4096;

@@ -5,7 +5,7 @@ use super::handshake::{Handshake, Peer};
 use super::queue::{InBuffer, OutQueue};
 use super::refusal::Refusal;
 use crate::net::Stream;
-use node::peer::Pieces;
+use node::peer_protocol::Pieces;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::time::Instant;

@@ -17,7 +17,7 @@ use crate::net::Stream;
 use mio::event::Event;
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token};
-use node::peer::PeerMessage;
+use node::peer_protocol::PeerMessage;
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -9,7 +9,7 @@
 //! arrived.
 
 use super::frame::{self, HEAD_BYTES, Packer, Worth};
-use node::peer::{Encoded, PeerMessage};
+use node::peer_protocol::{Encoded, PeerMessage};
 use std::collections::VecDeque;
 use vocab::limits::{
     PEER_CONTROL_BYTES_MAX, PEER_FRAME_BYTES_MAX, PEER_FRAME_BYTES_SOFT, PEER_PIECE_BYTES, PEER_QUEUE_BYTES_MAX,

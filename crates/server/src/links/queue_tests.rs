@@ -50,7 +50,7 @@ fn drain(queue: &mut OutQueue, packer: &mut Packer) -> Vec<u8> {
 
 /// The messages of all frames, in order, those that came in pieces put together.
 fn put_together(frames: &[Read]) -> Vec<PeerMessage> {
-    let (mut pieces, mut all) = (node::peer::Pieces::default(), Vec::new());
+    let (mut pieces, mut all) = (node::peer_protocol::Pieces::default(), Vec::new());
     for frame in frames {
         all.extend(frame.messages.iter().cloned());
         let whole = frame.piece.as_ref().and_then(|piece| pieces.add(piece, PEER_FRAME_BYTES_MAX).unwrap());
@@ -200,7 +200,8 @@ fn frames_are_packed_when_it_pays() {
 fn a_damaged_frame_is_noticed_wherever_it_is_damaged() {
     let mut packer = Packer::new(Packing::Always).unwrap();
     let mut queue = OutQueue::default();
-    queue.push(&PeerMessage::Order { shard: ShardId(1), order: node::peer::Order::Transfer { to: NodeId(9) } });
+    queue
+        .push(&PeerMessage::Order { shard: ShardId(1), order: node::peer_protocol::Order::Transfer { to: NodeId(9) } });
     let bytes = queue.seal(&mut packer).to_vec();
     for at in 0..bytes.len() {
         for bit in 0..8 {

@@ -5,7 +5,7 @@ use super::handshake::Handshake;
 use super::*;
 use crate::net::Stream;
 use mio::{Events, Poll, Token};
-use node::peer::PeerMessage;
+use node::peer_protocol::PeerMessage;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};

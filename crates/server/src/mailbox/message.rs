@@ -2,8 +2,8 @@
 
 use super::queue::Queue;
 use crate::net::Stream;
-use node::director::{NodeReport, StorePicture};
-use node::peer::PeerMessage;
+use node::control::director::StoreStatus;
+use node::peer_protocol::{NodeReport, PeerMessage};
 use node::read::ReplyStream;
 use node::session::WaitFor;
 use node::{ArrivedSnapshot, KeyHashes, Shard, Ticket, WatchedVersion, Write};
@@ -177,7 +177,7 @@ pub(crate) enum WorkerMessage {
     /// Let a shard's writes go on.
     EndHold(ShardId),
     /// Hand over the director's status of the store, if the director is on this node.
-    Picture(SyncSender<Option<Box<StorePicture>>>),
+    StoreStatus(SyncSender<Option<Box<StoreStatus>>>),
     /// Look at every connection again: one was killed, or a pause is over.
     Look,
     /// The send thread gives bytes back.

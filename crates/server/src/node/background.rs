@@ -4,7 +4,7 @@ use crate::mailbox::WorkerMessage;
 use crate::os::{NICE_IDLE, now_ms, set_niceness, spawn_critical};
 use crate::replicas::reconcile_thread;
 use crate::shared::{BACKGROUND_PAUSE, FreeSpace, NodeShared};
-use node::ShardView;
+use node::ShardHandle;
 use replica::{DiskState, LogStore};
 use std::cmp::Reverse;
 use std::fs::File;
@@ -50,7 +50,7 @@ pub(crate) fn start(store: &Arc<NodeShared>) -> std::io::Result<Vec<std::thread:
 
 /// The replicas of this node, those whose trees have the most debt first. They are not held: who gives up a replica waits
 /// for none of the others' turns.
-fn by_debt(store: &NodeShared) -> Vec<Weak<ShardView>> {
+fn by_debt(store: &NodeShared) -> Vec<Weak<ShardHandle>> {
     let known = store.known();
     let mut views: Vec<_> = known.all_views().map(|view| (view.engine().debt(), Arc::downgrade(view))).collect();
     views.sort_by(|(a, _), (b, _)| b.total_cmp(a));
@@ -86,7 +86,7 @@ fn flush_thread(store: &NodeShared, deletes_log_files: bool) {
     }
 }
 
-fn flush(store: &NodeShared, view: &ShardView) -> bool {
+fn flush(store: &NodeShared, view: &ShardHandle) -> bool {
     // A tree never holds what the log could still lose: it would begin where the log has not come to.
     if let Err(e) = store.log.sync() {
         log::error!("{e}");
@@ -224,7 +224,7 @@ fn log_spare_thread(store: &NodeShared) {
     }
 }
 
-fn refuse(store: &NodeShared, view: &ShardView, error: &storage::Error) {
+fn refuse(store: &NodeShared, view: &ShardHandle, error: &storage::Error) {
     match error {
         storage::Error::Full { .. } => store.health.set_full(&error.to_string()),
         storage::Error::Io { source, .. } if is_shortage(source) => store.health.set_short(&error.to_string()),

@@ -15,7 +15,7 @@ use mio::net::TcpListener;
 use mio::{Poll, Token, Waker};
 use node::Config;
 use node::control::{Control, Shape};
-use node::core::Core;
+use node::multi_raft::MultiRaft;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -90,8 +90,8 @@ impl Server {
         if let Some(map) = &map {
             store.apply_settings(map);
         }
-        let core = |_| Core::new(store.node(), store.clock.clone());
-        let mut cores: Vec<Core> = (0..workers).map(core).collect();
+        let core = |_| MultiRaft::new(store.node(), store.clock.clone());
+        let mut cores: Vec<MultiRaft> = (0..workers).map(core).collect();
         if let Some(map) = &map {
             cores.iter_mut().for_each(|core| core.map_changed(map.clone()));
         }

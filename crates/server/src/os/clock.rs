@@ -1,6 +1,6 @@
 //! The clocks.
 
-use node::core::TICK_MS;
+use node::multi_raft::TICK_MS;
 use std::time::Duration;
 use vocab::{Moment, wall_clock_ms};
 

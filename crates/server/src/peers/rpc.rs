@@ -3,7 +3,7 @@
 use crate::mailbox::WorkerMessage;
 use crate::shared::{NodeShared, PendingCall};
 use node::EncodedCommand;
-use node::peer::PeerMessage;
+use node::peer_protocol::PeerMessage;
 use resp::{Proto, Reply};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

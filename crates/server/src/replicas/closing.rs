@@ -5,7 +5,7 @@
 
 use super::leftovers::remove;
 use crate::shared::NodeShared;
-use node::ShardView;
+use node::ShardHandle;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use storage::Engine;
@@ -22,7 +22,7 @@ pub(super) struct Closing(Vec<ClosingReplica>);
 
 struct ClosingReplica {
     shard: ShardId,
-    view: Weak<ShardView>,
+    view: Weak<ShardHandle>,
     engine: Arc<dyn Engine>,
     since: Instant,
     /// It was told that it is still in use.
@@ -31,7 +31,7 @@ struct ClosingReplica {
 
 impl Closing {
     /// A replica was closed: no request finds it any more.
-    pub(super) fn begin(&mut self, shard: ShardId, view: Arc<ShardView>) {
+    pub(super) fn begin(&mut self, shard: ShardId, view: Arc<ShardHandle>) {
         let engine = view.engine().clone();
         engine.abandon();
         self.0.push(ClosingReplica { shard, view: Arc::downgrade(&view), engine, since: Instant::now(), said: false });

@@ -6,8 +6,8 @@ use crate::mailbox::Opened;
 use crate::shared::{NodeShared, SET_ASIDE, read_map};
 use cluster::{Map, MapUpdate};
 use node::control::reconcile::{Reconciliation, reconcile};
-use node::peer::PeerMessage;
-use node::{Answers, Effects, Shard, ShardView, SnapshotTask, SplitTask, Ticket};
+use node::peer_protocol::PeerMessage;
+use node::{Answers, Effects, Shard, ShardHandle, SnapshotTask, SplitTask, Ticket};
 use replica::{LogStore, LogWrite, Members, Replica};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ type TreeOpened = Result<Arc<dyn Engine>, String>;
 /// A replica whose tree is open, on its way to its group.
 struct Begun {
     given: Given,
-    view: Arc<ShardView>,
+    view: Arc<ShardHandle>,
     fresh: bool,
 }
 
@@ -153,7 +153,7 @@ fn begin(
     let info = map.shards.get(&shard).ok_or_else(|| format!("the map has no shard {shard}"))?;
     // A shard that is being split off owns none yet, as far as the map says.
     let slots = map.splits.get(&shard).map_or(&info.slots, |split| &split.slots).clone();
-    let view = ShardView::open(shard, slots, tree, store.cache.clone()).map_err(|e| e.to_string())?;
+    let view = ShardHandle::open(shard, slots, tree, store.cache.clone()).map_err(|e| e.to_string())?;
     view.set_config(store.config.clone());
     let fresh = store.log.state(shard).map_err(|e| e.to_string())?.is_none();
     if fresh {

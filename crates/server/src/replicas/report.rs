@@ -3,7 +3,7 @@
 use crate::os::process_facts;
 use crate::shared::NodeShared;
 use crate::snapshots::{Direction, TransferStatus};
-use node::director::{NodeFigures, NodeReport, ReplicaReport, TransferReport};
+use node::peer_protocol::{NodeFigures, NodeReport, ReplicaReport, TransferReport};
 use replica::DiskState;
 use vocab::limits::{REPORT_REPLICAS_MAX, REPORT_TRANSFERS_MAX};
 

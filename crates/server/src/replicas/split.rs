@@ -10,7 +10,7 @@ use crate::os::spawn_critical;
 use crate::shared::NodeShared;
 use cluster::Map;
 use node::control::reconcile::{comes_by_split, wants_fork};
-use node::{Shard, ShardView, SplitTask};
+use node::{Shard, ShardHandle, SplitTask};
 use replica::{LogStore, Replica};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub(super) fn fork(store: &NodeShared, task: &SplitTask) -> Result<Option<Opened
     }
     let tree = fork_tree(store, task)?;
     store.log.write(task.install(), true).map_err(text)?;
-    let view = ShardView::open(shard, task.slots.clone(), tree, store.cache.clone()).map_err(|e| e.to_string())?;
+    let view = ShardHandle::open(shard, task.slots.clone(), tree, store.cache.clone()).map_err(|e| e.to_string())?;
     view.set_config(store.config.clone());
     let state = store.log.state(shard).map_err(text)?.ok_or_else(|| format!("the log forgot shard {shard}"))?;
     let applied = view.engine().flushed_index();

@@ -6,7 +6,7 @@ use crate::mailbox::WorkerMessage;
 use crate::os::{raw_moment, steady_us};
 use node::read::{Again, Attempt, Begin, Confirmation, Finish, Hold, NotHere, ReadRequest, Refusal, confirm_leader};
 use node::session::Consistency;
-use node::{ShardView, StoreClock};
+use node::{ShardHandle, StoreClock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use vocab::{Moment, NodeId, ShardId, Slot};
@@ -31,7 +31,7 @@ impl Access<'_> {
     }
 
     /// Waits until this node's replica is known to lead since `arrived_us`; false if it is not.
-    pub(crate) fn confirm_leader(&self, handle: &ShardView, arrived_us: u64) -> bool {
+    pub(crate) fn confirm_leader(&self, handle: &ShardHandle, arrived_us: u64) -> bool {
         let hold = Hold::for_leader(steady_us());
         let mut asked = false;
         loop {
@@ -96,7 +96,7 @@ impl Access<'_> {
     }
 
     /// Whether an answer counts. Waits for the leader to be confirmed.
-    pub(crate) fn finish_read<H: AsRef<ShardView>>(&self, attempt: &Attempt<H>) -> Finish {
+    pub(crate) fn finish_read<H: AsRef<ShardHandle>>(&self, attempt: &Attempt<H>) -> Finish {
         match attempt.finish(steady_us) {
             Finish::Again(Again::Unconfirmed)
                 if self.confirm_leader(attempt.handle().as_ref(), attempt.request().arrived_us) =>

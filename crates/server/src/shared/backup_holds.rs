@@ -1,6 +1,6 @@
 //! The shards that this node holds for backups: each is a snapshot as of the backup's moment, or on its way to one.
 
-use node::ShardView;
+use node::ShardHandle;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) struct BackupKey {
 
 /// A shard as of a backup's moment.
 pub(crate) struct BackupSnapshot {
-    pub(crate) view: Arc<ShardView>,
+    pub(crate) view: Arc<ShardHandle>,
     /// Locked while a page of it is read.
     pub(crate) snapshot: Arc<Mutex<Box<dyn Snapshot>>>,
     /// The backup's moment, in ms since the epoch.

@@ -25,7 +25,7 @@ use arc_swap::Guard;
 use cluster::{Map, NodeInfo};
 use node::session::Clients;
 use node::stats::Stats;
-use node::{Config, ShardView, StoreClock};
+use node::{Config, ShardHandle, StoreClock};
 use replica::{DiskHealth, DiskState, Log, LogOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -230,7 +230,7 @@ impl NodeShared {
     }
 
     /// This node's replicas of data shards, by shard.
-    pub(crate) fn views(&self) -> Vec<Arc<ShardView>> {
+    pub(crate) fn views(&self) -> Vec<Arc<ShardHandle>> {
         self.known().views().cloned().collect()
     }
 

@@ -4,7 +4,7 @@
 
 use arc_swap::{ArcSwap, Guard};
 use cluster::{Map, Routes};
-use node::ShardView;
+use node::ShardHandle;
 use node::control::reconcile::has_split;
 use node::read::{LeaderCell, LocalShard};
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ use vocab::{NodeId, ReplicaId, ShardId, Slot};
 #[derive(Clone, Default)]
 pub(crate) struct ShardRoute {
     /// This node's replica, if it has one.
-    pub(crate) view: Option<Arc<ShardView>>,
+    pub(crate) view: Option<Arc<ShardHandle>>,
     /// Which replica that is.
     pub(crate) replica: ReplicaId,
     /// Who leads.
@@ -63,12 +63,12 @@ impl RoutingSnapshot {
     }
 
     /// This node's replicas, with their ids.
-    pub(crate) fn replicas(&self) -> impl Iterator<Item = (ReplicaId, &Arc<ShardView>)> {
+    pub(crate) fn replicas(&self) -> impl Iterator<Item = (ReplicaId, &Arc<ShardHandle>)> {
         self.places.iter().filter_map(|place| Some((place.replica, place.view.as_ref()?)))
     }
 
     /// This node's replica of a shard.
-    pub(crate) fn view(&self, shard: usize) -> Option<&Arc<ShardView>> {
+    pub(crate) fn view(&self, shard: usize) -> Option<&Arc<ShardHandle>> {
         self.places.get(shard)?.view.as_ref()
     }
 
@@ -103,12 +103,12 @@ impl RoutingSnapshot {
     }
 
     /// This node's replicas of data shards, by shard.
-    pub(crate) fn views(&self) -> impl Iterator<Item = &Arc<ShardView>> {
+    pub(crate) fn views(&self) -> impl Iterator<Item = &Arc<ShardHandle>> {
         self.places.iter().skip(1).filter_map(|place| place.view.as_ref())
     }
 
     /// This node's replicas, that of the metadata group included.
-    pub(crate) fn all_views(&self) -> impl Iterator<Item = &Arc<ShardView>> {
+    pub(crate) fn all_views(&self) -> impl Iterator<Item = &Arc<ShardHandle>> {
         self.places.iter().filter_map(|place| place.view.as_ref())
     }
 
@@ -158,12 +158,12 @@ impl RoutingTable {
     }
 
     /// This node has a replica of a shard, or has it no more.
-    pub(crate) fn set_view(&self, shard: ShardId, view: Option<(ReplicaId, Arc<ShardView>)>) {
+    pub(crate) fn set_view(&self, shard: ShardId, view: Option<(ReplicaId, Arc<ShardHandle>)>) {
         self.set_views([(shard, view)]);
     }
 
     /// `set_view` of several shards at once: each change copies the whole snapshot.
-    pub(crate) fn set_views(&self, views: impl IntoIterator<Item = (ShardId, Option<(ReplicaId, Arc<ShardView>)>)>) {
+    pub(crate) fn set_views(&self, views: impl IntoIterator<Item = (ShardId, Option<(ReplicaId, Arc<ShardHandle>)>)>) {
         self.replace(|known| {
             let mut places = known.places.to_vec();
             for (shard, view) in views {
@@ -214,10 +214,10 @@ mod tests {
         cluster::initial_map(StoreId(1), &[info(HERE), info(THERE)], shards, 2).unwrap()
     }
 
-    fn replica(folder: &Path, shard: ShardId, slots: (u16, u16)) -> Arc<ShardView> {
+    fn replica(folder: &Path, shard: ShardId, slots: (u16, u16)) -> Arc<ShardHandle> {
         let resources = SharedResources::new(StorageOptions::default());
         let engine = open_engine(EngineKind::Memory, &folder.join(shard.0.to_string()), &resources).unwrap();
-        ShardView::open(shard, slots, engine, Arc::new(RowCache::new(0))).unwrap()
+        ShardHandle::open(shard, slots, engine, Arc::new(RowCache::new(0))).unwrap()
     }
 
     /// What is known, as words: the owner of slots 0 and 16383, the shards of which there is a replica here.

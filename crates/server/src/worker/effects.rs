@@ -10,8 +10,8 @@ use crate::replicas::{fork_behind, send_snapshot};
 use crate::shared::NodeShared;
 use cluster::{Change, MapUpdate};
 use node::control::report_members;
-use node::peer::PeerMessage;
-use node::{Answers, Effects, ShardView, SnapshotTask, SplitTask, Ticket, Warmth};
+use node::peer_protocol::PeerMessage;
+use node::{Answers, Effects, ShardHandle, SnapshotTask, SplitTask, Ticket, Warmth};
 use replica::{Entry, Members};
 use resp::Reply;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ impl Effects for Shell {
         self.clients.unstall_all();
     }
 
-    fn warm(&mut self, view: &Arc<ShardView>, entries: &[Entry]) -> Warmth {
+    fn warm(&mut self, view: &Arc<ShardHandle>, entries: &[Entry]) -> Warmth {
         self.applying.look(&self.store);
         let queue = self.disk_reads.queue();
         warm_entries(&self.store, self.worker, view, entries, |rows| queue.push(Cold::Rows(rows)))

@@ -21,7 +21,7 @@ use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use node::Answers;
 use node::control::Control;
-use node::core::{Core, Logging};
+use node::multi_raft::{Logging, MultiRaft};
 use node::read::is_slot_moving;
 use replica::LogWrite;
 use resp::Reply;
@@ -54,7 +54,7 @@ pub(crate) struct WorkerSetup {
     pub(crate) mailbox: Arc<Mailbox>,
     /// Where clients connect: the first worker's.
     pub(crate) listener: Option<TcpListener>,
-    pub(crate) core: Core,
+    pub(crate) core: MultiRaft,
     /// The links to other nodes: the first worker's, unless the node is a store by itself.
     pub(crate) links: Option<Links>,
     /// This node's part in the control of the store: the first worker's.
@@ -84,7 +84,7 @@ pub(crate) struct Worker {
     waits: Waits,
     log: LogPipeline,
     /// The replicas that this worker owns.
-    core: Core,
+    core: MultiRaft,
     fenced: FencedWrites,
     barriers: WriteBarriers,
     releases: Vec<Release>,
@@ -330,7 +330,7 @@ impl Worker {
             WorkerMessage::Hold(barrier) => self.barriers.begin(barrier, &mut self.core, &self.store.backups, now),
             WorkerMessage::EndHold(shard) => WriteBarriers::end(shard, &mut self.core),
             // The caller may have given up.
-            WorkerMessage::Picture(asked) => _ = asked.try_send(self.shell.peers.picture()),
+            WorkerMessage::StoreStatus(asked) => _ = asked.try_send(self.shell.peers.status()),
             WorkerMessage::Look => self.shell.clients.look_at_all(),
             // It is taken back at the end of the turn.
             WorkerMessage::Unsent => {}

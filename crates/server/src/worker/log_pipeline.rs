@@ -9,7 +9,7 @@ use crate::os::forget_waits;
 use crate::shared::NodeShared;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use node::core::Logging;
+use node::multi_raft::Logging;
 use replica::{DiskState, LogWrite};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -11,9 +11,9 @@ use crate::shared::{LINKS_WORKER, NodeShared};
 use cluster::{Change, Map, MapUpdate};
 use mio::Token;
 use mio::event::Event;
+use node::control::director::StoreStatus;
 use node::control::{Action, Control};
-use node::director::{NodeReport, StorePicture};
-use node::peer::PeerMessage;
+use node::peer_protocol::{NodeReport, PeerMessage};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -367,7 +367,7 @@ impl Peers {
     }
 
     /// The director's status of the store, if the director is on this node.
-    pub(super) fn picture(&self) -> Option<Box<StorePicture>> {
-        self.control.as_ref().and_then(Control::picture).map(Box::new)
+    pub(super) fn status(&self) -> Option<Box<StoreStatus>> {
+        self.control.as_ref().and_then(Control::status).map(Box::new)
     }
 }

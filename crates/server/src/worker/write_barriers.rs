@@ -2,7 +2,7 @@
 
 use crate::mailbox::WriteBarrier;
 use crate::shared::{BackupHolds, BackupKey, BackupPoint, BackupSnapshot};
-use node::core::Core;
+use node::multi_raft::MultiRaft;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use vocab::{Moment, ShardId};
@@ -13,7 +13,7 @@ pub(super) struct WriteBarriers(Vec<WriteBarrier>);
 
 impl WriteBarriers {
     /// Holds a shard's writes back.
-    pub(super) fn begin(&mut self, barrier: WriteBarrier, core: &mut Core, backups: &BackupHolds, now: Moment) {
+    pub(super) fn begin(&mut self, barrier: WriteBarrier, core: &mut MultiRaft, backups: &BackupHolds, now: Moment) {
         let lasts_us = barrier.lasts.as_micros() as u64;
         if core.shard_mut(barrier.shard).is_some_and(|shard| shard.hold(now, lasts_us)) {
             self.0.push(barrier);
@@ -25,7 +25,7 @@ impl WriteBarriers {
     }
 
     /// Takes the snapshots of shards whose writes are held back and that have none under way any more.
-    pub(super) fn check(&mut self, core: &Core, backups: &BackupHolds, now: Moment) {
+    pub(super) fn check(&mut self, core: &MultiRaft, backups: &BackupHolds, now: Moment) {
         self.0.retain(|barrier| {
             let key = BackupKey { backup: barrier.backup, shard: barrier.shard };
             let Some(shard) = core.shard(barrier.shard) else { return false };
@@ -46,7 +46,7 @@ impl WriteBarriers {
     }
 
     /// A shard's writes go on.
-    pub(super) fn end(shard: ShardId, core: &mut Core) {
+    pub(super) fn end(shard: ShardId, core: &mut MultiRaft) {
         if let Some(shard) = core.shard_mut(shard) {
             shard.release();
         }

@@ -7,7 +7,7 @@
 use crate::command::call::{Error, Outcome};
 use crate::command::hash::{Stored, field_of};
 use crate::space::read::SnapshotSpace;
-use crate::{Layout, ReadSpace, Record, ShardView, Type};
+use crate::{Layout, ReadSpace, Record, ShardHandle, Type};
 use resp::Reply;
 use storage::{Slice, Snapshot};
 
@@ -97,7 +97,7 @@ impl Page {
 /// Writes the page from `cursor` (empty: from the beginning) on, of about `bytes_soft` bytes. What has expired by `at_ms`
 /// is left out.
 pub fn backup_page(
-    view: &ShardView,
+    view: &ShardHandle,
     snapshot: &mut (dyn Snapshot + 'static),
     at_ms: u64,
     cursor: &[u8],

@@ -5,7 +5,7 @@ use crate::collection_copy::{SliceSource, StagedAt};
 use crate::command::call::Error;
 use crate::command::hash::name_of;
 use crate::format::internal_commands::STAGE;
-use crate::{EncodedCommand, ShardView, SnapshotSpace};
+use crate::{EncodedCommand, ShardHandle, SnapshotSpace};
 use vocab::limits::{COPY_SLICE_BYTES_SOFT, COPY_SLICE_ELEMENTS_MAX, COPY_WHOLE_ELEMENTS_MAX};
 
 /// The result of a command over large sets. Reads may wait for the disk.
@@ -17,7 +17,7 @@ pub struct SetCopy<'a> {
 
 impl<'a> SetCopy<'a> {
     /// What that command stores; `None` if one entry can hold it, or if the command is another.
-    pub fn begin(view: &'a ShardView, args: &[&'a [u8]], now_ms: u64) -> Result<Option<Self>, Error> {
+    pub fn begin(view: &'a ShardHandle, args: &[&'a [u8]], now_ms: u64) -> Result<Option<Self>, Error> {
         let Some(operation) = operation_of(args[0]) else { return Ok(None) };
         let mut space = SnapshotSpace::new(view, now_ms, 0);
         let combination = Combination::begin(operation, &mut space, &args[2..])?;

@@ -141,19 +141,19 @@ fn collect_garbage(writes: &mut EntryWrites<'_>) -> Result<(), Fault> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{EntrySpace, Evaluation, Kind, Record, ShardView, WriteSpace};
+    use crate::{EntrySpace, Evaluation, Kind, Record, ShardHandle, WriteSpace};
     use std::sync::Arc;
     use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
     use vocab::ShardId;
 
-    fn shard() -> (Arc<ShardView>, tempfile::TempDir) {
+    fn shard() -> (Arc<ShardHandle>, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let resources = SharedResources::new(StorageOptions::default());
         let tree = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
-        (ShardView::open(ShardId(1), (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap(), folder)
+        (ShardHandle::open(ShardId(1), (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap(), folder)
     }
 
-    fn entry<T>(view: &Arc<ShardView>, now_ms: u64, run: impl FnOnce(&mut EntrySpace<'_>) -> T) -> T {
+    fn entry<T>(view: &Arc<ShardHandle>, now_ms: u64, run: impl FnOnce(&mut EntrySpace<'_>) -> T) -> T {
         let index = view.engine().applied_index() + 1;
         let mut space = EntrySpace::new(view, index, now_ms, Evaluation::Second);
         let done = run(&mut space);
@@ -161,7 +161,7 @@ mod tests {
         done
     }
 
-    fn rows(view: &Arc<ShardView>) -> usize {
+    fn rows(view: &Arc<ShardHandle>) -> usize {
         let snapshot = view.engine().snapshot();
         snapshot.iter(Span { start: Vec::new(), end: Vec::new() }, false).count()
     }

@@ -83,7 +83,7 @@ pub(super) fn forget(writes: &mut EntryWrites<'_>) -> Result<u64, Fault> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use crate::command::{Call, Handler, handler};
-    use crate::{EntrySpace, ShardView, WriteSpace};
+    use crate::{EntrySpace, ShardHandle, WriteSpace};
     use resp::Reply;
     use std::sync::Arc;
     use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
@@ -92,7 +92,7 @@ mod tests {
 
     /// A shard in memory, an entry at a time.
     struct Entries {
-        view: Arc<ShardView>,
+        view: Arc<ShardHandle>,
         index: u64,
         now_ms: u64,
         _folder: tempfile::TempDir,
@@ -103,7 +103,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let resources = SharedResources::new(StorageOptions::default());
             let engine = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
-            let view = ShardView::open(ShardId(1), (0, 16383), engine, Arc::new(RowCache::new(0))).unwrap();
+            let view = ShardHandle::open(ShardId(1), (0, 16383), engine, Arc::new(RowCache::new(0))).unwrap();
             Self { view, index: 0, now_ms: 1_700_000_000_000, _folder: folder }
         }
 

@@ -2,7 +2,7 @@
 //! an earlier one.
 
 use crate::format::keys;
-use crate::view::{ShardView, live};
+use crate::shard_handle::{ShardHandle, live};
 use crate::{Evaluation, Fault, Record, Rows};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -13,7 +13,7 @@ type Overlay = BTreeMap<Slice, Option<Slice>>;
 
 /// The writes of one entry, with what they change of the shard's counters.
 pub(super) struct EntryWrites<'a> {
-    view: &'a ShardView,
+    view: &'a ShardHandle,
     /// The time of the entry.
     now_ms: u64,
     evaluation: Evaluation,
@@ -47,7 +47,7 @@ struct Undo {
 
 impl<'a> EntryWrites<'a> {
     /// An entry that has written nothing.
-    pub(super) fn new(view: &'a ShardView, now_ms: u64, evaluation: Evaluation) -> Self {
+    pub(super) fn new(view: &'a ShardHandle, now_ms: u64, evaluation: Evaluation) -> Self {
         Self {
             view,
             now_ms,
@@ -64,7 +64,7 @@ impl<'a> EntryWrites<'a> {
     }
 
     /// The shard.
-    pub(super) fn view(&self) -> &'a ShardView {
+    pub(super) fn view(&self) -> &'a ShardHandle {
         self.view
     }
 

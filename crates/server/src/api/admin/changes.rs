@@ -4,14 +4,14 @@ use super::error::AdminError;
 use crate::api::ShardWriter;
 use crate::shared::NodeShared;
 use cluster::{Change, Map};
-use node::ShardView;
+use node::ShardHandle;
 use std::sync::Arc;
 
 /// How often a change is worked out anew because another one came first.
 const TRIES: usize = 5;
 
 /// The map as of the last entry that this node's replica of the metadata group has applied.
-pub(super) fn newest_map(view: &ShardView) -> Result<Map, AdminError> {
+pub(super) fn newest_map(view: &ShardHandle) -> Result<Map, AdminError> {
     let map = node::stored_map(view).map_err(AdminError::Failed)?;
     map.ok_or_else(|| AdminError::Unavailable("the metadata group has no map yet".to_owned()))
 }
@@ -19,7 +19,7 @@ pub(super) fn newest_map(view: &ShardView) -> Result<Map, AdminError> {
 /// Makes a change of the newest map and waits until it is so; answers what `make` has told beside it.
 pub(super) fn change<T>(
     store: &Arc<NodeShared>,
-    view: &ShardView,
+    view: &ShardHandle,
     make: impl Fn(&Map) -> Result<(Option<Change>, T), AdminError>,
 ) -> Result<T, AdminError> {
     let mut tries = 0;

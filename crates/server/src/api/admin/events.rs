@@ -5,12 +5,12 @@ use super::error::AdminError;
 use crate::os::now_ms;
 use crate::shared::NodeShared;
 use cluster::Change;
-use node::{ShardView, StoreEvent, events_after, newest_events};
+use node::{ShardHandle, StoreEvent, events_after, newest_events};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The events after the event of that number, or the newest ones; the oldest first.
-pub(super) fn list(view: &ShardView, after: Option<u64>, limit: usize) -> Result<Value, AdminError> {
+pub(super) fn list(view: &ShardHandle, after: Option<u64>, limit: usize) -> Result<Value, AdminError> {
     let events = match after {
         Some(after) => events_after(view, after, limit),
         None => newest_events(view, limit),
@@ -21,7 +21,7 @@ pub(super) fn list(view: &ShardView, after: Option<u64>, limit: usize) -> Result
 }
 
 /// Has something remembered that was done from outside.
-pub(super) fn note(store: &Arc<NodeShared>, view: &ShardView, kind: &str, text: &str) -> Result<Value, AdminError> {
+pub(super) fn note(store: &Arc<NodeShared>, view: &ShardHandle, kind: &str, text: &str) -> Result<Value, AdminError> {
     let event = || Change::Event { at_ms: now_ms(), kind: kind.to_owned(), text: text.to_owned() };
     change(store, view, |_| Ok((Some(event()), ())))?;
     Ok(json!({"noted": true}))

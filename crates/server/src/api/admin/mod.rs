@@ -25,7 +25,7 @@ mod verify;
 pub(crate) use digests::digest_marked;
 pub(crate) use error::AdminError;
 pub(crate) use run::{admin, call_handler, handler};
-pub(crate) use sight::director_picture;
+pub(crate) use sight::director_status;
 
 /// Whether the admin function understands these words.
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use vocab::NodeId;
 
 pub(super) fn list(sight: &Sight) -> Value {
-    json!({"complete": sight.directed && sight.picture.complete, "nodes": sight.picture.nodes})
+    json!({"complete": sight.directed && sight.status.complete, "nodes": sight.status.nodes})
 }
 
 /// The node that a name means: the beginning of its id, its address for clients, or that for nodes.

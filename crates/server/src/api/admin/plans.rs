@@ -7,20 +7,20 @@ use super::sight::Sight;
 use crate::os::now_ms;
 use crate::shared::NodeShared;
 use cluster::{Change, Map, Plan, PlanKind, PlanState};
-use node::ShardView;
+use node::ShardHandle;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vocab::PlanId;
 use vocab::limits::PLAN_DETAIL_BYTES_MAX;
 
 pub(super) fn list(sight: &Sight) -> Value {
-    json!({"nodes": sight.addresses(), "plans": sight.picture.plans})
+    json!({"nodes": sight.addresses(), "plans": sight.status.plans})
 }
 
 pub(super) fn show(sight: &Sight, id: u64) -> Result<Value, AdminError> {
-    let plan = sight.picture.plans.iter().find(|plan| plan.id == id).ok_or_else(|| unknown(id))?;
+    let plan = sight.status.plans.iter().find(|plan| plan.id == id).ok_or_else(|| unknown(id))?;
     let mut shown = json!(plan);
-    let steps = sight.picture.shards.iter().filter(|shard| shard.plan == Some(id));
+    let steps = sight.status.shards.iter().filter(|shard| shard.plan == Some(id));
     shown["shards_now"] = json!(steps.collect::<Vec<_>>());
     shown["nodes"] = json!(sight.addresses());
     Ok(shown)
@@ -50,7 +50,7 @@ pub(super) fn read(map: &Map, words: &[String]) -> Result<PlanKind, AdminError> 
 pub(super) fn check(sight: &Sight, kind: &PlanKind) -> Result<(), AdminError> {
     let PlanKind::Repair(node) = kind else { return Ok(()) };
     let id = node.to_string();
-    if sight.picture.nodes.iter().any(|known| known.id == id && known.state == "up") {
+    if sight.status.nodes.iter().any(|known| known.id == id && known.state == "up") {
         let text =
             format!("node {id} answers: there is nothing to repair; `rebuild` is for damage, `drain-node` empties it");
         return Err(AdminError::Refused(text));
@@ -61,7 +61,7 @@ pub(super) fn check(sight: &Sight, kind: &PlanKind) -> Result<(), AdminError> {
 /// Begins a plan.
 pub(super) fn apply(
     store: &Arc<NodeShared>,
-    view: &ShardView,
+    view: &ShardHandle,
     words: &[String],
     reason: Option<&str>,
 ) -> Result<Value, AdminError> {
@@ -82,7 +82,7 @@ pub(super) fn apply(
 }
 
 /// Pauses a plan, takes it up again, or gives it up.
-pub(super) fn set(store: &Arc<NodeShared>, view: &ShardView, id: u64, now: PlanState) -> Result<Value, AdminError> {
+pub(super) fn set(store: &Arc<NodeShared>, view: &ShardHandle, id: u64, now: PlanState) -> Result<Value, AdminError> {
     let at_ms = now_ms();
     change(store, view, |map| {
         let plan = map.plans.get(&PlanId(id)).ok_or_else(|| unknown(id))?;
@@ -96,7 +96,7 @@ pub(super) fn set(store: &Arc<NodeShared>, view: &ShardView, id: u64, now: PlanS
     shown(view, PlanId(id))
 }
 
-fn shown(view: &ShardView, id: PlanId) -> Result<Value, AdminError> {
+fn shown(view: &ShardHandle, id: PlanId) -> Result<Value, AdminError> {
     let map = newest_map(view)?;
     let plan = map.plans.get(&id).ok_or_else(|| unknown(id.0))?;
     Ok(described(plan))

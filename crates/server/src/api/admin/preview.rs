@@ -6,7 +6,7 @@ use super::plans;
 use super::sight::Sight;
 use cluster::placement::{Move, Observed, next_moves};
 use cluster::{Change, Map, PLAN_KINDS, PlanKind, Settings};
-use node::ShardView;
+use node::ShardHandle;
 use serde_json::{Value, json};
 use vocab::{NodeId, PlanId, ShardId};
 
@@ -16,13 +16,13 @@ const MOVES_SHOWN: usize = 1000;
 const MOVE_RATE_MB: u64 = 200;
 
 /// What would happen; refusals are those of the map.
-pub(super) fn preview(sight: &Sight, view: &ShardView, words: &[String]) -> Result<Value, AdminError> {
+pub(super) fn preview(sight: &Sight, view: &ShardHandle, words: &[String]) -> Result<Value, AdminError> {
     let map = newest_map(view)?;
     let kind = plans::read(&map, words)?;
     plans::check(sight, &kind)?;
     let (id, detail) = (PlanId(map.next_plan), String::new());
     let mut planned = map.clone();
-    let begin = Change::BeginPlan { id, kind: kind.clone(), at_ms: sight.picture.at_ms, detail };
+    let begin = Change::BeginPlan { id, kind: kind.clone(), at_ms: sight.status.at_ms, detail };
     cluster::apply(&mut planned, &begin).map_err(|refusal| AdminError::Refused(refusal.to_string()))?;
     let mut observed = observed(sight, &planned);
     if let PlanKind::Repair(node) = &kind {
@@ -73,10 +73,10 @@ fn splits(kind: &PlanKind, map: &Map) -> usize {
     }
 }
 
-/// What placement knows beside the map, out of the picture.
+/// What placement knows beside the map, out of the status.
 fn observed(sight: &Sight, map: &Map) -> Observed {
     let mut observed = Observed { leaving: map.leaving.clone(), ..Observed::default() };
-    for node in &sight.picture.nodes {
+    for node in &sight.status.nodes {
         let Some(id) = map.nodes.keys().find(|id| id.to_string() == node.id) else { continue };
         match node.state {
             "lost" => drop(observed.lost.insert(*id)),
@@ -85,14 +85,14 @@ fn observed(sight: &Sight, map: &Map) -> Observed {
         }
     }
     observed.bytes =
-        sight.picture.shards.iter().filter(|shard| shard.id != 0).map(|of| (ShardId(of.id), of.bytes)).collect();
+        sight.status.shards.iter().filter(|shard| shard.id != 0).map(|of| (ShardId(of.id), of.bytes)).collect();
     observed
 }
 
 /// Leaders that change for it at once.
 fn hand_overs(sight: &Sight, kind: &PlanKind) -> usize {
     let PlanKind::DrainLeaders(node) = kind else { return 0 };
-    sight.picture.nodes.iter().find(|known| known.id == node.to_string()).map_or(0, |known| known.leaders)
+    sight.status.nodes.iter().find(|known| known.id == node.to_string()).map_or(0, |known| known.leaders)
 }
 
 /// What the plan cannot do as things are, if anything.
@@ -118,7 +118,7 @@ fn moves(sight: &Sight, kind: &PlanKind, map: &Map, observed: &Observed) -> Vec<
         }
         PlanKind::Rebuild { node, shard } => {
             let is_broken = |id: ShardId, replica: vocab::ReplicaId| {
-                let of_shard = sight.picture.shards.iter().filter(|shard| shard.id == id.0);
+                let of_shard = sight.status.shards.iter().filter(|shard| shard.id == id.0);
                 of_shard.flat_map(|shard| &shard.replicas).any(|of| of.id == replica.0 && of.broken.is_some())
             };
             let held = map.replicas_on(*node).filter(|(id, held)| match shard {
@@ -129,7 +129,8 @@ fn moves(sight: &Sight, kind: &PlanKind, map: &Map, observed: &Observed) -> Vec<
             held.map(|(shard, held)| Move { shard, add: Some(*node), remove: Some(held.id), why }).collect()
         }
         _ if kind.moves_replicas() => {
-            let all = next_moves(map, observed).into_iter().filter(|step| node::director::allows(kind, step, map));
+            let all =
+                next_moves(map, observed).into_iter().filter(|step| node::control::director::allows(kind, step, map));
             all.map(|step| redirected(kind, step, map)).collect()
         }
         _ => Vec::new(),

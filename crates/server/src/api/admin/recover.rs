@@ -9,7 +9,7 @@ use crate::mailbox::WorkerMessage;
 use crate::peers::call_node;
 use crate::shared::NodeShared;
 use cluster::{Map, ReplicaInfo};
-use node::peer::{Order, PeerMessage};
+use node::peer_protocol::{Order, PeerMessage};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vocab::{NodeId, ReplicaId, ShardId};

@@ -4,23 +4,23 @@ use super::changes::{change, newest_map};
 use super::error::AdminError;
 use crate::shared::NodeShared;
 use cluster::{Change, Map, STORE_SETTINGS, StoreSetting, setting_value, store_setting};
-use node::ShardView;
+use node::ShardHandle;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-pub(super) fn list(view: &ShardView) -> Result<Value, AdminError> {
+pub(super) fn list(view: &ShardHandle) -> Result<Value, AdminError> {
     let map = newest_map(view)?;
     Ok(json!({"settings": STORE_SETTINGS.iter().map(|setting| shown(&map, setting)).collect::<Vec<_>>()}))
 }
 
-pub(super) fn get(view: &ShardView, name: &str) -> Result<Value, AdminError> {
+pub(super) fn get(view: &ShardHandle, name: &str) -> Result<Value, AdminError> {
     Ok(shown(&newest_map(view)?, known(name)?))
 }
 
 /// Sets it, or with none lets the default hold again.
 pub(super) fn set(
     store: &Arc<NodeShared>,
-    view: &ShardView,
+    view: &ShardHandle,
     name: &str,
     value: Option<&str>,
 ) -> Result<Value, AdminError> {

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub(super) fn list(sight: &Sight) -> Value {
-    let picture = &sight.picture;
-    json!({"complete": sight.directed && picture.complete, "nodes": sight.addresses(), "shards": picture.shards})
+    let status = &sight.status;
+    json!({"complete": sight.directed && status.complete, "nodes": sight.addresses(), "shards": status.shards})
 }
 
 /// This node's replicas: what it holds, whatever the map says.

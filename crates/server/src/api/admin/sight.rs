@@ -1,11 +1,11 @@
-//! The store as one node sees it: with the director's picture where there is one, else with what the node knows itself.
+//! The store as one node sees it: with the director's status where there is one, else with what the node knows itself.
 
 use crate::mailbox::WorkerMessage;
 use crate::os::now_ms;
 use crate::shared::NodeShared;
 use cluster::placement::ReplicasWanted;
 use cluster::{Map, NodeInfo, ReplicaInfo, ShardInfo};
-use node::director::{NodePicture, PlanPicture, ReplicaPicture, ShardPicture, StorePicture};
+use node::control::director::{MemberStatus, NodeStatus, PlanStatus, ShardStatus, StoreStatus};
 use node::session::Host;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 use vocab::{NodeId, ShardId};
 
-/// How long the event loop may take to hand its picture over.
+/// How long the event loop may take to hand its status over.
 const PICTURE_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long a new director is given to hear of all nodes: they tell of themselves twice a second.
@@ -27,7 +27,7 @@ pub(crate) struct Sight {
     /// The map; none before there is a store.
     pub(super) map: Option<Arc<Map>>,
     /// Nodes and shards.
-    pub(super) picture: StorePicture,
+    pub(super) status: StoreStatus,
     /// Whether the leader of the metadata group says it.
     pub(super) directed: bool,
     /// Nodes of other stores that it has met: where, and what is wrong.
@@ -39,9 +39,9 @@ impl Sight {
     pub(crate) fn of_leader(store: &Arc<NodeShared>) -> Self {
         let begun = Instant::now();
         let complete = loop {
-            let picture = director_picture(store);
-            let directs = picture.is_some() || !store.is_alone();
-            match picture.filter(|picture| picture.complete) {
+            let status = director_status(store);
+            let directs = status.is_some() || !store.is_alone();
+            match status.filter(|status| status.complete) {
                 None if directs && begun.elapsed() < COMPLETE_WITHIN && !store.is_stopping() => {
                     std::thread::sleep(COMPLETE_PAUSE);
                 }
@@ -49,15 +49,9 @@ impl Sight {
             }
         };
         match complete {
-            Some(picture) => {
+            Some(status) => {
                 let strangers = store.peers.strangers();
-                Self {
-                    node: store.node(),
-                    map: store.known().map.clone(),
-                    picture: *picture,
-                    directed: true,
-                    strangers,
-                }
+                Self { node: store.node(), map: store.known().map.clone(), status: *status, directed: true, strangers }
             }
             // A node that is a store by itself has no director, and a director that has just begun knows no more yet.
             None => Self { directed: true, ..Self::of(store) },
@@ -67,28 +61,28 @@ impl Sight {
     /// On any node.
     pub(crate) fn of(store: &Arc<NodeShared>) -> Self {
         let map = store.known().map.clone();
-        let picture = match &map {
-            Some(map) => own_picture(store, map),
-            None => StorePicture { at_ms: now_ms(), nodes: strangers(store), ..StorePicture::default() },
+        let status = match &map {
+            Some(map) => own_status(store, map),
+            None => StoreStatus { at_ms: now_ms(), nodes: strangers(store), ..StoreStatus::default() },
         };
-        Self { node: store.node(), map, picture, directed: false, strangers: store.peers.strangers() }
+        Self { node: store.node(), map, status, directed: false, strangers: store.peers.strangers() }
     }
 
     /// The addresses of all nodes, as clients know them, by id.
     pub(super) fn addresses(&self) -> BTreeMap<&str, &str> {
-        self.picture.nodes.iter().map(|node| (node.id.as_str(), node.client_address.as_str())).collect()
+        self.status.nodes.iter().map(|node| (node.id.as_str(), node.client_address.as_str())).collect()
     }
 
     /// The address of a node, as clients know it.
     pub(super) fn address(&self, id: &str) -> Option<&str> {
-        self.picture.nodes.iter().find(|node| node.id == id).map(|node| node.client_address.as_str())
+        self.status.nodes.iter().find(|node| node.id == id).map(|node| node.client_address.as_str())
     }
 }
 
 /// What the director sees, if it is on this node.
-pub(crate) fn director_picture(store: &NodeShared) -> Option<Box<StorePicture>> {
+pub(crate) fn director_status(store: &NodeShared) -> Option<Box<StoreStatus>> {
     let (sender, receiver) = sync_channel(1);
-    store.mailboxes.tell_links_worker(WorkerMessage::Picture(sender));
+    store.mailboxes.tell_links_worker(WorkerMessage::StoreStatus(sender));
     receiver.recv_timeout(PICTURE_WITHIN).ok().flatten()
 }
 
@@ -107,17 +101,17 @@ pub(super) fn lacks_majority(store: &NodeShared, shard: ShardId) -> bool {
 }
 
 /// Nodes without a store.
-fn strangers(store: &NodeShared) -> Vec<NodePicture> {
-    vec![node_picture(store, &store.node_info(), None, &Leaders::of(store))]
+fn strangers(store: &NodeShared) -> Vec<NodeStatus> {
+    vec![node_status(store, &store.node_info(), None, &Leaders::of(store))]
 }
 
-fn own_picture(store: &Arc<NodeShared>, map: &Arc<Map>) -> StorePicture {
+fn own_status(store: &Arc<NodeShared>, map: &Arc<Map>) -> StoreStatus {
     let wanted = ReplicasWanted::of(map);
-    let shard = |(id, info): (&ShardId, &ShardInfo)| shard_picture(store, map, (*id, info), wanted.of_shard(*id));
-    let shards: Vec<ShardPicture> = map.shards.iter().map(shard).collect();
+    let shard = |(id, info): (&ShardId, &ShardInfo)| shard_status(store, map, (*id, info), wanted.of_shard(*id));
+    let shards: Vec<ShardStatus> = map.shards.iter().map(shard).collect();
     let leaders = Leaders::of(store);
     let count = |state: &str| shards.iter().filter(|shard| shard.state == state).count();
-    StorePicture {
+    StoreStatus {
         store: map.store.to_string(),
         epoch: map.epoch.0,
         at_ms: now_ms(),
@@ -126,8 +120,8 @@ fn own_picture(store: &Arc<NodeShared>, map: &Arc<Map>) -> StorePicture {
         under_replicated: count("under-replicated") + count("no-majority"),
         without_leader: count("no-leader") + count("no-majority"),
         without_majority: count("no-majority"),
-        nodes: map.nodes.values().map(|info| node_picture(store, info, Some(map), &leaders)).collect(),
-        plans: map.plans.values().map(|plan| plan_picture(map, plan)).collect(),
+        nodes: map.nodes.values().map(|info| node_status(store, info, Some(map), &leaders)).collect(),
+        plans: map.plans.values().map(|plan| plan_status(map, plan)).collect(),
         shards,
     }
 }
@@ -152,7 +146,7 @@ impl Leaders {
     }
 }
 
-fn node_picture(store: &NodeShared, info: &NodeInfo, map: Option<&Map>, leaders: &Leaders) -> NodePicture {
+fn node_status(store: &NodeShared, info: &NodeInfo, map: Option<&Map>, leaders: &Leaders) -> NodeStatus {
     let me = info.id == store.node();
     let known = store.known();
     let led = leaders.of_node.get(&info.id).copied().unwrap_or(0);
@@ -160,7 +154,7 @@ fn node_picture(store: &NodeShared, info: &NodeInfo, map: Option<&Map>, leaders:
     let (totals, rates) = (store.stats.totals(), store.stats.rates());
     let views = || known.all_views().filter(|_| me);
     let of_facts = |figure: fn(&node::session::NodeFacts) -> Option<u64>| facts.as_ref().and_then(figure).unwrap_or(0);
-    NodePicture {
+    NodeStatus {
         id: info.id.to_string(),
         client_address: format!("{}:{}", info.client_host, info.client_port),
         peer_address: info.peer_address.clone(),
@@ -193,7 +187,7 @@ fn node_picture(store: &NodeShared, info: &NodeInfo, map: Option<&Map>, leaders:
     }
 }
 
-fn shard_picture(store: &NodeShared, map: &Map, (id, info): (ShardId, &ShardInfo), wanted: usize) -> ShardPicture {
+fn shard_status(store: &NodeShared, map: &Map, (id, info): (ShardId, &ShardInfo), wanted: usize) -> ShardStatus {
     let known = store.known();
     let place = known.place(id.0 as usize);
     let leader = place.and_then(|place| store.leader_at(place));
@@ -211,7 +205,7 @@ fn shard_picture(store: &NodeShared, map: &Map, (id, info): (ShardId, &ShardInfo
     let lost = info.voters().filter(|replica| !up(replica)).map(|replica| replica.node.to_string());
     let split = map.splits.iter().find(|(child, split)| **child == id || split.parent == id);
     let plan = map.steps.get(&id).map(|step| step.plan).or(split.map(|(_, split)| split.plan));
-    ShardPicture {
+    ShardStatus {
         id: id.0,
         slots: info.slots.clone(),
         leader: leader.map(|leader| leader.to_string()),
@@ -238,7 +232,7 @@ fn shard_picture(store: &NodeShared, map: &Map, (id, info): (ShardId, &ShardInfo
                     () if up(&replica) => "unknown",
                     () => "silent",
                 };
-                ReplicaPicture {
+                MemberStatus {
                     id: replica.id.0,
                     node: replica.node.to_string(),
                     role,
@@ -253,8 +247,8 @@ fn shard_picture(store: &NodeShared, map: &Map, (id, info): (ShardId, &ShardInfo
     }
 }
 
-fn plan_picture(map: &Map, plan: &cluster::Plan) -> PlanPicture {
-    PlanPicture {
+fn plan_status(map: &Map, plan: &cluster::Plan) -> PlanStatus {
+    PlanStatus {
         id: plan.id.0,
         kind: plan.kind.word(),
         about: cluster::plan_to_words(&plan.kind)[1..].join(" "),

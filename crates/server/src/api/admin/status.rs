@@ -1,7 +1,7 @@
 //! How the store is, in short: everything that fits one screen, and what is wrong with it in words.
 
 use super::sight::Sight;
-use node::director::NodePicture;
+use node::control::director::NodeStatus;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use vocab::{SLOT_COUNT, ShardId};
@@ -10,47 +10,47 @@ use vocab::{SLOT_COUNT, ShardId};
 const NAMED_MAX: usize = 8;
 
 pub(super) fn status(sight: &Sight) -> Value {
-    let picture = &sight.picture;
+    let status = &sight.status;
     let Some(map) = &sight.map else {
         return json!({
             "store": null,
             "healthy": false,
             "problems": ["there is no store yet: `basalt ctl init` makes it"],
             "asked": sight.node.to_string(),
-            "nodes": picture.nodes,
+            "nodes": status.nodes,
         });
     };
-    let data = || picture.shards.iter().filter(|shard| shard.id != ShardId::META.0);
+    let data = || status.shards.iter().filter(|shard| shard.id != ShardId::META.0);
     let slots_led: usize = data()
         .filter(|shard| shard.leader.is_some())
         .flat_map(|shard| &shard.slots)
         .map(|(first, last)| usize::from(last - first) + 1)
         .sum();
-    let meta = picture.shards.iter().find(|shard| shard.id == ShardId::META.0);
+    let meta = status.shards.iter().find(|shard| shard.id == ShardId::META.0);
     let problems = problems(sight);
     let open = |state: &str| ["running", "paused"].contains(&state);
-    let plans: Vec<_> = picture.plans.iter().filter(|plan| open(plan.state)).collect();
+    let plans: Vec<_> = status.plans.iter().filter(|plan| open(plan.state)).collect();
     json!({
-        "store": picture.store,
-        "epoch": picture.epoch,
-        "at_ms": picture.at_ms,
+        "store": status.store,
+        "epoch": status.epoch,
+        "at_ms": status.at_ms,
         "asked": sight.node.to_string(),
         "directed_by": meta.and_then(|meta| meta.leader.clone()).filter(|_| sight.directed),
-        "complete": sight.directed && picture.complete,
+        "complete": sight.directed && status.complete,
         "healthy": problems.is_empty(),
         "problems": problems,
-        "replication_factor": picture.replication_factor,
+        "replication_factor": status.replication_factor,
         "shards": data().count(),
         "slots": SLOT_COUNT,
         "slots_led": slots_led,
-        "under_replicated": picture.under_replicated,
-        "without_leader": picture.without_leader,
-        "without_majority": picture.without_majority,
+        "under_replicated": status.under_replicated,
+        "without_leader": status.without_leader,
+        "without_majority": status.without_majority,
         "keys": data().map(|shard| shard.keys).sum::<u64>(),
         "bytes": data().map(|shard| shard.bytes).sum::<u64>(),
-        "ops_per_s": picture.nodes.iter().map(|node| node.ops_per_s).sum::<f64>().round(),
+        "ops_per_s": status.nodes.iter().map(|node| node.ops_per_s).sum::<f64>().round(),
         "zones": zones(sight),
-        "nodes": picture.nodes,
+        "nodes": status.nodes,
         "plans": plans,
         "settings": *map.settings,
     })
@@ -58,7 +58,7 @@ pub(super) fn status(sight: &Sight) -> Value {
 
 fn zones(sight: &Sight) -> Value {
     let mut zones: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for node in &sight.picture.nodes {
+    for node in &sight.status.nodes {
         let zone = zones.entry(&node.zone).or_default();
         zone.0 += 1;
         zone.1 += usize::from(node.state == "up");
@@ -68,11 +68,11 @@ fn zones(sight: &Sight) -> Value {
 
 /// What is wrong, the worst first.
 fn problems(sight: &Sight) -> Vec<String> {
-    let picture = &sight.picture;
+    let status = &sight.status;
     let mut problems = Vec::new();
     let named = |state: &str| {
         let ids: Vec<String> =
-            picture.shards.iter().filter(|shard| shard.state == state).map(|shard| shard.id.to_string()).collect();
+            status.shards.iter().filter(|shard| shard.state == state).map(|shard| shard.id.to_string()).collect();
         let more = ids.len().saturating_sub(NAMED_MAX);
         let mut text = ids.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
         if more > 0 {
@@ -80,7 +80,7 @@ fn problems(sight: &Sight) -> Vec<String> {
         }
         (ids.len(), text)
     };
-    let meta = picture.shards.iter().find(|shard| shard.id == ShardId::META.0);
+    let meta = status.shards.iter().find(|shard| shard.id == ShardId::META.0);
     if meta.is_some_and(|meta| ["no-leader", "no-majority"].contains(&meta.state)) {
         problems.push("the metadata group (shard 0) has no leader: plans and settings stand still".to_owned());
     } else if !sight.directed {
@@ -88,7 +88,7 @@ fn problems(sight: &Sight) -> Vec<String> {
     }
     let (count, ids) = named("no-majority");
     if count > 0 {
-        let mut nodes: Vec<&String> = picture.shards.iter().flat_map(|shard| &shard.waits_for).collect();
+        let mut nodes: Vec<&String> = status.shards.iter().flat_map(|shard| &shard.waits_for).collect();
         nodes.sort_unstable();
         nodes.dedup();
         let nodes: Vec<String> = nodes.into_iter().map(|id| named_node(sight, id)).collect();
@@ -102,7 +102,7 @@ fn problems(sight: &Sight) -> Vec<String> {
     if count > 0 {
         problems.push(format!("{count} shards have no leader ({ids})"));
     }
-    for node in picture.nodes.iter().filter(|node| node.state != "up") {
+    for node in status.nodes.iter().filter(|node| node.state != "up") {
         let silent = if node.silent_ms > 0 { format!(" for {} s", node.silent_ms / 1000) } else { String::new() };
         let word = if silent.is_empty() { "is" } else { "has been" };
         let mut text = format!("{} {word} {}{silent}", named_node(sight, &node.id), node.state);
@@ -115,21 +115,20 @@ fn problems(sight: &Sight) -> Vec<String> {
     if count > 0 {
         problems.push(format!("{count} shards have fewer replicas than they are to have ({ids})"));
     }
-    for node in picture.nodes.iter().filter(|node| node.state == "up") {
+    for node in status.nodes.iter().filter(|node| node.state == "up") {
         problems.extend(node_problems(&named_node(sight, &node.id), node));
     }
     for (about, why) in &sight.strangers {
         problems.push(format!("{about} belongs to another store: {why}"));
     }
-    for plan in picture.plans.iter().filter(|plan| plan.state == "failed" && plan.ended_ms + 3_600_000 > picture.at_ms)
-    {
+    for plan in status.plans.iter().filter(|plan| plan.state == "failed" && plan.ended_ms + 3_600_000 > status.at_ms) {
         problems.push(format!("plan {} ({}) has failed: {}", plan.id, plan.kind, plan.detail));
     }
     problems
 }
 
 /// What is not well with a node that is up.
-fn node_problems(name: &str, node: &NodePicture) -> Vec<String> {
+fn node_problems(name: &str, node: &NodeStatus) -> Vec<String> {
     let mut problems = Vec::new();
     if node.broken > 0 {
         problems.push(format!("{name} has {} damaged replicas: `ctl plan apply rebuild` makes them anew", node.broken));

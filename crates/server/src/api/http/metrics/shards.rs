@@ -4,7 +4,7 @@ use super::table as m;
 use super::text::Exposition;
 use crate::shared::NodeShared;
 use crate::snapshots::Direction;
-use node::ShardView;
+use node::ShardHandle;
 use std::sync::Arc;
 
 /// Replicas with series of their own.
@@ -12,7 +12,7 @@ const SHARDS_SHOWN_MAX: usize = 256;
 
 pub(super) fn write(store: &Arc<NodeShared>, out: &mut Exposition) {
     let known = store.known();
-    let views: Vec<Arc<ShardView>> = known.all_views().cloned().collect();
+    let views: Vec<Arc<ShardHandle>> = known.all_views().cloned().collect();
     let stats: Vec<_> = views.iter().map(|view| view.engine().stats()).collect();
     out.one(&m::TREE_BYTES, stats.iter().map(|stats| stats.disk_bytes as f64).sum());
     out.one(&m::UNWANTED_BYTES, stats.iter().map(|stats| stats.unwanted_bytes as f64).sum());

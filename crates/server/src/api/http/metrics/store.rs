@@ -2,17 +2,17 @@
 
 use super::table as m;
 use super::text::Exposition;
-use crate::api::admin::director_picture;
+use crate::api::admin::director_status;
 use crate::os::now_ms;
 use crate::shared::NodeShared;
-use node::director::StorePicture;
+use node::control::director::StoreStatus;
 use node::newest_event;
 use std::sync::Arc;
 use vocab::ShardId;
 
 pub(super) fn write(store: &Arc<NodeShared>, out: &mut Exposition) {
-    if let Some(picture) = director_picture(store).filter(|picture| picture.complete) {
-        write_picture(&picture, out);
+    if let Some(status) = director_status(store).filter(|status| status.complete) {
+        write_status(&status, out);
         write_backup_age(newest_backup_ms(store), now_ms(), out);
     }
 }
@@ -32,26 +32,26 @@ pub(super) fn write_backup_age(ended_ms: Option<u64>, now_ms: u64, out: &mut Exp
     }
 }
 
-pub(super) fn write_picture(picture: &StorePicture, out: &mut Exposition) {
+pub(super) fn write_status(status: &StoreStatus, out: &mut Exposition) {
     out.begin(&m::STORE_NODES);
     for state in ["up", "silent", "lost"] {
-        let count = picture.nodes.iter().filter(|node| node.state == state).count();
+        let count = status.nodes.iter().filter(|node| node.state == state).count();
         out.sample(&[("state", state)], count as f64);
     }
     out.begin(&m::STORE_SHARDS);
     for state in ["ok", "under-replicated", "no-leader", "no-majority"] {
-        let count = picture.shards.iter().filter(|shard| shard.state == state).count();
+        let count = status.shards.iter().filter(|shard| shard.state == state).count();
         out.sample(&[("state", state)], count as f64);
     }
     out.begin(&m::STORE_PLANS);
     for state in ["running", "paused", "done", "cancelled", "failed"] {
-        let count = picture.plans.iter().filter(|plan| plan.state == state).count();
+        let count = status.plans.iter().filter(|plan| plan.state == state).count();
         out.sample(&[("state", state)], count as f64);
     }
-    out.one(&m::STORE_EPOCH, picture.epoch as f64);
-    out.one(&m::STORE_BYTES, picture.shards.iter().map(|shard| shard.bytes as f64).sum());
-    let running = picture.plans.iter().filter(|plan| plan.state == "running");
+    out.one(&m::STORE_EPOCH, status.epoch as f64);
+    out.one(&m::STORE_BYTES, status.shards.iter().map(|shard| shard.bytes as f64).sum());
+    let running = status.plans.iter().filter(|plan| plan.state == "running");
     out.one(&m::STORE_LEFT, running.map(|plan| plan.bytes_left as f64).sum());
-    let up = picture.nodes.iter().filter(|node| node.state == "up");
+    let up = status.nodes.iter().filter(|node| node.state == "up");
     out.one(&m::STORE_BROKEN, up.map(|node| node.broken as f64).sum());
 }

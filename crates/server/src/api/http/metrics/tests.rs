@@ -1,10 +1,10 @@
 //! The exposition by a strict reading of the format, and what docs/ makes of the metrics.
 #![allow(clippy::unwrap_used)]
 
-use super::store::{write_backup_age, write_picture};
+use super::store::{write_backup_age, write_status};
 use super::table::{Kind, METRICS};
 use super::text::Exposition;
-use node::director::StorePicture;
+use node::control::director::StoreStatus;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A metric as read back: its type, and its samples with their labels.
@@ -74,7 +74,7 @@ fn of_a_node() -> String {
     }
     let mut text = server.metrics();
     let mut out = Exposition::default();
-    write_picture(&StorePicture::default(), &mut out);
+    write_status(&StoreStatus::default(), &mut out);
     write_backup_age(Some(1000), 3000, &mut out);
     text += &out.finish();
     server.stop();

@@ -1,7 +1,7 @@
 //! Plans: the steps that are begun for them, and when each is done.
 
-use super::outlook::{allows, is_busy, is_done, plan_of};
-use super::own::{own_moves, receiver};
+use super::explicit_moves::{own_moves, receiver};
+use super::pending_moves::{allows, is_busy, is_done, plan_of};
 use super::steps::Traffic;
 use super::{Director, DirectorAction};
 use cluster::placement::Move;
@@ -23,12 +23,12 @@ impl Director {
         now: Moment,
         actions: &mut Vec<DirectorAction>,
     ) -> BTreeSet<PlanId> {
-        self.outlook.moves.retain(|step| !is_done(map, step));
+        self.pending.moves.retain(|step| !is_done(map, step));
         let mut traffic = Traffic::of(map, &self.seen, now);
         let mut left: BTreeSet<PlanId> = map.steps.values().map(|step| step.plan).collect();
         left.extend(map.splits.values().map(|split| split.plan));
         // What is moved for another plan is wanted by this one too: it is not done before that is.
-        for step in self.outlook.first_moves() {
+        for step in self.pending.first_moves() {
             left.extend(map.open_plans().filter(|plan| allows(&plan.kind, step, map)).map(|plan| plan.id));
         }
         let mut begun = BTreeSet::new();
@@ -64,15 +64,15 @@ impl Director {
 
     /// What open plans have to move, each shard's next move only, and whether it is as of the map's newest state.
     fn moves_of_plans<'a>(&self, map: &'a Map) -> Vec<(&'a Plan, Move, bool)> {
-        let lost = &self.outlook.lost;
+        let lost = &self.pending.lost;
         let mut moves = Vec::new();
         for plan in map.open_plans() {
             let own = own_moves(map, plan, &self.seen, lost);
             moves.extend(own.into_iter().map(|step| (plan, step, true)));
         }
-        for step in self.outlook.first_moves() {
+        for step in self.pending.first_moves() {
             let plan = plan_of(map, step);
-            let current = self.outlook.holds(map, step.shard);
+            let current = self.pending.holds(map, step.shard);
             moves.extend(plan.map(|plan| (plan, redirected(&plan.kind, *step, map, lost), current)));
         }
         moves
@@ -94,7 +94,7 @@ impl Director {
             }
             let since_us = *self.quiet.entry(plan.id).or_insert(now.mono_us);
             // Nothing to do as of a look that was taken since.
-            let unseen = plan.kind.moves_replicas() && self.outlook.at_us < since_us;
+            let unseen = plan.kind.moves_replicas() && self.pending.at_us < since_us;
             if now.mono_us < since_us + QUIET_US || unseen {
                 continue;
             }
@@ -139,7 +139,7 @@ impl Director {
                     _ => Verdict::Open,
                 }
             }
-            kind if plan.steps_done == 0 && receiver(kind).is_some_and(|node| self.outlook.lost.contains(&node)) => {
+            kind if plan.steps_done == 0 && receiver(kind).is_some_and(|node| self.pending.lost.contains(&node)) => {
                 Verdict::Over(PlanState::Failed, "the node that was to take it was lost".to_owned())
             }
             PlanKind::MoveShard { shard, to, .. } => {
@@ -152,7 +152,7 @@ impl Director {
             PlanKind::BalanceLeaders if self.leaders_are_even(map, now) => done(),
             PlanKind::BalanceLeaders => Verdict::Open,
             // It was begun, but what is to go cannot go yet.
-            PlanKind::Rebuild { .. } if !own_moves(map, plan, &self.seen, &self.outlook.lost).is_empty() => {
+            PlanKind::Rebuild { .. } if !own_moves(map, plan, &self.seen, &self.pending.lost).is_empty() => {
                 Verdict::Open
             }
             PlanKind::Rebuild { node, shard: named } => match self.broken_of(map, *node, *named) {

@@ -194,8 +194,8 @@ impl Trial {
     fn unrest(&self) -> Option<String> {
         let map = &self.world.map;
         if let Some(plan) = map.open_plans().next() {
-            let picture = self.world.picture();
-            let waits = picture.plans.iter().find(|of| of.id == plan.id.0).and_then(|of| of.waits_for.clone());
+            let status = self.world.status();
+            let waits = status.plans.iter().find(|of| of.id == plan.id.0).and_then(|of| of.waits_for.clone());
             return Some(format!("{plan:?} waits for {waits:?}"));
         }
         if !map.steps.is_empty() || !map.splits.is_empty() {

@@ -1,8 +1,8 @@
 //! The store as the director sees it, for operators: what `ctl`, the admin API and the metrics show.
 
 use super::Director;
-use super::outlook::{allows, plan_of};
-use super::own::own_moves;
+use super::explicit_moves::own_moves;
+use super::pending_moves::{allows, plan_of};
 use super::plans::PlanLeft;
 use cluster::placement::{Move, ReplicasWanted};
 use cluster::{Map, NodeInfo, Plan, PlanKind, PlanState, ReplicaInfo, Settings, ShardInfo};
@@ -15,12 +15,12 @@ const BEHIND: u64 = 10_000;
 
 /// The whole store.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct StorePicture {
+pub struct StoreStatus {
     /// Its id.
     pub store: String,
     /// The map's number.
     pub epoch: u64,
-    /// When the picture was made, in ms since the epoch.
+    /// When the status was made, in ms since the epoch.
     pub at_ms: u64,
     /// Whether enough was heard since this node directs: if not, much is missing.
     pub complete: bool,
@@ -33,16 +33,16 @@ pub struct StorePicture {
     /// Shards whose majority is gone: they wait for nodes, or for an operator.
     pub without_majority: usize,
     /// Every node.
-    pub nodes: Vec<NodePicture>,
+    pub nodes: Vec<NodeStatus>,
     /// Every shard, the metadata group first.
-    pub shards: Vec<ShardPicture>,
+    pub shards: Vec<ShardStatus>,
     /// Every plan that is remembered, the oldest first.
-    pub plans: Vec<PlanPicture>,
+    pub plans: Vec<PlanStatus>,
 }
 
 /// One node.
 #[derive(Clone, Debug, Serialize)]
-pub struct NodePicture {
+pub struct NodeStatus {
     /// Its id.
     pub id: String,
     /// Where clients reach it.
@@ -98,12 +98,12 @@ pub struct NodePicture {
     /// The version of its program.
     pub version: String,
     /// Snapshots on their way from or to it.
-    pub transfers: Vec<TransferPicture>,
+    pub transfers: Vec<TransferStatus>,
 }
 
 /// A snapshot on its way.
 #[derive(Clone, Debug, Serialize)]
-pub struct TransferPicture {
+pub struct TransferStatus {
     /// Of which shard.
     pub shard: u32,
     /// The other node.
@@ -120,7 +120,7 @@ pub struct TransferPicture {
 
 /// One shard.
 #[derive(Clone, Debug, Serialize)]
-pub struct ShardPicture {
+pub struct ShardStatus {
     /// Its number.
     pub id: u32,
     /// Ranges of first and last slot.
@@ -142,12 +142,12 @@ pub struct ShardPicture {
     /// The plan that changes its replicas or its slots now.
     pub plan: Option<u64>,
     /// All of them.
-    pub replicas: Vec<ReplicaPicture>,
+    pub replicas: Vec<MemberStatus>,
 }
 
 /// One replica.
 #[derive(Clone, Debug, Serialize)]
-pub struct ReplicaPicture {
+pub struct MemberStatus {
     /// Its id.
     pub id: u64,
     /// Its node.
@@ -168,7 +168,7 @@ pub struct ReplicaPicture {
 
 /// One plan.
 #[derive(Clone, Debug, Serialize)]
-pub struct PlanPicture {
+pub struct PlanStatus {
     /// Its number.
     pub id: u64,
     /// The word of its kind.
@@ -204,14 +204,14 @@ pub struct PlanPicture {
 impl Director {
     /// The store, as far as was told.
     #[must_use]
-    pub fn picture(&self, map: &Map, now: Moment) -> StorePicture {
+    pub fn status(&self, map: &Map, now: Moment) -> StoreStatus {
         let settings = Settings::of(map);
         let wanted = ReplicasWanted::of(map);
         let shard = |(id, info): (&ShardId, &ShardInfo)| self.shard(map, (*id, info), wanted.of_shard(*id), now);
-        let shards: Vec<ShardPicture> = map.shards.iter().map(shard).collect();
+        let shards: Vec<ShardStatus> = map.shards.iter().map(shard).collect();
         let led = self.led(now);
         let count = |state: &str| shards.iter().filter(|shard| shard.state == state).count();
-        StorePicture {
+        StoreStatus {
             store: map.store.to_string(),
             epoch: map.epoch.0,
             at_ms: now.wall_ms,
@@ -234,7 +234,7 @@ impl Director {
         led: &BTreeMap<NodeId, usize>,
         settings: &Settings,
         now: Moment,
-    ) -> NodePicture {
+    ) -> NodeStatus {
         let seen = self.seen.nodes.get(&info.id).cloned().unwrap_or_default();
         let figures = seen.figures.unwrap_or_default();
         let silent_us = self.seen.silent_us(info.id, now);
@@ -245,7 +245,7 @@ impl Director {
             silent_us if silent_us >= settings.failure_timeout_ms * 1000 => "lost",
             _ => "silent",
         };
-        let transfers = seen.transfers.iter().map(|of| TransferPicture {
+        let transfers = seen.transfers.iter().map(|of| TransferStatus {
             shard: of.shard.0,
             peer: of.peer.to_string(),
             inbound: of.inbound,
@@ -253,7 +253,7 @@ impl Director {
             bytes_approx: of.bytes_approx,
             rate: of.rate,
         });
-        NodePicture {
+        NodeStatus {
             id: info.id.to_string(),
             client_address: format!("{}:{}", info.client_host, info.client_port),
             peer_address: info.peer_address.clone(),
@@ -286,12 +286,10 @@ impl Director {
     }
 
     /// `wanted`: how many replicas the shard is to have.
-    fn shard(&self, map: &Map, (id, info): (ShardId, &ShardInfo), wanted: usize, now: Moment) -> ShardPicture {
+    fn shard(&self, map: &Map, (id, info): (ShardId, &ShardInfo), wanted: usize, now: Moment) -> ShardStatus {
         let leader = self.seen.leader(id, now);
-        let replicas: Vec<ReplicaPicture> =
-            info.replicas.iter().map(|replica| self.replica(id, replica, now)).collect();
-        let sound =
-            |of: &&ReplicaPicture| ["leader", "voter"].contains(&of.role) && ["ok", "behind"].contains(&of.state);
+        let replicas: Vec<MemberStatus> = info.replicas.iter().map(|replica| self.replica(id, replica, now)).collect();
+        let sound = |of: &&MemberStatus| ["leader", "voter"].contains(&of.role) && ["ok", "behind"].contains(&of.state);
         let state = match replicas.iter().filter(sound).count() {
             _ if !self.has_majority(map, id, now) => "no-majority",
             _ if leader.is_none() && !self.changes_hands(map, id, now) => "no-leader",
@@ -301,7 +299,7 @@ impl Director {
         let of_leader = leader.and_then(|leader| self.seen.shards.get(&id)?.replicas.get(&leader.replica));
         let split = map.splits.iter().find(|(child, split)| **child == id || split.parent == id);
         let plan = map.steps.get(&id).map(|step| step.plan).or(split.map(|(_, split)| split.plan));
-        ShardPicture {
+        ShardStatus {
             id: id.0,
             slots: info.slots.clone(),
             leader: leader.map(|leader| leader.node.to_string()),
@@ -316,7 +314,7 @@ impl Director {
         }
     }
 
-    fn replica(&self, shard: ShardId, info: &ReplicaInfo, now: Moment) -> ReplicaPicture {
+    fn replica(&self, shard: ShardId, info: &ReplicaInfo, now: Moment) -> MemberStatus {
         let leader = self.seen.leader(shard, now);
         let seen = self.seen.shards.get(&shard).and_then(|seen| seen.replicas.get(&info.id));
         let matched = leader.and_then(|leader| leader.known.members.iter().find(|member| member.id == info.id));
@@ -335,7 +333,7 @@ impl Director {
             info if info.learner => "learner",
             _ => "voter",
         };
-        ReplicaPicture {
+        MemberStatus {
             id: info.id.0,
             node: info.node.to_string(),
             role,
@@ -347,14 +345,14 @@ impl Director {
         }
     }
 
-    fn plan(&self, map: &Map, plan: &Plan, now: Moment) -> PlanPicture {
+    fn plan(&self, map: &Map, plan: &Plan, now: Moment) -> PlanStatus {
         let moved = self.progress.of(plan.id);
         let steps = map.steps.values().filter(|step| step.plan == plan.id).count();
         let splits = map.splits.values().filter(|split| split.plan == plan.id).count();
         let left = if plan.state.has_ended() { PlanLeft::default() } else { self.left(map, plan) };
         let bytes_left = left.bytes.saturating_sub(moved.under_way);
         let eta_s = (moved.rate >= 1.0 && bytes_left > 0).then(|| (bytes_left as f64 / moved.rate).ceil() as u64);
-        PlanPicture {
+        PlanStatus {
             id: plan.id.0,
             kind: plan.kind.word(),
             about: about(&plan.kind),
@@ -421,8 +419,8 @@ impl Director {
 
     /// What keeps a plan from beginning any move.
     fn waits_for_moves(&self, map: &Map, plan: &Plan, held: &[ShardId], now: Moment) -> Option<String> {
-        let first: Vec<_> = self.outlook.first_moves().copied().collect();
-        let own = own_moves(map, plan, &self.seen, &self.outlook.lost).into_iter();
+        let first: Vec<_> = self.pending.first_moves().copied().collect();
+        let own = own_moves(map, plan, &self.seen, &self.pending.lost).into_iter();
         let of_plan: Vec<_> = own.chain(first.iter().copied().filter(|step| allows(&plan.kind, step, map))).collect();
         if let Some(free) = of_plan.iter().find(|step| !map.steps.contains_key(&step.shard)) {
             let vain = |step: &&Move| !self.leaves_majority(map, step, now);

@@ -1,6 +1,6 @@
 //! What the director knows of nodes and shards, from what nodes tell it.
 
-use super::report::{DivisionReport, LeaderReport, NodeFigures, NodeReport, TransferReport};
+use crate::peer_protocol::{DivisionReport, LeaderReport, NodeFigures, NodeReport, TransferReport};
 use cluster::Settings;
 use cluster::placement::Observed;
 use cluster::{Map, PlanKind};

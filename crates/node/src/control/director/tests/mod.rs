@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod growth;
-mod picture;
 mod recovery;
 mod rest;
+mod status;
 mod world;
 
 use super::*;
@@ -29,8 +29,8 @@ fn whole(world: &World) {
             "shard {shard}"
         );
     }
-    let picture = world.picture();
-    assert_eq!((picture.under_replicated, picture.without_leader, picture.without_majority), (0, 0, 0));
+    let status = world.status();
+    assert_eq!((status.under_replicated, status.without_leader, status.without_majority), (0, 0, 0));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_node_that_returns_in_time_costs_nothing() {
     world.up.remove(&NodeId(2));
     world.run(200);
     assert_eq!(world.map.shards, replicas);
-    assert!(world.leads()[&2] == 0 && world.picture().under_replicated > 0);
+    assert!(world.leads()[&2] == 0 && world.status().under_replicated > 0);
     world.up.insert(NodeId(2));
     world.run(30);
     assert_eq!(world.map.shards, replicas);
@@ -128,19 +128,19 @@ fn two_of_five_are_lost() {
     world.up.remove(&NodeId(2));
     world.up.remove(&NodeId(3));
     world.run(200);
-    let picture = world.picture();
-    assert!(picture.without_majority > 0 && picture.without_majority < 20, "{}", picture.without_majority);
-    for shard in &picture.shards {
+    let status = world.status();
+    assert!(status.without_majority > 0 && status.without_majority < 20, "{}", status.without_majority);
+    for shard in &status.shards {
         let waits = shard.state == "no-majority";
         let gone = [NodeId(2), NodeId(3)].map(|node| node.to_string());
         assert!(if waits { shard.waits_for == gone } else { shard.state == "ok" }, "{shard:?}");
     }
-    let open: Vec<_> = picture.plans.iter().filter(|plan| plan.state == "running").collect();
+    let open: Vec<_> = status.plans.iter().filter(|plan| plan.state == "running").collect();
     assert_eq!(open.len(), 2);
     assert!(open.iter().all(|plan| plan.waits_for.as_deref().unwrap().contains("no majority")), "{open:?}");
     // Its operator gives up what is lost.
     let lost: Vec<ShardId> =
-        picture.shards.iter().filter(|of| of.state == "no-majority").map(|of| ShardId(of.id)).collect();
+        status.shards.iter().filter(|of| of.state == "no-majority").map(|of| ShardId(of.id)).collect();
     let plan = world.begin(PlanKind::UnsafeRecover(lost));
     world.run_until("recovered", 200, World::is_quiet);
     assert_eq!(world.state(plan), PlanState::Done);
@@ -214,7 +214,7 @@ fn shards_move_and_are_rebuilt() {
         world.map.replicas_on(to).map(|(shard, of)| (shard, of.id)).take(3).collect();
     world.broken.extend(damaged.iter().copied());
     world.run(2);
-    assert_eq!(world.picture().under_replicated, 3);
+    assert_eq!(world.status().under_replicated, 3);
     let plan = world.begin(PlanKind::Rebuild { node: to, shard: None });
     world.run_until("rebuilt", 60, World::is_quiet);
     assert_eq!(world.state(plan), PlanState::Done);
@@ -301,7 +301,7 @@ fn a_node_leads_nothing_until_it_is_restarted() {
     assert_eq!((world.leads()[&1], world.state(plan)), (0, PlanState::Running));
     let leader = world.groups[&ShardId::META].leader.unwrap();
     assert_ne!(world.map.replica(ShardId::META, leader).unwrap().node, NodeId(1));
-    assert!(world.picture().plans[0].waits_for.as_deref().unwrap().contains("restarted now"));
+    assert!(world.status().plans[0].waits_for.as_deref().unwrap().contains("restarted now"));
     world.run(16 * 60);
     assert_eq!((world.leads()[&1], world.state(plan)), (4, PlanState::Done));
 }
@@ -316,8 +316,8 @@ fn the_node_that_directs_leads_nothing_either() {
         world.begin(PlanKind::DrainLeaders(node));
         world.loss = 50;
         let says = |world: &World| {
-            let picture = world.picture();
-            picture.nodes.iter().any(|of| of.id == node.to_string() && of.leads_nothing)
+            let status = world.status();
+            status.nodes.iter().any(|of| of.id == node.to_string() && of.leads_nothing)
         };
         let until_us = world.now_us + 200_000_000;
         while world.directing() == node {
@@ -348,7 +348,7 @@ fn what_cannot_be_let_go_is_in_nobodys_way() {
     world.run_until("it is tried", 2, |world| world.map.steps.contains_key(&shard));
     world.run(6);
     assert!(world.map.steps.is_empty() && world.state(rebuild) == PlanState::Running);
-    let waits = world.picture().plans[0].waits_for.clone().unwrap();
+    let waits = world.status().plans[0].waits_for.clone().unwrap();
     assert!(waits.contains("no majority") && waits.contains(&on[0].to_string()), "{waits}");
     world.run_until("all is well", 120, World::is_quiet);
     assert_eq!(world.state(rebuild), PlanState::Done);

@@ -1,7 +1,7 @@
 //! Groups at rest, and the nodes whose life stands in for their heartbeats.
 
-use super::{Core, TICK_MS};
-use crate::peer::PeerMessage;
+use super::{MultiRaft, TICK_MS};
+use crate::peer_protocol::PeerMessage;
 use crate::shard::{Effects, LEASE_US};
 use std::collections::BTreeMap;
 use vocab::{Moment, NodeId, ShardId};
@@ -49,18 +49,18 @@ impl Neighbours {
     }
 }
 
-impl Core {
+impl MultiRaft {
     /// If a read here asks for how old this replica is, its leader is asked, which may be at rest.
     pub(super) fn ask_how_old(&mut self, at: usize, effects: &mut dyn Effects) {
-        let Some(seat) = &mut self.seats[at] else { return };
-        if !seat.shard.view().take_fresh_wanted() || seat.shard.replica().is_leader() {
+        let Some(hosted) = &mut self.replicas[at] else { return };
+        if !hosted.shard.view().take_fresh_wanted() || hosted.shard.replica().is_leader() {
             return;
         }
         // If its leader is gone, it is time to find that out.
-        if seat.resting {
-            seat.wake();
+        if hosted.resting {
+            hosted.wake();
         }
-        if let Some(node) = seat.shard.leader_node() {
+        if let Some(node) = hosted.shard.leader_node() {
             effects.send(node, PeerMessage::Wake { shards: vec![ShardId(at as u32)] });
         }
     }
@@ -68,11 +68,11 @@ impl Core {
     /// A follower of a shard wants to know how old it is.
     pub(super) fn woken(&mut self, shard: ShardId, now: Moment) {
         let at = shard.0 as usize;
-        if let Some(Some(seat)) = self.seats.get_mut(at)
-            && seat.shard.replica().serves()
+        if let Some(Some(hosted)) = self.replicas.get_mut(at)
+            && hosted.shard.replica().serves()
         {
-            seat.wake();
-            seat.shard.vouch(now);
+            hosted.wake();
+            hosted.shard.vouch(now);
             self.touch(at);
         }
     }
@@ -81,9 +81,9 @@ impl Core {
     pub(super) fn tell_rests(&mut self, rests: &[usize], effects: &mut dyn Effects) {
         let mut by_node: BTreeMap<NodeId, Vec<(ShardId, u64, u64)>> = BTreeMap::new();
         for &at in rests {
-            let Some(seat) = &self.seats[at] else { continue };
-            let status = seat.shard.replica().status();
-            for node in seat.shard.other_nodes(self.node) {
+            let Some(hosted) = &self.replicas[at] else { continue };
+            let status = hosted.shard.replica().status();
+            for node in hosted.shard.other_nodes(self.node) {
                 by_node.entry(node).or_default().push((ShardId(at as u32), status.term, status.committed));
             }
         }

@@ -4,19 +4,19 @@
 //! the log write), hand the log write over, `apply` what is committed, and `logged` once the log has it. A message that
 //! speaks of what is not yet in the log is held back until then.
 
-mod rest;
-mod seat;
+mod hibernate;
+mod hosted_replica;
 
-pub use rest::REST_AFTER_TICKS;
+pub use hibernate::REST_AFTER_TICKS;
 
-use crate::peer::{Order, PeerMessage};
+use crate::peer_protocol::{Order, PeerMessage};
 use crate::shard::{ArrivedSnapshot, Effects, Fetch, KeyHash, Shard, Ticket, Write};
+use crate::shard_handle::load::LoadSampler;
 use crate::store_clock::StoreClock;
-use crate::view::load::LoadSampler;
 use cluster::Map;
+use hibernate::Neighbours;
+use hosted_replica::HostedReplica;
 use replica::{LogWrite, Message, MessageType};
-use rest::Neighbours;
-use seat::Seat;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,10 +38,10 @@ const LOG_READ_BYTES: u64 = 128 << 10;
 pub type Logging = Vec<(ShardId, u64)>;
 
 /// All replicas of one worker; in the simulator, of one node.
-pub struct Core {
+pub struct MultiRaft {
     node: NodeId,
     /// By shard id.
-    seats: Vec<Option<Seat>>,
+    replicas: Vec<Option<HostedReplica>>,
     /// Shards with something to propose or to turn.
     busy: Vec<usize>,
     /// Shards with collected turns that are not applied yet.
@@ -62,13 +62,13 @@ pub struct Core {
     log_is_stuck: bool,
 }
 
-impl Core {
+impl MultiRaft {
     /// Nothing yet, on that node, which has that clock.
     #[must_use]
     pub fn new(node: NodeId, clock: Arc<StoreClock>) -> Self {
         Self {
             node,
-            seats: Vec::new(),
+            replicas: Vec::new(),
             busy: Vec::new(),
             collected: Vec::new(),
             later: LogWrite::default(),
@@ -97,14 +97,14 @@ impl Core {
             place(&mut shard, map);
         }
         let at = shard.view().id().0 as usize;
-        if self.seats.len() <= at {
-            self.seats.resize_with(at + 1, || None);
+        if self.replicas.len() <= at {
+            self.replicas.resize_with(at + 1, || None);
         }
-        let mut seat = Seat::new(shard, fresh, now);
-        if stands || seat.shard.replica().is_alone() {
-            seat.campaign();
+        let mut hosted = HostedReplica::new(shard, fresh, now);
+        if stands || hosted.shard.replica().is_alone() {
+            hosted.campaign();
         }
-        self.seats[at] = Some(seat);
+        self.replicas[at] = Some(hosted);
         self.touch(at);
     }
 
@@ -115,20 +115,20 @@ impl Core {
         let id = shard.view().id();
         self.take(shard, true, false, now);
         let early = self.early.remove(&id);
-        let Some(Some(seat)) = self.seats.get_mut(id.0 as usize) else { return };
+        let Some(Some(hosted)) = self.replicas.get_mut(id.0 as usize) else { return };
         if leads {
-            seat.be_eager();
+            hosted.be_eager();
         }
         if let Some(message) = early {
-            seat.step(message, now);
+            hosted.step(message, now);
         }
     }
 
     /// The fork that a shard waits for is made, or cannot be.
     pub fn forked(&mut self, shard: ShardId, outcome: Result<(), String>) {
         let at = shard.0 as usize;
-        let Some(Some(seat)) = self.seats.get_mut(at) else { return };
-        if seat.shard.forked(outcome) {
+        let Some(Some(hosted)) = self.replicas.get_mut(at) else { return };
+        if hosted.shard.forked(outcome) {
             self.collected.push(at);
             self.touch(at);
         }
@@ -137,8 +137,8 @@ impl Core {
     /// What a shard's next entries will find is in memory.
     pub fn warmed(&mut self, shard: ShardId) {
         let at = shard.0 as usize;
-        let Some(Some(seat)) = self.seats.get_mut(at) else { return };
-        if seat.shard.warmed() {
+        let Some(Some(hosted)) = self.replicas.get_mut(at) else { return };
+        if hosted.shard.warmed() {
             self.collected.push(at);
             self.touch(at);
         }
@@ -146,47 +146,47 @@ impl Core {
 
     /// Gives a replica away, and with it what was still to be written of it. Not while a log write is under way.
     pub fn release(&mut self, shard: ShardId) -> Option<Shard> {
-        let seat = self.seats.get_mut(shard.0 as usize)?.take()?;
+        let hosted = self.replicas.get_mut(shard.0 as usize)?.take()?;
         self.later.drop_group(shard);
         self.busy.retain(|at| *at != shard.0 as usize);
         self.collected.retain(|at| *at != shard.0 as usize);
-        Some(seat.shard)
+        Some(hosted.shard)
     }
 
     /// One of its replicas.
     #[must_use]
     pub fn shard(&self, shard: ShardId) -> Option<&Shard> {
-        Some(&self.seats.get(shard.0 as usize)?.as_ref()?.shard)
+        Some(&self.replicas.get(shard.0 as usize)?.as_ref()?.shard)
     }
 
     /// One of its replicas.
     pub fn shard_mut(&mut self, shard: ShardId) -> Option<&mut Shard> {
-        Some(&mut self.seats.get_mut(shard.0 as usize)?.as_mut()?.shard)
+        Some(&mut self.replicas.get_mut(shard.0 as usize)?.as_mut()?.shard)
     }
 
     /// All of them, by shard.
     pub fn shards(&self) -> impl Iterator<Item = &Shard> {
-        self.seats.iter().flatten().map(|seat| &seat.shard)
+        self.replicas.iter().flatten().map(|hosted| &hosted.shard)
     }
 
     /// All of them, by shard.
     pub fn shards_mut(&mut self) -> impl Iterator<Item = &mut Shard> {
-        self.seats.iter_mut().flatten().map(|seat| &mut seat.shard)
+        self.replicas.iter_mut().flatten().map(|hosted| &mut hosted.shard)
     }
 
     /// Whether any replica is at rest, and how many are not: for figures.
     #[must_use]
     pub fn awake(&self) -> usize {
-        self.seats.iter().flatten().filter(|seat| !seat.resting).count()
+        self.replicas.iter().flatten().filter(|hosted| !hosted.resting).count()
     }
 
     /// There is a newer map.
     pub fn map_changed(&mut self, map: Arc<Map>) {
-        for seat in self.seats.iter_mut().flatten() {
-            place(&mut seat.shard, &map);
+        for hosted in self.replicas.iter_mut().flatten() {
+            place(&mut hosted.shard, &map);
         }
-        for at in 0..self.seats.len() {
-            if self.seats[at].is_some() {
+        for at in 0..self.replicas.len() {
+            if self.replicas[at].is_some() {
                 self.touch(at);
             }
         }
@@ -204,15 +204,15 @@ impl Core {
         effects: &mut dyn Effects,
     ) -> bool {
         let at = shard.0 as usize;
-        let Some(Some(seat)) = self.seats.get_mut(at) else {
+        let Some(Some(hosted)) = self.replicas.get_mut(at) else {
             effects.not_leader(shard, &ticket);
             return false;
         };
-        seat.wake();
+        hosted.wake();
         let slot = ticket.slot;
-        let taken = seat.shard.submit(write, keys, ticket, effects);
+        let taken = hosted.shard.submit(write, keys, ticket, effects);
         if taken {
-            self.sampler.note(seat.shard.view(), slot, write.operations());
+            self.sampler.note(hosted.shard.view(), slot, write.operations());
         }
         self.touch(at);
         taken
@@ -221,9 +221,9 @@ impl Core {
     /// A read of the shard waits for its leader to be confirmed.
     pub fn ask_lease(&mut self, shard: ShardId, now: Moment) {
         let at = shard.0 as usize;
-        if let Some(Some(seat)) = self.seats.get_mut(at) {
-            seat.wake();
-            seat.shard.ask_lease(now);
+        if let Some(Some(hosted)) = self.replicas.get_mut(at) {
+            hosted.wake();
+            hosted.shard.ask_lease(now);
             self.touch(at);
         }
     }
@@ -244,14 +244,14 @@ impl Core {
     /// The link to a node has broken.
     pub fn link_down(&mut self, node: NodeId) {
         self.neighbours.lost(node);
-        for at in 0..self.seats.len() {
-            let Some(seat) = &mut self.seats[at] else { continue };
-            let led_by_it = seat.resting && seat.rests_with == Some(node);
-            if let Some(replica) = seat.shard.replica_on(node) {
-                seat.shard.replica_mut().report_unreachable(replica);
+        for at in 0..self.replicas.len() {
+            let Some(hosted) = &mut self.replicas[at] else { continue };
+            let led_by_it = hosted.resting && hosted.rests_with == Some(node);
+            if let Some(replica) = hosted.shard.replica_on(node) {
+                hosted.shard.replica_mut().report_unreachable(replica);
             }
             if led_by_it {
-                seat.wake();
+                hosted.wake();
             }
             self.touch(at);
         }
@@ -263,8 +263,8 @@ impl Core {
         match message {
             PeerMessage::Raft { shard, message } => {
                 let at = shard.0 as usize;
-                if let Some(Some(seat)) = self.seats.get_mut(at) {
-                    seat.step(message, now);
+                if let Some(Some(hosted)) = self.replicas.get_mut(at) {
+                    hosted.step(message, now);
                     self.touch(at);
                 } else if self.map.as_ref().is_some_and(|map| map.splits.contains_key(&shard))
                     && asks_for_vote(&message)
@@ -274,8 +274,8 @@ impl Core {
             }
             PeerMessage::Rest { shards } => {
                 for (shard, term, committed) in shards {
-                    if let Some(Some(seat)) = self.seats.get_mut(shard.0 as usize) {
-                        seat.rest_with(from, term, committed);
+                    if let Some(Some(hosted)) = self.replicas.get_mut(shard.0 as usize) {
+                        hosted.rest_with(from, term, committed);
                     }
                 }
             }
@@ -292,17 +292,17 @@ impl Core {
     /// A snapshot for one of the shards is here as a whole.
     pub fn snapshot_arrived(&mut self, shard: ShardId, arrived: ArrivedSnapshot) {
         let at = shard.0 as usize;
-        let Some(Some(seat)) = self.seats.get_mut(at) else { return };
-        seat.wake();
-        seat.shard.step_snapshot(arrived);
+        let Some(Some(hosted)) = self.replicas.get_mut(at) else { return };
+        hosted.wake();
+        hosted.shard.step_snapshot(arrived);
         self.touch(at);
     }
 
     /// A snapshot was sent, or could not be.
     pub fn snapshot_sent(&mut self, shard: ShardId, to: ReplicaId, whole: bool) {
         let at = shard.0 as usize;
-        let Some(Some(seat)) = self.seats.get_mut(at) else { return };
-        seat.shard.replica_mut().report_snapshot(to, whole);
+        let Some(Some(hosted)) = self.replicas.get_mut(at) else { return };
+        hosted.shard.replica_mut().report_snapshot(to, whole);
         self.touch(at);
     }
 
@@ -316,53 +316,53 @@ impl Core {
         self.ticks += 1;
         let mut rests = Vec::new();
         let (look, is_off) = (self.ticks.is_multiple_of(LOOK_TICKS), self.clock.is_off());
-        for at in 0..self.seats.len() {
+        for at in 0..self.replicas.len() {
             self.ask_how_old(at, effects);
-            let Some(seat) = &mut self.seats[at] else { continue };
-            if seat.resting {
-                if seat.rests_with.is_some_and(|node| !self.neighbours.lives(node, now)) {
-                    seat.wake();
+            let Some(hosted) = &mut self.replicas[at] else { continue };
+            if hosted.resting {
+                if hosted.rests_with.is_some_and(|node| !self.neighbours.lives(node, now)) {
+                    hosted.wake();
                     // Nothing of its leader has come for longer than it has promised to wait.
-                    seat.shard.replica_mut().end_promise();
+                    hosted.shard.replica_mut().end_promise();
                 } else if self.ticks.is_multiple_of(2) {
-                    seat.shard.housekeep(now);
+                    hosted.shard.housekeep(now);
                 }
-                let may_lead = seat.shard.can_write() && !is_off && !seat.shard.view().damage().is_known();
-                if !seat.shard.has_queued() && (seat.rests_with.is_some() || may_lead) {
+                let may_lead = hosted.shard.can_write() && !is_off && !hosted.shard.view().damage().is_known();
+                if !hosted.shard.has_queued() && (hosted.rests_with.is_some() || may_lead) {
                     continue;
                 }
-                seat.wake();
+                hosted.wake();
             }
-            if let Some(detail) = seat.shard.broken() {
+            if let Some(detail) = hosted.shard.broken() {
                 // Its group must not wait for it: it is not ticked, and hears nothing, so another is elected.
                 let detail = detail.to_owned();
-                seat.shard.fail_pending(&detail, effects);
+                hosted.shard.fail_pending(&detail, effects);
                 continue;
             }
-            let is_unfit = is_off || seat.shard.view().damage().is_known();
+            let is_unfit = is_off || hosted.shard.view().damage().is_known();
             let child = ShardId(at as u32);
             let splits = self.map.as_ref().is_some_and(|map| map.splits.contains_key(&child));
             // Before the clock brings heartbeats. Of a split the map is told until it knows.
-            if !splits && !is_unfit && seat.rest_if_idle() {
+            if !splits && !is_unfit && hosted.rest_if_idle() {
                 rests.push(at);
                 continue;
             }
             let stands = !is_unfit || self.ticks.is_multiple_of(UNFIT_TICKS);
-            let mut busy = (stands || seat.shard.replica().is_leader()) && seat.shard.replica_mut().tick();
-            busy |= seat.stand_if_eager() | seat.shard.go_on_splitting(now);
-            seat.shard.housekeep(now);
-            busy |= seat.renew_lease(now);
-            seat.shard.expire(now, effects);
+            let mut busy = (stands || hosted.shard.replica().is_leader()) && hosted.shard.replica_mut().tick();
+            busy |= hosted.stand_if_eager() | hosted.shard.go_on_splitting(now);
+            hosted.shard.housekeep(now);
+            busy |= hosted.renew_lease(now);
+            hosted.shard.expire(now, effects);
             if look {
-                seat.shard.tell_followers();
-                if splits && seat.has_begun(now) {
+                hosted.shard.tell_followers();
+                if splits && hosted.has_begun(now) {
                     effects.split_ended(child);
                 }
                 let may_lead = |node| !(is_off && self.clock.is_node_off(node));
-                busy |= (is_unfit || self.log_is_stuck || !seat.shard.can_write())
-                    && seat.hand_over(&self.neighbours, may_lead, now);
+                busy |= (is_unfit || self.log_is_stuck || !hosted.shard.can_write())
+                    && hosted.hand_over(&self.neighbours, may_lead, now);
             }
-            if busy || seat.shard.has_queued() || seat.shard.replica().has_ready() {
+            if busy || hosted.shard.has_queued() || hosted.shard.replica().has_ready() {
                 self.touch(at);
             }
         }
@@ -377,22 +377,22 @@ impl Core {
         let mut busy = std::mem::take(&mut self.busy);
         let (mut allowance, mut read) = (LOG_READ_BYTES, Vec::new());
         for at in busy.drain(..) {
-            let Some(seat) = &mut self.seats[at] else { continue };
-            seat.busy = false;
-            if seat.shard.broken().is_some() {
+            let Some(hosted) = &mut self.replicas[at] else { continue };
+            hosted.busy = false;
+            if hosted.shard.broken().is_some() {
                 continue;
             }
-            seat.shard.propose(now, effects);
-            if seat.shard.replica().is_to_read_log() {
-                seat.shard.replica_mut().send_from_log(&mut allowance);
+            hosted.shard.propose(now, effects);
+            if hosted.shard.replica().is_to_read_log() {
+                hosted.shard.replica_mut().send_from_log(&mut allowance);
                 read.push(at);
             }
-            match seat.shard.collect(write, effects) {
+            match hosted.shard.collect(write, effects) {
                 Ok(0) => {}
                 Ok(number) => logging.push((ShardId(at as u32), number)),
-                Err(e) => seat.shard.breaks(format!("shard {at}: {e}")),
+                Err(e) => hosted.shard.breaks(format!("shard {at}: {e}")),
             }
-            if seat.shard.has_collected() {
+            if hosted.shard.has_collected() {
                 self.collected.push(at);
             }
         }
@@ -400,7 +400,7 @@ impl Core {
         // Those that were sent nothing have their turn first.
         let one = read.len().min(1);
         read.rotate_left(one);
-        read.retain(|at| self.seats[*at].as_ref().is_some_and(|seat| seat.shard.replica().is_to_read_log()));
+        read.retain(|at| self.replicas[*at].as_ref().is_some_and(|hosted| hosted.shard.replica().is_to_read_log()));
         read.into_iter().for_each(|at| self.touch(at));
         logging
     }
@@ -409,7 +409,7 @@ impl Core {
     /// fetched side by side.
     fn fetch_rows(&mut self, collected: &[usize]) {
         self.fetch.clear();
-        let shards = collected.iter().filter_map(|at| Some(&self.seats.get(*at)?.as_ref()?.shard));
+        let shards = collected.iter().filter_map(|at| Some(&self.replicas.get(*at)?.as_ref()?.shard));
         let parts: SmallVec<[_; 16]> = shards.map(|shard| (shard, shard.add_keys(&mut self.fetch))).collect();
         for step in Step::ALL {
             parts.iter().for_each(|(shard, keys)| shard.note(keys.clone(), step, &mut self.fetch));
@@ -422,11 +422,11 @@ impl Core {
         let mut collected = std::mem::take(&mut self.collected);
         self.fetch_rows(&collected);
         for at in collected.drain(..) {
-            let Some(seat) = &mut self.seats[at] else { continue };
-            seat.shard.apply_collected(now, &mut self.later, effects);
+            let Some(hosted) = &mut self.replicas[at] else { continue };
+            hosted.shard.apply_collected(now, &mut self.later, effects);
             // One that waits for a fork is told when that is made; what it has queued is not looked at again and again.
-            let waits = seat.shard.has_collected();
-            let more = seat.shard.has_queued() || seat.shard.replica().has_ready();
+            let waits = hosted.shard.has_collected();
+            let more = hosted.shard.has_queued() || hosted.shard.replica().has_ready();
             if (more && !waits) || !self.later.is_empty() {
                 self.touch(at);
             }
@@ -438,8 +438,8 @@ impl Core {
     pub fn logged(&mut self, logging: &Logging, effects: &mut dyn Effects) {
         for &(shard, number) in logging {
             let at = shard.0 as usize;
-            if let Some(Some(seat)) = self.seats.get_mut(at) {
-                seat.shard.persisted(number, effects);
+            if let Some(Some(hosted)) = self.replicas.get_mut(at) {
+                hosted.shard.persisted(number, effects);
                 self.touch(at);
             }
         }
@@ -453,7 +453,7 @@ impl Core {
 
     /// The shards that there is something to pump for.
     pub fn busy_shards(&self) -> impl Iterator<Item = &Shard> {
-        self.busy.iter().filter_map(|&at| Some(&self.seats[at].as_ref()?.shard))
+        self.busy.iter().filter_map(|&at| Some(&self.replicas[at].as_ref()?.shard))
     }
 
     /// Checks what must always hold; called after every step in tests and simulation.
@@ -462,21 +462,23 @@ impl Core {
     }
 
     fn touch(&mut self, at: usize) {
-        if let Some(seat) = &mut self.seats[at]
-            && !seat.busy
+        if let Some(hosted) = &mut self.replicas[at]
+            && !hosted.busy
         {
-            seat.busy = true;
+            hosted.busy = true;
             self.busy.push(at);
         }
     }
 
     fn order(&mut self, shard: ShardId, order: &Order, now: Moment) {
         let at = shard.0 as usize;
-        let Some(Some(seat)) = self.seats.get_mut(at) else { return };
-        seat.wake();
+        let Some(Some(hosted)) = self.replicas.get_mut(at) else { return };
+        hosted.wake();
         match order {
-            Order::Recover { replica } => seat.go_on_alone(ReplicaId(*replica), &self.neighbours, now, &mut self.later),
-            order => seat.obey(order, &self.neighbours, now),
+            Order::Recover { replica } => {
+                hosted.go_on_alone(ReplicaId(*replica), &self.neighbours, now, &mut self.later)
+            }
+            order => hosted.obey(order, &self.neighbours, now),
         }
         self.touch(at);
     }

@@ -6,8 +6,8 @@
 use super::Shard;
 use super::evaluate::{command, transaction};
 use crate::format::entry::{Args, CollectFrom, EncodedCommand, Item, decode};
+use crate::shard_handle::ShardHandle;
 use crate::space::apply::EntrySpace;
-use crate::view::ShardView;
 use crate::{Evaluation, Fault, Held, ReadSpace, SnapshotSpace};
 use replica::{Entry, has_commands};
 use resp::Reply;
@@ -21,7 +21,7 @@ pub enum Warmth {
     Unknown,
     /// All of them: what they will find is in memory.
     Warm,
-    /// Not yet: what they will find is being read, and `Core::warmed` will tell.
+    /// Not yet: what they will find is being read, and `MultiRaft::warmed` will tell.
     Awaited,
 }
 
@@ -108,7 +108,7 @@ pub enum Warmed {
 
 /// The items of entries whose keys are not all at hand.
 #[must_use]
-pub fn cold_items(view: &ShardView, entries: &[Entry]) -> Vec<ColdItem> {
+pub fn cold_items(view: &ShardHandle, entries: &[Entry]) -> Vec<ColdItem> {
     let mut cold = Vec::new();
     for entry in entries.iter().filter(|entry| has_commands(entry)) {
         // What cannot be read is found out when it is applied.
@@ -144,7 +144,7 @@ fn keys_of<'a>(args: &'a Args<'a>) -> impl Iterator<Item = &'a [u8]> {
 }
 
 /// Whether the row cache has all that a command will look at.
-fn is_at_hand(view: &ShardView, args: &Args<'_>) -> bool {
+fn is_at_hand(view: &ShardHandle, args: &Args<'_>) -> bool {
     keys_of(args).all(|key| view.cached_kind(key).is_some_and(|kind| kind.is_none_or(|kind| !kind.is_large())))
 }
 
@@ -164,7 +164,7 @@ impl ColdItem {
     }
 
     /// Reads the records of its keys; with `held` it does not wait for the disk, and tells there what it lacks.
-    pub fn read(&self, view: &ShardView, held: Option<&mut Held>) -> Warmed {
+    pub fn read(&self, view: &ShardHandle, held: Option<&mut Held>) -> Warmed {
         let What::Commands(commands) = &self.what else { return Warmed::More };
         let waits = held.is_none();
         let rows = match held {
@@ -190,7 +190,7 @@ impl ColdItem {
     }
 
     /// Finds the rows that are not records by doing what the entry says, for nothing. For a thread that may wait.
-    pub fn read_rest(&self, view: &ShardView) {
+    pub fn read_rest(&self, view: &ShardHandle) {
         let Some(index) = self.index else { return };
         let mut space = EntrySpace::new(view, index, self.now_ms, self.evaluation);
         // A failure shows when the entry is applied.
@@ -231,7 +231,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let resources = SharedResources::new(StorageOptions::default());
         let tree = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
-        let view = ShardView::open(ShardId(1), (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap();
+        let view = ShardHandle::open(ShardId(1), (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap();
         let mut space = EntrySpace::new(&view, 1, 1_000, Evaluation::Second);
         let fields: Vec<String> = (0..300).map(|n| format!("f{n} v")).collect();
         let large = format!("HSET large {}", fields.join(" "));

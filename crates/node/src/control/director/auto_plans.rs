@@ -1,7 +1,7 @@
 //! Plans that the director makes unasked.
 
-use super::outlook::{is_busy, lacking, plan_of};
-use super::own::{has_others, own_moves};
+use super::explicit_moves::{has_others, own_moves};
+use super::pending_moves::{is_busy, lacking, plan_of};
 use super::{Director, DirectorAction};
 use cluster::placement::{Move, ReplicasWanted, Why};
 use cluster::{Change, Map, NodeInfo, Plan, PlanKind, PlanState, Settings};
@@ -105,17 +105,17 @@ impl Director {
         }
         // Plans that say themselves what is to move may be about to do it.
         let running = map.open_plans().filter(|plan| plan.state == PlanState::Running);
-        let own = running.flat_map(|plan| own_moves(map, plan, &self.seen, &self.outlook.lost));
+        let own = running.flat_map(|plan| own_moves(map, plan, &self.seen, &self.pending.lost));
         let own: BTreeSet<ShardId> = own.map(|step| step.shard).collect();
         let astray = |step: &&Move| {
             step.why != Why::Balance
-                && self.outlook.holds(map, step.shard)
+                && self.pending.holds(map, step.shard)
                 && plan_of(map, step).is_none()
                 && !own.contains(&step.shard)
                 && !is_busy(map, step.shard)
                 && self.can_begin(map, step, now)
         };
-        let first = self.outlook.first_moves().find(astray)?;
+        let first = self.pending.first_moves().find(astray)?;
         Some((PlanKind::Rebalance, why_mended(map, first)))
     }
 

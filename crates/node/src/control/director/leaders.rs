@@ -2,7 +2,7 @@
 
 use super::plans::Verdict;
 use super::{Director, DirectorAction};
-use crate::peer::Order;
+use crate::peer_protocol::Order;
 use cluster::placement::leaders_wanted;
 use cluster::{Map, Plan, PlanKind, PlanState};
 use std::collections::{BTreeMap, BTreeSet};

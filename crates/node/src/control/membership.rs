@@ -8,13 +8,9 @@
 //! now and then for what it has missed. The whole map goes only to a node that has none, or whose map is older than what the
 //! node that it asks remembers of changes.
 
-pub mod reconcile;
-#[cfg(test)]
-mod tests;
-
+use super::director::{Director, DirectorAction, StoreStatus};
 use crate::clock_keeper::ClockKeeper;
-use crate::director::{Director, DirectorAction, NodeReport, StorePicture};
-use crate::peer::{Order, PeerMessage};
+use crate::peer_protocol::{NodeReport, Order, PeerMessage};
 use crate::store_clock::StoreClock;
 use cluster::{Change, History, MadeChange, Map, MapUpdate, NodeInfo, NotFollowed};
 use replica::Members;
@@ -204,8 +200,8 @@ impl Control {
 
     /// The store as a whole, if this node directs it.
     #[must_use]
-    pub fn picture(&self) -> Option<StorePicture> {
-        Some(self.director.as_ref()?.picture(self.map.as_deref()?, self.now))
+    pub fn status(&self) -> Option<StoreStatus> {
+        Some(self.director.as_ref()?.status(self.map.as_deref()?, self.now))
     }
 
     /// This node's report to the leader of the metadata group, sent about twice a second.

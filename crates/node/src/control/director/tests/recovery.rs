@@ -1,7 +1,7 @@
 //! What is left of a shard goes on, once.
 
 use super::world::World;
-use crate::director::Director;
+use crate::control::director::Director;
 use cluster::{PlanKind, PlanState};
 use vocab::{NodeId, ShardId};
 
@@ -27,8 +27,8 @@ fn of_those_that_are_left_only_one_goes_on_alone() {
         }
         world.run(60);
         assert!(world.groups[&shard].members.keys().eq([&chosen]));
-        let picture = world.picture();
-        let waits = picture.plans.iter().find(|of| of.id == plan.0).unwrap().waits_for.clone().unwrap();
+        let status = world.status();
+        let waits = status.plans.iter().find(|of| of.id == plan.0).unwrap().waits_for.clone().unwrap();
         assert!(waits.contains(&node.to_string()) && waits.contains("cancel this plan"), "{waits}");
         assert_eq!(world.state(plan), PlanState::Running);
         world.up.insert(node);

@@ -1,11 +1,8 @@
 //! A toy store: groups that elect, learn and obey at once, messages that may be lost, and a director in the midst.
 
-use crate::director::{
-    Director, DirectorAction, DivisionReport, LeaderReport, MemberReport, NodeFigures, NodeReport, ReplicaReport,
-    StorePicture,
-};
+use crate::control::director::{Director, DirectorAction, StoreStatus};
 use crate::format::slots::Slots;
-use crate::peer::Order;
+use crate::peer_protocol::{DivisionReport, LeaderReport, MemberReport, NodeFigures, NodeReport, Order, ReplicaReport};
 use cluster::{Change, Map, NodeInfo, PlanKind, PlanState, ShardInfo};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -144,8 +141,8 @@ impl World {
         self.map.plans[&plan].state
     }
 
-    pub(super) fn picture(&self) -> StorePicture {
-        self.director.picture(&self.map, self.now())
+    pub(super) fn status(&self) -> StoreStatus {
+        self.director.status(&self.map, self.now())
     }
 
     /// Replicas of data shards on each node.

@@ -6,7 +6,7 @@ use vocab::{NodeId, ShardId, Slot};
 
 /// Shards that are said to have no leader.
 fn leaderless(world: &World) -> usize {
-    world.picture().without_leader
+    world.status().without_leader
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn leaders_that_are_handed_over_are_not_missing_but_those_that_stay_away_are() {
     assert_eq!(world.leads()[&1], 0);
     // The old leader has said that it leads no more, the new one has not spoken yet.
     world.unelected.insert(ShardId(3));
-    world.run_until("it has no leader", 2, |world| world.picture().shards.iter().any(|shard| shard.leader.is_none()));
+    world.run_until("it has no leader", 2, |world| world.status().shards.iter().any(|shard| shard.leader.is_none()));
     assert_eq!(leaderless(&world), 0);
     world.unelected.clear();
     world.run(3);

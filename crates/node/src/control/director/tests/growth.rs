@@ -2,7 +2,7 @@
 
 use super::set_plan;
 use super::world::World;
-use crate::director::Director;
+use crate::control::director::Director;
 use cluster::{PlanKind, PlanState};
 use vocab::{PlanId, ShardId, Slot};
 

@@ -1,7 +1,7 @@
 //! One replica with what its worker knows of it.
 
-use super::rest::{Neighbours, REST_AFTER_TICKS};
-use crate::peer::Order;
+use super::hibernate::{Neighbours, REST_AFTER_TICKS};
+use crate::peer_protocol::Order;
 use crate::shard::{LEASE_US, Shard};
 use replica::{MemberChange, MemberKind, Members, Message, MessageType};
 use vocab::{Moment, NodeId, ReplicaId};
@@ -22,7 +22,7 @@ const CONFIRM_UNTIL_TICKS: u32 = REST_AFTER_TICKS - 8;
 /// Entries that a follower may lack and still be given a vote, or the lead, or be counted on.
 const NEAR_ENTRIES: u64 = 256;
 
-pub(super) struct Seat {
+pub(super) struct HostedReplica {
     pub(super) shard: Shard,
     /// It is in the list of busy ones.
     pub(super) busy: bool,
@@ -39,7 +39,7 @@ pub(super) struct Seat {
     eager_ticks: u32,
 }
 
-impl Seat {
+impl HostedReplica {
     pub(super) fn new(shard: Shard, fresh: bool, now: Moment) -> Self {
         // The only voter makes no promises.
         let free = fresh || shard.replica().is_alone();
@@ -216,7 +216,7 @@ impl Seat {
                     self.let_go(replica, &members, neighbours, now);
                 }
             }
-            // This is not for a leader's seat alone.
+            // This is not for a leader's hosted alone.
             Order::Recover { .. } => {}
             Order::Split { child, slots } => _ = self.shard.split(*child, slots),
         }

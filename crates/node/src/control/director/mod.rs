@@ -7,34 +7,32 @@
 //! Invariants: a shard has one step at a time; the map gives up a replica only once its group has let it go; a leader
 //! that is ordered to remove a voter looks itself whether the others are a majority without it.
 
+mod auto_plans;
 mod events;
+mod explicit_moves;
 mod growth;
 mod leaders;
 mod observe;
-mod outlook;
-mod own;
-mod picture;
+mod pending_moves;
 mod plans;
 mod progress;
 mod recovery;
-mod report;
 mod splits;
+mod status;
 mod steps;
 #[cfg(test)]
 mod tests;
-mod wanted;
 
-pub use outlook::allows;
-pub use picture::{NodePicture, PlanPicture, ReplicaPicture, ShardPicture, StorePicture, TransferPicture};
-pub use report::{DivisionReport, LeaderReport, MemberReport, NodeFigures, NodeReport, ReplicaReport, TransferReport};
+pub use pending_moves::allows;
+pub use status::{MemberStatus, NodeStatus, PlanStatus, ShardStatus, StoreStatus, TransferStatus};
 
-use crate::peer::Order;
+use crate::peer_protocol::{NodeReport, Order};
 use cluster::{Change, Map, Settings};
 use events::Told;
 use growth::Growth;
 use leaders::HandOvers;
 use observe::Seen;
-use outlook::Outlook;
+use pending_moves::PendingMoves;
 use progress::Progress;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,7 +61,7 @@ pub enum DirectorAction {
 #[derive(Debug, Default)]
 pub struct Director {
     seen: Seen,
-    outlook: Outlook,
+    pending: PendingMoves,
     hand_overs: HandOvers,
     progress: Progress,
     told: Told,

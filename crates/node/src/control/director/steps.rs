@@ -1,9 +1,9 @@
 //! Steps that are under way: what the leader of the shard is to do next, until the map shows that it is done.
 
 use super::observe::{SILENT_US, Seen};
-use super::outlook::is_busy;
+use super::pending_moves::is_busy;
 use super::{Director, DirectorAction};
-use crate::peer::Order;
+use crate::peer_protocol::Order;
 use cluster::{Change, Map, ReplicaInfo, ShardInfo, Step};
 use vocab::{Moment, NodeId, ReplicaId, ShardId};
 

@@ -1,7 +1,7 @@
 //! The moves that placement wants: its cached output, worked out again when its inputs change or it is too old.
 
 use super::Director;
-use super::own::own_moves;
+use super::explicit_moves::own_moves;
 use super::plans::PlanLeft;
 use cluster::placement::{Move, Observed, ReplicasWanted, Why, next_moves};
 use cluster::{Map, Plan, PlanKind, PlanState, Settings};
@@ -16,7 +16,7 @@ const MOVES_KEPT_US_EACH: u64 = 200;
 
 /// The moves that were worked out last, and from what.
 #[derive(Debug, Default)]
-pub(super) struct Outlook {
+pub(super) struct PendingMoves {
     pub(super) moves: Vec<Move>,
     /// Nodes that have not answered for as long as it takes to count them lost, as of now.
     pub(super) lost: BTreeSet<NodeId>,
@@ -50,7 +50,7 @@ impl Basis {
     }
 }
 
-impl Outlook {
+impl PendingMoves {
     /// Whether a shard's replicas are still those from which its moves follow: if not, they may undo what was done since.
     pub(super) fn holds(&self, map: &Map, shard: ShardId) -> bool {
         let (then, now) = (self.map.shards.get(&shard), map.shards.get(&shard));
@@ -69,31 +69,31 @@ impl Director {
     /// makes it so.
     pub(super) fn look(&mut self, map: &Arc<Map>, settings: &Settings, now: Moment) {
         let observed = self.seen.observed(map, settings, now);
-        self.outlook.lost.clone_from(&observed.lost);
+        self.pending.lost.clone_from(&observed.lost);
         let basis = Basis::of(map, &observed);
         let each_us = map.shards.len() as u64 * MOVES_KEPT_US_EACH;
         let kept_us = MOVES_KEPT_US + each_us;
-        let kept_us = if self.outlook.moves.is_empty() { kept_us / 4 } else { kept_us };
-        let age_us = now.mono_us.saturating_sub(self.outlook.at_us);
+        let kept_us = if self.pending.moves.is_empty() { kept_us / 4 } else { kept_us };
+        let age_us = now.mono_us.saturating_sub(self.pending.at_us);
         let wanted = map.open_plans().any(|plan| plan.kind.moves_replicas());
-        let other = self.outlook.map.epoch != map.epoch && age_us >= each_us;
-        if self.outlook.basis.as_ref() != Some(&basis) || other || (wanted && age_us >= kept_us) {
+        let other = self.pending.map.epoch != map.epoch && age_us >= each_us;
+        if self.pending.basis.as_ref() != Some(&basis) || other || (wanted && age_us >= kept_us) {
             // Whether or not a plan is open: what none is about may have to be moved.
             let mut moves = if wanted || settings.auto_rebalance { next_moves(map, &observed) } else { Vec::new() };
             if !wanted {
                 // These plans will not be made.
                 moves.retain(|step| step.why != Why::Balance);
             }
-            self.outlook.moves = moves;
-            self.outlook.map = Arc::clone(map);
-            (self.outlook.basis, self.outlook.at_us) = (Some(basis), now.mono_us);
+            self.pending.moves = moves;
+            self.pending.map = Arc::clone(map);
+            (self.pending.basis, self.pending.at_us) = (Some(basis), now.mono_us);
         }
     }
 
     /// What a plan has still to do, as of the last look.
     pub(super) fn left(&self, map: &Map, plan: &Plan) -> PlanLeft {
-        let of_plan = self.outlook.moves.iter().filter(|step| !is_done(map, step) && allows(&plan.kind, step, map));
-        let own = own_moves(map, plan, &self.seen, &self.outlook.lost);
+        let of_plan = self.pending.moves.iter().filter(|step| !is_done(map, step) && allows(&plan.kind, step, map));
+        let own = own_moves(map, plan, &self.seen, &self.pending.lost);
         let under_way = |shard: &ShardId| map.steps.contains_key(shard);
         let mut left = PlanLeft::default();
         for step in of_plan.chain(own.iter()) {

@@ -10,9 +10,9 @@ mod tests;
 use crate::absent_watch::{AbsentKeys, AbsentWatch};
 use crate::config::{Config, SmallCollections};
 use crate::counters::{Counters, Stored};
-use crate::director::{LeaderReport, ReplicaReport};
 use crate::format::keys;
 use crate::format::slots::{OwnedRows, Slots};
+use crate::peer_protocol::{LeaderReport, ReplicaReport};
 use crate::shard::Fact;
 use crate::skipped;
 use crate::store_clock::entry_time;
@@ -31,7 +31,7 @@ use vocab::{Millis, ReplicaId, ShardId, Slot, slot_of};
 pub(crate) const ABSENT: &[u8] = &[];
 
 /// The shared part of one shard. Only the thread that owns the shard writes; any thread reads.
-pub struct ShardView {
+pub struct ShardHandle {
     id: ShardId,
     /// What it owns, as of the applied index.
     slots: ArcSwap<Slots>,
@@ -85,7 +85,7 @@ pub struct ShardView {
     skipped: OnceLock<Vec<u64>>,
 }
 
-impl ShardView {
+impl ShardHandle {
     /// The view of a tree that has just been opened. `slots` are what the shard owns if the tree does not say so itself.
     pub fn open(
         id: ShardId,

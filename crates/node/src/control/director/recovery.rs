@@ -2,7 +2,7 @@
 
 use super::plans::Verdict;
 use super::{Director, DirectorAction};
-use crate::peer::Order;
+use crate::peer_protocol::Order;
 use cluster::{Change, Map, PlanKind, PlanState, ReplicaInfo, ShardInfo};
 use vocab::{Moment, NodeId, PlanId, ReplicaId, ShardId};
 

@@ -1,9 +1,9 @@
 //! Whether a replica leads, and whether its reads count: what its owner tells and any thread asks.
 
-use super::ShardView;
+use super::ShardHandle;
 use std::sync::atomic::Ordering;
 
-impl ShardView {
+impl ShardHandle {
     /// Whether this replica leads, and a majority has confirmed it.
     #[must_use]
     pub fn serving(&self) -> bool {

@@ -3,8 +3,8 @@
 //! Slots' counts lie in as many lines of memory as there are slots, and few of them are in a processor's caches: so one
 //! operation in a few is noted, for all since the last that was.
 
-use super::ShardView;
-use crate::director::DivisionReport;
+use super::ShardHandle;
+use crate::peer_protocol::DivisionReport;
 use std::sync::atomic::Ordering;
 use vocab::{Prng, ShardId, Slot};
 
@@ -28,7 +28,7 @@ impl LoadSampler {
 
     /// So many more operations were asked of a slot.
     #[inline]
-    pub fn note(&mut self, view: &ShardView, slot: Slot, count: u64) {
+    pub fn note(&mut self, view: &ShardHandle, slot: Slot, count: u64) {
         self.passed += count;
         if self.passed >= self.noted_at {
             view.note_operations(slot, self.passed);
@@ -37,7 +37,7 @@ impl LoadSampler {
     }
 }
 
-impl ShardView {
+impl ShardHandle {
     /// So many operations were asked of a slot: counted, or guessed from a part of them.
     pub fn note_operations(&self, slot: Slot, count: u64) {
         self.counters.note_operations(slot, count);
