@@ -29,15 +29,15 @@ pub use clock_keeper::ClockKeeper;
 pub use collection_copy::{CollectionCopy, SliceSource, StagedAt};
 pub use config::Config;
 pub use fault::Fault;
+pub use format::Fact;
 pub use format::entry::{CollectFrom, EncodedCommand, EntryBuilder, Evaluation, Item, Items, decode as decode_entry};
 pub use format::record::{Kind, Layout, Record, RecordView, Rows, Type};
 pub use format::slots::Slots;
 pub use reply_size::ExpectedReply;
-pub use request::{KeyHashes, RequestKeys};
+pub use request::{KeyHash, KeyHashes, RequestKeys, key_hash};
 pub use shard::{
-    Answers, ArrivedSnapshot, ColdItem, Effects, Fact, KeyHash, LEASE_US, Shard, SnapshotTask, SplitTask, StoreEvent,
-    Ticket, Warmed, Warmth, Write, cold_items, events_after, key_hash, newest_event, newest_events, read_transaction,
-    read_transaction_in_steps, stored_map,
+    Answers, ArrivedSnapshot, Effects, LEASE_US, PrefetchItem, Prefetched, Shard, SnapshotTask, SplitTask, StoreEvent,
+    Ticket, Write, events_after, newest_event, newest_events, read_transaction, read_transaction_in_steps, stored_map,
 };
 pub use shard_handle::ShardHandle;
 pub use shard_handle::load::LoadSampler;

@@ -112,11 +112,11 @@ impl World {
     }
 
     fn view(&self, at: usize) -> &Arc<ShardHandle> {
-        self.nodes[at].core.shard(SHARD).unwrap().view()
+        self.nodes[at].core.shard(SHARD).unwrap().handle()
     }
 
     fn leader(&self) -> Option<usize> {
-        let serving = |at: usize| self.nodes[at].core.shard(SHARD).filter(|shard| shard.view().serving());
+        let serving = |at: usize| self.nodes[at].core.shard(SHARD).filter(|shard| shard.handle().serving());
         (0..3).filter_map(|at| Some((serving(at)?.replica().term(), at))).max().map(|(_, at)| at)
     }
 
@@ -190,7 +190,7 @@ impl World {
     }
 
     fn lag_ms(&self, at: usize) -> u64 {
-        self.view(at).lag_ms(self.now().wall_ms).unwrap_or(u64::MAX)
+        self.view(at).freshness().lag_ms(self.now().wall_ms).unwrap_or(u64::MAX)
     }
 
     /// All replicas have been quiet for a while.
@@ -220,7 +220,7 @@ fn a_follower_at_rest_does_not_take_a_node_that_leads_no_more_for_its_leader() {
     assert!(applied(follower) < applied(next), "it was told");
     assert!(world.lag_ms(follower) >= 3_000, "it takes itself for {} ms old", world.lag_ms(follower));
     // Nor does it help to ask: it cannot be known.
-    world.view(follower).want_fresh();
+    world.view(follower).freshness().want();
     world.run(500);
     assert!(world.lag_ms(follower) >= 3_500, "it takes itself for {} ms old", world.lag_ms(follower));
 }
@@ -236,7 +236,7 @@ fn who_asks_a_follower_at_rest_how_old_it_is_is_told_soon() {
     for _ in 0..2 {
         world.rest();
         assert!(world.lag_ms(follower) > 1_000, "no read has asked");
-        world.view(follower).want_fresh();
+        world.view(follower).freshness().want();
         world.run(100);
         assert!(world.lag_ms(follower) <= 100, "{} ms", world.lag_ms(follower));
     }

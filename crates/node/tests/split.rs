@@ -179,21 +179,21 @@ impl<'a> Node<'a> {
         self.flush(PARENT);
         let now = Moment { wall_ms: NOW_MS, mono_us: NOW_MS * 1000 };
         let parent = self.shards.get_mut(&PARENT).unwrap();
-        assert!(parent.view().owns(Slot(HALF)));
+        assert!(parent.handle().owns(Slot(HALF)));
         assert!(parent.go_on_splitting(now));
-        assert!(!parent.view().owns(Slot(HALF)), "withheld before anybody else could know of it");
+        assert!(!parent.handle().owns(Slot(HALF)), "fenced before anybody else could know of it");
         self.run();
     }
 
     fn flush(&mut self, id: ShardId) {
         let shard = &self.shards[&id];
         shard.seal();
-        shard.view().engine().flush().unwrap();
+        shard.handle().engine().flush().unwrap();
     }
 
     /// Rows of a shard, of kinds that belong to a slot; and that its counters say the same.
     fn rows(&self, id: ShardId) -> BTreeMap<Vec<u8>, Vec<u8>> {
-        let view = self.shards[&id].view();
+        let view = self.shards[&id].handle();
         let snapshot = view.snapshot();
         let rows = snapshot.iter(Span { start: vec![1], end: Vec::new() }, false).map(Result::unwrap);
         let rows: BTreeMap<_, _> = rows.map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
@@ -262,12 +262,12 @@ fn go_on(mut node: Node<'_>) {
     for flushed in [PARENT, CHILD] {
         let (dir, kind) = (node.dir, node.kind);
         node.flush(flushed);
-        while node.shards[&flushed].view().engine().purge().unwrap() {}
+        while node.shards[&flushed].handle().engine().purge().unwrap() {}
         drop(node);
         node = Node::start(dir, kind, 9);
         assert!(node.rows(PARENT) == parent && node.rows(CHILD) == child);
     }
-    let cleared = [PARENT, CHILD].map(|id| node.shards[&id].view().slots());
+    let cleared = [PARENT, CHILD].map(|id| node.shards[&id].handle().slots());
     assert_eq!(cleared, [(0, HALF - 1), (HALF, SLOT_COUNT - 1)]);
 }
 
@@ -284,7 +284,7 @@ fn a_tree_that_had_kept_nothing_hides_what_the_map_knows_to_be_split_off() {
         let node = Node::start_with(dir.path(), kind, 9, HALF - 1);
         assert!(node.rows(PARENT) == parent);
         // They are there: the entries before the split have brought them back.
-        let all = node.shards[&PARENT].view().engine().snapshot();
+        let all = node.shards[&PARENT].handle().engine().snapshot();
         let records = all.iter(Span { start: vec![b'r'], end: vec![b's'] }, false).count();
         assert!(records > parent.keys().filter(|key| key[0] == b'r').count());
     }
@@ -330,7 +330,7 @@ fn a_split_whose_entries_were_refused_is_made_by_the_next_order() {
     assert!(parent.go_on_splitting(now));
     parent.fail_pending("the disk is full", &mut node.inbox);
     assert!(!parent.go_on_splitting(now));
-    assert!(parent.view().owns(Slot(HALF)), "the second part was lost: the slots are its own again");
+    assert!(parent.handle().owns(Slot(HALF)), "the second part was lost: the slots are its own again");
     node.split();
     assert!(!node.rows(CHILD).is_empty());
 }

@@ -186,7 +186,7 @@ pub fn check_record(store: &Store) -> Outcome {
         return Err("a majority was lost, and no plan says that it was gone on without it".to_owned());
     };
     let leader = store.nodes.leader_place(ShardId::META);
-    let view = leader.and_then(|place| store.nodes.shard(place, ShardId::META)).map(|shard| shard.view().clone());
+    let view = leader.and_then(|place| store.nodes.shard(place, ShardId::META)).map(|shard| shard.handle().clone());
     let view = view.ok_or("the metadata group has no leader")?;
     let begun = format!("plan {} is begun: ", plan.id);
     let events = newest_events(&view, EVENTS).map_err(|e| e.to_string())?;

@@ -179,7 +179,7 @@ pub fn began(store: &mut Store, place: Place) {
     let host = &store.nodes[place];
     let Some(process) = &host.process else { return };
     for shard in process.core.shards() {
-        let id = shard.view().id();
+        let id = shard.handle().id();
         let state = host.disk.log.state(id).ok().flatten();
         let committed = state.map_or(0, |state| state.hard_state.commit);
         store.checks.opened(place, store.env.life(place), id, shard.replica().me(), committed);
@@ -206,6 +206,6 @@ fn look_for_lacking(store: &mut Store, place: Place) {
 }
 
 fn led(core: &node::multi_raft::MultiRaft) -> Vec<(ShardId, u64)> {
-    let led = core.shards().filter(|shard| shard.view().serving());
-    led.map(|shard| (shard.view().id(), shard.view().status().term)).collect()
+    let led = core.shards().filter(|shard| shard.handle().serving());
+    led.map(|shard| (shard.handle().id(), shard.handle().status().term)).collect()
 }

@@ -2,8 +2,8 @@
 
 use cluster::MapUpdate;
 use node::peer_protocol::PeerMessage;
-use node::{Answers, ColdItem, Effects, ShardHandle, SnapshotTask, SplitTask, Ticket, Warmth, cold_items};
-use replica::{Entry, Members};
+use node::{Answers, Effects, PrefetchItem, ShardHandle, SnapshotTask, SplitTask, Ticket};
+use replica::Members;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use vocab::{NodeId, ShardId};
 /// A read from disk for entries that wait.
 pub struct Prefetch {
     pub(crate) handle: Arc<ShardHandle>,
-    pub(crate) item: ColdItem,
+    pub(crate) item: PrefetchItem,
     /// How many reads the entries still wait for, this one included.
     pub(crate) left: Rc<Cell<usize>>,
 }
@@ -32,7 +32,7 @@ pub struct Outbox {
     /// The disk is slow: what entries will find is read before they are applied.
     pub disk_is_slow: bool,
     /// What is to be read for shards whose entries wait for it.
-    pub prefetches: Vec<(Arc<ShardHandle>, Vec<ColdItem>)>,
+    pub prefetches: Vec<(Arc<ShardHandle>, Vec<PrefetchItem>)>,
     /// Messages, in order.
     pub messages: Vec<(NodeId, PeerMessage)>,
     /// Answers, in order; `None`: not here.
@@ -76,16 +76,12 @@ impl Effects for Outbox {
         self.readable.insert(shard);
     }
 
-    fn warm(&mut self, view: &Arc<ShardHandle>, entries: &[Entry]) -> Warmth {
-        if !self.disk_is_slow {
-            return Warmth::Unknown;
-        }
-        let items = cold_items(view, entries);
-        if items.is_empty() {
-            return Warmth::Warm;
-        }
-        self.prefetches.push((view.clone(), items));
-        Warmth::Awaited
+    fn disk_is_slow(&mut self) -> bool {
+        self.disk_is_slow
+    }
+
+    fn prefetch(&mut self, handle: &Arc<ShardHandle>, items: Vec<PrefetchItem>) {
+        self.prefetches.push((handle.clone(), items));
     }
 
     /// The world decides when trees are flushed.

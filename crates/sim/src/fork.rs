@@ -29,7 +29,7 @@ impl Fork {
     pub fn child(&self) -> ShardId {
         match self {
             Self::Tree(task) | Self::Group(task, _) | Self::Parent(Made { task, .. }) => task.child,
-            Self::Child(shard, _) => shard.view().id(),
+            Self::Child(shard, _) => shard.handle().id(),
         }
     }
 

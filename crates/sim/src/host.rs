@@ -209,7 +209,7 @@ impl Host {
             match open(&mut self.disk, &map, shard, replica, process, seed) {
                 Ok((mut opened, fresh)) => {
                     opened.replica_mut().keep_log(keep_bytes);
-                    opened.view().watch_followers(true);
+                    opened.handle().watch_followers(true);
                     process.core.adopt(opened, fresh, now);
                 }
                 Err(why) => _ = process.refused.insert((shard, replica), why),
@@ -237,7 +237,7 @@ impl Process {
         let has = |split: &Split| split.slots.iter().any(|&(first, last)| (first..=last).contains(&slot.0));
         let splits = self.map.iter().flat_map(|map| &map.splits);
         let mut of_slot = splits.filter(|(_, split)| split.parent == shard && has(split));
-        let view = |shard: ShardId| self.core.shard(shard).map(|shard| &**shard.view());
+        let view = |shard: ShardId| self.core.shard(shard).map(|shard| &**shard.handle());
         let child = of_slot.find(|(child, split)| has_split(split, view(split.parent), view(**child)));
         Some(child.map_or(shard, |(child, _)| *child))
     }
@@ -245,9 +245,9 @@ impl Process {
     /// Whether a replica of which the log has nothing will come by a split.
     #[must_use]
     pub fn comes_by_split(&self, map: &Map, me: NodeId, shard: ShardId) -> bool {
-        let parent = |parent: ShardId| self.core.shard(parent).map(|shard| &**shard.view());
+        let parent = |parent: ShardId| self.core.shard(parent).map(|shard| &**shard.handle());
         let others =
-            self.core.shards().map(Shard::view).filter(|view| view.id() != ShardId::META && view.id() != shard);
+            self.core.shards().map(Shard::handle).filter(|view| view.id() != ShardId::META && view.id() != shard);
         let has_joined = |slot: Slot| others.into_iter().any(|view| view.has_slot(slot) && view.has_joined());
         comes_by_split(map, me, shard, parent, has_joined)
     }
@@ -257,7 +257,7 @@ impl Process {
 fn local_replicas(disk: &Disk, process: &Process) -> BTreeMap<ShardId, LocalReplica> {
     let mut all: BTreeMap<ShardId, LocalReplica> = BTreeMap::new();
     for shard in process.core.shards() {
-        all.entry(shard.view().id()).or_default().open = Some(shard.replica().me());
+        all.entry(shard.handle().id()).or_default().open = Some(shard.replica().me());
     }
     for shard in disk.log.groups() {
         all.entry(shard).or_default().group = match disk.log.state(shard) {

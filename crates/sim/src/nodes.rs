@@ -107,7 +107,7 @@ impl Nodes {
         let (me, voters) = (here.replica().me(), here.replica().members().voters);
         let holds = |id: &&ReplicaId| **id != me && self.holds(checks.node_of(shard, **id), shard, **id, version, None);
         let holding = voters.iter().filter(holds).count() as u64;
-        let counted = here.view().followers_with(version);
+        let counted = here.handle().followers_with(version);
         if counted > holding {
             return Err(format!("{counted} followers are told to hold entry {version}, {holding} do: {told}"));
         }
@@ -165,7 +165,7 @@ impl Nodes {
         let lines = info.into_iter().flat_map(|info| &info.replicas).map(|replica| {
             let process = self.0[place_of(replica.node)].process.as_ref();
             let here = process.and_then(|process| process.core.shard(shard));
-            let serving = here.is_some_and(|here| here.view().serving());
+            let serving = here.is_some_and(|here| here.handle().serving());
             let refused = process.and_then(|process| process.refused.get(&(shard, replica.id)));
             let broken = here.and_then(node::Shard::broken).or(refused.map(String::as_str)).unwrap_or_default();
             let status = here.map(|here| here.replica().status());

@@ -8,7 +8,7 @@ use crate::event::NodeEvent;
 use crate::places::Place;
 use crate::schedule::MILLISECOND;
 use crate::store::Store;
-use node::{ColdItem, ShardHandle, Warmed};
+use node::{PrefetchItem, Prefetched, ShardHandle};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn reads_slowly(store: &Store, place: Place) -> bool {
 }
 
 /// The disk is asked for what entries will find.
-pub fn begin_prefetch(store: &mut Store, place: Place, handle: &Arc<ShardHandle>, items: Vec<ColdItem>) {
+pub fn begin_prefetch(store: &mut Store, place: Place, handle: &Arc<ShardHandle>, items: Vec<PrefetchItem>) {
     let left = Rc::new(Cell::new(items.len()));
     for item in items {
         let most = *store.env.pick(&[1, 5, 30, if store.env.is_healing() { 30 } else { 1_000 }]);
@@ -39,7 +39,7 @@ pub fn begin_prefetch(store: &mut Store, place: Place, handle: &Arc<ShardHandle>
 
 /// The disk has answered. With the last row the entries can be applied.
 pub fn prefetch(store: &mut Store, place: Place, prefetch: Prefetch) {
-    if prefetch.item.read(&prefetch.handle, None) == Warmed::More {
+    if prefetch.item.read(&prefetch.handle, None) == Prefetched::More {
         prefetch.item.read_rest(&prefetch.handle);
     }
     prefetch.left.set(prefetch.left.get() - 1);
@@ -47,7 +47,7 @@ pub fn prefetch(store: &mut Store, place: Place, prefetch: Prefetch) {
         return;
     }
     if let Some(process) = &mut store.nodes[place].process {
-        process.core.warmed(prefetch.shard());
+        process.core.prefetched(prefetch.shard());
     }
 }
 
@@ -59,7 +59,7 @@ pub fn evict(store: &mut Store, place: Place) {
     let Some(process) = &store.nodes[place].process else { return };
     for shard in process.core.shards() {
         if store.env.happens(EVICTED_PER_MILLE) {
-            process.cache.clear_shard(shard.view().id().0);
+            process.cache.clear_shard(shard.handle().id().0);
         }
     }
 }

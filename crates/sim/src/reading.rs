@@ -45,7 +45,7 @@ pub fn begin_read(store: &mut Store, place: Place, read: ClientRead) -> Outcome 
     let (turn, now) = (store.turn(place), store.moment(place));
     let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
     let shard = process.shard_of(read.asked.slot);
-    let handle = shard.and_then(|shard| process.core.shard(shard)).map(|here| here.view().clone());
+    let handle = shard.and_then(|shard| process.core.shard(shard)).map(|here| here.handle().clone());
     let begun = read.asked.begin(process.local(node_id(place), shard, handle.as_ref()), turn, || now);
     if let Some(handle) = &handle
         && reads_anyway(store.env.bug(), &read.asked, handle, &begun)

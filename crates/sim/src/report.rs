@@ -36,7 +36,7 @@ pub fn of(host: &Host, now: Moment) -> NodeReport {
 }
 
 fn one(shard: &Shard) -> ReplicaReport {
-    let (view, replica) = (shard.view(), shard.replica());
+    let (view, replica) = (shard.handle(), shard.replica());
     let status = replica.status();
     ReplicaReport {
         shard: view.id(),

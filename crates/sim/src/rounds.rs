@@ -185,7 +185,7 @@ fn flush(store: &mut Store, place: Place) {
     let mut write = LogWrite::default();
     for shard in process.core.shards_mut() {
         shard.seal();
-        let engine = shard.view().engine();
+        let engine = shard.handle().engine();
         // Rows that a split has left behind go some time.
         let flushed = engine.flush().and_then(|()| if store.env.happens(200) { engine.purge() } else { Ok(false) });
         match flushed.map(drop) {
@@ -218,7 +218,7 @@ fn rows(store: &mut Store, place: Place, task: node::SnapshotTask) -> Outcome {
     let whole = here.is_some();
     if let Some(here) = here {
         let text = |e: storage::Error| format!("rows of a snapshot are refused: {e}");
-        let mut ingest = here.view().engine().ingest().map_err(text)?;
+        let mut ingest = here.handle().engine().ingest().map_err(text)?;
         let all = storage::Span { start: vec![1], end: Vec::new() };
         for row in task.rows.iter(all, false) {
             let (key, value) = row.map_err(text)?;
@@ -290,7 +290,7 @@ fn check(store: &mut Store, place: Place) -> Outcome {
         if !shard.replica().has_ready() {
             shard.validate();
         }
-        let id = shard.view().id();
+        let id = shard.handle().id();
         let group = store.checks.group(id);
         let terms = group.terms();
         group.did(id, shard.replica().me(), &shard.replica().status(), &*host.disk.log)?;

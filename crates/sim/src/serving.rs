@@ -36,7 +36,7 @@ pub fn request(
     let slot = slot_of(&request.keys()[0]);
     let shard = process.shard_of(slot);
     let write = request.write();
-    let handle = shard.and_then(|shard| process.core.shard(shard)).map(|here| here.view().clone());
+    let handle = shard.and_then(|shard| process.core.shard(shard)).map(|here| here.handle().clone());
     // What comes from another worker's mailbox was let in before, and finds what has changed since.
     let is_let_in = !write.is_of_slot()
         || (store.env.happens(200) && !handle.as_ref().is_some_and(|handle| is_slot_moving(handle, slot)));

@@ -93,7 +93,7 @@ fn make_group(store: &mut Store, place: Place, task: SplitTask, tree: Arc<dyn En
     let mut outcome = written.and_then(|()| open());
     if let Ok(child) = &mut outcome {
         child.replica_mut().keep_log(keep_bytes);
-        child.view().watch_followers(true);
+        child.handle().watch_followers(true);
     }
     fork_later(store, place, Fork::Parent(Made { task, outcome: outcome.map(|shard| Some(Box::new(shard))) }));
 }
@@ -105,9 +105,9 @@ fn go_on(store: &mut Store, place: Place, made: Made) {
         Ok(child) => (child, Ok(())),
         Err(detail) => (None, Err(detail)),
     };
-    let parent = process.core.shard(task.parent).map(|shard| shard.view().clone());
+    let parent = process.core.shard(task.parent).map(|shard| shard.handle().clone());
     if let (Some(parent), Some(child)) = (&parent, &child) {
-        child.view().begin_after(parent);
+        child.handle().begin_after(parent);
     }
     // It gives the slots away in this round, before the child answers for them.
     process.core.forked(task.parent, outcome);
@@ -120,7 +120,7 @@ fn go_on(store: &mut Store, place: Place, made: Made) {
 fn adopt(store: &mut Store, place: Place, child: Shard, leads: bool) {
     let now = store.moment(place);
     let Some(process) = &mut store.nodes[place].process else { return };
-    let (shard, me) = (child.view().id(), child.replica().me());
+    let (shard, me) = (child.handle().id(), child.replica().me());
     process.core.adopt_child(child, leads, now);
     store.checks.group(shard).began(me);
     fork_ends(store, place, shard);

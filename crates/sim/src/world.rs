@@ -154,10 +154,10 @@ impl World {
             let mut holdings = Vec::new();
             for replica in &info.replicas {
                 let Some(here) = nodes.shard(place_of(replica.node), shard) else { continue };
-                let snapshot = here.view().snapshot();
+                let snapshot = here.handle().snapshot();
                 let all = Span { start: vec![1], end: Vec::new() };
                 let digest = snapshot.digest(all).map_err(|e| e.to_string())?;
-                let holding = replicas::Holding { index: snapshot.index(), digest, keys: here.view().key_count() };
+                let holding = replicas::Holding { index: snapshot.index(), digest, keys: here.handle().key_count() };
                 holdings.push((replica.node, holding));
             }
             replicas::check(shard, &holdings)?;

@@ -6,6 +6,7 @@ pub(crate) mod internal_commands;
 pub(crate) mod keys;
 pub(crate) mod record;
 pub(crate) mod slots;
+pub(crate) mod snapshot_point;
 
 use storage::Slice;
 

@@ -1,98 +1,97 @@
-//! Groups at rest, and the nodes whose life stands in for their heartbeats.
+//! Hibernation: a group in which nothing happens sends no heartbeats and is not ticked.
+//!
+//! The leader tells its followers that the group hibernates. From then on the life of the leader's node stands in for the
+//! leader's heartbeats.
+//!
+//! Invariant: `leader_node` is `None` unless this replica hibernates as a follower.
 
-use super::{MultiRaft, TICK_MS};
-use crate::peer_protocol::PeerMessage;
-use crate::shard::{Effects, LEASE_US};
-use std::collections::BTreeMap;
-use vocab::{Moment, NodeId, ShardId};
+use vocab::NodeId;
 
 /// After so many ticks in which nothing happened, a leader tells its followers that they need no heartbeats.
-pub const REST_AFTER_TICKS: u32 = 40;
-/// A node that was not heard of for so long may be dead: the groups that rest on it are woken. Nodes send beats at
-/// least five times in that time.
-const SILENCE_US: u64 = 1_000_000;
-/// A node that has been heard of for so long, without a pause, can be trusted with leadership.
-const SETTLED_US: u64 = 3_000_000;
+pub const HIBERNATE_AFTER_TICKS: u32 = 40;
+/// A group that has been idle for so many ticks sends no more rounds for its followers' sake: it is about to hibernate,
+/// and their answers would wake it.
+const CONFIRM_UNTIL_TICKS: u32 = HIBERNATE_AFTER_TICKS - 8;
 
-#[derive(Clone, Copy, Debug)]
-struct Neighbour {
-    since_us: u64,
-    heard_us: u64,
-}
-
-/// When other nodes were last heard of.
+/// Whether one replica hibernates.
 #[derive(Debug, Default)]
-pub(super) struct Neighbours {
-    nodes: BTreeMap<NodeId, Neighbour>,
+pub(super) struct Hibernation {
+    hibernates: bool,
+    /// Of a follower that hibernates: the node whose life it depends on.
+    leader_node: Option<NodeId>,
+    /// Ticks since something last happened.
+    idle_ticks: u32,
 }
 
-impl Neighbours {
-    pub(super) fn heard(&mut self, node: NodeId, now: Moment) {
-        let fresh = Neighbour { since_us: now.mono_us, heard_us: now.mono_us };
-        let neighbour = self.nodes.entry(node).or_insert(fresh);
-        if now.mono_us > neighbour.heard_us + SILENCE_US {
-            *neighbour = fresh;
-        }
-        neighbour.heard_us = neighbour.heard_us.max(now.mono_us);
+impl Hibernation {
+    pub(super) fn hibernates(&self) -> bool {
+        self.hibernates
     }
 
-    pub(super) fn lost(&mut self, node: NodeId) {
-        self.nodes.remove(&node);
+    /// Of a follower that hibernates: the node whose life stands in for heartbeats.
+    pub(super) fn leader_node(&self) -> Option<NodeId> {
+        self.leader_node
     }
 
-    pub(super) fn lives(&self, node: NodeId, now: Moment) -> bool {
-        self.nodes.get(&node).is_some_and(|neighbour| now.mono_us <= neighbour.heard_us + SILENCE_US)
+    /// Something has happened.
+    pub(super) fn wake(&mut self) {
+        *self = Self::default();
     }
 
-    pub(super) fn settled(&self, node: NodeId, now: Moment) -> bool {
-        self.lives(node, now) && self.nodes.get(&node).is_some_and(|n| now.mono_us >= n.since_us + SETTLED_US)
-    }
-}
-
-impl MultiRaft {
-    /// If a read here asks for how old this replica is, its leader is asked, which may be at rest.
-    pub(super) fn ask_how_old(&mut self, at: usize, effects: &mut dyn Effects) {
-        let Some(hosted) = &mut self.replicas[at] else { return };
-        if !hosted.shard.view().take_fresh_wanted() || hosted.shard.replica().is_leader() {
-            return;
-        }
-        // If its leader is gone, it is time to find that out.
-        if hosted.resting {
-            hosted.wake();
-        }
-        if let Some(node) = hosted.shard.leader_node() {
-            effects.send(node, PeerMessage::Wake { shards: vec![ShardId(at as u32)] });
-        }
+    /// The replica follows a leader on that node, and hibernates with it.
+    pub(super) fn follow(&mut self, node: NodeId) {
+        (self.hibernates, self.leader_node) = (true, Some(node));
     }
 
-    /// A follower of a shard wants to know how old it is.
-    pub(super) fn woken(&mut self, shard: ShardId, now: Moment) {
-        let at = shard.0 as usize;
-        if let Some(Some(hosted)) = self.replicas.get_mut(at)
-            && hosted.shard.replica().serves()
-        {
-            hosted.wake();
-            hosted.shard.vouch(now);
-            self.touch(at);
-        }
+    /// Something has happened that does not wake a replica: it counts its idle ticks anew.
+    pub(super) fn stay_awake(&mut self) {
+        self.idle_ticks = 0;
     }
 
-    /// Tells followers that these groups have come to rest.
-    pub(super) fn tell_rests(&mut self, rests: &[usize], effects: &mut dyn Effects) {
-        let mut by_node: BTreeMap<NodeId, Vec<(ShardId, u64, u64)>> = BTreeMap::new();
-        for &at in rests {
-            let Some(hosted) = &self.replicas[at] else { continue };
-            let status = hosted.shard.replica().status();
-            for node in hosted.shard.other_nodes(self.node) {
-                by_node.entry(node).or_default().push((ShardId(at as u32), status.term, status.committed));
-            }
+    /// A leader has been idle for one more tick. `may_begin`: nothing is awaited. True if it hibernates from now on, so
+    /// that its followers are to be told.
+    pub(super) fn idle_tick(&mut self, may_begin: bool) -> bool {
+        self.idle_ticks += 1;
+        let begins = may_begin && self.idle_ticks >= HIBERNATE_AFTER_TICKS;
+        if begins {
+            (self.hibernates, self.leader_node) = (true, None);
         }
-        for (node, shards) in by_node {
-            effects.send(node, PeerMessage::Rest { shards });
-        }
+        begins
+    }
+
+    /// Whether a leader still sends rounds for its followers' sake.
+    pub(super) fn confirms(&self) -> bool {
+        self.idle_ticks < CONFIRM_UNTIL_TICKS
     }
 }
 
-const _: () = assert!(SILENCE_US >= 10 * TICK_MS * 1000);
-// Who wakes for want of a leader has kept the promise that leases rest on.
-const _: () = assert!(SILENCE_US > LEASE_US + LEASE_US / 4);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leader_hibernates_once_it_was_idle_for_long_and_nothing_is_awaited() {
+        let mut hibernation = Hibernation::default();
+        for tick in 1..HIBERNATE_AFTER_TICKS {
+            assert!(!hibernation.idle_tick(true) && !hibernation.hibernates(), "tick {tick}");
+            assert_eq!(hibernation.confirms(), tick < CONFIRM_UNTIL_TICKS, "tick {tick}");
+        }
+        assert!(!hibernation.idle_tick(false) && !hibernation.hibernates(), "a round is awaited");
+        assert!(hibernation.idle_tick(true) && hibernation.hibernates() && hibernation.leader_node().is_none());
+        hibernation.wake();
+        assert!(!hibernation.hibernates() && !hibernation.idle_tick(true), "it counts anew");
+        for _ in 0..HIBERNATE_AFTER_TICKS {
+            hibernation.stay_awake();
+            assert!(!hibernation.idle_tick(true), "a write a tick keeps it awake");
+        }
+    }
+
+    #[test]
+    fn a_follower_hibernates_with_its_leaders_node_until_it_is_woken() {
+        let mut hibernation = Hibernation::default();
+        hibernation.follow(NodeId(7));
+        assert_eq!((hibernation.hibernates(), hibernation.leader_node()), (true, Some(NodeId(7))));
+        hibernation.wake();
+        assert_eq!((hibernation.hibernates(), hibernation.leader_node()), (false, None));
+    }
+}

@@ -1,10 +1,12 @@
-//! One replica with what its worker knows of it.
+//! One replica with what its worker knows of it: when it stands for election, hibernates, hands over or obeys an order;
+//! and all replicas of a worker by their shard.
 
-use super::hibernate::{Neighbours, REST_AFTER_TICKS};
+use super::hibernate::Hibernation;
+use super::live_nodes::LiveNodes;
 use crate::peer_protocol::Order;
 use crate::shard::{LEASE_US, Shard};
 use replica::{MemberChange, MemberKind, Members, Message, MessageType};
-use vocab::{Moment, NodeId, ReplicaId};
+use vocab::{Moment, NodeId, ReplicaId, ShardId};
 
 /// For how long a replica that was opened again does not vote, in µs: what it had promised before it may have
 /// forgotten, and a leader may hold a lease on that.
@@ -15,22 +17,15 @@ const EAGER_TICKS: u32 = 100;
 /// How long it is waited for that every replica of such a shard has its part, in µs: it would be copied otherwise.
 const BEGUN_WITHIN_US: u64 = 10_000_000;
 
-/// A group that has been idle for so many ticks sends no more rounds for its followers' sake: it is about to rest, and
-/// their answers would wake it.
-const CONFIRM_UNTIL_TICKS: u32 = REST_AFTER_TICKS - 8;
-
 /// Entries that a follower may lack and still be given a vote, or the lead, or be counted on.
 const NEAR_ENTRIES: u64 = 256;
 
+/// A replica and what its worker knows of it.
 pub(super) struct HostedReplica {
     pub(super) shard: Shard,
-    /// It is in the list of busy ones.
-    pub(super) busy: bool,
-    /// It is not ticked: nothing happens in its group.
-    pub(super) resting: bool,
-    /// Of a follower at rest: the node whose life it depends on.
-    pub(super) rests_with: Option<NodeId>,
-    idle_ticks: u32,
+    /// Whether `Replicas` has it in its list of busy ones.
+    busy: bool,
+    hibernation: Hibernation,
     /// No votes before this time.
     silent_until_us: u64,
     /// When it came here.
@@ -47,19 +42,26 @@ impl HostedReplica {
         Self {
             shard,
             busy: false,
-            resting: false,
-            rests_with: None,
-            idle_ticks: 0,
+            hibernation: Hibernation::default(),
             silent_until_us,
             since_us: now.mono_us,
             eager_ticks: 0,
         }
     }
 
+    /// Something has happened: it is ticked again.
     pub(super) fn wake(&mut self) {
-        self.resting = false;
-        self.rests_with = None;
-        self.idle_ticks = 0;
+        self.hibernation.wake();
+    }
+
+    /// Whether it is not ticked, because nothing happens in its group.
+    pub(super) fn hibernates(&self) -> bool {
+        self.hibernation.hibernates()
+    }
+
+    /// Of a follower that hibernates: the node whose life it depends on.
+    pub(super) fn hibernates_with(&self) -> Option<NodeId> {
+        self.hibernation.leader_node()
     }
 
     /// From now on it stands for election as long as there is no leader, for a while.
@@ -96,13 +98,13 @@ impl HostedReplica {
 
     pub(super) fn campaign(&mut self) {
         if let Err(e) = self.shard.replica_mut().campaign() {
-            log::error!("shard {}: {e}", self.shard.view().id());
+            log::error!("shard {}: {e}", self.shard.handle().id());
         }
     }
 
     pub(super) fn step(&mut self, message: Message, now: Moment) {
         let kind = message.get_msg_type();
-        let votes = super::asks_for_vote(&message) || kind == MessageType::MsgTimeoutNow;
+        let votes = asks_for_vote(&message) || kind == MessageType::MsgTimeoutNow;
         let mine = message.to == self.shard.replica().me().0;
         // Rows come by another way, and their message with them.
         if !mine
@@ -114,7 +116,7 @@ impl HostedReplica {
         {
             return;
         }
-        // What only says that all is as it was is nothing new: a group would never come to rest.
+        // What only says that all is as it was is nothing new: no group would ever hibernate.
         let replica = self.shard.replica();
         let as_it_was = kind == MessageType::MsgHeartbeatResponse
             && !message.reject
@@ -127,63 +129,50 @@ impl HostedReplica {
     }
 
     /// The leader's node says that there is nothing to do.
-    pub(super) fn rest_with(&mut self, node: NodeId, term: u64, committed: u64) {
+    pub(super) fn hibernate_with(&mut self, node: NodeId, term: u64, committed: u64) {
         let status = self.shard.replica().status();
         let same = status.term == term && status.committed == committed && status.last == committed;
         let idle = status.applied == committed && self.shard.is_idle();
         if same && !status.leads && idle && self.shard.leader_node() == Some(node) {
-            self.resting = true;
-            self.rests_with = Some(node);
+            self.hibernation.follow(node);
         }
     }
 
     /// Has its leader confirmed where reads or followers need that; true if something is to be sent. Reads keep it awake.
     pub(super) fn renew_lease(&mut self, now: Moment) -> bool {
         if self.shard.renew_lease(now) {
-            self.idle_ticks = 0;
+            self.hibernation.stay_awake();
             return true;
         }
-        self.idle_ticks < CONFIRM_UNTIL_TICKS && self.shard.confirm(now)
+        self.hibernation.confirms() && self.shard.confirm(now)
     }
 
-    /// Rests if nothing has happened for long; true if its followers are to be told.
-    pub(super) fn rest_if_idle(&mut self) -> bool {
+    /// Hibernates if nothing has happened for long; true if its followers are to be told.
+    pub(super) fn hibernate_if_idle(&mut self) -> bool {
         // One that cannot write looks for a follower that can.
         if !self.shard.replica().is_leader() || !self.shard.can_rest() || !self.shard.can_write() {
-            self.idle_ticks = 0;
+            self.hibernation.stay_awake();
             return false;
         }
-        self.idle_ticks += 1;
-        if self.idle_ticks < REST_AFTER_TICKS || self.shard.replica().awaits_round() {
-            return false;
-        }
-        self.resting = true;
-        self.rests_with = None;
-        true
+        let may_begin = !self.shard.replica().awaits_round();
+        self.hibernation.idle_tick(may_begin)
     }
 
     /// Hands leadership to a follower on a node that may lead: this one had better not. True if it was begun.
-    pub(super) fn hand_over(
-        &mut self,
-        neighbours: &Neighbours,
-        may_lead: impl Fn(NodeId) -> bool,
-        now: Moment,
-    ) -> bool {
+    pub(super) fn hand_over(&mut self, live: &LiveNodes, may_lead: impl Fn(NodeId) -> bool, now: Moment) -> bool {
         if !self.shard.replica().serves() {
             return false;
         }
         let mut followers = self.shard.replica().followers();
         followers.retain(|follower| {
             let node = self.shard.node_of(follower.id);
-            follower.active
-                && !follower.learner
-                && node.is_some_and(|node| neighbours.lives(node, now) && may_lead(node))
+            follower.active && !follower.learner && node.is_some_and(|node| live.lives(node, now) && may_lead(node))
         });
         let best = followers.iter().max_by_key(|follower| follower.matched).map(|follower| follower.id);
         best.is_some_and(|to| self.shard.transfer(to))
     }
 
-    pub(super) fn obey(&mut self, order: &Order, neighbours: &Neighbours, now: Moment) {
+    pub(super) fn obey(&mut self, order: &Order, live: &LiveNodes, now: Moment) {
         if !self.shard.replica().serves() || self.shard.replica().is_transferring() {
             return;
         }
@@ -195,7 +184,7 @@ impl HostedReplica {
         match order {
             Order::Transfer { to } => {
                 if let Some(to) = self.shard.replica_on(*to) {
-                    self.hand_to(to, &members, neighbours, now);
+                    self.hand_to(to, &members, live, now);
                 }
             }
             Order::Add { replica, .. } => {
@@ -206,31 +195,25 @@ impl HostedReplica {
             }
             Order::Promote { replica } => {
                 let replica = ReplicaId(*replica);
-                if members.learners.contains(&replica) && self.holds_up(replica, neighbours, now) {
+                if members.learners.contains(&replica) && self.holds_up(replica, live, now) {
                     self.change(replica, MemberKind::Voter);
                 }
             }
             Order::Remove { replica } => {
                 let replica = ReplicaId(*replica);
                 if members.contains(replica) {
-                    self.let_go(replica, &members, neighbours, now);
+                    self.let_go(replica, &members, live, now);
                 }
             }
-            // This is not for a leader's hosted alone.
+            // It is for a replica that need not lead.
             Order::Recover { .. } => {}
             Order::Split { child, slots } => _ = self.shard.split(*child, slots),
         }
     }
 
     /// An operator goes on with this replica as the only member, unless its group has a leader that lives.
-    pub(super) fn go_on_alone(
-        &mut self,
-        me: ReplicaId,
-        neighbours: &Neighbours,
-        now: Moment,
-        later: &mut replica::LogWrite,
-    ) {
-        let led = self.shard.leader_node().is_some_and(|node| neighbours.lives(node, now));
+    pub(super) fn go_on_alone(&mut self, me: ReplicaId, live: &LiveNodes, now: Moment, later: &mut replica::LogWrite) {
+        let led = self.shard.leader_node().is_some_and(|node| live.lives(node, now));
         let replica = self.shard.replica_mut();
         if replica.me() != me || replica.is_leader() || replica.is_installing() || led {
             return;
@@ -247,29 +230,29 @@ impl HostedReplica {
     }
 
     /// Hands leadership to a voter that can take it at once.
-    fn hand_to(&mut self, to: ReplicaId, members: &Members, neighbours: &Neighbours, now: Moment) {
-        let settled = self.shard.node_of(to).is_some_and(|node| neighbours.settled(node, now));
-        if settled && members.voters.contains(&to) && self.shard.can_write() && self.holds_up(to, neighbours, now) {
+    fn hand_to(&mut self, to: ReplicaId, members: &Members, live: &LiveNodes, now: Moment) {
+        let settled = self.shard.node_of(to).is_some_and(|node| live.settled(node, now));
+        if settled && members.voters.contains(&to) && self.shard.can_write() && self.holds_up(to, live, now) {
             self.shard.transfer(to);
         }
     }
 
     /// Whether a follower answers and has nearly everything.
-    fn holds_up(&self, id: ReplicaId, neighbours: &Neighbours, now: Moment) -> bool {
+    fn holds_up(&self, id: ReplicaId, live: &LiveNodes, now: Moment) -> bool {
         let replica = self.shard.replica();
         let last = replica.status().last;
-        let lives = self.shard.node_of(id).is_some_and(|node| neighbours.lives(node, now));
+        let lives = self.shard.node_of(id).is_some_and(|node| live.lives(node, now));
         let near = |of: &replica::FollowerState| of.active && !of.snapshot && of.matched + NEAR_ENTRIES >= last;
         lives && replica.followers().iter().any(|of| of.id == id && of.matched > 0 && near(of))
     }
 
     /// Removes a member, if the voters that stay are a majority of themselves that answers and has everything. A leader
     /// that is to go hands over instead.
-    fn let_go(&mut self, id: ReplicaId, members: &Members, neighbours: &Neighbours, now: Moment) {
+    fn let_go(&mut self, id: ReplicaId, members: &Members, live: &LiveNodes, now: Moment) {
         let me = self.shard.replica().me();
         if members.voters.contains(&id) {
             let stay: Vec<ReplicaId> = members.voters.iter().copied().filter(|voter| *voter != id).collect();
-            let sound = stay.iter().copied().filter(|voter| *voter == me || self.holds_up(*voter, neighbours, now));
+            let sound = stay.iter().copied().filter(|voter| *voter == me || self.holds_up(*voter, live, now));
             let sound: Vec<ReplicaId> = sound.collect();
             if sound.len() <= stay.len() / 2 {
                 return;
@@ -289,6 +272,91 @@ impl HostedReplica {
 
     fn change(&mut self, id: ReplicaId, kind: MemberKind) {
         let done = self.shard.change_members(&[MemberChange { id, kind }]);
-        log::debug!("shard {}: replica {id} is to be {kind:?}: {done}", self.shard.view().id());
+        log::debug!("shard {}: replica {id} is to be {kind:?}: {done}", self.shard.handle().id());
     }
+}
+
+/// All replicas of one worker.
+///
+/// Invariant: a replica is in `busy` at most once; `HostedReplica::busy` says whether it is.
+#[derive(Default)]
+pub(super) struct Replicas {
+    /// By the number of the shard.
+    by_shard: Vec<Option<HostedReplica>>,
+    /// Shards with something to propose or to collect.
+    busy: Vec<ShardId>,
+}
+
+impl Replicas {
+    pub(super) fn get(&self, shard: ShardId) -> Option<&HostedReplica> {
+        self.by_shard.get(shard.0 as usize)?.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, shard: ShardId) -> Option<&mut HostedReplica> {
+        self.by_shard.get_mut(shard.0 as usize)?.as_mut()
+    }
+
+    pub(super) fn insert(&mut self, shard: ShardId, hosted: HostedReplica) {
+        let at = shard.0 as usize;
+        if self.by_shard.len() <= at {
+            self.by_shard.resize_with(at + 1, || None);
+        }
+        self.by_shard[at] = Some(hosted);
+    }
+
+    pub(super) fn remove(&mut self, shard: ShardId) -> Option<HostedReplica> {
+        let hosted = self.by_shard.get_mut(shard.0 as usize)?.take()?;
+        self.busy.retain(|busy| *busy != shard);
+        Some(hosted)
+    }
+
+    /// All shards that may have a replica here, in order.
+    pub(super) fn shards(&self) -> impl Iterator<Item = ShardId> + use<> {
+        (0..self.by_shard.len() as u32).map(ShardId)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &HostedReplica> {
+        self.by_shard.iter().flatten()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut HostedReplica> {
+        self.by_shard.iter_mut().flatten()
+    }
+
+    /// A shard has something to do; nothing if it has no replica here.
+    pub(super) fn touch(&mut self, shard: ShardId) {
+        if let Some(Some(hosted)) = self.by_shard.get_mut(shard.0 as usize)
+            && !hosted.busy
+        {
+            hosted.busy = true;
+            self.busy.push(shard);
+        }
+    }
+
+    /// The shards with something to do.
+    pub(super) fn busy(&self) -> &[ShardId] {
+        &self.busy
+    }
+
+    /// Takes the list of shards with something to do. `put_back` returns its memory.
+    pub(super) fn take_busy(&mut self) -> Vec<ShardId> {
+        let busy = std::mem::take(&mut self.busy);
+        for shard in &busy {
+            if let Some(hosted) = self.get_mut(*shard) {
+                hosted.busy = false;
+            }
+        }
+        busy
+    }
+
+    /// Gives an emptied list back, so that its memory is used again.
+    pub(super) fn put_back(&mut self, mut list: Vec<ShardId>) {
+        list.append(&mut self.busy);
+        self.busy = list;
+    }
+}
+
+/// Whether a replica asks for a vote, or whether it would be given one.
+pub(super) fn asks_for_vote(message: &Message) -> bool {
+    matches!(message.get_msg_type(), MessageType::MsgRequestVote | MessageType::MsgRequestPreVote)
 }

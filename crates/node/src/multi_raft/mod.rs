@@ -6,17 +6,19 @@
 
 mod hibernate;
 mod hosted_replica;
+mod live_nodes;
 
-pub use hibernate::REST_AFTER_TICKS;
+pub use hibernate::HIBERNATE_AFTER_TICKS;
 
+use crate::KeyHash;
 use crate::peer_protocol::{Order, PeerMessage};
-use crate::shard::{ArrivedSnapshot, Effects, Fetch, KeyHash, Shard, Ticket, Write};
+use crate::shard::{ArrivedSnapshot, CpuPrefetch, Effects, LEASE_US, Shard, Ticket, Write};
 use crate::shard_handle::load::LoadSampler;
 use crate::store_clock::StoreClock;
 use cluster::Map;
-use hibernate::Neighbours;
-use hosted_replica::HostedReplica;
-use replica::{LogWrite, Message, MessageType};
+use hosted_replica::{HostedReplica, Replicas, asks_for_vote};
+use live_nodes::{LiveNodes, SILENCE_US};
+use replica::{LogWrite, Message};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,21 +42,18 @@ pub type Logging = Vec<(ShardId, u64)>;
 /// All replicas of one worker; in the simulator, of one node.
 pub struct MultiRaft {
     node: NodeId,
-    /// By shard id.
-    replicas: Vec<Option<HostedReplica>>,
-    /// Shards with something to propose or to turn.
-    busy: Vec<usize>,
-    /// Shards with collected turns that are not applied yet.
-    collected: Vec<usize>,
+    replicas: Replicas,
+    /// Shards with committed entries that are not applied yet.
+    collected: Vec<ShardId>,
     /// To be written with the next round: what applying has changed in the log.
     later: LogWrite,
-    neighbours: Neighbours,
+    live: LiveNodes,
     map: Option<Arc<Map>>,
     /// The last request for a vote to each part that is being split off and is not here yet. It may be half a moment late.
     early: BTreeMap<ShardId, Message>,
     ticks: u64,
     /// Used again.
-    fetch: Fetch,
+    cpu_prefetch: CpuPrefetch,
     /// Of writes.
     sampler: LoadSampler,
     clock: Arc<StoreClock>,
@@ -68,15 +67,14 @@ impl MultiRaft {
     pub fn new(node: NodeId, clock: Arc<StoreClock>) -> Self {
         Self {
             node,
-            replicas: Vec::new(),
-            busy: Vec::new(),
+            replicas: Replicas::default(),
             collected: Vec::new(),
             later: LogWrite::default(),
-            neighbours: Neighbours::default(),
+            live: LiveNodes::default(),
             map: None,
             early: BTreeMap::new(),
             ticks: 0,
-            fetch: Fetch::default(),
+            cpu_prefetch: CpuPrefetch::default(),
             sampler: LoadSampler::new(node.0),
             clock,
             log_is_stuck: false,
@@ -96,26 +94,23 @@ impl MultiRaft {
         if let Some(map) = &self.map {
             place(&mut shard, map);
         }
-        let at = shard.view().id().0 as usize;
-        if self.replicas.len() <= at {
-            self.replicas.resize_with(at + 1, || None);
-        }
+        let id = shard.handle().id();
         let mut hosted = HostedReplica::new(shard, fresh, now);
         if stands || hosted.shard.replica().is_alone() {
             hosted.campaign();
         }
-        self.replicas[at] = Some(hosted);
-        self.touch(at);
+        self.replicas.insert(id, hosted);
+        self.replicas.touch(id);
     }
 
     /// Takes a replica whose tree was forked. Where its parent is led, it stands for election at once, and again until
     /// the group has a leader: the others may have forked theirs a little later.
     pub fn adopt_child(&mut self, mut shard: Shard, leads: bool, now: Moment) {
         shard.replica_mut().begin_anew();
-        let id = shard.view().id();
+        let id = shard.handle().id();
         self.take(shard, true, false, now);
         let early = self.early.remove(&id);
-        let Some(Some(hosted)) = self.replicas.get_mut(id.0 as usize) else { return };
+        let Some(hosted) = self.replicas.get_mut(id) else { return };
         if leads {
             hosted.be_eager();
         }
@@ -126,70 +121,63 @@ impl MultiRaft {
 
     /// The fork that a shard waits for is made, or cannot be.
     pub fn forked(&mut self, shard: ShardId, outcome: Result<(), String>) {
-        let at = shard.0 as usize;
-        let Some(Some(hosted)) = self.replicas.get_mut(at) else { return };
+        let Some(hosted) = self.replicas.get_mut(shard) else { return };
         if hosted.shard.forked(outcome) {
-            self.collected.push(at);
-            self.touch(at);
+            self.collected.push(shard);
+            self.replicas.touch(shard);
         }
     }
 
-    /// What a shard's next entries will find is in memory.
-    pub fn warmed(&mut self, shard: ShardId) {
-        let at = shard.0 as usize;
-        let Some(Some(hosted)) = self.replicas.get_mut(at) else { return };
-        if hosted.shard.warmed() {
-            self.collected.push(at);
-            self.touch(at);
+    /// The rows that `Effects::prefetch` asked for are in memory.
+    pub fn prefetched(&mut self, shard: ShardId) {
+        let Some(hosted) = self.replicas.get_mut(shard) else { return };
+        if hosted.shard.prefetched() {
+            self.collected.push(shard);
+            self.replicas.touch(shard);
         }
     }
 
     /// Gives a replica away, and with it what was still to be written of it. Not while a log write is under way.
     pub fn release(&mut self, shard: ShardId) -> Option<Shard> {
-        let hosted = self.replicas.get_mut(shard.0 as usize)?.take()?;
+        let hosted = self.replicas.remove(shard)?;
         self.later.drop_group(shard);
-        self.busy.retain(|at| *at != shard.0 as usize);
-        self.collected.retain(|at| *at != shard.0 as usize);
+        self.collected.retain(|collected| *collected != shard);
         Some(hosted.shard)
     }
 
     /// One of its replicas.
     #[must_use]
     pub fn shard(&self, shard: ShardId) -> Option<&Shard> {
-        Some(&self.replicas.get(shard.0 as usize)?.as_ref()?.shard)
+        Some(&self.replicas.get(shard)?.shard)
     }
 
     /// One of its replicas.
     pub fn shard_mut(&mut self, shard: ShardId) -> Option<&mut Shard> {
-        Some(&mut self.replicas.get_mut(shard.0 as usize)?.as_mut()?.shard)
+        Some(&mut self.replicas.get_mut(shard)?.shard)
     }
 
     /// All of them, by shard.
     pub fn shards(&self) -> impl Iterator<Item = &Shard> {
-        self.replicas.iter().flatten().map(|hosted| &hosted.shard)
+        self.replicas.iter().map(|hosted| &hosted.shard)
     }
 
     /// All of them, by shard.
     pub fn shards_mut(&mut self) -> impl Iterator<Item = &mut Shard> {
-        self.replicas.iter_mut().flatten().map(|hosted| &mut hosted.shard)
+        self.replicas.iter_mut().map(|hosted| &mut hosted.shard)
     }
 
     /// Whether any replica is at rest, and how many are not: for figures.
     #[must_use]
     pub fn awake(&self) -> usize {
-        self.replicas.iter().flatten().filter(|hosted| !hosted.resting).count()
+        self.replicas.iter().filter(|hosted| !hosted.hibernates()).count()
     }
 
     /// There is a newer map.
     pub fn map_changed(&mut self, map: Arc<Map>) {
-        for hosted in self.replicas.iter_mut().flatten() {
+        for hosted in self.replicas.iter_mut() {
             place(&mut hosted.shard, &map);
         }
-        for at in 0..self.replicas.len() {
-            if self.replicas[at].is_some() {
-                self.touch(at);
-            }
-        }
+        self.replicas.shards().for_each(|shard| self.replicas.touch(shard));
         self.early.retain(|shard, _| map.splits.contains_key(shard));
         self.map = Some(map);
     }
@@ -203,8 +191,7 @@ impl MultiRaft {
         ticket: Ticket,
         effects: &mut dyn Effects,
     ) -> bool {
-        let at = shard.0 as usize;
-        let Some(Some(hosted)) = self.replicas.get_mut(at) else {
+        let Some(hosted) = self.replicas.get_mut(shard) else {
             effects.not_leader(shard, &ticket);
             return false;
         };
@@ -212,60 +199,57 @@ impl MultiRaft {
         let slot = ticket.slot;
         let taken = hosted.shard.submit(write, keys, ticket, effects);
         if taken {
-            self.sampler.note(hosted.shard.view(), slot, write.operations());
+            self.sampler.note(hosted.shard.handle(), slot, write.operations());
         }
-        self.touch(at);
+        self.replicas.touch(shard);
         taken
     }
 
     /// A read of the shard waits for its leader to be confirmed.
     pub fn ask_lease(&mut self, shard: ShardId, now: Moment) {
-        let at = shard.0 as usize;
-        if let Some(Some(hosted)) = self.replicas.get_mut(at) {
+        if let Some(hosted) = self.replicas.get_mut(shard) {
             hosted.wake();
             hosted.shard.ask_lease(now);
-            self.touch(at);
+            self.replicas.touch(shard);
         }
     }
 
     /// A shard has something to do that it did not say itself.
     pub fn look_at(&mut self, shard: ShardId) {
-        let at = shard.0 as usize;
         if self.shard(shard).is_some() {
-            self.touch(at);
+            self.replicas.touch(shard);
         }
     }
 
     /// A node is heard of: whatever it said.
     pub fn heard(&mut self, from: NodeId, now: Moment) {
-        self.neighbours.heard(from, now);
+        self.live.heard(from, now);
     }
 
     /// The link to a node has broken.
     pub fn link_down(&mut self, node: NodeId) {
-        self.neighbours.lost(node);
-        for at in 0..self.replicas.len() {
-            let Some(hosted) = &mut self.replicas[at] else { continue };
-            let led_by_it = hosted.resting && hosted.rests_with == Some(node);
+        self.live.lost(node);
+        for shard in self.replicas.shards() {
+            let Some(hosted) = self.replicas.get_mut(shard) else { continue };
+            let led_by_it = hosted.hibernates_with() == Some(node);
             if let Some(replica) = hosted.shard.replica_on(node) {
                 hosted.shard.replica_mut().report_unreachable(replica);
             }
             if led_by_it {
                 hosted.wake();
             }
-            self.touch(at);
+            self.replicas.touch(shard);
         }
     }
 
     /// A message of another node, about shards of this worker.
     pub fn receive(&mut self, from: NodeId, message: PeerMessage, now: Moment, effects: &mut dyn Effects) {
-        self.neighbours.heard(from, now);
+        self.live.heard(from, now);
         match message {
             PeerMessage::Raft { shard, message } => {
-                let at = shard.0 as usize;
-                if let Some(Some(hosted)) = self.replicas.get_mut(at) {
+                if let Some(hosted) = self.replicas.get_mut(shard) {
                     hosted.step(message, now);
-                    self.touch(at);
+                    self.replicas.touch(shard);
                 } else if self.map.as_ref().is_some_and(|map| map.splits.contains_key(&shard))
                     && asks_for_vote(&message)
                 {
@@ -274,8 +258,8 @@ impl MultiRaft {
             }
             PeerMessage::Rest { shards } => {
                 for (shard, term, committed) in shards {
-                    if let Some(Some(hosted)) = self.replicas.get_mut(shard.0 as usize) {
-                        hosted.rest_with(from, term, committed);
+                    if let Some(hosted) = self.replicas.get_mut(shard) {
+                        hosted.hibernate_with(from, term, committed);
                     }
                 }
             }
@@ -291,19 +275,17 @@ impl MultiRaft {
 
     /// A snapshot for one of the shards is here as a whole.
     pub fn snapshot_arrived(&mut self, shard: ShardId, arrived: ArrivedSnapshot) {
-        let at = shard.0 as usize;
-        let Some(Some(hosted)) = self.replicas.get_mut(at) else { return };
+        let Some(hosted) = self.replicas.get_mut(shard) else { return };
         hosted.wake();
         hosted.shard.step_snapshot(arrived);
-        self.touch(at);
+        self.replicas.touch(shard);
     }
 
     /// A snapshot was sent, or could not be.
     pub fn snapshot_sent(&mut self, shard: ShardId, to: ReplicaId, whole: bool) {
-        let at = shard.0 as usize;
-        let Some(Some(hosted)) = self.replicas.get_mut(at) else { return };
+        let Some(hosted) = self.replicas.get_mut(shard) else { return };
         hosted.shard.replica_mut().report_snapshot(to, whole);
-        self.touch(at);
+        self.replicas.touch(shard);
     }
 
     /// Tells whether a log write is under way for so long that another node should lead.
@@ -314,21 +296,21 @@ impl MultiRaft {
     /// 50 ms have passed.
     pub fn tick(&mut self, now: Moment, effects: &mut dyn Effects) {
         self.ticks += 1;
-        let mut rests = Vec::new();
+        let mut hibernating = Vec::new();
         let (look, is_off) = (self.ticks.is_multiple_of(LOOK_TICKS), self.clock.is_off());
-        for at in 0..self.replicas.len() {
-            self.ask_how_old(at, effects);
-            let Some(hosted) = &mut self.replicas[at] else { continue };
-            if hosted.resting {
-                if hosted.rests_with.is_some_and(|node| !self.neighbours.lives(node, now)) {
+        for shard in self.replicas.shards() {
+            self.ask_how_old(shard, effects);
+            let Some(hosted) = self.replicas.get_mut(shard) else { continue };
+            if hosted.hibernates() {
+                if hosted.hibernates_with().is_some_and(|node| !self.live.lives(node, now)) {
                     hosted.wake();
                     // Nothing of its leader has come for longer than it has promised to wait.
                     hosted.shard.replica_mut().end_promise();
                 } else if self.ticks.is_multiple_of(2) {
                     hosted.shard.housekeep(now);
                 }
-                let may_lead = hosted.shard.can_write() && !is_off && !hosted.shard.view().damage().is_known();
-                if !hosted.shard.has_queued() && (hosted.rests_with.is_some() || may_lead) {
+                let may_lead = hosted.shard.can_write() && !is_off && !hosted.shard.handle().damage().is_known();
+                if !hosted.shard.has_queued() && (hosted.hibernates_with().is_some() || may_lead) {
                     continue;
                 }
                 hosted.wake();
@@ -339,12 +321,11 @@ impl MultiRaft {
                 hosted.shard.fail_pending(&detail, effects);
                 continue;
             }
-            let is_unfit = is_off || hosted.shard.view().damage().is_known();
-            let child = ShardId(at as u32);
-            let splits = self.map.as_ref().is_some_and(|map| map.splits.contains_key(&child));
+            let is_unfit = is_off || hosted.shard.handle().damage().is_known();
+            let splits = self.map.as_ref().is_some_and(|map| map.splits.contains_key(&shard));
             // Before the clock brings heartbeats. Of a split the map is told until it knows.
-            if !splits && !is_unfit && hosted.rest_if_idle() {
-                rests.push(at);
+            if !splits && !is_unfit && hosted.hibernate_if_idle() {
+                hibernating.push(shard);
                 continue;
             }
             let stands = !is_unfit || self.ticks.is_multiple_of(UNFIT_TICKS);
@@ -356,17 +337,17 @@ impl MultiRaft {
             if look {
                 hosted.shard.tell_followers();
                 if splits && hosted.has_begun(now) {
-                    effects.split_ended(child);
+                    effects.split_ended(shard);
                 }
                 let may_lead = |node| !(is_off && self.clock.is_node_off(node));
                 busy |= (is_unfit || self.log_is_stuck || !hosted.shard.can_write())
-                    && hosted.hand_over(&self.neighbours, may_lead, now);
+                    && hosted.hand_over(&self.live, may_lead, now);
             }
             if busy || hosted.shard.has_queued() || hosted.shard.replica().has_ready() {
-                self.touch(at);
+                self.replicas.touch(shard);
             }
         }
-        self.tell_rests(&rests, effects);
+        self.tell_hibernating(&hibernating, effects);
     }
 
     /// Proposes what was submitted and collects what there is to do: messages go out, what must be kept is added to
@@ -374,46 +355,49 @@ impl MultiRaft {
     pub fn pump(&mut self, now: Moment, write: &mut LogWrite, effects: &mut dyn Effects) -> Logging {
         write.append(&mut self.later);
         let mut logging = Logging::new();
-        let mut busy = std::mem::take(&mut self.busy);
+        let mut busy = self.replicas.take_busy();
         let (mut allowance, mut read) = (LOG_READ_BYTES, Vec::new());
-        for at in busy.drain(..) {
-            let Some(hosted) = &mut self.replicas[at] else { continue };
-            hosted.busy = false;
+        for shard in busy.drain(..) {
+            let Some(hosted) = self.replicas.get_mut(shard) else { continue };
             if hosted.shard.broken().is_some() {
                 continue;
             }
             hosted.shard.propose(now, effects);
             if hosted.shard.replica().is_to_read_log() {
                 hosted.shard.replica_mut().send_from_log(&mut allowance);
-                read.push(at);
+                read.push(shard);
             }
             match hosted.shard.collect(write, effects) {
                 Ok(0) => {}
-                Ok(number) => logging.push((ShardId(at as u32), number)),
-                Err(e) => hosted.shard.breaks(format!("shard {at}: {e}")),
+                Ok(number) => logging.push((shard, number)),
+                Err(e) => hosted.shard.breaks(format!("shard {shard}: {e}")),
             }
             if hosted.shard.has_collected() {
-                self.collected.push(at);
+                self.collected.push(shard);
             }
         }
-        self.busy = busy;
+        self.replicas.put_back(busy);
         // Those that were sent nothing have their turn first.
         let one = read.len().min(1);
         read.rotate_left(one);
-        read.retain(|at| self.replicas[*at].as_ref().is_some_and(|hosted| hosted.shard.replica().is_to_read_log()));
-        read.into_iter().for_each(|at| self.touch(at));
+        read.retain(|shard| self.shard(*shard).is_some_and(|shard| shard.replica().is_to_read_log()));
+        read.into_iter().for_each(|shard| self.replicas.touch(shard));
         logging
     }
 
     /// Rows that are not in the processor's caches take it longer than all else about a write: those of all shards are
     /// fetched side by side.
-    fn fetch_rows(&mut self, collected: &[usize]) {
-        self.fetch.clear();
-        let shards = collected.iter().filter_map(|at| Some(&self.replicas.get(*at)?.as_ref()?.shard));
-        let parts: SmallVec<[_; 16]> = shards.map(|shard| (shard, shard.add_keys(&mut self.fetch))).collect();
+    fn fetch_rows(&mut self, collected: &[ShardId]) {
+        self.cpu_prefetch.clear();
+        let mut parts: SmallVec<[_; 16]> = SmallVec::new();
+        for shard in collected {
+            let Some(hosted) = self.replicas.get(*shard) else { continue };
+            let handle = hosted.shard.handle();
+            parts.push((handle, self.cpu_prefetch.add(handle, hosted.shard.entries_to_apply())));
+        }
         for step in Step::ALL {
-            parts.iter().for_each(|(shard, keys)| shard.note(keys.clone(), step, &mut self.fetch));
-            self.fetch.fetch();
+            parts.iter().for_each(|(handle, keys)| self.cpu_prefetch.note(handle, keys.clone(), step));
+            self.cpu_prefetch.fetch();
         }
     }
 
@@ -421,14 +405,14 @@ impl MultiRaft {
     pub fn apply(&mut self, now: Moment, effects: &mut dyn Effects) {
         let mut collected = std::mem::take(&mut self.collected);
         self.fetch_rows(&collected);
-        for at in collected.drain(..) {
-            let Some(hosted) = &mut self.replicas[at] else { continue };
+        for shard in collected.drain(..) {
+            let Some(hosted) = self.replicas.get_mut(shard) else { continue };
             hosted.shard.apply_collected(now, &mut self.later, effects);
             // One that waits for a fork is told when that is made; what it has queued is not looked at again and again.
             let waits = hosted.shard.has_collected();
             let more = hosted.shard.has_queued() || hosted.shard.replica().has_ready();
             if (more && !waits) || !self.later.is_empty() {
-                self.touch(at);
+                self.replicas.touch(shard);
             }
         }
         self.collected = collected;
@@ -437,10 +421,9 @@ impl MultiRaft {
     /// The log holds what was in a log write.
     pub fn logged(&mut self, logging: &Logging, effects: &mut dyn Effects) {
         for &(shard, number) in logging {
-            let at = shard.0 as usize;
-            if let Some(Some(hosted)) = self.replicas.get_mut(at) {
+            if let Some(hosted) = self.replicas.get_mut(shard) {
                 hosted.shard.persisted(number, effects);
-                self.touch(at);
+                self.replicas.touch(shard);
             }
         }
     }
@@ -448,12 +431,12 @@ impl MultiRaft {
     /// Whether there is something to pump.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        !self.busy.is_empty()
+        !self.replicas.busy().is_empty()
     }
 
     /// The shards that there is something to pump for.
     pub fn busy_shards(&self) -> impl Iterator<Item = &Shard> {
-        self.busy.iter().filter_map(|&at| Some(&self.replicas[at].as_ref()?.shard))
+        self.replicas.busy().iter().filter_map(|shard| self.shard(*shard))
     }
 
     /// Checks what must always hold; called after every step in tests and simulation.
@@ -461,26 +444,55 @@ impl MultiRaft {
         self.shards().for_each(Shard::validate);
     }
 
-    fn touch(&mut self, at: usize) {
-        if let Some(hosted) = &mut self.replicas[at]
-            && !hosted.busy
-        {
-            hosted.busy = true;
-            self.busy.push(at);
+    fn order(&mut self, shard: ShardId, order: &Order, now: Moment) {
+        let Some(hosted) = self.replicas.get_mut(shard) else { return };
+        hosted.wake();
+        match order {
+            Order::Recover { replica } => hosted.go_on_alone(ReplicaId(*replica), &self.live, now, &mut self.later),
+            order => hosted.obey(order, &self.live, now),
+        }
+        self.replicas.touch(shard);
+    }
+
+    /// If a read here asks for how old this replica is, its leader is asked. That one may hibernate.
+    fn ask_how_old(&mut self, shard: ShardId, effects: &mut dyn Effects) {
+        let Some(hosted) = self.replicas.get_mut(shard) else { return };
+        if !hosted.shard.handle().freshness().take_wanted() || hosted.shard.replica().is_leader() {
+            return;
+        }
+        // If its leader is gone, it is time to find that out.
+        if hosted.hibernates() {
+            hosted.wake();
+        }
+        if let Some(node) = hosted.shard.leader_node() {
+            effects.send(node, PeerMessage::Wake { shards: vec![shard] });
         }
     }
 
-    fn order(&mut self, shard: ShardId, order: &Order, now: Moment) {
-        let at = shard.0 as usize;
-        let Some(Some(hosted)) = self.replicas.get_mut(at) else { return };
-        hosted.wake();
-        match order {
-            Order::Recover { replica } => {
-                hosted.go_on_alone(ReplicaId(*replica), &self.neighbours, now, &mut self.later)
-            }
-            order => hosted.obey(order, &self.neighbours, now),
+    /// A follower of a shard wants to know how old it is.
+    fn woken(&mut self, shard: ShardId, now: Moment) {
+        if let Some(hosted) = self.replicas.get_mut(shard)
+            && hosted.shard.replica().serves()
+        {
+            hosted.wake();
+            hosted.shard.vouch(now);
+            self.replicas.touch(shard);
         }
-        self.touch(at);
+    }
+
+    /// Tells followers that these groups hibernate.
+    fn tell_hibernating(&self, shards: &[ShardId], effects: &mut dyn Effects) {
+        let mut by_node: BTreeMap<NodeId, Vec<(ShardId, u64, u64)>> = BTreeMap::new();
+        for &shard in shards {
+            let Some(hosted) = self.replicas.get(shard) else { continue };
+            let status = hosted.shard.replica().status();
+            for node in hosted.shard.other_nodes(self.node) {
+                by_node.entry(node).or_default().push((shard, status.term, status.committed));
+            }
+        }
+        for (node, shards) in by_node {
+            effects.send(node, PeerMessage::Rest { shards });
+        }
     }
 
     /// Answers all waiting clients, for a shell that cannot write any more.
@@ -489,14 +501,13 @@ impl MultiRaft {
     }
 }
 
+const _: () = assert!(SILENCE_US >= 10 * TICK_MS * 1000);
+// A replica that wakes because its leader is silent has kept the promise that leases rest on.
+const _: () = assert!(SILENCE_US > LEASE_US + LEASE_US / 4);
+
 fn place(shard: &mut Shard, map: &Map) {
-    let info = map.shards.get(&shard.view().id());
+    let info = map.shards.get(&shard.handle().id());
     let replicas = info.into_iter().flat_map(|info| &info.replicas);
     shard.place(replicas.map(|replica| (replica.id, replica.node)).collect());
     shard.note_splits(map);
-}
-
-/// Whether a replica asks for a vote, or whether it would be given one.
-fn asks_for_vote(message: &Message) -> bool {
-    matches!(message.get_msg_type(), MessageType::MsgRequestVote | MessageType::MsgRequestPreVote)
 }

@@ -215,9 +215,9 @@ impl FollowerState {
             Consistency::Any => Self::Empty,
             Consistency::Version { token } if handle.engine().applied_index() >= token => Self::Ready,
             Consistency::Version { .. } => Self::Behind,
-            Consistency::Lag { ms } if handle.lag_ms(wall_ms).is_some_and(|lag| lag <= ms) => Self::Ready,
+            Consistency::Lag { ms } if handle.freshness().lag_ms(wall_ms).is_some_and(|lag| lag <= ms) => Self::Ready,
             Consistency::Lag { .. } => {
-                handle.want_fresh();
+                handle.freshness().want();
                 Self::Behind
             }
         }
@@ -278,13 +278,13 @@ mod tests {
         ),
         (
             "it has heard of its leader",
-            |f| f.handle.set_fresh(ARRIVED.wall_ms - 100),
+            |f| f.handle.freshness().reach(ARRIVED.wall_ms - 100),
             "wait 2000",
             ["wait 2000", "follows", "follows", "follows", "wait 2000"],
         ),
         (
             "it has heard of it too long ago",
-            |f| f.handle.set_fresh(ARRIVED.wall_ms - 101),
+            |f| f.handle.freshness().reach(ARRIVED.wall_ms - 101),
             "wait 2000",
             ["wait 2000", "follows", "wait 1000", "follows", "wait 2000"],
         ),

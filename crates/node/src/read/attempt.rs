@@ -74,9 +74,9 @@ impl ReadRequest {
             Ok(Replica::Follower(handle)) => (handle, false),
             Err(why) => return Begin::NotHere(why),
         };
-        let roles = handle.roles();
+        let roles = handle.lease().roles();
         // A replica that has just become leader may not have applied all that was acknowledged before.
-        if leads && !handle.readable(self.arrived_us, now.mono_us) {
+        if leads && !handle.lease().readable(self.arrived_us, now.mono_us) {
             return match Hold::for_leader(self.waiting_since_us).is_over(now.mono_us) {
                 true => Begin::NotHere(NotHere::Refuse(Refusal::after_wait(self.consistency))),
                 false => Begin::WaitForLease(handle.id()),
@@ -128,12 +128,12 @@ impl<H: AsRef<ShardHandle>> Attempt<H> {
         if handle.id() != ShardId::META && !handle.owns(request.slot) {
             return Finish::Again(Again::SlotMoved);
         }
-        if handle.is_unquestioned() {
+        if handle.lease().is_unquestioned() {
             return Finish::Answer;
         }
-        let confirmed = handle.readable(request.arrived_us, now_us());
+        let confirmed = handle.lease().readable(request.arrived_us, now_us());
         // The count of roles last: a later term's confirmation says nothing of the rows that were read before it.
-        match confirmed && handle.roles() == self.roles {
+        match confirmed && handle.lease().roles() == self.roles {
             true => Finish::Answer,
             false => Finish::Again(Again::Unconfirmed),
         }
@@ -160,7 +160,7 @@ pub enum Confirmation {
 /// Whether a replica leads since `arrived_us`, for what waits until that is known.
 #[must_use]
 pub fn confirm_leader(handle: &ShardHandle, arrived_us: u64, hold: Hold, now_us: u64) -> Confirmation {
-    if handle.readable(arrived_us, now_us) {
+    if handle.lease().readable(arrived_us, now_us) {
         Confirmation::Confirmed
     } else if !handle.leading() || hold.is_over(now_us) {
         Confirmation::Lost
@@ -222,14 +222,24 @@ mod tests {
         let cases: &[(&str, Meanwhile, u64, Finish)] = &[
             ("nothing", |_| {}, NOW + 99, counts),
             ("the lease ends", |_| {}, NOW + 100, lost),
-            ("the lease ends, and the leader is confirmed", |f| f.handle.confirm(NOW, NOW + 50), NOW + 100, counts),
-            ("the lease ends, and it was confirmed before", |f| f.handle.confirm(NOW - 1, NOW + 50), NOW + 100, lost),
-            ("the lease is renewed", |f| f.handle.confirm(NOW - 1, NOW + 300), NOW + 200, counts),
+            (
+                "the lease ends, and the leader is confirmed",
+                |f| f.handle.lease().confirm(NOW, NOW + 50),
+                NOW + 100,
+                counts,
+            ),
+            (
+                "the lease ends, and it was confirmed before",
+                |f| f.handle.lease().confirm(NOW - 1, NOW + 50),
+                NOW + 100,
+                lost,
+            ),
+            ("the lease is renewed", |f| f.handle.lease().confirm(NOW - 1, NOW + 300), NOW + 200, counts),
             (
                 "it leads no more",
                 |f| {
-                    f.handle.end_lease();
-                    f.handle.set_leading(false);
+                    f.handle.lease().end();
+                    f.handle.lease().set_leading(false);
                 },
                 NOW + 1,
                 lost,
@@ -241,7 +251,7 @@ mod tests {
                 "both: the slot is told first",
                 |f| {
                     f.fence();
-                    f.handle.end_lease();
+                    f.handle.lease().end();
                 },
                 NOW + 1,
                 moved,
@@ -263,7 +273,7 @@ mod tests {
     #[test]
     fn how_far_a_follower_lags_is_told_by_the_clock() {
         let fixture = Fixture::new(3);
-        fixture.handle.set_fresh(ARRIVED.wall_ms);
+        fixture.handle.freshness().reach(ARRIVED.wall_ms);
         let read = ReadRequest { consistency: Consistency::Lag { ms: 100 }, ..READ };
         for (late_ms, expected) in [(100, "run"), (101, "wait")] {
             let now = Moment { wall_ms: ARRIVED.wall_ms + late_ms, ..ARRIVED };
@@ -308,7 +318,7 @@ mod tests {
         fixture.lead(NOW - 1, 0);
         assert_eq!(at(NOW), Confirmation::Wait);
         assert_eq!(at(hold.until_us()), Confirmation::Lost, "for too long");
-        fixture.handle.confirm(NOW, 0);
+        fixture.handle.lease().confirm(NOW, 0);
         assert_eq!(at(NOW), Confirmation::Confirmed);
     }
 }

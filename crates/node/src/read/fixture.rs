@@ -53,14 +53,14 @@ impl Fixture {
 
     /// The replica leads; its lease ends at `until_us`, and a majority last confirmed it at `confirmed_us`.
     pub(super) fn lead(&self, confirmed_us: u64, until_us: u64) {
-        self.handle.end_lease();
-        self.handle.set_leading(true);
-        self.handle.confirm(confirmed_us, until_us);
+        self.handle.lease().end();
+        self.handle.lease().set_leading(true);
+        self.handle.lease().confirm(confirmed_us, until_us);
     }
 
     /// The leader has proposed to give the slot away.
     pub(super) fn fence(&self) {
-        self.handle.withhold(Some(Slots::from((SLOT.0, SLOT.0))));
+        self.handle.fence(Some(Slots::from((SLOT.0, SLOT.0))));
     }
 
     /// The slot is another shard's.

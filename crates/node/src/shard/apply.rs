@@ -1,92 +1,114 @@
 //! What a committed entry does to the tree, and what it answers.
 
-use super::evaluate::ReplyBounds;
-use super::meta::ChangeItem;
-use super::proposals::OwnEntry;
-use super::{Effects, Fact, Shard, Ticket, evaluate, refuse};
+use super::collector::Collector;
+use super::effects::Effects;
+use super::evaluate::{self, ReplyBounds};
+use super::group::tell_followers;
+use super::meta::{ChangeItem, MetaState};
+use super::proposals::{OwnEntry, Proposals};
+use super::split::Splitting;
+use super::ticket::Ticket;
 use crate::Fault;
 use crate::format::entry::{self, Item};
-use crate::format::keys;
+use crate::format::{Fact, keys};
 use crate::shard_handle::ShardHandle;
 use crate::space::apply::EntrySpace;
-use replica::{Entry, EntryType, LogWrite};
-use resp::Proto;
+use replica::{Entry, EntryType, LogWrite, Replica};
 use resp::table::CommandId;
+use resp::{Proto, Reply};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use storage::{Span, WriteBatch};
-use vocab::limits;
+use vocab::{ShardId, limits};
 
-impl Shard {
-    pub(super) fn apply(&mut self, committed: &Entry, write: &mut LogWrite, effects: &mut dyn Effects) {
-        let (index, term, shard) = (committed.index, committed.term, self.view.id());
-        let own = self.proposals.take(index, term, shard, effects);
-        let tickets = &own.tickets;
-        if let Some(detail) = &self.broken {
-            tickets.iter().for_each(|ticket| refuse(&format!("ERR {detail}"), ticket, effects));
-            return;
+/// Applies the entries of one shard.
+pub(super) struct Applier {
+    /// Of the metadata group: the map.
+    meta: Option<MetaState>,
+    collector: Collector,
+    /// The time of the last entry that was applied or proposed here, in ms since the epoch.
+    clock_ms: u64,
+    scratch: Reply,
+    /// Bytes of the entries that were applied since the last seal.
+    unsealed_bytes: Cell<u64>,
+}
+
+/// The parts of a shard that an entry changes, and what it asks of the world.
+pub(super) struct Parts<'a> {
+    pub(super) handle: &'a Arc<ShardHandle>,
+    pub(super) replica: &'a mut Replica,
+    pub(super) proposals: &'a mut Proposals,
+    pub(super) splitting: &'a mut Splitting,
+    /// What changes in the log.
+    pub(super) later: &'a mut LogWrite,
+    pub(super) effects: &'a mut dyn Effects,
+}
+
+impl Applier {
+    /// One for the shard of `handle`, whose tree is open.
+    pub(super) fn new(handle: &ShardHandle) -> Result<Self, String> {
+        let mut applier = Self {
+            meta: None,
+            collector: Collector::default(),
+            clock_ms: 0,
+            scratch: Reply::default(),
+            unsealed_bytes: Cell::new(0),
+        };
+        applier.reload(handle)?;
+        Ok(applier)
+    }
+
+    /// The tree is another now: reads what is kept in memory of it.
+    pub(super) fn reload(&mut self, handle: &ShardHandle) -> Result<(), String> {
+        if handle.id() == ShardId::META {
+            self.meta = Some(MetaState::load(handle)?);
         }
-        if self.view.skips(index) {
-            let detail =
-                format!("entry {index} of shard {shard} is skipped, as --skip-entry says: nothing of it is written");
-            log::error!("{detail}");
-            tickets.iter().for_each(|ticket| refuse(&format!("ERR {detail}"), ticket, effects));
-            self.apply_nothing(index);
-            return;
-        }
+        Ok(())
+    }
+
+    /// Of the metadata group: the map as its entries have made it.
+    pub(super) fn map(&self) -> Option<&Arc<cluster::Map>> {
+        self.meta.as_ref()?.map()
+    }
+
+    /// When the leader proposes steps of collection.
+    pub(super) fn collector(&mut self) -> &mut Collector {
+        &mut self.collector
+    }
+
+    /// The time of the next entry, where the clock shows `wall_ms`.
+    pub(super) fn next_entry_ms(&mut self, handle: &ShardHandle, wall_ms: u64) -> u64 {
+        self.clock_ms = handle.clock().next_entry(wall_ms, self.clock_ms);
+        self.clock_ms
+    }
+
+    /// Whether the log behind what the tree has in memory is long.
+    pub(super) fn log_is_long(&self) -> bool {
+        self.unsealed_bytes.get() >= limits::LOG_UNFLUSHED_BYTES_SOFT
+    }
+
+    /// Seals the tree's memory for a background flush, with the shard's own facts in it.
+    pub(super) fn seal(&self, handle: &ShardHandle) {
+        self.unsealed_bytes.set(0);
+        handle.engine().seal(handle.facts());
+    }
+
+    /// Applies an entry; `own` is what is known of it if this replica has proposed it.
+    pub(super) fn apply(&mut self, committed: &Entry, own: &OwnEntry, parts: &mut Parts<'_>) -> Result<(), ApplyError> {
         // A panic would end the process, and every start after it at the same entry. This way the node's other shards
         // live, and the operator is told which entry it is.
-        let evaluate = AssertUnwindSafe(|| self.apply_entry(committed, &own, write, effects));
-        let applied = catch_unwind(evaluate).unwrap_or(Err(ApplyError::Panicked));
-        if let Err(error) = applied {
-            // The replica must not go on past an entry that it could not apply, nor answer from what it has.
-            let advice = if error.is_of_entry() {
-                format!("; --skip-entry {shard}:{index} on each node that has a replica goes on without it")
-            } else {
-                String::new()
-            };
-            let detail = format!("entry {index} of shard {shard} cannot be applied: {error}{advice}");
-            tickets.iter().for_each(|ticket| refuse(&format!("ERR {detail}"), ticket, effects));
-            self.breaks(detail);
-        }
+        catch_unwind(AssertUnwindSafe(|| self.apply_entry(committed, own, parts))).unwrap_or(Err(ApplyError::Panicked))
     }
 
-    fn apply_entry(
-        &mut self,
-        committed: &Entry,
-        own: &OwnEntry,
-        write: &mut LogWrite,
-        effects: &mut dyn Effects,
-    ) -> Result<(), ApplyError> {
+    fn apply_entry(&mut self, committed: &Entry, own: &OwnEntry, parts: &mut Parts<'_>) -> Result<(), ApplyError> {
         if committed.get_entry_type() != EntryType::EntryNormal {
-            self.apply_members(committed, write, effects)
-        } else if replica::has_commands(committed) {
-            self.apply_items(committed.index, &committed.data, own, effects)
-        } else {
-            self.apply_nothing(committed.index);
-            Ok(())
+            return apply_members(committed, parts);
         }
-    }
-
-    pub(super) fn apply_nothing(&self, index: u64) {
-        self.view.begin_write(index);
-        self.view.engine().apply(index, WriteBatch::default());
-    }
-
-    fn apply_members(
-        &mut self,
-        committed: &Entry,
-        write: &mut LogWrite,
-        effects: &mut dyn Effects,
-    ) -> Result<(), ApplyError> {
-        if let Some(members) = self.replica.members_changed(committed, write)? {
-            // Of one that is removed, those that stay tell: until they know, they may need its vote, and its node is told by
-            // the map that it can forget it.
-            if members.contains(self.replica.me()) {
-                effects.members(self.view.id(), committed.index, members);
-            }
-            self.tell_followers();
+        if replica::has_commands(committed) {
+            return self.apply_items(committed.index, &committed.data, own, parts);
         }
-        self.apply_nothing(committed.index);
+        apply_nothing(parts.handle, committed.index);
         Ok(())
     }
 
@@ -95,14 +117,14 @@ impl Shard {
         index: u64,
         data: &[u8],
         own: &OwnEntry,
-        effects: &mut dyn Effects,
+        parts: &mut Parts<'_>,
     ) -> Result<(), ApplyError> {
         let (now_ms, items) = entry::decode(data)?;
         self.unsealed_bytes.update(|bytes| bytes + data.len() as u64);
         self.clock_ms = self.clock_ms.max(now_ms);
-        let view = self.view.clone();
+        let handle = parts.handle;
         let evaluation = items.evaluation();
-        let mut space = EntrySpace::new(&view, index, now_ms, evaluation);
+        let mut space = EntrySpace::new(handle, index, now_ms, evaluation);
         let tickets = &own.tickets[..];
         let mut replies: Vec<usize> = Vec::with_capacity(tickets.len());
         let (mut waiting, mut rows) = (tickets.iter(), &own.rows[..]);
@@ -128,33 +150,42 @@ impl Shard {
                     evaluate::transaction(&mut space, watches, commands, rows, &mut self.scratch)?;
                 }
                 Item::Clear => {
-                    self.replica.sync_log()?;
-                    clear(&self.view, index)?;
+                    parts.replica.sync_log()?;
+                    clear(handle, index)?;
                     self.scratch.ok();
                 }
                 Item::Change(bytes) | Item::KeptChange(bytes) => {
                     // Alone in its entry, and not a command over data: it writes the tree itself.
                     let meta = self.meta.as_mut().ok_or("a change of the map outside the metadata group")?;
                     let change = ChangeItem { bytes, is_kept: matches!(item, Item::KeptChange(_)), now_ms };
-                    if let Some(update) = meta.apply(&view, index, change, &mut self.scratch) {
-                        effects.map(update);
+                    if let Some(update) = meta.apply(handle, index, change, &mut self.scratch) {
+                        parts.effects.map(update);
                     }
-                    self.answer_all(index, tickets, &[self.scratch.buf.len()], effects);
+                    self.answer_all(index, tickets, &[self.scratch.buf.len()], parts);
                     return Ok(());
                 }
                 Item::Split(split) => {
-                    self.apply_split(index, split, effects);
+                    if parts.splitting.apply(index, split, handle, parts.proposals, parts.effects) {
+                        // Writes that were held back counted on other slots.
+                        parts.proposals.end_barrier();
+                    }
+                    apply_nothing(handle, index);
                     return Ok(());
                 }
                 Item::Seal => {
-                    self.apply_seal(index, effects);
+                    // Every replica flushes at this entry.
+                    apply_nothing(handle, index);
+                    handle.engine().expect_fork();
+                    self.seal(handle);
+                    parts.splitting.sealed();
+                    parts.effects.sealed(handle.id());
                     return Ok(());
                 }
                 Item::Mark(comparison) => {
-                    self.apply_nothing(index);
-                    effects.marked(view.id(), *comparison, now_ms, view.snapshot());
+                    apply_nothing(handle, index);
+                    parts.effects.marked(handle.id(), *comparison, now_ms, handle.snapshot());
                     self.scratch.ok();
-                    self.answer_all(index, tickets, &[self.scratch.buf.len()], effects);
+                    self.answer_all(index, tickets, &[self.scratch.buf.len()], parts);
                     return Ok(());
                 }
                 Item::Housekeeping | Item::Collect(_) => {}
@@ -167,7 +198,7 @@ impl Shard {
         }
         space.commit();
         // Only now is the entry visible: an answer before that could be contradicted by a read.
-        self.answer_all(index, tickets, &replies, effects);
+        self.answer_all(index, tickets, &replies, parts);
         Ok(())
     }
 
@@ -181,11 +212,11 @@ impl Shard {
         Ok(true)
     }
 
-    fn answer_all(&mut self, index: u64, tickets: &[Ticket], replies: &[usize], effects: &mut dyn Effects) {
+    fn answer_all(&mut self, index: u64, tickets: &[Ticket], replies: &[usize], parts: &mut Parts<'_>) {
         let mut from = 0;
         for (ticket, &to) in tickets.iter().zip(replies) {
             if *ticket != Ticket::NONE {
-                self.proposals.answer(index, ticket, &self.scratch.buf[from..to], effects);
+                parts.proposals.answer(index, ticket, &self.scratch.buf[from..to], parts.effects);
             }
             from = to;
         }
@@ -200,25 +231,44 @@ fn take_rows<'a>(rows: &mut &'a [Option<CommandId>], count: usize) -> &'a [Optio
     rows.split_off(..count).unwrap_or_default()
 }
 
+/// The entry writes nothing.
+pub(super) fn apply_nothing(handle: &ShardHandle, index: u64) {
+    handle.begin_write(index);
+    handle.engine().apply(index, WriteBatch::default());
+}
+
+fn apply_members(committed: &Entry, parts: &mut Parts<'_>) -> Result<(), ApplyError> {
+    if let Some(members) = parts.replica.members_changed(committed, parts.later)? {
+        // Of one that is removed, those that stay tell: until they know, they may need its vote, and its node is told by
+        // the map that it can forget it.
+        if members.contains(parts.replica.me()) {
+            parts.effects.members(parts.handle.id(), committed.index, members);
+        }
+        tell_followers(parts.replica, parts.handle);
+    }
+    apply_nothing(parts.handle, committed.index);
+    Ok(())
+}
+
 /// Removes every key of a shard: what entry `index` begins with. What is remembered of numbered requests stays: one that
 /// was applied before is not applied again after.
-pub(crate) fn clear(view: &ShardHandle, index: u64) -> storage::Result<()> {
-    let requests = requests_kept(view)?;
+pub(crate) fn clear(handle: &ShardHandle, index: u64) -> storage::Result<()> {
+    let requests = requests_kept(handle)?;
     let next_expiry_ms = requests.iter().find_map(|(key, _)| keys::parse_forgetting(key).map(|(at_ms, _)| at_ms));
-    view.begin_write(index);
+    handle.begin_write(index);
     // The cache goes first, so that no one sees a row of it beside the empty tree.
-    view.cache().clear_shard(view.id().0);
+    handle.cache().clear_shard(handle.id().0);
     // As of the entry before: this one is applied, without writes, when it is committed.
-    view.engine().clear(index - 1, view.facts_when_cleared(), requests)?;
-    view.counters().clear();
-    view.garbage(false);
-    view.next_expiry(next_expiry_ms.unwrap_or(u64::MAX));
+    handle.engine().clear(index - 1, handle.facts_when_cleared(), requests)?;
+    handle.counters().clear();
+    handle.garbage(false);
+    handle.next_expiry(next_expiry_ms.unwrap_or(u64::MAX));
     Ok(())
 }
 
 /// All rows about numbered requests, in the order of their keys.
-fn requests_kept(view: &ShardHandle) -> storage::Result<Vec<Fact>> {
-    let snapshot = view.engine().snapshot();
+fn requests_kept(handle: &ShardHandle) -> storage::Result<Vec<Fact>> {
+    let snapshot = handle.engine().snapshot();
     let of = |(start, end): (Vec<u8>, Vec<u8>)| snapshot.iter(Span { start, end }, false);
     of(keys::all_requests()).chain(of(keys::forgettings())).collect()
 }
@@ -234,7 +284,7 @@ pub(super) enum ApplyError {
 
 impl ApplyError {
     /// Whether it comes of the entry, so that every replica meets it, rather than of this replica's disk.
-    fn is_of_entry(&self) -> bool {
+    pub(super) fn is_of_entry(&self) -> bool {
         match self {
             Self::Malformed(_) | Self::Panicked | Self::Fault(Fault::WouldBlock | Fault::Remote(_)) => true,
             Self::Fault(Fault::Storage(_)) | Self::Storage(_) | Self::Log(_) => false,

@@ -1,10 +1,12 @@
 //! What a shard asks of the world around it.
 
-use super::{Answers, Fact, Ticket, Warmth};
+use super::prefetch::PrefetchItem;
+use super::ticket::{Answers, Ticket};
+use crate::format::Fact;
 use crate::format::slots::Slots;
 use crate::peer_protocol::PeerMessage;
 use crate::shard_handle::ShardHandle;
-use replica::{Entry, LogWrite, Members, Message, SnapshotPoint};
+use replica::{LogWrite, Members, Message, SnapshotPoint};
 use std::sync::Arc;
 use storage::{Engine, Keep, Snapshot};
 use vocab::{NodeId, ReplicaId, ShardId};
@@ -23,11 +25,16 @@ pub trait Effects: Answers {
     /// Reads that wait for the shard's leader to be confirmed can be looked at again.
     fn readable(&mut self, shard: ShardId);
 
-    /// Committed entries are about to be applied: whether what they will find should be read into memory first. Until
-    /// that is done nothing of the shard is applied.
-    fn warm(&mut self, view: &Arc<ShardHandle>, entries: &[Entry]) -> Warmth {
-        let _ = (view, entries);
-        Warmth::Unknown
+    /// Whether reads from the disk are slow now. Then rows that committed entries will find are prefetched before the
+    /// entries are applied.
+    fn disk_is_slow(&mut self) -> bool {
+        false
+    }
+
+    /// The rows of `items` are to be read into memory. Nothing of the shard is applied until the core has been told that
+    /// all of them are ([`MultiRaft::prefetched`](crate::multi_raft::MultiRaft::prefetched)). Only asked for while the disk is slow.
+    fn prefetch(&mut self, handle: &Arc<ShardHandle>, items: Vec<PrefetchItem>) {
+        let _ = (handle, items);
     }
 
     /// The tree has memory set apart for a flush.

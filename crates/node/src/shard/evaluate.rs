@@ -325,7 +325,7 @@ mod tests {
     use vocab::ShardId;
 
     struct Entries {
-        view: Arc<ShardHandle>,
+        handle: Arc<ShardHandle>,
         index: u64,
         _folder: tempfile::TempDir,
     }
@@ -335,8 +335,8 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let resources = SharedResources::new(StorageOptions::default());
             let tree = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
-            let view = ShardHandle::open(ShardId(1), (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap();
-            Self { view, index: 0, _folder: folder }
+            let handle = ShardHandle::open(ShardId(1), (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap();
+            Self { handle, index: 0, _folder: folder }
         }
 
         /// One entry with one item, whose answer may cost `bound`: the answer of a leader, which a follower's outcome
@@ -346,7 +346,7 @@ mod tests {
             let words: Vec<Vec<&[u8]>> = commands.iter().map(|c| c.split(' ').map(str::as_bytes).collect()).collect();
             let run = |reply: &mut Reply| {
                 reply.limit(bound);
-                let mut space = EntrySpace::new(&self.view, self.index, 1_000, Evaluation::Second);
+                let mut space = EntrySpace::new(&self.handle, self.index, 1_000, Evaluation::Second);
                 match &words[..] {
                     [args] => command(&mut space, args, None, reply).unwrap(),
                     commands => transaction(&mut space, &[], commands, &[], reply).unwrap(),
@@ -370,7 +370,7 @@ mod tests {
         let mut entries = Entries::new();
         let value = "v".repeat(1000);
         entries.item(&[&format!("SET k {value}")], 1_000_000);
-        let keys = |entries: &Entries| (entries.view.key_count(), entries.view.expiring());
+        let keys = |entries: &Entries| (entries.handle.key_count(), entries.handle.expiring());
         let whole = format!("${}\r\n{value}\r\n", value.len());
         for refused in ["GETEX k EX 100", "GETDEL k", "GETSET k w", "SET k w GET", "KV.PUT k w RETURN"] {
             assert_eq!(entries.item(&[refused], 900), format!("-{ANSWER_TOO_LONG}\r\n"), "{refused}");
@@ -391,7 +391,7 @@ mod tests {
         let large = format!("HSET a {}", fields.join(" "));
         for (evaluation, row, garbage) in [(Evaluation::First, b'e', 1), (Evaluation::Second, b'f', 0)] {
             let entries = Entries::new();
-            let mut space = EntrySpace::new(&entries.view, 1, 1_000, evaluation);
+            let mut space = EntrySpace::new(&entries.handle, 1, 1_000, evaluation);
             for line in [&large[..], "RENAME a b", "HSET b f7 w", "COPY b c"] {
                 let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
                 command(&mut space, &args, None, &mut Reply::default()).unwrap();
@@ -414,6 +414,6 @@ mod tests {
         assert_eq!(entries.item(&["SET a 1", &format!("COPY a {long}")], 100), format!("*2\r\n+OK\r\n{refused}"));
         assert!(entries.item(&["KEYS *"], 100).starts_with("-ERR "));
         assert!(entries.item(&["NOSUCH a"], 100).starts_with("-ERR unknown command"));
-        assert_eq!(entries.view.key_count(), 1);
+        assert_eq!(entries.handle.key_count(), 1);
     }
 }

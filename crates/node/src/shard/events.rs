@@ -45,8 +45,8 @@ impl Default for EventNumbers {
 
 impl EventNumbers {
     /// Those in the tree.
-    pub(super) fn load(view: &ShardHandle) -> storage::Result<Self> {
-        let snapshot = view.engine().snapshot();
+    pub(super) fn load(handle: &ShardHandle) -> storage::Result<Self> {
+        let snapshot = handle.engine().snapshot();
         let end = |reverse: bool| -> storage::Result<Option<u64>> {
             let mut cursor = snapshot.cursor(span(0), reverse);
             Ok(cursor.advance()?.as_deref().and_then(keys::number_of_event))
@@ -70,26 +70,26 @@ impl EventNumbers {
 }
 
 /// The events with numbers above `after`, at most `limit` of them, the oldest first.
-pub fn events_after(view: &ShardHandle, after: u64, limit: usize) -> storage::Result<Vec<StoreEvent>> {
-    read(view, after.saturating_add(1), limit, false)
+pub fn events_after(handle: &ShardHandle, after: u64, limit: usize) -> storage::Result<Vec<StoreEvent>> {
+    read(handle, after.saturating_add(1), limit, false)
 }
 
 /// The newest events, at most `limit` of them, the oldest first.
-pub fn newest_events(view: &ShardHandle, limit: usize) -> storage::Result<Vec<StoreEvent>> {
-    let mut events = read(view, 0, limit, true)?;
+pub fn newest_events(handle: &ShardHandle, limit: usize) -> storage::Result<Vec<StoreEvent>> {
+    let mut events = read(handle, 0, limit, true)?;
     events.reverse();
     Ok(events)
 }
 
 /// The newest event for which `is_wanted` holds, if it is remembered.
 pub fn newest_event(
-    view: &ShardHandle,
+    handle: &ShardHandle,
     is_wanted: impl Fn(&StoreEvent) -> bool,
 ) -> storage::Result<Option<StoreEvent>> {
-    let snapshot = view.engine().snapshot();
+    let snapshot = handle.engine().snapshot();
     let mut cursor = snapshot.cursor(span(0), true);
     while let Some(key) = cursor.advance()? {
-        let event = decoded(view, &key, &cursor.value()?)?;
+        let event = decoded(handle, &key, &cursor.value()?)?;
         if is_wanted(&event) {
             return Ok(Some(event));
         }
@@ -97,21 +97,21 @@ pub fn newest_event(
     Ok(None)
 }
 
-fn read(view: &ShardHandle, from: u64, limit: usize, reverse: bool) -> storage::Result<Vec<StoreEvent>> {
-    let snapshot = view.engine().snapshot();
+fn read(handle: &ShardHandle, from: u64, limit: usize, reverse: bool) -> storage::Result<Vec<StoreEvent>> {
+    let snapshot = handle.engine().snapshot();
     let mut cursor = snapshot.cursor(span(from), reverse);
     let mut events = Vec::new();
     while events.len() < limit
         && let Some(key) = cursor.advance()?
     {
-        events.push(decoded(view, &key, &cursor.value()?)?);
+        events.push(decoded(handle, &key, &cursor.value()?)?);
     }
     Ok(events)
 }
 
-fn decoded(view: &ShardHandle, key: &[u8], value: &[u8]) -> storage::Result<StoreEvent> {
-    let number = keys::number_of_event(key).ok_or_else(|| view.corrupt("an event without a number"))?;
-    decode(number, value).ok_or_else(|| view.corrupt("an event that cannot be read"))
+fn decoded(handle: &ShardHandle, key: &[u8], value: &[u8]) -> storage::Result<StoreEvent> {
+    let number = keys::number_of_event(key).ok_or_else(|| handle.corrupt("an event without a number"))?;
+    decode(number, value).ok_or_else(|| handle.corrupt("an event that cannot be read"))
 }
 
 fn span(from: u64) -> Span {

@@ -20,18 +20,18 @@ fn node(id: u64) -> NodeInfo {
     }
 }
 
-fn view(dir: &tempfile::TempDir) -> Arc<ShardHandle> {
+fn open(dir: &tempfile::TempDir) -> Arc<ShardHandle> {
     let resources = SharedResources::new(StorageOptions::default());
     let engine = open_engine(EngineKind::Memory, dir.path(), &resources).unwrap();
     ShardHandle::open(ShardId::META, (0, 0), engine, Arc::new(RowCache::new(0))).unwrap()
 }
 
 /// Applies changes, one a millisecond.
-fn apply(state: &mut MetaState, view: &ShardHandle, changes: &[Change]) {
+fn apply(state: &mut MetaState, handle: &ShardHandle, changes: &[Change]) {
     for change in changes {
-        let index = view.engine().applied_index() + 1;
+        let index = handle.engine().applied_index() + 1;
         let item = ChangeItem { bytes: &change.encode(), is_kept: index.is_multiple_of(2), now_ms: 1000 + index };
-        state.apply(view, index, item, &mut Reply::default());
+        state.apply(handle, index, item, &mut Reply::default());
     }
 }
 
@@ -42,8 +42,8 @@ fn event(text: &str) -> Change {
 #[test]
 fn changes_are_told_once_and_survive() {
     let dir = tempfile::tempdir().unwrap();
-    let view = view(&dir);
-    let mut state = MetaState::load(&view).unwrap();
+    let handle = open(&dir);
+    let mut state = MetaState::load(&handle).unwrap();
     let map = cluster::initial_map(StoreId(0xAB), &[node(1), node(2)], 2, 2).unwrap();
     let setting = |was: Option<&str>, now: Option<&str>| Change::Setting {
         name: "auto-split".to_owned(),
@@ -71,8 +71,8 @@ fn changes_are_told_once_and_survive() {
         set(PlanState::Paused, ""),
         event("node 1 leads"),
     ];
-    apply(&mut state, &view, &changes);
-    let told: Vec<String> = events_after(&view, 0, 100)
+    apply(&mut state, &handle, &changes);
+    let told: Vec<String> = events_after(&handle, 0, 100)
         .unwrap()
         .iter()
         .map(|e| format!("{} {} {} {}", e.number, e.at_ms, e.kind, e.text))
@@ -88,25 +88,25 @@ fn changes_are_told_once_and_survive() {
     ];
     assert_eq!(told, expected);
     // As after a restart.
-    let mut state = MetaState::load(&view).unwrap();
-    apply(&mut state, &view, &[event("again")]);
+    let mut state = MetaState::load(&handle).unwrap();
+    apply(&mut state, &handle, &[event("again")]);
     let numbers = |events: Vec<StoreEvent>| events.iter().map(|event| event.number).collect::<Vec<_>>();
-    assert_eq!(numbers(events_after(&view, 5, 2).unwrap()), [6, 7]);
-    assert_eq!(numbers(newest_events(&view, 2).unwrap()), [7, 8]);
-    assert_eq!(numbers(events_after(&view, u64::MAX, 2).unwrap()), []);
+    assert_eq!(numbers(events_after(&handle, 5, 2).unwrap()), [6, 7]);
+    assert_eq!(numbers(newest_events(&handle, 2).unwrap()), [7, 8]);
+    assert_eq!(numbers(events_after(&handle, u64::MAX, 2).unwrap()), []);
 }
 
 #[test]
 fn the_oldest_are_forgotten_and_long_ones_cut() {
     let dir = tempfile::tempdir().unwrap();
-    let view = view(&dir);
-    let mut state = MetaState::load(&view).unwrap();
+    let handle = open(&dir);
+    let mut state = MetaState::load(&handle).unwrap();
     let map = cluster::initial_map(StoreId(1), &[node(1)], 1, 1).unwrap();
-    apply(&mut state, &view, &[Change::Begin(map)]);
+    apply(&mut state, &handle, &[Change::Begin(map)]);
     for number in 0..EVENTS_MAX + 5 {
-        apply(&mut state, &view, &[event(&number.to_string())]);
+        apply(&mut state, &handle, &[event(&number.to_string())]);
     }
-    let all = events_after(&view, 0, usize::MAX).unwrap();
+    let all = events_after(&handle, 0, usize::MAX).unwrap();
     assert_eq!(all.len() as u64, EVENTS_MAX);
     assert_eq!((all[0].number, all.last().unwrap().number), (7, EVENTS_MAX + 6));
     let long = cut("é".repeat(EVENT_BYTES_MAX));

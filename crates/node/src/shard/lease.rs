@@ -58,28 +58,28 @@ impl Lease {
 
     /// Since when nothing can have been committed that is not known here, in ms of the wall clock, as far as is sure: while
     /// the lease holds, since the moment that was looked at; else since a majority last confirmed this leader.
-    pub(crate) fn sure_at(&self, view: &ShardHandle) -> Option<u64> {
-        let wall_ms = if self.holds(view) { self.now.wall_ms } else { self.confirmed_ms };
+    pub(crate) fn sure_at(&self, handle: &ShardHandle) -> Option<u64> {
+        let wall_ms = if self.holds(handle) { self.now.wall_ms } else { self.confirmed_ms };
         (wall_ms > 0).then_some(wall_ms)
     }
 
     /// Whether the lease held at the moment that was looked at.
-    pub(crate) fn holds(&self, view: &ShardHandle) -> bool {
-        view.leading() && self.now.mono_us < view.lease_until_us()
+    pub(crate) fn holds(&self, handle: &ShardHandle) -> bool {
+        handle.leading() && self.now.mono_us < handle.lease().until_us()
     }
 
     /// Whether it is time for a round though no read asks for one.
-    pub(crate) fn is_old(&self, view: &ShardHandle, now_us: u64) -> bool {
-        Self::wants_renewal(view, now_us) && now_us >= self.asked_us + CONFIRM_EVERY_US
+    pub(crate) fn is_old(&self, handle: &ShardHandle, now_us: u64) -> bool {
+        Self::wants_renewal(handle, now_us) && now_us >= self.asked_us + CONFIRM_EVERY_US
     }
 
     /// Whether a renewal is due.
-    pub(crate) fn wants_renewal(view: &ShardHandle, now_us: u64) -> bool {
-        view.lease_until_us() < now_us + RENEW_BELOW_US
+    pub(crate) fn wants_renewal(handle: &ShardHandle, now_us: u64) -> bool {
+        handle.lease().until_us() < now_us + RENEW_BELOW_US
     }
 
     /// A round that was sent at `sent_us` has been answered by a majority.
-    pub(crate) fn confirmed(&mut self, sent_us: u64, replica: &Replica, view: &ShardHandle) {
+    pub(crate) fn confirmed(&mut self, sent_us: u64, replica: &Replica, handle: &ShardHandle) {
         while let Some(round) = self.rounds.pop_front_if(|round| round.mono_us <= sent_us) {
             self.confirmed_ms = round.wall_ms;
         }
@@ -91,20 +91,20 @@ impl Lease {
                 false if replica.is_alone() => u64::MAX,
                 false => sent_us + LEASE_US,
             };
-            view.confirm(sent_us, until_us);
+            handle.lease().confirm(sent_us, until_us);
         }
     }
 
     /// Leadership is about to be handed over.
-    pub(crate) fn spend(&mut self, replica: &Replica, view: &ShardHandle) {
+    pub(crate) fn spend(&mut self, replica: &Replica, handle: &ShardHandle) {
         self.spent_in_term = replica.term();
-        view.end_lease();
+        handle.lease().end();
     }
 
     /// The replica does not lead any more, or leads anew.
-    pub(crate) fn end(&mut self, view: &ShardHandle) {
+    pub(crate) fn end(&mut self, handle: &ShardHandle) {
         self.rounds.clear();
         self.confirmed_ms = 0;
-        view.end_lease();
+        handle.lease().end();
     }
 }

@@ -33,8 +33,8 @@ pub(super) struct MapRows {
 
 impl MapRows {
     /// The map that a tree holds, as of its applied index; none before the first entry.
-    pub(super) fn load(view: &ShardHandle) -> Result<Option<(Map, Self)>, String> {
-        let snapshot = view.engine().snapshot();
+    pub(super) fn load(handle: &ShardHandle) -> Result<Option<(Map, Self)>, String> {
+        let snapshot = handle.engine().snapshot();
         let span = Span { start: keys::MAP.to_vec(), end: keys::map_end() };
         let mut cursor = snapshot.cursor(span, false);
         let Some(key) = cursor.advance().map_err(|e| e.to_string())? else { return Ok(None) };

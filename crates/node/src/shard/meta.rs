@@ -34,15 +34,15 @@ struct Done {
 }
 
 /// The map that the metadata group's tree holds, as of its applied index; none before the first entry.
-pub fn stored_map(view: &ShardHandle) -> Result<Option<Map>, String> {
-    Ok(MapRows::load(view)?.map(|(map, _)| map))
+pub fn stored_map(handle: &ShardHandle) -> Result<Option<Map>, String> {
+    Ok(MapRows::load(handle)?.map(|(map, _)| map))
 }
 
 impl MetaState {
     /// What the group's tree holds.
-    pub(crate) fn load(view: &ShardHandle) -> Result<Self, String> {
-        let events = EventNumbers::load(view).map_err(|e| e.to_string())?;
-        let (map, rows) = MapRows::load(view)?.unzip();
+    pub(crate) fn load(handle: &ShardHandle) -> Result<Self, String> {
+        let events = EventNumbers::load(handle).map_err(|e| e.to_string())?;
+        let (map, rows) = MapRows::load(handle)?.unzip();
         Ok(Self { map: map.map(Arc::new), rows: rows.unwrap_or_default(), events })
     }
 
@@ -54,7 +54,7 @@ impl MetaState {
     /// reply.
     pub(super) fn apply(
         &mut self,
-        view: &ShardHandle,
+        handle: &ShardHandle,
         index: u64,
         item: ChangeItem<'_>,
         reply: &mut Reply,
@@ -72,8 +72,8 @@ impl MetaState {
         if let Some(told) = &done.told {
             batch.writes.extend(self.events.push(told));
         }
-        view.begin_write(index);
-        view.engine().apply(index, batch);
+        handle.begin_write(index);
+        handle.engine().apply(index, batch);
         done.update
     }
 

@@ -3,17 +3,16 @@
 //! Pure: the caller writes the log, flushes the tree, carries the messages and passes the time in.
 
 mod apply;
+mod apply_queue;
 mod collector;
-mod cpu_prefetch;
 mod effects;
 mod evaluate;
 mod events;
-mod fresh;
+mod freshness;
 mod group;
 mod lease;
 mod map_rows;
 mod meta;
-mod point;
 mod prefetch;
 mod proposals;
 #[cfg(test)]
@@ -21,107 +20,83 @@ mod scale_tests;
 mod snapshot;
 mod split;
 mod ticket;
-mod write_barrier;
 
 pub(crate) use apply::clear;
-pub(crate) use cpu_prefetch::Fetch;
 pub use effects::{ArrivedSnapshot, Effects, SnapshotTask, SplitTask};
 pub(crate) use evaluate::{ReplyBounds, command, transaction};
 pub use evaluate::{read_transaction, read_transaction_in_steps};
 pub use events::{StoreEvent, events_after, newest_event, newest_events};
 pub use lease::LEASE_US;
 pub use meta::stored_map;
-pub use prefetch::{ColdItem, Warmed, Warmth, cold_items};
+pub(crate) use prefetch::CpuPrefetch;
+pub use prefetch::{PrefetchItem, Prefetched};
 pub(crate) use ticket::CommandRows;
 pub(crate) use ticket::refuse;
-pub use ticket::{Answers, KeyHash, Ticket, Write, key_hash};
+pub use ticket::{Answers, Ticket, Write};
 
-pub use crate::format::Fact;
+use crate::KeyHash;
 use crate::format::entry::{EntryTerms, Evaluation};
+use crate::format::slots::Slots;
 use crate::peer_protocol::PeerMessage;
 use crate::request;
 use crate::shard_handle::ShardHandle;
-use collector::Collector;
-use fresh::Told;
+use apply::{Applier, Parts, apply_nothing};
+use apply_queue::ApplyQueue;
+use freshness::{CommitNews, Freshness};
+use group::Group;
 use lease::Lease;
-use meta::MetaState;
 use proposals::Proposals;
-use replica::{DiskHealth, DiskState, LogWrite, Message, Ready, Replica};
-use resp::Reply;
-use std::cell::Cell;
-use std::collections::VecDeque;
+use replica::{DiskHealth, DiskState, Entry, LogWrite, MemberChange, Message, Replica};
+use snapshot::SnapshotIntake;
+use split::{ForkState, Splitting};
 use std::sync::Arc;
-use vocab::{Moment, NodeId, ReplicaId, ShardId, limits};
+use vocab::{Moment, NodeId, ReplicaId, ShardId};
 
 /// One replica of a shard on its owning thread.
 pub struct Shard {
-    view: Arc<ShardHandle>,
+    handle: Arc<ShardHandle>,
     replica: Replica,
     health: Arc<DiskHealth>,
+    group: Group,
     proposals: Proposals,
     lease: Lease,
-    /// Of the metadata group: the map.
-    meta: Option<MetaState>,
-    /// On which nodes the replicas are, as the map tells.
-    nodes: Vec<(ReplicaId, NodeId)>,
-    /// A snapshot whose message has been stepped and not been accepted yet.
-    arrived: Option<ArrivedSnapshot>,
-    /// The index up to which everything must be applied for the replica to have all that was acknowledged, and by when.
-    fresh: Option<(u64, u64)>,
-    /// Of a leader: a follower wants to know how old it is, and is to be told once a majority has confirmed this leader.
-    vouches: bool,
-    /// Turns whose entries are not applied yet, oldest first.
-    collected: VecDeque<Ready>,
-    /// Leader and term as they were last told.
-    told: (Option<NodeId>, u64),
-    clock_ms: u64,
-    collector: Collector,
+    freshness: Freshness,
+    intake: SnapshotIntake,
+    queue: ApplyQueue,
+    applier: Applier,
     /// The newest rules that all members know.
     evaluation: Evaluation,
-    hold: write_barrier::Hold,
-    splitting: split::Splitting,
-    warming: prefetch::Warming,
-    scratch: Reply,
+    splitting: Splitting,
     /// Why the shard no longer applies, if it doesn't.
     broken: Option<String>,
-    /// Bytes of the entries that were applied since the last seal.
-    unsealed_bytes: Cell<u64>,
 }
 
 impl Shard {
     /// A shard whose tree and log have been opened.
-    pub fn new(view: Arc<ShardHandle>, replica: Replica, health: Arc<DiskHealth>) -> Result<Self, String> {
-        let meta = if view.id() == ShardId::META { Some(MetaState::load(&view)?) } else { None };
-        view.set_replayed_at(replica.status().committed);
+    pub fn new(handle: Arc<ShardHandle>, replica: Replica, health: Arc<DiskHealth>) -> Result<Self, String> {
+        let applier = Applier::new(&handle)?;
+        handle.set_replayed_at(replica.status().committed);
         Ok(Self {
-            view,
+            handle,
             replica,
             health,
+            group: Group::default(),
             proposals: Proposals::default(),
             lease: Lease::default(),
-            meta,
-            nodes: Vec::new(),
-            arrived: None,
-            fresh: None,
-            vouches: false,
-            collected: VecDeque::new(),
-            told: (None, 0),
-            clock_ms: 0,
-            collector: Collector::default(),
+            freshness: Freshness::default(),
+            intake: SnapshotIntake::default(),
+            queue: ApplyQueue::default(),
+            applier,
             evaluation: Evaluation::First,
-            hold: write_barrier::Hold::default(),
-            splitting: split::Splitting::default(),
-            warming: prefetch::Warming::default(),
-            scratch: Reply::default(),
+            splitting: Splitting::default(),
             broken: None,
-            unsealed_bytes: Cell::new(0),
         })
     }
 
     /// What other threads see of it.
     #[must_use]
-    pub fn view(&self) -> &Arc<ShardHandle> {
-        &self.view
+    pub fn handle(&self) -> &Arc<ShardHandle> {
+        &self.handle
     }
 
     /// Its place in its group.
@@ -138,27 +113,26 @@ impl Shard {
     /// Of the metadata group: the map as its entries have made it.
     #[must_use]
     pub fn map(&self) -> Option<&Arc<cluster::Map>> {
-        self.meta.as_ref()?.map()
+        self.applier.map()
     }
 
     /// Tells on which nodes the replicas are.
     pub fn place(&mut self, nodes: Vec<(ReplicaId, NodeId)>) {
-        self.nodes = nodes;
-        self.told.1 = 0;
+        self.group.place(nodes);
     }
 
     /// The node of the replica that leads, as far as is known.
     #[must_use]
     pub fn leader_node(&self) -> Option<NodeId> {
-        self.node_of(self.replica.leader()?)
+        self.group.leader_node(&self.replica)
     }
 
     pub(crate) fn node_of(&self, replica: ReplicaId) -> Option<NodeId> {
-        self.nodes.iter().find(|(id, _)| *id == replica).map(|(_, node)| *node)
+        self.group.node_of(replica)
     }
 
     pub(crate) fn replica_on(&self, node: NodeId) -> Option<ReplicaId> {
-        self.nodes.iter().find(|(_, on)| *on == node).map(|(id, _)| *id)
+        self.group.replica_on(node)
     }
 
     /// Takes a write to `keys`. The answer comes through `Answers`: after commit and apply, or an error at once. False
@@ -168,7 +142,7 @@ impl Shard {
             refuse(&refusal, &ticket, answers);
             return false;
         }
-        if write.is_of_slot() && !self.view.owns(ticket.slot) {
+        if write.is_of_slot() && !self.handle.owns(ticket.slot) {
             // Its shell knows better where to bring it.
             refuse("TRYAGAIN the slot is another shard's now: nothing was written", &ticket, answers);
             return false;
@@ -183,17 +157,18 @@ impl Shard {
 
     /// Asks for a step of background collection if one is due.
     pub fn housekeep(&mut self, now: Moment) {
-        let due = self.view.wants_housekeeping(now.wall_ms);
+        let due = self.handle.wants_housekeeping(now.wall_ms);
         self.collect_garbage(due, now.mono_us);
     }
 
     /// Queues a step of background collection if the collector wants one.
     fn collect_garbage(&mut self, due: bool, now_us: u64) {
         let idle = self.proposals.is_idle();
-        let may = self.replica.serves() && self.meta.is_none() && self.refusal().is_none();
-        if !self.collector.wants_step(due, idle, now_us) || !may {
+        let may = self.replica.serves() && !self.is_meta() && self.refusal().is_none();
+        let collector = self.applier.collector();
+        if !collector.wants_step(due, idle, now_us) || !may {
         } else if self.evaluation == Evaluation::Second {
-            self.proposals.push_collect(self.collector.propose(now_us));
+            self.proposals.push_collect(collector.propose(now_us));
         } else if due && idle {
             self.proposals.push_housekeeping();
         }
@@ -202,7 +177,7 @@ impl Shard {
     /// Proposes what has been submitted: usually one entry.
     pub fn propose(&mut self, now: Moment, effects: &mut dyn Effects) {
         self.lease.look_at(now);
-        if !self.proposals.has_queued() || self.replica.is_transferring() || self.hold.holds(now) {
+        if !self.proposals.has_queued() || self.replica.is_transferring() || self.proposals.has_barrier(now) {
             // While leadership is handed over, writes wait: they go to the next leader, or here if it comes to nothing.
             // While they are held back, they wait too.
             if self.replica.is_leader() {
@@ -220,12 +195,12 @@ impl Shard {
         if self.replica.is_leader() && !self.replica.serves() {
             return;
         }
-        let all_read = self.nodes.iter().all(|(_, node)| effects.reads_second_format(*node));
+        let all_read = self.group.nodes().all(|node| effects.reads_second_format(node));
         self.evaluation = if all_read { Evaluation::Second } else { Evaluation::First };
-        self.clock_ms = self.view.clock().next_entry(now.wall_ms, self.clock_ms);
-        let keeps_changes = self.meta.is_some() && self.nodes.iter().all(|(_, node)| effects.keeps_map_changes(*node));
-        let terms = EntryTerms { now_ms: self.clock_ms, evaluation: self.evaluation, keeps_changes };
-        self.proposals.propose(&mut self.replica, &self.view, terms, now, effects);
+        let keeps_changes = self.is_meta() && self.group.nodes().all(|node| effects.keeps_map_changes(node));
+        let now_ms = self.applier.next_entry_ms(&self.handle, now.wall_ms);
+        let terms = EntryTerms { now_ms, evaluation: self.evaluation, keeps_changes };
+        self.proposals.propose(&mut self.replica, &self.handle, terms, now, effects);
     }
 
     /// Collects what the group has to do: what must be written is added to `write`, messages go out, what is committed
@@ -236,28 +211,29 @@ impl Shard {
         while let Some(mut turn) = self.replica.ready(write).map_err(|e| e.to_string())? {
             number = number.max(turn.number);
             if turn.role_changed {
-                self.lease.end(&self.view);
-                self.collector.role_changed();
-                self.fresh = None;
-                self.view.set_leading(self.replica.is_leader());
+                self.lease.end(&self.handle);
+                self.applier.collector().role_changed();
+                self.freshness.role_changed();
+                self.handle.lease().set_leading(self.replica.is_leader());
                 // After the lease: who asks whether the slot is owned, then whether the lease holds, is told no once.
-                self.stop_splitting();
+                self.splitting.stop(&self.handle);
                 self.tell_followers();
             }
             if let Some(point) = turn.snapshot.take() {
-                let before = self.view.applied_slots();
-                number = number.max(self.install(&point, write)?);
+                let before = self.handle.applied_slots();
+                number = number.max(self.intake.install(&point, &self.handle, &mut self.replica, write)?);
+                self.applier.reload(&self.handle)?;
                 // A split that this replica was sent past: as where it is applied.
-                self.proposals.give_back(&before.without(&self.view.applied_slots()), effects);
+                self.proposals.give_back(&before.without(&self.handle.applied_slots()), effects);
             }
             self.post(std::mem::take(&mut turn.messages), effects);
             if !turn.committed.is_empty() || !turn.read_states.is_empty() {
-                self.collected.push_back(turn);
+                self.queue.push(turn);
             }
             self.tell_leader(effects);
         }
         self.proposals.settle(&self.replica, effects);
-        if self.view.followers_wanted() {
+        if self.handle.followers_wanted() {
             self.tell_followers();
         }
         Ok(number)
@@ -266,53 +242,50 @@ impl Shard {
     /// Whether something was collected that is not applied yet.
     #[must_use]
     pub fn has_collected(&self) -> bool {
-        !self.collected.is_empty()
+        !self.queue.is_empty()
     }
 
     /// Applies what was collected. What that changes in the log is added to `later`.
     pub fn apply_collected(&mut self, now: Moment, later: &mut LogWrite, effects: &mut dyn Effects) {
-        while let Some(mut turn) = self.collected.pop_front() {
+        while let Some(mut turn) = self.queue.pop() {
             let left = self.apply_some(&turn.committed, now, later, effects);
             for sent_us in std::mem::take(&mut turn.read_states) {
-                self.lease.confirmed(sent_us, &self.replica, &self.view);
-                self.tell_fresh();
-                effects.readable(self.view.id());
+                self.lease.confirmed(sent_us, &self.replica, &self.handle);
+                self.freshness.tell(&mut self.replica);
+                effects.readable(self.handle.id());
             }
             if left > 0 {
                 // A fork is waited for, or rows.
                 turn.committed.drain(..turn.committed.len() - left);
-                self.collected.push_front(turn);
+                self.queue.put_back(turn);
                 break;
             }
         }
         self.proposals.settle(&self.replica, effects);
         if !self.replica.has_ready() && !self.replica.is_installing() {
             // Rows that the replica did not need after all.
-            self.arrived = None;
+            self.intake.forget();
         }
         self.collect_garbage(false, now.mono_us);
-        self.view.set_status(self.replica.status());
-        self.refresh();
+        self.handle.set_status(self.replica.status());
+        self.freshness.refresh(&self.handle);
         self.tell_leader(effects);
         if self.wants_seal() {
             self.seal();
-            effects.sealed(self.view.id());
+            effects.sealed(self.handle.id());
         }
     }
 
     /// Applies entries up to the first that has to wait; answers how many are left.
     fn apply_some(
         &mut self,
-        committed: &[replica::Entry],
+        committed: &[Entry],
         now: Moment,
         later: &mut LogWrite,
         effects: &mut dyn Effects,
     ) -> usize {
         let mut applied = 0;
-        while applied < committed.len()
-            && !self.waits_for_rows(&committed[applied..], effects)
-            && !self.waits_for_fork(&committed[applied], effects)
-        {
+        while applied < committed.len() && !self.must_wait(&committed[applied..], effects) {
             self.apply(&committed[applied], later, effects);
             applied += 1;
         }
@@ -328,6 +301,90 @@ impl Shard {
         committed.len() - applied
     }
 
+    /// Whether the first of `committed` waits for rows or for a fork. A shard that no longer applies waits for nothing.
+    fn must_wait(&mut self, committed: &[Entry], effects: &mut dyn Effects) -> bool {
+        if self.broken.is_some() {
+            return false;
+        }
+        if self.queue.waits_for_rows(&self.handle, committed, effects) {
+            return true;
+        }
+        match self.splitting.fork_state(&committed[0], &self.handle, &mut self.replica) {
+            ForkState::Ready => false,
+            ForkState::Awaited => true,
+            ForkState::Wanted(task) => {
+                self.seal();
+                effects.split(*task);
+                true
+            }
+        }
+    }
+
+    /// Applies an entry, and answers those that wait for it.
+    fn apply(&mut self, committed: &Entry, later: &mut LogWrite, effects: &mut dyn Effects) {
+        let (index, term, shard) = (committed.index, committed.term, self.handle.id());
+        let own = self.proposals.take(index, term, shard, effects);
+        let refuse_all = |detail: &str, effects: &mut dyn Effects| {
+            let text = format!("ERR {detail}");
+            own.tickets.iter().for_each(|ticket| refuse(&text, ticket, effects));
+        };
+        if let Some(detail) = &self.broken {
+            refuse_all(detail, effects);
+            return;
+        }
+        if self.handle.skips(index) {
+            let detail =
+                format!("entry {index} of shard {shard} is skipped, as --skip-entry says: nothing of it is written");
+            log::error!("{detail}");
+            refuse_all(&detail, effects);
+            apply_nothing(&self.handle, index);
+            return;
+        }
+        let mut parts = Parts {
+            handle: &self.handle,
+            replica: &mut self.replica,
+            proposals: &mut self.proposals,
+            splitting: &mut self.splitting,
+            later,
+            effects,
+        };
+        if let Err(error) = self.applier.apply(committed, &own, &mut parts) {
+            // The replica must not go on past an entry that it could not apply, nor answer from what it has.
+            let advice = if error.is_of_entry() {
+                format!("; --skip-entry {shard}:{index} on each node that has a replica goes on without it")
+            } else {
+                String::new()
+            };
+            let detail = format!("entry {index} of shard {shard} cannot be applied: {error}{advice}");
+            refuse_all(&detail, parts.effects);
+            self.breaks(detail);
+        }
+    }
+
+    /// The rows that its entries waited for are in memory; true if there is something to apply now.
+    pub fn prefetched(&mut self) -> bool {
+        self.queue.prefetched()
+    }
+
+    /// Whether so much waits to be applied that no more should come.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.queue.is_behind()
+    }
+
+    /// The committed entries that can be applied as soon as the processor gets to them.
+    pub(crate) fn entries_to_apply(&self) -> impl Iterator<Item = &Entry> {
+        self.queue.entries()
+    }
+
+    /// The fork that an entry waits for is made, or cannot be; true if there is something to apply now.
+    pub fn forked(&mut self, outcome: Result<(), String>) -> bool {
+        let Some(index) = self.splitting.forked(outcome.is_ok()) else { return false };
+        if let Err(detail) = outcome {
+            self.breaks(format!("entry {index} of shard {} cannot be applied: {detail}", self.handle.id()));
+        }
+        true
+    }
+
     /// The log holds everything of the turns up to `number`.
     pub fn persisted(&mut self, number: u64, effects: &mut dyn Effects) {
         let messages = self.replica.persisted(number);
@@ -336,11 +393,13 @@ impl Shard {
 
     /// A message of another replica.
     pub fn step(&mut self, message: Message) {
-        let told = Told::by(&message);
+        let news = CommitNews::by(&message);
         match self.replica.step(message) {
-            Ok(()) => told.iter().for_each(|told| self.heard(told)),
-            Err(e @ replica::Error::Malformed(_)) => log::warn!("shard {}: a message is dropped: {e}", self.view.id()),
-            Err(e) => self.breaks(format!("shard {}: {e}", self.view.id())),
+            Ok(()) => news.iter().for_each(|news| self.freshness.heard(news, &self.replica, &self.handle)),
+            Err(e @ replica::Error::Malformed(_)) => {
+                log::warn!("shard {}: a message is dropped: {e}", self.handle.id())
+            }
+            Err(e) => self.breaks(format!("shard {}: {e}", self.handle.id())),
         }
     }
 
@@ -348,9 +407,9 @@ impl Shard {
     pub(crate) fn breaks(&mut self, detail: String) {
         if self.broken.is_none() {
             log::error!("{detail}");
-            self.lease.end(&self.view);
-            self.view.set_leading(false);
-            self.view.set_broken(&detail);
+            self.lease.end(&self.handle);
+            self.handle.lease().set_leading(false);
+            self.handle.set_broken(&detail);
             self.broken = Some(detail);
         }
     }
@@ -365,8 +424,8 @@ impl Shard {
     /// Renews the lease if it is in use and near its end, and has a leader confirmed that is not (a change of members ends
     /// that): the store is directed by one. True if a round was sent.
     pub(crate) fn renew_lease(&mut self, now: Moment) -> bool {
-        let ends = || self.view.take_lease_use() && Lease::wants_renewal(&self.view, now.mono_us);
-        let due = self.replica.serves() && (!self.view.serving() || ends());
+        let ends = || self.handle.lease().take_use() && Lease::wants_renewal(&self.handle, now.mono_us);
+        let due = self.replica.serves() && (!self.handle.serving() || ends());
         if due {
             self.lease.ask(&mut self.replica, now);
         }
@@ -375,16 +434,27 @@ impl Shard {
 
     /// Has the leader confirmed for its followers' sake, who are to know how old they are, as often as that is of use.
     pub(crate) fn confirm(&mut self, now: Moment) -> bool {
-        let due = self.replica.serves() && self.lease.is_old(&self.view, now.mono_us);
+        let due = self.replica.serves() && self.lease.is_old(&self.handle, now.mono_us);
         if due {
             self.lease.ask(&mut self.replica, now);
         }
         due
     }
 
+    /// A follower wants to know how old it is: this leader has itself confirmed, and then tells.
+    pub(crate) fn vouch(&mut self, now: Moment) {
+        self.freshness.wants_to_know();
+        self.lease.look_at(now);
+        if self.lease.holds(&self.handle) {
+            self.freshness.tell(&mut self.replica);
+        } else {
+            self.ask_lease(now);
+        }
+    }
+
     /// The nodes of its other replicas.
     pub fn other_nodes(&self, me: NodeId) -> impl Iterator<Item = NodeId> {
-        self.nodes.iter().map(|(_, node)| *node).filter(move |node| *node != me)
+        self.group.nodes().filter(move |node| *node != me)
     }
 
     /// Time passes for those who wait.
@@ -394,9 +464,9 @@ impl Shard {
 
     /// This node gives the replica up: waiting clients are sent to its leader, or told that the outcome is unknown.
     pub fn dismiss(&mut self, effects: &mut dyn Effects) {
-        self.lease.end(&self.view);
-        self.view.set_leading(false);
-        self.proposals.dismiss(self.view.id(), effects);
+        self.lease.end(&self.handle);
+        self.handle.lease().set_leading(false);
+        self.proposals.dismiss(self.handle.id(), effects);
     }
 
     /// Nothing more can be written: waiting clients are told that the outcome is unknown.
@@ -412,7 +482,7 @@ impl Shard {
 
     /// Whether no client waits for anything here.
     pub(crate) fn is_idle(&self) -> bool {
-        self.proposals.is_idle() && self.collected.is_empty() && self.arrived.is_none() && self.broken.is_none()
+        self.proposals.is_idle() && self.queue.is_empty() && self.intake.is_empty() && self.broken.is_none()
     }
 
     /// Whether nothing is under way here.
@@ -423,25 +493,22 @@ impl Shard {
 
     /// Whether the tree's memory is large, or the log behind it.
     fn wants_seal(&self) -> bool {
-        let engine = self.view.engine();
-        let log_is_long = self.unsealed_bytes.get() >= limits::LOG_UNFLUSHED_BYTES_SOFT;
-        engine.wants_flush() || (log_is_long && engine.flush_is_partial())
+        let engine = self.handle.engine();
+        engine.wants_flush() || (self.applier.log_is_long() && engine.flush_is_partial())
     }
 
     /// Seals the tree's memory for a background flush, with the shard's own facts in it.
     /// Not once an entry could not be applied as a whole: what is in the files shall be what whole entries made.
     pub fn seal(&self) {
-        if self.broken.is_some() {
-            return;
+        if self.broken.is_none() {
+            self.applier.seal(&self.handle);
         }
-        self.unsealed_bytes.set(0);
-        self.view.engine().seal(self.view.facts());
     }
 
     /// Drops log that the tree's files made unnecessary; true if something was added to `write`.
     pub fn truncate(&mut self, write: &mut LogWrite) -> replica::Result<bool> {
-        let flushed = self.view.engine().flushed_index();
-        if self.keeps_log() { Ok(false) } else { self.replica.truncate(flushed, write) }
+        let flushed = self.handle.engine().flushed_index();
+        if self.splitting.keeps_log() { Ok(false) } else { self.replica.truncate(flushed, write) }
     }
 
     /// Why the shard has stopped applying entries, if it has.
@@ -453,8 +520,8 @@ impl Shard {
     /// Checks what must always hold; called after every step in tests and simulation.
     pub fn validate(&self) {
         self.replica.validate();
-        assert!(self.view.engine().applied_index() <= self.replica.status().committed);
-        assert!(self.view.lease_until_us() == 0 || self.replica.is_leader(), "a lease without leading");
+        assert!(self.handle.engine().applied_index() <= self.replica.status().committed);
+        assert!(self.handle.lease().until_us() == 0 || self.replica.is_leader(), "a lease without leading");
     }
 
     pub(crate) fn can_write(&self) -> bool {
@@ -482,24 +549,116 @@ impl Shard {
         }
     }
 
+    fn is_meta(&self) -> bool {
+        self.handle.id() == ShardId::META
+    }
+
+    /// Hands leadership over to another replica; false if that cannot be begun.
+    pub fn transfer(&mut self, to: ReplicaId) -> bool {
+        if !self.replica.serves() || self.replica.is_transferring() {
+            return false;
+        }
+        self.lease.spend(&self.replica, &self.handle);
+        self.replica.transfer_leader(to)
+    }
+
+    /// Proposes another set of members; false if this replica cannot.
+    pub fn change_members(&mut self, changes: &[MemberChange]) -> bool {
+        if !self.replica.serves() {
+            return false;
+        }
+        // A group of one had a lease without end.
+        self.lease.end(&self.handle);
+        match self.replica.propose_members(changes, Vec::new()) {
+            Ok(_) => true,
+            Err(e) => {
+                log::warn!("shard {}: its members cannot be changed now: {e}", self.handle.id());
+                false
+            }
+        }
+    }
+
+    /// Tells what followers hold, for WAIT and for the director. Done about once a second even if unasked.
+    pub(crate) fn tell_followers(&self) {
+        group::tell_followers(&self.replica, &self.handle);
+    }
+
+    /// All rows of a snapshot are here: the replica may accept them in its next turn.
+    pub fn step_snapshot(&mut self, arrived: ArrivedSnapshot) {
+        if !self.can_write() {
+            // Once it is accepted there is no way back. Its leader finds that it was not taken, and sends it again.
+            log::warn!("shard {}: a snapshot cannot be taken now: {}", self.handle.id(), self.health.reason());
+            return;
+        }
+        let message = self.intake.arrive(arrived);
+        self.step(message);
+    }
+
+    /// From now on no write is proposed, for so long: what comes meanwhile waits. False if this replica does not lead.
+    pub fn begin_barrier(&mut self, now: Moment, for_us: u64) -> bool {
+        let serves = self.replica.serves() && self.broken.is_none();
+        if serves {
+            self.proposals.begin_barrier(now, for_us);
+        }
+        serves
+    }
+
+    /// Writes go on.
+    pub fn end_barrier(&mut self) {
+        self.proposals.end_barrier();
+    }
+
+    /// While a write barrier stands: whether everything that was proposed before is applied. `None`: none stands any more.
+    #[must_use]
+    pub fn is_drained(&self, now: Moment) -> Option<bool> {
+        let stands = self.proposals.has_barrier(now) && self.replica.serves();
+        stands.then(|| !self.proposals.has_proposed() && self.queue.is_empty())
+    }
+
+    /// Begins to give `slots` to a new shard; false if that cannot be, or is under way.
+    pub fn split(&mut self, child: ShardId, slots: &[(u16, u16)]) -> bool {
+        let slots = Slots::from(slots.to_vec());
+        self.can_split() && self.splitting.begin(child, slots, &self.handle, &mut self.proposals)
+    }
+
+    /// What the map says of the shard's splits.
+    pub fn note_splits(&mut self, map: &cluster::Map) {
+        self.splitting.note_map(self.handle.id(), map);
+    }
+
+    /// Proposes the split that was begun, once the tree is flushed; true if there is something to do now.
+    pub fn go_on_splitting(&mut self, now: Moment) -> bool {
+        let ready = self.can_split() && !self.proposals.has_barrier(now) && !self.handle.engine().needs_flush();
+        self.splitting.go_on(ready, &self.replica, &self.handle, &mut self.proposals)
+    }
+
+    fn can_split(&self) -> bool {
+        let members = self.replica.members();
+        self.replica.serves()
+            && !self.is_meta()
+            && self.refusal().is_none()
+            && !self.replica.is_transferring()
+            && !self.replica.is_changing_members()
+            && members.voters_outgoing.is_empty()
+            && members.learners.is_empty()
+    }
+
     /// Everything that was committed before is applied: reads may be answered once this leader is confirmed.
     fn begin_to_serve(&mut self, now: Moment) {
         self.lease.ask(&mut self.replica, now);
-        if let Some(meta) = &self.meta
-            && meta.map().is_none()
-        {
+        if self.is_meta() && self.applier.map().is_none() {
             self.proposals.begin_map();
         }
     }
 
     fn post(&mut self, messages: Vec<Message>, effects: &mut dyn Effects) {
-        let shard = self.view.id();
+        let shard = self.handle.id();
         for mut message in messages {
-            self.tell_commit(&mut message);
+            freshness::stamp(&mut message, &self.lease, &self.replica, &self.handle);
             let to = ReplicaId(message.to);
-            let Some(node) = self.node_of(to) else { continue };
+            let Some(node) = self.group.node_of(to) else { continue };
             if message.has_snapshot() && !message.get_snapshot().is_empty() {
-                self.send_snapshot(to, node, message, effects);
+                snapshot::send(&self.handle, &mut self.replica, to, node, message, effects);
             } else {
                 effects.send(node, PeerMessage::Raft { shard, message });
             }
@@ -507,17 +666,15 @@ impl Shard {
     }
 
     fn tell_leader(&mut self, effects: &mut dyn Effects) {
-        let now = (self.leader_node(), self.replica.term());
-        if now != self.told {
-            self.told = now;
-            effects.led(self.view.id(), now.0, now.1);
+        if let Some(news) = self.group.leader_news(&self.replica) {
+            effects.led(self.handle.id(), news.node, news.term);
         }
     }
 
     /// The first map, to be proposed by the metadata group's first leader: nothing to any other group, of which there may be
     /// thousands, each with a map that tells of all of them.
     pub fn set_first_map(&mut self, map: &cluster::Map) {
-        if self.meta.is_some() {
+        if self.is_meta() {
             self.proposals.set_first_map(cluster::Change::Begin(map.clone()).encode());
         }
     }

@@ -1,87 +1,27 @@
-//! What applying an entry will look at, for a shell that has it read into memory first: the loop that applies must not
-//! wait for the disk.
+//! Prefetches: what applying an entry will look at is read into memory first, since the loop that applies must not wait
+//! for the disk.
+//!
+//! From memory, rows are fetched into the processor's caches, for all shards side by side (docs/adr/0018).
 //!
 //! It is only ever about time: whatever is read here is read again when the entry is applied.
 
-use super::Shard;
 use super::evaluate::{command, transaction};
-use crate::format::entry::{Args, CollectFrom, EncodedCommand, Item, decode};
+use crate::format::entry::{Args, CollectFrom, EncodedCommand, Item, decode, first_arguments};
+use crate::format::keys;
 use crate::shard_handle::ShardHandle;
 use crate::space::apply::EntrySpace;
 use crate::{Evaluation, Fault, Held, ReadSpace, SnapshotSpace};
 use replica::{Entry, has_commands};
 use resp::Reply;
 use resp::table;
-use vocab::limits::{APPLY_BACKLOG_BYTES_MAX, WARM_BYTES_MAX};
+use std::ops::Range;
+use storage::{Lines, Step};
 
-/// What a shell answers that is asked whether entries can be applied now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Warmth {
-    /// The first of them: no write waits for the disk.
-    Unknown,
-    /// All of them: what they will find is in memory.
-    Warm,
-    /// Not yet: what they will find is being read, and `MultiRaft::warmed` will tell.
-    Awaited,
-}
-
-/// Which entries wait.
-#[derive(Default)]
-pub(super) struct Warming {
-    /// Up to here they can be applied.
-    warm: u64,
-    /// Up to here they are waited for.
-    awaited: Option<u64>,
-}
-
-impl Warming {
-    pub(super) fn is_awaited(&self) -> bool {
-        self.awaited.is_some()
-    }
-}
-
-impl Shard {
-    /// Whether the first of `committed` has to wait until what it will find is in memory.
-    pub(super) fn waits_for_rows(&mut self, committed: &[Entry], effects: &mut dyn super::Effects) -> bool {
-        let first = committed[0].index;
-        if self.broken.is_some() || self.warming.warm >= first {
-            return false;
-        }
-        if self.warming.is_awaited() {
-            return true;
-        }
-        let mut bytes = 0;
-        let fitting = committed.iter().take_while(|entry| {
-            let fits = bytes < WARM_BYTES_MAX;
-            bytes += entry.data.len();
-            fits
-        });
-        let entries = &committed[..fitting.count()];
-        let last = entries.last().map_or(first, |entry| entry.index);
-        match effects.warm(&self.view, entries) {
-            Warmth::Unknown => self.warming.warm = first,
-            Warmth::Warm => self.warming.warm = last,
-            Warmth::Awaited => self.warming.awaited = Some(last),
-        }
-        self.warming.is_awaited()
-    }
-
-    /// What was waited for is in memory; true if there is something to apply now.
-    pub fn warmed(&mut self) -> bool {
-        let awaited = self.warming.awaited.take();
-        self.warming.warm = awaited.unwrap_or(self.warming.warm);
-        awaited.is_some()
-    }
-
-    /// Whether so much waits to be applied that no more should come.
-    pub(crate) fn is_behind(&self) -> bool {
-        let waiting = || self.collected.iter().flat_map(|turn| &turn.committed).map(|entry| entry.data.len());
-        self.warming.is_awaited() && waiting().sum::<usize>() > APPLY_BACKLOG_BYTES_MAX
-    }
-}
+/// Keys of a round that are fetched at once: of more, the first would be gone from the processor's caches again.
+const FETCH_MAX: usize = 256;
 
 /// What a write will find, to be read before it is applied.
-pub struct ColdItem {
+pub struct PrefetchItem {
     /// Of its entry; none if it is not in one yet.
     index: Option<u64>,
     now_ms: u64,
@@ -95,26 +35,25 @@ enum What {
     Collect(CollectFrom),
 }
 
-/// How far the reading of a `ColdItem` has come.
+/// How far the reading of a `PrefetchItem` has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Warmed {
+pub enum Prefetched {
     /// All that is known of is in memory.
     Done,
     /// It would have to wait for the disk.
     Lacking,
-    /// What else it will find is only known by doing it: `ColdItem::read_rest`.
+    /// What else it will find is only known by doing it: `PrefetchItem::read_rest`.
     More,
 }
 
-/// The items of entries whose keys are not all at hand.
-#[must_use]
-pub fn cold_items(view: &ShardHandle, entries: &[Entry]) -> Vec<ColdItem> {
-    let mut cold = Vec::new();
+/// The items of entries whose keys are not all in the row cache.
+pub(super) fn items_of(handle: &ShardHandle, entries: &[Entry]) -> Vec<PrefetchItem> {
+    let mut found = Vec::new();
     for entry in entries.iter().filter(|entry| has_commands(entry)) {
         // What cannot be read is found out when it is applied.
         let Ok((now_ms, items)) = decode(&entry.data) else { continue };
         let evaluation = items.evaluation();
-        let mut push = |what| cold.push(ColdItem { index: Some(entry.index), now_ms, evaluation, what });
+        let mut push = |what| found.push(PrefetchItem { index: Some(entry.index), now_ms, evaluation, what });
         for item in items.map_while(Result::ok) {
             let commands = match item {
                 Item::Command(args) => vec![args],
@@ -129,13 +68,13 @@ pub fn cold_items(view: &ShardHandle, entries: &[Entry]) -> Vec<ColdItem> {
                 }
                 _ => continue,
             };
-            if !commands.iter().all(|args| is_at_hand(view, args)) {
+            if !commands.iter().all(|args| is_cached(handle, args)) {
                 let commands = commands.iter().map(|args| EncodedCommand::new(args)).collect();
                 push(What::Commands(commands));
             }
         }
     }
-    cold
+    found
 }
 
 fn keys_of<'a>(args: &'a Args<'a>) -> impl Iterator<Item = &'a [u8]> {
@@ -144,11 +83,11 @@ fn keys_of<'a>(args: &'a Args<'a>) -> impl Iterator<Item = &'a [u8]> {
 }
 
 /// Whether the row cache has all that a command will look at.
-fn is_at_hand(view: &ShardHandle, args: &Args<'_>) -> bool {
-    keys_of(args).all(|key| view.cached_kind(key).is_some_and(|kind| kind.is_none_or(|kind| !kind.is_large())))
+fn is_cached(handle: &ShardHandle, args: &Args<'_>) -> bool {
+    keys_of(args).all(|key| handle.cached_kind(key).is_some_and(|kind| kind.is_none_or(|kind| !kind.is_large())))
 }
 
-impl ColdItem {
+impl PrefetchItem {
     /// Of a command that is in no entry yet: the records of its keys.
     #[must_use]
     pub fn of(command: EncodedCommand, now_ms: u64) -> Self {
@@ -164,35 +103,35 @@ impl ColdItem {
     }
 
     /// Reads the records of its keys; with `held` it does not wait for the disk, and tells there what it lacks.
-    pub fn read(&self, view: &ShardHandle, held: Option<&mut Held>) -> Warmed {
-        let What::Commands(commands) = &self.what else { return Warmed::More };
+    pub fn read(&self, handle: &ShardHandle, held: Option<&mut Held>) -> Prefetched {
+        let What::Commands(commands) = &self.what else { return Prefetched::More };
         let waits = held.is_none();
         let rows = match held {
-            Some(held) => SnapshotSpace::without_waiting(view, self.now_ms, 0, held),
-            None => SnapshotSpace::new(view, self.now_ms, 0),
+            Some(held) => SnapshotSpace::without_waiting(handle, self.now_ms, 0, held),
+            None => SnapshotSpace::new(handle, self.now_ms, 0),
         };
         let (mut rows, mut large) = (rows.bringing_in(), false);
         for command in commands {
             for key in keys_of(&command.args()) {
                 match rows.get(key) {
-                    Err(Fault::WouldBlock) => return Warmed::Lacking,
+                    Err(Fault::WouldBlock) => return Prefetched::Lacking,
                     // A failure shows when the entry is applied.
                     Ok(None) | Err(_) => {}
                     Ok(Some(record)) => large |= record.view().kind.is_large(),
                 }
                 // The cache has not taken it: it is read again, so the kernel should have it.
-                if !waits && !view.is_cached(key) {
-                    return Warmed::Lacking;
+                if !waits && !handle.is_cached(key) {
+                    return Prefetched::Lacking;
                 }
             }
         }
-        if large && self.index.is_some() { Warmed::More } else { Warmed::Done }
+        if large && self.index.is_some() { Prefetched::More } else { Prefetched::Done }
     }
 
     /// Finds the rows that are not records by doing what the entry says, for nothing. For a thread that may wait.
-    pub fn read_rest(&self, view: &ShardHandle) {
+    pub fn read_rest(&self, handle: &ShardHandle) {
         let Some(index) = self.index else { return };
-        let mut space = EntrySpace::new(view, index, self.now_ms, self.evaluation);
+        let mut space = EntrySpace::new(handle, index, self.now_ms, self.evaluation);
         // A failure shows when the entry is applied.
         match &self.what {
             What::Housekeeping => _ = space.housekeep(),
@@ -206,6 +145,48 @@ impl ColdItem {
                 };
             }
         }
+    }
+}
+
+/// The keys of one round, by what finds their rows.
+#[derive(Default)]
+pub(crate) struct CpuPrefetch {
+    /// Their hashes in the row cache.
+    rows: Vec<u64>,
+    /// Their hashes in the trees of their shards.
+    trees: Vec<u64>,
+    tree_key: Vec<u8>,
+    lines: Lines,
+}
+
+impl CpuPrefetch {
+    /// Begins a round.
+    pub(crate) fn clear(&mut self) {
+        self.rows.clear();
+        self.trees.clear();
+    }
+
+    /// Adds the keys that applying `entries` will look at; answers which of the round's they are.
+    pub(crate) fn add<'a>(&mut self, handle: &ShardHandle, entries: impl Iterator<Item = &'a Entry>) -> Range<usize> {
+        let (first, shard) = (self.rows.len(), handle.id().0);
+        let entries = entries.filter(|entry| has_commands(entry));
+        for key in entries.flat_map(|entry| first_arguments(&entry.data)).take(FETCH_MAX - first) {
+            self.rows.push(handle.cache().hash(shard, key));
+            keys::record_into(&mut self.tree_key, key);
+            self.trees.push(handle.engine().hash(&self.tree_key));
+        }
+        first..self.rows.len()
+    }
+
+    /// Notes what is looked at for these of the round's keys, for one step.
+    pub(crate) fn note(&mut self, handle: &ShardHandle, keys: Range<usize>, step: Step) {
+        handle.cache().note(&self.rows[keys.clone()], step, &mut self.lines);
+        handle.engine().note(&self.trees[keys], step, &mut self.lines);
+    }
+
+    /// Fetches the noted addresses.
+    pub(crate) fn fetch(&mut self) {
+        self.lines.fetch();
     }
 }
 
@@ -227,12 +208,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_warmed_is_cold_no_more() {
+    fn what_was_prefetched_is_not_asked_for_again() {
         let folder = tempfile::tempdir().unwrap();
         let resources = SharedResources::new(StorageOptions::default());
         let tree = open_engine(EngineKind::Memory, folder.path(), &resources).unwrap();
-        let view = ShardHandle::open(ShardId(1), (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap();
-        let mut space = EntrySpace::new(&view, 1, 1_000, Evaluation::Second);
+        let handle = ShardHandle::open(ShardId(1), (0, 16383), tree, Arc::new(RowCache::new(1 << 20))).unwrap();
+        let mut space = EntrySpace::new(&handle, 1, 1_000, Evaluation::Second);
         let fields: Vec<String> = (0..300).map(|n| format!("f{n} v")).collect();
         let large = format!("HSET large {}", fields.join(" "));
         for command in ["SET a 1", "HSET small f v", &large] {
@@ -245,21 +226,21 @@ mod tests {
             .unwrap();
         }
         space.commit();
-        view.cache().clear_shard(1);
+        handle.cache().clear_shard(1);
         let entries =
             [entry(2, &["SET a 2", "SET new 1"]), entry(3, &["HSET small f w"]), entry(4, &["INCR a", "NIL"])];
-        let cold = cold_items(&view, &entries);
-        assert_eq!(cold.len(), 4, "what has no keys is at hand");
-        let warm = |item: &ColdItem| match item.read(&view, None) {
-            Warmed::More => item.read_rest(&view),
-            warmed => assert_eq!(warmed, Warmed::Done),
+        let lacking = items_of(&handle, &entries);
+        assert_eq!(lacking.len(), 4, "what has no keys needs no rows");
+        let prefetch = |item: &PrefetchItem| match item.read(&handle, None) {
+            Prefetched::More => item.read_rest(&handle),
+            prefetched => assert_eq!(prefetched, Prefetched::Done),
         };
-        cold.iter().for_each(warm);
-        assert!(cold_items(&view, &entries).is_empty());
+        lacking.iter().for_each(prefetch);
+        assert!(items_of(&handle, &entries).is_empty());
         // Elements are not in the cache, so the answer is unknown.
         let large = [entry(2, &["HSET large f7 w"])];
-        (0..2).for_each(|_| cold_items(&view, &large).iter().for_each(warm));
-        assert_eq!(cold_items(&view, &large).len(), 1);
-        assert_eq!(view.engine().applied_index(), 1, "it was done");
+        (0..2).for_each(|_| items_of(&handle, &large).iter().for_each(prefetch));
+        assert_eq!(items_of(&handle, &large).len(), 1);
+        assert_eq!(handle.engine().applied_index(), 1, "it was done");
     }
 }

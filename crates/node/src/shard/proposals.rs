@@ -88,6 +88,30 @@ struct Held {
     reply: Vec<u8>,
 }
 
+/// The write barrier of one shard. It ends by itself.
+#[derive(Debug, Default)]
+struct WriteBarrier {
+    /// Until when no write is proposed, in µs of the steady clock; 0: no barrier stands.
+    until_us: u64,
+}
+
+impl WriteBarrier {
+    /// From now on no write is proposed, for so long.
+    fn begin(&mut self, now: Moment, for_us: u64) {
+        self.until_us = now.mono_us + for_us;
+    }
+
+    /// Writes go on.
+    fn end(&mut self) {
+        self.until_us = 0;
+    }
+
+    /// Whether writes wait.
+    fn stands(&self, now: Moment) -> bool {
+        now.mono_us < self.until_us
+    }
+}
+
 /// The writes of one shard that are under way.
 #[derive(Default)]
 pub(super) struct Proposals {
@@ -105,6 +129,7 @@ pub(super) struct Proposals {
     first_map: Option<Vec<u8>>,
     /// The steady clock, as last told.
     now_us: u64,
+    barrier: WriteBarrier,
 }
 
 impl Proposals {
@@ -218,7 +243,7 @@ impl Proposals {
     pub(super) fn propose(
         &mut self,
         replica: &mut Replica,
-        view: &ShardHandle,
+        handle: &ShardHandle,
         terms: EntryTerms,
         now: Moment,
         effects: &mut dyn Effects,
@@ -251,7 +276,7 @@ impl Proposals {
                     let text = format!("ERR {e}; nothing was written");
                     pending.tickets.iter().for_each(|ticket| refuse(&text, ticket, effects));
                 }
-                Err(_) => pending.tickets.iter().for_each(|ticket| effects.not_leader(view.id(), ticket)),
+                Err(_) => pending.tickets.iter().for_each(|ticket| effects.not_leader(handle.id(), ticket)),
             }
         }
     }
@@ -346,6 +371,21 @@ impl Proposals {
         self.queue.front().is_none_or(|front| now.mono_us < front.since_us + LEADER_WITHIN_US)
     }
 
+    /// From now on no write is proposed, for so long: a backup is to see all shards as of one moment.
+    pub(super) fn begin_barrier(&mut self, now: Moment, for_us: u64) {
+        self.barrier.begin(now, for_us);
+    }
+
+    /// Writes go on.
+    pub(super) fn end_barrier(&mut self) {
+        self.barrier.end();
+    }
+
+    /// Whether a write barrier stands.
+    pub(super) fn has_barrier(&self, now: Moment) -> bool {
+        self.barrier.stands(now)
+    }
+
     pub(super) fn has_proposed(&self) -> bool {
         !self.proposed.is_empty()
     }
@@ -380,5 +420,21 @@ impl Proposals {
 
     pub(super) fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.proposed.is_empty() && self.held.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_barrier_stands_until_it_is_ended_or_its_time_is_over() {
+        let at = |mono_us: u64| Moment { mono_us, ..Moment::default() };
+        let mut barrier = WriteBarrier::default();
+        assert!(!barrier.stands(at(0)));
+        barrier.begin(at(10), 5);
+        assert!(barrier.stands(at(14)) && !barrier.stands(at(15)));
+        barrier.end();
+        assert!(!barrier.stands(at(14)));
     }
 }

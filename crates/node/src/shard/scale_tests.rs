@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use super::map_rows::MapRows;
-use crate::control::director::{Director, LeaderReport, MemberReport, NodeFigures, NodeReport, ReplicaReport};
+use crate::control::director::Director;
 use crate::control::{Action, Control, Shape};
-use crate::peer_protocol::PeerMessage;
+use crate::peer_protocol::{LeaderReport, MemberReport, NodeFigures, NodeReport, PeerMessage, ReplicaReport};
 use cluster::placement::{Observed, leaders_wanted, next_moves};
 use cluster::{Change, MadeChange, Map, MapFiles, MapUpdate, MapWrite, NodeInfo, PlanKind, Routes};
 use std::collections::{BTreeMap, BTreeSet};
@@ -312,12 +312,12 @@ fn a_large_store_is_looked_at_in_little_more_than_linear_time() {
     });
     let (first_ms, _) = timed(|| director.tick(at(5000), &map));
     let (tick_ms, actions) = timed(|| director.tick(at(5200), &map));
-    let (picture_ms, picture) = timed(|| director.picture(&map, at(5200)));
+    let (status_ms, status) = timed(|| director.status(&map, at(5200)));
     println!(
-        "director: {:.2} ms a report, first look {first_ms:.0} ms, another {tick_ms:.0} ms, status {picture_ms:.0} ms",
+        "director: {:.2} ms a report, first look {first_ms:.0} ms, another {tick_ms:.0} ms, status {status_ms:.0} ms",
         report_ms / 2000.0
     );
-    assert!(actions.len() < 1000 && picture.shards.len() == map.shards.len());
+    assert!(actions.len() < 1000 && status.shards.len() == map.shards.len());
 }
 
 fn report(map: &Map, node: NodeId, leaders: &BTreeMap<ShardId, NodeId>) -> NodeReport {

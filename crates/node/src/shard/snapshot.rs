@@ -1,56 +1,71 @@
 //! Snapshots of a shard: rows that are taken for a follower that lacks too much, and rows that came for this replica.
 
-use super::{ArrivedSnapshot, Effects, MetaState, Shard, SnapshotTask, point};
-use crate::format::keys;
-use replica::{LogWrite, Message};
+use super::effects::{ArrivedSnapshot, Effects, SnapshotTask};
+use crate::format::{keys, snapshot_point};
+use crate::shard_handle::ShardHandle;
+use replica::{LogWrite, Message, Replica, SnapshotPoint};
 use storage::Slice;
 use vocab::{NodeId, ReplicaId};
 
-impl Shard {
-    /// All rows of a snapshot are here: the replica may accept them in its next turn.
-    pub fn step_snapshot(&mut self, arrived: ArrivedSnapshot) {
-        if !self.can_write() {
-            // Once it is accepted there is no way back. Its leader finds that it was not taken, and sends it again.
-            log::warn!("shard {}: a snapshot cannot be taken now: {}", self.view.id(), self.health.reason());
-            return;
-        }
-        let message = arrived.message.clone();
-        self.arrived = Some(arrived);
-        self.step(message);
+/// A snapshot that is being received.
+#[derive(Default)]
+pub(super) struct SnapshotIntake {
+    /// Its message has been stepped and not been accepted yet.
+    arrived: Option<ArrivedSnapshot>,
+}
+
+impl SnapshotIntake {
+    /// All rows are here. The replica is to step the message, and may accept it in its next turn.
+    pub(super) fn arrive(&mut self, arrived: ArrivedSnapshot) -> Message {
+        self.arrived.insert(arrived).message.clone()
     }
 
-    /// The rows are taken now, so the message must speak of now.
-    pub(super) fn send_snapshot(
+    pub(super) fn is_empty(&self) -> bool {
+        self.arrived.is_none()
+    }
+
+    /// The replica did not need the rows after all.
+    pub(super) fn forget(&mut self) {
+        self.arrived = None;
+    }
+
+    /// The replica has accepted the snapshot: its rows take the place of the shard's. Answers the number to hand back
+    /// once `write` is done.
+    pub(super) fn install(
         &mut self,
-        replica: ReplicaId,
-        node: NodeId,
-        mut message: Message,
-        effects: &mut dyn Effects,
-    ) {
-        if !effects.may_send(self.view.id(), node) {
-            // Its turn comes: raft asks again with the next heartbeat that is answered.
-            self.replica.report_snapshot(replica, false);
-            return;
-        }
-        let point = self.replica.snapshot_point();
-        point.put_into(&mut message);
-        let rows = self.view.snapshot();
-        assert_eq!(rows.index(), point.index, "the tree is not where the replica is");
-        let mut facts = self.view.facts();
-        facts.push((Slice::from(keys::META_SNAPSHOT), Slice::from(point::encode(&point))));
-        effects.snapshot_wanted(SnapshotTask { shard: self.view.id(), replica, node, rows, facts, point, message });
-    }
-
-    pub(super) fn install(&mut self, point: &replica::SnapshotPoint, write: &mut LogWrite) -> Result<u64, String> {
+        point: &SnapshotPoint,
+        handle: &ShardHandle,
+        replica: &mut Replica,
+        write: &mut LogWrite,
+    ) -> Result<u64, String> {
         let arrived = self.arrived.take().filter(|arrived| arrived.point.index == point.index);
-        let arrived =
-            arrived.ok_or_else(|| format!("shard {}: a snapshot without rows was accepted", self.view.id()))?;
-        self.view.install(arrived.rows, point.index).map_err(|e| e.to_string())?;
-        let number = self.replica.installed(point, write).map_err(|e| e.to_string())?;
-        if self.meta.is_some() {
-            self.meta = Some(MetaState::load(&self.view)?);
-        }
-        log::info!("shard {} has taken a snapshot as of entry {}", self.view.id(), point.index);
+        let arrived = arrived.ok_or_else(|| format!("shard {}: a snapshot without rows was accepted", handle.id()))?;
+        handle.install(arrived.rows, point.index).map_err(|e| e.to_string())?;
+        let number = replica.installed(point, write).map_err(|e| e.to_string())?;
+        log::info!("shard {} has taken a snapshot as of entry {}", handle.id(), point.index);
         Ok(number)
     }
+}
+
+/// Has the rows sent to a follower. They are taken now, so the message must speak of now.
+pub(super) fn send(
+    handle: &ShardHandle,
+    source: &mut Replica,
+    replica: ReplicaId,
+    node: NodeId,
+    mut message: Message,
+    effects: &mut dyn Effects,
+) {
+    if !effects.may_send(handle.id(), node) {
+        // Its turn comes: raft asks again with the next heartbeat that is answered.
+        source.report_snapshot(replica, false);
+        return;
+    }
+    let point = source.snapshot_point();
+    point.put_into(&mut message);
+    let rows = handle.snapshot();
+    assert_eq!(rows.index(), point.index, "the tree is not where the replica is");
+    let mut facts = handle.facts();
+    facts.push((Slice::from(keys::META_SNAPSHOT), Slice::from(snapshot_point::encode(&point))));
+    effects.snapshot_wanted(SnapshotTask { shard: handle.id(), replica, node, rows, facts, point, message });
 }

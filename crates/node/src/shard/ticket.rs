@@ -8,8 +8,6 @@ use resp::{Proto, Reply};
 use smallvec::SmallVec;
 use vocab::Slot;
 
-pub use crate::request::{KeyHash, key_hash};
-
 /// The rows of commands in the command table: of an entry's, in their order; `None` for one that no client can send.
 pub(crate) type CommandRows = SmallVec<[Option<CommandId>; 16]>;
 

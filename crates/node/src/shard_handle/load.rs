@@ -4,9 +4,7 @@
 //! operation in a few is noted, for all since the last that was.
 
 use super::ShardHandle;
-use crate::peer_protocol::DivisionReport;
-use std::sync::atomic::Ordering;
-use vocab::{Prng, ShardId, Slot};
+use vocab::{Prng, Slot};
 
 /// So many operations pass at the most, before one is noted; in the mean half of that.
 const PASS_MAX: u64 = 16;
@@ -28,32 +26,11 @@ impl LoadSampler {
 
     /// So many more operations were asked of a slot.
     #[inline]
-    pub fn note(&mut self, view: &ShardHandle, slot: Slot, count: u64) {
+    pub fn note(&mut self, handle: &ShardHandle, slot: Slot, count: u64) {
         self.passed += count;
         if self.passed >= self.noted_at {
-            view.note_operations(slot, self.passed);
+            handle.note_operations(slot, self.passed);
             (self.passed, self.noted_at) = (0, 1 + self.prng.below(PASS_MAX));
         }
-    }
-}
-
-impl ShardHandle {
-    /// So many operations were asked of a slot: counted, or guessed from a part of them.
-    pub fn note_operations(&self, slot: Slot, count: u64) {
-        self.counters.note_operations(slot, count);
-    }
-
-    /// Of a leader: where the shard would be divided. To be asked in about equal intervals: what was asked long ago fades.
-    #[must_use]
-    pub fn division(&self) -> Option<DivisionReport> {
-        if self.id == ShardId::META || !self.leading.load(Ordering::Relaxed) {
-            return None;
-        }
-        let slots = self.slots.load();
-        Some(DivisionReport {
-            operations: self.counters.operations(),
-            by_keys: self.counters.halves_by_keys(&slots).map(|(slot, _)| slot),
-            by_load: self.counters.halves_by_load(&slots),
-        })
     }
 }

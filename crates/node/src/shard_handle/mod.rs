@@ -2,6 +2,7 @@
 
 mod clock;
 pub(crate) mod damage;
+mod freshness;
 mod lease;
 pub(crate) mod load;
 #[cfg(test)]
@@ -10,17 +11,20 @@ mod tests;
 use crate::absent_watch::{AbsentKeys, AbsentWatch};
 use crate::config::{Config, SmallCollections};
 use crate::counters::{Counters, Stored};
-use crate::format::keys;
+use crate::fault::Fault;
+use crate::format::Fact;
+use crate::format::record::{Kind, Record};
 use crate::format::slots::{OwnedRows, Slots};
-use crate::peer_protocol::{LeaderReport, ReplicaReport};
-use crate::shard::Fact;
+use crate::format::{keys, snapshot_point};
+use crate::peer_protocol::{DivisionReport, LeaderReport, ReplicaReport};
 use crate::skipped;
 use crate::store_clock::entry_time;
-use crate::{Fault, Kind, Record};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use clock::ShardClock;
 use damage::Damage;
-use replica::ReplicaStatus;
+use freshness::FreshnessCell;
+use lease::LeaseCell;
+use replica::{ReplicaStatus, SnapshotPoint};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use storage::{BlockRead, Engine, Look, RowCache, Slice, Snapshot, Span};
@@ -36,26 +40,14 @@ pub struct ShardHandle {
     /// What it owns, as of the applied index.
     slots: ArcSwap<Slots>,
     /// Of the leader: what it has proposed to give away.
-    withheld: ArcSwapOption<Slots>,
+    fenced: ArcSwapOption<Slots>,
     engine: Arc<dyn Engine>,
     cache: Arc<RowCache>,
     counters: Counters,
-    /// Whether this replica leads its group.
-    leading: AtomicBool,
-    /// Counts the changes of role: while it stays the same, the replica has led without a break, or not at all.
-    roles: AtomicU64,
-    /// When the newest round that a majority has answered was sent, in µs; 0: none since this replica leads.
-    confirmed_us: AtomicU64,
-    /// Until when reads may be answered without asking again, in µs; 0: not at all.
-    lease_until_us: AtomicU64,
-    /// When the leader's node last said something that is all applied here, by its wall clock, in ms.
-    fresh_ms: AtomicU64,
+    lease: LeaseCell,
+    freshness: FreshnessCell,
     /// Up to which entry the replica had known all to be committed before it was started.
     replayed_at: AtomicU64,
-    /// A read has used the lease since this was looked at.
-    lease_used: AtomicBool,
-    /// A `lag` read needs a tighter bound on staleness than this replica knows.
-    fresh_wanted: AtomicBool,
     /// The newest entry that is being, or has been, written to the tree: ahead of the applied index for a moment.
     writing: AtomicU64,
     /// No key expires before this time, in ms since the epoch.
@@ -98,17 +90,12 @@ impl ShardHandle {
             id,
             counters: Counters::new(&slots),
             slots: ArcSwap::from_pointee(slots),
-            withheld: ArcSwapOption::empty(),
+            fenced: ArcSwapOption::empty(),
             engine,
             cache,
-            leading: AtomicBool::new(false),
-            roles: AtomicU64::new(0),
-            confirmed_us: AtomicU64::new(0),
-            lease_until_us: AtomicU64::new(0),
-            fresh_ms: AtomicU64::new(0),
+            lease: LeaseCell::default(),
+            freshness: FreshnessCell::default(),
             replayed_at: AtomicU64::new(0),
-            lease_used: AtomicBool::new(false),
-            fresh_wanted: AtomicBool::new(false),
             writing: AtomicU64::new(0),
             next_expiry_ms: AtomicU64::new(0),
             clock: ShardClock::default(),
@@ -171,7 +158,7 @@ impl ShardHandle {
         self.counters.forget(slots);
         // What is watched there can be told no more: it counts as changed.
         self.absent.made_all();
-        self.withhold(None);
+        self.fence(None);
     }
 
     /// Rows of those slots are about to be written. A tree that has kept nothing yet has its slots of the map, which may
@@ -184,14 +171,14 @@ impl ShardHandle {
     }
 
     /// The leader has proposed to give `slots` away: from now on nothing is read or written there. `None`: it has not.
-    pub(crate) fn withhold(&self, slots: Option<Slots>) {
-        self.withheld.store(slots.map(Arc::new));
+    pub(crate) fn fence(&self, slots: Option<Slots>) {
+        self.fenced.store(slots.map(Arc::new));
     }
 
     /// Whether the shard answers for `slot`. To be asked before a read is made and, before `readable`, after it.
     #[must_use]
     pub fn owns(&self, slot: Slot) -> bool {
-        self.slots.load().owns(slot) && self.withheld.load().as_ref().is_none_or(|withheld| !withheld.owns(slot))
+        self.slots.load().owns(slot) && self.fenced.load().as_ref().is_none_or(|fenced| !fenced.owns(slot))
     }
 
     /// Whether `slot` is the shard's as of the applied index, whatever its leader has proposed since.
@@ -204,7 +191,7 @@ impl ShardHandle {
     #[must_use]
     pub fn owned(&self) -> Option<Arc<Slots>> {
         let slots = self.slots.load_full();
-        self.withheld.load().is_none().then_some(slots)
+        self.fenced.load().is_none().then_some(slots)
     }
 
     /// The slots that it owns as of the applied index.
@@ -410,6 +397,77 @@ impl ShardHandle {
 
     pub(crate) fn set_group(&self, group: Option<LeaderReport>) {
         *self.group.lock().unwrap_or_else(PoisonError::into_inner) = group;
+    }
+
+    /// Whether it leads, and until when its reads count.
+    #[must_use]
+    pub fn lease(&self) -> &LeaseCell {
+        &self.lease
+    }
+
+    /// Whether this replica leads, and a majority has confirmed it.
+    #[must_use]
+    pub fn serving(&self) -> bool {
+        self.lease.serving()
+    }
+
+    /// Whether this replica leads its group, as far as it knows.
+    #[must_use]
+    pub fn leading(&self) -> bool {
+        self.lease.leading()
+    }
+
+    /// How old its rows may be.
+    #[must_use]
+    pub fn freshness(&self) -> &FreshnessCell {
+        &self.freshness
+    }
+
+    /// Whether the replica has taken part in its group: before, it holds nothing that could be read.
+    #[must_use]
+    pub fn has_joined(&self) -> bool {
+        self.engine.applied_index() > 0
+    }
+
+    /// The replica has been started, and knew before that entries up to `committed` were.
+    pub(crate) fn set_replayed_at(&self, committed: u64) {
+        self.replayed_at.store(committed, Ordering::Release);
+    }
+
+    /// Whether the replica, which was started again, has yet to apply some of what it knew then to be committed. No read
+    /// is answered before, however old its answer may be: a replica does not go back to what it was long ago.
+    #[must_use]
+    pub fn is_replaying(&self) -> bool {
+        self.engine.applied_index() < self.replayed_at.load(Ordering::Acquire)
+    }
+
+    /// The snapshot that the tree was filled from, if it was.
+    pub fn snapshot_point(&self) -> Result<Option<SnapshotPoint>, String> {
+        match self.engine.meta(keys::META_SNAPSHOT).map_err(|e| e.to_string())? {
+            None => Ok(None),
+            Some(bytes) => snapshot_point::decode(&bytes)
+                .map(Some)
+                .ok_or_else(|| format!("shard {}: the mark of its snapshot is wrong", self.id)),
+        }
+    }
+
+    /// So many operations were asked of a slot: counted, or guessed from a part of them.
+    pub fn note_operations(&self, slot: Slot, count: u64) {
+        self.counters.note_operations(slot, count);
+    }
+
+    /// Of a leader: where the shard would be divided. To be asked in about equal intervals: what was asked long ago fades.
+    #[must_use]
+    pub fn division(&self) -> Option<DivisionReport> {
+        if self.id == ShardId::META || !self.leading() {
+            return None;
+        }
+        let slots = self.slots.load();
+        Some(DivisionReport {
+            operations: self.counters.operations(),
+            by_keys: self.counters.halves_by_keys(&slots).map(|(slot, _)| slot),
+            by_load: self.counters.halves_by_load(&slots),
+        })
     }
 
     /// What was found damaged on its disk.

@@ -5,10 +5,10 @@ use node::key_hash;
 use node::peer_protocol::PeerMessage;
 use node::session::Acks;
 use node::{
-    Answers, CachedSpace, Effects, Fault, Shard, ShardHandle, SnapshotSpace, SnapshotTask, SplitTask, Ticket, Warmth,
-    Write,
+    Answers, CachedSpace, Effects, Fault, PrefetchItem, Shard, ShardHandle, SnapshotSpace, SnapshotTask, SplitTask,
+    Ticket, Write,
 };
-use replica::{DiskHealth, Entry, Log, LogOptions, LogStore, LogWrite, Members, Replica};
+use replica::{DiskHealth, Log, LogOptions, LogStore, LogWrite, Members, Replica};
 use resp::{Proto, Reply, table};
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,7 +22,7 @@ const SHARD: ShardId = ShardId(1);
 struct Inbox {
     answers: HashMap<u64, Vec<u8>>,
     split: Option<SplitTask>,
-    /// How often it was asked whether entries can be applied, and whether it has to be told that they can.
+    /// How often it was asked whether the disk is slow, and whether a prefetch is under way.
     asked: u64,
     awaited: bool,
 }
@@ -45,16 +45,15 @@ impl Effects for Inbox {
     fn led(&mut self, _shard: ShardId, _leader: Option<NodeId>, _term: u64) {}
     fn readable(&mut self, _shard: ShardId) {}
     fn sealed(&mut self, _shard: ShardId) {}
-    /// Every third time it has to wait.
-    fn warm(&mut self, _view: &Arc<ShardHandle>, _entries: &[Entry]) -> Warmth {
-        assert!(!self.awaited, "what is awaited is asked for again");
+    /// Two times of three.
+    fn disk_is_slow(&mut self) -> bool {
+        assert!(!self.awaited, "it is asked while a prefetch is under way");
         self.asked += 1;
-        self.awaited = self.asked.is_multiple_of(3);
-        match self.asked % 3 {
-            0 => Warmth::Awaited,
-            1 => Warmth::Warm,
-            _ => Warmth::Unknown,
-        }
+        !self.asked.is_multiple_of(3)
+    }
+    fn prefetch(&mut self, _handle: &Arc<ShardHandle>, items: Vec<PrefetchItem>) {
+        assert!(!self.awaited && !items.is_empty(), "rows are asked for once, and only where some are lacking");
+        self.awaited = true;
     }
     fn snapshot_wanted(&mut self, task: SnapshotTask) {
         panic!("a snapshot for {}", task.node);
@@ -101,7 +100,7 @@ impl Driver {
         let now_ms = 1_700_000_000_000;
         let mut driver = Self { shard, log, inbox: Inbox::default(), sequence: 0, now_ms, cuts_log: true };
         driver.run();
-        assert!(driver.shard.view().serving());
+        assert!(driver.shard.handle().serving());
         driver
     }
 
@@ -152,7 +151,7 @@ impl Driver {
             if waits {
                 assert_eq!(self.inbox.answers.len(), answered, "an entry was applied that waits for its rows");
                 self.inbox.awaited = false;
-                assert!(self.shard.warmed());
+                assert!(self.shard.prefetched());
             }
             self.shard.validate();
         }
@@ -167,7 +166,7 @@ impl Driver {
     pub fn flush(&mut self, whole: bool) {
         self.shard.seal();
         if whole {
-            self.shard.view().engine().flush().unwrap();
+            self.shard.handle().engine().flush().unwrap();
             let mut write = LogWrite::default();
             if self.cuts_log && self.shard.truncate(&mut write).unwrap() {
                 self.log.write(write, false).unwrap();
@@ -177,7 +176,7 @@ impl Driver {
 
     /// Whether something was sealed that is not yet in files.
     pub fn wants_files(&self) -> bool {
-        self.shard.view().engine().needs_flush()
+        self.shard.handle().engine().needs_flush()
     }
 
     pub fn last_index(&self) -> u64 {
@@ -185,18 +184,18 @@ impl Driver {
     }
 
     pub fn key_count(&self) -> u64 {
-        self.shard.view().key_count()
+        self.shard.handle().key_count()
     }
 
     pub fn expired_ever(&self) -> u64 {
-        self.shard.view().expired_ever()
+        self.shard.handle().expired_ever()
     }
 
     pub fn dump(&self) -> Dump {
-        let snapshot = self.shard.view().engine().snapshot();
+        let snapshot = self.shard.handle().engine().snapshot();
         let rows = snapshot.iter(Span { start: vec![1], end: Vec::new() }, false);
         let rows = rows.map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap()).collect();
-        (rows, (0..SLOT_COUNT).map(|slot| self.shard.view().keys_in_slot(vocab::Slot(slot))).collect())
+        (rows, (0..SLOT_COUNT).map(|slot| self.shard.handle().keys_in_slot(vocab::Slot(slot))).collect())
     }
 
     /// The counters say what the tree holds.
@@ -205,14 +204,14 @@ impl Driver {
         let records = rows.iter().filter(|(key, _)| key[0] == b'r').count() as u64;
         assert_eq!((self.key_count(), counts.iter().sum()), (records, records));
         let expiries = rows.iter().filter(|(key, _)| key[0] == b'x').count() as u64;
-        assert_eq!(self.shard.view().expiring(), expiries);
+        assert_eq!(self.shard.handle().expiring(), expiries);
     }
 }
 
 /// Text and version of a key, as KV.GET answers them: from the cache where it has them, and from the tree, which must
 /// say the same.
 pub fn read(driver: &Driver, key: &str) -> Option<(String, u64)> {
-    let view: &ShardHandle = driver.shard.view();
+    let view: &ShardHandle = driver.shard.handle();
     let now_ms = driver.now_ms;
     let Some(Handler::Read(handler)) = table::lookup(b"kv.get").and_then(handler) else { panic!("KV.GET reads") };
     let args: [&[u8]; 2] = [b"KV.GET", key.as_bytes()];

@@ -8,8 +8,7 @@
 use super::outcome::Outcome;
 use crate::mailbox::WorkerMessage;
 use crate::shared::{Job, NodeShared};
-use node::{ColdItem, EncodedCommand, Held, ShardHandle, Ticket, Warmed, Warmth, cold_items};
-use replica::Entry;
+use node::{EncodedCommand, Held, PrefetchItem, Prefetched, ShardHandle, Ticket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -53,7 +52,7 @@ enum Awaiting {
 pub(crate) struct ColdRows {
     pub(crate) store: Arc<NodeShared>,
     pub(crate) view: Arc<ShardHandle>,
-    pub(crate) item: ColdItem,
+    pub(crate) item: PrefetchItem,
     /// The worker that waits for them.
     pub(crate) worker: usize,
     awaiting: Awaiting,
@@ -70,7 +69,7 @@ impl ColdRows {
         now_ms: u64,
         ticket: Ticket,
     ) -> Self {
-        let item = ColdItem::of(command, now_ms);
+        let item = PrefetchItem::of(command, now_ms);
         let (worker, awaiting) = (ticket.worker as usize, Awaiting::Write(ticket));
         Self { store: store.clone(), view, item, worker, awaiting, held: Vec::new() }
     }
@@ -79,22 +78,22 @@ impl ColdRows {
     pub(crate) fn read_now(mut self) -> Outcome<Self> {
         let mut held = Held { blocks: std::mem::take(&mut self.held), lacking: None };
         match (self.item.read(&self.view, Some(&mut held)), held.lacking) {
-            (Warmed::Done, _) => Outcome::Over(self.end()),
-            (Warmed::Lacking, Some(block)) => {
+            (Prefetched::Done, _) => Outcome::Over(self.end()),
+            (Prefetched::Lacking, Some(block)) => {
                 self.held = held.blocks;
                 Outcome::Lacks(self, block)
             }
-            (Warmed::Lacking, None) => Outcome::WouldWait(self),
-            (Warmed::More, _) => Outcome::Patient(self.rest()),
+            (Prefetched::Lacking, None) => Outcome::WouldWait(self),
+            (Prefetched::More, _) => Outcome::Patient(self.rest()),
         }
     }
 
     /// Reads them, and waits for the disk. If they are more than the records of some keys, the rest is a job.
     pub(crate) fn read(self) -> Result<Option<WorkerMessage>, Job> {
         let begun = Instant::now();
-        let warmed = self.item.read(&self.view, None);
+        let prefetched = self.item.read(&self.view, None);
         self.store.note_read(begun.elapsed(), self.store.now_ms());
-        if warmed == Warmed::More { Err(self.rest()) } else { Ok(self.end()) }
+        if prefetched == Prefetched::More { Err(self.rest()) } else { Ok(self.end()) }
     }
 
     fn rest(self) -> Job {
@@ -113,33 +112,28 @@ impl ColdRows {
         match &self.awaiting {
             Awaiting::Write(ticket) => Some(WorkerMessage::Warm(*ticket)),
             Awaiting::Entries(left) if left.fetch_sub(1, Ordering::AcqRel) == 1 => {
-                Some(WorkerMessage::RowsWarm(self.view.id()))
+                Some(WorkerMessage::Prefetched(self.view.id()))
             }
             Awaiting::Entries(_) => None,
         }
     }
 }
 
-/// Adds to `cold` the rows that `entries` will find and that take the disk. Their shard's worker is told when they are in
-/// memory.
-pub(crate) fn warm_entries(
+/// The prefetches of `items`, which are the rows that entries of a shard will find. Its worker is told when all of them are
+/// in memory.
+pub(crate) fn rows_of_entries(
     store: &Arc<NodeShared>,
     worker: usize,
     view: &Arc<ShardHandle>,
-    entries: &[Entry],
-    mut queue: impl FnMut(ColdRows),
-) -> Warmth {
-    if store.reads_are_fast(store.now_ms()) {
-        return Warmth::Unknown;
-    }
-    let items = cold_items(view, entries);
-    if items.is_empty() {
-        return Warmth::Warm;
-    }
-    let left = Arc::new(AtomicUsize::new(items.len()));
-    for item in items {
-        let (store, view, awaiting) = (store.clone(), view.clone(), Awaiting::Entries(left.clone()));
-        queue(ColdRows { store, view, item, worker, awaiting, held: Vec::new() });
-    }
-    Warmth::Awaited
+    items: Vec<PrefetchItem>,
+) -> impl Iterator<Item = ColdRows> {
+    let (store, view, left) = (store.clone(), view.clone(), Arc::new(AtomicUsize::new(items.len())));
+    items.into_iter().map(move |item| ColdRows {
+        store: store.clone(),
+        view: view.clone(),
+        item,
+        worker,
+        awaiting: Awaiting::Entries(left.clone()),
+        held: Vec::new(),
+    })
 }

@@ -123,7 +123,7 @@ pub(crate) enum WorkerMessage {
     /// The rows that this write will find are in memory.
     Warm(Ticket),
     /// The rows that the next entries of this shard will find are in memory.
-    RowsWarm(ShardId),
+    Prefetched(ShardId),
     /// The oldest log write that a log thread has is done.
     Logged(LogResult<()>),
     /// A shard's memory was written to files: its log can be cut.

@@ -97,7 +97,7 @@ impl Server {
         }
         let now = store.moment();
         for opened in opened {
-            let owner = store.mailboxes.owner_of(opened.shard.view().id());
+            let owner = store.mailboxes.owner_of(opened.shard.handle().id());
             cores[owner].adopt(opened.shard, opened.fresh, now);
         }
         let mut listener = listener;

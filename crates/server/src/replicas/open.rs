@@ -64,7 +64,7 @@ fn open_replicas(store: &NodeShared, map: &Arc<Map>) -> Result<Vec<Opened>, Stri
         Err(why) if store.is_alone() => _ = failed.get_or_insert(why),
         Err(why) => store.holdings.damaged(shard, replica, why),
     });
-    opened.sort_unstable_by_key(|opened| opened.shard.view().id());
+    opened.sort_unstable_by_key(|opened| opened.shard.handle().id());
     failed.map_or(Ok(opened), Err)
 }
 
@@ -119,7 +119,7 @@ fn open_together(store: &NodeShared, map: &Map, given: &[Given], take: &mut dyn 
             Err(why) => take(given, Err(why)),
         }
     }
-    let view = |((shard, me), one): &(Given, Opened)| (*shard, Some((*me, one.shard.view().clone())));
+    let view = |((shard, me), one): &(Given, Opened)| (*shard, Some((*me, one.shard.handle().clone())));
     store.routing.set_views(opened.iter().map(view));
     opened.into_iter().for_each(|(given, one)| take(given, Ok(one)));
 }
@@ -232,9 +232,9 @@ fn recover(store: &NodeShared, opened: &mut Vec<Opened>) -> Result<(), String> {
         let mut children = Vec::new();
         shard.replica_mut().campaign().map_err(|e| e.to_string())?;
         while step(store, shard, &mut children)? {
-            if shard.view().engine().wants_flush() {
+            if shard.handle().engine().wants_flush() {
                 shard.seal();
-                shard.view().engine().flush().map_err(|e| e.to_string())?;
+                shard.handle().engine().flush().map_err(|e| e.to_string())?;
             }
             if behind > 0 && shown.elapsed() > Duration::from_secs(1) {
                 shown = Instant::now();
@@ -246,12 +246,12 @@ fn recover(store: &NodeShared, opened: &mut Vec<Opened>) -> Result<(), String> {
             return Err(detail.to_owned());
         }
         let status = shard.replica().status();
-        assert!(shard.view().serving(), "a group of one that does not serve: {status:?}");
+        assert!(shard.handle().serving(), "a group of one that does not serve: {status:?}");
         opened.append(&mut children);
     }
     if behind > 0 {
         let alone = opened.iter().map(|opened| &opened.shard).filter(|shard| shard.replica().is_alone());
-        let keys: u64 = alone.map(|shard| shard.view().key_count()).sum();
+        let keys: u64 = alone.map(|shard| shard.handle().key_count()).sum();
         log::info!("replayed {behind} entries in {:.1} s, {keys} keys", started.elapsed().as_secs_f64());
     }
     Ok(())
@@ -275,8 +275,8 @@ fn step(store: &NodeShared, shard: &mut Shard, children: &mut Vec<Opened>) -> Re
         let child = fork(store, &task)?;
         shard.forked(Ok(()));
         if let Some(child) = child {
-            child.shard.view().begin_after(shard.view());
-            store.routing.set_view(task.child, Some((task.replica, child.shard.view().clone())));
+            child.shard.handle().begin_after(shard.handle());
+            store.routing.set_view(task.child, Some((task.replica, child.shard.handle().clone())));
             children.push(child);
         }
     }

@@ -4,15 +4,15 @@
 use super::peers::Peers;
 use crate::api::digest_marked;
 use crate::clients::Clients;
-use crate::disk_reads::{Applying, Cold, DiskReads, warm_entries};
+use crate::disk_reads::{Applying, Cold, DiskReads, rows_of_entries};
 use crate::mailbox::{EMBEDDED, WorkerMessage};
 use crate::replicas::{fork_behind, send_snapshot};
 use crate::shared::NodeShared;
 use cluster::{Change, MapUpdate};
 use node::control::report_members;
 use node::peer_protocol::PeerMessage;
-use node::{Answers, Effects, ShardHandle, SnapshotTask, SplitTask, Ticket, Warmth};
-use replica::{Entry, Members};
+use node::{Answers, Effects, PrefetchItem, ShardHandle, SnapshotTask, SplitTask, Ticket};
+use replica::Members;
 use resp::Reply;
 use std::sync::Arc;
 use vocab::{Moment, NodeId, ShardId};
@@ -106,10 +106,14 @@ impl Effects for Shell {
         self.clients.unstall_all();
     }
 
-    fn warm(&mut self, view: &Arc<ShardHandle>, entries: &[Entry]) -> Warmth {
+    fn disk_is_slow(&mut self) -> bool {
         self.applying.look(&self.store);
-        let queue = self.disk_reads.queue();
-        warm_entries(&self.store, self.worker, view, entries, |rows| queue.push(Cold::Rows(rows)))
+        !self.store.reads_are_fast(self.store.now_ms())
+    }
+
+    fn prefetch(&mut self, handle: &Arc<ShardHandle>, items: Vec<PrefetchItem>) {
+        let rows = rows_of_entries(&self.store, self.worker, handle, items);
+        self.disk_reads.queue().extend(rows.map(Cold::Rows));
     }
 
     fn sealed(&mut self, _shard: ShardId) {

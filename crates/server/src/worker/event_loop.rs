@@ -279,7 +279,7 @@ impl Worker {
                 self.dispatcher.warmed(&mut self.shell.clients, &ticket);
                 self.take_wanted();
             }
-            WorkerMessage::RowsWarm(shard) => self.core.warmed(shard),
+            WorkerMessage::Prefetched(shard) => self.core.prefetched(shard),
             WorkerMessage::Logged(outcome) => {
                 // The ring's was before it.
                 self.note_ring();
@@ -372,7 +372,7 @@ impl Worker {
     /// Hands a write to its shard, which this worker owns.
     fn submit(&mut self, submission: Submission) {
         let Submission { shard, write, keys, ticket } = &submission;
-        let is_moving = |shard: &node::Shard| is_slot_moving(shard.view(), ticket.slot);
+        let is_moving = |shard: &node::Shard| is_slot_moving(shard.handle(), ticket.slot);
         if write.is_of_slot() && self.core.shard(*shard).is_some_and(is_moving) {
             self.fenced.hold(submission, self.now.mono_us);
         } else if self.core.submit(*shard, write, keys, *ticket, &mut self.shell) {
@@ -480,7 +480,7 @@ impl Worker {
     /// Background work that is behind slows writers down, a little for every turn, rather than stop them later.
     fn hold_back(&mut self) {
         let debts =
-            self.core.busy_shards().filter(|shard| shard.has_queued()).map(|shard| shard.view().engine().debt());
+            self.core.busy_shards().filter(|shard| shard.has_queued()).map(|shard| shard.handle().engine().debt());
         let debt = debts.fold(0.0, f64::max);
         if debt >= 1.0 {
             self.paused_until = Instant::now() + DEBT_PAUSE.mul_f64(debt.min(DEBT_MAX)).min(TICK);
@@ -520,10 +520,10 @@ impl Worker {
             Err(detail) => (None, Err(detail)),
         };
         // Requests look for the child from now on; it answers when it has been adopted and elected.
-        let parent_view = self.core.shard(parent).map(|shard| shard.view().clone());
+        let parent_view = self.core.shard(parent).map(|shard| shard.handle().clone());
         let child = child.filter(|_| parent_view.is_some());
         if let (Some(parent_view), Some(child)) = (parent_view, &child) {
-            let view = child.shard.view().clone();
+            let view = child.shard.handle().clone();
             view.begin_after(&parent_view);
             self.store.routing.set_view(view.id(), Some((child.shard.replica().me(), view)));
         }

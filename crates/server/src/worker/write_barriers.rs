@@ -15,7 +15,7 @@ impl WriteBarriers {
     /// Holds a shard's writes back.
     pub(super) fn begin(&mut self, barrier: WriteBarrier, core: &mut MultiRaft, backups: &BackupHolds, now: Moment) {
         let lasts_us = barrier.lasts.as_micros() as u64;
-        if core.shard_mut(barrier.shard).is_some_and(|shard| shard.hold(now, lasts_us)) {
+        if core.shard_mut(barrier.shard).is_some_and(|shard| shard.begin_barrier(now, lasts_us)) {
             self.0.push(barrier);
             self.check(core, backups, now);
         } else {
@@ -33,7 +33,7 @@ impl WriteBarriers {
                 None => backups.settle(key, Err("TRYAGAIN the writes could not be held back")),
                 Some(false) => return true,
                 Some(true) => {
-                    let view = shard.view().clone();
+                    let view = shard.handle().clone();
                     let snapshot = view.snapshot();
                     let (keys, term) = (view.key_count(), view.status().term);
                     let point = BackupPoint { index: snapshot.index(), keys, term };
@@ -48,7 +48,7 @@ impl WriteBarriers {
     /// A shard's writes go on.
     pub(super) fn end(shard: ShardId, core: &mut MultiRaft) {
         if let Some(shard) = core.shard_mut(shard) {
-            shard.release();
+            shard.end_barrier();
         }
         core.look_at(shard);
     }

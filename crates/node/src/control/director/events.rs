@@ -1,10 +1,11 @@
 //! What the director notes for operators: nodes that fall silent, are lost and return, and leaders that change.
 
-use super::{Director, DirectorAction};
-use cluster::{Change, Map, Settings};
+use super::action::DirectorAction;
+use super::inputs::Inputs;
+use cluster::Change;
 use std::collections::BTreeMap;
 use vocab::limits::EVENT_BYTES_MAX;
-use vocab::{Moment, NodeId, ShardId};
+use vocab::{NodeId, ShardId};
 
 /// Between two events about leaders, in µs: those of one time are one event.
 const LEADERS_US: u64 = 1_000_000;
@@ -26,22 +27,23 @@ pub(super) struct Told {
     at_us: u64,
 }
 
-impl Director {
+impl Told {
     /// Notes what has changed since the last time. Leaders that there were when this node began to direct are nothing new.
-    pub(super) fn tell(&mut self, map: &Map, settings: &Settings, now: Moment, actions: &mut Vec<DirectorAction>) {
+    pub(super) fn tell(&mut self, inputs: &Inputs<'_>, actions: &mut Vec<DirectorAction>) {
+        let &Inputs { map, settings, seen, now } = inputs;
         let mut event = |kind: &str, text: String| {
             let text = shortened(text);
             actions.push(DirectorAction::Propose(Change::Event { at_ms: now.wall_ms, kind: kind.to_owned(), text }));
         };
-        self.told.nodes.retain(|node, _| map.nodes.contains_key(node));
+        self.nodes.retain(|node, _| map.nodes.contains_key(node));
         for &node in map.nodes.keys() {
-            let silent_us = self.seen.silent_us(node, now);
+            let silent_us = seen.silent_us(node, now);
             let health = match silent_us {
-                _ if self.seen.answers(node, now) => Health::Answers,
+                _ if seen.answers(node, now) => Health::Answers,
                 silent_us if silent_us >= settings.failure_timeout_ms * 1000 => Health::Lost,
                 _ => Health::Silent,
             };
-            let before = self.told.nodes.insert(node, health);
+            let before = self.nodes.insert(node, health);
             let seconds = silent_us / 1_000_000;
             match (before, health) {
                 (Some(Health::Silent | Health::Lost), Health::Answers) => {
@@ -57,23 +59,23 @@ impl Director {
                 _ => {}
             }
         }
-        self.note_leaders(map);
-        if !self.told.elected.is_empty() && now.mono_us >= self.told.at_us + LEADERS_US {
-            self.told.at_us = now.mono_us;
-            let elected = std::mem::take(&mut self.told.elected);
+        self.note_leaders(inputs);
+        if !self.elected.is_empty() && now.mono_us >= self.at_us + LEADERS_US {
+            self.at_us = now.mono_us;
+            let elected = std::mem::take(&mut self.elected);
             let list: Vec<String> = elected.iter().map(|(shard, node)| format!("{shard} by {node}")).collect();
             event("election", format!("shards led anew: {}", list.join(", ")));
         }
     }
 
-    fn note_leaders(&mut self, map: &Map) {
-        self.told.leaders.retain(|shard, _| map.shards.contains_key(shard));
-        for (&shard, seen) in &self.seen.shards {
+    fn note_leaders(&mut self, inputs: &Inputs<'_>) {
+        self.leaders.retain(|shard, _| inputs.map.shards.contains_key(shard));
+        for (&shard, seen) in &inputs.seen.shards {
             let Some(leader) = &seen.leader else { continue };
             let now = (leader.node, leader.term);
-            let before = self.told.leaders.insert(shard, now);
+            let before = self.leaders.insert(shard, now);
             if before.is_some_and(|before| before != now) {
-                self.told.elected.push((shard, leader.node));
+                self.elected.push((shard, leader.node));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The moves of plans that say themselves what is to move: one shard from here to there, replicas that are made anew.
 
+use super::moves::lacking;
 use super::observe::Seen;
-use super::pending_moves::lacking;
 use cluster::placement::{Move, Why};
 use cluster::{Map, Plan, PlanKind};
 use std::collections::BTreeSet;

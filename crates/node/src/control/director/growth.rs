@@ -3,11 +3,11 @@
 //! What was divided rests: how many bytes each half has is an estimate until the rows that it has given away are removed,
 //! and who asks for what shows only after a while. A shard that is asked too often because of one slot is left as it is: no division helps.
 
-use super::Director;
+use super::inputs::Inputs;
 use super::splits::{SPLITS_AT_ONCE, is_divisible};
-use cluster::{Map, PlanKind, PlanState, Settings, ShardInfo};
+use cluster::{PlanKind, PlanState, ShardInfo};
 use std::collections::{BTreeMap, BTreeSet};
-use vocab::{Moment, ShardId, Slot};
+use vocab::{ShardId, Slot};
 
 /// For so long a shard has to be asked too often without a pause, in µs; or for a quarter of the rest, if that is less.
 const HOT_US: u64 = 60_000_000;
@@ -30,50 +30,52 @@ pub(super) struct Growth {
     hot: BTreeMap<ShardId, u64>,
 }
 
-impl Director {
+impl Growth {
     /// Notes what is being divided, and which shards are asked too often.
-    pub(super) fn note_growth(&mut self, map: &Map, settings: &Settings, now: Moment) {
+    pub(super) fn note(&mut self, inputs: &Inputs<'_>) {
+        let &Inputs { map, settings, seen, now } = inputs;
         let halves = map.splits.iter().flat_map(|(child, split)| [*child, split.parent]);
-        self.growth.divided.extend(halves.map(|shard| (shard, now.mono_us)));
-        let seen = &self.seen;
+        self.divided.extend(halves.map(|shard| (shard, now.mono_us)));
         let is_made = |child: &ShardId| !map.splits.contains_key(child) && seen.leader(*child, now).is_some();
         let counts = |since_us: u64| now.mono_us < since_us + MADE_US;
-        self.growth.making.retain(|child, at_us| !is_made(child) && (map.splits.contains_key(child) || counts(*at_us)));
-        map.splits.keys().for_each(|child| _ = self.growth.making.entry(*child).or_insert(now.mono_us));
+        self.making.retain(|child, at_us| !is_made(child) && (map.splits.contains_key(child) || counts(*at_us)));
+        map.splits.keys().for_each(|child| _ = self.making.entry(*child).or_insert(now.mono_us));
         let rest_us = settings.split_rest_ms * 1000;
-        self.growth.divided.retain(|_, at_us| now.mono_us < *at_us + rest_us);
+        self.divided.retain(|_, at_us| now.mono_us < *at_us + rest_us);
         let is_hot = |shard: &ShardId| {
-            let often = self.seen.division(*shard).is_some_and(|seen| seen.rate > settings.split_ops as f64);
-            settings.split_ops > 0 && often && self.seen.leader(*shard, now).is_some()
+            let often = seen.division(*shard).is_some_and(|division| division.rate > settings.split_ops as f64);
+            settings.split_ops > 0 && often && seen.leader(*shard, now).is_some()
         };
         let hot = map.data_shards().map(|(shard, _)| shard).filter(is_hot);
-        let before = &self.growth.hot;
+        let before = &self.hot;
         let hot = hot.map(|shard| (shard, before.get(&shard).copied().unwrap_or(now.mono_us))).collect();
-        self.growth.hot = hot;
+        self.hot = hot;
     }
 
     /// Whether a shard has no leader for a moment, as is planned: it is handed over, or is just being made.
-    pub(super) fn changes_hands(&self, map: &Map, shard: ShardId, now: Moment) -> bool {
-        let since_us = self.growth.making.get(&shard).copied();
+    pub(super) fn changes_hands(&self, inputs: &Inputs<'_>, shard: ShardId) -> bool {
+        let &Inputs { map, seen, now, .. } = inputs;
+        let since_us = self.making.get(&shard).copied();
         // Before this was looked at, it has just begun.
         let made = since_us.map_or(map.splits.contains_key(&shard), |since_us| now.mono_us < since_us + MADE_US);
-        made || self.seen.is_handed_over(shard, now)
+        made || seen.is_handed_over(shard, now)
     }
 
     /// A plan for a shard that has grown too large, or is asked too often.
-    pub(super) fn wanted_split(&self, map: &Map, settings: &Settings, now: Moment) -> Option<(PlanKind, String)> {
+    pub(super) fn wanted_split(&self, inputs: &Inputs<'_>) -> Option<(PlanKind, String)> {
+        let &Inputs { map, settings, seen, .. } = inputs;
         if !settings.auto_split || map.splits.len() >= SPLITS_AT_ONCE {
             return None;
         }
-        let resting = self.resting(map, settings, now)?;
+        let resting = self.resting(inputs)?;
         let may_be = |(shard, info): &(ShardId, &ShardInfo)| is_divisible(map, info, None) && !resting.contains(shard);
         map.data_shards().filter(may_be).find_map(|(shard, info)| {
-            let bytes = self.seen.bytes(shard).unwrap_or(0);
+            let bytes = seen.bytes(shard).unwrap_or(0);
             if bytes > settings.split_bytes {
                 let text = format!("the shard has {} MB, more than split-bytes", bytes / 1_000_000);
                 return Some((PlanKind::SplitShard { shard, at: None }, text));
             }
-            let (at, rate) = self.divided_by_load(map, (shard, info), settings, now)?;
+            let (at, rate) = self.divided_by_load(inputs, shard, info)?;
             let text = format!("the shard is asked for {rate:.0} operations a second, more than split-ops");
             Some((PlanKind::SplitShard { shard, at: Some(at) }, text))
         })
@@ -81,9 +83,10 @@ impl Director {
 
     /// Shards that are not to be divided now, or none where that is so of all: what was divided, what is going to be, and
     /// what an operator has cancelled.
-    fn resting(&self, map: &Map, settings: &Settings, now: Moment) -> Option<BTreeSet<ShardId>> {
-        let directs_ms = now.mono_us.saturating_sub(self.seen.began_us.unwrap_or(now.mono_us)) / 1000;
-        let mut resting: BTreeSet<ShardId> = self.growth.divided.keys().copied().collect();
+    fn resting(&self, inputs: &Inputs<'_>) -> Option<BTreeSet<ShardId>> {
+        let &Inputs { map, settings, seen, now } = inputs;
+        let directs_ms = now.mono_us.saturating_sub(seen.began_us.unwrap_or(now.mono_us)) / 1000;
+        let mut resting: BTreeSet<ShardId> = self.divided.keys().copied().collect();
         for plan in map.plans.values() {
             let ended = plan.state.has_ended();
             let lately = now.wall_ms < plan.ended_ms.saturating_add(settings.split_rest_ms);
@@ -101,21 +104,16 @@ impl Director {
     }
 
     /// Where a shard that is asked too often is to be divided, and how often it is asked.
-    fn divided_by_load(
-        &self,
-        map: &Map,
-        (shard, info): (ShardId, &ShardInfo),
-        settings: &Settings,
-        now: Moment,
-    ) -> Option<(Slot, f64)> {
-        let since_us = *self.growth.hot.get(&shard)?;
+    fn divided_by_load(&self, inputs: &Inputs<'_>, shard: ShardId, info: &ShardInfo) -> Option<(Slot, f64)> {
+        let &Inputs { map, settings, seen, now } = inputs;
+        let since_us = *self.hot.get(&shard)?;
         if now.mono_us < since_us + HOT_US.min(settings.split_rest_ms * 1000 / 4) {
             return None;
         }
-        let seen = self.seen.division(shard)?;
-        let (at, busier) = seen.known.by_load?;
+        let division = seen.division(shard)?;
+        let (at, busier) = division.known.by_load?;
         let may_be = busier <= BUSIER_MAX && is_divisible(map, info, Some(at));
         let has_room = map.shards.len().saturating_sub(1) < map.nodes.len() * SHARDS_PER_NODE;
-        (may_be && has_room).then_some((at, seen.rate))
+        (may_be && has_room).then_some((at, division.rate))
     }
 }

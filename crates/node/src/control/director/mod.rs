@@ -7,14 +7,17 @@
 //! Invariants: a shard has one step at a time; the map gives up a replica only once its group has let it go; a leader
 //! that is ordered to remove a voter looks itself whether the others are a majority without it.
 
+mod action;
 mod auto_plans;
 mod events;
 mod explicit_moves;
 mod growth;
+mod inputs;
 mod leaders;
+mod moves;
 mod observe;
 mod pending_moves;
-mod plans;
+mod plan_ends;
 mod progress;
 mod recovery;
 mod splits;
@@ -23,41 +26,28 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use pending_moves::allows;
+pub use action::DirectorAction;
+pub use moves::allows;
 pub use status::{MemberStatus, NodeStatus, PlanStatus, ShardStatus, StoreStatus, TransferStatus};
 
-use crate::peer_protocol::{NodeReport, Order};
-use cluster::{Change, Map, Settings};
+use crate::peer_protocol::NodeReport;
+use cluster::{Map, Settings};
 use events::Told;
 use growth::Growth;
+use inputs::Inputs;
 use leaders::HandOvers;
 use observe::Seen;
 use pending_moves::PendingMoves;
+use plan_ends::PlanEnds;
 use progress::Progress;
-use std::collections::BTreeMap;
+use status::StatusOf;
 use std::sync::Arc;
-use vocab::{Epoch, Moment, NodeId, PlanId, ShardId};
+use vocab::{Epoch, Moment, NodeId};
 
-/// Between two looks of the director that stood still there is more than this, in µs.
+/// A longer time than this between two looks, in µs, is a pause in which this node stood still.
 const STOOD_US: u64 = 1_000_000;
 
-/// What is to be done for a plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DirectorAction {
-    /// Bring a change to the metadata group.
-    Propose(Change),
-    /// Tell a shard's replica on that node what to do.
-    Order {
-        /// The node.
-        node: NodeId,
-        /// The shard.
-        shard: ShardId,
-        /// What.
-        order: Order,
-    },
-}
-
-/// The director's state: what nodes report, and the placement that is worked out from it.
+/// The director's state: what nodes have reported, and what each part of the director remembers of its own work.
 #[derive(Debug, Default)]
 pub struct Director {
     seen: Seen,
@@ -65,26 +55,25 @@ pub struct Director {
     hand_overs: HandOvers,
     progress: Progress,
     told: Told,
-    /// Plans without anything to do, and since when, in µs.
-    quiet: BTreeMap<PlanId, u64>,
+    plan_ends: PlanEnds,
     growth: Growth,
     epoch: Epoch,
     ticked_us: u64,
 }
 
 impl Director {
-    /// One that has heard of nothing.
+    /// One that has no report yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A node is heard of, whatever it said.
+    /// A message of any kind came from that node.
     pub fn heard(&mut self, from: NodeId, now: Moment) {
         self.seen.heard(from, now);
     }
 
-    /// What a node tells of itself.
+    /// A node's report came.
     pub fn report(&mut self, from: NodeId, report: NodeReport, now: Moment) {
         self.seen.report(from, report, now);
     }
@@ -104,21 +93,31 @@ impl Director {
         if !self.seen.is_ready(map, now) {
             return actions;
         }
+        let news = std::mem::take(&mut self.seen.news);
         let settings = Settings::of(map);
-        self.progress.note(map, &self.seen, now);
-        self.advance(map, now, &mut actions);
-        self.advance_splits(map, now, &mut actions);
-        self.note_growth(map, &settings, now);
-        self.reconcile(map, &mut actions);
-        self.tidy(map, now, &mut actions);
-        self.recover(map, now, &mut actions);
-        self.look(map, &settings, now);
-        self.begin_plans(map, &settings, now, &mut actions);
-        let mut left = self.begin_steps(map, &settings, now, &mut actions);
-        self.begin_splits(map, now, &mut left, &mut actions);
-        self.end_plans(map, &left, &settings, now, &mut actions);
-        self.spread_leaders(map, now, &mut actions);
-        self.tell(map, &settings, now, &mut actions);
+        let inputs = Inputs { map, settings: &settings, seen: &self.seen, now };
+        self.progress.note(&inputs);
+        steps::advance(&inputs, &mut actions);
+        splits::advance(&inputs, &mut actions);
+        self.growth.note(&inputs);
+        steps::reconcile(&inputs, news, &mut actions);
+        steps::tidy(&inputs, &mut actions);
+        recovery::recover(&inputs, &mut actions);
+        self.pending.refresh(&inputs, map);
+        actions.extend(auto_plans::wanted(&inputs, &self.pending, &self.growth));
+        let mut left = steps::begin(&inputs, &mut self.pending, &mut actions);
+        splits::begin(&inputs, &mut left, &mut actions);
+        self.plan_ends.end(&inputs, &self.pending, &left, &mut actions);
+        self.hand_overs.spread(&inputs, &mut actions);
+        self.told.tell(&inputs, &mut actions);
         actions
+    }
+
+    /// The store for operators, by what nodes have reported.
+    #[must_use]
+    pub fn status(&self, map: &Map, now: Moment) -> StoreStatus {
+        let settings = Settings::of(map);
+        let inputs = Inputs { map, settings: &settings, seen: &self.seen, now };
+        StatusOf { inputs, pending: &self.pending, progress: &self.progress, growth: &self.growth }.store()
     }
 }

@@ -1,13 +1,13 @@
 //! The moves that placement wants: its cached output, worked out again when its inputs change or it is too old.
 
-use super::Director;
 use super::explicit_moves::own_moves;
-use super::plans::PlanLeft;
-use cluster::placement::{Move, Observed, ReplicasWanted, Why, next_moves};
-use cluster::{Map, Plan, PlanKind, PlanState, Settings};
+use super::inputs::Inputs;
+use super::moves::{allows, is_done};
+use cluster::placement::{Move, Observed, Why, next_moves};
+use cluster::{Map, Plan, PlanState};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use vocab::{Moment, NodeId, PlanId, ShardId};
+use vocab::{NodeId, PlanId, ShardId};
 
 /// How long moves that were worked out are gone by, in µs, as long as nothing else has changed.
 const MOVES_KEPT_US: u64 = 2_000_000;
@@ -23,6 +23,15 @@ pub(super) struct PendingMoves {
     pub(super) at_us: u64,
     map: Arc<Map>,
     basis: Option<Basis>,
+}
+
+/// What a plan has still to do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PlanLeft {
+    /// Steps that are not begun.
+    pub(super) steps: usize,
+    /// Bytes of what is to be moved, that which is under way included.
+    pub(super) bytes: u64,
 }
 
 /// What changes the moves at once when it changes.
@@ -62,105 +71,49 @@ impl PendingMoves {
         let mut first: BTreeSet<ShardId> = BTreeSet::new();
         self.moves.iter().filter(move |step| first.insert(step.shard))
     }
-}
 
-impl Director {
+    /// Drops the moves that the map shows to be made.
+    pub(super) fn drop_done(&mut self, map: &Map) {
+        self.moves.retain(|step| !is_done(map, step));
+    }
+
     /// Works out anew which moves there are, if that is due. At rest, only a change of the map or of what is known of nodes
     /// makes it so.
-    pub(super) fn look(&mut self, map: &Arc<Map>, settings: &Settings, now: Moment) {
-        let observed = self.seen.observed(map, settings, now);
-        self.pending.lost.clone_from(&observed.lost);
+    pub(super) fn refresh(&mut self, inputs: &Inputs<'_>, map: &Arc<Map>) {
+        let &Inputs { settings, seen, now, .. } = inputs;
+        let observed = seen.observed(map, settings, now);
+        self.lost.clone_from(&observed.lost);
         let basis = Basis::of(map, &observed);
         let each_us = map.shards.len() as u64 * MOVES_KEPT_US_EACH;
         let kept_us = MOVES_KEPT_US + each_us;
-        let kept_us = if self.pending.moves.is_empty() { kept_us / 4 } else { kept_us };
-        let age_us = now.mono_us.saturating_sub(self.pending.at_us);
+        let kept_us = if self.moves.is_empty() { kept_us / 4 } else { kept_us };
+        let age_us = now.mono_us.saturating_sub(self.at_us);
         let wanted = map.open_plans().any(|plan| plan.kind.moves_replicas());
-        let other = self.pending.map.epoch != map.epoch && age_us >= each_us;
-        if self.pending.basis.as_ref() != Some(&basis) || other || (wanted && age_us >= kept_us) {
+        let other = self.map.epoch != map.epoch && age_us >= each_us;
+        if self.basis.as_ref() != Some(&basis) || other || (wanted && age_us >= kept_us) {
             // Whether or not a plan is open: what none is about may have to be moved.
             let mut moves = if wanted || settings.auto_rebalance { next_moves(map, &observed) } else { Vec::new() };
             if !wanted {
                 // These plans will not be made.
                 moves.retain(|step| step.why != Why::Balance);
             }
-            self.pending.moves = moves;
-            self.pending.map = Arc::clone(map);
-            (self.pending.basis, self.pending.at_us) = (Some(basis), now.mono_us);
+            self.moves = moves;
+            self.map = Arc::clone(map);
+            (self.basis, self.at_us) = (Some(basis), now.mono_us);
         }
     }
 
     /// What a plan has still to do, as of the last look.
-    pub(super) fn left(&self, map: &Map, plan: &Plan) -> PlanLeft {
-        let of_plan = self.pending.moves.iter().filter(|step| !is_done(map, step) && allows(&plan.kind, step, map));
-        let own = own_moves(map, plan, &self.seen, &self.pending.lost);
+    pub(super) fn left(&self, inputs: &Inputs<'_>, plan: &Plan) -> PlanLeft {
+        let &Inputs { map, seen, .. } = inputs;
+        let of_plan = self.moves.iter().filter(|step| !is_done(map, step) && allows(&plan.kind, step, map));
+        let own = own_moves(map, plan, seen, &self.lost);
         let under_way = |shard: &ShardId| map.steps.contains_key(shard);
         let mut left = PlanLeft::default();
         for step in of_plan.chain(own.iter()) {
             left.steps += usize::from(!under_way(&step.shard));
-            left.bytes += step.add.and_then(|_| self.seen.bytes(step.shard)).unwrap_or(0);
+            left.bytes += step.add.and_then(|_| seen.bytes(step.shard)).unwrap_or(0);
         }
         left
-    }
-
-    /// Whether a move leaves its shard a majority that answers; before, it is not begun: it would be in others' way.
-    pub(super) fn leaves_majority(&self, map: &Map, step: &Move, now: Moment) -> bool {
-        let Some((info, remove)) = map.shards.get(&step.shard).zip(step.remove) else { return true };
-        self.may_let_go(info, step.shard, remove, usize::from(step.add.is_some()), now)
-    }
-}
-
-/// Shards that have fewer replicas than they are to have.
-pub(super) fn lacking(map: &Map) -> impl Iterator<Item = ShardId> {
-    let wanted = ReplicasWanted::of(map);
-    let few = move |(shard, info): &(&ShardId, &cluster::ShardInfo)| info.replicas.len() < wanted.of_shard(**shard);
-    map.shards.iter().filter(few).map(|(shard, _)| *shard)
-}
-
-/// Whether a shard has a step or a split under way.
-pub(super) fn is_busy(map: &Map, shard: ShardId) -> bool {
-    map.steps.contains_key(&shard) || map.splits.iter().any(|(child, split)| *child == shard || split.parent == shard)
-}
-
-/// Whether a move shows in the map already, or cannot be made as it was meant.
-pub(super) fn is_done(map: &Map, step: &Move) -> bool {
-    let Some(info) = map.shards.get(&step.shard) else { return true };
-    let has_come = step.add.is_some_and(|node| info.replica_on(node).is_some());
-    let has_gone = step.remove.is_some_and(|id| info.replica(id).is_none());
-    (has_come || has_gone) && !map.steps.contains_key(&step.shard)
-}
-
-/// The plan for which a move is made: one that allows it, of these rather one that runs. But where a plan wants a node
-/// empty, what goes from there goes for that plan, or waits as it does.
-pub(super) fn plan_of<'a>(map: &'a Map, step: &Move) -> Option<&'a Plan> {
-    let from = step.remove.and_then(|id| map.replica(step.shard, id)).map(|replica| replica.node);
-    let emptied = from.filter(|_| step.why == Why::Drain);
-    let first = |of: &dyn Fn(&PlanKind) -> bool| {
-        let plans = map.open_plans().filter(|plan| of(&plan.kind));
-        plans.min_by_key(|plan| (plan.state != PlanState::Running, plan.id))
-    };
-    let empties = |kind: &PlanKind| emptied.is_some_and(|node| kind.empties(node));
-    first(&empties).or_else(|| first(&|kind| allows(kind, step, map)))
-}
-
-/// Whether a plan of that kind allows a move.
-#[must_use]
-pub fn allows(kind: &PlanKind, step: &Move, map: &Map) -> bool {
-    let from = step.remove.and_then(|id| map.replica(step.shard, id)).map(|replica| replica.node);
-    match kind {
-        PlanKind::AddNode(node) => step.add == Some(*node),
-        PlanKind::DrainNode(node) | PlanKind::RemoveNode(node) | PlanKind::ReplaceNode { node, .. } => {
-            // A shard that lacks a replica is filled up first: until then the node has to keep its own.
-            let fills = step.add.is_some() && step.remove.is_none();
-            let holds = || map.shards.get(&step.shard).is_some_and(|info| info.replica_on(*node).is_some());
-            from == Some(*node) || (fills && holds())
-        }
-        PlanKind::Repair(_) => step.why == Why::Repair,
-        // What is left of them is filled up again.
-        PlanKind::UnsafeRecover(shards) => step.why == Why::Repair && shards.contains(&step.shard),
-        PlanKind::Rebalance => true,
-        PlanKind::SetReplicationFactor(_) => matches!(step.why, Why::Repair | Why::Surplus | Why::Zone),
-        PlanKind::ChangeZone { .. } => matches!(step.why, Why::Zone | Why::Balance),
-        _ => false,
     }
 }

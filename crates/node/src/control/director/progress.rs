@@ -1,7 +1,6 @@
 //! How far plans are: bytes that were moved, and how fast. Kept in memory: who directs anew counts from there.
 
-use super::observe::Seen;
-use cluster::Map;
+use super::inputs::Inputs;
 use std::collections::BTreeMap;
 use vocab::{Moment, PlanId, ReplicaId, ShardId};
 
@@ -44,7 +43,8 @@ impl Progress {
         self.plans.get(&plan).copied().unwrap_or_default()
     }
 
-    pub(super) fn note(&mut self, map: &Map, seen: &Seen, now: Moment) {
+    pub(super) fn note(&mut self, inputs: &Inputs<'_>) {
+        let &Inputs { map, seen, now, .. } = inputs;
         self.plans.retain(|plan, _| map.plans.contains_key(plan));
         self.plans.values_mut().for_each(|moved| moved.under_way = 0);
         let votes = |shard: ShardId, id: ReplicaId| map.replica(shard, id).is_some_and(|of| of.member && !of.learner);

@@ -1,47 +1,53 @@
 //! Plans that divide shards: which slots go, and how many splits are under way at once.
 
-use super::{Director, DirectorAction};
+use super::action::DirectorAction;
+use super::inputs::Inputs;
+use crate::peer_protocol::Order;
 use cluster::{Change, Map, Plan, PlanKind, PlanState, ShardInfo};
 use std::collections::BTreeSet;
 use vocab::limits::MAP_SHARDS_MAX;
-use vocab::{Moment, PlanId, ShardId, Slot};
+use vocab::{PlanId, ShardId, Slot};
 
 /// Splits that are under way at once. Four took so much of two processors that requests queued for seconds (the suite
 /// `reshape`); one takes less than half a second.
 pub(super) const SPLITS_AT_ONCE: usize = 1;
 
-impl Director {
-    /// Begins splits that plans want, as many as may be under way; `left` gets the plans that still have some.
-    pub(super) fn begin_splits(
-        &self,
-        map: &Map,
-        now: Moment,
-        left: &mut BTreeSet<PlanId>,
-        actions: &mut Vec<DirectorAction>,
-    ) {
-        let mut room = SPLITS_AT_ONCE.saturating_sub(map.splits.len());
-        let mut child = map.next_shard;
-        let mut parents: BTreeSet<ShardId> = map.splits.values().map(|split| split.parent).collect();
-        for plan in map.open_plans() {
-            for (parent, at) in wanted(map, plan) {
-                left.insert(plan.id);
-                let Some(info) = map.shards.get(&parent) else { continue };
-                let free = !map.steps.contains_key(&parent) && parents.insert(parent);
-                let settled = info.replicas.iter().all(|replica| replica.member && !replica.learner);
-                if room == 0 || !free || !settled || plan.state != PlanState::Running {
-                    continue;
-                }
-                if self.seen.leader(parent, now).is_none() {
-                    continue;
-                }
-                // Without an operator's choice both halves get equally many keys, by the leader's figures.
-                let by_keys = || self.seen.division(parent)?.known.by_keys;
-                let at = at.or_else(|| by_keys().filter(|at| is_divisible(map, info, Some(*at))));
-                let slots = given_away(info, at);
-                let change = Change::BeginSplit { plan: plan.id, parent, child: ShardId(child), slots };
-                actions.push(DirectorAction::Propose(change));
-                (room, child) = (room - 1, child + 1);
+/// Has leaders make the splits that the map wants.
+pub(super) fn advance(inputs: &Inputs<'_>, actions: &mut Vec<DirectorAction>) {
+    let &Inputs { map, seen, now, .. } = inputs;
+    for (&child, split) in &map.splits {
+        if let Some(leader) = seen.leader(split.parent, now) {
+            let order = Order::Split { child, slots: split.slots.clone() };
+            actions.push(DirectorAction::Order { node: leader.node, shard: split.parent, order });
+        }
+    }
+}
+
+/// Begins splits that plans want, as many as may be under way; `left` gets the plans that still have some.
+pub(super) fn begin(inputs: &Inputs<'_>, left: &mut BTreeSet<PlanId>, actions: &mut Vec<DirectorAction>) {
+    let &Inputs { map, seen, now, .. } = inputs;
+    let mut room = SPLITS_AT_ONCE.saturating_sub(map.splits.len());
+    let mut child = map.next_shard;
+    let mut parents: BTreeSet<ShardId> = map.splits.values().map(|split| split.parent).collect();
+    for plan in map.open_plans() {
+        for (parent, at) in wanted(map, plan) {
+            left.insert(plan.id);
+            let Some(info) = map.shards.get(&parent) else { continue };
+            let free = !map.steps.contains_key(&parent) && parents.insert(parent);
+            let settled = info.replicas.iter().all(|replica| replica.member && !replica.learner);
+            if room == 0 || !free || !settled || plan.state != PlanState::Running {
+                continue;
             }
+            if seen.leader(parent, now).is_none() {
+                continue;
+            }
+            // Without an operator's choice both halves get equally many keys, by the leader's figures.
+            let by_keys = || seen.division(parent)?.known.by_keys;
+            let at = at.or_else(|| by_keys().filter(|at| is_divisible(map, info, Some(*at))));
+            let slots = given_away(info, at);
+            let change = Change::BeginSplit { plan: plan.id, parent, child: ShardId(child), slots };
+            actions.push(DirectorAction::Propose(change));
+            (room, child) = (room - 1, child + 1);
         }
     }
 }

@@ -1,14 +1,17 @@
 //! The store as the director sees it, for operators: what `ctl`, the admin API and the metrics show.
 
-use super::Director;
 use super::explicit_moves::own_moves;
-use super::pending_moves::{allows, plan_of};
-use super::plans::PlanLeft;
+use super::growth::Growth;
+use super::inputs::Inputs;
+use super::moves::{allows, plan_of};
+use super::pending_moves::{PendingMoves, PlanLeft};
+use super::progress::Progress;
+use super::recovery::awaited_survivor;
 use cluster::placement::{Move, ReplicasWanted};
-use cluster::{Map, NodeInfo, Plan, PlanKind, PlanState, ReplicaInfo, Settings, ShardInfo};
+use cluster::{NodeInfo, Plan, PlanKind, PlanState, ReplicaInfo, ShardInfo};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use vocab::{Moment, NodeId, ShardId};
+use vocab::{NodeId, ShardId};
 
 /// Entries that a replica may lack without counting as behind.
 const BEHIND: u64 = 10_000;
@@ -201,51 +204,52 @@ pub struct PlanStatus {
     pub waits_for: Option<String>,
 }
 
-impl Director {
-    /// The store, as far as was told.
-    #[must_use]
-    pub fn status(&self, map: &Map, now: Moment) -> StoreStatus {
-        let settings = Settings::of(map);
+/// What the status is made of.
+pub(super) struct StatusOf<'a> {
+    pub(super) inputs: Inputs<'a>,
+    pub(super) pending: &'a PendingMoves,
+    pub(super) progress: &'a Progress,
+    pub(super) growth: &'a Growth,
+}
+
+impl StatusOf<'_> {
+    /// The store, by what nodes have reported.
+    pub(super) fn store(&self) -> StoreStatus {
+        let Inputs { map, seen, now, .. } = self.inputs;
         let wanted = ReplicasWanted::of(map);
-        let shard = |(id, info): (&ShardId, &ShardInfo)| self.shard(map, (*id, info), wanted.of_shard(*id), now);
+        let shard = |(id, info): (&ShardId, &ShardInfo)| self.shard(*id, info, wanted.of_shard(*id));
         let shards: Vec<ShardStatus> = map.shards.iter().map(shard).collect();
-        let led = self.led(now);
+        let led = self.inputs.led();
         let count = |state: &str| shards.iter().filter(|shard| shard.state == state).count();
         StoreStatus {
             store: map.store.to_string(),
             epoch: map.epoch.0,
             at_ms: now.wall_ms,
-            complete: self.seen.is_ready(map, now),
+            complete: seen.is_ready(map, now),
             replication_factor: map.replication_factor,
             under_replicated: shards.len() - count("ok") - count("no-leader"),
             without_leader: count("no-leader") + count("no-majority"),
             without_majority: count("no-majority"),
-            nodes: map.nodes.values().map(|info| self.node(map, info, &led, &settings, now)).collect(),
-            plans: map.plans.values().map(|plan| self.plan(map, plan, now)).collect(),
+            nodes: map.nodes.values().map(|info| self.node(info, &led)).collect(),
+            plans: map.plans.values().map(|plan| self.plan(plan)).collect(),
             shards,
         }
     }
 
     /// `led`: how many shards each node leads.
-    fn node(
-        &self,
-        map: &Map,
-        info: &NodeInfo,
-        led: &BTreeMap<NodeId, usize>,
-        settings: &Settings,
-        now: Moment,
-    ) -> NodeStatus {
-        let seen = self.seen.nodes.get(&info.id).cloned().unwrap_or_default();
-        let figures = seen.figures.unwrap_or_default();
-        let silent_us = self.seen.silent_us(info.id, now);
+    fn node(&self, info: &NodeInfo, led: &BTreeMap<NodeId, usize>) -> NodeStatus {
+        let Inputs { map, settings, seen, now } = self.inputs;
+        let node = seen.nodes.get(&info.id).cloned().unwrap_or_default();
+        let figures = node.figures.unwrap_or_default();
+        let silent_us = seen.silent_us(info.id, now);
         let replicas: Vec<_> = map.replicas_on(info.id).collect();
-        let told = || replicas.iter().filter_map(|(shard, of)| self.seen.shards.get(shard)?.replicas.get(&of.id));
+        let told = || replicas.iter().filter_map(|(shard, of)| seen.shards.get(shard)?.replicas.get(&of.id));
         let state = match silent_us {
-            _ if self.seen.answers(info.id, now) => "up",
+            _ if seen.answers(info.id, now) => "up",
             silent_us if silent_us >= settings.failure_timeout_ms * 1000 => "lost",
             _ => "silent",
         };
-        let transfers = seen.transfers.iter().map(|of| TransferStatus {
+        let transfers = node.transfers.iter().map(|of| TransferStatus {
             shard: of.shard.0,
             peer: of.peer.to_string(),
             inbound: of.inbound,
@@ -265,10 +269,10 @@ impl Director {
             replicas: replicas.len(),
             broken: told().filter(|replica| replica.broken.is_some()).count(),
             leaders: led.get(&info.id).copied().unwrap_or(0),
-            leads_nothing: self.leads_nothing(map, info.id, now),
+            leads_nothing: self.inputs.leads_nothing(info.id),
             bytes: told().map(|replica| replica.bytes).sum(),
             keys: told().map(|replica| replica.keys).sum(),
-            ops_per_s: if state == "up" && seen.rate >= 0.05 { seen.rate } else { 0.0 },
+            ops_per_s: if state == "up" && node.rate >= 0.05 { node.rate } else { 0.0 },
             commands: figures.commands,
             errors: figures.errors,
             clients: figures.clients,
@@ -286,17 +290,18 @@ impl Director {
     }
 
     /// `wanted`: how many replicas the shard is to have.
-    fn shard(&self, map: &Map, (id, info): (ShardId, &ShardInfo), wanted: usize, now: Moment) -> ShardStatus {
-        let leader = self.seen.leader(id, now);
-        let replicas: Vec<MemberStatus> = info.replicas.iter().map(|replica| self.replica(id, replica, now)).collect();
+    fn shard(&self, id: ShardId, info: &ShardInfo, wanted: usize) -> ShardStatus {
+        let Inputs { map, seen, now, .. } = self.inputs;
+        let leader = seen.leader(id, now);
+        let replicas: Vec<MemberStatus> = info.replicas.iter().map(|replica| self.member(id, replica)).collect();
         let sound = |of: &&MemberStatus| ["leader", "voter"].contains(&of.role) && ["ok", "behind"].contains(&of.state);
         let state = match replicas.iter().filter(sound).count() {
-            _ if !self.has_majority(map, id, now) => "no-majority",
-            _ if leader.is_none() && !self.changes_hands(map, id, now) => "no-leader",
+            _ if !self.inputs.has_majority(id) => "no-majority",
+            _ if leader.is_none() && !self.growth.changes_hands(&self.inputs, id) => "no-leader",
             count if count < wanted => "under-replicated",
             _ => "ok",
         };
-        let of_leader = leader.and_then(|leader| self.seen.shards.get(&id)?.replicas.get(&leader.replica));
+        let of_leader = leader.and_then(|leader| seen.shards.get(&id)?.replicas.get(&leader.replica));
         let split = map.splits.iter().find(|(child, split)| **child == id || split.parent == id);
         let plan = map.steps.get(&id).map(|step| step.plan).or(split.map(|(_, split)| split.plan));
         ShardStatus {
@@ -306,25 +311,28 @@ impl Director {
             term: leader.map_or(0, |leader| leader.term),
             state,
             wanted,
-            bytes: self.seen.bytes(id).unwrap_or(0),
+            bytes: seen.bytes(id).unwrap_or(0),
             keys: of_leader.map_or(0, |replica| replica.keys),
-            waits_for: self.waits_for(map, id, now).iter().map(ToString::to_string).collect(),
+            waits_for: self.inputs.waits_for(id).iter().map(ToString::to_string).collect(),
             plan: plan.map(|plan| plan.0),
             replicas,
         }
     }
 
-    fn replica(&self, shard: ShardId, info: &ReplicaInfo, now: Moment) -> MemberStatus {
-        let leader = self.seen.leader(shard, now);
-        let seen = self.seen.shards.get(&shard).and_then(|seen| seen.replicas.get(&info.id));
+    fn member(&self, shard: ShardId, info: &ReplicaInfo) -> MemberStatus {
+        let Inputs { seen, now, .. } = self.inputs;
+        let leader = seen.leader(shard, now);
+        let replica = seen.shards.get(&shard).and_then(|seen| seen.replicas.get(&info.id));
         let matched = leader.and_then(|leader| leader.known.members.iter().find(|member| member.id == info.id));
-        let last = leader.and_then(|leader| self.seen.shards.get(&shard)?.replicas.get(&leader.replica));
+        let last = leader.and_then(|leader| seen.shards.get(&shard)?.replicas.get(&leader.replica));
         let lag = last.zip(matched).map_or(0, |(of, matched)| of.last.saturating_sub(matched.matched));
-        let state = match seen {
-            _ if !self.seen.answers(info.node, now) => "silent",
+        let state = match replica {
+            _ if !seen.answers(info.node, now) => "silent",
             None => "unknown",
-            Some(seen) if seen.broken.is_some() => "broken",
-            Some(_) if lag > BEHIND || (info.learner && seen.is_some_and(|seen| seen.applied == 0)) => "behind",
+            Some(replica) if replica.broken.is_some() => "broken",
+            Some(_) if lag > BEHIND || (info.learner && replica.is_some_and(|replica| replica.applied == 0)) => {
+                "behind"
+            }
             Some(_) => "ok",
         };
         let role = match info {
@@ -338,18 +346,19 @@ impl Director {
             node: info.node.to_string(),
             role,
             state,
-            applied: seen.map_or(0, |seen| seen.applied),
+            applied: replica.map_or(0, |replica| replica.applied),
             lag,
-            bytes: seen.map_or(0, |seen| seen.bytes),
-            broken: seen.and_then(|seen| seen.broken.clone()),
+            bytes: replica.map_or(0, |replica| replica.bytes),
+            broken: replica.and_then(|replica| replica.broken.clone()),
         }
     }
 
-    fn plan(&self, map: &Map, plan: &Plan, now: Moment) -> PlanStatus {
+    fn plan(&self, plan: &Plan) -> PlanStatus {
+        let map = self.inputs.map;
         let moved = self.progress.of(plan.id);
         let steps = map.steps.values().filter(|step| step.plan == plan.id).count();
         let splits = map.splits.values().filter(|split| split.plan == plan.id).count();
-        let left = if plan.state.has_ended() { PlanLeft::default() } else { self.left(map, plan) };
+        let left = if plan.state.has_ended() { PlanLeft::default() } else { self.pending.left(&self.inputs, plan) };
         let bytes_left = left.bytes.saturating_sub(moved.under_way);
         let eta_s = (moved.rate >= 1.0 && bytes_left > 0).then(|| (bytes_left as f64 / moved.rate).ceil() as u64);
         PlanStatus {
@@ -367,20 +376,21 @@ impl Director {
             bytes_left,
             rate: if plan.state.has_ended() { 0 } else { moved.rate as u64 },
             eta_s: eta_s.filter(|_| plan.state == PlanState::Running),
-            waits_for: self.plan_waits_for(map, plan, now),
+            waits_for: self.plan_waits_for(plan),
         }
     }
 
     /// What keeps a plan that runs from going on.
-    fn plan_waits_for(&self, map: &Map, plan: &Plan, now: Moment) -> Option<String> {
+    fn plan_waits_for(&self, plan: &Plan) -> Option<String> {
+        let Inputs { map, seen, now, .. } = self.inputs;
         if plan.state != PlanState::Running {
             return None;
         }
         if let PlanKind::DrainLeaders(node) = plan.kind {
             let text = || format!("node {node} leads nothing: it is to be restarted now");
-            return self.leads_nothing(map, node, now).then(text);
+            return self.inputs.leads_nothing(node).then(text);
         }
-        if let Some(text) = self.awaited_survivor(map, plan.id, now) {
+        if let Some(text) = awaited_survivor(&self.inputs, plan.id) {
             return Some(text);
         }
         let node = match plan.kind {
@@ -393,12 +403,12 @@ impl Director {
         let stuck =
             held.iter().chain(map.steps.iter().filter(|(_, step)| step.plan == plan.id).map(|(shard, _)| shard));
         for &shard in stuck {
-            let nodes = self.waits_for(map, shard, now);
+            let nodes = self.inputs.waits_for(shard);
             if !nodes.is_empty() {
                 let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
                 return Some(format!("shard {shard} has no majority without node {}", nodes.join(", node ")));
             }
-            if self.seen.leader(shard, now).is_none() {
+            if seen.leader(shard, now).is_none() {
                 return Some(format!("shard {shard} has no leader"));
             }
         }
@@ -406,27 +416,28 @@ impl Director {
         if !idle {
             return None;
         }
-        if let Some(text) = self.waits_for_moves(map, plan, &held, now) {
+        if let Some(text) = self.waits_for_moves(plan, &held) {
             return Some(text);
         }
-        let homeless = !held.is_empty() && self.left(map, plan).steps == 0;
+        let homeless = !held.is_empty() && self.pending.left(&self.inputs, plan).steps == 0;
         let silent: Vec<String> =
-            map.nodes.keys().filter(|id| !self.seen.answers(**id, now)).map(ToString::to_string).collect();
+            map.nodes.keys().filter(|id| !seen.answers(**id, now)).map(ToString::to_string).collect();
         let but =
             if silent.is_empty() { String::new() } else { format!(": node {} is silent", silent.join(", node ")) };
         homeless.then(|| format!("there is no other node that may take the replicas{but}"))
     }
 
     /// What keeps a plan from beginning any move.
-    fn waits_for_moves(&self, map: &Map, plan: &Plan, held: &[ShardId], now: Moment) -> Option<String> {
+    fn waits_for_moves(&self, plan: &Plan, held: &[ShardId]) -> Option<String> {
+        let Inputs { map, seen, now, .. } = self.inputs;
         let first: Vec<_> = self.pending.first_moves().copied().collect();
-        let own = own_moves(map, plan, &self.seen, &self.pending.lost).into_iter();
+        let own = own_moves(map, plan, seen, &self.pending.lost).into_iter();
         let of_plan: Vec<_> = own.chain(first.iter().copied().filter(|step| allows(&plan.kind, step, map))).collect();
         if let Some(free) = of_plan.iter().find(|step| !map.steps.contains_key(&step.shard)) {
-            let vain = |step: &&Move| !self.leaves_majority(map, step, now);
-            let stuck = of_plan.iter().all(|step| vain(&step)).then_some(free)?;
+            let is_useless = |step: &&Move| !self.inputs.leaves_majority(step);
+            let stuck = of_plan.iter().all(|step| is_useless(&step)).then_some(free)?;
             let gone = map.shards.get(&stuck.shard).into_iter().flat_map(|info| info.voters());
-            let gone = gone.filter(|voter| Some(voter.id) != stuck.remove && !self.seen.answers(voter.node, now));
+            let gone = gone.filter(|voter| Some(voter.id) != stuck.remove && !seen.answers(voter.node, now));
             let gone: Vec<String> = gone.map(|voter| voter.node.to_string()).collect();
             let text = format!("shard {} would have no majority without the replica that is to go", stuck.shard);
             let until =

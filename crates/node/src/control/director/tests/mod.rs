@@ -7,10 +7,10 @@ mod rest;
 mod status;
 mod world;
 
-use super::*;
+use super::Director;
 use cluster::placement::ReplicasWanted;
-use cluster::{PlanKind, PlanState};
-use vocab::{Prng, ReplicaId, Slot};
+use cluster::{Change, PlanKind, PlanState};
+use vocab::{NodeId, PlanId, Prng, ReplicaId, ShardId};
 use world::World;
 
 fn even(world: &World, of: &[u64], within: usize) {
@@ -473,47 +473,5 @@ fn whatever_happens_it_gets_there() {
         world.apply(&Change::BeginPlan { id, kind, at_ms: 1, detail: String::new() });
         world.run_until(&format!("seed {seed}: all is well"), 600, World::is_quiet);
         whole(&world);
-    }
-}
-
-#[test]
-fn fuzz_reports_no_bytes_make_them_panic_or_run_away() {
-    let mut prng = Prng::new(1);
-    let leads = LeaderReport {
-        index: 7,
-        joint: true,
-        members: vec![MemberReport { id: ReplicaId(3), votes: true, active: false, matched: 300 }],
-    };
-    let replica = ReplicaReport {
-        shard: ShardId(5),
-        replica: ReplicaId(3),
-        bytes: 1 << 40,
-        keys: 1,
-        applied: 2,
-        last: 3,
-        term: 4,
-        leads: Some(leads),
-        division: Some(DivisionReport { operations: 300, by_keys: None, by_load: Some((Slot(7), 999)) }),
-        broken: Some("an error — in words".to_owned()),
-    };
-    let transfer =
-        TransferReport { shard: ShardId(5), peer: NodeId(u64::MAX), inbound: true, bytes: 1, bytes_approx: 2, rate: 3 };
-    let figures = NodeFigures { version: "1.2.3".to_owned(), can_write: true, ..NodeFigures::default() };
-    let report = NodeReport { figures, replicas: vec![replica], transfers: vec![transfer] };
-    let bytes = report.encode();
-    assert_eq!(NodeReport::decode(&bytes).unwrap(), report);
-    for _ in 0..100_000 {
-        let mut bytes = bytes.clone();
-        for _ in 0..=prng.below(4) {
-            let at = prng.below(bytes.len() as u64) as usize;
-            match prng.below(3) {
-                0 => bytes[at] = prng.next_u64() as u8,
-                1 => bytes.truncate(at.max(1)),
-                _ => bytes.insert(at, prng.next_u64() as u8),
-            }
-        }
-        if let Ok(read) = NodeReport::decode(&bytes) {
-            assert_eq!(NodeReport::decode(&read.encode()).unwrap(), read);
-        }
     }
 }

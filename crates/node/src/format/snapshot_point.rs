@@ -5,10 +5,9 @@
 //! ```
 //! All little-endian.
 
-use crate::shard_handle::ShardHandle;
 use replica::{ConfState, SnapshotPoint};
 
-pub(super) fn encode(point: &SnapshotPoint) -> Vec<u8> {
+pub(crate) fn encode(point: &SnapshotPoint) -> Vec<u8> {
     let mut bytes = [point.index.to_le_bytes(), point.term.to_le_bytes()].concat();
     let members = &point.conf_state;
     for ids in [&members.voters, &members.voters_outgoing, &members.learners, &members.learners_next] {
@@ -19,7 +18,7 @@ pub(super) fn encode(point: &SnapshotPoint) -> Vec<u8> {
     bytes
 }
 
-fn decode(mut bytes: &[u8]) -> Option<SnapshotPoint> {
+pub(crate) fn decode(mut bytes: &[u8]) -> Option<SnapshotPoint> {
     fn word(bytes: &mut &[u8]) -> Option<u64> {
         let (head, rest) = bytes.split_first_chunk::<8>()?;
         *bytes = rest;
@@ -41,18 +40,6 @@ fn decode(mut bytes: &[u8]) -> Option<SnapshotPoint> {
     conf_state.learners_next = ids(&mut bytes)?;
     conf_state.auto_leave = bytes == [1];
     (bytes.len() == 1).then_some(SnapshotPoint { index, term, conf_state })
-}
-
-impl ShardHandle {
-    /// The snapshot that the tree was filled from, if it was.
-    pub fn snapshot_point(&self) -> Result<Option<SnapshotPoint>, String> {
-        match self.engine().meta(crate::format::keys::META_SNAPSHOT).map_err(|e| e.to_string())? {
-            None => Ok(None),
-            Some(bytes) => decode(&bytes)
-                .map(Some)
-                .ok_or_else(|| format!("shard {}: the mark of its snapshot is wrong", self.id())),
-        }
-    }
 }
 
 #[cfg(test)]

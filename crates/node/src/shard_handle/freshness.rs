@@ -1,0 +1,54 @@
+//! How old a replica's rows may be: the shard's owner writes it, and reads that allow a lag ask it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The bound on the age of one replica's rows, as all threads see it.
+#[derive(Debug, Default)]
+pub struct FreshnessCell {
+    /// When the leader's node last told something that is all applied here, by its wall clock, in ms; 0: never.
+    fresh_ms: AtomicU64,
+    /// A read needs a tighter bound than this replica knows.
+    wanted: AtomicBool,
+}
+
+impl FreshnessCell {
+    /// How far the replica may be behind its leader at `now_ms`, in ms: since when it is not known to have had all that
+    /// was committed by then. By the wall clocks of both nodes. `None`: that is not known at all.
+    #[must_use]
+    pub fn lag_ms(&self, now_ms: u64) -> Option<u64> {
+        let fresh_ms = self.fresh_ms.load(Ordering::Acquire);
+        (fresh_ms > 0).then(|| now_ms.saturating_sub(fresh_ms))
+    }
+
+    /// A read waits until the replica knows that it is less old: its leader is asked.
+    pub fn want(&self) {
+        self.wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a read has waited since the last call.
+    pub(crate) fn take_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) && self.wanted.swap(false, Ordering::Relaxed)
+    }
+
+    /// The replica has all that its leader had told at `at_ms`.
+    pub(crate) fn reach(&self, at_ms: u64) {
+        self.fresh_ms.fetch_max(at_ms, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FreshnessCell;
+
+    #[test]
+    fn the_lag_counts_from_the_newest_moment_that_was_reached() {
+        let freshness = FreshnessCell::default();
+        assert_eq!(freshness.lag_ms(1_000), None);
+        freshness.reach(900);
+        freshness.reach(700);
+        assert_eq!((freshness.lag_ms(1_000), freshness.lag_ms(800)), (Some(100), Some(0)));
+        assert!(!freshness.take_wanted());
+        freshness.want();
+        assert!(freshness.take_wanted() && !freshness.take_wanted());
+    }
+}
