@@ -154,41 +154,7 @@ impl Applier {
                     clear(handle, index)?;
                     self.scratch.ok();
                 }
-                Item::Change(bytes) | Item::KeptChange(bytes) => {
-                    // Alone in its entry, and not a command over data: it writes the tree itself.
-                    let meta = self.meta.as_mut().ok_or("a change of the map outside the metadata group")?;
-                    let change = ChangeItem { bytes, is_kept: matches!(item, Item::KeptChange(_)), now_ms };
-                    if let Some(update) = meta.apply(handle, index, change, &mut self.scratch) {
-                        parts.effects.map(update);
-                    }
-                    self.answer_all(index, tickets, &[self.scratch.buf.len()], parts);
-                    return Ok(());
-                }
-                Item::Split(split) => {
-                    if parts.splitting.apply(index, split, handle, parts.proposals, parts.effects) {
-                        // Writes that were held back counted on other slots.
-                        parts.proposals.end_barrier();
-                    }
-                    apply_nothing(handle, index);
-                    return Ok(());
-                }
-                Item::Seal => {
-                    // Every replica flushes at this entry.
-                    apply_nothing(handle, index);
-                    handle.engine().expect_fork();
-                    self.seal(handle);
-                    parts.splitting.sealed();
-                    parts.effects.sealed(handle.id());
-                    return Ok(());
-                }
-                Item::Mark(comparison) => {
-                    apply_nothing(handle, index);
-                    parts.effects.marked(handle.id(), *comparison, now_ms, handle.snapshot());
-                    self.scratch.ok();
-                    self.answer_all(index, tickets, &[self.scratch.buf.len()], parts);
-                    return Ok(());
-                }
-                Item::Housekeeping | Item::Collect(_) => {}
+                alone => return self.apply_alone(index, now_ms, alone, tickets, parts),
             }
             bounds.spend(self.scratch.spent());
             if ticket.is_none() {
@@ -199,6 +165,51 @@ impl Applier {
         space.commit();
         // Only now is the entry visible: an answer before that could be contradicted by a read.
         self.answer_all(index, tickets, &replies, parts);
+        Ok(())
+    }
+
+    /// Applies an item that has an entry to itself and is no command over data: it writes the tree by itself, or nothing.
+    fn apply_alone(
+        &mut self,
+        index: u64,
+        now_ms: u64,
+        item: &Item<'_>,
+        tickets: &[Ticket],
+        parts: &mut Parts<'_>,
+    ) -> Result<(), ApplyError> {
+        let handle = parts.handle;
+        match item {
+            Item::Change(bytes) | Item::KeptChange(bytes) => {
+                let meta = self.meta.as_mut().ok_or("a change of the map outside the metadata group")?;
+                let change = ChangeItem { bytes, is_kept: matches!(item, Item::KeptChange(_)), now_ms };
+                if let Some(update) = meta.apply(handle, index, change, &mut self.scratch) {
+                    parts.effects.map(update);
+                }
+                self.answer_all(index, tickets, &[self.scratch.buf.len()], parts);
+            }
+            Item::Split(split) => {
+                if parts.splitting.apply(index, split, handle, parts.proposals, parts.effects) {
+                    // Writes that were held back counted on other slots.
+                    parts.proposals.end_barrier();
+                }
+                apply_nothing(handle, index);
+            }
+            Item::Seal => {
+                // Every replica flushes at this entry.
+                apply_nothing(handle, index);
+                handle.engine().expect_fork();
+                self.seal(handle);
+                parts.splitting.sealed();
+                parts.effects.sealed(handle.id());
+            }
+            Item::Mark(comparison) => {
+                apply_nothing(handle, index);
+                parts.effects.marked(handle.id(), *comparison, now_ms, handle.snapshot());
+                self.scratch.ok();
+                self.answer_all(index, tickets, &[self.scratch.buf.len()], parts);
+            }
+            Item::Command(_) | Item::Transaction { .. } | Item::Clear | Item::Housekeeping | Item::Collect(_) => {}
+        }
         Ok(())
     }
 
