@@ -3,10 +3,11 @@
 
 use super::{Action, Control, Shape};
 use crate::peer_protocol::PeerMessage;
-use cluster::{Change, Map, NodeInfo};
+use cluster::{Change, MadeChange, Map, MapUpdate, NodeInfo};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use vocab::{Moment, NodeId, StoreId};
+use vocab::limits::MAP_ASKS_MAX;
+use vocab::{Moment, NodeId, ShardId, StoreId};
 
 const SHAPE: Shape = Shape { shards: 4, replication_factor: 2 };
 
@@ -133,7 +134,7 @@ impl Store {
         let node = |id: u64| {
             let mut node = Node::new(id);
             (node.kept, node.is_full) = (Some(map.clone()), false);
-            node.control = Control::new(info(id), node.control.shape, Some(map.clone()), Arc::default(), id);
+            node.control = Control::new(info(id), SHAPE, Some(map.clone()), Arc::default(), id);
             node
         };
         let mut store = Self { map: Map::clone(&map), nodes: (1..=nodes).map(node).collect() };
