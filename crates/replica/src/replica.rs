@@ -356,7 +356,7 @@ impl Replica {
     /// Whether nothing will happen unless something is asked of it, so that its clock may stand still. The leader:
     /// every other replica has everything, and knows that it is committed. A follower: it has applied all it has.
     #[must_use]
-    pub fn can_rest(&self) -> bool {
+    pub fn can_hibernate(&self) -> bool {
         let raft = &self.raw.raft;
         let last = raft.raft_log.last_index();
         let idle = self.applied == last

@@ -286,7 +286,7 @@ fn leadership_is_handed_over_and_rest_follows() {
     assert!(matches!(outcome, Err(Error::HandingOver)));
     group.pump(leader);
     group.run_until("the other one leads", |group| group.leader() == Some(other));
-    let rests = |group: &Group| group.nodes.values().all(|node| node.replica.as_ref().unwrap().can_rest());
+    let rests = |group: &Group| group.nodes.values().all(|node| node.replica.as_ref().unwrap().can_hibernate());
     group.run_until("everyone may rest", rests);
     group.propose().unwrap();
     assert!(!rests(&group), "no replica rests while something is under way");

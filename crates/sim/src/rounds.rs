@@ -301,6 +301,6 @@ fn check(store: &mut Store, place: Place) -> Outcome {
 
 /// Whether replicas are to see it.
 fn is_for_shards(message: &PeerMessage) -> bool {
-    use PeerMessage::{Beat, Order, Propose, Raft, Rest, Wake};
-    matches!(message, Raft { .. } | Order { .. } | Propose { .. } | Rest { .. } | Wake { .. } | Beat { .. })
+    use PeerMessage::{Beat, Hibernate, Order, Propose, Raft, Wake};
+    matches!(message, Raft { .. } | Order { .. } | Propose { .. } | Hibernate { .. } | Wake { .. } | Beat { .. })
 }

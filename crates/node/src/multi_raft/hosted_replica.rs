@@ -14,7 +14,7 @@ const PROMISE_US: u64 = LEASE_US + LEASE_US / 4;
 
 /// For how many ticks a shard that was just split off stands for election where its parent is led.
 const EAGER_TICKS: u32 = 100;
-/// How long it is waited for that every replica of such a shard has its part, in µs: it would be copied otherwise.
+/// How long the leader waits until every replica of such a shard has its part, in µs. A part that is late is copied.
 const BEGUN_WITHIN_US: u64 = 10_000_000;
 
 /// Entries that a follower may lack and still be given a vote, or the lead, or be counted on.
@@ -28,7 +28,7 @@ pub(super) struct HostedReplica {
     hibernation: Hibernation,
     /// No votes before this time.
     silent_until_us: u64,
-    /// When it came here.
+    /// When this worker took it.
     since_us: u64,
     /// Ticks for which it stands for election as long as there is no leader.
     eager_ticks: u32,
@@ -36,7 +36,7 @@ pub(super) struct HostedReplica {
 
 impl HostedReplica {
     pub(super) fn new(shard: Shard, fresh: bool, now: Moment) -> Self {
-        // The only voter makes no promises.
+        // A replica that is the only voter has made no promise.
         let free = fresh || shard.replica().is_alone();
         let silent_until_us = if free { 0 } else { now.mono_us + PROMISE_US };
         Self {
@@ -88,8 +88,8 @@ impl HostedReplica {
         stands
     }
 
-    /// Of a shard that was split off: whether it leads and every other replica has its part. One that is long in coming
-    /// is not waited for.
+    /// Of a shard that was split off: whether it leads and every other replica has its part. A replica that is late is not
+    /// waited for.
     pub(super) fn has_begun(&self, now: Moment) -> bool {
         let replica = self.shard.replica();
         let everywhere = || replica.followers().iter().all(|follower| follower.matched > 0);
@@ -106,17 +106,17 @@ impl HostedReplica {
         let kind = message.get_msg_type();
         let votes = asks_for_vote(&message) || kind == MessageType::MsgTimeoutNow;
         let mine = message.to == self.shard.replica().me().0;
-        // Rows come by another way, and their message with them.
+        // Snapshots come by a transfer, and their message with them.
         if !mine
             || self.shard.broken().is_some()
             || kind == MessageType::MsgSnapshot
-            // They are sent again, after the heartbeats that come meanwhile.
+            // The leader sends them again after a heartbeat.
             || (kind == MessageType::MsgAppend && self.shard.is_behind())
             || (votes && now.mono_us < self.silent_until_us)
         {
             return;
         }
-        // What only says that all is as it was is nothing new: no group would ever hibernate.
+        // An answer to a heartbeat brings nothing new. If it counted, no group would ever hibernate.
         let replica = self.shard.replica();
         let as_it_was = kind == MessageType::MsgHeartbeatResponse
             && !message.reject
@@ -150,7 +150,7 @@ impl HostedReplica {
     /// Hibernates if nothing has happened for long; true if its followers are to be told.
     pub(super) fn hibernate_if_idle(&mut self) -> bool {
         // One that cannot write looks for a follower that can.
-        if !self.shard.replica().is_leader() || !self.shard.can_rest() || !self.shard.can_write() {
+        if !self.shard.replica().is_leader() || !self.shard.can_hibernate() || !self.shard.can_write() {
             self.hibernation.stay_awake();
             return false;
         }
@@ -158,7 +158,7 @@ impl HostedReplica {
         self.hibernation.idle_tick(may_begin)
     }
 
-    /// Hands leadership to a follower on a node that may lead: this one had better not. True if it was begun.
+    /// Hands leadership to a follower on a node that may lead, since this one should not. True if it was begun.
     pub(super) fn hand_over(&mut self, live: &LiveNodes, may_lead: impl Fn(NodeId) -> bool, now: Moment) -> bool {
         if !self.shard.replica().serves() {
             return false;
@@ -178,7 +178,7 @@ impl HostedReplica {
         }
         let members = self.shard.replica().members();
         if self.shard.replica().is_changing_members() && !matches!(order, Order::Transfer { .. }) {
-            // One after the other; this one will be asked for again.
+            // One change at a time; the director orders this one again.
             return;
         }
         match order {
@@ -211,7 +211,7 @@ impl HostedReplica {
         }
     }
 
-    /// An operator goes on with this replica as the only member, unless its group has a leader that lives.
+    /// Makes this replica the only member, as an operator has asked, unless its group has a leader that lives.
     pub(super) fn go_on_alone(&mut self, me: ReplicaId, live: &LiveNodes, now: Moment, later: &mut replica::LogWrite) {
         let led = self.shard.leader_node().is_some_and(|node| live.lives(node, now));
         let replica = self.shard.replica_mut();

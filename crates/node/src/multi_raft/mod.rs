@@ -166,7 +166,7 @@ impl MultiRaft {
         self.replicas.iter_mut().map(|hosted| &mut hosted.shard)
     }
 
-    /// Whether any replica is at rest, and how many are not: for figures.
+    /// How many replicas do not hibernate: for figures.
     #[must_use]
     pub fn awake(&self) -> usize {
         self.replicas.iter().filter(|hosted| !hosted.hibernates()).count()
@@ -256,7 +256,7 @@ impl MultiRaft {
                     self.early.insert(shard, message);
                 }
             }
-            PeerMessage::Rest { shards } => {
+            PeerMessage::Hibernate { shards } => {
                 for (shard, term, committed) in shards {
                     if let Some(hosted) = self.replicas.get_mut(shard) {
                         hosted.hibernate_with(from, term, committed);
@@ -491,7 +491,7 @@ impl MultiRaft {
             }
         }
         for (node, shards) in by_node {
-            effects.send(node, PeerMessage::Rest { shards });
+            effects.send(node, PeerMessage::Hibernate { shards });
         }
     }
 
@@ -502,7 +502,7 @@ impl MultiRaft {
 }
 
 const _: () = assert!(SILENCE_US >= 10 * TICK_MS * 1000);
-// A replica that wakes because its leader is silent has kept the promise that leases rest on.
+// A replica that wakes because its leader is silent has kept the promise on which leases are built.
 const _: () = assert!(SILENCE_US > LEASE_US + LEASE_US / 4);
 
 fn place(shard: &mut Shard, map: &Map) {

@@ -13,7 +13,7 @@ use vocab::{NodeId, Reader, SLOT_COUNT, ShardId, put_bytes, put_varint};
 const LARGE_BYTES: usize = 128 * 1024;
 
 const RAFT: u8 = 1;
-const REST: u8 = 2;
+const HIBERNATE: u8 = 2;
 const WAKE: u8 = 3;
 const BEAT: u8 = 4;
 const BEAT_ANSWER: u8 = 5;
@@ -45,8 +45,8 @@ impl PeerMessage {
                 put(bytes, RAFT, &[u64::from(shard.0)]);
                 raft::put(message, bytes);
             }
-            Self::Rest { shards } => {
-                put(bytes, REST, &[shards.len() as u64]);
+            Self::Hibernate { shards } => {
+                put(bytes, HIBERNATE, &[shards.len() as u64]);
                 shards.iter().for_each(|(shard, term, index)| put_all(bytes, &[u64::from(shard.0), *term, *index]));
             }
             Self::Wake { shards } => {
@@ -85,7 +85,9 @@ impl PeerMessage {
         let from = &mut reader;
         let message = match from.u8()? {
             RAFT => Self::Raft { shard: shard(from)?, message: raft::read(from.rest())? },
-            REST => Self::Rest { shards: list(from, 3, |from| Ok((shard(from)?, from.varint()?, from.varint()?)))? },
+            HIBERNATE => {
+                Self::Hibernate { shards: list(from, 3, |from| Ok((shard(from)?, from.varint()?, from.varint()?)))? }
+            }
             WAKE => Self::Wake { shards: list(from, 1, shard)? },
             BEAT => Self::Beat { sent_us: from.varint()?, wall_ms: from.varint()? },
             BEAT_ANSWER => Self::BeatAnswer { sent_us: from.varint()?, wall_ms: from.varint()? },
@@ -149,8 +151,8 @@ impl PeerMessage {
     #[must_use]
     pub fn is_urgent(&self) -> bool {
         match self {
-            // A group rests only with what was sent before.
-            Self::Rest { .. }
+            // A group hibernates only with what was sent before.
+            Self::Hibernate { .. }
             | Self::Map(_)
             | Self::MapChanges { .. }
             | Self::Bootstrap { .. }
@@ -259,7 +261,7 @@ mod tests {
         let (a, b) = (ShardId(5), ShardId(u32::MAX));
         vec![
             PeerMessage::Raft { shard: a, message: raft() },
-            PeerMessage::Rest { shards: vec![(a, 1, 2), (b, u64::MAX, u64::MAX)] },
+            PeerMessage::Hibernate { shards: vec![(a, 1, 2), (b, u64::MAX, u64::MAX)] },
             PeerMessage::Wake { shards: vec![a, b] },
             PeerMessage::Beat { sent_us: 300, wall_ms: 1_700_000_000_000 },
             PeerMessage::BeatAnswer { sent_us: 0, wall_ms: u64::MAX },
@@ -305,7 +307,7 @@ mod tests {
     fn small_messages_are_few_bytes() {
         let length = |message: &PeerMessage| encoded(message).len();
         assert_eq!(length(&PeerMessage::MapAsked { epoch: 7 }), 2);
-        assert_eq!(length(&PeerMessage::Rest { shards: vec![(ShardId(5), 1, 2); 100] }), 302);
+        assert_eq!(length(&PeerMessage::Hibernate { shards: vec![(ShardId(5), 1, 2); 100] }), 302);
     }
 
     #[test]
@@ -315,7 +317,7 @@ mod tests {
             (&[0], "an unknown peer message"),
             (&[18], "an unknown peer message"),
             (&[MAP_CHANGES, 1, 1, 1, 3, 0], "cut short"),
-            (&[REST, 2, 1, 1, 1], "a count is larger than what follows"),
+            (&[HIBERNATE, 2, 1, 1, 1], "a count is larger than what follows"),
             (&[WAKE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1], "a count is larger than what follows"),
             (&[MAP_ASKED, 0x80], "cut short"),
             (&[MAP_ASKED, 0x81, 0], "a number is not in its shortest form"),

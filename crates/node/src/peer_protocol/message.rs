@@ -16,11 +16,11 @@ pub enum PeerMessage {
     },
     /// The sender leads these shards and has nothing to do in them: their followers need no heartbeats as long as the
     /// sender is heard of, if they hold all that is committed.
-    Rest {
+    Hibernate {
         /// Shard, term and committed index.
         shards: Vec<(ShardId, u64, u64)>,
     },
-    /// The sender follows the receiver in these shards, and wants to know how old its replicas are: if they are at rest,
+    /// The sender follows the receiver in these shards and wants to know how old its replicas are: if they hibernate,
     /// that is over.
     Wake {
         /// The shards.

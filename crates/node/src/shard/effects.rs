@@ -1,4 +1,4 @@
-//! What a shard asks of the world around it.
+//! What a shard asks of its shell.
 
 use super::prefetch::PrefetchItem;
 use super::ticket::{Answers, Ticket};

@@ -3,7 +3,7 @@
 //! A leader's heartbeat says up to where it has applied, and since when nothing beyond that can have been acknowledged: a
 //! moment of its wall clock for which a majority had confirmed it. A replica that has applied as much has it all. That
 //! stays true however late the heartbeat comes, and whether or not the leader still leads or knows how far this replica
-//! is. While the group is at rest there are no heartbeats, and nothing else can stand in for them: the node
+//! is. While the group hibernates there are no heartbeats, and nothing else can stand in for them: the node
 //! that led may lead no more, without this replica or even that node having heard of it. So a reader that asks has
 //! the group woken.
 

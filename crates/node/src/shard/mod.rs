@@ -67,7 +67,7 @@ pub struct Shard {
     /// The newest rules that all members know.
     evaluation: Evaluation,
     splitting: Splitting,
-    /// Why the shard no longer applies, if it doesn't.
+    /// Why the shard has stopped applying entries, if it has.
     broken: Option<String>,
 }
 
@@ -93,13 +93,13 @@ impl Shard {
         })
     }
 
-    /// What other threads see of it.
+    /// What all threads share of it.
     #[must_use]
     pub fn handle(&self) -> &Arc<ShardHandle> {
         &self.handle
     }
 
-    /// Its place in its group.
+    /// Its member of the Raft group.
     #[must_use]
     pub fn replica(&self) -> &Replica {
         &self.replica
@@ -143,7 +143,7 @@ impl Shard {
             return false;
         }
         if write.is_of_slot() && !self.handle.owns(ticket.slot) {
-            // Its shell knows better where to bring it.
+            // The shell routes it anew.
             refuse("TRYAGAIN the slot is another shard's now: nothing was written", &ticket, answers);
             return false;
         }
@@ -178,20 +178,20 @@ impl Shard {
     pub fn propose(&mut self, now: Moment, effects: &mut dyn Effects) {
         self.lease.look_at(now);
         if !self.proposals.has_queued() || self.replica.is_transferring() || self.proposals.has_barrier(now) {
-            // While leadership is handed over, writes wait: they go to the next leader, or here if it comes to nothing.
-            // While they are held back, they wait too.
+            // While leadership is handed over, writes wait: they go to the next leader, or are proposed here if that fails.
+            // While a write barrier stands, they wait too.
             if self.replica.is_leader() {
                 return;
             }
         }
         if !self.replica.is_leader() {
-            // Who leads now is told to those that wait; while there is no leader, they wait.
+            // Waiting clients are sent to the leader. While there is none, they wait.
             self.tell_leader(effects);
             if self.replica.leader().is_none() && self.proposals.is_young(now) {
                 return;
             }
         }
-        // Only a leader that has applied all that others have proposed knows which slots are its shard's.
+        // A leader knows which slots are its shard's only after it has applied all entries of leaders before it.
         if self.replica.is_leader() && !self.replica.serves() {
             return;
         }
@@ -203,8 +203,8 @@ impl Shard {
         self.proposals.propose(&mut self.replica, &self.handle, terms, now, effects);
     }
 
-    /// Collects what the group has to do: what must be written is added to `write`, messages go out, what is committed
-    /// is kept for `apply_collected`. Answers the number to hand to `persisted` when the write is done; 0 if nothing
+    /// Collects the replica's turns. What the log must hold is added to `write`, messages go out, and committed entries
+    /// are queued for `apply_collected`. Answers the number to hand to `persisted` when the write is done; 0 if nothing
     /// was added.
     pub fn collect(&mut self, write: &mut LogWrite, effects: &mut dyn Effects) -> Result<u64, String> {
         let mut number = 0;
@@ -215,7 +215,7 @@ impl Shard {
                 self.applier.collector().role_changed();
                 self.freshness.role_changed();
                 self.handle.lease().set_leading(self.replica.is_leader());
-                // After the lease: who asks whether the slot is owned, then whether the lease holds, is told no once.
+                // After the lease has ended: a reader asks for the slot first and then for the lease, and one of the two refuses.
                 self.splitting.stop(&self.handle);
                 self.tell_followers();
             }
@@ -223,7 +223,7 @@ impl Shard {
                 let before = self.handle.applied_slots();
                 number = number.max(self.intake.install(&point, &self.handle, &mut self.replica, write)?);
                 self.applier.reload(&self.handle)?;
-                // A split that this replica was sent past: as where it is applied.
+                // The snapshot may be of a moment after a split: the same is done as where the split is applied.
                 self.proposals.give_back(&before.without(&self.handle.applied_slots()), effects);
             }
             self.post(std::mem::take(&mut turn.messages), effects);
@@ -239,7 +239,7 @@ impl Shard {
         Ok(number)
     }
 
-    /// Whether something was collected that is not applied yet.
+    /// Whether committed entries are not applied yet.
     #[must_use]
     pub fn has_collected(&self) -> bool {
         !self.queue.is_empty()
@@ -255,7 +255,7 @@ impl Shard {
                 effects.readable(self.handle.id());
             }
             if left > 0 {
-                // A fork is waited for, or rows.
+                // They wait for a fork, or for rows.
                 turn.committed.drain(..turn.committed.len() - left);
                 self.queue.put_back(turn);
                 break;
@@ -263,7 +263,7 @@ impl Shard {
         }
         self.proposals.settle(&self.replica, effects);
         if !self.replica.has_ready() && !self.replica.is_installing() {
-            // Rows that the replica did not need after all.
+            // The replica has not accepted the snapshot, and will not.
             self.intake.forget();
         }
         self.collect_garbage(false, now.mono_us);
@@ -421,8 +421,8 @@ impl Shard {
         }
     }
 
-    /// Renews the lease if it is in use and near its end, and has a leader confirmed that is not (a change of members ends
-    /// that): the store is directed by one. True if a round was sent.
+    /// Renews the lease if it is in use and near its end. A leader that is not confirmed (a change of members ends that) is
+    /// confirmed in any case, since the director needs one. True if a round was sent.
     pub(crate) fn renew_lease(&mut self, now: Moment) -> bool {
         let ends = || self.handle.lease().take_use() && Lease::wants_renewal(&self.handle, now.mono_us);
         let due = self.replica.serves() && (!self.handle.serving() || ends());
@@ -432,7 +432,7 @@ impl Shard {
         due
     }
 
-    /// Has the leader confirmed for its followers' sake, who are to know how old they are, as often as that is of use.
+    /// Sends a round for the followers, which are to know how old they are, as often as that is useful.
     pub(crate) fn confirm(&mut self, now: Moment) -> bool {
         let due = self.replica.serves() && self.lease.is_old(&self.handle, now.mono_us);
         if due {
@@ -441,7 +441,7 @@ impl Shard {
         due
     }
 
-    /// A follower wants to know how old it is: this leader has itself confirmed, and then tells.
+    /// A follower wants to know how old it is: this leader sends a round, and tells it after the round.
     pub(crate) fn vouch(&mut self, now: Moment) {
         self.freshness.wants_to_know();
         self.lease.look_at(now);
@@ -457,7 +457,7 @@ impl Shard {
         self.group.nodes().filter(move |node| *node != me)
     }
 
-    /// Time passes for those who wait.
+    /// Refuses writes that have waited for too long.
     pub(crate) fn expire(&mut self, now: Moment, effects: &mut dyn Effects) {
         self.proposals.expire(now, effects);
     }
@@ -487,8 +487,8 @@ impl Shard {
 
     /// Whether nothing is under way here.
     #[must_use]
-    pub fn can_rest(&self) -> bool {
-        self.is_idle() && self.replica.can_rest()
+    pub fn can_hibernate(&self) -> bool {
+        self.is_idle() && self.replica.can_hibernate()
     }
 
     /// Whether the tree's memory is large, or the log behind it.
@@ -497,15 +497,15 @@ impl Shard {
         engine.wants_flush() || (self.applier.log_is_long() && engine.flush_is_partial())
     }
 
-    /// Seals the tree's memory for a background flush, with the shard's own facts in it.
-    /// Not once an entry could not be applied as a whole: what is in the files shall be what whole entries made.
+    /// Seals the tree's memory for a background flush, with the shard's own facts in it. It does nothing after an entry
+    /// could not be applied as a whole: the files hold whole entries only.
     pub fn seal(&self) {
         if self.broken.is_none() {
             self.applier.seal(&self.handle);
         }
     }
 
-    /// Drops log that the tree's files made unnecessary; true if something was added to `write`.
+    /// Drops log entries that the tree's files hold; true if something was added to `write`.
     pub fn truncate(&mut self, write: &mut LogWrite) -> replica::Result<bool> {
         let flushed = self.handle.engine().flushed_index();
         if self.splitting.keeps_log() { Ok(false) } else { self.replica.truncate(flushed, write) }
@@ -586,7 +586,7 @@ impl Shard {
     /// All rows of a snapshot are here: the replica may accept them in its next turn.
     pub fn step_snapshot(&mut self, arrived: ArrivedSnapshot) {
         if !self.can_write() {
-            // Once it is accepted there is no way back. Its leader finds that it was not taken, and sends it again.
+            // An accepted snapshot must be installed. The leader finds that this one was not accepted, and sends it again.
             log::warn!("shard {}: a snapshot cannot be taken now: {}", self.handle.id(), self.health.reason());
             return;
         }
@@ -594,7 +594,7 @@ impl Shard {
         self.step(message);
     }
 
-    /// From now on no write is proposed, for so long: what comes meanwhile waits. False if this replica does not lead.
+    /// From now on no write is proposed, for `for_us`: new writes wait. False if this replica does not lead.
     pub fn begin_barrier(&mut self, now: Moment, for_us: u64) -> bool {
         let serves = self.replica.serves() && self.broken.is_none();
         if serves {
@@ -671,8 +671,8 @@ impl Shard {
         }
     }
 
-    /// The first map, to be proposed by the metadata group's first leader: nothing to any other group, of which there may be
-    /// thousands, each with a map that tells of all of them.
+    /// The first map, which the metadata group's first leader proposes. Other groups do not keep it: there may be thousands
+    /// of them, and a map is as large as all of them.
     pub fn set_first_map(&mut self, map: &cluster::Map) {
         if self.is_meta() {
             self.proposals.set_first_map(cluster::Change::Begin(map.clone()).encode());

@@ -1,4 +1,5 @@
-//! Writes on their way through the log: queued, proposed, committed and held for more replicas; and who waits for them.
+//! Writes on their way through the log: queued, proposed, committed, and kept until all replicas have them; and the clients
+//! that wait for them.
 
 use super::{Answers, CommandRows, Effects, KeyHash, Ticket, Write, refuse};
 use crate::ShardHandle;
@@ -10,11 +11,11 @@ use replica::Replica;
 use std::collections::{HashSet, VecDeque};
 use vocab::{Moment, ShardId, limits};
 
-/// How long a client waits for a write that finds no majority before it is told that the outcome is unknown, in µs.
+/// After this time, in µs, the client of a write that no majority has confirmed is told that the outcome is unknown.
 const PATIENCE_US: u64 = 5_000_000;
 
-/// How long a write that was not proposed waits for a leader, in µs: nothing is lost by that, and it saves its client an
-/// error whenever leadership changes.
+/// How long a write that is not proposed yet waits for a leader, in µs. This saves its client an error whenever leadership
+/// changes.
 const LEADER_WITHIN_US: u64 = 2_000_000;
 
 /// An entry that is being filled.
@@ -31,9 +32,9 @@ struct Pending {
     reported: HashSet<KeyHash>,
     /// Answers that go out as soon as the entry is proposed: place among the tickets, and the answer.
     early: Vec<(usize, &'static [u8])>,
-    /// It takes no more.
+    /// It takes no more writes.
     closed: bool,
-    /// It splits the shard, or has all trees flushed for that.
+    /// It splits the shard, or has all trees flushed before a split.
     splits: bool,
     /// It brings the first map.
     begins: bool,
@@ -57,7 +58,7 @@ impl Pending {
         }
     }
 
-    /// Whether answers of so many bytes more would be too much to be in memory together.
+    /// Whether answers of `more` bytes in addition would take too much memory together.
     fn answers_too_much(&self, more: usize) -> bool {
         more > 0 && self.reply_bytes > 0 && self.reply_bytes + more > limits::ENTRY_REPLIES_BYTES_SOFT
     }
@@ -71,10 +72,10 @@ struct Proposed {
     rows: CommandRows,
 }
 
-/// Of an entry that this replica has proposed itself.
+/// What is known of an entry that this replica has proposed itself.
 #[derive(Default)]
 pub(super) struct OwnEntry {
-    /// Who waits for its items, in their order.
+    /// The tickets of its items, in their order.
     pub(super) tickets: Vec<Ticket>,
     /// The rows of its commands, in their order.
     pub(super) rows: CommandRows,
@@ -96,7 +97,7 @@ struct WriteBarrier {
 }
 
 impl WriteBarrier {
-    /// From now on no write is proposed, for so long.
+    /// From now on no write is proposed, for `for_us`.
     fn begin(&mut self, now: Moment, for_us: u64) {
         self.until_us = now.mono_us + for_us;
     }
@@ -123,11 +124,11 @@ pub(super) struct Proposals {
     held: VecDeque<Held>,
     /// A part of a split could not be proposed.
     split_lost: bool,
-    /// The last write did not ask to be on disk.
+    /// The last write was `nosync`.
     careless: bool,
     /// Of the metadata group: the first map.
     first_map: Option<Vec<u8>>,
-    /// The steady clock, as last told.
+    /// The steady clock at the last call, in µs.
     now_us: u64,
     barrier: WriteBarrier,
 }
@@ -167,7 +168,7 @@ impl Proposals {
         }
         last.reply_bytes += ticket.reply_bytes;
         last.tickets.push(ticket);
-        // Changes of the map are always on a majority's disks; no session asks for it.
+        // Changes of the map are always synced, though no session asks for that.
         last.sync |= ticket.sync || matches!(write, Write::Change(_));
         self.careless = !ticket.sync;
         last.closed |= alone;
@@ -183,12 +184,12 @@ impl Proposals {
         }
         if let Some(last) = self.queue.back_mut() {
             last.entry.housekeeping();
-            // Its index must not be given to another entry once it is committed: it is kept as clients' writes are.
+            // Its index must not go to another entry once it is committed, so it is synced as clients' writes are.
             last.sync |= !self.careless;
         }
     }
 
-    /// A step of background collection from there on.
+    /// A step of background collection that begins at `from`.
     pub(super) fn push_collect(&mut self, from: &CollectFrom) {
         if self.queue.back().is_none_or(|last| last.closed) {
             self.queue.push_back(Pending::new(self.now_us));
@@ -199,17 +200,17 @@ impl Proposals {
         }
     }
 
-    /// Has trees write what they have in memory to files.
+    /// Has all replicas flush their trees.
     pub(super) fn push_seal(&mut self) {
         self.push_part_of_split(|entry| entry.flush_trees());
     }
 
-    /// The shard is to become two: all that was taken before goes before it.
+    /// The shard is to split. Writes that were taken before come before the split in the log.
     pub(super) fn push_split(&mut self, split: &Split) {
         self.push_part_of_split(|entry| entry.split(split));
     }
 
-    /// Whether a part of a split could not be proposed since this was asked last.
+    /// Whether a part of a split could not be proposed since the last call.
     pub(super) fn take_lost_split(&mut self) -> bool {
         std::mem::take(&mut self.split_lost)
     }
@@ -239,7 +240,7 @@ impl Proposals {
         }
     }
 
-    /// Proposes what is queued, or gives it back if the replica does not lead.
+    /// Proposes what is queued, or refuses it if the replica does not lead.
     pub(super) fn propose(
         &mut self,
         replica: &mut Replica,
@@ -281,9 +282,9 @@ impl Proposals {
         }
     }
 
-    /// What is known of the entry of that index and term, which is applied now. What was proposed in an earlier term for
-    /// this place of the log, or for one behind it, was replaced by other leaders' entries: its clients may ask
-    /// them. What was proposed for a place before, and was not applied here, came or did not come with a snapshot.
+    /// What is known of the entry of that index and term, which is applied now. Entries that were proposed in an earlier
+    /// term for this index or a later one were replaced by another leader's: their clients are sent there. Entries for
+    /// an earlier index that were not applied here may have come with a snapshot: their outcome is unknown.
     pub(super) fn take(&mut self, index: u64, term: u64, shard: ShardId, effects: &mut dyn Effects) -> OwnEntry {
         while let Some(front) = self.proposed.pop_front_if(|front| front.index <= index || front.term < term) {
             if front.index == index && front.term == term {
@@ -329,7 +330,7 @@ impl Proposals {
         }
     }
 
-    /// Tells those who have waited too long.
+    /// Tells clients that have waited too long.
     pub(super) fn expire(&mut self, now: Moment, effects: &mut dyn Effects) {
         self.now_us = now.mono_us;
         let late = |since_us: u64| now.mono_us > since_us + PATIENCE_US;
@@ -358,7 +359,7 @@ impl Proposals {
         for held in self.held.drain(..) {
             refuse(&format!("ERR the outcome of this write is unknown: {reason}"), &held.ticket, answers);
         }
-        // The first map would not be asked for again before the next election: it waits until there is room.
+        // The first map would not be proposed again before the next election, so it stays in the queue.
         self.queue.retain(|pending| {
             pending.tickets.iter().for_each(|ticket| refuse(&format!("ERR not written: {reason}"), ticket, answers));
             self.split_lost |= pending.splits;
@@ -366,12 +367,12 @@ impl Proposals {
         });
     }
 
-    /// Whether what is queued may wait a little longer for a leader.
+    /// Whether queued writes may wait longer for a leader.
     pub(super) fn is_young(&self, now: Moment) -> bool {
         self.queue.front().is_none_or(|front| now.mono_us < front.since_us + LEADER_WITHIN_US)
     }
 
-    /// From now on no write is proposed, for so long: a backup is to see all shards as of one moment.
+    /// From now on no write is proposed, for `for_us`: a backup is to see all shards as of one moment.
     pub(super) fn begin_barrier(&mut self, now: Moment, for_us: u64) {
         self.barrier.begin(now, for_us);
     }
@@ -390,7 +391,7 @@ impl Proposals {
         !self.proposed.is_empty()
     }
 
-    /// The replica goes: what was not proposed goes to the leader.
+    /// The replica goes: clients of writes that were not proposed are sent to the leader.
     pub(super) fn dismiss(&mut self, shard: ShardId, effects: &mut dyn Effects) {
         let text = "TIMEOUT the write may have been made or not: this node has given its replica of the shard up";
         let waiting = self.proposed.drain(..).flat_map(|proposed| proposed.tickets);
@@ -401,8 +402,8 @@ impl Proposals {
         }
     }
 
-    /// Slots are another shard's now: what is queued for them, as a leader does that has not got as far, would be written
-    /// where no read looks for it. It goes back, with what shares its entry.
+    /// Slots are another shard's now. A queued write for them would be written where no read looks for it, so it is
+    /// refused, together with the writes of its entry.
     pub(super) fn give_back(&mut self, gone: &Slots, answers: &mut dyn Answers) {
         let text = "TRYAGAIN the slot is another shard's now: nothing was written";
         self.queue.retain(|pending| {

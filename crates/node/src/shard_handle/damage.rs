@@ -1,4 +1,4 @@
-//! What was found damaged on a replica's disk: it is to be made anew from the others, and had better not lead.
+//! Damage that was found on a replica's disk: the replica is to be rebuilt from the others, and should not lead.
 
 use std::sync::OnceLock;
 use vocab::ShardId;

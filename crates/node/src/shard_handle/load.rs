@@ -1,16 +1,16 @@
-//! How often a shard is asked, and where it would be divided: what its leader tells the director.
+//! How often a shard is asked, and where it would be split: what its leader reports to the director.
 //!
-//! Slots' counts lie in as many lines of memory as there are slots, and few of them are in a processor's caches: so one
-//! operation in a few is noted, for all since the last that was.
+//! The counts of slots lie in as many cache lines as there are slots, and few of them are in a processor's caches. So one
+//! operation in a few is counted, for all since the last that was.
 
 use super::ShardHandle;
 use vocab::{Prng, Slot};
 
-/// So many operations pass at the most, before one is noted; in the mean half of that.
+/// At most so many operations pass before one is counted; half of that on average.
 const PASS_MAX: u64 = 16;
 
-/// One thread's operations. Which one is noted is drawn: a client that asks for the same keys in turns would else have
-/// the same one noted every time.
+/// One thread's operations. Which one is counted is random: otherwise a client that asks for the same keys in turns would
+/// have the same key counted every time.
 pub struct LoadSampler {
     passed: u64,
     noted_at: u64,

@@ -30,8 +30,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use storage::{BlockRead, Engine, Look, RowCache, Slice, Snapshot, Span};
 use vocab::{Millis, ReplicaId, ShardId, Slot, slot_of};
 
-/// The row of a key that is known not to be there: no record is as short. Only readers put it into the cache, and only
-/// while nothing newer is on its way: a removal takes the row out instead, or readers would see it too early.
+/// The cached row of a key that is known to be absent; no record is as short. Only readers put it into the cache, and only
+/// while no newer write is on its way. A removal takes the row out of the cache instead, or readers would see it too early.
 pub(crate) const ABSENT: &[u8] = &[];
 
 /// The shared part of one shard. Only the thread that owns the shard writes; any thread reads.
@@ -66,7 +66,7 @@ pub struct ShardHandle {
     status: Mutex<ReplicaStatus>,
     /// What the leader knows of its group, as last told; none if this replica does not lead.
     group: Mutex<Option<LeaderReport>>,
-    /// Why the replica is of no use, if it is not.
+    /// Why the replica serves nothing any more, if so.
     broken: Mutex<Option<String>>,
     damage: Damage,
     /// Keys that are watched while they are absent.
@@ -78,7 +78,7 @@ pub struct ShardHandle {
 }
 
 impl ShardHandle {
-    /// The view of a tree that has just been opened. `slots` are what the shard owns if the tree does not say so itself.
+    /// The handle of a shard whose tree has just been opened. `slots` are what it owns if the tree does not say so itself.
     pub fn open(
         id: ShardId,
         slots: impl Into<Slots>,
@@ -147,7 +147,7 @@ impl ShardHandle {
         facts_of(self.counters.encode(Some(slots)), &slots.clone().of_forked())
     }
 
-    /// What is to outlive a FLUSHALL.
+    /// The facts that outlive a FLUSHALL.
     pub(crate) fn facts_when_cleared(&self) -> Vec<Fact> {
         vec![(Slice::from(keys::META_SLOTS), Slice::from(self.slots.load().encode()))]
     }
@@ -156,7 +156,7 @@ impl ShardHandle {
     pub(crate) fn give_away(&self, slots: &Slots) {
         self.set_slots(self.slots.load().without(slots));
         self.counters.forget(slots);
-        // What is watched there can be told no more: it counts as changed.
+        // Changes of keys that are watched there cannot be seen any more: they count as changed.
         self.absent.made_all();
         self.fence(None);
     }
@@ -370,7 +370,7 @@ impl ShardHandle {
     /// Tells it the node's settings.
     pub fn set_config(&self, config: Arc<Config>) {
         let skipped = config.text("skip-entry").map(|text| skipped::of_shard(&text, self.id)).unwrap_or_default();
-        // A view belongs to one node: a second call brings the same.
+        // A handle belongs to one node: a second call brings the same.
         let _ = self.skipped.set(skipped);
         let _ = self.config.set(config);
     }
@@ -470,7 +470,7 @@ impl ShardHandle {
         })
     }
 
-    /// What was found damaged on its disk.
+    /// Damage that was found on its disk.
     #[must_use]
     pub fn damage(&self) -> &Damage {
         &self.damage
@@ -480,7 +480,7 @@ impl ShardHandle {
         *self.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
     }
 
-    /// Why the replica is of no use, if it is not.
+    /// Why the replica serves nothing any more, if so.
     #[must_use]
     pub fn broken(&self) -> Option<String> {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -156,13 +156,13 @@ impl Peers {
         match message {
             PeerMessage::Raft { shard, .. } | PeerMessage::Order { shard, .. } => self.for_shard(shard, from, message),
             PeerMessage::Propose { .. } => self.for_shard(ShardId::META, from, message),
-            PeerMessage::Rest { shards } => {
+            PeerMessage::Hibernate { shards } => {
                 for worker in 0..self.store.mailboxes.workers() {
                     let of_worker =
                         |(shard, _, _): &&(ShardId, u64, u64)| self.store.mailboxes.owner_of(*shard) == worker;
                     let shards: Vec<_> = shards.iter().filter(of_worker).copied().collect();
                     if let Some((first, _, _)) = shards.first() {
-                        self.for_shard(*first, from, PeerMessage::Rest { shards });
+                        self.for_shard(*first, from, PeerMessage::Hibernate { shards });
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! Plans that the director makes unasked.
+//! Automatic plans: those that the director begins of its own accord.
 
 use super::action::DirectorAction;
 use super::explicit_moves::{has_others, own_moves};
@@ -12,9 +12,9 @@ use std::collections::BTreeSet;
 use vocab::limits::PLAN_DETAIL_BYTES_MAX;
 use vocab::{NodeId, PlanId, ReplicaId, ShardId};
 
-/// For so long damage has to be known before a plan is begun for it, in µs.
+/// A plan is begun for damage that has been known for this long, in µs.
 const DAMAGE_US: u64 = 5_000_000;
-/// Plans that make a node's replicas anew unasked are not begun if there were so many within a day: its disk fails.
+/// After so many automatic rebuilds of a node within a day, no more are begun: its disk is failing.
 const REBUILDS_A_DAY_MAX: usize = 3;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -28,7 +28,7 @@ pub(super) fn wanted(inputs: &Inputs<'_>, pending: &PendingMoves, growth: &Growt
     Some(DirectorAction::Propose(Change::BeginPlan { id, kind, at_ms, detail }))
 }
 
-/// A plan for a node that is lost, that was set aside to be rebuilt, or that has joined.
+/// A plan for a node that is lost, that is to be rebuilt, or that has joined.
 fn wanted_for_node(inputs: &Inputs<'_>, info: &NodeInfo) -> Option<(PlanKind, String)> {
     let &Inputs { map, settings, seen, now } = inputs;
     let node = info.id;
@@ -55,8 +55,8 @@ fn wanted_for_node(inputs: &Inputs<'_>, info: &NodeInfo) -> Option<(PlanKind, St
     joins.then(|| (kind, "the node has joined".to_owned()))
 }
 
-/// A plan that makes a node's damaged replicas anew: those that `start --rebuild` has set aside, and those that were found
-/// damaged, where the others are a majority without them.
+/// A plan that rebuilds a node's damaged replicas: those that `start --rebuild` has set aside, and those that were found
+/// damaged where the others are a majority without them.
 fn wanted_rebuild(inputs: &Inputs<'_>, node: NodeId) -> Option<(PlanKind, String)> {
     let &Inputs { map, settings, seen, now } = inputs;
     let is_about = |plan: &Plan| matches!(plan.kind, PlanKind::Rebuild { node: of, .. } if of == node);
@@ -88,8 +88,8 @@ fn wanted_rebuild(inputs: &Inputs<'_>, node: NodeId) -> Option<(PlanKind, String
     Some((kind, text))
 }
 
-/// A plan for what the rules want and no open plan is about: what is left of plans that were given up, what changed
-/// while they were under way, nodes that were given no capacity. So whatever state the map is in, it comes to rest.
+/// A plan for moves that the rules want and no open plan allows: remainders of cancelled plans, changes during plans, nodes
+/// without capacity. Thus the map reaches a state that keeps the rules, from whatever state it is in.
 fn wanted_mending(inputs: &Inputs<'_>, pending: &PendingMoves) -> Option<(PlanKind, String)> {
     let &Inputs { map, settings, seen, .. } = inputs;
     if !settings.auto_rebalance {
@@ -119,7 +119,7 @@ fn can_begin(inputs: &Inputs<'_>, step: &Move) -> bool {
         && inputs.leaves_majority(step)
 }
 
-/// What is wrong with a shard that is to be mended.
+/// What is wrong with the shard that a move corrects.
 fn why_mended(map: &Map, step: &Move) -> String {
     let shard = step.shard;
     let from = step.remove.and_then(|id| map.replica(shard, id)).map(|replica| replica.node);

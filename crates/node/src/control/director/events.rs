@@ -1,4 +1,4 @@
-//! What the director notes for operators: nodes that fall silent, are lost and return, and leaders that change.
+//! Events that the director records for operators: nodes that fall silent, are lost and return; leaders that change.
 
 use super::action::DirectorAction;
 use super::inputs::Inputs;
@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use vocab::limits::EVENT_BYTES_MAX;
 use vocab::{NodeId, ShardId};
 
-/// Between two events about leaders, in µs: those of one time are one event.
+/// The time between two events about leaders, in µs: changes within it are one event.
 const LEADERS_US: u64 = 1_000_000;
 
-/// How a node was, when it was last looked at.
+/// Whether a node answered when the director last looked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
     Answers,
@@ -18,7 +18,7 @@ enum Health {
     Lost,
 }
 
-/// What was noted last.
+/// What the last events were about.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     nodes: BTreeMap<NodeId, Health>,
@@ -28,7 +28,7 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// Notes what has changed since the last time. Leaders that there were when this node began to direct are nothing new.
+    /// Records what has changed since the last look. Leaders that this director meets for the first time are no news.
     pub(super) fn tell(&mut self, inputs: &Inputs<'_>, actions: &mut Vec<DirectorAction>) {
         let &Inputs { map, settings, seen, now } = inputs;
         let mut event = |kind: &str, text: String| {
@@ -81,7 +81,7 @@ impl Told {
     }
 }
 
-/// A text that is no longer than an event may be.
+/// The text, cut to the length of an event.
 fn shortened(mut text: String) -> String {
     if text.len() > EVENT_BYTES_MAX {
         let end = (0..=EVENT_BYTES_MAX - 4).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);

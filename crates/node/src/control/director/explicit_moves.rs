@@ -1,4 +1,4 @@
-//! The moves of plans that say themselves what is to move: one shard from here to there, replicas that are made anew.
+//! Explicit moves: those of plans that name what moves, be it one shard to another node, or replicas that are rebuilt.
 
 use super::moves::lacking;
 use super::observe::Seen;
@@ -7,7 +7,7 @@ use cluster::{Map, Plan, PlanKind};
 use std::collections::BTreeSet;
 use vocab::{NodeId, ShardId};
 
-/// The moves that such a plan has still to make; none to a node that is lost.
+/// The moves that such a plan still has to make; none to a lost node.
 pub(super) fn own_moves(map: &Map, plan: &Plan, seen: &Seen, lost: &BTreeSet<NodeId>) -> Vec<Move> {
     match &plan.kind {
         // Once: a move against the rules is undone by plans that keep them, and the two would never end.
@@ -19,7 +19,7 @@ pub(super) fn own_moves(map: &Map, plan: &Plan, seen: &Seen, lost: &BTreeSet<Nod
     }
 }
 
-/// The node to which a plan's own moves bring something.
+/// The node to which a plan's explicit moves bring replicas.
 pub(super) fn receiver(kind: &PlanKind) -> Option<NodeId> {
     match kind {
         PlanKind::MoveShard { to: node, .. } | PlanKind::Rebuild { node, .. } => Some(*node),
@@ -34,7 +34,7 @@ fn moved(map: &Map, shard: ShardId, from: NodeId, to: NodeId) -> Option<Move> {
     takes.then_some(Move { shard, add: Some(to), remove: Some(remove), why: Why::Balance })
 }
 
-/// Of a node that is rebuilt: what is damaged goes, and comes again to where it was.
+/// The moves that rebuild a node: a damaged replica goes, and a new one comes to the same node.
 fn rebuilt(map: &Map, plan: &Plan, node: NodeId, shard: Option<ShardId>, seen: &Seen) -> Vec<Move> {
     let why = Why::Repair;
     let takes = map.nodes.contains_key(&node) && !map.leaving.contains(&node);
@@ -62,7 +62,7 @@ fn rebuilt(map: &Map, plan: &Plan, node: NodeId, shard: Option<ShardId>, seen: &
     moves
 }
 
-/// Whether a replica of a shard can be made anew from another one.
+/// Whether a shard has another voter, from which a replica can be rebuilt.
 pub(super) fn has_others(map: &Map, shard: ShardId) -> bool {
     map.shards.get(&shard).is_some_and(|info| info.voters().count() > 1)
 }

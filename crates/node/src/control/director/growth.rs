@@ -1,7 +1,8 @@
-//! Shards that are divided unasked: those that have grown too large, and those that are asked too often.
+//! Automatic splits: shards that have grown too large, and shards whose rate is too high.
 //!
-//! What was divided rests: how many bytes each half has is an estimate until the rows that it has given away are removed,
-//! and who asks for what shows only after a while. A shard that is asked too often because of one slot is left as it is: no division helps.
+//! A shard that was split is not split again for a while. Until the rows that it has given away are removed, the bytes of
+//! each half are an estimate, and its rate shows only after some time. A shard that is hot because of one slot is left
+//! as it is, since no split helps.
 
 use super::inputs::Inputs;
 use super::splits::{SPLITS_AT_ONCE, is_divisible};
@@ -9,29 +10,30 @@ use cluster::{PlanKind, PlanState, ShardInfo};
 use std::collections::{BTreeMap, BTreeSet};
 use vocab::{ShardId, Slot};
 
-/// For so long a shard has to be asked too often without a pause, in µs; or for a quarter of the rest, if that is less.
+/// A shard's rate has to be too high for this long without a pause, in µs, or for a quarter of `split-rest-ms` if that is
+/// less.
 const HOT_US: u64 = 60_000_000;
-/// Most operations of a thousand that the busier half may have; above that, a division would not help.
+/// Of a thousand operations, the busier half may have so many at most. Above that, a split would not help.
 const BUSIER_MAX: u16 = 750;
-/// Shards are not divided for being asked too often where there are so many for each node: more of them do not help.
+/// With so many shards a node, shards are not split for their rate: more shards do not help.
 const SHARDS_PER_NODE: usize = 256;
 
-/// For so long a new shard may have no leader, in µs: its parent's tree is flushed and forked first.
+/// A new shard may have no leader for this long, in µs: its parent's tree is flushed and forked first.
 const MADE_US: u64 = 15_000_000;
 
-/// What is known of shards that were divided, or may have to be.
+/// What the director remembers of splits and of hot shards.
 #[derive(Debug, Default)]
 pub(super) struct Growth {
-    /// Shards that have been divided, and when last, in µs.
+    /// When each shard was last split, in µs.
     divided: BTreeMap<ShardId, u64>,
-    /// New shards that are being made, and since when that is known, in µs.
+    /// New shards that are being made, and since when the director knows it, in µs.
     making: BTreeMap<ShardId, u64>,
-    /// Shards that are asked too often, and since when, in µs.
+    /// Since when the rate of each hot shard is too high, in µs.
     hot: BTreeMap<ShardId, u64>,
 }
 
 impl Growth {
-    /// Notes what is being divided, and which shards are asked too often.
+    /// Notes which shards are being split, and which are hot.
     pub(super) fn note(&mut self, inputs: &Inputs<'_>) {
         let &Inputs { map, settings, seen, now } = inputs;
         let halves = map.splits.iter().flat_map(|(child, split)| [*child, split.parent]);
@@ -52,7 +54,7 @@ impl Growth {
         self.hot = hot;
     }
 
-    /// Whether a shard has no leader for a moment, as is planned: it is handed over, or is just being made.
+    /// Whether it is expected that a shard has no leader now: it is being handed over, or made.
     pub(super) fn changes_hands(&self, inputs: &Inputs<'_>, shard: ShardId) -> bool {
         let &Inputs { map, seen, now, .. } = inputs;
         let since_us = self.making.get(&shard).copied();
@@ -61,7 +63,7 @@ impl Growth {
         made || seen.is_handed_over(shard, now)
     }
 
-    /// A plan for a shard that has grown too large, or is asked too often.
+    /// A plan for a shard that has grown too large, or is hot.
     pub(super) fn wanted_split(&self, inputs: &Inputs<'_>) -> Option<(PlanKind, String)> {
         let &Inputs { map, settings, seen, .. } = inputs;
         if !settings.auto_split || map.splits.len() >= SPLITS_AT_ONCE {
@@ -81,8 +83,8 @@ impl Growth {
         })
     }
 
-    /// Shards that are not to be divided now, or none where that is so of all: what was divided, what is going to be, and
-    /// what an operator has cancelled.
+    /// Shards that are not to be split now: they were split, are going to be, or an operator has cancelled it. `None`: no
+    /// shard is to be split now.
     fn resting(&self, inputs: &Inputs<'_>) -> Option<BTreeSet<ShardId>> {
         let &Inputs { map, settings, seen, now } = inputs;
         let directs_ms = now.mono_us.saturating_sub(seen.began_us.unwrap_or(now.mono_us)) / 1000;
@@ -103,7 +105,7 @@ impl Growth {
         Some(resting)
     }
 
-    /// Where a shard that is asked too often is to be divided, and how often it is asked.
+    /// Where a hot shard is to be split, and its rate.
     fn divided_by_load(&self, inputs: &Inputs<'_>, shard: ShardId, info: &ShardInfo) -> Option<(Slot, f64)> {
         let &Inputs { map, settings, seen, now } = inputs;
         let since_us = *self.hot.get(&shard)?;

@@ -1,4 +1,4 @@
-//! Who is to lead what: leaders are spread by handing them over, a few at a time.
+//! Spreading leaders: where another node should lead a shard, the leader hands over, a few at a time.
 
 use super::action::DirectorAction;
 use super::inputs::Inputs;
@@ -8,28 +8,28 @@ use cluster::{Map, PlanKind, PlanState};
 use std::collections::{BTreeMap, BTreeSet};
 use vocab::{NodeId, ShardId};
 
-/// Between two looks at who leads what, in µs.
+/// The time between two looks at the leaders, in µs.
 const LOOK_US: u64 = 500_000;
-/// Leaders that are handed over at one look; and, in a large store, one of so many shards.
+/// Leaders that hand over at one look: so many, or in a large store one of `AT_ONCE_PART` shards.
 const AT_ONCE: usize = 8;
 const AT_ONCE_PART: usize = 32;
-/// How long a hand-over is given before it is asked for again, in µs: writes wait while it is tried.
+/// A hand-over is ordered again after this time, in µs. Writes wait while it is tried.
 const RETRY_US: u64 = 5_000_000;
-/// A node that has answered for so long, without a pause, can lead, in µs: longer than leaders want it themselves.
+/// A node that has answered for this long without a pause, in µs, can lead. Leaders ask for a little less.
 const SETTLED_US: u64 = 3_500_000;
-/// Who directs anew has not heard of all nodes at the same time: some would have settled before others, in µs.
+/// A new director waits this much longer, in µs: it has not heard of all nodes at the same moment.
 const FIRST_HEARD_US: u64 = 1_000_000;
 
-/// Leaders that were told to hand over.
+/// Hand-overs that were ordered.
 #[derive(Debug, Default)]
 pub(super) struct HandOvers {
-    /// When, in µs.
+    /// When each was ordered, in µs.
     asked: BTreeMap<ShardId, u64>,
     looked_us: u64,
 }
 
 impl HandOvers {
-    /// Has leaders hand over where others should lead.
+    /// Orders leaders to hand over where another node should lead.
     pub(super) fn spread(&mut self, inputs: &Inputs<'_>, actions: &mut Vec<DirectorAction>) {
         let &Inputs { map, seen, now, .. } = inputs;
         let may_begin_us = seen.began_us.unwrap_or(now.mono_us) + SETTLED_US + FIRST_HEARD_US;
@@ -50,7 +50,7 @@ impl HandOvers {
     }
 }
 
-/// Shards that another node should lead: shard, who leads, who should.
+/// Shards that another node should lead: the shard, its leader's node, and the node that should lead.
 fn misplaced(inputs: &Inputs<'_>) -> Vec<(ShardId, NodeId, NodeId)> {
     let &Inputs { map, seen, now, .. } = inputs;
     let drained: BTreeSet<NodeId> = drained(map).collect();

@@ -1,11 +1,11 @@
-//! The director: what the node whose replica leads the metadata group does so that plans happen.
+//! The director: the part of the node that leads the metadata group that carries plans out.
 //!
-//! Pure: nodes report, time passes, and it answers which changes of the map to propose and what to order of the leaders
-//! of shards. Everything that must outlive it is in the map; the next director begins with nothing else. What it does
-//! is repeated until the map shows it, so nothing of it needs to arrive, and nothing harms that arrives twice.
+//! It is pure: nodes report, time passes, and it answers which changes of the map to propose and what to order the leaders
+//! of shards. Everything that must outlive it is in the map; the next director begins with nothing else. It repeats each
+//! action until the map shows the result, so any action may be lost, or arrive twice.
 //!
-//! Invariants: a shard has one step at a time; the map gives up a replica only once its group has let it go; a leader
-//! that is ordered to remove a voter looks itself whether the others are a majority without it.
+//! Invariants: a shard has at most one step under way; the map gives up a replica only after its group has removed it; a
+//! leader that is ordered to remove a voter checks by itself that the others are a majority without it.
 
 mod action;
 mod auto_plans;

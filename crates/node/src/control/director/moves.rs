@@ -24,8 +24,8 @@ pub(super) fn is_done(map: &Map, step: &Move) -> bool {
     (has_come || has_gone) && !map.steps.contains_key(&step.shard)
 }
 
-/// The plan for which a move is made: one that allows it, of these rather one that runs. But where a plan wants a node
-/// empty, what goes from there goes for that plan, or waits as it does.
+/// The plan for which a move is made: one that allows it, preferably one that runs. Where a plan wants a node empty, what
+/// leaves that node is moved for that plan, or waits while the plan waits.
 pub(super) fn plan_of<'a>(map: &'a Map, step: &Move) -> Option<&'a Plan> {
     let from = step.remove.and_then(|id| map.replica(step.shard, id)).map(|replica| replica.node);
     let emptied = from.filter(|_| step.why == Why::Drain);

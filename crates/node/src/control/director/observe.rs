@@ -1,4 +1,4 @@
-//! What the director knows of nodes and shards, from what nodes tell it.
+//! What the director knows of nodes and shards: everything that nodes have reported.
 
 use crate::peer_protocol::{DivisionReport, LeaderReport, NodeFigures, NodeReport, TransferReport};
 use cluster::Settings;
@@ -7,21 +7,21 @@ use cluster::{Map, PlanKind};
 use std::collections::{BTreeMap, BTreeSet};
 use vocab::{Moment, NodeId, ReplicaId, ShardId};
 
-/// A node that was not heard of for so long does not answer, in µs.
+/// A node from which no message came for this long, in µs, counts as silent.
 pub(super) const SILENT_US: u64 = 3_000_000;
-/// A node that has answered for so long, without a pause, can be given something, in µs.
+/// A node that has answered for this long without a pause, in µs, can be given a replica.
 pub(super) const SETTLED_US: u64 = 2_000_000;
-/// Who directs anew draws no conclusion from what it has not heard, for so long, in µs.
+/// For this long, in µs, a new director draws no conclusion from reports that did not come.
 pub(super) const GRACE_US: u64 = 3_000_000;
-/// Over how long the operations a second of a shard are counted, in µs.
+/// The time over which a shard's operations are counted for its rate, in µs.
 const RATE_US: u64 = 5_000_000;
-/// So long it may take until the next leader of a shard has told of itself, when the one before leads no more, in µs: an
-/// election, and the time between reports.
+/// After a leader has reported that it leads no more, the next one reports within this time, in µs: an election, and
+/// the time between reports.
 const HANDED_US: u64 = 2_500_000;
-/// What a shard counts for besides its rows, in bytes: small ones count alike.
+/// What a shard counts for beside its rows, in bytes, so that small shards count alike.
 const SHARD_BYTES: u64 = 16 << 20;
 
-/// A node, as it was heard of.
+/// What one node has reported.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeSeen {
     /// Since when it answers without a pause, in µs.
@@ -29,12 +29,12 @@ pub(super) struct NodeSeen {
     pub(super) heard_us: u64,
     pub(super) figures: Option<NodeFigures>,
     pub(super) transfers: Vec<TransferReport>,
-    /// Commands a second, lately.
+    /// Commands a second in the last few seconds.
     pub(super) rate: f64,
     counted: (u64, u64),
 }
 
-/// A replica, as its node told of it.
+/// What a node has reported of one of its replicas.
 #[derive(Clone, Debug)]
 pub(super) struct ReplicaSeen {
     pub(super) bytes: u64,
@@ -44,7 +44,7 @@ pub(super) struct ReplicaSeen {
     pub(super) broken: Option<String>,
 }
 
-/// A shard's leader, as it told of itself.
+/// What a shard's leader has reported of its group.
 #[derive(Clone, Debug)]
 pub(super) struct LeaderSeen {
     pub(super) node: NodeId,
@@ -53,37 +53,37 @@ pub(super) struct LeaderSeen {
     pub(super) known: LeaderReport,
 }
 
-/// A shard, as was told of it.
+/// What nodes have reported of one shard.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ShardSeen {
     pub(super) replicas: BTreeMap<ReplicaId, ReplicaSeen>,
     pub(super) leader: Option<LeaderSeen>,
     pub(super) division: Option<DivisionSeen>,
-    /// When its leader said that it leads no more, in µs.
+    /// When its leader reported that it leads no more, in µs.
     let_go_us: Option<u64>,
 }
 
-/// Where a shard would be divided, as its leader told.
+/// Where a shard would be divided, as its leader has reported.
 #[derive(Clone, Debug)]
 pub(super) struct DivisionSeen {
     pub(super) known: DivisionReport,
-    /// Operations a second, lately.
+    /// Operations a second in the last few seconds.
     pub(super) rate: f64,
     replica: ReplicaId,
-    /// From when on operations are counted for the next rate, and how many there were, in µs.
+    /// Since when operations are counted for the next rate, in µs, and how many there were then.
     since: (u64, u64),
 }
 
-/// Everything that was heard.
+/// All reports together.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// When this node began to direct, in µs.
     pub(super) began_us: Option<u64>,
     pub(super) nodes: BTreeMap<NodeId, NodeSeen>,
     pub(super) shards: BTreeMap<ShardId, ShardSeen>,
-    /// Shards whose leader has told of itself since this was looked at.
+    /// Shards whose leader has reported since the director last reconciled them with the map.
     pub(super) news: BTreeSet<ShardId>,
-    /// The replicas of each node that are of no use, and since when that is known, in µs.
+    /// The damaged replicas of each node, and since when each is known, in µs.
     broken: BTreeMap<NodeId, BTreeMap<(ShardId, ReplicaId), u64>>,
 }
 
@@ -96,7 +96,7 @@ impl Seen {
         node.heard_us = node.heard_us.max(now.mono_us);
     }
 
-    /// A pause in which no report was looked at, in µs: no node counts as silent for it.
+    /// This node stood still for a while, in µs: no other node counts as silent for that time.
     pub(super) fn stood_still(&mut self, us: u64, now: Moment) {
         let later = |at_us: &mut u64| *at_us = (*at_us + us).min(now.mono_us);
         self.nodes.values_mut().for_each(|node| later(&mut node.heard_us));
@@ -145,7 +145,7 @@ impl Seen {
         }
     }
 
-    /// Forgets what the map no longer has.
+    /// Forgets nodes, shards and replicas that the map no longer has.
     pub(super) fn keep(&mut self, map: &Map) {
         self.nodes.retain(|node, _| map.nodes.contains_key(node));
         self.shards.retain(|id, seen| {
@@ -159,7 +159,7 @@ impl Seen {
         self.broken.retain(|_, broken| !broken.is_empty());
     }
 
-    /// Whether enough was heard to conclude something from what was not.
+    /// Whether enough nodes have reported to conclude something from a report that did not come.
     pub(super) fn is_ready(&self, map: &Map, now: Moment) -> bool {
         let Some(began_us) = self.began_us else { return false };
         let told = |node: &NodeId| self.nodes.get(node).is_some_and(|node| node.figures.is_some());
@@ -167,7 +167,7 @@ impl Seen {
         now.mono_us >= began_us + GRACE_US || map.nodes.keys().all(|node| told(node) || !holds(node))
     }
 
-    /// For how long a node has not been heard of, in µs.
+    /// How long ago the last message of a node came, in µs.
     pub(super) fn silent_us(&self, node: NodeId, now: Moment) -> u64 {
         let heard_us = self.nodes.get(&node).map_or(0, |node| node.heard_us);
         now.mono_us.saturating_sub(heard_us.max(self.began_us.unwrap_or(now.mono_us)))
@@ -193,12 +193,12 @@ impl Seen {
         self.answers(node, now) && self.nodes.get(&node).is_some_and(|node| now.mono_us >= node.since_us + us)
     }
 
-    /// Who leads a shard, as far as was told, and still answers.
+    /// The leader of a shard by the reports, if its node answers.
     pub(super) fn leader(&self, shard: ShardId, now: Moment) -> Option<&LeaderSeen> {
         self.shards.get(&shard)?.leader.as_ref().filter(|leader| self.answers(leader.node, now))
     }
 
-    /// The replicas of a node that are of no use, and why.
+    /// The damaged replicas of a node, and what is wrong with each.
     pub(super) fn broken_on(&self, node: NodeId) -> impl Iterator<Item = (ShardId, ReplicaId, &str)> {
         self.broken.get(&node).into_iter().flatten().filter_map(|((shard, id), _)| {
             let why = self.shards.get(shard)?.replicas.get(id)?.broken.as_deref()?;
@@ -206,25 +206,25 @@ impl Seen {
         })
     }
 
-    /// For how long a replica has been known to be of no use, in µs; 0 if it is not.
+    /// For how long a replica has been known to be damaged, in µs; 0 if it is not.
     pub(super) fn broken_us(&self, node: NodeId, shard: ShardId, replica: ReplicaId, now: Moment) -> u64 {
         let since_us = self.broken.get(&node).and_then(|broken| broken.get(&(shard, replica)));
         since_us.map_or(0, |since_us| now.mono_us.saturating_sub(*since_us))
     }
 
-    /// Whether a replica is of no use.
+    /// Whether a replica is damaged.
     pub(super) fn is_broken(&self, shard: ShardId, replica: ReplicaId) -> bool {
         let seen = self.shards.get(&shard).and_then(|seen| seen.replicas.get(&replica));
         seen.is_some_and(|seen| seen.broken.is_some())
     }
 
-    /// Whether its leader has said just now that it leads no more: the next leader is about to say so.
+    /// Whether its leader has just reported that it leads no more: the next leader is about to report.
     pub(super) fn is_handed_over(&self, shard: ShardId, now: Moment) -> bool {
         let let_go_us = self.shards.get(&shard).and_then(|seen| seen.let_go_us);
         let_go_us.is_some_and(|at_us| now.mono_us < at_us + HANDED_US)
     }
 
-    /// Bytes of a shard's rows: what its leader holds, else the most that some replica does.
+    /// Bytes of a shard's rows: those of its leader, else those of its largest replica.
     pub(super) fn bytes(&self, shard: ShardId) -> Option<u64> {
         let seen = self.shards.get(&shard)?;
         let of_leader = seen.leader.as_ref().and_then(|leader| seen.replicas.get(&leader.replica));
@@ -232,12 +232,12 @@ impl Seen {
         of_leader.map(|replica| replica.bytes).or_else(of_others)
     }
 
-    /// Where a shard would be divided, and how often it is asked; none if its leader has not told.
+    /// Where a shard would be divided, and its rate; none if its leader has not reported.
     pub(super) fn division(&self, shard: ShardId) -> Option<&DivisionSeen> {
         self.shards.get(&shard)?.division.as_ref()
     }
 
-    /// What placement has to know.
+    /// What placement goes by.
     pub(super) fn observed(&self, map: &Map, settings: &Settings, now: Moment) -> Observed {
         let mut observed = Observed { leaving: map.leaving.clone(), ..Observed::default() };
         for node in map.nodes.keys() {
@@ -262,7 +262,7 @@ impl Seen {
 }
 
 impl ShardSeen {
-    /// The rate is that of the last few seconds, and begins anew with another leader, or after a restart.
+    /// The rate is that of the last few seconds. It begins anew with another leader and after a restart.
     fn note_division(&mut self, known: DivisionReport, replica: ReplicaId, now: Moment) {
         let before = self.division.take().filter(|of| of.replica == replica && of.known.operations <= known.operations);
         let (mut rate, mut since) = before.map_or((0.0, (now.mono_us, known.operations)), |of| (of.rate, of.since));

@@ -9,32 +9,33 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use vocab::{NodeId, PlanId, ShardId};
 
-/// How long moves that were worked out are gone by, in µs, as long as nothing else has changed.
+/// The moves are worked out again after this time, in µs, even if nothing has changed.
 const MOVES_KEPT_US: u64 = 2_000_000;
-/// For each shard of the store it takes longer to work them out: so long they are gone by although the map has changed.
+/// For each shard of the store, this much longer, in µs: it takes longer to work them out. They are kept for the sum of
+/// these even if the map changes.
 const MOVES_KEPT_US_EACH: u64 = 200;
 
-/// The moves that were worked out last, and from what.
+/// The moves that were last worked out, and the inputs that they follow from.
 #[derive(Debug, Default)]
 pub(super) struct PendingMoves {
     pub(super) moves: Vec<Move>,
-    /// Nodes that have not answered for as long as it takes to count them lost, as of now.
+    /// Nodes that count as lost now.
     pub(super) lost: BTreeSet<NodeId>,
     pub(super) at_us: u64,
     map: Arc<Map>,
     basis: Option<Basis>,
 }
 
-/// What a plan has still to do.
+/// What a plan still has to do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PlanLeft {
     /// Steps that are not begun.
     pub(super) steps: usize,
-    /// Bytes of what is to be moved, that which is under way included.
+    /// Bytes that are to be moved, including those under way.
     pub(super) bytes: u64,
 }
 
-/// What changes the moves at once when it changes.
+/// Inputs whose change makes the moves be worked out again at once.
 #[derive(Debug, PartialEq, Eq)]
 struct Basis {
     down: BTreeSet<NodeId>,
@@ -60,7 +61,7 @@ impl Basis {
 }
 
 impl PendingMoves {
-    /// Whether a shard's replicas are still those from which its moves follow: if not, they may undo what was done since.
+    /// Whether a shard's replicas are still those from which its moves follow. If not, a move might undo a newer change.
     pub(super) fn holds(&self, map: &Map, shard: ShardId) -> bool {
         let (then, now) = (self.map.shards.get(&shard), map.shards.get(&shard));
         then.zip(now).is_some_and(|(then, now)| then.replicas == now.replicas)
@@ -72,13 +73,12 @@ impl PendingMoves {
         self.moves.iter().filter(move |step| first.insert(step.shard))
     }
 
-    /// Drops the moves that the map shows to be made.
+    /// Drops the moves that the map shows as done.
     pub(super) fn drop_done(&mut self, map: &Map) {
         self.moves.retain(|step| !is_done(map, step));
     }
 
-    /// Works out anew which moves there are, if that is due. At rest, only a change of the map or of what is known of nodes
-    /// makes it so.
+    /// Works out the moves again if that is due. While no plan moves anything, only a change of the inputs makes it due.
     pub(super) fn refresh(&mut self, inputs: &Inputs<'_>, map: &Arc<Map>) {
         let &Inputs { settings, seen, now, .. } = inputs;
         let observed = seen.observed(map, settings, now);
@@ -103,7 +103,7 @@ impl PendingMoves {
         }
     }
 
-    /// What a plan has still to do, as of the last look.
+    /// What a plan still has to do, by the moves as they are.
     pub(super) fn left(&self, inputs: &Inputs<'_>, plan: &Plan) -> PlanLeft {
         let &Inputs { map, seen, .. } = inputs;
         let of_plan = self.moves.iter().filter(|step| !is_done(map, step) && allows(&plan.kind, step, map));

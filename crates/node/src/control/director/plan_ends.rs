@@ -9,9 +9,9 @@ use cluster::{Change, Plan, PlanKind, PlanState};
 use std::collections::{BTreeMap, BTreeSet};
 use vocab::{NodeId, PlanId, ShardId};
 
-/// For how long a plan must have nothing to do before it is done, in µs: what was done last may not be reported yet.
+/// A plan must have nothing to do for this long, in µs, before it is done: its last step may not be reported yet.
 const QUIET_US: u64 = 1_000_000;
-/// For how long a node is kept from leading that was to be restarted, in ms.
+/// A node that is to be restarted is kept from leading for this long at most, in ms.
 const DRAINED_MS_MAX: u64 = 15 * 60 * 1000;
 
 /// Plans without anything to do.
@@ -61,11 +61,11 @@ enum Verdict {
     Open,
     /// The node is empty: it can be forgotten.
     Forget(NodeId),
-    /// It is over, and why.
+    /// It is over: its state, and why.
     Over(PlanState, String),
 }
 
-/// What is to become of a plan that has no step and no move.
+/// What becomes of a plan that has no step and no move.
 fn verdict(inputs: &Inputs<'_>, pending: &PendingMoves, plan: &Plan) -> Verdict {
     let &Inputs { map, settings, seen, now } = inputs;
     let done = || Verdict::Over(PlanState::Done, String::new());
@@ -128,7 +128,7 @@ fn verdict(inputs: &Inputs<'_>, pending: &PendingMoves, plan: &Plan) -> Verdict 
     }
 }
 
-/// A shard whose replica on that node is damaged, among all or of the one that is named.
+/// A shard with a damaged replica on that node; of the named shard only, if one is named.
 fn broken_of(inputs: &Inputs<'_>, node: NodeId, named: Option<ShardId>) -> Option<ShardId> {
     let &Inputs { map, seen, .. } = inputs;
     let of_plan = |shard: ShardId| named.is_none_or(|named| named == shard);
@@ -136,7 +136,7 @@ fn broken_of(inputs: &Inputs<'_>, node: NodeId, named: Option<ShardId>) -> Optio
     broken.find(|(shard, id, _)| of_plan(*shard) && map.replica(*shard, *id).is_some()).map(|(shard, _, _)| shard)
 }
 
-/// A plan that keeps a node from leading until it was restarted.
+/// What becomes of a plan that keeps a node from leading until it is restarted.
 fn leaders_drained(inputs: &Inputs<'_>, plan: &Plan, node: NodeId) -> Verdict {
     let &Inputs { map, seen, now, .. } = inputs;
     let figures = seen.nodes.get(&node).and_then(|node| node.figures.as_ref());
@@ -151,7 +151,7 @@ fn leaders_drained(inputs: &Inputs<'_>, plan: &Plan, node: NodeId) -> Verdict {
     }
 }
 
-/// A plan that has shards without a majority go on with one replica.
+/// What becomes of a plan that has shards go on with one replica.
 fn recovered(inputs: &Inputs<'_>, shards: &[ShardId]) -> Verdict {
     let &Inputs { map, seen, now, .. } = inputs;
     // One that stood still while the others were destroyed says for a moment that it leads, as it did before.

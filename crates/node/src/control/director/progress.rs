@@ -1,10 +1,10 @@
-//! How far plans are: bytes that were moved, and how fast. Kept in memory: who directs anew counts from there.
+//! How far plans are: bytes that were moved, and how fast. It is kept in memory, so a new director counts from 0.
 
 use super::inputs::Inputs;
 use std::collections::BTreeMap;
 use vocab::{Moment, PlanId, ReplicaId, ShardId};
 
-/// Over how long a plan's rate is measured, in µs.
+/// The time over which a plan's rate is measured, in µs.
 const RATE_US: u64 = 10_000_000;
 
 /// What was moved for one plan.
@@ -16,8 +16,8 @@ pub(super) struct Moved {
     pub(super) under_way: u64,
     /// Bytes a second that went from node to node.
     pub(super) rate: f64,
-    /// Bytes that went, as far as reports tell. Not `bytes`: a shard that has arrived counts there with all its rows at
-    /// once, packed or not.
+    /// Bytes that were sent, by the reports. They differ from `bytes`, where a shard counts with all its rows at once
+    /// when it has arrived.
     sent: u64,
     sampled: (u64, u64),
 }

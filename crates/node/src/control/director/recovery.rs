@@ -1,4 +1,4 @@
-//! Shards that have lost their majority for good, and whose operator goes on with what is left.
+//! Unsafe recovery: shards that have lost their majority for good go on with one replica, as an operator has asked.
 
 use super::action::DirectorAction;
 use super::inputs::Inputs;
@@ -6,8 +6,8 @@ use crate::peer_protocol::Order;
 use cluster::{Change, PlanKind, PlanState, ReplicaInfo};
 use vocab::{PlanId, ReplicaId, ShardId};
 
-/// Has the replica that has most of each such shard go on alone. Which one that is, the map says before it is told: it
-/// may obey and be heard of no more, and then another one that went on too would lead the same shard besides it.
+/// Orders the replica with the longest log of each such shard to go on alone. The map names it before it gets the order:
+/// it may obey and then fall silent, and a second replica that went on as well would lead the same shard beside it.
 pub(super) fn recover(inputs: &Inputs<'_>, actions: &mut Vec<DirectorAction>) {
     let &Inputs { map, seen, now, .. } = inputs;
     for plan in map.open_plans().filter(|plan| plan.state == PlanState::Running) {
@@ -34,7 +34,7 @@ pub(super) fn recover(inputs: &Inputs<'_>, actions: &mut Vec<DirectorAction>) {
     }
 }
 
-/// What such a plan waits for: a replica that was chosen, and does not answer.
+/// What such a plan waits for: a chosen replica whose node does not answer.
 pub(super) fn awaited_survivor(inputs: &Inputs<'_>, plan: PlanId) -> Option<String> {
     let &Inputs { map, seen, now, .. } = inputs;
     let of_plan = map.survivors.iter().filter(|(_, (of, _))| *of == plan);

@@ -1,4 +1,4 @@
-//! Plans that divide shards: which slots go, and how many splits are under way at once.
+//! Plans that split shards: which slots go, and how many splits are under way at once.
 
 use super::action::DirectorAction;
 use super::inputs::Inputs;
@@ -12,7 +12,7 @@ use vocab::{PlanId, ShardId, Slot};
 /// `reshape`); one takes less than half a second.
 pub(super) const SPLITS_AT_ONCE: usize = 1;
 
-/// Has leaders make the splits that the map wants.
+/// Orders leaders to make the splits that the map wants.
 pub(super) fn advance(inputs: &Inputs<'_>, actions: &mut Vec<DirectorAction>) {
     let &Inputs { map, seen, now, .. } = inputs;
     for (&child, split) in &map.splits {
@@ -23,7 +23,7 @@ pub(super) fn advance(inputs: &Inputs<'_>, actions: &mut Vec<DirectorAction>) {
     }
 }
 
-/// Begins splits that plans want, as many as may be under way; `left` gets the plans that still have some.
+/// Begins splits that plans want, as many as may be under way. Adds to `left` the plans that still want some.
 pub(super) fn begin(inputs: &Inputs<'_>, left: &mut BTreeSet<PlanId>, actions: &mut Vec<DirectorAction>) {
     let &Inputs { map, seen, now, .. } = inputs;
     let mut room = SPLITS_AT_ONCE.saturating_sub(map.splits.len());
@@ -52,7 +52,7 @@ pub(super) fn begin(inputs: &Inputs<'_>, left: &mut BTreeSet<PlanId>, actions: &
     }
 }
 
-/// The shards that a plan still wants divided, and where.
+/// The shards that a plan still wants to split, and where.
 fn wanted(map: &Map, plan: &Plan) -> Vec<(ShardId, Option<Slot>)> {
     let under_way = map.splits.values().filter(|split| split.plan == plan.id).count();
     let begun = plan.steps_done as usize + under_way;
@@ -70,7 +70,7 @@ fn wanted(map: &Map, plan: &Plan) -> Vec<(ShardId, Option<Slot>)> {
     }
 }
 
-/// Whether a shard can be divided there: another plan may have given those slots away.
+/// Whether a shard can be split at that slot: another plan may have given the slots away.
 pub(super) fn is_divisible(map: &Map, info: &ShardInfo, at: Option<Slot>) -> bool {
     let first = info.slots.first().map(|range| range.0);
     let divides = |at: Slot| info.owns(at) && first != Some(at.0);

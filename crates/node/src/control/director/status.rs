@@ -74,7 +74,7 @@ pub struct NodeStatus {
     pub bytes: u64,
     /// Keys of its replicas.
     pub keys: u64,
-    /// Commands a second, lately.
+    /// Commands a second in the last few seconds.
     pub ops_per_s: f64,
     /// Commands since it was started.
     pub commands: u64,

@@ -14,20 +14,20 @@ use vocab::{Moment, NodeId, PlanId, ReplicaId, ShardId};
 
 /// Steps that are begun at once.
 const STEPS_AT_ONCE: usize = 32;
-/// For how long a replica that is being filled may be on a node that does not answer, in µs, before another is sought.
+/// The node of a replica that is being filled may be silent for this long, in µs, before another node is looked for.
 const PATIENCE_US: u64 = 10_000_000;
 
 /// What a step waits for.
 enum Next {
-    /// Its shard's leader is to do that.
+    /// Its shard's leader is to obey an order.
     Order(Order),
-    /// The one that is to go is no member: the map can give it up.
+    /// The replica that is to go is no member any more: the map can give it up.
     Forget(ReplicaId),
     /// It is over.
     End { done: bool },
 }
 
-/// Begins steps, the most pressing first, as many as may be under way at once; answers the plans that still have some.
+/// Begins steps, the most urgent first, as many as may be under way at once. Answers the plans that still have some.
 pub(super) fn begin(
     inputs: &Inputs<'_>,
     pending: &mut PendingMoves,
@@ -73,7 +73,7 @@ pub(super) fn begin(
     left
 }
 
-/// What open plans have to move, each shard's next move only, and whether it is as of the map's newest state.
+/// The next move of each shard for each open plan, and whether it follows from the newest map.
 fn moves_of_plans<'a>(inputs: &Inputs<'a>, pending: &PendingMoves) -> Vec<(&'a Plan, Move, bool)> {
     let &Inputs { map, seen, .. } = inputs;
     let lost = &pending.lost;
@@ -90,7 +90,7 @@ fn moves_of_plans<'a>(inputs: &Inputs<'a>, pending: &PendingMoves) -> Vec<(&'a P
     moves
 }
 
-/// Takes every step on by as much as can be done now.
+/// Takes every step as far as it can go now.
 pub(super) fn advance(inputs: &Inputs<'_>, actions: &mut Vec<DirectorAction>) {
     let &Inputs { map, seen, now, .. } = inputs;
     for (&shard, step) in &map.steps {
@@ -145,8 +145,8 @@ fn next(inputs: &Inputs<'_>, shard: ShardId, info: &ShardInfo, step: &Step) -> N
     }
 }
 
-/// Brings the map to what leaders told of their groups, where a report of a change was lost; and has leaders let go
-/// of members that the map has given up.
+/// Changes the map to what leaders have reported of their groups, where the news of a change was lost. Orders leaders to
+/// remove members that the map has given up.
 pub(super) fn reconcile(inputs: &Inputs<'_>, news: BTreeSet<ShardId>, actions: &mut Vec<DirectorAction>) {
     let &Inputs { map, seen, .. } = inputs;
     for shard in news {
@@ -181,8 +181,8 @@ pub(super) fn reconcile(inputs: &Inputs<'_>, news: BTreeSet<ShardId>, actions: &
     }
 }
 
-/// Gives up replicas that were about to come when their step ended: a report that they have become members may have
-/// been under way. With them, placement takes their shard for busy.
+/// Gives up replicas that were about to come when their step ended: the news that they have become members may have been
+/// under way. Placement counts a shard with such replicas as busy.
 pub(super) fn tidy(inputs: &Inputs<'_>, actions: &mut Vec<DirectorAction>) {
     let &Inputs { map, seen, now, .. } = inputs;
     for (&shard, info) in &map.shards {
@@ -201,7 +201,7 @@ pub(super) fn tidy(inputs: &Inputs<'_>, actions: &mut Vec<DirectorAction>) {
     }
 }
 
-/// The move, to where the plan wants it.
+/// The move, to the node that the plan wants.
 fn redirected(kind: &PlanKind, step: Move, map: &Map, lost: &BTreeSet<NodeId>) -> Move {
     let PlanKind::ReplaceNode { with, .. } = kind else { return step };
     // What only fills a shard up goes elsewhere: that place is for what the node has.
@@ -214,7 +214,7 @@ fn redirected(kind: &PlanKind, step: Move, map: &Map, lost: &BTreeSet<NodeId>) -
     if has_one || !takes { step } else { Move { add: Some(*with), ..step } }
 }
 
-/// The shards that nodes send away and take in now, by node.
+/// How many shards each node sends and receives now.
 #[derive(Default)]
 struct Traffic {
     from: BTreeMap<NodeId, usize>,

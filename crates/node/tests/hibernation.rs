@@ -194,21 +194,21 @@ impl World {
     }
 
     /// All replicas have been quiet for a while.
-    fn rest(&mut self) {
+    fn hibernate(&mut self) {
         self.run(6_000);
         assert_eq!(self.nodes.iter().map(|node| node.core.awake()).sum::<usize>(), 0, "awake");
     }
 }
 
 #[test]
-fn a_follower_at_rest_does_not_take_a_node_that_leads_no_more_for_its_leader() {
+fn a_follower_that_hibernates_does_not_take_a_node_that_leads_no_more_for_its_leader() {
     let dir = tempfile::tempdir().unwrap();
     let mut world = World::new(dir.path());
     world.run(2_000);
     let leader = world.leader().unwrap();
     let (follower, next) = ((leader + 1) % 3, (leader + 2) % 3);
     world.set(leader);
-    world.rest();
+    world.hibernate();
     // The lead changes hands where this follower does not hear of it; the old leader still sends heartbeats.
     world.cut.extend([(follower, next), (next, follower)]);
     world.deliver(next, leader, PeerMessage::Order { shard: SHARD, order: Order::Transfer { to: id_of(next) } });
@@ -234,13 +234,13 @@ fn who_asks_a_follower_at_rest_how_old_it_is_is_told_soon() {
     let follower = (leader + 1) % 3;
     world.set(leader);
     for _ in 0..2 {
-        world.rest();
+        world.hibernate();
         assert!(world.lag_ms(follower) > 1_000, "no read has asked");
         world.view(follower).freshness().want();
         world.run(100);
         assert!(world.lag_ms(follower) <= 100, "{} ms", world.lag_ms(follower));
     }
-    world.rest();
+    world.hibernate();
     assert_eq!(world.leader(), Some(leader), "it was elected again for that");
 }
 
