@@ -97,7 +97,8 @@ mod tests {
 
     /// What nodes have told, of which some do not answer and some have a damaged replica.
     fn seen(map: &Map, silent: &[u64], damaged: &[u64], now: Moment) -> Seen {
-        let mut seen = Seen { began_us: Some(1), ..Seen::default() };
+        let mut seen = Seen::default();
+        seen.began_us.get_or_insert(1);
         for id in map.nodes.keys().filter(|id| !silent.contains(&id.0)) {
             let replica = map.shards[&SHARD].replica_on(*id).unwrap().id;
             let report = ReplicaReport {
