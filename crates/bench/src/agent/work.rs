@@ -1,10 +1,11 @@
 //! One job, from its planning to its figures.
 
+use parking_lot::Mutex;
 use std::io;
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::frame::write_frame;
@@ -40,7 +41,7 @@ impl Outbox {
     }
 
     pub(super) fn send(&self, message: &FromAgent) -> io::Result<()> {
-        write_frame(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), message)
+        write_frame(&mut *self.0.lock(), message)
     }
 }
 
@@ -54,7 +55,7 @@ struct ByCoordinator<'a> {
 
 impl ByCoordinator<'_> {
     fn order(&self) -> io::Result<Order> {
-        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        let orders = self.orders.lock();
         orders.recv_timeout(PATIENCE).map_err(|error| match error {
             RecvTimeoutError::Timeout => io::Error::new(io::ErrorKind::TimedOut, "the coordinator has gone silent"),
             RecvTimeoutError::Disconnected => io::Error::other("the coordinator is gone"),
@@ -71,7 +72,7 @@ impl Meeting for ByCoordinator<'_> {
             _ => return Err(io::Error::other("the coordinator is at another place")),
         }
         if place == SyncPoint::Warmed {
-            *self.before.lock().unwrap_or_else(PoisonError::into_inner) = CoreTime::now();
+            *self.before.lock() = CoreTime::now();
         }
         Ok(())
     }
@@ -140,7 +141,7 @@ fn attempt(
         if let Some(error) = lost {
             return Err(Trouble::Failed(error));
         }
-        let before = *meeting.before.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *meeting.before.lock();
         let machine_busy = before.zip(CoreTime::now()).and_then(|(before, now)| now.busy_since(before));
         let sent = part.sent(target);
         seconds(out, sent.closed)?;

@@ -1,7 +1,7 @@
 //! Ends a phase to which nothing but one error comes back: what is wrong will not become right by waiting for hours.
 
+use parking_lot::Mutex;
 use std::io;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -57,13 +57,13 @@ impl ErrorStreak {
 
     /// The store has answered at least one operation.
     pub(super) fn succeeded(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         *state = State { has_succeeded: true, streak: None };
     }
 
     /// An operation has failed, so long after the phase began.
     pub(super) fn failed(&self, error: &StoreError, at: Duration) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let begin = || Streak { first: error.clone(), since: at, times: 0, is_mixed: false };
         let streak = state.streak.get_or_insert_with(begin);
         streak.times += 1;
@@ -72,7 +72,7 @@ impl ErrorStreak {
 
     /// Why the phase should end now, if it should.
     pub(super) fn verdict(&self, now: Duration) -> Option<io::Error> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         let streak = state.streak.as_ref().filter(|streak| !streak.is_mixed && streak.times >= self.failures_min)?;
         let kind = &streak.first.kind;
         let counts = self.rule == OnlyErrors::Count;

@@ -1,6 +1,7 @@
 //! What happened during a phase, as the code that caused it notes: marks in the charts.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::model::Event;
@@ -38,7 +39,7 @@ impl EventLog {
     }
 
     fn push(&self, when: When, what: &str) {
-        let mut events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = self.0.lock();
         if events.len() < EVENTS_MAX {
             events.push((when, what.to_owned()));
         }
@@ -46,7 +47,7 @@ impl EventLog {
 
     /// What happened within a phase that began at `start` and took `length`, in order of time.
     pub(super) fn of_phase(&self, start: Instant, length: Duration) -> Vec<Event> {
-        let events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let events = self.0.lock();
         let mut found: Vec<Event> = events
             .iter()
             .filter_map(|(when, label)| {

@@ -1,8 +1,9 @@
 //! One phase: threads, warm-up, measurement, and its figures.
 
+use parking_lot::Mutex;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -160,8 +161,8 @@ pub fn run_part(
             end = end.max(last);
         }
     });
-    let error = run.errors.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().next();
-    let timeline = run.shared.timeline.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let error = run.errors.into_inner().into_iter().next();
+    let timeline = run.shared.timeline.into_inner();
     PhaseShare { recorder, timeline, start, before: run.before.into_inner(), end, error }
 }
 
@@ -235,7 +236,7 @@ impl PhaseThreads<'_> {
 
     fn fail(&self, error: io::Error) {
         self.shared.failed.store(true, Ordering::Relaxed);
-        self.errors.lock().unwrap_or_else(PoisonError::into_inner).push(error);
+        self.errors.lock().push(error);
     }
 
     /// Tells of the progress until all threads are through.
@@ -253,7 +254,7 @@ impl PhaseThreads<'_> {
             {
                 self.fail(error);
             }
-            let mut timeline = self.shared.timeline.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut timeline = self.shared.timeline.lock();
             timeline.settle(elapsed.as_secs());
             let recent = timeline.take_recent();
             // Only another process takes them: what stays here is written with the report.

@@ -1,10 +1,10 @@
 //! One thread of a phase: its lanes, their pace, and what it records.
 
+use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::error_streak::ErrorStreak;
@@ -204,7 +204,7 @@ impl<'a> Worker<'a> {
 
     fn flush(&mut self, now: Instant) {
         self.publish();
-        let mut timeline = self.shared.timeline.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut timeline = self.shared.timeline.lock();
         self.recorder.turn_second(self.shared.start, now, &mut timeline);
     }
 

@@ -1,7 +1,7 @@
 //! What is done to a store while a phase runs on it, each at its time.
 
+use parking_lot::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use client::StoreUrl;
@@ -44,7 +44,7 @@ pub(crate) fn play(
         }
         while let Some(due) = due.next_if(|due| due.at <= begun.elapsed()) {
             let began = Instant::now();
-            let done = store.lock().unwrap_or_else(PoisonError::into_inner).act(&due.action);
+            let done = store.lock().act(&due.action);
             match done {
                 Ok(what) => events.note_from(began, &what),
                 Err(e) => problems.push(format!("`{}` could not be done: {e}.", words(&due.action).join(" "))),
@@ -68,7 +68,7 @@ struct PlanWatch {
 
 impl PlanWatch {
     fn new(store: &Mutex<Box<dyn SuiteStore>>) -> Self {
-        let url = store.lock().unwrap_or_else(PoisonError::into_inner).url();
+        let url = store.lock().url();
         let store: Option<StoreUrl> = url.parse().ok();
         let known = store.as_ref().map(plans).unwrap_or_default();
         Self { store, known, looked: Instant::now() }

@@ -1,11 +1,12 @@
 //! Runs a suite: part by part, step by step, each kept as soon as it is done.
 
+use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
 use client::StoreUrl;
@@ -75,7 +76,7 @@ enum Ground {
 impl Ground {
     fn url(&self) -> String {
         match self {
-            Self::Nodes(store) => store.lock().unwrap_or_else(PoisonError::into_inner).url(),
+            Self::Nodes(store) => store.lock().url(),
             Self::Embedded => "embedded".to_owned(),
             Self::Noop => "noop://".to_owned(),
         }
@@ -83,14 +84,14 @@ impl Ground {
 
     fn notes(&self) -> Vec<String> {
         match self {
-            Self::Nodes(store) => store.lock().unwrap_or_else(PoisonError::into_inner).notes(),
+            Self::Nodes(store) => store.lock().notes(),
             _ => Vec::new(),
         }
     }
 
     fn ended(&self) -> Vec<String> {
         match self {
-            Self::Nodes(store) => store.lock().unwrap_or_else(PoisonError::into_inner).ended(),
+            Self::Nodes(store) => store.lock().ended(),
             _ => Vec::new(),
         }
     }
@@ -171,7 +172,7 @@ impl Runner<'_> {
         self.outlook.borrow_mut().started(part, began.elapsed().as_secs_f64());
         let result = part.steps[first..].iter().try_for_each(|step| self.step(part, step, &ground, &dir));
         let ended = match &ground {
-            Ground::Nodes(store) => store.lock().unwrap_or_else(PoisonError::into_inner).stop(),
+            Ground::Nodes(store) => store.lock().stop(),
             _ => Ok(()),
         };
         drop(ground);
@@ -318,7 +319,7 @@ impl Runner<'_> {
         let Ground::Nodes(store) = ground else {
             return Err(Trouble::Usage(format!("`{}` needs a store of nodes", words(action).join(" "))));
         };
-        let what = store.lock().unwrap_or_else(PoisonError::into_inner).act(action)?;
+        let what = store.lock().act(action)?;
         record.events.push(Event { t_s: 0.0, label: what });
         record.done = true;
         Ok(())

@@ -1,9 +1,10 @@
 //! An embedded store for tests: a map in memory, as dumb as can be, with faults on request.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use resp::Reply;
@@ -45,11 +46,11 @@ pub(crate) struct MapStore(Arc<Mutex<State>>);
 
 impl MapStore {
     pub(crate) fn with<T>(&self, change: impl FnOnce(&mut BTreeMap<Vec<u8>, StoredValue>) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).map)
+        change(&mut self.0.lock().map)
     }
 
     pub(crate) fn set_mischief(&self, mischief: Mischief) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).mischief = mischief;
+        self.0.lock().mischief = mischief;
     }
 }
 
@@ -179,7 +180,7 @@ struct MapHandle {
 impl EmbeddedHandle for MapHandle {
     fn submit(&mut self, token: u32, args: &[&[u8]], reply: &mut Vec<u8>) -> bool {
         let mut answer = Reply::default();
-        self.store.0.lock().unwrap_or_else(PoisonError::into_inner).answer(args, &mut answer);
+        self.store.0.lock().answer(args, &mut answer);
         let writes = [b"HSET".as_slice(), b"SET", b"KV.PUT", b"DEL"].contains(&args[0]);
         if writes {
             self.later.push_front((token, answer.buf));

@@ -3,10 +3,10 @@
 //! A node may die and come back as another process during a run. What each process had used is remembered from look to
 //! look, so that a sum over all of them loses no more than what was used after the last look.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use client::{Address, Client, SlotMap, StoreUrl, Value};
@@ -82,8 +82,8 @@ impl NodeWatch {
         Ok(Self { store: store.clone(), first, data_dir, state: Mutex::new(state), tell: Mutex::default() })
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> parking_lot::MutexGuard<'_, State> {
+        self.state.lock()
     }
 
     pub(super) fn count(&self) -> usize {
@@ -133,7 +133,7 @@ impl NodeWatch {
 
     /// What the nodes tell now. A node that has joined the store meanwhile is watched from now on.
     pub(super) fn tells(&self) -> Vec<(String, super::InfoFields)> {
-        let mut tell = self.tell.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tell = self.tell.lock();
         let known: Vec<Address> = self.state().nodes.iter().map(|node| node.address.clone()).collect();
         let told = known.iter().filter_map(|address| Some((address.clone(), tell.ask(&self.store, address)?)));
         let told: Vec<(Address, super::InfoFields)> = told.collect();

@@ -1,6 +1,6 @@
 //! The numbers of inserted records: handed out once each, and readable once all before them are acknowledged.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How far an acknowledged number may be ahead of one that is not.
@@ -55,7 +55,7 @@ impl AcknowledgedCounter {
         self.window[word].fetch_or(bit, Ordering::AcqRel);
         // The thread that holds the lock may look at our bit too early; then the limit waits for the next acknowledgement.
         while self.is_set(self.end()) {
-            let Ok(_guard) = self.advancing.try_lock() else { return Ok(()) };
+            let Some(_guard) = self.advancing.try_lock() else { return Ok(()) };
             self.advance();
         }
         Ok(())

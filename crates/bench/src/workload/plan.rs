@@ -1,8 +1,9 @@
 //! A phase of the core workload: which operations, on which records, in which order.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use vocab::Prng;
 
@@ -181,7 +182,7 @@ impl Workload {
             return Ok(());
         }
         if !succeeded {
-            self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).insert(operation.number);
+            self.doubtful.lock().insert(operation.number);
         }
         self.inserts.acknowledge(operation.number)
     }
@@ -195,7 +196,7 @@ impl Workload {
     /// Whether the record must be there: all but those whose insert failed.
     #[must_use]
     pub fn must_exist(&self, number: u64) -> bool {
-        !self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).contains(&number)
+        !self.doubtful.lock().contains(&number)
     }
 
     /// Notes a compare-and-set write to `key` that replaced `version` and was acknowledged. False if an update is lost.

@@ -1,8 +1,8 @@
 //! Whether a store loses updates: of all compare-and-set writes that compared one version of one record, at most one may
 //! succeed.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
 
 /// Further updates are compared with these, and not remembered: 16 MB at most.
 const REMEMBERED_MAX: usize = 1 << 20;
@@ -19,7 +19,7 @@ impl UpdateLog {
     #[must_use]
     pub fn is_first(&self, key_hash: u64, version: u64) -> bool {
         let mark = xxhash_rust::xxh3::xxh3_64_with_seed(&version.to_le_bytes(), key_hash);
-        let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut replaced = self.replaced.lock();
         if replaced.contains(&mark) {
             return false;
         }

@@ -5,7 +5,7 @@ use super::place::Place;
 use super::rows::{BackupRow, FileFacts, RowValue, read_file};
 use client::{Access, Answer, Ask, Frame, Pool, PoolOptions, ReadFrom, StoreUrl};
 use indicatif::ProgressBar;
-use std::sync::Mutex;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ pub(crate) fn restore(
                 let rows = read_file(place, file)?;
                 let count = rows.len();
                 let gone = writer.write(rows, now_ms)?;
-                *expired.lock().expect("no thread panics with it") += gone;
+                *expired.lock() += gone;
                 progress.inc(count as u64);
             }
             Ok::<_, String>(())
@@ -45,7 +45,7 @@ pub(crate) fn restore(
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
         threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread has panicked".to_owned())?)
     })?;
-    let expired = *expired.lock().expect("no thread panics with it");
+    let expired = *expired.lock();
     Ok(expired)
 }
 

@@ -7,8 +7,8 @@ use super::place::Place;
 use super::rows::{BackupRow, FileFacts, Packed, Packer, RowValue, Stored};
 use client::{Client, StoreUrl, Value};
 use indicatif::ProgressBar;
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Mutex;
 
 const PAGE_BYTES: &[u8] = b"2097152";
 
@@ -109,7 +109,7 @@ impl<'a> Shelf<'a> {
     /// Has the place keep a file: what it keeps already is used again if it is whole.
     fn keep(&self, file: &Packed) -> Result<FileFacts, String> {
         let name = &file.facts.sha256;
-        let known = self.files.lock().expect("no thread panics with it").get(name).cloned();
+        let known = self.files.lock().get(name).cloned();
         let proved = match &known {
             Some(Known::Proved(stored)) => Some(stored.clone()),
             Some(Known::Listed(bytes)) => self.proved(file, *bytes)?,
@@ -119,7 +119,7 @@ impl<'a> Shelf<'a> {
             Some(stored) => stored,
             None => self.write(file, known.is_some())?,
         };
-        self.files.lock().expect("no thread panics with it").insert(name.clone(), Known::Proved(stored.clone()));
+        self.files.lock().insert(name.clone(), Known::Proved(stored.clone()));
         self.progress.inc(file.facts.rows);
         Ok(FileFacts { stored: Some(stored), ..file.facts.clone() })
     }
@@ -148,7 +148,7 @@ impl<'a> Shelf<'a> {
     fn write(&self, file: &Packed, was_there: bool) -> Result<Stored, String> {
         let bytes = file.compressed()?;
         self.place.put(&file.facts.name(), &bytes)?;
-        let mut totals = self.totals.lock().expect("no thread panics with it");
+        let mut totals = self.totals.lock();
         totals.new_files += 1;
         totals.new_bytes += bytes.len() as u64;
         totals.mended += u64::from(was_there);
@@ -182,7 +182,7 @@ pub(crate) fn take(node: &StoreUrl, place: &Place, progress: &ProgressBar) -> Re
     shards.sort_by_key(|shard: &ShardFacts| shard.shard);
     let manifest = Manifest::new(begun.store, begun.at_ms, begun.epoch, shards);
     manifest.write(place)?;
-    let Totals { new_files, new_bytes, mended } = *shelf.totals.lock().expect("no thread panics with it");
+    let Totals { new_files, new_bytes, mended } = *shelf.totals.lock();
     Ok(Taken { manifest, new_files, new_bytes, mended })
 }
 

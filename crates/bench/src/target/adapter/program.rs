@@ -1,12 +1,13 @@
 //! An adapter's process: started by the laboratory, and ended with it.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -79,7 +80,7 @@ impl Program {
 
     /// `what`, with the last that it said.
     pub(super) fn explained(&self, what: &str) -> String {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.lines.lock();
         let mut text = format!("the adapter for {}: {what}", self.name);
         for line in lines.iter() {
             text += "\n  | ";
@@ -96,7 +97,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let child = self.child.get_mut();
         drop(child.stdin.take());
         let end = Instant::now() + END_WITHIN;
         while Instant::now() < end {
@@ -125,7 +126,7 @@ fn listen(output: Option<impl Read + Send + 'static>, lines: Lines, mut ready: O
                 // The receiver is gone if it was too late.
                 Some(ready) => _ = ready.send(()),
                 None => {
-                    let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut lines = lines.lock();
                     if lines.len() == LINES_MAX {
                         lines.pop_front();
                     }

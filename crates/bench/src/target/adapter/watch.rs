@@ -1,11 +1,11 @@
 //! The processes of a store that tells nothing of itself, watched from outside: on this machine they are known by the
 //! addresses at which they listen.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::ToSocketAddrs as _;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
 use super::super::nodes::{add_cpu, sum_of};
 use super::super::{NodeUse, TargetUsage};
@@ -36,7 +36,7 @@ impl ProcessWatch {
 
     /// Notes what each process has used; a node whose process is gone is looked for.
     pub(super) fn look(&self) {
-        let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nodes = self.0.lock();
         for node in nodes.iter_mut() {
             let used = node.process.and_then(|id| Some((id, ProcessUsage::of(id)?)));
             node.process = used.map(|(id, _)| id);
@@ -58,13 +58,13 @@ impl ProcessWatch {
 
     /// The processes that are known, by their nodes' names.
     pub(super) fn processes(&self) -> Vec<(String, u32)> {
-        let nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let nodes = self.0.lock();
         nodes.iter().filter_map(|node| Some((node.name.clone(), node.process?))).collect()
     }
 
     pub(super) fn usage(&self) -> TargetUsage {
         self.look();
-        let nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let nodes = self.0.lock();
         sum_of(nodes.iter().map(|node| NodeUse {
             name: node.name.clone(),
             cpu: node.seen.values().map(|usage| usage.cpu).reduce(add_cpu),
@@ -75,7 +75,7 @@ impl ProcessWatch {
 
     /// The first node's data directory.
     pub(super) fn data_dir(&self) -> Option<PathBuf> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().find_map(|node| node.data_dir.clone())
+        self.0.lock().iter().find_map(|node| node.data_dir.clone())
     }
 }
 
