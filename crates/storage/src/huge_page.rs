@@ -5,7 +5,7 @@
 //! bytes a read it serves a tenth more if they are one (docs/adr/0005). And the kernel keeps such a buffer ready, rather
 //! than look it up and hold it for each read.
 
-use memmap2::{Advice, MmapMut};
+use memmap2::{Advice, MmapMut, MmapRaw};
 use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_disabled};
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -21,8 +21,9 @@ pub struct HugePage(Arc<Area>);
 struct Area {
     /// The length of each piece.
     piece_bytes: usize,
-    /// Twice a huge page, so that a whole one lies in it. After it was made, its bytes are reached through pieces alone.
-    mapped: MmapMut,
+    /// Twice a huge page, so that a whole one lies in it. No reference to all of it is made any more: its bytes are reached
+    /// through pieces alone.
+    mapped: MmapRaw,
     /// Where the huge page begins in it.
     start: usize,
     /// The numbers of the pieces that are not taken.
@@ -74,11 +75,11 @@ impl Area {
             mapped[start..start + HUGE_PAGE_BYTES].iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 0);
         });
         let free = Mutex::new((0..HUGE_PAGE_BYTES / piece_bytes).rev().collect());
-        Ok(Self { piece_bytes, mapped, start, free })
+        Ok(Self { piece_bytes, mapped: mapped.into(), start, free })
     }
 
     fn first_byte(&self) -> *mut u8 {
-        self.mapped.as_ptr().cast_mut().wrapping_add(self.start)
+        self.mapped.as_mut_ptr().wrapping_add(self.start)
     }
 
     fn free(&self) -> std::sync::MutexGuard<'_, Vec<usize>> {

@@ -101,7 +101,7 @@ fn a_huge_value_is_not_cached_and_its_old_self_goes() {
 #[test]
 fn readers_never_see_a_value_go_back() {
     const KEYS: usize = 4;
-    const VERSIONS: u64 = if cfg!(miri) { 300 } else { 100_000 };
+    const VERSIONS: u64 = if cfg!(miri) { 50 } else { 100_000 };
     let cache = RowCache::new(MIB);
     let tree: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
     let acknowledged: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
