@@ -330,7 +330,7 @@ impl Dispatch<'_> {
                 write::write(&mut self.turn, request, target, keys)
             }
             Ok(Routed::Store { handler, slot }) => {
-                if let Some(step) = slot.and_then(|slot| read::elsewhere(&mut self.turn, request, slot)) {
+                if let Some(step) = slot.and_then(|slot| self.turn.elsewhere(request, slot)) {
                     return step;
                 }
                 let Some(ticket) = self.turn.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };

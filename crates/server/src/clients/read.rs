@@ -5,15 +5,12 @@ use super::turn::{Request, Step, Target, Turn};
 use crate::api::conclude_on;
 use crate::disk_reads::{Cold, ColdRead, read_in_pool};
 use crate::os::steady_us;
-use crate::shared::refusal_text;
 use node::command::{Error, ReadHandler};
-use node::read::{Again, Attempt, Begin, Finish, NotHere, ReadRequest};
-use node::session::Consistency;
+use node::read::{Attempt, Begin, Finish, ReadRequest};
 use node::{CachedSpace, EncodedCommand, Fault, SnapshotSpace};
 use resp::Reply;
 use std::time::Instant;
 use vocab::limits::STREAM_STEP_BYTES_SOFT;
-use vocab::{ShardId, Slot};
 
 /// What a reply that may be long counts for among those that a connection is owed before its first part is there: about one
 /// in eight is long.
@@ -21,63 +18,6 @@ const FIRST_PART_BYTES: usize = STREAM_STEP_BYTES_SOFT / 8;
 /// With more arguments such a reply is made by the pool alone: an event loop would begin it again for each block that it
 /// lacks.
 const ARGUMENTS_MAX: usize = 64;
-
-/// This node does not serve a request now: it waits, or its client is told where to go.
-pub(super) fn not_here(turn: &mut Turn<'_>, id: usize, slot: Slot, consistency: Consistency, why: &NotHere) -> Step {
-    if matches!(why, NotHere::Wait { .. }) {
-        return wait(turn, id);
-    }
-    let mut reply = Reply::default();
-    if let Some(connection) = turn.clients.get(id) {
-        reply.proto = connection.session.proto();
-    }
-    let text = refusal_text(&turn.requests.store.known(), slot, consistency, why);
-    turn.refuse(id, &text, &mut reply)
-}
-
-/// What becomes of a request over the whole store that the leader of a slot is to run, if that is not this node.
-pub(super) fn elsewhere(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot) -> Option<Step> {
-    let consistency = turn.clients.get(request.id)?.session.consistency_for(request.spec, request.args);
-    let asked = ReadRequest::new(slot, consistency, arrived_us(turn, request.id));
-    let known = turn.requests.store.known();
-    let local = known.local(turn.requests.store.node(), known.shard_of(slot));
-    match asked.begin(local, turn.now, || turn.requests.store.moment()) {
-        Begin::Run(_) => None,
-        Begin::WaitForLease(shard) => Some(wait_for_lease(turn, request.id, shard)),
-        Begin::NotHere(why) => Some(not_here(turn, request.id, slot, consistency, &why)),
-    }
-}
-
-/// The request stays where it is, and begins again when something has changed.
-fn wait(turn: &mut Turn<'_>, id: usize) -> Step {
-    let arrived_us = turn.requests.arrived_us;
-    if let Some(connection) = turn.clients.get_mut(id)
-        && connection.waits_since_us == 0
-    {
-        connection.waits_since_us = arrived_us;
-    }
-    turn.stall(id)
-}
-
-/// A read whose leader is not confirmed waits for that.
-pub(super) fn wait_for_lease(turn: &mut Turn<'_>, id: usize, shard: ShardId) -> Step {
-    turn.requests.wanted.leases.push(shard);
-    wait(turn, id)
-}
-
-/// An answer is dropped: the request begins again when something has changed.
-pub(super) fn read_again(turn: &mut Turn<'_>, id: usize, shard: ShardId, why: Again) -> Step {
-    match why {
-        Again::Unconfirmed => wait_for_lease(turn, id, shard),
-        Again::SlotMoved | Again::Replaying => wait(turn, id),
-    }
-}
-
-/// Since when the request that is being run has been there, in µs.
-pub(super) fn arrived_us(turn: &Turn<'_>, id: usize) -> u64 {
-    let since_us = turn.clients.get(id).map_or(0, |connection| connection.waits_since_us);
-    if since_us > 0 { since_us } else { turn.requests.arrived_us }
-}
 
 pub(super) fn read(
     turn: &mut Turn<'_>,
@@ -101,8 +41,8 @@ pub(super) fn read(
     let attempt =
         match asked.begin(known.local(turn.requests.store.node(), shard), turn.now, || turn.requests.store.moment()) {
             Begin::Run(attempt) => attempt,
-            Begin::WaitForLease(shard) => return wait_for_lease(turn, id, shard),
-            Begin::NotHere(why) => return not_here(turn, id, slot, consistency, &why),
+            Begin::WaitForLease(shard) => return turn.wait_for_lease(id, shard),
+            Begin::NotHere(why) => return turn.not_here(id, slot, consistency, &why),
         };
     let view = *attempt.handle();
     // Straight into the connection's output where nothing is before it.
@@ -155,7 +95,7 @@ pub(super) fn read(
     }
     match finish {
         Finish::Answer => Step::Next,
-        Finish::Again(why) => read_again(turn, id, view.id(), why),
+        Finish::Again(why) => turn.read_again(id, view.id(), why),
     }
 }
 

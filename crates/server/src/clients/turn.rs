@@ -1,4 +1,5 @@
-//! One request while it runs: the connection it came by, its place among that connection's requests, its ticket.
+//! One request while it runs: the connection that it came by, its place among that connection's requests, its ticket, and
+//! its wait where this node cannot serve it now.
 //!
 //! What a request needs beyond the connections (a write for a shard, a read of the disk, a confirmed lease, followers) is
 //! collected in `Wanted`; the worker takes it from there.
@@ -7,8 +8,9 @@ use super::registry::Clients;
 use super::reply_queue::{Begun, Effect, Mask};
 use crate::disk_reads::Cold;
 use crate::mailbox::{Mailbox, Submission, WaitingClient};
-use crate::shared::NodeShared;
-use node::session::{self, Durability};
+use crate::shared::{NodeShared, refusal_text};
+use node::read::{Again, Begin, NotHere, ReadRequest};
+use node::session::{self, Consistency, Durability};
 use node::{LoadSampler, Ticket};
 use resp::Reply;
 use resp::table::CommandSpec;
@@ -103,6 +105,63 @@ impl Turn<'_> {
     pub(super) fn stall(&mut self, id: usize) -> Step {
         self.clients.stall(id);
         Step::Stall
+    }
+
+    /// This node does not serve a request now: it waits, or its client is told where to go.
+    pub(super) fn not_here(&mut self, id: usize, slot: Slot, consistency: Consistency, why: &NotHere) -> Step {
+        if matches!(why, NotHere::Wait { .. }) {
+            return self.wait(id);
+        }
+        let mut reply = Reply::default();
+        if let Some(connection) = self.clients.get(id) {
+            reply.proto = connection.session.proto();
+        }
+        let text = refusal_text(&self.requests.store.known(), slot, consistency, why);
+        self.refuse(id, &text, &mut reply)
+    }
+
+    /// What becomes of a request over the whole store that the leader of a slot is to run, if that is not this node.
+    pub(super) fn elsewhere(&mut self, request: Request<'_>, slot: Slot) -> Option<Step> {
+        let consistency = self.clients.get(request.id)?.session.consistency_for(request.spec, request.args);
+        let asked = ReadRequest::new(slot, consistency, self.arrived_us(request.id));
+        let known = self.requests.store.known();
+        let local = known.local(self.requests.store.node(), known.shard_of(slot));
+        match asked.begin(local, self.now, || self.requests.store.moment()) {
+            Begin::Run(_) => None,
+            Begin::WaitForLease(shard) => Some(self.wait_for_lease(request.id, shard)),
+            Begin::NotHere(why) => Some(self.not_here(request.id, slot, consistency, &why)),
+        }
+    }
+
+    /// The request stays where it is, and begins again when something has changed.
+    fn wait(&mut self, id: usize) -> Step {
+        let arrived_us = self.requests.arrived_us;
+        if let Some(connection) = self.clients.get_mut(id)
+            && connection.waits_since_us == 0
+        {
+            connection.waits_since_us = arrived_us;
+        }
+        self.stall(id)
+    }
+
+    /// A read whose leader is not confirmed waits for that.
+    pub(super) fn wait_for_lease(&mut self, id: usize, shard: ShardId) -> Step {
+        self.requests.wanted.leases.push(shard);
+        self.wait(id)
+    }
+
+    /// An answer is dropped: the request begins again when something has changed.
+    pub(super) fn read_again(&mut self, id: usize, shard: ShardId, why: Again) -> Step {
+        match why {
+            Again::Unconfirmed => self.wait_for_lease(id, shard),
+            Again::SlotMoved | Again::Replaying => self.wait(id),
+        }
+    }
+
+    /// When the request that runs arrived, in µs of the steady clock; since then it may have waited.
+    pub(super) fn arrived_us(&self, id: usize) -> u64 {
+        let since_us = self.clients.get(id).map_or(0, |connection| connection.waits_since_us);
+        if since_us > 0 { since_us } else { self.requests.arrived_us }
     }
 
     /// Counts a command that is done, by the clock that runs from one to the next.

@@ -1,6 +1,5 @@
 //! WATCH: looks up the versions of keys, on the event loop where they are few and in memory, else in the pool.
 
-use super::read;
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::turn::{Request, Step, Turn};
@@ -31,13 +30,13 @@ pub(super) fn watch(
     reply: &mut Reply,
 ) -> Step {
     let slot = keys.first().map_or(Slot(0), |key| vocab::slot_of(key));
-    let asked = ReadRequest::new(slot, Consistency::Absolute, read::arrived_us(turn, id));
+    let asked = ReadRequest::new(slot, Consistency::Absolute, turn.arrived_us(id));
     let known = turn.requests.store.known();
     let local = known.local(turn.requests.store.node(), known.shard_of(slot));
     let attempt = match asked.begin(local, turn.now, || turn.requests.store.moment()) {
         Begin::Run(attempt) => attempt,
-        Begin::WaitForLease(shard) => return read::wait_for_lease(turn, id, shard),
-        Begin::NotHere(why) => return read::not_here(turn, id, slot, Consistency::Absolute, &why),
+        Begin::WaitForLease(shard) => return turn.wait_for_lease(id, shard),
+        Begin::NotHere(why) => return turn.not_here(id, slot, Consistency::Absolute, &why),
     };
     let view = *attempt.handle();
     let mut held = Held { blocks: Vec::new(), lacking: None };
@@ -56,7 +55,7 @@ pub(super) fn watch(
         }
     };
     if let Finish::Again(why) = attempt.finish(steady_us) {
-        return read::read_again(turn, id, view.id(), why);
+        return turn.read_again(id, view.id(), why);
     }
     if let Some(connection) = turn.clients.get_mut(id) {
         connection.session.watching(&keys, versions);

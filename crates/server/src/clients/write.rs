@@ -1,7 +1,6 @@
 //! Writes of one shard, and of all: from the request to the shard's next entry.
 
 use super::connection::{ColdWrite, RunningTransaction};
-use super::read::{arrived_us, not_here};
 use super::registry::{ClientId, Clients};
 use super::reply_queue::{ALL_KEYS, Effect, LIKELY_REPLY_BYTES};
 use super::turn::{Request, Step, Target, Turn, Wanted};
@@ -25,11 +24,11 @@ pub(super) fn write(turn: &mut Turn<'_>, request: Request<'_>, target: Target, k
     }
     let Target { shard, slot, mask } = target;
     let known = turn.requests.store.known();
-    let hold = Hold::for_leader(arrived_us(turn, id));
+    let hold = Hold::for_leader(turn.arrived_us(id));
     let local = known.local(turn.requests.store.node(), shard);
     let leader = match leader_access(local, slot, hold, turn.requests.arrived_us) {
         Ok(leader) => leader,
-        Err(why) => return not_here(turn, id, slot, Consistency::Absolute, &why),
+        Err(why) => return turn.not_here(id, slot, Consistency::Absolute, &why),
     };
     let view = leader.handle();
     let answers_values = spec.answers_values(args);
@@ -120,7 +119,7 @@ pub(super) fn warmed(store: &NodeShared, wanted: &mut Wanted, clients: &mut Clie
 pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transaction) -> Step {
     let slot = transaction.slot().unwrap_or(Slot(0));
     let Some(shard) = turn.requests.store.known().shard_of(slot) else {
-        return not_here(turn, id, slot, Consistency::Absolute, &NotHere::Refuse(Refusal::NoStore));
+        return turn.not_here(id, slot, Consistency::Absolute, &NotHere::Refuse(Refusal::NoStore));
     };
     let commands: Vec<EncodedCommand> = transaction.data().cloned().collect();
     let keys = KeyHashes::from_slice(transaction.keys());
