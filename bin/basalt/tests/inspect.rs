@@ -1,8 +1,10 @@
 //! `basalt inspect`, and the formats: a data directory that an earlier commit wrote is read as it was written.
 //!
-//! `data/format-2.tar.gz` was written by the first test below, which keeps what it writes when there is a new format:
-//! `BASALT_WRITE_FORMAT=3 cargo test -p basalt --test inspect format`. Old ones stay, and stay readable; but format 1, of
-//! before there were stores of several nodes, was in no release and is refused.
+//! The archives in `data` were written by the first test below, which keeps what it writes when there is a new format:
+//! `BASALT_WRITE_FORMAT=3 cargo test -p basalt --test inspect format`. Old ones stay, and stay readable. `format-2-ids`
+//! has the same kind of directory as `format-2`, with log entries of format 2: large collections with ids, dropped
+//! prefixes, and zstd values whose heads are apart. Format 1, of before there were stores of several nodes, was in no
+//! release and is refused.
 #![allow(clippy::unwrap_used, reason = "a test may fail by unwrapping")]
 
 mod common;
@@ -13,8 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-const FORMATS: [&str; 1] = [NEWEST];
-const NEWEST: &str = "format-2";
+const FORMATS: [(&str, &[(&str, &str)]); 2] =
+    [(TRANSCRIBED, &[("DBSIZE", "(integer) 12")]), ("format-2-ids", &WITH_IDS)];
+/// The one that the views' transcript is of.
+const TRANSCRIBED: &str = "format-2";
 
 fn inspect(data: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
@@ -83,9 +87,36 @@ fn write_late(connection: &mut Connection) {
     }
 }
 
+/// What entries of format 2 can hold, and those of format 1 cannot.
+fn write_with_ids(connection: &mut Connection) {
+    let fields: Vec<String> = (0..300).map(|n| format!("f{n} v{n}")).collect();
+    for key in ["{i}moves", "{i}goes", "{i}overwritten"] {
+        assert_eq!(connection.call(&format!("HSET {key} {}", fields.join(" "))), Value::Int(300));
+    }
+    for words in
+        ["RENAME {i}moves {i}moved", "DEL {i}goes", "SET {i}overwritten by-a-string", "COPY {i}moved {i}copied"]
+    {
+        assert!(!connection.call(words).is_error(), "{words}");
+    }
+    // It is kept out of the levels although it shrinks.
+    let packs = Random::new(3).bytes(10_000).repeat(2);
+    assert_eq!(connection.try_call(&[b"SET".as_slice(), b"packed", &packs]).unwrap(), Value::ok());
+}
+
+const WITH_IDS: [(&str, &str); 9] = [
+    ("DBSIZE", "(integer) 16"),
+    ("HLEN {i}moved", "(integer) 300"),
+    ("HGET {i}moved f299", "v299"),
+    ("HLEN {i}copied", "(integer) 300"),
+    ("HGET {i}copied f7", "v7"),
+    ("EXISTS {i}moves {i}goes", "(integer) 0"),
+    ("GET {i}overwritten", "by-a-string"),
+    ("STRLEN packed", "(integer) 20000"),
+    ("OBJECT ENCODING {i}moved", "hashtable"),
+];
+
 /// What a store says that was opened on such a directory.
-const ANSWERS: [(&str, &str); 14] = [
-    ("DBSIZE", "(integer) 12"),
+const ANSWERS: [(&str, &str); 13] = [
     ("GET greeting", "again"),
     ("GET gone", "(nil)"),
     ("PEXPIRETIME expiring", "(integer) 4102444800000"),
@@ -115,10 +146,11 @@ fn what_this_format_writes_is_read() {
     let dir = Dir::new("format");
     let data = dir.join("data");
     // The smallest memory, so that little data makes it flush.
-    let setup = Setup::bare(&data).with("--shards", "2").with("--memory", "16mb");
+    let setup = Setup::bare(&data).with("--shards", "2").with("--memory", "16mb").with("--compression", "zstd");
     let server = Server::start(&setup);
     let mut connection = server.connect();
     write_early(&mut connection);
+    write_with_ids(&mut connection);
     // What does not compress fills a memtable; what repeats itself does not fill the archive.
     let filler = Random::new(2).bytes(12_000);
     let mut fillers = 0;
@@ -148,16 +180,16 @@ fn what_this_format_writes_is_read() {
         tar.args(["--owner=0", "--group=0", "--numeric-owner", "--sort=name", "--mtime=@0", "-czf", &archive]);
         assert!(tar.arg("-C").arg(dir.path()).arg("data").status().unwrap().success());
     }
-    answers(&data, "this format");
+    answers(&data, "this format", &WITH_IDS);
 }
 
 /// Opens the data twice and asks for what was written.
-fn answers(data: &Path, format: &str) {
+fn answers(data: &Path, format: &str, own: &[(&str, &str)]) {
     for round in ["first start", "second start"] {
         let server = Server::start(&Setup::bare(data).with("--memory", "64mb"));
         let mut connection = server.connect();
-        for (words, answer) in ANSWERS {
-            assert_eq!(plain(&connection.call(words)), answer, "{format}, {round}: {words}");
+        for (words, answer) in ANSWERS.iter().chain(own) {
+            assert_eq!(plain(&connection.call(words)), *answer, "{format}, {round}: {words}");
         }
         let large = connection.call("GET large");
         assert_eq!(large.bytes(), Some(&Random::new(1).bytes(6000)[..]), "{format}, {round}");
@@ -169,10 +201,10 @@ fn answers(data: &Path, format: &str) {
 
 #[test]
 fn what_an_earlier_commit_wrote_is_read() {
-    for format in FORMATS {
+    for (format, own) in FORMATS {
         let dir = Dir::new(format);
         let data = unpack(format, &dir);
-        answers(&data, format);
+        answers(&data, format, own);
         said(&data, &["--verify"]);
     }
 }
@@ -195,7 +227,7 @@ fn a_format_that_is_not_known_is_refused_by_name() {
 #[test]
 fn every_view_is_as_written_down() {
     let dir = Dir::new("views");
-    let data = unpack(NEWEST, &dir);
+    let data = unpack(TRANSCRIBED, &dir);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/inspect.txt");
     let expected = std::fs::read_to_string(&path).unwrap();
     let mut found = String::new();
@@ -220,7 +252,7 @@ fn every_view_is_as_written_down() {
 #[test]
 fn a_directory_that_cannot_be_written_is_no_obstacle() {
     let dir = Dir::new("read-only");
-    let data = unpack(NEWEST, &dir);
+    let data = unpack(TRANSCRIBED, &dir);
     std::fs::remove_file(data.join("LOCK")).unwrap();
     let chmod = |mode: &str| {
         assert!(Command::new("chmod").args(["-R", mode]).arg(&data).status().unwrap().success());
@@ -237,7 +269,7 @@ fn a_directory_that_cannot_be_written_is_no_obstacle() {
 #[test]
 fn a_running_store_is_left_alone() {
     let dir = Dir::new("running");
-    let data = unpack(NEWEST, &dir);
+    let data = unpack(TRANSCRIBED, &dir);
     let setup = Setup::bare(&data).with("--memory", "64mb");
     let server = Server::start(&setup);
     let output = inspect(&data, &[]);
@@ -273,7 +305,7 @@ fn damage_is_found_and_named() {
         ("shards/1/generation", None),
         ("basalt.map", None),
     ] {
-        let data = unpack(NEWEST, &dir);
+        let data = unpack(TRANSCRIBED, &dir);
         let path = data.join(file);
         flip(&path, place.unwrap_or_else(|| middle(&path)));
         let output = inspect(&data, &["--verify"]);
@@ -288,7 +320,7 @@ fn damage_is_found_and_named() {
 #[test]
 fn a_torn_write_at_the_end_is_no_damage() {
     let dir = Dir::new("torn");
-    let data = unpack(NEWEST, &dir);
+    let data = unpack(TRANSCRIBED, &dir);
     let log = json(&data, &[])["log"].clone();
     let file = &log["files"].as_array().unwrap()[1];
     let written = file["written_bytes"].as_u64().unwrap() as usize;
@@ -316,7 +348,7 @@ fn a_torn_write_at_the_end_is_no_damage() {
 #[test]
 fn the_log_is_read_as_a_start_reads_it() {
     let dir = Dir::new("agree");
-    let data = unpack(NEWEST, &dir);
+    let data = unpack(TRANSCRIBED, &dir);
     for round in 0..3 {
         let server = Server::start(&Setup::bare(&data).with("--memory", "16mb"));
         let mut connection = server.connect();
@@ -340,7 +372,7 @@ fn the_log_is_read_as_a_start_reads_it() {
 #[test]
 fn recovery_is_foretold() {
     let dir = Dir::new("foretold");
-    let data = unpack(NEWEST, &dir);
+    let data = unpack(TRANSCRIBED, &dir);
     let setup = Setup::bare(&data).with("--memory", "64mb");
     // Some that the tree has, one of them a large hash; and some that share a slot with the first.
     let key = |n: u64| {

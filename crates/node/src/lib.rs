@@ -36,8 +36,9 @@ pub use format::slots::Slots;
 pub use reply_size::ExpectedReply;
 pub use request::{KeyHash, KeyHashes, RequestKeys, key_hash};
 pub use shard::{
-    Answers, ArrivedSnapshot, Effects, LEASE_US, PrefetchItem, Prefetched, Shard, SnapshotTask, SplitTask, StoreEvent,
-    Ticket, Write, events_after, newest_event, newest_events, read_transaction, read_transaction_in_steps, stored_map,
+    Answers, AppliedAside, ApplyTask, ArrivedSnapshot, Effects, LEASE_US, PrefetchItem, Prefetched, Shard,
+    SnapshotTask, SplitTask, StoreEvent, Ticket, Write, events_after, is_large_entry, newest_event, newest_events,
+    read_transaction, read_transaction_in_steps, stored_map,
 };
 pub use shard_handle::ShardHandle;
 pub use shard_handle::load::LoadSampler;

@@ -238,13 +238,24 @@ impl GuardedHandle {
         })
     }
 
-    /// What came of an fsync of this file: a failed one poisons the store.
+    /// What came of an fsync of this file: a failed one poisons the store. Want of memory is no exception: a driver may
+    /// have failed a page for it, which the kernel then took for written. Only an interrupted call has done nothing.
     fn judge_sync<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
-        let outcome = outcome.inspect_err(|e| self.health.poison(&format!("fsync of {}: {e}", self.path.display())))?;
+        let outcome = outcome.inspect_err(|e| {
+            let shortage = if is_shortage(e) { SHORT_IN_FSYNC } else { "" };
+            self.health.poison(&format!("fsync of {}: {e}{shortage}", self.path.display()));
+        })?;
         self.health.log_fsynced();
         Ok(outcome)
     }
 }
+
+/// A longer write goes into the file at once: a copy of it would take as long as writing it.
+const STAGED_BYTES_MAX: usize = 8 << 20;
+
+/// What the operator is told besides when the kernel was short of something in an fsync.
+const SHORT_IN_FSYNC: &str = "; the kernel may have dropped what it was to write, so this node steps aside and its leaders \
+     are elsewhere: free memory and restart it, and it recovers from its log";
 
 impl StagedFile for GuardedHandle {
     fn begin_aside(&self) -> Option<StagedWrite> {
@@ -327,7 +338,8 @@ impl Write for GuardedWriter {
         let (handle, end) = (&self.handle, self.end);
         // What was rewritten is fsynced once, when it is all there.
         let soon_fsynced = is_appended(&handle.path) && self.pace.wrote(buf.len());
-        let written = if soon_fsynced && handle.staging.take(self.at, buf, end)? {
+        let is_staged = soon_fsynced && buf.len() <= STAGED_BYTES_MAX && handle.staging.take(self.at, buf, end)?;
+        let written = if is_staged {
             buf.len()
         } else {
             handle.staging.close()?;

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::log_store::{GroupState, LogStore};
 use crate::ready::SnapshotPoint;
+use crate::terms::Terms;
 use raft::eraftpb::{ConfState, Entry, HardState, Message, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 use std::cell::{Cell, RefCell};
@@ -21,10 +22,11 @@ pub(crate) struct RaftStorage {
     /// Index and term of the last entry applied.
     applied: (u64, u64),
     entries: VecDeque<Entry>,
+    terms: Terms,
     /// Why entries could not be read. raft-rs would end the process; its caller asks instead, and refuses to go on.
     failure: RefCell<Option<Error>>,
-    /// Bytes of entries for followers that may be read from the log now.
-    allowance: Cell<u64>,
+    /// Entries that were read from the log for followers, in order; none but while these are sent.
+    fetched: Vec<Entry>,
     /// A follower lacks entries that are to be read from the log, and was sent none.
     lacking: Cell<bool>,
 }
@@ -41,11 +43,13 @@ impl RaftStorage {
             last: (last, 0),
             applied: (0, 0),
             entries: VecDeque::new(),
+            terms: Terms::default(),
             failure: RefCell::new(None),
-            allowance: Cell::new(0),
+            fetched: Vec::new(),
             lacking: Cell::new(false),
         };
         tail.last.1 = tail.stored_term(last)?;
+        tail.terms = Terms::between(tail.truncated, tail.last);
         tail.applied = (applied, tail.stored_term(applied)?);
         Ok(tail)
     }
@@ -66,6 +70,7 @@ impl RaftStorage {
         while self.entries.back().is_some_and(|entry| entry.index >= first.index) {
             self.entries.pop_back();
         }
+        entries.iter().for_each(|entry| self.terms.append(entry.index, entry.term));
         self.entries.extend(entries.iter().cloned());
         self.last = newest;
     }
@@ -81,6 +86,7 @@ impl RaftStorage {
         self.entries.clear();
         self.truncated = (point.index, point.term);
         self.last = self.truncated;
+        self.terms = Terms::between(self.last, self.last);
         self.conf_state = point.conf_state.clone();
     }
 
@@ -106,6 +112,7 @@ impl RaftStorage {
 
     pub(crate) fn truncated_to(&mut self, index: u64, term: u64) {
         self.truncated = (index, term);
+        self.terms.forget(index);
         self.forget(index);
     }
 
@@ -113,8 +120,8 @@ impl RaftStorage {
         self.truncated
     }
 
-    pub(crate) fn log(&self) -> &dyn LogStore {
-        &*self.log
+    pub(crate) fn log(&self) -> &Arc<dyn LogStore> {
+        &self.log
     }
 
     /// Why entries could not be read, if they could not.
@@ -122,13 +129,24 @@ impl RaftStorage {
         self.failure.borrow_mut().take()
     }
 
-    /// About so many bytes of entries may be read for followers.
-    pub(crate) fn allow(&self, bytes: u64) {
-        self.allowance.set(bytes);
+    /// Entries that were read for followers; none: they are sent.
+    pub(crate) fn set_fetched(&mut self, entries: Vec<Entry>) {
+        self.fetched = entries;
     }
 
-    pub(crate) fn allowed(&self) -> u64 {
-        self.allowance.get()
+    /// Whether entry `index` was read for followers.
+    pub(crate) fn has_fetched(&self, index: u64) -> bool {
+        self.fetched_at(index).is_some()
+    }
+
+    fn fetched_at(&self, index: u64) -> Option<usize> {
+        let at = index.checked_sub(self.fetched.first()?.index)? as usize;
+        (at < self.fetched.len()).then_some(at)
+    }
+
+    /// The log could not be read.
+    pub(crate) fn fail(&self, error: Error) {
+        *self.failure.borrow_mut() = Some(error);
     }
 
     /// Whether entries for a follower were to be read from the log since this was last set, and were not.
@@ -140,6 +158,19 @@ impl RaftStorage {
     pub(crate) fn memory_first(&self) -> u64 {
         self.entries.front().map_or(self.last.0 + 1, |entry| entry.index)
     }
+}
+
+/// The first of `entries`, at least one, up to about so many bytes as raft-rs counts them.
+fn some_of<'a>(entries: impl Iterator<Item = &'a Entry>, bytes_max: u64) -> Vec<Entry> {
+    let (mut found, mut bytes) = (Vec::with_capacity(entries.size_hint().0), 0u64);
+    for entry in entries {
+        bytes += entry.data.len() as u64 + 8;
+        if bytes > bytes_max && !found.is_empty() {
+            break;
+        }
+        found.push(entry.clone());
+    }
+    found
 }
 
 impl Storage for RaftStorage {
@@ -158,39 +189,27 @@ impl Storage for RaftStorage {
             return Err(raft::Error::Store(StorageError::Compacted));
         }
         assert!(high <= self.last.0 + 1, "entries up to {high} asked for, the last is {}", self.last.0);
-        let mut bytes_max = max_size.into().unwrap_or(u64::MAX);
+        let bytes_max = max_size.into().unwrap_or(u64::MAX);
         let memory_first = self.memory_first();
         if low < memory_first {
-            // For a follower that is behind, which may lack a lot: a little at a time, when its turn has come.
+            let high = high.min(memory_first);
+            // For a follower that is behind, which may lack a lot: a little at a time, read by another thread.
             if context.can_async() {
-                bytes_max = bytes_max.min(self.allowance.get());
-                if bytes_max == 0 {
+                let Some(at) = self.fetched_at(low) else {
                     self.lacking.set(true);
                     return Err(raft::Error::Store(StorageError::LogTemporarilyUnavailable));
-                }
+                };
+                return Ok(some_of(self.fetched[at..].iter().take((high - low) as usize), bytes_max));
             }
-            let fetched = self.log.fetch(self.shard, low, high.min(memory_first), bytes_max);
-            let bytes = |entries: &Vec<Entry>| entries.iter().map(|entry| entry.data.len() as u64 + 8).sum();
-            let read: u64 = fetched.as_ref().map_or(0, bytes);
-            self.allowance.set(self.allowance.get().saturating_sub(read));
+            let fetched = self.log.fetch(self.shard, low, high, bytes_max);
             return Ok(fetched.unwrap_or_else(|e| {
-                *self.failure.borrow_mut() = Some(e);
+                self.fail(e);
                 Vec::new()
             }));
         }
-        let mut bytes = 0u64;
         let from = (low - memory_first) as usize;
         let to = (high - memory_first) as usize;
-        let mut found = Vec::with_capacity(to - from);
-        for entry in self.entries.range(from..to) {
-            // As raft-rs counts them, about.
-            bytes += entry.data.len() as u64 + 8;
-            if bytes > bytes_max && !found.is_empty() {
-                break;
-            }
-            found.push(entry.clone());
-        }
-        Ok(found)
+        Ok(some_of(self.entries.range(from..to), bytes_max))
     }
 
     fn term(&self, index: u64) -> raft::Result<u64> {
@@ -210,13 +229,16 @@ impl Storage for RaftStorage {
         if index >= memory_first {
             return Ok(self.entries[(index - memory_first) as usize].term);
         }
+        if let Some(term) = self.terms.of(index) {
+            return Ok(term);
+        }
         let fetched = self.log.fetch(self.shard, index, index + 1, 1);
         match fetched.map(|mut entries| entries.pop()) {
             Ok(Some(entry)) => Ok(entry.term),
             Ok(None) => Err(raft::Error::Store(StorageError::Unavailable)),
             // raft-rs would end the process over any other error.
             Err(e) => {
-                *self.failure.borrow_mut() = Some(e);
+                self.fail(e);
                 Ok(0)
             }
         }

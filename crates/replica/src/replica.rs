@@ -6,6 +6,7 @@
 use crate::election::{ELECTION_TICKS, ElectionTimer, HEARTBEAT_TICKS, NEVER_TICKS};
 use crate::error::{Error, Result, raft_error};
 use crate::log_gate::LogGate;
+use crate::log_read::{LogEntries, LogRead};
 use crate::log_store::{GroupState, LogStore};
 use crate::log_write::{Install, LogWrite, SYNC, is_member_change};
 use crate::member_change::change_entry;
@@ -47,6 +48,8 @@ pub struct Replica {
     marks: LogMarks,
     /// Bytes of log that are kept for followers which lack them.
     keep_bytes: u64,
+    /// Entries for followers are being read from the log.
+    reads_log: bool,
     /// Up to where the log has been told who the members are.
     members_noted: u64,
     /// Why the log could not be read, if it could not: nothing is done any more.
@@ -110,6 +113,7 @@ impl Replica {
             installing: None,
             marks: LogMarks::default(),
             keep_bytes: limits::LOG_KEEP_BYTES,
+            reads_log: false,
             members_noted: conf_index,
             failed: None,
         };
@@ -347,6 +351,12 @@ impl Replica {
         self.raw.advance_apply_to(index);
     }
 
+    /// The log that holds its entries.
+    #[must_use]
+    pub fn log(&self) -> &Arc<dyn LogStore> {
+        self.raw.store().log()
+    }
+
     /// Makes sure that the log will not lose what is committed. With `nosync` it might, and nothing durable may be done
     /// that follows from it: a tree that is ahead of its log cannot be opened.
     pub fn sync_log(&self) -> Result<()> {
@@ -517,35 +527,57 @@ impl Replica {
         (holding, voters.len())
     }
 
-    /// Whether a follower lacks entries that only the log has: they are sent by `send_from_log`.
+    /// Whether a follower lacks entries that only the log has, and no read of them is under way.
     #[must_use]
     pub fn is_to_read_log(&self) -> bool {
-        self.raw.store().lacking().get()
+        self.raw.store().lacking().get() && !self.reads_log
     }
 
-    /// Sends followers entries that only the log has. About `allowance` bytes are read, of which what was read is taken:
-    /// who was away lacks more of it than may be read while everyone waits. They are in the messages that are ready next.
-    pub fn send_from_log(&mut self, allowance: &mut u64) {
-        if !self.raw.store().lacking().replace(false) || !self.is_leader() || self.has_failed() {
+    /// Begins to read entries that only the log has: for the follower that is furthest behind, about `bytes_max` bytes, at
+    /// least one entry. What was read goes to `log_was_read`.
+    pub fn begin_log_read(&mut self, bytes_max: u64) -> Option<LogRead> {
+        let store = self.raw.store();
+        store.lacking().set(false);
+        if !self.is_leader() || self.has_failed() || self.reads_log {
+            return None;
+        }
+        let (me, log) = (self.me(), store.log().clone());
+        let low = self.raw.raft.prs().iter().filter_map(|(id, _)| next_in_log(&self.raw.raft, *id)).min()?;
+        let high = store.memory_first();
+        self.reads_log = true;
+        Some(LogRead { log, shard: self.shard, replica: me, term: self.term(), low, high, bytes_max })
+    }
+
+    /// Sends followers what was read of the log; it is in the messages that are ready next.
+    pub fn log_was_read(&mut self, read: LogEntries) {
+        if read.replica != self.me() {
             return;
         }
-        self.raw.store().allow(*allowance);
+        self.reads_log = false;
+        // Of another term, they may not be this leader's entries; and what was truncated meanwhile is sent as a snapshot.
+        let is_of_now = self.is_leader() && !self.has_failed() && read.term == self.term();
+        if !is_of_now || read.low <= self.raw.store().truncated().0 {
+            self.raw.store().lacking().set(true);
+            return;
+        }
+        match read.entries {
+            Ok(entries) => self.raw.mut_store().set_fetched(entries),
+            Err(e) => return self.raw.store().fail(e),
+        }
         let me = self.me().0;
         let others: Vec<u64> = self.raw.raft.prs().iter().map(|(id, _)| *id).filter(|id| *id != me).collect();
         for id in others {
-            while let Some(next) = next_in_log(&self.raw.raft, id) {
-                if self.raw.store().allowed() == 0 {
-                    self.raw.store().lacking().set(true);
-                    break;
-                }
+            while let Some(next) = next_in_log(&self.raw.raft, id).filter(|next| self.raw.store().has_fetched(*next)) {
                 self.raw.raft.send_append(id);
                 if next_in_log(&self.raw.raft, id).is_some_and(|then| then <= next) {
                     break;
                 }
             }
+            if next_in_log(&self.raw.raft, id).is_some() {
+                self.raw.store().lacking().set(true);
+            }
         }
-        *allowance = self.raw.store().allowed();
-        self.raw.store().allow(0);
+        self.raw.mut_store().set_fetched(Vec::new());
     }
 
     /// Followers may be told that entries up to `index` are committed, which this leader has not applied: they change

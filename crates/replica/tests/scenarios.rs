@@ -202,8 +202,9 @@ fn what_is_read_from_the_log_at_a_time_is_bounded_and_all_of_it_comes() {
     while had < leader.status().last {
         rounds += 1;
         assert!(rounds <= 2 * ENTRIES, "only {had} entries came");
-        let mut allowance = 3 * BYTES;
-        leader.send_from_log(&mut allowance);
+        if let Some(read) = leader.begin_log_read(3 * BYTES) {
+            leader.log_was_read(read.run());
+        }
         let messages = turns(&mut leader);
         let entries = messages.iter().flat_map(|message| message.entries.iter());
         let news: Vec<u64> = entries.map(|entry| entry.index).filter(|index| *index > had).collect();

@@ -2,8 +2,8 @@
 
 use cluster::MapUpdate;
 use node::peer_protocol::PeerMessage;
-use node::{Answers, Effects, PrefetchItem, ShardHandle, SnapshotTask, SplitTask, Ticket};
-use replica::Members;
+use node::{Answers, ApplyTask, Effects, PrefetchItem, ShardHandle, SnapshotTask, SplitTask, Ticket};
+use replica::{Entry, LogRead, Members};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -26,6 +26,9 @@ impl Prefetch {
     }
 }
 
+/// One of so many entries counts as large, where any does.
+const ASIDE_EVERY: u64 = 5;
+
 /// What the cores of a node ask for in one step.
 #[derive(Default)]
 pub struct Outbox {
@@ -33,6 +36,12 @@ pub struct Outbox {
     pub disk_is_slow: bool,
     /// What is to be read for shards whose entries wait for it.
     pub prefetches: Vec<(Arc<ShardHandle>, Vec<PrefetchItem>)>,
+    /// Some entries are evaluated beside the event loop.
+    pub applies_aside: bool,
+    /// Entries that are.
+    pub asides: Vec<ApplyTask>,
+    /// What is to be read from the log for followers.
+    pub log_reads: Vec<LogRead>,
     /// Messages, in order.
     pub messages: Vec<(NodeId, PeerMessage)>,
     /// Answers, in order; `None`: not here.
@@ -82,6 +91,20 @@ impl Effects for Outbox {
 
     fn prefetch(&mut self, handle: &Arc<ShardHandle>, items: Vec<PrefetchItem>) {
         self.prefetches.push((handle.clone(), items));
+    }
+
+    fn applies_aside(&self, entry: &Entry) -> bool {
+        self.applies_aside && entry.index.is_multiple_of(ASIDE_EVERY)
+    }
+
+    fn apply_aside(&mut self, task: ApplyTask) -> Option<ApplyTask> {
+        self.asides.push(task);
+        None
+    }
+
+    fn read_log(&mut self, read: LogRead) -> Option<LogRead> {
+        self.log_reads.push(read);
+        None
     }
 
     /// The world decides when trees are flushed.

@@ -7,8 +7,9 @@ use crate::history::Answer;
 use crate::places::Place;
 use crate::request::Request;
 use cluster::{Change, Map};
-use node::SnapshotTask;
 use node::peer_protocol::{Order, PeerMessage};
+use node::{ApplyTask, SnapshotTask};
+use replica::LogEntries;
 use std::fmt;
 use vocab::{NodeId, ShardId};
 
@@ -68,6 +69,10 @@ pub enum NodeEvent {
     ReadMade(Box<RunningRead>, Vec<u8>),
     /// The disk has answered for rows that a shard's entries wait for.
     Prefetch(Box<Prefetch>),
+    /// A large entry is to be evaluated beside the event loop.
+    ApplyAside(Box<ApplyTask>),
+    /// Entries for followers were read from the log.
+    LogRead(Box<LogEntries>),
     /// The next part of a split is due.
     Fork(Box<Fork>),
     /// The operator orders something.
@@ -144,6 +149,8 @@ impl fmt::Display for NodeEvent {
             Self::RunRead(running) => write!(f, "read runs for operation {}", running.read.operation),
             Self::ReadMade(running, _) => write!(f, "read made for operation {}", running.read.operation),
             Self::Prefetch(prefetch) => write!(f, "rows for shard {} are read", prefetch.shard()),
+            Self::ApplyAside(task) => write!(f, "an entry of shard {} is evaluated aside", task.shard()),
+            Self::LogRead(read) => write!(f, "entries of shard {} are read from the log", read.shard()),
             Self::Fork(fork) => write!(f, "split of shard {}: {}", fork.child(), fork.word()),
             Self::Order(shard, order) => write!(f, "shard {shard}: {order:?}"),
         }

@@ -191,6 +191,11 @@ impl Host {
             .refused
             .retain(|(shard, replica), _| map.replica(*shard, *replica).is_some_and(|there| there.node == me));
         let plan = reconcile(&map, me, &local_replicas(&self.disk, process));
+        let is_written_to = |shard: ShardId| process.core.shard(shard).is_some_and(node::Shard::is_applied_aside);
+        if plan.close.iter().any(|(shard, _)| is_written_to(*shard)) {
+            process.behind = true;
+            return;
+        }
         for &(shard, _) in &plan.close {
             if process.core.release(shard).is_some() {
                 process.cache.clear_shard(shard.0);

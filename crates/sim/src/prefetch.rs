@@ -8,7 +8,8 @@ use crate::event::NodeEvent;
 use crate::places::Place;
 use crate::schedule::MILLISECOND;
 use crate::store::Store;
-use node::{PrefetchItem, Prefetched, ShardHandle};
+use node::{ApplyTask, PrefetchItem, Prefetched, ShardHandle};
+use replica::LogRead;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,7 +19,9 @@ const EVICTED_PER_MILLE: u64 = 300;
 
 /// What a step of a node's core is told and asks for.
 pub fn outbox(store: &Store, place: Place) -> Outbox {
-    Outbox { disk_is_slow: reads_slowly(store, place), ..Outbox::default() }
+    let plan = store.env.plan();
+    let applies_aside = plan.deferred_apply && !(store.env.now() / plan.slow_spell()).is_multiple_of(3);
+    Outbox { disk_is_slow: reads_slowly(store, place), applies_aside, ..Outbox::default() }
 }
 
 fn reads_slowly(store: &Store, place: Place) -> bool {
@@ -49,6 +52,27 @@ pub fn prefetch(store: &mut Store, place: Place, prefetch: Prefetch) {
     if let Some(process) = &mut store.nodes[place].process {
         process.core.prefetched(prefetch.shard());
     }
+}
+
+/// A thread begins to evaluate a large entry.
+pub fn begin_aside(store: &mut Store, place: Place, task: ApplyTask) {
+    let most = *store.env.pick(&[1, 5, 30, if store.env.is_healing() { 30 } else { 1_000 }]);
+    let delay = store.env.below(most * MILLISECOND);
+    store.env.later(delay, place, NodeEvent::ApplyAside(Box::new(task)));
+}
+
+/// The thread is done.
+pub fn apply_aside(store: &mut Store, place: Place, task: ApplyTask) {
+    if let Some(process) = &mut store.nodes[place].process {
+        process.core.applied_aside(task.run());
+    }
+}
+
+/// A thread reads entries of the log for followers.
+pub fn begin_log_read(store: &mut Store, place: Place, read: LogRead) {
+    let most = if store.env.is_healing() { 5 } else { 200 };
+    let takes = store.env.below(most * MILLISECOND);
+    store.env.later(takes, place, NodeEvent::LogRead(Box::new(read.run())));
 }
 
 /// The row cache of a node loses rows, as it does when it is full.

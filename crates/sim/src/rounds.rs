@@ -47,6 +47,8 @@ pub fn deliver(store: &mut Store, place: Place, event: NodeEvent) -> Outcome {
         NodeEvent::RunRead(running) => reading::run_read(store, place, *running),
         NodeEvent::ReadMade(running, reply) => reading::read_made(store, place, *running, &reply)?,
         NodeEvent::Prefetch(prefetch) => prefetch::prefetch(store, place, *prefetch),
+        NodeEvent::ApplyAside(task) => prefetch::apply_aside(store, place, *task),
+        NodeEvent::LogRead(read) => process.core.log_was_read(*read),
         NodeEvent::Fork(fork) => splitting::fork(store, place, *fork),
         NodeEvent::Order(shard, order) => {
             bring(store, place, node_id(place), &PeerMessage::Order { shard, order }, &mut out)?;
@@ -246,6 +248,12 @@ pub fn carry_out(store: &mut Store, place: Place, out: Outbox) -> Outcome {
     }
     for (handle, items) in out.prefetches {
         prefetch::begin_prefetch(store, place, &handle, items);
+    }
+    for task in out.asides {
+        prefetch::begin_aside(store, place, task);
+    }
+    for read in out.log_reads {
+        prefetch::begin_log_read(store, place, read);
     }
     for task in out.splits {
         splitting::begin_fork(store, place, task)?;

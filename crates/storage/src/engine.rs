@@ -61,6 +61,15 @@ pub trait Engine: Send + Sync {
         let _ = (hashes, step, lines);
     }
 
+    /// Whether a scan begins at once. If not, rows in memory are to be put in order first, which takes milliseconds and more:
+    /// an event loop leaves that to `prepare_scans`, and scans later. Cheap.
+    fn scans_at_once(&self) -> bool {
+        true
+    }
+
+    /// Puts rows in memory in order, if `scans_at_once` has said no since the last call. For background threads.
+    fn prepare_scans(&self) {}
+
     /// A snapshot as of the applied index. Holding it keeps old versions alive: keep it short, unless it is for a
     /// transfer. It may outlive the engine.
     fn snapshot(&self) -> Box<dyn Snapshot>;

@@ -8,9 +8,13 @@
 //! 0xF5 0x00 …         the value follows
 //! 0xF5 0x01 len …     zstd of a value of `len` bytes (u32, little-endian)
 //! 0xF5 0x02 len …     LZ4 block of a value of `len` bytes (u32, little-endian)
+//! 0xF5 0x03 len …     the first `VALUE_HEAD_BYTES` of a value of `len` bytes (u32, little-endian), then zstd of the rest
 //! ```
+//!
+//! The last form is that of values that are kept out of the levels: a scan of heads reads only their beginnings, and a
+//! block of zstd has to be read whole.
 
-use crate::{Compression, Slice};
+use crate::{Compression, Slice, VALUE_HEAD_BYTES};
 use byteview::ByteView;
 use std::cell::RefCell;
 
@@ -18,9 +22,11 @@ const MARK: u8 = 0xF5;
 const PLAIN: u8 = 0;
 const ZSTD: u8 = 1;
 const LZ4: u8 = 2;
+const HEAD_AND_ZSTD: u8 = 3;
 const HEAD_BYTES: usize = 6;
 /// Shorter values are not worth compressing one by one.
 const ZSTD_BYTES_MIN: usize = 128;
+const _: () = assert!(VALUE_HEAD_BYTES <= ZSTD_BYTES_MIN);
 const ZSTD_LEVEL: i32 = 3;
 
 thread_local! {
@@ -31,22 +37,26 @@ thread_local! {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packing {
     compression: Compression,
-    /// Values of this length and more are LZ4-compressed one by one: they are kept out of the levels, and so out of
-    /// the blocks that would compress them.
-    lz4_bytes_min: usize,
+    /// Values of this length and more are kept out of the levels, and so out of the blocks that would compress them with
+    /// LZ4: they are compressed one by one.
+    apart_bytes_min: usize,
 }
 
 impl Packing {
     pub(crate) fn new(compression: Compression, separation_bytes: u32) -> Self {
-        let lz4_bytes_min = if separation_bytes == 0 { usize::MAX } else { separation_bytes as usize };
-        Self { compression, lz4_bytes_min }
+        let apart_bytes_min = if separation_bytes == 0 { usize::MAX } else { separation_bytes as usize };
+        Self { compression, apart_bytes_min }
     }
 
     /// The stored form of `value`.
     pub(crate) fn pack(self, value: Slice) -> Slice {
         let packed = match self.compression {
-            Compression::Zstd if value.len() >= ZSTD_BYTES_MIN => zstd_of(&value),
-            Compression::Lz4 if value.len() >= self.lz4_bytes_min => Some(lz4_of(&value)),
+            Compression::Zstd if value.len() >= self.apart_bytes_min.max(ZSTD_BYTES_MIN) => {
+                let (head, rest) = value.split_at(VALUE_HEAD_BYTES);
+                zstd_of(HEAD_AND_ZSTD, value.len(), head, rest)
+            }
+            Compression::Zstd if value.len() >= ZSTD_BYTES_MIN => zstd_of(ZSTD, value.len(), &[], &value),
+            Compression::Lz4 if value.len() >= self.apart_bytes_min => Some(lz4_of(&value)),
             _ => None,
         };
         match packed {
@@ -74,6 +84,13 @@ pub(crate) fn unpack(stored: Slice) -> Result<Slice, &'static str> {
     let packed = &stored[HEAD_BYTES..];
     let mut value = vec![0; length];
     let written = match kind {
+        HEAD_AND_ZSTD => {
+            let (head, packed) = packed.split_at_checked(VALUE_HEAD_BYTES).ok_or("value envelope cut short")?;
+            let (first, rest) = value.split_at_mut_checked(VALUE_HEAD_BYTES).ok_or("value envelope cut short")?;
+            first.copy_from_slice(head);
+            let written = zstd::bulk::decompress_to_buffer(packed, rest).map_err(|_| "zstd cannot read a value")?;
+            VALUE_HEAD_BYTES + written
+        }
         ZSTD => zstd::bulk::decompress_to_buffer(packed, &mut value).map_err(|_| "zstd cannot read a value")?,
         LZ4 => lz4_flex::block::decompress_into(packed, &mut value).map_err(|_| "LZ4 cannot read a value")?,
         _ => return Err("unknown value envelope"),
@@ -97,6 +114,7 @@ pub(crate) fn unpack_head(stored: &[u8], wanted: usize) -> Option<Slice> {
             let head = lz4_head(&stored[HEAD_BYTES..], wanted)?;
             (head.len() >= wanted.min(length)).then(|| Slice::from(head))
         }
+        HEAD_AND_ZSTD if wanted <= VALUE_HEAD_BYTES => Some(Slice::from(stored.get(HEAD_BYTES..HEAD_BYTES + wanted)?)),
         // Its first bytes are in the first block, which has to be read whole.
         _ => None,
     }
@@ -151,13 +169,15 @@ fn head(kind: u8, length: usize) -> Vec<u8> {
     bytes
 }
 
-fn zstd_of(value: &[u8]) -> Option<Vec<u8>> {
+/// An envelope of a value of that length: what is `plain`, then zstd of `rest`.
+fn zstd_of(kind: u8, length: usize, plain: &[u8], rest: &[u8]) -> Option<Vec<u8>> {
     COMPRESSOR.with_borrow_mut(|slot| {
         if slot.is_none() {
             *slot = zstd::bulk::Compressor::new(ZSTD_LEVEL).ok();
         }
-        let packed = slot.as_mut()?.compress(value).ok()?;
-        let mut bytes = head(ZSTD, value.len());
+        let packed = slot.as_mut()?.compress(rest).ok()?;
+        let mut bytes = head(kind, length);
+        bytes.extend_from_slice(plain);
         bytes.extend_from_slice(&packed);
         Some(bytes)
     })
@@ -201,8 +221,15 @@ mod tests {
     #[test]
     fn the_formats_are_as_they_were() {
         let zstd = [&[0xF5, 1, 3, 0, 0, 0][..], &zstd::bulk::compress(b"abc", 3).expect("to memory")].concat();
-        let stored: [(&[u8], &str); 4] =
-            [(b"abc", "abc"), (b"\xF5\0abc", "abc"), (&zstd, "abc"), (b"\xF5\x02\x03\0\0\0\x30abc", "abc")];
+        let long = format!("{:064}abc", 7);
+        let apart = [&[0xF5, 3, 67, 0, 0, 0][..], &long.as_bytes()[..64], &zstd[6..]].concat();
+        let stored: [(&[u8], &str); 5] = [
+            (b"abc", "abc"),
+            (b"\xF5\0abc", "abc"),
+            (&zstd, "abc"),
+            (b"\xF5\x02\x03\0\0\0\x30abc", "abc"),
+            (&apart, &long),
+        ];
         for (stored, value) in stored {
             assert_eq!(unpack(Slice::from(stored)).expect("valid"), value.as_bytes());
         }
@@ -223,7 +250,8 @@ mod tests {
                 value.insert(0, MARK);
             }
             for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
-                let stored = Packing::new(compression, 1).pack(Slice::from(&value[..]));
+                let apart = if round % 5 == 0 { 0 } else { 1 };
+                let stored = Packing::new(compression, apart).pack(Slice::from(&value[..]));
                 let beginning = &stored[..stored.len().min(256)];
                 let is_zstd = stored.starts_with(&[MARK, ZSTD]);
                 let wanted = &value[..value.len().min(64)];
@@ -241,7 +269,9 @@ mod tests {
 
     #[test]
     fn garbage_is_refused() {
-        let cases: [&[u8]; 6] = [
+        let cases: [&[u8]; 8] = [
+            b"\xF5\x03\x44\0\0\0short",
+            b"\xF5\x04\0\0\0\0",
             b"\xF5",
             b"\xF5\x01\x03",
             b"\xF5\x03\0\0\0\0",

@@ -6,6 +6,7 @@
 mod aligned;
 mod allocation;
 mod batch;
+mod block_read;
 mod cache;
 #[cfg(all(test, not(miri)))]
 #[path = "cache/interleavings.rs"]
@@ -14,6 +15,7 @@ mod cache_interleavings;
 #[path = "cache/tests.rs"]
 mod cache_tests;
 mod cpu_prefetch;
+mod direct;
 mod dropped;
 mod durable_write;
 mod engine;
@@ -39,8 +41,10 @@ mod stats;
 mod sync;
 mod throttle;
 mod unit_buffer;
+mod value_record;
 
 pub use batch::{Keep, Span, VALUE_HEAD_BYTES, WriteBatch};
+pub use block_read::{BlockRead, HeldBlock, Look};
 pub use cache::{CacheStats, FillMode, PutMode, RowCache, Stamp};
 pub use cpu_prefetch::{Lines, Step};
 pub use durable_write::DurableWriter;
@@ -51,7 +55,7 @@ pub use files::open_direct_to_write;
 pub use huge_page::{HugePage, Piece};
 pub use ingest::{Ingest, Ingested};
 pub use inspect::{Inspection, inspect_engine};
-pub use lsm::{BlockRead, HeldBlock, Look, LsmEngine};
+pub use lsm::LsmEngine;
 /// Reference-counted bytes; short ones are held inline.
 pub use lsm_tree::Slice;
 pub use memory::MemoryEngine;

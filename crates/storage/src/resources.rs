@@ -1,7 +1,7 @@
 //! What the trees of one node share: block cache, open files, the write rate, and the memory for unflushed writes.
 
 use crate::StorageOptions;
-use crate::lsm::DirectFiles;
+use crate::direct::DirectFiles;
 use crate::throttle::Throttle;
 use lsm_tree::{Cache, DescriptorTable};
 use std::sync::atomic::{AtomicU64, Ordering};

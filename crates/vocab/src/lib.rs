@@ -19,4 +19,4 @@ pub use shortage::is_shortage;
 pub use slot::{SLOT_COUNT, crc16, hash_tag, slot_of, slot_tag};
 pub use time::{Millis, Moment, wall_clock_ms};
 pub use token_bucket::TokenBucket;
-pub use varint::{put_bytes, put_varint};
+pub use varint::{put_bytes, put_varint, varint_bytes};

@@ -55,6 +55,12 @@ pub const WATCHED_KEYS_MAX: usize = 100_000;
 pub const WATCHED_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Bytes of commands in one Raft entry beyond which the next entry is begun.
 pub const ENTRY_BYTES_SOFT: usize = 1024 * 1024;
+/// Bytes of a large item that are copied into its entry before the event loop does something else.
+pub const ENTRY_FILL_BYTES: usize = 512 * 1024;
+/// An entry of more bytes is applied by a thread of its own: copying its values would keep the event loop.
+pub const APPLY_INLINE_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// The slowest disk and network that large entries are waited for, in bytes a µs.
+pub const DISK_BYTES_PER_US_MIN: u64 = 8;
 /// Bytes that the items of one Raft entry are expected to answer beyond which the next entry is begun: what they answer
 /// is in memory together.
 pub const ENTRY_REPLIES_BYTES_SOFT: usize = 8 * 1024 * 1024;
@@ -67,6 +73,8 @@ pub const ENTRY_REPLIES_BYTES_MAX: usize = ITEM_REPLY_BYTES_MAX + 2 * ENTRY_REPL
 pub const SLOWLOG_ENTRIES_MAX: usize = 100_000;
 /// Most bytes of one Raft entry: one request of the largest size fits.
 pub const ENTRY_BYTES_MAX: usize = QUERY_BUFFER_BYTES_MAX + 64 * 1024;
+/// Bytes of committed entries that may wait behind one that is applied aside; beyond, a follower takes no more.
+pub const APPLY_ASIDE_BACKLOG_BYTES_MAX: usize = 2 * ENTRY_BYTES_MAX;
 /// Longest time that a request waits for its shard to have a confirmed leader, in µs.
 pub const LEADER_WAIT_US_MAX: u64 = 2_000_000;
 /// Longest time that a `lag` read waits until its replica is known to be fresh enough, in µs.
@@ -105,7 +113,7 @@ pub const RANDOM_FIELDS_MAX: usize = 1024 * 1024;
 /// Sub-keys that one background collection step of an entry of format 1 removes.
 pub const COLLECT_STEP_MAX: usize = 1024;
 /// Keys whose time has come that one step of background collection removes.
-pub const EXPIRE_STEP_MAX: usize = 256;
+pub const EXPIRE_STEP_MAX: usize = 512;
 /// By when a large collection that is made in slices must be whole, in ms after it was begun.
 pub const STAGED_MS: u64 = 30 * 60 * 1000;
 /// Most elements of a collection that is copied within a transaction, where it cannot be copied in slices.
@@ -211,7 +219,9 @@ pub const PEER_QUEUE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Bytes beyond these that the other messages may take before they are dropped too.
 pub const PEER_CONTROL_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Bytes that are read from one peer before the others have their turn.
-pub const PEER_READ_BYTES_SOFT: usize = 4 * 1024 * 1024;
+pub const PEER_READ_BYTES_SOFT: usize = 1024 * 1024;
+/// Bytes that are sent to one peer before the event loop does something else.
+pub const PEER_SEND_BYTES_SOFT: u64 = 1024 * 1024;
 /// Bytes of rows after which a chunk of a snapshot transfer is sent.
 pub const SNAPSHOT_CHUNK_BYTES_SOFT: usize = 256 * 1024;
 /// Most bytes of such a chunk: the largest row fits.
@@ -243,6 +253,8 @@ pub const HTTP_BODY_BYTES_MAX: usize = 64 * 1024;
 const _: () = assert!(KEY_BYTES_MAX + FIELD_BYTES_MAX + 64 < u16::MAX as usize);
 const _: () = assert!(VALUE_BYTES_MAX < u32::MAX as usize / 2);
 const _: () = assert!(ENTRY_BYTES_SOFT < ENTRY_BYTES_MAX);
+const _: () = assert!(ENTRY_FILL_BYTES <= ENTRY_BYTES_SOFT);
+const _: () = assert!(ENTRY_BYTES_SOFT < APPLY_INLINE_BYTES_MAX);
 const _: () = assert!(VALUE_BYTES_MAX < ITEM_REPLY_BYTES_MAX);
 const _: () = assert!(ENTRY_REPLIES_BYTES_SOFT < ENTRY_REPLIES_BYTES_MAX - ITEM_REPLY_BYTES_MAX);
 const _: () = assert!(BULK_BYTES_MAX <= QUERY_BUFFER_BYTES_MAX);

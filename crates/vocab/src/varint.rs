@@ -16,6 +16,12 @@ pub fn put_bytes(bytes: &mut Vec<u8>, part: &[u8]) {
     bytes.extend_from_slice(part);
 }
 
+/// How many bytes `put_varint` appends for `value`.
+#[must_use]
+pub const fn varint_bytes(value: u64) -> usize {
+    (70 - (value | 1).leading_zeros() as usize) / 7
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,6 +38,7 @@ mod tests {
             let mut bytes = Vec::new();
             put_varint(&mut bytes, value);
             assert_eq!(bytes, expected, "{value}");
+            assert_eq!(varint_bytes(value), expected.len(), "{value}");
         }
     }
 }

@@ -16,8 +16,10 @@
 //! args = varint count, each bytes; bytes = varint length and the bytes
 //! ```
 
+use replica::Bytes;
 use resp::table::{self, CommandSpec};
-use vocab::{Malformed, Reader, ReplicaId, ShardId, put_bytes, put_varint};
+use std::collections::VecDeque;
+use vocab::{Malformed, Reader, ReplicaId, ShardId, put_bytes, put_varint, varint_bytes};
 
 const FORMAT_FIRST: u8 = 1;
 const FORMAT_SECOND: u8 = 2;
@@ -121,9 +123,16 @@ pub struct Split {
 }
 
 /// An entry under construction.
+///
+/// A large item is not copied at once: its parts wait in `later`, and `fill` copies them piece by piece. Nothing is added
+/// behind such an item.
 #[derive(Debug)]
 pub struct EntryBuilder {
     bytes: Vec<u8>,
+    /// What is still to be copied behind `bytes`.
+    later: VecDeque<Bytes>,
+    /// Bytes of `later`.
+    later_bytes: usize,
     /// It holds what entries of format 1 cannot.
     is_second: bool,
 }
@@ -134,7 +143,7 @@ impl EntryBuilder {
     pub fn new() -> Self {
         let mut bytes = Vec::with_capacity(FIRST_BYTES);
         bytes.extend_from_slice(&[FORMAT_SECOND, 0, 0, 0, 0, 0, 0, 0, 0]);
-        Self { bytes, is_second: false }
+        Self { bytes, later: VecDeque::new(), later_bytes: 0, is_second: false }
     }
 
     /// Whether it holds no item.
@@ -143,10 +152,32 @@ impl EntryBuilder {
         self.bytes.len() == HEAD_BYTES
     }
 
-    /// Its bytes so far.
+    /// Its bytes so far, those that are still to be copied included.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + self.later_bytes
+    }
+
+    /// Copies at most about `budget` bytes of what is still to be copied; true if nothing is left.
+    pub fn fill(&mut self, budget: usize) -> bool {
+        if self.later.is_empty() {
+            return true;
+        }
+        // Does nothing but the first time.
+        self.bytes.reserve_exact(self.later_bytes);
+        let mut left = budget;
+        while left > 0
+            && let Some(part) = self.later.front_mut()
+        {
+            let piece = part.split_to(part.len().min(left));
+            self.bytes.extend_from_slice(&piece);
+            left -= piece.len();
+            self.later_bytes -= piece.len();
+            if part.is_empty() {
+                self.later.pop_front();
+            }
+        }
+        self.later.is_empty()
     }
 
     /// Adds a command.
@@ -161,18 +192,39 @@ impl EntryBuilder {
         self.bytes.extend_from_slice(&command.bytes);
     }
 
+    /// Adds a large command, which `fill` copies.
+    pub fn large_command(&mut self, command: &EncodedCommand) {
+        self.bytes.push(COMMAND);
+        self.put_later(command);
+    }
+
+    fn put_later(&mut self, command: &EncodedCommand) {
+        self.later_bytes += command.bytes.len();
+        self.later.push_back(command.bytes.clone());
+    }
+
     /// Adds a transaction.
     pub fn transaction(&mut self, watches: &[(Vec<u8>, u64)], commands: &[EncodedCommand]) {
+        self.transaction_head(watches, commands.len());
+        for command in commands {
+            self.bytes.extend_from_slice(&command.bytes);
+        }
+    }
+
+    /// Adds a large transaction, whose commands `fill` copies.
+    pub fn large_transaction(&mut self, watches: &[(Vec<u8>, u64)], commands: &[EncodedCommand]) {
+        self.transaction_head(watches, commands.len());
+        commands.iter().for_each(|command| self.put_later(command));
+    }
+
+    fn transaction_head(&mut self, watches: &[(Vec<u8>, u64)], commands: usize) {
         self.bytes.push(TRANSACTION);
         put_varint(&mut self.bytes, watches.len() as u64);
         for (key, version) in watches {
             put_bytes(&mut self.bytes, key);
             put_varint(&mut self.bytes, *version);
         }
-        put_varint(&mut self.bytes, commands.len() as u64);
-        for command in commands {
-            self.bytes.extend_from_slice(&command.bytes);
-        }
+        put_varint(&mut self.bytes, commands as u64);
     }
 
     /// Adds one step of background collection.
@@ -231,6 +283,7 @@ impl EntryBuilder {
     /// The same on those terms; evaluated by the second rules where it holds what only they know.
     #[must_use]
     pub fn seal_for(mut self, terms: EntryTerms) -> Vec<u8> {
+        self.fill(usize::MAX);
         self.bytes[0] = if self.is_second { FORMAT_SECOND } else { terms.evaluation.format() };
         self.bytes[1..HEAD_BYTES].copy_from_slice(&terms.now_ms.to_le_bytes());
         // A change of the map is alone in its entry.
@@ -259,7 +312,8 @@ impl Default for EntryBuilder {
 pub struct EncodedCommand {
     /// The command's row; `None` for one that is not in the table, or has a wrong number of arguments.
     spec: Option<&'static CommandSpec>,
-    bytes: Vec<u8>,
+    /// Shared by its copies.
+    bytes: Bytes,
 }
 
 impl EncodedCommand {
@@ -290,7 +344,7 @@ impl EncodedCommand {
     /// What is sent to another node.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes
+        self.bytes.into()
     }
 
     /// A command that another node has sent.
@@ -299,7 +353,12 @@ impl EncodedCommand {
         let args = args(&mut reader)?;
         reader.end()?;
         let spec = table::find(&args);
-        Ok(Self { spec, bytes })
+        Ok(Self { spec, bytes: bytes.into() })
+    }
+
+    /// Takes the arguments out: the row alone is left.
+    pub(crate) fn take(&mut self) -> Self {
+        Self { spec: self.spec, bytes: std::mem::take(&mut self.bytes) }
     }
 
     /// The arguments.
@@ -309,13 +368,17 @@ impl EncodedCommand {
     }
 }
 
-fn encode(args: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(args.iter().map(|arg| arg.len() + 3).sum::<usize>() + 2);
+fn encode(args: &[&[u8]]) -> Bytes {
+    let length = |bytes: usize| bytes + varint_bytes(bytes as u64);
+    // Exactly as much as is needed: then the bytes become shared ones without an allocation.
+    let total = varint_bytes(args.len() as u64) + args.iter().map(|arg| length(arg.len())).sum::<usize>();
+    let mut bytes = Vec::with_capacity(total);
     put_varint(&mut bytes, args.len() as u64);
     for arg in args {
         put_bytes(&mut bytes, arg);
     }
-    bytes
+    debug_assert_eq!(bytes.len(), total);
+    bytes.into()
 }
 
 /// Reads an entry: the leader's clock, then its items.
@@ -358,6 +421,18 @@ pub fn split_of(data: &[u8]) -> Option<Split> {
     }
 }
 
+/// Whether an entry removes every key; such an item is alone in its entry.
+#[must_use]
+pub fn clears(data: &[u8]) -> bool {
+    data.get(HEAD_BYTES) == Some(&CLEAR)
+}
+
+/// Whether an entry is a step of background collection.
+#[must_use]
+pub fn collects(data: &[u8]) -> bool {
+    data.get(HEAD_BYTES) == Some(&COLLECT)
+}
+
 /// The items of an entry.
 pub struct Items<'a> {
     evaluation: Evaluation,
@@ -365,6 +440,12 @@ pub struct Items<'a> {
 }
 
 impl Items<'_> {
+    /// Whether the next one is alone in its entry, and no command over data.
+    #[must_use]
+    pub fn is_sole(&self) -> bool {
+        matches!(self.reader.clone().u8(), Ok(CLEAR | CHANGE | KEPT_CHANGE | SPLIT | MARK | SEAL))
+    }
+
     /// The rules by which they are evaluated.
     #[must_use]
     pub fn evaluation(&self) -> Evaluation {
@@ -430,6 +511,33 @@ fn transaction<'a>(reader: &mut Reader<'a>) -> Result<Item<'a>, &'static str> {
 mod tests {
     use super::*;
     use vocab::Prng;
+
+    #[test]
+    fn a_large_item_is_copied_in_pieces_and_makes_the_same_entry() {
+        let value = vec![7; 1000];
+        let commands: Vec<EncodedCommand> =
+            [&b"a"[..], b"b", b""].iter().map(|key| EncodedCommand::new(&[b"SET", key, &value])).collect();
+        let watches = [(b"w".to_vec(), 300)];
+        for budget in [1, 7, 1000, 10_000] {
+            let (mut whole, mut pieces) = (EntryBuilder::new(), EntryBuilder::new());
+            whole.command(&[b"DEL", b"x"]);
+            pieces.command(&[b"DEL", b"x"]);
+            whole.transaction(&watches, &commands);
+            pieces.large_transaction(&watches, &commands);
+            assert_eq!(whole.bytes(), pieces.bytes());
+            let mut steps = 0;
+            while !pieces.fill(budget) {
+                steps += 1;
+            }
+            assert!(steps >= 3000 / budget);
+            assert_eq!(whole.bytes(), pieces.bytes());
+            assert_eq!(whole.seal(9), pieces.seal(9));
+        }
+        let (mut whole, mut later) = (EntryBuilder::new(), EntryBuilder::new());
+        whole.encoded_command(&commands[0]);
+        later.large_command(&commands[0]);
+        assert_eq!(whole.seal(9), later.seal(9), "what is not filled is copied when it is sealed");
+    }
 
     #[test]
     fn first_arguments_are_those_of_the_commands_at_the_beginning() {

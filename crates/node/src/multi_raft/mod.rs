@@ -12,13 +12,13 @@ pub use hibernate::HIBERNATE_AFTER_TICKS;
 
 use crate::KeyHash;
 use crate::peer_protocol::{Order, PeerMessage};
-use crate::shard::{ArrivedSnapshot, CpuPrefetch, Effects, LEASE_US, Shard, Ticket, Write};
+use crate::shard::{AppliedAside, ArrivedSnapshot, CpuPrefetch, Effects, LEASE_US, Shard, Ticket, Write};
 use crate::shard_handle::load::LoadSampler;
 use crate::store_clock::StoreClock;
 use cluster::Map;
 use hosted_replica::{HostedReplica, Replicas, asks_for_vote};
 use live_nodes::{LiveNodes, SILENCE_US};
-use replica::{LogWrite, Message};
+use replica::{LogEntries, LogWrite, Message};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,9 +32,14 @@ const LOOK_TICKS: u64 = 20;
 /// A replica that is damaged, or on a node whose clock is off, waits so many times as long as others before it stands for
 /// election: it leads only if no other does.
 const UNFIT_TICKS: u64 = 4;
-/// Of one pump, bytes of entries that are read from the log for followers that were away. More are read from the disk: each
+/// A tick that comes so much later than the one before, in µs, says that this thread had no processor or much to do.
+/// Leaders' signs of life are due by then: followers' clocks go on meanwhile.
+const LATE_TICK_US: u64 = 3 * TICK_MS * 1000;
+/// Bytes of entries that are read from the log at once for followers that were away. More are read from the disk: each
 /// of its blocks has entries of many shards.
-const LOG_READ_BYTES: u64 = 128 << 10;
+const LOG_READ_BYTES: u64 = 256 << 10;
+/// Such reads that may be under way.
+const LOG_READS_MAX: usize = 4;
 
 /// The log write of a round, by shard: what to hand to `logged`.
 pub type Logging = Vec<(ShardId, u64)>;
@@ -47,11 +52,17 @@ pub struct MultiRaft {
     collected: Vec<ShardId>,
     /// To be written with the next round: what applying has changed in the log.
     later: LogWrite,
+    /// Reads of the log for followers that are under way.
+    log_reads: usize,
+    /// Shards that wait until there are fewer.
+    waits_for_log: Vec<ShardId>,
     live: LiveNodes,
     map: Option<Arc<Map>>,
     /// The last request for a vote to each part that is being split off and is not here yet. It may be half a moment late.
     early: BTreeMap<ShardId, Message>,
     ticks: u64,
+    /// When the last tick came, in µs of the steady clock.
+    ticked_us: u64,
     /// Used again.
     cpu_prefetch: CpuPrefetch,
     /// Of writes.
@@ -70,10 +81,13 @@ impl MultiRaft {
             replicas: Replicas::default(),
             collected: Vec::new(),
             later: LogWrite::default(),
+            log_reads: 0,
+            waits_for_log: Vec::new(),
             live: LiveNodes::default(),
             map: None,
             early: BTreeMap::new(),
             ticks: 0,
+            ticked_us: 0,
             cpu_prefetch: CpuPrefetch::default(),
             sampler: LoadSampler::new(node.0),
             clock,
@@ -134,6 +148,46 @@ impl MultiRaft {
         if hosted.shard.prefetched() {
             self.collected.push(shard);
             self.replicas.touch(shard);
+        }
+    }
+
+    /// An entry has been evaluated by another thread.
+    pub fn applied_aside(&mut self, applied: AppliedAside) {
+        let shard = applied.shard();
+        let Some(hosted) = self.replicas.get_mut(shard) else { return };
+        if hosted.shard.applied_aside(applied) {
+            self.collected.push(shard);
+            self.replicas.touch(shard);
+        }
+    }
+
+    /// Entries were read from the log for followers.
+    pub fn log_was_read(&mut self, read: LogEntries) {
+        self.log_reads -= 1;
+        let shard = read.shard();
+        if let Some(hosted) = self.replicas.get_mut(shard) {
+            hosted.shard.replica_mut().log_was_read(read);
+            self.replicas.touch(shard);
+        }
+        for shard in std::mem::take(&mut self.waits_for_log) {
+            self.replicas.touch(shard);
+        }
+    }
+
+    /// Has entries read for followers of a shard, which come in messages later or, where the shell has no thread for
+    /// that, in those that are ready next.
+    fn read_log(&mut self, shard: ShardId, effects: &mut dyn Effects) {
+        if self.log_reads >= LOG_READS_MAX {
+            if !self.waits_for_log.contains(&shard) {
+                self.waits_for_log.push(shard);
+            }
+            return;
+        }
+        let Some(hosted) = self.replicas.get_mut(shard) else { return };
+        let Some(read) = hosted.shard.replica_mut().begin_log_read(LOG_READ_BYTES) else { return };
+        match effects.read_log(read) {
+            None => self.log_reads += 1,
+            Some(read) => hosted.shard.replica_mut().log_was_read(read.run()),
         }
     }
 
@@ -296,6 +350,8 @@ impl MultiRaft {
     /// 50 ms have passed.
     pub fn tick(&mut self, now: Moment, effects: &mut dyn Effects) {
         self.ticks += 1;
+        let is_late = now.mono_us > self.ticked_us + LATE_TICK_US;
+        self.ticked_us = now.mono_us;
         let mut hibernating = Vec::new();
         let (look, is_off) = (self.ticks.is_multiple_of(LOOK_TICKS), self.clock.is_off());
         for shard in self.replicas.shards() {
@@ -330,6 +386,10 @@ impl MultiRaft {
             }
             let stands = !is_unfit || self.ticks.is_multiple_of(UNFIT_TICKS);
             let mut busy = (stands || hosted.shard.replica().is_leader()) && hosted.shard.replica_mut().tick();
+            if is_late {
+                hosted.shard.replica_mut().ping();
+                busy |= hosted.shard.replica().is_leader();
+            }
             busy |= hosted.stand_if_eager() | hosted.shard.go_on_splitting(now);
             hosted.shard.housekeep(now);
             busy |= hosted.renew_lease(now);
@@ -356,32 +416,33 @@ impl MultiRaft {
         write.append(&mut self.later);
         let mut logging = Logging::new();
         let mut busy = self.replicas.take_busy();
-        let (mut allowance, mut read) = (LOG_READ_BYTES, Vec::new());
+        let mut again = Vec::new();
         for shard in busy.drain(..) {
             let Some(hosted) = self.replicas.get_mut(shard) else { continue };
             if hosted.shard.broken().is_some() {
                 continue;
             }
-            hosted.shard.propose(now, effects);
-            if hosted.shard.replica().is_to_read_log() {
-                hosted.shard.replica_mut().send_from_log(&mut allowance);
-                read.push(shard);
+            if hosted.shard.propose(now, effects) {
+                again.push(shard);
             }
+            if hosted.shard.replica().is_to_read_log() {
+                self.read_log(shard, effects);
+            }
+            let Some(hosted) = self.replicas.get_mut(shard) else { continue };
             match hosted.shard.collect(write, effects) {
                 Ok(0) => {}
                 Ok(number) => logging.push((shard, number)),
                 Err(e) => hosted.shard.breaks(format!("shard {shard}: {e}")),
+            }
+            if hosted.shard.replica().is_to_read_log() && self.log_reads < LOG_READS_MAX {
+                again.push(shard);
             }
             if hosted.shard.has_collected() {
                 self.collected.push(shard);
             }
         }
         self.replicas.put_back(busy);
-        // Those that were sent nothing have their turn first.
-        let one = read.len().min(1);
-        read.rotate_left(one);
-        read.retain(|shard| self.shard(*shard).is_some_and(|shard| shard.replica().is_to_read_log()));
-        read.into_iter().for_each(|shard| self.replicas.touch(shard));
+        again.into_iter().for_each(|shard| self.replicas.touch(shard));
         logging
     }
 

@@ -146,6 +146,25 @@ impl PeerMessage {
         }
     }
 
+    /// The shard of a message of Raft.
+    #[must_use]
+    pub fn raft_shard(&self) -> Option<ShardId> {
+        match self {
+            Self::Raft { shard, .. } => Some(*shard),
+            _ => None,
+        }
+    }
+
+    /// Whether it must not overtake what replicas of that shard were sent before it.
+    #[must_use]
+    pub fn keeps_order_in(&self, shard: ShardId) -> bool {
+        match self {
+            Self::Raft { shard: of, .. } => *of == shard,
+            Self::Hibernate { shards } => shards.iter().any(|(of, _, _)| *of == shard),
+            _ => false,
+        }
+    }
+
     /// Whether it is to overtake bulk: small messages on which leases, elections and the control of the store depend, and which
     /// mean the same whatever bulk was sent before them.
     #[must_use]

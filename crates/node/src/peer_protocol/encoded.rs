@@ -63,8 +63,9 @@ impl Pieces {
         let (head, rest) = piece.split_first_chunk::<8>().ok_or("a piece cut short")?;
         let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize;
         let (total, at) = (number(0), number(4));
-        if at == 0 {
-            (self.bytes, self.total) = (Vec::new(), total);
+        if at == 0 && total <= most {
+            // Reserved, not touched: it takes memory as pieces come, and none of them has to be copied again.
+            (self.bytes, self.total) = (Vec::with_capacity(total), total);
         }
         if total > most || total != self.total || at != self.bytes.len() || rest.len() > total - at || rest.is_empty() {
             return Err("a piece that does not follow the one before it");

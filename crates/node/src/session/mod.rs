@@ -10,7 +10,7 @@
 //!     Admission::ExecuteAt { spec, slot, handler } => as Execute, but on the shard of `slot`, with `handler`.
 //!     Admission::Watch { keys, .. } => look up each key's version, `session.watching(keys, versions)`, reply +OK.
 //!         Hold the connection's later requests until then.
-//!     Admission::Transaction(t) => propose `t.watches()` and `t.data()` as one entry on the shard of `t.slot()`;
+//!     Admission::Transaction(t) => propose `t.watches()` and `t.take_data()` as one entry on the shard of `t.slot()`;
 //!         then `t.answer(session, host, outcome, elapsed_ns, &mut reply)`, which writes the array (or null, or the
 //!         error) and runs the queued session commands in their places.
 //!     Admission::WaitFor(wait) => answer with `wait.answer` once `wait.is_met`, or its time is over; hold the connection's

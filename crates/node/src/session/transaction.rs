@@ -65,6 +65,12 @@ impl Transaction {
         self.of(By::Shell).map(|queued| (queued.spec, &queued.command))
     }
 
+    /// Takes those commands out, so that their arguments are held by one owner alone.
+    pub fn take_data(&mut self) -> Vec<EncodedCommand> {
+        let of_shard = self.commands.iter_mut().filter(|queued| queued.by == By::Shard);
+        of_shard.map(|queued| queued.command.take()).collect()
+    }
+
     /// Whether any of them may write.
     #[must_use]
     pub fn has_writes(&self) -> bool {

@@ -1,25 +1,24 @@
 //! What a committed entry does to the tree, and what it answers.
 
+use super::apply_error::ApplyError;
+use super::apply_task::AppliedAside;
+use super::clear::apply_clear;
 use super::collector::Collector;
 use super::effects::Effects;
-use super::evaluate::{self, ReplyBounds};
+use super::evaluate::{self, Evaluated};
 use super::group::tell_followers;
 use super::meta::{ChangeItem, MetaState};
 use super::proposals::{OwnEntry, Proposals};
 use super::split::Splitting;
 use super::ticket::Ticket;
-use crate::Fault;
 use crate::format::entry::{self, Item};
-use crate::format::{Fact, keys};
 use crate::shard_handle::ShardHandle;
-use crate::space::apply::EntrySpace;
 use replica::{Entry, EntryType, LogWrite, Replica};
-use resp::table::CommandId;
 use resp::{Proto, Reply};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use storage::{Span, WriteBatch};
+use storage::WriteBatch;
 use vocab::{ShardId, limits};
 
 /// Applies the entries of one shard.
@@ -119,53 +118,41 @@ impl Applier {
         own: &OwnEntry,
         parts: &mut Parts<'_>,
     ) -> Result<(), ApplyError> {
-        let (now_ms, items) = entry::decode(data)?;
+        let (now_ms, mut items) = entry::decode(data)?;
         self.unsealed_bytes.update(|bytes| bytes + data.len() as u64);
         self.clock_ms = self.clock_ms.max(now_ms);
-        let handle = parts.handle;
-        let evaluation = items.evaluation();
-        let mut space = EntrySpace::new(handle, index, now_ms, evaluation);
-        let tickets = &own.tickets[..];
-        let mut replies: Vec<usize> = Vec::with_capacity(tickets.len());
-        let (mut waiting, mut rows) = (tickets.iter(), &own.rows[..]);
-        self.scratch.buf.clear();
-        // What the items may still answer, in bytes: the same on every replica, whether or not clients wait there.
-        let mut bounds = ReplyBounds::of_entry(evaluation);
-        for item in items {
-            let item = item?;
-            if self.apply_collection(&mut space, &item)? {
-                continue;
-            }
-            let ticket = waiting.next().filter(|ticket| **ticket != Ticket::NONE);
-            self.scratch.proto = ticket.map_or(Proto::Resp2, |ticket| ticket.proto);
-            self.scratch.discard(ticket.is_none());
-            self.scratch.limit(bounds.of_item());
-            match &item {
-                Item::Command(args) => {
-                    let row = take_rows(&mut rows, 1).first().copied().flatten();
-                    evaluate::command(&mut space, args, row, &mut self.scratch)?;
-                }
-                Item::Transaction { watches, commands } => {
-                    let rows = take_rows(&mut rows, commands.len());
-                    evaluate::transaction(&mut space, watches, commands, rows, &mut self.scratch)?;
-                }
-                Item::Clear => {
-                    parts.replica.sync_log()?;
-                    clear(handle, index)?;
-                    self.scratch.ok();
-                }
-                alone => return self.apply_alone(index, now_ms, alone, tickets, parts),
-            }
-            bounds.spend(self.scratch.spent());
-            if ticket.is_none() {
-                self.scratch.buf.truncate(replies.last().copied().unwrap_or_default());
-            }
-            replies.push(self.scratch.buf.len());
+        if items.is_sole()
+            && let Some(item) = items.next()
+        {
+            return self.apply_alone(index, now_ms, &item?, &own.tickets, parts);
         }
-        space.commit();
-        // Only now is the entry visible: an answer before that could be contradicted by a read.
-        self.answer_all(index, tickets, &replies, parts);
+        let awaited = own.tickets.iter().map(Ticket::awaited_proto);
+        let evaluated = evaluate::items(parts.handle, (index, now_ms), items, (awaited, &own.rows), &mut self.scratch)?;
+        self.take_evaluated(index, evaluated, &own.tickets, parts);
         Ok(())
+    }
+
+    /// What another thread has evaluated takes effect here.
+    pub(super) fn take_over(
+        &mut self,
+        committed: &Entry,
+        aside: AppliedAside,
+        tickets: &[Ticket],
+        parts: &mut Parts<'_>,
+    ) -> Result<(), ApplyError> {
+        let AppliedAside { reply, outcome, .. } = aside;
+        let evaluated = outcome?;
+        self.unsealed_bytes.update(|bytes| bytes + committed.data.len() as u64);
+        self.clock_ms = self.clock_ms.max(evaluated.now_ms);
+        self.scratch = reply;
+        self.take_evaluated(committed.index, evaluated, tickets, parts);
+        Ok(())
+    }
+
+    /// Only now is the entry visible: an answer before that could be contradicted by a read.
+    fn take_evaluated(&mut self, index: u64, evaluated: Evaluated, tickets: &[Ticket], parts: &mut Parts<'_>) {
+        evaluated.collected.into_iter().for_each(|step| self.collector.applied(step));
+        self.answer_all(index, tickets, &evaluated.ends, parts);
     }
 
     /// Applies an item that has an entry to itself and is no command over data: it writes the tree by itself, or nothing.
@@ -178,7 +165,18 @@ impl Applier {
         parts: &mut Parts<'_>,
     ) -> Result<(), ApplyError> {
         let handle = parts.handle;
+        let proto = tickets.first().and_then(Ticket::awaited_proto);
+        self.scratch.buf.clear();
+        self.scratch.proto = proto.unwrap_or(Proto::Resp2);
+        self.scratch.discard(proto.is_none());
+        self.scratch.limit(usize::MAX);
         match item {
+            Item::Clear => {
+                parts.replica.sync_log()?;
+                apply_clear(handle, index, now_ms)?;
+                self.scratch.ok();
+                self.answer_all(index, tickets, &[self.scratch.buf.len()], parts);
+            }
             Item::Change(bytes) | Item::KeptChange(bytes) => {
                 let meta = self.meta.as_mut().ok_or("a change of the map outside the metadata group")?;
                 let change = ChangeItem { bytes, is_kept: matches!(item, Item::KeptChange(_)), now_ms };
@@ -208,19 +206,11 @@ impl Applier {
                 self.scratch.ok();
                 self.answer_all(index, tickets, &[self.scratch.buf.len()], parts);
             }
-            Item::Command(_) | Item::Transaction { .. } | Item::Clear | Item::Housekeeping | Item::Collect(_) => {}
+            Item::Command(_) | Item::Transaction { .. } | Item::Housekeeping | Item::Collect(_) => {
+                return Err("a command is not alone in its entry".into());
+            }
         }
         Ok(())
-    }
-
-    /// Applies an item that no client waits for; false if it is another.
-    fn apply_collection(&mut self, space: &mut EntrySpace<'_>, item: &Item<'_>) -> Result<bool, ApplyError> {
-        match item {
-            Item::Housekeeping => space.housekeep()?,
-            Item::Collect(from) => self.collector.applied(space.collect(from)?),
-            _ => return Ok(false),
-        }
-        Ok(true)
     }
 
     fn answer_all(&mut self, index: u64, tickets: &[Ticket], replies: &[usize], parts: &mut Parts<'_>) {
@@ -235,11 +225,6 @@ impl Applier {
             self.scratch.buf = Vec::new();
         }
     }
-}
-
-/// The first `count` rows, which are taken off; none if there are not so many.
-fn take_rows<'a>(rows: &mut &'a [Option<CommandId>], count: usize) -> &'a [Option<CommandId>] {
-    rows.split_off(..count).unwrap_or_default()
 }
 
 /// The entry writes nothing.
@@ -259,83 +244,4 @@ fn apply_members(committed: &Entry, parts: &mut Parts<'_>) -> Result<(), ApplyEr
     }
     apply_nothing(parts.handle, committed.index);
     Ok(())
-}
-
-/// Removes every key of a shard: what entry `index` begins with. What is remembered of numbered requests stays: one that
-/// was applied before is not applied again after.
-pub(crate) fn clear(handle: &ShardHandle, index: u64) -> storage::Result<()> {
-    let requests = requests_kept(handle)?;
-    let next_expiry_ms = requests.iter().find_map(|(key, _)| keys::parse_forgetting(key).map(|(at_ms, _)| at_ms));
-    handle.begin_write(index);
-    // The cache goes first, so that no one sees a row of it beside the empty tree.
-    handle.cache().clear_shard(handle.id().0);
-    // As of the entry before: this one is applied, without writes, when it is committed.
-    handle.engine().clear(index - 1, handle.facts_when_cleared(), requests)?;
-    handle.counters().clear();
-    handle.garbage(false);
-    handle.next_expiry(next_expiry_ms.unwrap_or(u64::MAX));
-    Ok(())
-}
-
-/// All rows about numbered requests, in the order of their keys.
-fn requests_kept(handle: &ShardHandle) -> storage::Result<Vec<Fact>> {
-    let snapshot = handle.engine().snapshot();
-    let of = |(start, end): (Vec<u8>, Vec<u8>)| snapshot.iter(Span { start, end }, false);
-    of(keys::all_requests()).chain(of(keys::forgettings())).collect()
-}
-
-#[derive(Debug)]
-pub(super) enum ApplyError {
-    Malformed(&'static str),
-    Fault(Fault),
-    Storage(storage::Error),
-    Log(replica::Error),
-    Panicked,
-}
-
-impl ApplyError {
-    /// Whether it comes of the entry, so that every replica meets it, rather than of this replica's disk.
-    pub(super) fn is_of_entry(&self) -> bool {
-        match self {
-            Self::Malformed(_) | Self::Panicked | Self::Fault(Fault::WouldBlock | Fault::Remote(_)) => true,
-            Self::Fault(Fault::Storage(_)) | Self::Storage(_) | Self::Log(_) => false,
-        }
-    }
-}
-
-impl std::fmt::Display for ApplyError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Panicked => f.write_str("its evaluation panicked, see the lines before"),
-            Self::Malformed(detail) => f.write_str(detail),
-            Self::Log(e) => write!(f, "{e}"),
-            Self::Fault(Fault::Storage(e)) | Self::Storage(e) => write!(f, "{e}"),
-            Self::Fault(Fault::Remote(text)) => f.write_str(text),
-            Self::Fault(Fault::WouldBlock) => f.write_str("a read at apply would not wait for the disk"),
-        }
-    }
-}
-
-impl From<&'static str> for ApplyError {
-    fn from(detail: &'static str) -> Self {
-        Self::Malformed(detail)
-    }
-}
-
-impl From<Fault> for ApplyError {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-impl From<replica::Error> for ApplyError {
-    fn from(error: replica::Error) -> Self {
-        Self::Log(error)
-    }
-}
-
-impl From<storage::Error> for ApplyError {
-    fn from(error: storage::Error) -> Self {
-        Self::Storage(error)
-    }
 }

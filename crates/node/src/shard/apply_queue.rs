@@ -11,7 +11,7 @@ use crate::shard_handle::ShardHandle;
 use replica::{Entry, Ready};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use vocab::limits::{APPLY_BACKLOG_BYTES_MAX, PREFETCH_BYTES_MAX};
+use vocab::limits::{APPLY_BACKLOG_BYTES_MAX, APPLY_INLINE_BYTES_MAX, PREFETCH_BYTES_MAX};
 
 /// The committed entries of one shard that are not applied yet.
 #[derive(Default)]
@@ -65,7 +65,9 @@ impl ApplyQueue {
         }
         let mut bytes = 0;
         let fitting = committed.iter().take_while(|entry| {
-            let fits = bytes < PREFETCH_BYTES_MAX;
+            // A large one is evaluated by another thread, which may wait for the disk.
+            let is_small = entry.data.len() <= APPLY_INLINE_BYTES_MAX;
+            let fits = bytes < PREFETCH_BYTES_MAX && (bytes == 0 || is_small);
             bytes += entry.data.len();
             fits
         });
@@ -90,8 +92,12 @@ impl ApplyQueue {
 
     /// Whether so much waits to be applied that no more should come.
     pub(super) fn is_behind(&self) -> bool {
-        let waiting = || self.turns.iter().flat_map(|turn| &turn.committed).map(|entry| entry.data.len());
-        self.pending.is_some() && waiting().sum::<usize>() > APPLY_BACKLOG_BYTES_MAX
+        self.pending.is_some() && self.bytes() > APPLY_BACKLOG_BYTES_MAX
+    }
+
+    /// Bytes of the entries that are not applied yet.
+    pub(super) fn bytes(&self) -> usize {
+        self.turns.iter().flat_map(|turn| &turn.committed).map(|entry| entry.data.len()).sum()
     }
 }
 

@@ -1,12 +1,13 @@
 //! What a shard asks of its shell.
 
+use super::apply_task::ApplyTask;
 use super::prefetch::PrefetchItem;
 use super::ticket::{Answers, Ticket};
 use crate::format::Fact;
 use crate::format::slots::Slots;
 use crate::peer_protocol::PeerMessage;
 use crate::shard_handle::ShardHandle;
-use replica::{LogWrite, Members, Message, SnapshotPoint};
+use replica::{Entry, LogRead, LogWrite, Members, Message, SnapshotPoint};
 use std::sync::Arc;
 use storage::{Engine, Keep, Snapshot};
 use vocab::{NodeId, ReplicaId, ShardId};
@@ -35,6 +36,24 @@ pub trait Effects: Answers {
     /// all of them are ([`MultiRaft::prefetched`](crate::multi_raft::MultiRaft::prefetched)). Only asked for while the disk is slow.
     fn prefetch(&mut self, handle: &Arc<ShardHandle>, items: Vec<PrefetchItem>) {
         let _ = (handle, items);
+    }
+
+    /// Whether an entry is to be given to `apply_aside` when it is applied, because evaluating it would keep the caller.
+    fn applies_aside(&self, entry: &Entry) -> bool {
+        let _ = entry;
+        false
+    }
+
+    /// Has another thread run a task, whose outcome comes back to `MultiRaft::applied_aside`. Until then nothing of the
+    /// shard is applied. Given back where there is no thread: then the caller runs it.
+    fn apply_aside(&mut self, task: ApplyTask) -> Option<ApplyTask> {
+        Some(task)
+    }
+
+    /// Has another thread read entries of the log for followers; what was read comes back to `MultiRaft::log_was_read`.
+    /// Given back where there is no thread: then the caller reads them.
+    fn read_log(&mut self, read: LogRead) -> Option<LogRead> {
+        Some(read)
     }
 
     /// The tree has memory set apart for a flush.

@@ -4,15 +4,17 @@
 //! Only a replica whose own storage fails stops. What an item answers counts against the bound that `reply` has been
 //! given, whether or not a client waits, so that all replicas refuse the same items.
 
+use super::apply_error::ApplyError;
 use crate::command::{
     Call, Error, Handler, Outcome, Progress, ReadCall, ReadHandler, ReplySteps, Rest, StepHandler, WriteHandler,
     entry_handler, handler, run_to_end,
 };
-use crate::format::entry::{Args, EncodedCommand, Item, decode};
-use crate::space::apply::EntrySpace;
+use crate::format::entry::{Args, EncodedCommand, Item, Items, decode};
+use crate::shard_handle::ShardHandle;
+use crate::space::apply::{Collected, EntrySpace};
 use crate::{Evaluation, Fault, ReadSpace, WriteSpace, request};
-use resp::Reply;
 use resp::table::{self, CommandId, CommandSpec};
+use resp::{Proto, Reply};
 use vocab::limits::{ENTRY_REPLIES_BYTES_MAX, ITEM_REPLY_BYTES_MAX, STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX};
 
 const NOT_OF_ENTRY: &str = "ERR this command cannot be part of an entry";
@@ -48,6 +50,76 @@ impl ReplyBounds {
     pub(crate) fn spend(&mut self, bytes: usize) {
         self.left = self.left.saturating_sub(bytes);
     }
+}
+
+/// What the items of an entry have come to.
+#[derive(Default)]
+pub(super) struct Evaluated {
+    /// The clock of the entry, in ms.
+    pub(super) now_ms: u64,
+    /// Where in the reply the answer of each item ends; of those for which no client waits, nothing is in it.
+    pub(super) ends: Vec<usize>,
+    /// What steps of background collection have left.
+    pub(super) collected: Vec<Collected>,
+}
+
+/// Evaluates the items of an entry, none of which is alone in it, and makes them visible in the tree. `awaited` tells of
+/// each item for which a client may wait how to encode the answer, if one does; `rows` has the rows of the commands, as far
+/// as this replica has proposed them.
+pub(super) fn items(
+    handle: &ShardHandle,
+    (index, now_ms): (u64, u64),
+    items: Items<'_>,
+    (mut awaited, mut rows): (impl Iterator<Item = Option<Proto>>, &[Option<CommandId>]),
+    reply: &mut Reply,
+) -> Result<Evaluated, ApplyError> {
+    let evaluation = items.evaluation();
+    let mut space = EntrySpace::new(handle, index, now_ms, evaluation);
+    let mut done = Evaluated { now_ms, ends: Vec::with_capacity(awaited.size_hint().0), ..Evaluated::default() };
+    // What the items may still answer, in bytes: the same on every replica, whether or not clients wait there.
+    let mut bounds = ReplyBounds::of_entry(evaluation);
+    reply.buf.clear();
+    for item in items {
+        let item = item?;
+        match &item {
+            Item::Housekeeping => {
+                space.housekeep()?;
+                continue;
+            }
+            Item::Collect(from) => {
+                done.collected.push(space.collect(from)?);
+                continue;
+            }
+            _ => {}
+        }
+        let proto = awaited.next().flatten();
+        reply.proto = proto.unwrap_or(Proto::Resp2);
+        reply.discard(proto.is_none());
+        reply.limit(bounds.of_item());
+        match &item {
+            Item::Command(args) => {
+                let row = take_rows(&mut rows, 1).first().copied().flatten();
+                command(&mut space, args, row, reply)?;
+            }
+            Item::Transaction { watches, commands } => {
+                let rows = take_rows(&mut rows, commands.len());
+                transaction(&mut space, watches, commands, rows, reply)?;
+            }
+            _ => return Err("an item that must be alone in its entry is not".into()),
+        }
+        bounds.spend(reply.spent());
+        if proto.is_none() {
+            reply.buf.truncate(done.ends.last().copied().unwrap_or_default());
+        }
+        done.ends.push(reply.buf.len());
+    }
+    space.commit();
+    Ok(done)
+}
+
+/// The first `count` rows, which are taken off; none if there are not so many.
+fn take_rows<'a>(rows: &mut &'a [Option<CommandId>], count: usize) -> &'a [Option<CommandId>] {
+    rows.split_off(..count).unwrap_or_default()
 }
 
 /// A command of an entry, found in the table.

@@ -3,7 +3,11 @@
 //! Pure: the caller writes the log, flushes the tree, carries the messages and passes the time in.
 
 mod apply;
+mod apply_error;
 mod apply_queue;
+mod apply_task;
+mod aside;
+mod clear;
 mod collector;
 mod effects;
 mod evaluate;
@@ -21,7 +25,8 @@ mod snapshot;
 mod split;
 mod ticket;
 
-pub(crate) use apply::clear;
+pub use apply_task::{AppliedAside, ApplyTask, is_large_entry};
+pub(crate) use clear::clear;
 pub use effects::{ArrivedSnapshot, Effects, SnapshotTask, SplitTask};
 pub(crate) use evaluate::{ReplyBounds, command, transaction};
 pub use evaluate::{read_transaction, read_transaction_in_steps};
@@ -35,13 +40,14 @@ pub(crate) use ticket::refuse;
 pub use ticket::{Answers, Ticket, Write};
 
 use crate::KeyHash;
-use crate::format::entry::{EntryTerms, Evaluation};
+use crate::format::entry::{self, EntryTerms, Evaluation};
 use crate::format::slots::Slots;
 use crate::peer_protocol::PeerMessage;
 use crate::request;
 use crate::shard_handle::ShardHandle;
 use apply::{Applier, Parts, apply_nothing};
 use apply_queue::ApplyQueue;
+use aside::Aside;
 use freshness::{CommitNews, Freshness};
 use group::Group;
 use lease::Lease;
@@ -50,6 +56,7 @@ use replica::{DiskHealth, DiskState, Entry, LogWrite, MemberChange, Message, Rep
 use snapshot::SnapshotIntake;
 use split::{ForkState, Splitting};
 use std::sync::Arc;
+use vocab::limits::APPLY_ASIDE_BACKLOG_BYTES_MAX;
 use vocab::{Moment, NodeId, ReplicaId, ShardId};
 
 /// One replica of a shard on its owning thread.
@@ -64,6 +71,7 @@ pub struct Shard {
     intake: SnapshotIntake,
     queue: ApplyQueue,
     applier: Applier,
+    aside: Aside,
     /// The newest rules that all members know.
     evaluation: Evaluation,
     splitting: Splitting,
@@ -87,6 +95,7 @@ impl Shard {
             intake: SnapshotIntake::default(),
             queue: ApplyQueue::default(),
             applier,
+            aside: Aside::default(),
             evaluation: Evaluation::First,
             splitting: Splitting::default(),
             broken: None,
@@ -165,8 +174,11 @@ impl Shard {
     fn collect_garbage(&mut self, due: bool, now_us: u64) {
         let idle = self.proposals.is_idle();
         let may = self.replica.serves() && !self.is_meta() && self.refusal().is_none();
+        let scans_at_once = || self.handle.engine().scans_at_once();
         let collector = self.applier.collector();
         if !collector.wants_step(due, idle, now_us) || !may {
+        } else if !scans_at_once() {
+            // A background thread puts the tree's memory in order, and a later tick proposes the step.
         } else if self.evaluation == Evaluation::Second {
             self.proposals.push_collect(collector.propose(now_us));
         } else if due && idle {
@@ -174,33 +186,34 @@ impl Shard {
         }
     }
 
-    /// Proposes what has been submitted: usually one entry.
-    pub fn propose(&mut self, now: Moment, effects: &mut dyn Effects) {
+    /// Proposes what has been submitted: usually one entry. True if a large one is still being copied together, so that this
+    /// should be called again soon.
+    pub fn propose(&mut self, now: Moment, effects: &mut dyn Effects) -> bool {
         self.lease.look_at(now);
         if !self.proposals.has_queued() || self.replica.is_transferring() || self.proposals.has_barrier(now) {
             // While leadership is handed over, writes wait: they go to the next leader, or are proposed here if that fails.
             // While a write barrier stands, they wait too.
             if self.replica.is_leader() {
-                return;
+                return false;
             }
         }
         if !self.replica.is_leader() {
             // Waiting clients are sent to the leader. While there is none, they wait.
             self.tell_leader(effects);
             if self.replica.leader().is_none() && self.proposals.is_young(now) {
-                return;
+                return false;
             }
         }
         // A leader knows which slots are its shard's only after it has applied all entries of leaders before it.
         if self.replica.is_leader() && !self.replica.serves() {
-            return;
+            return false;
         }
         let all_read = self.group.nodes().all(|node| effects.reads_second_format(node));
         self.evaluation = if all_read { Evaluation::Second } else { Evaluation::First };
         let keeps_changes = self.is_meta() && self.group.nodes().all(|node| effects.keeps_map_changes(node));
         let now_ms = self.applier.next_entry_ms(&self.handle, now.wall_ms);
         let terms = EntryTerms { now_ms, evaluation: self.evaluation, keeps_changes };
-        self.proposals.propose(&mut self.replica, &self.handle, terms, now, effects);
+        self.proposals.propose(&mut self.replica, &self.handle, terms, now, effects)
     }
 
     /// Collects the replica's turns. What the log must hold is added to `write`, messages go out, and committed entries
@@ -306,6 +319,12 @@ impl Shard {
         if self.broken.is_some() {
             return false;
         }
+        if !self.aside.is_busy() && self.is_for_aside(&committed[0], effects) {
+            self.begin_aside(&committed[0], effects);
+        }
+        if self.aside.is_busy() {
+            return self.aside.is_awaited();
+        }
         if self.queue.waits_for_rows(&self.handle, committed, effects) {
             return true;
         }
@@ -320,10 +339,41 @@ impl Shard {
         }
     }
 
+    /// Whether an entry is better evaluated by another thread: it is large, or would put much in order first.
+    fn is_for_aside(&self, committed: &Entry, effects: &dyn Effects) -> bool {
+        let scans_for_long = || entry::collects(&committed.data) && !self.handle.engine().scans_at_once();
+        replica::has_commands(committed)
+            && !self.is_meta()
+            && (effects.applies_aside(committed) || scans_for_long())
+            && !self.handle.skips(committed.index)
+            && (entry::clears(&committed.data)
+                || entry::decode(&committed.data).is_ok_and(|(_, items)| !items.is_sole()))
+    }
+
+    fn begin_aside(&mut self, committed: &Entry, effects: &mut dyn Effects) {
+        let own = self.proposals.take(committed.index, committed.term, self.handle.id(), effects);
+        let log = self.replica.log().clone();
+        self.aside.begin((&self.handle, log), committed, own, effects);
+    }
+
+    /// Whether another thread is writing to the tree: then the replica must not be closed, nor its tree sealed.
+    #[must_use]
+    pub fn is_applied_aside(&self) -> bool {
+        self.aside.is_awaited()
+    }
+
+    /// An entry has been evaluated by another thread; true if there is something to apply now.
+    pub fn applied_aside(&mut self, applied: AppliedAside) -> bool {
+        self.aside.ended(applied)
+    }
+
     /// Applies an entry, and answers those that wait for it.
     fn apply(&mut self, committed: &Entry, later: &mut LogWrite, effects: &mut dyn Effects) {
         let (index, term, shard) = (committed.index, committed.term, self.handle.id());
-        let own = self.proposals.take(index, term, shard, effects);
+        let (aside, own) = match self.aside.take(index) {
+            Some((applied, own)) => (Some(applied), own),
+            None => (None, self.proposals.take(index, term, shard, effects)),
+        };
         let refuse_all = |detail: &str, effects: &mut dyn Effects| {
             let text = format!("ERR {detail}");
             own.tickets.iter().for_each(|ticket| refuse(&text, ticket, effects));
@@ -348,7 +398,11 @@ impl Shard {
             later,
             effects,
         };
-        if let Err(error) = self.applier.apply(committed, &own, &mut parts) {
+        let applied = match aside {
+            Some(aside) => self.applier.take_over(committed, *aside, &own.tickets, &mut parts),
+            None => self.applier.apply(committed, &own, &mut parts),
+        };
+        if let Err(error) = applied {
             // The replica must not go on past an entry that it could not apply, nor answer from what it has.
             let advice = if error.is_of_entry() {
                 format!("; --skip-entry {shard}:{index} on each node that has a replica goes on without it")
@@ -368,7 +422,7 @@ impl Shard {
 
     /// Whether so much waits to be applied that no more should come.
     pub(crate) fn is_behind(&self) -> bool {
-        self.queue.is_behind()
+        self.queue.is_behind() || (self.aside.is_awaited() && self.queue.bytes() > APPLY_ASIDE_BACKLOG_BYTES_MAX)
     }
 
     /// The committed entries that can be applied as soon as the processor gets to them.
@@ -466,6 +520,8 @@ impl Shard {
     pub fn dismiss(&mut self, effects: &mut dyn Effects) {
         self.lease.end(&self.handle);
         self.handle.lease().set_leading(false);
+        let text = "TIMEOUT the write may have been made or not: this node has given its replica of the shard up";
+        self.aside.take_tickets().iter().for_each(|ticket| refuse(text, ticket, effects));
         self.proposals.dismiss(self.handle.id(), effects);
     }
 
@@ -498,9 +554,10 @@ impl Shard {
     }
 
     /// Seals the tree's memory for a background flush, with the shard's own facts in it. It does nothing after an entry
-    /// could not be applied as a whole: the files hold whole entries only.
+    /// could not be applied as a whole: the files hold whole entries only. Nor while another thread writes to the tree:
+    /// whether it is to be sealed is looked at again when that is done.
     pub fn seal(&self) {
-        if self.broken.is_none() {
+        if self.broken.is_none() && !self.aside.is_awaited() {
             self.applier.seal(&self.handle);
         }
     }

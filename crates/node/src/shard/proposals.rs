@@ -11,7 +11,8 @@ use replica::Replica;
 use std::collections::{HashSet, VecDeque};
 use vocab::{Moment, ShardId, limits};
 
-/// After this time, in µs, the client of a write that no majority has confirmed is told that the outcome is unknown.
+/// After this time, in µs, the client of a write that no majority has confirmed is told that the outcome is unknown. A large
+/// entry has the time besides that the slowest disk takes for it.
 const PATIENCE_US: u64 = 5_000_000;
 
 /// How long a write that is not proposed yet waits for a leader, in µs. This saves its client an error whenever leadership
@@ -67,7 +68,8 @@ impl Pending {
 struct Proposed {
     index: u64,
     term: u64,
-    since_us: u64,
+    /// After this time its clients are told that the outcome is unknown, in µs.
+    patient_until_us: u64,
     tickets: Vec<Ticket>,
     rows: CommandRows,
 }
@@ -148,13 +150,22 @@ impl Proposals {
             self.queue.push_back(Pending::new(self.now_us));
         }
         let last = self.queue.back_mut().expect("one was pushed if there was none");
+        let is_large = write.bytes() > limits::ENTRY_BYTES_SOFT;
         match write {
             Write::Command(command) => {
-                last.entry.encoded_command(command);
+                if is_large {
+                    last.entry.large_command(command);
+                } else {
+                    last.entry.encoded_command(command);
+                }
                 last.rows.push(command.spec().map(|spec| spec.id));
             }
             Write::Transaction { watches, commands } => {
-                last.entry.transaction(watches, commands);
+                if is_large {
+                    last.entry.large_transaction(watches, commands);
+                } else {
+                    last.entry.transaction(watches, commands);
+                }
                 last.rows.extend(commands.iter().map(|command| command.spec().map(|spec| spec.id)));
             }
             Write::Clear => last.entry.clear(),
@@ -171,7 +182,7 @@ impl Proposals {
         // Changes of the map are always synced, though no session asks for that.
         last.sync |= ticket.sync || matches!(write, Write::Change(_));
         self.careless = !ticket.sync;
-        last.closed |= alone;
+        last.closed |= alone || is_large;
         if write.reports_version() {
             last.reported.extend(keys.iter().copied());
         }
@@ -189,15 +200,14 @@ impl Proposals {
         }
     }
 
-    /// A step of background collection that begins at `from`.
+    /// A step of background collection that begins at `from`: an entry of its own, which says by its first item what it is.
     pub(super) fn push_collect(&mut self, from: &CollectFrom) {
-        if self.queue.back().is_none_or(|last| last.closed) {
-            self.queue.push_back(Pending::new(self.now_us));
-        }
-        if let Some(last) = self.queue.back_mut() {
-            last.entry.collect(from);
-            last.sync |= !self.careless;
-        }
+        let mut pending = Pending::new(self.now_us);
+        pending.entry.collect(from);
+        // Its index must not be given to another entry once it is committed: it is kept as clients' writes are.
+        pending.sync = !self.careless;
+        pending.closed = true;
+        self.queue.push_back(pending);
     }
 
     /// Has all replicas flush their trees.
@@ -240,7 +250,8 @@ impl Proposals {
         }
     }
 
-    /// Proposes what is queued, or refuses it if the replica does not lead.
+    /// Proposes what is queued, or refuses it if the replica does not lead. True if a large entry is still being copied
+    /// together.
     pub(super) fn propose(
         &mut self,
         replica: &mut Replica,
@@ -248,13 +259,23 @@ impl Proposals {
         terms: EntryTerms,
         now: Moment,
         effects: &mut dyn Effects,
-    ) {
+    ) -> bool {
         self.now_us = now.mono_us;
         while let Some(mut pending) = self.queue.pop_front() {
             if pending.entry.is_empty() {
                 continue;
             }
-            match replica.propose(pending.entry.seal_for(terms), pending.sync) {
+            if replica.is_leader() && !pending.entry.fill(limits::ENTRY_FILL_BYTES) {
+                self.queue.push_front(pending);
+                return true;
+            }
+            let bytes = pending.entry.bytes() as u64;
+            let proposed = if replica.is_leader() {
+                replica.propose(pending.entry.seal_for(terms), pending.sync)
+            } else {
+                Err(replica::Error::NotLeader)
+            };
+            match proposed {
                 Ok((index, term)) => {
                     for (at, reply) in pending.early.drain(..) {
                         let ticket = std::mem::replace(&mut pending.tickets[at], Ticket::NONE);
@@ -263,7 +284,7 @@ impl Proposals {
                     self.proposed.push_back(Proposed {
                         index,
                         term,
-                        since_us: now.mono_us,
+                        patient_until_us: now.mono_us + PATIENCE_US + bytes / limits::DISK_BYTES_PER_US_MIN,
                         tickets: std::mem::take(&mut pending.tickets),
                         rows: std::mem::take(&mut pending.rows),
                     });
@@ -280,6 +301,7 @@ impl Proposals {
                 Err(_) => pending.tickets.iter().for_each(|ticket| effects.not_leader(handle.id(), ticket)),
             }
         }
+        false
     }
 
     /// What is known of the entry of that index and term, which is applied now. Entries that were proposed in an earlier
@@ -335,7 +357,7 @@ impl Proposals {
         self.now_us = now.mono_us;
         let late = |since_us: u64| now.mono_us > since_us + PATIENCE_US;
         for proposed in &mut self.proposed {
-            if !late(proposed.since_us) {
+            if now.mono_us <= proposed.patient_until_us {
                 break;
             }
             let text = "TIMEOUT the write was not confirmed in time: it may be made later, or never";

@@ -47,6 +47,11 @@ impl Ticket {
         acks: Acks::Majority,
         reply_bytes: 0,
     };
+
+    /// How to encode the answer, if a client waits for it.
+    pub(crate) fn awaited_proto(&self) -> Option<Proto> {
+        (*self != Self::NONE).then_some(self.proto)
+    }
 }
 
 /// Takes the answers of writes.

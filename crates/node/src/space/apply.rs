@@ -53,6 +53,12 @@ impl<'a> EntrySpace<'a> {
         self.writes.rows()
     }
 
+    /// How many prefixes the commands dropped so far.
+    #[cfg(test)]
+    pub(crate) fn dropped(&self) -> usize {
+        self.writes.dropped()
+    }
+
     /// Writes what the commands wrote to the row cache and the tree, and makes it visible.
     pub fn commit(self) {
         self.writes.commit(self.index);

@@ -242,6 +242,9 @@ impl<'a> SnapshotSpace<'a> {
     /// Refuses to read rows that are not asked for by name, where that would wait or be too many.
     fn may_read_rows(&self) -> Result<(), Fault> {
         self.may_wait()?;
+        if self.rows_left != usize::MAX && !self.view.engine().scans_at_once() {
+            return Err(Fault::WouldBlock);
+        }
         self.has_left()
     }
 

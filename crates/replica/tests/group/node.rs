@@ -158,8 +158,9 @@ impl Node {
     pub fn pump(&mut self, history: &mut History) {
         let mut write = LogWrite::default();
         let mut number = 0;
-        let mut allowance = LOG_READ_BYTES;
-        self.replica().send_from_log(&mut allowance);
+        if let Some(read) = self.replica().begin_log_read(LOG_READ_BYTES) {
+            self.replica().log_was_read(read.run());
+        }
         while let Some(turn) = self.replica().ready(&mut write).unwrap() {
             number = number.max(turn.number);
             if let Some(point) = turn.snapshot {

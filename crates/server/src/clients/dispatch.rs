@@ -164,8 +164,13 @@ impl Dispatch<'_> {
                 connection.input.extend_from_slice(&bytes[used..]);
             }
         } else {
+            let wanted = connection.parse.wanted();
+            if wanted > limits::ENTRY_BYTES_SOFT && connection.input.capacity() < wanted {
+                // Once for a long request: what has come would be copied at each doubling. It takes memory as bytes come.
+                connection.input.reserve_exact(wanted - connection.input.len());
+            }
             connection.input.extend_from_slice(bytes);
-            if connection.input.len() < connection.parse.wanted() {
+            if connection.input.len() < wanted {
                 return;
             }
             let input = std::mem::take(&mut connection.input);

@@ -116,12 +116,11 @@ pub(super) fn warmed(store: &NodeShared, wanted: &mut Wanted, clients: &mut Clie
     }
 }
 
-pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transaction) -> Step {
+pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, mut transaction: Transaction) -> Step {
     let slot = transaction.slot().unwrap_or(Slot(0));
     let Some(shard) = turn.requests.store.known().shard_of(slot) else {
         return turn.not_here(id, slot, Consistency::Absolute, &NotHere::Refuse(Refusal::NoStore));
     };
-    let commands: Vec<EncodedCommand> = transaction.data().cloned().collect();
     let keys = KeyHashes::from_slice(transaction.keys());
     let spec = transaction.spec();
     let request = Request { id, spec, args: &[b"exec"] };
@@ -134,6 +133,7 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
         turn.clients.deliver(&ticket, b"*0\r\n");
         return Step::Next;
     }
+    let commands = transaction.take_data();
     let (known, writes) = (turn.requests.store.known(), transaction.has_writes());
     let view = known.view(shard.0 as usize).filter(|view| view.leading());
     let expected = |command: &EncodedCommand| {

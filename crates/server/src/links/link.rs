@@ -9,6 +9,7 @@ use node::peer_protocol::Pieces;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::time::Instant;
+use vocab::limits::PEER_SEND_BYTES_SOFT;
 
 /// Room for a part of a handshake, in bytes.
 const SHAKE_BYTES: usize = 8 * 1024;
@@ -153,9 +154,13 @@ impl Link {
         }
     }
 
-    /// Sends what the socket takes.
-    pub(super) fn flush(&mut self, packer: &mut Packer, now: Instant) -> io::Result<()> {
+    /// Sends what the socket takes, up to `PEER_SEND_BYTES_SOFT`. True if there is more that it may take.
+    pub(super) fn flush(&mut self, packer: &mut Packer, now: Instant) -> io::Result<bool> {
+        let sent_before = self.sent_bytes;
         while self.writable && self.out.waiting() > 0 {
+            if self.sent_bytes - sent_before >= PEER_SEND_BYTES_SOFT {
+                return Ok(true);
+            }
             match (&self.stream).write(self.out.seal(packer)) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => {
@@ -171,6 +176,6 @@ impl Link {
                 Err(e) => return Err(e),
             }
         }
-        Ok(())
+        Ok(false)
     }
 }

@@ -115,6 +115,8 @@ pub struct Links {
     packer: Packer,
     /// Keys of connections with something to send.
     dirty: Vec<usize>,
+    /// Keys of connections with something left to send that the socket may take.
+    unsent: Vec<usize>,
     /// Keys of connections with something left to read.
     unfinished: Vec<usize>,
     /// Keys of connections whose sending failed.
@@ -140,6 +142,7 @@ impl Links {
             neighbours: Neighbours::new(me),
             packer: Packer::new(options.packing)?,
             dirty: Vec::new(),
+            unsent: Vec::new(),
             unfinished: Vec::new(),
             broken: Vec::new(),
             ticked: None,
@@ -228,17 +231,34 @@ impl Links {
         while let Some(key) = self.dirty.pop() {
             let Some(link) = self.connections.get_mut(key) else { continue };
             link.dirty = false;
-            if let Err(e) = link.flush(&mut self.packer, now) {
-                link.failed = Some(e);
-                self.broken.push(key);
+            match link.flush(&mut self.packer, now) {
+                Ok(true) => self.unsent.push(key),
+                Ok(false) => {}
+                Err(e) => {
+                    link.failed = Some(e);
+                    self.broken.push(key);
+                }
             }
         }
+    }
+
+    /// Goes on with what was left unsent so that others had their turn.
+    fn send_rest(&mut self, now: Instant) {
+        for key in std::mem::take(&mut self.unsent) {
+            if let Some(link) = self.connections.get_mut(key)
+                && !link.dirty
+            {
+                link.dirty = true;
+                self.dirty.push(key);
+            }
+        }
+        self.flush(now);
     }
 
     /// Whether `resume` has something to do at once.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
-        !self.unfinished.is_empty() || !self.broken.is_empty()
+        !self.unfinished.is_empty() || !self.unsent.is_empty() || !self.broken.is_empty()
     }
 
     /// Goes on with what was left so that others had their turn, and calls the contacts that are due.
@@ -251,6 +271,7 @@ impl Links {
         for key in std::mem::take(&mut self.unfinished) {
             self.receive(key, now, hear);
         }
+        self.send_rest(now);
         self.call_due(now);
     }
 
@@ -405,7 +426,10 @@ impl Links {
                 return Ok(());
             }
         }
-        link.flush(&mut self.packer, now).map_err(End::Failed)
+        if link.flush(&mut self.packer, now).map_err(End::Failed)? {
+            self.unsent.push(key);
+        }
+        Ok(())
     }
 
     /// Reads what a node has sent and hands it on.

@@ -1,16 +1,19 @@
 //! Bytes of one link on their way in and out.
 //!
-//! What goes out has two lanes: urgent messages (heartbeats, votes, beats and their answers, orders) and bulk (entries, calls,
-//! maps). Within a lane, messages keep their order; an urgent one overtakes all bulk that is not in a frame yet. A frame of
-//! bulk is at most about `PEER_FRAME_BYTES_SOFT` long: a message that is larger goes in pieces, one a frame.
+//! What goes out has three lanes: urgent messages (heartbeats, votes, beats and their answers, orders), bulk (entries,
+//! calls, maps), and large messages, which go in pieces, one a frame. Within a lane, messages keep their order. An urgent
+//! message overtakes everything that is not in a frame yet. Bulk and pieces take turns, frame by frame, so that a large
+//! entry of one shard does not hold up the others. What a shard sends behind a large message of its own stays behind it.
+//! A frame of bulk is at most about `PEER_FRAME_BYTES_SOFT` long.
 //!
-//! Invariants: bulk that waits is at most `PEER_QUEUE_BYTES_MAX`, unless it is a single message, and urgent messages are at
-//! most `PEER_CONTROL_BYTES_MAX`; besides these waits one frame of each. What came in takes at most twice what has really
-//! arrived.
+//! Invariants: `bulk_bytes <= PEER_QUEUE_BYTES_MAX` and `large_bytes <= PEER_QUEUE_BYTES_MAX`, unless the lane holds a
+//! single message; `urgent.len() <= PEER_CONTROL_BYTES_MAX`; one frame of each lane is on its way besides. What came in
+//! takes at most twice what has really arrived.
 
 use super::frame::{self, HEAD_BYTES, Packer, Worth};
 use node::peer_protocol::{Encoded, PeerMessage};
 use std::collections::VecDeque;
+use vocab::ShardId;
 use vocab::limits::{
     PEER_CONTROL_BYTES_MAX, PEER_FRAME_BYTES_MAX, PEER_FRAME_BYTES_SOFT, PEER_PIECE_BYTES, PEER_QUEUE_BYTES_MAX,
     READ_BUFFER_BYTES,
@@ -30,10 +33,18 @@ pub(super) struct OutQueue {
     sent: usize,
     /// The next frame of urgent messages, its head still empty. No bytes if there are no such messages.
     urgent: Vec<u8>,
-    /// What bulk goes out next, in order.
-    bulk: VecDeque<Bulk>,
+    /// Frames of bulk, in order. Their heads are still empty.
+    bulk: VecDeque<Vec<u8>>,
     /// Bytes of `bulk`.
     bulk_bytes: usize,
+    /// Messages that go in pieces, in order.
+    large: VecDeque<Large>,
+    /// Bytes of `large` that are not sent.
+    large_bytes: usize,
+    /// Frames of bulk that have gone out.
+    bulk_sent: u64,
+    /// A piece had its turn, so the next frame is of bulk.
+    sent_piece: bool,
     /// A frame is due, be it without messages.
     wants_frame: bool,
     /// The other side puts pieces together.
@@ -45,18 +56,22 @@ pub(super) struct OutQueue {
     pub(super) dropped: u64,
 }
 
-/// Bulk of one frame, or of many.
-enum Bulk {
-    /// Messages with their lengths; the frame's head is still empty.
-    Frame(Vec<u8>),
-    /// One message that goes in pieces, and how much of it is gone.
-    Pieces { message: Encoded, at: usize },
+/// A message that goes in pieces.
+struct Large {
+    /// The shard whose later messages stay behind it.
+    shard: Option<ShardId>,
+    /// It goes once `bulk_sent` is as high: what its shard sent before it is out by then.
+    behind: u64,
+    message: Encoded,
+    /// How many of its bytes are sent.
+    at: usize,
 }
 
 impl OutQueue {
     /// Bytes that wait.
     pub(super) fn waiting(&self) -> usize {
-        self.bytes.len() - self.sent + self.urgent.len() + self.bulk_bytes + usize::from(self.wants_frame)
+        let waiting = self.urgent.len() + self.bulk_bytes + self.large_bytes + usize::from(self.wants_frame);
+        self.bytes.len() - self.sent + waiting
     }
 
     /// There is no network between the two.
@@ -71,7 +86,10 @@ impl OutQueue {
 
     /// Where parts of a handshake go.
     pub(super) fn plain(&mut self) -> &mut Vec<u8> {
-        assert!(self.urgent.is_empty() && self.bulk.is_empty(), "a handshake comes before all messages");
+        assert!(
+            self.urgent.is_empty() && self.bulk.is_empty() && self.large.is_empty(),
+            "a handshake comes before all messages"
+        );
         &mut self.bytes
     }
 
@@ -94,27 +112,29 @@ impl OutQueue {
     }
 
     fn push_bulk(&mut self, message: &PeerMessage) -> bool {
+        if self.takes_pieces {
+            let is_behind = |large: &Large| large.shard.is_some_and(|shard| message.keeps_order_in(shard));
+            if message.is_large() || self.large.iter().any(is_behind) {
+                return self.push_large(message.raft_shard(), message.encode_shared());
+            }
+        }
         if self.bulk_bytes >= PEER_QUEUE_BYTES_MAX {
             return false;
         }
-        if self.takes_pieces && message.is_large() {
-            let message = message.encode_shared();
-            return self.push_pieces(message);
+        if self.bulk.back().is_none_or(|frame| frame.len() >= PEER_FRAME_BYTES_SOFT) {
+            self.bulk.push_back(Vec::new());
         }
-        if !matches!(self.bulk.back(), Some(Bulk::Frame(frame)) if frame.len() < PEER_FRAME_BYTES_SOFT) {
-            self.bulk.push_back(Bulk::Frame(Vec::new()));
-        }
-        let Some(Bulk::Frame(frame)) = self.bulk.back_mut() else { return false };
+        let Some(frame) = self.bulk.back_mut() else { return false };
         let before = frame.len();
         begin(frame, &mut self.spare);
         let at = frame.len();
         add(frame, message);
         let (added, length) = (frame.len() - before, frame.len() - at - LENGTH_BYTES);
         if self.takes_pieces && length > PEER_PIECE_BYTES {
-            let message = Encoded::from(frame.split_off(at + LENGTH_BYTES));
+            let encoded = Encoded::from(frame.split_off(at + LENGTH_BYTES));
             frame.truncate(before);
             self.drop_empty();
-            return self.push_pieces(message);
+            return self.push_large(message.raft_shard(), encoded);
         }
         // A message that is alone may be as large as a frame.
         let is_alone = self.bulk_bytes == 0;
@@ -128,19 +148,20 @@ impl OutQueue {
         true
     }
 
-    fn push_pieces(&mut self, message: Encoded) -> bool {
+    fn push_large(&mut self, shard: Option<ShardId>, message: Encoded) -> bool {
         let bytes = message.len();
-        if bytes > MESSAGE_BYTES_MAX || (self.bulk_bytes > 0 && self.bulk_bytes + bytes > PEER_QUEUE_BYTES_MAX) {
+        if bytes > MESSAGE_BYTES_MAX || (self.large_bytes > 0 && self.large_bytes + bytes > PEER_QUEUE_BYTES_MAX) {
             return false;
         }
-        self.bulk_bytes += bytes;
-        self.bulk.push_back(Bulk::Pieces { message, at: 0 });
+        self.large_bytes += bytes;
+        let behind = self.bulk_sent + self.bulk.len() as u64;
+        self.large.push_back(Large { shard, behind, message, at: 0 });
         true
     }
 
     /// A frame that a message was taken out of again may be left without any.
     fn drop_empty(&mut self) {
-        self.bulk.pop_back_if(|last| matches!(last, Bulk::Frame(frame) if frame.len() <= HEAD_BYTES));
+        self.bulk.pop_back_if(|frame| frame.len() <= HEAD_BYTES);
     }
 
     /// Adds a frame without messages: it says that we live.
@@ -156,7 +177,7 @@ impl OutQueue {
         &self.bytes[self.sent..]
     }
 
-    /// Puts frames together: all urgent messages, then some bulk.
+    /// Puts frames together: all urgent messages, then one frame of bulk or one piece.
     fn fill(&mut self, packer: &mut Packer) {
         self.sent = 0;
         self.give_back();
@@ -164,30 +185,36 @@ impl OutQueue {
             std::mem::swap(&mut self.bytes, &mut self.urgent);
             frame::close(&mut self.bytes, 0, 0, &mut self.worth, packer);
         }
-        match self.bulk.front_mut() {
-            Some(Bulk::Frame(_)) => {
-                let Some(Bulk::Frame(frame)) = self.bulk.pop_front() else { return };
+        let is_due = self.large.front().is_some_and(|large| large.behind <= self.bulk_sent);
+        if !is_due || (self.sent_piece && !self.bulk.is_empty()) {
+            self.sent_piece = false;
+            if let Some(frame) = self.bulk.pop_front() {
                 self.bulk_bytes -= frame.len();
+                self.bulk_sent += 1;
                 self.append_frame(frame, packer);
             }
-            Some(Bulk::Pieces { message, at }) => {
-                let begin = self.bytes.len();
-                self.bytes.extend_from_slice(&[0; HEAD_BYTES]);
-                let taken = message.piece(*at, PEER_PIECE_BYTES, &mut self.bytes);
-                *at += taken;
-                self.bulk_bytes -= taken;
-                if *at == message.len() {
-                    self.bulk.pop_front();
-                }
-                frame::close(&mut self.bytes, begin, frame::PIECE, &mut self.worth, packer);
-            }
-            None if self.bytes.is_empty() && self.wants_frame => {
-                self.bytes.extend_from_slice(&[0; HEAD_BYTES]);
-                frame::close(&mut self.bytes, 0, 0, &mut self.worth, packer);
-            }
-            None => {}
+        } else {
+            self.sent_piece = true;
+            self.append_piece(packer);
+        }
+        if self.bytes.is_empty() && self.wants_frame {
+            self.bytes.extend_from_slice(&[0; HEAD_BYTES]);
+            frame::close(&mut self.bytes, 0, 0, &mut self.worth, packer);
         }
         self.wants_frame = false;
+    }
+
+    fn append_piece(&mut self, packer: &mut Packer) {
+        let Some(Large { message, at, .. }) = self.large.front_mut() else { return };
+        let begin = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; HEAD_BYTES]);
+        let taken = message.piece(*at, PEER_PIECE_BYTES, &mut self.bytes);
+        *at += taken;
+        self.large_bytes -= taken;
+        if *at == message.len() {
+            self.large.pop_front();
+        }
+        frame::close(&mut self.bytes, begin, frame::PIECE, &mut self.worth, packer);
     }
 
     fn append_frame(&mut self, frame: Vec<u8>, packer: &mut Packer) {

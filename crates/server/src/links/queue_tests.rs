@@ -122,6 +122,27 @@ fn an_urgent_message_overtakes_a_large_one_after_the_piece_that_is_going_out() {
 }
 
 #[test]
+fn a_large_message_of_one_shard_holds_up_no_other_shard_and_none_overtakes_its_own() {
+    let mut packer = Packer::new(Packing::Never).unwrap();
+    let mut queue = OutQueue::default();
+    queue.take_pieces();
+    let of = |shard: u32, bytes: usize| match append(bytes) {
+        PeerMessage::Raft { message, .. } => PeerMessage::Raft { shard: ShardId(shard), message },
+        other => other,
+    };
+    let rest = |shard: u32| PeerMessage::Hibernate { shards: vec![(ShardId(shard), 9, 7)] };
+    let (before, large, behind) = (of(1, 10), of(1, 2_000_000), of(1, 20));
+    let (other, rests) = (of(2, 30), [rest(1), rest(2)]);
+    assert!([&before, &large, &behind, &other, &rests[0], &rests[1]].into_iter().all(|message| queue.push(message)));
+    let all = put_together(&read(&drain(&mut queue, &mut packer), &mut packer));
+    let [own, foreign] = [[&before, &large, &behind, &rests[0]].to_vec(), [&other, &rests[1]].to_vec()];
+    let (at, others): (Vec<_>, Vec<_>) = all.iter().partition(|message| own.contains(message));
+    assert_eq!((&at, &others), (&own, &foreign));
+    let place = |message: &PeerMessage| all.iter().position(|found| found == message);
+    assert!(place(&other) < place(&large), "the other shard's entry waits for one piece at most");
+}
+
+#[test]
 fn a_queue_that_is_not_emptied_has_a_bound() {
     let mut packer = Packer::new(Packing::Never).unwrap();
     for takes_pieces in [false, true] {
@@ -131,12 +152,14 @@ fn a_queue_that_is_not_emptied_has_a_bound() {
         }
         // Alone, the largest goes.
         assert!(queue.push(&call(vec![0; PEER_QUEUE_BYTES_MAX + 10])));
-        assert!(!queue.push(&call(vec![])) && !queue.push(&map(10)));
+        // Pieces have a lane and a bound of their own.
+        assert_eq!((queue.push(&call(vec![])), queue.push(&map(10))), (takes_pieces, takes_pieces));
+        assert!(!queue.push(&call(vec![0; PEER_PIECE_BYTES + 10])) && !queue.push(&map(PEER_PIECE_BYTES + 10)));
         assert!(queue.push(&heartbeat()));
         let bytes = drain(&mut queue, &mut packer);
-        assert_eq!(put_together(&read(&bytes, &mut packer)).len(), 2);
+        assert_eq!(put_together(&read(&bytes, &mut packer)).len(), if takes_pieces { 4 } else { 2 });
         assert_eq!(
-            (queue.bytes.capacity() > KEPT_BYTES_MAX, queue.bulk_bytes),
+            (queue.bytes.capacity() > KEPT_BYTES_MAX, queue.bulk_bytes + queue.large_bytes),
             (false, 0),
             "large buffers are given back"
         );
@@ -150,7 +173,7 @@ fn a_queue_that_is_not_emptied_has_a_bound() {
             pushed += 1;
         }
         assert!(queue.urgent.len() <= PEER_CONTROL_BYTES_MAX && queue.urgent.len() > PEER_CONTROL_BYTES_MAX - 200_000);
-        assert_eq!(queue.dropped, 4);
+        assert_eq!(queue.dropped, if takes_pieces { 4 } else { 6 });
         let bytes = drain(&mut queue, &mut packer);
         let frames = read(&bytes, &mut packer);
         assert_eq!(put_together(&frames).len(), pushed);

@@ -6,8 +6,8 @@ use node::control::director::StoreStatus;
 use node::peer_protocol::{NodeReport, PeerMessage};
 use node::read::ReplyStream;
 use node::session::WaitFor;
-use node::{ArrivedSnapshot, KeyHashes, Shard, Ticket, WatchedVersion, Write};
-use replica::Result as LogResult;
+use node::{AppliedAside, ArrivedSnapshot, KeyHashes, Shard, Ticket, WatchedVersion, Write};
+use replica::{LogEntries, Result as LogResult};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
@@ -136,6 +136,10 @@ pub(crate) enum WorkerMessage {
     Peer(NodeId, PeerMessage),
     /// A message for another node, for the worker that has the links.
     Post(NodeId, PeerMessage),
+    /// A thread has evaluated a large entry.
+    AppliedAside(Box<AppliedAside>),
+    /// Entries were read from the log for followers.
+    LogRead(Box<LogEntries>),
     /// A fork has ended.
     Forked(Box<Forked>),
     /// A replica whose tree was forked.

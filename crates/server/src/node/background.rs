@@ -16,6 +16,9 @@ use vocab::is_shortage;
 /// Free space below this many times the reserve is left to what has to be written.
 const LOG_ROOM_PART: u64 = 8;
 
+/// The nice level of flushes beside the first: a large one must not cost the event loops their signs of life.
+const NICE_FLUSH: i32 = 5;
+
 /// Most threads that flush, and most that compact.
 const TREE_THREADS_MAX: usize = 4;
 
@@ -38,7 +41,10 @@ pub(crate) fn start(store: &Arc<NodeShared>) -> std::io::Result<Vec<std::thread:
     // The shards with the most debt come first, each with one thread at a time.
     let others = std::thread::available_parallelism().map_or(0, |count| count.get().min(TREE_THREADS_MAX) - 1);
     for number in 1..=others {
-        threads.push(spawn(&format!("flush-{number}"), |store| flush_thread(store, false))?);
+        threads.push(spawn(&format!("flush-{number}"), |store| {
+            set_niceness(NICE_FLUSH);
+            flush_thread(store, false);
+        })?);
         threads.push(spawn(&format!("compact-{number}"), |store| {
             // It has the processor time that is left over, so that it never costs the event loops theirs.
             set_niceness(NICE_IDLE);
@@ -52,12 +58,15 @@ pub(crate) fn start(store: &Arc<NodeShared>) -> std::io::Result<Vec<std::thread:
 /// for none of the others' turns.
 fn by_debt(store: &NodeShared) -> Vec<Weak<ShardHandle>> {
     let known = store.known();
-    let mut views: Vec<_> = known.all_views().map(|view| (view.engine().debt(), Arc::downgrade(view))).collect();
-    views.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    views.into_iter().map(|(_, view)| view).collect()
+    most_first(known.all_views().map(|view| (view.engine().debt(), Arc::downgrade(view))).collect())
 }
 
-/// Flushes what is sealed; one of these threads also deletes log files.
+fn most_first<V>(mut debts: Vec<(f64, V)>) -> Vec<V> {
+    debts.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    debts.into_iter().map(|(_, view)| view).collect()
+}
+
+/// Flushes what is sealed, and puts what is in memory in order for scans; one of these threads also deletes log files.
 fn flush_thread(store: &NodeShared, deletes_log_files: bool) {
     let (mut seen, mut flushes) = (0, 0);
     while !store.is_stopping() {
@@ -67,6 +76,7 @@ fn flush_thread(store: &NodeShared, deletes_log_files: bool) {
                 // All trees are sealed then: several threads flush those that are worth it.
                 return;
             }
+            view.engine().prepare_scans();
             if view.engine().needs_flush()
                 && store.health.state() != DiskState::Poisoned
                 && let Some(_claim) = store.background.flush_claims.claim(view.id())
@@ -256,5 +266,45 @@ fn free_space_thread(store: &NodeShared) {
             store.health.set_supplied();
         }
         std::thread::sleep(BACKGROUND_PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::most_first;
+    use crate::shared::BackgroundState;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Barrier, Mutex};
+    use vocab::ShardId;
+
+    /// As flush and compaction threads do: those with the most debt first, each by one thread at a time. Two threads are
+    /// at work at the same moment, or the barrier lets none of them go on.
+    #[test]
+    fn two_threads_share_many_shards_by_debt() {
+        const SHARDS: u32 = 16;
+        const UNBROKEN: &str = "no thread panics while it holds it";
+        let debt = |shard: u32| f64::from(shard * 7 % SHARDS);
+        let (background, both) = (BackgroundState::default(), Barrier::new(2));
+        let at_work: Vec<AtomicUsize> = (0..SHARDS).map(|_| AtomicUsize::new(0)).collect();
+        let done = Mutex::new(Vec::<u32>::new());
+        let work = || {
+            for shard in most_first((0..SHARDS).map(|shard| (debt(shard), shard)).collect()) {
+                let Some(_claim) = background.flush_claims.claim(ShardId(shard)) else { continue };
+                if done.lock().expect(UNBROKEN).contains(&shard) {
+                    continue;
+                }
+                assert_eq!(at_work[shard as usize].fetch_add(1, Ordering::SeqCst), 0, "one thread a shard");
+                both.wait();
+                done.lock().expect(UNBROKEN).push(shard);
+                both.wait();
+                at_work[shard as usize].fetch_sub(1, Ordering::SeqCst);
+            }
+        };
+        std::thread::scope(|scope| (0..2).for_each(|_| _ = scope.spawn(work)));
+        let done = done.into_inner().expect("no thread has panicked");
+        assert_eq!(done.len(), SHARDS as usize);
+        let mut first = [debt(done[0]), debt(done[1])];
+        first.sort_by(f64::total_cmp);
+        assert_eq!(first, [f64::from(SHARDS - 2), f64::from(SHARDS - 1)], "those with the most debt");
     }
 }

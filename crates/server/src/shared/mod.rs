@@ -23,6 +23,8 @@ mod worker_mailboxes;
 
 pub(crate) use access::refusal_text;
 pub(crate) use background_state::BACKGROUND_PAUSE;
+#[cfg(test)]
+pub(crate) use background_state::BackgroundState;
 pub(crate) use backup_holds::{BackupHolds, BackupKey, BackupPoint, BackupSnapshot};
 pub(crate) use callers::{AnswerBox, Answers};
 pub use data_dir::{DataDir, Identity, read_map};

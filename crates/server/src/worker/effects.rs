@@ -1,6 +1,7 @@
 //! What a worker's replicas ask for: answers for clients, messages for other nodes, and work that follows from applying
 //! entries.
 
+use super::apply_thread::apply_beside;
 use super::peers::Peers;
 use crate::api::digest_marked;
 use crate::clients::Clients;
@@ -11,8 +12,8 @@ use crate::shared::NodeShared;
 use cluster::{Change, MapUpdate};
 use node::control::report_members;
 use node::peer_protocol::PeerMessage;
-use node::{Answers, Effects, PrefetchItem, ShardHandle, SnapshotTask, SplitTask, Ticket};
-use replica::Members;
+use node::{Answers, ApplyTask, Effects, PrefetchItem, ShardHandle, SnapshotTask, SplitTask, Ticket, is_large_entry};
+use replica::{Entry, LogRead, Members};
 use resp::Reply;
 use std::sync::Arc;
 use vocab::{Moment, NodeId, ShardId};
@@ -114,6 +115,23 @@ impl Effects for Shell {
     fn prefetch(&mut self, handle: &Arc<ShardHandle>, items: Vec<PrefetchItem>) {
         let rows = rows_of_entries(&self.store, self.worker, handle, items);
         self.disk_reads.queue().extend(rows.map(Cold::Rows));
+    }
+
+    fn applies_aside(&self, entry: &Entry) -> bool {
+        is_large_entry(entry)
+    }
+
+    fn apply_aside(&mut self, task: ApplyTask) -> Option<ApplyTask> {
+        apply_beside(&self.store, task)
+    }
+
+    fn read_log(&mut self, read: LogRead) -> Option<LogRead> {
+        let store = self.store.clone();
+        self.store.pool.run(Box::new(move || {
+            let shard = read.shard();
+            store.mailboxes.tell_owner(shard, WorkerMessage::LogRead(Box::new(read.run())));
+        }));
+        None
     }
 
     fn sealed(&mut self, _shard: ShardId) {

@@ -19,10 +19,10 @@ use crate::os::{BusyPoll, TICK};
 use crate::shared::NodeShared;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
-use node::Answers;
 use node::control::Control;
 use node::multi_raft::{Logging, MultiRaft};
 use node::read::is_slot_moving;
+use node::{Answers, AppliedAside};
 use replica::LogWrite;
 use resp::Reply;
 use std::io;
@@ -305,6 +305,8 @@ impl Worker {
                 self.shell.peers.report(*report, now);
                 self.pass_on();
             }
+            WorkerMessage::AppliedAside(applied) => self.applied_aside(*applied),
+            WorkerMessage::LogRead(read) => self.core.log_was_read(*read),
             WorkerMessage::Forked(forked) => self.forked(*forked),
             WorkerMessage::AdoptChild { opened, leads } => {
                 self.core.adopt_child(opened.shard, leads, now);
@@ -498,18 +500,29 @@ impl Worker {
         }
     }
 
-    /// Closes replicas that are to be closed, unless a log write is under way: it may be about them.
+    /// Closes replicas that are to be closed, unless a log write is under way, which may be about them, or another thread
+    /// writes to their tree.
     fn release(&mut self) {
         if self.log.is_logging() {
             return;
         }
         for Release { shard, back } in std::mem::take(&mut self.releases) {
+            if self.core.shard(shard).is_some_and(node::Shard::is_applied_aside) {
+                self.releases.push(Release { shard, back });
+                continue;
+            }
             if let Some(mut released) = self.core.release(shard) {
                 released.dismiss(&mut self.shell);
             }
             // The other side waits, unless the node is being stopped.
             let _ = back.try_send(());
         }
+    }
+
+    /// A thread has evaluated an entry: its shard goes on, or is closed if that waited for the thread.
+    fn applied_aside(&mut self, applied: AppliedAside) {
+        self.core.applied_aside(applied);
+        self.release();
     }
 
     /// The fork that one of its shards waits for is made, or cannot be.

@@ -14,11 +14,13 @@ use replica::{DiskState, LogWrite};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use vocab::limits::DISK_BYTES_PER_US_MIN;
 
 /// How long clients wait for a log write that has no room before they are told.
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 
-/// After so long a log write that is still under way counts as stuck, whatever the reason.
+/// After so long a log write that is still under way counts as stuck, whatever the reason. A large one has the time besides
+/// that the slowest disk takes for it.
 const STUCK_AFTER: Duration = Duration::from_secs(3);
 
 /// A log thread makes a write of more bytes: encoding and writing it would keep the event loop.
@@ -78,6 +80,8 @@ impl SyncFacts {
 /// Log writes whose fsync is under way.
 struct UnderWay {
     what: Vec<Logging>,
+    /// What the log thread is to write.
+    bytes: usize,
     by: SyncBy,
     /// The log thread makes the write itself, too.
     is_unwritten: bool,
@@ -210,8 +214,9 @@ impl LogPipeline {
     /// Has a log thread make a write, which may wait for room.
     fn hand_over_write(&mut self, write: LogWrite, logging: Logging) {
         self.hand_over();
+        let bytes = write.bytes();
         self.store.log_threads.write(write, self.mailbox.clone());
-        self.add(UnderWay { what: vec![logging], by: SyncBy::LogThread, is_unwritten: true });
+        self.add(UnderWay { what: vec![logging], bytes, by: SyncBy::LogThread, is_unwritten: true });
     }
 
     fn add(&mut self, under_way: UnderWay) {
@@ -246,7 +251,7 @@ impl LogPipeline {
             }
             SyncBy::Ring if self.store.log.begin_sync() => {
                 let what = std::mem::take(&mut self.staged);
-                self.add(UnderWay { what, by: SyncBy::Ring, is_unwritten: false });
+                self.add(UnderWay { what, bytes: 0, by: SyncBy::Ring, is_unwritten: false });
             }
             SyncBy::Ring | SyncBy::LogThread => self.hand_over(),
         }
@@ -258,7 +263,7 @@ impl LogPipeline {
         if !self.staged.is_empty() {
             let what = std::mem::take(&mut self.staged);
             self.store.log_threads.sync(self.mailbox.clone());
-            self.add(UnderWay { what, by: SyncBy::LogThread, is_unwritten: false });
+            self.add(UnderWay { what, bytes: 0, by: SyncBy::LogThread, is_unwritten: false });
         }
     }
 
@@ -298,7 +303,9 @@ impl LogPipeline {
 
     /// Whether a log write is under way for so long that this node had better not lead.
     pub(super) fn is_stuck(&self) -> bool {
-        !self.under_way.is_empty() && self.since.elapsed() > STUCK_AFTER
+        let bytes = self.under_way.iter().map(|under_way| under_way.bytes as u64).sum::<u64>();
+        let patience = STUCK_AFTER + Duration::from_micros(bytes / DISK_BYTES_PER_US_MIN);
+        !self.under_way.is_empty() && self.since.elapsed() > patience
     }
 
     /// Why clients are told that their writes fail: the log write under way has waited for room for too long. It goes on

@@ -1,5 +1,6 @@
 //! A worker: an event loop with some connections and some shards.
 
+mod apply_thread;
 mod effects;
 mod event_loop;
 mod fenced_writes;

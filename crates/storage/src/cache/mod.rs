@@ -16,6 +16,7 @@ use super::sync::atomic::{AtomicU32, Ordering};
 use super::sync::{Mutex, MutexGuard, SMALL};
 use crate::Slice;
 use crate::cpu_prefetch::{Lines, Step};
+pub use segment::CacheStats;
 use segment::Segment;
 use std::hash::{BuildHasher, RandomState};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -26,8 +27,6 @@ const SEGMENTS: usize = if SMALL { 2 } else { 128 };
 const STRIPES: usize = if SMALL { 2 } else { 32 };
 /// Epochs, which shards share by their number.
 const EPOCHS: usize = if SMALL { 2 } else { vocab::limits::SHARDS_MAX as usize };
-/// A value longer than this part of a segment is not cached.
-const SEGMENT_PART_MAX: usize = 32;
 
 /// Hot rows of all shards of a node.
 pub struct RowCache {
@@ -69,23 +68,6 @@ pub enum FillMode {
     Again,
     /// Brings it in: it will be looked up at once.
     Always,
-}
-
-/// Figures of the cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheStats {
-    /// Lookups that found a row.
-    pub hits: u64,
-    /// Lookups that did not.
-    pub misses: u64,
-    /// Rows evicted to make room.
-    pub evictions: u64,
-    /// Rows held.
-    pub rows: u64,
-    /// Bytes held, tables and allocations included.
-    pub bytes: u64,
-    /// The most bytes it may hold.
-    pub bytes_max: u64,
 }
 
 impl RowCache {

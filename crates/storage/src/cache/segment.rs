@@ -2,12 +2,13 @@
 //!
 //! Invariant: `bytes()` (rows, table and what the allocator adds) never exceeds `bytes_max` between two calls.
 
-use super::{CacheStats, SEGMENT_PART_MAX};
 use crate::Slice;
 use crate::allocation::heap_bytes;
 use crate::cpu_prefetch::{Lines, Step};
 use crate::hash_index::HashIndex;
 
+/// A value longer than this part of a segment is not cached.
+const SEGMENT_PART_MAX: usize = 32;
 /// For so many bytes of rows, one that was refused is remembered.
 const BYTES_PER_REFUSED: usize = 512;
 /// Rows in one allocation, a power of two: by how large the segment is, for what lies idle in the last one is a part of it. The first
@@ -15,6 +16,23 @@ const BYTES_PER_REFUSED: usize = 512;
 const CHUNK_ROWS_MAX: usize = 512;
 const CHUNK_ROWS_MIN: usize = 4;
 const CHUNK_PART: usize = 64;
+
+/// Figures of the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Lookups that found a row.
+    pub hits: u64,
+    /// Lookups that did not.
+    pub misses: u64,
+    /// Rows evicted to make room.
+    pub evictions: u64,
+    /// Rows held.
+    pub rows: u64,
+    /// Bytes held, tables and allocations included.
+    pub bytes: u64,
+    /// The most bytes it may hold.
+    pub bytes_max: u64,
+}
 
 pub(super) struct Segment {
     places: HashIndex,

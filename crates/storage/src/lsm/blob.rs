@@ -2,22 +2,19 @@
 //!
 //! ```text
 //! handle   offset, file, stored length, length: varints
-//! record   "BLOB", xxh3-128 of key and value (u128), index (u64), key length (u16), length (u32),
-//!          stored length (u32), key, value; little-endian
 //! ```
+//!
+//! It points at a record (`value_record`).
 
-use super::direct::FileKey;
 use super::fault::translate;
+use crate::direct::FileKey;
 use crate::files::system_error;
+use crate::value_record::{HEAD_BYTES, MAGIC, check};
 use crate::{Error, Result, Slice};
 use byteview::ByteView;
 use lsm_tree::{BlobFile, DescriptorTable};
 use std::os::unix::fs::FileExt;
 use vocab::{Malformed, Reader};
-use xxhash_rust::xxh3::Xxh3Default;
-
-const MAGIC: &[u8; 4] = b"BLOB";
-const HEAD_BYTES: usize = 4 + 16 + 8 + 2 + 4 + 4;
 
 /// Bytes of a stored value from which the first bytes of the value itself can be told.
 const STORED_HEAD_BYTES: usize = 256;
@@ -47,7 +44,7 @@ impl Handle {
     /// The stored form of the value of `key`.
     pub(super) fn read(&self, key: &[u8], blob: &BlobFile, tree: u64, descriptors: &DescriptorTable) -> Result<Slice> {
         let record = self.read_record(self.record_bytes(key), blob, tree, descriptors)?;
-        check_record(&record, key).map_err(|detail| corrupt(blob, detail))?;
+        check(&record, key).map_err(|detail| corrupt(blob, detail))?;
         Ok(Slice::from(ByteView::from(record).slice(HEAD_BYTES + key.len()..)))
     }
 
@@ -86,28 +83,6 @@ fn check_beginning(record: &[u8], key: &[u8], stored_bytes: u32) -> std::result:
         && record[34..38] == stored_bytes.to_le_bytes();
     if !is_it {
         return Err("no value where a handle points");
-    }
-    if &record[HEAD_BYTES..HEAD_BYTES + key.len()] != key {
-        return Err("the value of another key where a handle points");
-    }
-    Ok(())
-}
-
-/// The stored form of the value of `key`, of its record.
-pub(super) fn value_in<'a>(record: &'a [u8], key: &[u8]) -> std::result::Result<&'a [u8], &'static str> {
-    check_record(record, key)?;
-    Ok(&record[HEAD_BYTES + key.len()..])
-}
-
-fn check_record(record: &[u8], key: &[u8]) -> std::result::Result<(), &'static str> {
-    if record.len() < HEAD_BYTES + key.len() || &record[..4] != MAGIC {
-        return Err("no value where a handle points");
-    }
-    let sum = u128::from_le_bytes(record[4..20].try_into().expect("16 bytes"));
-    let mut hasher = Xxh3Default::new();
-    hasher.update(&record[HEAD_BYTES..]);
-    if hasher.digest128() != sum {
-        return Err("checksum mismatch");
     }
     if &record[HEAD_BYTES..HEAD_BYTES + key.len()] != key {
         return Err("the value of another key where a handle points");

@@ -9,7 +9,7 @@ use super::fork::fork;
 use super::generation::{self, Generation, L0_TABLES, L0_TABLES_UNPURGED};
 use super::ingest::{LsmIngest, LsmIngested, stamp};
 use super::manifest::Manifest;
-use super::memtable::{Memtable, NEWEST};
+use super::memtable::{Memtable, NEWEST, scan};
 use super::snapshot::LsmSnapshot;
 use super::sweep::{Views, sweep};
 use super::try_get::TryGet;
@@ -408,6 +408,16 @@ impl Engine for LsmEngine {
 
     fn note(&self, hashes: &[u64], step: Step, lines: &mut Lines) {
         self.view.load().active.note(hashes, step, lines);
+    }
+
+    fn scans_at_once(&self) -> bool {
+        // All are asked: each that is behind is put in order.
+        self.view.load().memtables().filter(|memtable| !memtable.scans_at_once()).count() == 0
+    }
+
+    fn prepare_scans(&self) {
+        let view = self.view.load_full();
+        view.memtables().for_each(|memtable| scan::prepare(memtable));
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {

@@ -10,12 +10,12 @@
 
 use super::blob_dir_sync::BlobDirSync;
 use super::collector::Collector;
-use super::direct::{Closing, DirectFiles, FileKey};
 use super::fault::translate;
 use super::filter::{Brake, Pace, Parts};
 use super::manifest::Manifest;
 use super::table::{Blocks, Known};
 use super::unwanted;
+use crate::direct::{Closing, DirectFiles, FileKey};
 use crate::dropped::DroppedPrefixes;
 use crate::files::{create_folder, replace_file, system_error};
 use crate::open_files::{OpenPath, remove_or_condemn};

@@ -8,7 +8,6 @@ mod blob;
 mod blob_dir_sync;
 mod block;
 mod collector;
-mod direct;
 mod engine;
 mod fault;
 mod filter;
@@ -28,8 +27,6 @@ mod try_get;
 mod unwanted;
 mod view;
 
-pub(crate) use direct::DirectFiles;
 pub use engine::LsmEngine;
 pub(crate) use generation::is_in;
 pub(crate) use inspect::LsmInspection;
-pub use try_get::{BlockRead, HeldBlock, Look};

@@ -10,9 +10,9 @@
 //! left to lsm-tree; look-ups use the ends of their partitions.
 
 use super::block::Rows;
-use super::direct::Closing;
 use super::fault::translate;
 use super::key_prefix::KeyPrefix;
+use crate::direct::Closing;
 use crate::{Result, Slice};
 use lsm_tree::file_accessor::FileAccessor;
 use lsm_tree::table::block::BlockType;
@@ -35,7 +35,7 @@ pub(super) struct Blocks {
     pub(super) index_parts: OnceLock<Ends>,
     pub(super) filter_parts: OnceLock<Ends>,
     /// Of its file for reading past the page cache.
-    pub(super) closing: Closing,
+    pub(super) closing: Arc<Closing>,
     /// Of a table with a partitioned index, those of the partitions, if a sample needed them.
     partitions: OnceLock<Ends>,
     /// The most blocks in a unit and the most rows in a block that samples have found.

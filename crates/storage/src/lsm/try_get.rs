@@ -1,24 +1,16 @@
 //! Look-ups that do not wait: what is not in memory is told, so that one thread waits for the disk for many at once.
-//!
-//! Rows that are read so are not put into the block cache: the row cache holds those that are asked for, and what the
-//! block cache has room for is filters and indexes first, without which a row costs several reads.
 
-use super::blob::value_in;
 use super::block::Rows;
-use super::direct::{DirectFiles, FileKey, Place};
 use super::table::{Blocks, Ends};
-use super::view::{ValueFile, View};
+use super::view::View;
+use crate::block_read::{BlockRead, HeldBlock, Look, Sought, Wanted};
+use crate::direct::{FileKey, Place};
 use crate::envelope::unpack;
-use crate::{Extent, Slice};
 use lsm_tree::table::block::BlockType;
 use lsm_tree::table::filter::block::FilterBlock;
-use lsm_tree::table::{Block, BlockHandle, BlockOffset, IndexBlock};
-use lsm_tree::{AbstractTree, CompressionType, DescriptorTable, InternalValue, SeqNo, Table, ValueType};
-use rustix::fs::{Advice, fadvise};
-use std::num::NonZeroU64;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use lsm_tree::table::{Block, BlockHandle, IndexBlock};
+use lsm_tree::{AbstractTree, CompressionType, InternalValue, SeqNo, Table, ValueType};
+use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A larger block is not read ahead of a `get`, in bytes.
@@ -58,56 +50,6 @@ struct Lookup<'a> {
     held: &'a [HeldBlock],
 }
 
-/// The key that a block of rows was wanted for, and how far the look-up had come: no newer table of its view has the key.
-/// The next look-up with that block begins there.
-#[derive(Clone)]
-struct Sought {
-    key: Slice,
-    /// The view's number.
-    view: u64,
-    run: usize,
-}
-
-/// A block that is to be read, or a value that is kept out of the levels.
-pub struct BlockRead {
-    file: FileKey,
-    offset: u64,
-    bytes: usize,
-    wanted: Wanted,
-    descriptors: Arc<DescriptorTable>,
-    direct: Arc<DirectFiles>,
-}
-
-enum Wanted {
-    Block { table: Table, kind: BlockType, compression: CompressionType, blocks: Arc<Blocks>, sought: Sought },
-    Value { key: Slice, values: ValueFile },
-}
-
-/// What was read, for those look-ups that wanted it.
-pub struct HeldBlock {
-    file: FileKey,
-    offset: u64,
-    content: Content,
-}
-
-enum Content {
-    Rows(Block, Sought),
-    /// A part of an index or a filter.
-    Shared(Block),
-    /// As it is stored.
-    Value(Slice),
-}
-
-/// How a look-up that does not wait came out.
-pub enum Look {
-    /// What `get` answers.
-    Found(Option<Slice>),
-    /// It needs this block. With that held, it may need another one.
-    Missing(BlockRead),
-    /// What it needs cannot be told.
-    Unknown,
-}
-
 /// Looks keys up in a view without waiting.
 pub(super) struct TryGet<'a>(pub(super) &'a View);
 
@@ -137,9 +79,9 @@ impl TryGet<'_> {
                 Ok(Some(entry)) => return self.look_at(&entry, held),
                 Err(Stop::Missing(at)) if at.handle.size() <= BLOCK_BYTES_MAX => {
                     let (offset, bytes) = (*at.handle.offset(), at.handle.size() as usize);
-                    let (BlockAt { kind, compression, .. }, blocks) = (at, blocks.clone());
+                    let (BlockAt { kind, compression, .. }, closing) = (at, blocks.closing.clone());
                     let sought = Sought { key: key.into(), view: view.number, run };
-                    let wanted = Wanted::Block { table: table.clone(), kind, compression, blocks, sought };
+                    let wanted = Wanted::Block { table: table.clone(), kind, compression, closing, sought };
                     return Look::Missing(self.to_read(FileKey::Table(place), offset, bytes, wanted));
                 }
                 Err(Stop::Missing(_) | Stop::Malformed) => return Look::Unknown,
@@ -156,17 +98,15 @@ impl TryGet<'_> {
         }
         let Ok((handle, values)) = self.0.place_of(entry) else { return Look::Unknown };
         let (key, file) = (&entry.key.user_key, FileKey::Values((self.0.generation.index().id(), handle.file)));
-        match held.iter().find(|held| held.file == file && held.offset == handle.offset).map(|held| &held.content) {
-            Some(Content::Value(stored)) => {
-                unpack(stored.clone()).map_or(Look::Unknown, |value| Look::Found(Some(value)))
-            }
-            Some(Content::Rows(..) | Content::Shared(_)) => Look::Unknown,
-            None if handle.record_bytes(key) <= VALUE_BYTES_MAX => {
-                let wanted = Wanted::Value { key: key.clone(), values: values.clone() };
-                Look::Missing(self.to_read(file, handle.offset, handle.record_bytes(key), wanted))
-            }
-            None => Look::Unknown,
+        if let Some(stored) = held.iter().find_map(|held| held.value_at(file, handle.offset)) {
+            return unpack(stored.clone()).map_or(Look::Unknown, |value| Look::Found(Some(value)));
         }
+        if handle.record_bytes(key) > VALUE_BYTES_MAX {
+            return Look::Unknown;
+        }
+        let (key, bytes) = (key.clone(), handle.record_bytes(key));
+        let wanted = Wanted::Value { key, values: values.file.clone(), closing: values.closing.clone() };
+        Look::Missing(self.to_read(file, handle.offset, bytes, wanted))
     }
 
     fn to_read(&self, file: FileKey, offset: u64, bytes: usize, wanted: Wanted) -> BlockRead {
@@ -230,102 +170,10 @@ impl Lookup<'_> {
 
     /// A block that is held, or in the block cache.
     fn block(&self, handle: BlockHandle, kind: BlockType, compression: CompressionType) -> Looked<Block> {
-        let is_it = |held: &&HeldBlock| held.file == FileKey::Table(self.place) && held.offset == *handle.offset();
-        let held = self.held.iter().find(is_it).and_then(|held| match &held.content {
-            Content::Rows(block, _) | Content::Shared(block) => Some(block.clone()),
-            Content::Value(_) => None,
-        });
+        let file = FileKey::Table(self.place);
+        let held = self.held.iter().find_map(|held| held.block_at(file, *handle.offset())).cloned();
         let block = held.or_else(|| self.table.cache.get_block(self.place.into(), handle.offset()));
         block.ok_or(Stop::Missing(BlockAt { handle, kind, compression }))
-    }
-}
-
-impl HeldBlock {
-    /// The rows that were wanted for `key` by a look-up in the view of that number, and the run of their table.
-    fn rows_for(&self, key: &[u8], view: u64) -> Option<(&Block, usize)> {
-        match &self.content {
-            Content::Rows(block, sought) if sought.view == view && sought.key == key => Some((block, sought.run)),
-            _ => None,
-        }
-    }
-}
-
-impl BlockRead {
-    fn path(&self) -> &Path {
-        match &self.wanted {
-            Wanted::Block { table, .. } => &table.path,
-            Wanted::Value { values, .. } => values.file.path(),
-        }
-    }
-
-    /// Its bytes and those around them, to be read past the page cache, if that can be done here.
-    #[must_use]
-    pub fn direct(&self) -> Option<Extent> {
-        let grain = self.direct.grain()?;
-        let closing = match &self.wanted {
-            Wanted::Block { blocks, .. } => &blocks.closing,
-            Wanted::Value { values, .. } => &*values.closing,
-        };
-        let file = self.direct.open(self.file, self.path(), closing)?;
-        let (offset, end) = (self.offset / grain * grain, self.offset + self.bytes as u64);
-        Some(Extent { file, offset, bytes: (end.next_multiple_of(grain) - offset) as usize, grain })
-    }
-
-    /// Its bytes, to be read through the page cache.
-    ///
-    /// # Errors
-    /// The file cannot be opened.
-    pub fn cached(&self) -> std::io::Result<Extent> {
-        let file = self.file.open(self.path(), &self.descriptors)?;
-        Ok(Extent { file, offset: self.offset, bytes: self.bytes, grain: 1 })
-    }
-
-    /// `direct` was not taken by the file's system: it tells another one from now on, or none.
-    pub fn refused(&self, extent: &Extent) {
-        self.direct.refused(extent.grain);
-    }
-
-    /// What was read from `offset` on, if that has the whole of it and its checksum holds. Parts of filters and indexes
-    /// are put into the block cache besides.
-    #[must_use]
-    pub fn accept(&self, offset: u64, bytes: &[u8]) -> Option<HeldBlock> {
-        let start = (self.offset - offset) as usize;
-        let mut bytes = bytes.get(start..start + self.bytes)?;
-        let content = match &self.wanted {
-            Wanted::Block { table, kind, compression, sought, .. } => {
-                let block = Block::from_reader(&mut bytes, *compression).ok()?;
-                if block.header.block_type != *kind {
-                    return None;
-                }
-                match self.file {
-                    FileKey::Table(place) if *kind != BlockType::Data => {
-                        table.cache.insert_block(place.into(), BlockOffset(self.offset), block.clone());
-                        Content::Shared(block)
-                    }
-                    _ => Content::Rows(block, sought.clone()),
-                }
-            }
-            Wanted::Value { key, .. } => Content::Value(Slice::from(value_in(bytes, key).ok()?)),
-        };
-        Some(HeldBlock { file: self.file, offset: self.offset, content })
-    }
-
-    /// Whether it holds rows or a value, rather than a part of an index or a filter, which many keys want.
-    #[must_use]
-    pub fn has_rows(&self) -> bool {
-        !matches!(&self.wanted, Wanted::Block { kind, .. } if *kind != BlockType::Data)
-    }
-
-    /// Has the disk begin to read it, if it has rows; reads any other now. False if more may be wanted for the same key.
-    pub(crate) fn ask_for(&self) -> bool {
-        let Ok(extent) = self.cached() else { return true };
-        if self.has_rows() {
-            // Refused, the reader that needs the block reads it.
-            let _ = fadvise(&*extent.file, extent.offset, NonZeroU64::new(extent.bytes as u64), Advice::WillNeed);
-            return true;
-        }
-        let mut bytes = vec![0; extent.bytes];
-        extent.file.read_exact_at(&mut bytes, extent.offset).is_err() || self.accept(extent.offset, &bytes).is_none()
     }
 }
 
@@ -335,7 +183,8 @@ mod tests {
 
     use super::*;
     use crate::required::{URING, required};
-    use crate::{Engine, LsmEngine, SharedResources, StorageOptions, WriteBatch};
+    use crate::{Engine, LsmEngine, SharedResources, Slice, StorageOptions, WriteBatch};
+    use std::os::unix::fs::FileExt;
     use vocab::Prng;
 
     const ENTRIES: u64 = 12;

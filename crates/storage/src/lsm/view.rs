@@ -8,13 +8,13 @@
 //! its last reader lets go.
 
 use super::blob::Handle;
-use super::direct::Closing;
 use super::fault::translate;
 use super::generation::Generation;
 use super::memtable::scan::entries;
 use super::memtable::{Memtable, NEWEST};
 use super::merge::{Direction, Entries, Merge};
 use super::table::{Access, Blocks};
+use crate::direct::Closing;
 use crate::dropped::{DroppedPrefixes, prefix_end};
 use crate::envelope::{unpack, unpack_head};
 use crate::files::verify_file;

@@ -194,6 +194,41 @@ mod tests {
         assert_eq!((view.key_count(), rows(&view)), (0, 0));
     }
 
+    /// A way to remove a key, and its name.
+    type Removal = (&'static str, fn(&mut EntrySpace<'_>));
+
+    /// What an entry hands to the tree does not grow with what it removes.
+    #[test]
+    fn removing_a_collection_writes_as_much_whatever_its_size() {
+        let write = |space: &mut EntrySpace<'_>, expiry: Option<u64>, fields: u64| {
+            let rows = space.new_rows(b"k").unwrap();
+            for n in 0..fields {
+                space.element_put(&rows, format!("{n:08}").as_bytes(), b"v").unwrap();
+            }
+            space.put(b"k", Record::large(crate::Type::Hash, 1, expiry, &rows.with_count(fields))).unwrap();
+        };
+        let removals: [Removal; 3] = [
+            ("DEL", |space| assert!(space.delete(b"k").unwrap())),
+            ("overwriting", |space| space.put(b"k", Record::new(Kind::STRING, None, &[b"v"])).unwrap()),
+            ("expiry", |space| _ = space.collect(&CollectFrom::default()).unwrap()),
+        ];
+        for (what, remove) in removals {
+            let costs: Vec<(usize, usize)> = [200, 2_000]
+                .into_iter()
+                .map(|fields| {
+                    let (view, _folder) = shard();
+                    let expiry = (what == "expiry").then_some(2_000);
+                    entry(&view, 1_000, |space| write(space, expiry, fields));
+                    entry(&view, 3_000, |space| {
+                        remove(space);
+                        (space.writes().len(), space.dropped())
+                    })
+                })
+                .collect();
+            assert_eq!((costs[0], costs[0].1), (costs[1], 1), "{what}");
+        }
+    }
+
     #[test]
     fn dropped_collections_go_at_once_and_those_of_format_1_several_a_step() {
         let (view, _folder) = shard();

@@ -63,6 +63,12 @@ impl<'a> EntryWrites<'a> {
         }
     }
 
+    /// How many prefixes are dropped so far.
+    #[cfg(test)]
+    pub(super) fn dropped(&self) -> usize {
+        self.drops.len()
+    }
+
     /// The shard.
     pub(super) fn view(&self) -> &'a ShardHandle {
         self.view

@@ -19,17 +19,24 @@ use crate::cpu_prefetch::{Lines, Step};
 use lsm_tree::{InternalValue, ValueType};
 use order::Order;
 use rows::{Rows, Version};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
 /// An index that is after every entry: what is as of it is the newest.
 pub(super) const NEWEST: u64 = u64::MAX >> 1;
+
+/// Rows that a scan puts in order by itself: it takes about two milliseconds.
+const UNORDERED_FEW: u32 = 2048;
 
 /// The unflushed rows of a tree.
 pub(super) struct Memtable {
     rows: RwLock<Rows>,
     /// Taken before the rows' lock, never while that is held.
     order: RwLock<Order>,
+    /// How many rows the order has.
+    ordered: AtomicU32,
+    /// An event loop was told that it has too few.
+    wants_order: AtomicBool,
     /// The indexes of live snapshots.
     held: Mutex<Vec<u64>>,
     /// How many they are: looked at under the lock of the rows.
@@ -47,6 +54,8 @@ impl Memtable {
         Arc::new(Self {
             rows: RwLock::new(Rows::new()),
             order: RwLock::default(),
+            ordered: AtomicU32::new(0),
+            wants_order: AtomicBool::new(false),
             held: Mutex::default(),
             held_count: AtomicUsize::new(0),
         })
@@ -99,6 +108,21 @@ impl Memtable {
         let row = rows.row(number);
         let is_dropped = rows.dropped.covering(&row.key, |at| *at <= index).is_some();
         if is_dropped { None } else { row.as_of(index) }
+    }
+
+    /// See `Engine::scans_at_once`.
+    pub(super) fn scans_at_once(&self) -> bool {
+        let unordered = self.read().len().saturating_sub(self.ordered.load(Ordering::Relaxed));
+        let is_few = unordered <= UNORDERED_FEW;
+        if !is_few {
+            self.wants_order.store(true, Ordering::Relaxed);
+        }
+        is_few
+    }
+
+    /// Whether an event loop was told so since the last call.
+    fn take_wanted_order(&self) -> bool {
+        self.wants_order.swap(false, Ordering::Relaxed)
     }
 
     pub(super) fn len(&self) -> usize {

@@ -7,6 +7,7 @@ use crate::Slice;
 use crate::lsm::key_prefix::KeyPrefix;
 use crate::lsm::merge::Entries;
 use lsm_tree::InternalValue;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, RwLockReadGuard};
 
 /// Rows that a walk takes at once: at first, and at the most.
@@ -75,6 +76,13 @@ pub(in crate::lsm) fn entries(
     (!is_empty).then(|| Box::new(Walk { memtable: memtable.clone(), path, taken }.map(Ok)) as Entries<'static>)
 }
 
+/// See `Engine::prepare_scans`.
+pub(in crate::lsm) fn prepare(memtable: &Memtable) {
+    if memtable.take_wanted_order() {
+        drop(in_order(memtable));
+    }
+}
+
 /// The order of all rows that are here now, at least.
 fn in_order(memtable: &Memtable) -> RwLockReadGuard<'_, Order> {
     let wanted = memtable.read().len();
@@ -87,6 +95,7 @@ fn in_order(memtable: &Memtable) -> RwLockReadGuard<'_, Order> {
         let mut order = memtable.order.write().expect(SURVIVED);
         if order.ordered() < wanted {
             order.take_in(&memtable.rows);
+            memtable.ordered.store(order.ordered(), Ordering::Relaxed);
         }
     }
 }

@@ -58,6 +58,29 @@ fn check(memtable: &Arc<Memtable>, history: &History, index: u64, prng: &mut Prn
 }
 
 #[test]
+fn an_event_loop_is_told_that_a_scan_would_keep_it_until_another_thread_has_prepared_it() {
+    let memtable = Memtable::new();
+    let put = |first: u64, count: u64| {
+        let key = |n: u64| Slice::from(format!("key{:08}", n * 7919 % 1_000_003).as_bytes());
+        let rows = (first..first + count).map(|n| (key(n), Slice::from("v"), ValueType::Value));
+        memtable.apply(first, rows, Vec::new(), || ());
+    };
+    let count = || entries(&memtable, &Slice::empty(), &Slice::empty(), NEWEST, false).map_or(0, Iterator::count);
+    put(1, 2000);
+    assert!(memtable.scans_at_once());
+    super::scan::prepare(&memtable);
+    assert_eq!(memtable.ordered.load(Ordering::Relaxed), 0, "no event loop has asked");
+    put(2001, 5000);
+    assert!(!memtable.scans_at_once() && !memtable.scans_at_once());
+    super::scan::prepare(&memtable);
+    assert!(memtable.scans_at_once());
+    assert_eq!((count(), memtable.ordered.load(Ordering::Relaxed)), (7000, 7000));
+    put(7001, 2048);
+    assert!(memtable.scans_at_once(), "what is new is few");
+    assert_eq!(count(), 9048);
+}
+
+#[test]
 fn every_snapshot_sees_what_there_was_at_its_index() {
     let (seeds, end) = if cfg!(miri) { (1, 40) } else { (30, 200) };
     for seed in 0..seeds {

@@ -3,6 +3,7 @@
 
 use crate::files::open_direct;
 use lsm_tree::DescriptorTable;
+use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,19 +15,26 @@ const GRAINS: [u64; 2] = [512, 4096];
 const NEVER: u64 = 0;
 
 /// A tree's number in the block cache, and a file's in the tree.
-pub(super) type Place = (u64, u64);
+pub(crate) type Place = (u64, u64);
 
 /// Which file it is: tables and value files are numbered apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum FileKey {
+pub(crate) enum FileKey {
     Table(Place),
     Values(Place),
 }
 
 impl FileKey {
     /// The file at `path`, which this is, as `descriptors` has it, or opened for it.
-    pub(super) fn open(self, path: &Path, descriptors: &DescriptorTable) -> std::io::Result<Arc<File>> {
-        self.open_with(descriptors, || File::open(path))
+    pub(crate) fn open(self, path: &Path, descriptors: &DescriptorTable) -> std::io::Result<Arc<File>> {
+        self.open_with(descriptors, || {
+            let file = File::open(path)?;
+            if matches!(self, Self::Values(_)) {
+                // Heads of values are read, and values as a whole: nothing around them. It costs no more where this is refused.
+                let _ = fadvise(&file, 0, None, Advice::Random);
+            }
+            Ok(file)
+        })
     }
 
     fn open_with(
@@ -50,7 +58,7 @@ impl FileKey {
     }
 
     /// Closes it, if it is open.
-    pub(super) fn close(self, descriptors: &DescriptorTable) {
+    pub(crate) fn close(self, descriptors: &DescriptorTable) {
         match self {
             Self::Table(place) => descriptors.remove_for_table(&place.into()),
             Self::Values(place) => descriptors.remove_for_blob_file(&place.into()),
@@ -67,7 +75,7 @@ pub(crate) struct DirectFiles {
 /// Of one file, kept by each view that has it: with the last of them it is closed. Else a file that is removed would keep its
 /// room.
 #[derive(Default)]
-pub(super) struct Closing(OnceLock<(Arc<DirectFiles>, FileKey)>);
+pub(crate) struct Closing(OnceLock<(Arc<DirectFiles>, FileKey)>);
 
 impl Drop for Closing {
     fn drop(&mut self) {
@@ -83,19 +91,19 @@ impl DirectFiles {
     }
 
     /// Offsets and lengths are multiples of this; none if files cannot be read so.
-    pub(super) fn grain(&self) -> Option<u64> {
+    pub(crate) fn grain(&self) -> Option<u64> {
         Some(self.grain.load(Ordering::Relaxed)).filter(|grain| *grain != NEVER)
     }
 
     /// A read in units of `grain` was not taken: the next ones are of larger units, or not made so.
-    pub(super) fn refused(&self, grain: u64) {
+    pub(crate) fn refused(&self, grain: u64) {
         let next = GRAINS.into_iter().find(|larger| *larger > grain).unwrap_or(NEVER);
         // Only once, however many reads were under way.
         let _ = self.grain.compare_exchange(grain, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// The file at `path`, which is `key`; closed with `closing`.
-    pub(super) fn open(self: &Arc<Self>, key: FileKey, path: &Path, closing: &Closing) -> Option<Arc<File>> {
+    pub(crate) fn open(self: &Arc<Self>, key: FileKey, path: &Path, closing: &Closing) -> Option<Arc<File>> {
         let opened = key.open_with(&self.open, || {
             let file = open_direct(path)?;
             // If it is known already, it is the same.

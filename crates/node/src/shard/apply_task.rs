@@ -1,0 +1,93 @@
+//! The evaluation of an entry as a task that any thread can run: no other thread may write to the shard's tree meanwhile.
+
+use super::apply_error::ApplyError;
+use super::clear::apply_clear;
+use super::evaluate::{self, Evaluated};
+use super::ticket::CommandRows;
+use crate::format::entry;
+use crate::shard_handle::ShardHandle;
+use replica::{Bytes, Entry, LogStore};
+use resp::{Proto, Reply};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use vocab::{ShardId, limits};
+
+/// An entry that is to be evaluated.
+pub struct ApplyTask {
+    handle: Arc<ShardHandle>,
+    log: Arc<dyn LogStore>,
+    entry: Entry,
+    /// How to encode the answers that clients wait for, by item.
+    protos: Vec<Option<Proto>>,
+    /// The rows of its commands, as far as this replica has proposed them.
+    rows: CommandRows,
+}
+
+/// What came of it.
+pub struct AppliedAside {
+    shard: ShardId,
+    index: u64,
+    pub(super) reply: Reply,
+    pub(super) outcome: Result<Evaluated, ApplyError>,
+}
+
+impl ApplyTask {
+    /// The entry's bytes.
+    #[must_use]
+    pub fn data(&self) -> Bytes {
+        self.entry.data.clone()
+    }
+
+    pub(super) fn new(
+        handle: Arc<ShardHandle>,
+        log: Arc<dyn LogStore>,
+        entry: Entry,
+        (protos, rows): (Vec<Option<Proto>>, CommandRows),
+    ) -> Self {
+        Self { handle, log, entry, protos, rows }
+    }
+
+    /// Whose entry it is.
+    #[must_use]
+    pub fn shard(&self) -> ShardId {
+        self.handle.id()
+    }
+
+    /// Evaluates the entry, and makes it visible in the tree.
+    #[must_use]
+    pub fn run(self) -> AppliedAside {
+        let Self { handle, log, entry, protos, rows } = self;
+        let mut reply = Reply::default();
+        let evaluate = AssertUnwindSafe(|| {
+            let (now_ms, items) = entry::decode(&entry.data)?;
+            if entry::clears(&entry.data) {
+                log.sync()?;
+                apply_clear(&handle, entry.index, now_ms)?;
+                reply.proto = protos.first().copied().flatten().unwrap_or_default();
+                reply.ok();
+                return Ok(Evaluated { now_ms, ends: vec![reply.buf.len()], ..Evaluated::default() });
+            }
+            evaluate::items(&handle, (entry.index, now_ms), items, (protos.iter().copied(), &rows), &mut reply)
+        });
+        let outcome = catch_unwind(evaluate).unwrap_or(Err(ApplyError::Panicked));
+        AppliedAside { shard: handle.id(), index: entry.index, reply, outcome }
+    }
+}
+
+impl AppliedAside {
+    /// Whose entry it was.
+    #[must_use]
+    pub fn shard(&self) -> ShardId {
+        self.shard
+    }
+
+    pub(super) fn index(&self) -> u64 {
+        self.index
+    }
+}
+
+/// Whether a shell that has threads should evaluate an entry aside: it is large, or makes files.
+#[must_use]
+pub fn is_large_entry(entry: &Entry) -> bool {
+    entry.data.len() > limits::APPLY_INLINE_BYTES_MAX || entry::clears(&entry.data)
+}

@@ -1,0 +1,48 @@
+//! Large entries are evaluated by a thread of their own: the event loop goes on meanwhile.
+
+use crate::mailbox::WorkerMessage;
+use crate::os::{set_niceness, spawn_critical};
+use crate::shared::NodeShared;
+use node::ApplyTask;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// About a third of a busy processor beside an event loop.
+const NICE_APPLY: i32 = 5;
+
+/// How often, and how many times, this thread looks whether it has the last copy of an entry.
+const LET_GO_PAUSE: Duration = Duration::from_millis(20);
+const LET_GO_TRIES: usize = 500;
+
+/// Has a thread evaluate an entry; the shard's worker is told the outcome. Given back if no thread can be started.
+pub(super) fn apply_beside(store: &Arc<NodeShared>, task: ApplyTask) -> Option<ApplyTask> {
+    let shard = task.shard();
+    let task = Arc::new(Mutex::new(Some(task)));
+    let take = |task: &Mutex<Option<ApplyTask>>| task.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let (of_thread, given) = (store.clone(), task.clone());
+    let spawned = spawn_critical("apply", move || {
+        if let Some(task) = take(&given) {
+            // The event loops of this machine's nodes come first: who waits for them is told by a clock.
+            set_niceness(NICE_APPLY);
+            let data = task.data();
+            let applied = Box::new(task.run());
+            of_thread.mailboxes.tell_owner(shard, WorkerMessage::AppliedAside(applied));
+            // Freeing hundreds of MB takes tens of milliseconds: the last to let go is this thread, not the event loop.
+            for _ in 0..LET_GO_TRIES {
+                if data.is_unique() {
+                    break;
+                }
+                std::thread::sleep(LET_GO_PAUSE);
+            }
+        }
+    });
+    match spawned {
+        Ok(_) => None,
+        Err(e) => {
+            log::warn!(
+                "no thread can be started for a large entry of shard {shard}, which the event loop evaluates: {e}"
+            );
+            take(&task)
+        }
+    }
+}
