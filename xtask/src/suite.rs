@@ -21,10 +21,13 @@ const UNITS: &[Unit] = &[
     Unit { name: "unit/type/hash", peer: 72, floor: 70 },
     Unit { name: "unit/type/incr", peer: 23, floor: 21 },
     Unit { name: "unit/expire", peer: 56, floor: 53 },
-    Unit { name: "unit/keyspace", peer: 41, floor: 34 },
-    Unit { name: "unit/scan", peer: 17, floor: 8 },
+    Unit { name: "unit/keyspace", peer: 41, floor: 36 },
+    Unit { name: "unit/scan", peer: 17, floor: 13 },
     Unit { name: "unit/multi", peer: 31, floor: 22 },
     Unit { name: "unit/protocol", peer: 19, floor: 15 },
+    Unit { name: "unit/type/set", peer: 94, floor: 91 },
+    Unit { name: "unit/bitops", peer: 45, floor: 43 },
+    Unit { name: "unit/bitfield", peer: 16, floor: 16 },
 ];
 
 /// Longest run of one unit; one that hangs is ended, and counts for what it passed by then.

@@ -183,7 +183,7 @@ pub(super) fn bitfield(call: &mut WriteCall<'_>) -> Outcome {
             None => call.reply.null(),
         }
     }
-    if written.is_some() {
+    if written.is_some() && bytes != bytes_of(record.as_ref())? {
         let expire_at_ms = record.as_ref().and_then(|record| record.view().expire_at_ms);
         put_string(call.space, key, expire_at_ms, &[&bytes])?;
     }

@@ -18,6 +18,10 @@ pub(super) fn setbit(call: &mut WriteCall<'_>) -> Outcome {
     let (at, shift) = ((offset / 8) as usize, 7 - offset % 8);
     let old = bytes.get(at).copied().unwrap_or(0);
     let new = [old & !(1 << shift) | bit << shift];
+    if bytes.len() > at && new == [old] {
+        call.reply.int(i64::from(old >> shift & 1));
+        return Ok(());
+    }
     let expire_at_ms = record.as_ref().and_then(|record| record.view().expire_at_ms);
     let head = &bytes[..at.min(bytes.len())];
     let gap = vec![0; at - head.len()];
