@@ -66,11 +66,11 @@ impl<'a> Run<'a> {
         let silent = self.output.quiet || self.output.format == Format::Ycsb;
         let progress = if silent { Progress::silent() } else { Progress::new() };
         let mut status = StatusReporter::progress(progress, plan);
-        let mut tell = |snapshot: Snapshot| {
+        let mut on_progress = |snapshot: Snapshot| {
             watch(&snapshot);
-            status.tell(snapshot);
+            status.show(snapshot);
         };
-        let measured = match run_phase(plan, self.target, workload, self.program.stop, &mut tell) {
+        let measured = match run_phase(plan, self.target, workload, self.program.stop, &mut on_progress) {
             Ok((phase, log)) => {
                 status.finish(&phase);
                 self.logs.push((plan.name.clone(), log));

@@ -92,8 +92,8 @@ fn measure(
     };
     let interval = properties.get("measurement.interval");
     let mut logs = Vec::new();
-    let mut tell = |snapshot| status.tell(snapshot);
-    match loader.run_phase(plan, properties, workload, program.stop, &mut tell) {
+    let mut on_progress = |snapshot| status.show(snapshot);
+    match loader.run_phase(plan, properties, workload, program.stop, &mut on_progress) {
         Ok((phase, log)) => {
             status.finish(&phase);
             logs.push((plan.name.clone(), log));

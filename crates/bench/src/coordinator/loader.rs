@@ -39,14 +39,14 @@ impl Loader<'_> {
         properties: &Properties,
         workload: &Arc<Workload>,
         stop: &AtomicBool,
-        tell: &mut dyn FnMut(Snapshot),
+        on_progress: &mut dyn FnMut(Snapshot),
     ) -> PhaseResult {
-        let Some(agents) = &self.agents else { return run_phase(plan, self.target, workload, stop, tell) };
+        let Some(agents) = &self.agents else { return run_phase(plan, self.target, workload, stop, on_progress) };
         let mut agents = agents.borrow_mut();
         let of = agents.links.len();
         let job = |index| Job::of(plan, workload.task(), self.options, properties, self.threads, Share { index, of });
         let jobs = (0..of).map(job).collect();
-        phase_run(&mut agents, self.target, plan, jobs, stop, tell)
+        phase_run(&mut agents, self.target, plan, jobs, stop, on_progress)
     }
 }
 

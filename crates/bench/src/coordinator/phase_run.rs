@@ -50,7 +50,7 @@ pub(super) fn phase_run(
     plan: &PhasePlan,
     jobs: Vec<Job>,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(Snapshot),
+    on_progress: &mut dyn FnMut(Snapshot),
 ) -> PhaseResult {
     let count = agents.links.len();
     let mut phase_run = PhaseRun {
@@ -77,7 +77,7 @@ pub(super) fn phase_run(
             std::thread::sleep(start.saturating_duration_since(Instant::now()));
             sampled(target, start, &ended)
         });
-        phase_run.follow(start, stop, tell);
+        phase_run.follow(start, stop, on_progress);
         drop(running);
         sampler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
@@ -111,7 +111,7 @@ impl PhaseRun<'_> {
     }
 
     /// Until all have told what they have, or are gone.
-    fn follow(&mut self, start: Instant, stop: &AtomicBool, tell: &mut dyn FnMut(Snapshot)) {
+    fn follow(&mut self, start: Instant, stop: &AtomicBool, on_progress: &mut dyn FnMut(Snapshot)) {
         let mut told_at = Instant::now();
         while self.waits() {
             self.turn();
@@ -125,7 +125,7 @@ impl PhaseRun<'_> {
             self.gathered.settle(settled);
             if told_at.elapsed() >= TELL_EVERY {
                 told_at = Instant::now();
-                tell(Snapshot {
+                on_progress(Snapshot {
                     elapsed: start.elapsed(),
                     warming_up: self.before.is_none(),
                     done: self.told.iter().map(|(done, _)| done).sum(),

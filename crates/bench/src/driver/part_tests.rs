@@ -57,8 +57,8 @@ fn parts_that_were_sent_are_the_whole_again() {
         .into_iter()
         .map(|(seed, operations)| {
             let plan = plan(seed, operations);
-            let mut tell = |snapshot: Snapshot| told.extend(snapshot.closed);
-            run_part(&plan, &target, &workload(Task::Run), &stop, Some(&Alone), &mut tell).sent(&target)
+            let mut on_progress = |snapshot: Snapshot| told.extend(snapshot.closed);
+            run_part(&plan, &target, &workload(Task::Run), &stop, Some(&Alone), &mut on_progress).sent(&target)
         })
         .collect();
     let mut gathered = Gathered::default();

@@ -82,13 +82,13 @@ pub fn run_phase(
     target: &dyn Target,
     workload: &Arc<Workload>,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(Snapshot),
+    on_progress: &mut dyn FnMut(Snapshot),
 ) -> PhaseResult {
     let (part, metrics) = std::thread::scope(|scope| {
         let (running, ended) = mpsc::channel::<()>();
         let start = Instant::now();
         let sampler = scope.spawn(move || Sampler::new(start).watch(target, &ended));
-        let part = run_part(plan, target, workload, stop, None, tell);
+        let part = run_part(plan, target, workload, stop, None, on_progress);
         drop(running);
         (part, sampler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
@@ -117,7 +117,7 @@ pub fn run_part(
     workload: &Arc<Workload>,
     stop: &AtomicBool,
     meeting: Option<&dyn Meeting>,
-    tell: &mut dyn FnMut(Snapshot),
+    on_progress: &mut dyn FnMut(Snapshot),
 ) -> PhaseShare {
     let start = Instant::now();
     let run = PhaseThreads {
@@ -154,7 +154,7 @@ pub fn run_part(
                     .expect("the system gives a thread")
             })
             .collect();
-        run.watch(tell);
+        run.watch(on_progress);
         for thread in threads {
             let (theirs, last) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             recorder.merge(theirs);
@@ -240,7 +240,7 @@ impl PhaseThreads<'_> {
     }
 
     /// Tells of the progress until all threads are through.
-    fn watch(&self, tell: &mut dyn FnMut(Snapshot)) {
+    fn watch(&self, on_progress: &mut dyn FnMut(Snapshot)) {
         let mut look_at = LOOK_EVERY;
         while self.running.load(Ordering::Acquire) > 0 {
             std::thread::park_timeout(TELL_EVERY);
@@ -262,7 +262,7 @@ impl PhaseThreads<'_> {
             drop(timeline);
             let warming_up = self.before.get().is_none();
             let done = self.shared.done.load(Ordering::Relaxed);
-            tell(Snapshot { elapsed, warming_up, done, recent, closed, settled });
+            on_progress(Snapshot { elapsed, warming_up, done, recent, closed, settled });
         }
     }
 }

@@ -85,7 +85,7 @@ impl Sampler {
                 }
             }
         }
-        for (node, told) in target.tells() {
+        for (node, told) in target.node_infos() {
             self.told(&node, &told);
         }
         if let Some(time) = CoreTime::of_ours() {

@@ -69,7 +69,7 @@ impl StatusReporter {
     }
 
     /// Something new is known.
-    pub(crate) fn tell(&mut self, snapshot: Snapshot) {
+    pub(crate) fn show(&mut self, snapshot: Snapshot) {
         match self {
             Self::Progress { progress, name, warm_up, measure, shown, pulse } => {
                 if shown.as_ref().is_none_or(|(warming_up, _)| *warming_up != snapshot.warming_up) {

@@ -284,8 +284,8 @@ impl Trials<'_> {
         let silent = self.options.output.quiet || self.options.output.format == Format::Ycsb;
         let progress = if silent { Progress::silent() } else { Progress::new() };
         let mut status = StatusReporter::progress(progress, &plan);
-        let mut tell = |snapshot: Snapshot| status.tell(snapshot);
-        let measured = self.loader.run_phase(&plan, &self.properties, &workload, self.program.stop, &mut tell);
+        let mut on_progress = |snapshot: Snapshot| status.show(snapshot);
+        let measured = self.loader.run_phase(&plan, &self.properties, &workload, self.program.stop, &mut on_progress);
         let result = match measured {
             Ok((phase, log)) => {
                 status.finish(&phase);

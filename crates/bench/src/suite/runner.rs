@@ -257,12 +257,12 @@ impl Runner<'_> {
         if record.done {
             self.outlook.borrow_mut().took(part, step, record.took_s);
         }
-        self.tell(&record);
+        self.show(&record);
         result
     }
 
     /// One line a step, and how far the suite is.
-    fn tell(&self, record: &StepRecord) {
+    fn show(&self, record: &StepRecord) {
         let (done, all, left_s) = self.outlook.borrow().progress(self.plan);
         let ahead = if left_s > 0.0 { format!(", about {} left", span(left_s)) } else { String::new() };
         self.say(&format!("{}  ({done} of {all} steps{ahead})", Self::line(record)));

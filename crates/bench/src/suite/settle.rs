@@ -21,7 +21,7 @@ pub(crate) fn settle(
     store: &StoreUrl,
     patience: Duration,
     stop: &AtomicBool,
-    tell: &dyn Fn(&str),
+    show: &dyn Fn(&str),
 ) -> io::Result<Option<Duration>> {
     let begun = Instant::now();
     let (mut quiet, mut told) = (0, Duration::ZERO);
@@ -38,7 +38,7 @@ pub(crate) fn settle(
                 quiet = 0;
                 if begun.elapsed() >= told + TELL_EVERY {
                     told = begun.elapsed();
-                    tell(&format!("  waiting for {} s: {what}", told.as_secs()));
+                    show(&format!("  waiting for {} s: {what}", told.as_secs()));
                 }
             }
             None => quiet += 1,

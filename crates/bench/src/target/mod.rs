@@ -3,10 +3,10 @@
 pub(crate) mod adapter;
 mod canned;
 mod embedded;
+mod info_client;
 mod lane;
 #[cfg(test)]
 pub(crate) mod map_store;
-mod node_tell;
 mod nodes;
 mod noop;
 mod noop_server;
@@ -28,7 +28,7 @@ use crate::workload::Workload;
 pub use adapter::{AdapterTarget, AdapterUrl, DATA_VARIABLE};
 pub use canned::NoopShape;
 pub use embedded::{EmbeddedHandle, EmbeddedStore, EmbeddedTarget};
-pub use node_tell::InfoFields;
+pub use info_client::InfoFields;
 pub use noop::NoopTarget;
 pub use noop_server::NoopServer;
 pub use outcome::{Completion, Fault, OpOutcome, OpStage, StoreError};
@@ -134,7 +134,7 @@ pub trait Target: Sync {
     }
 
     /// What its nodes tell of themselves now, by their names. Called likewise.
-    fn tells(&self) -> Vec<(String, InfoFields)> {
+    fn node_infos(&self) -> Vec<(String, InfoFields)> {
         Vec::new()
     }
 

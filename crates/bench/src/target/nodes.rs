@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use client::{Address, Client, SlotMap, StoreUrl, Value};
 
-use super::node_tell::NodeTell;
+use super::info_client::InfoClient;
 use super::{NodeUse, TargetUsage};
 use crate::machine::usage::{ProcessUsage, disk_bytes};
 use crate::model::CpuTime;
@@ -55,7 +55,7 @@ pub(super) struct NodeWatch {
     first: NodeFacts,
     data_dir: Option<PathBuf>,
     state: Mutex<State>,
-    tell: Mutex<NodeTell>,
+    info: Mutex<InfoClient>,
 }
 
 #[derive(Default)]
@@ -79,7 +79,7 @@ impl NodeWatch {
         let first = first.ok_or_else(|| io::Error::other(format!("no node of {store} answers INFO")))?;
         let data_dir = state.nodes.iter().find_map(|node| node.data_dir.clone());
         state.look();
-        Ok(Self { store: store.clone(), first, data_dir, state: Mutex::new(state), tell: Mutex::default() })
+        Ok(Self { store: store.clone(), first, data_dir, state: Mutex::new(state), info: Mutex::default() })
     }
 
     fn state(&self) -> parking_lot::MutexGuard<'_, State> {
@@ -132,12 +132,12 @@ impl NodeWatch {
     }
 
     /// What the nodes tell now. A node that has joined the store meanwhile is watched from now on.
-    pub(super) fn tells(&self) -> Vec<(String, super::InfoFields)> {
-        let mut tell = self.tell.lock();
+    pub(super) fn node_infos(&self) -> Vec<(String, super::InfoFields)> {
+        let mut info = self.info.lock();
         let known: Vec<Address> = self.state().nodes.iter().map(|node| node.address.clone()).collect();
-        let told = known.iter().filter_map(|address| Some((address.clone(), tell.ask(&self.store, address)?)));
+        let told = known.iter().filter_map(|address| Some((address.clone(), info.ask(&self.store, address)?)));
         let told: Vec<(Address, super::InfoFields)> = told.collect();
-        if let Some(nodes) = told.first().and_then(|(address, _)| tell.nodes(&self.store, address)) {
+        if let Some(nodes) = told.first().and_then(|(address, _)| info.nodes(&self.store, address)) {
             nodes.into_iter().filter(|address| !known.contains(address)).for_each(|address| self.add(address));
         }
         told.into_iter().map(|(address, told)| (address.to_string(), told)).collect()

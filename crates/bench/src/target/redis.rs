@@ -144,8 +144,8 @@ impl Target for RedisTarget {
         self.nodes.processes()
     }
 
-    fn tells(&self) -> Vec<(String, InfoFields)> {
-        self.nodes.tells()
+    fn node_infos(&self) -> Vec<(String, InfoFields)> {
+        self.nodes.node_infos()
     }
 
     fn data_dir(&self) -> Option<&Path> {

@@ -1,4 +1,4 @@
-//! What the nodes of a store tell of themselves while a phase runs, over connections that are kept.
+//! Asks the nodes of a store for INFO while a phase runs, over connections that are kept.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -11,13 +11,13 @@ const WITHIN: Duration = Duration::from_millis(250);
 /// INFO's fields of one node.
 pub type InfoFields = HashMap<String, String>;
 
-/// Connections for asking.
+/// A connection to each node.
 #[derive(Default)]
-pub(super) struct NodeTell {
+pub(super) struct InfoClient {
     clients: BTreeMap<String, Client>,
 }
 
-impl NodeTell {
+impl InfoClient {
     /// What the node at `address` tells; none if it does not answer.
     pub(super) fn ask(&mut self, store: &StoreUrl, address: &Address) -> Option<InfoFields> {
         let name = address.to_string();
