@@ -112,7 +112,7 @@ const WITH_IDS: [(&str, &str); 9] = [
     ("EXISTS {i}moves {i}goes", "(integer) 0"),
     ("GET {i}overwritten", "by-a-string"),
     ("STRLEN packed", "(integer) 20000"),
-    ("OBJECT ENCODING {i}moved", "hashtable"),
+    ("OBJECT ENCODING {i}moved", "listpack"),
 ];
 
 /// What a store says that was opened on such a directory.
