@@ -22,6 +22,7 @@ mod shard_handle;
 mod skipped;
 mod space;
 pub mod stats;
+mod storage_failure;
 mod store_clock;
 
 pub use absent_watch::{AbsentWatch, WatchedVersion};
@@ -46,4 +47,5 @@ pub use space::apply::EntrySpace;
 pub use space::read::{CachedSpace, Held, SnapshotSpace};
 pub use space::remote::{Remote, RemoteAnswer, RemoteCall, RemoteSpace, remote_counts, remote_heads, remote_records};
 pub use space::{Heads, Need, ReadSpace, RecordRange, Records, ShardSpace, Shards, WriteSpace};
+pub use storage_failure::{note_failure, note_lack};
 pub use store_clock::{SKEW_MS_MAX, StoreClock};

@@ -11,7 +11,6 @@ use std::fs::File;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use vocab::is_shortage;
 
 /// Free space below this many times the reserve is left to what has to be written.
 const LOG_ROOM_PART: u64 = 8;
@@ -235,15 +234,7 @@ fn log_spare_thread(store: &NodeShared) {
 }
 
 fn refuse(store: &NodeShared, view: &ShardHandle, error: &storage::Error) {
-    match error {
-        storage::Error::Full { .. } => store.health.set_full(&error.to_string()),
-        storage::Error::Io { source, .. } if is_shortage(source) => store.health.set_short(&error.to_string()),
-        passing if passing.is_passing() => log::warn!("to be tried again: {passing}"),
-        // Reads of damaged data answer errors by themselves; the rest of the store goes on.
-        storage::Error::Corrupt { .. } => view.damage().note(view.id(), error),
-        storage::Error::Mismatch { .. } => log::error!("{error}"),
-        storage::Error::Io { .. } | storage::Error::Poisoned { .. } => store.health.poison(&error.to_string()),
-    }
+    node::note_failure(view, &store.health, error);
     std::thread::sleep(BACKGROUND_PAUSE);
 }
 

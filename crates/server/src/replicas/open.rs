@@ -30,6 +30,8 @@ struct Begun {
 /// So many replicas are opened together: they share fsyncs, and one change of what is known. What has been opened serves
 /// while the next are.
 const TOGETHER_MAX: usize = 256;
+/// The pause between two attempts to open a tree for which there are too few descriptors or too little memory.
+const LACK_PAUSE: Duration = Duration::from_millis(200);
 /// Threads that open trees: they wait for the disk, and what they wait for at the same time is one wait.
 const OPENERS_MAX: usize = 16;
 
@@ -130,8 +132,16 @@ fn open_trees(store: &NodeShared, wanted: &[Given]) -> Vec<(Given, TreeOpened)> 
         return wanted.iter().map(|given| (*given, Err(why.clone()))).collect();
     }
     let engine = store.dir.identity().engine;
-    let open =
-        |shard: ShardId| open_engine(engine, &store.dir.shard(shard), &store.resources).map_err(|e| e.to_string());
+    let open = |shard: ShardId| loop {
+        match open_engine(engine, &store.dir.shard(shard), &store.resources) {
+            // A replica that cannot be opened for want of descriptors or memory is not damaged.
+            Err(e) if e.is_passing() && !store.is_stopping() => {
+                log::warn!("shard {shard} is opened once there are descriptors and memory for it: {e}");
+                std::thread::sleep(LACK_PAUSE);
+            }
+            opened => return opened.map_err(|e| e.to_string()),
+        }
+    };
     let share = wanted.len().div_ceil(OPENERS_MAX).max(1);
     std::thread::scope(|scope| {
         let open_all =

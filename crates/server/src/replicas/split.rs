@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use storage::{Engine, Error, open_engine};
 use vocab::{Prng, ShardId, Slot};
 
-/// How long it is waited between two attempts when there is no room.
+/// The pause between two attempts while there is no room, or too few descriptors or too little memory.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Some slots: looked for much more often than made.
@@ -87,10 +87,7 @@ fn fork_tree(store: &NodeShared, task: &SplitTask) -> Result<Arc<dyn Engine>, St
         store.log.sync().map_err(|e| e.to_string())?;
         match task.tree.fork(&folder, task.point.index, task.facts.clone(), &task.keep) {
             Ok(tree) => return Ok(tree),
-            Err(e @ Error::Full { .. }) if !store.is_stopping() => {
-                store.health.set_full(&e.to_string());
-                std::thread::sleep(PAUSE);
-            }
+            Err(e) if !store.is_stopping() && node::note_lack(&store.health, &e) => std::thread::sleep(PAUSE),
             // A crash came between the tree and the log.
             Err(Error::Mismatch { .. }) => {
                 let engine = store.dir.identity().engine;
