@@ -27,6 +27,11 @@ impl LogGate {
         Self { outstanding: 0, vote_outstanding: 0, voted, commit_written: 0, held: VecDeque::new() }
     }
 
+    /// Whether that term and vote were given to the log last.
+    pub(crate) fn has_voted(&self, voted: (u64, u64)) -> bool {
+        self.voted == voted
+    }
+
     /// Whether nothing is outstanding.
     pub(crate) fn is_clear(&self) -> bool {
         self.outstanding == 0

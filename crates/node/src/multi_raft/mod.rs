@@ -50,8 +50,10 @@ pub struct MultiRaft {
     replicas: Replicas,
     /// Shards with committed entries that are not applied yet.
     collected: Vec<ShardId>,
-    /// To be written with the next round: what applying has changed in the log.
+    /// To be written with the next round: what applying has changed in the log, and what came while no log write could begin.
     later: LogWrite,
+    /// Of the latter, what to hand to `logged`.
+    later_logging: Logging,
     /// Reads of the log for followers that are under way.
     log_reads: usize,
     /// Shards that wait until there are fewer.
@@ -81,6 +83,7 @@ impl MultiRaft {
             replicas: Replicas::default(),
             collected: Vec::new(),
             later: LogWrite::default(),
+            later_logging: Logging::new(),
             log_reads: 0,
             waits_for_log: Vec::new(),
             live: LiveNodes::default(),
@@ -195,6 +198,7 @@ impl MultiRaft {
     pub fn release(&mut self, shard: ShardId) -> Option<Shard> {
         let hosted = self.replicas.remove(shard)?;
         self.later.drop_group(shard);
+        self.later_logging.retain(|(of, _)| *of != shard);
         self.collected.retain(|collected| *collected != shard);
         Some(hosted.shard)
     }
@@ -414,7 +418,7 @@ impl MultiRaft {
     /// `write`. Answers what to hand to `logged` once the log has it.
     pub fn pump(&mut self, now: Moment, write: &mut LogWrite, effects: &mut dyn Effects) -> Logging {
         write.append(&mut self.later);
-        let mut logging = Logging::new();
+        let mut logging = std::mem::take(&mut self.later_logging);
         let mut busy = self.replicas.take_busy();
         let mut again = Vec::new();
         for shard in busy.drain(..) {
@@ -444,6 +448,29 @@ impl MultiRaft {
         self.replicas.put_back(busy);
         again.into_iter().for_each(|shard| self.replicas.touch(shard));
         logging
+    }
+
+    /// While no log write may begin: lets out what needs none. Otherwise heartbeats and their answers, of all shards, would wait
+    /// for as long as a large write takes, and leaders would lose their followers.
+    pub fn pump_messages(&mut self, effects: &mut dyn Effects) {
+        let mut busy = self.replicas.take_busy();
+        for &shard in &busy {
+            let Some(hosted) = self.replicas.get_mut(shard) else { continue };
+            let replica = hosted.shard.replica();
+            if hosted.shard.broken().is_none() && replica.has_ready() && !replica.needs_log() {
+                match hosted.shard.collect(&mut self.later, effects) {
+                    Ok(0) => {}
+                    Ok(number) => self.later_logging.push((shard, number)),
+                    Err(e) => hosted.shard.breaks(format!("shard {shard}: {e}")),
+                }
+                if hosted.shard.has_collected() {
+                    self.collected.push(shard);
+                }
+            }
+        }
+        // They may have more to do once a log write may begin.
+        busy.drain(..).for_each(|shard| self.replicas.touch(shard));
+        self.replicas.put_back(busy);
     }
 
     /// Rows that are not in the processor's caches take it longer than all else about a write: those of all shards are

@@ -408,7 +408,11 @@ impl Worker {
     /// or the log has to be waited for.
     fn pump(&mut self) {
         for _ in 0..PUMPS_MAX {
-            if !self.may_log() || !self.core.is_busy() || self.paused_until > Instant::now() {
+            if !self.core.is_busy() || self.paused_until > Instant::now() {
+                return;
+            }
+            if !self.may_log() {
+                self.pump_messages();
                 return;
             }
             self.hold_back();
@@ -423,6 +427,18 @@ impl Worker {
             self.shell.applying.look(&self.store);
             self.after_apply();
         }
+    }
+
+    /// While a log write takes long, what needs none goes out and what is committed is applied: heartbeats do not wait for bulk.
+    fn pump_messages(&mut self) {
+        if !self.log.is_slow() {
+            return;
+        }
+        self.core.pump_messages(&mut self.shell);
+        self.shell.applying.begin();
+        self.core.apply(self.now, &mut self.shell);
+        self.shell.applying.look(&self.store);
+        self.after_apply();
     }
 
     /// Whether a log write may begin. Not if another is to end first: a replica is closed only where none is under way.

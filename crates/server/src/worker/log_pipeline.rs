@@ -23,6 +23,9 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 /// that the slowest disk takes for it.
 const STUCK_AFTER: Duration = Duration::from_secs(3);
 
+/// After so long, messages that need no log write do not wait for it any longer: a tick of replicas' clocks.
+const SLOW_AFTER: Duration = Duration::from_millis(50);
+
 /// A log thread makes a write of more bytes: encoding and writing it would keep the event loop.
 const LOG_WRITE_BYTES_SOFT: usize = 4 << 20;
 
@@ -165,6 +168,11 @@ impl LogPipeline {
     /// Whether a log write may begin. While the ring makes an fsync, what comes becomes one log write.
     pub(super) fn may_begin(&self) -> bool {
         !self.is_logging() || (self.under_way.len() < LOG_WRITES_MAX && !self.ring_is_at_work())
+    }
+
+    /// Whether the oldest log write has taken so long that what needs no log should not wait for it.
+    pub(super) fn is_slow(&self) -> bool {
+        self.is_logging() && self.since.elapsed() > SLOW_AFTER
     }
 
     fn ring_is_at_work(&self) -> bool {
