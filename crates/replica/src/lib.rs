@@ -23,6 +23,7 @@ mod raft_storage;
 mod ready;
 mod records;
 mod replica;
+mod resends;
 mod snapshot;
 mod spare_file;
 mod staging;

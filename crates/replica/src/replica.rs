@@ -15,6 +15,7 @@ use crate::message_validation::{Validation, Verified, inspect};
 use crate::progress::{LogMarks, followers, needed_by, next_in_log};
 use crate::raft_storage::RaftStorage;
 use crate::ready::{FollowerState, Ready, ReplicaStatus, SnapshotPoint};
+use crate::resends::Resends;
 use crate::snapshot::{Installing, restart_after};
 use raft::eraftpb::{Entry, EntryType, Message, MessageType};
 use raft::{Config, RawNode, StateRole, Storage};
@@ -42,6 +43,7 @@ pub struct Replica {
     /// Committed entries up to here have been handed out.
     delivered: u64,
     gate: LogGate,
+    resends: Resends,
     timer: ElectionTimer,
     verified: Verified,
     installing: Option<Installing>,
@@ -108,6 +110,7 @@ impl Replica {
             handed,
             delivered: applied,
             gate: LogGate::new(voted),
+            resends: Resends::default(),
             timer: ElectionTimer::new(seed, was_member),
             verified: Verified::default(),
             installing: None,
@@ -231,6 +234,7 @@ impl Replica {
         if !admission.takes {
             return Ok(());
         }
+        self.resends.heard(&message);
         match self.raw.step(message) {
             // From a replica that is no member any more.
             Ok(()) | Err(raft::Error::StepPeerNotFound) => {}
@@ -250,6 +254,14 @@ impl Replica {
             answer.reject = true;
             answer.reject_hint = last;
         }
+    }
+
+    /// Whether what is to be done next has anything for the log: entries, a term or vote, or a snapshot.
+    #[must_use]
+    pub fn needs_log(&self) -> bool {
+        let raft = &self.raw.raft;
+        let has_entries = !raft.raft_log.unstable_entries().is_empty();
+        has_entries || raft.raft_log.unstable.snapshot.is_some() || !self.gate.has_voted((raft.term, raft.vote))
     }
 
     /// What is to be done next, if there is anything. What must be written is added to `write`.
@@ -314,6 +326,7 @@ impl Replica {
     /// Which messages may go out now; the others wait for the log.
     fn sendable(&mut self, raft_number: u64, mut now: Vec<Message>, mut held: Vec<Message>) -> Vec<Message> {
         self.tell_no_more(now.iter_mut().chain(&mut held));
+        now.retain(|message| self.resends.lets_out(message));
         if self.gate.is_clear() {
             self.raw.on_persist_ready(raft_number);
             now.append(&mut held);
@@ -420,6 +433,7 @@ impl Replica {
             return false;
         }
         self.timer.tick();
+        self.resends.tick();
         let ready = self.raw.tick() | self.tell_commit();
         let raft = &self.raw.raft;
         if self.is_leader() || !self.timer.is_due(raft.election_elapsed) || !raft.promotable() || !self.may_stand() {
@@ -609,6 +623,7 @@ impl Replica {
 
     /// What was sent to `to` lately may not have arrived.
     pub fn report_unreachable(&mut self, to: ReplicaId) {
+        self.resends.lost(to.0);
         self.raw.report_unreachable(to.0);
     }
 
