@@ -43,6 +43,16 @@ pub enum Bug {
     RefuseLate,
     /// A shard that is split off lacks what the last entry before the split wrote.
     ForgetLast,
+    /// Heartbeats and votes wait behind bulk.
+    BulkFirst,
+    /// While a log write is under way, heartbeats are neither sent nor answered.
+    MuteLog,
+    /// What is beyond a limit is proposed.
+    NoAdmission,
+    /// A lack of descriptors or memory poisons the node.
+    PoisonOnLack,
+    /// Reads tell what has expired by the machine's own clock.
+    LocalExpiry,
 }
 
 /// All of them, with their names.
@@ -66,6 +76,11 @@ pub const BUGS: &[(&str, Bug)] = &[
     ("twice", Bug::Twice),
     ("refuse-late", Bug::RefuseLate),
     ("forget-last", Bug::ForgetLast),
+    ("bulk-first", Bug::BulkFirst),
+    ("mute-log", Bug::MuteLog),
+    ("no-admission", Bug::NoAdmission),
+    ("poison-on-lack", Bug::PoisonOnLack),
+    ("local-expiry", Bug::LocalExpiry),
 ];
 
 impl FromStr for Bug {

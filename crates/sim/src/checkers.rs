@@ -16,10 +16,13 @@ use crate::request::{Form, Request, key_name};
 use crate::schedule::Micros;
 use cluster::{Map, Routes};
 use node::SplitTask;
-use replica::{LogStore, Members};
-use std::collections::BTreeMap;
+use replica::{LogStore, LogWrite, Members, Op};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use vocab::{NodeId, ReplicaId, ShardId, Slot, slot_of};
+
+/// How far the clock of an entry may be from the truth, in ms.
+const STAMP_MS_MAX: u64 = 1000;
 
 /// The result of anything in a run; the error is what a checker found.
 pub type Outcome = Result<(), String>;
@@ -57,9 +60,12 @@ pub struct Checkers {
     key_groups: usize,
     /// The newest map that the metadata group has made, and the way through it.
     map: Option<(Arc<Map>, Routes)>,
+    made_at: Option<Micros>,
     maps: Maps,
     removals: Removals,
     splits: Splits,
+    /// Entries whose clocks were looked at: shard, index and term.
+    stamped: BTreeSet<(ShardId, u64, u64)>,
     groups: BTreeMap<ShardId, Group>,
     history: History,
     reads: Reads,
@@ -79,9 +85,11 @@ impl Checkers {
         Self {
             key_groups,
             map: None,
+            made_at: None,
             maps: Maps::default(),
             removals: Removals::default(),
             splits: Splits::default(),
+            stamped: BTreeSet::new(),
             groups: BTreeMap::new(),
             history: History::default(),
             reads: Reads::default(),
@@ -98,9 +106,16 @@ impl Checkers {
         self.map.as_ref().map(|(map, _)| map.clone())
     }
 
+    /// When the store was made, if it has been.
+    #[must_use]
+    pub fn made_at(&self) -> Option<Micros> {
+        self.made_at
+    }
+
     /// The metadata group has made a map, or a first one was drawn. True if it is the newest.
-    pub fn made(&mut self, map: &Arc<Map>) -> Result<bool, String> {
+    pub fn made(&mut self, map: &Arc<Map>, at: Micros) -> Result<bool, String> {
         self.maps.saw(map)?;
+        self.made_at.get_or_insert(at);
         let is_new = self.map.as_ref().is_none_or(|(known, _)| known.epoch < map.epoch);
         if is_new {
             self.map = Some((map.clone(), Routes::from(&**map)));
@@ -181,6 +196,25 @@ impl Checkers {
         let maps = &self.maps;
         let is_dead = |id: ReplicaId| maps.node_of(shard, id).is_some_and(&is_down);
         self.removals.changed(shard, index, &members.voters, is_dead)
+    }
+
+    /// Entries are given to a log. The clock of one that is seen for the first time, which is at its leader, must be the
+    /// true time: what it makes expire goes by that.
+    pub fn stamped(&mut self, write: &LogWrite, wall_ms: u64) -> Outcome {
+        for (shard, op) in write.ops() {
+            let Op::Entries(entries) = op else { continue };
+            for entry in entries.iter().filter(|entry| replica::has_commands(entry)) {
+                let is_new = self.stamped.insert((*shard, entry.index, entry.term));
+                let (clock_ms, _) = node::decode_entry(&entry.data)?;
+                if is_new && clock_ms.abs_diff(wall_ms) > STAMP_MS_MAX {
+                    return Err(format!(
+                        "entry {} of shard {shard} bears the time {clock_ms}, and in truth it is {wall_ms}",
+                        entry.index
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A client asks: the history gets to know of it, where it clears a shard for each group of keys that is there.

@@ -1,6 +1,7 @@
 //! A client: what it waits for, and where it believes that shards are led.
 
 use crate::request::Request;
+use crate::schedule::Micros;
 use std::collections::BTreeMap;
 use vocab::NodeId;
 
@@ -9,6 +10,8 @@ use vocab::NodeId;
 pub struct Client {
     /// The operation that it waits for.
     pub(crate) waits: Option<(usize, Request)>,
+    /// Since when it wants something, where that is watched.
+    pub(crate) wants_since: Option<Micros>,
     /// Where it believes that the shards of groups of keys are led.
     pub(crate) leaders: BTreeMap<usize, NodeId>,
     /// Reads that it has yet to make at the end.

@@ -8,7 +8,7 @@ use crate::event::{Event, NodeEvent};
 use crate::history::{Action, Answer, Outcome as Told};
 use crate::places::place_of;
 use crate::request::{Form, Request};
-use crate::schedule::{MILLISECOND, SECOND};
+use crate::schedule::{MILLISECOND, Micros, SECOND};
 use crate::store::Store;
 use crate::workload::Workload;
 use vocab::NodeId;
@@ -55,6 +55,9 @@ impl Clients {
         let asked = store.checks.asked(number, &request, store.env.wall_ms());
         let operation = asked.operation;
         (client.attempts, client.unsure, client.twins) = (0, false, asked.twins);
+        if store.is_calm() {
+            client.wants_since.get_or_insert(store.env.now());
+        }
         self.send(store, number, operation, request);
     }
 
@@ -74,6 +77,7 @@ impl Clients {
             store.env.after(delay, Event::At(place, None, NodeEvent::Request(operation, request, None)));
         }
         let patience = *store.env.pick(&[300 * MILLISECOND, 2 * SECOND, 7 * SECOND]);
+        let patience = if store.is_calm() { wait_max(store) + SECOND } else { patience };
         store.env.after(patience, Event::Impatient(number, operation));
     }
 
@@ -152,6 +156,7 @@ impl Clients {
         answer: &Answer,
     ) -> Outcome {
         let done = matches!(answer, Answer::Done(_) | Answer::Unmet(_));
+        self.check_progress(store, number, done)?;
         let think_ms = store.env.plan().think_ms;
         let think_ms = if done { think_ms } else { think_ms.max(50) };
         let pause = store.env.between(100, think_ms * MILLISECOND);
@@ -174,6 +179,20 @@ impl Clients {
         Ok(())
     }
 
+    /// Where nothing fails, each client is answered within a bound, whatever hostile clients send.
+    fn check_progress(&mut self, store: &Store, number: usize, done: bool) -> Outcome {
+        let now = store.env.now();
+        let client = &mut self.clients[number];
+        let wanting = client.wants_since.take_if(|_| done || !store.is_calm());
+        match wanting.or(client.wants_since) {
+            Some(since) if store.is_calm() && now > since + wait_max(store) => Err(format!(
+                "nothing fails but that hostile clients send bulk, and client {number} was not answered for {} ms",
+                (now - since) / MILLISECOND
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Nothing new is asked any more; every key is read once more.
     pub fn close(&mut self, store: &mut Store) {
         self.closing = true;
@@ -186,9 +205,20 @@ impl Clients {
         }
     }
 
+    /// Whether nothing new is asked any more.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.closing
+    }
+
     /// Whether every client has got what it wanted.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.clients.iter().all(|client| client.waits.is_none() && client.last.is_empty())
     }
+}
+
+/// How long a client waits at the most where nothing fails.
+fn wait_max(store: &Store) -> Micros {
+    store.env.plan().bulk.map_or(0, |bulk| bulk.wait_ms_max() * MILLISECOND)
 }

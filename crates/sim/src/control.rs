@@ -113,7 +113,7 @@ pub fn spread(
 
 /// The metadata group has made a map, or a first one was drawn.
 fn made(store: &mut Store, map: &Arc<Map>) -> Outcome {
-    if store.checks.made(map)? {
+    if store.checks.made(map, store.env.now())? {
         store.env.counts.changes += 1;
         store.env.note(format_args!("map {} is made", map.epoch));
     }
@@ -186,6 +186,16 @@ pub fn began(store: &mut Store, place: Place) {
     }
     for ((shard, _), why) in &process.refused {
         store.env.note(format_args!("node {} shard {shard} is refused: {why}", place + 1));
+    }
+}
+
+/// Replicas that could not be opened for want of descriptors or memory are opened once there are some.
+pub fn open_unopened(store: &mut Store, place: Place) {
+    let host = &mut store.nodes[place];
+    let Some(process) = &mut host.process else { return };
+    if process.unopened && host.disk.lack().is_none() {
+        process.unopened = false;
+        follow_map(store, place);
     }
 }
 

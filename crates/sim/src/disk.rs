@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use storage::Engine;
 use vocab::ShardId;
 
+/// The call was interrupted: errno(3).
+const EINTR: i32 = 4;
+
 /// The log on a simulated disk: `MemoryLog`, and bugs that were put in on purpose.
 #[derive(Debug, Default)]
 pub struct DiskLog {
@@ -66,6 +69,10 @@ pub struct Disk {
     flaw: Flaw,
     /// What is here of replicas that are gone is left: a bug put in on purpose.
     pub keeps: bool,
+    /// What the process lacks: the system's number for that.
+    shortage: Option<i32>,
+    /// An fsync has failed, or will.
+    has_failed: bool,
 }
 
 impl Disk {
@@ -103,9 +110,35 @@ impl Disk {
     }
 
     /// There is no room, or there is again.
-    pub fn set_full(&self, full: bool) {
-        self.set_medium(if full { Medium::Full } else { Medium::Sound });
+    pub fn set_full(&mut self, full: bool) {
         self.log.inner.set_full(full);
+        self.set_medium();
+    }
+
+    /// The process lacks descriptors or memory, or is interrupted; or it is not any more. The system's number for that.
+    pub fn set_shortage(&mut self, number: Option<i32>) {
+        self.shortage = number;
+        self.set_medium();
+    }
+
+    /// Why nothing can be written now, if it passes by itself and is not over with the next attempt.
+    #[must_use]
+    pub fn lack(&self) -> Option<storage::Error> {
+        let path = || std::path::PathBuf::from("a simulated disk");
+        match self.shortage {
+            _ if self.is_full() => Some(storage::Error::Full { path: path() }),
+            None | Some(EINTR) => None,
+            Some(number) => {
+                let source = std::io::Error::from_raw_os_error(number);
+                Some(storage::Error::Io { path: path(), source })
+            }
+        }
+    }
+
+    /// Whether an fsync has failed since the node was started, or the next will.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     /// Whether there is no room.
@@ -115,20 +148,26 @@ impl Disk {
     }
 
     /// The next fsyncs fail.
-    pub fn fail(&self) {
-        self.set_medium(Medium::Failing);
+    pub fn fail(&mut self) {
+        self.has_failed = true;
+        self.trees.each(|files| files.set_medium(Medium::Failing));
         self.log.inner.fail_next_sync();
     }
 
     /// The node has crashed: of what was not fsynced, only the first `kept` log writes are there.
-    pub fn crash_keeping(&self, kept: usize) {
+    pub fn crash_keeping(&mut self, kept: usize) {
         self.log.inner.crash_keeping(kept);
-        if !self.log.inner.is_full() {
-            self.set_medium(Medium::Sound);
-        }
+        // What a process lacks, another one does not.
+        (self.shortage, self.has_failed) = (None, false);
+        self.set_medium();
     }
 
-    fn set_medium(&self, medium: Medium) {
+    fn set_medium(&self) {
+        let medium = match self.shortage {
+            _ if self.is_full() => Medium::Full,
+            Some(number) => Medium::Short(number),
+            None => Medium::Sound,
+        };
         self.trees.each(|files| files.set_medium(medium));
     }
 }

@@ -6,14 +6,16 @@ use crate::bug::Bug;
 use crate::chance::Chance;
 use crate::clock::BEGIN_WALL_MS;
 use crate::event::{Event, NodeEvent};
-use crate::network::Network;
+use crate::network::{Network, Parcel};
 use crate::places::{Place, node_id, place_of};
 use crate::plan::Plan;
-use crate::schedule::{MILLISECOND, Micros, Schedule};
+use crate::schedule::{MILLISECOND, Micros, SECOND, Schedule};
 use crate::trace::Trace;
 use node::peer_protocol::PeerMessage;
+use replica::MessageType;
+use std::collections::BTreeMap;
 use std::fmt::Arguments;
-use vocab::{NodeId, Prng};
+use vocab::{NodeId, Prng, ShardId};
 
 /// What a run counts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,6 +36,9 @@ pub struct Counts {
     pub recoveries: u64,
 }
 
+/// A replica that is told to stand for election does so within this time.
+const HAND_OVER: Micros = 2 * SECOND;
+
 /// Time, chance, the network and the record of a run.
 pub struct Environment {
     schedule: Schedule<Event>,
@@ -46,6 +51,8 @@ pub struct Environment {
     healing: bool,
     /// By place: how many processes have been started there. What is meant for an earlier one is void.
     lives: Vec<u64>,
+    /// When a leader last told another replica to stand for election, by shard.
+    handed_over: BTreeMap<ShardId, Micros>,
     /// What has happened so far.
     pub counts: Counts,
 }
@@ -68,8 +75,15 @@ impl Environment {
             bug,
             healing: false,
             lives: vec![0; plan.nodes],
+            handed_over: BTreeMap::new(),
             counts: Counts::default(),
         }
+    }
+
+    /// Whether a leader of a shard has handed over a moment ago.
+    #[must_use]
+    pub fn was_handed_over(&self, shard: ShardId) -> bool {
+        self.handed_over.get(&shard).is_some_and(|at| self.now() <= at + HAND_OVER)
     }
 
     /// What kind of run this is.
@@ -94,6 +108,12 @@ impl Environment {
     #[must_use]
     pub fn is_healing(&self) -> bool {
         self.healing
+    }
+
+    /// Whether disks answer soon: all faults have stopped, or there are none but hostile clients.
+    #[must_use]
+    pub fn is_gentle(&self) -> bool {
+        self.healing || self.plan.bulk.is_some_and(|bulk| bulk.is_calm)
     }
 
     /// All faults of the environment stop.
@@ -176,10 +196,29 @@ impl Environment {
             data[4] ^= 1;
             entry.data = data.into();
         }
-        let to = place_of(to);
-        for delay in self.network.send(from, to).into_iter().flatten() {
-            self.later(delay, to, NodeEvent::message(node_id(from), &message));
+        if let PeerMessage::Raft { shard, message } = &message
+            && message.get_msg_type() == MessageType::MsgTimeoutNow
+        {
+            self.handed_over.insert(*shard, self.now());
         }
+        let to = place_of(to);
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        let is_urgent = message.is_urgent() && !self.has(Bug::BulkFirst);
+        let parcel = Parcel { bytes: bytes.len(), is_urgent };
+        let [first, second] = self.network.send(from, to, parcel, self.schedule.now());
+        if let Some(delay) = second {
+            self.later(delay, to, NodeEvent::Message(node_id(from), bytes.clone()));
+        }
+        if let Some(delay) = first {
+            self.later(delay, to, NodeEvent::Message(node_id(from), bytes));
+        }
+    }
+
+    /// Whether a link carries anything now.
+    pub fn carries(&mut self, from: Place, to: Place) -> bool {
+        let parcel = Parcel { bytes: 0, is_urgent: false };
+        self.network.send(from, to, parcel, self.schedule.now())[0].is_some()
     }
 
     /// Sends a message to a node, which may be the sender itself.

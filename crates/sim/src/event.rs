@@ -1,5 +1,6 @@
 //! What can happen in a simulated world.
 
+use crate::bulk::{BulkAnswer, BulkRequest};
 use crate::client_read::RunningRead;
 use crate::effects::Prefetch;
 use crate::fork::Fork;
@@ -25,6 +26,12 @@ pub enum Event {
     Impatient(usize, usize),
     /// A client sends the request of an operation again.
     Again(usize, usize),
+    /// A hostile client sends its next request.
+    BulkThink(usize),
+    /// A hostile client is answered; by its number of the request.
+    BulkReply(usize, u64, BulkAnswer, Option<NodeId>),
+    /// A hostile client has waited long enough.
+    BulkImpatient(usize, u64),
     /// Something goes wrong.
     Fault,
     /// A node that is down is started.
@@ -63,6 +70,8 @@ pub enum NodeEvent {
     RowsSent(ShardId, vocab::ReplicaId, bool),
     /// A client asks: operation and request; since when it is held, if it is.
     Request(usize, Request, Option<u64>),
+    /// A hostile client asks.
+    Bulk(Box<BulkRequest>),
     /// The handler of a read is to run.
     RunRead(Box<RunningRead>),
     /// The handler of a read has run, with that answer.
@@ -146,6 +155,9 @@ impl fmt::Display for NodeEvent {
                     request.form, request.group, request.actions
                 )
             }
+            Self::Bulk(request) => {
+                write!(f, "hostile client {} request {}: {:?}", request.client, request.number, request.kind)
+            }
             Self::RunRead(running) => write!(f, "read runs for operation {}", running.read.operation),
             Self::ReadMade(running, _) => write!(f, "read made for operation {}", running.read.operation),
             Self::Prefetch(prefetch) => write!(f, "rows for shard {} are read", prefetch.shard()),
@@ -167,6 +179,11 @@ impl fmt::Display for Event {
             }
             Self::Impatient(client, operation) => write!(f, "client {client} gives operation {operation} up"),
             Self::Again(client, operation) => write!(f, "client {client} sends operation {operation} again"),
+            Self::BulkThink(client) => write!(f, "hostile client {client} thinks"),
+            Self::BulkReply(client, request, answer, _) => {
+                write!(f, "hostile client {client} request {request} is answered {answer:?}")
+            }
+            Self::BulkImpatient(client, request) => write!(f, "hostile client {client} gives request {request} up"),
             Self::Fault => f.write_str("fault"),
             Self::Start(place) => write!(f, "node {} starts", place + 1),
             Self::Resume(place) => write!(f, "node {} goes on", place + 1),

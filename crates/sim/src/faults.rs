@@ -5,13 +5,12 @@
 
 use crate::chance::Chance;
 use crate::checkers::Outcome;
-use crate::clock::DRIFT_PER_MILLE_MAX;
 use crate::control;
 use crate::event::Event;
 use crate::operator::{self, Operator};
 use crate::places::Place;
 use crate::plan;
-use crate::schedule::MILLISECOND;
+use crate::schedule::{MILLISECOND, SECOND};
 use crate::store::Store;
 
 const YEAR_MS: i64 = 365 * 24 * 3_600_000;
@@ -30,6 +29,7 @@ enum Fault {
     SlowDisk,
     FullDisk,
     FailingDisk,
+    Shortage,
     Transfer,
     Plan,
     Split,
@@ -54,6 +54,7 @@ impl FaultSchedule {
             (kinds.pauses, &[Fault::Pause, Fault::Pause]),
             (kinds.clocks, &[Fault::Jump, Fault::Drift]),
             (kinds.disks, &[Fault::SlowDisk, Fault::SlowDisk, Fault::FullDisk, Fault::FailingDisk]),
+            (kinds.shortages, &[Fault::Shortage, Fault::Shortage]),
             (kinds.changes, &[Fault::Transfer, Fault::Plan]),
             (kinds.splits, &[Fault::Split]),
             (kinds.damage, &[Fault::Damage]),
@@ -100,6 +101,7 @@ impl FaultSchedule {
                 store.nodes[place].disk.fail();
                 store.env.note(format_args!("the disk of node {} fails", place + 1));
             }
+            Fault::Shortage => run_short(store, place),
             Fault::Transfer => operator::transfer(store),
             Fault::Plan => operator.want(store)?,
             Fault::Split => operator.want_split(store)?,
@@ -113,12 +115,14 @@ impl FaultSchedule {
 
 /// A steady clock runs at another rate.
 fn drift(store: &mut Store, place: Place) {
-    let rate = 1000 - DRIFT_PER_MILLE_MAX + store.env.below(2 * DRIFT_PER_MILLE_MAX + 1);
+    let most = store.env.plan().drift_per_mille;
+    let rate = 1000 - most + store.env.below(2 * most + 1);
     store.nodes[place].clock.drift(store.env.now(), rate);
     store.env.note(format_args!("the clock of node {} runs at {rate} ‰", place + 1));
 }
 
-/// A wall clock is set, by seconds or by years, and right again after a while. At any time most are right.
+/// A wall clock is set, by seconds or by years, and right again after a while: often after half a second. At any time most
+/// are right.
 fn jump(store: &mut Store, place: Place) {
     let wrong = store.nodes.iter().filter(|host| !host.clock.is_right()).count();
     if !store.nodes[place].clock.is_right() || (wrong + 1) * 2 >= store.nodes.count() {
@@ -128,7 +132,7 @@ fn jump(store: &mut Store, place: Place) {
     let by = if store.env.happens(500) { by } else { by * (YEAR_MS / 1000) };
     store.nodes[place].clock.jump(by);
     store.env.note(format_args!("the wall clock of node {} jumps by {by} ms", place + 1));
-    let lasts = store.env.a_while();
+    let lasts = if store.env.happens(500) { SECOND / 2 } else { store.env.a_while() };
     store.env.after(lasts, Event::SetClock(place));
 }
 
@@ -157,6 +161,16 @@ fn pause(store: &mut Store, place: Place) {
     }
 }
 
+/// A process runs out of descriptors or memory for a while, or its calls are interrupted.
+fn run_short(store: &mut Store, place: Place) {
+    // EINTR, EAGAIN, ENOMEM, ENFILE, EMFILE: errno(3).
+    let number = *store.env.pick(&[4, 11, 12, 23, 24]);
+    store.nodes[place].disk.set_shortage(Some(number));
+    let error = std::io::Error::from_raw_os_error(number);
+    store.env.note(format_args!("node {} runs short: {error}", place + 1));
+    mend_later(store, place);
+}
+
 fn mend_later(store: &mut Store, place: Place) {
     let lasts = store.env.a_while();
     store.env.after(lasts, Event::Mend(place));
@@ -166,6 +180,7 @@ fn mend_later(store: &mut Store, place: Place) {
 pub fn mend(store: &mut Store, place: Place) {
     store.nodes[place].disk.slowness = 0;
     store.nodes[place].disk.set_full(false);
+    store.nodes[place].disk.set_shortage(None);
     if let Some(process) = &mut store.nodes[place].process {
         // What could not be opened is tried again.
         process.refused.clear();

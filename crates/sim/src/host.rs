@@ -1,5 +1,6 @@
 //! One node: a core with what a server would have around it, on a disk and with clocks of its own.
 
+use crate::bulk::BulkRequest;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::event::NodeEvent;
@@ -75,10 +76,14 @@ pub struct Process {
     pub reads: WaitingReads,
     /// Writes under way, by operation and the shard that they were brought to.
     pub writes: BTreeMap<(usize, ShardId), Request>,
+    /// What hostile clients have under way, by the connection and number of its ticket.
+    pub bulk: BTreeMap<(u32, u64), BulkRequest>,
     /// Shards that are being split off.
     pub forks: BTreeSet<ShardId>,
     /// Replicas that could not be opened, and why.
     pub refused: BTreeMap<(ShardId, ReplicaId), String>,
+    /// Replicas are not open for want of descriptors or memory.
+    pub unopened: bool,
     /// How often in a row the operator found a replica here that stands still.
     pub stuck_looks: u32,
     pub(crate) cache: Arc<RowCache>,
@@ -145,8 +150,10 @@ impl Host {
             log: LogPipe::default(),
             reads: WaitingReads::default(),
             writes: BTreeMap::new(),
+            bulk: BTreeMap::new(),
             forks: BTreeSet::new(),
             refused: BTreeMap::new(),
+            unopened: false,
             stuck_looks: 0,
             cache: Arc::new(RowCache::new(CACHE_BYTES)),
         };
@@ -217,7 +224,8 @@ impl Host {
                     opened.handle().watch_followers(true);
                     process.core.adopt(opened, fresh, now);
                 }
-                Err(why) => _ = process.refused.insert((shard, replica), why),
+                Err(OpenError::Lack) => process.unopened = true,
+                Err(OpenError::Refused(why)) => _ = process.refused.insert((shard, replica), why),
             }
         }
     }
@@ -299,6 +307,20 @@ fn remove(disk: &mut Disk, removal: Removal, map: &Map, me: NodeId, process: &Pr
     }
 }
 
+/// Why a replica is not open.
+enum OpenError {
+    /// For want of descriptors or memory: it is tried again.
+    Lack,
+    /// It cannot be.
+    Refused(String),
+}
+
+impl From<String> for OpenError {
+    fn from(why: String) -> Self {
+        Self::Refused(why)
+    }
+}
+
 /// Opens a replica, or makes it.
 fn open(
     disk: &mut Disk,
@@ -307,7 +329,7 @@ fn open(
     replica: ReplicaId,
     process: &Process,
     seed: u64,
-) -> Result<(Shard, bool), String> {
+) -> Result<(Shard, bool), OpenError> {
     let log: Arc<dyn LogStore> = disk.log.clone();
     let text = |e: replica::Error| e.to_string();
     let info = &map.shards[&shard];
@@ -318,7 +340,10 @@ fn open(
         let voters: Vec<ReplicaId> = if first { info.voters().map(|voter| voter.id).collect() } else { Vec::new() };
         Replica::bootstrap(&*log, shard, replica, &voters, &[]).map_err(text)?;
     }
-    let tree = disk.open_tree(shard).map_err(|e| e.to_string())?;
+    let tree = match disk.open_tree(shard) {
+        Err(e) if e.is_passing() => return Err(OpenError::Lack),
+        opened => opened.map_err(|e| e.to_string())?,
+    };
     // A shard that is being split off owns none yet, as far as the map says.
     let slots = map.splits.get(&shard).map_or(&info.slots, |split| &split.slots).clone();
     let mut opened = begin(disk, process, (shard, replica), slots, tree, seed)?;

@@ -5,6 +5,7 @@
 //! hold: see `check`, a file an invariant.
 
 mod bug;
+mod bulk;
 mod casualties;
 mod chance;
 pub mod check;
@@ -22,6 +23,7 @@ mod faults;
 mod fork;
 pub mod history;
 mod host;
+mod hostile;
 mod kept_map;
 mod log_pipe;
 mod network;

@@ -55,6 +55,12 @@ impl LogPipe {
         is_idle
     }
 
+    /// Bytes of the write under way.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.writing.as_ref().map_or(0, |(write, _)| write.bytes())
+    }
+
     /// The write under way has come to its end.
     pub fn take(&mut self) -> Option<Pending> {
         self.writing.take()

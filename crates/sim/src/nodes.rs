@@ -15,6 +15,13 @@ use vocab::{NodeId, ReplicaId, ShardId};
 /// A node that has been down for so long is known to be.
 const KNOWN_AFTER: Micros = 10 * SECOND;
 
+/// What a node whose power failed has yet to get again.
+pub struct Refill {
+    place: Place,
+    /// How far the log of each shard went.
+    ends: Vec<(ShardId, u64)>,
+}
+
 /// The nodes of a store, by their places.
 pub struct Nodes(Vec<Host>);
 
@@ -138,6 +145,37 @@ impl Nodes {
             });
             members.voters_outgoing.is_empty() && holding.count() > members.voters.len() / 2
         })
+    }
+
+    /// How far each log of a node goes, if the leader of each of its shards is another node that holds as much: such a node is
+    /// refilled whatever it loses, as long as that leader lives.
+    #[must_use]
+    pub fn refill_of(&self, place: Place) -> Option<Refill> {
+        let log = &self.0[place].disk.log;
+        let mut ends = Vec::new();
+        for shard in log.groups() {
+            let state = log.state(shard).ok()??;
+            let last = state.bounds.1;
+            let leader = self.leader_place(shard).filter(|leader| *leader != place)?;
+            let held_by = self.shard(leader, shard)?.replica().me();
+            let term = log.fetch(shard, last, last + 1, u64::MAX).ok().and_then(|entries| Some(entries.first()?.term));
+            if !self.holds(Some(node_id(leader)), shard, held_by, last, term) {
+                return None;
+            }
+            ends.push((shard, last));
+        }
+        Some(Refill { place, ends })
+    }
+
+    /// Whether a node that has lost entries has got them again.
+    #[must_use]
+    pub fn is_refilled(&self, refill: &Refill) -> bool {
+        let log = &self.0[refill.place].disk.log;
+        let is_there = |(shard, last): &(ShardId, u64)| match log.state(*shard) {
+            Ok(Some(state)) => state.bounds.1 >= *last,
+            _ => true,
+        };
+        refill.ends.iter().all(is_there)
     }
 
     /// Whether all replicas of a shard vote, run, and know of the same members as the map.

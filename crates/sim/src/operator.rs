@@ -5,6 +5,7 @@ use crate::casualties::Casualties;
 use crate::chance::Chance;
 use crate::checkers::Outcome;
 use crate::event::{Event, NodeEvent};
+use crate::host::Host;
 use crate::places::Place;
 use crate::planner::{Planner, unshaped};
 use crate::schedule::MILLISECOND;
@@ -35,6 +36,7 @@ impl Operator {
         store.env.after(200 * MILLISECOND, Event::Operate);
         init(store);
         splitting::check_split_rows(store)?;
+        check_poison(store)?;
         look_after(store);
         self.plan(store, |planner| planner.look())
     }
@@ -73,6 +75,18 @@ impl Operator {
     #[must_use]
     pub fn unshaped(&self, store: &Store, map: &Map) -> Option<String> {
         unshaped(store, &self.casualties, map)
+    }
+}
+
+/// Only an fsync that has failed poisons a node: no lack of room, descriptors or memory does.
+fn check_poison(store: &Store) -> Outcome {
+    let is_wrong = |host: &&Host| {
+        let process = host.process.as_ref();
+        process.is_some_and(|process| process.log.is_poisoned()) && !host.disk.has_failed()
+    };
+    match store.nodes.iter().find(is_wrong) {
+        Some(host) => Err(format!("node {} is poisoned, and no fsync of its disk has failed", host.info.id)),
+        None => Ok(()),
     }
 }
 

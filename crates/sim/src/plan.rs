@@ -1,14 +1,20 @@
 //! What kind of run a seed makes: how large the store is, how it is used, and what it has to bear.
 
 use crate::bug::Bug;
+use crate::bulk::BulkShape;
 use crate::chance::Chance;
-use crate::clock::SPREAD_MS;
+use crate::clock::{DRIFT_PER_MILLE_MAX, SPREAD_MS};
 use crate::schedule::MILLISECOND;
 use crate::workload::WorkShape;
 use vocab::Prng;
 
 /// Two ticks, what messages take, and what the clocks of two nodes differ by.
 const SLACK_US: u64 = 150_000 + 2 * SPREAD_MS * MILLISECOND;
+
+/// What the steady clocks of machines drift at the most, in parts of a thousand: time services slew by half of that.
+const DRIFT_PER_MILLE_OF_MACHINES: u64 = 1;
+/// How long a link or a log is busy with the largest request at the most, in ms.
+const BULK_MS: u64 = 300;
 
 /// The kind of run. All of it follows from the seed.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +58,10 @@ pub struct Plan {
     pub astray_per_mille: u64,
     /// How many of a thousand reads wait for a disk.
     pub cold_reads_per_mille: u64,
+    /// How many parts in a thousand steady clocks run fast or slow at the most.
+    pub drift_per_mille: u64,
+    /// What hostile clients send, if there are any.
+    pub bulk: Option<BulkShape>,
     /// What clients ask beside the usual.
     pub work: WorkShape,
     /// Which kinds of faults there are.
@@ -71,6 +81,8 @@ pub struct Faults {
     pub clocks: bool,
     /// Slow, full and failing disks.
     pub disks: bool,
+    /// Processes that run out of descriptors or memory.
+    pub shortages: bool,
     /// Leaders that are told to hand over, and plans of all kinds.
     pub changes: bool,
     /// Shards that are divided.
@@ -81,6 +93,23 @@ pub struct Faults {
     pub disaster: bool,
     /// Bytes that are damaged on disk while a node is down.
     pub damage: bool,
+}
+
+impl Faults {
+    /// Nothing fails.
+    pub const NONE: Self = Self {
+        network: false,
+        crashes: false,
+        pauses: false,
+        clocks: false,
+        disks: false,
+        shortages: false,
+        changes: false,
+        splits: false,
+        deaths: false,
+        disaster: false,
+        damage: false,
+    };
 }
 
 impl Plan {
@@ -95,6 +124,7 @@ impl Plan {
             pauses: prng.happens(500),
             clocks: prng.happens(500),
             disks: prng.happens(400),
+            shortages: false,
             changes: prng.happens(500),
             splits: prng.happens(400),
             damage: prng.happens(200),
@@ -123,8 +153,7 @@ impl Plan {
             overlap: prng.happens(500),
             keep_bytes: *prng.pick(&[0, 2_000, 1 << 20]),
             work: WorkShape {
-                // When something expires cannot be told where clocks jump.
-                expires: prng.happens(500) && !faults.clocks && !faults.disaster,
+                expires: prng.happens(500) && !faults.disaster,
                 clears: prng.happens(300) && !faults.disaster,
                 careless: prng.happens(300),
                 weak: if prng.happens(500) { 300 } else { 0 },
@@ -134,8 +163,64 @@ impl Plan {
             failure_timeout_ms: prng.happens(300).then(|| prng.between(5_000, 20_000)),
             split_ops: Self::draw_split_ops(&mut prng.clone()),
             deferred_apply: prng.clone().next_u64().is_multiple_of(2),
+            drift_per_mille: DRIFT_PER_MILLE_MAX,
+            bulk: None,
             faults,
         }
+        .with_more(&mut prng.clone())
+    }
+
+    /// Draws what a generator of its own decides.
+    fn with_more(mut self, prng: &mut Prng) -> Self {
+        // What is drawn before.
+        prng.next_u64();
+        self.faults.shortages = prng.happens(300);
+        // Leases bear steady clocks that no machine has; expiry is held to the truth where they are as machines' are.
+        if prng.happens(600) {
+            self.drift_per_mille = DRIFT_PER_MILLE_OF_MACHINES;
+        }
+        self.work.expires &= !self.faults.clocks || self.drift_per_mille == DRIFT_PER_MILLE_OF_MACHINES;
+        if prng.happens(250) {
+            self = self.with_bulk(prng);
+        } else if !self.sync && prng.happens(500) {
+            self = self.with_lonely_power_cuts();
+        }
+        self
+    }
+
+    fn with_bulk(mut self, prng: &mut Prng) -> Self {
+        let bytes = *prng.pick(&[30_000, 100_000, 300_000]);
+        let is_calm = prng.happens(400);
+        let clients = prng.between(1, 4) as usize;
+        let bytes_per_ms = bytes as u64 / *prng.pick(&[50, 150, BULK_MS]);
+        self.bulk = Some(BulkShape { clients, bytes, bytes_per_ms, is_calm });
+        if is_calm {
+            self.first = self.nodes;
+            self.split_ops = None;
+            self.faults = Faults::NONE;
+        }
+        self
+    }
+
+    /// Whether steady clocks drift no more than those of machines do.
+    #[must_use]
+    pub fn has_good_clocks(&self) -> bool {
+        self.drift_per_mille <= DRIFT_PER_MILLE_OF_MACHINES
+    }
+
+    /// Where `nosync`'s promise is tried: the power of one node fails, then processes are killed.
+    fn with_lonely_power_cuts(mut self) -> Self {
+        let faults = self.faults;
+        self.faults = Faults { crashes: true, changes: faults.changes, splits: faults.splits, ..Faults::NONE };
+        self
+    }
+
+    /// Whether the power of one node may fail wherever its leader holds everything: nothing else fails then.
+    #[must_use]
+    pub fn has_lonely_power_cuts(&self) -> bool {
+        let faults = self.faults;
+        let others = [faults.network, faults.pauses, faults.clocks, faults.disks, faults.shortages, faults.deaths];
+        !self.sync && self.bulk.is_none() && !faults.damage && !faults.disaster && others.iter().all(|on| !on)
     }
 
     /// Of a generator of its own: what else a seed makes is as it was before there was this.
@@ -161,6 +246,7 @@ impl Plan {
             fault_every_ms: 400,
             flush_every_ms: 3000,
             failure_timeout_ms: Some(10_000),
+            bulk: None,
             faults: Faults {
                 crashes: true,
                 changes: true,
@@ -186,6 +272,14 @@ impl Plan {
                 self.faults.splits = true;
                 self.cold_reads_per_mille = 900;
             }
+            Bug::BulkFirst | Bug::MuteLog => self.be_bulky(),
+            Bug::NoAdmission => self.be_bulky(),
+            Bug::PoisonOnLack => self.faults.shortages = true,
+            Bug::LocalExpiry => {
+                self.faults.clocks = true;
+                self.drift_per_mille = DRIFT_PER_MILLE_OF_MACHINES;
+                self.work.expires = true;
+            }
             Bug::BeforeReplay => {
                 self.faults.crashes = true;
                 self.work.weak = 300;
@@ -195,6 +289,15 @@ impl Plan {
             _ => {}
         }
         self
+    }
+
+    /// Hostile clients, and nothing else that fails.
+    fn be_bulky(&mut self) {
+        let bytes = 100_000;
+        self.bulk = Some(BulkShape { clients: 3, bytes, bytes_per_ms: bytes as u64 / BULK_MS, is_calm: true });
+        self.first = self.nodes;
+        self.split_ops = None;
+        self.faults = Faults::NONE;
     }
 
     /// How long disks are slow and fast in turns, in µs, where entries wait for their rows.

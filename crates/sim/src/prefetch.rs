@@ -33,7 +33,7 @@ fn reads_slowly(store: &Store, place: Place) -> bool {
 pub fn begin_prefetch(store: &mut Store, place: Place, handle: &Arc<ShardHandle>, items: Vec<PrefetchItem>) {
     let left = Rc::new(Cell::new(items.len()));
     for item in items {
-        let most = *store.env.pick(&[1, 5, 30, if store.env.is_healing() { 30 } else { 1_000 }]);
+        let most = *store.env.pick(&[1, 5, 30, if store.env.is_gentle() { 30 } else { 1_000 }]);
         let delay = store.env.below(most * MILLISECOND);
         let prefetch = Prefetch { handle: handle.clone(), item, left: left.clone() };
         store.env.later(delay, place, NodeEvent::Prefetch(Box::new(prefetch)));

@@ -86,7 +86,7 @@ fn read_soon(store: &mut Store, place: Place, read: ClientRead, source: Source) 
         run_read(store, place, running);
         return Ok(());
     }
-    let most = *store.env.pick(&[1, 20, 200, if store.env.is_healing() { 20 } else { 4_000 }]);
+    let most = *store.env.pick(&[1, 20, 200, if store.env.is_gentle() { 20 } else { 4_000 }]);
     let delay = store.env.below(most * MILLISECOND);
     store.env.later(delay, place, NodeEvent::RunRead(Box::new(running)));
     Ok(())
@@ -97,6 +97,7 @@ pub fn run_read(store: &mut Store, place: Place, running: RunningRead) {
     let now = store.moment(place);
     let clock = match store.env.bug() {
         Some(Bug::OldClock) => Moment { wall_ms: now.wall_ms - 3_600_000, ..now },
+        Some(Bug::LocalExpiry) => store.raw_moment(place),
         _ => now,
     };
     let reply = host::read(running.handle(), &running.read.request, clock);

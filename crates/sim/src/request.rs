@@ -4,6 +4,7 @@ use crate::history::{Action, Answer, Key, Outcome, Seen};
 use node::session::Consistency;
 use node::{EncodedCommand, Write};
 use resp::Value;
+use vocab::limits::KEY_BYTES_MAX;
 
 /// Which command carries the actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,7 +258,8 @@ fn unmet(action: Action, value: &Value) -> Option<Seen> {
 }
 
 /// What an error says about the request: that nothing was written, or that this is unknown.
-fn refused(text: &str) -> Option<Answer> {
+#[must_use]
+pub fn refused(text: &str) -> Option<Answer> {
     const NOT_DONE: &[&str] = &[
         "MOVED ",
         "CLUSTERDOWN ",
@@ -265,6 +267,7 @@ fn refused(text: &str) -> Option<Answer> {
         "TRYAGAIN ",
         "STALE ",
         "ERR disk full",
+        "ERR short of descriptors or memory",
         "ERR writes are refused",
         "ERR not written",
         "ERR this shard takes no commands",
@@ -281,12 +284,26 @@ fn refused(text: &str) -> Option<Answer> {
 /// again.
 pub type ValueSent = (u64, bool);
 
+/// The keys of clients' commands, each of which has one, in an item of an entry.
+fn keys_of<'a>(item: &'a node::Item<'a>) -> impl Iterator<Item = &'a [u8]> {
+    let commands = match item {
+        node::Item::Command(args) => std::slice::from_ref(args),
+        node::Item::Transaction { commands, .. } => &commands[..],
+        _ => &[],
+    };
+    commands.iter().filter_map(|args| args.get(1).copied()).filter(|key| key.starts_with(b"{g"))
+}
+
 /// The clock of an entry, and the values that its commands mean to write.
 pub fn values_of(entry: &[u8]) -> Result<(u64, Vec<ValueSent>), &'static str> {
     let (clock_ms, items) = node::decode_entry(entry)?;
     let mut values = Vec::new();
     for item in items {
-        match item? {
+        let item = item?;
+        if keys_of(&item).any(|key| key.len() > KEY_BYTES_MAX) {
+            return Err("a key in it is longer than a key may be");
+        }
+        match item {
             node::Item::Command(args) => {
                 let again = args.iter().rev().nth(2).is_some_and(|word| *word == REQUEST);
                 values.extend(args.iter().filter_map(|arg| Some((value_number(arg)?, again))));

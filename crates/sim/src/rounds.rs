@@ -1,5 +1,6 @@
 //! What happens on a node: an event comes to its core, what that asks for is done, and what must hold is checked.
 
+use crate::bug::Bug;
 use crate::chance::Chance;
 use crate::checkers::Outcome;
 use crate::effects::Outbox;
@@ -12,7 +13,7 @@ use node::ArrivedSnapshot;
 use node::control::report_members;
 use node::multi_raft::TICK_MS;
 use node::peer_protocol::{Order, PeerMessage};
-use replica::{LogStore, LogWrite};
+use replica::{DiskHealth, LogStore, LogWrite};
 use vocab::NodeId;
 
 /// An event comes to a node that runs.
@@ -44,6 +45,7 @@ pub fn deliver(store: &mut Store, place: Place, event: NodeEvent) -> Outcome {
         NodeEvent::Request(operation, request, since_us) => {
             serving::request(store, place, operation, request, since_us.unwrap_or(now.mono_us), &mut out)?;
         }
+        NodeEvent::Bulk(request) => serving::bulk(store, place, *request, &mut out)?,
         NodeEvent::RunRead(running) => reading::run_read(store, place, *running),
         NodeEvent::ReadMade(running, reply) => reading::read_made(store, place, *running, &reply)?,
         NodeEvent::Prefetch(prefetch) => prefetch::prefetch(store, place, *prefetch),
@@ -76,10 +78,15 @@ fn tick(store: &mut Store, place: Place) -> Outcome {
     prefetch::evict(store, place);
     let now = store.moment(place);
     let mut out = prefetch::outbox(store, place);
+    let is_lacking = store.nodes[place].disk.lack().is_some();
     let interval = store.nodes[place].clock.until(TICK_MS * MILLISECOND);
     let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
     process.core.tick(now, &mut out);
     // What was written without fsync is on the disk within 100 ms.
+    if !is_lacking {
+        process.log.health().set_room();
+        process.log.health().set_supplied();
+    }
     let sync = !store.env.plan().sync && process.ticks.is_multiple_of(2) && process.log.is_healthy();
     if sync && store.nodes[place].disk.log.sync().is_err() {
         poisoned(store, place);
@@ -88,6 +95,7 @@ fn tick(store: &mut Store, place: Place) -> Outcome {
     out.readable.extend(process.reads.shards());
     store.env.later(interval, place, NodeEvent::Tick);
     carry_out(store, place, out)?;
+    control::open_unopened(store, place);
     control::tick_control(store, place)?;
     round(store, place)
 }
@@ -107,8 +115,15 @@ pub fn round(store: &mut Store, place: Place) -> Outcome {
             if write.is_empty() {
                 process.core.logged(&logging, &mut out);
             } else {
+                if store.env.plan().has_good_clocks() {
+                    store.checks.stamped(&write, store.env.wall_ms())?;
+                }
                 begun |= process.log.put((write, logging));
             }
+        }
+        let overlaps = store.env.plan().overlap && !process.behind;
+        if !process.log.takes(overlaps) && !store.env.has(Bug::MuteLog) {
+            process.core.pump_messages(&mut out);
         }
         process.core.apply(now, &mut out);
         let overlaps = store.env.plan().overlap && !process.behind;
@@ -127,7 +142,9 @@ pub fn round(store: &mut Store, place: Place) -> Outcome {
 
 fn begin_write(store: &mut Store, place: Place) {
     let usual = if store.env.plan().sync { store.env.between(100, 3 * MILLISECOND) } else { store.env.between(5, 200) };
-    let delay = usual * (10 + store.nodes[place].disk.slowness) / 10;
+    let bytes = store.nodes[place].process.as_ref().map_or(0, |process| process.log.bytes());
+    let takes = store.env.plan().bulk.map_or(0, |bulk| bytes as u64 * MILLISECOND / bulk.bytes_per_ms);
+    let delay = takes + usual * (10 + store.nodes[place].disk.slowness) / 10;
     store.env.later(delay, place, NodeEvent::Written);
 }
 
@@ -135,13 +152,18 @@ fn begin_write(store: &mut Store, place: Place) {
 fn written(store: &mut Store, place: Place, out: &mut Outbox) -> Outcome {
     let host = &mut store.nodes[place];
     let Some(process) = &mut host.process else { return Ok(()) };
-    if host.disk.log.inner().is_full() {
-        process.log.health().set_full("a simulated disk");
-        process.core.fail_pending("disk full (a simulated disk)", out);
+    if let Some(lack) = host.disk.lack() {
+        note_lack(process.log.health(), &lack, store.env.bug());
+        let is_poisoned = process.log.is_poisoned();
+        process.core.fail_pending(&process.log.health().reason(), out);
         store.env.later(100 * MILLISECOND, place, NodeEvent::Written);
+        if is_poisoned {
+            store.restart_soon(place);
+        }
         return Ok(());
     }
     process.log.health().set_room();
+    process.log.health().set_supplied();
     let Some((write, logging)) = process.log.take() else { return Ok(()) };
     let sync = write.wants_sync();
     let ops = write.ops().to_vec();
@@ -192,8 +214,8 @@ fn flush(store: &mut Store, place: Place) {
         let flushed = engine.flush().and_then(|()| if store.env.happens(200) { engine.purge() } else { Ok(false) });
         match flushed.map(drop) {
             Ok(()) => _ = shard.truncate(&mut write),
-            Err(storage::Error::Full { .. }) => process.log.health().set_full("a simulated disk"),
-            Err(e) => process.log.health().poison(&e.to_string()),
+            Err(e) if e.is_passing() => note_lack(process.log.health(), &e, store.env.bug()),
+            Err(e) => node::note_failure(shard.handle(), process.log.health(), &e),
         }
     }
     if process.log.is_poisoned() {
@@ -201,6 +223,15 @@ fn flush(store: &mut Store, place: Place) {
     } else if !write.is_empty() {
         process.log.put((write, Vec::new()));
         begin_write(store, place);
+    }
+}
+
+/// There is no room, or descriptors or memory are short.
+pub fn note_lack(health: &DiskHealth, lack: &storage::Error, bug: Option<Bug>) {
+    if bug == Some(Bug::PoisonOnLack) && lack.is_passing() {
+        health.poison(&lack.to_string());
+    } else {
+        node::note_lack(health, lack);
     }
 }
 
@@ -217,10 +248,13 @@ fn rows(store: &mut Store, place: Place, task: node::SnapshotTask) -> Outcome {
     let shard = task.shard;
     let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
     let here = process.core.shard(shard).filter(|shard| shard.replica().me() == task.replica);
-    let whole = here.is_some();
-    if let Some(here) = here {
-        let text = |e: storage::Error| format!("rows of a snapshot are refused: {e}");
-        let mut ingest = here.handle().engine().ingest().map_err(text)?;
+    let text = |e: storage::Error| format!("rows of a snapshot are refused: {e}");
+    let ingest = match here.map(|here| here.handle().engine().ingest()) {
+        Some(Err(e)) if e.is_passing() => None,
+        ingest => ingest.transpose().map_err(text)?,
+    };
+    let whole = ingest.is_some();
+    if let Some(mut ingest) = ingest {
         let all = storage::Span { start: vec![1], end: Vec::new() };
         for row in task.rows.iter(all, false) {
             let (key, value) = row.map_err(text)?;
@@ -282,7 +316,7 @@ fn send_rows(store: &mut Store, from: Place, task: node::SnapshotTask) {
     let to = place_of(task.node);
     let (shard, replica) = (task.shard, task.replica);
     let takes = store.env.between(1, if store.env.is_healing() { 50 } else { 1000 }) * MILLISECOND;
-    if store.env.network().send(from, to)[0].is_some() {
+    if store.env.carries(from, to) {
         store.env.later(takes, to, NodeEvent::Rows(Box::new(task)));
     } else {
         store.env.later(takes, from, NodeEvent::RowsSent(shard, replica, false));
@@ -302,7 +336,13 @@ fn check(store: &mut Store, place: Place) -> Outcome {
         let group = store.checks.group(id);
         let terms = group.terms();
         group.did(id, shard.replica().me(), &shard.replica().status(), &*host.disk.log)?;
-        store.env.counts.elections += group.terms() - terms;
+        let elections = group.terms() - terms;
+        store.env.counts.elections += elections;
+        // A part that was split off has its first elections.
+        let is_part = store.checks.splits().origin(id).is_some();
+        if elections > 0 && store.is_calm() && !is_part && !store.env.was_handed_over(id) {
+            return Err(format!("shard {id} has an election, and nothing but bulk is there to cause it"));
+        }
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! hands, and answered when that is allowed.
 
 use crate::bug::Bug;
+use crate::bulk::{BulkAnswer, BulkRequest};
 use crate::chance::Chance;
 use crate::checkers::Outcome;
 use crate::client_read::ClientRead;
@@ -18,6 +19,9 @@ use node::session::Acks;
 use node::{Ticket, key_hash};
 use resp::Proto;
 use vocab::{ShardId, slot_of};
+
+/// Tickets of hostile clients bear this as their connection, and more.
+const HOSTILE: u32 = 1;
 
 /// A client's request comes to a node.
 pub fn request(
@@ -94,6 +98,54 @@ pub fn request(
     Ok(())
 }
 
+/// A hostile client's request comes to a node: it passes the gate that every way in has, then goes to its shard.
+pub fn bulk(store: &mut Store, place: Place, request: BulkRequest, out: &mut Outbox) -> Outcome {
+    if request.refusal().is_some() && !store.env.has(Bug::NoAdmission) {
+        store.answer_bulk(&request, BulkAnswer::Forbidden, None);
+        return Ok(());
+    }
+    let now = store.moment(place);
+    let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
+    let slot = request.slot();
+    let shard = process.shard_of(slot);
+    let handle = shard.and_then(|shard| process.core.shard(shard)).map(|here| here.handle().clone());
+    let local = process.local(node_id(place), shard, handle.as_ref());
+    let access = leader_access(local, slot, Hold::for_slot_move(now.mono_us), now.mono_us).map(drop);
+    let (Ok(()), Some(shard)) = (&access, shard) else {
+        let leader = match access {
+            Err(NotHere::Redirect(node)) => Some(node),
+            _ => None,
+        };
+        store.answer_bulk(&request, BulkAnswer::Refused, leader);
+        return Ok(());
+    };
+    let ticket = Ticket {
+        worker: 0,
+        connection: HOSTILE + request.client as u32,
+        generation: shard.0,
+        sequence: request.number,
+        proto: Proto::Resp2,
+        slot,
+        sync: store.env.plan().sync,
+        acks: Acks::Majority,
+        reply_bytes: request.reply_bytes(),
+    };
+    let (write, keys) = (request.write(), request.key_hashes());
+    process.bulk.insert((ticket.connection, ticket.sequence), request);
+    process.core.submit(shard, &write, &keys, ticket, out);
+    Ok(())
+}
+
+/// A shard has answered a hostile client.
+fn bulk_answered(store: &mut Store, place: Place, ticket: &Ticket, reply: Option<Vec<u8>>) -> Outcome {
+    let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
+    let Some(request) = process.bulk.remove(&(ticket.connection, ticket.sequence)) else { return Ok(()) };
+    let leader = process.leaders.of(ShardId(ticket.generation));
+    let answer = reply.map_or(Ok(BulkAnswer::Refused), |reply| request.answer(&reply))?;
+    store.answer_bulk(&request, answer, leader);
+    Ok(())
+}
+
 /// The slot is being given to another shard: in a moment it is known who leads that.
 fn hold(store: &mut Store, place: Place, operation: usize, request: Request, since_us: u64) {
     let delay = store.env.between(1, 50) * MILLISECOND;
@@ -102,6 +154,9 @@ fn hold(store: &mut Store, place: Place, operation: usize, request: Request, sin
 
 /// A shard has answered a write.
 pub fn answered(store: &mut Store, place: Place, ticket: &Ticket, reply: Option<Vec<u8>>) -> Outcome {
+    if ticket.connection >= HOSTILE {
+        return bulk_answered(store, place, ticket, reply);
+    }
     let operation = ticket.sequence as usize;
     let Some(process) = &mut store.nodes[place].process else { return Ok(()) };
     // One that was sent again may have come to a shard that was split off meanwhile, and wait there too.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use storage::{Engine, Error};
 use vocab::ShardId;
 
-/// How long it is waited between two attempts when there is no room.
+/// The pause between two attempts while there is no room, or too few descriptors or too little memory.
 const PAUSE: u64 = 200 * MILLISECOND;
 
 /// A replica has come to a split.
@@ -33,7 +33,7 @@ pub fn begin_fork(store: &mut Store, place: Place, task: SplitTask) -> Outcome {
 }
 
 fn fork_later(store: &mut Store, place: Place, fork: Fork) {
-    let most = *store.env.pick(&[1, 5, 50, if store.env.is_healing() { 50 } else { 2000 }]);
+    let most = *store.env.pick(&[1, 5, 50, if store.env.is_gentle() { 50 } else { 2000 }]);
     let delay = store.env.below(most * MILLISECOND) * (10 + store.nodes[place].disk.slowness / 10) / 10;
     store.env.later(delay.min(10 * SECOND), place, NodeEvent::Fork(Box::new(fork)));
 }
@@ -69,14 +69,14 @@ fn fork_tree(store: &mut Store, place: Place, task: SplitTask) {
             Ok(tree) => Fork::Group(task, tree),
             Err(e) => Fork::Parent(Made { task, outcome: Err(e.to_string()) }),
         },
-        Err(Error::Full { .. }) => {
-            process.log.health().set_full("a simulated disk");
+        Err(e) if node::note_lack(process.log.health(), &e) => {
             return store.env.later(PAUSE, place, NodeEvent::Fork(Box::new(Fork::Tree(task))));
         }
         Err(e) => Fork::Parent(Made { task, outcome: Err(e.to_string()) }),
     };
-    if !host.disk.is_full() {
+    if host.disk.lack().is_none() {
         process.log.health().set_room();
+        process.log.health().set_supplied();
     }
     fork_later(store, place, next);
 }
@@ -85,7 +85,7 @@ fn make_group(store: &mut Store, place: Place, task: SplitTask, tree: Arc<dyn En
     let (seed, keep_bytes) = (store.env.seed(), store.env.plan().keep_bytes);
     let host = &mut store.nodes[place];
     let Some(process) = &host.process else { return };
-    if host.disk.is_full() {
+    if host.disk.lack().is_some() {
         return store.env.later(PAUSE, place, NodeEvent::Fork(Box::new(Fork::Group(task, tree))));
     }
     let written = host.disk.log.write(task.install(), true).map_err(|e| e.to_string());

@@ -29,6 +29,8 @@ pub enum Medium {
     Sound,
     /// There is no room.
     Full,
+    /// The process lacks descriptors or memory, or is interrupted: the system's number for that. Nothing is written.
+    Short(i32),
     /// They cannot: who tries learns nothing about what is in them.
     Failing,
 }
@@ -111,6 +113,11 @@ fn place() -> PathBuf {
     PathBuf::from("simulated tree")
 }
 
+/// The process lacks something.
+fn short(number: i32) -> Error {
+    Error::Io { path: place(), source: std::io::Error::from_raw_os_error(number) }
+}
+
 #[derive(Default)]
 struct State {
     rows: Rows,
@@ -155,6 +162,9 @@ impl Tree {
 
     fn read(folders: &Folders, files: SharedFiles, flaw: Flaw) -> Result<Self> {
         let held = lock(&files);
+        if let Medium::Short(number) = held.medium {
+            return Err(short(number));
+        }
         if held.damaged {
             return Err(Error::Corrupt { path: place(), detail: "a checksum does not match".to_owned() });
         }
@@ -174,6 +184,7 @@ impl Tree {
         match files.medium {
             Medium::Sound => files.image = image,
             Medium::Full => return Err(Error::Full { path: place() }),
+            Medium::Short(number) => return Err(short(number)),
             Medium::Failing => {
                 state.poisoned = true;
                 return Err(Error::Io { path: place(), source: std::io::Error::other("a simulated fsync failed") });
@@ -280,6 +291,9 @@ impl Engine for Tree {
     }
 
     fn ingest(&self) -> Result<Box<dyn Ingest>> {
+        if let Medium::Short(number) = lock(&self.files).medium {
+            return Err(short(number));
+        }
         Ok(Box::new(Building(BTreeMap::new())))
     }
 
@@ -310,6 +324,7 @@ impl Engine for Tree {
             // As with links: unwanted rows are among them.
             Medium::Sound => held.image = Image { rows, meta: Arc::new(all), index },
             Medium::Full => return Err(Error::Full { path: place() }),
+            Medium::Short(number) => return Err(short(number)),
             Medium::Failing => {
                 return Err(Error::Io { path: place(), source: std::io::Error::other("a simulated fsync failed") });
             }

@@ -11,6 +11,7 @@ use crate::environment::Environment;
 use crate::event::{Event, NodeEvent};
 use crate::faults::{self, FaultSchedule};
 use crate::host::Host;
+use crate::hostile::Hostile;
 use crate::nodes::Nodes;
 use crate::operator::Operator;
 use crate::places::{Place, node_id, place_of};
@@ -30,10 +31,14 @@ use std::collections::VecDeque;
 use storage::Span;
 use vocab::{Prng, ShardId};
 
+/// What tells the seed of hostile clients from that of the run.
+const HOSTILE: u64 = 0x686f_7374_696c_6500;
+
 /// A store, its clients, its operator, and what goes wrong.
 pub struct World {
     store: Store,
     clients: Clients,
+    hostile: Hostile,
     operator: Operator,
     faults: FaultSchedule,
 }
@@ -69,9 +74,15 @@ impl World {
         env.after(plan.fault_every_ms * MILLISECOND, Event::Fault);
         let init = env.below(3 * SECOND);
         env.after(init, Event::Operate);
+        let hostile = Hostile::new(plan.bulk, plan.groups, plan.work.clears, Prng::new(seed ^ HOSTILE));
+        hostile.begin(&mut env);
+        if let Some(bulk) = plan.bulk {
+            env.network().narrow(bulk.bytes_per_ms);
+        }
         Self {
-            store: Store { env, checks: Checkers::new(plan.groups), nodes },
+            store: Store::new(env, Checkers::new(plan.groups), nodes),
             clients: Clients::new(plan.clients, workload),
+            hostile,
             operator: Operator::default(),
             faults: FaultSchedule::new(&plan.faults),
         }
@@ -100,6 +111,11 @@ impl World {
             }
             Event::Impatient(client, operation) => self.clients.impatient(store, client, operation)?,
             Event::Again(client, operation) => self.clients.again(store, client, operation),
+            Event::BulkThink(client) => self.hostile.think(store, client, self.clients.is_closing()),
+            Event::BulkReply(client, request, answer, leader) => {
+                self.hostile.reply(store, client, request, &answer, leader)?;
+            }
+            Event::BulkImpatient(client, request) => self.hostile.impatient(store, client, request)?,
             Event::Fault => self.faults.strike(store, &mut self.operator)?,
             Event::Start(place) => start(store, &self.operator, place)?,
             Event::Resume(place) => resume(store, place)?,
@@ -124,7 +140,7 @@ impl World {
     /// Whether every client has got what it wanted.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.clients.is_quiet()
+        self.clients.is_quiet() && self.hostile.is_quiet()
     }
 
     /// Which shard has not come to rest, and what its replicas say.

@@ -95,6 +95,10 @@ fn every_bug_that_is_put_in_is_found() {
             Bug::FollowWall => &["the time of node"],
             Bug::KeepFiles => &["and holds its files", "the log holds replica"],
             Bug::DropOrders => &["a plan has not ended"],
+            Bug::BulkFirst | Bug::MuteLog => &["has an election, and nothing but bulk", "was not answered"],
+            Bug::NoAdmission => &["longer than a key may be", "is beyond a limit"],
+            Bug::PoisonOnLack => &["is poisoned, and no fsync"],
+            Bug::LocalExpiry => &["the keys are"],
             // What is lost shows in many ways.
             Bug::SkipFsync | Bug::LoseWrite | Bug::ForgetLast => &[""],
         };

@@ -1,0 +1,267 @@
+//! What a hostile client sends: the largest transactions, collections and values that limits allow, in small.
+//!
+//! A seed must be fast, so sizes are scaled: the largest request has `BulkShape::bytes`, and links and disks are so slow that
+//! it takes as long as a request of 256 MiB does on real ones.
+
+use crate::request::key_name;
+use node::request::{check, check_item};
+use node::{EncodedCommand, Write, key_hash};
+use resp::Value;
+use resp::table::resolve;
+use vocab::{Slot, slot_of};
+
+/// How large what hostile clients send is, and what carries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BulkShape {
+    /// Hostile clients.
+    pub clients: usize,
+    /// Bytes of the largest request.
+    pub bytes: usize,
+    /// Bytes of bulk that a link and a log carry in a millisecond.
+    pub bytes_per_ms: u64,
+    /// Nothing fails: bulk alone must cause no election and keep no other client waiting.
+    pub is_calm: bool,
+}
+
+impl BulkShape {
+    /// How long an ordinary client waits at the most, where nothing fails, in ms: what all hostile clients have under way goes
+    /// before it over a link and into two logs, and so does what they sent while that was so.
+    #[must_use]
+    pub fn wait_ms_max(&self) -> u64 {
+        let each_ms = self.bytes as u64 / self.bytes_per_ms;
+        2000 + 8 * self.clients as u64 * each_ms
+    }
+}
+
+/// What a hostile client wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BulkKind {
+    /// MULTI of SETs that fill an entry.
+    Sets(usize),
+    /// A value as long as may be.
+    Value,
+    /// HSET of many fields.
+    Fill(usize),
+    /// DEL of the collection.
+    Delete,
+    /// RENAME of the collection, forth or back.
+    Rename,
+    /// COPY of the collection, within MULTI.
+    Copy,
+    /// MULTI of HGETALLs and GETs: the largest answer.
+    ReadAll(usize),
+    /// WATCH of many keys.
+    Watch(usize),
+    /// A key that is too long, within MULTI: it must be refused.
+    LongKey(usize),
+}
+
+/// One request of a hostile client.
+#[derive(Clone, Debug)]
+pub struct BulkRequest {
+    /// Which client.
+    pub client: usize,
+    /// Its number there.
+    pub number: u64,
+    /// Of which group of keys: it shares slot, shard and log with what ordinary clients ask of it.
+    pub group: usize,
+    /// What.
+    pub kind: BulkKind,
+    /// Bytes of the largest request.
+    pub bytes: usize,
+}
+
+/// What a hostile client was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BulkAnswer {
+    /// It was done. How many elements the collection has, where that was asked.
+    Done(Option<usize>),
+    /// It was not done.
+    Refused,
+    /// A limit forbids it, so it was not done.
+    Forbidden,
+    /// That is unknown.
+    Unknown,
+}
+
+impl BulkRequest {
+    /// The slot of its keys.
+    #[must_use]
+    pub fn slot(&self) -> Slot {
+        slot_of(&key_name(self.group, 0))
+    }
+
+    fn key(&self, name: &str) -> Vec<u8> {
+        // Beside the keys of ordinary clients, in the same slot.
+        let tag = key_name(self.group, 0);
+        let end = tag.iter().position(|byte| *byte == b'}').map_or(tag.len(), |end| end + 1);
+        [&tag[..end], format!("bulk{}{name}", self.client).as_bytes()].concat()
+    }
+
+    /// Bytes that are no number of a value, whatever follows.
+    fn filler(bytes: usize) -> Vec<u8> {
+        let mut filler = vec![b'.'; bytes.max(1)];
+        filler[0] = b':';
+        filler
+    }
+
+    /// Its commands, in order.
+    #[must_use]
+    pub fn commands(&self) -> Vec<Vec<Vec<u8>>> {
+        let (hash, other) = (self.key("hash"), self.key("other"));
+        let word = |text: &str| text.as_bytes().to_vec();
+        match self.kind {
+            BulkKind::Sets(count) => (0..count)
+                .map(|n| vec![word("SET"), self.key(&format!("v{n}")), Self::filler(self.bytes / count)])
+                .collect(),
+            BulkKind::Value => vec![vec![word("SET"), self.key("v0"), Self::filler(self.bytes)]],
+            BulkKind::Fill(fields) => {
+                let value = Self::filler(self.bytes / fields);
+                let each = (0..fields).flat_map(|n| [format!("field{n}").into_bytes(), value.clone()]);
+                vec![[word("HSET"), hash].into_iter().chain(each).collect()]
+            }
+            BulkKind::Delete => vec![vec![word("DEL"), hash, other]],
+            BulkKind::Rename => {
+                vec![vec![word("RENAME"), hash.clone(), other.clone()], vec![word("RENAME"), other, hash]]
+            }
+            BulkKind::Copy => vec![vec![word("COPY"), hash, other, word("REPLACE")]],
+            BulkKind::ReadAll(values) => {
+                let gets = (0..values).map(|n| vec![word("GET"), self.key(&format!("v{n}"))]);
+                let all = vec![vec![word("HGETALL"), hash], vec![word("SET"), self.key("read"), word(":")]];
+                all.into_iter().chain(gets).collect()
+            }
+            BulkKind::Watch(_) => vec![vec![word("SET"), self.key("watched"), word(":")]],
+            BulkKind::LongKey(bytes) => {
+                let mut key = self.key("long");
+                key.resize(bytes, b'k');
+                vec![vec![word("SET"), self.key("short"), word(":")], vec![word("SET"), key, word(":")]]
+            }
+        }
+    }
+
+    /// Keys that it watches, which are absent.
+    fn watches(&self) -> Vec<(Vec<u8>, u64)> {
+        let BulkKind::Watch(count) = self.kind else { return Vec::new() };
+        (0..count).map(|n| (self.key(&format!("absent{n}")), 0)).collect()
+    }
+
+    /// What the gate before the log says; `None`: it may pass.
+    #[must_use]
+    pub fn refusal(&self) -> Option<String> {
+        let write = self.write();
+        let each = self.commands().into_iter().find_map(|args| {
+            let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+            match resolve(&args) {
+                Ok(spec) => check(spec, &args).err().map(|text| text.to_string()),
+                Err(text) => Some(text),
+            }
+        });
+        each.or_else(|| check_item(write.bytes()).err().map(|text| text.to_string()))
+    }
+
+    /// As a shard takes it.
+    #[must_use]
+    pub fn write(&self) -> Write {
+        let encode = |args: &Vec<Vec<u8>>| EncodedCommand::new(&args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let commands = self.commands();
+        match self.kind {
+            BulkKind::Value | BulkKind::Fill(_) | BulkKind::Delete => Write::Command(encode(&commands[0])),
+            _ => Write::Transaction { watches: self.watches(), commands: commands.iter().map(encode).collect() },
+        }
+    }
+
+    /// About how many bytes of stored values its answer holds.
+    #[must_use]
+    pub fn reply_bytes(&self) -> usize {
+        match self.kind {
+            BulkKind::ReadAll(values) => self.bytes * (1 + values),
+            _ => 0,
+        }
+    }
+
+    /// Hashes of its keys.
+    #[must_use]
+    pub fn key_hashes(&self) -> Vec<u64> {
+        self.commands().iter().filter_map(|args| args.get(1)).map(|key| key_hash(key)).collect()
+    }
+
+    /// Reads the answer; an error is one that the store should never give.
+    pub fn answer(&self, reply: &[u8]) -> Result<BulkAnswer, String> {
+        let decoded = resp::decode(reply).map_err(|e| format!("{:?}: a reply that is none ({e})", self.kind))?;
+        let Some((value, length)) = decoded else { return Err(format!("{:?}: a reply cut short", self.kind)) };
+        if length != reply.len() {
+            return Err(format!("{:?}: more than one reply", self.kind));
+        }
+        if let Some(text) = value.as_error() {
+            return match crate::request::refused(text) {
+                Some(crate::history::Answer::Refused) => Ok(BulkAnswer::Refused),
+                Some(_) => Ok(BulkAnswer::Unknown),
+                None if text.starts_with("ERR key is too long") => Ok(BulkAnswer::Forbidden),
+                None => Err(format!("{:?} was answered: {text}", self.kind)),
+            };
+        }
+        let elements = match (&self.kind, &value) {
+            (BulkKind::ReadAll(_), Value::Array(parts)) => match parts.first() {
+                Some(Value::Array(all)) => Some(all.len() / 2),
+                Some(Value::Map(all)) => Some(all.len()),
+                _ => return Err(format!("HGETALL within MULTI was answered: {:?}", parts.first())),
+            },
+            _ => None,
+        };
+        Ok(BulkAnswer::Done(elements))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn request(kind: BulkKind) -> BulkRequest {
+        BulkRequest { client: 2, number: 1, group: 3, kind, bytes: 10_000 }
+    }
+
+    #[test]
+    fn all_keys_are_of_one_slot_and_only_what_is_too_long_is_refused() {
+        let kinds = [
+            BulkKind::Sets(7),
+            BulkKind::Value,
+            BulkKind::Fill(300),
+            BulkKind::Delete,
+            BulkKind::Rename,
+            BulkKind::Copy,
+            BulkKind::ReadAll(3),
+            BulkKind::Watch(100),
+            BulkKind::LongKey(32_000),
+            BulkKind::LongKey(32_001),
+        ];
+        for kind in kinds {
+            let request = request(kind);
+            for args in request.commands() {
+                assert_eq!(slot_of(&args[1]), request.slot(), "{kind:?}");
+                assert!(args.iter().all(|arg| crate::request::value_number(arg).is_none()), "{kind:?}");
+            }
+            let refusal = request.refusal();
+            assert_eq!(refusal.is_some(), kind == BulkKind::LongKey(32_001), "{kind:?}: {refusal:?}");
+            assert!(request.write().bytes() > 0);
+        }
+    }
+
+    #[test]
+    fn answers_are_told_apart() {
+        let read = request(BulkKind::ReadAll(1));
+        let cases: [(&[u8], Option<BulkAnswer>); 5] = [
+            (
+                b"*3\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n+OK\r\n$-1\r\n",
+                Some(BulkAnswer::Done(Some(2))),
+            ),
+            (b"-MOVED 7 a:1\r\n", Some(BulkAnswer::Refused)),
+            (b"-TIMEOUT it may be made\r\n", Some(BulkAnswer::Unknown)),
+            (b"-ERR key is too long (32001 bytes, 32000 are allowed)\r\n", Some(BulkAnswer::Forbidden)),
+            (b"-ERR no such thing\r\n", None),
+        ];
+        for (reply, expected) in cases {
+            assert_eq!(read.answer(reply).ok(), expected, "{}", String::from_utf8_lossy(reply));
+        }
+    }
+}

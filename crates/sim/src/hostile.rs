@@ -1,0 +1,197 @@
+//! Hostile clients: each sends the largest requests that limits allow, one after the other, beside ordinary clients. What they
+//! were told of their collections must agree with what they did.
+
+use crate::bulk::{BulkAnswer, BulkKind, BulkRequest, BulkShape};
+use crate::chance::Chance;
+use crate::checkers::Outcome;
+use crate::environment::Environment;
+use crate::event::{Event, NodeEvent};
+use crate::places::{Place, place_of};
+use crate::schedule::{MILLISECOND, SECOND};
+use crate::store::Store;
+use vocab::{NodeId, Prng};
+
+/// How long a hostile client waits for an answer.
+const PATIENCE: u64 = 20 * SECOND;
+/// Longest pause between two of its requests, in ms.
+const THINK_MS: u64 = 50;
+
+/// How many fields a collection has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Fields(usize),
+    /// A request that changes it may have been done, or may be done later.
+    Unknown,
+}
+
+/// One hostile client.
+struct HostileClient {
+    group: usize,
+    /// Requests so far.
+    numbers: u64,
+    /// What it waits for.
+    waits: Option<BulkRequest>,
+    /// Where it believes that its keys' shard is led.
+    leader: Option<Place>,
+    hash: Known,
+}
+
+/// All hostile clients of a run.
+pub struct Hostile {
+    /// Bytes of the largest request.
+    bytes: usize,
+    /// Nothing fails: each request is to be answered.
+    is_calm: bool,
+    prng: Prng,
+    clients: Vec<HostileClient>,
+}
+
+impl Hostile {
+    /// Of a shape, over so many groups of keys; none without a shape. `others_clear`: ordinary clients remove all keys at times.
+    #[must_use]
+    pub fn new(shape: Option<BulkShape>, groups: usize, others_clear: bool, mut prng: Prng) -> Self {
+        let client = |prng: &mut Prng| HostileClient {
+            group: prng.below(groups as u64) as usize,
+            numbers: 0,
+            waits: None,
+            leader: None,
+            hash: if others_clear { Known::Unknown } else { Known::Fields(0) },
+        };
+        let count = shape.map_or(0, |shape| shape.clients);
+        let clients = (0..count).map(|_| client(&mut prng)).collect();
+        Self {
+            bytes: shape.map_or(0, |shape| shape.bytes),
+            is_calm: shape.is_some_and(|shape| shape.is_calm),
+            prng,
+            clients,
+        }
+    }
+
+    /// They are to ask.
+    pub fn begin(&self, env: &mut Environment) {
+        (0..self.clients.len()).for_each(|number| env.after(2 * SECOND, Event::BulkThink(number)));
+    }
+
+    /// A client asks, unless nothing new is asked any more.
+    pub fn think(&mut self, store: &mut Store, number: usize, is_closing: bool) {
+        if is_closing || self.clients[number].waits.is_some() {
+            return;
+        }
+        let kind = self.draw_kind();
+        let client = &mut self.clients[number];
+        client.numbers += 1;
+        let request =
+            BulkRequest { client: number, number: client.numbers, group: client.group, kind, bytes: self.bytes };
+        client.waits = Some(request.clone());
+        let nodes = store.nodes.count() as u64;
+        let place = client.leader.unwrap_or_else(|| self.prng.below(nodes) as usize);
+        let delay = self.prng.between(50, 1000);
+        store.env.after(PATIENCE, Event::BulkImpatient(number, request.number));
+        store.env.after(delay, Event::At(place, None, NodeEvent::Bulk(Box::new(request))));
+    }
+
+    fn draw_kind(&mut self) -> BulkKind {
+        let prng = &mut self.prng;
+        match prng.below(100) {
+            0..22 => BulkKind::Sets(*prng.pick(&[2, 20, 200])),
+            22..34 => BulkKind::Value,
+            34..56 => BulkKind::Fill(*prng.pick(&[100, 300, 1000])),
+            56..64 => BulkKind::Delete,
+            64..72 => BulkKind::Rename,
+            72..80 => BulkKind::Copy,
+            80..88 => BulkKind::ReadAll(*prng.pick(&[1, 4])),
+            88..94 => BulkKind::Watch(*prng.pick(&[10, 1000])),
+            _ => BulkKind::LongKey(*prng.pick(&[32_001, 65_535, 65_536])),
+        }
+    }
+
+    /// A client is answered.
+    pub fn reply(
+        &mut self,
+        store: &mut Store,
+        number: usize,
+        request: u64,
+        answer: &BulkAnswer,
+        leader: Option<NodeId>,
+    ) -> Outcome {
+        let client = &mut self.clients[number];
+        let Some(waits) = client.waits.take_if(|waits| waits.number == request) else { return Ok(()) };
+        client.leader = match (answer, leader) {
+            (BulkAnswer::Refused, leader) => leader.map(place_of),
+            (BulkAnswer::Unknown, _) => None,
+            _ => client.leader,
+        };
+        client.hash = client.after(&waits, answer)?;
+        let pause = self.prng.between(1, THINK_MS) * MILLISECOND;
+        store.env.after(pause, Event::BulkThink(number));
+        Ok(())
+    }
+
+    /// A client has waited for long enough.
+    pub fn impatient(&mut self, store: &mut Store, number: usize, request: u64) -> Outcome {
+        if self.is_calm && self.clients[number].waits.as_ref().is_some_and(|waits| waits.number == request) {
+            return Err(format!(
+                "nothing failed, and hostile client {number} was not answered in {} s",
+                PATIENCE / SECOND
+            ));
+        }
+        self.reply(store, number, request, &BulkAnswer::Unknown, None)
+    }
+
+    /// Whether no client waits.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.clients.iter().all(|client| client.waits.is_none())
+    }
+}
+
+impl HostileClient {
+    /// How many fields the collection has after a request.
+    fn after(&self, request: &BulkRequest, answer: &BulkAnswer) -> Result<Known, String> {
+        let is_forbidden = matches!(request.kind, BulkKind::LongKey(_));
+        match answer {
+            BulkAnswer::Refused => Ok(self.hash),
+            BulkAnswer::Forbidden if is_forbidden => Ok(self.hash),
+            BulkAnswer::Forbidden => Err(format!("{:?} is within the limits, and was refused", request.kind)),
+            BulkAnswer::Done(_) if is_forbidden => Err(format!("{:?} is beyond a limit, and was done", request.kind)),
+            BulkAnswer::Unknown => Ok(match request.kind {
+                BulkKind::Fill(_) | BulkKind::Delete => Known::Unknown,
+                _ => self.hash,
+            }),
+            BulkAnswer::Done(told) => match (request.kind, self.hash, told) {
+                (BulkKind::ReadAll(_), Known::Fields(has), Some(told)) if has != *told => {
+                    Err(format!("client {} has {has} fields in its collection, HGETALL tells {told}", request.client))
+                }
+                // What is unknown may be done later still.
+                (_, Known::Unknown, _) => Ok(Known::Unknown),
+                (BulkKind::Fill(fields), Known::Fields(has), _) => Ok(Known::Fields(has.max(fields))),
+                (BulkKind::Delete, ..) => Ok(Known::Fields(0)),
+                (_, hash, _) => Ok(hash),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_is_told_of_a_collection_agrees_with_what_was_done() {
+        let mut client = HostileClient { group: 0, numbers: 0, waits: None, leader: None, hash: Known::Fields(0) };
+        let of = |kind| BulkRequest { client: 0, number: 1, group: 0, kind, bytes: 100 };
+        let done = BulkAnswer::Done(None);
+        client.hash = client.after(&of(BulkKind::Fill(300)), &done).unwrap();
+        client.hash = client.after(&of(BulkKind::Fill(100)), &done).unwrap();
+        assert_eq!(client.hash, Known::Fields(300));
+        let all = of(BulkKind::ReadAll(1));
+        assert!(client.after(&all, &BulkAnswer::Done(Some(300))).is_ok());
+        assert!(client.after(&all, &BulkAnswer::Done(Some(299))).is_err());
+        let long = of(BulkKind::LongKey(40_000));
+        assert!(client.after(&long, &done).is_err() && client.after(&long, &BulkAnswer::Forbidden).is_ok());
+        assert!(client.after(&all, &BulkAnswer::Forbidden).is_err());
+        client.hash = client.after(&of(BulkKind::Delete), &BulkAnswer::Unknown).unwrap();
+        assert!(client.after(&all, &BulkAnswer::Done(Some(0))).is_ok());
+    }
+}
