@@ -135,11 +135,11 @@ impl Driver {
     pub fn run(&mut self) {
         let now = self.now();
         loop {
-            self.shard.propose(now, &mut self.inbox);
+            let is_filling = self.shard.propose(now, &mut self.inbox);
             let mut write = LogWrite::default();
             let number = self.shard.collect(&mut write, &mut self.inbox).unwrap();
             let collected = self.shard.has_collected();
-            if write.is_empty() && !collected {
+            if write.is_empty() && !collected && !is_filling {
                 break;
             }
             self.log.write(write, false).unwrap();
