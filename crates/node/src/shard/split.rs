@@ -208,3 +208,131 @@ fn task(committed: &Entry, split: Split, handle: &ShardHandle, replica: &Replica
         leads: replica.is_leader(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::EntryBuilder;
+    use crate::shard::ticket::Ticket;
+    use replica::{DiskHealth, Log, LogOptions, LogStore};
+    use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
+    use vocab::{PlanId, ReplicaId, Slot};
+
+    const PARENT: ShardId = ShardId(1);
+    const CHILD: ShardId = ShardId(5);
+    const GONE: (u16, u16) = (8192, 16383);
+
+    struct NoClients;
+
+    impl Answers for NoClients {
+        fn answer(&mut self, _ticket: &Ticket, _reply: &[u8]) {
+            panic!("no client waits");
+        }
+    }
+
+    /// A group of one, its tree and its log.
+    struct Fixture {
+        handle: Arc<ShardHandle>,
+        replica: Replica,
+        proposals: Proposals,
+        splitting: Splitting,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let resources = SharedResources::new(StorageOptions::default());
+            let tree = open_engine(EngineKind::Memory, &folder.path().join("tree"), &resources).unwrap();
+            let handle = ShardHandle::open(PARENT, (0, 16383), tree, Arc::new(RowCache::new(0))).unwrap();
+            let health = Arc::new(DiskHealth::default());
+            let log = Arc::new(Log::open(&folder.path().join("log"), &LogOptions::default(), health).unwrap());
+            Replica::bootstrap(&*log, PARENT, ReplicaId(1), &[ReplicaId(1)], &[]).unwrap();
+            let state = log.state(PARENT).unwrap().unwrap();
+            let replica = Replica::open(log, PARENT, state, 0, None, 1).unwrap();
+            let (proposals, splitting) = (Proposals::default(), Splitting::default());
+            Self { handle, replica, proposals, splitting, _folder: folder }
+        }
+
+        fn begin(&mut self, slots: (u16, u16)) -> bool {
+            self.splitting.begin(CHILD, Slots::from(slots), &self.handle, &mut self.proposals)
+        }
+
+        fn go_on(&mut self, ready: bool) -> bool {
+            self.splitting.go_on(ready, &self.replica, &self.handle, &mut self.proposals)
+        }
+
+        fn is_fenced(&self) -> bool {
+            !self.handle.owns(Slot(GONE.0))
+        }
+    }
+
+    fn split() -> Split {
+        Split { child: CHILD, slots: vec![GONE], voters: vec![ReplicaId(1)] }
+    }
+
+    fn entry(index: u64) -> Entry {
+        let mut builder = EntryBuilder::new();
+        builder.split(&split());
+        Entry { index, term: 1, data: builder.seal(1_000).into(), ..Entry::default() }
+    }
+
+    #[test]
+    fn a_leader_fences_the_slots_once_it_proposes_and_not_before_all_trees_were_told_to_flush() {
+        let mut f = Fixture::new();
+        assert!(!f.go_on(true) && !f.proposals.has_queued(), "nothing was ordered");
+        assert!(!f.begin((0, 16383)), "a shard keeps a slot");
+        assert!(f.begin(GONE) && f.proposals.has_queued(), "the trees are told to flush");
+        assert!(!f.begin(GONE), "one at a time");
+        assert!(!f.go_on(true) && !f.is_fenced(), "they have not flushed");
+        f.splitting.sealed();
+        assert!(!f.go_on(false) && !f.is_fenced(), "it cannot be now");
+        assert!(f.go_on(true) && f.is_fenced());
+        assert!(!f.go_on(true), "it is proposed once");
+        f.splitting.stop(&f.handle);
+        assert!(!f.is_fenced() && f.begin(GONE), "another leader, or this one again, begins anew");
+    }
+
+    #[test]
+    fn an_entry_waits_for_its_fork_and_gives_the_slots_away() {
+        let mut f = Fixture::new();
+        assert_eq!(f.splitting.forked(true), None, "no fork is awaited");
+        let (first, second) = (entry(7), entry(8));
+        let ForkState::Wanted(task) = f.splitting.fork_state(&first, &f.handle, &mut f.replica) else {
+            panic!("it is wanted")
+        };
+        assert_eq!((task.parent, task.child, task.point.index), (PARENT, CHILD, 7));
+        assert!(matches!(f.splitting.fork_state(&first, &f.handle, &mut f.replica), ForkState::Awaited));
+        assert_eq!(f.splitting.forked(true), Some(7));
+        assert!(matches!(f.splitting.fork_state(&first, &f.handle, &mut f.replica), ForkState::Ready));
+        assert!(f.splitting.apply(7, &split(), &f.handle, &mut f.proposals, &mut NoClients));
+        assert!(!f.handle.has_slot(Slot(GONE.0)) && f.handle.has_slot(Slot(GONE.0 - 1)));
+        // Another leader has proposed it too: it comes too late, and needs no fork.
+        assert!(matches!(f.splitting.fork_state(&second, &f.handle, &mut f.replica), ForkState::Ready));
+        assert!(!f.splitting.apply(8, &split(), &f.handle, &mut f.proposals, &mut NoClients));
+    }
+
+    #[test]
+    fn the_log_is_kept_until_the_map_says_that_the_child_is_there() {
+        let splits = |parent: ShardId| cluster::Split { plan: PlanId(1), parent, slots: vec![GONE] };
+        // Per case: the split that the map has under way, its next shard, whether the entry was applied here, and whether
+        // the log is kept.
+        let cases = [
+            (None, 5, false, false),
+            (Some(PARENT), 5, false, true),
+            (Some(ShardId(2)), 5, false, false),
+            (Some(PARENT), 6, true, true),
+            // The map of this node is older than the split.
+            (None, 5, true, true),
+            (None, 6, true, false),
+        ];
+        for (parent, next_shard, is_made, keeps) in cases {
+            let mut map = Map { next_shard, ..Map::default() };
+            map.splits.extend(parent.map(|parent| (CHILD, splits(parent))));
+            let mut splitting = Splitting { made: is_made.then_some(CHILD), ..Splitting::default() };
+            splitting.note_map(PARENT, &map);
+            assert_eq!(splitting.keeps_log(), keeps, "{parent:?} {next_shard} {is_made}");
+        }
+    }
+}
