@@ -2,7 +2,6 @@
 
 mod absent_watch;
 mod clock_keeper;
-mod collection_copy;
 pub mod command;
 pub mod config;
 pub mod control;
@@ -27,7 +26,7 @@ mod store_clock;
 
 pub use absent_watch::{AbsentWatch, WatchedVersion};
 pub use clock_keeper::ClockKeeper;
-pub use collection_copy::{CollectionCopy, SliceSource, StagedAt};
+pub use command::{CollectionCopy, SliceSource, StagedAt};
 pub use config::Config;
 pub use fault::Fault;
 pub use format::Fact;

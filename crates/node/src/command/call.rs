@@ -18,10 +18,20 @@ pub struct Call<'a, S: ?Sized> {
     pub reply: &'a mut Reply,
 }
 
-/// A command that reads the keys that it names.
+/// A command that reads the keys that it names. It cannot write:
+///
+/// ```compile_fail
+/// use node::WriteSpace;
+/// let _ = |call: &mut node::command::ReadCall<'_>| call.space.delete(b"key").is_ok();
+/// ```
 pub type ReadCall<'a> = Call<'a, dyn ReadSpace + 'a>;
 
 /// A command that may write the keys that it names: it exists in an entry alone.
+///
+/// ```
+/// use node::WriteSpace;
+/// let _ = |call: &mut node::command::WriteCall<'_>| call.space.delete(b"key").is_ok();
+/// ```
 pub type WriteCall<'a> = Call<'a, dyn WriteSpace + 'a>;
 
 /// A question to one shard about any of its keys.

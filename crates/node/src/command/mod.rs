@@ -41,7 +41,7 @@ pub use call::{
 pub use cursors::ScanCursors;
 pub use hash::fuzz_packed;
 pub(crate) use internal::entry_handler;
-pub use internal::{backup_page, peer_handler};
+pub use internal::{CollectionCopy, SliceSource, StagedAt, backup_page, peer_handler};
 pub use keyspace::copy_options;
 pub use registry::handler;
 pub(crate) use registry::known_answer;

@@ -1,6 +1,6 @@
 //! BITFIELD and BITFIELD_RO: integers of any width at any bit of a string.
 
-use super::{BAD_OFFSET, bytes_of, check_release, offset_of};
+use super::value::{BAD_OFFSET, bytes_of, check_release, offset_of};
 use crate::command::args::{SYNTAX, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall, WriteCall};
 use crate::command::string::put_string;

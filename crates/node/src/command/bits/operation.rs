@@ -1,6 +1,6 @@
 //! BITOP.
 
-use super::{bytes_of, check_release};
+use super::value::{bytes_of, check_release};
 use crate::Record;
 use crate::command::args::{SYNTAX, is_word};
 use crate::command::call::{Error, Outcome, WriteCall};

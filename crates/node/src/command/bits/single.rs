@@ -1,6 +1,6 @@
 //! SETBIT and GETBIT.
 
-use super::{bytes_of, check_release, offset_of};
+use super::value::{bytes_of, check_release, offset_of};
 use crate::command::call::{Outcome, ReadCall, WriteCall};
 use crate::command::string::put_string;
 

@@ -1,9 +1,9 @@
 //! SINTERSTORE, SUNIONSTORE and SDIFFSTORE of large sets: as of one moment, in slices, visible at once.
 
 use super::combination::{Combination, operation_of};
-use crate::collection_copy::{SliceSource, StagedAt};
 use crate::command::call::Error;
 use crate::command::hash::name_of;
+use crate::command::{SliceSource, StagedAt};
 use crate::format::internal_commands::STAGE;
 use crate::{EncodedCommand, ShardHandle, SnapshotSpace};
 use vocab::limits::{COPY_SLICE_BYTES_SOFT, COPY_SLICE_ELEMENTS_MAX, COPY_WHOLE_ELEMENTS_MAX};

@@ -1,6 +1,6 @@
 //! A large collection as of one moment, in slices that are copied one after the other.
 
-use crate::command::Error;
+use crate::command::error::Error;
 use crate::format::internal_commands::STAGE;
 use crate::format::record::{Kind, Rows, Type};
 use crate::{EncodedCommand, ReadSpace, ShardHandle, SnapshotSpace};
