@@ -25,11 +25,12 @@ pub struct BulkShape {
 
 impl BulkShape {
     /// How long an ordinary client waits at the most, where nothing fails, in ms: what all hostile clients have under way goes
-    /// before it over a link and into two logs, and so does what they sent while that was so.
+    /// before it over a link and into two logs, and so does what they sent while that was so. A write that asks for acks of
+    /// all replicas may besides be told after 5 s that not all have it.
     #[must_use]
     pub fn wait_ms_max(&self) -> u64 {
         let each_ms = self.bytes as u64 / self.bytes_per_ms;
-        2000 + 8 * self.clients as u64 * each_ms
+        8000 + 8 * self.clients as u64 * each_ms
     }
 }
 

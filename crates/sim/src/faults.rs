@@ -83,8 +83,8 @@ impl FaultSchedule {
             }
             Fault::Partition => cut(store, false),
             Fault::OneWay => cut(store, true),
-            Fault::Crash => store.crash_for_a_while(place),
-            Fault::CrashAll => (0..store.nodes.count()).for_each(|place| store.crash_for_a_while(place)),
+            Fault::Crash => _ = store.crash_for_a_while(place),
+            Fault::CrashAll => (0..store.nodes.count()).for_each(|place| _ = store.crash_for_a_while(place)),
             Fault::Pause => pause(store, place),
             Fault::Jump => jump(store, place),
             Fault::Drift => drift(store, place),

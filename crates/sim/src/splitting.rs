@@ -40,8 +40,9 @@ fn fork_later(store: &mut Store, place: Place, fork: Fork) {
 
 /// The next part of a split is due.
 pub fn fork(store: &mut Store, place: Place, fork: Fork) {
-    if store.env.plan().faults.crashes && !store.env.is_healing() && store.env.happens(60) {
-        return store.crash_for_a_while(place);
+    let is_struck = store.env.plan().faults.crashes && !store.env.is_healing() && store.env.happens(60);
+    if is_struck && store.crash_for_a_while(place) {
+        return;
     }
     match fork {
         Fork::Tree(task) => fork_tree(store, place, task),

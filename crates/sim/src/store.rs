@@ -158,14 +158,15 @@ impl Store {
         self.env.link_down(place);
     }
 
-    /// A node that runs crashes, and is started again.
-    pub fn crash_for_a_while(&mut self, place: Place) {
+    /// A node that runs crashes, and is started again; false if it must not crash now.
+    pub fn crash_for_a_while(&mut self, place: Place) -> bool {
         if self.nodes[place].process.is_none() || self.is_refilling() {
-            return;
+            return false;
         }
         self.crash(place);
         let lasts = self.env.a_while();
         self.env.after(lasts, Event::Start(place));
+        true
     }
 
     /// A node that does not write any more is started anew.
