@@ -128,14 +128,15 @@ impl HostedReplica {
         self.shard.step(message);
     }
 
-    /// The leader's node says that there is nothing to do.
-    pub(super) fn hibernate_with(&mut self, node: NodeId, term: u64, committed: u64) {
+    /// The leader's node says that there is nothing to do. Answers whether the replica hibernates.
+    pub(super) fn hibernate_with(&mut self, node: NodeId, term: u64, committed: u64) -> bool {
         let status = self.shard.replica().status();
         let same = status.term == term && status.committed == committed && status.last == committed;
         let idle = status.applied == committed && self.shard.is_idle();
         if same && !status.leads && idle && self.shard.leader_node() == Some(node) {
             self.hibernation.follow(node);
         }
+        self.hibernation.hibernates()
     }
 
     /// Has its leader confirmed where reads or followers need that; true if something is to be sent. Reads keep it awake.

@@ -315,10 +315,17 @@ impl MultiRaft {
                 }
             }
             PeerMessage::Hibernate { shards } => {
+                // A follower that has more to do needs its leader's heartbeats: without them it would stand for election.
+                let mut awake = Vec::new();
                 for (shard, term, committed) in shards {
-                    if let Some(hosted) = self.replicas.get_mut(shard) {
-                        hosted.hibernate_with(from, term, committed);
+                    if let Some(hosted) = self.replicas.get_mut(shard)
+                        && !hosted.hibernate_with(from, term, committed)
+                    {
+                        awake.push(shard);
                     }
+                }
+                if !awake.is_empty() {
+                    effects.send(from, PeerMessage::Wake { shards: awake });
                 }
             }
             PeerMessage::Wake { shards } => shards.iter().for_each(|shard| self.woken(*shard, now)),
