@@ -21,7 +21,7 @@ const REQUIRED: &str = "uring,odirect,mount,strace,redis,python,java,go,node,rus
 /// kernel (io_uring, O_DIRECT) it cannot run.
 const MIRI_TESTS: &[&str] = &["cache_tests::", "huge_page::", "memtable::"];
 /// Orders of execution that miri tries, each from a seed of its own.
-const MIRI_SEEDS: &str = "-Zmiri-many-seeds=0..4";
+const MIRI_SEEDS: &str = "-Zmiri-many-seeds=0..2";
 
 /// The first of the seeds that the step `sim` runs.
 const SIM_SEED: &str = "1";
