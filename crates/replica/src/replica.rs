@@ -168,6 +168,12 @@ impl Replica {
         ReplicaId(self.raw.raft.id)
     }
 
+    /// Whether a snapshot was received that is to be installed once the entries before it are applied.
+    #[must_use]
+    pub fn has_snapshot(&self) -> bool {
+        self.raw.snap().is_some()
+    }
+
     /// Whether `ready` would have something to do.
     #[must_use]
     pub fn has_ready(&self) -> bool {

@@ -275,7 +275,7 @@ impl Shard {
             }
         }
         self.proposals.settle(&self.replica, effects);
-        if !self.replica.has_ready() && !self.replica.is_installing() {
+        if !self.replica.has_ready() && !self.replica.is_installing() && !self.replica.has_snapshot() {
             // The replica has not accepted the snapshot, and will not.
             self.intake.forget();
         }
