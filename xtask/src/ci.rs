@@ -19,7 +19,7 @@ const REQUIRED: &str = "uring,odirect,mount,strace,redis,python,java,go,node,rus
 
 /// Tests that miri can run, by parts of their names: the unsafe code that works in memory, and the atomics. What calls the
 /// kernel (io_uring, O_DIRECT) it cannot run.
-const MIRI_TESTS: &[&str] = &["cache_tests::", "huge_page::", "memtable::"];
+const MIRI_TESTS: &[&str] = &["cache_tests::", "huge_page::"];
 /// Orders of execution that miri tries, each from a seed of its own.
 const MIRI_SEEDS: &str = "-Zmiri-many-seeds=0..2";
 
