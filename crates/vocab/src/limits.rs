@@ -113,7 +113,7 @@ pub const RANDOM_FIELDS_MAX: usize = 1024 * 1024;
 /// Sub-keys that one background collection step of an entry of format 1 removes.
 pub const COLLECT_STEP_MAX: usize = 1024;
 /// Keys whose time has come that one step of background collection removes.
-pub const EXPIRE_STEP_MAX: usize = 512;
+pub const EXPIRE_STEP_MAX: usize = 256;
 /// By when a large collection that is made in slices must be whole, in ms after it was begun.
 pub const STAGED_MS: u64 = 30 * 60 * 1000;
 /// Most elements of a collection that is copied within a transaction, where it cannot be copied in slices.

@@ -17,12 +17,11 @@ const FOLDER: &str = "xtask/excuses";
 const STALE: &str = "run `cargo xtask house --shrink`";
 
 /// Sums over all crates that the excuses may not exceed: an excuse more in one place is one less in another.
-const CEILINGS: Figures =
-    Figures { circle_files: 91, circle_folders: 36, banned_words: 8, extra_impls: BTreeMap::new() };
+const CEILINGS: Figures = Figures { circle_files: 0, circle_folders: 0, banned_words: 0, extra_impls: BTreeMap::new() };
 /// Whether an excuse that is larger than what stands is a breach.
 const STALE_EXCUSES_FAIL: bool = true;
 /// The same for the extra `impl` blocks of all types together.
-const EXTRA_IMPLS_MAX: usize = 50;
+const EXTRA_IMPLS_MAX: usize = 0;
 
 /// One crate's numbers: what stands in it, or what is excused.
 #[derive(Debug, Default, PartialEq, Eq)]
