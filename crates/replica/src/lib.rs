@@ -43,5 +43,5 @@ pub use log_write::{Install, LogWrite, Op, is_member_change};
 pub use members::{MemberChange, MemberKind, Members};
 pub use memory_log::MemoryLog;
 pub use raft::eraftpb::{ConfState, Entry, EntryType, HardState, Message, MessageType};
-pub use ready::{FollowerState, Ready, ReplicaStatus, SnapshotPoint};
-pub use replica::{Replica, has_commands};
+pub use ready::{FollowerState, Ready, ReplicaStatus, SnapshotPoint, has_commands};
+pub use replica::Replica;

@@ -1,7 +1,7 @@
 //! What a replica asks of its caller (raft's *Ready*), and what it tells of itself.
 
 use crate::members::Members;
-use raft::eraftpb::{ConfState, Entry, Message, SnapshotMetadata};
+use raft::eraftpb::{ConfState, Entry, EntryType, Message, SnapshotMetadata};
 use vocab::ReplicaId;
 
 /// What a replica asks of its caller.
@@ -97,4 +97,10 @@ pub struct FollowerState {
     pub active: bool,
     /// It is being sent a snapshot.
     pub snapshot: bool,
+}
+
+/// Whether an entry carries commands (rather than being the group's own).
+#[must_use]
+pub fn has_commands(entry: &Entry) -> bool {
+    entry.get_entry_type() == EntryType::EntryNormal && !entry.data.is_empty()
 }

@@ -888,9 +888,3 @@ fn check_bounds(shard: ShardId, state: &GroupState, applied: u64) -> Result<()> 
 fn context_of(state: &raft::ReadState) -> u64 {
     state.request_ctx[..].try_into().map_or(0, u64::from_le_bytes)
 }
-
-/// Whether an entry carries commands (rather than being the group's own).
-#[must_use]
-pub fn has_commands(entry: &Entry) -> bool {
-    entry.get_entry_type() == EntryType::EntryNormal && !entry.data.is_empty()
-}
