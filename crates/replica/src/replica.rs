@@ -17,7 +17,7 @@ use crate::raft_storage::RaftStorage;
 use crate::ready::{FollowerState, Ready, ReplicaStatus, SnapshotPoint};
 use crate::resends::Resends;
 use crate::snapshot::{Installing, restart_after};
-use raft::eraftpb::{Entry, EntryType, Message, MessageType};
+use raft::eraftpb::{Entry, Message, MessageType};
 use raft::{Config, RawNode, StateRole, Storage};
 use std::sync::Arc;
 use vocab::{ReplicaId, ShardId, limits};
