@@ -197,6 +197,7 @@ impl MultiRaft {
     /// Gives a replica away, and with it what was still to be written of it. Not while a log write is under way.
     pub fn release(&mut self, shard: ShardId) -> Option<Shard> {
         let hosted = self.replicas.remove(shard)?;
+        hosted.shard.handle().retire();
         self.later.drop_group(shard);
         self.later_logging.retain(|(of, _)| *of != shard);
         self.collected.retain(|collected| *collected != shard);

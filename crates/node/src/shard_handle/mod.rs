@@ -337,6 +337,12 @@ impl ShardHandle {
         self.writing.store(index, Ordering::SeqCst);
     }
 
+    /// The replica is closed. Its tree stands still, and the shard's part of the row cache may soon be another replica's:
+    /// what those read that still have this handle is not brought in.
+    pub(crate) fn retire(&self) {
+        self.begin_write(u64::MAX);
+    }
+
     /// Whether a session asks what followers hold.
     pub fn watch_followers(&self, wanted: bool) {
         self.followers_wanted.store(wanted, Ordering::Release);
