@@ -70,7 +70,7 @@ fn the_largest_transactions_and_values_cost_no_election_and_others_go_on() {
     let near = near.filter(far_from_t).find(|key| nodes.leader(0, key) == leader).unwrap();
     let far = nodes.key_led_by((leader + 1) % 3, "far");
     let before = terms(&nodes);
-    assert_eq!(before.len(), 7, "all shards and the metadata group: {before:?}");
+    assert_eq!(before.len(), 6, "all shards: {before:?}");
     let (stop, done) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; 2]);
     thread::scope(|scope| {
         let others = [(leader, &near), ((leader + 1) % 3, &far)];
