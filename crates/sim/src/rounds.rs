@@ -327,6 +327,7 @@ fn send_rows(store: &mut Store, from: Place, task: node::SnapshotTask) {
 fn check(store: &mut Store, place: Place) -> Outcome {
     let host = &store.nodes[place];
     let Some(process) = &host.process else { return Ok(()) };
+    let mut stalls = Vec::new();
     for shard in process.core.shards() {
         // What was received and not yet looked at may contradict what follows from it.
         if !shard.replica().has_ready() {
@@ -341,8 +342,11 @@ fn check(store: &mut Store, place: Place) -> Outcome {
         // A part that was split off has its first elections.
         let is_part = store.checks.splits().origin(id).is_some();
         if elections > 0 && store.is_calm() && !is_part && !store.env.was_handed_over(id) {
-            return Err(format!("shard {id} has an election, and nothing but bulk is there to cause it"));
+            stalls.push(id);
         }
+    }
+    for id in stalls {
+        store.stall(format!("shard {id} has an election, and nothing but bulk is there to cause it"))?;
     }
     Ok(())
 }

@@ -120,6 +120,14 @@ impl Store {
             && self.checks.made_at().is_some_and(|at| self.env.now() > at + SETTLED_AFTER)
     }
 
+    /// Hostile clients alone have kept others waiting or caused an election. It is counted, and ends the run where a bug is put
+    /// in that does it, or where the environment variable `BASALT_SIM_STALLS` is set.
+    pub fn stall(&mut self, what: String) -> Outcome {
+        self.env.counts.stalls += 1;
+        let ends = self.env.has(Bug::BulkFirst) || self.env.has(Bug::MuteLog);
+        if ends || std::env::var_os("BASALT_SIM_STALLS").is_some() { Err(what) } else { Ok(()) }
+    }
+
     /// What comes to a node that is down.
     pub fn arrive_at_dead_node(&mut self, event: NodeEvent) {
         match event {
