@@ -1,7 +1,7 @@
 //! Arguments of commands and the errors about them, in the words of Redis.
 
-use super::call::Error;
-use crate::{Kind, Record};
+use super::call::{Error, Outcome};
+use crate::{Evaluation, Kind, Record, WriteSpace};
 
 /// The key holds another kind of value than the command is for.
 pub(super) const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -28,6 +28,27 @@ pub(super) fn is_word(arg: &[u8], word: &str) -> bool {
 pub(super) fn string_of(record: &Record) -> Result<&[u8], Error> {
     let view = record.view();
     if view.kind == Kind::STRING { Ok(view.payload) } else { Err(WRONGTYPE.into()) }
+}
+
+/// The bytes of a string's record; those of an absent key are none.
+pub(super) fn bytes_of(record: Option<&Record>) -> Result<&[u8], Error> {
+    record.map_or(Ok(&[]), string_of)
+}
+
+/// The first and the last place from `start` to `end` in something of that length, both counted from the end if negative;
+/// `None` if nothing lies between them. An end before the beginning means the first place, as in Redis.
+pub(super) fn span_of(start: i64, end: i64, length: i64) -> Option<(i64, i64)> {
+    let place = |index: i64| if index < 0 { length.saturating_add(index).max(0) } else { index };
+    let (start, end) = (place(start), place(end).min(length - 1));
+    (start <= end).then_some((start, end))
+}
+
+/// Refuses what nodes of an earlier release, which evaluate by the first rules, would evaluate in another way.
+pub(super) fn check_release(space: &dyn WriteSpace) -> Outcome {
+    if space.evaluation() == Evaluation::First {
+        return Err("ERR not while nodes of an earlier release hold replicas".into());
+    }
+    Ok(())
 }
 
 /// The decimal form of an integer, without a heap.

@@ -1,9 +1,8 @@
 //! Parts of strings: APPEND, STRLEN, GETRANGE, SETRANGE.
 
-use super::args::{int, string_of};
+use super::args::{bytes_of, int, span_of};
 use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, read, write};
 use super::string::put_string;
-use crate::Record;
 use vocab::limits::VALUE_BYTES_MAX;
 
 pub(super) const ROWS: &[HandlerRow] = &[
@@ -13,11 +12,6 @@ pub(super) const ROWS: &[HandlerRow] = &[
     read("SUBSTR", getrange),
     write("SETRANGE", setrange),
 ];
-
-/// The bytes of a string's record; those of an absent key are none.
-fn bytes_of(record: Option<&Record>) -> Result<&[u8], Error> {
-    record.map_or(Ok(&[]), string_of)
-}
 
 fn check_length(offset: usize, length: usize) -> Outcome {
     if offset.saturating_add(length) > VALUE_BYTES_MAX {
@@ -57,10 +51,7 @@ fn part(bytes: &[u8], start: i64, end: i64) -> &[u8] {
     if bytes.is_empty() || start < 0 && end < 0 && start > end {
         return &[];
     }
-    let length = bytes.len() as i64;
-    let place = |index: i64| if index < 0 { length.saturating_add(index).max(0) } else { index };
-    let (start, end) = (place(start), place(end).min(length - 1));
-    if start > end { &[] } else { &bytes[start as usize..=end as usize] }
+    span_of(start, end, bytes.len() as i64).map_or(&[], |(start, end)| &bytes[start as usize..=end as usize])
 }
 
 fn setrange(call: &mut WriteCall<'_>) -> Outcome {

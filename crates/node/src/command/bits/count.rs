@@ -1,6 +1,6 @@
 //! BITCOUNT and BITPOS.
 
-use crate::command::args::{SYNTAX, int, is_word, string_of};
+use crate::command::args::{SYNTAX, int, is_word, span_of, string_of};
 use crate::command::call::{Error, Outcome, ReadCall};
 
 /// A run of bits of a string, both ends included.
@@ -14,12 +14,7 @@ impl BitRange {
     /// From `start` to `end`, counted from the end if negative, in bits or bytes; `None` if nothing lies between them.
     fn of(bytes: &[u8], start: i64, end: i64, in_bits: bool) -> Option<Self> {
         let unit = if in_bits { 1 } else { 8 };
-        let length = bytes.len() as i64 * 8 / unit;
-        let place = |index: i64| if index < 0 { length.saturating_add(index).max(0) } else { index };
-        let (start, end) = (place(start), place(end).min(length - 1));
-        if start > end {
-            return None;
-        }
+        let (start, end) = span_of(start, end, bytes.len() as i64 * 8 / unit)?;
         Some(Self { first: (start * unit) as u64, last: (end * unit + unit - 1) as u64 })
     }
 

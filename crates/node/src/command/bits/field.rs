@@ -1,7 +1,7 @@
 //! BITFIELD and BITFIELD_RO: integers of any width at any bit of a string.
 
-use super::value::{BAD_OFFSET, bytes_of, check_release, offset_of};
-use crate::command::args::{SYNTAX, int, is_word};
+use super::value::{checked, offset_of};
+use crate::command::args::{SYNTAX, bytes_of, check_release, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall, WriteCall};
 use crate::command::string::put_string;
 
@@ -48,13 +48,12 @@ impl Field {
         let bits = bits.filter(|bits| (1..=bits_max).contains(bits)).ok_or(BAD_TYPE)?;
         let offset = match offset {
             [b'#', index @ ..] => {
-                let bit = resp::parse_integer(index).and_then(|index| index.checked_mul(i64::from(bits)));
-                offset_of(bit.ok_or(BAD_OFFSET)?.to_string().as_bytes())?
+                checked(resp::parse_integer(index).and_then(|index| index.checked_mul(i64::from(bits))))?
             }
             offset => offset_of(offset)?,
         };
         // The last bit must be there, too.
-        offset_of((offset + u64::from(bits) - 1).to_string().as_bytes())?;
+        checked(i64::try_from(offset + u64::from(bits) - 1).ok())?;
         Ok(Self { is_signed, bits, offset })
     }
 
@@ -156,7 +155,7 @@ pub(super) fn bitfield_ro(call: &mut ReadCall<'_>) -> Outcome {
 }
 
 pub(super) fn bitfield(call: &mut WriteCall<'_>) -> Outcome {
-    check_release(call)?;
+    check_release(call.space)?;
     let key = call.args[1];
     let actions = parse(&call.args[2..], false)?;
     let record = call.space.get(key)?;

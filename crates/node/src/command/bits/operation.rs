@@ -1,8 +1,7 @@
 //! BITOP.
 
-use super::value::{bytes_of, check_release};
 use crate::Record;
-use crate::command::args::{SYNTAX, is_word};
+use crate::command::args::{SYNTAX, bytes_of, check_release, is_word};
 use crate::command::call::{Error, Outcome, WriteCall};
 use crate::command::string::put_string;
 
@@ -95,7 +94,7 @@ fn combine(into: &mut [u8], other: &[u8], with: impl Fn(u8, u8) -> u8) {
 }
 
 pub(super) fn bitop(call: &mut WriteCall<'_>) -> Outcome {
-    check_release(call)?;
+    check_release(call.space)?;
     let operation = Operation::of_word(call.args[1]).ok_or(SYNTAX)?;
     operation.check(call.args.len() - 3)?;
     let mut records: Vec<Option<Record>> = Vec::with_capacity(call.args.len() - 3);

@@ -1,11 +1,12 @@
 //! SETBIT and GETBIT.
 
-use super::value::{bytes_of, check_release, offset_of};
+use super::value::offset_of;
+use crate::command::args::{bytes_of, check_release};
 use crate::command::call::{Outcome, ReadCall, WriteCall};
 use crate::command::string::put_string;
 
 pub(super) fn setbit(call: &mut WriteCall<'_>) -> Outcome {
-    check_release(call)?;
+    check_release(call.space)?;
     let key = call.args[1];
     let offset = offset_of(call.args[2])?;
     let bit = match call.args[3] {

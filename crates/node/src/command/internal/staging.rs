@@ -10,11 +10,11 @@
 //!
 //! What is not whole in time is dropped by background collection, so that a sender may die at any moment.
 
-use crate::command::args::{SYNTAX, int, is_word};
+use crate::command::args::{SYNTAX, check_release, int, is_word};
 use crate::command::call::{Error, Outcome, WriteCall, WriteHandler};
 use crate::format::internal_commands::STAGE;
 use crate::format::keys;
-use crate::{Evaluation, Record, Rows, Type};
+use crate::{Record, Rows, Type};
 use vocab::limits::STAGED_MS;
 
 const TOO_LATE: &str = "TRYAGAIN the collection was not whole in time: nothing was written";
@@ -26,9 +26,7 @@ pub(crate) fn entry_handler(args: &[&[u8]]) -> Option<WriteHandler> {
 }
 
 fn stage(call: &mut WriteCall<'_>) -> Outcome {
-    if call.space.evaluation() == Evaluation::First {
-        return Err("ERR not while nodes of an earlier release hold replicas".into());
-    }
+    check_release(call.space)?;
     match call.args[1..] {
         [word, key] if is_word(word, "BEGIN") => begin(call, key),
         [word, _, prefix, until, ref pairs @ ..] if is_word(word, "ROWS") => {

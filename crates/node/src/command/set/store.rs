@@ -1,8 +1,8 @@
 //! SINTERSTORE, SUNIONSTORE and SDIFFSTORE in an entry: of sets that are small enough for one. `staged` makes larger ones.
 
 use super::combination::{Combination, Operation};
-use super::write::check_release;
 use crate::Type;
+use crate::command::args::check_release;
 use crate::command::call::{Outcome, WriteCall};
 use crate::command::hash::Builder;
 use vocab::limits;

@@ -2,21 +2,13 @@
 //!
 //! Everything is read and checked before the first write, so that an error leaves nothing behind.
 
-use crate::command::args::SYNTAX;
+use crate::command::args::{SYNTAX, check_release};
 use crate::command::call::{Error, Outcome, WriteCall};
 use crate::command::hash::{self, Stored};
-use crate::{Evaluation, Type, WriteSpace};
+use crate::{Type, WriteSpace};
 use vocab::limits;
 
 const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
-
-/// Nodes of a release that has no sets would evaluate the entry in another way.
-pub(super) fn check_release(space: &dyn WriteSpace) -> Outcome {
-    if space.evaluation() == Evaluation::First {
-        return Err("ERR not while nodes of an earlier release hold replicas".into());
-    }
-    Ok(())
-}
 
 pub(super) fn sadd(call: &mut WriteCall<'_>) -> Outcome {
     let key = call.args[1];
