@@ -23,6 +23,8 @@ mod space;
 pub mod stats;
 mod storage_failure;
 mod store_clock;
+#[cfg(test)]
+mod test_nodes;
 
 pub use absent_watch::{AbsentWatch, WatchedVersion};
 pub use clock_keeper::ClockKeeper;

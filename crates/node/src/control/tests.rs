@@ -3,6 +3,7 @@
 
 use super::{Action, Control, Shape};
 use crate::peer_protocol::PeerMessage;
+use crate::test_nodes::node_info;
 use cluster::{Change, MadeChange, Map, MapUpdate, NodeInfo};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,17 +11,6 @@ use vocab::limits::MAP_ASKS_MAX;
 use vocab::{Moment, NodeId, ShardId, StoreId};
 
 const SHAPE: Shape = Shape { shards: 4, replication_factor: 2 };
-
-fn info(id: u64) -> NodeInfo {
-    NodeInfo {
-        id: NodeId(id),
-        peer_address: format!("10.0.0.{id}:17000"),
-        client_host: format!("10.0.0.{id}"),
-        client_port: 7000,
-        zone: String::new(),
-        capacity: 1,
-    }
-}
 
 /// A node with its shell, whose disk may be full.
 struct Node {
@@ -34,7 +24,7 @@ struct Node {
 
 impl Node {
     fn new(id: u64) -> Self {
-        let control = Control::new(info(id), SHAPE, None, Arc::default(), id);
+        let control = Control::new(node_info(id), SHAPE, None, Arc::default(), id);
         Self { control, kept: None, is_full: true, stores: BTreeSet::new(), ticks: 0 }
     }
 
@@ -105,13 +95,13 @@ fn a_first_map_is_kept_before_anybody_hears_of_it() {
 
 #[test]
 fn a_newer_map_that_cannot_be_kept_is_tried_again() {
-    let map = Arc::new(cluster::initial_map(StoreId(7), &[info(1), info(2)], 4, 2).unwrap());
+    let map = Arc::new(cluster::initial_map(StoreId(7), &[node_info(1), node_info(2)], 4, 2).unwrap());
     let mut newer = Map::clone(&map);
-    cluster::apply(&mut newer, &Change::RegisterNode(info(3))).unwrap();
+    cluster::apply(&mut newer, &Change::RegisterNode(node_info(3))).unwrap();
     let newer = Arc::new(newer);
     let mut node = Node::new(1);
     node.kept = Some(map.clone());
-    node.control = Control::new(info(1), SHAPE, Some(map.clone()), Arc::default(), 1);
+    node.control = Control::new(node_info(1), SHAPE, Some(map.clone()), Arc::default(), 1);
     let mut actions = Vec::new();
     node.control.map_applied(MapUpdate::whole(newer.clone()), &mut actions);
     assert!(node.act(actions).is_empty());
@@ -129,12 +119,12 @@ struct Store {
 
 impl Store {
     fn new(nodes: u64) -> Self {
-        let infos: Vec<NodeInfo> = (1..=nodes).map(info).collect();
+        let infos: Vec<NodeInfo> = (1..=nodes).map(node_info).collect();
         let map = Arc::new(cluster::initial_map(StoreId(7), &infos, 4, 2).unwrap());
         let node = |id: u64| {
             let mut node = Node::new(id);
             (node.kept, node.is_full) = (Some(map.clone()), false);
-            node.control = Control::new(info(id), SHAPE, Some(map.clone()), Arc::default(), id);
+            node.control = Control::new(node_info(id), SHAPE, Some(map.clone()), Arc::default(), id);
             node
         };
         let mut store = Self { map: Map::clone(&map), nodes: (1..=nodes).map(node).collect() };

@@ -3,22 +3,12 @@
 
 use super::*;
 use crate::shard::meta::{ChangeItem, MetaState};
-use cluster::{NodeInfo, PlanState};
+use crate::test_nodes::node_info;
+use cluster::PlanState;
 use resp::Reply;
 use std::sync::Arc;
 use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
 use vocab::{PlanId, StoreId};
-
-fn node(id: u64) -> NodeInfo {
-    NodeInfo {
-        id: NodeId(id),
-        peer_address: format!("10.0.0.{id}:17000"),
-        client_host: format!("10.0.0.{id}"),
-        client_port: 7000,
-        zone: String::new(),
-        capacity: 1,
-    }
-}
 
 fn open(dir: &tempfile::TempDir) -> Arc<ShardHandle> {
     let resources = SharedResources::new(StorageOptions::default());
@@ -44,7 +34,7 @@ fn changes_are_told_once_and_survive() {
     let dir = tempfile::tempdir().unwrap();
     let handle = open(&dir);
     let mut state = MetaState::load(&handle).unwrap();
-    let map = cluster::initial_map(StoreId(0xAB), &[node(1), node(2)], 2, 2).unwrap();
+    let map = cluster::initial_map(StoreId(0xAB), &[node_info(1), node_info(2)], 2, 2).unwrap();
     let setting = |was: Option<&str>, now: Option<&str>| Change::Setting {
         name: "auto-split".to_owned(),
         was: was.map(str::to_owned),
@@ -61,8 +51,8 @@ fn changes_are_told_once_and_survive() {
     let changes = [
         Change::Begin(map.clone()),
         Change::Begin(map),
-        Change::RegisterNode(node(3)),
-        Change::RegisterNode(node(3)),
+        Change::RegisterNode(node_info(3)),
+        Change::RegisterNode(node_info(3)),
         setting(None, Some("no")),
         setting(None, Some("yes")),
         setting(Some("no"), None),
@@ -101,7 +91,7 @@ fn the_oldest_are_forgotten_and_long_ones_cut() {
     let dir = tempfile::tempdir().unwrap();
     let handle = open(&dir);
     let mut state = MetaState::load(&handle).unwrap();
-    let map = cluster::initial_map(StoreId(1), &[node(1)], 1, 1).unwrap();
+    let map = cluster::initial_map(StoreId(1), &[node_info(1)], 1, 1).unwrap();
     apply(&mut state, &handle, &[Change::Begin(map)]);
     for number in 0..EVENTS_MAX + 5 {
         apply(&mut state, &handle, &[event(&number.to_string())]);

@@ -79,21 +79,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::peer_protocol::{NodeFigures, NodeReport, ReplicaReport};
-    use cluster::NodeInfo;
+    use crate::test_nodes::node_info;
     use vocab::StoreId;
 
     const SHARD: ShardId = ShardId(1);
-
-    fn node(id: u64) -> NodeInfo {
-        NodeInfo {
-            id: NodeId(id),
-            peer_address: format!("10.0.0.{id}:17000"),
-            client_host: format!("10.0.0.{id}"),
-            client_port: 7000,
-            zone: String::new(),
-            capacity: 1,
-        }
-    }
 
     /// What nodes have told, of which some do not answer and some have a damaged replica.
     fn seen(map: &Map, silent: &[u64], damaged: &[u64], now: Moment) -> Seen {
@@ -121,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_majority_is_of_voters_that_answer_and_are_sound() {
-        let map = cluster::initial_map(StoreId(7), &[1, 2, 3].map(node), 1, 3).unwrap();
+        let map = cluster::initial_map(StoreId(7), &[1, 2, 3].map(node_info), 1, 3).unwrap();
         let (settings, now) = (Settings::of(&map), Moment { wall_ms: 60_000, mono_us: 60_000_000 });
         // Silent nodes, nodes with a damaged replica, whether there is a majority, and the nodes without which there is
         // none; then whether node 1's replica may go, and whether it may with one that comes.

@@ -3,6 +3,7 @@
 use crate::control::director::{Director, DirectorAction, StoreStatus};
 use crate::format::slots::Slots;
 use crate::peer_protocol::{DivisionReport, LeaderReport, MemberReport, NodeFigures, NodeReport, Order, ReplicaReport};
+use crate::test_nodes::node_info;
 use cluster::{Change, Map, NodeInfo, PlanKind, PlanState, ShardInfo};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -63,14 +64,7 @@ pub(super) struct World {
 }
 
 pub(super) fn info(id: u64, zone: &str) -> NodeInfo {
-    NodeInfo {
-        id: NodeId(id),
-        peer_address: format!("10.0.0.{id}:17000"),
-        client_host: format!("10.0.0.{id}"),
-        client_port: 7000,
-        zone: zone.to_owned(),
-        capacity: 1,
-    }
+    NodeInfo { zone: zone.to_owned(), ..node_info(id) }
 }
 
 fn weight(info: &ShardInfo, weights: &BTreeMap<u16, u64>) -> u64 {
