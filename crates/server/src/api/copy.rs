@@ -30,11 +30,11 @@ pub(super) fn handler(name: &str) -> Option<PoolHandler> {
 }
 
 fn copy(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
-    answer(reply, Copying::begin(store, args, 1, 2).and_then(|copying| copying.copy(store, args)));
+    answer(reply, Copying::begin(store, args, 2).and_then(|copying| copying.copy(store, args)));
 }
 
 fn store_set(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
-    answer(reply, Copying::begin(store, args, 1, 1).and_then(|copying| copying.store_set(store, args)));
+    answer(reply, Copying::begin(store, args, 1).and_then(|copying| copying.store_set(store, args)));
 }
 
 /// The encoded reply, or the text of an error.
@@ -54,11 +54,11 @@ struct Copying {
 }
 
 impl Copying {
-    /// The arguments that are the first key and the one that is written.
-    fn begin(store: &Arc<NodeShared>, args: &[&[u8]], first: usize, to: usize) -> Result<Self, String> {
+    /// `to`: the argument that is the key that is written.
+    fn begin(store: &Arc<NodeShared>, args: &[&[u8]], to: usize) -> Result<Self, String> {
         let spec = table::resolve(args)?;
         request::check(spec, args)?;
-        let slot = slot_of(args[first]);
+        let slot = slot_of(args[to]);
         let keys = spec.keys(args).map_err(|e| e.to_string())?;
         if keys.into_iter().any(|at| slot_of(args[at]) != slot) {
             return Err(request::CROSSSLOT.to_owned());
