@@ -52,8 +52,12 @@ pub(super) fn sdiff(call: &mut ReadCall<'_>) -> Outcome {
 
 fn combine(call: &mut ReadCall<'_>, operation: Operation) -> Outcome {
     let mut combination = Combination::begin(operation, call.space, &call.args[1..])?;
-    let mut members = Vec::new();
-    while let Some(member) = combination.next(call.space)? {
+    let (mut members, mut bytes) = (Vec::new(), 0);
+    // More than the reply may hold is not gathered: it is refused all the same.
+    while bytes <= call.reply.room()
+        && let Some(member) = combination.next(call.space)?
+    {
+        bytes += member.len();
         members.push(member);
     }
     call.reply.set(members.len());
