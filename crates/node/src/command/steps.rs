@@ -22,7 +22,7 @@ pub enum Progress {
 ///
 /// Invariant: all steps of one reply see the same snapshot at the same time, so that the count in its head holds.
 pub trait ReplySteps: Send {
-    /// Appends the next part of the reply: about as much as a [`Step`] allows.
+    /// Appends the next part of the reply: about as much as a `Step` allows.
     fn step(&mut self, space: &mut dyn ReadSpace, reply: &mut Reply) -> Result<Progress, Error>;
 }
 
