@@ -271,7 +271,7 @@ fn the_metadata_group_writes_a_row_for_a_change() {
     let maps_bytes = resident_bytes().saturating_sub(after);
     println!(
         "memory: {} MB for a map, {:.1} KB more for each newer one",
-        (after - before) >> 20,
+        after.saturating_sub(before) >> 20,
         maps_bytes as f64 / kept.len() as f64 / 1024.0
     );
     println!(
