@@ -143,7 +143,8 @@ fn each_field(ty: Type, call: &mut ReadCall<'_>, columns: Columns) -> Result<Res
         Form::Inline(record) => {
             call.reply.buf.reserve(record.bytes().len() + (2 * count + 1) * HEAD_BYTES);
             columns.head(count, call.reply);
-            for (field, value) in hash.entries(record)? {
+            for entry in hash.packed(record)?.entries() {
+                let (field, value) = entry.map_err(|why| hash.malformed(why))?;
                 columns.write(field, value, call.reply);
             }
             Ok(None)
