@@ -10,14 +10,16 @@ use super::fault::translate;
 use crate::direct::FileKey;
 use crate::files::system_error;
 use crate::value_record::{HEAD_BYTES, MAGIC, check};
-use crate::{Error, Result, Slice};
+use crate::{Error, Result, Slice, VALUE_HEAD_BYTES};
 use byteview::ByteView;
 use lsm_tree::{BlobFile, DescriptorTable};
 use std::os::unix::fs::FileExt;
 use vocab::{Malformed, Reader};
 
-/// Bytes of a stored value from which the first bytes of the value itself can be told.
-const STORED_HEAD_BYTES: usize = 256;
+/// Bytes of a stored value from which its first `VALUE_HEAD_BYTES` can be told, in each form: also of an LZ4 block that begins
+/// with 14,000 bytes as they are, whose length takes a byte for each 255. A read that crosses into another page costs that
+/// page too.
+const STORED_HEAD_BYTES: usize = 2 * VALUE_HEAD_BYTES;
 
 /// Where a value is.
 #[derive(Debug, PartialEq, Eq)]
